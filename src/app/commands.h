@@ -1,77 +1,79 @@
-// The commands of the `sounder` program, as main.c calls them. argv holds what follows the command's name.
-// Each returns a Status and leaves one sentence in err; only main prints it and exits.
+// The commands of the `sounder` program and the topics of its help, one row each. main.c, help.c, manual.c and
+// completion.c are loops over this table: a new command is a row in commands.c, and the function that runs it.
+//
+//   const Command *command = command_find("replay");     // NULL: neither a command nor a topic
+//   if (command && command->run) return command->run(argc, argv, &exit_code, err);
 #ifndef SOUNDER_APP_COMMANDS_H
 #define SOUNDER_APP_COMMANDS_H
 
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "app/options/option_table.h"
 #include "app/run/ready_data.h"
 #include "base/err.h"
 
-// The parent of a run: `sounder train [EXPERIMENT.yaml] [--option value ...]`. *exit_code is what to exit with when the
-// status is OK: 0, or 128 + n after signal n ended the run early (its round finished and its checkpoint written).
-Status command_train(int argc, char **argv, int *exit_code, Error *err);
+// Runs a command. argv holds what follows the command's name; some commands rearrange it. Leaves one sentence in err;
+// only main prints it and exits. *exit_code, 0 before the call, is what to exit with when the status is OK: 128 + n
+// after signal n ended a run early (its round finished, its checkpoint written), 1 where diff finds a difference, the
+// code of the first run of a sweep, or of the first rank of launch, that failed.
+typedef Status CommandRun(int argc, char **argv, int *exit_code, Error *err);
 
-// The same in a process that a sweep has forked and that ends with the run. ready: what data it has loaded.
+CommandRun command_data, command_diff, command_eval, command_help, command_launch, command_overview,
+    command_partition, command_privacy, command_replay, command_report, command_reproduce, command_runs, command_sweep,
+    command_top, command_train, command_version, command_worker;
+
+// Which rows of option_table a command takes, beside its own options.
+typedef enum TrainOptions {
+    TAKES_NONE,
+    TAKES_ALL,   // those of train
+    TAKES_SAVED, // those of train that are part of an experiment
+    TAKES_EVAL,  // those of eval
+} TrainOptions;
+
+// The texts that list commands or topics. Each has its own order.
+typedef enum CommandList {
+    LIST_SYNOPSIS,        // of the manual page
+    LIST_MANUAL_TOPICS,   // topics in that synopsis
+    LIST_MANUAL_OPTIONS,  // its sections of options
+    LIST_OVERVIEW_TOPICS, // topics in `sounder --help`; commands there have the order of the table
+    LIST_COMMANDS,        // completion of the first word
+    LIST_TOPICS,          // completion of `sounder help`
+    LIST_WORDS,           // completion of a command's own options
+    COMMAND_LISTS
+} CommandList;
+
+typedef struct Command {
+    const char *name;
+    const char *also;      // what others call it, for suggestions: words between blanks; NULL: none
+    const char *arguments; // "[FOLDER ...] [--OPTION VALUE ...]"
+    const char *brief;     // arguments in the overview; NULL: all of them
+    const char *synopsis;  // arguments in the manual page, as troff; NULL: made of `arguments`
+    const char *summary;   // a phrase for the overview; NULL: not in it
+    const char *purpose; // what it does, in the manual page's DESCRIPTION (troff); NULL: description, with its options
+    const char *description;    // for its help: paragraphs, a line end after each but the last; NULL: none
+    const OptionTable *options; // its own; NULL: none
+    TrainOptions takes;
+    int least, most;             // folders that look_options_parse accepts
+    const char *keeps_help;      // --help after this word is for the command itself; "": after any; NULL: for main
+    bool writes;                 // a file that several nodes would write at once
+    bool is_for_programs;        // a topic that no pager shows
+    void (*more)(FILE *file);    // its help below `options`; of a topic: all of it; NULL: nothing
+    void (*briefly)(FILE *file); // what -h prints; NULL: the same as --help
+    CommandRun *run;             // NULL: a topic of help and no command
+    unsigned char place[COMMAND_LISTS]; // in each list, from 1; 0: not in it
+} Command;
+
+extern const Command commands[];
+extern const int command_count;
+
+const Command *command_find(const char *name); // NULL: none
+
+// The command that follows in a list; before: NULL for the first. NULL: no more.
+const Command *command_next(const Command *before, CommandList list);
+
+// Training in a process that a sweep has forked and that ends with the run. ready: what data it has loaded.
 Status train_with(int argc, char **argv, const ReadyData *ready, int *exit_code, Error *err);
-
-// A worker process, started by the parent and by nobody else; its arguments are the parent's business.
-Status command_worker(int argc, char **argv, Error *err);
-
-// Loss and accuracy of a saved model: `sounder eval MODEL.safetensors|RUN [--option value ...]`.
-Status command_eval(int argc, char **argv, Error *err);
-
-// Which data sets are where: `sounder data [PLACE ...] [--format FORM]`; and `sounder data get NAME`, which becomes the
-// script that downloads one. argv is rearranged.
-Status command_data(int argc, char **argv, Error *err);
-
-// Where two runs part: `sounder diff RUN RUN`. *exit_code: 1 if they do.
-Status command_diff(int argc, char **argv, int *exit_code, Error *err);
-
-// Who gets which samples in a run with these options, as a picture and in numbers: `sounder partition [EXPERIMENT.yaml]
-// [--option value ...] [--json] [--save FILE]`. argv is rearranged.
-Status command_partition(int argc, char **argv, Error *err);
-
-// Lists runs, compares them, averages: `sounder runs [FOLDER ...] [--by OPTION,...] [--format FORM]`. argv is
-// rearranged.
-Status command_runs(int argc, char **argv, Error *err);
-
-// What Gaussian noise is worth in privacy, or which noise it takes: `sounder privacy --sampling-rate Q --rounds N
-// --noise Z|--epsilon E`.
-Status command_privacy(int argc, char **argv, Error *err);
-void privacy_options_print_help(FILE *file);
-void privacy_options_print_words(FILE *file);
-void privacy_options_print_man(FILE *file);
-
-// Writes a page about runs: `sounder report RUN ... [--out FILE] [--svg FOLDER]`. argv is rearranged.
-Status command_report(int argc, char **argv, Error *err);
-
-// Runs `sounder train` with every combination of values: `sounder sweep [EXPERIMENT.yaml] [--option value,value ...]`.
-// *exit_code: that of the first run that failed, or 128 + n after signal n.
-Status command_sweep(int argc, char **argv, int *exit_code, Error *err);
-
-// Lists the recipes of published figures, or runs one and compares: `sounder reproduce [RECIPE] [--option value ...]`.
-// *exit_code: as of a sweep.
-Status command_reproduce(int argc, char **argv, int *exit_code, Error *err);
-
-// How a run is doing, as it goes: `sounder top [RUN] [--once]`. argv is rearranged.
-Status command_top(int argc, char **argv, Error *err);
-
-// Trains one client of one round again: `sounder replay RUN --round R --client K [--out FILE]`. DATA when it does not
-// come out as in the run. *exit_code as for train.
-Status command_replay(int argc, char **argv, int *exit_code, Error *err);
-
-// Starts the ranks of any program, as torchrun does: `sounder launch [--option value ...] [--] PROGRAM [ARGUMENT ...]`.
-// *exit_code is what to exit with when the status is OK: 0, that of the rank that failed first, or 128 + n after signal
-// n, its own or the launcher's.
-Status command_launch(int argc, char **argv, int *exit_code, Error *err);
-
-// `sounder help [TOPIC]` (`train -h`: the options in use, on one screen): help, the man page and the completion script,
-// all on stdout. See help.c for the topics.
-Status command_help(int argc, char **argv, Error *err);
-
-// A worker's life: attach to the parent and its memory, then do what each phase orders until the parent is gone.
 
 // The argv with which the parent starts workers: `sounder:wRANK worker RANK PARENT_PID` (see shm/supervisor.h).
 extern char *const worker_arguments[];

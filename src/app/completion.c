@@ -4,24 +4,38 @@
 
 #include "app/commands.h"
 #include "app/help.h"
-#include "app/launch/launch_options.h"
-#include "app/look/look_options.h"
-#include "app/options/options.h"
+
+static bool takes(const Command *command, const Option *option) {
+    switch (command->takes) {
+    case TAKES_ALL:
+        return !option->not_train;
+    case TAKES_SAVED:
+        return !option->not_train && !option->unsaved;
+    case TAKES_EVAL:
+        return option->eval || option->not_train;
+    case TAKES_NONE:
+        break;
+    }
+    return false;
+}
 
 static void print_table(FILE *file) {
-    options_print_words(file);
-    replay_options_print_words(file);
-    privacy_options_print_words(file);
-    launch_options_print_words(file);
-    look_commands_print_words(file);
-    fputs("partition --json\npartition --save\n", file);
+    for (int i = 0; i < option_count; i++) {
+        char names[256] = "";
+        size_t used = 0;
+        for (const Command *command = commands; command < commands + command_count; command++)
+            if (takes(command, &option_table[i]))
+                used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? "," : "", command->name);
+        option_print_words(file, &option_table[i], names);
+    }
+    for (const Command *command = NULL; (command = command_next(command, LIST_WORDS));)
+        for (int i = 0; i < command->options->count; i++)
+            option_print_words(file, &command->options->rows[i], command->name);
 }
 
 static void print_commands(FILE *file) {
-    fputs("train eval diff replay partition privacy", file);
-    for (int i = 0; i < look_command_count; i++)
-        fprintf(file, " %s", look_commands[i].name);
-    fputs(" launch help --version --help", file);
+    for (const Command *command = NULL, *next; (next = command_next(command, LIST_COMMANDS)); command = next)
+        fprintf(file, "%s%s", command ? " " : "", next->name);
 }
 
 static const char bash_script[] =
@@ -144,4 +158,8 @@ bool completion_print(FILE *file, const char *shell) {
         return true;
     }
     return false;
+}
+
+void completion_print_bash(FILE *file) {
+    completion_print(file, "bash");
 }

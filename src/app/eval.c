@@ -282,7 +282,8 @@ static Status find_data(DatasetSource *source, const Subject *subject, const Opt
     return status == STATUS_OK ? status : fail(err, status, "%s", why.message);
 }
 
-Status command_eval(int argc, char **argv, Error *err) {
+Status command_eval(int argc, char **argv, int *exit_code, Error *err) {
+    (void)exit_code;
     Options options;
     DatasetSource source;
     Safetensors file;

@@ -6,8 +6,6 @@
 
 #include "app/commands.h"
 #include "app/help.h"
-#include "app/launch/launch_options.h"
-#include "app/look/look_options.h"
 #include "app/options/option_table.h"
 #include "base/suggest.h"
 #include "base/text_stream.h"
@@ -15,88 +13,23 @@
 #include "datasets/format.h"
 #include "fedavg/rules/attack_rules.h"
 
-static void print_overview(FILE *file) {
-    fputs("sounder " SOUNDER_VERSION ": trains one model with many processes on one machine\n\nUsage:\n", file);
-    print_entry(file, "sounder train [EXPERIMENT.yaml] [--OPTION VALUE ...]",
-                "train a model; without options: LeNet on Fashion-MNIST, 3 rounds of federated averaging");
-    print_entry(file, "sounder eval MODEL.safetensors|RUN [--OPTION VALUE ...]", "loss and accuracy of a saved model");
-    print_entry(file, "sounder diff RUN RUN", "where two runs part, and what was different to begin with");
-    print_entry(file, "sounder partition [EXPERIMENT.yaml] [--OPTION VALUE ...]",
-                "who gets which samples in such a run, as a picture and in numbers");
-    print_entry(file, "sounder replay RUN --round R --client K", "train one client of one round again and compare");
-    for (int i = 0; i < look_command_count; i++) {
-        char usage[128];
-        snprintf(usage, sizeof usage, "sounder %s %s", look_commands[i].name, look_commands[i].arguments);
-        print_entry(file, usage, look_commands[i].summary);
-    }
-    print_entry(file, "sounder privacy --sampling-rate Q --rounds N --noise Z|--epsilon E",
-                "what noise is worth in privacy, or which noise it takes");
-    print_entry(file, "sounder launch [--OPTION VALUE ...] [--] PROGRAM ...",
-                "start any program as N ranks that talk, as torchrun does");
-    print_entry(
-        file, "sounder help [TOPIC]",
-        "train, eval, diff, replay, partition, privacy, runs, report, sweep, reproduce, top, launch, nodes, metrics, models, algorithms, dial, attacks, partitions, data, federations, the name "
-        "of an option or of what it takes (lr, fedprox, lenet, dirichlet, krum), man (the man "
-        "page as troff), "
-        "completion bash, zsh or fish (a "
-        "script)");
-    print_entry(file, "sounder --version", "the version, and what this program was built with");
-}
-
 static void print_examples(FILE *file, int count) {
     fputs("Examples:\n", file);
     for (int i = 0; i < count; i++)
         fprintf(file, "  %s\n", manual_examples[i]);
 }
 
-static void print_train(FILE *file) {
-    fputs("Usage: sounder train [EXPERIMENT.yaml] [--OPTION VALUE ...]\n\n", file);
-    print_paragraph(
-        file, 0,
-        "Trains one model with many processes and writes it, its checkpoints and its metrics into a folder. "
-        "EXPERIMENT.yaml (or -, standard input) holds options as `name: value` lines; the command line wins. "
-        "Defaults in brackets.");
-    fputc('\n', file);
+void help_print_train(FILE *file) {
     options_print_help(file);
     fputc('\n', file);
     print_examples(file, manual_example_count);
 }
 
-static void print_train_briefly(FILE *file) {
+void help_print_train_briefly(FILE *file) {
     enum { EXAMPLES = 3 };
     fputs("Usage: sounder train [EXPERIMENT.yaml] [--OPTION VALUE ...]    (all: --help)\n", file);
     options_print_common_help(file);
     print_examples(file, EXAMPLES);
-}
-
-static void print_eval(FILE *file) {
-    fputs("Usage: sounder eval MODEL.safetensors|RUN [--OPTION VALUE ...]\n\n", file);
-    print_paragraph(file, 0,
-                    "Prints the loss and the accuracy of a saved model, or of a run's, on a data set's test images. "
-                    "What is not given "
-                    "of data, seed and model is what it was trained with.");
-    fputc('\n', file);
-    options_print_eval_help(file);
-}
-
-static void print_diff(FILE *file) {
-    fputs("Usage: sounder diff RUN RUN\n\n", file);
-    print_paragraph(
-        file, 0,
-        "Compares two runs' records: names the first round after which their models differ, the first client whose "
-        "training does (on a card surely with --inspect-updates, otherwise if its loss shows it), the first tensor, and "
-        "the options, data and machines that were different from the start. Exits with 0 if all common rounds are the same, with 1 if not.");
-}
-
-static void print_replay(FILE *file) {
-    fputs("Usage: sounder replay RUN --round R --client K [--out FILE]\n\n", file);
-    print_paragraph(
-        file, 0,
-        "Trains one client of one round again, alone on the CPU, from the model that the round began with: that of the run's last "
-        "checkpoint before it, from which the rounds in between are trained again. Compares what comes out with the run's "
-        "record: by its hash (of a run on a card without --inspect-updates: by its loss); another result is an error (65).");
-    fputc('\n', file);
-    replay_options_print_help(file);
 }
 
 // What the lines of metrics.jsonl hold beyond what their names say.
@@ -161,7 +94,7 @@ static const struct {
      "before it does"},
 };
 
-static void print_metrics(FILE *file) {
+void help_print_metrics(FILE *file) {
     print_paragraph(
         file, 0,
         "RUN/metrics.jsonl has one JSON object a line, whose \"type\" says what it tells of. One seed gives "
@@ -171,64 +104,8 @@ static void print_metrics(FILE *file) {
         print_entry(file, metric_fields[i].field, metric_fields[i].meaning);
 }
 
-static void print_partition(FILE *file) {
-    fputs("Usage: sounder partition [EXPERIMENT.yaml] [--OPTION VALUE ...] [--json] [--save FILE]\n\n", file);
-    print_paragraph(file, 0,
-                    "Deals the training samples as sounder train would with the same options (--data, --clients, "
-                    "--partition, --seed "
-                    "and so on; it takes all of them, and a run's config.yaml), and shows clients by classes in "
-                    "shades, sizes, and how "
-                    "far the clients' label shares are from those of all: entropy (0: one class, 1: all alike), "
-                    "Hellinger distance, EMD "
-                    "(sum of the differences, from 0 to 2), Jensen-Shannon divergence (bits), classes of a client. The "
-                    "worst is the "
-                    "client furthest from the others.");
-    fputc('\n', file);
-    print_entry(file, "--json", "the same as one JSON object, with all counts");
-    print_entry(file, "--save FILE", "write the partition to a new file, for --partition file:FILE");
-}
-
-static void print_privacy(FILE *file) {
-    fputs("Usage: sounder privacy --sampling-rate Q --rounds N --noise Z|--epsilon E [--OPTION VALUE ...]\n\n", file);
-    print_paragraph(file, 0,
-                    "What it is worth that every round releases a sum of clipped updates with Gaussian noise, as "
-                    "`release gaussian` of "
-                    "--algorithm does: epsilon at --delta, by Renyi differential privacy; or the least noise for an "
-                    "epsilon. It tells "
-                    "an upper bound: other accountants, which take --events, are some 10% tighter.");
-    print_paragraph(
-        file, 0,
-        "A run's noise follows from its --seed, so a model that is to be shown needs a seed that nobody knows.");
-    fputc('\n', file);
-    privacy_options_print_help(file);
-}
-
-static void print_launch(FILE *file) {
-    fputs("Usage: sounder launch [--OPTION VALUE ...] [--] PROGRAM [ARGUMENT ...]\n\n", file);
-    print_paragraph(
-        file, 0,
-        "Starts N ranks of a program with torchrun's options and environment variables (RANK, WORLD_SIZE, "
-        "LOCAL_RANK, MASTER_ADDR, MASTER_PORT, ...; OMP_NUM_THREADS is 1 unless it is set). A PROGRAM.py "
-        "and a file that can be read but not executed runs under python3 (or $PYTHON_EXEC). Each line that a "
-        "rank prints is shown with its rank in front; a longer one than 64 KiB is cut into several. What you type "
-        "reaches "
-        "a rank that is alone, and its prompts show at once. torchrun's PET_* variables stand in for options that are not given.");
-    fputc('\n', file);
-    print_paragraph(
-        file, 0,
-        "When a rank fails, the others get SIGTERM and, after a time of grace, SIGKILL; the launcher exits "
-        "with the code of the first that failed, or 128+n if signal n killed it. Ctrl-C, SIGTERM, SIGHUP and "
-        "SIGQUIT are handed on, another one half a second later or more kills; SIGUSR1 and SIGUSR2 are handed on to "
-        "what listens to them; Ctrl-Z stops the ranks, too. A program behind a shell (a rank that is a script) has the "
-        "same time of grace. What the ranks have started ends with them, unless it has made a session of its own; "
-        "kill -9 of the launcher ends the ranks alone. Rank 0 serves the store of PyTorch's "
-        "process groups, and must end last. With several machines a restart is each "
-        "machine's own: the ranks of the others fail when they lose their peers, and start again as well. "
-        "Defaults in brackets.");
-    fputc('\n', file);
-    launch_options_print_help(file);
-    fputs("\n"
-          "Examples:\n"
+void help_print_launch(FILE *file) {
+    fputs("Examples:\n"
           "  sounder launch -n 4 -- ./program --lr 0.1\n"
           "  sounder launch --standalone -n auto train.py\n"
           "  sounder launch -n 2 --nnodes 2 --node-rank 0 --master-addr node0 train.py\n"
@@ -236,7 +113,7 @@ static void print_launch(FILE *file) {
           file);
 }
 
-static void print_nodes(FILE *file) {
+void help_print_nodes(FILE *file) {
     fputs("Usage: mpirun --host ONE,TWO --map-by ppr:1:node --bind-to none \\\n"
           "           sounder train [--OPTION VALUE ...]\n"
           "       srun --nodes=2 --ntasks-per-node=1 sounder train [--OPTION VALUE ...]\n\n",
@@ -274,9 +151,7 @@ static void print_option(FILE *file, const Option *option) {
     print_paragraph(file, 2, line);
 }
 
-static void print_data(FILE *file) {
-    look_command_print_help(file, look_command_find("data"));
-    fputc('\n', file);
+void help_print_data(FILE *file) {
     print_option(file, option_find("data"));
     fputc('\n', file);
     print_paragraph(
@@ -298,38 +173,48 @@ static void print_data(FILE *file) {
         "to be unpacked or converted is kept in ~/.cache/sounder/unpacked for later runs.");
 }
 
-static void print_bash_completion(FILE *file) {
-    completion_print(file, "bash");
+// Commands and topics ------------------------------------------------------------------------------------------------
+
+static void print_overview(FILE *file) {
+    fputs("sounder " SOUNDER_VERSION ": trains one model with many processes on one machine\n\nUsage:\n", file);
+    for (const Command *command = commands; command < commands + command_count; command++) {
+        if (!command->summary) continue;
+        const char *arguments = command->brief ? command->brief : command->arguments ? command->arguments : "";
+        char usage[128], text[1024] = "";
+        snprintf(usage, sizeof usage, "sounder %s%s%s", command->name, *arguments ? " " : "", arguments);
+        size_t used = 0;
+        for (const Command *topic = NULL;
+             command->run == command_help && (topic = command_next(topic, LIST_OVERVIEW_TOPICS));)
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s, ", topic->name);
+        snprintf(text + used, sizeof text - used, "%s", command->summary);
+        print_entry(file, usage, text);
+    }
 }
 
-static const struct {
-    const char *name;
-    void (*print)(FILE *file);
-} topics[] = {{"train", print_train},
-              {"eval", print_eval},
-              {"diff", print_diff},
-              {"replay", print_replay},
-              {"metrics", print_metrics},
-              {"launch", print_launch},
-              {"nodes", print_nodes},
-              {"models", help_print_models},
-              {"partition", print_partition},
-              {"privacy", print_privacy},
-              {"partitions", help_print_partitions},
-              {"data", print_data},
-              {"federations", help_print_federations},
-              {"algorithms", help_print_algorithms},
-              {"attacks", help_print_attacks},
-              {"dial", dial_print},
-              {"man", manual_print},
-              {"completion", print_bash_completion}};
-enum { TOPICS = sizeof topics / sizeof *topics };
+Status command_overview(int argc, char **argv, int *exit_code, Error *err) {
+    (void)argc, (void)argv;
+    return command_help(0, NULL, exit_code, err);
+}
+
+static void print_command(FILE *file, const Command *command) {
+    if (command->run) fprintf(file, "Usage: sounder %s %s\n\n", command->name, command->arguments);
+    for (const char *text = command->description ? command->description : ""; *text;) {
+        char paragraph[2048];
+        const size_t length = strcspn(text, "\n");
+        snprintf(paragraph, sizeof paragraph, "%.*s", (int)length, text);
+        print_paragraph(file, 0, paragraph);
+        text += length + (text[length] == '\n');
+    }
+    if (command->options) fputc('\n', file);
+    for (int i = 0; command->options && i < command->options->count; i++)
+        option_print_help(file, &command->options->rows[i]);
+    if (command->more && command->run) fputc('\n', file);
+    if (command->more) command->more(file);
+}
 
 void help_print_topics(FILE *file) {
-    for (int i = 0; i < TOPICS; i++)
-        fprintf(file, "%s%s", i ? " " : "", topics[i].name);
-    for (int i = 0; i < look_command_count; i++)
-        if (strcmp(look_commands[i].name, "data") != 0) fprintf(file, " %s", look_commands[i].name); // a topic already
+    for (const Command *topic = NULL, *next; (next = command_next(topic, LIST_TOPICS)); topic = next)
+        fprintf(file, "%s%s", topic ? " " : "", next->name);
 }
 
 static Status print_topic(FILE *file, const char *name, Error *err) {
@@ -338,20 +223,13 @@ static Status print_topic(FILE *file, const char *name, Error *err) {
     for (char *c = typed; *c; c++)
         if (*c == '_') *c = '-';
     Suggestion suggestion = {.typed = typed};
-    for (int i = 0; i < TOPICS; i++) {
-        if (strcmp(name, topics[i].name) == 0) {
-            topics[i].print(file);
+    for (const Command *topic = NULL; (topic = command_next(topic, LIST_TOPICS));) {
+        if (strcmp(name, topic->name) == 0) {
+            print_command(file, topic);
             return STATUS_OK;
         }
-        suggestion_consider(&suggestion, topics[i].name);
+        suggestion_consider(&suggestion, topic->name);
     }
-    const LookCommand *command = look_command_find(name);
-    if (command) {
-        look_command_print_help(file, command);
-        return STATUS_OK;
-    }
-    for (int i = 0; i < look_command_count; i++)
-        suggestion_consider(&suggestion, look_commands[i].name);
     const Option *option = option_find(typed);
     if (option) print_option(file, option);
     if (help_print_name(file, &suggestion, option != NULL) || option) return STATUS_OK;
@@ -370,8 +248,9 @@ static Status print_help(FILE *file, int argc, char **argv, Error *err) {
         if (completion_print(file, argv[1])) return STATUS_OK;
         return fail(err, STATUS_USAGE, "help completion %.60s: needs bash, zsh or fish", argv[1]);
     }
-    if (argc == 2 && strcmp(argv[0], "train") == 0 && strcmp(argv[1], "-h") == 0) {
-        print_train_briefly(file);
+    const Command *command = command_find(argv[0]);
+    if (argc == 2 && command && command->briefly && strcmp(argv[1], "-h") == 0) {
+        command->briefly(file);
         return STATUS_OK;
     }
     if (argc > 1)
@@ -381,11 +260,12 @@ static Status print_help(FILE *file, int argc, char **argv, Error *err) {
 }
 
 static bool is_for_people(int argc, char **argv) {
-    const bool is_for_programs = argc > 0 && (strcmp(argv[0], "man") == 0 || strcmp(argv[0], "completion") == 0);
-    return !is_for_programs && isatty(STDOUT_FILENO);
+    const Command *command = argc > 0 ? command_find(argv[0]) : NULL;
+    return !(command && command->is_for_programs) && isatty(STDOUT_FILENO);
 }
 
-Status command_help(int argc, char **argv, Error *err) {
+Status command_help(int argc, char **argv, int *exit_code, Error *err) {
+    (void)exit_code;
     TextStream stream;
     FILE *file = text_open(&stream);
     Status status = file ? print_help(file, argc, argv, err) : STATUS_OK;

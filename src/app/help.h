@@ -17,6 +17,14 @@ void help_print_topics(FILE *file);
 // `sounder help dial`: from synchronous SGD to Hogwild, step by step.
 void dial_print(FILE *file);
 
+// Rows of the table of commands: the text below a command's options, or the whole text of a topic.
+void help_print_train(FILE *file);
+void help_print_train_briefly(FILE *file); // the options in use, on one screen
+void help_print_launch(FILE *file);
+void help_print_data(FILE *file);
+void help_print_metrics(FILE *file);
+void help_print_nodes(FILE *file);
+
 void help_print_models(FILE *file);      // --model: the zoo, then the layers
 void help_print_algorithms(FILE *file);  // --algorithm: the zoo, then every rule of every part
 void help_print_partitions(FILE *file);  // --partition, --client-noise, --drift
@@ -41,6 +49,7 @@ char *pager_fold(const char *text, bool folds);
 // them.
 void manual_print(FILE *file);
 bool completion_print(FILE *file, const char *shell);
+void completion_print_bash(FILE *file);
 
 // Examples of `sounder train`, for help and manual: (manual_example_count) lines as typed.
 extern const char *const manual_examples[];

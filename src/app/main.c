@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "app/commands.h"
-#include "app/look/look_options.h"
 #include "base/cores.h"
 #include "base/device.h"
 #include "base/log.h"
@@ -16,7 +15,8 @@
 #include "nn/kernels.h"
 
 // "sounder 0.1.0 (avx512 avx2 baseline; cuda; mpi)": what it can compute with here, and what it was built with.
-static Status print_version(void) {
+Status command_version(int argc, char **argv, int *exit_code, Error *err) {
+    (void)argc, (void)argv, (void)exit_code, (void)err;
     static const char *const sets[] = {"avx512", "avx2", "baseline"};
     fputs("sounder " SOUNDER_VERSION, stdout);
     const char *separator = " (";
@@ -26,46 +26,39 @@ static Status print_version(void) {
     return STATUS_OK;
 }
 
+// What others call a command counts only as it is written: the own names are found first.
+static void consider_others(Suggestion *suggestion, const Command *command) {
+    for (const char *also = command->also ? command->also : ""; *also;) {
+        const size_t length = strcspn(also, " ");
+        if (strlen(suggestion->typed) == length && memcmp(also, suggestion->typed, length) == 0)
+            suggestion_consider_as(suggestion, suggestion->typed, command->name);
+        also += length + strspn(also + length, " ");
+    }
+}
+
 static Status unknown_command(const char *name, Error *err) {
-    static const char *const commands[] = {"train",   "eval",   "diff", "replay",    "partition",
-                                           "privacy", "launch", "help", "--version", "--help"};
     if (strcmp(name, "export") == 0)
         return fail(err, STATUS_USAGE,
                     "export: files of ONNX's are written from Python (tools/python): python3 -c 'import sounder; "
                     "sounder.export_onnx(\"net.onnx\", \"RUN/model.safetensors\")'");
     Suggestion suggestion = {.typed = name};
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        suggestion_consider(&suggestion, commands[i]);
-    for (int i = 0; i < look_command_count; i++)
-        suggestion_consider(&suggestion, look_commands[i].name);
-    // What others call it counts only as it is written: the own names are found first.
-    static const struct {
-        const char *word, *command;
-    } others[] = {{"plot", "report"},  {"figure", "report"}, {"ls", "runs"},    {"list", "runs"},
-                  {"results", "runs"}, {"run", "train"},     {"fit", "train"},  {"test", "eval"},
-                  {"predict", "eval"}, {"compare", "diff"},  {"grid", "sweep"}, {"tune", "sweep"},
-                  {"search", "sweep"}, {"watch", "top"},     {"status", "top"}, {"split", "partition"}};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (strcmp(name, others[i].word) == 0) suggestion_consider_as(&suggestion, name, others[i].command);
+    for (const Command *command = NULL; (command = command_next(command, LIST_COMMANDS));)
+        suggestion_consider(&suggestion, command->name);
+    for (int i = 0; i < command_count; i++)
+        consider_others(&suggestion, &commands[i]);
     if (suggestion.best)
         return fail(err, STATUS_USAGE, "%.60s: unknown command; did you mean %s?", name, suggestion.best);
     return fail(err, STATUS_USAGE, "%.60s: unknown command; `sounder help` lists them", name);
 }
 
-// Of those whose help is that of `sounder help NAME`.
-static bool is_command(const char *name) {
-    static const char *const names[] = {"train", "eval", "diff", "replay", "partition", "privacy"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(name, names[i]) == 0) return true;
-    return look_command_find(name) != NULL;
-}
-
 // `sounder train --help` is `sounder help train`, `sounder train -h` is `sounder help train -h`. 0: no help is asked
 // for, otherwise how many words `sounder help` takes.
-static int asks_for_help(int argc, char **argv, int is_train) {
+static int asks_for_help(int argc, char **argv, const Command *command) {
+    const char *own = command->keeps_help;
+    if (own && (!*own || (argc > 0 && strcmp(argv[0], own) == 0))) return 0;
     for (int i = 0; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0) return 1;
-        if (strcmp(argv[i], "-h") == 0) return is_train ? 2 : 1;
+        if (strcmp(argv[i], "-h") == 0) return command->briefly ? 2 : 1;
     }
     return 0;
 }
@@ -73,34 +66,12 @@ static int asks_for_help(int argc, char **argv, int is_train) {
 static Status run_command(int argc, char **argv, int *exit_code, Error *err) {
     if (argc < 2)
         return fail(err, STATUS_USAGE, "needs a command; `sounder help` lists them, `sounder train` starts one");
-    const char *name = argv[1];
-    int rest = argc - 2;
-    char **arguments = argv + 2;
-    if (strcmp(name, "--version") == 0) return print_version();
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) return command_help(0, NULL, err);
-    if (strcmp(name, "help") == 0) return command_help(rest, arguments, err);
-    if (strcmp(name, "worker") == 0) return command_worker(rest, arguments, err);
-    if (strcmp(name, "launch") == 0) return command_launch(rest, arguments, exit_code, err);
-    if (!is_command(name)) return unknown_command(name, err);
-    const bool is_get =
-        rest > 0 && strcmp(name, "data") == 0 && strcmp(arguments[0], "get") == 0; // has help of its own
-    int topics = is_get ? 0 : asks_for_help(rest, arguments, strcmp(name, "train") == 0);
-    if (topics) return command_help(topics, (char *[]){argv[1], "-h"}, err);
-    static const char *const writers[] = {"eval", "report"}; // of a file that several would write
-    for (size_t i = 0; i < sizeof writers / sizeof *writers; i++)
-        if (strcmp(name, writers[i]) == 0) TRY(nodes_refuse_copies(name, "", err));
-    if (strcmp(name, "train") == 0) return command_train(rest, arguments, exit_code, err);
-    if (strcmp(name, "replay") == 0) return command_replay(rest, arguments, exit_code, err);
-    if (strcmp(name, "diff") == 0) return command_diff(rest, arguments, exit_code, err);
-    if (strcmp(name, "privacy") == 0) return command_privacy(rest, arguments, err);
-    if (strcmp(name, "partition") == 0) return command_partition(rest, arguments, err);
-    if (strcmp(name, "data") == 0) return command_data(rest, arguments, err);
-    if (strcmp(name, "runs") == 0) return command_runs(rest, arguments, err);
-    if (strcmp(name, "sweep") == 0) return command_sweep(rest, arguments, exit_code, err);
-    if (strcmp(name, "reproduce") == 0) return command_reproduce(rest, arguments, exit_code, err);
-    if (strcmp(name, "top") == 0) return command_top(rest, arguments, err);
-    if (strcmp(name, "report") == 0) return command_report(rest, arguments, err);
-    return command_eval(rest, arguments, err);
+    const Command *command = command_find(strcmp(argv[1], "-h") == 0 ? "--help" : argv[1]);
+    if (!command || !command->run) return unknown_command(argv[1], err);
+    const int topics = asks_for_help(argc - 2, argv + 2, command);
+    if (topics) return command_help(topics, (char *[]){argv[1], "-h"}, exit_code, err);
+    if (command->writes) TRY(nodes_refuse_copies(command->name, "", err));
+    return command->run(argc - 2, argv + 2, exit_code, err);
 }
 
 // A closed standard descriptor would be given to the next file opened, into which the next message would then be

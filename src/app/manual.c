@@ -2,11 +2,9 @@
 #include "app/commands.h"
 #include "app/help.h"
 
+#include <ctype.h>
 #include <stdbool.h>
-
-#include "app/launch/launch_options.h"
-#include "app/look/look_options.h"
-#include "app/options/options.h"
+#include <string.h>
 
 const char *const manual_examples[] = {
     "sounder train --model 2nn --clients 100 --rounds 50",
@@ -91,50 +89,70 @@ static void print_examples(FILE *file) {
     }
 }
 
+// "[--OPTION VALUE ...]" with words that stand for something in italics, dashes as they are typed.
+static void print_arguments(FILE *file, const char *text) {
+    while (*text) {
+        const size_t letters = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+        if (letters > 1) {
+            fprintf(file, "\\fI%.*s\\fR", (int)letters, text);
+            text += letters;
+            continue;
+        }
+        if (*text == '-') fputc('\\', file);
+        fputc(*text++, file);
+    }
+}
+
+static void print_synopsis(FILE *file) {
+    enum { LONGEST_LINE = 220 };
+    for (const Command *command = NULL; (command = command_next(command, LIST_SYNOPSIS));) {
+        fprintf(file, ".B sounder %s\n", command->name);
+        if (command->run == command_help) break;
+        if (command->synopsis) fputs(command->synopsis, file);
+        if (!command->synopsis) print_arguments(file, command->arguments);
+        fputs("\n.br\n", file);
+    }
+    int column = fprintf(file, "[");
+    for (const Command *topic = NULL; (topic = command_next(topic, LIST_MANUAL_TOPICS));) {
+        column += fprintf(file, "\\fI%s\\fR |", topic->name);
+        fputc(column > LONGEST_LINE ? '\n' : ' ', file);
+        if (column > LONGEST_LINE) column = 0;
+    }
+    fputs("\\fIOPTION\\fR |\n\\fIman\\fR | \\fIcompletion\\fR [\\fIbash\\fR | \\fIzsh\\fR | \\fIfish\\fR]]\n", file);
+}
+
+static void print_options(FILE *file) {
+    for (const Command *command = NULL; (command = command_next(command, LIST_MANUAL_OPTIONS));) {
+        fputs(".SH OPTIONS OF SOUNDER ", file);
+        for (const char *c = command->name; *c; c++)
+            fputc(toupper((unsigned char)*c), file);
+        fputc('\n', file);
+        if (!command->purpose) {
+            print_troff(file, command->description);
+            fputc('\n', file);
+        }
+        for (int i = 0; i < command->options->count; i++)
+            option_print_man(file, &command->options->rows[i]);
+    }
+}
+
 void manual_print(FILE *file) {
     fputs(".TH SOUNDER 1 \"\" \"sounder " SOUNDER_VERSION "\" \"User Commands\"\n"
           ".SH NAME\n"
           "sounder \\- train one model with many processes on one machine\n"
-          ".SH SYNOPSIS\n"
-          ".B sounder train\n[\\fIEXPERIMENT.yaml\\fR]\n[\\fB\\-\\-option\\fR \\fIvalue\\fR ...]\n.br\n"
-          ".B sounder eval\n\\fIMODEL.safetensors\\fR | \\fIRUN\\fR\n[\\fB\\-\\-option\\fR \\fIvalue\\fR ...]\n.br\n"
-          ".B sounder diff\n\\fIRUN\\fR \\fIRUN\\fR\n.br\n"
-          ".B sounder replay\n\\fIRUN\\fR \\fB\\-\\-round\\fR \\fIR\\fR \\fB\\-\\-client\\fR \\fIK\\fR [\\fB\\-\\-out\\fR \\fIFILE\\fR]\n.br\n"
-          ".B sounder partition\n[\\fIEXPERIMENT.yaml\\fR]\n[\\fB\\-\\-option\\fR \\fIvalue\\fR ...]\n"
-          "[\\fB\\-\\-json\\fR] [\\fB\\-\\-save\\fR \\fIFILE\\fR]\n.br\n",
+          ".SH SYNOPSIS\n",
           file);
-    look_commands_print_synopsis(file);
-    fputs(".B sounder privacy\n\\fB\\-\\-sampling\\-rate\\fR \\fIQ\\fR \\fB\\-\\-rounds\\fR \\fIN\\fR "
-          "\\fB\\-\\-noise\\fR \\fIZ\\fR | \\fB\\-\\-epsilon\\fR \\fIE\\fR\n"
-          "[\\fB\\-\\-option\\fR \\fIvalue\\fR ...]\n.br\n"
-          ".B sounder launch\n[\\fB\\-\\-option\\fR \\fIvalue\\fR ...]\n[\\fB\\-\\-\\fR] \\fIPROGRAM\\fR "
-          "[\\fIARGUMENT\\fR ...]\n.br\n"
-          ".B sounder help\n[\\fItrain\\fR | \\fIeval\\fR | \\fIdiff\\fR | \\fIreplay\\fR | \\fIprivacy\\fR | \\fIruns\\fR | \\fIreport\\fR | \\fIsweep\\fR | \\fIreproduce\\fR | \\fItop\\fR | \\fIlaunch\\fR | \\fInodes\\fR | \\fImetrics\\fR | \\fImodels\\fR | \\fIattacks\\fR | \\fIpartitions\\fR |\n\\fIdata\\fR | \\fIfederations\\fR | \\fIOPTION\\fR |\n"
-          "\\fIman\\fR | \\fIcompletion\\fR [\\fIbash\\fR | \\fIzsh\\fR | \\fIfish\\fR]]\n"
-          ".SH DESCRIPTION\n"
-          "\\fBsounder train\\fR starts worker processes that share one model through\n"
-          "shared memory: federated averaging over any number of clients, Hogwild, or\n"
-          "synchronous SGD.\n"
-          "The result is the same to the bit for any number of workers, and whatever\n"
-          "workers die (Hogwild excepted).\n"
-          "\\fBsounder eval\\fR prints the loss and the accuracy of a saved model.\n"
-          "\\fBsounder diff\\fR says in which round, client and tensor two runs part.\n"
-          "\\fBsounder replay\\fR trains one client of one round again and compares.\n"
-          "\\fBsounder privacy\\fR says what epsilon some noise is worth, or which noise it takes.\n"
-          "\\fBsounder launch\\fR starts any program, in C or Python, as ranks that find\n"
-          "each other by torchrun's environment variables.\n"
-          ".PP\n"
+    print_synopsis(file);
+    fputs(".SH DESCRIPTION\n", file);
+    for (const Command *command = commands; command < commands + command_count; command++)
+        if (command->purpose) fprintf(file, "\\fBsounder %s\\fR %s\n", command->name, command->purpose);
+    fputs(".PP\n"
           "\\fIEXPERIMENT.yaml\\fR (or \\fB\\-\\fR, standard input) holds options as\n"
           "\\fBname: value\\fR lines with the names below; the command line wins.\n"
           ".SH OPTIONS\n",
           file);
     options_print_man(file);
-    fputs(".SH OPTIONS OF SOUNDER REPLAY\n", file);
-    replay_options_print_man(file);
-    privacy_options_print_man(file);
-    look_commands_print_man(file);
-    fputs(".SH OPTIONS OF SOUNDER LAUNCH\n", file);
-    launch_options_print_man(file);
+    print_options(file);
     fputs(".SH FILES\n"
           ".TP\n\\fIOUT\\fR/config.yaml\nthe effective configuration, which \\fBsounder train\\fR reads again\n"
           ".TP\n\\fIOUT\\fR/metrics.jsonl\none JSON object per round, per client and round, and for the summary\n"

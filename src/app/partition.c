@@ -17,19 +17,28 @@ typedef struct Wishes {
     const char *save; // borrowed from argv; NULL: nothing is saved
 } Wishes;
 
+static const Option own_rows[] = {
+    {.name = "json", .type = OPTION_FLAG, .help = "the same as one JSON object, with all counts"},
+    {.name = "save",
+     .type = OPTION_TEXT,
+     .placeholder = "FILE",
+     .help = "write the partition to a new file, for --partition file:FILE"},
+};
+const OptionTable partition_options = {.rows = own_rows, .count = 2, .command = "partition"};
+
 // Takes --json and --save out of argv; *argc and argv are what is left, for a run's options.
 static Status take_wishes(Wishes *wishes, int *argc, char **argv, Error *err) {
-    static const Option save = {.name = "save"};
+    const Option *save = &own_rows[1];
     int left = 0;
     *wishes = (Wishes){0};
     for (int i = 0; i < *argc; i++) {
         if (strcmp(argv[i], "--json") == 0) {
             wishes->json = true;
         } else if (strncmp(argv[i], "--save=", 7) == 0) {
-            TRY(option_once(&wishes->save, &save, argv[i] + 7, err));
+            TRY(option_once(&wishes->save, save, argv[i] + 7, err));
         } else if (strcmp(argv[i], "--save") == 0) {
             if (++i == *argc) return fail(err, STATUS_USAGE, "--save: needs a value; write --save FILE");
-            TRY(option_once(&wishes->save, &save, argv[i], err));
+            TRY(option_once(&wishes->save, save, argv[i], err));
         } else {
             argv[left++] = argv[i];
         }
@@ -180,7 +189,8 @@ static Status show(const RunMemory *memory, const Options *options, const Wishes
     return status;
 }
 
-Status command_partition(int argc, char **argv, Error *err) {
+Status command_partition(int argc, char **argv, int *exit_code, Error *err) {
+    (void)exit_code;
     Wishes wishes;
     Options options;
     DatasetSource source;

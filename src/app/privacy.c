@@ -44,10 +44,11 @@ static const Option rows[] = {
 // clang-format on
 enum { ROWS = sizeof rows / sizeof *rows };
 
+const OptionTable privacy_options = {.rows = rows, .count = ROWS, .command = "privacy"};
+
 enum { COHORTS_ROW = 5 };
 
 static Status parse(PrivacyOptions *options, int argc, char **argv, Error *err) {
-    const OptionTable table = {.rows = rows, .count = ROWS, .command = "privacy"};
     *options = (PrivacyOptions){.delta = 1e-5};
     const char *seen[ROWS] = {NULL};
     for (int next = 0; next < argc;) {
@@ -56,7 +57,7 @@ static Status parse(PrivacyOptions *options, int argc, char **argv, Error *err) 
         if (argv[next][0] != '-')
             return fail(err, STATUS_USAGE,
                         "%.200s: sounder privacy takes options alone; `sounder help privacy` lists them", argv[next]);
-        TRY(option_take(&option, &value, &next, argc, argv, &table, err));
+        TRY(option_take(&option, &value, &next, argc, argv, &privacy_options, err));
         TRY(option_once(&seen[option - rows], option, value, err));
         TRY(option_read(options, option, value, "--", err));
     }
@@ -115,7 +116,8 @@ static void print_spent(const PrivacyOptions *options, double noise) {
         printf("  exactly: %.6g\n", gaussian_epsilon(noise / sqrt(options->rounds), options->delta));
 }
 
-Status command_privacy(int argc, char **argv, Error *err) {
+Status command_privacy(int argc, char **argv, int *exit_code, Error *err) {
+    (void)exit_code;
     PrivacyOptions options;
     TRY(parse(&options, argc, argv, err));
     double noise = options.noise;
@@ -126,20 +128,4 @@ Status command_privacy(int argc, char **argv, Error *err) {
     }
     print_spent(&options, noise);
     return write_events(&options, noise, err);
-}
-
-void privacy_options_print_help(FILE *file) {
-    for (int i = 0; i < ROWS; i++)
-        option_print_help(file, &rows[i]);
-}
-
-void privacy_options_print_words(FILE *file) {
-    for (int i = 0; i < ROWS; i++)
-        option_print_words(file, &rows[i], "privacy");
-}
-
-void privacy_options_print_man(FILE *file) {
-    fputs(".SH OPTIONS OF SOUNDER PRIVACY\n", file);
-    for (int i = 0; i < ROWS; i++)
-        option_print_man(file, &rows[i]);
 }

@@ -111,7 +111,8 @@ static Status start(Worker *self, int argc, char **argv, Error *err) {
 
 // What ends a worker is the parent's to know, who says it in the line about this death: a card that failed, for
 // example, serves this process no more, and its work is done again by others.
-Status command_worker(int argc, char **argv, Error *err) {
+Status command_worker(int argc, char **argv, int *exit_code, Error *err) {
+    (void)exit_code;
     Worker self = {0};
     Status status = start(&self, argc, argv, err);
     if (status == STATUS_OK) {

@@ -185,6 +185,15 @@ expect_candidates '--checkpoint-every' train --lr 0.1 --che
 expect_candidates '' eval x --che
 expect_candidates 'metrics models man' help m
 expect_candidates 'bash zsh fish' help completion ''
+# A command that one of them names, all name: the overview, the manual page, completion and help.
+for command in $("$sounder" --help | sed -n 's/^  sounder \([a-z]*\).*/\1/p'); do
+    case $manual in *".B sounder $command"*".SH DESCRIPTION"*) ;; *) complain "no synopsis of $command" help man ;; esac
+    case " $(candidates '') " in *" $command "*) ;; *) complain "completion lacks it" "$command" ;; esac
+    [ "$command" = help ] || "$sounder" "$command" --help | grep -q "^Usage: .*sounder $command" || complain "no usage" "$command" --help
+done
+"$sounder" help train | grep -oE '^  (-., )?--[a-z0-9-]+' | sed 's/.*--/--/' | sort >"$work/listed"
+candidates train -- | tr ' ' '\n' | sort >"$work/offered"
+[ -z "$(comm -23 "$work/listed" "$work/offered")" ] || complain "completion lacks $(comm -23 "$work/listed" "$work/offered" | tr '\n' ' ')" help train
 # Completion offers what help lists: the names come from the same tables.
 for pair in algorithms:algorithm models:model partitions:partition; do
     "$sounder" help "${pair%:*}" | sed -n 's/^  \([a-z0-9][a-z0-9-]*\)[: ].*/\1/p; s/^  \([a-z0-9][a-z0-9-]*\)$/\1/p' | sort -u >"$work/listed"

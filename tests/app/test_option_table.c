@@ -7,9 +7,9 @@
 #include "app/options/options.h"
 #include "tests/check.h"
 
-static void every_option_is_in_help_man_page_and_completion(void **state) {
+static void every_option_is_in_help_and_man_page(void **state) {
     (void)state;
-    void (*const printers[])(FILE *) = {options_print_help, options_print_words, options_print_man};
+    void (*const printers[])(FILE *) = {options_print_help, options_print_man};
     for (size_t p = 0; p < sizeof printers / sizeof *printers; p++) {
         char *text = NULL;
         size_t length = 0;
@@ -78,7 +78,7 @@ static void the_table_is_sound(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_option_is_in_help_man_page_and_completion),
+        cmocka_unit_test(every_option_is_in_help_and_man_page),
         cmocka_unit_test(an_options_entry_in_the_man_page_is_whole),
         cmocka_unit_test(the_table_is_sound),
     };

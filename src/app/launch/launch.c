@@ -95,7 +95,7 @@ end:
 Status command_launch(int argc, char **argv, int *exit_code, Error *err) {
     LaunchOptions options;
     TRY(launch_options_parse(&options, argc, argv, err));
-    if (options.help) return command_help(1, (char *[]){"launch"}, err);
+    if (options.help) return command_help(1, (char *[]){"launch"}, exit_code, err);
     TRY(launch_options_resolve(&options, err));
     return launch_program(&options, exit_code, err);
 }

@@ -103,7 +103,7 @@ static const ForeignOption refused[] = {
 
 enum { LAUNCH_OPTION_COUNT = sizeof launch_table / sizeof *launch_table };
 
-static const OptionTable launch_options = {.rows = launch_table,
+const OptionTable launch_options = {.rows = launch_table,
                                            .count = LAUNCH_OPTION_COUNT,
                                            .command = "launch",
                                            .foreign = refused,
@@ -332,23 +332,6 @@ bool launch_options_log(const LaunchOptions *options) {
     for (int rank = 0; rank < options->ranks; rank++)
         if (options->redirected[rank] || options->teed[rank]) return true;
     return false;
-}
-
-// For people and shells -----------------------------------------------------------------------------------------------
-
-void launch_options_print_help(FILE *file) {
-    for (int i = 0; i < LAUNCH_OPTION_COUNT; i++)
-        option_print_help(file, &launch_table[i]);
-}
-
-void launch_options_print_man(FILE *file) {
-    for (int i = 0; i < LAUNCH_OPTION_COUNT; i++)
-        option_print_man(file, &launch_table[i]);
-}
-
-void launch_options_print_words(FILE *file) {
-    for (int i = 0; i < LAUNCH_OPTION_COUNT; i++)
-        option_print_words(file, &launch_table[i], "launch");
 }
 
 static int count_device_files(const char *folder) {

@@ -65,10 +65,8 @@ Status launch_options_resolve(LaunchOptions *options, Error *err);
 // Whether anything is written into log files.
 bool launch_options_log(const LaunchOptions *options);
 
-// Help, man page section and completion words, as their namesakes of options.h.
-void launch_options_print_help(FILE *file);
-void launch_options_print_man(FILE *file);
-void launch_options_print_words(FILE *file);
+// The rows, for the command line, help, the man page and completion.
+extern const OptionTable launch_options;
 
 // How many cards this process may use, counted without waking one up: no CUDA call, no context, no library.
 

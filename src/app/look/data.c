@@ -179,10 +179,11 @@ static Status list_all(Listing *listing, const LookOptions *options, Error *err)
     return STATUS_OK;
 }
 
-Status command_data(int argc, char **argv, Error *err) {
+Status command_data(int argc, char **argv, int *exit_code, Error *err) {
+    (void)exit_code;
     LookOptions options;
     if (argc > 0 && strcmp(argv[0], "get") == 0) return get(argc - 1, argv + 1, err);
-    TRY(look_options_parse(&options, look_command_find("data"), argc, argv, err));
+    TRY(look_options_parse(&options, command_find("data"), argc, argv, err));
     Listing listing = {.status = STATUS_OK};
     for (Fact fact = 0; fact < FACTS; fact++)
         listing.columns[fact] =

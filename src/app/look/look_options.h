@@ -1,5 +1,5 @@
-// The commands that look at runs: what help, man page and completion say of each, and its options, as rows of a table
-// of its own. Their arguments are folders, before, between or behind the options.
+// The options of the commands that look at runs, as rows of a table for each. Their arguments are folders, before,
+// between or after the options.
 #ifndef SOUNDER_APP_LOOK_LOOK_OPTIONS_H
 #define SOUNDER_APP_LOOK_LOOK_OPTIONS_H
 
@@ -18,27 +18,12 @@ typedef struct LookOptions {
     bool dry_run, once;
 } LookOptions;
 
-typedef struct LookCommand {
-    const char *name, *arguments; // "runs", "[FOLDER ...] [--OPTION VALUE ...]"
-    const char *summary;          // a phrase
-    const char *description;      // a paragraph
-    OptionTable table;
-    int least, most; // folders
-} LookCommand;
+extern const OptionTable data_options, runs_options, report_options, sweep_options, reproduce_options,
+    top_options;
 
-extern const LookCommand look_commands[];
-extern const int look_command_count;
-
-const LookCommand *look_command_find(const char *name); // NULL: none of these
+struct Command;
 
 // argv, what follows the command's name, is rearranged.
-Status look_options_parse(LookOptions *options, const LookCommand *command, int argc, char **argv, Error *err);
-
-void look_command_print_help(FILE *file, const LookCommand *command);
-
-// Of all of them: the lines of the synopsis, what each is for, the sections of options, and completion's words.
-void look_commands_print_synopsis(FILE *file);
-void look_commands_print_man(FILE *file);
-void look_commands_print_words(FILE *file);
+Status look_options_parse(LookOptions *options, const struct Command *command, int argc, char **argv, Error *err);
 
 #endif

@@ -291,12 +291,13 @@ static Status write_report(const char *path, JsonObject *report, size_t count, E
     return status;
 }
 
-Status command_report(int argc, char **argv, Error *err) {
+Status command_report(int argc, char **argv, int *exit_code, Error *err) {
+    (void)exit_code;
     LookOptions options;
     PastRuns runs;
     JsonObject report = {0};
     char path[OPTION_TEXT_BYTES + 64];
-    TRY(look_options_parse(&options, look_command_find("report"), argc, argv, err));
+    TRY(look_options_parse(&options, command_find("report"), argc, argv, err));
     TRY(past_runs_find(&runs, options.folders, options.folder_count, err));
     snprintf(path, sizeof path, options.out[0] ? "%s" : "%s/report.html",
              options.out[0] ? options.out : options.folders[0]);

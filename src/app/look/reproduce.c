@@ -266,7 +266,7 @@ static Status reproduce(const Published *published, LookOptions *options, int *e
 
 Status command_reproduce(int argc, char **argv, int *exit_code, Error *err) {
     LookOptions options;
-    TRY(look_options_parse(&options, look_command_find("reproduce"), argc, argv, err));
+    TRY(look_options_parse(&options, command_find("reproduce"), argc, argv, err));
     if (options.folder_count == 0) return list_recipes(err);
     const char *name = options.folders[0], *text;
     char *file;

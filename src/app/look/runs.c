@@ -274,11 +274,12 @@ Status runs_print_means(PastRuns *runs, const char *names, TableFormat format, E
     return status;
 }
 
-Status command_runs(int argc, char **argv, Error *err) {
+Status command_runs(int argc, char **argv, int *exit_code, Error *err) {
+    (void)exit_code;
     static char *const usual[] = {"runs"};
     LookOptions options;
     PastRuns runs;
-    TRY(look_options_parse(&options, look_command_find("runs"), argc, argv, err));
+    TRY(look_options_parse(&options, command_find("runs"), argc, argv, err));
     const bool given = options.folder_count > 0;
     TRY(past_runs_find(&runs, given ? options.folders : usual, given ? options.folder_count : 1, err));
     Table table = {0};

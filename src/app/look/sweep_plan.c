@@ -204,7 +204,7 @@ static Status take_part(SweepPlan *plan, const char *part, Error *err) {
 }
 
 Status sweep_plan_read(SweepPlan *plan, LookOptions *options, int argc, char **argv, Error *err) {
-    const OptionTable own = look_command_find("sweep")->table;
+    const OptionTable own = sweep_options;
     Option *rows = malloc((size_t)(own.count + option_count) * sizeof *rows);
     if (!rows) return fail(err, STATUS_OS, "no memory for the options");
     const OptionTable table = {.rows = rows, .count = join_tables(rows, own.rows, own.count), .command = "sweep"};

@@ -273,13 +273,14 @@ static Status watch(TopState *state, Page *page, Error *err) {
     return status;
 }
 
-Status command_top(int argc, char **argv, Error *err) {
+Status command_top(int argc, char **argv, int *exit_code, Error *err) {
+    (void)exit_code;
     LookOptions options;
     char path[4096];
     TopState *state = calloc(1, sizeof *state);
     Page *page = calloc(1, sizeof *page);
     Status status = state && page ? STATUS_OK : fail(err, STATUS_OS, "no memory for sounder top");
-    if (status == STATUS_OK) status = look_options_parse(&options, look_command_find("top"), argc, argv, err);
+    if (status == STATUS_OK) status = look_options_parse(&options, command_find("top"), argc, argv, err);
     if (status == STATUS_OK && options.folder_count > 0) snprintf(path, sizeof path, "%s", options.folders[0]);
     if (status == STATUS_OK && options.folder_count == 0) status = find_run(path, err);
     if (status == STATUS_OK) {

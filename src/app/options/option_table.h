@@ -105,6 +105,8 @@ typedef struct OptionTable {
 } OptionTable;
 
 extern const OptionTable option_train_table;
+// Those of commands that have a record of their own (replay_options.c, ../privacy.c, ../partition.c).
+extern const OptionTable replay_options, privacy_options, partition_options;
 
 // Reads the option at argv[*next], which begins with '-', and moves *next behind it and its value: "--name value",
 // "--name=value", "-n value", "-nvalue"; a flag's value is "true" or behind '='. *value is borrowed from argv. USAGE

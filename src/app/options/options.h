@@ -180,9 +180,6 @@ void options_print_help(FILE *file);
 void options_print_common_help(FILE *file);
 // Those that `sounder eval` takes.
 void options_print_eval_help(FILE *file);
-// For completion, from the same table: a line per option, "train,eval --algorithm fedavg hogwild ssgd" (commands, name,
-// values to offer).
-void options_print_words(FILE *file);
 // The OPTIONS section of the man page (troff).
 void options_print_man(FILE *file);
 
@@ -197,9 +194,5 @@ typedef struct ReplayOptions {
 
 // argv holds what follows `sounder replay`. USAGE unless run, round and client are there.
 Status replay_options_parse(ReplayOptions *options, int argc, char **argv, Error *err);
-
-void replay_options_print_help(FILE *file);
-void replay_options_print_words(FILE *file);
-void replay_options_print_man(FILE *file);
 
 #endif

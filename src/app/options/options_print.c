@@ -70,15 +70,6 @@ void option_print_words(FILE *file, const Option *option, const char *commands) 
     fputc('\n', file);
 }
 
-void options_print_words(FILE *file) {
-    for (int i = 0; i < option_count; i++)
-        option_print_words(file, &option_table[i],
-                           option_table[i].not_train ? "eval"
-                           : option_table[i].eval    ? option_table[i].unsaved ? "train,eval,partition" : "train,eval,partition,sweep"
-                           : option_table[i].unsaved ? "train,partition"
-                                                     : "train,partition,sweep");
-}
-
 // troff turns a bare '-' into a hyphen that nobody can paste into a shell, and obeys backslashes.
 static void print_troff(FILE *file, const char *text) {
     for (; *text; text++) {

@@ -18,8 +18,9 @@ static const Option rows[] = {
 // clang-format on
 enum { ROWS = sizeof rows / sizeof *rows };
 
+const OptionTable replay_options = {.rows = rows, .count = ROWS, .command = "replay"};
+
 Status replay_options_parse(ReplayOptions *options, int argc, char **argv, Error *err) {
-    const OptionTable table = {.rows = rows, .count = ROWS, .command = "replay"};
     *options = (ReplayOptions){.client = -1};
     const char *seen[ROWS] = {NULL};
     for (int next = 0; next < argc;) {
@@ -32,26 +33,11 @@ Status replay_options_parse(ReplayOptions *options, int argc, char **argv, Error
             options->run = argv[next++];
             continue;
         }
-        TRY(option_take(&option, &value, &next, argc, argv, &table, err));
+        TRY(option_take(&option, &value, &next, argc, argv, &replay_options, err));
         TRY(option_once(&seen[option - rows], option, value, err));
         TRY(option_read(options, option, value, "--", err));
     }
     if (options->run && options->round > 0 && options->client >= 0) return STATUS_OK;
     return fail(err, STATUS_USAGE,
                 "sounder replay: needs a run, a round and a client; write sounder replay RUN --round R --client K");
-}
-
-void replay_options_print_help(FILE *file) {
-    for (int i = 0; i < ROWS; i++)
-        option_print_help(file, &rows[i]);
-}
-
-void replay_options_print_words(FILE *file) {
-    for (int i = 0; i < ROWS; i++)
-        option_print_words(file, &rows[i], "replay");
-}
-
-void replay_options_print_man(FILE *file) {
-    for (int i = 0; i < ROWS; i++)
-        option_print_man(file, &rows[i]);
 }

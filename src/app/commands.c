@@ -1,0 +1,257 @@
+#include "commands.h"
+
+#include <limits.h>
+#include <string.h>
+
+#include "app/help.h"
+#include "app/launch/launch_options.h"
+#include "app/look/look_options.h"
+
+const Command commands[] = {
+    {.name = "train",
+     .also = "run fit",
+     .arguments = "[EXPERIMENT.yaml] [--OPTION VALUE ...]",
+     .synopsis = "[\\fIEXPERIMENT.yaml\\fR]\n[\\fB\\-\\-option\\fR \\fIvalue\\fR ...]",
+     .summary = "train a model; without options: LeNet on Fashion-MNIST, 3 rounds of federated averaging",
+     .purpose = "starts worker processes that share one model through\n"
+                "shared memory: federated averaging over any number of clients, Hogwild, or\n"
+                "synchronous SGD.\n"
+                "The result is the same to the bit for any number of workers, and whatever\n"
+                "workers die (Hogwild excepted).",
+     .description =
+         "Trains one model with many processes and writes it, its checkpoints and its metrics into a folder. "
+         "EXPERIMENT.yaml (or -, standard input) holds options as `name: value` lines; the command line wins. "
+         "Defaults in brackets.",
+     .takes = TAKES_ALL,
+     .more = help_print_train,
+     .briefly = help_print_train_briefly,
+     .run = command_train,
+     .place = {1, 1, 0, 1, 1, 1, 0}},
+    {.name = "eval",
+     .also = "test predict",
+     .arguments = "MODEL.safetensors|RUN [--OPTION VALUE ...]",
+     .synopsis = "\\fIMODEL.safetensors\\fR | \\fIRUN\\fR\n[\\fB\\-\\-option\\fR \\fIvalue\\fR ...]",
+     .summary = "loss and accuracy of a saved model",
+     .purpose = "prints the loss and the accuracy of a saved model.",
+     .description =
+         "Prints the loss and the accuracy of a saved model, or of a run's, on a data set's test images. What is not "
+         "given of data, seed and model is what it was trained with.",
+     .takes = TAKES_EVAL,
+     .writes = true,
+     .more = options_print_eval_help,
+     .run = command_eval,
+     .place = {2, 2, 0, 2, 2, 2, 0}},
+    {.name = "diff",
+     .also = "compare",
+     .arguments = "RUN RUN",
+     .synopsis = "\\fIRUN\\fR \\fIRUN\\fR",
+     .summary = "where two runs part, and what was different to begin with",
+     .purpose = "says in which round, client and tensor two runs part.",
+     .description =
+         "Compares two runs' records: names the first round after which their models differ, the first client whose "
+         "training does (on a card surely with --inspect-updates, otherwise if its loss shows it), the first tensor, "
+         "and the options, data and machines that were different from the start. Exits with 0 if all common rounds "
+         "are the same, with 1 if not.",
+     .run = command_diff,
+     .place = {3, 3, 0, 3, 3, 3, 0}},
+    {.name = "partition",
+     .also = "split",
+     .arguments = "[EXPERIMENT.yaml] [--OPTION VALUE ...] [--json] [--save FILE]",
+     .brief = "[EXPERIMENT.yaml] [--OPTION VALUE ...]",
+     .synopsis = "[\\fIEXPERIMENT.yaml\\fR]\n[\\fB\\-\\-option\\fR \\fIvalue\\fR ...]\n[\\fB\\-\\-json\\fR] "
+                 "[\\fB\\-\\-save\\fR \\fIFILE\\fR]",
+     .summary = "who gets which samples in such a run, as a picture and in numbers",
+     .description =
+         "Deals the training samples as sounder train would with the same options (--data, --clients, --partition, "
+         "--seed and so on; it takes all of them, and a run's config.yaml), and shows clients by classes in shades, "
+         "sizes, and how far the clients' label shares are from those of all: entropy (0: one class, 1: all alike), "
+         "Hellinger distance, EMD (sum of the differences, from 0 to 2), Jensen-Shannon divergence (bits), classes "
+         "of a client. The worst is the client furthest from the others.",
+     .options = &partition_options,
+     .takes = TAKES_ALL,
+     .run = command_partition,
+     .place = {5, 0, 0, 5, 5, 9, 11}},
+    {.name = "replay",
+     .arguments = "RUN --round R --client K [--out FILE]",
+     .brief = "RUN --round R --client K",
+     .synopsis =
+         "\\fIRUN\\fR \\fB\\-\\-round\\fR \\fIR\\fR \\fB\\-\\-client\\fR \\fIK\\fR [\\fB\\-\\-out\\fR \\fIFILE\\fR]",
+     .summary = "train one client of one round again and compare",
+     .purpose = "trains one client of one round again and compares.",
+     .description =
+         "Trains one client of one round again, alone on the CPU, from the model that the round began with: that of "
+         "the run's last checkpoint before it, from which the rounds in between are trained again. Compares what "
+         "comes out with the run's record: by its hash (of a run on a card without --inspect-updates: by its loss); "
+         "another result is an error (65).",
+     .options = &replay_options,
+     .run = command_replay,
+     .place = {4, 4, 1, 4, 4, 4, 1}},
+    {.name = "data",
+     .arguments = "[PLACE ...] [--OPTION VALUE ...]",
+     .summary = "list data sets: where, in which form, how large, and their hashes",
+     .description =
+         "Lists the data sets in the places where names are looked for, or in the folders and files that are given: "
+         "form, samples, shape, what values they are, classes, clients, size in memory, and the hash of all samples "
+         "and labels (also in the start record of a run: data_xxh3). sounder data get NAME downloads mnist, "
+         "fashion-mnist, cifar10 or cifar100, with checksums; sounder data get --help tells more. One that cannot be "
+         "read has what is wrong with it in its row, and the exit status tells.",
+     .options = &data_options,
+     .most = INT_MAX,
+     .keeps_help = "get",
+     .more = help_print_data,
+     .run = command_data,
+     .place = {6, 17, 3, 21, 7, 12, 4}},
+    {.name = "runs",
+     .also = "ls list results",
+     .arguments = "[FOLDER ...] [--OPTION VALUE ...]",
+     .summary = "list runs, compare them, average over seeds",
+     .description =
+         "Lists all runs in the folders and below them (runs/ if none is given), also those that still run: state, "
+         "rounds done, the figure that the run is about after the last test and the best there was (accuracy on the "
+         "test samples; personal %: mean of the clients' own models; loss where targets are numbers), the clients' "
+         "worst tenth, attack success and epsilon where runs have them, seconds, training samples a second, and of "
+         "the options those in which the runs differ. --by averages: sounder runs sweeps/a --by alpha",
+     .options = &runs_options,
+     .most = INT_MAX,
+     .run = command_runs,
+     .place = {7, 6, 4, 7, 8, 19, 5}},
+    {.name = "report",
+     .also = "plot figure",
+     .arguments = "RUN ... [--out FILE] [--svg FOLDER]",
+     .summary = "one page about a run, or about several: curves, clients, fairness, waits",
+     .description =
+         "Writes one page that needs no network and opens from disk. It shows accuracy and loss by round, seconds, "
+         "simulated seconds or bytes, with bands over runs that differ in the seed alone; who has which data; "
+         "clients, fairness, confusion (of sounder eval RUN --confusion --json > RUN/eval.json), where the time "
+         "went, waits at the barrier, staleness, epsilon; and how to repeat the run. Each figure can be saved as "
+         "SVG, PNG and CSV. It prints on two pages. RUN is the folder of a run, or one with runs below it. The "
+         "figures are drawn by Chart.js of Debian's libjs-chart.js, which is put into the page.",
+     .options = &report_options,
+     .least = 1,
+     .most = INT_MAX,
+     .writes = true,
+     .run = command_report,
+     .place = {8, 7, 5, 8, 9, 20, 6}},
+    {.name = "sweep",
+     .also = "grid tune search",
+     .arguments = "[EXPERIMENT.yaml] [--OPTION VALUE,VALUE,... ...]",
+     .summary = "train with every combination of some options' values, side by side",
+     .description =
+         "Runs sounder train for each combination of values, as many runs side by side as cores allow (a core each "
+         "where --workers is not given), and ends with a table of means and standard deviations over the seeds. It "
+         "takes all options of train. Several values: --alpha 0.1,1,10 or --seed 1..5, the same option again, or "
+         "braces in a text, --algorithm \"fedprox mu={0.01,0.1}\". It goes on after a run that fails. Ctrl-C has the "
+         "runs finish their rounds and save; the same command with the same --out does what is not done. Exits with "
+         "the code of the first run that failed, or with 75 where another process still trains some of the runs.",
+     .options = &sweep_options,
+     .takes = TAKES_SAVED,
+     .run = command_sweep,
+     .place = {9, 8, 6, 9, 10, 21, 7}},
+    {.name = "reproduce",
+     .arguments = "[RECIPE] [--OPTION VALUE ...]",
+     .summary = "make published figures again, and say whether they come out",
+     .description =
+         "Runs what a recipe says and prints published figures beside ours, with a verdict: within the band of the "
+         "publication, above or below it. Without a recipe it lists those there are. RECIPE is a name of that list, "
+         "or a file of your own (tools/recipes/a1.yaml is one to begin with). What was run before is not run again.",
+     .options = &reproduce_options,
+     .most = 1,
+     .run = command_reproduce,
+     .place = {10, 9, 7, 10, 11, 22, 8}},
+    {.name = "top",
+     .also = "watch status",
+     .arguments = "[RUN] [--once]",
+     .summary = "how a run is doing, as it goes",
+     .description =
+         "Shows a run ten times a second: rounds and the time left, accuracy and loss as they went, and for each "
+         "rank whether it computes, how long it waited at the barrier in the last round, how many clients it "
+         "trained, and its memory; the slowest clients, lost workers, bytes. Without RUN the one below runs/ that "
+         "runs, or the last that began. It reads the run's files, /proc and, read-only, the memory in which the run "
+         "keeps its jobs; q ends it, and the run goes on.",
+     .options = &top_options,
+     .most = 1,
+     .run = command_top,
+     .place = {12, 10, 9, 11, 13, 24, 10}},
+    {.name = "privacy",
+     .arguments = "--sampling-rate Q --rounds N --noise Z|--epsilon E [--OPTION VALUE ...]",
+     .brief = "--sampling-rate Q --rounds N --noise Z|--epsilon E",
+     .synopsis = "\\fB\\-\\-sampling\\-rate\\fR \\fIQ\\fR \\fB\\-\\-rounds\\fR \\fIN\\fR \\fB\\-\\-noise\\fR \\fIZ\\fR "
+                 "| \\fB\\-\\-epsilon\\fR \\fIE\\fR\n[\\fB\\-\\-option\\fR \\fIvalue\\fR ...]",
+     .summary = "what noise is worth in privacy, or which noise it takes",
+     .purpose = "says what epsilon some noise is worth, or which noise it takes.",
+     .description =
+         "What it is worth that every round releases a sum of clipped updates with Gaussian noise, as `release "
+         "gaussian` of --algorithm does: epsilon at --delta, by Renyi differential privacy; or the least noise for "
+         "an epsilon. It tells an upper bound: other accountants, which take --events, are some 10% tighter.\n"
+         "A run's noise follows from its --seed, so a model that is to be shown needs a seed that nobody knows.",
+     .options = &privacy_options,
+     .run = command_privacy,
+     .place = {13, 5, 2, 6, 6, 10, 2}},
+    {.name = "launch",
+     .arguments = "[--OPTION VALUE ...] [--] PROGRAM [ARGUMENT ...]",
+     .brief = "[--OPTION VALUE ...] [--] PROGRAM ...",
+     .synopsis = "[\\fB\\-\\-option\\fR \\fIvalue\\fR ...]\n[\\fB\\-\\-\\fR] \\fIPROGRAM\\fR [\\fIARGUMENT\\fR ...]",
+     .summary = "start any program as N ranks that talk, as torchrun does",
+     .purpose = "starts any program, in C or Python, as ranks that find\n"
+                "each other by torchrun's environment variables.",
+     .description =
+         "Starts N ranks of a program with torchrun's options and environment variables (RANK, WORLD_SIZE, "
+         "LOCAL_RANK, MASTER_ADDR, MASTER_PORT, ...; OMP_NUM_THREADS is 1 unless it is set). A PROGRAM.py and a file "
+         "that can be read but not executed runs under python3 (or $PYTHON_EXEC). Each line that a rank prints is "
+         "shown with its rank in front; a longer one than 64 KiB is cut into several. What you type reaches a rank "
+         "that is alone, and its prompts show at once. torchrun's PET_* variables stand in for options that are not "
+         "given.\n\n"
+         "When a rank fails, the others get SIGTERM and, after a time of grace, SIGKILL; the launcher exits with the "
+         "code of the first that failed, or 128+n if signal n killed it. Ctrl-C, SIGTERM, SIGHUP and SIGQUIT are "
+         "handed on, another one half a second later or more kills; SIGUSR1 and SIGUSR2 are handed on to what "
+         "listens to them; Ctrl-Z stops the ranks, too. A program behind a shell (a rank that is a script) has the "
+         "same time of grace. What the ranks have started ends with them, unless it has made a session of its own; "
+         "kill -9 of the launcher ends the ranks alone. Rank 0 serves the store of PyTorch's process groups, and "
+         "must end last. With several machines a restart is each machine's own: the ranks of the others fail when "
+         "they lose their peers, and start again as well. Defaults in brackets.",
+     .options = &launch_options,
+     .keeps_help = "",
+     .more = help_print_launch,
+     .run = command_launch,
+     .place = {14, 11, 10, 13, 14, 6, 3}},
+    {.name = "help",
+     .arguments = "[TOPIC]",
+     .summary = "the name of an option or of what it takes (lr, fedprox, lenet, dirichlet, krum), man (the man page as "
+                "troff), completion bash, zsh or fish (a script)",
+     .keeps_help = "",
+     .run = command_help,
+     .place = {15, 0, 0, 0, 15, 0, 0}},
+    {.name = "--version",
+     .summary = "the version, and what this program was built with",
+     .keeps_help = "",
+     .run = command_version,
+     .place = {0, 0, 0, 0, 16, 0, 0}},
+    {.name = "--help", .keeps_help = "", .run = command_overview, .place = {0, 0, 0, 0, 17, 0, 0}},
+    {.name = "worker", .keeps_help = "", .run = command_worker},
+    // Topics of help
+    {.name = "nodes", .more = help_print_nodes, .place = {0, 12, 0, 14, 0, 7, 0}},
+    {.name = "metrics", .more = help_print_metrics, .place = {0, 13, 0, 15, 0, 5, 0}},
+    {.name = "models", .more = help_print_models, .place = {0, 14, 0, 16, 0, 8, 0}},
+    {.name = "algorithms", .more = help_print_algorithms, .place = {0, 0, 0, 17, 0, 14, 0}},
+    {.name = "dial", .more = dial_print, .place = {0, 0, 0, 18, 0, 16, 0}},
+    {.name = "attacks", .more = help_print_attacks, .place = {0, 15, 0, 19, 0, 15, 0}},
+    {.name = "partitions", .more = help_print_partitions, .place = {0, 16, 0, 20, 0, 11, 0}},
+    {.name = "federations", .more = help_print_federations, .place = {0, 18, 0, 22, 0, 13, 0}},
+    {.name = "man", .is_for_programs = true, .more = manual_print, .place = {0, 0, 0, 0, 0, 17, 0}},
+    {.name = "completion", .is_for_programs = true, .more = completion_print_bash, .place = {0, 0, 0, 0, 0, 18, 0}},
+};
+const int command_count = sizeof commands / sizeof *commands;
+
+const Command *command_find(const char *name) {
+    for (int i = 0; i < command_count; i++)
+        if (strcmp(commands[i].name, name) == 0) return &commands[i];
+    return NULL;
+}
+
+const Command *command_next(const Command *before, CommandList list) {
+    const Command *next = NULL;
+    for (const Command *row = commands; row < commands + command_count; row++)
+        if (row->place[list] > (before ? before->place[list] : 0) && (!next || row->place[list] < next->place[list]))
+            next = row;
+    return next;
+}
