@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sendfile.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,7 +33,7 @@
 
 typedef struct Replay {
     ReplayOptions options;
-    char folder[64];            // of its own, for a while; empty: none
+    char folder[1024];          // of its own, for a while; empty: none
     int life_fd;                // owned: open as long as this process lives; -1: none
     pid_t remover;              // waits for the end of that, and removes the folder; 0: none
     json_t *lines;              // owned: of the run's metrics
@@ -129,29 +130,39 @@ static int remove_one(const char *path, const struct stat *about, int type, stru
     return remove(path);
 }
 
-// Another process removes the folder when this one has ended, however it did.
-static Status begin_remover(Replay *self, Error *err) {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0)
-        return fail_errno(err, STATUS_OS, "no pipe to the process that removes %s", self->folder);
+// The process that has made the folder and removes it when the other end of fd is closed. It tells how the making went:
+// errno, 0 for a success, and the folder's name.
+static _Noreturn void keep_folder(char *folder, size_t bytes, int fd) {
+    sigset_t all;
+    char byte;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL); // a signal that ends its parent goes to it as well
+    const int error = mkdtemp(folder) ? 0 : errno;
+    const bool told = write(fd, &error, sizeof error) == sizeof error && write(fd, folder, bytes) == (ssize_t)bytes;
+    while (told && read(fd, &byte, 1) < 0 && errno == EINTR)
+        ;
+    _exit(error == 0 && nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS) == 0 ? 0 : 1);
+}
+
+// Another process makes the folder and removes it when this one has ended, however it did: had this one made it, a kill
+// right after would leave it behind.
+static Status begin_folder(Replay *self, Error *err) {
+    int ends[2], error = 0;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        return fail_errno(err, STATUS_OS, "no socket to the process that keeps the folder of earlier rounds");
     self->remover = fork();
     if (self->remover == 0) {
-        sigset_t all;
-        char byte;
-        sigfillset(&all);
-        sigprocmask(SIG_SETMASK, &all, NULL); // what ends its parent goes to it as well
         close(ends[1]);
-        while (read(ends[0], &byte, 1) < 0 && errno == EINTR)
-            ;
-        _exit(nftw(self->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS) == 0 ? 0 : 1);
+        keep_folder(self->folder, sizeof self->folder, ends[0]);
     }
-    const int error = errno;
+    if (self->remover < 0) error = errno, self->remover = 0;
     close(ends[0]);
     self->life_fd = ends[1];
-    if (self->remover > 0) return STATUS_OK;
-    self->remover = 0;
+    if (self->remover > 0 && recv(ends[1], &error, sizeof error, MSG_WAITALL) == sizeof error && error == 0 &&
+        recv(ends[1], self->folder, sizeof self->folder, MSG_WAITALL) == sizeof self->folder)
+        return STATUS_OK;
     errno = error;
-    return fail_errno(err, STATUS_OS, "no process to remove %s", self->folder);
+    return fail_errno(err, STATUS_CANTCREATE, "no folder for the rounds before can be made as %s", self->folder);
 }
 
 static void remove_folder(const Replay *self) {
@@ -159,20 +170,14 @@ static void remove_folder(const Replay *self) {
     if (self->life_fd >= 0) close(self->life_fd);
     while (self->remover > 0 && waitpid(self->remover, &status, 0) < 0 && errno == EINTR)
         ;
-    if (self->folder[0] && self->remover == 0) nftw(self->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 static Status make_folder(Replay *self, uint32_t *round, Error *err) {
     char to[RUN_PATH_BYTES], from[RUN_PATH_BYTES];
     const char *temporary = getenv("TMPDIR");
-    snprintf(self->folder, sizeof self->folder, "%.40s/sounder-replay-XXXXXX",
+    snprintf(self->folder, sizeof self->folder, "%.1000s/sounder-replay-XXXXXX",
              temporary && *temporary ? temporary : "/tmp");
-    if (!mkdtemp(self->folder)) {
-        self->folder[0] = '\0';
-        return fail_errno(err, STATUS_CANTCREATE, "no folder for the rounds before can be made in %.100s",
-                          temporary ? temporary : "/tmp");
-    }
-    TRY(begin_remover(self, err));
+    TRY(begin_folder(self, err));
     snprintf(to, sizeof to, "%s/checkpoints", self->folder);
     if (mkdir(to, 0700) != 0) return fail_errno(err, STATUS_CANTCREATE, "%s cannot be made", to);
     snprintf(to, sizeof to, "%s/config.yaml", self->folder);
