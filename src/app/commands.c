@@ -11,7 +11,6 @@ const Command commands[] = {
     {.name = "train",
      .also = "run fit",
      .arguments = "[EXPERIMENT.yaml] [--OPTION VALUE ...]",
-     .synopsis = "[\\fIEXPERIMENT.yaml\\fR]\n[\\fB\\-\\-option\\fR \\fIvalue\\fR ...]",
      .summary = "train a model; without options: LeNet on Fashion-MNIST, 3 rounds of federated averaging",
      .purpose = "starts worker processes that share one model through\n"
                 "shared memory: federated averaging over any number of clients, Hogwild, or\n"
@@ -25,12 +24,10 @@ const Command commands[] = {
      .takes = TAKES_ALL,
      .more = help_print_train,
      .briefly = help_print_train_briefly,
-     .run = command_train,
-     .place = {1, 1, 0, 1, 1, 1, 0}},
+     .run = command_train},
     {.name = "eval",
      .also = "test predict",
      .arguments = "MODEL.safetensors|RUN [--OPTION VALUE ...]",
-     .synopsis = "\\fIMODEL.safetensors\\fR | \\fIRUN\\fR\n[\\fB\\-\\-option\\fR \\fIvalue\\fR ...]",
      .summary = "loss and accuracy of a saved model",
      .purpose = "prints the loss and the accuracy of a saved model.",
      .description =
@@ -39,12 +36,10 @@ const Command commands[] = {
      .takes = TAKES_EVAL,
      .writes = true,
      .more = options_print_eval_help,
-     .run = command_eval,
-     .place = {2, 2, 0, 2, 2, 2, 0}},
+     .run = command_eval},
     {.name = "diff",
      .also = "compare",
      .arguments = "RUN RUN",
-     .synopsis = "\\fIRUN\\fR \\fIRUN\\fR",
      .summary = "where two runs part, and what was different to begin with",
      .purpose = "says in which round, client and tensor two runs part.",
      .description =
@@ -52,14 +47,11 @@ const Command commands[] = {
          "training does (on a card surely with --inspect-updates, otherwise if its loss shows it), the first tensor, "
          "and the options, data and machines that were different from the start. Exits with 0 if all common rounds "
          "are the same, with 1 if not.",
-     .run = command_diff,
-     .place = {3, 3, 0, 3, 3, 3, 0}},
+     .run = command_diff},
     {.name = "partition",
      .also = "split",
      .arguments = "[EXPERIMENT.yaml] [--OPTION VALUE ...] [--json] [--save FILE]",
      .brief = "[EXPERIMENT.yaml] [--OPTION VALUE ...]",
-     .synopsis = "[\\fIEXPERIMENT.yaml\\fR]\n[\\fB\\-\\-option\\fR \\fIvalue\\fR ...]\n[\\fB\\-\\-json\\fR] "
-                 "[\\fB\\-\\-save\\fR \\fIFILE\\fR]",
      .summary = "who gets which samples in such a run, as a picture and in numbers",
      .description =
          "Deals the training samples as sounder train would with the same options (--data, --clients, --partition, "
@@ -69,13 +61,10 @@ const Command commands[] = {
          "of a client. The worst is the client furthest from the others.",
      .options = &partition_options,
      .takes = TAKES_ALL,
-     .run = command_partition,
-     .place = {5, 0, 0, 5, 5, 9, 11}},
+     .run = command_partition},
     {.name = "replay",
      .arguments = "RUN --round R --client K [--out FILE]",
      .brief = "RUN --round R --client K",
-     .synopsis =
-         "\\fIRUN\\fR \\fB\\-\\-round\\fR \\fIR\\fR \\fB\\-\\-client\\fR \\fIK\\fR [\\fB\\-\\-out\\fR \\fIFILE\\fR]",
      .summary = "train one client of one round again and compare",
      .purpose = "trains one client of one round again and compares.",
      .description =
@@ -84,8 +73,7 @@ const Command commands[] = {
          "comes out with the run's record: by its hash (of a run on a card without --inspect-updates: by its loss); "
          "another result is an error (65).",
      .options = &replay_options,
-     .run = command_replay,
-     .place = {4, 4, 1, 4, 4, 4, 1}},
+     .run = command_replay},
     {.name = "data",
      .arguments = "[PLACE ...] [--OPTION VALUE ...]",
      .summary = "list data sets: where, in which form, how large, and their hashes",
@@ -99,8 +87,7 @@ const Command commands[] = {
      .most = INT_MAX,
      .keeps_help = "get",
      .more = help_print_data,
-     .run = command_data,
-     .place = {6, 17, 3, 21, 7, 12, 4}},
+     .run = command_data},
     {.name = "runs",
      .also = "ls list results",
      .arguments = "[FOLDER ...] [--OPTION VALUE ...]",
@@ -113,8 +100,7 @@ const Command commands[] = {
          "the options those in which the runs differ. --by averages: sounder runs sweeps/a --by alpha",
      .options = &runs_options,
      .most = INT_MAX,
-     .run = command_runs,
-     .place = {7, 6, 4, 7, 8, 19, 5}},
+     .run = command_runs},
     {.name = "report",
      .also = "plot figure",
      .arguments = "RUN ... [--out FILE] [--svg FOLDER]",
@@ -130,8 +116,7 @@ const Command commands[] = {
      .least = 1,
      .most = INT_MAX,
      .writes = true,
-     .run = command_report,
-     .place = {8, 7, 5, 8, 9, 20, 6}},
+     .run = command_report},
     {.name = "sweep",
      .also = "grid tune search",
      .arguments = "[EXPERIMENT.yaml] [--OPTION VALUE,VALUE,... ...]",
@@ -145,8 +130,7 @@ const Command commands[] = {
          "the code of the first run that failed, or with 75 where another process still trains some of the runs.",
      .options = &sweep_options,
      .takes = TAKES_SAVED,
-     .run = command_sweep,
-     .place = {9, 8, 6, 9, 10, 21, 7}},
+     .run = command_sweep},
     {.name = "reproduce",
      .arguments = "[RECIPE] [--OPTION VALUE ...]",
      .summary = "make published figures again, and say whether they come out",
@@ -156,8 +140,7 @@ const Command commands[] = {
          "or a file of your own (tools/recipes/a1.yaml is one to begin with). What was run before is not run again.",
      .options = &reproduce_options,
      .most = 1,
-     .run = command_reproduce,
-     .place = {10, 9, 7, 10, 11, 22, 8}},
+     .run = command_reproduce},
     {.name = "top",
      .also = "watch status",
      .arguments = "[RUN] [--once]",
@@ -170,13 +153,10 @@ const Command commands[] = {
          "keeps its jobs; q ends it, and the run goes on.",
      .options = &top_options,
      .most = 1,
-     .run = command_top,
-     .place = {12, 10, 9, 11, 13, 24, 10}},
+     .run = command_top},
     {.name = "privacy",
      .arguments = "--sampling-rate Q --rounds N --noise Z|--epsilon E [--OPTION VALUE ...]",
      .brief = "--sampling-rate Q --rounds N --noise Z|--epsilon E",
-     .synopsis = "\\fB\\-\\-sampling\\-rate\\fR \\fIQ\\fR \\fB\\-\\-rounds\\fR \\fIN\\fR \\fB\\-\\-noise\\fR \\fIZ\\fR "
-                 "| \\fB\\-\\-epsilon\\fR \\fIE\\fR\n[\\fB\\-\\-option\\fR \\fIvalue\\fR ...]",
      .summary = "what noise is worth in privacy, or which noise it takes",
      .purpose = "says what epsilon some noise is worth, or which noise it takes.",
      .description =
@@ -185,12 +165,10 @@ const Command commands[] = {
          "an epsilon. It tells an upper bound: other accountants, which take --events, are some 10% tighter.\n"
          "A run's noise follows from its --seed, so a model that is to be shown needs a seed that nobody knows.",
      .options = &privacy_options,
-     .run = command_privacy,
-     .place = {13, 5, 2, 6, 6, 10, 2}},
+     .run = command_privacy},
     {.name = "launch",
      .arguments = "[--OPTION VALUE ...] [--] PROGRAM [ARGUMENT ...]",
      .brief = "[--OPTION VALUE ...] [--] PROGRAM ...",
-     .synopsis = "[\\fB\\-\\-option\\fR \\fIvalue\\fR ...]\n[\\fB\\-\\-\\fR] \\fIPROGRAM\\fR [\\fIARGUMENT\\fR ...]",
      .summary = "start any program as N ranks that talk, as torchrun does",
      .purpose = "starts any program, in C or Python, as ranks that find\n"
                 "each other by torchrun's environment variables.",
@@ -212,33 +190,30 @@ const Command commands[] = {
      .options = &launch_options,
      .keeps_help = "",
      .more = help_print_launch,
-     .run = command_launch,
-     .place = {14, 11, 10, 13, 14, 6, 3}},
+     .run = command_launch},
     {.name = "help",
      .arguments = "[TOPIC]",
      .summary = "the name of an option or of what it takes (lr, fedprox, lenet, dirichlet, krum), man (the man page as "
                 "troff), completion bash, zsh or fish (a script)",
      .keeps_help = "",
-     .run = command_help,
-     .place = {15, 0, 0, 0, 15, 0, 0}},
+     .run = command_help},
     {.name = "--version",
      .summary = "the version, and what this program was built with",
      .keeps_help = "",
-     .run = command_version,
-     .place = {0, 0, 0, 0, 16, 0, 0}},
-    {.name = "--help", .keeps_help = "", .run = command_overview, .place = {0, 0, 0, 0, 17, 0, 0}},
-    {.name = "worker", .keeps_help = "", .run = command_worker},
+     .run = command_version},
+    {.name = "--help", .keeps_help = "", .run = command_overview},
+    {.name = "worker", .hidden = true, .keeps_help = "", .run = command_worker},
     // Topics of help
-    {.name = "nodes", .more = help_print_nodes, .place = {0, 12, 0, 14, 0, 7, 0}},
-    {.name = "metrics", .more = help_print_metrics, .place = {0, 13, 0, 15, 0, 5, 0}},
-    {.name = "models", .more = help_print_models, .place = {0, 14, 0, 16, 0, 8, 0}},
-    {.name = "algorithms", .more = help_print_algorithms, .place = {0, 0, 0, 17, 0, 14, 0}},
-    {.name = "dial", .more = dial_print, .place = {0, 0, 0, 18, 0, 16, 0}},
-    {.name = "attacks", .more = help_print_attacks, .place = {0, 15, 0, 19, 0, 15, 0}},
-    {.name = "partitions", .more = help_print_partitions, .place = {0, 16, 0, 20, 0, 11, 0}},
-    {.name = "federations", .more = help_print_federations, .place = {0, 18, 0, 22, 0, 13, 0}},
-    {.name = "man", .is_for_programs = true, .more = manual_print, .place = {0, 0, 0, 0, 0, 17, 0}},
-    {.name = "completion", .is_for_programs = true, .more = completion_print_bash, .place = {0, 0, 0, 0, 0, 18, 0}},
+    {.name = "nodes", .more = help_print_nodes},
+    {.name = "metrics", .more = help_print_metrics},
+    {.name = "models", .more = help_print_models},
+    {.name = "algorithms", .more = help_print_algorithms},
+    {.name = "dial", .more = dial_print},
+    {.name = "attacks", .more = help_print_attacks},
+    {.name = "partitions", .more = help_print_partitions},
+    {.name = "federations", .more = help_print_federations},
+    {.name = "man", .is_for_programs = true, .more = manual_print},
+    {.name = "completion", .is_for_programs = true, .more = completion_print_bash},
 };
 const int command_count = sizeof commands / sizeof *commands;
 
@@ -248,10 +223,6 @@ const Command *command_find(const char *name) {
     return NULL;
 }
 
-const Command *command_next(const Command *before, CommandList list) {
-    const Command *next = NULL;
-    for (const Command *row = commands; row < commands + command_count; row++)
-        if (row->place[list] > (before ? before->place[list] : 0) && (!next || row->place[list] < next->place[list]))
-            next = row;
-    return next;
+bool command_is_topic(const Command *command) {
+    return command->description || command->more;
 }

@@ -1,4 +1,5 @@
-// The commands of the `sounder` program and the topics of its help, one row each. main.c, help.c, manual.c and
+// The commands of the `sounder` program and the topics of its help, one row each, in the order in which everything
+// lists them. main.c, help.c, manual.c and
 // completion.c are loops over this table: a new command is a row in commands.c, and the function that runs it.
 //
 //   const Command *command = command_find("replay");     // NULL: neither a command nor a topic
@@ -31,24 +32,11 @@ typedef enum TrainOptions {
     TAKES_EVAL,  // those of eval
 } TrainOptions;
 
-// The texts that list commands or topics. Each has its own order.
-typedef enum CommandList {
-    LIST_SYNOPSIS,        // of the manual page
-    LIST_MANUAL_TOPICS,   // topics in that synopsis
-    LIST_MANUAL_OPTIONS,  // its sections of options
-    LIST_OVERVIEW_TOPICS, // topics in `sounder --help`; commands there have the order of the table
-    LIST_COMMANDS,        // completion of the first word
-    LIST_TOPICS,          // completion of `sounder help`
-    LIST_WORDS,           // completion of a command's own options
-    COMMAND_LISTS
-} CommandList;
-
 typedef struct Command {
     const char *name;
     const char *also;      // what others call it, for suggestions: words between blanks; NULL: none
     const char *arguments; // "[FOLDER ...] [--OPTION VALUE ...]"
     const char *brief;     // arguments in the overview; NULL: all of them
-    const char *synopsis;  // arguments in the manual page, as troff; NULL: made of `arguments`
     const char *summary;   // a phrase for the overview; NULL: not in it
     const char *purpose; // what it does, in the manual page's DESCRIPTION (troff); NULL: description, with its options
     const char *description;    // for its help: paragraphs, a line end after each but the last; NULL: none
@@ -57,11 +45,11 @@ typedef struct Command {
     int least, most;             // folders that look_options_parse accepts
     const char *keeps_help;      // --help after this word is for the command itself; "": after any; NULL: for main
     bool writes;                 // a file that several nodes would write at once
+    bool hidden;                 // users do not type it
     bool is_for_programs;        // a topic that no pager shows
     void (*more)(FILE *file);    // its help below `options`; of a topic: all of it; NULL: nothing
     void (*briefly)(FILE *file); // what -h prints; NULL: the same as --help
     CommandRun *run;             // NULL: a topic of help and no command
-    unsigned char place[COMMAND_LISTS]; // in each list, from 1; 0: not in it
 } Command;
 
 extern const Command commands[];
@@ -69,8 +57,8 @@ extern const int command_count;
 
 const Command *command_find(const char *name); // NULL: none
 
-// The command that follows in a list; before: NULL for the first. NULL: no more.
-const Command *command_next(const Command *before, CommandList list);
+// Whether `sounder help` explains it.
+bool command_is_topic(const Command *command);
 
 // Training in a process that a sweep has forked and that ends with the run. ready: what data it has loaded.
 Status train_with(int argc, char **argv, const ReadyData *ready, int *exit_code, Error *err);

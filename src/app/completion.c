@@ -28,14 +28,14 @@ static void print_table(FILE *file) {
                 used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? "," : "", command->name);
         option_print_words(file, &option_table[i], names);
     }
-    for (const Command *command = NULL; (command = command_next(command, LIST_WORDS));)
-        for (int i = 0; i < command->options->count; i++)
+    for (const Command *command = commands; command < commands + command_count; command++)
+        for (int i = 0; command->options && i < command->options->count; i++)
             option_print_words(file, &command->options->rows[i], command->name);
 }
 
 static void print_commands(FILE *file) {
-    for (const Command *command = NULL, *next; (next = command_next(command, LIST_COMMANDS)); command = next)
-        fprintf(file, "%s%s", command ? " " : "", next->name);
+    for (const Command *command = commands; command < commands + command_count; command++)
+        if (command->run && !command->hidden) fprintf(file, "%s%s", command > commands ? " " : "", command->name);
 }
 
 static const char bash_script[] =

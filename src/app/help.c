@@ -183,9 +183,9 @@ static void print_overview(FILE *file) {
         char usage[128], text[1024] = "";
         snprintf(usage, sizeof usage, "sounder %s%s%s", command->name, *arguments ? " " : "", arguments);
         size_t used = 0;
-        for (const Command *topic = NULL;
-             command->run == command_help && (topic = command_next(topic, LIST_OVERVIEW_TOPICS));)
-            used += (size_t)snprintf(text + used, sizeof text - used, "%s, ", topic->name);
+        for (const Command *topic = commands; topic < commands + command_count; topic++)
+            if (command->run == command_help && command_is_topic(topic) && !topic->is_for_programs)
+                used += (size_t)snprintf(text + used, sizeof text - used, "%s, ", topic->name);
         snprintf(text + used, sizeof text - used, "%s", command->summary);
         print_entry(file, usage, text);
     }
@@ -213,8 +213,8 @@ static void print_command(FILE *file, const Command *command) {
 }
 
 void help_print_topics(FILE *file) {
-    for (const Command *topic = NULL, *next; (next = command_next(topic, LIST_TOPICS)); topic = next)
-        fprintf(file, "%s%s", topic ? " " : "", next->name);
+    for (const Command *topic = commands; topic < commands + command_count; topic++)
+        if (command_is_topic(topic)) fprintf(file, "%s%s", topic > commands ? " " : "", topic->name);
 }
 
 static Status print_topic(FILE *file, const char *name, Error *err) {
@@ -223,7 +223,8 @@ static Status print_topic(FILE *file, const char *name, Error *err) {
     for (char *c = typed; *c; c++)
         if (*c == '_') *c = '-';
     Suggestion suggestion = {.typed = typed};
-    for (const Command *topic = NULL; (topic = command_next(topic, LIST_TOPICS));) {
+    for (const Command *topic = commands; topic < commands + command_count; topic++) {
+        if (!command_is_topic(topic)) continue;
         if (strcmp(name, topic->name) == 0) {
             print_command(file, topic);
             return STATUS_OK;

@@ -42,8 +42,8 @@ static Status unknown_command(const char *name, Error *err) {
                     "export: files of ONNX's are written from Python (tools/python): python3 -c 'import sounder; "
                     "sounder.export_onnx(\"net.onnx\", \"RUN/model.safetensors\")'");
     Suggestion suggestion = {.typed = name};
-    for (const Command *command = NULL; (command = command_next(command, LIST_COMMANDS));)
-        suggestion_consider(&suggestion, command->name);
+    for (const Command *command = commands; command < commands + command_count; command++)
+        if (command->run && !command->hidden) suggestion_consider(&suggestion, command->name);
     for (int i = 0; i < command_count; i++)
         consider_others(&suggestion, &commands[i]);
     if (suggestion.best)

@@ -89,40 +89,41 @@ static void print_examples(FILE *file) {
     }
 }
 
-// "[--OPTION VALUE ...]" with words that stand for something in italics, dashes as they are typed.
+// "[--OPTION VALUE ...] [--json]" with words that stand for something in italics, options in bold.
 static void print_arguments(FILE *file, const char *text) {
     while (*text) {
-        const size_t letters = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
-        if (letters > 1) {
+        const size_t letters = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"), dashes = strspn(text, "-");
+        const size_t name = dashes ? strspn(text + dashes, "abcdefghijklmnopqrstuvwxyz-") : 0;
+        if (dashes) {
+            fprintf(file, "\\fB");
+            for (size_t i = 0; i < dashes + name; i++)
+                fprintf(file, "%s%c", text[i] == '-' ? "\\" : "", text[i]);
+            fputs("\\fR", file);
+            text += dashes + name;
+        } else if (letters) {
             fprintf(file, "\\fI%.*s\\fR", (int)letters, text);
             text += letters;
-            continue;
-        }
-        if (*text == '-') fputc('\\', file);
-        fputc(*text++, file);
+        } else
+            fputc(*text++, file);
     }
 }
 
 static void print_synopsis(FILE *file) {
-    enum { LONGEST_LINE = 220 };
-    for (const Command *command = NULL; (command = command_next(command, LIST_SYNOPSIS));) {
+    for (const Command *command = commands; command < commands + command_count; command++) {
+        if (!command->arguments) continue;
         fprintf(file, ".B sounder %s\n", command->name);
-        if (command->run == command_help) break;
-        if (command->synopsis) fputs(command->synopsis, file);
-        if (!command->synopsis) print_arguments(file, command->arguments);
+        print_arguments(file, command->arguments);
         fputs("\n.br\n", file);
     }
-    int column = fprintf(file, "[");
-    for (const Command *topic = NULL; (topic = command_next(topic, LIST_MANUAL_TOPICS));) {
-        column += fprintf(file, "\\fI%s\\fR |", topic->name);
-        fputc(column > LONGEST_LINE ? '\n' : ' ', file);
-        if (column > LONGEST_LINE) column = 0;
-    }
-    fputs("\\fIOPTION\\fR |\n\\fIman\\fR | \\fIcompletion\\fR [\\fIbash\\fR | \\fIzsh\\fR | \\fIfish\\fR]]\n", file);
+    fputs("where \\fITOPIC\\fR is ", file);
+    for (const Command *topic = commands; topic < commands + command_count; topic++)
+        if (command_is_topic(topic) && !topic->is_for_programs) fprintf(file, "\\fB%s\\fR | ", topic->name);
+    fputs("\\fIOPTION\\fR | \\fBman\\fR |\n\\fBcompletion\\fR [\\fBbash\\fR | \\fBzsh\\fR | \\fBfish\\fR]\n", file);
 }
 
 static void print_options(FILE *file) {
-    for (const Command *command = NULL; (command = command_next(command, LIST_MANUAL_OPTIONS));) {
+    for (const Command *command = commands; command < commands + command_count; command++) {
+        if (!command->options) continue;
         fputs(".SH OPTIONS OF SOUNDER ", file);
         for (const char *c = command->name; *c; c++)
             fputc(toupper((unsigned char)*c), file);

@@ -89,8 +89,10 @@ void option_print_man(FILE *file, const Option *option) {
     if (option->placeholder) fprintf(file, " \\fI%s\\fR", option->placeholder);
     fputc('\n', file);
     print_troff(file, description);
-    fputs(". Default: ", file);
-    print_troff(file, default_of(option));
+    if (default_of(option)) {
+        fputs(". Default: ", file);
+        print_troff(file, default_of(option));
+    }
     fputs(".\n", file);
 }
 
