@@ -76,6 +76,11 @@ $1 == "#define" && $2 == guard && wanted == guard { guarded = 1 }
     if (++comparisons > 8) complain("the ninth line outside the engines' own files that compares an algorithm")
 }
 
+# A layer is a row (src/nn/layers); the planners may only know what a relu joins, and what is fully connected.
+/kind *(==|!=) *LAYER_[A-Z]|case LAYER_[A-Z]/ && FILENAME ~ /^src\/nn\// && FILENAME !~ /^src\/nn\/(layers|onnx)\// {
+    if (++kinds > 7) complain("the eighth line outside src/nn/layers that compares a kind of layer")
+}
+
 # Without a bound the compiler may give a thread so many registers that a large block cannot start.
 /__global__/ && !/__launch_bounds__|#define/ { complain("a kernel without __launch_bounds__") }
 

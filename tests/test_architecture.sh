@@ -7,6 +7,7 @@
 #   roof        git tracks nothing at the top level beside the boxes, the documents, what CMake reads and dotfiles
 #   signposts   files that README.md and CONTRIBUTING.md name are there
 #   engines     at most 8 lines outside the engines' own files compare an algorithm
+#   layers      at most 7 lines of src/nn outside their rows compare a kind of layer
 #   kernels     name the threads of their blocks: __launch_bounds__ stands in the line of __global__
 # Each rule is first tried on a bad sample, which it must refuse.
 set -eu
@@ -68,6 +69,7 @@ printf '#ifndef A_H\n#define A_H\n#endif\n' | refuses 'SOUNDER_APP_A_B_H' src/ap
 echo 'int x;' | refuses 'SOUNDER_SHM_A_H' shm/a.h
 printf '#ifndef SOUNDER_SHM_A_H\n#define SOUNDER_SHM_B_H\n#endif\n' | refuses 'SOUNDER_SHM_A_H' shm/a.h
 for i in 1 2 3 4 5 6 7 8 9; do echo "if (engine == ENGINE_WILD) $i;"; done | refuses 'ninth line' src/app/a.c
+for i in 1 2 3 4 5 6 7 8; do echo "case LAYER_CONV: // $i"; done | refuses 'eighth line' src/nn/a.c
 long_function too_long 61 | refuses 'too_long has 61 lines' src/app/a.c
 printf '    // %0114d\n' 7 | refuses 'a comment of 121 columns' src/nn/a.cu
 echo 'static __global__ void scale(float *values) {' | refuses 'without __launch_bounds__' src/nn/a.cu
