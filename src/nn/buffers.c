@@ -201,7 +201,7 @@ void buffers_join_relus(Spec *spec) {
 
 // Whether the layer may write its value over its source's.
 static bool works_in_place(const Spec *spec, const Layer *layer) {
-    if (!layer_has(layer, IS_SUM)) return layer_is_in_place(layer);
+    if (!layer_has(layer, IS_SUM)) return layer_has(layer, IN_PLACE);
     return layer->source != SPEC_INPUT && layer_has(&spec->layers[layer->source], SUM_OVERWRITES);
 }
 
@@ -244,7 +244,7 @@ static int chunk_of_parts(const Spec *spec, bool through_blas) {
     size_t floats = shape_size(spec->input), weights = 0, wide = 0;
     for (int l = 0; l < spec->layer_count; l++) {
         const Layer *layer = &spec->layers[l];
-        if (!layer_is_in_place(layer)) floats += 2 * shape_size(layer->out);
+        if (!layer_has(layer, IN_PLACE)) floats += 2 * shape_size(layer->out);
         const LayerLoad load = load_of(layer);
         floats += load.floats;
         weights += load.weights;
@@ -284,7 +284,7 @@ static ChunkPlan chunk_in_parts(const Spec *spec, int head, int lanes) {
     size_t floats = shape_size(spec->input), weights = 0;
     for (int l = 0; l < spec->layer_count; l++) {
         const Layer *layer = &spec->layers[l];
-        if (l < head && !layer_is_in_place(layer)) floats += 2 * shape_size(layer->out);
+        if (l < head && !layer_has(layer, IN_PLACE)) floats += 2 * shape_size(layer->out);
         weights += load_of(layer).weights;
     }
     const bool is_near = SAMPLES_UNIT * floats * sizeof(float) <= NEAR_CACHES * cache_bytes;

@@ -60,9 +60,10 @@ static void list_ops(CudaOps *ops, FlowNode *nodes, const Spec *spec) {
             .source = source == SPEC_INPUT ? FLOW_INPUT : op_of[source],
             .other = layer->other == SPEC_INPUT ? FLOW_INPUT : op_of[layer->other],
             .has_parameters = layer_learns(layer),
-            .in_place = layer_is_in_place(layer),
+            .in_place = layer_has(layer, IN_PLACE),
             .looks_back = layer_has(layer, READS_OUTPUT) || (op->relu && cuda_layer(layer)->traits & READS_RELU_OUTPUT),
-            .passes = layer_passes(layer), // a part of a join's gradient has another distance between models
+            .passes =
+                layer_has(layer, PASSES_GRADIENT), // a part of a join's gradient has another distance between models
             .in = shape_size(layer->in),
             .out = shape_size(layer->out),
         };

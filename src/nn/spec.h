@@ -136,12 +136,6 @@ static inline size_t conv_inputs(const Layer *layer) {
     return channels / (size_t)layer->groups * (size_t)layer->window.size.rows * (size_t)layer->window.size.columns;
 }
 
-// Whether the layer may change its input in place.
-bool layer_is_in_place(const Layer *layer);
-
-// Whether its input's gradient is its output's.
-bool layer_passes(const Layer *layer);
-
 // How many features a dropout decides about.
 static inline size_t dropout_features(const Layer *layer) {
     return (size_t)layer->groups;

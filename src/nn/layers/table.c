@@ -32,14 +32,6 @@ size_t layer_parameters(const Layer *layer) {
     return floats;
 }
 
-bool layer_is_in_place(const Layer *layer) {
-    return layer_has(layer, IN_PLACE);
-}
-
-bool layer_passes(const Layer *layer) {
-    return layer_has(layer, PASSES_GRADIENT);
-}
-
 double layer_products(const Layer *layer) {
     return layer_type(layer)->products ? layer_type(layer)->products(layer) : 0;
 }
