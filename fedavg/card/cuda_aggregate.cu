@@ -1,7 +1,7 @@
 #include "cuda_aggregate.h"
 
 #include "fedavg/rules/shard_sum.h"
-#include "nn/cuda_launch.h"
+#include "nn/cuda/cuda_launch.h"
 
 // As aggregate.c: the same operations in the same order, each rounded on its own. The _rn functions are never fused
 // with their neighbours, which the compiler would otherwise do.

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "nn/cuda_net.h"
-#include "nn/step.h"
+#include "nn/cuda/cuda_net.h"
+#include "nn/kernels/step.h"
 
 #ifdef __cplusplus
 extern "C" {

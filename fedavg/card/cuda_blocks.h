@@ -7,7 +7,7 @@
 #include "datasets/dataset.h"
 #include "fedavg/memory/layout.h"
 #include "fedavg/rules/server_rule.h"
-#include "nn/cuda_net.h"
+#include "nn/cuda/cuda_net.h"
 #include "shm/cuda_share.h"
 
 // All pointers are device memory and borrow from the blocks.

@@ -6,7 +6,7 @@
 #include "fedavg/card/cuda_clients.h"
 #include "fedavg/card/cuda_worker.h"
 #include "fedavg/rules/optimizer_rules.h"
-#include "nn/cuda_net.h"
+#include "nn/cuda/cuda_net.h"
 
 enum {
     BLOCK_ALIGNMENT = 256,   // of every array in a block, bytes

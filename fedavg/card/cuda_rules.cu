@@ -3,7 +3,7 @@
 #include <float.h>
 
 #include "fedavg/rules/aggregate.h"
-#include "nn/cuda_launch.h"
+#include "nn/cuda/cuda_launch.h"
 
 // This file is compiled without fused operations (CMakeLists.txt): as on the CPU, each is rounded on its own.
 

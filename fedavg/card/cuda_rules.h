@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "nn/cuda_net.h"
+#include "nn/cuda/cuda_net.h"
 #include "fedavg/rules/local_rules.h"
 #include "fedavg/rules/server_rules.h"
 

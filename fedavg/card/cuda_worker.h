@@ -1,4 +1,4 @@
-// A worker's arithmetic on the card: up to `models` clients at once in lockstep (nn/cuda_net.h).
+// A worker's arithmetic on the card: up to `models` clients at once in lockstep (nn/cuda/cuda_net.h).
 //
 // What a client computes depends on the global weights, its samples and (seed, round, client): which clients share a
 // launch makes no difference, since the models of a launch never meet.
@@ -14,7 +14,7 @@
 #include "fedavg/card/cuda_clients.h"
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/worker/client.h"
-#include "nn/cuda_net.h"
+#include "nn/cuda/cuda_net.h"
 
 // One stretch of a launch's clients, of which the first tells which launch it is. No clients: of nothing.
 typedef struct CudaShuffled {

@@ -9,7 +9,7 @@
 #include "nn/buffers.h"
 #include "nn/layers/layer.h"
 #include "nn/linear_blas.h"
-#include "nn/norm_batch.h"
+#include "nn/kernels/norm_batch.h"
 #include "nn/pass.h"
 #include "nn/regression.h"
 

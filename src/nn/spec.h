@@ -47,7 +47,7 @@
 #include "base/err.h"
 #include "base/shape.h"
 #include "nn/augment.h"
-#include "nn/window.h"
+#include "nn/kernels/window.h"
 #include <stddef.h>
 
 enum { SPEC_MAX_LAYERS = 128, SPEC_MAX_TENSORS = 4 * SPEC_MAX_LAYERS, SPEC_TEXT_BYTES = 2048, TENSOR_NAME_BYTES = 32 };

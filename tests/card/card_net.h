@@ -3,7 +3,7 @@
 #define SOUNDER_TESTS_CARD_CARD_NET_H
 
 #include "card_tensor.h"
-#include "nn/cuda_net.h"
+#include "nn/cuda/cuda_net.h"
 #include "nn/net.h"
 #include "nn/spec.h"
 #include "tests/tensor.h"

@@ -3,7 +3,7 @@
 #define SOUNDER_TESTS_CARD_CARD_PROGRESS_H
 
 #include "card_tensor.h"
-#include "nn/cuda_progress.h"
+#include "nn/cuda/cuda_progress.h"
 
 enum { CARD_PROGRESS_WORDS = 8 }; // a model
 

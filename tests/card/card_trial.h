@@ -3,8 +3,8 @@
 #define SOUNDER_TESTS_CARD_CARD_TRIAL_H
 
 #include "card_tensor.h"
-#include "nn/cuda_kernels.h"
-#include "nn/kernels.h"
+#include "nn/cuda/cuda_kernels.h"
+#include "nn/kernels/kernels.h"
 #include "tests/tensor.h"
 
 enum { MOST_MODELS = 8, PARAMETER_GAP = 3 }; // floats between two models' parameters: nothing is aligned

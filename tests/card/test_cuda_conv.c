@@ -4,8 +4,8 @@
 
 #include "card.h"
 #include "card_tensor.h"
-#include "nn/cuda_kernels.h"
-#include "nn/kernels.h"
+#include "nn/cuda/cuda_kernels.h"
+#include "nn/kernels/kernels.h"
 #include "tests/tensor.h"
 
 enum { MODELS_MOST = 8, UNALIGNED = 4 /* bytes */ };

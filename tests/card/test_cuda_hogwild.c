@@ -1,8 +1,8 @@
 // Hogwild on the card: shared weights, steps counted on the device, steps that are not finite refused there.
 #include "card.h"
 #include "card_net.h"
-#include "nn/cuda_kernels.h"
-#include "nn/cuda_progress.h"
+#include "nn/cuda/cuda_kernels.h"
+#include "nn/cuda/cuda_progress.h"
 
 static const char layers[] = "conv 3 3; relu; pool 2; linear 11; relu; dropout 0.3; linear 7";
 static const Shape shape = {1, 8, 8};

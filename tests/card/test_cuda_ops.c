@@ -2,8 +2,8 @@
 #include "card.h"
 #include "card_progress.h"
 #include "card_tensor.h"
-#include "nn/cuda_kernels.h"
-#include "nn/kernels.h"
+#include "nn/cuda/cuda_kernels.h"
+#include "nn/kernels/kernels.h"
 #include "tests/tensor.h"
 
 enum { MODELS = 3 };

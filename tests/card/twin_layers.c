@@ -1,8 +1,8 @@
 // Layers on both sides: convolutions in all their ways, pooling, normalisation, activations, dropout.
 #include "card.h"
 #include "card_trial.h"
-#include "nn/activation.h"
-#include "nn/norm_batch.h"
+#include "nn/kernels/activation.h"
+#include "nn/kernels/norm_batch.h"
 #include "twins.h"
 
 static const Layer convolutions[] = {

@@ -1,6 +1,6 @@
 // Layers that read samples step by step, and their twins.
-#include "nn/cuda_blas.h"
-#include "nn/sequence.h"
+#include "nn/cuda/cuda_blas.h"
+#include "nn/kernels/sequence.h"
 #include "nn/spec.h"
 #include "twins.h"
 

@@ -2,7 +2,7 @@
 #include "card.h"
 #include "card_progress.h"
 #include "card_trial.h"
-#include "nn/cuda_blas.h"
+#include "nn/cuda/cuda_blas.h"
 #include "twins.h"
 
 static const Layer linears[] = {

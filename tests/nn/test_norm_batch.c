@@ -3,7 +3,7 @@
 #include "builds.h"
 #include "nn/buffers.h"
 #include "nn/net.h"
-#include "nn/norm_batch.h"
+#include "nn/kernels/norm_batch.h"
 #include "tests/tensor.h"
 
 // A layer at work, in double precision: the loss is the sum of slopes * out.

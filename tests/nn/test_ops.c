@@ -2,7 +2,7 @@
 // precision, gradients against derivatives of those references. Shapes are odd on purpose: they do not divide the
 // vectors.
 #include "builds.h"
-#include "nn/activation.h"
+#include "nn/kernels/activation.h"
 #include "tests/tensor.h"
 
 // Pooling -------------------------------------------------------------------------------------------------------------

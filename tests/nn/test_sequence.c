@@ -1,7 +1,7 @@
 // Embedding, linear layers of each step, long short-term memory and attention by every build: against references in
 // double precision and finite differences of them.
 #include "builds.h"
-#include "nn/sequence.h"
+#include "nn/kernels/sequence.h"
 #include "tests/tensor.h"
 
 enum { STEPS = 4, FEATURES = 3, UNITS = 5, GATES = 4 * UNITS, MOST_SAMPLES = 32 };

@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "layer.h"
-#include "nn/sequence.h"
+#include "nn/kernels/sequence.h"
 
 static Status read_attention(Layer *layer, LayerText *of, Error *err) {
     TRY(layer_text_whole(&layer->groups, of, "HEADS", 1, MAX_CHANNELS, err));

@@ -3,7 +3,7 @@
 #ifndef SOUNDER_NN_LAYERS_CUDA_LAYER_H
 #define SOUNDER_NN_LAYERS_CUDA_LAYER_H
 
-#include "nn/cuda_pass.h"
+#include "nn/cuda/cuda_pass.h"
 #include "nn/layers/layer.h"
 
 // What a pass is for.

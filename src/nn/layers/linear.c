@@ -2,7 +2,7 @@
 #include "nn/linear_blas.h"
 
 #include "layer.h"
-#include "nn/sequence.h"
+#include "nn/kernels/sequence.h"
 
 static Status read_linear(Layer *layer, LayerText *of, Error *err) {
     int features;

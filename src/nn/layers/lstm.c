@@ -1,6 +1,6 @@
 // Long short-term memory over a sequence: layer.h.
 #include "layer.h"
-#include "nn/sequence.h"
+#include "nn/kernels/sequence.h"
 
 static Status read_lstm(Layer *layer, LayerText *of, Error *err) {
     int units;

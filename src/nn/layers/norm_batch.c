@@ -1,5 +1,5 @@
 // Normalisation of each channel over the batch: layer.h.
-#include "nn/norm_batch.h"
+#include "nn/kernels/norm_batch.h"
 
 #include "layer.h"
 

@@ -1,0 +1,55 @@
+#include "nn/cuda/cuda_sequence.h"
+
+#include <math.h>
+
+#include "nn/kernels/sequence.h"
+
+size_t cuda_attention_kept_features(const Layer *layer) {
+    const size_t steps = (size_t)layer->in.rows;
+    return 8 * shape_size(layer->in) + (size_t)layer->groups * steps * steps;
+}
+
+static AttentionKept attention_kept(float *kept, const Layer *layer, const CudaStep *step) {
+    const size_t columns = (size_t)step->models * (size_t)step->samples, steps = (size_t)layer->in.rows;
+    const size_t tensor = shape_size(layer->in) * columns;
+    AttentionKept at = {.projected = kept,
+                        .steps = (uint32_t)steps,
+                        .width = (uint32_t)layer->in.columns,
+                        .heads = (uint32_t)layer->groups,
+                        .samples = (uint32_t)step->samples,
+                        .scale = 1 / sqrtf((float)(layer->in.columns / layer->groups)),
+                        .causal = layer->causal};
+    at.shares = at.projected + 3 * tensor;
+    at.context = at.shares + (size_t)layer->groups * steps * steps * columns;
+    at.projected_slopes = at.context + tensor;
+    at.context_slopes = at.projected_slopes + 3 * tensor;
+    return at;
+}
+
+void cuda_attention_forward(float *out, float *kept, const float *in, const float *weight, size_t stride,
+                            const Layer *layer, struct CudaBlas *blas, const CudaStep *step) {
+    const AttentionKept at = attention_kept(kept, layer, step);
+    const Layer into = attention_input_product(layer), from = attention_output_product(layer);
+    const size_t width = at.width;
+    const float *second = weight + attention_input_parameters(layer);
+    cuda_linear_forward(at.projected, in, weight, weight + 3 * width * width, stride, false, &into, blas, step);
+    cuda_attention_mix(&at, step);
+    cuda_linear_forward(out, at.context, second, second + width * width, stride, false, &from, blas, step);
+}
+
+void cuda_attention_backward(float *gradient, float *in_gradient, float *kept, const float *in,
+                             const float *out_gradient, const float *weight, size_t stride, size_t gradient_stride,
+                             const Layer *layer, struct CudaBlas *blas, const CudaStep *step) {
+    const AttentionKept at = attention_kept(kept, layer, step);
+    const Layer into = attention_input_product(layer), from = attention_output_product(layer);
+    const size_t width = at.width, second = attention_input_parameters(layer);
+    cuda_linear_backward_input(at.context_slopes, out_gradient, weight + second, stride, &from, blas, step);
+    cuda_attention_mix_back(&at, step);
+    if (in_gradient) cuda_linear_backward_input(in_gradient, at.projected_slopes, weight, stride, &into, blas, step);
+    if (!gradient) return;
+    cuda_linear_backward_weight(gradient, gradient + 3 * width * width, in, at.projected_slopes, gradient_stride, &into,
+                                blas, step);
+    gradient += second;
+    cuda_linear_backward_weight(gradient, gradient + width * width, at.context, out_gradient, gradient_stride, &from,
+                                blas, step);
+}

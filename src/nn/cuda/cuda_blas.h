@@ -1,0 +1,72 @@
+// cuBLAS, for the products of linear layers. It is opened when the first net on a card is made and never linked: a
+// program that stays on the CPU neither needs nor loads it.
+//
+//   CudaBlas blas;
+//   TRY(cuda_blas_open(&blas, stream, tf32, err));
+//   cuda_linear_forward(..., &blas, &step);      // any number of products, captured in a graph or not
+//   TRY(cuda_blas_check(&blas, err));            // did all of them reach the stream?
+//   cuda_blas_close(&blas);
+//
+// It computes in a workspace of its own on one stream: that is what makes captured products legal, and their bits the
+// same in every run (cuBLAS documentation, "Results reproducibility").
+#ifndef SOUNDER_NN_CUDA_CUDA_BLAS_H
+#define SOUNDER_NN_CUDA_CUDA_BLAS_H
+
+#include <cublas_v2.h>
+#include <stdbool.h>
+
+#include "base/err.h"
+
+enum { CUDA_BLAS_WORKSPACE_BYTES = 32 << 20 }; // what NVIDIA recommends for Hopper; enough for all before it
+
+typedef struct CudaBlas {
+    void *library;         // owned
+    cublasHandle_t handle; // owned
+    void *workspace;       // owned, device memory
+    __typeof__(cublasSgemmStridedBatched) *multiply;
+    __typeof__(cublasDestroy) *destroy;
+    cublasStatus_t failure; // the first that a product met since the last check
+} CudaBlas;
+
+// tf32: products may round their factors to 10 bits and use tensor cores. Everything runs on `stream`. UNAVAILABLE if
+// there is no cuBLAS; nothing to close on failure.
+Status cuda_blas_open(CudaBlas *blas, cudaStream_t stream, bool tf32, Error *err);
+
+// A CudaBlas of zeros is left alone.
+void cuda_blas_close(CudaBlas *blas);
+
+// A factor of a product. Our matrices are stored row by row, cuBLAS's column by column: what is (R,C) to us is (C,R) to
+// it. So products are written for the transposes, with the factors in reverse order.
+typedef struct CudaFactor {
+    const float *at;
+    int row;       // floats from one row to the next
+    size_t stride; // floats from one model to the next
+    cublasOperation_t as;
+} CudaFactor;
+
+typedef struct CudaProduct {
+    float *at; // rows of `columns` floats
+    size_t stride;
+    bool adds; // to what is there
+} CudaProduct;
+
+// Block number `block` of a tensor (M, blocks, rows,N), N being `samples`: as a factor, and as what a product becomes.
+static inline CudaFactor cuda_blas_lanes(const float *tensor, int rows, int block, int blocks, int samples,
+                                         cublasOperation_t as) {
+    const size_t floats = (size_t)rows * (size_t)samples;
+    return (CudaFactor){tensor + (size_t)block * floats, samples, (size_t)blocks * floats, as};
+}
+
+static inline CudaProduct cuda_blas_become_lanes(float *tensor, int rows, int block, int blocks, int samples) {
+    const size_t floats = (size_t)rows * (size_t)samples;
+    return (CudaProduct){tensor + (size_t)block * floats, (size_t)blocks * floats, false};
+}
+
+// product (rows, columns) of each model = a * b, where `inner` is summed over; in cuBLAS's view, columns first.
+void cuda_blas_multiply(CudaBlas *blas, CudaProduct product, CudaFactor a, CudaFactor b, int columns, int rows,
+                        int inner, int models);
+
+// Whether every product since the last check was accepted.
+Status cuda_blas_check(CudaBlas *blas, Error *err);
+
+#endif

@@ -1,0 +1,151 @@
+#include "nn/cuda/cuda_costs.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cuda_try.h"
+#include "nn/cuda/cuda_pass.h"
+#include "nn/layers/cuda_layer.h"
+
+// One step that is looked at.
+typedef struct Record {
+    const CudaPass *pass;
+    CudaCost *costs;
+    int count;
+    cudaEvent_t events[CUDA_MOST_COSTS + 1]; // owned; the first before the step
+    cudaError_t failure;
+} Record;
+
+// Arrays that a step of SGD reads and writes: weights, and with momentum velocities.
+static double stepped(const CudaPass *pass) {
+    return pass->plan.sgd.momentum > 0 ? 4 : 2;
+}
+
+static bool steps_on_the_way(const Record *record) {
+    for (int i = 0; i < record->count; i++)
+        if (strstr(record->costs[i].name, "and step")) return true;
+    return false;
+}
+
+// Parameters of the ops of a kind, or of all.
+static size_t parameters_left(const Record *record) {
+    const CudaPass *pass = record->pass;
+    if (!steps_on_the_way(record)) return pass->plan.spec.parameter_count;
+    size_t left = 0;
+    for (int i = 0; i < pass->ops.count; i++)
+        if (!layer_has(pass->ops.ops[i].layer, HEADS)) left += layer_parameters(pass->ops.ops[i].layer);
+    return left;
+}
+
+static double bytes_forward(const CudaPass *pass, const CudaOp *op) {
+    const CudaLayer *layer = cuda_layer(op->layer);
+    return layer->bytes ? layer->bytes(pass, op) : cuda_values_bytes(pass, op, 1, 1);
+}
+
+static double bytes_back(const CudaPass *pass, const CudaOp *op) {
+    const CudaLayer *layer = cuda_layer(op->layer);
+    const bool is_said = layer->back_in + layer->back_out > 0;
+    return cuda_values_bytes(pass, op, layer->back_in, is_said ? layer->back_out : 3);
+}
+
+static double bytes_of(const Record *record, CudaPart part, const CudaOp *op) {
+    const CudaPass *pass = record->pass;
+    const Spec *spec = &pass->plan.spec;
+    double in = op ? cuda_lanes_bytes(pass, shape_size(op->layer->in)) : 0,
+           out = op ? cuda_lanes_bytes(pass, shape_size(op->layer->out)) : 0;
+    double own = op ? cuda_arrays_bytes(pass, layer_parameters(op->layer)) : 0;
+    switch (part) {
+    case CUDA_PART_GATHER:
+        return cuda_lanes_bytes(pass, shape_size(spec->input)) * 1.25; // a byte is read for each float
+    case CUDA_PART_FORWARD:
+        return bytes_forward(pass, op);
+    case CUDA_PART_LOSS:
+        return 3 * cuda_lanes_bytes(pass, (size_t)spec->classes);
+    case CUDA_PART_BACK:
+        return bytes_back(pass, op);
+    case CUDA_PART_INPUT:
+        return in + out + own;
+    case CUDA_PART_SLOPES:
+        return in + 2 * out + own; // the bias's sums read the gradient again
+    case CUDA_PART_SLOPES_AND_STEP:
+        return in + out + stepped(pass) * own;
+    case CUDA_PART_STEP:
+        return (stepped(pass) + 1) * cuda_arrays_bytes(pass, parameters_left(record));
+    }
+    return 0;
+}
+
+static double operations_of(const CudaPass *pass, CudaPart part, const CudaOp *op) {
+    bool product = part == CUDA_PART_FORWARD || part == CUDA_PART_INPUT || part == CUDA_PART_SLOPES ||
+                   part == CUDA_PART_SLOPES_AND_STEP;
+    if (!op || !product) return 0;
+    return 2.0 * pass->step.models * pass->plan.batch_size * layer_products(op->layer);
+}
+
+static void name_part(char *name, CudaPart part, const CudaOp *op) {
+    static const char *const parts[] = {"gather", "forward",         "loss", "back", "input",
+                                        "slopes", "slopes and step", "step"};
+    if (op)
+        snprintf(name, CUDA_COST_NAME_BYTES, "%s %d %s", layer_type(op->layer)->name, op->number + 1, parts[part]);
+    else
+        snprintf(name, CUDA_COST_NAME_BYTES, "%s", parts[part]);
+}
+
+static void note(void *context, CudaPart part, const CudaOp *op) {
+    Record *record = context;
+    CudaCost *cost = &record->costs[record->count];
+    name_part(cost->name, part, op);
+    cost->bytes = bytes_of(record, part, op);
+    cost->operations = operations_of(record->pass, part, op);
+    record->count++;
+    cudaError_t failure = cudaEventRecord(record->events[record->count], record->pass->step.stream);
+    if (record->failure == cudaSuccess) record->failure = failure;
+}
+
+static Status take_times(Record *record, Error *err) {
+    for (int i = 0; i < record->count; i++) {
+        float milliseconds;
+        CUDA_TRY(cudaEventElapsedTime(&milliseconds, record->events[i], record->events[i + 1]), err,
+                 "reading the time between two events");
+        record->costs[i].microseconds = 1000 * (double)milliseconds;
+    }
+    return STATUS_OK;
+}
+
+Status cuda_net_costs(CudaNet *net, CudaCost *costs, int *count, Error *err) {
+    const CudaPass *own;
+    TRY(cuda_net_pass(net, &own, err));
+    CudaPass pass = *own;
+    Record record = {.pass = &pass, .costs = costs};
+    Status status = STATUS_OK;
+    pass.mark = note;
+    pass.mark_context = &record;
+    for (int i = 0; i <= CUDA_MOST_COSTS && record.failure == cudaSuccess; i++)
+        record.failure = cudaEventCreateWithFlags(&record.events[i], cudaEventDefault);
+    if (record.failure == cudaSuccess) record.failure = cudaEventRecord(record.events[0], pass.step.stream);
+    if (record.failure == cudaSuccess) cuda_pass_train(&pass);
+    if (record.failure == cudaSuccess) record.failure = cudaGetLastError();
+    if (record.failure == cudaSuccess) record.failure = cudaStreamSynchronize(pass.step.stream);
+    if (record.failure != cudaSuccess)
+        status = cuda_fail(err, record.failure, "looking at a step");
+    else
+        status = cuda_blas_check(pass.blas, err);
+    if (status == STATUS_OK) status = take_times(&record, err);
+    *count = record.count;
+    for (int i = 0; i <= CUDA_MOST_COSTS; i++)
+        if (record.events[i]) cudaEventDestroy(record.events[i]);
+    return status;
+}
+
+Status cuda_net_kernels(CudaNet *net, size_t *kernels, Error *err) {
+    const CudaPass *pass;
+    TRY(cuda_net_pass(net, &pass, err));
+    cudaGraph_t graph = NULL;
+    CUDA_TRY(cudaStreamBeginCapture(pass->step.stream, cudaStreamCaptureModeThreadLocal), err, "capturing a step");
+    cuda_pass_train(pass);
+    CUDA_TRY(cudaStreamEndCapture(pass->step.stream, &graph), err, "capturing a step");
+    cudaError_t counted = cudaGraphGetNodes(graph, NULL, kernels);
+    cudaGraphDestroy(graph);
+    CUDA_TRY(counted, err, "counting the kernels of a step");
+    return STATUS_OK;
+}

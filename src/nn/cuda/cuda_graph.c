@@ -1,0 +1,62 @@
+#include "nn/cuda/cuda_pass.h"
+
+#include "base/cuda_try.h"
+
+// Launches report to nobody: what went wrong since the last look stands in CUDA's last error and in blas.
+static Status launched(CudaGraph *graph, Error *err) {
+    CUDA_TRY(cudaGetLastError(), err, "launching a step on the card");
+    return cuda_blas_check(graph->blas, err);
+}
+
+static Status run_directly(CudaGraph *graph, Error *err) {
+    graph->enqueue(graph->pass);
+    TRY(launched(graph, err));
+    graph->has_run = true;
+    return STATUS_OK;
+}
+
+static Status instantiate(cudaGraphExec_t *executable, cudaGraph_t captured, Error *err) {
+    cudaError_t made = cudaGraphInstantiate(executable, captured, 0);
+    cudaError_t destroyed = cudaGraphDestroy(captured);
+    if (made != cudaSuccess) *executable = NULL;
+    CUDA_TRY(made, err, "making a graph of the steps");
+    CUDA_TRY(destroyed, err, "discarding the captured steps");
+    return STATUS_OK;
+}
+
+static Status capture(cudaGraphExec_t *executable, CudaGraph *graph, int steps, Error *err) {
+    cudaStream_t stream = graph->pass->step.stream;
+    // Thread-local: another thread may allocate meanwhile.
+    CUDA_TRY(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), err, "capturing %d steps", steps);
+    for (int s = 0; s < steps; s++)
+        graph->enqueue(graph->pass);
+    Status status = launched(graph, err);
+    cudaGraph_t captured = NULL;
+    cudaError_t ended = cudaStreamEndCapture(stream, &captured); // in any case: the stream must leave the capture
+    if (status == STATUS_OK && ended != cudaSuccess) status = cuda_fail(err, ended, "capturing %d steps", steps);
+    if (status == STATUS_OK) return instantiate(executable, captured, err);
+    if (captured) cudaGraphDestroy(captured);
+    return status;
+}
+
+Status cuda_graph_run(CudaGraph *graph, uint32_t steps, Error *err) {
+    while (steps > 0) {
+        if (!graph->has_run) {
+            TRY(run_directly(graph, err));
+            steps--;
+            continue;
+        }
+        int at_once = steps >= CUDA_GRAPH_STEPS ? CUDA_GRAPH_STEPS : 1;
+        cudaGraphExec_t *executable = at_once == 1 ? &graph->single : &graph->several;
+        if (!*executable) TRY(capture(executable, graph, at_once, err));
+        CUDA_TRY(cudaGraphLaunch(*executable, graph->pass->step.stream), err, "launching %d steps", at_once);
+        steps -= (uint32_t)at_once;
+    }
+    return STATUS_OK;
+}
+
+void cuda_graph_free(CudaGraph *graph) {
+    if (graph->single) cudaGraphExecDestroy(graph->single);
+    if (graph->several) cudaGraphExecDestroy(graph->several);
+    graph->single = graph->several = NULL;
+}

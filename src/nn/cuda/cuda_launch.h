@@ -1,0 +1,36 @@
+// Launches as the .cu files of src/nn need them: C++ only.
+//
+//   launch(kernel, blocks, threads, step->stream, out, in, sizes);
+//   launch_items(kernel, items, step, out, in, items);             // `items` threads for each model, see model_item
+#ifndef SOUNDER_NN_CUDA_CUDA_LAUNCH_H
+#define SOUNDER_NN_CUDA_CUDA_LAUNCH_H
+
+#include <cuda_runtime.h>
+
+#include "nn/cuda/cuda_index.h"
+#include "nn/cuda/cuda_kernels.h"
+#include "nn/cuda/cuda_net.h"
+
+enum { ITEM_THREADS = 256 };
+
+__device__ inline bool is_open(const CudaFence &fence) {
+    return !fence.word || *fence.word == fence.expected;
+}
+
+// A grid of one dimension. What goes wrong shows in cudaGetLastError.
+template <typename... Parameters, typename... Arguments>
+void launch(void (*kernel)(Parameters...), size_t blocks, uint32_t threads, cudaStream_t stream,
+            Arguments... arguments) {
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3((unsigned)blocks);
+    config.blockDim = dim3(threads);
+    config.stream = stream;
+    (void)cudaLaunchKernelEx(&config, kernel, arguments...);
+}
+
+template <typename... Parameters, typename... Arguments>
+void launch_items(void (*kernel)(Parameters...), uint32_t items, const CudaStep *step, Arguments... arguments) {
+    launch(kernel, (size_t)step->models * parts_of(items, ITEM_THREADS), ITEM_THREADS, step->stream, arguments...);
+}
+
+#endif

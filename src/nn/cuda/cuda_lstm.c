@@ -1,0 +1,107 @@
+#include "nn/cuda/cuda_sequence.h"
+
+#include "nn/cuda/cuda_blas.h"
+
+// Sizes of the products.
+typedef struct Sizes {
+    int features, units, gates, samples, steps;
+    size_t state_weight, bias; // behind the first parameter
+} Sizes;
+
+static Sizes sizes_of(const Layer *layer, const CudaStep *step) {
+    const int units = lstm_units(layer), features = layer->in.columns;
+    return (Sizes){.features = features,
+                   .units = units,
+                   .gates = 4 * units,
+                   .samples = step->samples,
+                   .steps = lstm_steps(layer),
+                   .state_weight = 4 * (size_t)units * (size_t)features,
+                   .bias = 4 * (size_t)units * (size_t)(features + units)};
+}
+
+size_t cuda_lstm_kept_features(const Layer *layer) {
+    return ((size_t)lstm_steps(layer) * 6 + 2) * (size_t)lstm_units(layer);
+}
+
+LstmKept lstm_kept(float *kept, const Layer *layer, const CudaStep *step) {
+    const size_t block = (size_t)step->models * (size_t)lstm_units(layer) * (size_t)step->samples;
+    const size_t steps = (size_t)lstm_steps(layer);
+    LstmKept at = {.gates = kept,
+                   .steps = (uint32_t)steps,
+                   .units = (uint32_t)lstm_units(layer),
+                   .samples = (uint32_t)step->samples,
+                   .last = layer->last};
+    at.cells = at.gates + 4 * steps * block;
+    at.outputs = at.cells + steps * block;
+    at.output_slopes = at.outputs + steps * block;
+    at.cell_slopes = at.output_slopes + block;
+    return at;
+}
+
+// Blocks of lanes (rows,N) at step t of tensors (M, T, rows,N): as a factor, and as what a product becomes.
+static CudaFactor lanes_at(const float *tensor, int rows, int t, cublasOperation_t as, const Sizes *of) {
+    return cuda_blas_lanes(tensor, rows, t, of->steps, of->samples, as);
+}
+
+static CudaProduct become_lanes(float *tensor, int rows, int t, const Sizes *of) {
+    return cuda_blas_become_lanes(tensor, rows, t, of->steps, of->samples);
+}
+
+void cuda_lstm_forward(float *out, float *kept, const float *in, const float *weight, size_t stride, const Layer *layer,
+                       struct CudaBlas *blas, const CudaStep *step) {
+    const Sizes of = sizes_of(layer, step);
+    const LstmKept at = lstm_kept(kept, layer, step);
+    const CudaFactor inputs = {weight, of.features, stride, CUBLAS_OP_N};
+    const CudaFactor states = {weight + of.state_weight, of.units, stride, CUBLAS_OP_N};
+    for (int t = 0; t < of.steps; t++) {
+        CudaProduct gates = become_lanes(at.gates, of.gates, t, &of);
+        // gates (4H,N) = W (4H,F) * in (F,N) + U (4H,H) * outputs before (H,N)
+        cuda_blas_multiply(blas, gates, lanes_at(in, of.features, t, CUBLAS_OP_N, &of), inputs, of.samples, of.gates,
+                           of.features, step->models);
+        gates.adds = true;
+        if (t > 0)
+            cuda_blas_multiply(blas, gates, lanes_at(at.outputs, of.units, t - 1, CUBLAS_OP_N, &of), states, of.samples,
+                               of.gates, of.units, step->models);
+        cuda_lstm_step_forward(&at, out, weight + of.bias, stride, (uint32_t)t, step);
+    }
+}
+
+// gradient (M strided) of W and U: the products of a step's slopes and what it read, added up from the last step on.
+static void add_slopes(float *gradient, size_t stride, const LstmKept *at, const float *in, int t, const Sizes *of,
+                       struct CudaBlas *blas, const CudaStep *step) {
+    const CudaFactor slopes = lanes_at(at->gates, of->gates, t, CUBLAS_OP_N, of);
+    const bool adds = t + 1 < of->steps;
+    const CudaProduct inputs = {gradient, stride, adds}, states = {gradient + of->state_weight, stride, adds};
+    // (4H,F) += slopes (4H,N) * in^T (N,F), and the same of the outputs before; of the first step's these are zeros
+    cuda_blas_multiply(blas, inputs, lanes_at(in, of->features, t, CUBLAS_OP_T, of), slopes, of->features, of->gates,
+                       of->samples, step->models);
+    if (t > 0)
+        cuda_blas_multiply(blas, states, lanes_at(at->outputs, of->units, t - 1, CUBLAS_OP_T, of), slopes, of->units,
+                           of->gates, of->samples, step->models);
+    else if (!adds)
+        for (int m = 0; m < step->models; m++)
+            (void)cudaMemsetAsync(gradient + (size_t)m * stride + of->state_weight, 0,
+                                  (of->bias - of->state_weight) * sizeof *gradient, step->stream);
+}
+
+void cuda_lstm_backward(float *gradient, float *in_gradient, float *kept, const float *in, const float *out_gradient,
+                        const float *weight, size_t stride, size_t gradient_stride, const Layer *layer,
+                        struct CudaBlas *blas, const CudaStep *step) {
+    const Sizes of = sizes_of(layer, step);
+    const LstmKept at = lstm_kept(kept, layer, step);
+    const CudaFactor inputs = {weight, of.features, stride, CUBLAS_OP_T};
+    const CudaFactor states = {weight + of.state_weight, of.units, stride, CUBLAS_OP_T};
+    const size_t block = (size_t)of.units * (size_t)of.samples;
+    const CudaProduct before = {at.output_slopes, block, false};
+    for (int t = of.steps - 1; t >= 0; t--) {
+        const CudaFactor slopes = lanes_at(at.gates, of.gates, t, CUBLAS_OP_N, &of);
+        cuda_lstm_step_backward(&at, out_gradient, (uint32_t)t, step);
+        if (t > 0) // (H,N) = U^T (H,4H) * slopes (4H,N)
+            cuda_blas_multiply(blas, before, slopes, states, of.samples, of.units, of.gates, step->models);
+        if (in_gradient)
+            cuda_blas_multiply(blas, become_lanes(in_gradient, of.features, t, &of), slopes, inputs, of.samples,
+                               of.features, of.gates, step->models);
+        if (gradient) add_slopes(gradient, gradient_stride, &at, in, t, &of, blas, step);
+    }
+    if (gradient) cuda_lstm_bias_slopes(gradient + of.bias, &at, gradient_stride, step);
+}

@@ -1,0 +1,324 @@
+#include "cuda_net.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cuda_try.h"
+#include "nn/cuda/cuda_pass.h"
+#include "nn/layers/cuda_layer.h"
+
+enum { MOST_MODELS = 65535 }; // of one batch of products, in all versions of cuBLAS
+enum { MOST_CHANNELS = 16 };
+
+typedef enum StepKind { STEP_TRAIN, STEP_GRADIENT, STEP_EVALUATE, STEP_KINDS } StepKind;
+
+struct CudaNet {
+    CudaPass pass;
+    CudaBlas blas;        // owned
+    cudaStream_t stream;  // owned
+    char *arena;          // owned, device: activations, gradients, progress, counters
+    CudaProgress counted; // the counters as the host has read them last, in `counters`
+    char *counters;       // owned
+    size_t counter_bytes;
+    CudaGraph graphs[STEP_KINDS]; // owned
+    CudaAssignment *pending;      // owned (M): assignments that the card does not know yet
+    int pending_count;
+};
+
+// Memory --------------------------------------------------------------------------------------------------------------
+
+// One walk over the arrays places them; with base NULL it only measures.
+typedef struct Carver {
+    char *base;
+    size_t used; // bytes
+} Carver;
+
+static void *carve(Carver *carver, size_t items, size_t item_bytes) {
+    enum { ALIGNMENT = 256 };
+    void *place = carver->base ? carver->base + carver->used : NULL;
+    carver->used += (items * item_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return place;
+}
+
+// Columns of a tensor: the ops want whole float4s.
+static int columns_of(uint32_t batch_size) {
+    return (int)((batch_size + 3) / 4 * 4);
+}
+
+// In device memory: where the tasks stand. Returns its bytes.
+static size_t carve_progress(CudaPass *pass, char *base, const Spec *spec, int models) {
+    CudaProgress *progress = &pass->progress;
+    size_t m = (size_t)models;
+    Carver carver = {base, 0};
+    uint32_t **const words[] = {&progress->counts, &progress->firsts,       &progress->numbers, &progress->next,
+                                &progress->left,   &progress->next_numbers, &progress->applied};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        *words[i] = carve(&carver, m, sizeof(uint32_t));
+    progress->keys = carve(&carver, m * ((size_t)spec->layer_count + 1), sizeof(RngKey));
+    progress->read_at = carve(&carver, 1, sizeof(uint64_t));
+    progress->forgotten = carve(&carver, 2 * m, sizeof(double));
+    pass->whole.lengths = carve(&carver, m, sizeof(double));
+    pass->whole.factors = carve(&carver, m, sizeof(float));
+    pass->whole.adam = carve(&carver, m, sizeof(AdamStep));
+    pass->scale = carve(&carver, MOST_CHANNELS, sizeof(float));
+    pass->shift = carve(&carver, MOST_CHANNELS, sizeof(float));
+    pass->lr = carve(&carver, 1, sizeof(float));
+    return carver.used;
+}
+
+// What the host reads: on the device, and as a copy in its own memory. Returns its bytes.
+static size_t carve_counters(CudaProgress *progress, char *base, int models) {
+    Carver carver = {base, 0};
+    progress->loss_sums = carve(&carver, (size_t)models, sizeof(double));
+    progress->hits = carve(&carver, (size_t)models, sizeof(uint32_t));
+    progress->refused = carve(&carver, 1, sizeof(uint64_t));
+    progress->staleness = carve(&carver, CUDA_NET_BUCKETS + 1, sizeof(uint64_t));
+    return carver.used;
+}
+
+size_t cuda_net_bytes(const Spec *spec, int models, uint32_t batch_size) {
+    CudaPass pass = {0};
+    return cuda_ops_carve(&pass.ops, NULL, spec, models, columns_of(batch_size), true) +
+           carve_progress(&pass, NULL, spec, models) + carve_counters(&pass.progress, NULL, models) +
+           CUDA_BLAS_WORKSPACE_BYTES;
+}
+
+static Status allocate(CudaNet *net, Error *err) {
+    CudaPass *pass = &net->pass;
+    const Spec *spec = &pass->plan.spec;
+    int models = pass->plan.models, columns = columns_of(pass->plan.batch_size);
+    bool training = pass->plan.gradient != NULL;
+    net->counter_bytes = carve_counters(&pass->progress, NULL, models);
+    size_t progress = net->counter_bytes + carve_progress(pass, NULL, spec, models);
+    size_t bytes = progress + cuda_ops_carve(&pass->ops, NULL, spec, models, columns, training);
+    CUDA_TRY(cudaMalloc((void **)&net->arena, bytes), err,
+             "no memory on the card for the %zu bytes of activations of %d models with batches of %u; use fewer models "
+             "per launch or smaller batches",
+             bytes, models, pass->plan.batch_size);
+    carve_counters(&pass->progress, net->arena, models);
+    carve_progress(pass, net->arena + net->counter_bytes, spec, models);
+    cuda_ops_carve(&pass->ops, net->arena + progress, spec, models, columns, training);
+    // All zeros: every model is idle until it is assigned a task.
+    CUDA_TRY(cudaMemsetAsync(net->arena, 0, progress, net->stream), err, "clearing the progress of %d models", models);
+    net->pending = malloc((size_t)models * sizeof *net->pending);
+    net->counters = malloc(net->counter_bytes);
+    if (!net->pending || !net->counters)
+        return fail_errno(err, STATUS_OS, "no memory for the tasks of %d models", models);
+    carve_counters(&net->counted, net->counters, models);
+    return STATUS_OK;
+}
+
+// Life ----------------------------------------------------------------------------------------------------------------
+
+// Ops count a tensor's floats in 32 bits.
+static bool is_too_large(const Spec *spec, uint32_t batch_size) {
+    size_t most = shape_size(spec->input);
+    for (int l = 0; l < spec->layer_count; l++)
+        if (most < shape_size(spec->layers[l].out)) most = shape_size(spec->layers[l].out);
+    for (int l = 0; l < spec->layer_count; l++) {
+        const size_t kept = cuda_layer_statistics(&spec->layers[l]);
+        if (most < kept) most = kept;
+    }
+    return most > INT32_MAX / 4 || batch_size > INT32_MAX / most - 3;
+}
+
+static Status check_plan(const CudaNetPlan *plan, Error *err) {
+    const Spec *spec = &plan->spec;
+    if (plan->models < 1 || plan->models > MOST_MODELS)
+        return fail(err, STATUS_USAGE, "%d models in one launch; from 1 to %d are possible", plan->models, MOST_MODELS);
+    if (plan->batch_size < 1 || is_too_large(spec, plan->batch_size))
+        return fail(err, STATUS_USAGE, "batches of %u samples cannot be computed at once on a card; use smaller ones",
+                    plan->batch_size);
+    if (spec->input.channels > MOST_CHANNELS)
+        return fail(err, STATUS_USAGE, "samples of %d channels; on a card at most %d are possible",
+                    spec->input.channels, MOST_CHANNELS);
+    if (plan->updates && spec_needs_whole_batches(spec))
+        return fail(err, STATUS_USAGE,
+                    "running statistics of a batchnorm have no slopes, and updates are counted of "
+                    "slopes only; normalise with groupnorm");
+    if (plan->velocity && spec->parameter_count == 0)
+        return fail(err, STATUS_USAGE, "a net without parameters cannot be trained; add a linear layer");
+    if (plan->velocity && plan->models > 1 && plan->weights_stride == 0)
+        return fail(err, STATUS_USAGE, "%d models cannot train the same weights in one launch; use 1", plan->models);
+    if (plan->updates && plan->weights_stride > 0)
+        return fail(err, STATUS_USAGE, "updates are counted of shared weights only; their stride is %zu, not 0",
+                    plan->weights_stride);
+    return STATUS_OK;
+}
+
+static Status start(CudaNet *net, Error *err) {
+    CudaPass *pass = &net->pass;
+    const CudaNetPlan *plan = &pass->plan;
+    // A blocking stream: what the caller copies on the default stream comes before the next launch here.
+    CUDA_TRY(cudaStreamCreate(&net->stream), err, "making a stream on the card");
+    TRY(allocate(net, err));
+    TRY(cuda_blas_open(&net->blas, net->stream, plan->tf32, err));
+    size_t bytes = (size_t)plan->spec.input.channels * sizeof(float);
+    CUDA_TRY(cudaMemcpyAsync(pass->scale, plan->scale, bytes, cudaMemcpyHostToDevice, net->stream), err,
+             "copying the channels' scale to the card");
+    CUDA_TRY(cudaMemcpyAsync(pass->shift, plan->shift, bytes, cudaMemcpyHostToDevice, net->stream), err,
+             "copying the channels' shift to the card");
+    TRY(cuda_net_set_lr(net, plan->sgd.lr, err));
+    pass->blas = &net->blas;
+    pass->progress.models = plan->models;
+    pass->progress.layers = plan->spec.layer_count;
+    pass->progress.batch_size = plan->batch_size;
+    pass->progress.updates = plan->updates;
+    pass->progress.fence = plan->fence;
+    pass->step = (CudaStep){plan->models, columns_of(plan->batch_size), pass->progress.counts, net->stream};
+    const CudaEnqueue steps[] = {cuda_pass_train, cuda_pass_gradient, cuda_pass_evaluate};
+    for (int kind = 0; kind < STEP_KINDS; kind++)
+        net->graphs[kind] = (CudaGraph){.enqueue = steps[kind], .pass = pass, .blas = &net->blas};
+    CUDA_TRY(cudaStreamSynchronize(net->stream), err, "starting a net on the card");
+    return STATUS_OK;
+}
+
+Status cuda_net_init(CudaNet **net, const CudaNetPlan *plan, Error *err) {
+    *net = NULL;
+    TRY(check_plan(plan, err));
+    CudaNet *made = calloc(1, sizeof *made);
+    if (!made) return fail_errno(err, STATUS_OS, "no memory for a net on the card");
+    made->pass.plan = *plan;
+    Status status = start(made, err);
+    if (status == STATUS_OK)
+        *net = made;
+    else
+        cuda_net_free(made);
+    return status;
+}
+
+void cuda_net_free(CudaNet *net) {
+    if (!net) return;
+    if (net->stream) cudaStreamSynchronize(net->stream); // a failure is sticky, and nothing else could be done about it
+    for (int kind = 0; kind < STEP_KINDS; kind++)
+        cuda_graph_free(&net->graphs[kind]);
+    cuda_blas_close(&net->blas);
+    free(net->counters);
+    free(net->pending);
+    if (net->arena) cudaFree(net->arena);
+    if (net->stream) cudaStreamDestroy(net->stream);
+    free(net);
+}
+
+// Work ----------------------------------------------------------------------------------------------------------------
+
+Status cuda_net_assign(CudaNet *net, int model, const CudaTask *task, bool fresh, Error *err) {
+    if (model < 0 || model >= net->pass.plan.models)
+        return fail(err, STATUS_USAGE, "no model %d in a launch of %d", model, net->pass.plan.models);
+    int place = 0;
+    while (place < net->pending_count && net->pending[place].model != (uint32_t)model)
+        place++;
+    if (place == net->pending_count) net->pending[net->pending_count++] = (CudaAssignment){.model = (uint32_t)model};
+    CudaAssignment *assignment = &net->pending[place];
+    assignment->task = *task;
+    assignment->fresh |= fresh;
+    return STATUS_OK;
+}
+
+// Tells the card what was assigned.
+static Status flush(CudaNet *net, Error *err) {
+    for (int first = 0; first < net->pending_count; first += CUDA_MOST_ASSIGNMENTS) {
+        int left = net->pending_count - first;
+        cuda_progress_assign(&net->pass.progress, net->pending + first,
+                             left < CUDA_MOST_ASSIGNMENTS ? left : CUDA_MOST_ASSIGNMENTS, net->stream);
+    }
+    if (net->pending_count > 0) CUDA_TRY(cudaGetLastError(), err, "assigning tasks to %d models", net->pending_count);
+    net->pending_count = 0;
+    return STATUS_OK;
+}
+
+static Status run_steps(CudaNet *net, StepKind kind, uint32_t steps, Error *err) {
+    TRY(flush(net, err));
+    return cuda_graph_run(&net->graphs[kind], steps, err);
+}
+
+Status cuda_net_set_lr(CudaNet *net, float lr, Error *err) {
+    CUDA_TRY(cudaMemcpyAsync(net->pass.lr, &lr, sizeof lr, cudaMemcpyHostToDevice, net->stream), err,
+             "copying the learning rate to the card");
+    return STATUS_OK;
+}
+
+Status cuda_net_train(CudaNet *net, uint32_t steps, Error *err) {
+    assert(net->pass.plan.gradient && net->pass.plan.velocity);
+    return run_steps(net, STEP_TRAIN, steps, err);
+}
+
+Status cuda_net_gradient(CudaNet *net, Error *err) {
+    assert(net->pass.plan.gradient);
+    return run_steps(net, STEP_GRADIENT, 1, err);
+}
+
+Status cuda_net_evaluate(CudaNet *net, uint32_t steps, Error *err) {
+    return run_steps(net, STEP_EVALUATE, steps, err);
+}
+
+static Status wait(CudaNet *net, Error *err) {
+    CUDA_TRY(cudaStreamSynchronize(net->stream), err, "waiting for the card to finish its steps");
+    return STATUS_OK;
+}
+
+// Waits, and copies the counters to the host.
+static Status read_counters(CudaNet *net, Error *err) {
+    CUDA_TRY(cudaMemcpyAsync(net->counters, net->arena, net->counter_bytes, cudaMemcpyDeviceToHost, net->stream), err,
+             "copying the counters from the card");
+    return wait(net, err);
+}
+
+Status cuda_net_results(CudaNet *net, BatchResult *results, Error *err) {
+    TRY(flush(net, err));
+    TRY(read_counters(net, err));
+    for (int m = 0; m < net->pass.plan.models; m++)
+        results[m] = (BatchResult){net->counted.loss_sums[m], net->counted.hits[m]};
+    return STATUS_OK;
+}
+
+Status cuda_net_staleness(CudaNet *net, uint64_t *refused, uint64_t *sum, uint64_t *histogram, int buckets,
+                          Error *err) {
+    const CudaProgress *progress = &net->pass.progress;
+    assert(buckets >= 1 && buckets <= CUDA_NET_BUCKETS);
+    TRY(read_counters(net, err));
+    *refused = *net->counted.refused;
+    *sum = net->counted.staleness[CUDA_NET_BUCKETS];
+    memset(histogram, 0, (size_t)buckets * sizeof *histogram);
+    for (int others = 0; others < CUDA_NET_BUCKETS; others++)
+        histogram[others < buckets ? others : buckets - 1] += net->counted.staleness[others];
+    CUDA_TRY(cudaMemsetAsync(progress->refused, 0, sizeof *progress->refused, net->stream), err, "clearing a counter");
+    CUDA_TRY(cudaMemsetAsync(progress->staleness, 0, (CUDA_NET_BUCKETS + 1) * sizeof *progress->staleness, net->stream),
+             err, "clearing %d counters", CUDA_NET_BUCKETS + 1);
+    return STATUS_OK;
+}
+
+Status cuda_net_logits(CudaNet *net, float *logits, uint32_t count, Error *err) {
+    const CudaNetPlan *plan = &net->pass.plan;
+    size_t columns = (size_t)net->pass.step.samples, classes = (size_t)plan->spec.classes;
+    float *lanes = malloc(classes * columns * sizeof *lanes); // (classes, N)
+    if (!lanes) return fail_errno(err, STATUS_OS, "no memory for the logits of %zu samples", columns);
+    Status status = STATUS_OK;
+    for (uint32_t first = 0; first < count && status == STATUS_OK; first += plan->batch_size) {
+        TRY_GOTO(done, cuda_net_evaluate(net, 1, err));
+        cudaError_t copied = cudaMemcpyAsync(lanes, net->pass.ops.logits, classes * columns * sizeof *lanes,
+                                             cudaMemcpyDeviceToHost, net->stream);
+        if (copied != cudaSuccess) {
+            status = cuda_fail(err, copied, "copying logits from the card");
+            goto done;
+        }
+        TRY_GOTO(done, wait(net, err));
+        for (uint32_t s = 0; s < plan->batch_size && first + s < count; s++)
+            for (size_t k = 0; k < classes; k++)
+                *logits++ = lanes[k * columns + s];
+    }
+done:
+    free(lanes);
+    return status;
+}
+
+Status cuda_net_pass(CudaNet *net, const CudaPass **pass, Error *err) {
+    TRY(flush(net, err));
+    *pass = &net->pass;
+    return STATUS_OK;
+}
+
+void *cuda_net_stream(CudaNet *net) {
+    return net->stream;
+}

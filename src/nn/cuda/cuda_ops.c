@@ -1,0 +1,134 @@
+#include "cuda_ops.h"
+
+#include "nn/cuda/cuda_kernels.h"
+#include "nn/flow.h"
+#include "nn/layers/cuda_layer.h"
+
+enum { ALIGNMENT = 256 }; // bytes: as cudaMalloc's, so that no tensor shares a line with another
+
+// One walk over the layers places everything; with base NULL it only measures.
+typedef struct Carver {
+    char *base;
+    size_t used;  // bytes
+    size_t lanes; // M * N
+} Carver;
+
+static void *carve(Carver *carver, size_t bytes) {
+    void *place = carver->base ? carver->base + carver->used : NULL;
+    carver->used += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return place;
+}
+
+// A tensor (M, features,N).
+static float *carve_lanes(Carver *carver, size_t features) {
+    return carve(carver, features * carver->lanes * sizeof(float));
+}
+
+// How many layers take what each gives.
+static void count_readers(int readers[SPEC_MAX_LAYERS], const Spec *spec) {
+    for (int l = 0; l < spec->layer_count; l++) {
+        readers[l] = 0;
+        const int read[] = {spec->layers[l].source, spec->layers[l].other};
+        for (int i = 0; i < 2; i++)
+            if (read[i] != SPEC_INPUT) readers[read[i]]++;
+    }
+}
+
+// The layers from `l` on that one op computes: writes it and returns their number.
+static int fuse(CudaOp *op, const Spec *spec, const int *readers, int l) {
+    const Layer *layer = &spec->layers[l], *next = l + 1 < spec->layer_count ? layer + 1 : NULL;
+    if (next && (next->source != l || readers[l] > 1)) next = NULL;
+    const bool before_relu = next && next->kind == LAYER_RELU && cuda_layer(layer)->traits & JOINS_RELU_BEHIND;
+    const bool relu_first = next && layer->kind == LAYER_RELU && cuda_layer(next)->traits & JOINS_RELU_BEFORE;
+    const bool relu = relu_first || before_relu;
+    *op = (CudaOp){.layer = relu_first ? next : layer, .number = relu_first ? l + 1 : l, .relu = relu};
+    return relu ? 2 : 1;
+}
+
+static void list_ops(CudaOps *ops, FlowNode *nodes, const Spec *spec) {
+    int readers[SPEC_MAX_LAYERS], op_of[SPEC_MAX_LAYERS]; // op_of: who computes what a layer gives
+    count_readers(readers, spec);
+    ops->count = 0;
+    for (int l = 0; l < spec->layer_count;) {
+        CudaOp *op = &ops->ops[ops->count];
+        const int first = l, source = spec->layers[l].source;
+        l += fuse(op, spec, readers, l);
+        for (int i = first; i < l; i++)
+            op_of[i] = ops->count;
+        const Layer *layer = op->layer;
+        nodes[ops->count++] = (FlowNode){
+            .source = source == SPEC_INPUT ? FLOW_INPUT : op_of[source],
+            .other = layer->other == SPEC_INPUT ? FLOW_INPUT : op_of[layer->other],
+            .has_parameters = layer_learns(layer),
+            .in_place = layer_has(layer, IN_PLACE),
+            .looks_back = layer_has(layer, READS_OUTPUT) || (op->relu && cuda_layer(layer)->traits & READS_RELU_OUTPUT),
+            .passes =
+                layer_has(layer, PASSES_GRADIENT), // a part of a join's gradient has another distance between models
+            .in = shape_size(layer->in),
+            .out = shape_size(layer->out),
+        };
+    }
+    ops->first = 0;
+    while (ops->first < ops->count && !layer_learns(ops->ops[ops->first].layer))
+        ops->first++;
+}
+
+static void carve_forward(CudaOps *ops, Carver *carver, const Flow *flow, const FlowNode *nodes, const Spec *spec,
+                          bool training) {
+    float *input = carve_lanes(carver, shape_size(spec->input));
+    for (int i = 0; i < ops->count; i++) {
+        CudaOp *op = &ops->ops[i];
+        const Layer *layer = op->layer;
+        op->in = nodes[i].source == FLOW_INPUT ? input : ops->ops[nodes[i].source].out;
+        op->other = nodes[i].other == FLOW_INPUT ? NULL : ops->ops[nodes[i].other].out;
+        op->out = flow->places[i].owner == i ? carve_lanes(carver, shape_size(layer->out)) : op->in;
+        const size_t kept = cuda_layer_statistics(layer);
+        if (cuda_layer(layer)->traits & DROPS && training)
+            op->keep = carve(carver, dropout_features(layer) * carver->lanes);
+        if (kept > 0) op->statistics = carve_lanes(carver, kept);
+    }
+    ops->logits = ops->ops[ops->count - 1].out;
+}
+
+static void carve_backward(CudaOps *ops, Carver *carver, const Flow *flow) {
+    float *slots[FLOW_MAX_SLOTS];
+    for (int slot = 0; slot < flow->slot_count; slot++)
+        slots[slot] = carve_lanes(carver, flow->slots[slot]);
+#define AT(slot) ((slot) == FLOW_NOWHERE ? NULL : slots[slot])
+    for (int i = 0; i < ops->count; i++) {
+        CudaOp *op = &ops->ops[i];
+        const FlowPlace *place = &flow->places[i];
+        op->works = place->works;
+        op->out_gradient = AT(place->gradient);
+        op->in_gradient = AT(place->in_gradient);
+        op->sum = AT(place->sum);
+        op->other_gradient = AT(place->other_gradient);
+        op->other_adds = place->other_adds;
+    }
+#undef AT
+    ops->logits_gradient = slots[0];
+}
+
+static void carve_scratch(CudaOps *ops, Carver *carver, int models, int samples) {
+    size_t most = 0;
+    for (int i = 0; i < ops->count; i++) {
+        const Layer *layer = ops->ops[i].layer;
+        size_t floats = cuda_layer(layer)->scratch ? cuda_layer(layer)->scratch(layer, models, samples) : 0;
+        if (most < floats) most = floats;
+    }
+    ops->scratch = most > 0 ? carve(carver, most * sizeof(float)) : NULL;
+}
+
+size_t cuda_ops_carve(CudaOps *ops, char *base, const Spec *spec, int models, int samples, bool training) {
+    Carver carver = {.base = base, .lanes = (size_t)models * (size_t)samples};
+    FlowNode nodes[SPEC_MAX_LAYERS];
+    Flow flow;
+    list_ops(ops, nodes, spec);
+    flow_plan(&flow, nodes, ops->count);
+    carve_forward(ops, &carver, &flow, nodes, spec, training);
+    if (training) {
+        carve_backward(ops, &carver, &flow);
+        carve_scratch(ops, &carver, models, samples);
+    }
+    return carver.used;
+}

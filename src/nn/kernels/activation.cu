@@ -1,0 +1,125 @@
+// The GPU's side of activation.c, and copies of parts of tensors.
+#include "nn/kernels/activation.h"
+#include "nn/cuda/cuda_launch.h"
+
+namespace {
+
+// Both comparisons are false for a NaN, which therefore stays: a diverged net must show in its loss.
+__device__ float rectified(float value) {
+    return value < 0 ? 0 : value;
+}
+
+__device__ float rectified_slope(float slope, float out) {
+    return out <= 0 ? 0 : slope;
+}
+
+__global__ void __launch_bounds__(ITEM_THREADS) relu_forward(float4 *values, size_t count) {
+    size_t i = (size_t)blockIdx.x * ITEM_THREADS + threadIdx.x;
+    if (i >= count) return;
+    float4 value = values[i];
+    values[i] = make_float4(rectified(value.x), rectified(value.y), rectified(value.z), rectified(value.w));
+}
+
+__global__ void __launch_bounds__(ITEM_THREADS) relu_backward(float4 *gradient, const float4 *out, size_t count) {
+    size_t i = (size_t)blockIdx.x * ITEM_THREADS + threadIdx.x;
+    if (i >= count) return;
+    float4 slope = gradient[i], value = out[i];
+    gradient[i] = make_float4(rectified_slope(slope.x, value.x), rectified_slope(slope.y, value.y),
+                              rectified_slope(slope.z, value.z), rectified_slope(slope.w, value.w));
+}
+
+template <Activation KIND> __device__ float value_of(float x, float number) {
+#define APPLY(kind, name)                                                                                              \
+    if (KIND == kind) return name##_value(x, number);
+    ACTIVATIONS(APPLY)
+#undef APPLY
+    return x;
+}
+
+template <Activation KIND> __device__ float slope_of(float x, float number) {
+#define APPLY(kind, name)                                                                                              \
+    if (KIND == kind) return name##_slope(x, number);
+    ACTIVATIONS(APPLY)
+#undef APPLY
+    return x;
+}
+
+template <Activation KIND>
+__global__ void __launch_bounds__(ITEM_THREADS)
+    activation_forward(float4 *out, const float4 *in, float number, size_t count) {
+    size_t i = (size_t)blockIdx.x * ITEM_THREADS + threadIdx.x;
+    if (i >= count) return;
+    float4 x = in[i];
+    out[i] = make_float4(value_of<KIND>(x.x, number), value_of<KIND>(x.y, number), value_of<KIND>(x.z, number),
+                         value_of<KIND>(x.w, number));
+}
+
+template <Activation KIND>
+__global__ void __launch_bounds__(ITEM_THREADS)
+    activation_backward(float4 *in_gradient, const float4 *in, const float4 *slopes, float number, size_t count) {
+    size_t i = (size_t)blockIdx.x * ITEM_THREADS + threadIdx.x;
+    if (i >= count) return;
+    float4 x = in[i], slope = slopes[i];
+    in_gradient[i] = make_float4(slope.x * slope_of<KIND>(x.x, number), slope.y * slope_of<KIND>(x.y, number),
+                                 slope.z * slope_of<KIND>(x.z, number), slope.w * slope_of<KIND>(x.w, number));
+}
+
+// A thread for four samples of one feature. Tensors of `to_all` and `from_all` features, from the first on that count.
+__global__ void __launch_bounds__(ITEM_THREADS)
+    add_rows(float4 *to, const float4 *from, size_t to_all, size_t from_all, bool adds, uint32_t items) {
+    ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
+    if (at.item >= items) return;
+    to += at.model * to_all + at.item;
+    const float4 more = from[at.model * from_all + at.item], old = *to;
+    *to = adds ? make_float4(old.x + more.x, old.y + more.y, old.z + more.z, old.w + more.w) : more;
+}
+
+// Vectors of four samples in all models' tensors together: the op does the same to all of them.
+size_t quads_of(size_t features, const CudaStep *step) {
+    return (size_t)step->models * features * (size_t)step->samples / 4;
+}
+
+size_t blocks_of(size_t count) {
+    return (count + ITEM_THREADS - 1) / ITEM_THREADS;
+}
+
+} // namespace
+
+void cuda_relu_forward(float *values, size_t features, const CudaStep *step) {
+    size_t count = quads_of(features, step);
+    launch(relu_forward, blocks_of(count), ITEM_THREADS, step->stream, (float4 *)values, count);
+}
+
+void cuda_relu_backward(float *gradient, const float *out, size_t features, const CudaStep *step) {
+    size_t count = quads_of(features, step);
+    launch(relu_backward, blocks_of(count), ITEM_THREADS, step->stream, (float4 *)gradient, (const float4 *)out, count);
+}
+
+void cuda_activation_forward(float *out, const float *in, const Layer *layer, const CudaStep *step) {
+    const size_t count = quads_of(shape_size(layer->in), step);
+    void (*kernel)(float4 *, const float4 *, float, size_t) = NULL;
+#define CHOOSE(kind, name)                                                                                             \
+    if (layer->activation == kind) kernel = activation_forward<kind>;
+    ACTIVATIONS(CHOOSE)
+#undef CHOOSE
+    launch(kernel, blocks_of(count), ITEM_THREADS, step->stream, (float4 *)out, (const float4 *)in, layer->rate, count);
+}
+
+void cuda_activation_backward(float *in_gradient, const float *in, const float *out_gradient, const Layer *layer,
+                              const CudaStep *step) {
+    const size_t count = quads_of(shape_size(layer->in), step);
+    void (*kernel)(float4 *, const float4 *, const float4 *, float, size_t) = NULL;
+#define CHOOSE(kind, name)                                                                                             \
+    if (layer->activation == kind) kernel = activation_backward<kind>;
+    ACTIVATIONS(CHOOSE)
+#undef CHOOSE
+    launch(kernel, blocks_of(count), ITEM_THREADS, step->stream, (float4 *)in_gradient, (const float4 *)in,
+           (const float4 *)out_gradient, layer->rate, count);
+}
+
+void cuda_add(CudaRows to, CudaRows from, size_t features, bool adds, const CudaStep *step) {
+    const size_t quads = (size_t)step->samples / 4;
+    const uint32_t items = (uint32_t)(features * quads);
+    launch_items(add_rows, items, step, (float4 *)to.at + to.first * quads,
+                 (const float4 *)from.at + from.first * quads, to.all * quads, from.all * quads, adds, items);
+}

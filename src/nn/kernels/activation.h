@@ -1,0 +1,123 @@
+// The functions of one value besides relu, and their slopes: one source for the CPU and the card.
+//
+// Written without branches and without the library's functions, so that a loop over them becomes vector instructions.
+// All are within a few units in the last place of 1, and a NaN stays a NaN: a diverged net must show in its loss.
+#ifndef SOUNDER_NN_KERNELS_ACTIVATION_H
+#define SOUNDER_NN_KERNELS_ACTIVATION_H
+
+#include <stdint.h>
+
+#include "base/both.h"
+
+// EACH(value of Activation, name of its functions)
+#define ACTIVATIONS(EACH)                                                                                              \
+    EACH(ACTIVATION_TANH, tanh)                                                                                        \
+    EACH(ACTIVATION_SIGMOID, sigmoid)                                                                                  \
+    EACH(ACTIVATION_LEAKY_RELU, leaky)                                                                                 \
+    EACH(ACTIVATION_RELU6, relu6)                                                                                      \
+    EACH(ACTIVATION_GELU, gelu)
+
+typedef union FloatBits {
+    float value;
+    uint32_t bits;
+} FloatBits;
+
+// e^x for x <= 0 (Cephes' expf); e^-87 stands for what is smaller. Adding 1.5 * 2^23 rounds to a whole number, which is
+// then in the low bits: a NaN needs no conversion that would be undefined.
+BOTH float small_exponential(float x) {
+    const float shift = 12582912.0f;
+    x = x < -87.0f ? -87.0f : x;
+    FloatBits whole = {x * 1.44269504f + shift};
+    float n = whole.value - shift;
+    float r = (x - n * 0.693359375f) + n * 2.12194440e-4f; // x - n ln 2, ln 2 in two parts
+    float p = 1.9875691500e-4f;
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    FloatBits power = {0};
+    power.bits = (whole.bits + 127u) << 23; // the shift's own bits go over the edge
+    return (p * r * r + r + 1.0f) * power.value;
+}
+
+BOTH float magnitude_of(float x) {
+    return x < 0 ? -x : x;
+}
+
+// Near 0 a polynomial (Cephes' tanhf), as 1 - e^-2x would cancel there.
+BOTH float tanh_value(float x, float number) {
+    (void)number;
+    const float size = magnitude_of(x), e = small_exponential(-2.0f * size), far = (1.0f - e) / (1.0f + e);
+    const float square = x * x;
+    float p = -5.70498872745e-3f;
+    p = p * square + 2.06390887954e-2f;
+    p = p * square - 5.37397155531e-2f;
+    p = p * square + 1.33314422036e-1f;
+    p = p * square - 3.33332819422e-1f;
+    return size < 0.625f ? p * square * x + x : x < 0 ? -far : far;
+}
+
+BOTH float tanh_slope(float x, float number) {
+    (void)number;
+    const float e = small_exponential(-2.0f * magnitude_of(x)), sum = 1.0f + e;
+    return 4.0f * e / (sum * sum);
+}
+
+BOTH float sigmoid_value(float x, float number) {
+    (void)number;
+    const float e = small_exponential(-magnitude_of(x));
+    return (x < 0 ? e : 1.0f) / (1.0f + e);
+}
+
+BOTH float sigmoid_slope(float x, float number) {
+    (void)number;
+    const float e = small_exponential(-magnitude_of(x)), sum = 1.0f + e;
+    return e / (sum * sum);
+}
+
+BOTH float leaky_value(float x, float number) {
+    return x < 0 ? number * x : x;
+}
+
+BOTH float leaky_slope(float x, float number) {
+    return x > 0 ? 1.0f : number;
+}
+
+BOTH float relu6_value(float x, float number) {
+    (void)number;
+    const float cut = x > 6.0f ? 6.0f : x;
+    return cut < 0 ? 0 : cut;
+}
+
+// Zero at both ends, as in PyTorch.
+BOTH float relu6_slope(float x, float number) {
+    (void)number;
+    return x <= 0 || x >= 6.0f ? 0 : 1.0f;
+}
+
+// The share of the normal distribution beyond size >= 0, given e^(-size^2 / 2) (Abramowitz and Stegun, 7.1.26: within
+// 1e-7).
+BOTH float normal_tail(float size, float e) {
+    const float t = 1.0f / (1.0f + 0.3275911f * 0.707106781f * size);
+    float p = 1.061405429f;
+    p = p * t - 1.453152027f;
+    p = p * t + 1.421413741f;
+    p = p * t - 0.284496736f;
+    p = p * t + 0.254829592f;
+    return 0.5f * p * t * e;
+}
+
+BOTH float gelu_value(float x, float number) {
+    (void)number;
+    const float size = magnitude_of(x), tail = normal_tail(size, small_exponential(-0.5f * x * x));
+    return x * (x < 0 ? tail : 1.0f - tail);
+}
+
+BOTH float gelu_slope(float x, float number) {
+    (void)number;
+    const float size = magnitude_of(x), e = small_exponential(-0.5f * x * x), tail = normal_tail(size, e);
+    return (x < 0 ? tail : 1.0f - tail) + 0.398942280f * x * e;
+}
+
+#endif

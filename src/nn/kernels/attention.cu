@@ -1,0 +1,154 @@
+// The GPU's side of attention.c, between the projections: shares, contexts and their slopes.
+#include "nn/kernels/activation.h"
+#include "nn/cuda/cuda_launch.h"
+#include "nn/cuda/cuda_sequence.h"
+
+namespace {
+
+// Steps that step t looks at.
+__device__ uint32_t seen_from(const AttentionKept &kept, uint32_t t) {
+    return kept.causal ? t + 1 : kept.steps;
+}
+
+// A thread's sample of one step in one head. Queries, keys and values are `width` features apart.
+struct Head {
+    uint32_t features, step;   // of the head; the thread's own
+    size_t projected, context; // places of the head's first feature at the first step
+    size_t shares;             // that of the first share of the thread's step
+    __device__ Head(const AttentionKept &kept, ModelItem at) {
+        const uint32_t place = at.item / kept.samples, sample = at.item - place * kept.samples;
+        const uint32_t head = place / kept.steps;
+        features = kept.width / kept.heads;
+        step = place - head * kept.steps;
+        const size_t first = (size_t)at.model * kept.steps;
+        projected = (first * 3 * kept.width + (size_t)head * features) * kept.samples + sample;
+        context = (first * kept.width + (size_t)head * features) * kept.samples + sample;
+        shares = (((size_t)at.model * kept.heads + head) * kept.steps + step) * kept.steps * kept.samples + sample;
+    }
+};
+
+__device__ float dot(const float *a, const float *b, uint32_t features, uint32_t samples) {
+    float sum = 0;
+    for (uint32_t f = 0; f < features; f++)
+        sum += a[(size_t)f * samples] * b[(size_t)f * samples];
+    return sum;
+}
+
+// A thread for a sample of a step in a head: its row of shares.
+__global__ void __launch_bounds__(ITEM_THREADS) share(AttentionKept kept, uint32_t items) {
+    const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
+    if (at.item >= items) return;
+    const Head head(kept, at);
+    const size_t step = (size_t)3 * kept.width * kept.samples;
+    const float *query = kept.projected + head.projected + head.step * step;
+    const float *key = kept.projected + head.projected + (size_t)kept.width * kept.samples;
+    const uint32_t seen = seen_from(kept, head.step);
+    float *shares = kept.shares + head.shares, largest = 0, sum = 0;
+    for (uint32_t u = 0; u < seen; u++) {
+        const float score = kept.scale * dot(query, key + u * step, head.features, kept.samples);
+        shares[(size_t)u * kept.samples] = score;
+        largest = u == 0 || score > largest ? score : largest;
+    }
+    for (uint32_t u = 0; u < seen; u++)
+        sum += shares[(size_t)u * kept.samples] = small_exponential(shares[(size_t)u * kept.samples] - largest);
+    for (uint32_t u = 0; u < seen; u++)
+        shares[(size_t)u * kept.samples] /= sum;
+}
+
+// The same threads: the slopes of their scores, in the place of the shares.
+__global__ void __launch_bounds__(ITEM_THREADS) share_back(AttentionKept kept, uint32_t items) {
+    const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
+    if (at.item >= items) return;
+    const Head head(kept, at);
+    const size_t step = (size_t)3 * kept.width * kept.samples;
+    const size_t context = head.context + (size_t)head.step * kept.width * kept.samples;
+    const float *value = kept.projected + head.projected + (size_t)2 * kept.width * kept.samples;
+    const float *given = kept.context_slopes + context;
+    const float mean = dot(given, kept.context + context, head.features, kept.samples);
+    float *shares = kept.shares + head.shares;
+    for (uint32_t u = 0; u < seen_from(kept, head.step); u++)
+        shares[(size_t)u * kept.samples] *=
+            (dot(given, value + u * step, head.features, kept.samples) - mean) * kept.scale;
+}
+
+// A thread's sample of one feature of one step: places in all tensors.
+struct Feature {
+    uint32_t step;
+    size_t projected, context; // of the feature at the first step
+    size_t shares;             // of its head
+    __device__ Feature(const AttentionKept &kept, ModelItem at) {
+        const uint32_t place = at.item / kept.samples, sample = at.item - place * kept.samples;
+        step = place / kept.width;
+        const uint32_t feature = place - step * kept.width, head = feature / (kept.width / kept.heads);
+        const size_t first = (size_t)at.model * kept.steps;
+        projected = (first * 3 * kept.width + feature) * kept.samples + sample;
+        context = (first * kept.width + feature) * kept.samples + sample;
+        shares = ((size_t)at.model * kept.heads + head) * kept.steps * kept.steps * kept.samples + sample;
+    }
+};
+
+__global__ void __launch_bounds__(ITEM_THREADS) mix(AttentionKept kept, uint32_t items) {
+    const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
+    if (at.item >= items) return;
+    const Feature own(kept, at);
+    const size_t block = (size_t)kept.width * kept.samples;
+    const float *value = kept.projected + own.projected + 2 * block;
+    const float *shares = kept.shares + own.shares + (size_t)own.step * kept.steps * kept.samples;
+    float sum = 0;
+    for (uint32_t u = 0; u < seen_from(kept, own.step); u++)
+        sum += shares[(size_t)u * kept.samples] * value[3 * u * block];
+    kept.context[own.context + own.step * block] = sum;
+}
+
+// Over the steps that look at this one: the slopes of its values.
+__global__ void __launch_bounds__(ITEM_THREADS) values_back(AttentionKept kept, uint32_t items) {
+    const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
+    if (at.item >= items) return;
+    const Feature own(kept, at);
+    const size_t block = (size_t)kept.width * kept.samples, row = (size_t)kept.steps * kept.samples;
+    const float *given = kept.context_slopes + own.context;
+    const float *shares = kept.shares + own.shares + (size_t)own.step * kept.samples;
+    float sum = 0;
+    for (uint32_t t = kept.causal ? own.step : 0; t < kept.steps; t++)
+        sum += shares[t * row] * given[t * block];
+    kept.projected_slopes[own.projected + (3 * (size_t)own.step + 2) * block] = sum;
+}
+
+// From the slopes of the scores to those of queries and keys.
+__global__ void __launch_bounds__(ITEM_THREADS) queries_and_keys_back(AttentionKept kept, uint32_t items) {
+    const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
+    if (at.item >= items) return;
+    const Feature own(kept, at);
+    const size_t block = (size_t)kept.width * kept.samples, row = (size_t)kept.steps * kept.samples;
+    const float *query = kept.projected + own.projected, *key = query + block;
+    const float *slopes = kept.shares + own.shares;
+    float of_query = 0, of_key = 0;
+    for (uint32_t u = 0; u < seen_from(kept, own.step); u++)
+        of_query += slopes[own.step * row + (size_t)u * kept.samples] * key[3 * u * block];
+    for (uint32_t t = kept.causal ? own.step : 0; t < kept.steps; t++)
+        of_key += slopes[t * row + (size_t)own.step * kept.samples] * query[3 * t * block];
+    float *to = kept.projected_slopes + own.projected + 3 * (size_t)own.step * block;
+    to[0] = of_query;
+    to[block] = of_key;
+}
+
+uint32_t rows_of(const AttentionKept *kept) {
+    return kept->heads * kept->steps * kept->samples;
+}
+
+uint32_t values_of(const AttentionKept *kept) {
+    return kept->steps * kept->width * kept->samples;
+}
+
+} // namespace
+
+void cuda_attention_mix(const AttentionKept *kept, const CudaStep *step) {
+    launch_items(share, rows_of(kept), step, *kept, rows_of(kept));
+    launch_items(mix, values_of(kept), step, *kept, values_of(kept));
+}
+
+void cuda_attention_mix_back(const AttentionKept *kept, const CudaStep *step) {
+    launch_items(values_back, values_of(kept), step, *kept, values_of(kept));
+    launch_items(share_back, rows_of(kept), step, *kept, rows_of(kept));
+    launch_items(queries_and_keys_back, values_of(kept), step, *kept, values_of(kept));
+}

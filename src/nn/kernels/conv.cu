@@ -1,0 +1,322 @@
+// The GPU's side of conv.c: forward and the input's gradient are one kernel (convolve), the weight's gradient is
+// another (slopes). conv_index.h says who computes what. Threads whose sample does not exist give zeros.
+#include "nn/kernels/conv_index.h"
+#include "nn/cuda/cuda_launch.h"
+#include "nn/cuda/cuda_ops.h"
+
+namespace {
+
+// Floats of weights that a block keeps in shared memory.
+enum { STAGED_FLOATS = 3072 };
+
+// Blocks that a multiprocessor has room for: leaves each thread of convolve 96 registers, of slopes 168, which suffice.
+enum { CONV_RESIDENT = 5, SLOPES_RESIDENT = 3 };
+
+// COUNT columns of one row of one sample, `samples` apart. Those whose bit is not set in `inside` lie beyond the image
+// and are zero.
+template <int COUNT>
+__device__ void load_columns(float (&values)[COUNT], const float *from, uint32_t inside, int samples) {
+#pragma unroll
+    for (int j = 0; j < COUNT; j++, from += samples)
+        values[j] = inside & 1u << j ? *from : 0;
+}
+
+// `i` is known to the compiler.
+__device__ float component(float4 vector, int i) {
+    return i == 0 ? vector.x : i == 1 ? vector.y : i == 2 ? vector.z : vector.w;
+}
+
+// Brings the weights of `count` rows from `first` on to staged (rows, TAPS, channels); zeros beyond kernel and
+// channels.
+template <int TAPS, int CHANNELS>
+__device__ void stage_weights(float *staged, const float *weight, const ConvMap &map, uint32_t first, uint32_t count,
+                              uint32_t channel) {
+    enum { WIDTH = (CHANNELS + 3) / 4 * 4 };
+    for (uint32_t i = threadIdx.x; i < count * TAPS; i += CONV_THREADS) {
+        uint32_t row = i / TAPS;
+        int tap = (int)(i - row * TAPS);
+        ConvRow at = conv_row(first + row, &map, TAPS);
+        ConvWeights place = conv_weights(at, tap, &map);
+        const float *from = weight + place.first + (size_t)channel * place.step;
+        uint32_t channels = at.x + tap < map.kernel ? (uint32_t)map.out.channels - channel : 0;
+#pragma unroll
+        for (uint32_t o = 0; o < WIDTH; o++, from += place.step)
+            staged[i * WIDTH + o] = o < CHANNELS && o < channels ? *from : 0;
+    }
+}
+
+// Adds what one row of taps (TAPS, channels) makes of one row of the input. Each value serves all taps that meet it.
+template <int TAPS, int CHANNELS>
+__device__ void add_row(float (&sums)[CHANNELS][CONV_COLUMNS], const float (&values)[CONV_COLUMNS + TAPS - 1],
+                        const float4 *taps) {
+    enum { QUADS = (CHANNELS + 3) / 4 };
+#pragma unroll
+    for (int tap = 0; tap < TAPS; tap++)
+#pragma unroll
+        for (int q = 0; q < QUADS; q++) {
+            float4 weights = taps[tap * QUADS + q];
+#pragma unroll
+            for (int o = 4 * q; o < 4 * q + 4 && o < CHANNELS; o++)
+#pragma unroll
+                for (int x = 0; x < CONV_COLUMNS; x++)
+                    sums[o][x] += component(weights, o - 4 * q) * values[x + tap];
+        }
+}
+
+template <int CHANNELS>
+__device__ void start_sums(float (&sums)[CHANNELS][CONV_COLUMNS], const float *bias, uint32_t channels) {
+#pragma unroll
+    for (uint32_t o = 0; o < CHANNELS; o++) {
+        float start = bias && o < channels ? bias[o] : 0;
+#pragma unroll
+        for (int x = 0; x < CONV_COLUMNS; x++)
+            sums[o][x] = start;
+    }
+}
+
+// out: the first channel's first column.
+template <int CHANNELS>
+__device__ void store_sums(float *out, const float (&sums)[CHANNELS][CONV_COLUMNS], bool real, uint32_t channels,
+                           int columns, size_t plane, int samples) {
+#pragma unroll
+    for (uint32_t o = 0; o < CHANNELS; o++, out += plane)
+#pragma unroll
+        for (int x = 0; x < CONV_COLUMNS; x++)
+            if (o < channels && x < columns) out[x * samples] = real ? sums[o][x] : 0;
+}
+
+// A thread computes CHANNELS output channels of one place. bias: NULL for none. Weight and bias are not __restrict__,
+// which would promise that nobody changes them meanwhile: with Hogwild others do.
+template <int TAPS, int CHANNELS>
+__global__ void __launch_bounds__(CONV_THREADS, CONV_RESIDENT)
+    convolve(float *out, const float *__restrict__ in, const float *weight, const float *bias, size_t stride,
+             ConvMap map, const uint32_t *__restrict__ counts) {
+    enum { QUADS = (CHANNELS + 3) / 4, ROWS = STAGED_FLOATS / (TAPS * QUADS * 4) };
+    __shared__ float4 staged[ROWS * TAPS * QUADS];
+    ConvBlock block = conv_block(blockIdx.x, &map, CHANNELS);
+    int count = (int)counts[block.model];
+    uint32_t index = block.place + threadIdx.x;
+    ConvPlace place = conv_place(index, &map);
+    bool real = index < map.places && place.sample < count;
+    in += block.model * conv_floats(map.in, &map) + place.sample;
+    weight += block.model * stride;
+    uint32_t channels = (uint32_t)map.out.channels - block.channel; // those left, of which CHANNELS are computed
+
+    float sums[CHANNELS][CONV_COLUMNS];
+    start_sums<CHANNELS>(sums, bias ? bias + block.model * stride + block.channel : NULL, channels);
+    ConvRow row = {0, 0, 0};
+    uint32_t rows = count > 0 ? conv_rows(&map) : 0;
+    for (uint32_t first = 0; first < rows; first += ROWS) {
+        uint32_t chunk = smaller_of(ROWS, rows - first);
+        __syncthreads(); // the former chunk has been used
+        stage_weights<TAPS, CHANNELS>((float *)staged, weight, map, first, chunk, block.channel);
+        __syncthreads();
+        for (uint32_t r = 0; real && r < chunk; r++, row = conv_next_row(row, map.kernel, TAPS)) {
+            int y = place.y + row.y - map.pad, x = place.x + row.x - map.pad;
+            if ((uint32_t)y >= (uint32_t)map.in.rows) continue;
+            float values[CONV_COLUMNS + TAPS - 1];
+            int from = (row.channel * map.in.rows + y) * map.in.columns + x;
+            uint32_t inside = columns_inside(x, map.in.columns);
+            load_columns(values, in + (ptrdiff_t)from * map.samples, inside, map.samples);
+            add_row<TAPS, CHANNELS>(sums, values, staged + r * TAPS * QUADS);
+        }
+    }
+    if (index >= map.places) return;
+    out += block.model * conv_floats(map.out, &map) + conv_offset(block.channel, place, &map);
+    store_sums<CHANNELS>(out, sums, real, channels, map.out.columns - place.x,
+                         (size_t)(map.out.rows * map.out.columns) * (size_t)map.samples, map.samples);
+}
+
+// Sums each of TAPS x TAPS values over a block's threads, in an order that is always the same. to: where the first of
+// them belongs in a kernel of `side` taps a row; of the others those up to `rows` and `columns` belong there too.
+template <int TAPS>
+__device__ void sum_over_threads(float *to, const float (&values)[TAPS][TAPS], float (*shared)[SLOPES_THREADS + 1],
+                                 int rows, int columns, int side) {
+    enum { VALUES = TAPS * TAPS, RUN = 16 };
+    uint32_t thread = threadIdx.x, threads = blockDim.x, runs = threads / RUN;
+    __syncthreads(); // the former sums have been read
+#pragma unroll
+    for (int i = 0; i < VALUES; i++)
+        shared[i][thread] = values[i / TAPS][i % TAPS];
+    __syncthreads();
+    for (uint32_t i = thread; i < VALUES * runs; i += threads) {
+        uint32_t run = i / VALUES, value = i - run * VALUES;
+        float *from = shared[value] + run * RUN, sum = 0;
+#pragma unroll
+        for (int j = 0; j < RUN; j++)
+            sum += from[j];
+        *from = sum; // nobody else reads this run
+    }
+    __syncthreads();
+    for (uint32_t i = thread; i < VALUES; i += threads) {
+        int y = (int)i / TAPS, x = (int)i % TAPS;
+        float sum = 0;
+        for (uint32_t run = 0; run < runs; run++)
+            sum += shared[i][run * RUN];
+        if (y < rows && x < columns) to[y * side + x] = sum;
+    }
+}
+
+// Adds what one place gives to the slopes of all taps. Output channels beyond the last repeat it; slopes drops them.
+template <int TAPS, int CHANNELS>
+__device__ void add_slopes(float (&sums)[CHANNELS][TAPS][TAPS], const float *in, const float *gradient,
+                           const SlopesBlock &block, const ConvPlace &place, const ConvMap &map) {
+    float given[CHANNELS][CONV_COLUMNS];
+    uint32_t inside = columns_inside(place.x, map.out.columns);
+#pragma unroll
+    for (int o = 0; o < CHANNELS; o++) {
+        int channel = block.out_channel + o < map.out.channels ? block.out_channel + o : map.out.channels - 1;
+        int from = (channel * map.out.rows + place.y) * map.out.columns + place.x;
+        load_columns(given[o], gradient + (ptrdiff_t)from * map.samples, inside, map.samples);
+    }
+    int y = place.y + block.y - map.pad, x = place.x + block.x - map.pad;
+    inside = columns_inside(x, map.in.columns);
+    in += (ptrdiff_t)((block.in_channel * map.in.rows + y) * map.in.columns + x) * map.samples;
+    ptrdiff_t row = (ptrdiff_t)map.in.columns * map.samples;
+#pragma unroll
+    for (int i = 0; i < TAPS; i++, in += row) {
+        if ((uint32_t)(y + i) >= (uint32_t)map.in.rows) continue;
+        float values[CONV_COLUMNS + TAPS - 1];
+        load_columns(values, in, inside, map.samples);
+#pragma unroll
+        for (int j = 0; j < TAPS; j++)
+#pragma unroll
+            for (int o = 0; o < CHANNELS; o++)
+#pragma unroll
+                for (int c = 0; c < CONV_COLUMNS; c++)
+                    sums[o][i][j] += given[o][c] * values[c + j];
+    }
+}
+
+// The weight's gradient, or one part of it: to model m's and part p's sums, out + m * stride + p * part_stride.
+template <int TAPS, int CHANNELS>
+__global__ void __launch_bounds__(SLOPES_THREADS, SLOPES_RESIDENT)
+    slopes(float *out, size_t stride, size_t part_stride, const float *__restrict__ in,
+           const float *__restrict__ gradient, ConvMap map, SlopesGrid grid, const uint32_t *__restrict__ counts) {
+    __shared__ float shared[TAPS * TAPS][SLOPES_THREADS + 1];
+    SlopesBlock block = slopes_block(blockIdx.x, &map, &grid, TAPS);
+    int count = (int)counts[block.model];
+    uint32_t step = grid.parts * blockDim.x;
+    in += block.model * conv_floats(map.in, &map);
+    gradient += block.model * conv_floats(map.out, &map);
+
+    float sums[CHANNELS][TAPS][TAPS] = {};
+    for (uint32_t index = block.part * blockDim.x + threadIdx.x; index < map.places; index += step) {
+        ConvPlace place = conv_place(index, &map);
+        if (place.sample < count) add_slopes(sums, in + place.sample, gradient + place.sample, block, place, map);
+    }
+
+    int area = map.kernel * map.kernel;
+    out += block.model * stride + block.part * part_stride;
+    out += (size_t)block.in_channel * (uint32_t)area + (uint32_t)(block.y * map.kernel + block.x);
+#pragma unroll
+    for (int o = 0; o < CHANNELS; o++) {
+        int channel = block.out_channel + o;
+        if (channel >= map.out.channels) break; // the same for the whole block
+        sum_over_threads<TAPS>(out + (size_t)channel * (uint32_t)map.in.channels * (uint32_t)area, sums[o], shared,
+                               map.kernel - block.y, map.kernel - block.x, map.kernel);
+    }
+}
+
+// gradient (M strided; weights) = the sums of parts (parts, M, weights).
+__global__ void __launch_bounds__(ITEM_THREADS) sum_parts(float *gradient, const float *parts, size_t stride,
+                                                          uint32_t part_count, uint32_t models, uint32_t weights) {
+    ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, weights);
+    if (at.item >= weights) return;
+    float sum = 0;
+    for (uint32_t p = 0; p < part_count; p++)
+        sum += parts[((size_t)p * models + at.model) * weights + at.item];
+    gradient[at.model * stride + at.item] = sum;
+}
+
+// A block for each model and channel: bias_gradient (M strided; channels) = the sum of a plane of `quads` x 4 floats.
+__global__ void __launch_bounds__(ITEM_THREADS)
+    sum_planes(float *bias_gradient, const float4 *gradient, size_t stride, uint32_t channels, uint32_t quads) {
+    __shared__ float shared[ITEM_THREADS];
+    gradient += (size_t)blockIdx.x * quads;
+    float sum = 0;
+    for (uint32_t i = threadIdx.x; i < quads; i += ITEM_THREADS) {
+        float4 four = gradient[i];
+        sum += (four.x + four.y) + (four.z + four.w);
+    }
+    shared[threadIdx.x] = sum;
+    for (uint32_t left = ITEM_THREADS / 2; left > 0; left /= 2) {
+        __syncthreads();
+        if (threadIdx.x < left) shared[threadIdx.x] += shared[threadIdx.x + left];
+    }
+    uint32_t model = blockIdx.x / channels, channel = blockIdx.x - model * channels;
+    if (threadIdx.x == 0) bias_gradient[model * stride + channel] = shared[0];
+}
+
+typedef void Convolve(float *, const float *, const float *, const float *, size_t, ConvMap, const uint32_t *);
+typedef void Slopes(float *, size_t, size_t, const float *, const float *, ConvMap, SlopesGrid, const uint32_t *);
+
+template <int TAPS> Convolve *convolve_kernel(uint32_t channels) {
+    return channels == 10 ? convolve<TAPS, 10> : channels == 8 ? convolve<TAPS, 8> : convolve<TAPS, 4>;
+}
+
+void launch_convolve(float *out, const float *in, const float *weight, const float *bias, size_t stride,
+                     const ConvMap &map, const CudaStep *step) {
+    uint32_t taps = conv_taps(map.kernel), channels = conv_channels(map.out.channels);
+    Convolve *kernel = taps == 7   ? convolve_kernel<7>(channels)
+                       : taps == 5 ? convolve_kernel<5>(channels)
+                       : taps == 3 ? convolve_kernel<3>(channels)
+                                   : convolve_kernel<1>(channels);
+    launch(kernel, (size_t)step->models * conv_blocks(&map, channels), CONV_THREADS, step->stream, out, in, weight,
+           bias, stride, map, step->counts);
+}
+
+ConvMap forward_map(const Layer *layer, int samples) {
+    return conv_map(layer->in, layer->out, layer->kernel, layer->pad, false, samples);
+}
+
+uint32_t weights_of(const Layer *layer) {
+    return (uint32_t)(layer->out.channels * layer->in.channels * layer->kernel * layer->kernel);
+}
+
+void launch_slopes(float *weight_gradient, float *scratch, const float *in, const float *out_gradient, size_t stride,
+                   const Layer *layer, const CudaStep *step) {
+    ConvMap map = forward_map(layer, step->samples);
+    uint32_t models = (uint32_t)step->models, weights = weights_of(layer), taps = conv_taps(map.kernel);
+    SlopesGrid grid = slopes_grid(&map, models);
+    bool whole = grid.parts == 1;
+    Slopes *kernel = taps == 7 ? slopes<7, 2> : taps == 5 ? slopes<5, 4> : taps == 3 ? slopes<3, 8> : slopes<1, 8>;
+    launch(kernel, (size_t)models * grid.tiles * grid.parts, grid.threads, step->stream,
+           whole ? weight_gradient : scratch, whole ? stride : weights, (size_t)models * weights, in, out_gradient, map,
+           grid, step->counts);
+    if (!whole) launch_items(sum_parts, weights, step, weight_gradient, scratch, stride, grid.parts, models, weights);
+}
+
+} // namespace
+
+void cuda_conv_forward(float *out, const float *in, const float *weight, const float *bias, size_t stride,
+                       const Layer *layer, const CudaStep *step) {
+    if (!layer_is_plain(layer)) return cuda_conv_any_forward(out, in, weight, bias, stride, layer, step);
+    launch_convolve(out, in, weight, bias, stride, forward_map(layer, step->samples), step);
+}
+
+void cuda_conv_backward_input(float *in_gradient, const float *out_gradient, const float *weight, size_t stride,
+                              const Layer *layer, const CudaStep *step) {
+    if (!layer_is_plain(layer))
+        return cuda_conv_any_backward_input(in_gradient, out_gradient, weight, stride, layer, step);
+    ConvMap map = conv_map(layer->out, layer->in, layer->kernel, layer->kernel - 1 - layer->pad, true, step->samples);
+    launch_convolve(in_gradient, out_gradient, weight, NULL, stride, map, step);
+}
+
+size_t cuda_conv_scratch_floats(const Layer *layer, int models, int samples) {
+    if (!layer_is_plain(layer)) return 0;
+    ConvMap map = forward_map(layer, samples);
+    SlopesGrid grid = slopes_grid(&map, (uint32_t)models);
+    return grid.parts == 1 ? 0 : (size_t)grid.parts * (size_t)models * weights_of(layer);
+}
+
+void cuda_conv_backward_weight(float *weight_gradient, float *bias_gradient, float *scratch, const float *in,
+                               const float *out_gradient, size_t stride, const Layer *layer, const CudaStep *step) {
+    if (layer_is_plain(layer))
+        launch_slopes(weight_gradient, scratch, in, out_gradient, stride, layer, step);
+    else
+        cuda_conv_any_backward_weight(weight_gradient, in, out_gradient, stride, layer, step);
+    uint32_t plane = (uint32_t)(layer->out.rows * layer->out.columns * step->samples);
+    launch(sum_planes, (size_t)step->models * (uint32_t)layer->out.channels, ITEM_THREADS, step->stream, bias_gradient,
+           (const float4 *)out_gradient, stride, (uint32_t)layer->out.channels, plane / 4);
+}

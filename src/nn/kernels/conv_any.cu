@@ -1,0 +1,156 @@
+// The GPU's side of conv_columns.c: convolutions of any stride, padding, dilation and kernel, in groups, computed
+// directly. A thread for four samples of one place of the output, or of the input's gradient; a block for the weights
+// of one pair of channels. Sums are taken in a fixed order.
+#include "nn/cuda/cuda_launch.h"
+#include "nn/cuda/cuda_ops.h"
+
+namespace {
+
+enum { WEIGHT_THREADS = 128 };
+
+// Blocks that a multiprocessor has room for: leaves each thread 64 registers, which suffice.
+enum { RESIDENT = 4 };
+
+// What is convolved: plain data, an argument of the kernels.
+struct Geometry {
+    Shape in, out;
+    Window window;
+    Sides dilation;
+    int ins, outs; // channels of a group
+    uint32_t quads;
+};
+
+__device__ float4 plus_product(float4 sum, float factor, float4 value) {
+    return make_float4(sum.x + factor * value.x, sum.y + factor * value.y, sum.z + factor * value.z,
+                       sum.w + factor * value.w);
+}
+
+__global__ void __launch_bounds__(ITEM_THREADS, RESIDENT)
+    convolve(float4 *out, const float4 *in, const float *weight, const float *bias, size_t stride, Geometry of) {
+    uint32_t items = pool_items(of.out, of.quads);
+    ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
+    if (at.item >= items) return;
+    const PoolPlace place = pool_place(at.item, of.out, of.quads);
+    const int group = (int)place.channel / of.outs, height = of.window.size.rows, width = of.window.size.columns;
+    in += ((size_t)at.model * (uint32_t)of.in.channels + (uint32_t)(group * of.ins)) *
+          (uint32_t)(of.in.rows * of.in.columns) * of.quads;
+    weight += at.model * stride + (size_t)place.channel * (uint32_t)(of.ins * height * width);
+    const float start = bias[at.model * stride + place.channel];
+    float4 sum = make_float4(start, start, start, start);
+    for (int i = 0; i < of.ins; i++)
+        for (int ky = 0; ky < height; ky++)
+            for (int kx = 0; kx < width; kx++, weight++) {
+                int y = (int)place.row * of.window.stride.rows - of.window.pad.rows + ky * of.dilation.rows;
+                int x = (int)place.column * of.window.stride.columns - of.window.pad.columns + kx * of.dilation.columns;
+                if (y < 0 || x < 0 || y >= of.in.rows || x >= of.in.columns) continue;
+                sum = plus_product(sum, *weight,
+                                   in[(size_t)((i * of.in.rows + y) * of.in.columns + x) * of.quads + place.quad]);
+            }
+    out[(size_t)at.model * items + at.item] = sum;
+}
+
+// The place of the output that sees `place` through a tap; below 0: there is none.
+__device__ int seen_from(int place, int pad, int tap, int dilation, int stride, int length) {
+    int from = place + pad - tap * dilation;
+    return from < 0 || from % stride != 0 || from / stride >= length ? -1 : from / stride;
+}
+
+__global__ void __launch_bounds__(ITEM_THREADS, RESIDENT)
+    convolve_back(float4 *in_gradient, const float4 *out_gradient, const float *weight, size_t stride, Geometry of) {
+    uint32_t items = pool_items(of.in, of.quads);
+    ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
+    if (at.item >= items) return;
+    const PoolPlace place = pool_place(at.item, of.in, of.quads);
+    const Window &window = of.window;
+    const int group = (int)place.channel / of.ins, i = (int)place.channel - group * of.ins;
+    const int height = window.size.rows, width = window.size.columns, plane = of.out.rows * of.out.columns;
+    out_gradient +=
+        ((size_t)at.model * (uint32_t)of.out.channels + (uint32_t)(group * of.outs)) * (uint32_t)plane * of.quads;
+    weight += at.model * stride + (size_t)((group * of.outs * of.ins + i) * height * width);
+    float4 sum = make_float4(0, 0, 0, 0);
+    for (int ky = 0; ky < height; ky++)
+        for (int kx = 0; kx < width; kx++) {
+            int y = seen_from((int)place.row, window.pad.rows, ky, of.dilation.rows, window.stride.rows, of.out.rows);
+            int x = seen_from((int)place.column, window.pad.columns, kx, of.dilation.columns, window.stride.columns,
+                              of.out.columns);
+            if (y < 0 || x < 0) continue;
+            for (int o = 0; o < of.outs; o++)
+                sum = plus_product(sum, weight[(size_t)((o * of.ins * height + ky) * width + kx)],
+                                   out_gradient[(size_t)(o * plane + y * of.out.columns + x) * of.quads + place.quad]);
+        }
+    in_gradient[(size_t)at.model * items + at.item] = sum;
+}
+
+// What this thread's places give to the slope of one tap.
+__device__ float slope_of(const float4 *in, const float4 *out_gradient, const Geometry &of, int ky, int kx) {
+    const uint32_t places = (uint32_t)(of.out.rows * of.out.columns);
+    float sum = 0;
+    for (uint32_t item = threadIdx.x; item < places * of.quads; item += WEIGHT_THREADS) {
+        int place = (int)(item / of.quads), row = place / of.out.columns, column = place - row * of.out.columns;
+        int y = row * of.window.stride.rows - of.window.pad.rows + ky * of.dilation.rows;
+        int x = column * of.window.stride.columns - of.window.pad.columns + kx * of.dilation.columns;
+        if (y < 0 || x < 0 || y >= of.in.rows || x >= of.in.columns) continue;
+        float4 slope = out_gradient[item];
+        float4 value = in[(size_t)(y * of.in.columns + x) * of.quads + item % of.quads];
+        sum += (slope.x * value.x + slope.y * value.y) + (slope.z * value.z + slope.w * value.w);
+    }
+    return sum;
+}
+
+// A block for each model, output channel and input channel of its group.
+__global__ void __launch_bounds__(WEIGHT_THREADS)
+    weight_slopes(float *gradient, const float4 *in, const float4 *out_gradient, size_t stride, Geometry of) {
+    __shared__ float sums[WEIGHT_THREADS];
+    const uint32_t pairs = (uint32_t)(of.out.channels * of.ins), model = blockIdx.x / pairs;
+    const uint32_t pair = blockIdx.x - model * pairs, o = pair / (uint32_t)of.ins, i = pair - o * (uint32_t)of.ins;
+    const uint32_t group = o / (uint32_t)of.outs;
+    const int height = of.window.size.rows, width = of.window.size.columns;
+    in += ((size_t)model * (uint32_t)of.in.channels + group * (uint32_t)of.ins + i) *
+          (uint32_t)(of.in.rows * of.in.columns) * of.quads;
+    out_gradient +=
+        ((size_t)model * (uint32_t)of.out.channels + o) * (uint32_t)(of.out.rows * of.out.columns) * of.quads;
+    gradient += model * stride + (size_t)pair * (uint32_t)(height * width);
+    for (int tap = 0; tap < height * width; tap++) {
+        sums[threadIdx.x] = slope_of(in, out_gradient, of, tap / width, tap % width);
+        for (uint32_t left = WEIGHT_THREADS / 2; left > 0; left /= 2) {
+            __syncthreads();
+            if (threadIdx.x < left) sums[threadIdx.x] += sums[threadIdx.x + left];
+        }
+        if (threadIdx.x == 0) gradient[tap] = sums[0];
+        __syncthreads(); // before the next tap's sums
+    }
+}
+
+Geometry geometry_of(const Layer *layer, const CudaStep *step) {
+    Geometry of = {layer->in,
+                   layer->out,
+                   layer->window,
+                   layer->dilation,
+                   layer->in.channels / layer->groups,
+                   layer->out.channels / layer->groups,
+                   (uint32_t)step->samples / 4};
+    return of;
+}
+
+} // namespace
+
+void cuda_conv_any_forward(float *out, const float *in, const float *weight, const float *bias, size_t stride,
+                           const Layer *layer, const CudaStep *step) {
+    const Geometry of = geometry_of(layer, step);
+    launch_items(convolve, pool_items(of.out, of.quads), step, (float4 *)out, (const float4 *)in, weight, bias, stride,
+                 of);
+}
+
+void cuda_conv_any_backward_input(float *in_gradient, const float *out_gradient, const float *weight, size_t stride,
+                                  const Layer *layer, const CudaStep *step) {
+    const Geometry of = geometry_of(layer, step);
+    launch_items(convolve_back, pool_items(of.in, of.quads), step, (float4 *)in_gradient, (const float4 *)out_gradient,
+                 weight, stride, of);
+}
+
+void cuda_conv_any_backward_weight(float *weight_gradient, const float *in, const float *out_gradient, size_t stride,
+                                   const Layer *layer, const CudaStep *step) {
+    const Geometry of = geometry_of(layer, step);
+    launch(weight_slopes, (size_t)step->models * (uint32_t)(of.out.channels * of.ins), WEIGHT_THREADS, step->stream,
+           weight_gradient, (const float4 *)in, (const float4 *)out_gradient, stride, of);
+}

@@ -1,0 +1,321 @@
+// 2-D convolution of any stride, padding, dilation and kernel, in groups: through matrices of columns. Also the way for
+// plain ones of a single tap and many channels, and of few samples, which leave no lane empty here.
+//
+// For a block of neighbouring places of the output, what each of them sees of the input is written below one another: a
+// column for a place (and sample), a row for each input channel of the group and tap of the kernel. With the weight as
+// (outputs, rows) of a group:
+//   out = weight * columns      d columns = weight' * d out      d weight = d out * columns'
+// and d in is d columns, added up where the places look. Blocks are small enough for the matrices to stay in the cache.
+#include "ops.h"
+
+#include <string.h>
+
+#include "nn/kernels/product.h"
+
+// Floats that a block's row should have at most, and all rows together; but a place's samples always fit.
+enum { ROW_MOST = 256, BLOCK_FLOATS = 64 * 1024, PLACE_MOST = 512 };
+
+// A line more, so that the rows do not compete for the same set of a cache.
+enum { ROW_FLOATS = PLACE_MOST + 16 };
+
+// How a layer is cut: what is the same for all groups and blocks.
+typedef struct Cut {
+    Layer layer;
+    int ins, outs, taps; // channels of a group; rows of its columns
+    int places, block;   // of the output's plane; worked on together
+    size_t samples;
+} Cut;
+
+// A plain layer, in the terms of the others.
+static Layer described(const Layer *layer) {
+    Layer full = *layer;
+    if (!layer_is_plain(layer)) return full;
+    full.window = (Window){{layer->kernel, layer->kernel}, {1, 1}, {layer->pad, layer->pad}};
+    full.dilation = (Sides){1, 1};
+    full.groups = 1;
+    return full;
+}
+
+static Cut cut_of(const Layer *layer, int samples) {
+    Cut cut = {.layer = described(layer), .samples = (size_t)samples};
+    cut.ins = layer->in.channels / cut.layer.groups;
+    cut.outs = layer->out.channels / cut.layer.groups;
+    cut.places = layer->out.rows * layer->out.columns;
+    cut.taps = cut.ins * cut.layer.window.size.rows * cut.layer.window.size.columns;
+    int floats = BLOCK_FLOATS / cut.taps < ROW_MOST ? BLOCK_FLOATS / cut.taps : ROW_MOST;
+    cut.block = samples == 0 || floats < samples ? 1 : floats / samples;
+    return cut;
+}
+
+// Whether each place of the output sees the place of the input that has its number: the input is its own columns.
+static bool is_pointwise(const Layer *layer) {
+    const Window *window = &layer->window;
+    return window->size.rows * window->size.columns == 1 && window->stride.rows * window->stride.columns == 1 &&
+           window->pad.rows + window->pad.columns == 0;
+}
+
+// The weight's gradient is a product over places and samples. Where a group has the outputs for it, their slopes are
+// transposed, so that output channels are the lanes: gradient (taps, outs). Otherwise lanes are places and samples,
+// summed up at the end of a block: gradient as outer_place says. The weight then is packed once more, transposed.
+static bool transposes(const Cut *cut) {
+    return cut->outs >= SOUNDER_LANES;
+}
+
+// Floats of a row of the gradient.
+static size_t gradient_row(const Cut *cut) {
+    return ((size_t)cut->outs + SOUNDER_LANES - 1) / SOUNDER_LANES * SOUNDER_LANES;
+}
+
+// Floats of a group's packed weight: (outs, taps), and behind it (taps, outs) for the way back.
+static size_t packed_floats(const Cut *cut) {
+    return (size_t)(transposes(cut) ? 2 : 1) * (size_t)cut->outs * (size_t)cut->taps;
+}
+
+static ScalarMatrix weight_of(const float *packed, const Cut *cut) {
+    return (ScalarMatrix){packed, (size_t)cut->taps, 1};
+}
+
+static ScalarMatrix transposed_weight_of(const float *packed, const Cut *cut) {
+    if (!transposes(cut)) return (ScalarMatrix){packed, 1, (size_t)cut->taps};
+    return (ScalarMatrix){packed + cut->outs * cut->taps, (size_t)cut->outs, 1};
+}
+
+static size_t gradient_floats(const Cut *cut) {
+    return transposes(cut) ? (size_t)cut->taps * gradient_row(cut) : OUTER_TILE * outer_tiles(cut->outs, cut->taps);
+}
+
+static size_t gradient_place(const Cut *cut, int o, int tap) {
+    return transposes(cut) ? (size_t)tap * gradient_row(cut) + (size_t)o : outer_place(o, tap, cut->taps);
+}
+
+ConvSizes ISA_NAME(columns_sizes)(const Layer *layer) {
+    const Cut cut = cut_of(layer, 0);
+    return (ConvSizes){.packed = (size_t)cut.layer.groups * packed_floats(&cut),
+                       .gradient = (size_t)cut.layer.groups * gradient_floats(&cut),
+                       .scratch = ((size_t)cut.taps + (size_t)cut.outs + in_panels(cut.outs)) * ROW_FLOATS};
+}
+
+void ISA_NAME(columns_pack)(float *packed, const float *weight, const Layer *layer) {
+    const Cut cut = cut_of(layer, 0);
+    const int floats = cut.outs * cut.taps;
+    for (int group = 0; group < cut.layer.groups; group++, packed += packed_floats(&cut), weight += floats) {
+        memcpy(packed, weight, (size_t)floats * sizeof *packed);
+        for (int tap = 0; transposes(&cut) && tap < cut.taps; tap++)
+            for (int o = 0; o < cut.outs; o++)
+                packed[floats + tap * cut.outs + o] = weight[o * cut.taps + tap];
+    }
+}
+
+void ISA_NAME(columns_unpack)(float *weight_gradient, const float *packed_gradient, const Layer *layer) {
+    const Cut cut = cut_of(layer, 0);
+    for (int group = 0; group < cut.layer.groups; group++, packed_gradient += gradient_floats(&cut))
+        for (int o = 0; o < cut.outs; o++)
+            for (int tap = 0; tap < cut.taps; tap++)
+                *weight_gradient++ = packed_gradient[gradient_place(&cut, o, tap)];
+}
+
+// Where a tap looks from neighbouring places of one row of the output: places `from` to `to` - 1 see the input's
+// columns x, x + step, ...; `any`: there are such places.
+typedef struct Sight {
+    int from, to, x, step;
+    size_t row; // of the input's plane
+    bool any;
+} Sight;
+
+// Of the places first .. end of row y of the output, through tap (ky,kx).
+static Sight sight_of(const Layer *layer, int y, int first, int end, int ky, int kx) {
+    const Window *window = &layer->window;
+    const int row = y * window->stride.rows - window->pad.rows + ky * layer->dilation.rows;
+    const int step = window->stride.columns, shift = kx * layer->dilation.columns - window->pad.columns;
+    int from = shift < 0 ? (-shift + step - 1) / step : 0;
+    int to = layer->in.columns <= shift ? 0 : (layer->in.columns - shift + step - 1) / step;
+    if (from < first) from = first;
+    if (to > end) to = end;
+    const bool any = row >= 0 && row < layer->in.rows && from < to;
+    return (Sight){from, to, from * step + shift, step, (size_t)row, any};
+}
+
+// Neighbouring places of the output.s plane.
+typedef struct Block {
+    int first, count; // places
+} Block;
+
+// columns: row `tap` of the block's matrix, its floats for the places of one row of the output.
+typedef void RowWork(float *columns, float *plane, const Cut *cut, Sight sight, int first, int end);
+
+// The samples of `count` places, `step` places apart. GCC would call memcpy for each of them, were its vectors not kept
+// from it.
+ALWAYS_INLINE void copy_places(float *to, const float *from, int count, int step, size_t samples) {
+    for (int x = 0; x < count; x++, to += samples, from += (size_t)step * samples)
+        for (size_t i = 0; i < samples; i += SOUNDER_LANES) {
+            Lanes value = lanes_of_samples(from + i, samples);
+            IN_REGISTER(value);
+            lanes_store_samples(to + i, value, samples);
+        }
+}
+
+ALWAYS_INLINE void clear_places(float *to, int count, size_t samples) {
+    if (count > 0) memset(to, 0, (size_t)count * samples * sizeof *to);
+}
+
+// The input's values, or zeros.
+ALWAYS_INLINE void gather_row(float *columns, float *plane, const Cut *cut, Sight sight, int first, int end) {
+    const size_t n = cut->samples;
+    if (!sight.any) sight.from = sight.to = end;
+    clear_places(columns, sight.from - first, n);
+    columns += (size_t)(sight.from - first) * n;
+    const float *from = plane + (sight.row * (size_t)cut->layer.in.columns + (size_t)sight.x) * n;
+    if (sight.step == 1)
+        memcpy(columns, from, (size_t)(sight.to - sight.from) * n * sizeof *columns);
+    else
+        copy_places(columns, from, sight.to - sight.from, sight.step, n);
+    clear_places(columns + (size_t)(sight.to - sight.from) * n, end - sight.to, n);
+}
+
+// Adds to the input's gradient.
+ALWAYS_INLINE void scatter_row(float *columns, float *plane, const Cut *cut, Sight sight, int first, int end) {
+    const size_t n = cut->samples;
+    (void)end;
+    if (!sight.any) return;
+    float *to = plane + (sight.row * (size_t)cut->layer.in.columns + (size_t)sight.x) * n;
+    const float *from = columns + (size_t)(sight.from - first) * n;
+    for (int x = sight.from; x < sight.to; x++, from += n, to += (size_t)sight.step * n)
+        for (size_t i = 0; i < n; i += SOUNDER_LANES)
+            lanes_store_samples(to + i, lanes_of_samples(to + i, n) + lanes_of_samples(from + i, n), n);
+}
+
+// tensor: the group's first input channel, (ins,H,W,N). All channels are seen through a tap alike.
+ALWAYS_INLINE void each_row(RowWork *work, float *columns, float *tensor, const Cut *cut, Block block) {
+    const Layer *layer = &cut->layer;
+    const Sides size = layer->window.size;
+    const int width = layer->out.columns, last = block.first + block.count;
+    const size_t plane = (size_t)layer->in.rows * (size_t)layer->in.columns * cut->samples;
+    const size_t channel = (size_t)(size.rows * size.columns) * ROW_FLOATS;
+    for (int place = block.first, end; place < last; place = end) {
+        const int y = place / width, x = place - y * width;
+        end = (y + 1) * width < last ? (y + 1) * width : last;
+        float *rows = columns + (size_t)(place - block.first) * cut->samples;
+        for (int ky = 0; ky < size.rows; ky++)
+            for (int kx = 0; kx < size.columns; kx++, rows += ROW_FLOATS) {
+                const Sight sight = sight_of(layer, y, x, x + end - place, ky, kx);
+                for (size_t i = 0; i < (size_t)cut->ins; i++)
+                    work(rows + i * channel, tensor + i * plane, cut, sight, x, x + end - place);
+            }
+    }
+}
+
+static Block block_at(const Cut *cut, int first) {
+    const int left = cut->places - first;
+    return (Block){first, left < cut->block ? left : cut->block};
+}
+
+static size_t floats_of(const Cut *cut, Block block) {
+    return (size_t)block.count * cut->samples;
+}
+
+// With few samples the last one may not be full: there are zeros behind each row of columns and slopes.
+static int vectors_of(const Cut *cut, Block block) {
+    return (int)((floats_of(cut, block) + SOUNDER_LANES - 1) / SOUNDER_LANES);
+}
+
+static void zero_rest(float *rows, size_t count, size_t floats) {
+    if (floats % SOUNDER_LANES == 0) return;
+    for (size_t r = 0; r < count; r++, rows += ROW_FLOATS)
+        memset(rows + floats, 0, (SOUNDER_LANES - floats % SOUNDER_LANES) * sizeof *rows);
+}
+
+// Floats from a group's first channel to the next group's.
+static size_t group_floats(int channels, Shape shape, const Cut *cut) {
+    return (size_t)channels * (size_t)shape.rows * (size_t)shape.columns * cut->samples;
+}
+
+// Whether a block's part of a tensor can be written where it belongs: in whole vectors.
+static bool fills_vectors(const Cut *cut) {
+    return cut->samples % SOUNDER_LANES == 0;
+}
+
+// Whether the columns' gradient is the input's, and can be written there.
+static bool needs_no_scattering(const Cut *cut) {
+    return is_pointwise(&cut->layer) && fills_vectors(cut);
+}
+
+static void copy_rows(float *to, size_t to_floats, const float *from, size_t from_floats, int rows, size_t floats) {
+    for (int r = 0; r < rows; r++)
+        memcpy(to + (size_t)r * to_floats, from + (size_t)r * from_floats, floats * sizeof *to);
+}
+
+// The tensors are only read, but rows are gathered by what may write, too.
+void ISA_NAME(columns_forward)(float *out, float *scratch, const float *in, const float *packed, const float *bias,
+                               const Layer *layer, int count, int samples) {
+    (void)count; // all lanes are computed
+    const Cut cut = cut_of(layer, samples);
+    const size_t row = (size_t)cut.places * cut.samples, ins = group_floats(cut.ins, layer->in, &cut);
+    for (int group = 0; group < cut.layer.groups; group++) {
+        const ScalarMatrix weight = weight_of(packed + (size_t)group * packed_floats(&cut), &cut);
+        float *to = out + (size_t)group * group_floats(cut.outs, layer->out, &cut);
+        for (int first = 0; first < cut.places; first += cut.block) {
+            const Block block = block_at(&cut, first);
+            const int vectors = vectors_of(&cut, block);
+            float *place = to + (size_t)first * cut.samples, *sums = scratch + (size_t)cut.taps * ROW_FLOATS;
+            ProductOut at = {sums, ROW_FLOATS, .bias = bias + group * cut.outs, .rectifies = layer->rectifies};
+            if (fills_vectors(&cut)) at.at = place, at.row_floats = row;
+            each_row(gather_row, scratch, (float *)in + (size_t)group * ins, &cut, block);
+            zero_rest(scratch, (size_t)cut.taps, floats_of(&cut, block));
+            product(at, weight, scratch, cut.outs, (size_t)cut.taps, vectors, ROW_FLOATS);
+            if (at.at == sums) copy_rows(place, row, sums, ROW_FLOATS, cut.outs, floats_of(&cut, block));
+        }
+    }
+}
+
+// Adds what a block says to the weight's gradient. Behind the slopes' rows there is room for them transposed.
+static void gradient_product(float *gradient, const float *columns, const float *slopes, const Cut *cut, int vectors) {
+    float *transposed = (float *)slopes + (size_t)cut->outs * ROW_FLOATS;
+    const size_t row = gradient_row(cut);
+    if (!transposes(cut)) {
+        outer_product(gradient, (const Lanes *)slopes, (const Lanes *)columns, cut->outs, cut->taps, vectors,
+                      ROW_FLOATS / SOUNDER_LANES);
+        return;
+    }
+    transpose_to_panels(transposed, slopes, ROW_FLOATS, cut->outs, vectors);
+    product_of_panels((ProductOut){gradient, row, .adds = true}, (ScalarMatrix){columns, ROW_FLOATS, 1}, transposed,
+                      cut->taps, (size_t)(vectors * SOUNDER_LANES), (int)row / SOUNDER_LANES);
+}
+
+// Of one group. slopes: the block's part of out_gradient, in rows as far apart as those of columns.
+static void backward_block(float *packed_gradient, float *in_gradient, bool adds, float *columns, float *slopes,
+                           const float *in, const float *out_gradient, const float *packed, const Cut *cut,
+                           Block block) {
+    const size_t row = (size_t)cut->places * cut->samples;
+    const int vectors = vectors_of(cut, block);
+    copy_rows(slopes, ROW_FLOATS, out_gradient + (size_t)block.first * cut->samples, row, cut->outs,
+              floats_of(cut, block));
+    zero_rest(slopes, (size_t)cut->outs, floats_of(cut, block));
+    each_row(gather_row, columns, (float *)in, cut, block);
+    zero_rest(columns, (size_t)cut->taps, floats_of(cut, block));
+    gradient_product(packed_gradient, columns, slopes, cut, vectors);
+    if (!in_gradient) return;
+    ProductOut to = {columns, ROW_FLOATS, .adds = false};
+    if (needs_no_scattering(cut))
+        to = (ProductOut){in_gradient + (size_t)block.first * cut->samples, row, .adds = adds};
+    product(to, transposed_weight_of(packed, cut), slopes, cut->taps, (size_t)cut->outs, vectors, ROW_FLOATS);
+    if (!needs_no_scattering(cut)) each_row(scatter_row, columns, in_gradient, cut, block);
+}
+
+void ISA_NAME(columns_backward)(float *packed_gradient, float *bias_gradient, float *in_gradient, bool adds,
+                                float *scratch, const float *in, const float *out_gradient, const float *packed,
+                                const Layer *layer, int count, int samples) {
+    (void)count; // beyond it, slopes are zero and inputs finite
+    const Cut cut = cut_of(layer, samples);
+    const size_t ins = group_floats(cut.ins, layer->in, &cut), outs = group_floats(cut.outs, layer->out, &cut);
+    const size_t floats = shape_size(layer->in) * cut.samples;
+    float *slopes = scratch + (size_t)cut.taps * ROW_FLOATS;
+    ISA_NAME(conv_bias_backward)(bias_gradient, out_gradient, layer->out, samples);
+    if (in_gradient && !adds && !needs_no_scattering(&cut)) memset(in_gradient, 0, floats * sizeof *in_gradient);
+    for (size_t group = 0; group < (size_t)cut.layer.groups; group++)
+        for (int first = 0; first < cut.places; first += cut.block)
+            backward_block(packed_gradient + group * gradient_floats(&cut),
+                           in_gradient ? in_gradient + group * ins : NULL, adds, scratch, slopes, in + group * ins,
+                           out_gradient + group * outs, packed + group * packed_floats(&cut), &cut,
+                           block_at(&cut, first));
+    if (in_gradient && layer->rectified) ISA_NAME(conv_stop_slopes)(in_gradient, in, floats);
+}

@@ -1,0 +1,205 @@
+// How conv.cu cuts a convolution into threads and blocks.
+//
+// Every thread keeps sums in registers, and what it multiplies comes in pieces of a few neighbours:
+//   taps      of a kernel row: 1, 3, 5 or 7 (conv_taps); larger and even kernels are cut into segments of that many,
+//             the last of which may reach beyond the kernel, where weights count as zero
+//   columns   of the output: CONV_COLUMNS, of one row and one sample; the last may reach beyond the image
+//   channels  of the output: a template parameter of the kernels
+// A place is such a group of columns; the sample comes fastest, so that neighbouring threads read side by side.
+#ifndef SOUNDER_NN_KERNELS_CONV_INDEX_H
+#define SOUNDER_NN_KERNELS_CONV_INDEX_H
+
+#include <stdbool.h>
+
+#include "base/shape.h"
+#include "nn/cuda/cuda_index.h"
+
+enum { CONV_COLUMNS = 4, CONV_THREADS = 128 };
+
+// What is convolved with what; plain data, an argument of the kernels. `mirrored`: the gradient of the input, which is
+// a convolution of the output's gradient, padded by K - 1 - pad, with the weight (in.channels, out.channels, K, K)
+// turned by half a turn. Otherwise the weight is (out.channels, in.channels, K, K).
+typedef struct ConvMap {
+    Shape in, out;
+    int kernel, pad;
+    bool mirrored;
+    int samples;       // N
+    uint32_t segments; // of a kernel row
+    uint32_t places;   // groups of columns in the output, times N
+} ConvMap;
+
+// The number of taps that leaves the fewest beyond the kernel; if equal, the largest.
+BOTH uint32_t conv_taps(int kernel) {
+    uint32_t side = (uint32_t)kernel, best = 7;
+    if (side == 1) return 1;
+    for (uint32_t taps = 5; taps >= 3; taps -= 2)
+        if (parts_of(side, taps) * taps < parts_of(side, best) * best) best = taps;
+    return best;
+}
+
+BOTH ConvMap conv_map(Shape in, Shape out, int kernel, int pad, bool mirrored, int samples) {
+    uint32_t groups = parts_of((uint32_t)out.columns, CONV_COLUMNS);
+    ConvMap map = {in,
+                   out,
+                   kernel,
+                   pad,
+                   mirrored,
+                   samples,
+                   parts_of((uint32_t)kernel, conv_taps(kernel)),
+                   (uint32_t)out.rows * groups * (uint32_t)samples};
+    return map;
+}
+
+// Floats of one model's tensor.
+BOTH size_t conv_floats(Shape shape, const ConvMap *map) {
+    return (size_t)shape.channels * (size_t)shape.rows * (size_t)shape.columns * (size_t)map->samples;
+}
+
+typedef struct ConvPlace {
+    int y, x; // of the first of CONV_COLUMNS columns
+    int sample;
+} ConvPlace;
+
+BOTH ConvPlace conv_place(uint32_t place, const ConvMap *map) {
+    uint32_t groups = parts_of((uint32_t)map->out.columns, CONV_COLUMNS);
+    uint32_t group = place / (uint32_t)map->samples, y = group / groups;
+    ConvPlace at = {(int)y, (int)((group - y * groups) * CONV_COLUMNS), (int)(place - group * (uint32_t)map->samples)};
+    return at;
+}
+
+// Where in a model's output a place's first column of one channel lies.
+BOTH size_t conv_offset(uint32_t channel, ConvPlace place, const ConvMap *map) {
+    size_t line = (size_t)channel * (size_t)map->out.rows + (size_t)place.y;
+    return (line * (size_t)map->out.columns + (size_t)place.x) * (size_t)map->samples + (size_t)place.sample;
+}
+
+// Which of the columns x, x + 1, ... lie in an image, one bit each.
+BOTH uint32_t columns_inside(int x, int columns) {
+    uint32_t from_0 = x >= 0 ? ~0u : x > -32 ? ~0u << -x : 0;
+    int left = columns - x;
+    return left >= 32 ? from_0 : left > 0 ? from_0 & ~(~0u << left) : 0;
+}
+
+// Forward and the input's gradient ------------------------------------------------------------------------------------
+// A block for some places and some output channels of one model.
+
+// Output channels of a thread: 4, 8 or 10, whichever leaves the fewest beyond the last; if equal, the largest.
+BOTH uint32_t conv_channels(int channels) {
+    uint32_t count = (uint32_t)channels, best = 10;
+    for (uint32_t tile = 8; tile >= 4; tile -= 4)
+        if (parts_of(count, tile) * tile < parts_of(count, best) * best) best = tile;
+    return best;
+}
+
+typedef struct ConvBlock {
+    uint32_t model, channel; // the first output channel
+    uint32_t place;          // of the first thread
+} ConvBlock;
+
+BOTH uint32_t conv_blocks(const ConvMap *map, uint32_t channels) {
+    return parts_of((uint32_t)map->out.channels, channels) * parts_of(map->places, CONV_THREADS);
+}
+
+BOTH ConvBlock conv_block(uint32_t block, const ConvMap *map, uint32_t channels) {
+    uint32_t blocks = parts_of(map->places, CONV_THREADS), tiles = parts_of((uint32_t)map->out.channels, channels);
+    uint32_t tile = block / blocks, model = tile / tiles;
+    ConvBlock at = {model, (tile - model * tiles) * channels, (block - tile * blocks) * CONV_THREADS};
+    return at;
+}
+
+// A segment of a kernel row of one input channel.
+typedef struct ConvRow {
+    int channel, y, x; // x: of the first tap
+} ConvRow;
+
+BOTH uint32_t conv_rows(const ConvMap *map) {
+    return (uint32_t)(map->in.channels * map->kernel) * map->segments;
+}
+
+BOTH ConvRow conv_row(uint32_t row, const ConvMap *map, uint32_t taps) {
+    uint32_t line = row / map->segments, channel = line / (uint32_t)map->kernel;
+    ConvRow at = {(int)channel, (int)(line - channel * (uint32_t)map->kernel),
+                  (int)((row - line * map->segments) * taps)};
+    return at;
+}
+
+// The row that follows, without a division.
+BOTH ConvRow conv_next_row(ConvRow row, int kernel, int taps) {
+    row.x += taps;
+    if (row.x < kernel) return row;
+    row.x = 0;
+    row.y++;
+    if (row.y < kernel) return row;
+    row.y = 0;
+    row.channel++;
+    return row;
+}
+
+// Where in a model's weight the taps of one row and tap lie: that of output channel o is at first + o * step.
+typedef struct ConvWeights {
+    uint32_t first, step;
+} ConvWeights;
+
+BOTH ConvWeights conv_weights(ConvRow row, int tap, const ConvMap *map) {
+    int side = map->kernel, area = side * side, place = row.y * side + row.x + tap;
+    ConvWeights at = {(uint32_t)(row.channel * area + place), (uint32_t)(map->in.channels * area)};
+    if (map->mirrored) {
+        at.first = (uint32_t)(row.channel * map->out.channels * area + area - 1 - place);
+        at.step = (uint32_t)area;
+    }
+    return at;
+}
+
+// The weight's gradient -----------------------------------------------------------------------------------------------
+// A block for some output channels of one input channel, of one model; all rows of taps by
+// all taps of a segment. The places are shared among its threads and, where there are too few blocks to fill a card,
+// among several blocks (parts), which leave their sums to a second pass.
+
+enum {
+    SLOPES_THREADS = 128,
+    SLOPES_PLACES = 8 /* of a thread, at least */,
+    SLOPES_BLOCKS = 528 /* enough for a card */
+};
+
+// Output channels of a thread: such that its sums (times taps squared) fit in registers.
+BOTH uint32_t slopes_channels(uint32_t taps) {
+    return taps == 1 ? 8 : taps == 3 ? 8 : taps == 5 ? 4 : 2;
+}
+
+typedef struct SlopesGrid {
+    uint32_t tiles, parts, threads;
+} SlopesGrid;
+
+BOTH SlopesGrid slopes_grid(const ConvMap *map, uint32_t models) {
+    uint32_t taps = conv_taps(map->kernel), channels = parts_of((uint32_t)map->out.channels, slopes_channels(taps));
+    uint32_t tiles = channels * (uint32_t)map->in.channels * map->segments * map->segments;
+    uint32_t warps = map->places / (32 * SLOPES_PLACES);
+    uint32_t threads = warps == 0 ? 32 : smaller_of(32 * warps, SLOPES_THREADS);
+    uint64_t blocks = (uint64_t)models * tiles;
+    uint32_t parts = blocks >= SLOPES_BLOCKS ? 1 : SLOPES_BLOCKS / (uint32_t)blocks;
+    uint32_t most = map->places / (threads * SLOPES_PLACES);
+    SlopesGrid grid = {tiles, most == 0 ? 1 : smaller_of(parts, most), threads};
+    return grid;
+}
+
+typedef struct SlopesBlock {
+    uint32_t model, part;
+    int out_channel, in_channel; // the first output channel
+    int y, x;                    // of the first tap
+} SlopesBlock;
+
+BOTH SlopesBlock slopes_block(uint32_t block, const ConvMap *map, const SlopesGrid *grid, uint32_t taps) {
+    uint32_t tile = block / grid->parts, model = tile / grid->tiles, part = block - tile * grid->parts;
+    tile -= model * grid->tiles;
+    uint32_t lines = tile / map->segments, lines_y = lines / map->segments, ins = (uint32_t)map->in.channels;
+    uint32_t outs = lines_y / ins;
+    SlopesBlock at = {model,
+                      part,
+                      (int)(outs * slopes_channels(taps)),
+                      (int)(lines_y - outs * ins),
+                      (int)((lines - lines_y * map->segments) * taps),
+                      (int)((tile - lines * map->segments) * taps)};
+    return at;
+}
+
+#endif

@@ -1,0 +1,63 @@
+// The GPU's side of dropout.c.
+#include "nn/cuda/cuda_launch.h"
+#include "nn/cuda/cuda_index.h"
+
+namespace {
+
+// One bit a feature of the block's four; the key is the model's.
+__device__ uint32_t kept_features(RngKey key, uint32_t feature, uint32_t sample, uint32_t number, float rate) {
+    RngBlock block = rng_block(key, feature / DROPOUT_FEATURES, sample, number, 0);
+    uint32_t kept = 0;
+#pragma unroll
+    for (int i = 0; i < DROPOUT_FEATURES; i++)
+        kept |= (uint32_t)(rng_float(block.word[i]) >= rate) << i;
+    return kept;
+}
+
+__global__ void __launch_bounds__(ITEM_THREADS) dropout_draw(int8_t *keep, const RngKey *keys, const uint32_t *numbers,
+                                                             float rate, uint32_t features, uint32_t samples) {
+    uint32_t items = dropout_items(features, samples);
+    ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
+    if (at.item >= items) return;
+    DropoutPlace place = dropout_place(at.item, features, samples);
+    RngKey key = keys[at.model];
+    uint32_t number = numbers[at.model], kept = 0; // kept: byte s holds sample s's four bits
+#pragma unroll
+    for (uint32_t s = 0; s < DROPOUT_SAMPLES; s++)
+        kept |= kept_features(key, place.feature, place.sample + s, number, rate) << 8 * s;
+    keep += ((size_t)at.model * features + place.feature) * samples + place.sample;
+    for (uint32_t i = 0; i < place.count; i++, keep += samples)
+        *(uint32_t *)keep = (kept >> i & 0x01010101u) * 255u; // four samples, all ones or zeros each
+}
+
+__global__ void __launch_bounds__(ITEM_THREADS) dropout_apply(float4 *values, const uint32_t *keep, float factor,
+                                                              uint32_t features, uint32_t plane, uint32_t quads) {
+    uint32_t items = features * plane * quads;
+    ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
+    if (at.item >= items) return;
+    uint32_t feature = at.item / (plane * quads), quad = at.item % quads;
+    uint32_t kept = keep[((size_t)at.model * features + feature) * quads + quad];
+    values += (size_t)at.model * items + at.item;
+    float4 value = *values;
+    value.x *= kept & 0xffu ? factor : 0;
+    value.y *= kept & 0xff00u ? factor : 0;
+    value.z *= kept & 0xff0000u ? factor : 0;
+    value.w *= kept & 0xff000000u ? factor : 0;
+    *values = value;
+}
+
+} // namespace
+
+void cuda_dropout_draw(int8_t *keep, const RngKey *keys, const uint32_t *numbers, float rate, size_t features,
+                       const CudaStep *step) {
+    uint32_t samples = (uint32_t)step->samples;
+    launch_items(dropout_draw, dropout_items((uint32_t)features, samples), step, keep, keys, numbers, rate,
+                 (uint32_t)features, samples);
+}
+
+void cuda_dropout_apply(float *values, const int8_t *keep, float rate, size_t features, size_t plane,
+                        const CudaStep *step) {
+    uint32_t quads = (uint32_t)step->samples / 4;
+    launch_items(dropout_apply, (uint32_t)(features * plane) * quads, step, (float4 *)values, (const uint32_t *)keep,
+                 1.0f / (1.0f - rate), (uint32_t)features, (uint32_t)plane, quads);
+}

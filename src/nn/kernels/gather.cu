@@ -1,0 +1,82 @@
+// The GPU's side of gather.c.
+#include "nn/cuda/cuda_index.h"
+#include "nn/cuda/cuda_launch.h"
+#include "nn/cuda/cuda_progress.h"
+
+namespace {
+
+// The first of the pixels in the lowest byte. Words are read at once where all of them lie at multiples of four bytes.
+template <bool IN_WORDS> __device__ uint32_t pixels_at(const uint8_t *from, uint32_t count) {
+    if (IN_WORDS) return *(const uint32_t *)from;
+    uint32_t word = 0;
+    for (uint32_t i = 0; i < count; i++)
+        word |= (uint32_t)from[i] << 8 * i;
+    return word;
+}
+
+// What a step begins with. Nobody else reads what this writes before the next kernel.
+__device__ void begin_step(const CudaProgress &progress, uint32_t model, uint32_t first, uint32_t count) {
+    progress.counts[model] = count;
+    progress.firsts[model] = first;
+    progress.numbers[model] = progress.next_numbers[model];
+    if (progress.updates) {
+        progress.applied[model] = count;
+        *progress.read_at = *progress.updates;
+    }
+}
+
+// The same of a plane that is cropped or flipped.
+__device__ uint32_t moved_pixels_at(const uint8_t *plane, const GatherPlace &place, AugmentDraw draw, Shape shape) {
+    uint32_t word = 0;
+    for (uint32_t i = 0; i < place.count; i++) {
+        int source = augment_source(draw, shape, (int)(place.pixel + i));
+        if (source >= 0) word |= (uint32_t)plane[source] << 8 * i;
+    }
+    return word;
+}
+
+enum Reading { WORDS, BYTES, MOVED };
+
+template <Reading READING>
+__global__ void __launch_bounds__(ITEM_THREADS)
+    gather(float *out, const uint8_t *pixels, const uint32_t *indices, const __grid_constant__ CudaProgress progress,
+           const float *scale, const float *shift, Shape shape, uint32_t samples, Augment augment) {
+    uint32_t items = gather_items(shape, (int)samples);
+    ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
+    if (at.item >= items) return;
+    uint32_t first = progress.next[at.model], count = smaller_of(progress.left[at.model], progress.batch_size);
+    if (at.item == 0) begin_step(progress, at.model, first, count);
+    GatherPlace place = gather_place(at.item, shape, (int)samples);
+    uint32_t plane = (uint32_t)(shape.rows * shape.columns), size = (uint32_t)shape.channels * plane, word = 0;
+    float factor = 0, offset = 0;
+    if (place.sample < count) {
+        uint32_t row = first + place.sample;
+        if (indices) row = indices[row];
+        const uint8_t *from = pixels + (size_t)row * size + place.channel * plane;
+        if (READING == MOVED) {
+            RngKey key = progress.keys[(uint32_t)(progress.layers * progress.models) + at.model];
+            AugmentDraw draw = augment_draw(&augment, key, progress.next_numbers[at.model], place.sample);
+            word = moved_pixels_at(from, place, draw, shape);
+        } else {
+            word = pixels_at<READING == WORDS>(from + place.pixel, place.count);
+        }
+        factor = scale[place.channel];
+        offset = shift[place.channel];
+    }
+    out += ((size_t)at.model * size + place.channel * plane + place.pixel) * samples + place.sample;
+    for (uint32_t i = 0; i < place.count; i++, word >>= 8)
+        out[(size_t)i * samples] = (float)(word & 255) * factor + offset;
+}
+
+} // namespace
+
+void cuda_gather(float *out, const uint8_t *pixels, const uint32_t *indices, const CudaProgress *progress,
+                 const float *scale, const float *shift, Shape shape, const Augment *augment, const CudaStep *step) {
+    bool words = shape.rows * shape.columns % GATHER_PIXELS == 0 && (uintptr_t)pixels % sizeof(uint32_t) == 0;
+    Augment none = {};
+    launch_items(augment ? gather<MOVED>
+                 : words ? gather<WORDS>
+                         : gather<BYTES>,
+                 gather_items(shape, step->samples), step, out, pixels, indices, *progress, scale, shift, shape,
+                 (uint32_t)step->samples, augment ? *augment : none);
+}

@@ -1,0 +1,322 @@
+// The way back of fully connected layers: the inputs' slopes, and the weight's, which may be a step. linear_strips.h
+// describes the arrays.
+#include "ops.h"
+
+#include <string.h>
+
+#include "nn/kernels/linear_strips.h"
+#include "nn/kernels/sparse.h"
+
+// Rows of the weight that are gone along together: each lies in other pages, whose addresses a core remembers, and from
+// which it fetches ahead, for some dozens only. A multiple of PRODUCT_ROWS.
+enum { PAGES = 30 };
+
+// Floats of all samples' rows that an output's list goes through before the next one's does: the first cache's.
+enum { LISTED_FLOATS = 8192 };
+
+// The inputs' slopes -------------------------------------------------------------------------------------------------
+
+void ISA_NAME(linear_columns)(float *in_gradient, const float *rows, const Layer *layer, int count, int samples) {
+    const size_t ins = inputs_of(layer), row_floats = linear_row_floats(layer), used = (size_t)count,
+                 n = (size_t)samples;
+    for (size_t i = 0; i < ins; i += SOUNDER_LANES)
+        for (size_t s = 0; s < n; s += SOUNDER_LANES) {
+            Lanes square[SOUNDER_LANES];
+            for (size_t k = 0; k < SOUNDER_LANES; k++)
+                square[k] = s + k < used ? *(const Lanes *)(rows + (s + k) * row_floats + i) : lanes_of(0);
+            lanes_transpose(square);
+            for (size_t k = 0; k < at_most(SOUNDER_LANES, ins - i); k++)
+                lanes_store_samples(in_gradient + (i + k) * n + s, square[k], n);
+        }
+}
+
+// What the slopes of `outs` outputs from o on, at most PAGES, say to the whole vectors of inputs: rows in scratch
+// (count, row_floats), where the first outputs begin and the others add.
+static void add_input_share(float *scratch, const float *out_gradient, const float *weight, size_t o, size_t outs,
+                            const Layer *layer, int count, int samples) {
+    const size_t ins = inputs_of(layer), row_floats = linear_row_floats(layer);
+    const size_t columns = ins / SOUNDER_LANES;
+    const ScalarMatrix slopes = {out_gradient + o * (size_t)samples, 1, (size_t)samples};
+    SparseMatrix sparse;
+    if (sparse_of(&sparse, slopes, (size_t)count, outs, ins))
+        sparse_product((ProductOut){scratch, row_floats, .adds = o > 0}, &sparse, weight + o * ins, (size_t)count,
+                       columns);
+    else if (o == 0)
+        product((ProductOut){scratch, row_floats, .adds = false}, slopes, weight, count, outs, (int)columns, ins);
+    else
+        product((ProductOut){scratch, row_floats, .adds = true}, slopes, weight + o * ins, count, outs, (int)columns,
+                ins);
+}
+
+// The tail's inputs, from all outputs.
+static void tail_input_share(float *scratch, const float *out_gradient, const float *weight, const Layer *layer,
+                             int count, int samples) {
+    const size_t outs = (size_t)layer->out.channels, ins = inputs_of(layer), row_floats = linear_row_floats(layer);
+    const size_t whole = whole_of(ins);
+    if (whole == ins) return;
+    float *tails = scratch + (size_t)count * row_floats; // (OUT, SOUNDER_LANES)
+    for (size_t o = 0; o < outs; o++)
+        *(Lanes *)(tails + o * SOUNDER_LANES) = lanes_part(weight + o * ins + whole, ins - whole);
+    product((ProductOut){scratch + whole, row_floats, .adds = false}, (ScalarMatrix){out_gradient, 1, (size_t)samples},
+            tails, count, outs, 1, SOUNDER_LANES);
+}
+
+void ISA_NAME(linear_backward_input)(float *in_gradient, float *scratch, const float *out_gradient, const float *weight,
+                                     const Layer *layer, int count, int samples) {
+    const size_t outs = (size_t)layer->out.channels;
+    for (size_t o = 0; o < outs; o += PAGES)
+        add_input_share(scratch, out_gradient, weight, o, at_most(outs - o, PAGES), layer, count, samples);
+    tail_input_share(scratch, out_gradient, weight, layer, count, samples);
+    if (in_gradient) ISA_NAME(linear_columns)(in_gradient, scratch, layer, count, samples);
+}
+
+// The weight's slopes -------------------------------------------------------------------------------------------------
+
+// What all tiles of a weight's gradient have in common. gradient and weight (OUT,IN); weight may be NULL. before: the
+// weight comes from there to its place tile by tile; NULL: it is there.
+typedef struct WeightStep {
+    float *gradient, *weight;
+    const float *before;
+    ScalarMatrix slopes; // (OUT,N)
+    const float *rows;   // (N, row_floats)
+    size_t ins, row_floats, count;
+    const float *next; // the rows of a far weight whose turn is PAGES rows later; NULL where they are near
+    const Descent *descent;
+} WeightStep;
+
+// A tile's slopes (outs,width) become a step, or a gradient; `at` is its first element in each array. shift: NULL where
+// there is none. keeps, decays, outs and columns are constants where this is inlined.
+ALWAYS_INLINE void descend_rows(const WeightStep *step, size_t at, const float *shift, const Lanes *slopes, int width,
+                                bool keeps, bool decays, int outs, int columns) {
+    const Descent descent = *step->descent; // out of reach of the stores below
+    float *gradient = step->gradient + at, *weight = step->weight ? step->weight + at : NULL;
+#pragma GCC unroll 8
+    for (int r = 0; r < outs;
+         r++, gradient += step->ins, weight += weight ? step->ins : 0, shift += shift ? step->ins : 0)
+#pragma GCC unroll 16
+        for (int c = 0; c < columns; c++)
+            descend(gradient + c * SOUNDER_LANES, weight ? weight + c * SOUNDER_LANES : NULL,
+                    shift ? shift + c * SOUNDER_LANES : NULL, slopes[r * width + c], &descent, keeps, decays);
+}
+
+ALWAYS_INLINE void descend_tile(const WeightStep *step, size_t at, const Lanes *slopes, int width, int outs,
+                                int columns) {
+    const float *shift = step->descent->shift ? step->descent->shift + at : NULL;
+    const bool keeps = step->descent->keep != 0, decays = step->descent->weight_decay != 0;
+    if (shift && keeps)
+        descend_rows(step, at, shift, slopes, width, true, true, outs, columns);
+    else if (shift)
+        descend_rows(step, at, shift, slopes, width, false, true, outs, columns);
+    else if (keeps && decays)
+        descend_rows(step, at, NULL, slopes, width, true, true, outs, columns);
+    else if (keeps)
+        descend_rows(step, at, NULL, slopes, width, true, false, outs, columns);
+    else if (decays)
+        descend_rows(step, at, NULL, slopes, width, false, true, outs, columns);
+    else
+        descend_rows(step, at, NULL, slopes, width, false, false, outs, columns);
+}
+
+// A tile sets out from the second cache, or the third, before its slopes are computed.
+ALWAYS_INLINE void fetch_tile(const float *tile, size_t ins, int outs, int columns) {
+#pragma GCC unroll 8
+    for (int r = 0; r < outs; r++)
+#pragma GCC unroll 16
+        for (int c = 0; c < columns; c++)
+            __builtin_prefetch(tile + (size_t)r * ins + (size_t)c * SOUNDER_LANES);
+}
+
+// The same of a far weight, for the place that lies PAGES rows later.
+ALWAYS_INLINE void fetch_next(const WeightStep *step, size_t at, int outs, int columns) {
+    if (!step->next) return;
+#pragma GCC unroll 8
+    for (int r = 0; r < outs; r++)
+#pragma GCC unroll 16
+        for (int c = 0; c < columns; c++)
+            fetch_far(step->next + at + (size_t)r * step->ins + (size_t)c * SOUNDER_LANES);
+}
+
+// A tile of a weight that is not in its place yet comes there.
+ALWAYS_INLINE void bring_tile(const WeightStep *step, size_t at, int outs, int columns) {
+    if (!step->before) return;
+#pragma GCC unroll 8
+    for (int r = 0; r < outs; r++)
+#pragma GCC unroll 16
+        for (int c = 0; c < columns; c++) {
+            const size_t place = at + (size_t)r * step->ins + (size_t)c * SOUNDER_LANES;
+            *(LooseLanes *)(step->weight + place) = *(const LooseLanes *)(step->before + place);
+        }
+}
+
+// Of the outputs from o on.
+static ScalarMatrix slopes_from(const WeightStep *step, size_t o) {
+    ScalarMatrix slopes = step->slopes;
+    slopes.at += o * slopes.row_stride;
+    return slopes;
+}
+
+// By tiles: `outs` outputs from o on and `columns` vectors of inputs from i on. Only the shift is fetched: weights and
+// velocity alone fit where all three do not.
+ALWAYS_INLINE void step_tile(const WeightStep *step, size_t o, size_t i, int outs, int columns) {
+    const size_t at = o * step->ins + i;
+    Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS];
+    if (step->descent->shift) fetch_tile(step->descent->shift + at, step->ins, outs, columns);
+    fetch_next(step, at, outs, columns);
+    bring_tile(step, at, outs, columns);
+    product_sums(sums, slopes_from(step, o), step->rows + i, step->count, step->row_floats, outs, columns);
+    descend_tile(step, at, sums[0], PRODUCT_COLUMNS, outs, columns);
+}
+
+// `outs` rows of the weight from o on, in one strip.
+ALWAYS_INLINE void step_rows(const WeightStep *step, size_t o, Strip strip, int outs) {
+    size_t i = strip.from;
+    for (; i + PRODUCT_COLUMNS * SOUNDER_LANES <= strip.to; i += PRODUCT_COLUMNS * SOUNDER_LANES)
+        step_tile(step, o, i, outs, PRODUCT_COLUMNS);
+    for (; i < strip.to; i += SOUNDER_LANES)
+        step_tile(step, o, i, outs, 1);
+}
+
+// By lists: one output, whose list is row r of `slopes`. The velocity of the next one sets out, which is far where the
+// weight is.
+ALWAYS_INLINE void step_listed(const WeightStep *step, size_t o, size_t i, const SparseMatrix *slopes, size_t r,
+                               int columns) {
+    const Descent *descent = step->descent;
+    const size_t at = o * step->ins + i;
+    Lanes sums[SPARSE_COLUMNS];
+#pragma GCC unroll 16
+    for (int c = 0; c < columns; c++)
+        sums[c] = lanes_of(0);
+    fetch_next(step, at, 1, columns);
+    if (descent->shift) fetch_tile(descent->shift + at, step->ins, 1, columns);
+    if (descent->keep != 0) fetch_tile(step->gradient + at + step->ins, step->ins, 1, columns);
+    if (step->before) fetch_tile(step->weight + at + step->ins, step->ins, 1, columns);
+    bring_tile(step, at, 1, columns);
+    sparse_add_sums(sums, slopes, r, step->rows + i, columns);
+    descend_tile(step, at, sums, columns, 1, columns);
+}
+
+// Inputs from i on before `end`, without up to three vectors that are left.
+static void step_list(const WeightStep *step, size_t o, size_t i, size_t end, const SparseMatrix *slopes, size_t r) {
+    for (; i + SPARSE_COLUMNS * SOUNDER_LANES <= end; i += SPARSE_COLUMNS * SOUNDER_LANES)
+        step_listed(step, o, i, slopes, r, SPARSE_COLUMNS);
+    for (; i + 4 * SOUNDER_LANES <= end; i += 4 * SOUNDER_LANES)
+        step_listed(step, o, i, slopes, r, 4);
+}
+
+// Whether a step leaves a row without slopes as it is.
+static bool leaves(const WeightStep *step) {
+    const Descent *descent = step->descent;
+    return step->weight && !step->before && descent->keep == 0 && !descent->begins && descent->weight_decay == 0 &&
+           !descent->shift;
+}
+
+// `outs` outputs from o on, by parts of the strip. Returns what is left of it: up to three vectors, whose sums would
+// wait for each other.
+static Strip step_lists(const WeightStep *step, const SparseMatrix *slopes, size_t o, size_t outs, Strip strip) {
+    const size_t tile = SPARSE_COLUMNS * SOUNDER_LANES, tiles = LISTED_FLOATS / step->count / tile,
+                 part = (tiles > 0 ? tiles : 1) * tile;
+    for (size_t i = strip.from; i < strip.to; i += part)
+        for (size_t r = 0; r < outs; r++)
+            if (slopes->counts[r] > 0 || !leaves(step))
+                step_list(step, o + r, i, at_most(i + part, strip.to), slopes, r);
+    strip.from = strip.to - (strip.to - strip.from) % tile % (4 * SOUNDER_LANES);
+    return strip;
+}
+
+// The inputs from i on that do not fill a vector.
+ALWAYS_INLINE void step_tail(const WeightStep *step, size_t o, size_t i, int outs) {
+    const size_t at = o * step->ins + i;
+    const float *shift = step->descent->shift ? step->descent->shift + at : NULL;
+    float *gradient = step->gradient + at, *weight = step->weight ? step->weight + at : NULL;
+    for (size_t r = 0; step->before && r < (size_t)outs; r++)
+        memcpy(weight + r * step->ins, step->before + at + r * step->ins, (step->ins - i) * sizeof *weight);
+    Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS];
+    product_sums(sums, slopes_from(step, o), step->rows + i, step->count, step->row_floats, outs, 1);
+#pragma GCC unroll 8
+    for (int r = 0; r < outs; r++) {
+        const size_t row = (size_t)r * step->ins;
+        descend_part(gradient + row, weight ? weight + row : NULL, shift ? shift + row : NULL, sums[r][0],
+                     step->descent, step->ins - i);
+    }
+}
+
+static WeightStep weight_step(float *weight_gradient, float *weight, const float *rows, const float *out_gradient,
+                              const Descent *descent, const Layer *layer, int count, int samples) {
+    return (WeightStep){.gradient = weight_gradient,
+                        .weight = weight,
+                        .before = descent->before,
+                        .slopes = {out_gradient, (size_t)samples, 1},
+                        .rows = rows,
+                        .ins = inputs_of(layer),
+                        .row_floats = linear_row_floats(layer),
+                        .count = (size_t)count,
+                        .descent = descent};
+}
+
+// `outs` outputs from o on, at most PAGES, in one strip.
+static void step_outputs(const WeightStep *step, size_t o, size_t outs, Strip strip) {
+    const size_t whole = outs / PRODUCT_ROWS * PRODUCT_ROWS;
+    SparseMatrix sparse;
+    const bool listed = sparse_of(&sparse, slopes_from(step, o), outs, step->count, step->row_floats);
+    if (listed) strip = step_lists(step, &sparse, o, outs, strip);
+    for (size_t i = 0; i < whole; i += PRODUCT_ROWS) {
+        step_rows(step, o + i, strip, PRODUCT_ROWS);
+        if (strip.tail) step_tail(step, o + i, strip.to, PRODUCT_ROWS);
+    }
+    for (size_t i = whole; i < outs; i++) {
+        step_rows(step, o + i, strip, 1);
+        if (strip.tail) step_tail(step, o + i, strip.to, 1);
+    }
+}
+
+void ISA_NAME(linear_backward_weight)(float *weight_gradient, float *weight, const float *rows,
+                                      const float *out_gradient, const Descent *descent, const Layer *layer, int count,
+                                      int samples) {
+    const size_t outs = (size_t)layer->out.channels, ins = inputs_of(layer), last = (outs - 1) / PAGES * PAGES;
+    WeightStep step = weight_step(weight_gradient, weight, rows, out_gradient, descent, layer, count, samples);
+    const ptrdiff_t ahead = descent->upwards ? -(ptrdiff_t)(PAGES * ins) : (ptrdiff_t)(PAGES * ins);
+    if (weight && is_far(outs, ins)) step.next = (step.before ? step.before : weight) + ahead;
+    for (size_t from = 0; from < ins; from += strip_of(count))
+        for (size_t i = 0; i < outs; i += PAGES) {
+            const size_t o = descent->upwards ? last - i : i;
+            step_outputs(&step, o, at_most(outs - o, PAGES), strip_at(from, ins, count));
+        }
+}
+
+// Where the samples' rows fill more than a strip, arithmetic takes longer than reading the weight twice.
+void ISA_NAME(linear_backward_step)(float *in_gradient, float *scratch, float *velocity, float *weight,
+                                    const float *rows, const float *out_gradient, const Descent *descent,
+                                    const Layer *layer, int count, int samples) {
+    const size_t outs = (size_t)layer->out.channels, ins = inputs_of(layer);
+    const float *before = descent->before ? descent->before : weight;
+    if (strip_of(count) < ins) {
+        ISA_NAME(linear_backward_input)(in_gradient, scratch, out_gradient, before, layer, count, samples);
+        ISA_NAME(linear_backward_weight)(velocity, weight, rows, out_gradient, descent, layer, count, samples);
+        return;
+    }
+    WeightStep step = weight_step(velocity, weight, rows, out_gradient, descent, layer, count, samples);
+    if (is_far(outs, ins)) step.next = before + PAGES * ins;
+    tail_input_share(scratch, out_gradient, before, layer, count, samples);
+    for (size_t o = 0; o < outs; o += PAGES) {
+        add_input_share(scratch, out_gradient, before, o, at_most(outs - o, PAGES), layer, count, samples);
+        step_outputs(&step, o, at_most(outs - o, PAGES), strip_at(0, ins, count));
+    }
+    if (in_gradient) ISA_NAME(linear_columns)(in_gradient, scratch, layer, count, samples);
+}
+
+void ISA_NAME(linear_backward_bias)(float *bias_gradient, float *bias, const float *out_gradient,
+                                    const Descent *descent, const Layer *layer, int samples) {
+    size_t outs = (size_t)layer->out.channels;
+    for (size_t o = 0; o < outs; o += SOUNDER_LANES) {
+        const size_t count = at_most(SOUNDER_LANES, outs - o);
+        Lanes sums[SOUNDER_LANES];
+#pragma GCC unroll 16
+        for (size_t k = 0; k < SOUNDER_LANES; k++) {
+            sums[k] = lanes_of(0);
+            for (int s = 0; k < count && s < samples; s += SOUNDER_LANES)
+                sums[k] += lanes_of_samples(out_gradient + (o + k) * (size_t)samples + s, (size_t)samples);
+        }
+        descend_part(bias_gradient + o, bias ? bias + o : NULL, descent->shift ? descent->shift + o : NULL,
+                     lanes_sums(sums), descent, count);
+    }
+}

@@ -1,0 +1,113 @@
+// The GPU's side of loss.c.
+#include "nn/cuda/cuda_launch.h"
+#include "nn/cuda/cuda_progress.h"
+
+namespace {
+
+enum { MOST_THREADS = 256 };
+
+// What one sample's softmax needs.
+struct Scores {
+    float largest; // logit
+    float sum;     // of e^(logit - largest)
+    float correct; // the mean logit under the label's shares
+    int best;      // class of the first largest logit
+};
+
+// How the label is spread: 1 and 0 without smoothing.
+struct Shares {
+    float own, others;
+};
+
+// logits: of one sample, `samples` floats apart.
+__device__ Scores scores_of(const float *logits, int label, Shares shares, int classes, size_t samples) {
+    Scores scores = {logits[0], 0, 0, 0};
+    for (int k = 0; k < classes; k++) {
+        float logit = logits[(size_t)k * samples];
+        if (logit > scores.largest) {
+            scores.largest = logit;
+            scores.best = k;
+        }
+        scores.correct += (k == label ? shares.own : shares.others) * logit;
+    }
+    for (int k = 0; k < classes; k++)
+        scores.sum += expf(logits[(size_t)k * samples] - scores.largest);
+    return scores;
+}
+
+__device__ void write_gradient(float *gradient, const float *logits, const Scores &scores, int label, Shares shares,
+                               float scale, int classes, size_t samples) {
+    float share = scale / scores.sum;
+    for (int k = 0; k < classes; k++) {
+        float probability = expf(logits[(size_t)k * samples] - scores.largest) * share;
+        gradient[(size_t)k * samples] = probability - (k == label ? shares.own : shares.others) * scale;
+    }
+}
+
+__device__ void write_zeros(float *gradient, int classes, size_t samples) {
+    for (int k = 0; k < classes; k++)
+        gradient[(size_t)k * samples] = 0;
+}
+
+// The task goes on behind the samples of this step, which no later kernel looks up in the task.
+__device__ void end_step(const CudaProgress &progress, uint32_t model, uint32_t count) {
+    progress.next[model] += count;
+    progress.left[model] -= count;
+    progress.next_numbers[model]++;
+}
+
+// One block a model, one thread a sample (or several, one after another). Losses are added up in pairs, in a fixed
+// order. blockDim.x is a power of two.
+__global__ void __launch_bounds__(MOST_THREADS)
+    softmax_cross_entropy(float *gradient, const __grid_constant__ CudaProgress progress, const float *logits,
+                          const uint16_t *labels, const uint32_t *indices, Shares shares, int classes,
+                          uint32_t samples) {
+    __shared__ double losses[MOST_THREADS];
+    __shared__ uint32_t correct[MOST_THREADS];
+    uint32_t m = blockIdx.x, t = threadIdx.x, count = progress.counts[m];
+    size_t model = (size_t)m * (size_t)classes * samples;
+    double loss = 0;
+    uint32_t right = 0;
+    for (uint32_t s = t; s < samples; s += blockDim.x) {
+        float *slopes = gradient ? gradient + model + s : gradient;
+        if (s >= count) {
+            if (slopes) write_zeros(slopes, classes, samples);
+            continue;
+        }
+        uint32_t row = progress.firsts[m] + s;
+        int label = labels[indices ? indices[row] : row];
+        Scores scores = scores_of(logits + model + s, label, shares, classes, samples);
+        if (slopes)
+            write_gradient(slopes, logits + model + s, scores, label, shares, 1.0f / (float)count, classes, samples);
+        loss += log((double)scores.sum) + (double)scores.largest - (double)scores.correct;
+        right += scores.best == label;
+    }
+    losses[t] = loss;
+    correct[t] = right;
+    for (uint32_t half = blockDim.x / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (t < half) {
+            losses[t] += losses[t + half];
+            correct[t] += correct[t + half];
+        }
+    }
+    if (t == 0) {
+        progress.loss_sums[m] += losses[0];
+        if (!gradient) progress.hits[m] += correct[0];
+        end_step(progress, m, count);
+    }
+}
+
+} // namespace
+
+void cuda_softmax_cross_entropy(float *gradient, const CudaProgress *progress, const float *logits,
+                                const uint16_t *labels, const uint32_t *indices, float smoothing, int classes,
+                                const CudaStep *step) {
+    const float each = smoothing / (float)classes;
+    const Shares shares = {1 - smoothing + each, each};
+    uint32_t threads = 32;
+    while (threads < (uint32_t)step->samples && threads < MOST_THREADS)
+        threads *= 2;
+    launch(softmax_cross_entropy, (size_t)step->models, threads, step->stream, gradient, *progress, logits, labels,
+           indices, shares, classes, (uint32_t)step->samples);
+}

@@ -1,0 +1,228 @@
+// The GPU's side of norm.c. A block for one group of channels of one model and WIDTH neighbouring quads of samples:
+// each column of DEPTH threads shares the group's values, and adds up in a fixed order.
+#include "nn/cuda/cuda_launch.h"
+
+namespace {
+
+enum { WIDTH = 8, DEPTH = 32, NORM_THREADS = WIDTH * DEPTH };
+
+// Plain data, an argument of the kernels.
+struct Norm {
+    uint32_t groups, channels; // of a model; of a group
+    uint32_t plane, quads;     // places of a channel; fours of samples
+    bool singly;               // each value has a weight of its own
+    bool repeats;              // all groups have the same weights
+};
+
+// What a thread has to do with: the group's values are rows of `quads`; the thread looks at every DEPTH-th.
+struct Place {
+    uint32_t model, group, quad, lane; // quad: from `quads` on there is nothing to do
+    size_t first;                      // the group's first row
+};
+
+__device__ Place place_of(const Norm &norm) {
+    const uint32_t segments = parts_of(norm.quads, WIDTH), group = blockIdx.x / segments;
+    Place place;
+    place.model = group / norm.groups;
+    place.group = group - place.model * norm.groups;
+    place.quad = (blockIdx.x - group * segments) * WIDTH + threadIdx.x % WIDTH;
+    place.lane = threadIdx.x / WIDTH;
+    place.first = (size_t)group * norm.channels * norm.plane;
+    return place;
+}
+
+__device__ float4 plus(float4 a, float4 b) {
+    return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
+}
+
+__device__ float4 minus(float4 a, float4 b) {
+    return make_float4(a.x - b.x, a.y - b.y, a.z - b.z, a.w - b.w);
+}
+
+__device__ float4 times(float4 a, float4 b) {
+    return make_float4(a.x * b.x, a.y * b.y, a.z * b.z, a.w * b.w);
+}
+
+__device__ float4 scaled(float4 a, float factor) {
+    return make_float4(a.x * factor, a.y * factor, a.z * factor, a.w * factor);
+}
+
+// The sum over a column of threads, for all of them.
+__device__ float4 sum_column(float4 (&shared)[DEPTH][WIDTH], float4 value) {
+    const uint32_t lane = threadIdx.x / WIDTH, column = threadIdx.x % WIDTH;
+    __syncthreads(); // the former sum has been read
+    shared[lane][column] = value;
+    for (uint32_t left = DEPTH / 2; left > 0; left /= 2) {
+        __syncthreads();
+        if (lane < left) shared[lane][column] = plus(shared[lane][column], shared[lane + left][column]);
+    }
+    __syncthreads();
+    return shared[0][column];
+}
+
+__device__ float scale_of(float variance) {
+    return 1.0f / sqrtf(variance + NORM_EPSILON);
+}
+
+// The first weight of the place's group, and which of the group's is that of a row.
+__device__ size_t first_weight(const Norm &norm, const Place &place, size_t stride) {
+    const uint32_t weights = norm.channels * (norm.singly ? norm.plane : 1);
+    return place.model * stride + (norm.repeats ? 0 : (size_t)place.group * weights);
+}
+
+__device__ uint32_t weight_of(const Norm &norm, uint32_t row) {
+    return norm.singly ? row : row / norm.plane;
+}
+
+__global__ void __launch_bounds__(NORM_THREADS)
+    norm_forward(float4 *out, float4 *statistics, const float4 *in, const float *weight, const float *bias,
+                 size_t stride, Norm norm) {
+    __shared__ float4 shared[DEPTH][WIDTH];
+    const Place place = place_of(norm);
+    const uint32_t rows = place.quad < norm.quads ? norm.channels * norm.plane : 0;
+    const float share = 1.0f / (float)(norm.channels * norm.plane);
+    const float4 *from = in + place.first * norm.quads + place.quad;
+    float4 sum = make_float4(0, 0, 0, 0);
+    for (uint32_t row = place.lane; row < rows; row += DEPTH)
+        sum = plus(sum, from[(size_t)row * norm.quads]);
+    const float4 mean = scaled(sum_column(shared, sum), share);
+    sum = make_float4(0, 0, 0, 0);
+    for (uint32_t row = place.lane; row < rows; row += DEPTH) {
+        const float4 distance = minus(from[(size_t)row * norm.quads], mean);
+        sum = plus(sum, times(distance, distance));
+    }
+    const float4 variance = scaled(sum_column(shared, sum), share);
+    const float4 scale =
+        make_float4(scale_of(variance.x), scale_of(variance.y), scale_of(variance.z), scale_of(variance.w));
+    const size_t first = first_weight(norm, place, stride);
+    for (uint32_t row = place.lane; row < rows; row += DEPTH) {
+        const size_t own = first + weight_of(norm, row);
+        const float shift = bias[own];
+        const float4 value = times(minus(from[(size_t)row * norm.quads], mean), scaled(scale, weight[own]));
+        out[(place.first + row) * norm.quads + place.quad] =
+            make_float4(value.x + shift, value.y + shift, value.z + shift, value.w + shift);
+    }
+    if (place.lane > 0 || rows == 0) return;
+    statistics += 2 * ((size_t)place.model * norm.groups + place.group) * norm.quads + place.quad;
+    statistics[0] = mean;
+    statistics[norm.quads] = scale;
+}
+
+__global__ void __launch_bounds__(NORM_THREADS)
+    norm_backward_input(float4 *in_gradient, const float4 *statistics, const float4 *in, const float4 *out_gradient,
+                        const float *weight, size_t stride, Norm norm) {
+    __shared__ float4 shared[DEPTH][WIDTH];
+    const Place place = place_of(norm);
+    const uint32_t rows = place.quad < norm.quads ? norm.channels * norm.plane : 0;
+    const float share = 1.0f / (float)(norm.channels * norm.plane);
+    const size_t at = place.first * norm.quads + place.quad;
+    weight += first_weight(norm, place, stride);
+    float4 mean = make_float4(0, 0, 0, 0), scale = mean, slopes = mean, products = mean;
+    if (rows > 0) {
+        statistics += 2 * ((size_t)place.model * norm.groups + place.group) * norm.quads + place.quad;
+        mean = statistics[0];
+        scale = statistics[norm.quads];
+    }
+    for (uint32_t row = place.lane; row < rows; row += DEPTH) {
+        const size_t i = at + (size_t)row * norm.quads;
+        const float4 slope = scaled(out_gradient[i], weight[weight_of(norm, row)]);
+        slopes = plus(slopes, slope);
+        products = plus(products, times(slope, times(minus(in[i], mean), scale)));
+    }
+    slopes = scaled(sum_column(shared, slopes), share);
+    products = scaled(sum_column(shared, products), share);
+    for (uint32_t row = place.lane; row < rows; row += DEPTH) {
+        const size_t i = at + (size_t)row * norm.quads;
+        const float4 slope = scaled(out_gradient[i], weight[weight_of(norm, row)]);
+        const float4 value = times(minus(in[i], mean), scale);
+        in_gradient[i] = times(scale, minus(minus(slope, slopes), times(value, products)));
+    }
+}
+
+__device__ float sum_of(float4 value) {
+    return (value.x + value.y) + (value.z + value.w);
+}
+
+// Of the i-th four of slopes that one weight sums up: where they are, and where the statistics of their group.
+struct Source {
+    size_t at, statistics;
+};
+
+__device__ Source source_of(const Norm &norm, uint32_t model, uint32_t own, uint32_t i) {
+    const uint32_t row = i / norm.quads, quad = i - row * norm.quads, values = norm.channels * norm.plane;
+    const uint32_t group = norm.repeats ? row : norm.singly ? own / values : own / norm.channels;
+    const uint32_t place = norm.repeats ? row * values + own : norm.singly ? own : own * norm.plane + row;
+    Source source;
+    source.at = ((size_t)model * norm.groups * values + place) * norm.quads + quad;
+    source.statistics = 2 * ((size_t)model * norm.groups + group) * norm.quads + quad;
+    return source;
+}
+
+// A block for each model and weight: the sums of its places and samples.
+__global__ void __launch_bounds__(NORM_THREADS)
+    norm_backward_weight(float *weight_gradient, float *bias_gradient, const float4 *statistics, const float4 *in,
+                         const float4 *out_gradient, size_t stride, Norm norm) {
+    __shared__ float weight_sums[NORM_THREADS], bias_sums[NORM_THREADS];
+    const uint32_t all = norm.groups * norm.channels;
+    const uint32_t weights = norm.repeats ? norm.plane : all * (norm.singly ? norm.plane : 1);
+    const uint32_t model = blockIdx.x / weights, own = blockIdx.x - model * weights;
+    const uint32_t rows = norm.repeats ? norm.groups : norm.singly ? 1 : norm.plane; // with the weight
+    float product = 0, slope = 0;
+    for (uint32_t i = threadIdx.x; i < rows * norm.quads; i += NORM_THREADS) {
+        const Source source = source_of(norm, model, own, i);
+        const float4 given = out_gradient[source.at], *from = statistics + source.statistics;
+        const float4 value = times(minus(in[source.at], from[0]), from[norm.quads]);
+        product += sum_of(times(given, value));
+        slope += sum_of(given);
+    }
+    weight_sums[threadIdx.x] = product;
+    bias_sums[threadIdx.x] = slope;
+    for (uint32_t left = NORM_THREADS / 2; left > 0; left /= 2) {
+        __syncthreads();
+        if (threadIdx.x >= left) continue;
+        weight_sums[threadIdx.x] += weight_sums[threadIdx.x + left];
+        bias_sums[threadIdx.x] += bias_sums[threadIdx.x + left];
+    }
+    if (threadIdx.x > 0) return;
+    weight_gradient[model * stride + own] = weight_sums[0];
+    bias_gradient[model * stride + own] = bias_sums[0];
+}
+
+Norm norm_of(const Layer *layer, const CudaStep *step) {
+    Norm norm;
+    norm.groups = (uint32_t)layer->groups;
+    norm.channels = layer->each ? 1 : (uint32_t)(layer->in.channels / layer->groups);
+    norm.plane = (uint32_t)((layer->each ? 1 : layer->in.rows) * layer->in.columns);
+    norm.quads = (uint32_t)step->samples / 4;
+    norm.singly = layer->each || norm_weights(layer) > (size_t)layer->in.channels;
+    norm.repeats = layer->each;
+    return norm;
+}
+
+size_t blocks_of(const Norm &norm, const CudaStep *step) {
+    return (size_t)step->models * norm.groups * parts_of(norm.quads, WIDTH);
+}
+
+} // namespace
+
+void cuda_norm_forward(float *out, float *statistics, const float *in, const float *weight, const float *bias,
+                       size_t stride, const Layer *layer, const CudaStep *step) {
+    const Norm norm = norm_of(layer, step);
+    launch(norm_forward, blocks_of(norm, step), NORM_THREADS, step->stream, (float4 *)out, (float4 *)statistics,
+           (const float4 *)in, weight, bias, stride, norm);
+}
+
+void cuda_norm_backward_input(float *in_gradient, const float *statistics, const float *in, const float *out_gradient,
+                              const float *weight, size_t stride, const Layer *layer, const CudaStep *step) {
+    const Norm norm = norm_of(layer, step);
+    launch(norm_backward_input, blocks_of(norm, step), NORM_THREADS, step->stream, (float4 *)in_gradient,
+           (const float4 *)statistics, (const float4 *)in, (const float4 *)out_gradient, weight, stride, norm);
+}
+
+void cuda_norm_backward_weight(float *weight_gradient, float *bias_gradient, const float *statistics, const float *in,
+                               const float *out_gradient, size_t stride, const Layer *layer, const CudaStep *step) {
+    const Norm norm = norm_of(layer, step);
+    launch(norm_backward_weight, (size_t)step->models * norm_weights(layer), NORM_THREADS, step->stream,
+           weight_gradient, bias_gradient, (const float4 *)statistics, (const float4 *)in, (const float4 *)out_gradient,
+           stride, norm);
+}

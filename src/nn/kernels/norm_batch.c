@@ -1,0 +1,132 @@
+// Batch normalisation (Ioffe and Szegedy, ICML 2015) as PyTorch has it: in training the values of a channel in all
+// samples of the batch get mean 0 and variance 1, in tests running means and variances count; then factor and shift.
+//   out = (in - mean) / sqrt(variance + 1e-5) * weight + bias
+// The batch is one chunk. Lanes beyond its last sample hold anything: they are left out of every sum.
+#include "ops.h"
+
+#include <math.h>
+
+#include "nn/kernels/norm_batch.h"
+
+// What the loops over one channel have in common.
+typedef struct Channel {
+    size_t plane, vectors; // places; vectors of samples
+    int count;             // samples
+    float share;           // one over the channel's values
+} Channel;
+
+static Channel channel_of(const Layer *layer, int count, int samples) {
+    const size_t plane = (size_t)layer->in.rows * (size_t)layer->in.columns;
+    return (Channel){plane, (size_t)samples / SOUNDER_LANES, count, 1.0f / (float)(plane * (size_t)count)};
+}
+
+// True for the lanes of vector v that hold samples.
+static IntLanes real_lanes(const Channel *channel, size_t v) {
+    IntLanes real;
+    for (int i = 0; i < SOUNDER_LANES; i++)
+        real[i] = (int)v * SOUNDER_LANES + i < channel->count ? -1 : 0;
+    return real;
+}
+
+// The mean of the channel's values.
+static float mean_of(const Lanes *in, const Channel *channel) {
+    Lanes total = lanes_of(0);
+    for (size_t v = 0; v < channel->vectors; v++) {
+        Lanes sum = lanes_of(0);
+        for (size_t p = 0; p < channel->plane; p++)
+            sum += in[p * channel->vectors + v];
+        total += lanes_select(real_lanes(channel, v), sum, lanes_of(0));
+    }
+    return lanes_sum(total) * channel->share;
+}
+
+// The mean of their squared distances from their mean.
+static float variance_of(const Lanes *in, const Channel *channel, float mean) {
+    Lanes total = lanes_of(0);
+    for (size_t v = 0; v < channel->vectors; v++) {
+        Lanes sum = lanes_of(0);
+        for (size_t p = 0; p < channel->plane; p++) {
+            const Lanes distance = in[p * channel->vectors + v] - mean;
+            sum += distance * distance;
+        }
+        total += lanes_select(real_lanes(channel, v), sum, lanes_of(0));
+    }
+    return lanes_sum(total) * channel->share;
+}
+
+static void follow(BatchStatistics *of, float mean, float variance, const Channel *channel) {
+    of->next_mean = norm_follow_mean(mean, of->mean);
+    of->next_variance = norm_follow_variance(variance, of->variance, (float)(channel->plane * (size_t)channel->count));
+}
+
+void ISA_NAME(batch_norm_forward)(float *out, float *statistics, const float *in, const float *parameters, bool trains,
+                                  const Layer *layer, int count, int samples) {
+    const Channel channel = channel_of(layer, count, samples);
+    const size_t channels = (size_t)layer->in.channels, values = channel.plane * channel.vectors;
+    const float *weight = parameters, *bias = weight + channels, *means = bias + channels,
+                *variances = means + channels;
+    const Lanes *from = (const Lanes *)in;
+    Lanes *to = (Lanes *)out;
+    BatchStatistics *of = (BatchStatistics *)(void *)statistics;
+    for (size_t c = 0; c < channels; c++, from += values, to += values, of++) {
+        of->mean = trains ? mean_of(from, &channel) : means[c];
+        of->variance = trains ? variance_of(from, &channel, of->mean) : variances[c] < 0 ? 0 : variances[c];
+        of->scale = 1.0f / sqrtf(of->variance + NORM_EPSILON);
+        if (trains) follow(of, means[c], variances[c], &channel);
+        const float mean = of->mean, factor = of->scale * weight[c], shift = bias[c];
+        for (size_t i = 0; i < values; i++)
+            to[i] = (from[i] - mean) * factor + shift;
+    }
+}
+
+// Over the batch, lane by lane: of d out, and of that times the normalised value.
+typedef struct Sums {
+    Lanes slope, product;
+} Sums;
+
+static Sums sums_of(const Lanes *in, const Lanes *slopes, const Channel *channel, const BatchStatistics *of) {
+    Sums sums = {lanes_of(0), lanes_of(0)};
+    for (size_t v = 0; v < channel->vectors; v++) {
+        const IntLanes real = real_lanes(channel, v);
+        Lanes slope = lanes_of(0), product = lanes_of(0);
+        for (size_t p = 0; p < channel->plane; p++) {
+            const size_t place = p * channel->vectors + v;
+            slope += slopes[place];
+            product += slopes[place] * ((in[place] - of->mean) * of->scale);
+        }
+        sums.slope += lanes_select(real, slope, lanes_of(0));
+        sums.product += lanes_select(real, product, lanes_of(0));
+    }
+    return sums;
+}
+
+// d in = scale * weight * (d out - mean of that - normalised value * mean of their product)
+static void write_gradient(Lanes *in_gradient, const Lanes *in, const Lanes *slopes, const Channel *channel,
+                           const BatchStatistics *of, float factor, float slope, float product) {
+    for (size_t v = 0; v < channel->vectors; v++) {
+        const IntLanes real = real_lanes(channel, v);
+        for (size_t p = 0; p < channel->plane; p++) {
+            const size_t place = p * channel->vectors + v;
+            const Lanes value = (in[place] - of->mean) * of->scale;
+            in_gradient[place] = lanes_select(real, factor * (slopes[place] - slope - value * product), lanes_of(0));
+        }
+    }
+}
+
+void ISA_NAME(batch_norm_backward)(float *gradient, float *in_gradient, const float *statistics, const float *in,
+                                   const float *out_gradient, const float *weight, const Layer *layer, int count,
+                                   int samples) {
+    const Channel channel = channel_of(layer, count, samples);
+    const size_t channels = (size_t)layer->in.channels, values = channel.plane * channel.vectors;
+    const Lanes *from = (const Lanes *)in, *slopes = (const Lanes *)out_gradient;
+    const BatchStatistics *of = (const BatchStatistics *)(const void *)statistics;
+    for (size_t c = 0; c < channels; c++, from += values, slopes += values, of++) {
+        const Sums sums = sums_of(from, slopes, &channel, of);
+        const float slope = lanes_sum(sums.slope), product = lanes_sum(sums.product);
+        gradient[c] += product;
+        gradient[channels + c] += slope;
+        if (in_gradient)
+            write_gradient((Lanes *)in_gradient + c * values, from, slopes, &channel, of, of->scale * weight[c],
+                           slope * channel.share, product * channel.share);
+    }
+}

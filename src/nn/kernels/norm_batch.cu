@@ -1,0 +1,204 @@
+// The GPU's side of norm_batch.c. A block for one channel of one model adds up its values in a fixed order; a thread
+// for four neighbouring samples of a place then writes what the sums make of them.
+#include "nn/cuda/cuda_launch.h"
+#include "nn/kernels/norm_batch.h"
+
+namespace {
+
+enum { THREADS = 256 };
+
+// Plain data, an argument of the kernels.
+struct BatchNorm {
+    uint32_t channels; // of a model
+    uint32_t quads;    // fours of samples of a channel, over all its places
+    uint32_t columns;  // fours of samples of a place
+};
+
+// What is known of a channel: from the way there, and the means of the way back.
+struct alignas(16) ChannelSums {
+    float mean, scale;    // scale: 1 / sqrt(variance + 1e-5)
+    float slope, product; // of d out, and of that times the normalised value
+};
+
+struct Pair {
+    float first, second;
+};
+
+// The sums over a block's threads, for all of them.
+__device__ Pair sum_block(Pair (&shared)[THREADS], Pair value) {
+    __syncthreads(); // the former sums have been read
+    shared[threadIdx.x] = value;
+    for (uint32_t left = THREADS / 2; left > 0; left /= 2) {
+        __syncthreads();
+        if (threadIdx.x >= left) continue;
+        shared[threadIdx.x].first += shared[threadIdx.x + left].first;
+        shared[threadIdx.x].second += shared[threadIdx.x + left].second;
+    }
+    __syncthreads();
+    return shared[0];
+}
+
+// With zeros in the columns that hold no sample.
+__device__ float4 real_ones(float4 value, uint32_t column, uint32_t count) {
+    return make_float4(4 * column < count ? value.x : 0, 4 * column + 1 < count ? value.y : 0,
+                       4 * column + 2 < count ? value.z : 0, 4 * column + 3 < count ? value.w : 0);
+}
+
+__device__ float sum_of(float4 value) {
+    return (value.x + value.y) + (value.z + value.w);
+}
+
+__device__ float4 normalised(float4 value, const ChannelSums &of) {
+    return make_float4((value.x - of.mean) * of.scale, (value.y - of.mean) * of.scale, (value.z - of.mean) * of.scale,
+                       (value.w - of.mean) * of.scale);
+}
+
+__device__ float4 times(float4 a, float4 b) {
+    return make_float4(a.x * b.x, a.y * b.y, a.z * b.z, a.w * b.w);
+}
+
+// The mean of a channel's values, or with `squares` of their squared distances from `from`.
+__device__ float mean_of(Pair (&shared)[THREADS], const float4 *in, float from, bool squares, const BatchNorm &norm,
+                         uint32_t count) {
+    float sum = 0;
+    for (uint32_t i = threadIdx.x; i < norm.quads; i += THREADS) {
+        const float4 value = in[i];
+        float4 distance = make_float4(value.x - from, value.y - from, value.z - from, value.w - from);
+        if (squares) distance = times(distance, distance);
+        sum += sum_of(real_ones(distance, i % norm.columns, count));
+    }
+    const Pair whole = {sum, 0};
+    return sum_block(shared, whole).first / (float)(norm.quads / norm.columns * count);
+}
+
+__global__ void __launch_bounds__(THREADS)
+    batch_norm_statistics(ChannelSums *statistics, float *means, float *variances, const float4 *in,
+                          const float *parameters, size_t stride, bool trains, BatchNorm norm, const uint32_t *counts) {
+    __shared__ Pair shared[THREADS];
+    const uint32_t model = blockIdx.x / norm.channels, channel = blockIdx.x - model * norm.channels;
+    const uint32_t count = trains ? counts[model] : 0;
+    const float *running = parameters + model * stride + 2 * norm.channels + channel;
+    const float running_mean = running[0], running_variance = running[norm.channels];
+    float mean = running_mean, variance = running_variance < 0 ? 0 : running_variance;
+    if (count > 0) {
+        const float4 *from = in + (size_t)blockIdx.x * norm.quads;
+        mean = mean_of(shared, from, 0, false, norm, count);
+        variance = mean_of(shared, from, mean, true, norm, count);
+    }
+    if (threadIdx.x > 0) return;
+    const ChannelSums sums = {mean, 1.0f / sqrtf(variance + NORM_EPSILON), 0, 0};
+    statistics[blockIdx.x] = sums;
+    if (count == 0) return;
+    const float values = (float)(norm.quads / norm.columns * count);
+    if (means) means[model * stride + channel] = norm_follow_mean(running_mean, mean);
+    if (variances) variances[model * stride + channel] = norm_follow_variance(running_variance, variance, values);
+}
+
+// Which four values a thread writes. From the model's last on there is nothing to do.
+struct Four {
+    uint32_t channel, column; // of all models; of the place
+    size_t at;
+    bool is_real;
+};
+
+__device__ Four four_of(const BatchNorm &norm) {
+    const uint32_t items = norm.channels * norm.quads;
+    const ModelItem item = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
+    Four four = {item.model * norm.channels + item.item / norm.quads, item.item % norm.columns,
+                 (size_t)item.model * items + item.item, item.item < items};
+    return four;
+}
+
+__global__ void __launch_bounds__(ITEM_THREADS)
+    batch_norm_forward(float4 *out, const ChannelSums *statistics, const float4 *in, const float *parameters,
+                       size_t stride, BatchNorm norm) {
+    const Four four = four_of(norm);
+    if (!four.is_real) return;
+    const uint32_t model = four.channel / norm.channels;
+    const float *weight = parameters + model * stride + (four.channel - model * norm.channels);
+    const float factor = weight[0], shift = weight[norm.channels];
+    const float4 value = normalised(in[four.at], statistics[four.channel]);
+    out[four.at] = make_float4(value.x * factor + shift, value.y * factor + shift, value.z * factor + shift,
+                               value.w * factor + shift);
+}
+
+__global__ void __launch_bounds__(THREADS)
+    batch_norm_backward_weight(float *gradient, ChannelSums *statistics, const float4 *in, const float4 *out_gradient,
+                               size_t stride, BatchNorm norm, const uint32_t *counts) {
+    __shared__ Pair shared[THREADS];
+    const uint32_t model = blockIdx.x / norm.channels, channel = blockIdx.x - model * norm.channels;
+    const uint32_t count = counts[model];
+    const ChannelSums of = statistics[blockIdx.x];
+    const size_t first = (size_t)blockIdx.x * norm.quads;
+    Pair sums = {0, 0};
+    for (uint32_t i = threadIdx.x; i < norm.quads; i += THREADS) {
+        const float4 slope = real_ones(out_gradient[first + i], i % norm.columns, count);
+        sums.first += sum_of(slope);
+        sums.second += sum_of(times(slope, real_ones(normalised(in[first + i], of), i % norm.columns, count)));
+    }
+    sums = sum_block(shared, sums);
+    if (threadIdx.x > 0) return;
+    const float share = count > 0 ? 1.0f / (float)(norm.quads / norm.columns * count) : 0;
+    statistics[blockIdx.x].slope = sums.first * share;
+    statistics[blockIdx.x].product = sums.second * share;
+    if (!gradient) return;
+    gradient += model * stride + channel;
+    gradient[0] = sums.second;
+    gradient[norm.channels] = sums.first;
+    gradient[2 * norm.channels] = gradient[3 * norm.channels] = 0;
+}
+
+// d in = scale * weight * (d out - mean of that - normalised value * mean of their product)
+__global__ void __launch_bounds__(ITEM_THREADS)
+    batch_norm_backward_input(float4 *in_gradient, const ChannelSums *statistics, const float4 *in,
+                              const float4 *out_gradient, const float *weight, size_t stride, BatchNorm norm,
+                              const uint32_t *counts) {
+    const Four four = four_of(norm);
+    if (!four.is_real) return;
+    const uint32_t model = four.channel / norm.channels;
+    const ChannelSums of = statistics[four.channel];
+    const float factor = of.scale * weight[model * stride + (four.channel - model * norm.channels)];
+    const float4 slope = out_gradient[four.at], value = normalised(in[four.at], of);
+    const float4 given = make_float4(
+        factor * (slope.x - of.slope - value.x * of.product), factor * (slope.y - of.slope - value.y * of.product),
+        factor * (slope.z - of.slope - value.z * of.product), factor * (slope.w - of.slope - value.w * of.product));
+    in_gradient[four.at] = real_ones(given, four.column, counts[model]);
+}
+
+BatchNorm norm_of(const Layer *layer, const CudaStep *step) {
+    const uint32_t columns = (uint32_t)step->samples / 4, plane = (uint32_t)(layer->in.rows * layer->in.columns);
+    BatchNorm norm = {(uint32_t)layer->in.channels, plane * columns, columns};
+    return norm;
+}
+
+size_t blocks_of(const BatchNorm &norm, const CudaStep *step) {
+    return (size_t)step->models * norm.channels;
+}
+
+} // namespace
+
+void cuda_batch_norm_forward(float *out, float *statistics, float *means, float *variances, const float *in,
+                             const float *parameters, size_t stride, bool trains, const Layer *layer,
+                             const CudaStep *step) {
+    const BatchNorm norm = norm_of(layer, step);
+    launch(batch_norm_statistics, blocks_of(norm, step), THREADS, step->stream, (ChannelSums *)statistics, means,
+           variances, (const float4 *)in, parameters, stride, trains, norm, step->counts);
+    launch_items(batch_norm_forward, norm.channels * norm.quads, step, (float4 *)out, (const ChannelSums *)statistics,
+                 (const float4 *)in, parameters, stride, norm);
+}
+
+void cuda_batch_norm_backward_weight(float *gradient, float *statistics, const float *in, const float *out_gradient,
+                                     size_t stride, const Layer *layer, const CudaStep *step) {
+    const BatchNorm norm = norm_of(layer, step);
+    launch(batch_norm_backward_weight, blocks_of(norm, step), THREADS, step->stream, gradient,
+           (ChannelSums *)statistics, (const float4 *)in, (const float4 *)out_gradient, stride, norm, step->counts);
+}
+
+void cuda_batch_norm_backward_input(float *in_gradient, const float *statistics, const float *in,
+                                    const float *out_gradient, const float *weight, size_t stride, const Layer *layer,
+                                    const CudaStep *step) {
+    const BatchNorm norm = norm_of(layer, step);
+    launch_items(batch_norm_backward_input, norm.channels * norm.quads, step, (float4 *)in_gradient,
+                 (const ChannelSums *)statistics, (const float4 *)in, (const float4 *)out_gradient, weight, stride,
+                 norm, step->counts);
+}

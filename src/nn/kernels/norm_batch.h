@@ -1,0 +1,37 @@
+// What batch normalisation keeps of a channel between the way there and the way back, and what its running statistics
+// become after the step.
+//
+// Running means and variances are tensors of the net, as in PyTorch (norm1.running_mean, norm1.running_var): in
+// training each batch moves them a tenth of the way, the variance without bias (one value says nothing of it, and
+// leaves it); no slope, decay or rule of the local training does. They travel with the update and are averaged as
+// weights are, and with `personal norms` (FedBN) they stay with the client. A frozen tensor does not move. What a
+// server's rule makes of a variance is zero at least, also in tests of weights from elsewhere. An update of 2^20 or
+// more is refused, that of a running variance, too: data far from 1 want a mean and a deviation.
+#ifndef SOUNDER_NN_KERNELS_NORM_BATCH_H
+#define SOUNDER_NN_KERNELS_NORM_BATCH_H
+
+#include "nn/spec.h"
+
+// The part that a batch has in the running statistics.
+#define NORM_MOMENTUM 0.1f
+
+typedef struct BatchStatistics {
+    float mean, variance, scale;    // of the batch, or in tests the running ones; 1 / sqrt(variance + 1e-5)
+    float next_mean, next_variance; // running, after this batch; written in training alone
+} BatchStatistics;
+
+// The running statistics after a batch of so many values of the channel.
+BOTH float norm_follow_mean(float running, float of_batch) {
+    return (1 - NORM_MOMENTUM) * running + NORM_MOMENTUM * of_batch;
+}
+
+BOTH float norm_follow_variance(float running, float of_batch, float values) {
+    const float unbiased = values > 1 ? of_batch * (values / (values - 1)) : running;
+    return (1 - NORM_MOMENTUM) * running + NORM_MOMENTUM * unbiased;
+}
+
+static inline size_t batch_statistics_floats(const Layer *layer) {
+    return (size_t)layer->in.channels * sizeof(BatchStatistics) / sizeof(float);
+}
+
+#endif

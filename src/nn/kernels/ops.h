@@ -1,0 +1,113 @@
+// The ops of one instruction set's build. The list below gives each its declaration, of the type that its member of
+// Kernels has (the contract stands there: kernels.h), and its place in table.c.
+#ifndef SOUNDER_NN_KERNELS_OPS_H
+#define SOUNDER_NN_KERNELS_OPS_H
+
+#include "nn/kernels/kernels.h"
+#include "nn/kernels/lanes.h"
+
+// EACH(member of Kernels, name of the function)
+
+// Whose vectors run along inputs, tiles or columns: they take tensors of few samples (lanes.h), too.
+#define OPS_OF_VALUES(EACH)                                                                                            \
+    EACH(sgd_step, sgd_step)                                                                                           \
+    EACH(sgd_step_atomically, sgd_step_atomically)                                                                     \
+    EACH(gather_rows, gather_rows)                                                                                     \
+    EACH(winograd.sizes, winograd_sizes)                                                                               \
+    EACH(winograd.pack, winograd_pack)                                                                                 \
+    EACH(winograd.forward, winograd_forward)                                                                           \
+    EACH(winograd.backward, winograd_backward)                                                                         \
+    EACH(winograd.unpack, winograd_unpack)                                                                             \
+    EACH(columns.sizes, columns_sizes)                                                                                 \
+    EACH(columns.pack, columns_pack)                                                                                   \
+    EACH(columns.forward, columns_forward)                                                                             \
+    EACH(columns.backward, columns_backward)                                                                           \
+    EACH(columns.unpack, columns_unpack)                                                                               \
+    EACH(linear_rows, linear_rows)                                                                                     \
+    EACH(linear_columns, linear_columns)                                                                               \
+    EACH(linear_forward, linear_forward)                                                                               \
+    EACH(linear_backward_input, linear_backward_input)                                                                 \
+    EACH(linear_backward_weight, linear_backward_weight)                                                               \
+    EACH(linear_backward_step, linear_backward_step)                                                                   \
+    EACH(linear_backward_bias, linear_backward_bias)
+
+// Whose vectors are samples: a build with vectors of FEW_SAMPLES does it for few.
+#define OPS_OF_SAMPLES(EACH)                                                                                           \
+    EACH(gather, gather)                                                                                               \
+    EACH(pool_forward, pool_forward)                                                                                   \
+    EACH(pool_backward, pool_backward)                                                                                 \
+    EACH(average_forward, average_forward)                                                                             \
+    EACH(average_backward, average_backward)                                                                           \
+    EACH(relu_forward, relu_forward)                                                                                   \
+    EACH(relu_backward, relu_backward)                                                                                 \
+    EACH(activation_forward, activation_forward)                                                                       \
+    EACH(activation_backward, activation_backward)                                                                     \
+    EACH(norm_forward, norm_forward)                                                                                   \
+    EACH(norm_backward, norm_backward)                                                                                 \
+    EACH(batch_norm_forward, batch_norm_forward)                                                                       \
+    EACH(batch_norm_backward, batch_norm_backward)                                                                     \
+    EACH(add, add)                                                                                                     \
+    EACH(dropout_draw, dropout_draw)                                                                                   \
+    EACH(dropout_apply, dropout_apply)                                                                                 \
+    EACH(softmax_cross_entropy, softmax_cross_entropy)
+
+// The same, but there is another way with few samples, or none.
+#define OPS_OF_VECTORS(EACH)                                                                                           \
+    EACH(conv.sizes, conv_sizes)                                                                                       \
+    EACH(conv.pack, conv_pack)                                                                                         \
+    EACH(conv.forward, conv_forward)                                                                                   \
+    EACH(conv.backward, conv_backward)                                                                                 \
+    EACH(conv.unpack, conv_unpack)                                                                                     \
+    EACH(embedding_forward, embedding_forward)                                                                         \
+    EACH(embedding_backward, embedding_backward)                                                                       \
+    EACH(positions_forward, positions_forward)                                                                         \
+    EACH(positions_backward, positions_backward)                                                                       \
+    EACH(lstm_forward, lstm_forward)                                                                                   \
+    EACH(lstm_backward, lstm_backward)                                                                                 \
+    EACH(linear_each_forward, linear_each_forward)                                                                     \
+    EACH(linear_each_backward, linear_each_backward)                                                                   \
+    EACH(attention_forward, attention_forward)                                                                         \
+    EACH(attention_backward, attention_backward)
+
+#define OPS(EACH) OPS_OF_VALUES(EACH) OPS_OF_SAMPLES(EACH) OPS_OF_VECTORS(EACH)
+
+#define DECLARE_OP(member, op) __typeof__(*((const Kernels *)NULL)->member) ISA_NAME(op);
+OPS(DECLARE_OP)
+#undef DECLARE_OP
+
+// bias_gradient (OC) += the sums of out_gradient (out.channels, out.rows, out.columns, N) over all but channels: what
+// all ways to convolve have in common.
+void ISA_NAME(conv_bias_backward)(float *bias_gradient, const float *out_gradient, Shape out, int samples);
+
+// The inputs' gradient loses what the relu that gave `in` stopped. Both: so many floats, of any alignment.
+void ISA_NAME(conv_stop_slopes)(float *in_gradient, const float *in, size_t floats);
+
+// What an op does with the slope of a parameter that it has just computed: one vector of it, in registers.
+
+// gradient = keep * gradient + slope; with weights, shift and weight_decay * weight join the slope, and
+// weight -= lr * gradient: one step of PyTorch's SGD whose velocity is `gradient`, with the bits of sgd_step.
+// `keeps` is descent->keep != 0 and `decays` descent->weight_decay != 0, found out once for many vectors: what keep = 0
+// forgets is not read, it may be anything; and a step that forgets it does not write it either.
+ALWAYS_INLINE void descend(float *gradient, float *weight, const float *shift, Lanes slope, const Descent *descent,
+                           bool keeps, bool decays) {
+    LooseLanes *to = (LooseLanes *)gradient, *from = (LooseLanes *)weight;
+    if (shift) slope += *(const LooseLanes *)shift;
+    if (weight && decays) slope = lanes_fma(lanes_of(descent->weight_decay), *from, slope);
+    if (keeps) slope = lanes_fma(lanes_of(descent->keep), *to, slope);
+    if (descent->begins) slope += 0.0f; // as if zeros had been kept: -0 becomes 0
+    if (keeps || descent->begins || !weight) *to = slope;
+    if (weight) *from = lanes_fma(lanes_of(-descent->lr), slope, *from);
+}
+
+// The same for the first `count` lanes.
+ALWAYS_INLINE void descend_part(float *gradient, float *weight, const float *shift, Lanes slope, const Descent *descent,
+                                size_t count) {
+    if (shift) slope += lanes_part(shift, count);
+    Lanes new_gradient = lanes_part(gradient, count), new_weight = weight ? lanes_part(weight, count) : lanes_of(0);
+    descend((float *)&new_gradient, weight ? (float *)&new_weight : NULL, NULL, slope, descent, descent->keep != 0,
+            descent->weight_decay != 0);
+    lanes_store_part(gradient, new_gradient, count);
+    if (weight) lanes_store_part(weight, new_weight, count);
+}
+
+#endif

@@ -1,0 +1,125 @@
+// The GPU's side of optimizer.c.
+#include "nn/cuda/cuda_descent.h"
+
+namespace {
+
+// One thread a parameter of a model.
+template <bool MOMENTUM, bool ATOMIC, bool SHIFTS>
+__global__ void __launch_bounds__(ITEM_THREADS)
+    sgd_step(CudaDescent descent, const float *gradient, size_t first, uint32_t count, const uint32_t *counts) {
+    ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, count);
+    if (at.item >= count || counts[at.model] == 0) return;
+    size_t parameter = first + at.item;
+    descend<MOMENTUM, ATOMIC, SHIFTS>(descent, at.model, parameter,
+                                      gradient[at.model * descent.parameters + parameter]);
+}
+
+template <bool ATOMIC, bool SHIFTS>
+void launch_step(const CudaDescent *descent, const float *gradient, size_t first, size_t count, const CudaStep *step) {
+    bool momentum = descent->sgd.momentum > 0;
+    launch_items(momentum ? sgd_step<true, ATOMIC, SHIFTS> : sgd_step<false, ATOMIC, SHIFTS>, (uint32_t)count, step,
+                 *descent, gradient, first, (uint32_t)count, step->counts);
+}
+
+// Whole gradients ----------------------------------------------------------------------------------------------------
+
+enum { LENGTH_THREADS = 256 };
+
+__global__ void __launch_bounds__(ITEM_THREADS)
+    join_terms(float *gradient, CudaDescent descent, size_t first, uint32_t count, const uint32_t *counts) {
+    const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, count);
+    if (at.item >= count || counts[at.model] == 0) return;
+    const size_t parameter = first + at.item, place = at.model * descent.parameters + parameter;
+    const float weight = descent.weights[at.model * descent.stride + parameter];
+    gradient[place] = gradient[place] + descent.pulls[at.model] * weight + descent.shifts[place];
+}
+
+// A block for a model. What an idle one's gradient is stays out of its next step.
+__global__ void __launch_bounds__(LENGTH_THREADS) add_lengths(double *lengths, const float *gradient, size_t parameters,
+                                                              size_t first, size_t count, const uint32_t *counts) {
+    __shared__ double sums[LENGTH_THREADS];
+    if (counts[blockIdx.x] == 0) return;
+    const float *slopes = gradient + blockIdx.x * parameters + first;
+    double sum = 0;
+    for (size_t i = threadIdx.x; i < count; i += LENGTH_THREADS)
+        sum += (double)slopes[i] * slopes[i];
+    sums[threadIdx.x] = sum;
+    for (uint32_t left = LENGTH_THREADS / 2; left > 0; left /= 2) {
+        __syncthreads();
+        if (threadIdx.x < left) sums[threadIdx.x] += sums[threadIdx.x + left];
+    }
+    if (threadIdx.x == 0) lengths[blockIdx.x] += sums[0];
+}
+
+// A thread for a model. As torch.nn.utils.clip_grad_norm_.
+__global__ void __launch_bounds__(ITEM_THREADS)
+    begin_whole_step(CudaWholeStep whole, double *forgotten, CudaOptimizer optimizer, CudaDescent descent,
+                     uint32_t models, const uint32_t *counts) {
+    const uint32_t m = blockIdx.x * ITEM_THREADS + threadIdx.x;
+    if (m >= models || counts[m] == 0) return;
+    const double factor = optimizer.clip > 0 ? optimizer.clip / (sqrt(whole.lengths[m]) + 1e-6) : 1;
+    whole.factors[m] = factor < 1 ? (float)factor : 1.0f;
+    whole.lengths[m] = 0;
+    if (optimizer.squares)
+        whole.adam[m] = adam_next(forgotten + 2 * (size_t)m, &optimizer.adam, *descent.lr, descent.sgd.weight_decay);
+}
+
+template <bool ADAM, bool NESTEROV>
+__global__ void __launch_bounds__(ITEM_THREADS)
+    whole_step(CudaDescent descent, CudaWholeStep whole, float *squares, const float *gradient, size_t first,
+               uint32_t count, const uint32_t *counts) {
+    const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, count);
+    if (at.item >= count || counts[at.model] == 0) return;
+    const size_t parameter = first + at.item, place = at.model * descent.parameters + parameter;
+    const float slope = gradient[place] * whole.factors[at.model], lr = *descent.lr;
+    float *weight = descent.weights + at.model * descent.stride + parameter, *velocity = descent.velocity + place;
+    if (ADAM) {
+        *weight = adam_moved(*weight, velocity, squares + place, slope, whole.adam + at.model);
+    } else if (NESTEROV) {
+        *weight -= lr * sgd_nesterov(velocity, slope, *weight, &descent.sgd);
+    } else {
+        *velocity = sgd_velocity(*velocity, slope, *weight, &descent.sgd);
+        *weight -= lr * *velocity;
+    }
+}
+
+} // namespace
+
+void cuda_sgd_step(const CudaDescent *descent, const float *gradient, size_t first, size_t count,
+                   const CudaStep *step) {
+    if (descent->shifts)
+        launch_step<false, true>(descent, gradient, first, count, step);
+    else
+        launch_step<false, false>(descent, gradient, first, count, step);
+}
+
+void cuda_sgd_step_atomically(const CudaDescent *descent, const float *gradient, size_t first, size_t count,
+                              const CudaStep *step) {
+    launch_step<true, false>(descent, gradient, first, count, step);
+}
+
+void cuda_join_terms(float *gradient, const CudaDescent *descent, size_t first, size_t count, const CudaStep *step) {
+    launch_items(join_terms, (uint32_t)count, step, gradient, *descent, first, (uint32_t)count, step->counts);
+}
+
+void cuda_add_lengths(double *lengths, const float *gradient, size_t parameters, size_t first, size_t count,
+                      const CudaStep *step) {
+    launch(add_lengths, (size_t)step->models, LENGTH_THREADS, step->stream, lengths, gradient, parameters, first, count,
+           step->counts);
+}
+
+void cuda_begin_whole_step(const CudaWholeStep *whole, double *forgotten, const CudaOptimizer *optimizer,
+                           const CudaDescent *descent, const CudaStep *step) {
+    const uint32_t models = (uint32_t)step->models;
+    launch(begin_whole_step, parts_of(models, ITEM_THREADS), ITEM_THREADS, step->stream, *whole, forgotten, *optimizer,
+           *descent, models, step->counts);
+}
+
+void cuda_whole_step(const CudaDescent *descent, const CudaWholeStep *whole, const CudaOptimizer *optimizer,
+                     const float *gradient, size_t first, size_t count, const CudaStep *step) {
+    launch_items(optimizer->squares    ? whole_step<true, false>
+                 : optimizer->nesterov ? whole_step<false, true>
+                                       : whole_step<false, false>,
+                 (uint32_t)count, step, *descent, *whole, optimizer->squares, gradient, first, (uint32_t)count,
+                 step->counts);
+}

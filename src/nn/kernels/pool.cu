@@ -1,0 +1,249 @@
+// The GPU's side of pool.c. SIZE is the window's side where it is known to the compiler, otherwise 0.
+#include "nn/cuda/cuda_index.h"
+#include "nn/cuda/cuda_launch.h"
+
+namespace {
+
+// The running maximum as PyTorch takes it: a NaN wins over numbers and is never replaced by one.
+__device__ float larger(float maximum, float value) {
+    return value > maximum || value != value ? value : maximum;
+}
+
+__device__ float4 larger(float4 maximum, float4 value) {
+    return make_float4(larger(maximum.x, value.x), larger(maximum.y, value.y), larger(maximum.z, value.z),
+                       larger(maximum.w, value.w));
+}
+
+__device__ float rectified(float value) {
+    return value < 0 ? 0 : value;
+}
+
+// A window's values of four samples: neighbours in a row are `step` apart, rows `row`.
+template <int SIZE> __device__ float4 window_maximum(const float4 *window, size_t row, uint32_t step, uint32_t size) {
+    const uint32_t side = SIZE ? SIZE : size;
+    float4 maximum = *window;
+#pragma unroll SIZE ? SIZE : 1
+    for (uint32_t y = 0; y < side; y++)
+#pragma unroll SIZE ? SIZE : 1
+        for (uint32_t x = 0; x < side; x++)
+            maximum = larger(maximum, window[y * row + x * step]);
+    return maximum;
+}
+
+template <int SIZE>
+__global__ void __launch_bounds__(ITEM_THREADS) pool_forward(float4 *out, const float4 *in, bool relu, Shape in_shape,
+                                                             Shape windows, uint32_t size, uint32_t quads) {
+    uint32_t items = pool_items(windows, quads);
+    ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
+    if (at.item >= items) return;
+    PoolPlace place = pool_place(at.item, windows, quads);
+    size_t row = (size_t)in_shape.columns * quads, plane = (size_t)in_shape.rows * row;
+    in += ((size_t)at.model * (uint32_t)windows.channels + place.channel) * plane;
+    in += place.row * size * row + place.column * size * quads + place.quad;
+    float4 maximum = window_maximum<SIZE>(in, row, quads, size);
+    if (relu)
+        maximum = make_float4(rectified(maximum.x), rectified(maximum.y), rectified(maximum.z), rectified(maximum.w));
+    out[(size_t)at.model * items + at.item] = maximum;
+}
+
+// The gradient of one value of a window; what it takes of the slope is gone for the values that follow.
+__device__ float take_slope(float *slope, float value, float maximum) {
+    float taken = value == maximum ? *slope : 0;
+    if (value == maximum) *slope = 0;
+    return taken;
+}
+
+// Gives the slope to the window's first maximum. gradient may be the window itself: the maximum is known before
+// anything is written, and each place is read before it is written.
+template <int SIZE>
+__device__ void window_backward(float4 *gradient, const float4 *window, float4 slope, bool relu, size_t row,
+                                uint32_t step, uint32_t size) {
+    const uint32_t side = SIZE ? SIZE : size;
+    float4 maximum = window_maximum<SIZE>(window, row, step, size);
+    if (relu) {
+        slope.x = maximum.x > 0 ? slope.x : 0;
+        slope.y = maximum.y > 0 ? slope.y : 0;
+        slope.z = maximum.z > 0 ? slope.z : 0;
+        slope.w = maximum.w > 0 ? slope.w : 0;
+    }
+#pragma unroll SIZE ? SIZE : 1
+    for (uint32_t y = 0; y < side; y++)
+#pragma unroll SIZE ? SIZE : 1
+        for (uint32_t x = 0; x < side; x++) {
+            float4 value = window[y * row + x * step], taken;
+            taken.x = take_slope(&slope.x, value.x, maximum.x);
+            taken.y = take_slope(&slope.y, value.y, maximum.y);
+            taken.z = take_slope(&slope.z, value.z, maximum.z);
+            taken.w = take_slope(&slope.w, value.w, maximum.w);
+            gradient[y * row + x * step] = taken;
+        }
+}
+
+template <int SIZE>
+__global__ void __launch_bounds__(ITEM_THREADS)
+    pool_backward(float4 *in_gradient, const float4 *in, const float4 *out_gradient, bool relu, Shape in_shape,
+                  Shape out_shape, uint32_t size, uint32_t quads) {
+    Shape windows = pool_all_windows(in_shape, (int)size);
+    uint32_t items = pool_items(windows, quads);
+    ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
+    if (at.item >= items) return;
+    PoolPlace place = pool_place(at.item, windows, quads);
+    uint32_t rows = (uint32_t)in_shape.rows, columns = (uint32_t)in_shape.columns, y = place.row * size,
+             x = place.column * size;
+    uint32_t out_rows = (uint32_t)out_shape.rows, out_columns = (uint32_t)out_shape.columns;
+    size_t row = (size_t)columns * quads;
+    size_t channel = (size_t)at.model * (uint32_t)in_shape.channels + place.channel;
+    size_t corner = (channel * rows + y) * row + (size_t)x * quads + place.quad;
+    if (place.row < out_rows && place.column < out_columns) {
+        float4 slope =
+            out_gradient[((channel * out_rows + place.row) * out_columns + place.column) * quads + place.quad];
+        window_backward<SIZE>(in_gradient + corner, in + corner, slope, relu, row, quads, size);
+        return;
+    }
+    for (uint32_t i = 0; i < size && y + i < rows; i++)
+        for (uint32_t j = 0; j < size && x + j < columns; j++)
+            in_gradient[corner + i * row + j * quads] = make_float4(0, 0, 0, 0);
+}
+
+// Any windows: a thread for a place of the output and four samples on the way forward; on the way back for a place of
+// the input, where it looks at all windows over that place. So nothing is added up by several threads.
+struct Plane {
+    size_t row;    // quads from one row to the next
+    uint32_t step; // from one column to the next
+};
+
+__device__ float4 part_maximum(const float4 *plane, Plane of, Span rows, Span columns) {
+    float4 maximum = plane[rows.from * of.row + columns.from * of.step];
+    for (int y = rows.from; y < rows.to; y++)
+        for (int x = columns.from; x < columns.to; x++)
+            maximum = larger(maximum, plane[y * of.row + x * of.step]);
+    return maximum;
+}
+
+__device__ float4 part_sum(const float4 *plane, Plane of, Span rows, Span columns) {
+    float4 sum = make_float4(0, 0, 0, 0);
+    for (int y = rows.from; y < rows.to; y++)
+        for (int x = columns.from; x < columns.to; x++) {
+            float4 value = plane[y * of.row + x * of.step];
+            sum = make_float4(sum.x + value.x, sum.y + value.y, sum.z + value.z, sum.w + value.w);
+        }
+    return sum;
+}
+
+__device__ Span rows_of(const Window &window, int number, Shape in) {
+    return window_span(number, window.size.rows, window.stride.rows, window.pad.rows, in.rows);
+}
+
+__device__ Span columns_of(const Window &window, int number, Shape in) {
+    return window_span(number, window.size.columns, window.stride.columns, window.pad.columns, in.columns);
+}
+
+template <bool AVERAGE>
+__global__ void __launch_bounds__(ITEM_THREADS)
+    windows_forward(float4 *out, const float4 *in, bool relu, Shape in_shape, Shape out_shape, Window window,
+                    uint32_t quads) {
+    uint32_t items = pool_items(out_shape, quads);
+    ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
+    if (at.item >= items) return;
+    PoolPlace place = pool_place(at.item, out_shape, quads);
+    const Plane plane = {(size_t)in_shape.columns * quads, quads};
+    in += ((size_t)at.model * (uint32_t)in_shape.channels + place.channel) * (uint32_t)in_shape.rows * plane.row;
+    in += place.quad;
+    Span rows = rows_of(window, (int)place.row, in_shape), columns = columns_of(window, (int)place.column, in_shape);
+    float4 value = AVERAGE ? part_sum(in, plane, rows, columns) : part_maximum(in, plane, rows, columns);
+    if (AVERAGE) {
+        const float share = 1.0f / (float)(window.size.rows * window.size.columns);
+        value = make_float4(value.x * share, value.y * share, value.z * share, value.w * share);
+    }
+    if (relu) value = make_float4(rectified(value.x), rectified(value.y), rectified(value.z), rectified(value.w));
+    out[(size_t)at.model * items + at.item] = value;
+}
+
+// Whether the place (y,x) has the first maximum of a window's part; with relu, only if that is above zero. One sample.
+__device__ bool is_first_maximum(const float *plane, Plane of, Span rows, Span columns, int y, int x, bool relu) {
+    const float value = plane[y * of.row + x * of.step];
+    if (relu && !(value > 0)) return false;
+#pragma unroll 1
+    for (int i = rows.from; i < rows.to; i++)
+#pragma unroll 1
+        for (int j = columns.from; j < columns.to; j++) {
+            const float rival = plane[i * of.row + j * of.step];
+            const bool before = i < y || (i == y && j < x);
+            if (before ? rival >= value : rival > value) return false;
+        }
+    return true;
+}
+
+// Blocks that a multiprocessor has room for: leaves each thread 64 registers, which suffice.
+enum { WINDOWS_RESIDENT = 4 };
+
+// A thread for each sample of a place.
+template <bool AVERAGE>
+__global__ void __launch_bounds__(ITEM_THREADS, WINDOWS_RESIDENT)
+    windows_backward(float *in_gradient, const float *in, const float *out_gradient, bool relu, Shape in_shape,
+                     Shape out_shape, Window window, uint32_t samples) {
+    uint32_t items = pool_items(in_shape, samples);
+    ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
+    if (at.item >= items) return;
+    const PoolPlace place = pool_place(at.item, in_shape, samples);
+    const Plane plane = {(size_t)in_shape.columns * samples, samples};
+    const size_t channel = (size_t)at.model * (uint32_t)in_shape.channels + place.channel;
+    if (!AVERAGE) in += channel * (uint32_t)in_shape.rows * plane.row + place.quad;
+    out_gradient += channel * (uint32_t)(out_shape.rows * out_shape.columns) * samples + place.quad;
+    const int y = (int)place.row, x = (int)place.column;
+    const Span over_y = windows_over(y, window.size.rows, window.stride.rows, window.pad.rows, out_shape.rows);
+    const Span over_x =
+        windows_over(x, window.size.columns, window.stride.columns, window.pad.columns, out_shape.columns);
+    const float share = AVERAGE ? 1.0f / (float)(window.size.rows * window.size.columns) : 1;
+    float sum = 0;
+#pragma unroll 1
+    for (int i = over_y.from; i < over_y.to; i++)
+#pragma unroll 1
+        for (int j = over_x.from; j < over_x.to; j++)
+            if (AVERAGE ||
+                is_first_maximum(in, plane, rows_of(window, i, in_shape), columns_of(window, j, in_shape), y, x, relu))
+                sum += share * out_gradient[(size_t)(i * out_shape.columns + j) * samples];
+    in_gradient[(size_t)at.model * items + at.item] = sum;
+}
+
+template <bool AVERAGE>
+void launch_forward(float *out, const float *in, bool relu, const Layer *layer, const CudaStep *step) {
+    uint32_t quads = (uint32_t)step->samples / 4;
+    launch_items(windows_forward<AVERAGE>, pool_items(layer->out, quads), step, (float4 *)out, (const float4 *)in, relu,
+                 layer->in, layer->out, layer->window, quads);
+}
+
+template <bool AVERAGE>
+void launch_backward(float *in_gradient, const float *in, const float *out_gradient, bool relu, const Layer *layer,
+                     const CudaStep *step) {
+    uint32_t samples = (uint32_t)step->samples;
+    launch_items(windows_backward<AVERAGE>, pool_items(layer->in, samples), step, in_gradient, in, out_gradient, relu,
+                 layer->in, layer->out, layer->window, samples);
+}
+
+} // namespace
+
+void cuda_pool_forward(float *out, const float *in, bool relu, const Layer *layer, const CudaStep *step) {
+    if (!layer_is_plain(layer)) return launch_forward<false>(out, in, relu, layer, step);
+    uint32_t quads = (uint32_t)step->samples / 4;
+    launch_items(layer->kernel == 2 ? pool_forward<2> : pool_forward<0>, pool_items(layer->out, quads), step,
+                 (float4 *)out, (const float4 *)in, relu, layer->in, layer->out, (uint32_t)layer->kernel, quads);
+}
+
+void cuda_pool_backward(float *in_gradient, const float *in, const float *out_gradient, bool relu, const Layer *layer,
+                        const CudaStep *step) {
+    if (!layer_is_plain(layer)) return launch_backward<false>(in_gradient, in, out_gradient, relu, layer, step);
+    uint32_t quads = (uint32_t)step->samples / 4;
+    launch_items(layer->kernel == 2 ? pool_backward<2> : pool_backward<0>,
+                 pool_items(pool_all_windows(layer->in, layer->kernel), quads), step, (float4 *)in_gradient,
+                 (const float4 *)in, (const float4 *)out_gradient, relu, layer->in, layer->out, (uint32_t)layer->kernel,
+                 quads);
+}
+
+void cuda_average_forward(float *out, const float *in, const Layer *layer, const CudaStep *step) {
+    launch_forward<true>(out, in, false, layer, step);
+}
+
+void cuda_average_backward(float *in_gradient, const float *out_gradient, const Layer *layer, const CudaStep *step) {
+    launch_backward<true>(in_gradient, NULL, out_gradient, false, layer, step);
+}

@@ -1,0 +1,252 @@
+// Matrix products in which one factor's elements are Lanes: the core of winograd.c and, for small batches, of linear
+// layers' way back.
+//
+// A row of the lanes factors is `columns` vectors, one after the other. Scalars are broadcast. The tiles keep their
+// accumulators in registers: 32 of them with AVX-512, 16 otherwise.
+#ifndef SOUNDER_NN_KERNELS_PRODUCT_H
+#define SOUNDER_NN_KERNELS_PRODUCT_H
+
+#include <stdbool.h>
+
+#include "nn/kernels/lanes.h"
+
+#if SOUNDER_LANES == 16
+enum { PRODUCT_ROWS = 5, PRODUCT_COLUMNS = 4, OUTER_ROWS = 4, OUTER_COLUMNS = 4 };
+#else
+enum { PRODUCT_ROWS = 6, PRODUCT_COLUMNS = 2, OUTER_ROWS = 4, OUTER_COLUMNS = 2 };
+#endif
+enum { OUTER_TILE = OUTER_ROWS * OUTER_COLUMNS }; // a multiple of SOUNDER_LANES
+
+// A matrix of scalars: element (r,c) is at[r * row_stride + c * column_stride], so that a transpose costs nothing.
+typedef struct ScalarMatrix {
+    const float *at;
+    size_t row_stride, column_stride;
+} ScalarMatrix;
+
+// sums[r][c] += sum over k of scalars(r,k) * vector c of row k, rows being row_floats apart, for one register tile.
+// rows and columns are constants where this is inlined. The scalars of the next tile set out ahead of their turn; of a
+// transpose, where a line has those of several tiles, the last ones of the tile after it.
+ALWAYS_INLINE void product_add_sums(Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS], ScalarMatrix scalars, const float *lanes,
+                                    size_t inner, size_t row_floats, int rows, int columns) {
+    const size_t rows_ahead = (size_t)(scalars.row_stride == 1 ? 3 * rows - 1 : rows);
+    const char *ahead = (const char *)(scalars.at + rows_ahead * scalars.row_stride);
+    const size_t ahead_step = (scalars.column_stride == 1 ? (size_t)rows : scalars.column_stride) * sizeof(float);
+    for (size_t k = 0; k < inner; k++, ahead += ahead_step) {
+        const float *scalar = scalars.at + k * scalars.column_stride;
+        __builtin_prefetch(ahead);
+        const LooseLanes *source = (const LooseLanes *)(lanes + k * row_floats);
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; r++) {
+            Lanes factor = lanes_of(scalar[(size_t)r * scalars.row_stride]);
+#pragma GCC unroll 8
+            for (int c = 0; c < columns; c++)
+                sums[r][c] += factor * source[c];
+        }
+    }
+}
+
+// The same from zero.
+ALWAYS_INLINE void product_sums(Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS], ScalarMatrix scalars, const float *lanes,
+                                size_t inner, size_t row_floats, int rows, int columns) {
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 8
+        for (int c = 0; c < columns; c++)
+            sums[r][c] = lanes_of(0);
+    product_add_sums(sums, scalars, lanes, inner, row_floats, rows, columns);
+}
+
+// Where a product goes: element vectors (r,c) at[r * row_floats + c * SOUNDER_LANES]. adds: to what stands there, a
+// constant where this is inlined. bias: one for each row, joins the finished sum; NULL: none. rectifies: what is
+// negative then becomes zero.
+typedef struct ProductOut {
+    float *at;
+    size_t row_floats;
+    bool adds;
+    const float *bias;
+    bool rectifies;
+} ProductOut;
+
+// The sums of a tile get their bias, and are rectified where the product is.
+ALWAYS_INLINE void product_conclude(Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS], const ProductOut *out, int rows,
+                                    int columns) {
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 8
+        for (int c = 0; c < columns; c++)
+            sums[r][c] += lanes_of(out->bias[r]);
+    if (out->rectifies)
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; r++)
+#pragma GCC unroll 8
+            for (int c = 0; c < columns; c++)
+                sums[r][c] = lanes_rectified(sums[r][c]);
+}
+
+ALWAYS_INLINE void product_tile(ProductOut out, ScalarMatrix scalars, const float *lanes, size_t inner,
+                                size_t row_floats, int rows, int columns) {
+    Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS];
+    if (out.adds) // what the next tile adds to sets out
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; r++)
+            __builtin_prefetch(out.at + (size_t)(rows + r) * out.row_floats);
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 8
+        for (int c = 0; c < columns; c++)
+            sums[r][c] =
+                out.adds ? *(Lanes *)(out.at + (size_t)r * out.row_floats + (size_t)c * SOUNDER_LANES) : lanes_of(0);
+    product_add_sums(sums, scalars, lanes, inner, row_floats, rows, columns);
+    if (out.bias) product_conclude(sums, &out, rows, columns);
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 8
+        for (int c = 0; c < columns; c++)
+            *(Lanes *)(out.at + (size_t)r * out.row_floats + (size_t)c * SOUNDER_LANES) = sums[r][c];
+}
+
+// All rows of one strip of columns. Tiles share them evenly: a narrow one has too few sums to wait for.
+ALWAYS_INLINE void product_strip(ProductOut out, ScalarMatrix scalars, const float *lanes, int rows, size_t inner,
+                                 size_t row_floats, int columns) {
+    const int tiles = (rows + PRODUCT_ROWS - 1) / PRODUCT_ROWS;
+    for (int t = 0; t < tiles; t++) {
+        const int count = rows / tiles + (t < rows % tiles);
+        switch (count) {
+#if SOUNDER_LANES < 16
+        case 6:
+            product_tile(out, scalars, lanes, inner, row_floats, 6, columns);
+            break;
+#endif
+        case 5:
+            product_tile(out, scalars, lanes, inner, row_floats, 5, columns);
+            break;
+        case 4:
+            product_tile(out, scalars, lanes, inner, row_floats, 4, columns);
+            break;
+        case 3:
+            product_tile(out, scalars, lanes, inner, row_floats, 3, columns);
+            break;
+        case 2:
+            product_tile(out, scalars, lanes, inner, row_floats, 2, columns);
+            break;
+        default:
+            product_tile(out, scalars, lanes, inner, row_floats, 1, columns);
+            break;
+        }
+        out.at += (size_t)count * out.row_floats;
+        if (out.bias) out.bias += count;
+        scalars.at += (size_t)count * scalars.row_stride;
+    }
+}
+
+// out (rows, columns) = scalars (rows, inner) * lanes (inner, columns), a row of lanes being row_floats apart from the
+// next. Rows of out are aligned, those of lanes need not be.
+ALWAYS_INLINE void product(ProductOut out, ScalarMatrix scalars, const float *lanes, int rows, size_t inner,
+                           int columns, size_t row_floats) {
+    int c = 0;
+    for (; c + PRODUCT_COLUMNS <= columns; c += PRODUCT_COLUMNS) {
+        product_strip(out, scalars, lanes, rows, inner, row_floats, PRODUCT_COLUMNS);
+        out.at += PRODUCT_COLUMNS * SOUNDER_LANES;
+        lanes += PRODUCT_COLUMNS * SOUNDER_LANES;
+    }
+    switch (columns - c) {
+#if SOUNDER_LANES == 16
+    case 3:
+        product_strip(out, scalars, lanes, rows, inner, row_floats, 3);
+        break;
+    case 2:
+        product_strip(out, scalars, lanes, rows, inner, row_floats, 2);
+        break;
+#endif
+    case 1:
+        product_strip(out, scalars, lanes, rows, inner, row_floats, 1);
+        break;
+    default:
+        break;
+    }
+}
+
+// Panels: a lanes factor as its strips are read, one behind the other: (inner, PANEL) each. So no two rows of a strip
+// compete for the same set of a cache.
+enum { PANEL = PRODUCT_COLUMNS * SOUNDER_LANES };
+
+// Floats of a row in whole panels.
+static inline size_t in_panels(int floats) {
+    return ((size_t)floats + PANEL - 1) / PANEL * PANEL;
+}
+
+// The same where the lanes lie in panels.
+ALWAYS_INLINE void product_of_panels(ProductOut out, ScalarMatrix scalars, const float *panels, int rows, size_t inner,
+                                     int columns) {
+    for (; columns > 0; columns -= PRODUCT_COLUMNS, out.at += PANEL, panels += inner * PANEL)
+        product(out, scalars, panels, rows, inner, columns < PRODUCT_COLUMNS ? columns : PRODUCT_COLUMNS, PANEL);
+}
+
+static inline size_t outer_tiles(int rows, int columns) {
+    return (size_t)((rows + OUTER_ROWS - 1) / OUTER_ROWS) * (size_t)((columns + OUTER_COLUMNS - 1) / OUTER_COLUMNS);
+}
+
+// Where element (r,c) lies in what outer_product adds to: tiles row by row, each row-major.
+static inline size_t outer_place(int r, int c, int columns) {
+    size_t tile = (size_t)(r / OUTER_ROWS) * (size_t)((columns + OUTER_COLUMNS - 1) / OUTER_COLUMNS) +
+                  (size_t)(c / OUTER_COLUMNS);
+    return tile * OUTER_TILE + (size_t)(r % OUTER_ROWS * OUTER_COLUMNS + c % OUTER_COLUMNS);
+}
+
+// sums(r,c) += the sum over k < inner and over lanes of left[r][k] * right[c][k]: one tile, starting at row r0 and
+// column c0. Rows and columns beyond the edge repeat the last one; their sums fall in places that nobody reads.
+ALWAYS_INLINE void outer_tile(float *sums, const Lanes *left, const Lanes *right, int r0, int c0, int rows, int columns,
+                              int inner, size_t row_lanes) {
+    const Lanes *l[OUTER_ROWS], *r[OUTER_COLUMNS];
+    for (int i = 0; i < OUTER_ROWS; i++)
+        l[i] = left + (size_t)(r0 + i < rows ? r0 + i : rows - 1) * row_lanes;
+    for (int j = 0; j < OUTER_COLUMNS; j++)
+        r[j] = right + (size_t)(c0 + j < columns ? c0 + j : columns - 1) * row_lanes;
+    Lanes products[OUTER_TILE];
+#pragma GCC unroll 16
+    for (int t = 0; t < OUTER_TILE; t++)
+        products[t] = lanes_of(0);
+    for (int k = 0; k < inner; k++)
+#pragma GCC unroll 8
+        for (int i = 0; i < OUTER_ROWS; i++) {
+            Lanes factor = l[i][k];
+            IN_REGISTER(factor);
+#pragma GCC unroll 8
+            for (int j = 0; j < OUTER_COLUMNS; j++)
+                products[i * OUTER_COLUMNS + j] += factor * r[j][k];
+        }
+#pragma GCC unroll 4
+    for (int t = 0; t < OUTER_TILE; t += SOUNDER_LANES)
+        *(Lanes *)(sums + t) += lanes_sums(products + t);
+}
+
+// sums (outer_tiles * OUTER_TILE floats, laid out as outer_place says) += left (rows, inner) * right (columns, inner)
+// transposed, summed over the lanes.
+ALWAYS_INLINE void outer_product(float *sums, const Lanes *left, const Lanes *right, int rows, int columns, int inner,
+                                 size_t row_lanes) {
+    for (int r0 = 0; r0 < rows; r0 += OUTER_ROWS)
+        for (int c0 = 0; c0 < columns; c0 += OUTER_COLUMNS, sums += OUTER_TILE)
+            outer_tile(sums, left, right, r0, c0, rows, columns, inner, row_lanes);
+}
+
+// to: panels (vectors * SOUNDER_LANES, PANEL) of from (rows, vectors) transposed, whose rows are from_floats apart.
+// What lies behind `rows` in the last vector is zero.
+ALWAYS_INLINE void transpose_to_panels(float *to, const float *from, size_t from_floats, int rows, int vectors) {
+    const size_t panel = (size_t)vectors * SOUNDER_LANES * PANEL;
+    for (int r = 0; r < rows; r += SOUNDER_LANES)
+        for (int v = 0; v < vectors; v++) {
+            float *place = to + (size_t)(r / PANEL) * panel + (size_t)v * SOUNDER_LANES * PANEL + (size_t)(r % PANEL);
+            Lanes square[SOUNDER_LANES];
+#pragma GCC unroll 16
+            for (int i = 0; i < SOUNDER_LANES; i++) {
+                const float *row = from + (size_t)(r + i) * from_floats + (size_t)v * SOUNDER_LANES;
+                square[i] = r + i < rows ? *(const Lanes *)row : lanes_of(0);
+            }
+            lanes_transpose(square);
+#pragma GCC unroll 16
+            for (int i = 0; i < SOUNDER_LANES; i++)
+                *(Lanes *)(place + i * PANEL) = square[i];
+        }
+}
+
+#endif
