@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "datasets/format.h"
+#include "datasets/formats/format.h"
 
 enum {
     MOST_NUMBERS = 1 << 20, // of samples that are looked at

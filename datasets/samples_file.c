@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "datasets/npy.h"
+#include "datasets/formats/npy.h"
 
 // Cut-off files ------------------------------------------------------------------------------------------------------
 

@@ -9,8 +9,8 @@
 #include "app/options/option_table.h"
 #include "base/suggest.h"
 #include "base/text_stream.h"
-#include "datasets/federation.h"
-#include "datasets/format.h"
+#include "datasets/synthetic/federation.h"
+#include "datasets/formats/format.h"
 #include "fedavg/rules/attack_rules.h"
 
 static void print_examples(FILE *file, int count) {

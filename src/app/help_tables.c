@@ -6,8 +6,8 @@
 
 #include "app/options/option_table.h"
 #include "datasets/dataset.h"
-#include "datasets/federation.h"
-#include "datasets/partition.h"
+#include "datasets/synthetic/federation.h"
+#include "datasets/partition/partition.h"
 #include "fedavg/rules/attack_rules.h"
 #include "nn/spec.h"
 

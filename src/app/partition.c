@@ -7,8 +7,8 @@
 #include "app/options/option_table.h"
 #include "app/run/run_set_up.h"
 #include "base/log.h"
-#include "datasets/partition.h"
-#include "datasets/partition_stats.h"
+#include "datasets/partition/partition.h"
+#include "datasets/partition/partition_stats.h"
 #include "io/json.h"
 
 // What the command knows besides the options of a run.

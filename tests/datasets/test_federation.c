@@ -1,11 +1,11 @@
 // Made-up federations: what their forms say, whose the samples are, and that form and seed alone decide.
-#include "datasets/federation.h"
+#include "datasets/synthetic/federation.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "datasets/partition.h"
+#include "datasets/partition/partition.h"
 #include "tests/check.h"
 
 typedef struct Loaded {

@@ -1,5 +1,5 @@
 // Tables, LEAF's JSON and CIFAR's records as data sets: what is in them arrives, what does not fit is one sentence.
-#include "datasets/format.h"
+#include "datasets/formats/format.h"
 
 #include "loaded.h"
 

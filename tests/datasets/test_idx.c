@@ -1,5 +1,5 @@
 // IDX files: what is read, and that everything else is refused by name and offset before anyone allocates.
-#include "datasets/idx.h"
+#include "datasets/formats/idx.h"
 
 #include <stdbool.h>
 #include <sys/stat.h>

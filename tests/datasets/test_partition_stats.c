@@ -1,12 +1,12 @@
 // The heterogeneity of a partition: cases that can be computed by hand, and that the extremes come out as extremes.
-#include "datasets/partition_stats.h"
+#include "datasets/partition/partition_stats.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "datasets/partition.h"
+#include "datasets/partition/partition.h"
 #include "tests/check.h"
 #include "tests/scratch.h"
 

@@ -5,8 +5,8 @@
 
 #include "base/rng.h"
 #include "datasets/dataset.h"
-#include "datasets/deal.h"
-#include "datasets/partition.h"
+#include "datasets/partition/deal.h"
+#include "datasets/partition/partition.h"
 #include "tests/check.h"
 
 enum { CLASSES = 10, SAMPLES = 6000 };

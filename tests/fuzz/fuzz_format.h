@@ -5,7 +5,7 @@
 
 #include <sys/stat.h>
 
-#include "datasets/format.h"
+#include "datasets/formats/format.h"
 #include "datasets/samples_file.h"
 #include "fuzz.h"
 

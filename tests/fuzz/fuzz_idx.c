@@ -3,7 +3,7 @@
 
 #include <stdbool.h>
 
-#include "datasets/idx.h"
+#include "datasets/formats/idx.h"
 
 enum { MOST_BYTES = 1 << 26 };
 

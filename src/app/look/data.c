@@ -15,7 +15,7 @@
 #include "app/look/table.h"
 #include "app/run/run_record.h"
 #include "datasets/doubts.h"
-#include "datasets/format.h"
+#include "datasets/formats/format.h"
 #include "fedavg/memory/dataset_segment.h"
 
 // Getting -------------------------------------------------------------------------------------------------------------

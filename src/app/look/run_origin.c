@@ -8,7 +8,7 @@
 #include "app/run/run_set_up.h"
 #include "base/text.h"
 #include "base/text_stream.h"
-#include "datasets/partition_stats.h"
+#include "datasets/partition/partition_stats.h"
 
 enum { MOST_ROWS = 120 };
 

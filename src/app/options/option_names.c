@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "datasets/dataset.h"
-#include "datasets/federation.h"
-#include "datasets/partition.h"
+#include "datasets/synthetic/federation.h"
+#include "datasets/partition/partition.h"
 #include "fedavg/rules/attack_rules.h"
 #include "fedavg/rules/recipe.h"
 #include "fedavg/rules/view_rules.h"

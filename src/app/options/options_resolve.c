@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/cores.h"
-#include "datasets/federation.h"
-#include "datasets/partition.h"
+#include "datasets/synthetic/federation.h"
+#include "datasets/partition/partition.h"
 #include "fedavg/rules/local_rules.h"
 #include "fedavg/rules/optimizer_rules.h"
 #include "fedavg/rules/send_rules.h"

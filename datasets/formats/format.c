@@ -1,0 +1,130 @@
+#include "datasets/formats/format.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+enum { GREATEST_SIDE = 65535 }; // pixels; keeps rows * columns * channels within an int's reach of sanity
+
+// clang-format off
+const DatasetFormat dataset_formats[] = {
+    {.name = "IDX", .files = "train-images-idx3-ubyte", .is_here = idx_is_here, .find = idx_find, .read = idx_read_all,
+     .help = "a folder with MNIST's four files, plain or .gz: train-images-idx3-ubyte, train-labels-idx1-ubyte, "
+             "t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte; bytes, images of rank 3 (N,H,W) or 4 (N,C,H,W)",
+     .targets = "save them in a .npz as y.astype('float32')"},
+    {.name = "NumPy", .files = "x_train.npy", .is_here = arrays_are_here, .find = arrays_find, .read = arrays_read,
+     .help = "a file .npz (numpy.savez, or savez_compressed) or a folder of .npy files with the arrays x_train, y_train, x_test, y_test. "
+             "Samples x are (N), (N,F), (N,H,W) or (N,C,H,W): uint8 pixels, or float32 or float64 numbers that enter a net as float32. "
+             "Targets y are whole numbers, classes from 0, or floating-point ones, for the squared loss. Optional: "
+             "client_train and client_test, whose samples they are (numbers from 0), for --partition natural-id; mean and std, "
+             "by which samples (pixels: divided by 255) are normalised, one for all, or one a channel or feature. Samples of uint8 or "
+             "float32 that are not packed are mapped where they lie and not copied, but for float32 with mean and std",
+     .classes = "save y.astype('int64')", .targets = "save y.astype('float32')", .pixels = "save x.astype('uint8')"},
+    {.name = "CIFAR", .files = "data_batch_1.bin", .is_here = cifar_is_here, .find = cifar_find, .read = cifar_read,
+     .help = "a folder with the binary version of CIFAR-10 (data_batch_1.bin and on, test_batch.bin) or CIFAR-100 (train.bin, test.bin; "
+             "its fine labels)"},
+    {.name = "CSV", .files = "train.csv", .is_here = csv_is_here, .find = csv_find, .read = csv_read,
+     .help = "a folder with train.csv and test.csv, whose first lines name the same columns: one is label (classes from 0) or target "
+             "(numbers, for the squared loss), one may be client (numbers from 0, for --partition natural-id), all others are a "
+             "sample's numbers. Each column has a name: pandas writes its row numbers without one, but for to_csv(FILE, index=False)",
+     .classes = "call the column label", .targets = "call the column target", .pixels = "divide them by 255"},
+    {.name = "LEAF", .files = "train/*.json", .is_here = leaf_is_here, .find = leaf_find, .read = leaf_read,
+     .help = "a folder with folders train and test of JSON files with \"users\" and \"user_data\", x vectors of numbers; users are "
+             "clients, for --partition natural-id",
+     .classes = "write y without a point", .targets = "write y with a point", .pixels = "divide them by 255"},
+    {.name = "text", .files = "train.txt", .is_here = text_is_here, .find = text_find, .read = text_read,
+     .help = "a folder with train.txt and test.txt, for nets that guess the next character (a byte): a sample is 80 of them, numbered as "
+             "in the vocabulary of both files, its label the one that follows. text.json may say otherwise: {\"length\": 80, \"step\": 1, "
+             "\"separator\": \"\\n\\n\"}; the sections between separators are clients, for --partition natural-id"},
+};
+// clang-format on
+
+const uint32_t dataset_format_count = sizeof dataset_formats / sizeof *dataset_formats;
+
+const DatasetFormat *dataset_format_of(const char *place) {
+    const DatasetFormat *in_part = NULL;
+    for (const DatasetFormat *form = dataset_formats; form < dataset_formats + dataset_format_count; form++) {
+        const DatasetPresence presence = form->is_here(place);
+        if (presence == DATASET_WHOLE) return form;
+        if (presence == DATASET_IN_PART && !in_part) in_part = form;
+    }
+    return in_part;
+}
+
+const DatasetFormat *dataset_rival_of(const DatasetFormat *format, const char *place) {
+    for (const DatasetFormat *form = dataset_formats; form < dataset_formats + dataset_format_count; form++)
+        if (form != format && form->is_here(place) == DATASET_WHOLE) return form;
+    return NULL;
+}
+
+bool dataset_has_file(const char *folder, const char *name) {
+    char path[DATASET_PATH_BYTES];
+    return snprintf(path, sizeof path, "%s/%s", folder, name) < DATASET_PATH_BYTES && access(path, F_OK) == 0;
+}
+
+static void add_to_hash(uint64_t hash[2], const void *bytes, size_t count) {
+    const XXH128_hash_t added = XXH3_128bits_withSeed(bytes, count, hash[0] ^ hash[1] << 1);
+    hash[0] = added.low64;
+    hash[1] = added.high64;
+}
+
+Status dataset_note_file(DatasetSource *source, const char *path, Error *err) {
+    struct stat about;
+    if (stat(path, &about) != 0) return fail_errno(err, STATUS_NOINPUT, "%s", path);
+    // The contents' size and time of change; then which file it is, and its last change of any kind: a tool that keeps
+    // the time of the contents cannot keep those.
+    const int64_t state[] = {about.st_size,         about.st_mtim.tv_sec, about.st_mtim.tv_nsec,
+                             (int64_t)about.st_ino, about.st_ctim.tv_sec, about.st_ctim.tv_nsec};
+    add_to_hash(source->origin.paths, path, strlen(path));
+    add_to_hash(source->origin.states, state, sizeof state);
+    return STATUS_OK;
+}
+
+Status dataset_take_shape(DatasetSource *source, uint64_t channels, uint64_t rows, uint64_t columns, const char *path,
+                          Error *err) {
+    const bool are_pixels = source->items.pixel_bytes == 1;
+    const uint64_t most_channels = are_pixels ? DATASET_MAX_CHANNELS : GREATEST_SIDE;
+    source->shape = (Shape){(int)channels, (int)rows, (int)columns};
+    if (channels >= 1 && rows >= 1 && columns >= 1 && channels <= most_channels && rows <= GREATEST_SIDE &&
+        columns <= GREATEST_SIDE && channels * rows * columns <= INT32_MAX)
+        return STATUS_OK;
+    const bool are_last = are_pixels && columns <= DATASET_MAX_CHANNELS && channels > DATASET_MAX_CHANNELS;
+    return fail(err, STATUS_DATA,
+                "%s: samples of %llux%llux%llu; from 1 to %llu channels and to %d rows and columns are read%s", path,
+                (unsigned long long)channels, (unsigned long long)rows, (unsigned long long)columns,
+                (unsigned long long)most_channels, GREATEST_SIDE,
+                are_last ? ", channels first: x.transpose(0, 3, 1, 2)" : "");
+}
+
+Status dataset_count_users(uint32_t *users, const uint32_t *owners, uint32_t count, const char *said, Error *err) {
+    uint8_t *has = calloc(count, 1); // there cannot be more users than samples
+    if (!has) return fail(err, STATUS_OS, "no memory for the clients of %u samples", count);
+    uint32_t missing = 0;
+    *users = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (owners[i] >= *users) *users = owners[i] + 1;
+        if (owners[i] < count) has[owners[i]] = 1;
+    }
+    while (missing < count && has[missing])
+        missing++;
+    free(has);
+    if (missing >= *users) return STATUS_OK;
+    return fail(err, STATUS_DATA,
+                "%s: client %u has no samples, client %u has; number them without gaps: numpy.unique(client, "
+                "return_inverse=True)[1]",
+                said, missing, *users - 1);
+}
+
+void dataset_count_classes(DatasetBlock *block, uint32_t *bad) {
+    const uint16_t *train = dataset_at(block, block->layout.train_labels);
+    const uint16_t *test = dataset_at(block, block->layout.test_labels);
+    block->classes = 0;
+    *bad = UINT32_MAX;
+    for (uint32_t i = 0; i < block->train_count; i++)
+        if (train[i] >= block->classes) block->classes = train[i] + 1;
+    for (uint32_t i = 0; i < block->test_count && *bad == UINT32_MAX; i++)
+        if (test[i] >= block->classes) *bad = i; // it could never be predicted
+}

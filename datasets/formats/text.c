@@ -1,0 +1,264 @@
+// Texts for nets that guess the next character: train.txt and test.txt, and perhaps text.json, which says how they are
+// cut:
+//   {"length": 80, "step": 1, "separator": "\n\n"}
+// Characters are bytes; the vocabulary is all that occur in either file, numbered from 0 in the order of their values.
+// A sample is `length` of them, its label the one that follows; the next sample begins `step` later. With a separator a
+// file is cut into sections, over whose ends no sample goes: each section of train.txt that has samples is a client,
+// and so is the section of test.txt at the same place, if both files have as many.
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "datasets/formats/format.h"
+
+enum { USUAL_LENGTH = 80, GREATEST_LENGTH = 65535, MOST_SECTIONS = 1 << 24 };
+static const uint32_t NOBODY = UINT32_MAX;
+
+// How texts are cut.
+typedef struct Cut {
+    size_t length, step;
+    char separator[256];
+    size_t separator_bytes; // 0: the whole file is one section
+} Cut;
+
+typedef struct Text {
+    char path[DATASET_PATH_BYTES];
+    uint8_t *bytes; // owned
+    size_t count;
+} Text;
+
+typedef struct Texts {
+    Cut cut;
+    Text of[2];      // train, test
+    uint32_t *users; // of each section of train.txt, or NOBODY; owned
+    uint32_t user_count, sections[2];
+} Texts;
+
+// Files ---------------------------------------------------------------------------------------------------------------
+
+DatasetPresence text_is_here(const char *place) {
+    if (!dataset_has_file(place, "train.txt")) return DATASET_ABSENT;
+    return dataset_has_file(place, "test.txt") ? DATASET_WHOLE : DATASET_IN_PART;
+}
+
+static Status read_whole(Text *text, const char *place, const char *name, Error *err) {
+    struct stat about;
+    if (snprintf(text->path, sizeof text->path, "%s/%s", place, name) >= DATASET_PATH_BYTES)
+        return fail(err, STATUS_USAGE, "the path of %.200s... is too long", place);
+    const int fd = open(text->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return fail_errno(err, STATUS_NOINPUT, "%s", text->path);
+    const bool is_file = fstat(fd, &about) == 0 && S_ISREG(about.st_mode);
+    text->count = is_file ? (size_t)about.st_size : 0;
+    text->bytes = malloc(text->count + 1);
+    size_t got = 0;
+    for (ssize_t more = 1; text->bytes && got < text->count && more > 0; got += more > 0 ? (size_t)more : 0)
+        more = read(fd, text->bytes + got, text->count - got);
+    close(fd);
+    if (!text->bytes) return fail(err, STATUS_OS, "no memory for the %zu bytes of %s", text->count, text->path);
+    if (!is_file) return fail(err, STATUS_DATA, "%s: not a regular file", text->path);
+    if (got == text->count) return STATUS_OK;
+    return fail(err, STATUS_DATA, "%s: truncated while it was read", text->path);
+}
+
+static Status take_whole(size_t *number, const json_t *value, const char *path, const char *key, Error *err) {
+    const json_int_t whole = json_integer_value(value);
+    if (!json_is_integer(value) || whole < 1 || whole > GREATEST_LENGTH)
+        return fail(err, STATUS_DATA, "%s: %s needs a whole number from 1 to %d", path, key, GREATEST_LENGTH);
+    *number = (size_t)whole;
+    return STATUS_OK;
+}
+
+static Status take_separator(Cut *cut, const json_t *value, const char *path, Error *err) {
+    cut->separator_bytes = json_string_length(value);
+    if (cut->separator_bytes < 1 || cut->separator_bytes > sizeof cut->separator)
+        return fail(err, STATUS_DATA, "%s: separator needs a text of 1 to %zu bytes", path, sizeof cut->separator);
+    memcpy(cut->separator, json_string_value(value), cut->separator_bytes);
+    return STATUS_OK;
+}
+
+static Status take_settings(Cut *cut, json_t *settings, const char *path, Error *err) {
+    const char *key;
+    json_t *value;
+    if (!json_is_object(settings)) return fail(err, STATUS_DATA, "%s: needs an object, {\"length\": 80}", path);
+    json_object_foreach(settings, key, value) {
+        if (strcmp(key, "length") == 0)
+            TRY(take_whole(&cut->length, value, path, key, err));
+        else if (strcmp(key, "step") == 0)
+            TRY(take_whole(&cut->step, value, path, key, err));
+        else if (strcmp(key, "separator") == 0)
+            TRY(take_separator(cut, value, path, err));
+        else
+            return fail(err, STATUS_DATA, "%s: \"%.60s\" is unknown; it may have length, step and separator", path,
+                        key);
+    }
+    return STATUS_OK;
+}
+
+static Status read_cut(Cut *cut, const char *place, Error *err) {
+    Text text = {.bytes = NULL};
+    json_error_t why;
+    *cut = (Cut){.length = USUAL_LENGTH, .step = 1};
+    if (!dataset_has_file(place, "text.json")) return STATUS_OK;
+    Status status = read_whole(&text, place, "text.json", err);
+    json_t *settings = NULL;
+    if (status == STATUS_OK) {
+        settings = json_loadb((const char *)text.bytes, text.count, JSON_REJECT_DUPLICATES, &why);
+        status = settings ? take_settings(cut, settings, text.path, err)
+                          : fail(err, STATUS_DATA, "%s:%d: %s", text.path, why.line, why.text);
+    }
+    json_decref(settings);
+    free(text.bytes);
+    return status;
+}
+
+// Sections ------------------------------------------------------------------------------------------------------------
+
+typedef struct Section {
+    const uint8_t *begin;
+    size_t count;
+} Section;
+
+// Cuts the next section off *rest, which becomes NULL behind the last.
+static Section next_section(const uint8_t **rest, const Text *text, const Cut *cut) {
+    const uint8_t *begin = *rest, *end = text->bytes + text->count;
+    const size_t left = (size_t)(end - begin);
+    const uint8_t *found = cut->separator_bytes ? memmem(begin, left, cut->separator, cut->separator_bytes) : NULL;
+    *rest = found ? found + cut->separator_bytes : NULL;
+    return (Section){begin, (size_t)((found ? found : end) - begin)};
+}
+
+static uint64_t samples_in(const Section *section, const Cut *cut) {
+    return section->count > cut->length ? (section->count - cut->length - 1) / cut->step + 1 : 0;
+}
+
+static uint64_t count_samples(uint32_t *sections, const Text *text, const Cut *cut) {
+    uint64_t samples = 0;
+    *sections = 0;
+    for (const uint8_t *rest = text->bytes; rest && *sections < MOST_SECTIONS; ++*sections) {
+        const Section section = next_section(&rest, text, cut);
+        samples += samples_in(&section, cut);
+    }
+    return samples;
+}
+
+static Status number_users(Texts *texts, Error *err) {
+    const uint8_t *rest = texts->of[0].bytes;
+    texts->users = malloc(texts->sections[0] * sizeof *texts->users);
+    if (!texts->users) return fail(err, STATUS_OS, "no memory for %u sections", texts->sections[0]);
+    for (uint32_t s = 0; s < texts->sections[0]; s++) {
+        const Section section = next_section(&rest, &texts->of[0], &texts->cut);
+        texts->users[s] = samples_in(&section, &texts->cut) > 0 ? texts->user_count++ : NOBODY;
+    }
+    return STATUS_OK;
+}
+
+static void free_texts(Texts *texts) {
+    for (int i = 0; i < 2; i++)
+        free(texts->of[i].bytes);
+    free(texts->users);
+}
+
+// counts: samples of both.
+static Status open_texts(Texts *texts, uint32_t counts[2], const char *place, Error *err) {
+    static const char *const names[] = {"train.txt", "test.txt"};
+    *texts = (Texts){.user_count = 0};
+    Status status = read_cut(&texts->cut, place, err);
+    for (int i = 0; i < 2 && status == STATUS_OK; i++) {
+        TRY_GOTO(fail, read_whole(&texts->of[i], place, names[i], err));
+        const uint64_t count = count_samples(&texts->sections[i], &texts->of[i], &texts->cut);
+        if (count < 1 || count > INT32_MAX || texts->sections[i] == MOST_SECTIONS)
+            status =
+                fail(err, STATUS_DATA,
+                     "%s: %zu bytes make %llu samples of %zu characters and one that follows; from 1 to %d are read",
+                     texts->of[i].path, texts->of[i].count, (unsigned long long)count, texts->cut.length, INT32_MAX);
+        counts[i] = (uint32_t)count;
+    }
+    if (status == STATUS_OK) status = number_users(texts, err);
+    if (status == STATUS_OK) return status;
+fail:
+    free_texts(texts);
+    return status;
+}
+
+Status text_find(DatasetSource *source, const char *place, Error *err) {
+    Texts texts;
+    char path[DATASET_PATH_BYTES];
+    uint32_t counts[2];
+    source->items = DATASET_IMAGES;
+    TRY(open_texts(&texts, counts, place, err));
+    source->train_count = counts[0];
+    source->test_count = counts[1];
+    if (texts.cut.separator_bytes) {
+        source->users = texts.user_count;
+        source->items.owner_bytes = sizeof(uint32_t);
+    }
+    Status status = dataset_take_shape(source, 1, 1, texts.cut.length, texts.of[0].path, err);
+    for (int i = 0; i < 2 && status == STATUS_OK; i++)
+        status = dataset_note_file(source, texts.of[i].path, err);
+    if (status == STATUS_OK && dataset_has_file(place, "text.json") &&
+        snprintf(path, sizeof path, "%s/text.json", place) < DATASET_PATH_BYTES)
+        status = dataset_note_file(source, path, err);
+    free_texts(&texts);
+    return status;
+}
+
+// Samples -------------------------------------------------------------------------------------------------------------
+
+// Returns how many characters there are.
+static int make_vocabulary(uint8_t number[256], const Texts *texts) {
+    bool occurs[256] = {false};
+    int count = 0;
+    for (int i = 0; i < 2; i++)
+        for (size_t at = 0; at < texts->of[i].count; at++)
+            occurs[texts->of[i].bytes[at]] = true;
+    for (int byte = 0; byte < 256; byte++)
+        number[byte] = (uint8_t)(occurs[byte] ? count++ : 0);
+    return count;
+}
+
+static void fill(uint8_t *samples, uint16_t *labels, uint32_t *owners, const uint8_t number[256], const Texts *texts,
+                 int which) {
+    const Text *text = &texts->of[which];
+    const Cut *cut = &texts->cut;
+    const bool same_sections = texts->sections[0] == texts->sections[1];
+    const uint8_t *rest = text->bytes;
+    for (uint32_t s = 0; rest; s++) {
+        const Section section = next_section(&rest, text, cut);
+        const uint64_t count = samples_in(&section, cut);
+        const uint32_t owner = which == 0 || same_sections ? texts->users[s] : NOBODY;
+        for (uint64_t i = 0; i < count; i++) {
+            const uint8_t *from = section.begin + i * cut->step;
+            for (size_t c = 0; c < cut->length; c++)
+                *samples++ = number[from[c]];
+            *labels++ = number[from[cut->length]];
+            if (owners) *owners++ = owner;
+        }
+    }
+}
+
+Status text_read(DatasetBlock *block, const DatasetSource *source, Error *err) {
+    const DatasetLayout *at = &block->layout;
+    Texts texts;
+    uint8_t number[256];
+    uint32_t counts[2];
+    TRY(open_texts(&texts, counts, source->folder, err));
+    const bool has_users = texts.cut.separator_bytes > 0;
+    if (counts[0] != block->train_count || counts[1] != block->test_count ||
+        texts.cut.length != (size_t)block->shape.columns || (has_users ? texts.user_count : 0) != block->users) {
+        free_texts(&texts);
+        return fail(err, STATUS_DATA, "%s: the texts changed while the data set was being read", source->folder);
+    }
+    block->classes = make_vocabulary(number, &texts);
+    fill(dataset_at(block, at->train_pixels), dataset_at(block, at->train_labels),
+         has_users ? dataset_at(block, at->train_owners) : NULL, number, &texts, 0);
+    fill(dataset_at(block, at->test_pixels), dataset_at(block, at->test_labels),
+         has_users ? dataset_at(block, at->test_owners) : NULL, number, &texts, 1);
+    block->scale[0] = 1; // numbers of characters enter a net as they are
+    free_texts(&texts);
+    return STATUS_OK;
+}

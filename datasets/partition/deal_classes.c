@@ -1,0 +1,205 @@
+// Partitions that give a client a number of classes, or of runs of the samples sorted by label: Flower's
+// PathologicalPartitioner, ShardPartitioner and DistributionPartitioner, and NIID-Bench's noniid-#label.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/form.h"
+#include "base/log.h"
+#include "datasets/partition/deal.h"
+
+// Classes a client ----------------------------------------------------------------------------------------------------
+
+enum { MODE_RANDOM, MODE_FIRST_DETERMINISTIC, MODE_DETERMINISTIC };
+
+static uint32_t wrapped(uint64_t label, uint32_t classes) {
+    return (uint32_t)(label % classes);
+}
+
+// The classes (count) of one client, in chosen (classes), whose rest is scratch.
+static void choose_classes(uint32_t *chosen, const Deal *deal, uint32_t client, uint32_t count, int mode) {
+    const uint32_t first = wrapped(client, deal->classes);
+    for (uint32_t i = 0; i < deal->classes; i++)
+        chosen[i] = mode == MODE_RANDOM ? i : wrapped((uint64_t)first + i, deal->classes);
+    if (mode == MODE_DETERMINISTIC) return;
+    // A draw without replacement: the head of a shuffle, behind what is settled.
+    const uint32_t settled = mode == MODE_FIRST_DETERMINISTIC;
+    RngKey key = rng_key(deal->spec->seed, RNG_PARTITION, STREAM_CLASSES, client, 0);
+    for (uint32_t i = settled; i < count; i++) {
+        uint32_t pick = i + rng_below(rng_block(key, i, 0, 0, 0).word[0], deal->classes - i), held = chosen[i];
+        chosen[i] = chosen[pick];
+        chosen[pick] = held;
+    }
+}
+
+// wants (clients, classes): whether a client gets samples of a class. Each class is cut into as many parts as want it,
+// in the clients' order, the first ones longer by one.
+static Status deal_wanted(Deal *deal, const uint8_t *wants, bool shuffled, const char *name, Error *err) {
+    ByClass classes;
+    uint32_t unused = 0;
+    TRY(by_class_init(&classes, deal, err));
+    Status status = STATUS_OK;
+    for (uint32_t label = 0; label < deal->classes && status == STATUS_OK; label++) {
+        uint32_t *sorted = classes.sorted + classes.first[label], size = class_size(&classes, label), wanted = 0;
+        for (uint32_t client = 0; client < deal->clients; client++)
+            wanted += wants[(size_t)client * deal->classes + label];
+        if (wanted == 0) unused += size;
+        if (wanted > size)
+            status = fail(err, STATUS_USAGE,
+                          "%s: %u clients want samples of class %u, and it has %u; lower --clients or "
+                          "classes",
+                          name, wanted, label, size);
+        if (shuffled) rng_shuffle(sorted, size, rng_key(deal->spec->seed, RNG_PARTITION, STREAM_CLASS_ORDER, label, 0));
+        uint32_t part = 0;
+        for (uint32_t client = 0; client < deal->clients && wanted > 0 && status == STATUS_OK; client++) {
+            if (!wants[(size_t)client * deal->classes + label]) continue;
+            for (uint32_t i = part_start(part, wanted, size); i < part_start(part + 1, wanted, size); i++)
+                deal->owner[sorted[i]] = client;
+            part++;
+        }
+    }
+    if (unused > 0 && status == STATUS_OK)
+        log_warning("--partition %s: nobody has drawn the classes of %u samples, which nobody trains on", name, unused);
+    by_class_free(&classes);
+    return status;
+}
+
+static Status deal_few_classes(Deal *deal, uint32_t count, int mode, bool shuffled, const char *name, Error *err) {
+    if (count > deal->classes)
+        return fail(err, STATUS_USAGE, "%s: classes=%u, and the data set has %u; give at most that", name, count,
+                    deal->classes);
+    uint8_t *wants = calloc(deal->clients, deal->classes);
+    if (!wants) return fail(err, STATUS_OS, "no memory for the classes of %u clients", deal->clients);
+    uint32_t chosen[DATASET_MAX_CLASSES];
+    for (uint32_t client = 0; client < deal->clients; client++) {
+        choose_classes(chosen, deal, client, count, mode);
+        for (uint32_t i = 0; i < count; i++)
+            wants[(size_t)client * deal->classes + chosen[i]] = 1;
+    }
+    Status status = deal_wanted(deal, wants, shuffled, name, err);
+    free(wants);
+    return status;
+}
+
+Status deal_pathological(Deal *deal, Error *err) {
+    const Form *form = &deal->spec->form;
+    return deal_few_classes(deal, (uint32_t)form->number[0], (int)form->number[1], false, "pathological", err);
+}
+
+Status deal_noniid_label(Deal *deal, Error *err) {
+    return deal_few_classes(deal, (uint32_t)deal->spec->form.number[0], MODE_FIRST_DETERMINISTIC, true, "noniid-label",
+                            err);
+}
+
+// Shards --------------------------------------------------------------------------------------------------------------
+
+typedef struct ShardPlan {
+    uint32_t size, used; // samples of a shard, shards that are dealt
+} ShardPlan;
+
+static Status plan_shards(ShardPlan *plan, const Deal *deal, Error *err) {
+    const Form *form = &deal->spec->form;
+    const uint32_t per_client = form->given[0] ? (uint32_t)form->number[0] : 0;
+    const uint32_t size = form->given[1] ? (uint32_t)form->number[1] : 0;
+    const bool keeps_incomplete = form->number[2] != 0;
+    const uint64_t wanted = (uint64_t)per_client * deal->clients;
+    if (!per_client && !size)
+        return fail(err, STATUS_USAGE, "shard: needs per-client, size or both; write shard per-client=2");
+    *plan = (ShardPlan){.size = size ? size : (uint32_t)(deal->samples / wanted)};
+    if (!plan->size || wanted * plan->size > deal->samples)
+        return fail(err, STATUS_USAGE,
+                    "shard: %u clients * %u shards * %u samples are more than the %u there are; give "
+                    "smaller numbers",
+                    deal->clients, per_client, plan->size ? plan->size : 1, deal->samples);
+    uint32_t whole = deal->samples / plan->size, rest = deal->samples % plan->size;
+    plan->used = per_client ? (uint32_t)wanted : whole + (keeps_incomplete && rest > 0);
+    if (plan->used < deal->clients)
+        return fail(err, STATUS_USAGE, "shard: size=%u makes %u shards for %u clients; give a smaller size", plan->size,
+                    plan->used, deal->clients);
+    return STATUS_OK;
+}
+
+Status deal_shard(Deal *deal, Error *err) {
+    ShardPlan plan = {0};
+    ByClass classes;
+    TRY(plan_shards(&plan, deal, err));
+    TRY(by_class_init(&classes, deal, err));
+    uint32_t *order = malloc(plan.used * sizeof *order);
+    if (!order) {
+        by_class_free(&classes);
+        return fail(err, STATUS_OS, "no memory for %u shards", plan.used);
+    }
+    for (uint32_t i = 0; i < plan.used; i++)
+        order[i] = i;
+    rng_shuffle(order, plan.used, rng_key(deal->spec->seed, RNG_PARTITION, STREAM_SHARDS, 1, 0));
+    for (uint32_t client = 0; client < deal->clients; client++)
+        for (uint32_t i = part_start(client, deal->clients, plan.used);
+             i < part_start(client + 1, deal->clients, plan.used); i++)
+            for (uint64_t s = (uint64_t)order[i] * plan.size;
+                 s < (uint64_t)(order[i] + 1) * plan.size && s < deal->samples; s++)
+                deal->owner[classes.sorted[s]] = client;
+    free(order);
+    by_class_free(&classes);
+    return STATUS_OK;
+}
+
+// A distribution ------------------------------------------------------------------------------------------------------
+
+// Of a class with `size` samples: how many each of its columns gets. Every column has `preassigned`, the rest goes by
+// weights from a lognormal distribution, rounded down, and what is left over goes to one column at random.
+static Status share_class(uint32_t *columns, const Deal *deal, uint32_t label, uint32_t size, uint32_t count,
+                          Error *err) {
+    const Form *form = &deal->spec->form;
+    const uint32_t preassigned = (uint32_t)form->number[3];
+    RngKey key = rng_key(deal->spec->seed, RNG_PARTITION, STREAM_SIZES, label, 0);
+    if ((uint64_t)preassigned * count > size)
+        return fail(err, STATUS_USAGE,
+                    "distribution: class %u has %u samples for %u parts with %u preassigned each; lower "
+                    "preassigned or --clients",
+                    label, size, count, preassigned);
+    double sum = 0;
+    for (uint32_t i = 0; i < count; i++)
+        sum += exp(form->number[1] + form->number[2] * rng_normal(key, i));
+    uint32_t given = 0, rest = size - preassigned * count;
+    for (uint32_t i = 0; i < count; i++) {
+        double weight = exp(form->number[1] + form->number[2] * rng_normal(key, i)) / sum;
+        columns[i] = preassigned + (uint32_t)(weight * rest);
+        given += columns[i];
+    }
+    columns[rng_below(rng_block(key, 0, 2, 0, 0).word[0], count)] += size - given;
+    return STATUS_OK;
+}
+
+// Client i takes the next column that is left of the classes i, i + 1, ..., i + C - 1.
+static void take_columns(Deal *deal, uint32_t label, const uint32_t *columns, const uint32_t *sorted,
+                         uint32_t per_client) {
+    uint32_t column = 0;
+    for (uint32_t client = 0; client < deal->clients; client++) {
+        uint32_t distance = (label + deal->classes - client % deal->classes) % deal->classes;
+        if (distance >= per_client) continue;
+        for (uint32_t i = 0; i < columns[column]; i++)
+            deal->owner[*sorted++] = client;
+        column++;
+    }
+}
+
+Status deal_distribution(Deal *deal, Error *err) {
+    const uint32_t per_client = (uint32_t)deal->spec->form.number[0];
+    if (per_client > deal->classes || deal->clients % deal->classes != 0)
+        return fail(err, STATUS_USAGE,
+                    "distribution: %u clients with %u classes each; the clients must be a multiple of the "
+                    "data set's %u classes, and classes at most that",
+                    deal->clients, per_client, deal->classes);
+    const uint32_t count = deal->clients / deal->classes * per_client;
+    ByClass classes;
+    TRY(by_class_init(&classes, deal, err));
+    uint32_t *columns = malloc(count * sizeof *columns);
+    Status status = columns ? STATUS_OK : fail(err, STATUS_OS, "no memory for %u parts of a class", count);
+    for (uint32_t label = 0; label < deal->classes && status == STATUS_OK; label++) {
+        status = share_class(columns, deal, label, class_size(&classes, label), count, err);
+        if (status == STATUS_OK) take_columns(deal, label, columns, classes.sorted + classes.first[label], per_client);
+    }
+    free(columns);
+    by_class_free(&classes);
+    return status;
+}

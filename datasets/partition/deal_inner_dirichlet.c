@@ -1,0 +1,133 @@
+// Flower's InnerDirichletPartitioner (Hsu, Qi, Brown 2019): every client has its own mixture of the classes, drawn from
+// Dirichlet(alpha), and as many samples as it is said to have. The other Dirichlet partitions are dirichlet.c's.
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/form.h"
+#include "datasets/partition/deal.h"
+
+enum { BLOCK = 256 }; // classes whose sum is known: a pick looks at all blocks, then into one
+
+typedef struct Inner {
+    double *alpha;  // (clients)
+    double *priors; // (clients, classes): how a client likes the classes, relative to the one it likes best
+    double *sums;   // (clients, blocks): of the block's classes with samples left
+    uint32_t *left; // (clients) samples a client still wants
+    uint32_t *open; // (clients) those who want any
+    uint32_t left_of[DATASET_MAX_CLASSES]; // unused samples
+    uint32_t open_count, classes, blocks;
+} Inner;
+
+static void sum_block(Inner *inner, uint32_t client, uint32_t block) {
+    const double *prior = inner->priors + (size_t)client * inner->classes;
+    const uint32_t end = (block + 1) * BLOCK < inner->classes ? (block + 1) * BLOCK : inner->classes;
+    double sum = 0;
+    for (uint32_t label = block * BLOCK; label < end; label++)
+        if (inner->left_of[label] > 0) sum += prior[label];
+    inner->sums[(size_t)client * inner->blocks + block] = sum;
+}
+
+static double sum_all(const Inner *inner, uint32_t client) {
+    double sum = 0;
+    for (uint32_t block = 0; block < inner->blocks; block++)
+        sum += inner->sums[(size_t)client * inner->blocks + block];
+    return sum;
+}
+
+// A client's row, relative to the class that it likes best among those with samples left. Logarithms, because with a
+// small alpha all the numbers themselves may underflow, and the client still likes one class far better than others.
+static void draw_prior(Inner *inner, const Deal *deal, uint32_t client) {
+    const RngKey key = rng_key(deal->spec->seed, RNG_PARTITION, STREAM_PRIORS, client, 0);
+    double *prior = inner->priors + (size_t)client * deal->classes, best = -INFINITY;
+    for (uint32_t label = 0; label < deal->classes; label++) {
+        prior[label] = rng_log_gamma(key, label, inner->alpha[client]);
+        if (inner->left_of[label] > 0) best = fmax(best, prior[label]);
+    }
+    for (uint32_t label = 0; label < deal->classes; label++)
+        prior[label] = exp(prior[label] - best);
+    for (uint32_t block = 0; block < inner->blocks; block++)
+        sum_block(inner, client, block);
+}
+
+static Status read_sizes(Inner *inner, const Deal *deal, Error *err) {
+    double *sizes = NULL, sum = 0;
+    bool given = *form_text(&deal->spec->form, 1) != '\0';
+    if (given) TRY(deal_reals(&sizes, deal, 1, "sizes", err));
+    for (uint32_t client = 0; client < deal->clients; client++) {
+        inner->left[client] = given ? (uint32_t)sizes[client] : deal->samples / deal->clients;
+        sum += inner->left[client];
+        if (inner->left[client] > 0) inner->open[inner->open_count++] = client;
+    }
+    free(sizes);
+    if (sum <= deal->samples) return STATUS_OK;
+    return fail(err, STATUS_USAGE, "inner-dirichlet: the sizes make %.0f samples, and there are %u; give smaller ones",
+                sum, deal->samples);
+}
+
+// u: uniform in [0, 1). Used-up classes leave their part to the others.
+static uint32_t pick_class(Inner *inner, const Deal *deal, uint32_t client, double u) {
+    const double *prior = inner->priors + (size_t)client * inner->classes;
+    const double *sums = inner->sums + (size_t)client * inner->blocks;
+    if (!(sum_all(inner, client) > 1e-200)) draw_prior(inner, deal, client); // what it liked is used up
+    const double place = u * sum_all(inner, client);
+    double running = 0;
+    uint32_t block = 0, last = 0;
+    while (block + 1 < inner->blocks && !(place < running + sums[block]))
+        running += sums[block++];
+    while (block > 0 && sums[block] == 0) // where rounding has led behind the last class
+        block--;
+    for (uint32_t label = block * BLOCK; label < inner->classes && label < (block + 1) * BLOCK; label++) {
+        if (inner->left_of[label] == 0 || prior[label] == 0) continue;
+        running += prior[label];
+        last = label;
+        if (place < running) break;
+    }
+    return last;
+}
+
+static void exhaust(Inner *inner, uint32_t clients, uint32_t label) {
+    for (uint32_t client = 0; client < clients; client++)
+        sum_block(inner, client, label / BLOCK);
+}
+
+// One sample after the other: a client that is not full, a class by its prior, that class's last unused sample.
+static void pick_all(Inner *inner, Deal *deal, const ByClass *classes) {
+    RngKey key = rng_key(deal->spec->seed, RNG_PARTITION, STREAM_PICKS, 0, 0);
+    for (uint32_t pick = 0; inner->open_count > 0; pick++) {
+        uint32_t place = rng_below(rng_block(key, pick, 0, 1, 0).word[0], inner->open_count);
+        uint32_t client = inner->open[place];
+        uint32_t label = pick_class(inner, deal, client, deal_uniform(key, pick));
+        deal->owner[classes->sorted[classes->first[label] + --inner->left_of[label]]] = client;
+        if (inner->left_of[label] == 0) exhaust(inner, deal->clients, label);
+        if (--inner->left[client] == 0) inner->open[place] = inner->open[--inner->open_count];
+    }
+}
+
+Status deal_inner_dirichlet(Deal *deal, Error *err) {
+    ByClass classes;
+    TRY(by_class_init(&classes, deal, err));
+    const uint32_t blocks = (deal->classes + BLOCK - 1) / BLOCK;
+    Inner inner = {.classes = deal->classes,
+                   .blocks = blocks,
+                   .priors = malloc((size_t)deal->clients * deal->classes * sizeof(double)),
+                   .sums = malloc((size_t)deal->clients * blocks * sizeof(double)),
+                   .left = malloc(deal->clients * sizeof(uint32_t)),
+                   .open = malloc(deal->clients * sizeof(uint32_t))};
+    for (uint32_t label = 0; label < deal->classes; label++)
+        inner.left_of[label] = class_size(&classes, label);
+    Status status = STATUS_OK;
+    if (!inner.priors || !inner.sums || !inner.left || !inner.open)
+        status = fail(err, STATUS_OS, "no memory for the proportions of %u clients", deal->clients);
+    if (status == STATUS_OK) status = read_sizes(&inner, deal, err);
+    if (status == STATUS_OK) status = deal_reals(&inner.alpha, deal, 0, "alpha", err);
+    for (uint32_t client = 0; client < deal->clients && status == STATUS_OK; client++)
+        draw_prior(&inner, deal, client);
+    if (status == STATUS_OK) pick_all(&inner, deal, &classes);
+    free(inner.open);
+    free(inner.left);
+    free(inner.sums);
+    free(inner.priors);
+    free(inner.alpha);
+    by_class_free(&classes);
+    return status;
+}

@@ -1,0 +1,243 @@
+#include "datasets/partition/partition.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "datasets/dataset.h"
+#include "datasets/partition/deal.h"
+
+enum { PARTITION_MAGIC = 0x50444e53, PARTITION_VERSION = 1 }; // "SNDP"
+
+// What lies in a block: this header, then offsets (clients + 1, not for whole), then indices (samples); then, where
+// clients hold samples out, how many of them each does (clients), or, where clients have test samples of their own, the
+// offsets of those (clients + 1) and the samples of the test set.
+typedef struct PartitionBlock {
+    uint32_t magic, version;
+    uint32_t whole; // 1: every client has all samples
+    uint32_t clients, samples;
+    uint32_t tests; // TestedOn
+    uint64_t block_bytes;
+} PartitionBlock;
+
+static size_t offset_count(const PartitionSpec *spec) {
+    return spec->whole ? 0 : (size_t)spec->clients + 1;
+}
+
+// A test set has owners wherever the training set has; where its files do not say whose they are, nobody is named.
+static TestedOn tests_on(const PartitionSpec *spec) {
+    const bool by_user = spec->owners && spec->test_owners && !spec->whole && partitioners[spec->form.row].by_user;
+    if (spec->client_test > 0) return TESTS_ON_HELD_OUT;
+    for (uint32_t i = 0; i < spec->test_samples && by_user; i++)
+        if (spec->test_owners[i] < spec->users) return TESTS_ON_OWN;
+    return TESTS_ON_TRAINING;
+}
+
+size_t partition_block_bytes(const PartitionSpec *spec, uint32_t samples) {
+    const size_t tests[] = {[TESTS_ON_TRAINING] = 0,
+                            [TESTS_ON_HELD_OUT] = spec->clients,
+                            [TESTS_ON_OWN] = (size_t)spec->clients + 1 + spec->test_samples};
+    return sizeof(PartitionBlock) + (offset_count(spec) + samples + tests[tests_on(spec)]) * sizeof(uint32_t);
+}
+
+static void fill_identity(uint32_t *indices, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        indices[i] = i;
+}
+
+// From owners (samples), each a client or NOBODY, to lists: each client's samples in the file's order.
+static void list_by_owner(uint32_t *offsets, uint32_t *indices, const uint32_t *owner, uint32_t samples,
+                          uint32_t clients) {
+    memset(offsets, 0, ((size_t)clients + 1) * sizeof *offsets);
+    for (uint32_t i = 0; i < samples; i++)
+        if (owner[i] != NOBODY) offsets[owner[i] + 1]++;
+    for (uint32_t client = 0; client < clients; client++)
+        offsets[client + 1] += offsets[client];
+    // offsets[client] walks to the client's end while it fills, then all are moved back by one client.
+    for (uint32_t i = 0; i < samples; i++)
+        if (owner[i] != NOBODY) indices[offsets[owner[i]]++] = i;
+    memmove(offsets + 1, offsets, clients * sizeof *offsets);
+    offsets[0] = 0;
+}
+
+// The same, then shuffled if they may be.
+static void list_owned(uint32_t *offsets, uint32_t *indices, const Deal *deal) {
+    list_by_owner(offsets, indices, deal->owner, deal->samples, deal->clients);
+    for (uint32_t client = 0; client < deal->clients && !deal->keeps_order; client++)
+        rng_shuffle(indices + offsets[client], offsets[client + 1] - offsets[client],
+                    rng_key(deal->spec->seed, RNG_PARTITION, STREAM_CLIENT_ORDER, client, 0));
+}
+
+// A user's test samples go to the client that has its training samples; those of a user without a client to nobody.
+static Status list_own_tests(uint32_t *offsets, uint32_t *indices, const Deal *deal, Error *err) {
+    const PartitionSpec *spec = deal->spec;
+    uint32_t *client_of = malloc(((size_t)spec->users + spec->test_samples) * sizeof *client_of);
+    if (!client_of) return fail(err, STATUS_OS, "no memory for the owners of %u test samples", spec->test_samples);
+    uint32_t *owner = client_of + spec->users;
+    for (uint32_t user = 0; user < spec->users; user++)
+        client_of[user] = NOBODY;
+    for (uint32_t i = 0; i < deal->samples; i++)
+        if (deal->owner[i] != NOBODY) client_of[spec->owners[i]] = deal->owner[i];
+    for (uint32_t i = 0; i < spec->test_samples; i++)
+        owner[i] = spec->test_owners[i] < spec->users ? client_of[spec->test_owners[i]] : NOBODY;
+    list_by_owner(offsets, indices, owner, spec->test_samples, deal->clients);
+    free(client_of);
+    return STATUS_OK;
+}
+
+static Status build_by_owners(uint32_t *offsets, uint32_t *indices, Deal *deal, const Partitioner *partitioner,
+                              Error *err) {
+    deal->owner = malloc(deal->samples * sizeof *deal->owner);
+    if (!deal->owner) return fail(err, STATUS_OS, "no memory for the owners of %u samples", deal->samples);
+    for (uint32_t i = 0; i < deal->samples; i++)
+        deal->owner[i] = NOBODY;
+    Status status = partitioner->deal(deal, err);
+    if (status == STATUS_OK) list_owned(offsets, indices, deal);
+    uint32_t *tests = indices + (status == STATUS_OK ? offsets[deal->clients] : 0);
+    if (status == STATUS_OK && tests_on(deal->spec) == TESTS_ON_OWN)
+        status = list_own_tests(tests, tests + deal->clients + 1, deal, err);
+    free(deal->owner);
+    return status;
+}
+
+static Status check_spec(const PartitionSpec *spec, const uint16_t *labels, uint32_t samples, int classes, Error *err) {
+    if (spec->clients == 0 || samples == 0)
+        return fail(err, STATUS_USAGE, "%u samples cannot be divided among %u clients; both must be at least 1",
+                    samples, spec->clients);
+    if (!(spec->client_test >= 0 && spec->client_test < 1) || (spec->whole && spec->client_test > 0))
+        return fail(err, STATUS_USAGE,
+                    "%g of a client's samples cannot be held out; give a share from 0 to below 1, and "
+                    "clients with samples of their own",
+                    spec->client_test);
+    if (!spec->whole && spec->clients > samples)
+        return fail(err, STATUS_USAGE, "%u sample%s cannot be divided among %u clients; give at most %u client%s",
+                    samples, samples == 1 ? "" : "s", spec->clients, samples, samples == 1 ? "" : "s");
+    const FormRow *row = &partition_table.rows[spec->form.row];
+    if (!labels && !spec->whole && partitioners[spec->form.row].by_class)
+        return fail(err, STATUS_USAGE, "%s: deals by class, and the data set has targets instead of classes; take %s",
+                    row->name, spec->users ? "natural-id" : "iid");
+    for (uint32_t i = 0; i < samples && labels; i++)
+        if (labels[i] >= classes)
+            return fail(err, STATUS_DATA, "label %d of sample %u in a data set of %d classes", labels[i], i, classes);
+    return STATUS_OK;
+}
+
+// The last samples of each client, in an order of their own, are not trained on; somebody trains on at least one.
+static void hold_out(uint32_t *tests, const uint32_t *offsets, uint32_t *indices, const PartitionSpec *spec) {
+    for (uint32_t client = 0; client < spec->clients; client++) {
+        const uint32_t count = offsets[client + 1] - offsets[client];
+        rng_shuffle(indices + offsets[client], count, rng_key(spec->seed, RNG_PARTITION, STREAM_HELD_OUT, client, 0));
+        // 1e-9: (1 - 0.1) * 10 shall be 9, however the two are rounded.
+        uint32_t trains = (uint32_t)((1 - spec->client_test) * count + 1e-9);
+        if (trains == 0 && count > 0) trains = 1;
+        tests[client] = count - trains;
+    }
+}
+
+Status partition_build(void *memory, const PartitionSpec *spec, const uint16_t *labels, uint32_t samples, int classes,
+                       Error *err) {
+    TRY(check_spec(spec, labels, samples, classes, err));
+    PartitionBlock *block = memory;
+    *block = (PartitionBlock){.magic = PARTITION_MAGIC,
+                              .version = PARTITION_VERSION,
+                              .whole = spec->whole,
+                              .clients = spec->clients,
+                              .samples = samples,
+                              .tests = tests_on(spec),
+                              .block_bytes = partition_block_bytes(spec, samples)};
+    uint32_t *offsets = (uint32_t *)(block + 1), *indices = offsets + offset_count(spec);
+    if (spec->whole) {
+        fill_identity(indices, samples);
+        return STATUS_OK;
+    }
+    Deal deal = {
+        .spec = spec, .labels = labels, .samples = samples, .classes = (uint32_t)classes, .clients = spec->clients};
+    const Partitioner *partitioner = &partitioners[spec->form.row];
+    TRY(partitioner->build ? partitioner->build(offsets, indices, &deal, err)
+                           : build_by_owners(offsets, indices, &deal, partitioner, err));
+    block->samples = offsets[spec->clients];
+    block->block_bytes -= (samples - block->samples) * sizeof(uint32_t);
+    uint32_t *tests = indices + block->samples;
+    if (block->tests == TESTS_ON_HELD_OUT) hold_out(tests, offsets, indices, spec);
+    if (block->tests == TESTS_ON_OWN)
+        block->block_bytes -= (spec->test_samples - tests[spec->clients]) * sizeof(uint32_t);
+    return STATUS_OK;
+}
+
+// Offsets of lists, client by client, of `samples` in all.
+static Status check_offsets(const uint32_t *offsets, uint32_t clients, uint32_t samples, const char *what, Error *err) {
+    for (uint32_t client = 0; client < clients; client++)
+        if (offsets[client] > offsets[client + 1] || offsets[client + 1] > samples)
+            return fail(err, STATUS_DATA, "the partition's block: the %ssamples of client %u end at %u of %u", what,
+                        client, offsets[client + 1], samples);
+    return STATUS_OK;
+}
+
+// What clients are tested on lies behind their samples. items: how many numbers the whole block has behind its header.
+static Status view_tests(Partition *partition, const PartitionBlock *block, const uint32_t *offsets, size_t items,
+                         Error *err) {
+    const uint32_t *tests = partition->indices + block->samples, clients = block->clients;
+    if (block->tests == TESTS_ON_OWN) {
+        const size_t before = (size_t)(tests - (const uint32_t *)(block + 1)) + clients + 1;
+        TRY(check_offsets(tests, clients, (uint32_t)(items - before), "test ", err));
+        partition->own_offsets = tests;
+        partition->own_tests = tests + clients + 1;
+    }
+    for (uint32_t client = 0; client < clients && block->tests == TESTS_ON_HELD_OUT; client++)
+        if (tests[client] > offsets[client + 1] - offsets[client])
+            return fail(err, STATUS_DATA, "the partition's block: client %u holds out %u of %u samples", client,
+                        tests[client], offsets[client + 1] - offsets[client]);
+    if (block->tests == TESTS_ON_HELD_OUT) partition->tests = tests;
+    return STATUS_OK;
+}
+
+Status partition_view(Partition *partition, const void *memory, size_t bytes, Error *err) {
+    const PartitionBlock *block = memory;
+    if (bytes < sizeof *block || block->magic != PARTITION_MAGIC || block->version != PARTITION_VERSION)
+        return fail(err, STATUS_DATA, "the partition's block: no header of version %d at byte 0", PARTITION_VERSION);
+    const size_t offset_items = block->whole ? 0 : (size_t)block->clients + 1;
+    const size_t tests[] = {0, block->clients, (size_t)block->clients + 1};
+    const size_t items =
+        block->block_bytes < sizeof *block ? 0 : (block->block_bytes - sizeof *block) / sizeof(uint32_t);
+    const size_t least = offset_items + block->samples + tests[block->tests <= TESTS_ON_OWN ? block->tests : 0];
+    const bool fits = block->tests == TESTS_ON_OWN ? items >= least : items == least;
+    if (!fits || block->tests > TESTS_ON_OWN || sizeof *block + items * sizeof(uint32_t) != block->block_bytes ||
+        block->block_bytes > bytes || (block->tests && block->whole))
+        return fail(err, STATUS_DATA, "the partition's block: %zu bytes, but %u clients and %u samples need %zu", bytes,
+                    block->clients, block->samples, sizeof *block + least * sizeof(uint32_t));
+    const uint32_t *offsets = (const uint32_t *)(block + 1);
+    if (!block->whole) TRY(check_offsets(offsets, block->clients, block->samples, "", err));
+    *partition = (Partition){.clients = block->clients,
+                             .indices = offsets + offset_items,
+                             .offsets = block->whole ? NULL : offsets,
+                             .samples = block->samples};
+    return view_tests(partition, block, offsets, items, err);
+}
+
+const uint32_t *partition_client(const Partition *partition, uint32_t client, uint32_t *count) {
+    if (!partition->offsets) {
+        *count = partition->samples;
+        return partition->indices;
+    }
+    const uint32_t tests = partition->tests ? partition->tests[client] : 0;
+    *count = partition->offsets[client + 1] - partition->offsets[client] - tests;
+    return partition->indices + partition->offsets[client];
+}
+
+uint32_t partition_untested(const Partition *partition) {
+    uint32_t untested = 0, tests;
+    for (uint32_t client = 0; client < partition->clients; client++) {
+        partition_client_test(partition, client, &tests);
+        untested += tests == 0;
+    }
+    return untested;
+}
+
+const uint32_t *partition_client_test(const Partition *partition, uint32_t client, uint32_t *count) {
+    if (partition->own_offsets) {
+        *count = partition->own_offsets[client + 1] - partition->own_offsets[client];
+        return partition->own_tests + partition->own_offsets[client];
+    }
+    *count = partition->tests ? partition->tests[client] : 0;
+    return *count ? partition->indices + partition->offsets[client + 1] - *count : partition->indices;
+}

@@ -1,0 +1,109 @@
+#include "datasets/partition/partition_stats.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "datasets/dataset.h"
+
+enum { ENTROPY, HELLINGER, EMD, JENSEN_SHANNON, CLASSES };
+
+const char *const partition_measures[PARTITION_MEASURES] = {[ENTROPY] = "entropy",
+                                                            [HELLINGER] = "hellinger",
+                                                            [EMD] = "emd",
+                                                            [JENSEN_SHANNON] = "jensen_shannon",
+                                                            [CLASSES] = "classes"};
+
+void partition_count(uint32_t *counts, const Partition *partition, const uint16_t *labels, uint32_t classes) {
+    memset(counts, 0, (size_t)partition->clients * classes * sizeof *counts);
+    for (uint32_t client = 0; client < partition->clients; client++) {
+        uint32_t count;
+        const uint32_t *indices = partition_client(partition, client, &count);
+        for (uint32_t i = 0; i < count; i++)
+            counts[(size_t)client * classes + (labels ? labels[indices[i]] : 0)]++;
+    }
+}
+
+static double surprise(double p, double q) {
+    return p > 0 ? p * log(p / q) : 0;
+}
+
+// The measures of one client: p its label shares, q those of all.
+static void measure(double values[PARTITION_MEASURES], const double *p, const double *q, uint32_t classes) {
+    memset(values, 0, PARTITION_MEASURES * sizeof *values);
+    for (uint32_t c = 0; c < classes; c++) {
+        const double root = sqrt(p[c]) - sqrt(q[c]), middle = (p[c] + q[c]) / 2;
+        values[ENTROPY] -= surprise(p[c], 1);
+        values[HELLINGER] += root * root / 2;
+        values[EMD] += fabs(p[c] - q[c]);
+        values[JENSEN_SHANNON] += (surprise(p[c], middle) + surprise(q[c], middle)) / 2 / log(2);
+        values[CLASSES] += p[c] > 0;
+    }
+    values[ENTROPY] = classes > 1 ? values[ENTROPY] / log(classes) : 0;
+    values[HELLINGER] = sqrt(values[HELLINGER]);
+}
+
+// Of entropy and classes little is far from the others, of the rest much.
+static bool is_worse(int kind, double value, double worst) {
+    return kind == ENTROPY || kind == CLASSES ? value < worst : value > worst;
+}
+
+static int by_size(const void *a, const void *b) {
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+// sizes (clients) are sorted in place.
+static void describe_sizes(PartitionStats *stats, uint32_t *sizes, uint32_t clients) {
+    double squares = 0, ranked = 0;
+    const double mean = (double)stats->samples / clients;
+    qsort(sizes, clients, sizeof *sizes, by_size);
+    for (uint32_t i = 0; i < clients; i++) {
+        squares += (sizes[i] - mean) * (sizes[i] - mean);
+        ranked += (2.0 * i + 1 - clients) * sizes[i];
+    }
+    stats->smallest = sizes[0];
+    stats->largest = sizes[clients - 1];
+    stats->median = (sizes[(clients - 1) / 2] + (double)sizes[clients / 2]) / 2;
+    stats->variation = mean > 0 ? sqrt(squares / clients) / mean : 0;
+    stats->gini = mean > 0 ? ranked / (clients * (double)stats->samples) : 0;
+}
+
+static void add_client(PartitionStats *stats, const uint32_t *counts, uint32_t size, const double *q, uint32_t classes,
+                       uint32_t clients) {
+    double p[DATASET_MAX_CLASSES], values[PARTITION_MEASURES];
+    for (uint32_t c = 0; c < classes; c++)
+        p[c] = (double)counts[c] / size;
+    measure(values, p, q, classes);
+    for (int kind = 0; kind < PARTITION_MEASURES; kind++) {
+        ClientMean *mean = &stats->measures[kind];
+        mean->mean += values[kind] / clients;
+        mean->weighted += values[kind] * size / stats->samples;
+        if (isnan(mean->worst) || is_worse(kind, values[kind], mean->worst)) mean->worst = values[kind];
+    }
+}
+
+Status partition_statistics(PartitionStats *stats, const uint32_t *counts, uint32_t clients, uint32_t classes,
+                            Error *err) {
+    double q[DATASET_MAX_CLASSES] = {0};
+    uint32_t *sizes = calloc(clients, sizeof *sizes), filled = 0;
+    *stats = (PartitionStats){0};
+    if (!sizes) return fail(err, STATUS_OS, "no memory for the sizes of %u clients", clients);
+    for (uint32_t client = 0; client < clients; client++) {
+        for (uint32_t c = 0; c < classes; c++) {
+            sizes[client] += counts[(size_t)client * classes + c];
+            q[c] += counts[(size_t)client * classes + c];
+        }
+        stats->samples += sizes[client];
+        filled += sizes[client] > 0;
+    }
+    for (uint32_t c = 0; c < classes && stats->samples > 0; c++)
+        q[c] /= stats->samples;
+    for (int kind = 0; kind < PARTITION_MEASURES; kind++)
+        stats->measures[kind].worst = NAN;
+    for (uint32_t client = 0; client < clients; client++)
+        if (sizes[client] > 0) add_client(stats, counts + (size_t)client * classes, sizes[client], q, classes, filled);
+    describe_sizes(stats, sizes, clients);
+    free(sizes);
+    return STATUS_OK;
+}

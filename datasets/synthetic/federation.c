@@ -1,0 +1,150 @@
+#include "datasets/synthetic/federation.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_USERS = 1000 }; // of those whose numbers stand in the form
+
+// Quadratics ----------------------------------------------------------------------------------------------------------
+
+enum { KEY_A, KEY_B, KEY_SAMPLES };
+
+static Status read_each(double *values, const DatasetSource *source, int key, const char *name, Error *err) {
+    uint32_t count = form_reals(values, MOST_USERS, &source->federation, key);
+    for (uint32_t user = 1; user < source->users && count == 1; user++)
+        values[user] = values[0];
+    if (count == 1 || count == source->users) return STATUS_OK;
+    return fail(err, STATUS_USAGE, "quadratics: %s gives %u numbers, and a gives %u; give one for all, or as many",
+                name, count, source->users);
+}
+
+static Status describe_quadratics(DatasetSource *source, Error *err) {
+    double samples[MOST_USERS], b[MOST_USERS];
+    source->users = form_reals(b, MOST_USERS, &source->federation, KEY_A);
+    if (source->users > MOST_USERS)
+        return fail(err, STATUS_USAGE, "quadratics: a gives %u numbers; at most %d are read", source->users,
+                    MOST_USERS);
+    TRY(read_each(b, source, KEY_B, "b", err));
+    TRY(read_each(samples, source, KEY_SAMPLES, "samples", err));
+    for (uint32_t user = 0; user < source->users; user++) {
+        if (fmod(samples[user], 2) != 0)
+            return fail(err, STATUS_USAGE,
+                        "quadratics: samples=%.15g: half of them are the other half's mirror image; give "
+                        "even whole numbers",
+                        samples[user]);
+        source->train_count += (uint32_t)samples[user];
+    }
+    source->test_count = source->train_count;
+    source->shape = (Shape){1, 1, 1};
+    source->classes = 1;
+    source->items.label_bytes = sizeof(float);
+    return STATUS_OK;
+}
+
+static void fill_quadratics(const FederationSplit *split, const DatasetSource *source) {
+    double a[MOST_USERS], b[MOST_USERS], samples[MOST_USERS];
+    uint32_t s = 0;
+    read_each(a, source, KEY_A, "a", NULL); // each was read before without a complaint
+    read_each(b, source, KEY_B, "b", NULL);
+    read_each(samples, source, KEY_SAMPLES, "samples", NULL);
+    for (uint32_t user = 0; user < source->users; user++)
+        for (uint32_t i = 0; i < (uint32_t)samples[user]; i++, s++) {
+            float x = (float)sqrt(a[user]) * (i % 2 ? -1 : 1),
+                  target = (float)(sqrt(a[user]) * b[user]) * (i % 2 ? -1 : 1);
+            split->values[s] = x;
+            ((float *)(void *)split->labels)[s] = target;
+            split->owners[s] = user;
+        }
+}
+
+static Status fill_both_quadratics(FederationArrays *arrays, const DatasetSource *source, Error *err) {
+    (void)err;
+    fill_quadratics(&arrays->train, source);
+    fill_quadratics(&arrays->test, source);
+    return STATUS_OK;
+}
+
+// All of them ---------------------------------------------------------------------------------------------------------
+
+typedef struct Federation {
+    Status (*describe)(DatasetSource *source, Error *err);
+    Status (*fill)(FederationArrays *arrays, const DatasetSource *source, Error *err);
+} Federation;
+
+#define DEVIATION(name_, preset_, help_)                                                                               \
+    {                                                                                                                  \
+        .name = name_, .type = FORM_REAL, .minimum = 0, .maximum = 100, .preset = preset_,                             \
+        .help = "standard deviation " help_                                                                            \
+    }
+#define USERS(preset_)                                                                                                 \
+    { .name = "users", .type = FORM_WHOLE, .minimum = 1, .maximum = 1e6, .preset = preset_, .help = "how many" }
+
+// clang-format off
+static const FormRow rows[] = {
+    {.name = "quadratics", .source = "own, after the lower bounds of SCAFFOLD, 2020",
+     .help = "client i has the loss a/2 (w - b)^2 + c^2/2 in weight and bias of \"linear 1\", with its own a and b; the test "
+             "set is the training set",
+     .keys = {{.name = "a", .type = FORM_REALS, .minimum = 1e-6, .maximum = 1e6, .help = "curvatures, one for each client"},
+              {.name = "b", .type = FORM_REALS, .minimum = -1e6, .maximum = 1e6, .help = "optima; one for all, or one for each"},
+              {.name = "samples", .type = FORM_REALS, .minimum = 2, .maximum = 1e6, .preset = "2", .help = "of a client, even; one for all, or one for each"}}},
+    {.name = "synthetic-fedprox", .source = "FedProx: synthetic(alpha, beta)",
+     .help = "60 numbers, 10 classes by each user's own linear model; sizes int(lognormal(4, 2)) + 50, a tenth of them tested",
+     .keys = {DEVIATION("alpha", "0", "of the means of the users' models"), DEVIATION("beta", "0", "of the means of the users' data"),
+              USERS("30"), {.name = "iid", .type = FORM_CHOICE, .choices = "no yes", .preset = "no", .help = "one model and no means: synthetic_iid"}}},
+    {.name = "synthetic-feddyn", .source = "FedDyn: example_synthetic.py",
+     .help = "30 numbers, 5 classes by each user's own linear model; the test set is the training set",
+     .keys = {DEVIATION("alpha", "0", "of the means of the users' models"), DEVIATION("beta", "0", "of the means of the users' data"),
+              {.name = "theta", .type = FORM_REAL, .minimum = 0, .maximum = 10, .preset = "0", .help = "imbalance: sizes int(lognormal(log samples, theta))"},
+              USERS("20"),
+              {.name = "samples", .type = FORM_WHOLE, .minimum = 1, .maximum = 1e6, .preset = "200", .help = "of a user, without imbalance"},
+              {.name = "one-model", .type = FORM_CHOICE, .choices = "no yes", .preset = "no", .help = "all users have one"},
+              {.name = "no-means", .type = FORM_CHOICE, .choices = "no yes", .preset = "no", .help = "all users' data lie around 0"}}},
+    {.name = "synthetic-leaf", .source = "LEAF: data/synthetic",
+     .help = "users of several clusters, whose linear models are near to each other; sizes min(int(lognormal(3, 2)) + 5, 1000), a "
+             "tenth of them tested",
+     .keys = {USERS("100"),
+              {.name = "classes", .type = FORM_WHOLE, .minimum = 2, .maximum = 100, .preset = "5", .help = "of the data"},
+              {.name = "clusters", .type = FORM_WHOLE, .minimum = 1, .maximum = 32, .preset = "2", .help = "equally likely"},
+              {.name = "dimensions", .type = FORM_WHOLE, .minimum = 1, .maximum = 1024, .preset = "10", .help = "numbers of a sample"}}},
+    {.name = "fcube", .source = "NIID-Bench: FCUBE",
+     .help = "points of a cube with two classes by the side of the first coordinate; each of 4 users has two opposite octants; 1,000 "
+             "points of the whole cube tested",
+     .keys = {{.name = "samples", .type = FORM_WHOLE, .minimum = 2, .maximum = 1e6, .preset = "1000", .help = "of a user"}}},
+};
+// clang-format on
+
+static const Federation federations[] = {
+    {describe_quadratics, fill_both_quadratics},
+    {describe_fedprox, fill_fedprox},
+    {describe_feddyn, fill_feddyn},
+    {describe_leaf, fill_leaf},
+    {describe_fcube, fill_fcube},
+};
+
+static_assert(sizeof rows / sizeof *rows == sizeof federations / sizeof *federations, "one for each form");
+
+const FormTable federation_table = {
+    .rows = rows, .count = sizeof rows / sizeof *rows, .what = "federation", .topic = "federations"};
+
+bool federation_is_named(const char *data) {
+    for (uint32_t i = 0; i < federation_table.count; i++)
+        if (form_is(data, rows[i].name)) return true;
+    return false;
+}
+
+Status federation_describe(DatasetSource *source, const char *data, uint64_t seed, Error *err) {
+    source->is_federation = true;
+    source->seed = seed;
+    source->items =
+        (DatasetItems){.pixel_bytes = sizeof(float), .label_bytes = sizeof(uint16_t), .owner_bytes = sizeof(uint32_t)};
+    TRY(form_parse(&source->federation, data, &federation_table, err));
+    snprintf(source->name, sizeof source->name, "%s", rows[source->federation.row].name);
+    return federations[source->federation.row].describe(source, err);
+}
+
+Status federation_fill(FederationArrays *arrays, const DatasetSource *source, Error *err) {
+    return federations[source->federation.row].fill(arrays, source, err);
+}

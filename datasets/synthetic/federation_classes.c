@@ -1,0 +1,287 @@
+// Federations whose users have linear models of their own: a sample's class is the largest score of its user's model.
+//   synthetic-fedprox   Li, Sahu, Zaheer, Sanjabi, Talwalkar, Smith, MLSys 2020: generate_synthetic.py, generate_iid.py
+//   synthetic-feddyn    Acar et al., ICLR 2021: generate_syn_logistic of their code; the test set is the training set
+//   synthetic-leaf      LEAF (Caldas et al. 2018): data/synthetic/data_generator.py; users come from clusters
+//   fcube               NIID-Bench (Li, Diao, Chen, He, ICDE 2022): points of a cube, a user for two opposite octants
+// Where those programs draw from numpy's generator, this draws from the counter-based one: the distributions are
+// theirs, the numbers are not. alpha and beta are standard deviations, as in their code.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "datasets/synthetic/federation.h"
+
+// The streams of RNG_FEDERATION: the first number of a key.
+enum { STREAM_SIZES, STREAM_USER, STREAM_WEIGHTS, STREAM_MEANS, STREAM_SAMPLES, STREAM_CLUSTERS, STREAM_LOGITS };
+
+static RngKey key_of(const DatasetSource *source, uint32_t stream, uint32_t user, uint32_t sample) {
+    return rng_key(source->seed, RNG_FEDERATION, stream, user, sample);
+}
+
+static double normal(RngKey key, uint32_t index, double mean, double stddev) {
+    return mean + stddev * rng_normal(key, index);
+}
+
+// The part of a user's samples that is trained on, the first int(0.9 n).
+static uint32_t train_part(uint32_t size) {
+    return (uint32_t)(0.9 * size);
+}
+
+// A user --------------------------------------------------------------------------------------------------------------
+
+enum { MOST_DIMENSIONS = 1024, MOST_CLASSES = 100 };
+
+typedef struct User {
+    uint32_t dimensions, classes;
+    double mean[MOST_DIMENSIONS];                   // of its samples; the variance of coordinate j, from 1, is j^-1.2
+    double weights[MOST_DIMENSIONS * MOST_CLASSES]; // (classes, dimensions)
+    double bias[MOST_CLASSES];
+    double noise; // standard deviation of what is added to the scores
+} User;
+
+static void draw_model(User *user, RngKey key, double mean) {
+    for (uint32_t c = 0; c < user->classes; c++) {
+        user->bias[c] = normal(key, c, mean, 1);
+        for (uint32_t j = 0; j < user->dimensions; j++)
+            user->weights[c * user->dimensions + j] = normal(key, MOST_CLASSES + c * user->dimensions + j, mean, 1);
+    }
+}
+
+static void draw_means(User *user, RngKey key, double mean) {
+    for (uint32_t j = 0; j < user->dimensions; j++)
+        user->mean[j] = normal(key, j, mean, 1);
+}
+
+// Writes one sample's values and returns its class.
+static uint16_t draw_sample(float *values, const User *user, RngKey key, RngKey logits) {
+    double best = -INFINITY;
+    uint32_t label = 0;
+    for (uint32_t j = 0; j < user->dimensions; j++)
+        values[j] = (float)normal(key, j, user->mean[j], sqrt(pow(j + 1, -1.2)));
+    for (uint32_t c = 0; c < user->classes; c++) {
+        double score = user->bias[c] + (user->noise > 0 ? normal(logits, c, 0, user->noise) : 0);
+        for (uint32_t j = 0; j < user->dimensions; j++)
+            score += user->weights[c * user->dimensions + j] * (double)values[j];
+        if (score > best) best = score, label = c;
+    }
+    return (uint16_t)label;
+}
+
+// The places that are filled next.
+typedef struct Filling {
+    uint32_t train, test;
+} Filling;
+
+static void put_sample(const FederationSplit *split, uint32_t *next, uint32_t owner, const float *values, size_t count,
+                       uint16_t label) {
+    memcpy(split->values + *next * count, values, count * sizeof *values);
+    split->labels[*next] = label;
+    split->owners[(*next)++] = owner;
+}
+
+// All samples of one user; with `shared` they are both trained and tested on.
+static void fill_user(FederationArrays *arrays, Filling *filling, const User *user, const DatasetSource *source,
+                      uint32_t number, uint32_t size, bool shared) {
+    float values[MOST_DIMENSIONS];
+    for (uint32_t i = 0; i < size; i++) {
+        uint16_t label = draw_sample(values, user, key_of(source, STREAM_SAMPLES, number, i),
+                                     key_of(source, STREAM_LOGITS, number, i));
+        bool trains = shared || i < train_part(size), tests = shared || i >= train_part(size);
+        if (trains) put_sample(&arrays->train, &filling->train, number, values, user->dimensions, label);
+        if (tests) put_sample(&arrays->test, &filling->test, number, values, user->dimensions, label);
+    }
+}
+
+static Status new_user(User **user, const DatasetSource *source, Error *err) {
+    *user = calloc(1, sizeof **user);
+    if (!*user) return fail(err, STATUS_OS, "no memory for a user of %s", source->name);
+    (*user)->dimensions = (uint32_t)source->shape.columns;
+    (*user)->classes = (uint32_t)source->classes;
+    return STATUS_OK;
+}
+
+static void describe_classes(DatasetSource *source, uint32_t users, uint32_t dimensions, uint32_t classes) {
+    source->users = users;
+    source->shape = (Shape){1, 1, (int)dimensions};
+    source->classes = (int)classes;
+}
+
+static Status check_counts(const DatasetSource *source, double train, Error *err) {
+    if (train > 1e8)
+        return fail(err, STATUS_USAGE, "%s: %.0f samples; lower users or what makes their sizes differ", source->name,
+                    train);
+    return STATUS_OK;
+}
+
+// FedProx -------------------------------------------------------------------------------------------------------------
+
+enum { PROX_DIMENSIONS = 60, PROX_CLASSES = 10 };
+
+// int(lognormal(4, 2)) + 50
+static double prox_size(const DatasetSource *source, uint32_t user) {
+    return floor(exp(normal(key_of(source, STREAM_SIZES, 0, 0), user, 4, 2))) + 50;
+}
+
+Status describe_fedprox(DatasetSource *source, Error *err) {
+    double train = 0, test = 0;
+    describe_classes(source, (uint32_t)source->federation.number[2], PROX_DIMENSIONS, PROX_CLASSES);
+    for (uint32_t user = 0; user < source->users; user++) {
+        double size = prox_size(source, user);
+        train += floor(0.9 * size);
+        test += size - floor(0.9 * size);
+    }
+    TRY(check_counts(source, train + test, err));
+    source->train_count = (uint32_t)train;
+    source->test_count = (uint32_t)test;
+    return STATUS_OK;
+}
+
+Status fill_fedprox(FederationArrays *arrays, const DatasetSource *source, Error *err) {
+    const double alpha = source->federation.number[0], beta = source->federation.number[1];
+    const bool iid = source->federation.number[3] != 0;
+    User *user;
+    Filling filling = {0};
+    TRY(new_user(&user, source, err));
+    if (iid) draw_model(user, key_of(source, STREAM_WEIGHTS, 0, 0), 0); // one for all, and no means
+    for (uint32_t number = 0; number < source->users; number++) {
+        RngKey own = key_of(source, STREAM_USER, number, 0);
+        if (!iid) draw_model(user, key_of(source, STREAM_WEIGHTS, number, 0), normal(own, 0, 0, alpha));
+        if (!iid) draw_means(user, key_of(source, STREAM_MEANS, number, 0), normal(own, 1, 0, beta));
+        fill_user(arrays, &filling, user, source, number, (uint32_t)prox_size(source, number), false);
+    }
+    free(user);
+    return STATUS_OK;
+}
+
+// FedDyn --------------------------------------------------------------------------------------------------------------
+
+enum { DYN_ALPHA, DYN_BETA, DYN_THETA, DYN_USERS, DYN_SAMPLES, DYN_SOLUTION, DYN_DATA };
+
+// int(lognormal(log(average), theta)), at least 1
+static double dyn_size(const DatasetSource *source, uint32_t user) {
+    const double *number = source->federation.number;
+    double size = floor(
+        exp(normal(key_of(source, STREAM_SIZES, 0, 0), user, log(number[DYN_SAMPLES] + 1e-3), number[DYN_THETA])));
+    return size < 1 ? 1 : size;
+}
+
+Status describe_feddyn(DatasetSource *source, Error *err) {
+    double samples = 0;
+    describe_classes(source, (uint32_t)source->federation.number[DYN_USERS], 30, 5);
+    for (uint32_t user = 0; user < source->users; user++)
+        samples += dyn_size(source, user);
+    TRY(check_counts(source, samples, err));
+    source->train_count = source->test_count = (uint32_t)samples;
+    return STATUS_OK;
+}
+
+Status fill_feddyn(FederationArrays *arrays, const DatasetSource *source, Error *err) {
+    const double *number = source->federation.number;
+    const bool one_solution = number[DYN_SOLUTION] != 0, no_means = number[DYN_DATA] != 0;
+    User *user;
+    Filling filling = {0};
+    TRY(new_user(&user, source, err));
+    for (uint32_t k = 0; k < source->users; k++) {
+        RngKey own = key_of(source, STREAM_USER, k, 0);
+        draw_model(user, key_of(source, STREAM_WEIGHTS, one_solution ? 0 : k, 0),
+                   one_solution ? 0 : normal(own, 0, 0, number[DYN_ALPHA]));
+        if (!no_means) draw_means(user, key_of(source, STREAM_MEANS, k, 0), normal(own, 1, 0, number[DYN_BETA]));
+        fill_user(arrays, &filling, user, source, k, (uint32_t)dyn_size(source, k), true);
+    }
+    free(user);
+    return STATUS_OK;
+}
+
+// LEAF ----------------------------------------------------------------------------------------------------------------
+
+enum { LEAF_USERS, LEAF_CLASSES, LEAF_CLUSTERS, LEAF_DIMENSIONS, MOST_CLUSTERS = 32 };
+
+// min(int(lognormal(3, 2)) + 5, 1000)
+static double leaf_size(const DatasetSource *source, uint32_t user) {
+    return fmin(floor(exp(normal(key_of(source, STREAM_SIZES, 0, 0), user, 3, 2))) + 5, 1000);
+}
+
+Status describe_leaf(DatasetSource *source, Error *err) {
+    const double *number = source->federation.number;
+    describe_classes(source, (uint32_t)number[LEAF_USERS], (uint32_t)number[LEAF_DIMENSIONS],
+                     (uint32_t)number[LEAF_CLASSES]);
+    double samples = 0;
+    for (uint32_t user = 0; user < source->users; user++) {
+        uint32_t size = (uint32_t)leaf_size(source, user);
+        samples += size;
+        source->train_count += train_part(size);
+        source->test_count += size - train_part(size);
+    }
+    return check_counts(source, samples, err);
+}
+
+// W = Q m: every weight of a user is a mixture of as many as there are clusters, by numbers near its cluster's.
+static void draw_leaf_user(User *user, const DatasetSource *source, uint32_t number) {
+    const uint32_t clusters = (uint32_t)source->federation.number[LEAF_CLUSTERS];
+    RngKey own = key_of(source, STREAM_USER, number, 0), shared = key_of(source, STREAM_WEIGHTS, 0, 0);
+    uint32_t cluster = rng_below(rng_block(own, 0, 3, 0, 0).word[0], clusters);
+    RngKey of_cluster = key_of(source, STREAM_CLUSTERS, cluster, 0);
+    double mix[MOST_CLUSTERS], location = normal(of_cluster, MOST_CLUSTERS, 0, 1);
+    for (uint32_t i = 0; i < clusters; i++)
+        mix[i] = normal(own, 2 + i, normal(of_cluster, i, location, 1), 0.1);
+    for (uint32_t c = 0; c < user->classes; c++)
+        for (uint32_t j = 0; j <= user->dimensions; j++) {
+            double weight = 0;
+            for (uint32_t i = 0; i < clusters; i++)
+                weight += mix[i] * normal(shared, ((j * user->classes) + c) * MOST_CLUSTERS + i, 0, 1);
+            if (j == 0)
+                user->bias[c] = weight;
+            else
+                user->weights[c * user->dimensions + j - 1] = weight;
+        }
+    draw_means(user, key_of(source, STREAM_MEANS, number, 0), normal(own, 0, 0, 1));
+}
+
+Status fill_leaf(FederationArrays *arrays, const DatasetSource *source, Error *err) {
+    User *user;
+    Filling filling = {0};
+    TRY(new_user(&user, source, err));
+    user->noise = 0.1;
+    for (uint32_t number = 0; number < source->users; number++) {
+        draw_leaf_user(user, source, number);
+        fill_user(arrays, &filling, user, source, number, (uint32_t)leaf_size(source, number), false);
+    }
+    free(user);
+    return STATUS_OK;
+}
+
+// FCUBE ---------------------------------------------------------------------------------------------------------------
+
+enum { CUBE_USERS = 4, CUBE_TESTS = 1000 };
+
+Status describe_fcube(DatasetSource *source, Error *err) {
+    (void)err;
+    describe_classes(source, CUBE_USERS, 3, 2);
+    source->train_count = CUBE_USERS * (uint32_t)source->federation.number[0];
+    source->test_count = CUBE_TESTS;
+    return STATUS_OK;
+}
+
+Status fill_fcube(FederationArrays *arrays, const DatasetSource *source, Error *err) {
+    (void)err;
+    uint32_t train = 0, test = 0;
+    for (uint32_t user = 0; user < CUBE_USERS; user++)
+        for (uint32_t i = 0; i < (uint32_t)source->federation.number[0]; i++) {
+            RngBlock block = rng_block(key_of(source, STREAM_SAMPLES, user, i), 0, 0, 0, 0);
+            float side = i % 2 ? -1 : 1; // of the first coordinate: the class
+            float values[3] = {side * rng_float(block.word[0]), (user > 1 ? -side : side) * rng_float(block.word[1]),
+                               (user % 2 ? -side : side) * rng_float(block.word[2])};
+            put_sample(&arrays->train, &train, user, values, 3, i % 2);
+        }
+    for (uint32_t i = 0; i < CUBE_TESTS; i++) {
+        RngBlock block = rng_block(key_of(source, STREAM_SAMPLES, CUBE_USERS, i), 0, 0, 0, 0);
+        float values[3];
+        for (int j = 0; j < 3; j++)
+            values[j] = 2 * rng_float(block.word[j]) - 1;
+        // Whose octant it lies in.
+        uint32_t user = (values[1] * values[0] < 0 ? 2u : 0u) + (values[2] * values[0] < 0 ? 1u : 0u);
+        put_sample(&arrays->test, &test, user, values, 3, values[0] > 0 ? 0 : 1);
+    }
+    return STATUS_OK;
+}
