@@ -1,7 +1,8 @@
 #!/bin/sh
 # The rules of the house that a compiler does not check. Usage: test_architecture.sh SOURCE_FOLDER
 #   directions  base <- nn, io, shm, datasets (blind to each other) <- fedavg <- app: no #include any other way; within
-#               fedavg: rules, nodes <- memory <- worker <- parent <- card; shm <- shm/group; app/options <- launch, run <- look
+#               fedavg: rules <- algorithm, nodes <- memory <- worker <- parent <- card; shm <- shm/group; app/options <- launch,
+#               run <- look
 #   guards      a header's guard is its path: src/app/options/options.h has SOUNDER_APP_OPTIONS_OPTIONS_H
 #   lengths     a function has at most 60 lines, a line of comment 120 columns
 #   roof        git tracks nothing at the top level beside the boxes, the documents, what CMake reads and dotfiles
@@ -57,7 +58,8 @@ echo '#include "io/metrics.h"' | refuses 'shm may not include io' shm/deep/a.cu
 echo '#include "app/options/options.h"' | refuses 'fedavg/card may not include app/options' fedavg/card/a.c
 echo '#include "fedavg/parent/rounds.h"' | refuses 'datasets may not include fedavg/parent' datasets/a.h
 echo '#include "fedavg/memory/layout.h"' | refuses 'fedavg/rules may not include fedavg/memory' fedavg/rules/a.c
-echo '#include "fedavg/rules/aggregate.h"' | refuses 'fedavg/nodes may not include fedavg/rules' fedavg/nodes/a.c
+echo '#include "fedavg/algorithm/recipe.h"' | refuses 'fedavg/rules may not include fedavg/algorithm' fedavg/rules/server/a.h
+echo '#include "fedavg/rules/sum/aggregate.h"' | refuses 'fedavg/nodes may not include fedavg/rules' fedavg/nodes/a.c
 echo '#include "fedavg/worker/client.h"' | refuses 'fedavg/memory may not include fedavg/worker' fedavg/memory/a.c
 echo '#include "fedavg/parent/rounds.h"' | refuses 'fedavg/worker may not include fedavg/parent' fedavg/worker/a.c
 echo '#include "fedavg/card/card.h"' | refuses 'fedavg/parent may not include fedavg/card' fedavg/parent/a.c

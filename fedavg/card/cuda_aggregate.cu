@@ -1,6 +1,6 @@
 #include "cuda_aggregate.h"
 
-#include "fedavg/rules/shard_sum.h"
+#include "fedavg/rules/sum/shard_sum.h"
 #include "nn/cuda/cuda_launch.h"
 
 // As aggregate.c: the same operations in the same order, each rounded on its own. The _rn functions are never fused

@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "datasets/dataset.h"
 #include "fedavg/memory/layout.h"
-#include "fedavg/rules/server_rule.h"
+#include "fedavg/rules/server/server_rule.h"
 #include "nn/cuda/cuda_net.h"
 #include "shm/cuda_share.h"
 

@@ -4,7 +4,7 @@
 
 #include "base/cuda_try.h"
 #include "fedavg/memory/state.h"
-#include "fedavg/rules/walk.h"
+#include "fedavg/rules/world/walk.h"
 
 static const Chosen *chosen_of(const RunConfig *config) {
     return &config->recipe.parts[PART_LOCAL];

@@ -9,7 +9,7 @@
 #include "fedavg/card/cuda_blocks.h"
 #include "fedavg/card/cuda_rules.h"
 #include "fedavg/memory/state.h"
-#include "fedavg/rules/aggregate.h"
+#include "fedavg/rules/sum/aggregate.h"
 
 typedef struct CudaParent {
     CudaBlocks blocks;

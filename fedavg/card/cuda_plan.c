@@ -5,7 +5,7 @@
 #include "fedavg/card/cuda_blocks.h"
 #include "fedavg/card/cuda_clients.h"
 #include "fedavg/card/cuda_worker.h"
-#include "fedavg/rules/optimizer_rules.h"
+#include "fedavg/rules/local/optimizer_rules.h"
 #include "nn/cuda/cuda_net.h"
 
 enum {

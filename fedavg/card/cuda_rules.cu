@@ -2,7 +2,7 @@
 
 #include <float.h>
 
-#include "fedavg/rules/aggregate.h"
+#include "fedavg/rules/sum/aggregate.h"
 #include "nn/cuda/cuda_launch.h"
 
 // This file is compiled without fused operations (CMakeLists.txt): as on the CPU, each is rounded on its own.

@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 #include "nn/cuda/cuda_net.h"
-#include "fedavg/rules/local_rules.h"
-#include "fedavg/rules/server_rules.h"
+#include "fedavg/rules/local/local_rules.h"
+#include "fedavg/rules/server/server_rules.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -5,7 +5,7 @@
 
 #include "base/cuda_try.h"
 #include "fedavg/card/cuda_worker.h"
-#include "fedavg/rules/attack_rules.h"
+#include "fedavg/rules/attack/attack_rules.h"
 
 bool cuda_sends(const RunConfig *config) {
     bool sends = config->attack.row != ATTACK_NONE && !attack_is_forged(&config->attack);

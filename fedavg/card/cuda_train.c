@@ -1,11 +1,11 @@
-// What the models of a launch train in a round, stretch by stretch (fedavg/rules/walk.h), and in which order.
+// What the models of a launch train in a round, stretch by stretch (fedavg/rules/world/walk.h), and in which order.
 #include <math.h>
 
 #include "base/clock.h"
 #include "base/cuda_try.h"
 #include "datasets/order.h"
 #include "fedavg/card/cuda_worker.h"
-#include "fedavg/rules/walk.h"
+#include "fedavg/rules/world/walk.h"
 
 enum { STEPS_A_WAIT = 64 }; // between two signs of life to the parent; the wait costs less than a step
 

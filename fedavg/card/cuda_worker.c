@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "fedavg/card/card.h"
 #include "fedavg/card/cuda_aggregate.h"
-#include "fedavg/rules/optimizer_rules.h"
+#include "fedavg/rules/local/optimizer_rules.h"
 
 Status cuda_worker_wait(const CudaWorker *self, Error *err, const char *what) {
     CUDA_TRY(cudaGetLastError(), err, "%s", what); // of a launch that was refused

@@ -11,7 +11,7 @@
 //   [rows of floats]                   what clients keep, a file (memory/kept_file.h)
 //
 // An array of the slots segment has one writer at a time, and no two share a cache line:
-//   fedavg   a sum a worker: of its clients' weighted updates, see fedavg/rules/aggregate.h; the server rule's states,
+//   fedavg   a sum a worker: of its clients' weighted updates, see rules/sum/aggregate.h; the server rule's states,
 //            written by the parent; a vector of what it tells the clients, if it does. Where the combine rule wants the
 //            updates side by side, a row for each of the phase's jobs instead of sums: what that client hands in,
 //            written by whoever has the job, over again if need be. Where updates may come late, a sum for each that
@@ -32,14 +32,14 @@
 
 #include "fedavg/memory/kept_file.h"
 #include "fedavg/memory/queue.h"
-#include "fedavg/rules/attack_rules.h"
-#include "fedavg/rules/personal_rules.h"
-#include "fedavg/rules/recipe.h"
-#include "fedavg/rules/release_rules.h"
-#include "fedavg/rules/shard_sum.h"
+#include "fedavg/rules/attack/attack_rules.h"
+#include "fedavg/rules/local/personal_rules.h"
+#include "fedavg/algorithm/recipe.h"
+#include "fedavg/rules/privacy/release_rules.h"
+#include "fedavg/rules/sum/shard_sum.h"
 #include "fedavg/rules/training.h"
-#include "fedavg/rules/view_rules.h"
-#include "fedavg/rules/world.h"
+#include "fedavg/rules/world/view_rules.h"
+#include "fedavg/rules/world/world.h"
 #include "nn/spec.h"
 #include "shm/barrier.h"
 #include "shm/bell.h"
@@ -205,7 +205,7 @@ typedef struct WildClock {
     _Atomic uint32_t waits;                // 1 while it waits for others, which is no fault of its own
 } WildClock;
 
-// ssgd: how far the gradients of a round are, bucket by bucket (fedavg/rules/shard_sum.h). All counts are of the
+// ssgd: how far the gradients of a round are, bucket by bucket (fedavg/rules/sum/shard_sum.h). All counts are of the
 // buckets since the round began, steps times buckets; zeroed by the parent before each attempt at a round.
 typedef struct GradientPulse {
     _Alignas(64) _Atomic uint64_t complete; // buckets that this member's gradients are complete in

@@ -6,8 +6,8 @@
 
 #include "base/clock.h"
 #include "fedavg/memory/state.h"
-#include "fedavg/rules/send_rules.h"
-#include "fedavg/rules/stale_rules.h"
+#include "fedavg/rules/send/send_rules.h"
+#include "fedavg/rules/world/stale_rules.h"
 
 static size_t round_up(size_t bytes, size_t unit) {
     return (bytes + unit - 1) / unit * unit;

@@ -18,9 +18,9 @@
 #include "fedavg/memory/queue.h"
 #include "fedavg/memory/trace.h"
 #include "fedavg/memory/world_files.h"
-#include "fedavg/rules/masks.h"
-#include "fedavg/rules/schedule.h"
-#include "fedavg/rules/server_rule.h"
+#include "fedavg/rules/send/masks.h"
+#include "fedavg/rules/world/schedule.h"
+#include "fedavg/rules/server/server_rule.h"
 #include "shm/segment.h"
 
 // What the parent decides once the data is there.

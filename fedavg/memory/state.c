@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fedavg/rules/combine_rules.h"
-#include "fedavg/rules/local_rules.h"
-#include "fedavg/rules/send_rules.h"
-#include "fedavg/rules/server_rules.h"
+#include "fedavg/rules/combine/combine_rules.h"
+#include "fedavg/rules/local/local_rules.h"
+#include "fedavg/rules/send/send_rules.h"
+#include "fedavg/rules/server/server_rules.h"
 
 // The vectors ---------------------------------------------------------------------------------------------------------
 

@@ -3,13 +3,13 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "fedavg/rules/local_rules.h"
-#include "fedavg/rules/masks.h"
-#include "fedavg/rules/sampler.h"
-#include "fedavg/rules/send_rules.h"
-#include "fedavg/rules/server_rules.h"
-#include "fedavg/rules/stale_rules.h"
-#include "fedavg/rules/walk.h"
+#include "fedavg/rules/local/local_rules.h"
+#include "fedavg/rules/send/masks.h"
+#include "fedavg/rules/world/sampler.h"
+#include "fedavg/rules/send/send_rules.h"
+#include "fedavg/rules/server/server_rules.h"
+#include "fedavg/rules/world/stale_rules.h"
+#include "fedavg/rules/world/walk.h"
 
 CohortBytes cohort_bytes(const RunConfig *config) {
     CohortBytes each;

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "fedavg/memory/state.h"
-#include "fedavg/rules/aggregate.h"
-#include "fedavg/rules/forgery.h"
+#include "fedavg/rules/sum/aggregate.h"
+#include "fedavg/rules/attack/forgery.h"
 
 // Life ----------------------------------------------------------------------------------------------------------------
 

@@ -16,8 +16,8 @@
 #include "base/err.h"
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/parent/row_walk.h"
-#include "fedavg/rules/combine_rules.h"
-#include "fedavg/rules/mix_rules.h"
+#include "fedavg/rules/combine/combine_rules.h"
+#include "fedavg/rules/combine/mix_rules.h"
 #include "nn/blas.h"
 
 typedef struct Combine {

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "fedavg/memory/state.h"
 #include "fedavg/parent/rounds.h"
-#include "fedavg/rules/local_rules.h"
+#include "fedavg/rules/local/local_rules.h"
 #include "fedavg/worker/flights.h"
 
 static Status check_arrived(bool *step, const Rounds *rounds, uint32_t round, Error *err) {

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "fedavg/rules/aggregate.h"
-#include "fedavg/rules/attack_rules.h"
-#include "fedavg/rules/forgery.h"
+#include "fedavg/rules/sum/aggregate.h"
+#include "fedavg/rules/attack/attack_rules.h"
+#include "fedavg/rules/attack/forgery.h"
 
 static const RunConfig *config_of(const Forge *forge) {
     return forge->combine->memory->config;

@@ -16,7 +16,7 @@
 #include "base/err.h"
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/nodes/nodes.h"
-#include "fedavg/rules/world.h"
+#include "fedavg/rules/world/world.h"
 
 typedef struct KeptRows {
     const RunMemory *memory; // borrowed

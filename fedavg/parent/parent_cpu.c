@@ -5,8 +5,8 @@
 
 #include "fedavg/memory/state.h"
 #include "fedavg/parent/parent_math.h"
-#include "fedavg/rules/aggregate.h"
-#include "fedavg/rules/send_rules.h"
+#include "fedavg/rules/sum/aggregate.h"
+#include "fedavg/rules/send/send_rules.h"
 
 typedef struct CpuParent {
     float *weights, *vectors; // owned (parameters), (kept vectors, parameters): as the round began

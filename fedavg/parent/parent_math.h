@@ -18,7 +18,7 @@
 #include "base/err.h"
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/nodes/nodes.h"
-#include "fedavg/rules/server_rules.h"
+#include "fedavg/rules/server/server_rules.h"
 #include "nn/kernels/step.h"
 
 typedef struct Parent Parent;

@@ -7,9 +7,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "fedavg/parent/rounds.h"
-#include "fedavg/rules/aggregate.h"
-#include "fedavg/rules/sampler.h"
-#include "fedavg/rules/stale_rules.h"
+#include "fedavg/rules/sum/aggregate.h"
+#include "fedavg/rules/world/sampler.h"
+#include "fedavg/rules/world/stale_rules.h"
 #include "fedavg/worker/flights.h"
 
 static const double *numbers(const Rounds *rounds) {

@@ -12,7 +12,7 @@
 #define SOUNDER_FEDAVG_PARENT_REAL_CLOCK_H
 
 #include "base/err.h"
-#include "fedavg/rules/schedule.h"
+#include "fedavg/rules/world/schedule.h"
 
 typedef struct Rounds Rounds;
 

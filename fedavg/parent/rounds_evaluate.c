@@ -2,8 +2,8 @@
 // after.
 #include "base/clock.h"
 #include "fedavg/parent/rounds.h"
-#include "fedavg/rules/attack_rules.h"
-#include "fedavg/rules/sampler.h"
+#include "fedavg/rules/attack/attack_rules.h"
+#include "fedavg/rules/world/sampler.h"
 
 // losses (count) of the global model on what each of the clients (count) trains on, or on a batch of it.
 static Status find_losses(Rounds *rounds, uint32_t round, double *losses, const uint32_t *clients, uint32_t count,

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fedavg/rules/shard_sum.h"
+#include "fedavg/rules/sum/shard_sum.h"
 
 static size_t smaller(size_t a, size_t b) {
     return a < b ? a : b;

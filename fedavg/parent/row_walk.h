@@ -14,7 +14,7 @@
 #include "base/err.h"
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/nodes/nodes.h"
-#include "fedavg/rules/rows.h"
+#include "fedavg/rules/combine/rows.h"
 
 enum { ROW_SECTIONS = 8, ROW_TRAVELLING_FLOATS = 1 << 24 };
 

@@ -16,7 +16,7 @@
 
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/nodes/nodes.h"
-#include "fedavg/rules/shard_sum.h"
+#include "fedavg/rules/sum/shard_sum.h"
 #include "fedavg/worker/ssgd.h"
 
 typedef enum ExchangeState { EXCHANGE_IDLE, EXCHANGE_SUMS, EXCHANGE_MEAN, EXCHANGE_FAILED } ExchangeState;

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "fedavg/rules/aggregate.h"
-#include "fedavg/rules/stale_rules.h"
+#include "fedavg/rules/sum/aggregate.h"
+#include "fedavg/rules/world/stale_rules.h"
 
 Status stash_init(Stash *stash, RunMemory *memory, uint32_t rounds_done, Error *err) {
     *stash = (Stash){.memory = memory};

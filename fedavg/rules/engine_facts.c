@@ -2,8 +2,8 @@
 
 #include <math.h>
 
-#include "fedavg/rules/schedule.h"
-#include "fedavg/rules/walk.h"
+#include "fedavg/rules/world/schedule.h"
+#include "fedavg/rules/world/walk.h"
 
 const EngineFacts engine_facts[ENGINE_COUNT] = {
     [ENGINE_ROUNDS] =

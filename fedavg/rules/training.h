@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "fedavg/rules/optimizer_rules.h"
+#include "fedavg/rules/local/optimizer_rules.h"
 #include "nn/augment.h"
 #include "nn/kernels/step.h"
 

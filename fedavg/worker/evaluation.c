@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "fedavg/rules/attack_rules.h"
-#include "fedavg/rules/combine_rules.h"
+#include "fedavg/rules/attack/attack_rules.h"
+#include "fedavg/rules/combine/combine_rules.h"
 
 static BatchResult evaluate_test_set(LocalModel *model, const Job *job) {
     const Dataset *data = &model->memory->data;

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "fedavg/rules/schedule.h"
+#include "fedavg/rules/world/schedule.h"
 
 // own (parameters) becomes the newest version, whose number is returned.
 static uint32_t copy_newest(float *own, const RunMemory *memory) {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "fedavg/rules/aggregate.h"
+#include "fedavg/rules/sum/aggregate.h"
 
 // The shuffles and dropout of a second model's training are its own: no round has this number.
 static uint32_t personal_round(uint32_t round) {

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "fedavg/rules/aggregate.h"
+#include "fedavg/rules/sum/aggregate.h"
 
 // Weights: so few that a core fetches what lies ahead in all three arrays while it works. With 32 Ki, which fit the
 // second cache, it does so for one array at a time, and a large model takes 1.8 times as long.

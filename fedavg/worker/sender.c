@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fedavg/rules/aggregate.h"
+#include "fedavg/rules/sum/aggregate.h"
 
 enum { STREAM_OF_CLIENTS = 1 }; // of RNG_DP_NOISE: the last number of a key
 

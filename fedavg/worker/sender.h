@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "fedavg/memory/run_memory.h"
-#include "fedavg/rules/send_rules.h"
+#include "fedavg/rules/send/send_rules.h"
 
 typedef struct Sender {
     const RunMemory *memory; // borrowed

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "datasets/order.h"
-#include "fedavg/rules/shard_sum.h"
+#include "fedavg/rules/sum/shard_sum.h"
 
 // One worker's view of a round.
 typedef struct Lockstep {

@@ -23,7 +23,7 @@
 #define SOUNDER_FEDAVG_WORKER_SSGD_H
 
 #include "fedavg/memory/run_memory.h"
-#include "fedavg/rules/shard_sum.h"
+#include "fedavg/rules/sum/shard_sum.h"
 #include "fedavg/worker/client.h"
 
 // Trains one round as the worker at order.position[rank] of order.members. Jobs of the queue are this node's shards in

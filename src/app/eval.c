@@ -19,7 +19,7 @@
 #include "base/log.h"
 #include "fedavg/card/card.h"
 #include "fedavg/memory/dataset_segment.h"
-#include "fedavg/rules/attack_rules.h"
+#include "fedavg/rules/attack/attack_rules.h"
 #include "nn/net.h"
 #include "nn/spec.h"
 

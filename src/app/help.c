@@ -11,7 +11,7 @@
 #include "base/text_stream.h"
 #include "datasets/synthetic/federation.h"
 #include "datasets/formats/format.h"
-#include "fedavg/rules/attack_rules.h"
+#include "fedavg/rules/attack/attack_rules.h"
 
 static void print_examples(FILE *file, int count) {
     fputs("Examples:\n", file);

@@ -8,7 +8,7 @@
 #include "datasets/dataset.h"
 #include "datasets/synthetic/federation.h"
 #include "datasets/partition/partition.h"
-#include "fedavg/rules/attack_rules.h"
+#include "fedavg/rules/attack/attack_rules.h"
 #include "nn/spec.h"
 
 static void print_model(FILE *file, size_t i) {

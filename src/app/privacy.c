@@ -8,7 +8,7 @@
 
 #include "app/commands.h"
 #include "app/options/option_table.h"
-#include "fedavg/rules/accountant.h"
+#include "fedavg/rules/privacy/accountant.h"
 #include "io/json.h"
 
 typedef struct PrivacyOptions {

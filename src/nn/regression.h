@@ -1,5 +1,6 @@
 // Samples that are float32 as they are, and the squared loss of a net's one output against float32 targets: for data
-// whose theory is known (datasets/synthetic/federation.h), not for speed. Plain C: the same bits by every instruction set.
+// whose theory is known (datasets/synthetic/federation.h), not for speed. Plain C: the same bits whatever the
+// instruction set.
 #ifndef SOUNDER_NN_REGRESSION_H
 #define SOUNDER_NN_REGRESSION_H
 

@@ -10,9 +10,9 @@
 
 #include "app/options/option_table.h"
 #include "base/rng.h"
-#include "fedavg/rules/combine_rules.h"
-#include "fedavg/rules/send_rules.h"
-#include "fedavg/rules/walk.h"
+#include "fedavg/rules/combine/combine_rules.h"
+#include "fedavg/rules/send/send_rules.h"
+#include "fedavg/rules/world/walk.h"
 #include "tests/app/experiment_file.h"
 #include "tests/check.h"
 

@@ -1,7 +1,7 @@
 // The exact sum on the card: the same bits as aggregate.c for any values, models and slots.
 #include "card.h"
 #include "card_tensor.h"
-#include "fedavg/rules/aggregate.h"
+#include "fedavg/rules/sum/aggregate.h"
 #include "fedavg/card/cuda_aggregate.h"
 #include "tests/tensor.h"
 

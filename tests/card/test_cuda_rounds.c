@@ -7,7 +7,7 @@
 #include "fedavg/card/card.h"
 #include "fedavg/card/cuda_aggregate.h"
 #include "fedavg/parent/engine.h"
-#include "fedavg/rules/shard_sum.h"
+#include "fedavg/rules/sum/shard_sum.h"
 
 static void every_model_starts_from_the_global_weights(void **state) {
     (void)state;

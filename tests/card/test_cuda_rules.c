@@ -6,7 +6,7 @@
 
 #include "card.h"
 #include "card_tensor.h"
-#include "fedavg/rules/aggregate.h"
+#include "fedavg/rules/sum/aggregate.h"
 #include "fedavg/rules/training.h"
 #include "tests/tensor.h"
 

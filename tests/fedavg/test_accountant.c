@@ -1,6 +1,6 @@
 // The accountant against published figures and against other accountants (Opacus, Google's dp-accounting), whose
 // results stand here as numbers.
-#include "fedavg/rules/accountant.h"
+#include "fedavg/rules/privacy/accountant.h"
 
 #include <math.h>
 

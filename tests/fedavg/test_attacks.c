@@ -1,11 +1,11 @@
 // Attacks: who attacks, on which labels attackers train, what they make of an update.
-#include "fedavg/rules/attack_rules.h"
+#include "fedavg/rules/attack/attack_rules.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "fedavg/rules/forgery.h"
+#include "fedavg/rules/attack/forgery.h"
 #include "tests/check.h"
 
 enum { WEIGHTS = 20000, CLIENTS = 100 };

@@ -1,5 +1,5 @@
 // Buckets: whole layers from the last one back, the first small, and slices that cover each exactly once.
-#include "fedavg/rules/shard_sum.h"
+#include "fedavg/rules/sum/shard_sum.h"
 
 #include <string.h>
 

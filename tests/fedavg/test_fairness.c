@@ -1,5 +1,5 @@
 // Figures over clients, against NumPy's: numpy.quantile, var, mean of a sorted slice.
-#include "fedavg/rules/fairness.h"
+#include "fedavg/rules/combine/fairness.h"
 
 #include <math.h>
 

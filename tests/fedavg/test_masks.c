@@ -1,10 +1,10 @@
 // Secure aggregation: the sum comes out to the bit whoever drops out, and no single update can be seen.
-#include "fedavg/rules/masks.h"
+#include "fedavg/rules/send/masks.h"
 
 #include <string.h>
 
 #include "base/rng.h"
-#include "fedavg/rules/aggregate.h"
+#include "fedavg/rules/sum/aggregate.h"
 #include "tests/check.h"
 
 enum { PARAMETERS = 501, CLIENTS = 6, FIRST = 20, END = 31 };

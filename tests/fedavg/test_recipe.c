@@ -1,13 +1,13 @@
 // Recipes: what the text of an algorithm means, and which texts are refused.
-#include "fedavg/rules/recipe.h"
+#include "fedavg/algorithm/recipe.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "fedavg/rules/combine_rules.h"
-#include "fedavg/rules/local_rules.h"
-#include "fedavg/rules/server_rules.h"
+#include "fedavg/rules/combine/combine_rules.h"
+#include "fedavg/rules/local/local_rules.h"
+#include "fedavg/rules/server/server_rules.h"
 #include "tests/check.h"
 
 static Recipe parsed(const char *text) {

@@ -1,12 +1,12 @@
 // What joins the sum of a round's updates, how much of it an epsilon takes, and what the updates are clipped to.
-#include "fedavg/rules/release_rules.h"
+#include "fedavg/rules/privacy/release_rules.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "fedavg/rules/aggregate.h"
-#include "fedavg/rules/recipe.h"
-#include "fedavg/rules/send_rules.h"
+#include "fedavg/rules/sum/aggregate.h"
+#include "fedavg/algorithm/recipe.h"
+#include "fedavg/rules/send/send_rules.h"
 #include "tests/check.h"
 
 static Recipe parsed(const char *text) {

@@ -1,13 +1,13 @@
 // Updates side by side: what robust rules make of them, against the same by hand.
-#include "fedavg/rules/rows.h"
+#include "fedavg/rules/combine/rows.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/rng.h"
-#include "fedavg/rules/aggregate.h"
-#include "fedavg/rules/combine_rules.h"
+#include "fedavg/rules/sum/aggregate.h"
+#include "fedavg/rules/combine/combine_rules.h"
 #include "tests/check.h"
 
 enum { CLIENTS = 40, PARAMETERS = 3 * ROW_LANES + 7 };

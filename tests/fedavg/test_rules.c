@@ -1,16 +1,16 @@
 // The rules: what each does with one weight, how much clients count, how long their trainings are.
-#include "fedavg/rules/recipe.h"
+#include "fedavg/algorithm/recipe.h"
 #include "fedavg/rules/training.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "fedavg/rules/aggregate.h"
-#include "fedavg/rules/combine_rules.h"
-#include "fedavg/rules/local_rules.h"
-#include "fedavg/rules/server_rules.h"
-#include "fedavg/rules/walk.h"
+#include "fedavg/rules/sum/aggregate.h"
+#include "fedavg/rules/combine/combine_rules.h"
+#include "fedavg/rules/local/local_rules.h"
+#include "fedavg/rules/server/server_rules.h"
+#include "fedavg/rules/world/walk.h"
 #include "tests/check.h"
 
 static Recipe parsed(const char *text) {

@@ -1,5 +1,5 @@
 // Cohorts: fair, by the rule that each sampler states, and a function of seed and round alone.
-#include "fedavg/rules/sampler.h"
+#include "fedavg/rules/world/sampler.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,15 +1,15 @@
 // Who trains from which version, and how stale updates are, on the simulated clock.
-#include "fedavg/rules/schedule.h"
+#include "fedavg/rules/world/schedule.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "fedavg/rules/combine_rules.h"
-#include "fedavg/rules/recipe.h"
-#include "fedavg/rules/sampler.h"
-#include "fedavg/rules/stale_rules.h"
+#include "fedavg/rules/combine/combine_rules.h"
+#include "fedavg/algorithm/recipe.h"
+#include "fedavg/rules/world/sampler.h"
+#include "fedavg/rules/world/stale_rules.h"
 #include "tests/check.h"
 
 enum { CLIENTS = 40, SEED = 3 };

@@ -1,12 +1,12 @@
 // What a client sends: the encoded bytes have the size of the formula, and the server reads from them what the paper
 // says.
-#include "fedavg/rules/send_rules.h"
+#include "fedavg/rules/send/send_rules.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#include "fedavg/rules/aggregate.h"
-#include "fedavg/rules/recipe.h"
+#include "fedavg/rules/sum/aggregate.h"
+#include "fedavg/algorithm/recipe.h"
 #include "tests/check.h"
 
 enum { WEIGHTS = 1003, TENSORS = 3, KEYS = 400 };

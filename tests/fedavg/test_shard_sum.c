@@ -1,5 +1,5 @@
 // The tree sum over shards: the same bits for every way to deal the shards to nodes, and few sums a node.
-#include "fedavg/rules/shard_sum.h"
+#include "fedavg/rules/sum/shard_sum.h"
 
 #include <math.h>
 #include <stdbool.h>

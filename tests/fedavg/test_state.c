@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "fedavg/parent/engine.h"
-#include "fedavg/rules/schedule.h"
+#include "fedavg/rules/world/schedule.h"
 #include "tests/check.h"
 
 enum { PARAMETERS = 5, CLIENTS = 3, JOBS = 3 };

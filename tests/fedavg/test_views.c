@@ -1,5 +1,5 @@
 // How clients see their samples: when what they mean changes, what labels then stand for, whose noise is where.
-#include "fedavg/rules/view_rules.h"
+#include "fedavg/rules/world/view_rules.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // What happens to the clients of a cohort: who is missing, how long it takes, who is in time, with which share.
-#include "fedavg/rules/world.h"
-#include "fedavg/rules/combine_rules.h"
+#include "fedavg/rules/world/world.h"
+#include "fedavg/rules/combine/combine_rules.h"
 
 #include <math.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "fedavg/rules/attack_rules.h"
+#include "fedavg/rules/attack/attack_rules.h"
 
 static void attack_labels_of(const Chosen *attack, int classes) {
     enum { MOST_CLASSES = 256 };

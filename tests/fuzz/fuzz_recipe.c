@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-#include "fedavg/rules/recipe.h"
-#include "fedavg/rules/release_rules.h"
+#include "fedavg/algorithm/recipe.h"
+#include "fedavg/rules/privacy/release_rules.h"
 
 static void must_be_in_range(const RuleNumber *number, double value) {
     int words = 0;

@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "bench.h"
-#include "fedavg/rules/server_rules.h"
+#include "fedavg/rules/server/server_rules.h"
 #include "shm/segment.h"
 
 enum { MAX_SLOTS = 256, MAX_REPEATS = 10000, MIN_REPEATS = 5 };

@@ -6,7 +6,7 @@
 
 #include "base/rng.h"
 #include "bench.h"
-#include "fedavg/rules/combine_rules.h"
+#include "fedavg/rules/combine/combine_rules.h"
 #include "shm/segment.h"
 
 enum { MAX_REPEATS = 1000, MIN_REPEATS = 3 };

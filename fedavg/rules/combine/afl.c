@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fedavg/rules/combine_rules.h"
+#include "fedavg/rules/combine/combine_rules.h"
 
 static int descending(const void *a, const void *b) {
     const double x = *(const double *)a, y = *(const double *)b;

@@ -2,7 +2,7 @@
 // that no client moves the mean by more than its share of that.
 #include <math.h>
 
-#include "fedavg/rules/combine_rules.h"
+#include "fedavg/rules/combine/combine_rules.h"
 
 static double bound(double squared_length, const double *number) {
     const double length = sqrt(squared_length);

@@ -8,7 +8,7 @@
 // updates.
 #include <math.h>
 
-#include "fedavg/rules/combine_rules.h"
+#include "fedavg/rules/combine/combine_rules.h"
 
 static void choose(double *shares, const Choice *choice) {
     const double radius = choice->number[0], steps = choice->number[1];

@@ -7,7 +7,7 @@
 // by side.
 #include <math.h>
 
-#include "fedavg/rules/combine_rules.h"
+#include "fedavg/rules/combine/combine_rules.h"
 
 static double by_training(double loss, const double *number) {
     return exp(-number[0] * loss);

@@ -6,7 +6,7 @@
 // Who points away from g counts nothing, and nobody is longer than g. Where nobody is trusted the model stays.
 #include <math.h>
 
-#include "fedavg/rules/combine_rules.h"
+#include "fedavg/rules/combine/combine_rules.h"
 
 static void choose(double *shares, const Choice *choice) {
     const size_t count = choice->count, root = count - 1; // g stands aside

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "fedavg/rules/combine_rules.h"
+#include "fedavg/rules/combine/combine_rules.h"
 
 // distances (count) of all updates from sum c_k d_k; returns their mean by weight.
 static double find_distances(double *distances, const double *c, const Choice *choice) {

@@ -1,7 +1,7 @@
 // FedNova (Wang, Liu, Liang, Joshi, Poor, NeurIPS 2020, equations 5 to 8): D = tau_eff sum p_k d_k / a_k.
 #include <math.h>
 
-#include "fedavg/rules/combine_rules.h"
+#include "fedavg/rules/combine/combine_rules.h"
 
 // With a_ref the least a_k the share is p_k (a_ref / a_k), and the factor tau_eff / a_ref; both are exactly those of
 // FedAvg when all a_k are equal.

@@ -5,7 +5,7 @@
 // F_k is the loss of the global weights on all that client k trains on. With q = 0 all clients count alike.
 #include <math.h>
 
-#include "fedavg/rules/combine_rules.h"
+#include "fedavg/rules/combine/combine_rules.h"
 
 static double by_loss(double loss, const double *number) {
     return pow(loss, number[0]);

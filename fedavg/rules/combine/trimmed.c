@@ -3,7 +3,7 @@
 // an even number the mean of the two in the middle.
 #include <math.h>
 
-#include "fedavg/rules/combine_rules.h"
+#include "fedavg/rules/combine/combine_rules.h"
 
 static void trimmed_column(int64_t *total, const float *sorted, const float *from, uint32_t count,
                            const double *number) {

@@ -8,7 +8,7 @@
 #ifndef SOUNDER_FEDAVG_RULES_LOCAL_DYN_H
 #define SOUNDER_FEDAVG_RULES_LOCAL_DYN_H
 
-#include "fedavg/rules/local_rule.h"
+#include "fedavg/rules/local/local_rule.h"
 
 // number[0] is this client's alpha.
 BOTH float local_dyn_shift(const Parameter *p, const LocalTurn *turn) {

@@ -12,7 +12,7 @@
 #ifndef SOUNDER_FEDAVG_RULES_LOCAL_ELASTIC_H
 #define SOUNDER_FEDAVG_RULES_LOCAL_ELASTIC_H
 
-#include "fedavg/rules/local_rule.h"
+#include "fedavg/rules/local/local_rule.h"
 
 BOTH float local_elastic_shift(const Parameter *p, const LocalTurn *turn) {
     (void)p, (void)turn;

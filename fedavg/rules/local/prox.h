@@ -3,7 +3,7 @@
 #ifndef SOUNDER_FEDAVG_RULES_LOCAL_PROX_H
 #define SOUNDER_FEDAVG_RULES_LOCAL_PROX_H
 
-#include "fedavg/rules/local_rule.h"
+#include "fedavg/rules/local/local_rule.h"
 
 BOTH float local_prox_shift(const Parameter *p, const LocalTurn *turn) {
     (void)p, (void)turn;

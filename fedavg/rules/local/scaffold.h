@@ -10,7 +10,7 @@
 #ifndef SOUNDER_FEDAVG_RULES_LOCAL_SCAFFOLD_H
 #define SOUNDER_FEDAVG_RULES_LOCAL_SCAFFOLD_H
 
-#include "fedavg/rules/local_rule.h"
+#include "fedavg/rules/local/local_rule.h"
 
 BOTH float local_scaffold_shift(const Parameter *p, const LocalTurn *turn) {
     (void)turn;

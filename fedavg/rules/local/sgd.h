@@ -2,7 +2,7 @@
 #ifndef SOUNDER_FEDAVG_RULES_LOCAL_SGD_H
 #define SOUNDER_FEDAVG_RULES_LOCAL_SGD_H
 
-#include "fedavg/rules/local_rule.h"
+#include "fedavg/rules/local/local_rule.h"
 
 BOTH float local_sgd_shift(const Parameter *p, const LocalTurn *turn) {
     (void)p, (void)turn;

@@ -7,7 +7,7 @@
 // On the wire a, and b bits for each weight.
 #include <math.h>
 
-#include "fedavg/rules/send_rules.h"
+#include "fedavg/rules/send/send_rules.h"
 
 static int value_bits(const Coding *coding) {
     return (int)coding->number[0];

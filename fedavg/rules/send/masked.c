@@ -1,7 +1,7 @@
 // Updates under the masks of secure aggregation (masks.h): whole numbers of 64 bits, and the server sees their sum
 // alone.
-#include "fedavg/rules/masks.h"
-#include "fedavg/rules/send_rules.h"
+#include "fedavg/rules/send/masks.h"
+#include "fedavg/rules/send/send_rules.h"
 
 static uint64_t masked_bytes(const Coding *coding) {
     return 8 * (uint64_t)coding->count; // and MASK_NEIGHBOUR_BYTES for each other client of the cohort

@@ -3,7 +3,7 @@
 // mean right. On the wire the values and the key from which the server draws the same weights: 4 k + 8 bytes.
 #include <math.h>
 
-#include "fedavg/rules/send_rules.h"
+#include "fedavg/rules/send/send_rules.h"
 
 static size_t kept_count(const Coding *coding) {
     const size_t kept = (size_t)ceil(coding->number[0] * (double)coding->count);

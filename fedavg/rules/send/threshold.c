@@ -3,7 +3,7 @@
 // trained.
 #include <math.h>
 
-#include "fedavg/rules/send_rules.h"
+#include "fedavg/rules/send/send_rules.h"
 
 static uint64_t threshold_bytes(const Coding *coding) {
     return 8 * coding->count + 4;

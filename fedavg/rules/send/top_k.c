@@ -6,7 +6,7 @@
 // min(8 k, 4 k + P/8) bytes.
 #include <math.h>
 
-#include "fedavg/rules/send_rules.h"
+#include "fedavg/rules/send/send_rules.h"
 
 static size_t kept_count(const Coding *coding) {
     const size_t kept = (size_t)ceil(coding->number[0] * (double)coding->count);

@@ -14,7 +14,7 @@
 #ifndef SOUNDER_FEDAVG_RULES_SERVER_ADAM_H
 #define SOUNDER_FEDAVG_RULES_SERVER_ADAM_H
 
-#include "fedavg/rules/server_rule.h"
+#include "fedavg/rules/server/server_rule.h"
 
 enum { ADAM_TAU = 3, ADAM_CORRECTION, ADAM_BEGINNING }; // behind lr, beta1 and beta2
 enum { CORRECTION_NO, CORRECTION_YES, CORRECTION_FOLDED, CORRECTION_FLOWER };

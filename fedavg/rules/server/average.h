@@ -2,7 +2,7 @@
 #ifndef SOUNDER_FEDAVG_RULES_SERVER_AVERAGE_H
 #define SOUNDER_FEDAVG_RULES_SERVER_AVERAGE_H
 
-#include "fedavg/rules/server_rule.h"
+#include "fedavg/rules/server/server_rule.h"
 
 BOTH double server_average(double weight, Update update, ServerState *state, float *common, const ServerTurn *turn) {
     (void)state, (void)common;

@@ -7,7 +7,7 @@
 #ifndef SOUNDER_FEDAVG_RULES_SERVER_BMUF_H
 #define SOUNDER_FEDAVG_RULES_SERVER_BMUF_H
 
-#include "fedavg/rules/server_rule.h"
+#include "fedavg/rules/server/server_rule.h"
 
 // derived: the momentum.
 BOTH double server_bmuf(double weight, Update update, ServerState *state, float *common, const ServerTurn *turn) {

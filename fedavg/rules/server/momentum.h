@@ -4,7 +4,7 @@
 #ifndef SOUNDER_FEDAVG_RULES_SERVER_MOMENTUM_H
 #define SOUNDER_FEDAVG_RULES_SERVER_MOMENTUM_H
 
-#include "fedavg/rules/server_rule.h"
+#include "fedavg/rules/server/server_rule.h"
 
 BOTH double server_momentum(double weight, Update update, ServerState *state, float *common, const ServerTurn *turn) {
     (void)common;

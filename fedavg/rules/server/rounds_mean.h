@@ -7,7 +7,7 @@
 #ifndef SOUNDER_FEDAVG_RULES_SERVER_ROUNDS_MEAN_H
 #define SOUNDER_FEDAVG_RULES_SERVER_ROUNDS_MEAN_H
 
-#include "fedavg/rules/server_rule.h"
+#include "fedavg/rules/server/server_rule.h"
 
 BOTH double server_rounds_mean(double weight, Update update, ServerState *state, float *common, const ServerTurn *turn) {
     (void)common;

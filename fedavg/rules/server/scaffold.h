@@ -4,7 +4,7 @@
 #ifndef SOUNDER_FEDAVG_RULES_SERVER_SCAFFOLD_H
 #define SOUNDER_FEDAVG_RULES_SERVER_SCAFFOLD_H
 
-#include "fedavg/rules/server_rule.h"
+#include "fedavg/rules/server/server_rule.h"
 
 BOTH double server_scaffold(double weight, Update update, ServerState *state, float *common, const ServerTurn *turn) {
     state->whole += update.change;

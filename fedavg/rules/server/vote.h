@@ -6,7 +6,7 @@
 #ifndef SOUNDER_FEDAVG_RULES_SERVER_VOTE_H
 #define SOUNDER_FEDAVG_RULES_SERVER_VOTE_H
 
-#include "fedavg/rules/server_rule.h"
+#include "fedavg/rules/server/server_rule.h"
 
 BOTH double server_vote(double weight, Update update, ServerState *state, float *common, const ServerTurn *turn) {
     (void)state, (void)common;

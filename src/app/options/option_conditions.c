@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "base/form.h"
-#include "fedavg/rules/local_rules.h"
-#include "fedavg/rules/optimizer_rules.h"
-#include "fedavg/rules/personal_rules.h"
-#include "fedavg/rules/schedule.h"
-#include "fedavg/rules/walk.h"
+#include "fedavg/rules/local/local_rules.h"
+#include "fedavg/rules/local/optimizer_rules.h"
+#include "fedavg/rules/local/personal_rules.h"
+#include "fedavg/rules/world/schedule.h"
+#include "fedavg/rules/world/walk.h"
 
 bool is_dirichlet(const Options *options) {
     return form_is(options->partition, "dirichlet") && !strstr(options->partition, "alpha=") &&

@@ -23,7 +23,7 @@ bool may_launch_many(const Options *options);
 bool is_partitioned(const Options *options);
 bool has_target(const Options *options);
 
-// The world (fedavg/rules/world.h) is one of clients that are drawn for a round.
+// The world (fedavg/rules/world/world.h) is one of clients that are drawn for a round.
 #define DRAWS_COHORTS    "an --algorithm with rounds (not ssgd, hogwild)"
 #define DRAWS_FIXED_SIZE DRAWS_COHORTS " and another --sampling than poisson or by-size with --replacement"
 bool draws_cohorts(const Options *options);

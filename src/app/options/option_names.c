@@ -6,9 +6,9 @@
 #include "datasets/dataset.h"
 #include "datasets/synthetic/federation.h"
 #include "datasets/partition/partition.h"
-#include "fedavg/rules/attack_rules.h"
-#include "fedavg/rules/recipe.h"
-#include "fedavg/rules/view_rules.h"
+#include "fedavg/rules/attack/attack_rules.h"
+#include "fedavg/algorithm/recipe.h"
+#include "fedavg/rules/world/view_rules.h"
 #include "nn/spec.h"
 
 const char *name_of_data(size_t index) {

@@ -23,11 +23,11 @@
 
 #include "base/err.h"
 #include "base/log.h"
-#include "fedavg/rules/recipe.h"
-#include "fedavg/rules/release_rules.h"
+#include "fedavg/algorithm/recipe.h"
+#include "fedavg/rules/privacy/release_rules.h"
 #include "fedavg/rules/training.h"
-#include "fedavg/rules/view_rules.h"
-#include "fedavg/rules/world.h"
+#include "fedavg/rules/world/view_rules.h"
+#include "fedavg/rules/world/world.h"
 
 enum { OPTION_TEXT_BYTES = 2048, OPTION_MAX_COUNT = 96 };
 

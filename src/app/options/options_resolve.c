@@ -8,9 +8,9 @@
 #include "base/cores.h"
 #include "datasets/synthetic/federation.h"
 #include "datasets/partition/partition.h"
-#include "fedavg/rules/local_rules.h"
-#include "fedavg/rules/optimizer_rules.h"
-#include "fedavg/rules/send_rules.h"
+#include "fedavg/rules/local/local_rules.h"
+#include "fedavg/rules/local/optimizer_rules.h"
+#include "fedavg/rules/send/send_rules.h"
 #include "option_table.h"
 #include "options.h"
 

@@ -4,17 +4,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fedavg/rules/attack_rules.h"
-#include "fedavg/rules/combine_rules.h"
-#include "fedavg/rules/local_rules.h"
-#include "fedavg/rules/mix_rules.h"
-#include "fedavg/rules/optimizer_rules.h"
-#include "fedavg/rules/personal_rules.h"
-#include "fedavg/rules/release_rules.h"
-#include "fedavg/rules/schedule.h"
-#include "fedavg/rules/send_rules.h"
-#include "fedavg/rules/stale_rules.h"
-#include "fedavg/rules/walk.h"
+#include "fedavg/rules/attack/attack_rules.h"
+#include "fedavg/rules/combine/combine_rules.h"
+#include "fedavg/rules/local/local_rules.h"
+#include "fedavg/rules/combine/mix_rules.h"
+#include "fedavg/rules/local/optimizer_rules.h"
+#include "fedavg/rules/local/personal_rules.h"
+#include "fedavg/rules/privacy/release_rules.h"
+#include "fedavg/rules/world/schedule.h"
+#include "fedavg/rules/send/send_rules.h"
+#include "fedavg/rules/world/stale_rules.h"
+#include "fedavg/rules/world/walk.h"
 #include "option_table.h"
 #include "options.h"
 

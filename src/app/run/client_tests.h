@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "fedavg/memory/queue.h"
-#include "fedavg/rules/fairness.h"
+#include "fedavg/rules/combine/fairness.h"
 
 typedef struct ClientTests {
     uint32_t clients;       // that have samples; 0: none, or none were tested

@@ -9,7 +9,7 @@
 #include "app/run/run_record.h"
 #include "fedavg/memory/fingerprint.h"
 #include "fedavg/memory/kept_file.h"
-#include "fedavg/rules/fairness.h"
+#include "fedavg/rules/combine/fairness.h"
 #include "fedavg/worker/client.h"
 
 static void put_fingerprint(JsonObject *line, const char *key, uint64_t hash) {

@@ -6,13 +6,13 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "fedavg/rules/attack_rules.h"
-#include "fedavg/rules/combine_rules.h"
-#include "fedavg/rules/local_rules.h"
-#include "fedavg/rules/optimizer_rules.h"
-#include "fedavg/rules/personal_rules.h"
-#include "fedavg/rules/send_rules.h"
-#include "fedavg/rules/server_rules.h"
+#include "fedavg/rules/attack/attack_rules.h"
+#include "fedavg/rules/combine/combine_rules.h"
+#include "fedavg/rules/local/local_rules.h"
+#include "fedavg/rules/local/optimizer_rules.h"
+#include "fedavg/rules/local/personal_rules.h"
+#include "fedavg/rules/send/send_rules.h"
+#include "fedavg/rules/server/server_rules.h"
 #include "shm/supervisor.h"
 
 Status run_device_check(const Options *options, Error *err) {

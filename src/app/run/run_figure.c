@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fedavg/rules/personal_rules.h"
+#include "fedavg/rules/local/personal_rules.h"
 
 const RunFigureFacts run_figures[RUN_FIGURES] = {
     [FIGURE_ACCURACY] = {.key = "test_accuracy", .name = "accuracy", .best = "best_accuracy", .loss = FIGURE_LOSS},

@@ -12,7 +12,7 @@
 
 #include <stdbool.h>
 
-#include "fedavg/rules/recipe.h"
+#include "fedavg/algorithm/recipe.h"
 
 typedef enum RunFigure {
     FIGURE_ACCURACY,

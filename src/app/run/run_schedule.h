@@ -1,4 +1,4 @@
-// The schedule of a run in which nobody waits for everybody (fedavg/rules/schedule.h), as a file of its folder:
+// The schedule of a run in which nobody waits for everybody (fedavg/rules/world/schedule.h), as a file of its folder:
 // SCHEDULE_FILE_NAME, a line of names and then a line a training, in the order in which they begin.
 //
 //   job,client,visit,start,applied,fate,weight,trust,begin_microseconds,end_microseconds
@@ -16,7 +16,7 @@
 #define SOUNDER_APP_RUN_RUN_SCHEDULE_H
 
 #include "base/err.h"
-#include "fedavg/rules/schedule.h"
+#include "fedavg/rules/world/schedule.h"
 #include "io/durable.h"
 
 #define SCHEDULE_FILE_NAME "schedule.csv"

@@ -1,0 +1,220 @@
+#include "recipe.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/suggest.h"
+#include "fedavg/rules/combine/combine_rules.h"
+#include "fedavg/rules/local/local_rules.h"
+#include "fedavg/rules/combine/mix_rules.h"
+#include "fedavg/rules/local/optimizer_rules.h"
+#include "fedavg/rules/local/personal_rules.h"
+#include "fedavg/rules/privacy/release_rules.h"
+#include "fedavg/rules/rule_text.h"
+#include "fedavg/rules/world/schedule.h"
+#include "fedavg/rules/send/send_rules.h"
+#include "fedavg/rules/server/server_rules.h"
+#include "fedavg/rules/world/stale_rules.h"
+#include "fedavg/rules/world/walk.h"
+
+// The tables ----------------------------------------------------------------------------------------------------------
+
+const char *const part_names[PART_COUNT] = {
+    [PART_LOCAL] = "local",   [PART_OPTIMIZER] = "optimizer", [PART_PERSONAL] = "personal",
+    [PART_CLIP] = "send",     [PART_NOISE] = "send",          [PART_CODE] = "send",
+    [PART_MIX] = "mix",       [PART_COMBINE] = "combine",     [PART_RELEASE] = "release",
+    [PART_SERVER] = "server", [PART_SCHEDULE] = "schedule",   [PART_STALE] = "stale"};
+
+const RuleText *part_rule(Part part, uint32_t row) {
+    switch (part) {
+    case PART_LOCAL:
+        return row < LOCAL_RULE_COUNT ? &local_rules[row]->text : NULL;
+    case PART_OPTIMIZER:
+        return row < OPTIMIZER_COUNT ? &optimizer_rules[row].text : NULL;
+    case PART_PERSONAL:
+        return row < PERSONAL_COUNT ? &personal_rules[row].text : NULL;
+    case PART_CLIP:
+        return row < CLIP_RULE_COUNT ? &clip_rules[row] : NULL;
+    case PART_NOISE:
+        return row < NOISE_RULE_COUNT ? &noise_rules[row] : NULL;
+    case PART_CODE:
+        return row < SEND_CODE_COUNT ? &send_codes[row]->text : NULL;
+    case PART_RELEASE:
+        return row < RELEASE_RULE_COUNT ? &release_rules[row] : NULL;
+    case PART_MIX:
+        return row < MIX_RULE_COUNT ? &mix_rules[row].text : NULL;
+    case PART_COMBINE:
+        return row < COMBINE_RULE_COUNT ? &combine_rules[row]->text : NULL;
+    case PART_STALE:
+        return row < STALE_COUNT ? &stale_rules[row] : NULL;
+    case PART_SERVER:
+        return row < SERVER_RULE_COUNT ? &server_rules[row]->text : NULL;
+    case PART_SCHEDULE:
+        return row < ENGINE_COUNT ? &engine_facts[row].text : NULL;
+    }
+    return NULL;
+}
+
+EngineKind recipe_engine(const Recipe *recipe) {
+    return (EngineKind)recipe->parts[PART_SCHEDULE].row;
+}
+
+// Reading -------------------------------------------------------------------------------------------------------------
+
+static int part_named(const char *word) {
+    for (int part = 0; part < PART_COUNT; part++)
+        if (strcmp(part_names[part], word) == 0) return part;
+    return -1;
+}
+
+// Whether this part has the name of another one, too: what a text calls by it may be a rule of either.
+static bool share_name(Part a, Part b) {
+    return strcmp(part_names[a], part_names[b]) == 0;
+}
+
+static Status refuse_rule(const RuleWords *of, Part part, Error *err) {
+    char names[512] = "";
+    Suggestion suggestion = {.typed = of->count > 1 ? of->words[1] : ""};
+    for (int named = (int)part; named < PART_COUNT && share_name(part, (Part)named); named++)
+        for (uint32_t row = 0; part_rule((Part)named, row); row++) {
+            rule_text_add(names, sizeof names, "%s%s", *names ? ", " : "", part_rule((Part)named, row)->name);
+            suggestion_consider(&suggestion, part_rule((Part)named, row)->name);
+        }
+    if (of->count == 1) {
+        fail(err, STATUS_USAGE, PART_FORMAT "which %s rule? There are %s", PART_ARGS(of), part_names[part], names);
+        return rule_text_sketch(of, of->words[0], err);
+    }
+    fail(err, STATUS_USAGE, PART_FORMAT "no %s rule %.40s%s%s%s; there are %s", PART_ARGS(of), part_names[part],
+         of->words[1], suggestion.best ? ", did you mean " : "", suggestion.best ? suggestion.best : "",
+         suggestion.best ? "?" : "", names);
+    return rule_text_sketch(of, of->words[1], err);
+}
+
+static Status refuse_name(const RuleWords *of, Error *err) {
+    Suggestion suggestion = {.typed = of->words[0]};
+    for (size_t i = 0; i < zoo_algorithm_count && of->number == 1; i++)
+        suggestion_consider(&suggestion, zoo_algorithms[i].name);
+    for (int part = 0; part < PART_COUNT; part++)
+        suggestion_consider(&suggestion, part_names[part]);
+    const char *known =
+        "the parts are local, optimizer, personal, send, mix, combine, release, server, schedule and stale";
+    if (of->number == 1) known = "`sounder help algorithms` lists names and parts";
+    fail(err, STATUS_USAGE, "%.60s: no such %s%s%s%s; %s", of->words[0], of->number == 1 ? "algorithm" : "part",
+         suggestion.best ? ", did you mean " : "", suggestion.best ? suggestion.best : "", suggestion.best ? "?" : "",
+         known);
+    return rule_text_sketch(of, of->words[0], err);
+}
+
+// A recipe while it is read: which of its parts the text has named so far.
+typedef struct Reader {
+    Recipe *recipe;
+    bool named[PART_COUNT];
+} Reader;
+
+static Status read_part(Reader *reader, const RuleWords *of, Part first, Error *err) {
+    for (int part = (int)first; part < PART_COUNT && share_name(first, (Part)part); part++)
+        for (uint32_t row = 0; of->count > 1 && part_rule((Part)part, row); row++) {
+            const RuleText *rule = part_rule((Part)part, row);
+            if (strcmp(rule->name, of->words[1]) != 0) continue;
+            reader->named[part] = true;
+            rule_choose(&reader->recipe->parts[part], rule, row);
+            return rule_text_numbers(&reader->recipe->parts[part], rule, of, 2, err);
+        }
+    return refuse_rule(of, first, err);
+}
+
+// The part whose rule has the number that a word after a zoo name means: of the parts that make up the entry, or of the
+// others. -1: none. A number without a name is the first of the entry's first part.
+static int part_with_number(const Reader *reader, const char *word) {
+    const char *equals = strchr(word, '=');
+    for (int others = 0; others <= (equals ? 1 : 0); others++)
+        for (int part = 0; part < PART_COUNT; part++) {
+            const RuleText *rule = part_rule((Part)part, reader->recipe->parts[part].row);
+            if (reader->named[part] == (others != 0)) continue;
+            if (equals ? rule_number_named(rule, word, (size_t)(equals - word)) >= 0 : rule->numbers[0].name != NULL)
+                return part;
+        }
+    return -1;
+}
+
+static Status read_parts(Reader *reader, const char *text, Error *err);
+
+// Names of the numbers that its parts have, with commas between.
+static void numbers_of(char *text, size_t bytes, const Reader *reader) {
+    size_t used = 0;
+    snprintf(text, bytes, "none of its own");
+    for (int part = 0; part < PART_COUNT; part++) {
+        const RuleText *rule = part_rule((Part)part, reader->recipe->parts[part].row);
+        for (int n = 0; reader->named[part] && n < RULE_NUMBERS && rule->numbers[n].name && used < bytes; n++)
+            used += (size_t)snprintf(text + used, bytes - used, "%s%s", used ? ", " : "", rule->numbers[n].name);
+    }
+}
+
+static Status read_zoo(Reader *reader, const ZooAlgorithm *zoo, const RuleWords *of, Error *err) {
+    TRY(read_parts(reader, zoo->text, err));
+    for (int w = 1; w < of->count; w++) {
+        int part = w == 1 || strchr(of->words[w], '=') ? part_with_number(reader, of->words[w]) : -1;
+        if (part < 0) {
+            char has[256];
+            numbers_of(has, sizeof has, reader);
+            fail(err, STATUS_USAGE, PART_FORMAT "%s has no number \"%.*s\"; it has %s", PART_ARGS(of), zoo->name,
+                 (int)strcspn(of->words[w], "="), of->words[w], has);
+            return rule_text_sketch(of, of->words[w], err);
+        }
+        RuleWords single = *of;
+        single.words[0] = single.split + (of->words[w] - of->split);
+        single.count = 1;
+        Chosen *chosen = &reader->recipe->parts[part];
+        TRY(rule_text_numbers(chosen, part_rule((Part)part, chosen->row), &single, 0, err));
+    }
+    return STATUS_OK;
+}
+
+// A part that begins with no part's name: the first may be of the zoo.
+static Status read_name(Reader *reader, const RuleWords *of, Error *err) {
+    for (size_t i = 0; i < zoo_algorithm_count && of->number == 1; i++)
+        if (strcmp(of->words[0], zoo_algorithms[i].name) == 0) return read_zoo(reader, &zoo_algorithms[i], of, err);
+    return refuse_name(of, err);
+}
+
+static Status read_parts(Reader *reader, const char *text, Error *err) {
+    for (RuleWords of = {.whole = text, .number = 1}; *text; of.number++) {
+        size_t length = strcspn(text, ";");
+        TRY(rule_text_split(&of, text, length, err));
+        int part = part_named(of.words[0]);
+        TRY(part >= 0 ? read_part(reader, &of, (Part)part, err) : read_name(reader, &of, err));
+        text += length;
+        if (*text == ';' && !*++text) { // an empty part behind the last ';'
+            fail(err, STATUS_USAGE, "part %d is empty; write a part between two ';' and none after the last",
+                 of.number + 1);
+            error_sketch(err, of.whole, strlen(of.whole) - 1, 1);
+            return STATUS_USAGE;
+        }
+    }
+    return STATUS_OK;
+}
+
+Status recipe_parse(Recipe *recipe, const char *text, Error *err) {
+    Reader reader = {.recipe = recipe};
+    if (strlen(text) >= RECIPE_TEXT_BYTES)
+        return fail(err, STATUS_USAGE, "an algorithm's text has at most %d bytes", RECIPE_TEXT_BYTES - 1);
+    for (int part = 0; part < PART_COUNT; part++)
+        rule_choose(&recipe->parts[part], part_rule((Part)part, 0), 0);
+    if (!text[strspn(text, " \t\n")]) return fail(err, STATUS_USAGE, "empty; write a name or parts, such as fedavg");
+    TRY(read_parts(&reader, text, err));
+    return recipe_check(recipe, err);
+}
+
+const char *recipe_name(char name[RECIPE_TEXT_BYTES], const char *text) {
+    text += strspn(text, " \t\n");
+    size_t bytes = strcspn(text, " \t\n;"), more = 0;
+    snprintf(name, RECIPE_TEXT_BYTES, "%.*s", (int)bytes, text);
+    if (part_named(name) < 0) return name;
+    more = bytes + strspn(text + bytes, " \t\n");
+    more += strcspn(text + more, " \t\n;");
+    snprintf(name, RECIPE_TEXT_BYTES, "%.*s", (int)more, text);
+    return name;
+}

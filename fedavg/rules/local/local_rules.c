@@ -1,0 +1,131 @@
+#include "local_rules.h"
+
+#include <string.h>
+
+#include "fedavg/rules/sum/aggregate.h"
+
+#define LOCAL_ROW(name) [LOCAL_ROW_##name] = &name##_local_rule,
+const LocalRule *const local_rules[LOCAL_RULE_COUNT] = {LOCAL_RULES(LOCAL_ROW)};
+#undef LOCAL_ROW
+
+double local_displacement(const Training *training, double pull, uint64_t steps) {
+    const double lr = training->sgd.lr, momentum = training->sgd.momentum;
+    double x = 0, velocity = 0;
+    for (uint64_t step = 0; step < steps; step++) {
+        double slope = 1 + pull * x;
+        velocity = momentum * velocity + slope;
+        x -= lr * (training->nesterov ? slope + momentum * velocity : velocity);
+    }
+    return -x;
+}
+
+double local_ahead(const Training *training) {
+    return training->nesterov ? (double)training->sgd.lr * (double)training->sgd.momentum : 0;
+}
+
+bool local_looks(const Chosen *chosen) {
+    const LocalRule *rule = local_rules[chosen->row];
+    return rule->looks && rule->looks(chosen->number);
+}
+
+double local_pull(const Chosen *chosen, const LocalTurn *turn) {
+    const LocalRule *rule = local_rules[chosen->row];
+    return rule->pull ? rule->pull(turn) : 0;
+}
+
+LocalTurn local_turn(const Chosen *chosen, const Training *training, uint64_t steps, double size_ratio) {
+    LocalTurn turn = {.size_ratio = size_ratio};
+    memcpy(turn.number, chosen->number, sizeof turn.number);
+    if (local_rules[chosen->row]->prepare) local_rules[chosen->row]->prepare(&turn);
+    turn.displacement = local_displacement(training, local_pull(chosen, &turn), steps);
+    return turn;
+}
+
+double local_reach(const Chosen *chosen, const Training *training, uint64_t steps) {
+    const double lr = (double)training->sgd.lr;
+    if (lr > 0) return local_turn(chosen, training, steps, 1).displacement / lr;
+    Training unit = *training;
+    unit.sgd.lr = 1;
+    return local_displacement(&unit, 0, steps); // a pull works by the way made, which is none
+}
+
+static Parameter parameter_at(const LocalVectors *at, size_t i) {
+    return (Parameter){.global = at->global[i],
+                       .own = at->own ? at->own[i] : 0,
+                       .kept = at->kept ? at->kept[i] : 0,
+                       .common = at->common ? at->common[i] : 0,
+                       .slope = at->slope ? at->slope[i] : 0};
+}
+
+// One pair of loops for each rule, into which its functions are inlined.
+#define LOCAL_LOOPS(name)                                                                                              \
+    AGGREGATE_VECTORS static void name##_shifts(float *restrict shift, const LocalVectors *given,                      \
+                                                const LocalTurn *at_turn, float pull, size_t count) {                  \
+        const LocalVectors at = *given;                                                                                \
+        const LocalTurn turn = *at_turn;                                                                               \
+        for (size_t i = 0; i < count; i++) {                                                                           \
+            const Parameter p = parameter_at(&at, i);                                                                  \
+            shift[i] = local_##name##_shift(&p, &turn) - pull * p.global;                                              \
+        }                                                                                                              \
+    }                                                                                                                  \
+    AGGREGATE_VECTORS static void name##_keeps(float *restrict kept, const LocalVectors *given,                        \
+                                               const LocalTurn *at_turn, size_t count) {                               \
+        const LocalVectors at = *given;                                                                                \
+        const LocalTurn turn = *at_turn;                                                                               \
+        for (size_t i = 0; i < count; i++) {                                                                           \
+            const Parameter p = parameter_at(&at, i);                                                                  \
+            kept[i] = local_##name##_keep(&p, &turn);                                                                  \
+        }                                                                                                              \
+    }
+LOCAL_RULES(LOCAL_LOOPS)
+#undef LOCAL_LOOPS
+
+typedef struct Loops {
+    void (*shifts)(float *, const LocalVectors *, const LocalTurn *, float, size_t);
+    void (*keeps)(float *, const LocalVectors *, const LocalTurn *, size_t);
+} Loops;
+
+#define LOCAL_ROW(name) [LOCAL_ROW_##name] = {name##_shifts, name##_keeps},
+static const Loops loops[LOCAL_RULE_COUNT] = {LOCAL_RULES(LOCAL_ROW)};
+#undef LOCAL_ROW
+
+void local_shift(float *shift, const LocalVectors *at, const LocalTurn *turn, double pull, uint32_t row, size_t count) {
+    loops[row].shifts(shift, at, turn, (float)pull, count);
+}
+
+bool local_conclude(float *kept_after, const LocalVectors *at, const LocalTurn *turn, uint32_t row, double limit,
+                    size_t count) {
+    const float bound = (float)limit;
+    size_t unfit = 0;
+    loops[row].keeps(kept_after, at, turn, count);
+    for (size_t i = 0; i < count; i++)
+        unfit += fabsf(kept_after[i]) < bound ? 0 : 1u; // also what is not a number
+    return unfit == 0;
+}
+
+float local_replica(const LocalVectors *at, const LocalTurn *turn, size_t i) {
+    const float ahead = turn->ahead != 0 && at->velocity ? (float)(turn->ahead * (double)at->velocity[i]) : 0;
+    return at->kept[i] + ahead;
+}
+
+// Of a replica that has not been trained yet: its first turn begins at the centre.
+static double gift_of(const LocalVectors *at, const LocalTurn *turn, size_t i) {
+    return at->kept ? elastic_gift(local_replica(at, turn, i), at->global[i], turn) : 0;
+}
+
+void local_exchange(float *own, const LocalVectors *at, const LocalTurn *turn, size_t count) {
+    for (size_t i = 0; i < count && turn->number[0] != 0; i++)
+        own[i] = (float)((double)own[i] - gift_of(at, turn, i));
+}
+
+bool local_gifts_fit(const LocalVectors *at, const LocalTurn *turn, double limit, size_t count) {
+    size_t unfit = 0;
+    for (size_t i = 0; i < count; i++)
+        unfit += fabs(gift_of(at, turn, i)) < limit ? 0 : 1u; // also what is not a number
+    return unfit == 0;
+}
+
+void local_add_gifts(int64_t *changes, const LocalVectors *at, const LocalTurn *turn, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        changes[i] = (int64_t)((uint64_t)changes[i] + (uint64_t)llrint(gift_of(at, turn, i) * AGGREGATE_UNIT));
+}

@@ -1,0 +1,160 @@
+#include "release_rules.h"
+
+#include <math.h>
+
+#include "fedavg/rules/sum/aggregate.h"
+#include "fedavg/rules/send/send_rules.h"
+
+const RuleText release_rules[RELEASE_RULE_COUNT] = {
+    [RELEASE_EXACT] = {"exact", "the sum is what it is", "McMahan et al., AISTATS 2017", {{0}}},
+    [RELEASE_GAUSSIAN] =
+        {"gaussian",
+         "noise of so many norms hides every client; with epsilon what that takes over all rounds",
+         "McMahan, Ramage, Talwar, Zhang, ICLR 2018",
+         {{.name = "noise", .preset = NAN, .minimum = 0, .maximum = 1e6, .derived = "epsilon, or 1"},
+          {.name = "epsilon", .preset = NAN, .minimum = 1e-3, .maximum = 1e4, .derived = "noise"},
+          {.name = "delta", .preset = 1e-5, .minimum = 1e-15, .maximum = 0.5},
+          {.name = "cohort", .preset = NAN, .minimum = 1, .maximum = 1e9, .derived = "--clients-per-round"}}},
+    [RELEASE_TREE] = {"tree",
+                      "noise on a tree over the rounds, for cohorts that nobody draws at random: each client at most "
+                      "once until restart",
+                      "Kairouz, McMahan, Song, Thakkar, Thakurta, Xu, ICML 2021 (DP-FTRL)",
+                      {{.name = "noise", .preset = NAN, .minimum = 0, .maximum = 1e6, .derived = "epsilon, or 1"},
+                       {.name = "epsilon", .preset = NAN, .minimum = 1e-3, .maximum = 1e4, .derived = "noise"},
+                       {.name = "delta", .preset = 1e-5, .minimum = 1e-15, .maximum = 0.5},
+                       {.name = "restart",
+                        .preset = NAN,
+                        .minimum = 1,
+                        .maximum = 1e9,
+                        .whole = true,
+                        .derived = "the rounds in which each client comes at most once"}}},
+};
+
+// Refuses a noise and an epsilon that are both given: one follows from the other. NAN: not given.
+static Status check_both(double noise, double epsilon, const char *which, Error *err) {
+    if (isnan(noise) || isnan(epsilon)) return STATUS_OK;
+    return fail(err, STATUS_USAGE, "%s: one of noise and epsilon follows from the other; leave one of the two out",
+                which);
+}
+
+static Status plan_local(ReleasePlan *plan, const Chosen *noise, Error *err) {
+    const double epsilon = noise->number[NOISE_EPSILON];
+    plan->local_noise = 0;
+    plan->local_epsilon = NAN;
+    if (noise->row == NOISE_NONE) return STATUS_OK;
+    TRY(check_both(noise->number[NOISE_MULTIPLIER], epsilon, "send noise", err));
+    plan->local_delta = noise->number[NOISE_DELTA];
+    plan->local_noise = isnan(noise->number[NOISE_MULTIPLIER]) ? 1 : noise->number[NOISE_MULTIPLIER];
+    // An update that is replaced by another one changes what is sent by up to twice the norm.
+    if (!isnan(epsilon)) plan->local_noise = 2 * gaussian_noise(epsilon, plan->local_delta);
+    plan->local_epsilon = gaussian_epsilon(plan->local_noise / 2, plan->local_delta);
+    return STATUS_OK;
+}
+
+// What the count of clipped updates costs comes off the noise of the updates.
+static Status plan_adaptive(ReleasePlan *plan, const Chosen *clip, const ReleaseWorld *world, Error *err) {
+    if (clip->row != CLIP_ADAPTIVE) return STATUS_OK;
+    const double noise = plan->mechanism.noise;
+    plan->count_noise = clip->number[CLIP_COUNT_NOISE];
+    if (isnan(plan->count_noise)) plan->count_noise = noise > 0 ? world->clients_per_round / 20.0 : 0;
+    if (noise == 0) return STATUS_OK;
+    if (noise >= 2 * plan->count_noise)
+        return fail(err, STATUS_USAGE,
+                    "release gaussian: noise=%g does not go with send adaptive-clip count-noise=%g: it has to be below "
+                    "twice that; raise count-noise, or --clients-per-round, which it follows",
+                    noise, plan->count_noise);
+    plan->updates_noise = 1 / sqrt(1 / (noise * noise) - 1 / (4 * plan->count_noise * plan->count_noise));
+    return STATUS_OK;
+}
+
+// Sums of fixed point reach 2^22 (rules/aggregate.h).
+static Status check_range(const ReleasePlan *plan, const Chosen *clip, const ReleaseWorld *world, Error *err) {
+    const double norm = clip->number[CLIP_NORM], most = 0x1p20;
+    const double updates = norm * world->clients / world->clients_per_round;
+    const double noise = 10 * norm * plan->updates_noise / plan->cohort;
+    if (updates + noise < most) return STATUS_OK;
+    return fail(
+        err, STATUS_USAGE,
+        "release gaussian: updates clipped to %g and their noise may sum to %g, which is above %g; clip to less", norm,
+        updates + noise, most);
+}
+
+// Cyclic groups: a client comes again after that many rounds.
+static Status plan_tree(ReleasePlan *plan, const Chosen *release, const ReleaseWorld *world, Error *err) {
+    const uint32_t once = world->clients / world->clients_per_round;
+    const double restart = release->number[RELEASE_RESTART];
+    plan->tree_rounds = isnan(restart) ? once : (uint32_t)restart;
+    plan->mechanism = (Mechanism){.cohorts = COHORTS_TREE, .rate = 1.0 / plan->tree_rounds};
+    if (plan->tree_rounds <= once) return STATUS_OK;
+    return fail(
+        err, STATUS_USAGE,
+        "release tree: restart=%u: of %u clients with %u a round the first ones come again after %u; give at most "
+        "that",
+        plan->tree_rounds, world->clients, world->clients_per_round, once);
+}
+
+Status release_plan(ReleasePlan *plan, const Chosen *release, const Chosen *clip, const Chosen *local_noise,
+                    const ReleaseWorld *world, Error *err) {
+    *plan = (ReleasePlan){.cohort = world->clients_per_round, .clients_per_round = world->clients_per_round};
+    TRY(plan_local(plan, local_noise, err));
+    if (release->row == RELEASE_EXACT) return plan_adaptive(plan, clip, world, err);
+    const double epsilon = release->number[RELEASE_EPSILON];
+    double noise = release->number[RELEASE_NOISE];
+    const bool tree = release->row == RELEASE_TREE;
+    TRY(check_both(noise, epsilon, tree ? "release tree" : "release gaussian", err));
+    if (!tree && !isnan(release->number[RELEASE_COHORT])) plan->cohort = release->number[RELEASE_COHORT];
+    plan->hides = 1;
+    plan->delta = release->number[RELEASE_DELTA];
+    plan->mechanism = (Mechanism){.cohorts = world->cohorts, .rate = fmin(1, plan->cohort / world->clients)};
+    if (tree) TRY(plan_tree(plan, release, world, err));
+    if (isnan(noise)) noise = 1;
+    if (!isnan(epsilon))
+        TRY(accountant_noise(&noise, plan->mechanism.cohorts, plan->mechanism.rate, world->rounds, epsilon, plan->delta,
+                             err));
+    plan->mechanism.noise = plan->updates_noise = noise;
+    TRY(plan_adaptive(plan, clip, world, err));
+    return check_range(plan, clip, world, err);
+}
+
+void release_shares(CohortShares *all, Member *members, uint32_t count, uint32_t cohort) {
+    *all = (CohortShares){.factor = 1, .total = 1};
+    for (uint32_t k = 0; k < count; k++)
+        members[k].share = members[k].fate == MEMBER_ARRIVES ? 1.0 / cohort : 0;
+}
+
+// The streams of RNG_DP_NOISE: the last number of a key; 1 is the clients'.
+enum { STREAM_OF_SUMS = 0, STREAM_OF_COUNTS = 2 };
+
+// A weight's noise depends on its place, whatever else is sent.
+static void add_along(int64_t *total, double scale, RngKey key, const PersonalRun *sent, uint32_t runs) {
+    for (uint32_t r = 0; r < runs; r++)
+        for (uint64_t i = sent[r].first; i < sent[r].end; i++)
+            total[i] += llrint(scale * rng_normal(key, (uint32_t)i));
+}
+
+void release_add_noise(int64_t *total, double deviation, uint64_t seed, uint32_t round, const PersonalRun *sent,
+                       uint32_t runs) {
+    const RngKey key = rng_key(seed, RNG_DP_NOISE, round, 0, STREAM_OF_SUMS);
+    if (deviation > 0) add_along(total, deviation * AGGREGATE_UNIT, key, sent, runs);
+}
+
+void release_add_tree_noise(int64_t *total, double deviation, uint32_t tree_rounds, uint64_t seed, uint32_t round,
+                            const PersonalRun *sent, uint32_t runs) {
+    const uint32_t tree = (round - 1) / tree_rounds, now = (round - 1) % tree_rounds + 1, before = now - 1;
+    const double scale = deviation * AGGREGATE_UNIT;
+    uint32_t level = 0;
+    if (deviation == 0) return;
+    for (; (now >> level & 1) == 0; level++) // the nodes below the one that is complete: of 2^level rounds each
+        add_along(total, -scale, rng_key(seed, RNG_DP_TREE, tree, level, before >> level), sent, runs);
+    add_along(total, scale, rng_key(seed, RNG_DP_TREE, tree, level, now >> level), sent, runs);
+}
+
+double release_next_clip(double norm, const Chosen *clip, const ReleasePlan *plan, uint32_t arrived, uint32_t clipped,
+                         uint64_t seed, uint32_t round) {
+    if (clip->row != CLIP_ADAPTIVE || plan->clients_per_round == 0) return norm;
+    const RngKey key = rng_key(seed, RNG_DP_NOISE, round, 0, STREAM_OF_COUNTS);
+    double within = (double)(arrived - clipped) - arrived / 2.0;
+    if (plan->count_noise > 0) within += plan->count_noise * rng_normal(key, 0);
+    const double part = fmin(1, fmax(0, within / plan->clients_per_round + 0.5));
+    return norm * exp(-clip->number[CLIP_RATE] * (part - clip->number[CLIP_QUANTILE]));
+}

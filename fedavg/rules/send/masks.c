@@ -1,0 +1,60 @@
+#include "masks.h"
+
+#include <math.h>
+
+#include "base/rng.h"
+#include "fedavg/rules/sum/aggregate.h"
+
+// values += or -= the stream's words, two of 64 bits a block, for the parameters from first to end - 1.
+AGGREGATE_VECTORS static void add_stream(int64_t *values, RngKey key, uint32_t which, bool minus, size_t first,
+                                         size_t end) {
+    for (size_t i = first; i < end; i++) {
+        const RngBlock block = rng_block(key, (uint32_t)i, which, 0, 0);
+        const uint64_t word = (uint64_t)block.word[0] << 32 | block.word[1];
+        values[i] = (int64_t)((uint64_t)values[i] + (minus ? 0 - word : word));
+    }
+}
+
+static void add(int64_t *values, const Masking *masking, RngKey key, uint32_t which, bool minus) {
+    add_stream(values, key, which, minus, 0, masking->still_first);
+    add_stream(values, key, which, minus, masking->still_end, masking->parameters);
+}
+
+static RngKey own_key(const Masking *masking, uint32_t client) {
+    return rng_key(masking->seed, RNG_MASK, masking->round, client, client);
+}
+
+// The two of a pair add its stream with opposite signs: the lower number adds it.
+static void add_pair(int64_t *values, const Masking *masking, uint32_t client, uint32_t other, uint32_t which,
+                     bool undo) {
+    const bool lower = client < other;
+    const uint32_t i = lower ? client : other, j = lower ? other : client;
+    add(values, masking, rng_key(masking->seed, RNG_MASK, masking->round, i, j), which, lower == undo);
+}
+
+void masks_put(int64_t *sum, const Masking *masking, uint32_t client, uint32_t which) {
+    add(sum, masking, own_key(masking, client), which, false);
+    for (uint32_t k = 0; k < masking->count; k++)
+        if (masking->clients[k] != client) add_pair(sum, masking, client, masking->clients[k], which, false);
+}
+
+static bool is_among(const uint32_t *clients, uint32_t count, uint32_t client) {
+    for (uint32_t k = 0; k < count; k++)
+        if (clients[k] == client) return true;
+    return false;
+}
+
+void masks_take(int64_t *total, const Masking *masking, const uint32_t *alive, uint32_t count, uint32_t which) {
+    for (uint32_t k = 0; k < count; k++)
+        add(total, masking, own_key(masking, alive[k]), which, true);
+    for (uint32_t d = 0; d < masking->count; d++) {
+        const uint32_t dead = masking->clients[d];
+        if (is_among(alive, count, dead)) continue;
+        for (uint32_t k = 0; k < count; k++)
+            add_pair(total, masking, alive[k], dead, which, true);
+    }
+}
+
+bool masks_suffice(const Masking *masking, uint32_t alive, double threshold) {
+    return (double)alive >= threshold * masking->count - 1e-9; // of a threshold like 2/3
+}

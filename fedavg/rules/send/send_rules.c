@@ -1,0 +1,170 @@
+#include "send_rules.h"
+
+#include <math.h>
+
+#include "fedavg/rules/sum/aggregate.h"
+
+const RuleText clip_rules[CLIP_RULE_COUNT] = {
+    [CLIP_NONE] = {"unclipped", "updates are as long as they are", "McMahan et al., AISTATS 2017", {{0}}},
+    [CLIP_FIXED] = {"clip",
+                    "an update that is longer than norm is shortened to it",
+                    "McMahan, Ramage, Talwar, Zhang, ICLR 2018",
+                    {{.name = "norm", .preset = 1, .minimum = 1e-9, .maximum = 1e5}}},
+    [CLIP_ADAPTIVE] = {"adaptive-clip",
+                       "the norm moves to a quantile of the updates' lengths, which is found with noise",
+                       "Andrew, Thakkar, McMahan, Ramaswamy, NeurIPS 2021",
+                       {{.name = "norm", .preset = 0.1, .minimum = 1e-9, .maximum = 1e5},
+                        {.name = "quantile", .preset = 0.5, .minimum = 0, .maximum = 1},
+                        {.name = "rate", .preset = 0.2, .minimum = 0, .maximum = 10},
+                        {.name = "count-noise",
+                         .preset = NAN,
+                         .minimum = 0,
+                         .maximum = 1e6,
+                         .derived = "--clients-per-round/20, 0 without a release"}}},
+};
+
+const RuleText noise_rules[NOISE_RULE_COUNT] = {
+    [NOISE_NONE] = {"noiseless", "updates are sent as they are", "McMahan et al., AISTATS 2017", {{0}}},
+    [NOISE_GAUSSIAN] =
+        {"noise",
+         "local privacy: noise of multiplier times the clip's norm on every weight of every update; with "
+         "epsilon what that takes for one update",
+         "Dwork, Roth 2014; Balle, Wang, ICML 2018 (analytic Gaussian)",
+         {{.name = "multiplier", .preset = NAN, .minimum = 0, .maximum = 1e6, .derived = "epsilon, or 1"},
+          {.name = "epsilon", .preset = NAN, .minimum = 1e-3, .maximum = 1e4, .derived = "multiplier"},
+          {.name = "delta", .preset = 1e-5, .minimum = 1e-15, .maximum = 0.5}}},
+};
+
+static uint64_t whole_bytes(const Coding *coding) {
+    return 4 * (uint64_t)coding->count;
+}
+
+const SendCode whole_send_code = {
+    .text = {"whole", "every weight is sent as it was trained", "McMahan et al., AISTATS 2017", {{0}}},
+    .becomes = true,
+    .bytes = whole_bytes};
+
+#define SEND_ROW(name) [SEND_ROW_##name] = &name##_send_code,
+const SendCode *const send_codes[SEND_CODE_COUNT] = {SEND_CODES(SEND_ROW)};
+#undef SEND_ROW
+
+AGGREGATE_VECTORS void code_uniforms(float uniforms[CODE_BLOCK], RngKey key, size_t first, size_t count) {
+    const size_t block = count - first < CODE_BLOCK ? count - first : CODE_BLOCK;
+    for (size_t i = 0; i < block; i++)
+        uniforms[i] = rng_float(rng_block(key, (uint32_t)(first + i), 0, 0, 0).word[0]);
+}
+
+double clip_factor(double squared_length, double most) {
+    const double length = sqrt(squared_length);
+    return length > most ? most / length : 1;
+}
+
+// Whether the code has this choice, and it is this word.
+static bool is_chosen(const Chosen *code, const char *name, const char *word) {
+    const RuleNumber *numbers = send_codes[code->row]->text.numbers;
+    for (int n = 0; n < RULE_NUMBERS && numbers[n].name; n++)
+        if (strcmp(numbers[n].name, name) == 0) return strcmp(numbers[n].words[(int)code->number[n]], word) == 0;
+    return false;
+}
+
+bool send_feeds_back(const Chosen *code) {
+    return is_chosen(code, "feedback", "yes");
+}
+
+static bool stays(const PersonalPlan *personal, size_t parameter) {
+    for (uint32_t r = 0; r < personal->run_count; r++)
+        if (parameter >= personal->runs[r].first && parameter < personal->runs[r].end) return true;
+    return false;
+}
+
+void sent_weights(SentWeights *sent, const Spec *spec, const PersonalPlan *personal) {
+    *sent = (SentWeights){.count = 0};
+    for (int t = 0; t < spec->tensor_count; t++) {
+        const ParameterTensor *tensor = &spec->tensors[t];
+        if (tensor->frozen || stays(personal, tensor->first)) continue; // whole layers stay
+        PersonalRun *run = &sent->runs[sent->run_count];
+        if (sent->run_count > 0 && run[-1].end == tensor->first)
+            run[-1].end += tensor->count;
+        else
+            sent->runs[sent->run_count++] = (PersonalRun){tensor->first, tensor->first + tensor->count};
+        sent->count += tensor->count;
+        sent->rows[sent->tensors] = tensor->rank > 1 ? (size_t)tensor->shape[0] : 0;
+        sent->ends[sent->tensors++] = sent->count;
+    }
+}
+
+static Coding coding_of(const Chosen *code, const SentWeights *sent) {
+    return (Coding){
+        .number = code->number, .count = sent->count, .ends = sent->ends, .rows = sent->rows, .tensors = sent->tensors};
+}
+
+static bool is_per_tensor(const Chosen *code) {
+    return is_chosen(code, "per", "tensor");
+}
+
+// One tensor of an update, as an update of its own that begins at *first; codes that know tensors have no such choice.
+static Coding tensor_of(size_t *first, const Coding *coding, uint32_t tensor) {
+    Coding single = *coding;
+    *first = tensor > 0 ? coding->ends[tensor - 1] : 0;
+    single.count = coding->ends[tensor] - *first;
+    single.rows = coding->rows + tensor;
+    single.tensors = 1;
+    const RngBlock block = rng_block(coding->key, tensor, 0, 0, 1);
+    memcpy(single.key.word, block.word, sizeof single.key.word);
+    return single;
+}
+
+uint64_t send_bytes(const Chosen *code, const SentWeights *sent) {
+    const Coding coding = coding_of(code, sent);
+    const SendCode *rule = send_codes[code->row];
+    if (!is_per_tensor(code)) return rule->bytes(&coding);
+    uint64_t bytes = 0;
+    for (uint32_t t = 0; t < coding.tensors; t++) {
+        size_t first;
+        const Coding single = tensor_of(&first, &coding, t);
+        bytes += rule->bytes(&single);
+    }
+    return bytes;
+}
+
+size_t send_encode(uint8_t *wire, const Payload *payload, const Chosen *code, const Coding *coding) {
+    const SendCode *rule = send_codes[code->row];
+    if (!is_per_tensor(code)) return rule->encode(wire, payload, coding);
+    size_t bytes = 0;
+    for (uint32_t t = 0; t < coding->tensors; t++) {
+        size_t first;
+        const Coding single = tensor_of(&first, coding, t);
+        const Payload part = {payload->update + first, payload->become + first};
+        bytes += rule->encode(wire + bytes, &part, &single);
+    }
+    return bytes;
+}
+
+void send_decode(float *values, const uint8_t *wire, size_t bytes, const Chosen *code, const Coding *coding) {
+    const SendCode *rule = send_codes[code->row];
+    if (!is_per_tensor(code)) {
+        rule->decode(values, wire, bytes, coding);
+        return;
+    }
+    for (uint32_t t = 0; t < coding->tensors; t++) {
+        size_t first;
+        const Coding single = tensor_of(&first, coding, t);
+        rule->decode(values + first, wire, rule->bytes(&single), &single);
+        wire += rule->bytes(&single);
+    }
+}
+
+size_t send_keeps(const Chosen *code, const SentWeights *sent) {
+    const Coding coding = coding_of(code, sent);
+    const SendCode *rule = send_codes[code->row];
+    return rule->keeps && send_feeds_back(code) ? rule->keeps(&coding) : 0;
+}
+
+// The rounding of a sum of floats is a float: what the wire's weight is off by is exact.
+void send_left_over(float *left, const Payload *payload, const float *sent, const float *global, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const double arrived = (double)sent[i] - (global ? (double)global[i] : 0);
+        const bool as_trained = global && sent[i] == payload->become[i] && left[i] == 0;
+        left[i] = as_trained ? 0 : (float)((double)payload->update[i] - arrived);
+    }
+}

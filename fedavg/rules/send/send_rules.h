@@ -1,0 +1,73 @@
+// All that a client does to its update before it hands it in, in this order: it clips, adds noise, encodes. Each is a
+// part of the recipe of its own, and a text names all of them "send":
+//
+//   send clip norm=1                        the update is no longer than that
+//   send noise multiplier=2                 ... and noise of 2 times that length is added to every weight
+//   send top-k share=0.01                   what is left is encoded (send_rule.h)
+//
+//   clipped = clip_factor(squared_length, most);                    // 1: nothing is multiplied
+//   bytes = send_encode(wire, &payload, code, &coding);  send_decode(values, wire, bytes, code, &coding);
+#ifndef SOUNDER_FEDAVG_RULES_SEND_SEND_RULES_H
+#define SOUNDER_FEDAVG_RULES_SEND_SEND_RULES_H
+
+#include "base/err.h"
+#include "fedavg/rules/local/personal_rules.h"
+#include "fedavg/rules/rule.h"
+#include "fedavg/rules/send/send_rule.h"
+#include "nn/spec.h"
+
+enum { CLIP_NONE, CLIP_FIXED, CLIP_ADAPTIVE, CLIP_RULE_COUNT };
+enum { CLIP_NORM, CLIP_QUANTILE, CLIP_RATE, CLIP_COUNT_NOISE }; // numbers of a clip
+extern const RuleText clip_rules[CLIP_RULE_COUNT];
+
+enum { NOISE_NONE, NOISE_GAUSSIAN, NOISE_RULE_COUNT };
+enum { NOISE_MULTIPLIER, NOISE_EPSILON, NOISE_DELTA }; // numbers of a noise
+extern const RuleText noise_rules[NOISE_RULE_COUNT];
+
+// The rows of the table of codes, in this order. The first is what a recipe has that names none.
+#define SEND_CODES(X)                                                                                                  \
+    X(whole) X(top_k) X(random_k) X(threshold) X(qsgd) X(ternary) X(bits) X(scaled_sign) X(sign) X(power) X(masked)
+
+#define SEND_ROW(name) SEND_ROW_##name,
+enum { SEND_CODES(SEND_ROW) SEND_CODE_COUNT };
+#undef SEND_ROW
+
+#define SEND_ROW(name) extern const SendCode name##_send_code;
+SEND_CODES(SEND_ROW)
+#undef SEND_ROW
+
+extern const SendCode *const send_codes[SEND_CODE_COUNT];
+
+// What an update of this length is multiplied with so that it is no longer than `most`: exactly 1 if it is not.
+double clip_factor(double squared_length, double most);
+
+// Whether the chosen code adds what it leaves out to the client's next update.
+bool send_feeds_back(const Chosen *code);
+
+// The weights that are sent: all but those that stay with the client and those that are frozen.
+typedef struct SentWeights {
+    size_t count;
+    PersonalRun runs[SPEC_MAX_TENSORS];
+    uint32_t run_count;
+    size_t ends[SPEC_MAX_TENSORS], rows[SPEC_MAX_TENSORS]; // as in Coding
+    uint32_t tensors;
+} SentWeights;
+
+void sent_weights(SentWeights *sent, const Spec *spec, const PersonalPlan *personal);
+
+// Bytes of an update on the wire: exactly, or the most where the code varies.
+uint64_t send_bytes(const Chosen *code, const SentWeights *sent);
+
+// As in SendCode, with the code's numbers in coding; per=tensor: one tensor behind the other, each with a key of its
+// own.
+size_t send_encode(uint8_t *wire, const Payload *payload, const Chosen *code, const Coding *coding);
+void send_decode(float *values, const uint8_t *wire, size_t bytes, const Chosen *code, const Coding *coding);
+
+// Floats that a code keeps of a client's turn, besides what it leaves over.
+size_t send_keeps(const Chosen *code, const SentWeights *sent);
+
+// left (count): what had been left over before, and becomes what the server still misses of the payload. sent: as the
+// server reads it; global: NULL if those are values of the update.
+void send_left_over(float *left, const Payload *payload, const float *sent, const float *global, size_t count);
+
+#endif

@@ -1,0 +1,97 @@
+#include "server_rules.h"
+
+#include <string.h>
+
+#include "fedavg/rules/sum/aggregate.h"
+
+#define SERVER_ROW(name) [SERVER_ROW_##name] = &name##_server_rule,
+const ServerRule *const server_rules[SERVER_RULE_COUNT] = {SERVER_RULES(SERVER_ROW)};
+#undef SERVER_ROW
+
+ServerTurn server_turn(const Chosen *chosen, uint32_t round, uint32_t cohort, uint32_t population) {
+    ServerTurn turn = {.round = round, .cohort = cohort, .population = population};
+    memcpy(turn.number, chosen->number, sizeof turn.number);
+    if (server_rules[chosen->row]->prepare) server_rules[chosen->row]->prepare(&turn);
+    return turn;
+}
+
+void server_begin(ServerState *state, int index, const Chosen *chosen, size_t count) {
+    const ServerRule *rule = server_rules[chosen->row];
+    const ServerTurn turn = server_turn(chosen, 1, 1, 1);
+    const double first = rule->start ? rule->start(&turn, index) : 0;
+    for (size_t i = 0; i < count; i++)
+        state[i].real = first;
+}
+
+// A block of weights, and what stands beside it.
+typedef struct Block {
+    float *weights, *common;
+    ServerState *states[SERVER_STATES];
+    const int64_t *updates, *changes; // totals
+    double scale, factor;
+    size_t count;
+} Block;
+
+// One loop for each rule, into which its function is inlined; with the table of loops they are all that a rule needs.
+#define SERVER_LOOP(name)                                                                                              \
+    AGGREGATE_VECTORS static void name##_loop(const Block *at, const ServerTurn *given) {                              \
+        const ServerTurn turn = *given;                                                                                \
+        const Block block = *at;                                                                                       \
+        const uint32_t states = name##_server_rule.states;                                                             \
+        for (size_t i = 0; i < block.count; i++) {                                                                     \
+            ServerState state[SERVER_STATES];                                                                          \
+            float common = 0;                                                                                          \
+            const Update update = {(double)block.updates[i] * block.scale * block.factor,                              \
+                                   name##_server_rule.sums ? block.changes[i] : 0};                                    \
+            for (uint32_t s = 0; s < states; s++)                                                                      \
+                state[s] = block.states[s][i];                                                                         \
+            block.weights[i] = (float)server_##name((double)block.weights[i], update, state, &common, &turn);          \
+            for (uint32_t s = 0; s < states; s++)                                                                      \
+                block.states[s][i] = state[s];                                                                         \
+            if (name##_server_rule.tells) block.common[i] = common;                                                    \
+        }                                                                                                              \
+    }
+SERVER_RULES(SERVER_LOOP)
+#undef SERVER_LOOP
+
+#define SERVER_ROW(name) [SERVER_ROW_##name] = name##_loop,
+static void (*const loops[SERVER_RULE_COUNT])(const Block *, const ServerTurn *) = {SERVER_RULES(SERVER_ROW)};
+#undef SERVER_ROW
+
+// `count` weights from first on, and their totals.
+static void apply_run(float *weights, int64_t *updates, const ServerMemory *memory, const ServerSums *sums,
+                      const ServerTurn *turn, uint32_t row, size_t first, size_t count) {
+    int64_t changes[AGGREGATE_MOST_RUN];
+    const ServerRule *rule = server_rules[row];
+    Block block = {.weights = weights + first,
+                   .updates = updates,
+                   .changes = changes,
+                   .scale = 1.0 / (AGGREGATE_UNIT * sums->arrived),
+                   .factor = sums->factor,
+                   .count = count};
+    aggregate_total(updates, sums->updates, sums->count, first, count);
+    if (rule->sums) aggregate_total(changes, sums->changes, sums->count, first, count);
+    for (uint32_t s = 0; s < rule->states; s++)
+        block.states[s] = memory->states[s] + first;
+    if (rule->tells) block.common = memory->common + first;
+    loops[row](&block, turn);
+}
+
+// The squared length is that of whole blocks, however long the runs are: its bits do not depend on how many sums there
+// are. Only for its sake are a block's totals kept.
+void server_apply(float *weights, const ServerMemory *memory, const ServerSums *sums, const ServerTurn *turn,
+                  uint32_t row, size_t count) {
+    enum { BLOCK = AGGREGATE_MOST_RUN };
+    int64_t updates[BLOCK];
+    const size_t most = aggregate_run(sums->count);
+    const double scale = 1.0 / (AGGREGATE_UNIT * sums->arrived) * sums->factor;
+    double squares = 0;
+    for (size_t first = 0; first < count; first += BLOCK) {
+        const size_t block = count - first < BLOCK ? count - first : BLOCK;
+        for (size_t i = 0; i < block; i += most)
+            apply_run(weights, updates + (sums->squared_length ? i : 0), memory, sums, turn, row, first + i,
+                      block - i < most ? block - i : most);
+        if (sums->squared_length) squares += aggregate_squared_total(updates, scale, block);
+    }
+    if (sums->squared_length) *sums->squared_length = squares;
+}

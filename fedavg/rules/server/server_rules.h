@@ -1,0 +1,65 @@
+// All server rules, and what the parent does with them: the loops over the weights on the CPU. Their twins are in
+// fedavg/card/cuda_rules.cu.
+//
+//   server_begin(states, weights' count, &recipe->server);              // before the first round
+//   ServerTurn turn = server_turn(chosen, round, cohort, population);   // each round
+//   server_apply(weights, &memory, &sums, &turn, chosen->row, count);
+#ifndef SOUNDER_FEDAVG_RULES_SERVER_SERVER_RULES_H
+#define SOUNDER_FEDAVG_RULES_SERVER_SERVER_RULES_H
+
+#include <stddef.h>
+
+#include "fedavg/rules/server/adagrad.h"
+#include "fedavg/rules/server/adam.h"
+#include "fedavg/rules/server/average.h"
+#include "fedavg/rules/server/bmuf.h"
+#include "fedavg/rules/server/dyn.h"
+#include "fedavg/rules/server/elastic.h"
+#include "fedavg/rules/server/momentum.h"
+#include "fedavg/rules/server/rounds_mean.h"
+#include "fedavg/rules/server/scaffold.h"
+#include "fedavg/rules/server/vote.h"
+
+// The rows of the table, in this order. The first is what a recipe has that names none.
+#define SERVER_RULES(X) X(average) X(momentum) X(adagrad) X(adam) X(yogi) X(bmuf) X(scaffold) X(dyn) X(vote) X(rounds_mean) X(elastic)
+
+#define SERVER_ROW(name) SERVER_ROW_##name,
+enum { SERVER_RULES(SERVER_ROW) SERVER_RULE_COUNT };
+#undef SERVER_ROW
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+extern const ServerRule *const server_rules[SERVER_RULE_COUNT];
+
+// What a rule remembers: each (count).
+typedef struct ServerMemory {
+    ServerState *states[SERVER_STATES]; // as many as the rule has
+    float *common;                      // NULL unless the rule tells the clients something
+} ServerMemory;
+
+// What the workers have summed, in units of 2^-40 (rules/aggregate.h): a sum a worker, and beside it another one where
+// clients keep vectors.
+typedef struct ServerSums {
+    const int64_t *const *updates, *const *changes; // (count) of each; changes: NULL where nothing is kept
+    size_t count;
+    double arrived;         // in (0, 1]: the sum of the shares that arrived, over which the mean is taken
+    double factor;          // of the mean: exactly 1 unless the shares were cut (rules/combine_rules.h)
+    double *squared_length; // out: of the mean update; NULL: not wanted
+} ServerSums;
+
+// The states as they are before the first round.
+void server_begin(ServerState *state, int index, const Chosen *chosen, size_t count);
+
+ServerTurn server_turn(const Chosen *chosen, uint32_t round, uint32_t cohort, uint32_t population);
+
+// weights (count): one step of the rule of this row.
+void server_apply(float *weights, const ServerMemory *memory, const ServerSums *sums, const ServerTurn *turn,
+                  uint32_t row, size_t count);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

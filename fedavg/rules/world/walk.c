@@ -1,0 +1,71 @@
+#include "walk.h"
+
+#include <math.h>
+
+#include "fedavg/rules/engine_facts.h"
+#include "fedavg/rules/world/schedule.h"
+
+// NaN: none.
+static double steps_of(const Chosen *schedule) {
+    if (schedule->row == 0) return schedule->number[ROUNDS_STEPS];
+    return engine_facts[schedule->row].buffers ? schedule->number[BUFFERED_STEPS] : NAN;
+}
+
+bool walk_by_steps(const Chosen *schedule) {
+    return !isnan(steps_of(schedule));
+}
+
+Walk walk_of(const Chosen *schedule, uint32_t round, uint32_t epochs) {
+    Walk walk = {.round = round, .epochs = epochs};
+    if (!walk_by_steps(schedule) || round >= 1u << 30) return walk;
+    const uint64_t steps = (uint64_t)steps_of(schedule), before = round - 1;
+    const uint64_t warmup = schedule->row == 0 ? (uint64_t)schedule->number[ROUNDS_WARMUP] : 0;
+    walk.start = before <= warmup ? before : warmup + (before - warmup) * steps;
+    walk.steps = before < warmup ? 1 : steps;
+    return walk;
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+bool walk_stretch(Stretch *stretch, const Walk *walk, uint32_t index, uint32_t batches) {
+    if (walk->steps == 0) {
+        *stretch = (Stretch){walk->round, index, 0, batches, index * batches};
+        return index < walk->epochs;
+    }
+    if (batches == 0) return false;
+    const uint32_t begun = (uint32_t)(walk->start % batches); // of the first stretch's pass
+    const uint64_t done = index == 0 ? 0 : (uint64_t)index * batches - begun;
+    if (done >= walk->steps) return false;
+    const uint32_t first = index == 0 ? begun : 0;
+    *stretch = (Stretch){.round = (uint32_t)(walk->start / batches) + index + 1,
+                         .first = first,
+                         .count = (uint32_t)smaller(walk->steps - done, batches - first),
+                         .step = first};
+    return true;
+}
+
+uint64_t walk_steps(const Walk *walk, uint32_t batches) {
+    if (walk->steps == 0) return (uint64_t)walk->epochs * batches;
+    return batches > 0 ? walk->steps : 0;
+}
+
+uint32_t stretch_samples(const Stretch *stretch, uint32_t samples, uint32_t batch_size) {
+    const uint64_t first = (uint64_t)stretch->first * batch_size, end = first + (uint64_t)stretch->count * batch_size;
+    return (uint32_t)(smaller(end, samples) - smaller(first, samples));
+}
+
+uint64_t walk_samples(const Walk *walk, uint32_t samples, uint32_t batch_size) {
+    const uint32_t batches = samples / batch_size + (samples % batch_size != 0);
+    uint64_t all = 0;
+    Stretch stretch;
+    if (walk->steps == 0) return (uint64_t)walk->epochs * samples;
+    for (uint32_t index = 0; walk_stretch(&stretch, walk, index, batches); index++)
+        all += stretch_samples(&stretch, samples, batch_size);
+    return all;
+}
+
+uint32_t walk_work(const Walk *walk, uint32_t samples, uint32_t batch_size) {
+    return (uint32_t)smaller(walk_samples(walk, samples, batch_size), UINT32_MAX);
+}
