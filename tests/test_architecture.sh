@@ -1,7 +1,7 @@
 #!/bin/sh
 # The rules of the house that a compiler does not check. Usage: test_architecture.sh SOURCE_FOLDER
 #   directions  base <- nn, io, shm, datasets (blind to each other) <- fedavg <- app: no #include any other way; within
-#               fedavg: rules <- algorithm, nodes <- memory <- worker <- parent <- card; shm <- shm/group; app/options <- launch,
+#               fedavg: rules <- algorithm, nodes <- memory <- worker <- parent <- gpu; shm <- shm/group; app/options <- launch,
 #               run <- look
 #   guards      a header's guard is its path: src/app/options/options.h has SOUNDER_APP_OPTIONS_OPTIONS_H
 #   lengths     a function has at most 60 lines, a line of comment 120 columns
@@ -55,14 +55,14 @@ echo '#include "shm/segment.h"' | refuses 'nn may not include shm' src/nn/a.c
 echo '  #  include "../nn/net.h"' | refuses 'by their box' datasets/a.c
 echo '#include "src/nn/net.h"' | refuses 'by their box' fedavg/a.c
 echo '#include "io/metrics.h"' | refuses 'shm may not include io' shm/deep/a.cu
-echo '#include "app/options/options.h"' | refuses 'fedavg/card may not include app/options' fedavg/card/a.c
+echo '#include "app/options/options.h"' | refuses 'fedavg/gpu may not include app/options' fedavg/gpu/a.c
 echo '#include "fedavg/parent/rounds.h"' | refuses 'datasets may not include fedavg/parent' datasets/a.h
 echo '#include "fedavg/memory/layout.h"' | refuses 'fedavg/rules may not include fedavg/memory' fedavg/rules/a.c
 echo '#include "fedavg/algorithm/recipe.h"' | refuses 'fedavg/rules may not include fedavg/algorithm' fedavg/rules/server/a.h
 echo '#include "fedavg/rules/sum/aggregate.h"' | refuses 'fedavg/nodes may not include fedavg/rules' fedavg/nodes/a.c
 echo '#include "fedavg/worker/client.h"' | refuses 'fedavg/memory may not include fedavg/worker' fedavg/memory/a.c
 echo '#include "fedavg/parent/rounds.h"' | refuses 'fedavg/worker may not include fedavg/parent' fedavg/worker/a.c
-echo '#include "fedavg/card/card.h"' | refuses 'fedavg/parent may not include fedavg/card' fedavg/parent/a.c
+echo '#include "fedavg/gpu/gpu.h"' | refuses 'fedavg/parent may not include fedavg/gpu' fedavg/parent/a.c
 echo '#include "shm/group/group.h"' | refuses 'shm may not include shm/group' shm/a.c
 echo '#include "app/run/report.h"' | refuses 'app/options may not include app/run' src/app/options/a.c
 echo '#include "app/look/tensorboard.h"' | refuses 'app/run may not include app/look' src/app/run/a.c

@@ -17,7 +17,7 @@
 #include "app/run/run_record.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "fedavg/card/card.h"
+#include "fedavg/gpu/gpu.h"
 #include "fedavg/memory/dataset_segment.h"
 #include "fedavg/rules/attack/attack_rules.h"
 #include "nn/net.h"

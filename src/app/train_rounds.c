@@ -10,7 +10,7 @@
 #include "app/run/run_schedule.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "fedavg/card/card.h"
+#include "fedavg/gpu/gpu.h"
 #include "io/durable.h"
 
 static Status write_checkpoint(Run *run, Error *err) {

@@ -10,7 +10,7 @@
 
 #include "base/cores.h"
 #include "base/log.h"
-#include "fedavg/card/card.h"
+#include "fedavg/gpu/gpu.h"
 #include "fedavg/worker/worker_math.h"
 
 char *const worker_arguments[] = {"sounder:w@RANK", "worker", "@RANK", "@PARENT", NULL};

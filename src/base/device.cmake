@@ -74,7 +74,7 @@ function(sounder_device_libraries)
   endif()
   get_property(cuda GLOBAL PROPERTY SOUNDER_DEVICE_CUDA)
   # Rules are the same functions as on the CPU, to the bit.
-  set_source_files_properties(${PROJECT_SOURCE_DIR}/fedavg/card/cuda_rules.cu PROPERTIES COMPILE_OPTIONS -fmad=false)
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/fedavg/gpu/cuda_rules.cu PROPERTIES COMPILE_OPTIONS -fmad=false)
   add_library(sounder_device_cuda OBJECT ${cuda})
   # CUDA's headers are C++ 17's, and not written for our warnings.
   target_include_directories(sounder_device_cuda SYSTEM PUBLIC ${CUDAToolkit_INCLUDE_DIRS})

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/card/card.h"
+#include "tests/gpu/gpu.h"
 #include "tests/check.h"
 #include "tests/deadline.h"
 

@@ -1,5 +1,5 @@
 // All local rules, and what a worker does with them: the loops over a client's weights on the CPU. Their twins are in
-// fedavg/card/cuda_rules.cu.
+// fedavg/gpu/cuda_rules.cu.
 //
 //   LocalTurn turn = local_turn(chosen, &training, steps, size_ratio);
 //   local_shift(shift, row, global, kept, common, &turn, count);     // before the client trains

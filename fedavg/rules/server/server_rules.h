@@ -1,5 +1,5 @@
 // All server rules, and what the parent does with them: the loops over the weights on the CPU. Their twins are in
-// fedavg/card/cuda_rules.cu.
+// fedavg/gpu/cuda_rules.cu.
 //
 //   server_begin(states, weights' count, &recipe->server);              // before the first round
 //   ServerTurn turn = server_turn(chosen, round, cohort, population);   // each round

@@ -19,7 +19,7 @@
 #include "base/cores.h"
 #include "base/log.h"
 #include "base/suggest.h"
-#include "fedavg/card/card.h"
+#include "fedavg/gpu/gpu.h"
 #include "fedavg/memory/state.h"
 #include "fedavg/parent/rounds.h"
 #include "fedavg/rules/attack/attack_rules.h"

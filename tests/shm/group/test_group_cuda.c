@@ -3,7 +3,7 @@
 #include <cuda_runtime_api.h>
 #include <spawn.h>
 
-#include "tests/card/card.h"
+#include "tests/gpu/gpu.h"
 #include "group_everything.h"
 
 enum { DEADLINE_SECONDS = 560, LONG = 100000 };

@@ -1,0 +1,44 @@
+// The three blocks of the card's memory that the processes of a run share: the parent's to create, the workers' to
+// open. config.card (fedavg/memory/layout.h) says where in them what lies.
+#ifndef SOUNDER_FEDAVG_GPU_CUDA_BLOCKS_H
+#define SOUNDER_FEDAVG_GPU_CUDA_BLOCKS_H
+
+#include "base/err.h"
+#include "datasets/dataset.h"
+#include "fedavg/memory/layout.h"
+#include "fedavg/rules/server/server_rule.h"
+#include "nn/cuda/cuda_net.h"
+#include "shm/cuda_share.h"
+
+// All pointers are device memory and borrow from the blocks.
+typedef struct CudaBlocks {
+    CudaShare weights_block, slots_block, data_block;
+    float *weights;                             // (parameters)
+    uint64_t *updates;                          // Hogwild: steps applied in this round
+    uint32_t *generations;                      // (MAX_WORKERS) of each rank's process: the word of its fence
+    uint8_t *slots;                             // config.slots says where in it what lies
+    const uint8_t *train_pixels, *test_pixels;  // (samples, C,H,W)
+    const uint16_t *train_labels, *test_labels; // (samples)
+} CudaBlocks;
+
+// Parent: zeroed blocks, whose handles go into card. Worker: what those handles name; UNAVAILABLE where CUDA IPC does
+// not work. Nothing to free on failure.
+Status cuda_blocks_create(CudaBlocks *blocks, CardConfig *card, Error *err);
+Status cuda_blocks_open(CudaBlocks *blocks, const CardConfig *card, Error *err);
+void cuda_blocks_free(CudaBlocks *blocks);
+
+// The arrays of the slots block (parameters).
+float *cuda_blocks_vector(const CudaBlocks *blocks, const SlotPlan *slots, uint32_t index);
+ServerState *cuda_blocks_state(const CudaBlocks *blocks, const SlotPlan *slots, uint32_t index);
+int64_t *cuda_blocks_sum(const CudaBlocks *blocks, const SlotPlan *slots, uint32_t rank, uint32_t which);
+
+// The test set on the card: one net in evaluation mode over all its samples.
+
+// weights, pixels (data->test.count, C,H,W) and labels (data->test.count): device memory, borrowed.
+Status cuda_evaluator_init(CudaNet **net, float *weights, const uint8_t *pixels, const uint16_t *labels,
+                           const Spec *spec, const Dataset *data, bool tf32, Error *err);
+
+// Loss and hits of the weights as they are now. Waits.
+Status cuda_evaluator_run(BatchResult *result, CudaNet *net, const Dataset *data, Error *err);
+
+#endif

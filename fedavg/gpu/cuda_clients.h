@@ -1,0 +1,56 @@
+// What the local rule does with the clients of a launch (rules/local_rules.h), around their training on the card.
+//
+//   TRY(cuda_clients_init(&clients, memory, models, err));      // before the net, whose plan takes shifts and pulls
+//   each launch: TRY(cuda_clients_begin(&clients, jobs, count, blocks, weights, stream, err));
+//                ... they train ...
+//                TRY(cuda_clients_conclude(&clients, fits, jobs, count, err)); // what they keep lies in new rows
+//                cuda_clients_add_changes(&clients, changes, shares);
+//   cuda_clients_free(&clients);
+#ifndef SOUNDER_FEDAVG_GPU_CUDA_CLIENTS_H
+#define SOUNDER_FEDAVG_GPU_CUDA_CLIENTS_H
+
+#include <cuda_runtime_api.h>
+
+#include "base/err.h"
+#include "fedavg/gpu/cuda_blocks.h"
+#include "fedavg/gpu/cuda_rules.h"
+#include "fedavg/memory/run_memory.h"
+
+typedef struct CudaClients {
+    const RunMemory *memory;           // borrowed
+    cudaStream_t stream;               // borrowed, of this launch
+    uint32_t row, models;              // of the local rule; of a launch, at most
+    CudaTurns at;                      // of this launch
+    float *shifts, *kept, *kept_after; // device, owned (models, parameters); NULL where the rule does without
+    float *pulls;                      // device, owned (models)
+    LocalTurn *turns;                  // device, owned (models)
+    uint32_t *unfit;                   // device, owned (models)
+    LocalTurn *host_turns;             // owned (models)
+    float *host_pulls;                 // owned (models)
+    uint32_t *host_unfit;              // owned (models)
+} CudaClients;
+
+// Whether the rule adds anything to a client's slopes, and how many arrays of a model's size a client then needs.
+bool cuda_clients_shift(const RunConfig *config);
+uint32_t cuda_clients_arrays(const RunConfig *config);
+
+// Where the rule adds nothing to any slope, shifts stays NULL and the calls below do nothing. To be freed also after a
+// failure.
+Status cuda_clients_init(CudaClients *clients, const RunMemory *memory, uint32_t models, Error *err);
+void cuda_clients_free(CudaClients *clients);
+
+// weights (models, parameters): the local models, which are the global ones still.
+Status cuda_clients_begin(CudaClients *clients, Job *const *jobs, uint32_t count, uint32_t round,
+                          const CudaBlocks *blocks, const float *weights, cudaStream_t stream, Error *err);
+
+// fits (count): whether what each client would keep is finite and small enough to be summed over all. Waits.
+Status cuda_clients_conclude(CudaClients *clients, bool *fits, Job *const *jobs, uint32_t count, Error *err);
+
+// changes (parameters) += those of the models with a share (device).
+void cuda_clients_add_changes(const CudaClients *clients, int64_t *changes, const double *shares,
+                              const CudaFence *fence);
+
+// The next launch is plain training, to which the rule adds nothing (fine-tuning before an evaluation).
+Status cuda_clients_rest(CudaClients *clients, cudaStream_t stream, Error *err);
+
+#endif

@@ -1,0 +1,79 @@
+#include "fedavg/gpu/cuda_blocks.h"
+
+#include <string.h>
+
+#include "base/cuda_try.h"
+#include "fedavg/gpu/gpu.h"
+
+Status cuda_evaluator_init(CudaNet **net, float *weights, const uint8_t *pixels, const uint16_t *labels,
+                           const Spec *spec, const Dataset *data, bool tf32, Error *err) {
+    CudaNetPlan plan = {.spec = *spec,
+                        .models = 1,
+                        .batch_size = EVALUATION_CHUNK,
+                        .tf32 = tf32,
+                        .pixels = pixels,
+                        .labels = labels,
+                        .weights = weights};
+    static_assert(sizeof plan.scale == sizeof data->scale && sizeof plan.shift == sizeof data->shift, "by channel");
+    memcpy(plan.scale, data->scale, sizeof plan.scale);
+    memcpy(plan.shift, data->shift, sizeof plan.shift);
+    return cuda_net_init(net, &plan, err);
+}
+
+Status cuda_evaluator_run(BatchResult *result, CudaNet *net, const Dataset *data, Error *err) {
+    CudaTask task = {.count = data->test.count};
+    TRY(cuda_net_assign(net, 0, &task, true, err));
+    TRY(cuda_net_evaluate(net, (task.count + EVALUATION_CHUNK - 1) / EVALUATION_CHUNK, err));
+    return cuda_net_results(net, result, err);
+}
+
+// Weights, pixels and labels behind one another in one allocation, 256-byte aligned.
+typedef struct EvaluationMemory {
+    uint8_t *memory; // device, owned
+    size_t pixels, labels, bytes;
+} EvaluationMemory;
+
+static size_t align(size_t bytes) {
+    return (bytes + 255) / 256 * 256;
+}
+
+static Status upload(EvaluationMemory *self, const float *parameters, const Spec *spec, const Dataset *data,
+                     Error *err) {
+    size_t weight_bytes = spec->parameter_count * sizeof *parameters;
+    size_t pixel_bytes = data->test.count * (size_t)shape_size(data->shape);
+    self->pixels = align(weight_bytes);
+    self->labels = self->pixels + align(pixel_bytes);
+    self->bytes = self->labels + data->test.count * sizeof *data->test.labels;
+    CUDA_TRY(cudaMalloc((void **)&self->memory, self->bytes), err, "%zu bytes for weights and test set", self->bytes);
+    cudaError_t error = cudaMemcpy(self->memory, parameters, weight_bytes, cudaMemcpyHostToDevice);
+    if (error == cudaSuccess)
+        error = cudaMemcpy(self->memory + self->pixels, data->test.pixels, pixel_bytes, cudaMemcpyHostToDevice);
+    if (error == cudaSuccess)
+        error = cudaMemcpy(self->memory + self->labels, data->test.labels,
+                           data->test.count * sizeof *data->test.labels, cudaMemcpyHostToDevice);
+    if (error == cudaSuccess) return STATUS_OK;
+    cudaFree(self->memory);
+    return cuda_fail(err, error, "copying weights and test set to the card");
+}
+
+static Status run_with_logits(BatchResult *result, float *logits, CudaNet *net, const Dataset *data, Error *err) {
+    CudaTask task = {.count = data->test.count};
+    TRY(cuda_net_assign(net, 0, &task, true, err));
+    TRY(cuda_net_logits(net, logits, task.count, err));
+    return cuda_net_results(net, result, err);
+}
+
+Status card_evaluate(BatchResult *result, float *logits, const float *parameters, const Spec *spec, const Dataset *data,
+                     bool tf32, Error *err) {
+    EvaluationMemory memory;
+    CudaNet *net;
+    TRY(upload(&memory, parameters, spec, data, err));
+    Status status = cuda_evaluator_init(&net, (float *)(void *)memory.memory, memory.memory + memory.pixels,
+                                        (const uint16_t *)(const void *)(memory.memory + memory.labels), spec, data, tf32, err);
+    if (status == STATUS_OK) {
+        status = logits ? run_with_logits(result, logits, net, data, err) : cuda_evaluator_run(result, net, data, err);
+        cuda_net_free(net);
+    }
+    cudaFree(memory.memory);
+    return status;
+}

@@ -1,0 +1,81 @@
+// What a worker on the card evaluates: clients' own samples, before and after training, a client a model of a launch.
+// And what it measures of updates.
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/cuda_try.h"
+#include "fedavg/gpu/cuda_aggregate.h"
+#include "fedavg/gpu/cuda_worker.h"
+#include "fedavg/worker/client.h"
+
+// Gives every model the samples of its job's client, test samples by their numbers behind the training samples. *steps:
+// of the largest. No copy from host_order is under way.
+static Status assign_clients(CudaWorker *self, uint32_t *steps, uint32_t jobs, uint32_t round, Error *err) {
+    uint32_t first = 0, size = self->memory->config->training.batch_size;
+    *steps = 0;
+    for (uint32_t m = 0; m < jobs; m++) {
+        const ClientSamples samples = evaluation_samples(self->memory, self->jobs[m], round);
+        const uint32_t count = samples.count, behind = samples.of_test_set ? self->memory->data.train.count : 0;
+        CudaTask task = {.first = first, .count = count};
+        TRY(cuda_net_assign(self->net, (int)m, &task, true, err));
+        for (uint32_t s = 0; s < count; s++)
+            self->host_order[first + s] = behind + samples.indices[s];
+        self->jobs[m]->count = count;
+        first += count;
+        uint32_t batches = count / size + (count % size != 0);
+        if (batches > *steps) *steps = batches;
+    }
+    CUDA_TRY(
+        cudaMemcpyAsync(self->order, self->host_order, first * sizeof *self->order, cudaMemcpyDefault, self->stream),
+        err, "copying the order of %u samples", first);
+    return STATUS_OK;
+}
+
+// All jobs of a phase have the same task.
+static Status prepare_models(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
+    if (self->jobs[0]->task == EVALUATE_FINE_TUNED) {
+        TRY(cuda_clients_rest(&self->clients, self->stream, err));
+        return cuda_worker_train(self, jobs, evaluation_round(round), err);
+    }
+    cuda_broadcast(self->weights, self->blocks.weights, self->memory->config->parameters, (int)jobs, self->stream);
+    return STATUS_OK;
+}
+
+Status cuda_evaluate_clients(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
+    _Atomic uint64_t *progress = &self->memory->control->pulses[self->rank].progress;
+    uint64_t start = clock_nanoseconds();
+    uint32_t steps;
+    TRY(prepare_models(self, jobs, round, err));
+    TRY(assign_clients(self, &steps, jobs, round, err));
+    TRY(cuda_net_evaluate(self->net, steps, err));
+    TRY(cuda_net_results(self->net, self->results, err));
+    for (uint32_t m = 0; m < jobs; m++) {
+        Job *job = self->jobs[m];
+        job->loss_sum = self->results[m].loss_sum;
+        job->hits = self->results[m].hits;
+        job->samples = job->count;
+        job->seconds = clock_seconds_since(start);
+        atomic_fetch_add_explicit(progress, job->samples, memory_order_relaxed);
+        queue_finish(job, JOB_DONE);
+    }
+    return STATUS_OK;
+}
+
+// The host has the weights that the round began with, too: what comes out is what a worker on the CPU would note.
+Status cuda_inspect_updates(const CudaWorker *self, uint32_t jobs, Error *err) {
+    const RunMemory *memory = self->memory;
+    size_t count = memory->config->parameters, bytes = count * sizeof(float);
+    if (!memory->config->inspects_updates) return STATUS_OK;
+    float *trained = malloc(bytes);
+    if (!trained) return fail(err, STATUS_OS, "no memory for a look at %zu parameters", count);
+    Status status = STATUS_OK;
+    for (uint32_t m = 0; m < jobs && status == STATUS_OK; m++) {
+        cudaError_t copied =
+            cudaMemcpyAsync(trained, self->weights + m * count, bytes, cudaMemcpyDefault, self->stream);
+        status = copied == cudaSuccess ? cuda_worker_wait(self, err, "looking at the updates")
+                                       : cuda_fail(err, copied, "copying %zu bytes", bytes);
+        if (status == STATUS_OK) client_inspect(self->jobs[m], memory, trained);
+    }
+    free(trained);
+    return status;
+}

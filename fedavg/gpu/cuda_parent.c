@@ -1,0 +1,383 @@
+// The parent's arithmetic on the card. The host's shared memory (weights and lasting slots) is overwritten only when a
+// round has succeeded: whatever happens to the card, it holds the model of the last round that did.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cuda_try.h"
+#include "base/log.h"
+#include "fedavg/gpu/gpu.h"
+#include "fedavg/gpu/cuda_blocks.h"
+#include "fedavg/gpu/cuda_rules.h"
+#include "fedavg/memory/state.h"
+#include "fedavg/rules/sum/aggregate.h"
+
+typedef struct CudaParent {
+    CudaBlocks blocks;
+    float *view; // owned (parameters): the new weights, which the card writes and this process reads; managed memory
+    bool view_is_pinned; // ... or, where that cannot serve both, pinned
+    size_t view_bytes;
+    int gpu;
+    uint32_t generations[MAX_WORKERS]; // of each rank's process, as the workers' fences know them
+    size_t free_bytes;                 // of the card, before the workers had anything; 0: it has been looked at since
+    uint8_t *used;                     // device, owned (MAX_WORKERS)
+    uint32_t *not_finite;              // device, owned: how many of the new weights are not
+    float *kept_weights;               // device, owned (parameters): as the round began
+    float *kept_vectors;               // device, owned (kept vectors, parameters)
+    CudaNet *evaluator;                // owned
+    cudaStream_t stream;               // owned
+} CudaParent;
+
+static Status wait_for_card(const CudaParent *self, Error *err, const char *what) {
+    CUDA_TRY(cudaGetLastError(), err, "%s", what); // of a launch that was refused
+    CUDA_TRY(cudaStreamSynchronize(self->stream), err, "%s", what);
+    return STATUS_OK;
+}
+
+static Status copy(const CudaParent *self, void *to, const void *from, size_t bytes, Error *err) {
+    if (bytes > 0)
+        CUDA_TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, self->stream), err, "copying %zu bytes", bytes);
+    return STATUS_OK;
+}
+
+static void release(CudaParent *self) {
+    cuda_net_free(self->evaluator);
+    if (self->stream) cudaStreamDestroy(self->stream);
+    cudaFree(self->kept_vectors);
+    cudaFree(self->kept_weights);
+    cudaFree(self->not_finite);
+    cudaFree(self->used);
+    self->view_is_pinned ? cudaFreeHost(self->view) : cudaFree(self->view);
+    cuda_blocks_free(&self->blocks);
+    free(self);
+}
+
+static void cuda_free(Parent *parent) {
+    release(parent->state);
+}
+
+// Advice for the view: it stays in the host's memory, and the card writes it there across the bus. Without it every
+// page would change sides twice a round, each time by a fault.
+static Status keep_view_on_host(CudaParent *self, Error *err) {
+#if CUDART_VERSION >= 13000
+    const struct cudaMemLocation host = {.type = cudaMemLocationTypeHost};
+    const struct cudaMemLocation card = {.type = cudaMemLocationTypeDevice, .id = self->gpu};
+#else
+    const int host = cudaCpuDeviceId, card = self->gpu;
+#endif
+    CUDA_TRY(cudaMemAdvise(self->view, self->view_bytes, cudaMemAdviseSetPreferredLocation, host), err,
+             "keeping the host's view of the model on the host");
+    CUDA_TRY(cudaMemAdvise(self->view, self->view_bytes, cudaMemAdviseSetAccessedBy, card), err,
+             "giving the card access to the host's view of the model");
+    return STATUS_OK;
+}
+
+// What the card has written is brought to the host, where it does not lie there already.
+static Status fetch_view(const CudaParent *self, Error *err) {
+    if (self->view_is_pinned) return STATUS_OK;
+#if CUDART_VERSION >= 13000
+    const struct cudaMemLocation host = {.type = cudaMemLocationTypeHost};
+    CUDA_TRY(cudaMemPrefetchAsync(self->view, self->view_bytes, host, 0, self->stream), err, "fetching the model");
+#else
+    CUDA_TRY(cudaMemPrefetchAsync(self->view, self->view_bytes, cudaCpuDeviceId, self->stream), err,
+             "fetching the model");
+#endif
+    return STATUS_OK;
+}
+
+// A card without managed memory that both sides may touch while its kernels run (virtual ones among them) refuses
+// either the allocation or the host's look at it.
+static Status allocate_view(CudaParent *self, size_t bytes, Error *err) {
+    int concurrent = 0;
+    self->view_bytes = bytes;
+    CUDA_TRY(cudaDeviceGetAttribute(&concurrent, cudaDevAttrConcurrentManagedAccess, self->gpu), err,
+             "cannot ask what managed memory GPU %d has", self->gpu);
+    self->view_is_pinned = !concurrent;
+    if (concurrent) {
+        CUDA_TRY(cudaMallocManaged((void **)&self->view, self->view_bytes, cudaMemAttachGlobal), err,
+                 "%zu bytes for the host's view of the model", bytes);
+        return keep_view_on_host(self, err);
+    }
+    log_info(
+        "GPU %d has no managed memory that card and host may use at the same time: the host's view of the model is "
+        "pinned memory",
+        self->gpu);
+    CUDA_TRY(cudaHostAlloc((void **)&self->view, self->view_bytes, cudaHostAllocMapped), err,
+             "%zu bytes of pinned memory for the host's view of the model", bytes);
+    return STATUS_OK;
+}
+
+static Status allocate(CudaParent *self, RunConfig *config, Error *err) {
+    size_t bytes = config->parameters * sizeof(float);
+    CUDA_TRY(cudaStreamCreateWithFlags(&self->stream, cudaStreamNonBlocking), err, "a stream");
+    TRY(cuda_blocks_create(&self->blocks, &config->card, err));
+    TRY(allocate_view(self, bytes, err));
+    CUDA_TRY(cudaMalloc((void **)&self->used, MAX_WORKERS), err, "%d bytes for the list of slots", MAX_WORKERS);
+    CUDA_TRY(cudaMalloc((void **)&self->not_finite, sizeof *self->not_finite), err, "a counter");
+    if (engine_facts[config->engine].writes_weights)
+        CUDA_TRY(cudaMalloc((void **)&self->kept_weights, bytes), err, "%zu bytes for a copy of the model", bytes);
+    bytes = slots_kept_bytes(&config->slots);
+    if (bytes > 0)
+        CUDA_TRY(cudaMalloc((void **)&self->kept_vectors, bytes), err, "%zu bytes for a copy of the velocity", bytes);
+    return STATUS_OK;
+}
+
+static Status upload_data(const CudaParent *self, const Dataset *data, const CardConfig *card, Error *err) {
+    size_t sample = (size_t)shape_size(data->shape);
+    uint8_t *block = self->blocks.data_block.memory;
+    TRY(copy(self, block, data->train.pixels, data->train.count * sample, err));
+    TRY(copy(self, block + card->train_labels_offset, data->train.labels,
+             data->train.count * sizeof *data->train.labels, err));
+    TRY(copy(self, block + card->test_pixels_offset, data->test.pixels, data->test.count * sample, err));
+    return copy(self, block + card->test_labels_offset, data->test.labels, data->test.count * sizeof *data->test.labels,
+                err);
+}
+
+// Weights and velocities are as initialised, or from a checkpoint.
+static Status upload_model(const CudaParent *self, const RunMemory *memory, Error *err) {
+    TRY(copy(self, self->blocks.weights, memory->weights, memory->config->parameters * sizeof(float), err));
+    TRY(copy(self, self->blocks.slots, memory->slots, slots_lasting_bytes(&memory->config->slots), err));
+    return wait_for_card(self, err, "copying data set and model to the card");
+}
+
+static Status open_evaluator(CudaParent *self, const RunMemory *memory, Error *err) {
+    const RunConfig *config = memory->config;
+    return cuda_evaluator_init(&self->evaluator, self->blocks.weights, self->blocks.test_pixels,
+                               self->blocks.test_labels, &config->spec, &memory->data, config->card.tf32 != 0, err);
+}
+
+static Status cuda_init(Parent *parent, Error *err) {
+    RunConfig *config = &parent->memory->control->config; // to be completed by the handles of the blocks
+    CudaParent *self = parent->state = calloc(1, sizeof *self);
+    if (!self) return fail(err, STATUS_OS, "no memory for the parent");
+    self->gpu = (int)config->card.gpu;
+    Status status;
+    size_t all;
+    TRY_GOTO(fail, allocate(self, config, err));
+    TRY_GOTO(fail, upload_data(self, &parent->memory->data, &config->card, err));
+    TRY_GOTO(fail, upload_model(self, parent->memory, err));
+    TRY_GOTO(fail, open_evaluator(self, parent->memory, err));
+    cudaMemGetInfo(&self->free_bytes, &all); // for a line of the log alone
+    return STATUS_OK;
+fail:
+    release(self);
+    return status;
+}
+
+// The kernels that a dead worker still had queued find another generation than theirs.
+static Status cuda_bury(Parent *parent, uint32_t rank, Error *err) {
+    CudaParent *self = parent->state;
+    self->generations[rank]++;
+    TRY(copy(self, self->blocks.generations + rank, &self->generations[rank], sizeof *self->generations, err));
+    return wait_for_card(self, err, "shutting out what a dead worker had queued");
+}
+
+// Says once how much of the card a worker has taken, when all of them have trained.
+static void measure_workers(CudaParent *self, const RunConfig *config) {
+    size_t left, all;
+    if (self->free_bytes == 0 || cudaMemGetInfo(&left, &all) != cudaSuccess || left > self->free_bytes) return;
+    uint64_t taken = (self->free_bytes - left) / config->workers, planned = config->card.worker_bytes;
+    uint64_t planned_context = config->card.context_bytes, rest = planned - planned_context;
+    log_info("a worker takes %llu MiB of the card, %llu MiB of them for its context and libraries (planned: %llu and "
+             "%llu)",
+             (unsigned long long)taken >> 20, (unsigned long long)(taken > rest ? taken - rest : 0) >> 20,
+             (unsigned long long)planned >> 20, (unsigned long long)planned_context >> 20);
+    self->free_bytes = 0;
+}
+
+// Where workers only read the weights nothing needs to be put back.
+static Status cuda_begin(Parent *parent, Error *err) {
+    const RunConfig *config = parent->memory->config;
+    CudaParent *self = parent->state;
+    size_t bytes = config->parameters * sizeof(float);
+    if (!self->kept_weights) return STATUS_OK;
+    TRY(copy(self, self->kept_weights, self->blocks.weights, bytes, err));
+    TRY(copy(self, self->kept_vectors, self->blocks.slots, slots_kept_bytes(&config->slots), err));
+    CUDA_TRY(cudaMemsetAsync(self->blocks.updates, 0, sizeof(uint64_t), self->stream), err, "clearing a counter");
+    return wait_for_card(self, err, "keeping the model as the round began");
+}
+
+static Status cuda_restore(Parent *parent, Error *err) {
+    const RunConfig *config = parent->memory->config;
+    CudaParent *self = parent->state;
+    size_t bytes = config->parameters * sizeof(float);
+    TRY(copy(self, self->blocks.weights, self->kept_weights, bytes, err));
+    TRY(copy(self, self->blocks.slots, self->kept_vectors, slots_kept_bytes(&config->slots), err));
+    return wait_for_card(self, err, "putting the model back as the round began");
+}
+
+// One step of the server rule on the first `sums` slots of those that are used; then the host's view of the weights,
+// and whether they are finite. The mean of no sums is zero.
+static Status apply(Parent *parent, bool *finite, const bool *used, uint32_t sums, const Mean *mean,
+                    const ServerTurn *turn, Error *err) {
+    const RunConfig *config = parent->memory->config;
+    CudaParent *self = parent->state;
+    const uint32_t row = config->recipe.parts[PART_SERVER].row;
+    uint8_t flags[MAX_WORKERS] = {0};
+    for (uint32_t rank = 0; rank < sums; rank++)
+        flags[rank] = used[rank];
+    TRY(copy(self, self->used, flags, sizeof flags, err));
+    CudaServerStep step = {.weights = self->blocks.weights,
+                           .host_view = self->view,
+                           .not_finite = self->not_finite,
+                           .sums = cuda_blocks_sum(&self->blocks, &config->slots, 0, 0),
+                           .used = self->used,
+                           .slots = (int)sums,
+                           .each = config->slots.each,
+                           .stride = config->slots.sum_bytes / sizeof(int64_t),
+                           .count = config->parameters,
+                           .arrived = mean->arrived,
+                           .factor = mean->factor};
+    for (uint32_t s = 0; s < config->slots.states; s++)
+        step.states[s] = cuda_blocks_state(&self->blocks, &config->slots, s);
+    if (server_rules[row]->tells)
+        step.common = cuda_blocks_vector(&self->blocks, &config->slots, state_vector(config, STATE_COMMON));
+    cuda_server_apply(&step, turn, row, self->stream);
+    for (int t = 0; t < config->spec.tensor_count; t++) {
+        const ParameterTensor *tensor = &config->spec.tensors[t];
+        if (tensor_is_variance(tensor))
+            cuda_floor(step.weights + tensor->first, step.host_view + tensor->first, tensor->count, self->stream);
+    }
+    uint32_t not_finite;
+    TRY(fetch_view(self, err));
+    TRY(copy(self, &not_finite, self->not_finite, sizeof not_finite, err));
+    TRY(wait_for_card(self, err, "averaging the updates"));
+    *finite = not_finite == 0;
+    measure_workers(self, config);
+    return STATUS_OK;
+}
+
+// The host gets what outlives the round: first all but the weights. A failure in between leaves weights of the round
+// before and a momentum that is one round ahead, never weights without their round.
+static Status take_lasting(const Parent *parent, Error *err) {
+    const CudaParent *self = parent->state;
+    const RunMemory *memory = parent->memory;
+    TRY(copy(self, memory->slots, self->blocks.slots, slots_lasting_bytes(&memory->config->slots), err));
+    return wait_for_card(self, err, "copying from the card what outlives the round");
+}
+
+static void publish(const Parent *parent) {
+    const CudaParent *self = parent->state;
+    memcpy(parent->memory->weights, self->view, parent->memory->config->parameters * sizeof(float));
+}
+
+// total (parameters) = the sum of this node's slots with used. All host memory; slots (workers, parameters): workspace.
+static Status sum_slots(const Parent *parent, int64_t *total, int64_t *slots, const bool *used, uint32_t which,
+                        Error *err) {
+    const RunConfig *config = parent->memory->config;
+    const CudaParent *self = parent->state;
+    const int64_t *sums[MAX_WORKERS];
+    size_t count = config->parameters, sum_count = 0;
+    for (uint32_t rank = 0; rank < config->workers; rank++) {
+        if (!used[rank]) continue;
+        TRY(copy(self, slots, cuda_blocks_sum(&self->blocks, &config->slots, rank, which), count * sizeof *slots, err));
+        sums[sum_count++] = slots;
+        slots += count;
+    }
+    TRY(wait_for_card(self, err, "copying the workers' sums from the card"));
+    aggregate_total(total, sums, sum_count, 0, count);
+    return STATUS_OK;
+}
+
+// The sum over all nodes, which the first one's noise joins, travels through the host and comes back in slot 0.
+static Status sum_over_nodes(Parent *parent, int64_t *total, const bool *used, uint32_t which, double noise,
+                             uint32_t round, Error *err) {
+    const RunConfig *config = parent->memory->config;
+    const CudaParent *self = parent->state;
+    size_t count = config->parameters;
+    TRY(sum_slots(parent, total, total + count, used, which, err));
+    if (parent->nodes->rank == 0 && which == 0) parent_add_noise(total, parent, noise, round);
+    TRY(nodes_sum(parent->nodes, total, count, err));
+    return copy(self, cuda_blocks_sum(&self->blocks, &config->slots, 0, which), total, count * sizeof *total, err);
+}
+
+static Status average_with_nodes(Parent *parent, bool *finite, const bool *used, const Mean *mean,
+                                 const ServerTurn *turn, Error *err) {
+    const RunConfig *config = parent->memory->config;
+    size_t count = config->parameters;
+    int64_t *total = malloc((config->workers + 1) * count * sizeof *total);
+    if (!total)
+        return fail(err, STATUS_OS, "no memory for the sums of %zu parameters of %u workers", count, config->workers);
+    Status status = STATUS_OK;
+    for (uint32_t which = 0; which < config->slots.each && status == STATUS_OK; which++)
+        status = sum_over_nodes(parent, total, used, which, mean->noise, turn->round, err);
+    if (status == STATUS_OK) status = apply(parent, finite, (const bool[]){true}, 1, mean, turn, err);
+    free(total);
+    return status;
+}
+
+static Status average_total(Parent *parent, bool *finite, const Mean *mean, const ServerTurn *turn, Error *err) {
+    const RunConfig *config = parent->memory->config;
+    const CudaParent *self = parent->state;
+    TRY(copy(self, cuda_blocks_sum(&self->blocks, &config->slots, 0, 0), mean->total,
+             config->parameters * sizeof *mean->total, err));
+    return apply(parent, finite, (const bool[]){true}, 1, mean, turn, err);
+}
+
+// The length of the mean update, for who asks for it: on the host, block by block as there (server_rules.c).
+static Status measure_mean(Parent *parent, const bool *used, const Mean *mean, Error *err) {
+    enum { BLOCK = 4096 };
+    const RunConfig *config = parent->memory->config;
+    const double scale = 1.0 / (AGGREGATE_UNIT * mean->arrived);
+    size_t count = config->parameters;
+    if (!config->inspects_updates) return STATUS_OK;
+    int64_t *total = malloc((config->workers + 1) * count * sizeof *total);
+    if (!total)
+        return fail(err, STATUS_OS, "no memory for the sums of %zu parameters of %u workers", count, config->workers);
+    Status status = sum_slots(parent, total, total + count, used, 0, err);
+    parent->squared_length = 0;
+    for (size_t first = 0; first < count && status == STATUS_OK; first += BLOCK)
+        parent->squared_length +=
+            aggregate_squared_total(total + first, scale * mean->factor, count - first < BLOCK ? count - first : BLOCK);
+    free(total);
+    return status;
+}
+
+static Status cuda_average(Parent *parent, bool *finite, const bool *used, const Mean *mean, const ServerTurn *turn,
+                           Error *err) {
+    static const bool first_alone[MAX_WORKERS] = {true}; // there lies the sum of several nodes, or of rows
+    const bool through_host = parent->nodes->size > 1 || parent->memory->config->release.hides;
+    if (mean->total)
+        TRY(average_total(parent, finite, mean, turn, err));
+    else if (through_host)
+        TRY(average_with_nodes(parent, finite, used, mean, turn, err));
+    else
+        TRY(apply(parent, finite, used, parent->memory->config->workers, mean, turn, err));
+    if (!*finite) return STATUS_OK;
+    TRY(measure_mean(parent, mean->total || through_host ? first_alone : used, mean, err));
+    TRY(take_lasting(parent, err));
+    publish(parent);
+    return STATUS_OK;
+}
+
+static Status cuda_adopt(Parent *parent, bool *finite, Error *err) {
+    RunMemory *memory = parent->memory;
+    CudaParent *self = parent->state;
+    const Mean nothing = {.arrived = 1, .factor = 1};
+    const ServerTurn turn = server_turn(&memory->config->recipe.parts[PART_SERVER], 1, 1, 1);
+    uint64_t updates;
+    TRY(apply(parent, finite, NULL, 0, &nothing, &turn, err));
+    TRY(copy(self, &updates, self->blocks.updates, sizeof updates, err));
+    TRY(wait_for_card(self, err, "reading the count of updates"));
+    atomic_store_explicit(&memory->control->updates, updates, memory_order_relaxed);
+    if (!*finite) return STATUS_OK;
+    TRY(take_lasting(parent, err));
+    publish(parent);
+    return STATUS_OK;
+}
+
+static Status cuda_evaluate(Parent *parent, BatchResult *result, Error *err) {
+    const CudaParent *self = parent->state;
+    return cuda_evaluator_run(result, self->evaluator, &parent->memory->data, err);
+}
+
+const ParentMath *parent_on_card(void) {
+    static const ParentMath math = {.init = cuda_init,
+                                    .free = cuda_free,
+                                    .bury = cuda_bury,
+                                    .begin = cuda_begin,
+                                    .restore = cuda_restore,
+                                    .average = cuda_average,
+                                    .adopt = cuda_adopt,
+                                    .evaluate = cuda_evaluate};
+    return &math;
+}

@@ -1,0 +1,132 @@
+// Where a run on the card has what, and whether it all fits.
+#include <stdio.h>
+
+#include "fedavg/gpu/gpu.h"
+#include "fedavg/gpu/cuda_blocks.h"
+#include "fedavg/gpu/cuda_clients.h"
+#include "fedavg/gpu/cuda_worker.h"
+#include "fedavg/rules/local/optimizer_rules.h"
+#include "nn/cuda/cuda_net.h"
+
+enum {
+    BLOCK_ALIGNMENT = 256,   // of every array in a block, bytes
+    MODELS_BY_DEFAULT = 128, // a launch; more make it no faster
+    // What a process has on the card besides what it allocates: its context, cuBLAS as far as it is loaded, kernels and
+    // graphs. An estimate for Hopper; a run tells what it measured at --log-level info.
+    CONTEXT_BYTES = 640 * 1024 * 1024,
+};
+
+static uint64_t align(uint64_t bytes) {
+    return (bytes + BLOCK_ALIGNMENT - 1) / BLOCK_ALIGNMENT * BLOCK_ALIGNMENT;
+}
+
+static uint64_t model_bytes(const RunConfig *config) {
+    return align(config->parameters * sizeof(float));
+}
+
+// Test samples lie right behind the training samples: test sample i is also sample train.count + i.
+static void place_data(CardConfig *card, const Dataset *data) {
+    const uint64_t sample = shape_size(data->shape), train = data->train.count, all = train + data->test.count;
+    card->test_pixels_offset = train * sample;
+    card->train_labels_offset = align(all * sample);
+    card->test_labels_offset = card->train_labels_offset + train * sizeof *data->train.labels;
+    card->data_bytes = card->train_labels_offset + align(all * sizeof *data->train.labels);
+}
+
+static void place_model(CardConfig *card, const RunConfig *config) {
+    card->updates_offset = model_bytes(config);
+    card->generations_offset = card->updates_offset + align(sizeof(uint64_t));
+    card->weights_bytes = card->generations_offset + align(MAX_WORKERS * sizeof(uint32_t));
+    card->slots_bytes = slots_bytes(&config->slots);
+}
+
+// Bytes of the card, by what they are for.
+typedef struct CardNeed {
+    uint64_t contexts, weights, data, activations; // weights: the global model, slots and local models
+    uint64_t all;
+} CardNeed;
+
+static uint64_t block_bytes(uint64_t bytes) {
+    return (bytes / CUDA_SHARE_UNIT_BYTES + 1) * CUDA_SHARE_UNIT_BYTES;
+}
+
+static CardNeed card_need(const RunConfig *config, const Spec *spec, const Dataset *data, uint32_t workers,
+                          uint32_t models) {
+    const CardConfig *card = &config->card;
+    SlotPlan slots = config->slots;
+    if (slots.rows == 0) slots.sums = workers * slots.each;
+    CardNeed need = {.contexts = (uint64_t)workers * CONTEXT_BYTES}; // the parent's is there already
+    // A worker has weights, velocity and gradient of each local model, and what its rule adds and keeps, and zeros
+    // where it sends something else than it has trained; the parent the host's view and two copies.
+    const uint64_t squares = optimizer_rules[config->recipe.parts[PART_OPTIMIZER].row].states - 1;
+    need.weights = block_bytes(card->weights_bytes) + block_bytes(slots_bytes(&slots)) +
+                   model_bytes(config) * ((3 + cuda_clients_arrays(config) + squares) * (uint64_t)workers * models +
+                                          (cuda_sends(config) ? workers : 0) + 3);
+    need.data = block_bytes(card->data_bytes) + workers * align(data->train.count * sizeof(uint32_t));
+    need.activations = workers * cuda_net_bytes(spec, (int)models, config->training.batch_size) +
+                       cuda_net_bytes(spec, 1, EVALUATION_CHUNK);
+    need.all = need.contexts + need.weights + need.data + need.activations;
+    return need;
+}
+
+// Of those, what one more worker needs.
+static uint64_t worker_bytes(const RunConfig *config, const Spec *spec, const Dataset *data) {
+    uint32_t models = config->card.models_per_launch;
+    return card_need(config, spec, data, 2, models).all - card_need(config, spec, data, 1, models).all;
+}
+
+static double gibibytes(uint64_t bytes) {
+    return (double)bytes / (1 << 30);
+}
+
+static Status refuse(const RunConfig *config, const Device *device, const Spec *spec, const Dataset *data,
+                     uint32_t models, Error *err) {
+    CardNeed need = card_need(config, spec, data, config->workers, models);
+    uint32_t fitting = config->workers;
+    while (fitting > 0 && card_need(config, spec, data, fitting, models).all > device->free_bytes)
+        fitting--;
+    char remedy[128];
+    if (fitting > 0)
+        snprintf(remedy, sizeof remedy, "%u worker%s would fit", fitting, fitting == 1 ? "" : "s");
+    else
+        snprintf(remedy, sizeof remedy, "not even one worker fits; lower --batch-size%s or take a smaller --model",
+                 models > 1 ? ", --models-per-launch" : "");
+    return fail(
+        err, STATUS_OS,
+        "--workers %u: with %u models a launch they need %.2f GiB on %s (contexts %.2f, weights %.2f, data %.2f, "
+        "activations %.2f), but %.2f of its %.2f GiB are free: %s",
+        config->workers, models, gibibytes(need.all), device->name, gibibytes(need.contexts), gibibytes(need.weights),
+        gibibytes(need.data), gibibytes(need.activations), gibibytes(device->free_bytes),
+        gibibytes(device->memory_bytes), remedy);
+}
+
+// No launch ever has more models than this: the cohort, or in lockstep a worker's share of the shards; with Hogwild a
+// worker trains the one model.
+static uint32_t most_models(const RunConfig *config, uint32_t clients_per_round) {
+    const EngineFacts *facts = &engine_facts[config->engine];
+    if (facts->client_is_worker) return 1;
+    return facts->in_lockstep ? (config->clients + config->workers - 1) / config->workers : clients_per_round;
+}
+
+static uint32_t smaller(uint32_t a, uint32_t b) {
+    return a < b ? a : b;
+}
+
+Status card_plan(RunConfig *config, const Device *device, const Spec *spec, const Dataset *data,
+                 uint32_t clients_per_round, uint32_t models, Error *err) {
+    CardConfig *card = &config->card;
+    *card = (CardConfig){.used = 1, .gpu = (uint32_t)device->index, .tf32 = card->tf32};
+    place_data(card, data);
+    place_model(card, config);
+    uint32_t most = most_models(config, clients_per_round);
+    uint32_t share = (clients_per_round + config->workers - 1) / config->workers;
+    card->models_per_launch = smaller(most, models > 0 ? models : smaller(share, MODELS_BY_DEFAULT));
+    while (models == 0 && card->models_per_launch > 1 &&
+           card_need(config, spec, data, config->workers, card->models_per_launch).all > device->free_bytes)
+        card->models_per_launch--;
+    card->context_bytes = CONTEXT_BYTES;
+    card->worker_bytes = worker_bytes(config, spec, data);
+    if (card_need(config, spec, data, config->workers, card->models_per_launch).all <= device->free_bytes)
+        return STATUS_OK;
+    return refuse(config, device, spec, data, card->models_per_launch, err);
+}

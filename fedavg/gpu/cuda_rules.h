@@ -1,0 +1,66 @@
+// The rules (fedavg/rules) on the card: the same functions of one weight, the same bits.
+#ifndef SOUNDER_FEDAVG_GPU_CUDA_RULES_H
+#define SOUNDER_FEDAVG_GPU_CUDA_RULES_H
+
+#include <cuda_runtime_api.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "nn/cuda/cuda_net.h"
+#include "fedavg/rules/local/local_rules.h"
+#include "fedavg/rules/server/server_rules.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// All pointers are device memory; everything is asynchronous on `stream`, and what goes wrong shows in
+// cudaGetLastError.
+
+// A step of the server rule. The sums of slot s, `each` of them (of updates, of changes), begin s * each * stride
+// elements after `sums`.
+typedef struct CudaServerStep {
+    float *weights, *common;            // (count); common: NULL unless the rule tells the clients something
+    ServerState *states[SERVER_STATES]; // (count)
+    float *host_view;                   // (count) managed memory that gets the new weights, too
+    uint32_t *not_finite;               // overwritten with how many of them are not finite
+    const int64_t *sums;
+    const uint8_t *used; // (slots): those that are not are left out
+    int slots;
+    uint32_t each;
+    size_t stride, count;
+    double arrived, factor; // as in ServerSums
+} CudaServerStep;
+
+void cuda_server_apply(const CudaServerStep *step, const ServerTurn *turn, uint32_t row, cudaStream_t stream);
+
+// Both (count): what is negative becomes zero, as in spec_floor_variances.
+void cuda_floor(float *weights, float *host_view, size_t count, cudaStream_t stream);
+
+// The local rule of `models` clients; model m's arrays begin m * count floats behind these, its turn is turns[m].
+typedef struct CudaTurns {
+    const float *global, *common; // (count) of all models; common: NULL where the rule reads none
+    const float *own, *kept;      // (models, count); kept: NULL where clients keep nothing
+    const LocalTurn *turns;       // (models)
+    const float *pulls;           // (models): local_pull of each
+    size_t count;
+    int models;
+} CudaTurns;
+
+// shifts (models, count), as local_shift.
+void cuda_local_shift(float *shifts, const CudaTurns *at, uint32_t row, cudaStream_t stream);
+
+// kept_after (models, count), as local_conclude; unfit (models): overwritten with how many elements of each are not
+// below the limit.
+void cuda_local_conclude(float *kept_after, uint32_t *unfit, const CudaTurns *at, float limit, uint32_t row,
+                         cudaStream_t stream);
+
+// changes (count) += what the models with a share keep more than before, in units of 2^-40.
+void cuda_local_add_changes(int64_t *changes, const float *kept_after, const double *shares, const CudaTurns *at,
+                            const CudaFence *fence, cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,68 @@
+// What clients of a run on the card do to their updates before they hand them in (worker/client.h): on the host, by the
+// very same code as on the CPU, so that the same trained weights give the same bits. What comes back is added on the
+// card.
+#include <stdlib.h>
+
+#include "base/cuda_try.h"
+#include "fedavg/gpu/cuda_worker.h"
+#include "fedavg/rules/attack/attack_rules.h"
+
+bool cuda_sends(const RunConfig *config) {
+    bool sends = config->attack.row != ATTACK_NONE && !attack_is_forged(&config->attack);
+    for (Part part = PART_CLIP; part <= PART_CODE; part++)
+        sends |= config->recipe.parts[part].row > 0;
+    return sends;
+}
+
+Status cuda_send_init(CudaWorker *self, Error *err) {
+    const RunConfig *config = self->memory->config;
+    const size_t bytes = config->parameters * sizeof(float);
+    if (!cuda_sends(config)) return STATUS_OK;
+    TRY(sender_init(&self->sender, self->memory, err));
+    self->trained = malloc(bytes);
+    if (!self->trained) return fail(err, STATUS_OS, "no memory for a model of %zu bytes", bytes);
+    CUDA_TRY(cudaMalloc((void **)&self->zeros, bytes), err, "%zu bytes for zeros", bytes);
+    CUDA_TRY(cudaMemset(self->zeros, 0, bytes), err, "clearing %zu bytes", bytes);
+    return STATUS_OK;
+}
+
+void cuda_send_free(CudaWorker *self) {
+    cudaFree(self->zeros);
+    free(self->trained);
+    sender_free(&self->sender);
+}
+
+static Status send(CudaWorker *self, uint32_t m, uint32_t round, Error *err) {
+    const RunMemory *memory = self->memory;
+    const size_t parameters = memory->config->parameters, bytes = parameters * sizeof(float);
+    float *model = self->weights + m * parameters;
+    Job *job = self->jobs[m];
+    Sent sent;
+    CUDA_TRY(cudaMemcpyAsync(self->trained, model, bytes, cudaMemcpyDefault, self->stream), err, "copying a model");
+    TRY(cuda_worker_wait(self, err, "copying a model to the host"));
+    if (!client_send(&sent, &self->sender, job, self->trained, round)) {
+        self->host_shares[m] = 0;
+        self->fits[m] = false;
+        queue_finish(job, JOB_REFUSED);
+        return STATUS_OK;
+    }
+    self->from = sent.from ? self->blocks.weights : self->zeros; // the same for all clients of a run
+    self->host_shares[m] = job->share * sent.factor * client_bound_of(memory->config, &sent);
+    if (memory->config->slots.rows > 0) {
+        sent_as_weights(run_memory_row(memory, job->place), &sent, memory->weights, parameters);
+        return STATUS_OK;
+    }
+    CUDA_TRY(cudaMemcpyAsync(model, sent.values, bytes, cudaMemcpyDefault, self->stream), err, "copying an update");
+    return cuda_worker_wait(self, err, "copying an update to the card");
+}
+
+Status cuda_send_updates(CudaWorker *self, uint32_t *accepted, uint32_t jobs, uint32_t round, Error *err) {
+    self->from = self->blocks.weights;
+    if (!self->trained) return STATUS_OK;
+    *accepted = 0;
+    for (uint32_t m = 0; m < jobs; m++) {
+        if (self->fits[m]) TRY(send(self, m, round, err));
+        *accepted += self->fits[m];
+    }
+    return STATUS_OK;
+}

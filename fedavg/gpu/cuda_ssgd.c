@@ -1,0 +1,173 @@
+// Synchronous SGD on the card: see ssgd.h. A worker's shards are the models of a launch; when it has more of them than
+// a launch has models, it takes them in groups.
+#include "base/clock.h"
+#include "base/cuda_try.h"
+#include "datasets/order.h"
+#include "fedavg/gpu/cuda_aggregate.h"
+#include "fedavg/gpu/cuda_worker.h"
+#include "fedavg/worker/ssgd.h"
+
+// One worker's view of a round.
+typedef struct CudaLockstep {
+    CudaWorker *worker;
+    uint32_t round, position, members;
+    pid_t parent;
+    uint32_t shards; // of this worker: position, position + members, ...
+    uint32_t steps_an_epoch;
+    size_t slice_first, slice_count; // parameters this worker sums and steps
+    uint64_t synchronising_nanoseconds;
+} CudaLockstep;
+
+// The worker's shard number `index`.
+static uint32_t shard_at(const CudaLockstep *self, uint32_t index) {
+    return self->position + index * self->members;
+}
+
+// Where a shard's shuffled order lies: as its indices lie in the partition.
+static uint32_t order_first(const CudaLockstep *self, uint32_t shard) {
+    const Partition *partition = &self->worker->memory->partition;
+    uint32_t count;
+    return (uint32_t)(partition_client(partition, shard, &count) - partition->indices);
+}
+
+static Status shuffle_shards(const CudaLockstep *self, uint32_t epoch, Error *err) {
+    CudaWorker *worker = self->worker;
+    for (uint32_t index = 0; index < self->shards; index++) {
+        uint32_t count, shard = shard_at(self, index), first = order_first(self, shard);
+        const uint32_t *indices = partition_client(&worker->memory->partition, shard, &count);
+        batch_order(worker->host_order + first, indices, count, self->worker->memory->config->seed, self->round, shard,
+                    epoch);
+        CUDA_TRY(cudaMemcpyAsync(worker->order + first, worker->host_order + first, count * sizeof *worker->order,
+                                 cudaMemcpyHostToDevice, worker->stream),
+                 err, "copying the order of %u samples", count);
+    }
+    return STATUS_OK;
+}
+
+// Gives the models the shards of a group from batch `number` on: to the end of the epoch, or, when the next step has
+// other groups in between, that batch alone.
+static Status assign(const CudaLockstep *self, uint32_t group, uint32_t number, uint32_t step, Error *err) {
+    CudaWorker *worker = self->worker;
+    const RunConfig *config = self->worker->memory->config;
+    for (uint32_t m = 0; m < worker->models; m++) {
+        CudaTask task = {0}; // idle
+        if (group + m < self->shards) {
+            uint32_t count, shard = shard_at(self, group + m);
+            partition_client(&worker->memory->partition, shard, &count);
+            if (self->shards > worker->models) count = ssgd_shard_part(worker->memory, shard, number).count;
+            task.first = order_first(self, shard) + number * config->training.batch_size;
+            task.count = count;
+            task.noise = (Noise){.seed = config->seed, .round = self->round, .client = shard, .step = step};
+        }
+        TRY(cuda_net_assign(worker->net, (int)m, &task, true, err));
+    }
+    return STATUS_OK;
+}
+
+static Status collect_losses(const CudaLockstep *self, uint32_t group, Error *err) {
+    CudaWorker *worker = self->worker;
+    TRY(cuda_net_results(worker->net, worker->results, err));
+    for (uint32_t m = 0; m < worker->models && group + m < self->shards; m++)
+        worker->memory->queue->jobs[shard_at(self, group + m)].loss_sum += worker->results[m].loss_sum;
+    return STATUS_OK;
+}
+
+// Gradients of a group's shards for one step into their slots.
+static Status compute_group(const CudaLockstep *self, uint32_t group, uint32_t number, uint32_t step, Error *err) {
+    CudaWorker *worker = self->worker;
+    const RunMemory *memory = worker->memory;
+    const RunConfig *config = self->worker->memory->config;
+    bool alone = self->shards <= worker->models; // then one assignment serves the whole epoch
+    if (!alone || number == 0) TRY(assign(self, group, number, step, err));
+    TRY(cuda_net_gradient(worker->net, err));
+    for (uint32_t m = 0; m < worker->models && group + m < self->shards; m++) {
+        uint32_t shard = shard_at(self, group + m), samples = ssgd_shard_part(memory, shard, number).count;
+        if (samples == 0) continue;
+        cuda_copy_shared(cuda_blocks_vector(&worker->blocks, &config->slots, SSGD_FIRST_GRADIENT + shard),
+                         worker->gradient + m * config->parameters, config->parameters * sizeof(float), &worker->fence,
+                         worker->stream);
+        memory->queue->jobs[shard].samples += samples;
+        atomic_fetch_add_explicit(&memory->control->pulses[worker->rank].progress, samples, memory_order_relaxed);
+    }
+    if (!alone || number + 1 == self->steps_an_epoch) return collect_losses(self, group, err);
+    return STATUS_OK;
+}
+
+// The mean gradient of this worker's slice over all shards that had samples in this step; then the SGD step.
+static void step_slice(const CudaLockstep *self, uint32_t number) {
+    const CudaWorker *worker = self->worker;
+    const CudaBlocks *blocks = &worker->blocks;
+    const RunConfig *config = self->worker->memory->config;
+    const Training training = run_memory_training(worker->memory);
+    const CudaShards shards = {.gradients =
+                                   cuda_blocks_vector(blocks, &config->slots, SSGD_FIRST_GRADIENT) + self->slice_first,
+                               .stride = config->slots.vector_bytes / sizeof(float),
+                               .counts = worker->counts,
+                               .shards = config->clients,
+                               .batch_size = config->training.batch_size,
+                               .number = number,
+                               .total = ssgd_step_samples(worker->memory, number)};
+    cuda_ssgd_step(blocks->weights + self->slice_first,
+                   cuda_blocks_vector(blocks, &config->slots, SSGD_VELOCITY) + self->slice_first, &shards,
+                   &training.sgd, self->slice_count, &worker->fence, worker->stream);
+}
+
+// No kernel of one process is ordered with another's: the stream is synchronised before each barrier.
+static Status lockstep(CudaLockstep *self, uint32_t number, uint32_t step, Error *err) {
+    const CudaWorker *worker = self->worker;
+    Barrier *barrier = &worker->memory->control->step;
+    TraceBuffer *trace = run_memory_trace(worker->memory, worker->rank);
+    uint64_t begin = trace_begin(trace);
+    for (uint32_t group = 0; group < self->shards; group += worker->models)
+        TRY(compute_group(self, group, number, step, err));
+    TRY(cuda_worker_wait(worker, err, "computing gradients"));
+    uint64_t start = clock_nanoseconds();
+    trace_end(trace, TRACE_GRADIENT, begin, self->round, step);
+    Status status = barrier_wait(barrier, self->position, self->parent, 0);
+    trace_end(trace, TRACE_WAIT, start, self->round, step);
+    if (status == STATUS_OK) {
+        begin = trace_begin(trace);
+        step_slice(self, number);
+        TRY(cuda_worker_wait(worker, err, "summing gradients"));
+        trace_end(trace, TRACE_STEP, begin, self->round, 0);
+        begin = trace_begin(trace);
+        status = barrier_wait(barrier, self->position, self->parent, 0);
+        trace_end(trace, TRACE_WAIT, begin, self->round, step);
+    }
+    self->synchronising_nanoseconds += clock_nanoseconds() - start;
+    if (status == STATUS_OK || status == STATUS_CANCELLED) return status;
+    return fail(err, status, "the step barrier failed (%s)", status_name(status));
+}
+
+// Which parameters are summed and stepped by this worker. Slices begin on cache lines, so that no two workers
+// write the same one.
+static void find_slice(CudaLockstep *self) {
+    size_t parameters = self->worker->memory->config->parameters, lines = (parameters + 15) / 16;
+    size_t first = lines * self->position / self->members * 16, end = lines * (self->position + 1) / self->members * 16;
+    self->slice_first = first;
+    self->slice_count = (end < parameters ? end : parameters) - first;
+}
+
+Status cuda_ssgd_train(CudaWorker *worker, uint32_t round, pid_t parent, Error *err) {
+    const RunMemory *memory = worker->memory;
+    const RunConfig *config = memory->config;
+    const PhaseOrder *order = &memory->control->order;
+    CudaLockstep self = {.worker = worker,
+                         .round = round,
+                         .position = order->position[worker->rank],
+                         .members = order->members,
+                         .parent = parent,
+                         .steps_an_epoch = ssgd_round_steps(memory) / config->training.local_epochs};
+    self.shards = (config->clients - self.position + self.members - 1) / self.members;
+    find_slice(&self);
+    uint64_t start = clock_nanoseconds();
+    uint32_t step = 0;
+    for (uint32_t epoch = 0; epoch < config->training.local_epochs; epoch++) {
+        TRY(shuffle_shards(&self, epoch, err));
+        for (uint32_t number = 0; number < self.steps_an_epoch; number++, step++)
+            TRY(lockstep(&self, number, step, err));
+    }
+    memory->control->tallies[worker->rank].synchronising_nanoseconds += self.synchronising_nanoseconds;
+    ssgd_finish(memory, worker->rank, start);
+    return STATUS_OK;
+}

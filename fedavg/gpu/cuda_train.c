@@ -1,0 +1,164 @@
+// What the models of a launch train in a round, stretch by stretch (fedavg/rules/world/walk.h), and in which order.
+#include <math.h>
+
+#include "base/clock.h"
+#include "base/cuda_try.h"
+#include "datasets/order.h"
+#include "fedavg/gpu/cuda_worker.h"
+#include "fedavg/rules/world/walk.h"
+
+enum { STEPS_A_WAIT = 64 }; // between two signs of life to the parent; the wait costs less than a step
+
+static uint32_t batches(const CudaWorker *self, uint32_t count) {
+    uint32_t size = self->memory->config->training.batch_size;
+    return count / size + (count % size != 0);
+}
+
+static uint32_t job_samples(const CudaWorker *self, const Job *job) {
+    uint32_t count;
+    partition_client(&self->memory->partition, job->client, &count);
+    return count;
+}
+
+// Jobs for a launch of as many models.
+uint32_t cuda_take(const CudaWorker *self, Job **jobs) {
+    uint32_t count = 0;
+    while (count < self->models && (jobs[count] = queue_take(self->memory->queue, self->rank)))
+        count++;
+    return count;
+}
+
+static Walk walk_of_job(const CudaWorker *self, const Job *job, uint32_t round) {
+    return walk_of(&self->memory->config->recipe.parts[PART_SCHEDULE], round, job->epochs);
+}
+
+// The stretch of this index of a job's training, empty behind its last: what a launch does next.
+static Stretch stretch_of(const CudaWorker *self, const Job *job, uint32_t round, uint32_t index) {
+    const Walk walk = walk_of_job(self, job, round);
+    Stretch stretch;
+    if (!walk_stretch(&stretch, &walk, index, batches(self, job_samples(self, job)))) return (Stretch){.round = round};
+    return stretch;
+}
+
+// order: the samples of the jobs' clients as one stretch takes them, client by client.
+static void shuffle(const CudaWorker *self, uint32_t *order, Job *const *jobs, uint32_t count, uint32_t round,
+                    uint32_t index) {
+    for (uint32_t m = 0; m < count; m++) {
+        uint32_t samples, client = jobs[m]->client;
+        const uint32_t *indices = partition_client(&self->memory->partition, client, &samples);
+        const Stretch stretch = stretch_of(self, jobs[m], round, index);
+        batch_order(order, indices, samples, self->memory->config->seed, stretch.round, client, stretch.epoch);
+        order += samples;
+    }
+}
+
+static void shuffle_next(CudaWorker *self, Job *const *jobs, uint32_t count, uint32_t round, uint32_t index) {
+    shuffle(self, self->next_order, jobs, count, round, index);
+    self->shuffled = (CudaShuffled){jobs[0], count, round, index};
+}
+
+// Whether any of the jobs has a stretch of this index.
+static bool goes_on(const CudaWorker *self, uint32_t jobs, uint32_t round, uint32_t index) {
+    for (uint32_t m = 0; m < jobs; m++)
+        if (stretch_of(self, self->jobs[m], round, index).count > 0) return true;
+    return false;
+}
+
+// While the card works: what will be trained next is shuffled, the next stretch or the next jobs. A worker among
+// several takes no jobs in advance, which others may come to before it does.
+static void look_ahead(CudaWorker *self, uint32_t jobs, uint32_t round, uint32_t index) {
+    if (self->shuffled.clients > 0) return;
+    if (goes_on(self, jobs, round, index + 1)) return shuffle_next(self, self->jobs, jobs, round, index + 1);
+    if (self->memory->config->workers > 1 || self->next_count > 0) return;
+    self->next_count = cuda_take(self, self->next_jobs);
+    if (self->next_count > 0) shuffle_next(self, self->next_jobs, self->next_count, round, 0);
+}
+
+// host_order: of this stretch, whether it was shuffled in advance or not. A launch may be trained several times in a
+// row.
+static void order_samples(CudaWorker *self, uint32_t jobs, uint32_t round, uint32_t index) {
+    const CudaShuffled *next = &self->shuffled;
+    bool is_ready =
+        next->first == self->jobs[0] && next->clients == jobs && next->round == round && next->index == index;
+    if (!is_ready) return shuffle(self, self->host_order, self->jobs, jobs, round, index);
+    uint32_t *order = self->host_order;
+    self->host_order = self->next_order;
+    self->next_order = order;
+    self->shuffled = (CudaShuffled){0};
+}
+
+// Gives every model the samples of its client for one stretch, shuffled. *steps: of the longest.
+static Status assign_stretch(CudaWorker *self, uint32_t *steps, uint32_t jobs, uint32_t round, uint32_t index,
+                             Error *err) {
+    const RunConfig *config = self->memory->config;
+    const uint32_t size = config->training.batch_size;
+    uint32_t first = 0;
+    *steps = 0;
+    order_samples(self, jobs, round, index);
+    for (uint32_t m = 0; m < jobs; m++) {
+        const uint32_t samples = job_samples(self, self->jobs[m]);
+        const Stretch stretch = stretch_of(self, self->jobs[m], round, index); // empty: the others go on
+        CudaTask task = {
+            .first = first + stretch.first * size,
+            .count = stretch_samples(&stretch, samples, size),
+            .noise = {
+                .seed = config->seed, .round = stretch.round, .client = self->jobs[m]->client, .step = stretch.step}};
+        TRY(cuda_net_assign(self->net, (int)m, &task, index == 0, err));
+        first += samples;
+        if (batches(self, task.count) > *steps) *steps = batches(self, task.count);
+    }
+    CUDA_TRY(
+        cudaMemcpyAsync(self->order, self->host_order, first * sizeof *self->order, cudaMemcpyDefault, self->stream),
+        err, "copying the order of %u samples", first);
+    return STATUS_OK;
+}
+
+static uint32_t smaller(uint32_t a, uint32_t b) {
+    return a < b ? a : b;
+}
+
+// Samples that the jobs' clients have in the first `steps` batches of the stretch.
+static uint64_t samples_until(const CudaWorker *self, uint32_t jobs, uint32_t round, uint32_t index, uint32_t steps) {
+    uint64_t samples = 0;
+    for (uint32_t m = 0; m < jobs; m++) {
+        Stretch stretch = stretch_of(self, self->jobs[m], round, index);
+        stretch.count = smaller(stretch.count, steps);
+        samples +=
+            stretch_samples(&stretch, job_samples(self, self->jobs[m]), self->memory->config->training.batch_size);
+    }
+    return samples;
+}
+
+static Status train_stretch(CudaWorker *self, uint32_t jobs, uint32_t round, uint32_t index, Error *err) {
+    _Atomic uint64_t *progress = &self->memory->control->pulses[self->rank].progress;
+    uint32_t steps;
+    TRY(assign_stretch(self, &steps, jobs, round, index, err));
+    for (uint32_t done = 0, now; done < steps; done += now) {
+        now = smaller(steps - done, STEPS_A_WAIT);
+        TRY(cuda_net_train(self->net, now, err));
+        look_ahead(self, jobs, round, index);
+        TRY(cuda_worker_wait(self, err, "training"));
+        uint64_t samples =
+            samples_until(self, jobs, round, index, done + now) - samples_until(self, jobs, round, index, done);
+        atomic_fetch_add_explicit(progress, samples, memory_order_relaxed);
+    }
+    return STATUS_OK;
+}
+
+// All that the jobs' clients train in the round; their losses, samples and seconds.
+Status cuda_train_models(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
+    uint64_t start = clock_nanoseconds();
+    TRY(cuda_net_set_lr(self->net, run_memory_training(self->memory).sgd.lr, err));
+    for (uint32_t index = 0; goes_on(self, jobs, round, index); index++)
+        TRY(train_stretch(self, jobs, round, index, err));
+    TRY(cuda_net_results(self->net, self->results, err));
+    for (uint32_t m = 0; m < jobs; m++) {
+        Job *job = self->jobs[m];
+        job->loss_sum = self->results[m].loss_sum;
+        const Walk walk = walk_of_job(self, job, round);
+        job->samples = walk_samples(&walk, job_samples(self, job), self->memory->config->training.batch_size);
+        job->seconds = clock_seconds_since(start); // they were all trained at once
+        job->squared_length = NAN;
+    }
+    return STATUS_OK;
+}

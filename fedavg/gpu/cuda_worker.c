@@ -1,0 +1,389 @@
+#include "fedavg/gpu/cuda_worker.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/cores.h"
+#include "base/cuda_try.h"
+#include "base/log.h"
+#include "fedavg/gpu/gpu.h"
+#include "fedavg/gpu/cuda_aggregate.h"
+#include "fedavg/rules/local/optimizer_rules.h"
+
+Status cuda_worker_wait(const CudaWorker *self, Error *err, const char *what) {
+    CUDA_TRY(cudaGetLastError(), err, "%s", what); // of a launch that was refused
+    CUDA_TRY(cudaStreamSynchronize(self->stream), err, "%s", what);
+    return STATUS_OK;
+}
+
+static Status copy(const CudaWorker *self, void *to, const void *from, size_t bytes, Error *err) {
+    CUDA_TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, self->stream), err, "copying %zu bytes", bytes);
+    return STATUS_OK;
+}
+
+// Life ---------------------------------------------------------------------------------------------------------------
+
+static void cuda_worker_free(void *worker) {
+    CudaWorker *self = worker;
+    cuda_net_free(self->net);
+    cudaFree(self->counts);
+    cudaFree(self->unfit);
+    cudaFree(self->shares);
+    cudaFree(self->order);
+    cudaFree(self->gradient);
+    cudaFree(self->velocity);
+    cudaFree(self->squares);
+    cudaFree(self->weights);
+    cuda_send_free(self);
+    cuda_clients_free(&self->clients);
+    cuda_blocks_free(&self->blocks);
+    free(self->results);
+    free(self->next_jobs);
+    free(self->jobs);
+    free(self->fits);
+    free(self->host_shares);
+    free(self->host_unfit);
+    free(self->next_order);
+    free(self->host_order);
+    free(self);
+    device_close(); // a profiler, and MPS, want the context to end before the process does
+}
+
+// All that clients train on, or are tested on, in one order.
+static size_t order_length(const CudaWorker *self) {
+    const Partition *partition = &self->memory->partition;
+    const uint32_t tests = partition->own_offsets ? partition->own_offsets[partition->clients] : 0;
+    return partition->samples > tests ? partition->samples : tests;
+}
+
+static Status allocate_host(CudaWorker *self, Error *err) {
+    self->host_order = malloc(order_length(self) * sizeof *self->host_order);
+    self->next_order = malloc(order_length(self) * sizeof *self->next_order);
+    self->host_unfit = malloc(self->models * sizeof *self->host_unfit);
+    self->host_shares = malloc(self->models * sizeof *self->host_shares);
+    self->fits = malloc(self->models * sizeof *self->fits);
+    self->jobs = malloc(self->models * sizeof *self->jobs);
+    self->next_jobs = malloc(self->models * sizeof *self->next_jobs);
+    self->results = malloc(self->models * sizeof *self->results);
+    if (self->host_order && self->next_order && self->host_unfit && self->host_shares && self->fits && self->jobs &&
+        self->next_jobs && self->results)
+        return STATUS_OK;
+    return fail(err, STATUS_OS, "no memory for a worker of %u models", self->models);
+}
+
+// Zeros: models of a launch that had no client yet compute with them, and no NaN shall come of it.
+static Status allocate(void *pointer, size_t count, size_t item_bytes, const char *what, Error *err) {
+    size_t bytes = count * item_bytes;
+    void **memory = pointer;
+    CUDA_TRY(cudaMalloc(memory, bytes), err, "%zu bytes for %s", bytes, what);
+    CUDA_TRY(cudaMemset(*memory, 0, bytes), err, "clearing %zu bytes for %s", bytes, what);
+    return STATUS_OK;
+}
+
+static Status allocate_device(CudaWorker *self, Error *err) {
+    const RunConfig *config = self->memory->config;
+    const EngineFacts *facts = &engine_facts[config->engine];
+    size_t parameters = self->models * (size_t)config->parameters;
+    if (!facts->writes_weights) TRY(allocate(&self->weights, parameters, sizeof(float), "local models", err));
+    if (!facts->in_lockstep) TRY(allocate(&self->velocity, parameters, sizeof(float), "velocities", err));
+    if (optimizer_rules[config->recipe.parts[PART_OPTIMIZER].row].states > 1)
+        TRY(allocate(&self->squares, parameters, sizeof(float), "Adam's squares", err));
+    TRY(allocate(&self->gradient, parameters, sizeof(float), "gradients", err));
+    TRY(allocate(&self->order, order_length(self), sizeof(uint32_t), "the order of samples", err));
+    TRY(allocate(&self->shares, self->models, sizeof(double), "shares", err));
+    TRY(allocate(&self->unfit, self->models, sizeof(uint64_t), "refusals", err));
+    return allocate(&self->counts, config->clients, sizeof(uint32_t), "the shards' samples", err);
+}
+
+static CudaNetPlan make_plan(const CudaWorker *self) {
+    const RunConfig *config = self->memory->config;
+    const Dataset *data = &self->memory->data;
+    CudaNetPlan plan = {.spec = config->spec,
+                        .models = (int)self->models,
+                        .batch_size = config->training.batch_size,
+                        .tf32 = config->card.tf32 != 0,
+                        .sgd = config->training.sgd,
+                        .pixels = self->blocks.train_pixels,
+                        .labels = self->blocks.train_labels,
+                        .order = self->order,
+                        .weights = self->blocks.weights,
+                        .velocity = self->velocity,
+                        .gradient = self->gradient,
+                        .optimizer = {.nesterov = config->training.nesterov && config->training.sgd.momentum > 0,
+                                      .adam = optimizer_adam(&config->recipe.parts[PART_OPTIMIZER]),
+                                      .squares = self->squares,
+                                      .clip = config->training.clip},
+                        .slope_shifts = self->clients.shifts,
+                        .pulls = self->clients.pulls};
+    memcpy(plan.scale, data->scale, sizeof plan.scale);
+    memcpy(plan.shift, data->shift, sizeof plan.shift);
+    if (!engine_facts[config->engine].writes_weights) {
+        plan.weights = self->weights;
+        plan.weights_stride = config->parameters;
+    }
+    if (engine_facts[config->engine].client_is_worker) {
+        plan.fence = self->fence;
+        plan.updates = self->blocks.updates;
+        plan.atomic_updates = config->training.hogwild_update == HOGWILD_ATOMIC;
+    }
+    return plan;
+}
+
+// The word is changed when this process has died, so that what it still had queued leaves alone what others share.
+static Status open_fence(CudaWorker *self, Error *err) {
+    self->fence.word = self->blocks.generations + self->rank;
+    CUDA_TRY(cudaMemcpy(&self->fence.expected, self->fence.word, sizeof self->fence.expected, cudaMemcpyDeviceToHost),
+             err, "reading the generation of this worker");
+    log_debug("generation %u on the card", self->fence.expected);
+    return STATUS_OK;
+}
+
+static Status open_net(CudaWorker *self, Error *err) {
+    CudaNetPlan plan = make_plan(self);
+    TRY(cuda_net_init(&self->net, &plan, err));
+    self->stream = cuda_net_stream(self->net);
+    return STATUS_OK;
+}
+
+static Status upload_counts(CudaWorker *self, Error *err) {
+    const RunConfig *config = self->memory->config;
+    for (uint32_t client = 0; client < config->clients; client++) {
+        uint32_t count;
+        partition_client(&self->memory->partition, client, &count);
+        TRY(copy(self, self->counts + client, &count, sizeof count, err));
+    }
+    return cuda_worker_wait(self, err, "copying the sizes of the shards");
+}
+
+static Status cuda_worker_init(void **worker, const RunMemory *memory, uint32_t rank, Error *err) {
+    const RunConfig *config = memory->config;
+    CudaWorker *self = calloc(1, sizeof *self);
+    if (!self) return fail(err, STATUS_OS, "no memory for a worker");
+    *self = (CudaWorker){.memory = memory, .rank = rank, .models = config->card.models_per_launch};
+    Device device;
+    Status status;
+    if (config->workers >= (uint32_t)cores_usable())
+        TRY_GOTO(fail, device_sleep_when_waiting((int)config->card.gpu, err));
+    TRY_GOTO(fail, device_open(&device, (int)config->card.gpu, err));
+    TRY_GOTO(fail, cuda_blocks_open(&self->blocks, &config->card, err));
+    TRY_GOTO(fail, open_fence(self, err));
+    TRY_GOTO(fail, allocate_host(self, err));
+    TRY_GOTO(fail, allocate_device(self, err));
+    TRY_GOTO(fail, cuda_clients_init(&self->clients, memory, self->models, err));
+    TRY_GOTO(fail, cuda_send_init(self, err));
+    TRY_GOTO(fail, open_net(self, err));
+    if (engine_facts[config->engine].in_lockstep) TRY_GOTO(fail, upload_counts(self, err));
+    *worker = self;
+    return STATUS_OK;
+fail:
+    cuda_worker_free(self);
+    return status;
+}
+
+static Status clear(const CudaWorker *self, void *memory, size_t bytes, Error *err) {
+    CUDA_TRY(cudaMemsetAsync(memory, 0, bytes, self->stream), err, "clearing %zu bytes", bytes);
+    return STATUS_OK;
+}
+
+// Fedavg -------------------------------------------------------------------------------------------------------------
+
+static Status refuse(const CudaWorker *self, uint32_t m, Error *err) {
+    size_t parameter = self->host_unfit[m];
+    float before, after;
+    TRY(copy(self, &before, self->blocks.weights + parameter, sizeof before, err));
+    TRY(copy(self, &after, self->weights + m * self->memory->config->parameters + parameter, sizeof after, err));
+    TRY(cuda_worker_wait(self, err, "looking at a refused update"));
+    log_warning("client %u: update refused: a weight of %s became %g (it was %g)%s", self->jobs[m]->client,
+                spec_tensor_name(&self->memory->config->spec, parameter), log_real((double)after), (double)before,
+                spec_tensor_remedy(&self->memory->config->spec, parameter));
+    queue_finish(self->jobs[m], JOB_REFUSED);
+    return STATUS_OK;
+}
+
+static void refuse_kept(const CudaWorker *self, uint32_t m) {
+    client_log_unkept(self->jobs[m], self->memory->config);
+    queue_finish(self->jobs[m], JOB_REFUSED);
+}
+
+// Where the combine rule asks for it the length has been measured.
+static double share_of(const CudaWorker *self, const Job *job) {
+    return job->share * client_bound(self->memory->config, job->squared_length);
+}
+
+// Refuses by name the updates that are not finite or out of range: their share in the sum becomes 0. *accepted: the
+// others.
+static Status judge(CudaWorker *self, uint32_t *accepted, uint32_t jobs, uint32_t round, Error *err) {
+    size_t parameters = self->memory->config->parameters;
+    *accepted = 0;
+    cuda_aggregate_first_unfit(self->unfit, self->weights, self->blocks.weights, parameters, parameters, (int)jobs,
+                               self->stream);
+    TRY(copy(self, self->host_unfit, self->unfit, jobs * sizeof *self->unfit, err));
+    TRY(cuda_worker_wait(self, err, "judging the updates"));
+    for (uint32_t m = 0; m < jobs; m++) {
+        bool fits = self->host_unfit[m] >= parameters;
+        if (!fits) TRY(refuse(self, m, err));
+        if (fits && !self->fits[m]) refuse_kept(self, m);
+        self->fits[m] = self->fits[m] && fits; // a share may be 0
+        self->host_shares[m] = self->fits[m] ? share_of(self, self->jobs[m]) : 0;
+        *accepted += self->fits[m];
+    }
+    TRY(cuda_send_updates(self, accepted, jobs, round, err));
+    return copy(self, self->shares, self->host_shares, jobs * sizeof *self->shares, err);
+}
+
+// As in client.c: the slot may hold the sum of an earlier round, or what a dead predecessor finished in this one.
+static Status begin_sum(const CudaWorker *self, uint32_t round, Error *err) {
+    const RunConfig *config = self->memory->config;
+    SumState *state = &self->memory->control->sums[self->rank];
+    if (atomic_load(&state->round) == round) return STATUS_OK;
+    cuda_copy_shared(cuda_blocks_sum(&self->blocks, &config->slots, self->rank, 0), NULL,
+                     config->slots.each * config->slots.sum_bytes, &self->fence, self->stream);
+    TRY(cuda_worker_wait(self, err, "clearing the sum"));
+    atomic_store(&state->round, round);
+    return STATUS_OK;
+}
+
+// What the clients that were not refused hand in goes into their rows, which lie in the host's memory.
+static Status hand_in_rows(CudaWorker *self, uint32_t jobs, Error *err) {
+    const RunMemory *memory = self->memory;
+    const size_t parameters = memory->config->parameters;
+    for (uint32_t m = 0; m < jobs && !self->trained; m++)
+        if (self->fits[m])
+            TRY(copy(self, run_memory_row(memory, self->jobs[m]->place), self->weights + m * parameters,
+                     parameters * sizeof(float), err));
+    TRY(cuda_worker_wait(self, err, "handing the updates in"));
+    for (uint32_t m = 0; m < jobs; m++)
+        if (self->fits[m]) queue_finish(self->jobs[m], JOB_DONE);
+    return STATUS_OK;
+}
+
+// Adds the updates to this worker's slot and finishes the jobs. A worker that dies from here to the last line leaves a
+// sum of which nobody knows what it holds, and says so by `adding`.
+static Status hand_in(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
+    const RunConfig *config = self->memory->config;
+    SumState *state = &self->memory->control->sums[self->rank];
+    uint32_t accepted;
+    TRY(cuda_clients_conclude(&self->clients, self->fits, self->jobs, jobs, err));
+    TRY(judge(self, &accepted, jobs, round, err));
+    if (accepted == 0) return STATUS_OK;
+    if (config->slots.rows > 0) return hand_in_rows(self, jobs, err);
+    TRY(begin_sum(self, round, err));
+    atomic_store(&state->adding, 1);
+    cuda_aggregate_add(cuda_blocks_sum(&self->blocks, &config->slots, self->rank, 0), self->weights, self->from,
+                       self->shares, config->parameters, config->parameters, (int)jobs, &self->fence, self->stream);
+    cuda_clients_add_changes(&self->clients, cuda_blocks_sum(&self->blocks, &config->slots, self->rank, 1),
+                             self->shares, &self->fence);
+    TRY(cuda_worker_wait(self, err, "adding the updates"));
+    for (uint32_t m = 0; m < jobs; m++)
+        if (self->fits[m]) queue_finish(self->jobs[m], JOB_DONE);
+    atomic_store(&state->adding, 0);
+    return STATUS_OK;
+}
+
+Status cuda_worker_train(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
+    const RunConfig *config = self->memory->config;
+    cuda_broadcast(self->weights, self->blocks.weights, config->parameters, (int)jobs, self->stream);
+    const size_t bytes = jobs * (size_t)config->parameters * sizeof(float);
+    if (config->training.sgd.momentum > 0 || config->training.clip > 0 || self->squares)
+        TRY(clear(self, self->velocity, bytes, err));
+    if (self->squares) TRY(clear(self, self->squares, bytes, err));
+    return cuda_train_models(self, jobs, round, err);
+}
+
+static Status train_clients(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
+    TRY(cuda_clients_begin(&self->clients, self->jobs, jobs, round, &self->blocks, self->weights, self->stream, err));
+    TRY(cuda_worker_train(self, jobs, round, err));
+    TRY(cuda_inspect_updates(self, jobs, err));
+    return hand_in(self, jobs, round, err);
+}
+
+// Hogwild ------------------------------------------------------------------------------------------------------------
+
+// The velocity in the slot is replaced when the client is done: a worker that dies in between leaves the old one.
+static Status train_wild(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
+    const RunConfig *config = self->memory->config;
+    WorkerTally *tally = &self->memory->control->tallies[self->rank];
+    float *slot = cuda_blocks_vector(&self->blocks, &config->slots, self->jobs[0]->client);
+    size_t bytes = config->parameters * sizeof(float);
+    uint64_t refused, sum, staleness[STALENESS_BUCKETS];
+    TRY(copy(self, self->velocity, slot, bytes, err));
+    TRY(cuda_train_models(self, jobs, round, err));
+    cuda_copy_shared(slot, self->velocity, bytes, &self->fence, self->stream);
+    TRY(cuda_worker_wait(self, err, "keeping the velocity"));
+    TRY(cuda_net_staleness(self->net, &refused, &sum, staleness, STALENESS_BUCKETS, err));
+    tally->refused_steps += refused;
+    tally->staleness_sum += sum;
+    for (int bucket = 0; bucket < STALENESS_BUCKETS; bucket++)
+        tally->staleness[bucket] += staleness[bucket];
+    queue_finish(self->jobs[0], JOB_DONE);
+    return STATUS_OK;
+}
+
+// What the parent orders ----------------------------------------------------------------------------------------------
+
+// As many jobs as a launch has models, until there are none.
+static uint32_t take_jobs(CudaWorker *self) {
+    uint32_t jobs = self->next_count;
+    if (jobs == 0) {
+        self->shuffled = (CudaShuffled){0};
+        return cuda_take(self, self->jobs);
+    }
+    Job **taken = self->next_jobs;
+    self->next_jobs = self->jobs;
+    self->jobs = taken;
+    self->next_count = 0;
+    return jobs;
+}
+
+static Status train_jobs(CudaWorker *self, Status (*train)(CudaWorker *, uint32_t, uint32_t, Error *), uint32_t round,
+                         Error *err) {
+    TraceBuffer *trace = run_memory_trace(self->memory, self->rank);
+    for (uint32_t jobs; (jobs = take_jobs(self)) > 0;) {
+        run_memory_note_start(self->memory, self->rank);
+        uint64_t begin = trace_begin(trace);
+        TRY(train(self, jobs, round, err));
+        for (uint32_t m = 0; m < jobs; m++) // side by side on the card, one inside the other in the trace
+            trace_end(trace, TRACE_CLIENT, begin, round, self->jobs[m]->client);
+    }
+    return STATUS_OK;
+}
+
+static Status cuda_evaluate_jobs(void *state, uint32_t round, Error *err) {
+    CudaWorker *self = state;
+    TraceBuffer *trace = run_memory_trace(self->memory, self->rank);
+    for (uint32_t jobs; (jobs = take_jobs(self)) > 0;) {
+        uint64_t begin = trace_begin(trace);
+        TRY(cuda_evaluate_clients(self, jobs, round, err));
+        for (uint32_t m = 0; m < jobs; m++)
+            trace_end(trace, TRACE_CHUNK, begin, round, self->jobs[m]->client);
+    }
+    return STATUS_OK;
+}
+
+static Status cuda_train_clients(void *state, uint32_t round, pid_t parent, Error *err) {
+    (void)parent;
+    return train_jobs(state, train_clients, round, err);
+}
+
+static Status cuda_train_wild(void *state, uint32_t round, pid_t parent, Error *err) {
+    (void)parent;
+    return train_jobs(state, train_wild, round, err);
+}
+
+static Status cuda_train_in_lockstep(void *state, uint32_t round, pid_t parent, Error *err) {
+    CudaWorker *self = state;
+    run_memory_note_start(self->memory, self->rank);
+    return cuda_ssgd_train(self, round, parent, err);
+}
+
+const WorkerMath *worker_on_card(void) {
+    static const WorkerMath math = {.init = cuda_worker_init,
+                                    .free = cuda_worker_free,
+                                    .train = {[ENGINE_ROUNDS] = cuda_train_clients,
+                                              [ENGINE_WILD] = cuda_train_wild,
+                                              [ENGINE_LOCKSTEP] = cuda_train_in_lockstep},
+                                    .evaluate = cuda_evaluate_jobs};
+    return &math;
+}

@@ -1,0 +1,87 @@
+// A worker's arithmetic on the card: up to `models` clients at once in lockstep (nn/cuda/cuda_net.h).
+//
+// What a client computes depends on the global weights, its samples and (seed, round, client): which clients share a
+// launch makes no difference, since the models of a launch never meet.
+#ifndef SOUNDER_FEDAVG_GPU_CUDA_WORKER_H
+#define SOUNDER_FEDAVG_GPU_CUDA_WORKER_H
+
+#include <cuda_runtime_api.h>
+#include <sys/types.h>
+
+#include "base/device.h"
+#include "base/err.h"
+#include "fedavg/gpu/cuda_blocks.h"
+#include "fedavg/gpu/cuda_clients.h"
+#include "fedavg/memory/run_memory.h"
+#include "fedavg/worker/client.h"
+#include "nn/cuda/cuda_net.h"
+
+// One stretch of a launch's clients, of which the first tells which launch it is. No clients: of nothing.
+typedef struct CudaShuffled {
+    const Job *first;
+    uint32_t clients, round, index;
+} CudaShuffled;
+
+typedef struct CudaWorker {
+    const RunMemory *memory; // borrowed
+    uint32_t rank;
+    uint32_t models; // of a launch, at most
+    CudaBlocks blocks;
+    CudaFence fence;                      // closed when this process is dead
+    CudaNet *net;                         // owned
+    cudaStream_t stream;                  // the net's
+    float *weights, *velocity, *gradient; // device, owned (models, parameters); fedavg alone has weights of its own
+    float *squares;                       // device, owned, likewise: Adam's; NULL without
+    CudaClients clients;                  // what the local rule does with them
+    uint32_t *order;                      // device, owned (samples dealt, or clients' test samples): which comes when
+    double *shares;                       // device, owned (models): p_k of each client
+    uint64_t *unfit;                      // device, owned (models)
+    uint32_t *counts;                     // device, owned (clients): samples of each; for ssgd
+    uint32_t *host_order;                 // owned, as long
+    uint32_t *next_order;                 // owned, likewise: of what is trained next, if it is shuffled already
+    CudaShuffled shuffled;                // what next_order is the order of
+    uint64_t *host_unfit;                 // owned (models)
+    double *host_shares;                  // owned (models)
+    bool *fits;                           // owned (models): whether what a client would keep, and hand in, does
+    Job **jobs;                           // owned (models)
+    Job **next_jobs;                      // owned (models): next_count of them are taken already
+    uint32_t next_count;
+    BatchResult *results; // owned (models)
+    Sender sender;        // owned; zeros where updates are handed in as they were trained
+    float *trained;       // owned (parameters); NULL there
+    float *zeros;         // device, owned (parameters); NULL there
+    const float *from;    // device: what this launch's updates are the difference from
+} CudaWorker;
+
+// Takes jobs for a launch of as many models. Returns how many.
+uint32_t cuda_take(const CudaWorker *self, Job **jobs);
+
+// All that the clients of self->jobs (jobs) train in the round; their losses, samples and seconds (cuda_train.c).
+Status cuda_train_models(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err);
+
+// Waits for all that the worker has asked of the card; UNAVAILABLE, with `what` it was, when some of it failed.
+Status cuda_worker_wait(const CudaWorker *self, Error *err, const char *what);
+
+// ssgd.h on the card: gradients by lockstep launches into the slots, slices of the sum by one kernel, and the stream is
+// synchronised before either step barrier.
+Status cuda_ssgd_train(CudaWorker *self, uint32_t round, pid_t parent, Error *err);
+
+// Does what self->jobs (jobs) of an evaluation say about clients, and finishes them.
+Status cuda_evaluate_clients(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err);
+
+// What clients do to their updates, where they do anything (cuda_send.c). To be freed also after a failure.
+bool cuda_sends(const RunConfig *config);
+Status cuda_send_init(CudaWorker *self, Error *err);
+void cuda_send_free(CudaWorker *self);
+
+// The models of self->jobs (jobs) with a share become what the server reads of them; *accepted: those that still have
+// one.
+Status cuda_send_updates(CudaWorker *self, uint32_t *accepted, uint32_t jobs, uint32_t round, Error *err);
+
+// Looks at what the models of self->jobs (jobs) have trained, on the host (client_inspect).
+Status cuda_inspect_updates(const CudaWorker *self, uint32_t jobs, Error *err);
+
+// Trains the models of self->jobs (jobs) from the global weights, with the shuffles and dropout of `round`.
+Status cuda_worker_train(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err);
+
+#endif

@@ -1,0 +1,107 @@
+// M models at work for op tests: each one's tensors on the host, and all of them on the card.
+#ifndef SOUNDER_TESTS_GPU_CARD_TRIAL_H
+#define SOUNDER_TESTS_GPU_CARD_TRIAL_H
+
+#include "card_tensor.h"
+#include "nn/cuda/cuda_kernels.h"
+#include "nn/kernels/kernels.h"
+#include "tests/tensor.h"
+
+enum { MOST_MODELS = 8, PARAMETER_GAP = 3 }; // floats between two models' parameters: nothing is aligned
+
+typedef struct Trial {
+    int models, samples;
+    uint32_t counts[MOST_MODELS];
+    CardTensor card_counts;
+    CudaStep step;
+    const Kernels *cpu;
+} Trial;
+
+typedef struct Values {
+    Tensor host[MOST_MODELS]; // (each)
+    CardTensor card;          // (models strided; each)
+    size_t each, stride;
+    int models;
+} Values;
+
+static inline Values values_of(const Trial *trial, size_t each, size_t gap) {
+    Values values = {.each = each, .stride = each + gap, .models = trial->models};
+    for (int m = 0; m < values.models; m++)
+        values.host[m] = tensor_new(each);
+    values.card = card_new((size_t)values.models * values.stride * sizeof(float), 0);
+    return values;
+}
+
+static inline float *on_card(const Values *values) {
+    return card_floats(values->card);
+}
+
+static inline void upload(const Values *values) {
+    for (int m = 0; m < values->models; m++)
+        check_cuda(cudaMemcpy(on_card(values) + (size_t)m * values->stride, values->host[m].at,
+                              values->each * sizeof(float), cudaMemcpyHostToDevice));
+}
+
+// Random numbers for all models.
+static inline Values random_values(const Trial *trial, size_t each, size_t gap, uint32_t stream) {
+    Values values = values_of(trial, each, gap);
+    for (int m = 0; m < values.models; m++) {
+        tensor_free(values.host[m]);
+        values.host[m] = tensor_random(each, stream * MOST_MODELS + (uint32_t)m);
+    }
+    upload(&values);
+    return values;
+}
+
+static inline Values parameters(const Trial *trial, size_t each, uint32_t stream) {
+    return random_values(trial, each, PARAMETER_GAP, stream);
+}
+
+// (M, features,N): random in the columns that are real, zero in the others.
+static inline Values lanes(const Trial *trial, size_t features, uint32_t stream) {
+    size_t columns = (size_t)trial->samples;
+    Values values = random_values(trial, features * columns, 0, stream);
+    for (int m = 0; m < values.models; m++)
+        for (size_t i = 0; i < values.each; i++)
+            if (i % columns >= trial->counts[m]) values.host[m].at[i] = 0;
+    upload(&values);
+    return values;
+}
+
+// Compares the first `real[m]` of every `columns` (all of them if real is NULL); the others must be finite.
+static inline void compare(const char *what, const Values *values, const uint32_t *real, size_t columns,
+                           double tolerance) {
+    float *actual = malloc(values->card.bytes);
+    assert_non_null(actual);
+    card_read(actual, values->card);
+    for (int m = 0; m < values->models; m++) {
+        float *of = actual + (size_t)m * values->stride;
+        double *expected = doubles(values->host[m].at, values->each);
+        for (size_t i = 0; i < values->each; i++)
+            if (real && i % columns >= real[m] && isfinite(of[i]) != 0) expected[i] = (double)of[i];
+        check_close(what, of, expected, values->each, tolerance);
+        free(expected);
+        for (size_t i = values->each; i < values->stride && m < values->models - 1; i++)
+            if (!isnan(of[i])) fail_msg("%s: written between the parameters of models %d and %d", what, m, m + 1);
+    }
+    free(actual);
+}
+
+static inline void drop(const Values *values) {
+    for (int m = 0; m < values->models; m++)
+        tensor_free(values->host[m]);
+    card_free(values->card);
+}
+
+#define drop_all(...)                                                                                                  \
+    do {                                                                                                               \
+        const Values all_[] = {__VA_ARGS__};                                                                           \
+        for (size_t i_ = 0; i_ < sizeof all_ / sizeof *all_; i_++)                                                     \
+            drop(&all_[i_]);                                                                                           \
+    } while (0)
+
+static inline bool is_idle(const Trial *trial, int m) {
+    return trial->counts[m] == 0;
+}
+
+#endif

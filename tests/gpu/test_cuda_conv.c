@@ -1,0 +1,250 @@
+// The convolution's CUDA twins against the CPU's op, model by model: models of different counts side by side, idle ones
+// among them, parameters that lie anywhere. Shapes are odd on purpose: they do not divide the tiles.
+#include <stdio.h>
+
+#include "gpu.h"
+#include "card_tensor.h"
+#include "nn/cuda/cuda_kernels.h"
+#include "nn/kernels/kernels.h"
+#include "tests/tensor.h"
+
+enum { MODELS_MOST = 8, UNALIGNED = 4 /* bytes */ };
+
+typedef struct ConvCase {
+    const char *name;
+    Shape in;
+    int channels, kernel, pad, models, samples;
+    uint32_t counts[MODELS_MOST];
+} ConvCase;
+
+static Layer conv_layer(const ConvCase *of) {
+    Shape in = of->in;
+    Shape out = {of->channels, in.rows + 2 * of->pad - of->kernel + 1, in.columns + 2 * of->pad - of->kernel + 1};
+    return (Layer){.kind = LAYER_CONV, .in = in, .out = out, .kernel = of->kernel, .pad = of->pad};
+}
+
+// Floats of one model's tensors. stride: from one model's weight, followed by its bias, to the next one's.
+typedef struct ConvFloats {
+    size_t in, out, weight, stride;
+} ConvFloats;
+
+static ConvFloats conv_floats_of(const Layer *layer, int samples) {
+    size_t n = (size_t)samples, area = (size_t)layer->kernel * (size_t)layer->kernel;
+    size_t weight = (size_t)layer->out.channels * (size_t)layer->in.channels * area;
+    return (ConvFloats){shape_size(layer->in) * n, shape_size(layer->out) * n, weight,
+                        weight + (size_t)layer->out.channels + 5};
+}
+
+// What the CPU makes of one model.
+typedef struct ConvExpected {
+    Tensor out, in_gradient, gradient; // gradient: of weight and bias
+} ConvExpected;
+
+static ConvExpected conv_expected(const Layer *layer, const float *in, const float *parameters, const float *slopes,
+                                  int count, int samples) {
+    const ConvKernels *conv = &kernels_named("baseline")->conv;
+    ConvSizes sizes = conv->sizes(layer);
+    ConvFloats floats = conv_floats_of(layer, samples);
+    ConvExpected expected = {tensor_new(floats.out), tensor_new(floats.in), tensor_zeros(floats.stride)};
+    Tensor packed = tensor_new(sizes.packed), scratch = tensor_new(sizes.scratch);
+    Tensor packed_gradient = tensor_zeros(sizes.gradient);
+    Tensor aligned_in = tensor_new(floats.in), aligned_slopes = tensor_new(floats.out);
+    memcpy(aligned_in.at, in, floats.in * sizeof *in);
+    memcpy(aligned_slopes.at, slopes, floats.out * sizeof *slopes);
+    conv->pack(packed.at, parameters, layer);
+    conv->forward(expected.out.at, scratch.at, aligned_in.at, packed.at, parameters + floats.weight, layer, count,
+                  samples);
+    conv->backward(packed_gradient.at, expected.gradient.at + floats.weight, expected.in_gradient.at, false, scratch.at,
+                   aligned_in.at, aligned_slopes.at, packed.at, layer, count, samples);
+    conv->unpack(expected.gradient.at, packed_gradient.at, layer);
+    const Tensor all[] = {packed, scratch, packed_gradient, aligned_in, aligned_slopes};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        tensor_free(all[i]);
+    return expected;
+}
+
+static void check_floats(const char *name, const char *what, const float *actual, const float *expected, size_t count) {
+    char text[160];
+    snprintf(text, sizeof text, "%s: %s", name, what);
+    double *wanted = doubles(expected, count);
+    check_close(text, actual, wanted, count, 1e-5);
+    free(wanted);
+}
+
+// The columns of samples that do not exist mean nothing, but are finite.
+static void forget_padding(const char *name, float *actual, const float *expected, size_t count, int samples,
+                           uint32_t real) {
+    for (size_t i = 0; i < count; i++)
+        if (i % (size_t)samples >= real) {
+            if (!isfinite(actual[i])) fail_msg("%s: padded column %zu is not finite", name, i % (size_t)samples);
+            actual[i] = expected[i];
+        }
+}
+
+// Everything of one case on host and card. Parameters and their gradients: (models strided), from 4 bytes off.
+typedef struct ConvRun {
+    Layer layer;
+    ConvFloats floats;
+    Tensor in, slopes, parameters, out, in_gradient, gradient;
+    CardTensor card_in, card_slopes, card_parameters, card_out, card_in_gradient, card_gradient, card_scratch, counts;
+} ConvRun;
+
+static ConvRun conv_run(const ConvCase *of) {
+    ConvRun run = {.layer = conv_layer(of)};
+    size_t models = (size_t)of->models;
+    run.floats = conv_floats_of(&run.layer, of->samples);
+    run.in = tensor_random(models * run.floats.in, 1);
+    run.slopes = tensor_random(models * run.floats.out, 2);
+    run.parameters = tensor_random(models * run.floats.stride, 3);
+    run.out = tensor_new(run.slopes.count);
+    run.in_gradient = tensor_new(run.in.count);
+    run.gradient = tensor_new(run.parameters.count);
+    for (size_t i = 0; i < run.slopes.count; i++) // as the loss leaves it
+        if (i % (size_t)of->samples >= of->counts[i / run.floats.out]) run.slopes.at[i] = 0;
+    size_t scratch = cuda_conv_scratch_floats(&run.layer, of->models, of->samples);
+    run.card_in = card_copy(run.in.at, run.in.count * sizeof(float), 0);
+    run.card_slopes = card_copy(run.slopes.at, run.slopes.count * sizeof(float), 0);
+    run.card_parameters = card_copy(run.parameters.at, run.parameters.count * sizeof(float), UNALIGNED);
+    run.card_out = card_new(run.out.count * sizeof(float), 0);
+    run.card_in_gradient = card_new(run.in_gradient.count * sizeof(float), 0);
+    run.card_gradient = card_new(run.gradient.count * sizeof(float), UNALIGNED);
+    run.card_scratch = card_new(scratch * sizeof(float), 0);
+    run.counts = card_copy(of->counts, models * sizeof *of->counts, 0);
+    return run;
+}
+
+static void conv_run_free(ConvRun *run) {
+    const Tensor host[] = {run->in, run->slopes, run->parameters, run->out, run->in_gradient, run->gradient};
+    const CardTensor card[] = {run->card_in,          run->card_slopes,   run->card_parameters, run->card_out,
+                               run->card_in_gradient, run->card_gradient, run->card_scratch,    run->counts};
+    for (size_t i = 0; i < sizeof host / sizeof *host; i++)
+        tensor_free(host[i]);
+    for (size_t i = 0; i < sizeof card / sizeof *card; i++)
+        card_free(card[i]);
+}
+
+static void compute(ConvRun *run, const ConvCase *of) {
+    CudaStep step = {of->models, of->samples, (const uint32_t *)(void *)run->counts.at, NULL};
+    const float *parameters = card_floats(run->card_parameters);
+    float *gradient = card_floats(run->card_gradient);
+    cuda_conv_forward(card_floats(run->card_out), card_floats(run->card_in), parameters,
+                      parameters + run->floats.weight, run->floats.stride, &run->layer, &step);
+    cuda_conv_backward_input(card_floats(run->card_in_gradient), card_floats(run->card_slopes), parameters,
+                             run->floats.stride, &run->layer, &step);
+    cuda_conv_backward_weight(gradient, gradient + run->floats.weight, card_floats(run->card_scratch),
+                              card_floats(run->card_in), card_floats(run->card_slopes), run->floats.stride, &run->layer,
+                              &step);
+    check_cuda(cudaGetLastError());
+    card_read(run->out.at, run->card_out);
+    card_read(run->in_gradient.at, run->card_in_gradient);
+    card_read(run->gradient.at, run->card_gradient);
+}
+
+static void check_model(ConvRun *run, const ConvCase *of, size_t m) {
+    ConvFloats floats = run->floats;
+    uint32_t count = of->counts[m];
+    ConvExpected expected =
+        conv_expected(&run->layer, run->in.at + m * floats.in, run->parameters.at + m * floats.stride,
+                      run->slopes.at + m * floats.out, (int)count, of->samples);
+    float *out = run->out.at + m * floats.out, *gradient = run->gradient.at + m * floats.stride;
+    forget_padding(of->name, out, expected.out.at, floats.out, of->samples, count);
+    check_floats(of->name, "out", out, expected.out.at, floats.out);
+    check_floats(of->name, "in_gradient", run->in_gradient.at + m * floats.in, expected.in_gradient.at, floats.in);
+    size_t written = floats.weight + (size_t)run->layer.out.channels;
+    check_floats(of->name, "weight and bias gradient", gradient, expected.gradient.at, written);
+    for (size_t i = written; i < floats.stride; i++)
+        if (!isnan(gradient[i])) fail_msg("%s: written between two models' gradients", of->name);
+    for (size_t i = 0; i < written && count == 0; i++)
+        if (gradient[i] != 0) fail_msg("%s: an idle model has a gradient", of->name);
+    tensor_free(expected.out);
+    tensor_free(expected.in_gradient);
+    tensor_free(expected.gradient);
+}
+
+static void check_models(ConvRun *run, const ConvCase *of) {
+    for (size_t m = 0; m < (size_t)of->models; m++)
+        check_model(run, of, m);
+}
+
+static void check_conv(const ConvCase *of) {
+    ConvRun run = conv_run(of);
+    compute(&run, of);
+    check_models(&run, of);
+    conv_run_free(&run);
+}
+
+// A second time over the first results, too: the same bits.
+static void check_conv_twice(const ConvCase *of) {
+    ConvRun run = conv_run(of);
+    compute(&run, of);
+    Tensor once[] = {tensor_new(run.out.count), tensor_new(run.in_gradient.count), tensor_new(run.gradient.count)};
+    const Tensor twice[] = {run.out, run.in_gradient, run.gradient};
+    for (int i = 0; i < 3; i++)
+        memcpy(once[i].at, twice[i].at, once[i].count * sizeof(float));
+    compute(&run, of);
+    for (int i = 0; i < 3; i++) {
+        assert_memory_equal(once[i].at, twice[i].at, once[i].count * sizeof(float));
+        tensor_free(once[i]);
+    }
+    check_models(&run, of);
+    conv_run_free(&run);
+}
+
+static void convolutions_agree_with_the_cpu(void **state) {
+    (void)state;
+    const ConvCase cases[] = {
+        {"lenet's first", {1, 28, 28}, 10, 5, 0, 2, 12, {10, 7}},
+        {"lenet's second", {10, 12, 12}, 20, 5, 0, 2, 12, {10, 0}},
+        {"padded, as cnn's", {3, 14, 14}, 32, 5, 2, 1, 12, {10}},
+        {"3 channels, 3x3", {3, 32, 32}, 8, 3, 0, 1, 8, {8}},
+        {"3x3, pad 1", {5, 7, 9}, 11, 3, 1, 3, 4, {1, 0, 4}},
+        {"1x1", {9, 3, 5}, 18, 1, 0, 2, 8, {5, 8}},
+        {"1x1 of one pixel", {2, 1, 1}, 3, 1, 0, 3, 4, {4, 3, 0}},
+        {"7x7, pad 3", {2, 9, 8}, 5, 7, 3, 2, 4, {4, 2}},
+        {"as large as the image", {2, 6, 6}, 13, 6, 0, 2, 8, {8, 1}},
+        {"2x2", {3, 5, 6}, 4, 2, 1, 1, 4, {3}},
+        {"4x4, pad 3", {2, 4, 3}, 5, 4, 3, 2, 4, {4, 4}},
+        {"9x9, pad 8", {2, 5, 4}, 3, 9, 8, 1, 4, {2}},
+        {"11x11", {1, 13, 12}, 2, 11, 0, 2, 4, {3, 4}},
+        {"8x8, one column of output", {1, 9, 8}, 1, 8, 0, 1, 4, {4}},
+        {"one row", {2, 1, 9}, 6, 3, 2, 2, 4, {4, 1}},
+        {"eight models, all but one idle", {2, 6, 5}, 4, 3, 0, 8, 4, {0, 0, 0, 0, 0, 2, 0, 0}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_conv(&cases[i]);
+}
+
+// More rows of taps than a block keeps in shared memory at once, for each width of a block's channels.
+static void weights_come_to_shared_memory_in_chunks(void **state) {
+    (void)state;
+    const ConvCase cases[] = {
+        {"70 > 10, 5x5", {70, 5, 5}, 10, 5, 0, 1, 4, {4}},
+        {"150 > 8, 3x3", {150, 3, 4}, 8, 3, 0, 1, 4, {3}},
+        {"400 > 4, 1x1", {400, 1, 3}, 4, 1, 0, 1, 4, {4}},
+        {"50 > 12, 7x7", {50, 7, 7}, 12, 7, 0, 1, 4, {4}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_conv(&cases[i]);
+}
+
+// With one model the sums over many samples are shared among blocks; with several thousand they are not.
+static void the_weight_gradient_is_the_same_whoever_sums_it(void **state) {
+    (void)state;
+    const ConvCase shared = {"64 samples of one model", {1, 20, 21}, 10, 5, 0, 1, 64, {61}};
+    Layer layer = conv_layer(&shared);
+    assert_true(cuda_conv_scratch_floats(&layer, 1, 64) > 0);
+    assert_true(cuda_conv_scratch_floats(&layer, 4096, 64) == 0);
+    check_conv_twice(&shared);
+    check_conv_twice(&(ConvCase){"two models, shared", {3, 18, 18}, 2, 3, 1, 2, 64, {64, 13}});
+    check_conv_twice(&(ConvCase){"more samples than a warp", {1, 4, 4}, 1, 3, 0, 1, 100, {97}});
+}
+
+int main(int argc, char **argv) {
+    if (card_is_missing()) return CARD_TEST_SKIPPED;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(convolutions_agree_with_the_cpu),
+        cmocka_unit_test(weights_come_to_shared_memory_in_chunks),
+        cmocka_unit_test(the_weight_gradient_is_the_same_whoever_sums_it),
+    };
+    return run_cases(argc, argv, tests, NULL, NULL);
+}

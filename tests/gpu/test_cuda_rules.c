@@ -1,0 +1,209 @@
+// Every rule on the card has the bits of its function on the CPU.
+#include "fedavg/gpu/cuda_rules.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "gpu.h"
+#include "card_tensor.h"
+#include "fedavg/rules/sum/aggregate.h"
+#include "fedavg/rules/training.h"
+#include "tests/tensor.h"
+
+enum { COUNT = 3000, STRIDE = 3072, SLOTS = 3, EACH = 2, ROUNDS = 3 };
+
+static float uniform(uint32_t what, uint32_t i) {
+    return rng_float(rng_block((RngKey){{5, what}}, i, 0, 0, 0).word[0]) - 0.5f;
+}
+
+typedef struct Model {
+    float weights[COUNT], common[COUNT];
+    ServerState states[SERVER_STATES][COUNT];
+} Model;
+
+// Sums of three workers, the second of which has died.
+static void make_sums(int64_t sums[SLOTS * EACH * STRIDE], uint32_t round) {
+    for (uint32_t i = 0; i < SLOTS * EACH * STRIDE; i++)
+        sums[i] = llrint((double)uniform(round, i) * 0x1p38);
+}
+
+static void step_on_cpu(Model *model, const int64_t *sums, const ServerTurn *turn, uint32_t row) {
+    const int64_t *updates[] = {sums, sums + (size_t)2 * EACH * STRIDE};
+    const int64_t *changes[] = {sums + STRIDE, sums + ((size_t)2 * EACH + 1) * STRIDE};
+    const ServerSums all = {updates, changes, 2, 0.75, 1.25, NULL};
+    const ServerMemory memory = {{model->states[0], model->states[1]}, model->common};
+    server_apply(model->weights, &memory, &all, turn, row, COUNT);
+}
+
+static void check_rule(uint32_t row) {
+    static Model expected, actual;
+    static int64_t sums[SLOTS * EACH * STRIDE];
+    static float view[COUNT];
+    const uint8_t used[SLOTS] = {1, 0, 1};
+    uint32_t not_finite;
+    Chosen chosen = {.row = row};
+    for (int n = 0; n < RULE_NUMBERS; n++)
+        chosen.number[n] = server_rules[row]->text.numbers[n].preset;
+    memset(&expected, 0, sizeof expected);
+    for (uint32_t i = 0; i < COUNT; i++)
+        expected.weights[i] = uniform(100, i);
+    for (int s = 0; s < SERVER_STATES; s++)
+        server_begin(expected.states[s], s, &chosen, COUNT);
+    CardTensor weights = card_copy(expected.weights, sizeof expected.weights, 0), host_view = card_new(sizeof view, 0);
+    CardTensor common = card_zeros(sizeof expected.common), count = card_new(sizeof not_finite, 0);
+    CardTensor states[] = {card_copy(expected.states[0], sizeof expected.states[0], 0),
+                           card_copy(expected.states[1], sizeof expected.states[1], 0)};
+    CardTensor card_used = card_copy(used, sizeof used, 0);
+    for (uint32_t round = 1; round <= ROUNDS; round++) {
+        make_sums(sums, round);
+        CardTensor card_sums = card_copy(sums, sizeof sums, 0);
+        const ServerTurn turn = server_turn(&chosen, round, 2, 5);
+        const CudaServerStep step = {.weights = card_at(weights),
+                                     .common = card_at(common),
+                                     .states = {card_at(states[0]), card_at(states[1])},
+                                     .host_view = card_at(host_view),
+                                     .not_finite = card_at(count),
+                                     .sums = card_at(card_sums),
+                                     .used = card_at(card_used),
+                                     .slots = SLOTS,
+                                     .each = EACH,
+                                     .stride = STRIDE,
+                                     .count = COUNT,
+                                     .arrived = 0.75,
+                                     .factor = 1.25};
+        step_on_cpu(&expected, sums, &turn, row);
+        cuda_server_apply(&step, &turn, row, NULL);
+        check_cuda(cudaGetLastError());
+        card_read(actual.weights, weights);
+        card_read(view, host_view);
+        card_read(actual.common, common);
+        card_read(actual.states[0], states[0]);
+        card_read(actual.states[1], states[1]);
+        card_read(&not_finite, count);
+        if (memcmp(&expected, &actual, sizeof expected) != 0)
+            fail_msg("server %s, round %u: the card has other bits", server_rules[row]->text.name, round);
+        assert_memory_equal(view, expected.weights, sizeof view);
+        assert_int_equal(not_finite, 0);
+        card_free(card_sums);
+    }
+    const CardTensor all[] = {weights, host_view, common, count, states[0], states[1], card_used};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        card_free(all[i]);
+}
+
+static void every_server_rule_has_the_bits_of_the_cpu(void **state) {
+    (void)state;
+    for (uint32_t row = 0; row < SERVER_RULE_COUNT; row++)
+        check_rule(row);
+}
+
+enum { CLIENTS = 2 };
+
+static void make_clients(float global[COUNT], float common[COUNT], float own[CLIENTS][COUNT],
+                         float kept[CLIENTS][COUNT]) {
+    for (uint32_t i = 0; i < COUNT; i++) {
+        global[i] = uniform(0, i), common[i] = uniform(1, i);
+        for (uint32_t k = 0; k < CLIENTS; k++)
+            own[k][i] = global[i] + 0.1f * uniform(2 + k, i), kept[k][i] = k ? local_on_grid(uniform(4, i) * 1e-7f) : 0;
+    }
+}
+
+// Two clients, the second of which keeps something from an earlier turn.
+static void every_local_rule_has_the_bits_of_the_cpu(void **state) {
+    (void)state;
+    static float global[COUNT], common[COUNT], own[CLIENTS][COUNT], kept[CLIENTS][COUNT];
+    static float shift[CLIENTS][COUNT], after[CLIENTS][COUNT], actual[CLIENTS][COUNT];
+    static int64_t changes[COUNT], card_changes[COUNT];
+    make_clients(global, common, own, kept);
+    CardTensor card_global = card_copy(global, sizeof global, 0), card_common = card_copy(common, sizeof common, 0);
+    CardTensor card_own = card_copy(own, sizeof own, 0), card_kept = card_copy(kept, sizeof kept, 0);
+    CardTensor card_shift = card_new(sizeof shift, 0), card_after = card_new(sizeof after, 0);
+    for (uint32_t row = 0; row < LOCAL_RULE_COUNT; row++) {
+        const Training training = {.sgd = {.lr = 0.05f, .momentum = 0.5f}};
+        const double shares[CLIENTS] = {0.25, 0.75};
+        Chosen chosen = {.row = row};
+        LocalTurn turns[CLIENTS];
+        float pulls[CLIENTS];
+        uint32_t unfit[CLIENTS];
+        for (int n = 0; n < RULE_NUMBERS; n++)
+            chosen.number[n] = local_rules[row]->text.numbers[n].preset;
+        memset(changes, 0, sizeof changes);
+        for (uint32_t k = 0; k < CLIENTS; k++) {
+            const LocalVectors at = {.global = global, .own = own[k], .kept = kept[k], .common = common};
+            turns[k] = local_turn(&chosen, &training, 3 + k, 1.5);
+            pulls[k] = (float)local_pull(&chosen, &turns[k]);
+            local_shift(shift[k], &at, &turns[k], (double)pulls[k], row, COUNT);
+            assert_true(local_conclude(after[k], &at, &turns[k], row, 100, COUNT));
+            aggregate_add(changes, after[k], kept[k], 1, COUNT);
+        }
+        CardTensor card_turns = card_copy(turns, sizeof turns, 0), card_pulls = card_copy(pulls, sizeof pulls, 0);
+        CardTensor card_unfit = card_new(sizeof unfit, 0), card_sum = card_zeros(sizeof changes);
+        CardTensor card_shares = card_copy(shares, sizeof shares, 0), word = card_zeros(sizeof(uint32_t));
+        const CudaFence fence = {.word = card_at(word)};
+        const CudaTurns at = {card_at(card_global),
+                              card_at(card_common),
+                              card_at(card_own),
+                              card_at(card_kept),
+                              card_at(card_turns),
+                              card_at(card_pulls),
+                              COUNT,
+                              CLIENTS};
+        cuda_local_shift(card_at(card_shift), &at, row, NULL);
+        cuda_local_conclude(card_at(card_after), card_at(card_unfit), &at, 100, row, NULL);
+        cuda_local_add_changes(card_at(card_sum), card_at(card_after), card_at(card_shares), &at, &fence, NULL);
+        check_cuda(cudaGetLastError());
+        card_read(actual, card_shift);
+        assert_memory_equal(actual, shift, sizeof shift);
+        card_read(actual, card_after);
+        assert_memory_equal(actual, after, sizeof after);
+        card_read(card_changes, card_sum);
+        assert_memory_equal(card_changes, changes, sizeof changes);
+        card_read(unfit, card_unfit);
+        assert_true(unfit[0] == 0 && unfit[1] == 0);
+        const CardTensor all[] = {card_turns, card_pulls, card_unfit, card_sum, card_shares, word};
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+            card_free(all[i]);
+    }
+    const CardTensor all[] = {card_global, card_common, card_own, card_kept, card_shift, card_after};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        card_free(all[i]);
+}
+
+static void weights_that_are_not_finite_are_counted(void **state) {
+    (void)state;
+    float weights[] = {1, NAN, 2, INFINITY, -INFINITY, 3};
+    const int64_t sums[6] = {0};
+    const uint8_t used = 1;
+    uint32_t not_finite;
+    const ServerTurn turn = {.round = 1, .cohort = 1, .population = 1, .number = {1}};
+    CardTensor card_weights = card_copy(weights, sizeof weights, 0), card_sums = card_copy(sums, sizeof sums, 0);
+    CardTensor card_used = card_copy(&used, 1, 0), count = card_new(sizeof not_finite, 0);
+    CardTensor host_view = card_new(sizeof weights, 0);
+    const CudaServerStep step = {.weights = card_at(card_weights),
+                                 .host_view = card_at(host_view),
+                                 .not_finite = card_at(count),
+                                 .sums = card_at(card_sums),
+                                 .used = card_at(card_used),
+                                 .slots = 1,
+                                 .each = 1,
+                                 .stride = 6,
+                                 .count = 6,
+                                 .arrived = 1,
+                                 .factor = 1};
+    cuda_server_apply(&step, &turn, SERVER_ROW_average, NULL);
+    card_read(&not_finite, count);
+    assert_int_equal(not_finite, 3);
+    const CardTensor all[] = {card_weights, card_sums, card_used, count, host_view};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        card_free(all[i]);
+}
+
+int main(int argc, char **argv) {
+    if (card_is_missing()) return CARD_TEST_SKIPPED;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_server_rule_has_the_bits_of_the_cpu),
+        cmocka_unit_test(every_local_rule_has_the_bits_of_the_cpu),
+        cmocka_unit_test(weights_that_are_not_finite_are_counted),
+    };
+    return run_cases(argc, argv, tests, NULL, NULL);
+}

@@ -1,0 +1,364 @@
+// Layers on both sides: convolutions in all their ways, pooling, normalisation, activations, dropout.
+#include "gpu.h"
+#include "card_trial.h"
+#include "nn/kernels/activation.h"
+#include "nn/kernels/norm_batch.h"
+#include "twins.h"
+
+static const Layer convolutions[] = {
+    {.kind = LAYER_CONV, .in = {1, 9, 8}, .out = {5, 5, 4}, .kernel = 5, .weight = 0, .bias = 125},
+    {.kind = LAYER_CONV, .in = {7, 6, 7}, .out = {9, 6, 7}, .kernel = 3, .pad = 1, .weight = 0, .bias = 567},
+    {.kind = LAYER_CONV, .in = {3, 4, 4}, .out = {2, 4, 4}, .kernel = 1, .weight = 0, .bias = 6},
+};
+static const Layer any_convolutions[] = {
+    {.kind = LAYER_CONV,
+     .in = {3, 9, 8},
+     .out = {5, 5, 4},
+     .bias = 135,
+     .groups = 1,
+     .dilation = {1, 1},
+     .window = {{3, 3}, {2, 2}, {1, 1}}},
+    {.kind = LAYER_CONV,
+     .in = {4, 7, 9},
+     .out = {6, 5, 10},
+     .bias = 72,
+     .groups = 2,
+     .dilation = {1, 1},
+     .window = {{3, 2}, {1, 1}, {0, 1}}},
+    {.kind = LAYER_CONV,
+     .in = {5, 5, 4},
+     .out = {5, 5, 4},
+     .bias = 45,
+     .groups = 5,
+     .dilation = {1, 1},
+     .window = {{3, 3}, {1, 1}, {1, 1}}},
+    {.kind = LAYER_CONV,
+     .in = {2, 9, 11},
+     .out = {3, 9, 6},
+     .bias = 54,
+     .groups = 1,
+     .dilation = {2, 3},
+     .window = {{3, 3}, {1, 2}, {2, 3}}},
+};
+static const Layer poolings[] = {
+    {.kind = LAYER_POOL, .in = {3, 8, 6}, .out = {3, 4, 3}, .kernel = 2},
+    {.kind = LAYER_POOL, .in = {2, 7, 11}, .out = {2, 2, 3}, .kernel = 3},
+};
+static const Layer windows[] = {
+    {.kind = LAYER_POOL, .in = {2, 7, 9}, .out = {2, 4, 5}, .window = {{3, 3}, {2, 2}, {1, 1}}},
+    {.kind = LAYER_POOL, .in = {3, 8, 6}, .out = {3, 6, 3}, .window = {{3, 2}, {1, 3}, {0, 1}}},
+    {.kind = LAYER_POOL, .in = {2, 5, 4}, .out = {2, 2, 1}, .window = {{2, 2}, {3, 3}, {0, 0}}},
+    {.kind = LAYER_POOL, .in = {3, 4, 5}, .out = {3, 1, 1}, .window = {{4, 5}, {4, 5}, {0, 0}}},
+};
+
+static void check_conv(const Trial *trial, const ConvKernels *cpu, const Layer *layer) {
+    int n = trial->samples;
+    Values in = lanes(trial, shape_size(layer->in), 1), slopes = lanes(trial, shape_size(layer->out), 2);
+    Values weights = parameters(trial, parameters_of(layer), 3);
+    Values out = values_of(trial, shape_size(layer->out) * (size_t)n, 0);
+    Values in_gradient = values_of(trial, shape_size(layer->in) * (size_t)n, 0);
+    Values gradient = values_of(trial, parameters_of(layer), PARAMETER_GAP);
+    ConvSizes sizes = cpu->sizes(layer);
+    Tensor packed = tensor_new(sizes.packed), scratch = tensor_new(sizes.scratch);
+    for (int m = 0; m < trial->models; m++) {
+        Tensor packed_gradient = tensor_zeros(sizes.gradient);
+        const float *weight = weights.host[m].at;
+        int count = (int)trial->counts[m];
+        memset(gradient.host[m].at, 0, gradient.each * sizeof(float));
+        memset(in_gradient.host[m].at, 0, in_gradient.each * sizeof(float));
+        if (count == 0) {
+            tensor_free(packed_gradient);
+            continue;
+        }
+        cpu->pack(packed.at, weight, layer);
+        cpu->forward(out.host[m].at, scratch.at, in.host[m].at, packed.at, weight + layer->bias, layer, count, n);
+        cpu->backward(packed_gradient.at, gradient.host[m].at + layer->bias, in_gradient.host[m].at, false, scratch.at,
+                      in.host[m].at, slopes.host[m].at, packed.at, layer, count, n);
+        cpu->unpack(gradient.host[m].at, packed_gradient.at, layer);
+        tensor_free(packed_gradient);
+    }
+    cuda_conv_forward(on_card(&out), on_card(&in), on_card(&weights), on_card(&weights) + layer->bias, weights.stride,
+                      layer, &trial->step);
+    CardTensor parts = card_new(cuda_conv_scratch_floats(layer, trial->models, n) * sizeof(float), 0);
+    cuda_conv_backward_weight(on_card(&gradient), on_card(&gradient) + layer->bias, card_floats(parts), on_card(&in),
+                              on_card(&slopes), gradient.stride, layer, &trial->step);
+    cuda_conv_backward_input(on_card(&in_gradient), on_card(&slopes), on_card(&weights), weights.stride, layer,
+                             &trial->step);
+    compare("conv forward", &out, trial->counts, (size_t)n, 1e-5);
+    compare("conv weight and bias", &gradient, NULL, 1, 1e-5);
+    compare("conv input", &in_gradient, NULL, 1, 1e-5);
+    card_free(parts);
+    tensor_free(packed);
+    tensor_free(scratch);
+    drop_all(in, slopes, weights, out, in_gradient, gradient);
+}
+
+void check_direct(const Trial *trial) {
+    for (size_t i = 0; i < LENGTH(convolutions); i++)
+        check_conv(trial, &trial->cpu->conv, &convolutions[i]);
+}
+
+// Winograd's way takes no vectors without a sample, and net.c gives it none.
+void check_winograd(const Trial *trial) {
+    Trial full = *trial;
+    for (int m = 0; m < trial->models; m++)
+        full.counts[m] = (uint32_t)(trial->samples - m % trial->cpu->lanes);
+    full.card_counts = card_copy(full.counts, sizeof full.counts, 0);
+    full.step.counts = card_at(full.card_counts);
+    for (size_t i = 0; i < LENGTH(convolutions); i++)
+        if (convolutions[i].kernel > 1) check_conv(&full, &trial->cpu->winograd, &convolutions[i]);
+    card_free(full.card_counts);
+}
+
+void check_columns(const Trial *trial) {
+    for (size_t i = 0; i < LENGTH(any_convolutions); i++)
+        check_conv(trial, &trial->cpu->columns, &any_convolutions[i]);
+    for (size_t i = 0; i < LENGTH(convolutions); i++)
+        check_conv(trial, &trial->cpu->columns, &convolutions[i]);
+}
+
+static const Layer norms[] = {
+    {.kind = LAYER_NORM, .in = {6, 3, 5}, .out = {6, 3, 5}, .groups = 3, .bias = 6},
+    {.kind = LAYER_NORM, .in = {5, 3, 2}, .out = {5, 3, 2}, .groups = 5, .bias = 5},
+    {.kind = LAYER_NORM, .in = {70, 1, 1}, .out = {70, 1, 1}, .groups = 1, .bias = 70},
+    {.kind = LAYER_NORM, .in = {3, 4, 7}, .out = {3, 4, 7}, .groups = 1, .bias = 84, .singly = true},
+    {.kind = LAYER_NORM, .in = {1, 9, 13}, .out = {1, 9, 13}, .groups = 9, .bias = 13, .each = true},
+    {.kind = LAYER_NORM, .in = {4, 1, 4}, .out = {4, 1, 4}, .groups = 4, .bias = 4, .each = true},
+};
+
+void check_norm(const Trial *trial) {
+    for (size_t i = 0; i < LENGTH(norms); i++) {
+        const Layer *layer = &norms[i];
+        const size_t n = (size_t)trial->samples, statistics = 2 * (size_t)layer->groups * n;
+        Values in = lanes(trial, shape_size(layer->in), 4), slopes = lanes(trial, shape_size(layer->out), 5);
+        Values weights = parameters(trial, layer_parameters(layer), 6);
+        Values out = values_of(trial, slopes.each, 0), in_gradient = values_of(trial, in.each, 0);
+        Values gradient = values_of(trial, weights.each, PARAMETER_GAP), kept = values_of(trial, statistics, 0);
+        Tensor on_cpu = tensor_new(statistics);
+        cuda_norm_forward(on_card(&out), on_card(&kept), on_card(&in), on_card(&weights),
+                          on_card(&weights) + layer->bias, weights.stride, layer, &trial->step);
+        cuda_norm_backward_input(on_card(&in_gradient), on_card(&kept), on_card(&in), on_card(&slopes),
+                                 on_card(&weights), weights.stride, layer, &trial->step);
+        cuda_norm_backward_weight(on_card(&gradient), on_card(&gradient) + layer->bias, on_card(&kept), on_card(&in),
+                                  on_card(&slopes), gradient.stride, layer, &trial->step);
+        for (int m = 0; m < trial->models; m++) {
+            const float *weight = weights.host[m].at;
+            float *to = gradient.host[m].at;
+            memset(to, 0, gradient.each * sizeof *to);
+            trial->cpu->norm_forward(out.host[m].at, on_cpu.at, in.host[m].at, weight, weight + layer->bias, layer,
+                                     trial->samples);
+            trial->cpu->norm_backward(to, to + layer->bias, in_gradient.host[m].at, on_cpu.at, in.host[m].at,
+                                      slopes.host[m].at, weight, layer, trial->samples);
+        }
+        compare("norm forward", &out, NULL, 1, 1e-5);
+        compare("norm input", &in_gradient, NULL, 1, 1e-5);
+        compare("norm weight and bias", &gradient, NULL, 1, 1e-5);
+        tensor_free(on_cpu);
+        drop_all(in, slopes, weights, out, in_gradient, gradient, kept);
+    }
+}
+
+static const Layer batch_norms[] = {
+    {.kind = LAYER_BATCH_NORM, .in = {3, 4, 7}, .out = {3, 4, 7}, .bias = 3},
+    {.kind = LAYER_BATCH_NORM, .in = {70, 1, 1}, .out = {70, 1, 1}, .bias = 70},
+};
+
+// What the CPU makes of the values of one model; the last two thirds of `parameters` become the running statistics.
+static void batch_norm_on_cpu(const Trial *trial, const Layer *layer, int m, bool trains, const Values *parameters,
+                              const Values *in, const Values *slopes, const Values *out, const Values *in_gradient,
+                              const Values *gradient) {
+    const size_t channels = norm_weights(layer);
+    const int n = trial->samples, count = (int)trial->counts[m];
+    float *own = parameters->host[m].at, *to = gradient->host[m].at;
+    Tensor kept = tensor_new(batch_statistics_floats(layer));
+    memset(to, 0, gradient->each * sizeof *to);
+    trial->cpu->batch_norm_forward(out->host[m].at, kept.at, in->host[m].at, own, trains && count > 0, layer, count, n);
+    const BatchStatistics *of = (const BatchStatistics *)(const void *)kept.at;
+    if (trains && count > 0)
+        trial->cpu->batch_norm_backward(to, in_gradient->host[m].at, kept.at, in->host[m].at, slopes->host[m].at, own,
+                                        layer, count, n);
+    else
+        memset(in_gradient->host[m].at, 0, in_gradient->each * sizeof *to);
+    for (size_t c = 0; c < channels && trains && count > 0; c++) {
+        own[2 * channels + c] = of[c].next_mean;
+        if (layer->frozen) continue;
+        own[3 * channels + c] = of[c].next_variance;
+    }
+    tensor_free(kept);
+}
+
+static void check_batch_norm_of(const Trial *trial, Layer layer, bool trains) {
+    const size_t n = (size_t)trial->samples, channels = norm_weights(&layer);
+    Values in = lanes(trial, shape_size(layer.in), 4), slopes = lanes(trial, shape_size(layer.out), 5);
+    Values own = parameters(trial, layer_parameters(&layer), 6);
+    Values out = values_of(trial, in.each, 0), in_gradient = values_of(trial, in.each, 0);
+    Values gradient = values_of(trial, own.each, PARAMETER_GAP), kept = values_of(trial, 4 * channels, 0);
+    for (int m = 0; m < trial->models; m++) // what lies behind the last sample counts for nothing
+        for (size_t i = 0; i < in.each; i++)
+            in.host[m].at[i] = i % n < trial->counts[m] ? 3 * in.host[m].at[i] + 5 : 7;
+    upload(&in);
+    float *means = on_card(&own) + 2 * channels;
+    layer.frozen = n % 8 == 0; // of the variances
+    cuda_batch_norm_forward(on_card(&out), on_card(&kept), trains ? means : NULL,
+                            trains && !layer.frozen ? means + channels : NULL, on_card(&in), on_card(&own), own.stride,
+                            trains, &layer, &trial->step);
+    cuda_batch_norm_backward_weight(NULL, on_card(&kept), on_card(&in), on_card(&slopes), gradient.stride, &layer,
+                                    &trial->step); // as of a frozen layer: for the input's slopes alone
+    cuda_batch_norm_backward_input(on_card(&in_gradient), on_card(&kept), on_card(&in), on_card(&slopes), on_card(&own),
+                                   own.stride, &layer, &trial->step);
+    cuda_batch_norm_backward_weight(on_card(&gradient), on_card(&kept), on_card(&in), on_card(&slopes), gradient.stride,
+                                    &layer, &trial->step);
+    for (int m = 0; m < trial->models; m++)
+        batch_norm_on_cpu(trial, &layer, m, trains, &own, &in, &slopes, &out, &in_gradient, &gradient);
+    compare("batch norm forward", &out, trial->counts, n, 1e-5);
+    compare("running statistics", &own, NULL, 1, 1e-6);
+    if (trains) compare("batch norm input", &in_gradient, NULL, 1, 1e-5);
+    if (trains) compare("batch norm weight and bias", &gradient, NULL, 1, 1e-5);
+    drop_all(in, slopes, own, out, in_gradient, gradient, kept);
+}
+
+void check_batch_norm(const Trial *trial) {
+    for (size_t i = 0; i < 2 * LENGTH(batch_norms); i++)
+        check_batch_norm_of(trial, batch_norms[i / 2], i % 2 == 0);
+}
+
+// A sum, by a copy and an addition; and a part of a tensor that is added to a part of another.
+void check_add(const Trial *trial) {
+    enum { ALL = 7, FIRST = 3, COUNT = 4, SHORT = 5 };
+    const size_t n = (size_t)trial->samples;
+    Values a = lanes(trial, ALL, 4), b = lanes(trial, ALL, 5), part = lanes(trial, SHORT, 6);
+    Values out = values_of(trial, a.each, 0);
+    const CudaRows to = {on_card(&out), ALL, 0};
+    cuda_add(to, (CudaRows){on_card(&a), ALL, 0}, ALL, false, &trial->step);
+    cuda_add(to, (CudaRows){on_card(&b), ALL, 0}, ALL, true, &trial->step);
+    cuda_add((CudaRows){on_card(&out), ALL, FIRST}, (CudaRows){on_card(&part), SHORT, 1}, COUNT, true, &trial->step);
+    for (int m = 0; m < trial->models; m++) {
+        float *sum = out.host[m].at;
+        trial->cpu->add(sum, a.host[m].at, b.host[m].at, ALL, trial->samples);
+        trial->cpu->add(sum + FIRST * n, sum + FIRST * n, part.host[m].at + n, COUNT, trial->samples);
+    }
+    compare("add", &out, NULL, 1, 0);
+    drop_all(a, b, part, out);
+}
+
+static void check_pool_of(const Trial *trial, const Layer *layers, size_t count, double tolerance) {
+    for (size_t i = 0; i < 2 * count; i++) {
+        const Layer *layer = &layers[i / 2];
+        bool relu = i % 2 == 1;
+        int n = trial->samples;
+        Values in = lanes(trial, shape_size(layer->in), 4), slopes = lanes(trial, shape_size(layer->out), 5);
+        for (int m = 0; m < trial->models; m++) // ties: the first counts
+            for (size_t k = 0; k < in.each; k++)
+                in.host[m].at[k] = roundf(3 * in.host[m].at[k]) - 1;
+        upload(&in);
+        Values out = values_of(trial, slopes.each, 0), in_gradient = values_of(trial, in.each, 0);
+        cuda_pool_forward(on_card(&out), on_card(&in), relu, layer, &trial->step);
+        cuda_pool_backward(on_card(&in_gradient), on_card(&in), on_card(&slopes), relu, layer, &trial->step);
+        for (int m = 0; m < trial->models; m++) {
+            trial->cpu->pool_forward(out.host[m].at, in.host[m].at, layer, n);
+            if (relu) {
+                trial->cpu->relu_forward(out.host[m].at, shape_size(layer->out), n);
+                trial->cpu->relu_backward(slopes.host[m].at, out.host[m].at, shape_size(layer->out), n);
+            }
+            trial->cpu->pool_backward(in_gradient.host[m].at, in.host[m].at, slopes.host[m].at, layer, n);
+        }
+        compare("pool forward", &out, NULL, 1, 0);
+        compare("pool backward", &in_gradient, NULL, 1, tolerance);
+        drop_all(in, slopes, out, in_gradient);
+    }
+}
+
+void check_pool(const Trial *trial) {
+    check_pool_of(trial, poolings, LENGTH(poolings), 0);
+    check_pool_of(trial, windows, LENGTH(windows), 1e-6); // windows that overlap are added up in any order
+}
+
+void check_average(const Trial *trial) {
+    for (size_t i = 0; i < LENGTH(windows); i++) {
+        const Layer *layer = &windows[i];
+        int n = trial->samples;
+        Values in = lanes(trial, shape_size(layer->in), 4), slopes = lanes(trial, shape_size(layer->out), 5);
+        Values out = values_of(trial, slopes.each, 0), in_gradient = values_of(trial, in.each, 0);
+        cuda_average_forward(on_card(&out), on_card(&in), layer, &trial->step);
+        cuda_average_backward(on_card(&in_gradient), on_card(&slopes), layer, &trial->step);
+        for (int m = 0; m < trial->models; m++) {
+            trial->cpu->average_forward(out.host[m].at, in.host[m].at, layer, n);
+            trial->cpu->average_backward(in_gradient.host[m].at, slopes.host[m].at, layer, n);
+        }
+        compare("average forward", &out, NULL, 1, 1e-6);
+        compare("average backward", &in_gradient, NULL, 1, 1e-6);
+        drop_all(in, slopes, out, in_gradient);
+    }
+}
+
+void check_activation(const Trial *trial) {
+#define EACH_KIND(kind, name) kind,
+    static const Activation kinds[] = {ACTIVATIONS(EACH_KIND)};
+    for (size_t i = 0; i < LENGTH(kinds); i++) {
+        const Layer layer = {.kind = LAYER_ACTIVATION, .activation = kinds[i], .in = {37, 1, 1}, .rate = 0.1f};
+        Values in = lanes(trial, 37, 17), slopes = lanes(trial, 37, 18);
+        for (int m = 0; m < trial->models; m++)
+            for (size_t k = 0; k < in.each; k++)
+                in.host[m].at[k] *= 9;
+        upload(&in);
+        Values out = values_of(trial, in.each, 0), in_gradient = values_of(trial, in.each, 0);
+        cuda_activation_forward(on_card(&out), on_card(&in), &layer, &trial->step);
+        cuda_activation_backward(on_card(&in_gradient), on_card(&in), on_card(&slopes), &layer, &trial->step);
+        for (int m = 0; m < trial->models; m++) {
+            trial->cpu->activation_forward(out.host[m].at, in.host[m].at, &layer, trial->samples);
+            trial->cpu->activation_backward(in_gradient.host[m].at, in.host[m].at, slopes.host[m].at, &layer,
+                                            trial->samples);
+        }
+        compare("activation forward", &out, NULL, 1, 1e-6);
+        compare("activation backward", &in_gradient, NULL, 1, 1e-6);
+        drop_all(in, slopes, out, in_gradient);
+    }
+}
+
+void check_relu(const Trial *trial) {
+    enum { FEATURES = 37 };
+    Values values = lanes(trial, FEATURES, 6), slopes = lanes(trial, FEATURES, 7);
+    cuda_relu_forward(on_card(&values), FEATURES, &trial->step);
+    cuda_relu_backward(on_card(&slopes), on_card(&values), FEATURES, &trial->step);
+    for (int m = 0; m < trial->models; m++) {
+        trial->cpu->relu_forward(values.host[m].at, FEATURES, trial->samples);
+        trial->cpu->relu_backward(slopes.host[m].at, values.host[m].at, FEATURES, trial->samples);
+    }
+    compare("relu forward", &values, NULL, 1, 0);
+    compare("relu backward", &slopes, NULL, 1, 0);
+    drop_all(values, slopes);
+}
+
+void check_dropout(const Trial *trial) {
+    enum { FEATURES = 7, PLANE = 5 };
+    const float rate = 0.4f;
+    size_t bytes = (size_t)FEATURES * (size_t)trial->samples;
+    RngKey keys[MOST_MODELS];
+    uint32_t numbers[MOST_MODELS];
+    for (uint32_t m = 0; m < MOST_MODELS; m++) {
+        keys[m] = rng_key(5, RNG_DROPOUT, 1, m, 2);
+        numbers[m] = 10 + m;
+    }
+    CardTensor card_keys = card_copy(keys, sizeof keys, 0), card_numbers = card_copy(numbers, sizeof numbers, 0);
+    CardTensor card_keep = card_new(bytes * (size_t)trial->models, 0);
+    Values values = lanes(trial, FEATURES * PLANE, 8);
+    cuda_dropout_draw(card_at(card_keep), card_at(card_keys), card_at(card_numbers), rate, FEATURES, &trial->step);
+    cuda_dropout_apply(on_card(&values), card_at(card_keep), rate, FEATURES, PLANE, &trial->step);
+    int8_t *actual = malloc(card_keep.bytes);
+    Tensor keep = tensor_new((bytes + 3) / 4); // of bytes, aligned as the op wants them
+    assert_non_null(actual);
+    card_read(actual, card_keep);
+    for (int m = 0; m < trial->models; m++) {
+        DropoutNoise noise = {.key = keys[m], .step = numbers[m], .rate = rate};
+        trial->cpu->dropout_draw((int8_t *)keep.at, &noise, FEATURES, trial->samples);
+        trial->cpu->dropout_apply(values.host[m].at, (int8_t *)keep.at, rate, FEATURES, PLANE, trial->samples);
+        if (!is_idle(trial, m)) assert_memory_equal(actual + (size_t)m * bytes, keep.at, bytes);
+    }
+    compare("dropout", &values, NULL, 1, 0);
+    free(actual);
+    tensor_free(keep);
+    card_free(card_keys);
+    card_free(card_numbers);
+    card_free(card_keep);
+    drop(&values);
+}

@@ -1,0 +1,348 @@
+// What stands around the layers on both sides: gathered samples, losses, wide layers, steps.
+#include "gpu.h"
+#include "card_progress.h"
+#include "card_trial.h"
+#include "nn/cuda/cuda_blas.h"
+#include "twins.h"
+
+static const Layer linears[] = {
+    {.kind = LAYER_LINEAR, .in = {5, 3, 3}, .out = {13, 1, 1}, .weight = 0, .bias = 585},
+    {.kind = LAYER_LINEAR, .in = {70, 1, 1}, .out = {34, 1, 1}, .weight = 0, .bias = 2380},
+    {.kind = LAYER_LINEAR, .in = {1, 1, 1}, .out = {1, 1, 1}, .weight = 0, .bias = 1},
+};
+
+// The data set of gather and the loss: rows of pixels, and an order to take them in.
+enum { ROWS = 150, PIXELS = 45 };
+
+static void rows_of(const Trial *trial, uint32_t *indices, uint32_t *firsts) {
+    for (uint32_t i = 0; i < ROWS; i++)
+        indices[i] = i * 37 % ROWS;
+    for (int m = 0; m < trial->models; m++)
+        firsts[m] = (uint32_t)(m * 11);
+}
+
+static CardProgress progress_of(const Trial *trial, const uint32_t *firsts) {
+    return card_progress(firsts, trial->counts, (size_t)trial->models, (uint32_t)trial->samples);
+}
+
+void check_gather(const Trial *trial) {
+    const Shape shape = {3, 5, 3};
+    const float scale[] = {0.5f, 1, 2}, shift[] = {-1, 3, 0.25f};
+    uint8_t pixels[ROWS * PIXELS];
+    uint32_t indices[ROWS], firsts[MOST_MODELS];
+    rows_of(trial, indices, firsts);
+    for (size_t i = 0; i < sizeof pixels; i++)
+        pixels[i] = (uint8_t)(i * 37);
+    CardTensor card[] = {card_copy(pixels, sizeof pixels, 0), card_copy(indices, sizeof indices, 0),
+                         card_copy(scale, sizeof scale, 0), card_copy(shift, sizeof shift, 0)};
+    CardProgress progress = progress_of(trial, firsts);
+    for (int indexed = 0; indexed < 2; indexed++) {
+        Values out = values_of(trial, (size_t)PIXELS * (size_t)trial->samples, 0);
+        cuda_gather(on_card(&out), card_at(card[0]), indexed ? card_at(card[1]) : NULL, &progress.on_card,
+                    card_at(card[2]), card_at(card[3]), shape, NULL, &trial->step);
+        for (int m = 0; m < trial->models; m++)
+            trial->cpu->gather(out.host[m].at, pixels, indexed ? indices + firsts[m] : NULL, firsts[m], scale, shift,
+                               shape, (int)trial->counts[m], trial->samples);
+        compare("gather", &out, NULL, 1, 1e-7);
+        drop(&out);
+    }
+    card_progress_free(&progress);
+    for (size_t i = 0; i < LENGTH(card); i++)
+        card_free(card[i]);
+}
+
+// What the CPU gathers as rows for a first linear layer, the card gathers as lanes.
+void check_gather_rows(const Trial *trial) {
+    enum { ROW_FLOATS = (PIXELS + 15) / 16 * 16 };
+    const float scale = 0.5f, shift = -1;
+    uint8_t pixels[ROWS * PIXELS];
+    uint32_t indices[ROWS], firsts[MOST_MODELS];
+    rows_of(trial, indices, firsts);
+    for (size_t i = 0; i < sizeof pixels; i++)
+        pixels[i] = (uint8_t)(i * 41);
+    CardTensor card[] = {card_copy(pixels, sizeof pixels, 0), card_copy(indices, sizeof indices, 0),
+                         card_copy(&scale, sizeof scale, 0), card_copy(&shift, sizeof shift, 0)};
+    CardProgress progress = progress_of(trial, firsts);
+    Values out = values_of(trial, (size_t)PIXELS * (size_t)trial->samples, 0);
+    const Shape shape = {1, PIXELS, 1};
+    cuda_gather(on_card(&out), card_at(card[0]), card_at(card[1]), &progress.on_card, card_at(card[2]),
+                card_at(card[3]), shape, NULL, &trial->step);
+    for (int m = 0; m < trial->models; m++) {
+        Tensor rows = tensor_new(trial->counts[m] * ROW_FLOATS);
+        trial->cpu->gather_rows(rows.at, pixels, indices + firsts[m], 0, &scale, &shift, shape, ROW_FLOATS,
+                                (int)trial->counts[m]);
+        for (size_t i = 0; i < out.each; i++) {
+            size_t s = i % (size_t)trial->samples, p = i / (size_t)trial->samples;
+            out.host[m].at[i] = s < trial->counts[m] ? rows.at[s * ROW_FLOATS + p] : 0;
+        }
+        tensor_free(rows);
+    }
+    compare("gather rows", &out, NULL, 1, 1e-7);
+    drop(&out);
+    card_progress_free(&progress);
+    for (size_t i = 0; i < LENGTH(card); i++)
+        card_free(card[i]);
+}
+
+static void check_loss_of(const Trial *trial, int classes, float spread, float smoothing, bool indexed) {
+    uint16_t labels[ROWS];
+    uint32_t indices[ROWS], firsts[MOST_MODELS], hits[MOST_MODELS];
+    double losses[MOST_MODELS];
+    rows_of(trial, indices, firsts);
+    for (int i = 0; i < ROWS; i++)
+        labels[i] = (uint16_t)(i * 5 % classes);
+    Values logits = lanes(trial, (size_t)classes, 9), gradient = values_of(trial, logits.each, 0);
+    for (int m = 0; m < trial->models; m++)
+        for (size_t i = 0; i < logits.each; i++)
+            logits.host[m].at[i] *= spread;
+    upload(&logits);
+    CardTensor card[] = {card_copy(labels, sizeof labels, 0), card_copy(indices, sizeof indices, 0)};
+    CardProgress progress = progress_of(trial, firsts);
+    for (int twice = 0; twice < 2; twice++) // sums are added to; hits are counted without a gradient
+        cuda_softmax_cross_entropy(twice ? on_card(&gradient) : NULL, &progress.on_card, on_card(&logits),
+                                   card_at(card[0]), indexed ? card_at(card[1]) : NULL, smoothing, classes,
+                                   &trial->step);
+    card_read(losses, progress.losses);
+    card_progress_read(hits, &progress, progress.on_card.hits);
+    for (int m = 0; m < trial->models; m++) {
+        uint32_t count = trial->counts[m], right;
+        uint16_t chosen[ROWS];
+        for (uint32_t s = 0; s < count; s++)
+            chosen[s] = labels[indexed ? indices[firsts[m] + s] : firsts[m] + s];
+        double loss = trial->cpu->softmax_cross_entropy(gradient.host[m].at, &right, logits.host[m].at, chosen,
+                                                        count ? 1.0f / (float)count : 1, smoothing, classes, (int)count,
+                                                        trial->samples);
+        assert_int_equal(hits[m], right);
+        if (!(fabs(losses[m] - 2 * loss) <= 2e-6 * (1 + fabs(loss))))
+            fail_msg("loss of model %d: %.9g, expected %.9g", m, losses[m], 2 * loss);
+    }
+    compare("loss gradient", &gradient, NULL, 1, 1e-6);
+    card_progress_free(&progress);
+    for (size_t i = 0; i < LENGTH(card); i++)
+        card_free(card[i]);
+    drop_all(logits, gradient);
+}
+
+void check_loss(const Trial *trial) {
+    check_loss_of(trial, 10, 5, 0.1f, true);
+    check_loss_of(trial, 3, 90, 0, false); // differences beyond what e^x can represent
+    check_loss_of(trial, 1, 1, 0, true);
+    check_loss_of(trial, 100, 1, 0.3f, false);
+}
+
+static void linear_backward(const Trial *trial, const Layer *layer, CudaBlas *blas, const Values *in,
+                            const Values *slopes, const Values *weights) {
+    int n = trial->samples;
+    Values in_gradient = values_of(trial, in->each, 0);
+    Values gradient = values_of(trial, weights->each, PARAMETER_GAP);
+    Tensor rows = tensor_new(linear_row_floats(layer) * (size_t)n);
+    Tensor out = tensor_new(slopes->each), scratch = tensor_new(linear_scratch_floats(layer, n));
+    for (int m = 0; m < trial->models; m++) {
+        int count = (int)trial->counts[m];
+        const float *weight = weights->host[m].at;
+        memset(in_gradient.host[m].at, 0, in_gradient.each * sizeof(float));
+        memset(gradient.host[m].at, 0, gradient.each * sizeof(float));
+        if (count == 0) continue;
+        trial->cpu->linear_forward(out.at, rows.at, in->host[m].at, weight, weight + layer->bias, layer, count, n);
+        trial->cpu->linear_backward_input(in_gradient.host[m].at, scratch.at, slopes->host[m].at, weight, layer, count,
+                                          n);
+        trial->cpu->linear_backward_weight(gradient.host[m].at, NULL, rows.at, slopes->host[m].at,
+                                           &(Descent){.keep = 0}, layer, count, n);
+        trial->cpu->linear_backward_bias(gradient.host[m].at + layer->bias, NULL, slopes->host[m].at,
+                                         &(Descent){.keep = 0}, layer, n);
+    }
+    cuda_linear_backward_input(on_card(&in_gradient), on_card(slopes), on_card(weights), weights->stride, layer, blas,
+                               &trial->step);
+    cuda_linear_backward_weight(on_card(&gradient), on_card(&gradient) + layer->bias, on_card(in), on_card(slopes),
+                                gradient.stride, layer, blas, &trial->step);
+    compare("linear input", &in_gradient, NULL, 1, 1e-5);
+    compare("linear weight and bias", &gradient, NULL, 1, 1e-5);
+    tensor_free(rows);
+    tensor_free(out);
+    tensor_free(scratch);
+    drop_all(in_gradient, gradient);
+}
+
+static CudaDescent descent_of(const Values *weights, const Values *velocity, const CardTensor *lr, Sgd sgd) {
+    return (CudaDescent){.weights = on_card(weights),
+                         .velocity = on_card(velocity),
+                         .stride = weights->stride,
+                         .parameters = velocity->stride,
+                         .lr = card_at(*lr),
+                         .sgd = sgd};
+}
+
+// Slopes and step in one pass: to the CPU's weights and velocity.
+static void linear_step(const Trial *trial, const Layer *layer, const Values *in, const Values *slopes, Sgd sgd) {
+    int n = trial->samples;
+    Values weights = parameters(trial, parameters_of(layer), 12);
+    Values velocity = random_values(trial, weights.each, 0, 16);
+    CardTensor lr = card_copy(&sgd.lr, sizeof sgd.lr, 0);
+    const CudaDescent descent = descent_of(&weights, &velocity, &lr, sgd);
+    Tensor rows = tensor_new(linear_row_floats(layer) * (size_t)n), out = tensor_new(slopes->each);
+    const Descent on_cpu = {.keep = sgd.momentum, .lr = sgd.lr, .weight_decay = sgd.weight_decay};
+    cuda_linear_step(&descent, on_card(in), on_card(slopes), layer, &trial->step);
+    for (int m = 0; m < trial->models; m++) {
+        float *weight = weights.host[m].at, *speed = velocity.host[m].at;
+        Tensor scratch = tensor_new(velocity.each);
+        int count = (int)trial->counts[m];
+        memcpy(scratch.at, speed, velocity.each * sizeof *speed);
+        if (count > 0) {
+            trial->cpu->linear_forward(out.at, rows.at, in->host[m].at, weight, weight + layer->bias, layer, count, n);
+            trial->cpu->linear_backward_weight(scratch.at, weight, rows.at, slopes->host[m].at, &on_cpu, layer, count,
+                                               n);
+            trial->cpu->linear_backward_bias(scratch.at + layer->bias, weight + layer->bias, slopes->host[m].at,
+                                             &on_cpu, layer, n);
+        }
+        if (sgd.momentum > 0) memcpy(speed, scratch.at, velocity.each * sizeof *speed);
+        tensor_free(scratch);
+    }
+    compare("linear step", &weights, NULL, 1, 1e-5);
+    compare("linear velocity", &velocity, NULL, 1, 1e-5);
+    tensor_free(rows);
+    tensor_free(out);
+    card_free(lr);
+    drop_all(weights, velocity);
+}
+
+void check_linear(const Trial *trial) {
+    Error err;
+    CudaBlas blas;
+    check_ok(cuda_blas_open(&blas, trial->step.stream, false, &err));
+    for (size_t i = 0; i < 2 * LENGTH(linears); i++) {
+        const Layer *layer = &linears[i / 2];
+        bool relu = i % 2 == 1;
+        int n = trial->samples;
+        Values in = lanes(trial, shape_size(layer->in), 10), slopes = lanes(trial, shape_size(layer->out), 11);
+        Values weights = parameters(trial, parameters_of(layer), 12), out = values_of(trial, slopes.each, 0);
+        Tensor rows = tensor_new(linear_row_floats(layer) * (size_t)n);
+        cuda_linear_forward(on_card(&out), on_card(&in), on_card(&weights), on_card(&weights) + layer->bias,
+                            weights.stride, relu, layer, &blas, &trial->step);
+        for (int m = 0; m < trial->models; m++) {
+            const float *weight = weights.host[m].at;
+            if (is_idle(trial, m)) continue;
+            trial->cpu->linear_forward(out.host[m].at, rows.at, in.host[m].at, weight, weight + layer->bias, layer,
+                                       (int)trial->counts[m], n);
+            if (relu) trial->cpu->relu_forward(out.host[m].at, shape_size(layer->out), n);
+        }
+        compare("linear forward", &out, trial->counts, (size_t)n, 1e-5);
+        linear_backward(trial, layer, &blas, &in, &slopes, &weights);
+        linear_step(trial, layer, &in, &slopes, (Sgd){.lr = 0.1f, .momentum = relu ? 0.9f : 0, .weight_decay = 0.01f});
+        tensor_free(rows);
+        drop_all(in, slopes, weights, out);
+    }
+    check_ok(cuda_blas_check(&blas, &err));
+    cuda_blas_close(&blas);
+}
+
+// The step of all parameters, or of those in the middle.
+static void check_sgd_of(const Trial *trial, bool atomically, float momentum, size_t first, size_t count) {
+    enum { COUNT = 301 };
+    const Sgd sgd = {.lr = 0.1f, .momentum = momentum, .weight_decay = 0.01f};
+    Values weights = parameters(trial, COUNT, 13), velocity = random_values(trial, COUNT, 0, 14);
+    Values gradient = random_values(trial, COUNT, 0, 15), unused = random_values(trial, COUNT, 0, 14);
+    CardTensor lr = card_copy(&sgd.lr, sizeof sgd.lr, 0);
+    const CudaDescent descent = descent_of(&weights, &velocity, &lr, sgd);
+    (atomically ? cuda_sgd_step_atomically : cuda_sgd_step)(&descent, on_card(&gradient), first, count, &trial->step);
+    for (int m = 0; m < trial->models; m++)
+        if (!is_idle(trial, m))
+            (atomically ? trial->cpu->sgd_step_atomically : trial->cpu->sgd_step)(
+                weights.host[m].at + first, (momentum > 0 ? velocity : unused).host[m].at + first,
+                gradient.host[m].at + first, &sgd, count);
+    compare("weights", &weights, NULL, 1, 1e-6);
+    compare("velocity", &velocity, NULL, 1, momentum > 0 ? 1e-6 : 0); // which is left alone without momentum
+    card_free(lr);
+    drop_all(weights, velocity, gradient, unused);
+}
+
+static void whole_step_on_host(float *weight, float *speed, float *square, float *slope, const float *shift, float pull,
+                               double *forgotten, const CudaOptimizer *optimizer, const Sgd *sgd, int count) {
+    double length = 0;
+    for (int i = 0; i < count; i++) {
+        slope[i] += pull * weight[i] + shift[i];
+        length += (double)slope[i] * (double)slope[i];
+    }
+    const double bound = optimizer->clip > 0 ? optimizer->clip / (sqrt(length) + 1e-6) : 1;
+    const float factor = bound < 1 ? (float)bound : 1;
+    const AdamStep step = adam_next(forgotten, &optimizer->adam, (double)sgd->lr, (double)sgd->weight_decay);
+    for (int i = 0; i < count; i++) {
+        const float bounded = slope[i] * factor;
+        if (optimizer->squares)
+            weight[i] = adam_moved(weight[i], &speed[i], &square[i], bounded, &step);
+        else if (optimizer->nesterov)
+            weight[i] -= sgd->lr * sgd_nesterov(&speed[i], bounded, weight[i], sgd);
+        else
+            weight[i] -= sgd->lr * (speed[i] = sgd_velocity(speed[i], bounded, weight[i], sgd));
+    }
+}
+
+// Steps by the whole gradient: terms join the slopes in the middle, their length is bounded, and these weights step.
+static void check_whole_step(const Trial *trial, CudaOptimizer optimizer, float momentum) {
+    enum { COUNT = 301, FIRST = 17, MIDDLE = 260 };
+    const Sgd sgd = {.lr = 0.1f, .momentum = momentum, .weight_decay = 0.01f};
+    double forgotten[2 * MOST_MODELS], zeros[MOST_MODELS] = {0};
+    float pulls[MOST_MODELS];
+    for (int m = 0; m < MOST_MODELS; m++) {
+        forgotten[2 * m] = 0.5;
+        forgotten[2 * m + 1] = 0.25;
+        pulls[m] = 0.1f * (float)m;
+    }
+    Values weights = parameters(trial, COUNT, 13), velocity = random_values(trial, COUNT, 0, 14);
+    Values gradient = random_values(trial, COUNT, 0, 15), shifts = random_values(trial, COUNT, 0, 16);
+    Values squares = random_values(trial, COUNT, 0, 17);
+    for (int m = 0; m < trial->models; m++)
+        for (size_t i = 0; i < COUNT; i++)
+            squares.host[m].at[i] = fabsf(squares.host[m].at[i]);
+    upload(&squares);
+    if (optimizer.adam.beta1 > 0) optimizer.squares = on_card(&squares);
+    CardTensor lr = card_copy(&sgd.lr, sizeof sgd.lr, 0), card_pulls = card_copy(pulls, sizeof pulls, 0);
+    CardTensor powers = card_copy(forgotten, sizeof forgotten, 0), lengths = card_copy(zeros, sizeof zeros, 0);
+    CardTensor factors = card_new(MOST_MODELS * sizeof(float), 0), adam = card_new(MOST_MODELS * sizeof(AdamStep), 0);
+    CudaDescent descent = descent_of(&weights, &velocity, &lr, sgd);
+    descent.shifts = on_card(&shifts);
+    descent.pulls = card_at(card_pulls);
+    const CudaWholeStep whole = {card_at(lengths), card_at(factors), card_at(adam)};
+    cuda_join_terms(on_card(&gradient), &descent, FIRST, MIDDLE, &trial->step);
+    if (optimizer.clip > 0) cuda_add_lengths(whole.lengths, on_card(&gradient), COUNT, FIRST, MIDDLE, &trial->step);
+    cuda_begin_whole_step(&whole, card_at(powers), &optimizer, &descent, &trial->step);
+    cuda_whole_step(&descent, &whole, &optimizer, on_card(&gradient), FIRST, MIDDLE, &trial->step);
+    for (int m = 0; m < trial->models; m++) {
+        float *weight = weights.host[m].at + FIRST, *speed = velocity.host[m].at + FIRST;
+        float *slope = gradient.host[m].at + FIRST, *square = squares.host[m].at + FIRST;
+        if (!is_idle(trial, m))
+            whole_step_on_host(weight, speed, square, slope, shifts.host[m].at + FIRST, pulls[m], &forgotten[2 * m],
+                               &optimizer, &sgd, MIDDLE);
+    }
+    compare("slopes of a whole step", &gradient, NULL, 1, 1e-6);
+    compare("weights of a whole step", &weights, NULL, 1, 1e-6);
+    compare("velocity of a whole step", &velocity, NULL, 1, 1e-6);
+    compare("squares of a whole step", &squares, NULL, 1, 1e-6);
+    card_read(zeros, lengths);
+    for (int m = 0; m < trial->models; m++)
+        assert_true(zeros[m] == 0); // for the next step
+    const CardTensor all[] = {lr, card_pulls, powers, lengths, factors, adam};
+    for (size_t i = 0; i < LENGTH(all); i++)
+        card_free(all[i]);
+    drop_all(weights, velocity, gradient, shifts, squares);
+}
+
+static void check_whole_steps(const Trial *trial) {
+    const Adam adam = {.beta1 = 0.9, .beta2 = 0.99, .eps = 1e-3}, adamw = {0.9, 0.99, 1e-3, .shrinks = true};
+    check_whole_step(trial, (CudaOptimizer){.adam = adam}, 0);
+    check_whole_step(trial, (CudaOptimizer){.adam = adamw, .clip = 2}, 0);
+    check_whole_step(trial, (CudaOptimizer){.nesterov = true, .clip = 1e6}, 0.9f);
+    check_whole_step(trial, (CudaOptimizer){.clip = 0.5}, 0.9f);
+}
+
+void check_sgd(const Trial *trial) {
+    check_whole_steps(trial);
+    for (int atomically = 0; atomically < 2; atomically++) {
+        check_sgd_of(trial, atomically, 0.9f, 0, 301);
+        check_sgd_of(trial, atomically, 0, 0, 301);
+        check_sgd_of(trial, atomically, 0.9f, 17, 260);
+    }
+}
+
+// The table -----------------------------------------------------------------------------------------------------------
+
+// What has no twin is refused before anything is launched.

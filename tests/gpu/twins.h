@@ -1,0 +1,41 @@
+// The checks of test_cuda_twins: each computes on the host what an op of the CPU says, and on the card what its twin
+// says, for the models and samples of a trial, and fails where they differ.
+#ifndef SOUNDER_TESTS_GPU_TWINS_H
+#define SOUNDER_TESTS_GPU_TWINS_H
+
+#include "card_trial.h"
+
+#define LENGTH(array) (sizeof(array) / sizeof *(array))
+
+static inline size_t parameters_of(const Layer *layer) {
+    return layer->bias + (size_t)layer->out.channels;
+}
+
+// twin_layers.c: layers and what stands between them.
+void check_direct(const Trial *trial);
+void check_winograd(const Trial *trial);
+void check_columns(const Trial *trial);
+void check_norm(const Trial *trial);
+void check_batch_norm(const Trial *trial);
+void check_add(const Trial *trial);
+void check_pool(const Trial *trial);
+void check_average(const Trial *trial);
+void check_activation(const Trial *trial);
+void check_relu(const Trial *trial);
+void check_dropout(const Trial *trial);
+
+// twin_sequences.c: an embedding, positions, linear layers of each step, an lstm, and attention.
+void check_embedding(const Trial *trial);
+void check_positions(const Trial *trial);
+void check_linear_each(const Trial *trial);
+void check_lstm(const Trial *trial);
+void check_attention(const Trial *trial);
+
+// twin_steps.c: samples, losses, wide layers and steps.
+void check_gather(const Trial *trial);
+void check_gather_rows(const Trial *trial);
+void check_loss(const Trial *trial);
+void check_linear(const Trial *trial);
+void check_sgd(const Trial *trial);
+
+#endif
