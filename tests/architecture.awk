@@ -18,9 +18,9 @@ BEGIN {
     all = may["fedavg/gpu"] "shm/group "
     may["app/options"] = all "app/options "
     may["app/launch"] = all "app app/options app/launch "
-    may["app/run"] = all "app app/options app/run "
-    may["app/look"] = all "app app/options app/run app/look "
-    may["app"] = all "app app/options app/launch app/run app/look "
+    may["app/train"] = all "app app/options app/train "
+    may["app/inspect"] = all "app app/options app/train app/inspect "
+    may["app"] = all "app app/options app/launch app/train app/inspect "
     may["tests"] = may["app"] "tests "
 }
 

@@ -2,7 +2,7 @@
 # The rules of the house that a compiler does not check. Usage: test_architecture.sh SOURCE_FOLDER
 #   directions  base <- nn, io, shm, datasets (blind to each other) <- fedavg <- app: no #include any other way; within
 #               fedavg: rules <- algorithm, nodes <- memory <- worker <- parent <- gpu; shm <- shm/group; app/options <- launch,
-#               run <- look
+#               train <- inspect
 #   guards      a header's guard is its path: src/app/options/options.h has SOUNDER_APP_OPTIONS_OPTIONS_H
 #   lengths     a function has at most 60 lines, a line of comment 120 columns
 #   roof        git tracks nothing at the top level beside the boxes, the documents, what CMake reads and dotfiles
@@ -64,8 +64,8 @@ echo '#include "fedavg/worker/client.h"' | refuses 'fedavg/memory may not includ
 echo '#include "fedavg/parent/rounds.h"' | refuses 'fedavg/worker may not include fedavg/parent' fedavg/worker/a.c
 echo '#include "fedavg/gpu/gpu.h"' | refuses 'fedavg/parent may not include fedavg/gpu' fedavg/parent/a.c
 echo '#include "shm/group/group.h"' | refuses 'shm may not include shm/group' shm/a.c
-echo '#include "app/run/report.h"' | refuses 'app/options may not include app/run' src/app/options/a.c
-echo '#include "app/look/tensorboard.h"' | refuses 'app/run may not include app/look' src/app/run/a.c
+echo '#include "app/train/report.h"' | refuses 'app/options may not include app/train' src/app/options/a.c
+echo '#include "app/inspect/tensorboard.h"' | refuses 'app/train may not include app/inspect' src/app/train/a.c
 echo '#include "fedavg/a.h"' | refuses 'by their box' fedavg/rules/a.c
 printf '#ifndef A_H\n#define A_H\n#endif\n' | refuses 'SOUNDER_APP_A_B_H' src/app/a_b.h
 echo 'int x;' | refuses 'SOUNDER_SHM_A_H' shm/a.h

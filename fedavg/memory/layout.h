@@ -223,11 +223,11 @@ typedef struct WorldTotals {
     uint64_t microseconds, down_bytes, up_bytes;
 } WorldTotals;
 
-// How far the tests of the model have come, see app/run/run_goals.h. All zeros: no test yet.
+// How far the tests of the model have come, see app/train/run_goals.h. All zeros: no test yet.
 typedef struct Goals {
     uint32_t tested_round; // of the last test
     uint32_t best_round;   // whose test was the best
-    double best;           // by the run's figure (app/run/run_figure.h)
+    double best;           // by the run's figure (app/train/run_figure.h)
     char figure[32];       // its key; "": no test yet, or by a version that named none, which is the accuracy
     uint32_t tests_since_best;
     uint32_t target_round;     // that first reached the target; 0: none has

@@ -5,7 +5,7 @@
 
 #include "app/help.h"
 #include "app/launch/launch_options.h"
-#include "app/look/look_options.h"
+#include "app/inspect/look_options.h"
 
 const Command commands[] = {
     {.name = "train",

@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 #include "app/options/option_table.h"
-#include "app/run/ready_data.h"
+#include "app/train/ready_data.h"
 #include "base/err.h"
 
 // Runs a command. argv holds what follows the command's name; some commands rearrange it. Leaves one sentence in err;

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "app/options/option_table.h"
-#include "app/run/run_folder.h"
-#include "app/run/run_record.h"
+#include "app/train/run_folder.h"
+#include "app/train/run_record.h"
 #include "base/log.h"
 #include "io/metrics.h"
 

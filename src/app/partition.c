@@ -5,7 +5,7 @@
 
 #include "app/commands.h"
 #include "app/options/option_table.h"
-#include "app/run/run_set_up.h"
+#include "app/train/run_set_up.h"
 #include "base/log.h"
 #include "datasets/partition/partition.h"
 #include "datasets/partition/partition_stats.h"

@@ -21,8 +21,8 @@
 #include <unistd.h>
 
 #include "app/options/option_table.h"
-#include "app/run/model_file.h"
-#include "app/run/run_set_up.h"
+#include "app/train/model_file.h"
+#include "app/train/run_set_up.h"
 #include "fedavg/parent/rounds.h"
 #include "fedavg/rules/attack/attack_rules.h"
 #include "fedavg/rules/local/optimizer_rules.h"

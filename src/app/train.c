@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "app/commands.h"
-#include "app/run/run_goals.h"
+#include "app/train/run_goals.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "datasets/doubts.h"

@@ -3,13 +3,13 @@
 #ifndef SOUNDER_APP_TRAIN_H
 #define SOUNDER_APP_TRAIN_H
 
-#include "app/look/tensorboard.h"
-#include "app/run/progress.h"
-#include "app/run/ready_data.h"
-#include "app/run/report.h"
-#include "app/run/run_device.h"
-#include "app/run/run_folder.h"
-#include "app/run/run_set_up.h"
+#include "app/inspect/tensorboard.h"
+#include "app/train/progress.h"
+#include "app/train/ready_data.h"
+#include "app/train/report.h"
+#include "app/train/run_device.h"
+#include "app/train/run_folder.h"
+#include "app/train/run_set_up.h"
 #include "fedavg/nodes/nodes.h"
 #include "fedavg/parent/rounds.h"
 #include "fedavg/parent/trace_file.h"

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "app/commands.h"
-#include "app/run/run_continue.h"
-#include "app/run/run_goals.h"
-#include "app/run/run_schedule.h"
+#include "app/train/run_continue.h"
+#include "app/train/run_goals.h"
+#include "app/train/run_schedule.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "fedavg/gpu/gpu.h"

@@ -1,5 +1,5 @@
 // What a run prints: numbers and times as people read them, and how far a round is where no line can move.
-#include "app/run/progress.h"
+#include "app/train/progress.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
 // The figure that a run is about, the goals that go by it, and what tests of clients add up to.
-#include "app/run/round_test.h"
+#include "app/train/round_test.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/run/run_goals.h"
+#include "app/train/run_goals.h"
 #include "fedavg/memory/kept_file.h"
 #include "tests/check.h"
 

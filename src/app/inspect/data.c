@@ -1,0 +1,203 @@
+// `sounder data`: which data sets are where, in which form, how much is in them, and their hashes; `sounder data get
+// NAME` downloads one by the script that is installed with the program.
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "app/commands.h"
+#include "app/inspect/look_options.h"
+#include "app/inspect/table.h"
+#include "app/train/run_record.h"
+#include "datasets/doubts.h"
+#include "datasets/formats/format.h"
+#include "fedavg/memory/dataset_segment.h"
+
+// Getting -------------------------------------------------------------------------------------------------------------
+
+// Where the script lies seen from the program: installed, and in the folder it was built in.
+static const char *const script_places[] = {"../libexec/sounder/get-data", "../tools/get-data"};
+
+// The script says the rest, and its exit status is the command's.
+static Status get(int argc, char **argv, Error *err) {
+    char program[PATH_MAX], script[PATH_MAX + 64];
+    if (argc < 1)
+        return fail(err, STATUS_USAGE, "sounder data get: needs a name; write sounder data get mnist, or get --help");
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (length < 0) return fail_errno(err, STATUS_OS, "/proc/self/exe");
+    program[length] = '\0';
+    *strrchr(program, '/') = '\0';
+    char **arguments = calloc((size_t)argc + 2, sizeof *arguments);
+    if (!arguments) return fail(err, STATUS_OS, "no memory for %d words", argc);
+    memcpy(arguments + 1, argv, (size_t)argc * sizeof *argv);
+    for (size_t i = 0; i < sizeof script_places / sizeof *script_places; i++) {
+        snprintf(script, sizeof script, "%s/%s", program, script_places[i]);
+        arguments[0] = script;
+        execv(script, arguments);
+    }
+    free(arguments);
+    return fail_errno(err, STATUS_UNAVAILABLE,
+                      "%s cannot be started; install sounder anew, or put files into a folder yourself", script);
+}
+
+// Listing -------------------------------------------------------------------------------------------------------------
+
+typedef enum Fact {
+    NAME,
+    FORM,
+    TRAIN,
+    TEST,
+    SHAPE,
+    VALUES,
+    CLASSES,
+    CLIENTS,
+    MEGABYTES,
+    HASH,
+    WHERE,
+    PROBLEM,
+    FACTS
+} Fact;
+
+static const struct {
+    const char *title, *key;
+    int decimals;
+} facts[FACTS] = {
+    [NAME] = {"name", "name", -1},         [FORM] = {"form", "form", -1},
+    [TRAIN] = {"train", "train", 0},       [TEST] = {"test", "test", 0},
+    [SHAPE] = {"shape", "shape", -1},      [VALUES] = {"values", "values", -1},
+    [CLASSES] = {"classes", "classes", 0}, [CLIENTS] = {"clients", "clients", 0},
+    [MEGABYTES] = {"MB", "megabytes", 1},  [HASH] = {"xxh3", "xxh3", -1},
+    [WHERE] = {"where", "where", -1},      [PROBLEM] = {"problem", "problem", -1},
+};
+
+typedef struct Listing {
+    Table table;
+    size_t columns[FACTS];
+    Error problem; // the first
+    Status status; // its
+} Listing;
+
+static void put_facts(Listing *listing, const DatasetSource *source, const Dataset *data) {
+    char text[64];
+    const size_t *at = listing->columns;
+    Table *table = &listing->table;
+    const bool has_targets = dataset_has_targets(&data->items);
+    table_put_number(table, at[TRAIN], data->train.count);
+    table_put_number(table, at[TEST], data->test.count);
+    snprintf(text, sizeof text, "%dx%dx%d", data->shape.channels, data->shape.rows, data->shape.columns);
+    table_put_text(table, at[SHAPE], text);
+    snprintf(text, sizeof text, "%s%s", data->items.pixel_bytes == 1 ? "uint8" : "float32",
+             has_targets ? ", targets" : "");
+    table_put_text(table, at[VALUES], text);
+    if (!has_targets) table_put_number(table, at[CLASSES], data->classes);
+    if (data->users > 0) table_put_number(table, at[CLIENTS], data->users);
+    const uint64_t bytes =
+        source->block_bytes + source->samples[DATASET_TRAIN].bytes + source->samples[DATASET_TEST].bytes;
+    table_put_number(table, at[MEGABYTES], (double)bytes / 1e6);
+    snprintf(text, sizeof text, "0x%016" PRIx64, run_hash_data(data));
+    table_put_text(table, at[HASH], text);
+}
+
+static Status read_facts(Listing *listing, const char *place, Error *err) {
+    DatasetSource source;
+    DatasetSegment memory;
+    Dataset data;
+    TRY(dataset_find(&source, place, 1, err));
+    table_put_text(&listing->table, listing->columns[FORM], dataset_formats[source.format].name);
+    TRY(dataset_segment_load(&memory, &source, err));
+    Status status = dataset_segment_view(&data, &memory, err);
+    if (status == STATUS_OK) put_facts(listing, &source, &data);
+    if (status == STATUS_OK) dataset_warn_of_doubts(&data, &source);
+    if (status == STATUS_OK) status = dataset_segment_check(&memory, err);
+    if (status == STATUS_OK) dataset_segment_keep(&memory, &source);
+    dataset_segment_free(&memory);
+    return status;
+}
+
+// One data set, whole or not: what is wrong with it stands in its row.
+static void list_one(Listing *listing, const char *place) {
+    Error problem = {.message = ""};
+    const char *slash = strrchr(place, '/');
+    table_add_row(&listing->table);
+    table_put_text(&listing->table, listing->columns[NAME], slash && slash[1] ? slash + 1 : place);
+    table_put_text(&listing->table, listing->columns[WHERE], place);
+    Status status = read_facts(listing, place, &problem);
+    if (status == STATUS_OK) return;
+    table_put_text(&listing->table, listing->columns[PROBLEM], problem.message);
+    if (listing->status != STATUS_OK) return;
+    listing->status = status;
+    listing->problem = problem;
+}
+
+static int is_visible(const struct dirent *entry) {
+    return entry->d_name[0] != '.';
+}
+
+// A data set, or a folder in which some lie. Returns how many there were.
+static int list_place(Listing *listing, const char *place) {
+    struct dirent **entries;
+    char path[PATH_MAX];
+    int count = 0;
+    if (dataset_format_of(place)) {
+        list_one(listing, place);
+        return 1;
+    }
+    const int found = scandir(place, &entries, is_visible, alphasort);
+    for (int i = 0; i < found; i++) {
+        if (snprintf(path, sizeof path, "%s/%s", place, entries[i]->d_name) < PATH_MAX && dataset_format_of(path)) {
+            list_one(listing, path);
+            count++;
+        }
+        free(entries[i]);
+    }
+    if (found >= 0) free(entries);
+    return count;
+}
+
+static Status list_all(Listing *listing, const LookOptions *options, Error *err) {
+    DatasetPlaces places;
+    dataset_places(&places);
+    for (int i = 0; i < places.count && options->folder_count == 0; i++)
+        list_place(listing, places.folder[i]);
+    for (int i = 0; i < options->folder_count; i++) {
+        char place[PATH_MAX];
+        if (!realpath(options->folders[i], place)) return fail_errno(err, STATUS_NOINPUT, "%s", options->folders[i]);
+        if (list_place(listing, place) > 0) continue;
+        struct stat about;
+        char table[DATASET_PATH_BYTES];
+        if (dataset_other_table(table, place) || (stat(place, &about) == 0 && !S_ISDIR(about.st_mode)))
+            return dataset_unknown(place, err);
+        return fail(err, STATUS_NOINPUT,
+                    "%s: no data set here or in the folders in it; `sounder help data` says what one looks like",
+                    options->folders[i]);
+    }
+    return STATUS_OK;
+}
+
+Status command_data(int argc, char **argv, int *exit_code, Error *err) {
+    (void)exit_code;
+    LookOptions options;
+    if (argc > 0 && strcmp(argv[0], "get") == 0) return get(argc - 1, argv + 1, err);
+    TRY(look_options_parse(&options, command_find("data"), argc, argv, err));
+    Listing listing = {.status = STATUS_OK};
+    for (Fact fact = 0; fact < FACTS; fact++)
+        listing.columns[fact] =
+            table_add_column(&listing.table, facts[fact].title, facts[fact].key, facts[fact].decimals);
+    Status status = list_all(&listing, &options, err);
+    if (status == STATUS_OK && listing.table.row_count == 0 && options.format == TABLE_TEXT)
+        puts("no data sets are here; `sounder data get mnist` fetches one, `sounder help data` says how to bring your "
+             "own");
+    else if (status == STATUS_OK) {
+        table_drop_empty(&listing.table);
+        status = table_print(stdout, &listing.table, (TableFormat)options.format, err);
+    }
+    table_free(&listing.table);
+    if (status != STATUS_OK || listing.status == STATUS_OK) return status;
+    *err = listing.problem;
+    return listing.status;
+}

@@ -1,0 +1,318 @@
+#include "figures.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app/inspect/chart.h"
+#include "app/inspect/heat.h"
+#include "app/inspect/svg.h"
+#include "app/train/run_figure.h"
+#include "base/text_stream.h"
+#include "io/durable.h"
+
+// Curves --------------------------------------------------------------------------------------------------------------
+
+static int compare_points(const void *a, const void *b) {
+    const CurvePoint *left = a, *right = b;
+    if (left->x != right->x) return left->x < right->x ? -1 : 1;
+    return (left->y > right->y) - (left->y < right->y);
+}
+
+static size_t count_points(const json_t *runs) {
+    size_t count = 0, i;
+    json_t *run;
+    json_array_foreach(runs, i, run) count += json_array_size(json_object_get(json_object_get(run, "rounds"), "round"));
+    return count;
+}
+
+static double number_at(const json_t *array, size_t i) {
+    const json_t *value = json_array_get(array, i);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+// All values of a key in the runs of a group, by round. points: room for all. Returns how many there are.
+static size_t collect_points(CurvePoint *points, const json_t *runs, const char *group, const char *key) {
+    size_t count = 0, i, k;
+    json_t *run, *round;
+    json_array_foreach(runs, i, run) {
+        if (strcmp(json_string_value(json_object_get(run, "group")), group) != 0) continue;
+        const json_t *rounds = json_object_get(run, "rounds"), *values = json_object_get(rounds, key);
+        json_array_foreach(json_object_get(rounds, "round"), k, round) {
+            const double value = number_at(values, k);
+            if (!isnan(value)) points[count++] = (CurvePoint){json_number_value(round), value, NAN, NAN};
+        }
+    }
+    qsort(points, count, sizeof *points, compare_points);
+    return count;
+}
+
+// In place: one point for each round, the mean, with a band of one standard deviation. Returns how many.
+static size_t average(CurvePoint *points, size_t count, double scale) {
+    size_t averaged = 0;
+    for (size_t first = 0, next; first < count; first = next) {
+        double sum = 0, squares = 0;
+        for (next = first; next < count && points[next].x == points[first].x; next++)
+            sum += points[next].y;
+        const double number = (double)(next - first), mean = sum / number;
+        for (size_t i = first; i < next; i++)
+            squares += (points[i].y - mean) * (points[i].y - mean);
+        const double deviation = number > 1 ? sqrt(squares / (number - 1)) : NAN;
+        points[averaged++] =
+            (CurvePoint){points[first].x, scale * mean, scale * (mean - deviation), scale * (mean + deviation)};
+    }
+    return averaged;
+}
+
+// The curves of a chart, in room for all: `curves` for one of each run and one more, `points` for two of each round.
+typedef struct Room {
+    Curve *curves;      // owned
+    CurvePoint *points; // owned
+    size_t curve_count, point_count;
+} Room;
+
+static Status make_room(Room *room, const json_t *runs, Error *err) {
+    *room = (Room){.curves = calloc(json_array_size(runs) + 1, sizeof *room->curves),
+                   .points = calloc(2 * count_points(runs) + 1, sizeof *room->points)};
+    if (room->curves && room->points) return STATUS_OK;
+    return fail(err, STATUS_OS, "no memory for the figures");
+}
+
+static void free_room(Room *room) {
+    free(room->curves);
+    free(room->points);
+}
+
+// Returns its points, which may still be changed.
+static CurvePoint *add_curve(Room *room, const json_t *runs, const char *group, const char *label, const char *key,
+                             double scale) {
+    CurvePoint *points = room->points + room->point_count;
+    const size_t count = average(points, collect_points(points, runs, group, key), scale);
+    room->curves[room->curve_count++] = (Curve){.label = label, .points = points, .count = count};
+    room->point_count += count;
+    return points;
+}
+
+// about: of the groups whose runs are about the figure of this key; NULL: of all.
+static void add_groups(Room *room, const json_t *runs, const char *key, double scale, const char *about) {
+    size_t i;
+    json_t *run;
+    json_array_foreach(runs, i, run) {
+        const char *group = json_string_value(json_object_get(run, "group"));
+        bool known = about && strcmp(json_string_value(json_object_get(run, "figure")), about) != 0;
+        for (size_t k = 0; k < room->curve_count; k++)
+            known |= strcmp(room->curves[k].label, group) == 0;
+        if (!known) add_curve(room, runs, group, group, key, scale);
+    }
+}
+
+// Of one run: how its clients' losses spread, around the mean in training.
+static void put_spread(CurvePoint *points, size_t count, const json_t *run) {
+    const json_t *spread = json_object_get(run, "loss_spread"), *rounds = json_object_get(run, "rounds");
+    const json_t *losses = json_object_get(rounds, "train_loss");
+    for (size_t i = 0, at = 0; at < count && i < json_array_size(losses); i++) {
+        if (isnan(number_at(losses, i))) continue;
+        points[at].low = number_at(json_object_get(spread, "low"), i);
+        points[at++].high = number_at(json_object_get(spread, "high"), i);
+    }
+}
+
+// Drawings ------------------------------------------------------------------------------------------------------------
+
+typedef Status Draw(FILE *file, bool *drawn, const json_t *runs, Error *err);
+
+// Curves of the runs that are about the figure.
+static Status draw_figure(FILE *file, bool *drawn, const json_t *runs, RunFigure figure, const char *title,
+                          const char *axis, Error *err) {
+    Room room;
+    char label[64] = "";
+    const RunFigureFacts *facts = &run_figures[figure];
+    const double scale = facts->is_loss ? 1 : 100,
+                 target = facts->is_loss ? 0 : json_number_value(json_object_get(json_array_get(runs, 0), "target"));
+    Status status = make_room(&room, runs, err);
+    if (status == STATUS_OK) {
+        add_groups(&room, runs, facts->key, scale, facts->key);
+        snprintf(label, sizeof label, "target: %.4g %%", scale * target);
+        const Chart chart = {.title = title,
+                             .x_title = "round",
+                             .y_title = axis,
+                             .curves = room.curves,
+                             .count = room.curve_count,
+                             .most = facts->is_loss ? 0 : 100,
+                             .logarithmic = facts->is_loss,
+                             .reference = target > 0 ? scale * target : NAN,
+                             .reference_label = label};
+        *drawn = chart_has_points(&chart);
+        if (*drawn) chart_draw(file, &chart);
+    }
+    free_room(&room);
+    return status;
+}
+
+static Status draw_accuracy(FILE *file, bool *drawn, const json_t *runs, Error *err) {
+    return draw_figure(file, drawn, runs, FIGURE_ACCURACY, "Accuracy on the test samples by round",
+                       "accuracy on the test samples, %", err);
+}
+
+static Status draw_personal_accuracy(FILE *file, bool *drawn, const json_t *runs, Error *err) {
+    return draw_figure(file, drawn, runs, FIGURE_PERSONAL_ACCURACY, "Personal accuracy by round",
+                       "personal accuracy, mean over the clients, %", err);
+}
+
+static Status draw_personal_loss(FILE *file, bool *drawn, const json_t *runs, Error *err) {
+    return draw_figure(file, drawn, runs, FIGURE_PERSONAL_LOSS, "Personal loss by round",
+                       "personal loss, mean over the clients", err);
+}
+
+static Status draw_loss(FILE *file, bool *drawn, const json_t *runs, Error *err) {
+    Room room;
+    const json_t *run = json_array_get(runs, 0);
+    const char *group = json_string_value(json_object_get(run, "group"));
+    const bool alone = json_array_size(runs) == 1;
+    Status status = make_room(&room, runs, err);
+    if (status == STATUS_OK) {
+        if (alone) {
+            CurvePoint *points = add_curve(&room, runs, group, "training", "train_loss", 1);
+            put_spread(points, room.curves[0].count, run);
+            add_curve(&room, runs, group, "test", "test_loss", 1);
+        } else {
+            add_groups(&room, runs, "test_loss", 1, NULL);
+        }
+        const Chart chart = {.title = "Loss by round",
+                             .x_title = "round",
+                             .y_title = alone ? "loss" : "loss on the test samples",
+                             .curves = room.curves,
+                             .count = room.curve_count,
+                             .logarithmic = true,
+                             .reference = NAN};
+        *drawn = chart_has_points(&chart);
+        if (*drawn) chart_draw(file, &chart);
+    }
+    free_room(&room);
+    return status;
+}
+
+typedef struct ClassRow {
+    size_t largest; // class
+    json_int_t count, client;
+    const json_t *counts;
+} ClassRow;
+
+// As on the page: by the class of which a client has most, then by how much.
+static int compare_rows(const void *a, const void *b) {
+    const ClassRow *left = a, *right = b;
+    if (left->largest != right->largest) return left->largest < right->largest ? -1 : 1;
+    if (left->count != right->count) return left->count > right->count ? -1 : 1;
+    return (left->client > right->client) - (left->client < right->client);
+}
+
+static void sort_rows(ClassRow *rows, const json_t *classes) {
+    const json_t *clients = json_object_get(classes, "clients");
+    size_t i, k;
+    json_t *counts, *count;
+    json_array_foreach(json_object_get(classes, "counts"), i, counts) {
+        rows[i] = (ClassRow){.counts = counts, .client = json_integer_value(json_array_get(clients, i)), .count = -1};
+        json_array_foreach(counts, k, count) {
+            if (json_integer_value(count) <= rows[i].count) continue;
+            rows[i].count = json_integer_value(count);
+            rows[i].largest = k;
+        }
+    }
+    qsort(rows, json_array_size(json_object_get(classes, "counts")), sizeof *rows, compare_rows);
+}
+
+static Status draw_classes(FILE *file, bool *drawn, const json_t *runs, Error *err) {
+    const json_t *classes = json_object_get(json_array_get(runs, 0), "classes");
+    const json_t *counts = json_object_get(classes, "counts");
+    const size_t rows = json_array_size(counts), columns = json_array_size(json_array_get(counts, 0));
+    *drawn = rows > 0 && columns > 0;
+    if (!*drawn) return STATUS_OK;
+    ClassRow *sorted = calloc(rows, sizeof *sorted);
+    double *values = calloc(rows * columns, sizeof *values);
+    uint32_t *names = calloc(rows, sizeof *names);
+    const bool whole = sorted && values && names;
+    if (whole) {
+        sort_rows(sorted, classes);
+        for (size_t i = 0; i < rows * columns; i++)
+            values[i] = (double)json_integer_value(json_array_get(sorted[i / columns].counts, i % columns));
+        for (size_t i = 0; i < rows; i++)
+            names[i] = (uint32_t)sorted[i].client;
+        heat_draw(file, &(Heat){.title = "Who has which data",
+                                .x_title = "class",
+                                .y_title = "client",
+                                .value_title = "samples",
+                                .values = values,
+                                .rows = rows,
+                                .columns = columns,
+                                .names = names});
+    }
+    free(names);
+    free(values);
+    free(sorted);
+    return whole ? STATUS_OK : fail(err, STATUS_OS, "no memory for the figures");
+}
+
+// Files ---------------------------------------------------------------------------------------------------------------
+
+static const struct {
+    const char *name;
+    Draw *draw;
+} figures[] = {{"accuracy.svg", draw_accuracy},
+               {"personal-accuracy.svg", draw_personal_accuracy},
+               {"personal-loss.svg", draw_personal_loss},
+               {"loss.svg", draw_loss},
+               {"classes.svg", draw_classes}};
+enum { FIGURES = sizeof figures / sizeof *figures };
+
+// Whether there is none of this name, or one of an earlier report.
+static Status check_place(const Folder *folder, const char *name, Error *err) {
+    char head[256] = "";
+    int fd = openat(folder->fd, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT) return STATUS_OK;
+    const ssize_t bytes = fd >= 0 ? read(fd, head, sizeof head - 1) : -1;
+    if (fd >= 0) close(fd);
+    if (bytes >= 0 && strstr(head, svg_mark)) return STATUS_OK;
+    return fail(err, STATUS_CANTCREATE, "%.200s holds another %s; give another --svg FOLDER", folder->path, name);
+}
+
+static Status write_figure(const Folder *folder, int i, bool *drawn, const json_t *runs, Error *err) {
+    TextStream stream;
+    FILE *file = text_open(&stream);
+    *drawn = false;
+    Status status = file ? figures[i].draw(file, drawn, runs, err) : STATUS_OK;
+    const bool whole = text_close(&stream);
+    if (status == STATUS_OK && !whole) status = fail(err, STATUS_OS, "no memory for the figures");
+    if (status == STATUS_OK && *drawn)
+        status = durable_write(folder, figures[i].name, &(FilePart){stream.text, stream.bytes}, 1, err);
+    if (status == STATUS_OK && !*drawn) unlinkat(folder->fd, figures[i].name, 0);
+    free(stream.text);
+    return status;
+}
+
+static Status write_all(const Folder *folder, const json_t *runs, Error *err) {
+    char told[128] = "";
+    for (int i = 0; i < FIGURES; i++)
+        TRY(check_place(folder, figures[i].name, err));
+    for (int i = 0; i < FIGURES; i++) {
+        bool drawn;
+        TRY(write_figure(folder, i, &drawn, runs, err));
+        if (drawn) strcat(strcat(told, *told ? ", " : ""), figures[i].name);
+    }
+    if (!*told) return fail(err, STATUS_NOINPUT, "the runs have no round yet that could be drawn");
+    printf("%s: %s\n", folder->path, told);
+    return STATUS_OK;
+}
+
+Status figures_write(const char *path, const json_t *report, Error *err) {
+    if (make_folders(path) != 0) return fail_errno(err, STATUS_CANTCREATE, "%.200s cannot be created", path);
+    const Folder folder = {.fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), .path = path};
+    if (folder.fd < 0) return fail_errno(err, STATUS_CANTCREATE, "%.200s cannot be opened", path);
+    Status status = write_all(&folder, json_object_get(report, "runs"), err);
+    close(folder.fd);
+    return status;
+}

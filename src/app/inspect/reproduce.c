@@ -1,0 +1,289 @@
+// `sounder reproduce`: the runs behind published figures, and whether the figures come out.
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app/commands.h"
+#include "app/inspect/published.h"
+#include "app/inspect/sweep_jobs.h"
+#include "app/inspect/table.h"
+
+// The files of tools/recipes, which the build puts into the program, each with a terminator.
+#define RECIPE(name)                                                                                                   \
+    extern const char recipe_##name[];                                                                                 \
+    __asm__(".section .rodata\n.global recipe_" #name "\nrecipe_" #name ":\n.incbin \"" RECIPES "/" #name              \
+            ".yaml\"\n.byte 0\n.previous\n")
+RECIPE(a1);
+RECIPE(a1_attacks);
+RECIPE(a1_backdoor);
+RECIPE(a1_fedper);
+RECIPE(a2);
+RECIPE(m1);
+RECIPE(m3);
+RECIPE(m4);
+RECIPE(m6);
+RECIPE(s1);
+RECIPE(s3);
+RECIPE(s4);
+
+static const struct {
+    const char *name, *text;
+} recipes[] = {{"a1", recipe_a1},
+               {"a1_attacks", recipe_a1_attacks},
+               {"a1_backdoor", recipe_a1_backdoor},
+               {"a1_fedper", recipe_a1_fedper},
+               {"a2", recipe_a2},
+               {"m1", recipe_m1},
+               {"m3", recipe_m3},
+               {"m4", recipe_m4},
+               {"m6", recipe_m6},
+               {"s1", recipe_s1},
+               {"s3", recipe_s3},
+               {"s4", recipe_s4}};
+enum { RECIPE_COUNT = sizeof recipes / sizeof *recipes, FOLDER_BYTES = OPTION_TEXT_BYTES + SWEEP_NAME_BYTES + 32 };
+
+// "about 2.0 hours of a core"; cost: (COST_BYTES) of the caller's, which is returned.
+enum { COST_BYTES = 64 };
+static const char *tell_cost(char *cost, const Published *published, int seeds) {
+    const double minutes = published->minutes * (double)published->cell_count * seeds;
+    snprintf(cost, COST_BYTES, minutes < 90 ? "about %.0f minute%s of a core" : "about %.1f hour%s of a core",
+             minutes < 90 ? ceil(minutes) : minutes / 60, minutes > 0 && minutes <= 1 ? "" : "s");
+    return cost;
+}
+
+static Status list_recipes(Error *err) {
+    for (size_t i = 0; i < RECIPE_COUNT; i++) {
+        Published published;
+        char cost[COST_BYTES], facts[COST_BYTES + 128];
+        TRY(published_parse(&published, recipes[i].name, recipes[i].text, err));
+        snprintf(facts, sizeof facts, "%zu figure%s, %d seeds published; 3 seeds of each: %s", published.cell_count,
+                 published.cell_count == 1 ? "" : "s", published.seeds, tell_cost(cost, &published, 3));
+        printf("  %s\n", recipes[i].name);
+        print_paragraph(stdout, 6, published.title);
+        print_paragraph(stdout, 6, facts);
+        published_free(&published);
+    }
+    puts("\nsounder reproduce NAME runs one; sounder reproduce NAME --dry-run prints its commands.");
+    return STATUS_OK;
+}
+
+// A name of the list, or a file, which is read into *file (to be freed; NULL for a name).
+static Status find_recipe(const char **text, char **file, const char *name, Error *err) {
+    enum { MOST_BYTES = 1 << 18 };
+    *file = NULL;
+    for (size_t i = 0; i < RECIPE_COUNT; i++) {
+        *text = recipes[i].text;
+        if (strcmp(name, recipes[i].name) == 0) return STATUS_OK;
+    }
+    const int fd = open(name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT && !strchr(name, '.'))
+        return fail(err, STATUS_USAGE, "%.200s: there is no such recipe; sounder reproduce lists them", name);
+    if (fd < 0) return fail_errno(err, STATUS_NOINPUT, "the recipe %.200s cannot be opened", name);
+    *file = calloc(1, MOST_BYTES);
+    const ssize_t count = *file ? read(fd, *file, MOST_BYTES) : 0;
+    close(fd);
+    *text = *file;
+    if (!*file) return fail(err, STATUS_OS, "no memory for the recipe %.200s", name);
+    if (count > 0 && count < MOST_BYTES) return STATUS_OK;
+    free(*file);
+    *file = NULL;
+    return fail(err, count < 0 ? STATUS_IO : STATUS_DATA, "the recipe %.200s %s", name,
+                count < 0 ? "cannot be read" : "is empty, or larger than 256 KiB");
+}
+
+// The runs ------------------------------------------------------------------------------------------------------------
+
+static bool add_value(SweepAxis *axis, const char *value) {
+    char **values = realloc(axis->values, (axis->count + 1) * sizeof *values);
+    if (!values) return false;
+    axis->values = values;
+    values[axis->count] = strdup(value);
+    return values[axis->count] && ++axis->count;
+}
+
+// A list: the options that all runs share have one value each, the others and the seed one for each run.
+static Status plan_runs(SweepPlan *plan, const Published *published, int seeds, Error *err) {
+    const size_t runs = published->cell_count * (size_t)seeds;
+    bool made = true;
+    *plan = (SweepPlan){.search = SWEEP_LIST, .count = runs, .points = malloc(runs * sizeof *plan->points)};
+    for (size_t i = 0; i < published->option_count && made; i++) {
+        SweepAxis *axis = &plan->axes[plan->axis_count++];
+        axis->option = published->options[i];
+        made = add_value(axis, published->values[i]);
+    }
+    for (size_t i = 0; i < published->over_count && made; i++) {
+        SweepAxis *axis = &plan->axes[plan->axis_count++];
+        axis->option = published->over[i];
+        for (size_t run = 0; run < runs && made; run++)
+            made = add_value(axis, published->cells[run / (size_t)seeds].values[i]);
+    }
+    SweepAxis *axis = &plan->axes[plan->axis_count++];
+    axis->option = option_find("seed");
+    for (size_t run = 0; run < runs && made; run++) {
+        char text[32];
+        snprintf(text, sizeof text, "%d", published->first_seed + (int)(run % (size_t)seeds));
+        made = add_value(axis, text);
+    }
+    for (size_t run = 0; run < runs && plan->points; run++)
+        plan->points[run] = (uint32_t)run;
+    if (made && plan->points) return STATUS_OK;
+    sweep_plan_free(plan);
+    return fail(err, STATUS_OS, "no memory for %zu runs", runs);
+}
+
+// The figures ---------------------------------------------------------------------------------------------------------
+
+static double figure_of(const PastRun *run, Measure measure) {
+    switch (measure) {
+    case MEASURE_ACCURACY:
+        return 100 * run->last[FIGURE_ACCURACY];
+    case MEASURE_BEST_ACCURACY:
+        return 100 * run->best[FIGURE_ACCURACY];
+    case MEASURE_PERSONAL_ACCURACY:
+        return 100 * run->last[FIGURE_PERSONAL_ACCURACY];
+    case MEASURE_ATTACK_SUCCESS:
+        return 100 * run->attack_success;
+    case MEASURE_LOSS:
+        return run->last[FIGURE_LOSS];
+    case MEASURE_ROUNDS:
+        return run->rounds_to_target;
+    case MEASURE_SECONDS:
+        return json_number_value(json_object_get(run->summary, "seconds"));
+    case MEASURE_COUNT:
+        break;
+    }
+    return NAN;
+}
+
+// Of a figure's finished runs.
+typedef struct Ours {
+    int runs;
+    double mean, deviation; // NaN of a single run
+} Ours;
+
+static Ours measure_cell(const SweepPlan *plan, const Published *published, const char *out, size_t cell, int seeds) {
+    double sum = 0, squares = 0;
+    Ours ours = {.mean = NAN, .deviation = NAN};
+    for (int s = 0; s < seeds; s++) {
+        char name[SWEEP_NAME_BYTES], folder[FOLDER_BYTES];
+        PastRun run;
+        Error ignored;
+        sweep_plan_name(name, plan, cell * (size_t)seeds + (size_t)s);
+        snprintf(folder, sizeof folder, "%s/%s", out, name);
+        if (past_run_read(&run, folder, &ignored) != STATUS_OK) continue;
+        const double figure = figure_of(&run, published->measure);
+        const bool counts = run.state == RUN_FINISHED && !isnan(figure);
+        past_run_free(&run);
+        if (!counts) continue;
+        ours.runs++;
+        sum += figure;
+        squares += figure * figure;
+    }
+    if (ours.runs > 0) ours.mean = sum / ours.runs;
+    if (ours.runs > 1) ours.deviation = sqrt(fmax(0, squares - sum * ours.mean) / (ours.runs - 1));
+    return ours;
+}
+
+// A mean of few runs scatters, too: the band is that of a difference.
+static void judge(char *verdict, size_t bytes, const Published *published, const PublishedCell *cell,
+                  const Ours *ours) {
+    verdict[0] = '\0';
+    if (ours->runs == 0 || isnan(cell->figure)) return;
+    const char *side = ours->mean > cell->figure ? "above" : "below";
+    if (published->measure == MEASURE_SECONDS) {
+        const bool less = ours->mean < cell->figure;
+        snprintf(verdict, bytes, "%.0f times %s", less ? cell->figure / ours->mean : ours->mean / cell->figure,
+                 less ? "less" : "as long");
+    } else if (!isnan(published->factor)) {
+        const double times = fmax(ours->mean / cell->figure, cell->figure / ours->mean);
+        snprintf(verdict, bytes, times <= published->factor ? "within" : "%s: %.1f times", side, times);
+    } else if (!isnan(cell->deviation)) {
+        const double deviations = fabs(ours->mean - cell->figure) / (cell->deviation * sqrt(1 + 1.0 / ours->runs));
+        snprintf(verdict, bytes, deviations <= published->deviations ? "within" : "%s: %.1f deviations", side,
+                 deviations);
+    }
+}
+
+static Status print_figures(const SweepPlan *plan, const Published *published, const LookOptions *options,
+                            const char *out, Error *err) {
+    Table table = {0};
+    for (size_t i = 0; i < published->over_count; i++)
+        table_add_column(&table, published->over[i]->name, published->over[i]->name, -1);
+    const int decimals = published->measure == MEASURE_LOSS ? 5 : 2;
+    const size_t theirs = table_add_column(&table, "published", "published", decimals);
+    const size_t own = table_add_column(&table, "ours", "ours", decimals);
+    const size_t runs = table_add_column(&table, "runs", "runs", 0),
+                 verdicts = table_add_column(&table, "", "verdict", -1);
+    int within = 0, judged = 0;
+    for (size_t c = 0; c < published->cell_count; c++) {
+        const PublishedCell *cell = &published->cells[c];
+        const Ours ours = measure_cell(plan, published, out, c, options->seeds);
+        char verdict[64];
+        judge(verdict, sizeof verdict, published, cell, &ours);
+        judged += *verdict && published->measure != MEASURE_SECONDS;
+        within += strcmp(verdict, "within") == 0;
+        table_add_row(&table);
+        for (size_t i = 0; i < published->over_count; i++)
+            table_put_text(&table, i, cell->values[i]);
+        if (!isnan(cell->figure)) table_put_spread(&table, theirs, cell->figure, cell->deviation);
+        if (ours.runs > 0) table_put_spread(&table, own, ours.mean, ours.deviation);
+        table_put_number(&table, runs, ours.runs);
+        table_put_text(&table, verdicts, verdict);
+    }
+    table_drop_empty(&table);
+    const bool speaks = options->format == TABLE_TEXT || options->format == TABLE_MARKDOWN;
+    if (speaks) {
+        printf("\n%s\n", published->title);
+        if (published->note) print_paragraph(stdout, 0, published->note);
+        printf("%s; published: %s\n\n", measure_titles[published->measure], published->source);
+    }
+    Status status = table_print(stdout, &table, (TableFormat)options->format, err);
+    table_free(&table);
+    if (status == STATUS_OK && speaks && judged > 0) printf("\n%d of %d figures within the band\n", within, judged);
+    return status;
+}
+
+static Status reproduce(const Published *published, LookOptions *options, int *exit_code, Error *err) {
+    SweepPlan plan;
+    char cost[COST_BYTES];
+    if (options->seeds > published->seeds)
+        return fail(err, STATUS_USAGE, "--seeds %d: the publication has %d; with more there is nothing to compare",
+                    options->seeds, published->seeds);
+    TRY(plan_runs(&plan, published, options->seeds, err));
+    Status status = STATUS_OK;
+    if (options->format == TABLE_TEXT) {
+        if (!options->dry_run) printf("%s\n%s\n", published->title, tell_cost(cost, published, options->seeds));
+        status = sweep_run(&plan, options, false, exit_code, err);
+    }
+    if (status == STATUS_OK && !options->dry_run) status = print_figures(&plan, published, options, options->out, err);
+    sweep_plan_free(&plan);
+    return status;
+}
+
+Status command_reproduce(int argc, char **argv, int *exit_code, Error *err) {
+    LookOptions options;
+    TRY(look_options_parse(&options, command_find("reproduce"), argc, argv, err));
+    if (options.folder_count == 0) return list_recipes(err);
+    const char *name = options.folders[0], *text;
+    char *file;
+    if (options.seeds == 0) options.seeds = 3;
+    TRY(find_recipe(&text, &file, name, err));
+    Published *published = malloc(sizeof *published);
+    Status status = published ? published_parse(published, name, text, err)
+                              : fail(err, STATUS_OS, "no memory for the recipe %.200s", name);
+    free(file);
+    if (status == STATUS_OK) {
+        if (!options.out[0]) {
+            const char *last = strrchr(name, '/') ? strrchr(name, '/') + 1 : name;
+            snprintf(options.out, sizeof options.out, "reproduced/%.*s", (int)strcspn(last, "."), last);
+        }
+        status = reproduce(published, &options, exit_code, err);
+        published_free(published);
+    }
+    free(published);
+    return status;
+}

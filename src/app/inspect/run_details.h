@@ -1,0 +1,27 @@
+// What a report shows of one run: its rounds, clients, evaluations and data, as JSON for the page (page/report.js).
+//
+//   {"path": "runs/a", "state": "finished", "group": "alpha 0.1", "target": 0.8,
+//    "rounds": {"round": [1, 2], "train_loss": [...], ...},               thinned to at most 500
+//    "loss_spread": {"low": [...], "high": [...]},                        the clients' losses, 10th and 90th percentile
+//    "waits": [[rank 0, rank 1], ...], "staleness": [...],
+//    "clients": {"client": [...], "samples": [...], "loss": [...], "times": [...]},
+//    "fairness": [{"model": "global", "round": 10, "mean": ..., "worst": ..., "best": ..., "jain": ...,
+//                  "accuracies": [...]}],
+//    "classes": {"clients": [0, 8, ...], "counts": [[...], ...], "of": 1000, ...} or {"why": "..."},
+//    "confusion": [[...], ...], "evaluate": "sounder eval runs/a ...",
+//    "repeat": "sounder train ...", "facts": "...", "config": "..."}
+#ifndef SOUNDER_APP_INSPECT_RUN_DETAILS_H
+#define SOUNDER_APP_INSPECT_RUN_DETAILS_H
+
+#include "app/inspect/past_run.h"
+#include "io/json.h"
+
+enum { MOST_CLASSES = 256 }; // that are drawn
+
+// Begins *details, which a failure drops. group: of the runs that differ in the seed alone.
+Status run_details_read(JsonObject *details, const PastRun *run, const char *group, Error *err);
+
+// Adds "classes", "evaluate", "repeat", "facts" and "config" (run_origin.c).
+void run_details_put_origin(JsonObject *details, const PastRun *run);
+
+#endif

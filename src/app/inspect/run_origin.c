@@ -1,0 +1,175 @@
+// What a run was made from: who has which samples, and how to repeat it.
+#include "run_details.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/train/run_set_up.h"
+#include "base/text.h"
+#include "base/text_stream.h"
+#include "datasets/partition/partition_stats.h"
+
+enum { MOST_ROWS = 120 };
+
+// The data ------------------------------------------------------------------------------------------------------------
+
+// Sizes over all clients; distance: half the sum of the differences of a client's shares to those of all.
+static void put_distribution(JsonObject *classes, const uint32_t *counts, uint32_t clients, uint32_t count) {
+    double all[MOST_CLASSES] = {0}, samples = 0, distinct = 0, distance = 0, smallest = INFINITY, largest = 0, had = 0;
+    for (size_t i = 0; i < (size_t)clients * count; i++) {
+        all[i % count] += counts[i];
+        samples += counts[i];
+    }
+    for (uint32_t client = 0; client < clients; client++) {
+        const uint32_t *row = counts + (size_t)client * count;
+        double size = 0, apart = 0;
+        for (uint32_t c = 0; c < count; c++)
+            size += row[c];
+        smallest = fmin(smallest, size);
+        largest = fmax(largest, size);
+        if (size == 0) continue;
+        had++;
+        for (uint32_t c = 0; c < count; c++) {
+            distinct += row[c] > 0;
+            apart += fabs(row[c] / size - all[c] / samples) / 2;
+        }
+        distance += apart;
+    }
+    put_real(classes, "smallest", smallest);
+    put_real(classes, "largest", largest);
+    put_real(classes, "distinct", distinct / had);
+    put_real(classes, "distance", distance / had);
+}
+
+static void put_classes(JsonObject *of, const RunMemory *memory) {
+    const uint32_t clients = memory->partition.clients, count = (uint32_t)memory->data.classes;
+    const uint32_t every = (clients + MOST_ROWS - 1) / MOST_ROWS;
+    uint32_t *counts = malloc((size_t)clients * count * sizeof *counts);
+    JsonObject rows, names;
+    if (!counts) {
+        put_value(of, "counts", NULL);
+        return;
+    }
+    partition_count(counts, &memory->partition, memory->data.train.labels, count);
+    json_begin_array(&rows);
+    json_begin_array(&names);
+    for (uint32_t client = 0; client < clients; client += every) {
+        JsonObject row;
+        json_begin_array(&row);
+        for (uint32_t c = 0; c < count; c++)
+            put_whole(&row, NULL, counts[(size_t)client * count + c]);
+        put_object(&rows, NULL, &row);
+        put_whole(&names, NULL, client);
+    }
+    put_whole(of, "of", clients);
+    put_distribution(of, counts, clients, count);
+    put_object(of, "counts", &rows);
+    put_object(of, "clients", &names);
+    free(counts);
+}
+
+// The samples are dealt again as the run has dealt them, if its data is on this machine; otherwise "why" not.
+static void find_classes(JsonObject *of, const PastRun *run) {
+    Options options = run->options;
+    DatasetSource source;
+    RunMemory memory;
+    Error err;
+    char hash[HASH_TEXT_BYTES], why[ERROR_MESSAGE_BYTES + 64];
+    Status status = options_resolve(&options, &err);
+    if (status == STATUS_OK) status = run_load_data(&memory, &source, NULL, &options, &err);
+    if (status != STATUS_OK) {
+        snprintf(why, sizeof why, "the run's data is not at hand (%s)", err.message);
+        put_readable(of, "why", status == STATUS_OS ? NULL : why); // no memory is the report's end, not the data's
+        return;
+    }
+    const char *told = json_string_value(json_object_get(run->start, "partition_xxh3"));
+    write_hash(hash, run_hash_partition(&memory));
+    if (told && strcmp(told, hash) != 0)
+        put_text(of, "why", "data or split are not those of the run any more");
+    else if (memory.data.classes < 2 || memory.data.classes > MOST_CLASSES || dataset_has_targets(&memory.data.items))
+        put_text(of, "why", "the data has no classes");
+    else
+        put_classes(of, &memory);
+    run_memory_free(&memory);
+}
+
+// How to repeat it ----------------------------------------------------------------------------------------------------
+
+// The options that are not what they are without being given.
+static void print_command(FILE *file, const PastRun *run) {
+    Options usual;
+    options_defaults(&usual);
+    fputs("sounder train", file);
+    for (int i = 0; i < option_count; i++) {
+        const Option *option = &option_table[i];
+        char value[OPTION_VALUE_BYTES], word[SHELL_WORD_BYTES];
+        if (option->unsaved || option_equal(&run->options, &usual, option)) continue;
+        past_run_option(value, run, option);
+        if (!*value || (!option->preset && !run->options.given[i])) continue;
+        fprintf(file, " --%s%c%s", option->name, option->type == OPTION_FLAG || *value == '-' ? '=' : ' ',
+                shell_word(word, value));
+    }
+    char path[SHELL_WORD_BYTES];
+    fprintf(file, "\n\n# or, from this run's folder:\nsounder train %s/config.yaml --out runs/again\n",
+            shell_path(path, run->path));
+}
+
+static void print_evaluation(FILE *file, const PastRun *run) {
+    char path[SHELL_WORD_BYTES];
+    shell_path(path, run->path);
+    fprintf(file, "sounder eval %s --confusion --json > %s/eval.json", path, path);
+}
+
+static void print_facts(FILE *file, const PastRun *run) {
+    static const struct {
+        const char *key, *what;
+    } facts[] = {{"sounder", "sounder"},
+                 {"time", "begun"},
+                 {"host", "host"},
+                 {"device", "computed with"},
+                 {"blas", "multiplied through"},
+                 {"data_xxh3", "data XXH3"},
+                 {"partition_xxh3", "split XXH3"}};
+    const char *separator = "";
+    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
+        const char *value = json_string_value(json_object_get(run->start, facts[i].key));
+        if (!value || !*value) continue;
+        fprintf(file, "%s%s %s", separator, facts[i].what, value);
+        separator = " · ";
+    }
+    const char *sha256 = json_string_value(json_object_get(run->summary, "model_sha256"));
+    if (sha256) fprintf(file, "%smodel SHA-256 %s", separator, sha256);
+    const json_int_t nodes = json_integer_value(json_object_get(run->start, "nodes"));
+    if (nodes > 1) fprintf(file, "%son %d machines", separator, (int)nodes);
+    fprintf(file, "%sworkers lost %g", separator, run->workers_lost);
+}
+
+static void put_text_of(JsonObject *details, const char *key, void (*print)(FILE *file, const PastRun *run),
+                        const PastRun *run) {
+    TextStream stream;
+    FILE *file = text_open(&stream);
+    if (file) print(file, run);
+    put_readable(details, key, text_close(&stream) ? stream.text : NULL);
+    free(stream.text);
+}
+
+static void print_config(FILE *file, const PastRun *run) {
+    char path[4096 + 16], bytes[4096];
+    snprintf(path, sizeof path, "%s/config.yaml", run->path);
+    FILE *config = fopen(path, "re");
+    for (size_t count; config && (count = fread(bytes, 1, sizeof bytes, config)) > 0;)
+        fwrite(bytes, 1, count, file);
+    if (config) fclose(config);
+}
+
+void run_details_put_origin(JsonObject *details, const PastRun *run) {
+    JsonObject classes;
+    json_begin(&classes);
+    find_classes(&classes, run);
+    put_object(details, "classes", &classes);
+    put_text_of(details, "evaluate", print_evaluation, run);
+    put_text_of(details, "repeat", print_command, run);
+    put_text_of(details, "facts", print_facts, run);
+    put_text_of(details, "config", print_config, run);
+}

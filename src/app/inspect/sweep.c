@@ -1,0 +1,405 @@
+// `sounder sweep`: many runs of `sounder train`, as many side by side as cores allow; what is done already is not done
+// again.
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "app/commands.h"
+#include "app/inspect/runs.h"
+#include "app/inspect/sweep_halving.h"
+#include "app/inspect/sweep_jobs.h"
+#include "app/inspect/sweep_process.h"
+#include "base/cgroup.h"
+#include "base/clock.h"
+#include "base/cores.h"
+#include "base/text.h"
+#include "fedavg/nodes/nodes.h"
+#include "io/durable.h"
+#include "shm/stop_signals.h"
+
+typedef struct Sweep {
+    SweepPlan plan;
+    LookOptions options;
+    Job *jobs;       // owned, (plan.count)
+    ReadyData ready; // what runs that come share; owned
+    int cores;
+    int most;              // runs at once; 0: as cores allow
+    uint64_t memory_kills; // cgroup_memory_kills as it began
+    int signal_fd;
+    bool tells_means;
+    sigset_t before;            // what was blocked when the sweep began, for the runs
+    int signal;                 // that ended it; 0: none
+    StopRequests requests;      // to end it
+    size_t done, failed, total; // of those that take part
+} Sweep;
+
+// Processes -----------------------------------------------------------------------------------------------------------
+
+// Loads the data set of the run that comes next, where more than one of those that wait has it and another is there.
+// That it cannot be loaded is the run's own affair, which says so.
+static void make_ready(Sweep *sweep, const Job *next) {
+    Error ignored;
+    int users = 0;
+    if (ready_data_serves(&sweep->ready, next->data, next->seed)) return;
+    for (const Job *job = next; job < sweep->jobs + sweep->plan.count && users < 2; job++)
+        users += job->state == JOB_WAITS && job->seed == next->seed && strcmp(job->data, next->data) == 0;
+    if (users < 2) return;
+    ready_data_free(&sweep->ready);
+    if (ready_data_load(&sweep->ready, next->data, next->seed, &ignored) != STATUS_OK) sweep->ready = (ReadyData){0};
+}
+
+static int running(const Sweep *sweep) {
+    int count = 0;
+    for (size_t i = 0; i < sweep->plan.count; i++)
+        count += sweep->jobs[i].state == JOB_RUNS;
+    return count;
+}
+
+static Status start_job(Job *job, Sweep *sweep, Error *err) {
+    make_ready(sweep, job);
+    const SweepStart start = {.ready = &sweep->ready, .mask = &sweep->before, .signal_fd = sweep->signal_fd};
+    TRY(sweep_process_start(job, &start, err));
+    job->state = JOB_RUNS;
+    job->is_beside = false;
+    const bool is_alone = running(sweep) == 1;
+    for (size_t i = 0; i < sweep->plan.count && !is_alone; i++)
+        sweep->jobs[i].is_beside |= sweep->jobs[i].state == JOB_RUNS;
+    return STATUS_OK;
+}
+
+// The system has refused a run what it needs beside others, of which so many go on: it waits for one of them.
+static void do_with_fewer(Sweep *sweep, Job *job, int others, const char *why) {
+    fprintf(stderr, "%s: %s; no more than %d at once from here on\n", job->name, why, others);
+    job->state = JOB_WAITS;
+    sweep->most = others;
+}
+
+// How many cores the runs side by side may ask for. A run waits for the disk, and its worker for its parent, for some
+// part of its time: runs of one worker (on one core, all) are a fourth more than cores, rounded up, so that none is
+// idle. On two cores three of them instead of two take a quarter off a sweep of runs of 70 ms, and 4% where a run
+// computes for a third of a second.
+static int room(const Sweep *sweep) {
+    for (size_t i = 0; i < sweep->plan.count; i++)
+        if (sweep->jobs[i].width > 1) return sweep->cores;
+    return sweep->cores + (sweep->cores + 3) / 4;
+}
+
+// As many of those that wait as there is room for. A run that is wider than all cores runs alone.
+static Status start_jobs(Sweep *sweep, Error *err) {
+    int busy = 0, count = running(sweep);
+    for (size_t i = 0; i < sweep->plan.count; i++)
+        if (sweep->jobs[i].state == JOB_RUNS) busy += sweep->jobs[i].width;
+    for (size_t i = 0; i < sweep->plan.count && !sweep->signal; i++) {
+        Job *job = &sweep->jobs[i];
+        if (job->state != JOB_WAITS) continue;
+        if (sweep->most > 0 && count >= sweep->most) break;
+        if (sweep->options.parallel == 0 && count > 0 && busy + job->width > room(sweep)) break;
+        const Status status = start_job(job, sweep, err);
+        if (status != STATUS_OK && count == 0) return status;
+        if (status != STATUS_OK) {
+            do_with_fewer(sweep, job, count, err->message);
+            break;
+        }
+        busy += job->width;
+        count++;
+    }
+    return STATUS_OK;
+}
+
+static void signal_jobs(const Sweep *sweep, int number) {
+    for (size_t i = 0; i < sweep->plan.count; i++)
+        if (sweep->jobs[i].state == JOB_RUNS) kill(sweep->jobs[i].pid, number);
+}
+
+static void tell(const Sweep *sweep, const Job *job, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void tell(const Sweep *sweep, const Job *job, const char *format, ...) {
+    char what[SWEEP_WORDS_BYTES + 64];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    disarm_text(what);
+    printf("[%zu/%zu] %s  %s\n", sweep->done + sweep->failed, sweep->total, job->name, what);
+    fflush(stdout);
+}
+
+static void tell_result(const Sweep *sweep, const Job *job, const char *how) {
+    PastRun past;
+    Error ignored;
+    char value[RUN_FIGURE_TEXT_BYTES];
+    if (past_run_read(&past, job->folder, &ignored) != STATUS_OK) return;
+    tell(sweep, job, "%s  %.2f s%s", run_figure_text(value, past.figure, past.last[past.figure]), past.seconds, how);
+    past_run_free(&past);
+}
+
+static void take_as_done(Sweep *sweep, Job *job, const char *how) {
+    job->state = JOB_IS_DONE;
+    sweep->done++;
+    tell_result(sweep, job, how);
+}
+
+// Another process may have begun the run since this sweep looked, or the system may have had too little for it beside
+// others: then it is no failure yet.
+static bool is_settled_otherwise(Sweep *sweep, Job *job, int code, const char *words) {
+    const int others = running(sweep);
+    if (code == EX_USAGE && !job->is_again) {
+        job->is_again = true;
+        const JobState now = sweep_job_look(job);
+        if (now == JOB_HAS_FAILED) return false;
+        if (now == JOB_IS_DONE) take_as_done(sweep, job, "  (done by another process)");
+        job->state = now;
+        return true;
+    }
+    if (code != EX_OSERR || !job->is_beside) return false;
+    sweep_job_look(job); // where the run has begun, it is resumed
+    do_with_fewer(sweep, job, others > 0 ? others : 1, words);
+    return true;
+}
+
+// A run that was stopped waits for the next sweep; one that a signal has killed has failed.
+static void end_job(Sweep *sweep, Job *job, int wait_status) {
+    char text[SWEEP_WORDS_BYTES];
+    const int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
+    const char *words = sweep_process_words(text, job, wait_status, sweep->memory_kills);
+    job->pid = 0;
+    job->state = JOB_WAITS;
+    if (code == 0) {
+        if (*words) fprintf(stderr, "%s: %s\n", job->name, words);
+        take_as_done(sweep, job, "");
+    } else if (!sweep->signal && !is_settled_otherwise(sweep, job, code, words)) {
+        job->state = JOB_HAS_FAILED;
+        job->code = code;
+        sweep->failed++;
+        tell(sweep, job, "failed (%d): %s", code, *words ? words : "without a word");
+    }
+    close(job->stderr_fd);
+    job->stderr_fd = -1;
+}
+
+static void take_signal(Sweep *sweep) {
+    struct signalfd_siginfo of;
+    int status;
+    while (read(sweep->signal_fd, &of, sizeof of) == sizeof of) {
+        if (of.ssi_signo == SIGCHLD || !stop_requests_add(&sweep->requests, clock_nanoseconds())) continue;
+        if (!sweep->signal) fputs("stopping: the runs finish their rounds and save; again: at once\n", stderr);
+        sweep->signal = (int)of.ssi_signo;
+        signal_jobs(sweep, SIGTERM);
+    }
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
+        for (size_t i = 0; i < sweep->plan.count; i++)
+            if (sweep->jobs[i].state == JOB_RUNS && sweep->jobs[i].pid == pid) end_job(sweep, &sweep->jobs[i], status);
+}
+
+static bool has(const Sweep *sweep, JobState state) {
+    for (size_t i = 0; i < sweep->plan.count; i++)
+        if (sweep->jobs[i].state == state) return true;
+    return false;
+}
+
+static Status run_jobs(Sweep *sweep, Error *err) {
+    Status status = STATUS_OK;
+    do {
+        if (status == STATUS_OK) status = start_jobs(sweep, err);
+        if (status != STATUS_OK && !sweep->signal) {
+            sweep->signal = SIGTERM;
+            signal_jobs(sweep, SIGTERM);
+        }
+        struct pollfd wait = {.fd = sweep->signal_fd, .events = POLLIN};
+        if (has(sweep, JOB_RUNS)) poll(&wait, 1, 1000);
+        take_signal(sweep);
+    } while (has(sweep, JOB_RUNS) || (!sweep->signal && has(sweep, JOB_WAITS)));
+    return status;
+}
+
+// The sweep -----------------------------------------------------------------------------------------------------------
+
+static void print_heading(const Sweep *sweep) {
+    const char *separator = " (";
+    printf("%zu run%s", sweep->plan.count, sweep->plan.count == 1 ? "" : "s");
+    for (size_t i = 0; i < sweep->plan.axis_count && sweep->tells_means; i++) {
+        if (sweep->plan.axes[i].count == 1) continue;
+        printf("%s%s %zu", separator, sweep->plan.axes[i].option->name, sweep->plan.axes[i].count);
+        separator = sweep->plan.search == SWEEP_LIST ? ", " : " x ";
+    }
+    printf("%s, %d core%s  ->  %s\n", separator[1] == '(' ? "" : ")", sweep->cores, sweep->cores == 1 ? "" : "s",
+           sweep->options.out);
+}
+
+static void print_plan(const Sweep *sweep) {
+    for (size_t i = 0; i < sweep->plan.count; i++) {
+        printf("sounder train");
+        for (char **argument = sweep->jobs[i].arguments; *argument; argument++)
+            printf(strpbrk(*argument, " ;'\"$`\\(){}*?&|<>#") ? " '%s'" : " %s", *argument);
+        puts(sweep->jobs[i].state == JOB_IS_DONE ? "  # done" : "");
+    }
+}
+
+// A run whose best test is among its last has not converged: with more rounds a slower algorithm may come first.
+static void say_if_unfinished(const PastRuns *runs) {
+    size_t rising = 0;
+    for (size_t i = 0; i < runs->count; i++)
+        rising += runs->all[i].rounds >= 5 && runs->all[i].best_round > runs->all[i].rounds - runs->all[i].rounds / 5;
+    if (2 * rising > runs->count)
+        printf("%zu of %zu runs were best in the last fifth of their rounds: more --rounds may change the order\n",
+               rising, runs->count);
+}
+
+// Over the seeds, by whatever else has several values.
+static Status print_means(const Sweep *sweep, Error *err) {
+    char by[OPTION_TEXT_BYTES] = "", *folder = (char *)sweep->options.out;
+    size_t length = 0;
+    for (size_t i = 0; i < sweep->plan.axis_count && length < sizeof by; i++) {
+        const SweepAxis *axis = &sweep->plan.axes[i];
+        if (axis->count == 1 || strcmp(axis->option->name, "seed") == 0) continue;
+        length += (size_t)snprintf(by + length, sizeof by - length, "%s%s", length ? "," : "", axis->option->name);
+    }
+    PastRuns runs;
+    TRY(past_runs_find(&runs, &folder, 1, err));
+    Status status = runs_print_means(&runs, *by ? by : "algorithm", TABLE_TEXT, err);
+    if (status == STATUS_OK) say_if_unfinished(&runs);
+    past_runs_free(&runs);
+    char word[SHELL_WORD_BYTES];
+    shell_path(word, folder);
+    if (status == STATUS_OK)
+        printf("look: sounder report %s    sounder runs %s --by %s\n", word, word, *by ? by : "algorithm");
+    return status;
+}
+
+// Those that were left to another process may be done by now. How many are not.
+static size_t look_elsewhere(Sweep *sweep) {
+    size_t elsewhere = 0;
+    for (size_t i = 0; i < sweep->plan.count; i++) {
+        Job *job = &sweep->jobs[i];
+        if (job->state != JOB_ELSEWHERE) continue;
+        if (sweep_job_look(job) == JOB_IS_DONE)
+            take_as_done(sweep, job, "  (done by another process)");
+        else
+            elsewhere++;
+    }
+    return elsewhere;
+}
+
+static Status conclude(Sweep *sweep, double seconds, int *exit_code, Error *err) {
+    const size_t elsewhere = look_elsewhere(sweep);
+    size_t left = 0;
+    for (size_t i = 0; i < sweep->plan.count; i++) {
+        left += sweep->jobs[i].state == JOB_LEFT;
+        if (sweep->jobs[i].state == JOB_HAS_FAILED && *exit_code == 0) *exit_code = sweep->jobs[i].code;
+    }
+    if (sweep->done > 0 && sweep->tells_means) TRY(print_means(sweep, err));
+    printf("%zu of %zu runs are done, %zu failed, %.1f s\n", sweep->done, sweep->total, sweep->failed, seconds);
+    if (left > 0) printf("%zu runs were left behind after fewer rounds\n", left);
+    if (elsewhere > 0) printf("%zu of them run in another process, and were left to it\n", elsewhere);
+    if (elsewhere > 0 && *exit_code == 0) *exit_code = EX_TEMPFAIL;
+    if (sweep->signal) *exit_code = 128 + sweep->signal;
+    char word[SHELL_WORD_BYTES];
+    if (sweep->signal || sweep->failed > 0 || elsewhere > 0)
+        printf("go on: the same command with --out %s does what is not done\n", shell_path(word, sweep->options.out));
+    return STATUS_OK;
+}
+
+// As for a run alone; and the ends of runs, which would not be told had the sweep been started with SIGCHLD ignored.
+static Status open_signals(Sweep *sweep, Error *err) {
+    sigset_t signals;
+    stop_signals(&signals);
+    sigaddset(&signals, SIGCHLD);
+    signal(SIGCHLD, SIG_DFL);
+    signal(SIGPIPE, SIG_IGN); // who reads along may go; the runs go on
+    sigprocmask(SIG_BLOCK, &signals, &sweep->before);
+    sweep->signal_fd = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
+    return sweep->signal_fd >= 0 ? STATUS_OK : fail_errno(err, STATUS_OS, "signals cannot be waited for");
+}
+
+// Of what takes part, what is not done.
+static Status run_part(Sweep *sweep, Error *err) {
+    sweep->done = sweep->total = sweep->failed = 0;
+    for (size_t i = 0; i < sweep->plan.count; i++) {
+        sweep->total += sweep->jobs[i].state != JOB_LEFT;
+        sweep->failed += sweep->jobs[i].state == JOB_HAS_FAILED;
+    }
+    for (size_t i = 0; i < sweep->plan.count; i++) {
+        if (sweep->jobs[i].state != JOB_IS_DONE) continue;
+        sweep->done++;
+        tell_result(sweep, &sweep->jobs[i], "  (done before)");
+    }
+    return run_jobs(sweep, err);
+}
+
+// Rung by rung.
+static Status climb(Sweep *sweep, Error *err) {
+    Ladder ladder;
+    halving_plan(&ladder, &sweep->plan, sweep->jobs[0].rounds);
+    for (int rung = 0; rung < ladder.rungs && !sweep->signal; rung++) {
+        TRY(halving_begin(sweep->jobs, &ladder, rung, &sweep->plan, err));
+        printf("to round %d: %zu of %zu, a run for each seed\n", ladder.rounds[rung], ladder.groups[rung],
+               ladder.groups[0]);
+        TRY(run_part(sweep, err));
+        if (!sweep->signal) TRY(halving_select(sweep->jobs, &ladder, rung, &sweep->plan, err));
+    }
+    return STATUS_OK;
+}
+
+static Status run_sweep(Sweep *sweep, int *exit_code, Error *err) {
+    const uint64_t begin = clock_nanoseconds();
+    if (make_folders(sweep->options.out) != 0)
+        return fail_errno(err, STATUS_CANTCREATE, "%.200s cannot be created", sweep->options.out);
+    TRY(open_signals(sweep, err));
+    print_heading(sweep);
+    Status status = sweep->plan.search == SWEEP_HALVING ? climb(sweep, err) : run_part(sweep, err);
+    if (status == STATUS_OK) status = conclude(sweep, clock_seconds_since(begin), exit_code, err);
+    close(sweep->signal_fd);
+    return status;
+}
+
+static void name_folder(LookOptions *options) {
+    const time_t now = time(NULL);
+    struct tm local;
+    if (!options->out[0])
+        strftime(options->out, sizeof options->out, "sweeps/%Y%m%d-%H%M%S", localtime_r(&now, &local));
+    for (size_t end = strlen(options->out); end > 1 && options->out[end - 1] == '/'; end--)
+        options->out[end - 1] = '\0';
+}
+
+Status sweep_run(const SweepPlan *plan, const LookOptions *options, bool tells_means, int *exit_code, Error *err) {
+    Sweep sweep = {.plan = *plan,
+                   .options = *options,
+                   .most = options->parallel,
+                   .tells_means = tells_means,
+                   .cores = cores_usable(),
+                   .memory_kills = cgroup_memory_kills(CGROUP_MEMBERSHIP, CGROUP_ROOT)};
+    if (!options->part[0])
+        TRY(nodes_refuse_copies(tells_means ? "sweep" : "reproduce",
+                                tells_means ? ", or have each do its part (--part K/N)" : "", err));
+    name_folder(&sweep.options);
+    Status status = sweep_jobs_make(&sweep.jobs, &sweep.plan, sweep.options.out, sweep.cores, err);
+    if (status == STATUS_OK && plan->search == SWEEP_HALVING) status = halving_check(sweep.jobs, plan, err);
+    if (status == STATUS_OK && options->dry_run)
+        print_plan(&sweep);
+    else if (status == STATUS_OK)
+        status = sweep_jobs_find_data(sweep.jobs, plan->count, err);
+    if (status == STATUS_OK && !options->dry_run) status = run_sweep(&sweep, exit_code, err);
+    ready_data_free(&sweep.ready);
+    sweep_jobs_free(sweep.jobs, plan->count);
+    return status;
+}
+
+Status command_sweep(int argc, char **argv, int *exit_code, Error *err) {
+    SweepPlan plan;
+    LookOptions options;
+    if (argc == 0)
+        return fail(err, STATUS_USAGE,
+                    "sounder sweep: needs an experiment or options; write sounder "
+                    "sweep EXPERIMENT.yaml --seed 1..5 --alpha 0.1,1,10");
+    TRY(sweep_plan_read(&plan, &options, argc, argv, err));
+    Status status = sweep_run(&plan, &options, true, exit_code, err);
+    sweep_plan_free(&plan);
+    return status;
+}

@@ -1,0 +1,176 @@
+#include "sweep_halving.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app/train/run_figure.h"
+#include "io/metrics.h"
+
+// Whether two runs differ in the seed alone.
+static bool same_group(const SweepPlan *plan, size_t a, size_t b) {
+    for (size_t axis = 0; axis < plan->axis_count; axis++)
+        if (strcmp(plan->axes[axis].option->name, "seed") != 0 &&
+            strcmp(sweep_plan_value(plan, a, axis), sweep_plan_value(plan, b, axis)) != 0)
+            return false;
+    return true;
+}
+
+static bool begins_group(const SweepPlan *plan, size_t i) {
+    for (size_t k = 0; k < i; k++)
+        if (same_group(plan, k, i)) return false;
+    return true;
+}
+
+Status halving_check(const Job *jobs, const SweepPlan *plan, Error *err) {
+    for (size_t i = 1; i < plan->count; i++)
+        if (jobs[i].rounds != jobs[0].rounds)
+            return fail(err, STATUS_USAGE,
+                        "--search halving: all runs need the same --rounds, which it divides; give one value");
+    for (size_t i = 1; i < plan->count; i++)
+        if (jobs[i].is_personal != jobs[0].is_personal)
+            return fail(err, STATUS_USAGE,
+                        "--search halving: %s and %s are not judged by the same figure: one is about personal models; "
+                        "give values of --algorithm that all are, or none",
+                        jobs[0].name, jobs[i].name);
+    return STATUS_OK;
+}
+
+void halving_plan(Ladder *ladder, const SweepPlan *plan, int rounds) {
+    size_t groups = 0;
+    *ladder = (Ladder){.rungs = 1};
+    for (size_t i = 0; i < plan->count; i++)
+        groups += begins_group(plan, i);
+    ladder->groups[0] = groups;
+    for (int left = rounds; groups > 1 && left >= HALVING_FACTOR && ladder->rungs < HALVING_MOST_RUNGS;
+         ladder->rungs++) {
+        groups = (groups + HALVING_FACTOR - 1) / HALVING_FACTOR;
+        ladder->groups[ladder->rungs] = groups;
+        left /= HALVING_FACTOR;
+    }
+    for (int rung = ladder->rungs - 1; rung >= 0; rung--, rounds /= HALVING_FACTOR)
+        ladder->rounds[rung] = rounds;
+}
+
+Status halving_begin(Job *jobs, const Ladder *ladder, int rung, const SweepPlan *plan, Error *err) {
+    for (size_t i = 0; i < plan->count; i++) {
+        if (jobs[i].state == JOB_LEFT || jobs[i].state == JOB_HAS_FAILED) continue;
+        if (jobs[i].state == JOB_ELSEWHERE)
+            return fail(err, STATUS_USAGE,
+                        "%s runs in another process, and --search halving has to know how it ends; wait for that",
+                        jobs[i].folder);
+        TRY(sweep_job_aim(&jobs[i], ladder->rounds[rung], err));
+    }
+    return STATUS_OK;
+}
+
+// Scores --------------------------------------------------------------------------------------------------------------
+
+// Of a test, by the figure that the run is about, and where that is the same by its loss.
+typedef struct Score {
+    RunFigure figure;
+    double value, loss; // NaN: worse than all
+} Score;
+
+typedef struct Search {
+    json_int_t round;
+    Score score;
+} Search;
+
+static double number_of(const json_t *line, RunFigure figure) {
+    const json_t *value = json_object_get(line, run_figures[figure].key);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static Status note_line(void *context, json_t *line, Error *err) {
+    (void)err;
+    Search *search = context;
+    Score *score = &search->score;
+    const char *type = json_string_value(json_object_get(line, "type"));
+    if (type && strcmp(type, "start") == 0)
+        score->figure = run_figure_named(json_string_value(json_object_get(line, "figure")));
+    else if (json_integer_value(json_object_get(line, "round")) == search->round)
+        *score =
+            (Score){score->figure, number_of(line, score->figure), number_of(line, run_figures[score->figure].loss)};
+    return STATUS_OK;
+}
+
+// By its test after so many rounds; one that has none is worse than all.
+static Score score_of(const Job *job, int rounds) {
+    static const char *const types[] = {"start", "round", NULL};
+    Search search = {.round = rounds, .score = {.value = NAN, .loss = NAN}};
+    Error ignored;
+    const Folder folder = {.fd = open(job->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), .path = job->folder};
+    if (folder.fd < 0) return search.score;
+    if (metrics_visit(&folder, types, note_line, &search, &ignored) != STATUS_OK || job->state == JOB_HAS_FAILED)
+        search.score.value = search.score.loss = NAN;
+    close(folder.fd);
+    return search.score;
+}
+
+// The mean of the group that begins with this job.
+static Score group_score(const Job *jobs, int rounds, const SweepPlan *plan, size_t first) {
+    Score sum = {0};
+    int runs = 0;
+    for (size_t i = first; i < plan->count; i++) {
+        if (!same_group(plan, first, i)) continue;
+        const Score score = score_of(&jobs[i], rounds);
+        sum.figure = score.figure;
+        sum.value += score.value;
+        sum.loss += score.loss;
+        runs++;
+    }
+    return (Score){sum.figure, sum.value / runs, sum.loss / runs};
+}
+
+static bool is_better(const Score *a, const Score *b) {
+    if (a->value != b->value && !(isnan(a->value) && isnan(b->value)))
+        return run_figure_is_better(a->figure, a->value, b->value);
+    return run_figure_is_better(run_figures[a->figure].loss, a->loss, b->loss);
+}
+
+// Figures of another kind have no order among them. A run that has failed may have none.
+static Status check_figures(const Score *scores, const size_t *firsts, size_t groups, const Job *jobs, Error *err) {
+    size_t known = groups;
+    for (size_t i = 0; i < groups; i++) {
+        if (isnan(scores[i].value)) continue;
+        if (known == groups) known = i;
+        if (scores[i].figure != scores[known].figure)
+            return fail(err, STATUS_USAGE,
+                        "--search halving: %s is about its %s, and %s about its %s, which cannot be compared; give "
+                        "values whose runs are about the same",
+                        jobs[firsts[known]].name, run_figures[scores[known].figure].name, jobs[firsts[i]].name,
+                        run_figures[scores[i].figure].name);
+    }
+    return STATUS_OK;
+}
+
+static void leave_group(Job *jobs, const SweepPlan *plan, size_t first) {
+    for (size_t i = first; i < plan->count; i++)
+        if (same_group(plan, first, i) && jobs[i].state != JOB_HAS_FAILED) jobs[i].state = JOB_LEFT;
+}
+
+Status halving_select(Job *jobs, const Ladder *ladder, int rung, const SweepPlan *plan, Error *err) {
+    if (rung + 1 == ladder->rungs) return STATUS_OK;
+    Score *scores = malloc(plan->count * sizeof *scores);
+    size_t *firsts = malloc(plan->count * sizeof *firsts), groups = 0; // the first job of each group that takes part
+    Status status = scores && firsts ? STATUS_OK : fail(err, STATUS_OS, "no memory for %zu figures", plan->count);
+    for (size_t i = 0; i < plan->count && status == STATUS_OK; i++) {
+        if (jobs[i].state == JOB_LEFT || !begins_group(plan, i)) continue;
+        scores[groups] = group_score(jobs, ladder->rounds[rung], plan, i);
+        firsts[groups++] = i;
+    }
+    if (status == STATUS_OK) status = check_figures(scores, firsts, groups, jobs, err);
+    // Of equal ones the first stays.
+    for (size_t i = 0; i < groups && status == STATUS_OK; i++) {
+        size_t better = 0;
+        for (size_t k = 0; k < groups; k++)
+            better += is_better(&scores[k], &scores[i]) || (k < i && !is_better(&scores[i], &scores[k]));
+        if (better >= ladder->groups[rung + 1]) leave_group(jobs, plan, firsts[i]);
+    }
+    free(scores);
+    free(firsts);
+    return status;
+}

@@ -1,0 +1,72 @@
+// A table of results, for people (as wide as the terminal), spreadsheets, documents and papers.
+//
+//   Table table = {0};
+//   size_t accuracy = table_add_column(&table, "accuracy %", "accuracy_percent", 2);
+//   table_add_row(&table);
+//   table_put_spread(&table, accuracy, 84.9, 0.21);       // in the last row; "84.90 ± 0.21"
+//   TRY(table_print(stdout, &table, TABLE_TEXT, err));    // what was never put is empty; no memory shows here
+//   table_free(&table);
+//
+// Texts may come from folders of others: bytes that are no UTF-8 become U+FFFD, control characters '?' (JSON escapes
+// them), and each format escapes what it would take for markup. In CSV a text that a spreadsheet would compute
+// (= + - @) has a ' in front.
+#ifndef SOUNDER_APP_INSPECT_TABLE_H
+#define SOUNDER_APP_INSPECT_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "base/err.h"
+
+typedef enum TableFormat { TABLE_TEXT, TABLE_CSV, TABLE_MARKDOWN, TABLE_LATEX, TABLE_JSON } TableFormat;
+
+typedef enum CellKind { CELL_EMPTY, CELL_TEXT, CELL_NUMBER, CELL_SPREAD } CellKind;
+
+typedef struct Cell {
+    CellKind kind;
+    char *text;               // owned; TEXT
+    double number, deviation; // NUMBER; SPREAD: a mean and the standard deviation around it, NaN of a single value
+} Cell;
+
+typedef struct Column {
+    char title[48]; // for people; key: for programs
+    char key[48];
+    int decimals; // of numbers
+    bool is_text; // stands left, and gives way where the terminal is narrow
+    bool steady;  // "± 0" is left out where people read: the runs hardly ever differ in it
+} Column;
+
+// Zeroed: empty.
+typedef struct Table {
+    Column *columns; // owned
+    Cell *cells;     // owned, row by row
+    size_t column_count, row_count;
+    bool no_memory;
+} Table;
+
+// All columns come before the first row. decimals: -1: a column of texts. Returns its number.
+size_t table_add_column(Table *table, const char *title, const char *key, int decimals);
+void table_add_row(Table *table);
+
+void table_put_text(Table *table, size_t column, const char *text); // copied
+void table_put_number(Table *table, size_t column, double number);  // NaN: stays empty
+void table_put_spread(Table *table, size_t column, double mean, double deviation);
+
+// Takes away a column in which nothing stands.
+void table_drop_empty(Table *table);
+
+// As people read it. text: (TABLE_CELL_BYTES) of the caller's.
+enum { TABLE_CELL_BYTES = 4096 };
+void table_cell_text(char *text, const Table *table, size_t row, size_t column);
+
+// Whether a mean stands in the column: its standard deviation then has a column of its own in CSV and JSON.
+bool table_has_spread(const Table *table, size_t column);
+
+// What table_print does for TABLE_JSON (table_json.c).
+Status table_print_json(FILE *file, const Table *table, Error *err);
+
+Status table_print(FILE *file, const Table *table, TableFormat format, Error *err);
+void table_free(Table *table);
+
+#endif

@@ -1,0 +1,302 @@
+// `sounder top`: how a run is doing, as it goes.
+#include <dlfcn.h>
+#include <math.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app/commands.h"
+#include "app/inspect/look_options.h"
+#include "app/inspect/top_screen.h"
+#include "app/inspect/top_state.h"
+#include "base/module.h"
+#include "base/text.h"
+
+enum { REFRESH_MILLISECONDS = 100, INTERRUPT = 3, SUSPEND = 26 }; // Ctrl-C and Ctrl-Z as keys
+
+// The screen as text.
+typedef struct Page {
+    char lines[SCREEN_LINES][SCREEN_COLUMNS];
+    int count, columns;
+} Page;
+
+// Cuts after so many letters; bytes that are no UTF-8 become '?'.
+static void cut_letters(char *line, int most) {
+    for (; *line && most > 0; most--) {
+        const size_t letter = text_letter(line);
+        if (letter == 0) *line = '?';
+        line += letter ? letter : 1;
+    }
+    *line = '\0';
+}
+
+static void put_line(Page *page, const char *text) {
+    if (page->count == SCREEN_LINES) return;
+    char *line = page->lines[page->count++];
+    disarm_text(text_cut(line, SCREEN_COLUMNS, text));
+    cut_letters(line, page->columns);
+    for (size_t end = strlen(line); end > 0 && line[end - 1] == ' '; end--)
+        line[end - 1] = '\0';
+}
+
+// What is too long is cut.
+static void add_line(Page *page, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add_line(Page *page, const char *format, ...) {
+    char text[4 * SCREEN_COLUMNS];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    put_line(page, text);
+}
+
+// What is too long goes on in the next line, where it has two blanks.
+static void add_parts(Page *page, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add_parts(Page *page, const char *format, ...) {
+    char text[4 * SCREEN_COLUMNS], *line = text;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    while (strlen(line) > (size_t)page->columns) {
+        char *gap = NULL;
+        for (char *next = line + 1; (next = strstr(next, "  ")) && next - line <= page->columns; next++)
+            gap = next;
+        if (!gap) break;
+        *gap = '\0';
+        put_line(page, line);
+        line = gap + 2;
+    }
+    put_line(page, line);
+}
+
+// "1:52", "2:03:07"
+static const char *clock_text(char text[32], double seconds) {
+    const long whole = seconds < 1e8 ? lround(seconds) : 100000000L;
+    if (whole >= 3600)
+        snprintf(text, 32, "%ld:%02ld:%02ld", whole / 3600, whole / 60 % 60, whole % 60);
+    else
+        snprintf(text, 32, "%ld:%02ld", whole / 60, whole % 60);
+    return text;
+}
+
+// The values from the lowest to the highest, as darkness; the last `width` of them, or each the mean of several.
+static void spark(char *text, const double *values, size_t count, size_t width) {
+    static const char shades[] = " .:-=+*#%@";
+    double low = INFINITY, high = -INFINITY;
+    for (size_t i = 0; i < count; i++) {
+        low = fmin(low, values[i]);
+        high = fmax(high, values[i]);
+    }
+    const size_t places = count < width ? count : width;
+    for (size_t i = 0; i < places; i++) {
+        const double value = values[i * count / places + (count / places - 1) * (i + 1 == places)];
+        const double share = high > low ? (value - low) / (high - low) : 0.5;
+        text[i] = isnan(value) ? ' ' : shades[(size_t)(share * (sizeof shades - 2) + 0.5)];
+    }
+    text[places] = '\0';
+}
+
+static void bar(char *text, double share, int width) {
+    for (int i = 0; i < width; i++)
+        text[i] = i < (int)(share * width + 0.5) ? '#' : '.';
+    text[width] = '\0';
+}
+
+static void add_head(Page *page, const TopState *state) {
+    enum { BAR = 28, LEAST_BAR = 6 };
+    char progress[BAR + 4] = "", facts[160], left[32] = "", done[32], sparks[SCREEN_COLUMNS];
+    const Options *options = &state->run.options;
+    const double share = state->rounds > 0 ? (double)state->round / state->rounds : 0;
+    const int beside = 14;
+    const size_t width = (size_t)(page->columns < beside ? 0 : page->columns < 200 ? page->columns - beside : 186);
+    add_line(page, "sounder top  %s  %.40s %.40s %.40s seed %llu", state->path, options->algorithm, options->model,
+             options->data, (unsigned long long)options->seed);
+    if (state->running && state->round > 0 && state->round < state->rounds)
+        clock_text(left, state->seconds_lately * (state->rounds - state->round));
+    snprintf(facts, sizeof facts, "%3.0f%%  %s  %s%s%s", 100 * share,
+             state->running    ? "running"
+             : state->finished ? "finished"
+                               : "stopped",
+             clock_text(done, state->seconds), *left ? "  ETA " : "", left);
+    char round[48];
+    const int taken = snprintf(round, sizeof round, "round %u/%u ", state->round, state->rounds) + (int)strlen(facts),
+              room = page->columns - taken - 3;
+    if (room >= LEAST_BAR) {
+        bar(progress + 1, fmin(share, 1), room < BAR ? room : BAR);
+        progress[0] = '[';
+        strcat(progress, "] ");
+    }
+    add_parts(page, "%s%s%s", round, progress, facts);
+    if (state->is_chosen && !state->running)
+        add_line(page, "no run below runs/ is running; sounder top FOLDER shows one elsewhere");
+    if (state->round == 0) return;
+    const RunFigure figure = state->run.figure;
+    char now[RUN_FIGURE_TEXT_BYTES], best[RUN_FIGURE_TEXT_BYTES], test[40] = "", training[40] = "";
+    if (!isnan(state->train_loss)) snprintf(training, sizeof training, "  training %.4f", state->train_loss);
+    if (figure != FIGURE_LOSS) snprintf(test, sizeof test, "  test loss %.4f", state->loss);
+    if (!isnan(state->best))
+        add_parts(page, "%s %s  best %s in round %u%s%s", run_figures[figure].name,
+                  run_figure_number(now, figure, state->figure), run_figure_number(best, figure, state->best),
+                  state->best_round, test, training);
+    else if (*training)
+        add_line(page, "%s", training + 2);
+    spark(sparks, state->figures, state->tests, width);
+    if (!isnan(state->best) && figure != FIGURE_LOSS) add_line(page, " %-9s %s", run_figures[figure].name, sparks);
+    spark(sparks, state->losses, state->tests, width);
+    if (state->tests > 0) add_line(page, " test loss %s", sparks);
+}
+
+static const char *process_name(const TopState *state, const TopRank *rank) {
+    if (!state->running) return "-";
+    if (rank->process == 'R' || rank->process == 'D') return "runs";
+    if (rank->process == 'S') return "waits";
+    return "GONE";
+}
+
+static void add_ranks(Page *page, const TopState *state) {
+    char memory[32], wait[32], speed[32], client[32];
+    const TopPhase *phase = &state->phase;
+    if (state->ranks == 0) return;
+    add_line(page, "%s", "");
+    if (phase->kind == PHASE_TRAIN)
+        add_line(page, "round %u trains: %u of %u done", phase->round, phase->done, phase->jobs);
+    if (phase->kind == PHASE_EVALUATE)
+        add_line(page, "round %u is tested: %u of %u parts", phase->round, phase->done, phase->jobs);
+    add_line(page, "rank  now     waited  clients  samples/s   private      cpu  client");
+    for (int i = 0; i < state->ranks; i++) {
+        const TopRank *rank = &state->rank[i];
+        snprintf(wait, sizeof wait, isnan(rank->waited_share) ? "-" : "%.1f%%", 100 * rank->waited_share);
+        snprintf(speed, sizeof speed, isnan(rank->samples_per_second) ? "-" : "%.0f", rank->samples_per_second);
+        snprintf(memory, sizeof memory, rank->process ? "%.1f MB" : "-", (double)rank->private_bytes / 1e6);
+        snprintf(client, sizeof client, "#%u", i < MAX_WORKERS ? phase->client[i] - 1 : 0);
+        if (rank->process)
+            add_line(page, "%4d  %-6s %7s  %7u  %9s  %8s  %5.1f s  %s", i, process_name(state, rank), wait,
+                     rank->clients, speed, memory, rank->cpu_seconds,
+                     i < MAX_WORKERS && phase->client[i] ? client : "");
+        else
+            add_line(page, "%4d  %-6s %7s  %7u  %9s", i, process_name(state, rank), wait, rank->clients, speed);
+    }
+    if (state->nodes > 1)
+        add_line(page, "%d other node%s  %12u", state->nodes - 1, state->nodes == 2 ? " " : "s", state->last.elsewhere);
+}
+
+static void add_tail(Page *page, const TopState *state) {
+    char slow[SCREEN_COLUMNS] = "", speed[32];
+    size_t length = 0;
+    for (int i = 0; i < TOP_SLOWEST && state->last.slowest[i].seconds > 0; i++)
+        length += (size_t)snprintf(slow + length, sizeof slow - length, "  #%lld %.3f s (%.0f)",
+                                   state->last.slowest[i].client, state->last.slowest[i].seconds,
+                                   state->last.slowest[i].samples);
+    if (state->round == 0) return;
+    add_line(page, "%s", "");
+    if (*slow) add_parts(page, "slowest clients%s", slow);
+    snprintf(speed, sizeof speed, isnan(state->samples_per_second) ? "-" : "%.0f", state->samples_per_second);
+    add_parts(page, "%s samples/s  workers lost %.0f  updates refused %.0f", speed, state->lost, state->refused);
+    if (!isnan(state->bytes))
+        add_parts(page, "sent %.1f MB, both ways  simulated %.0f s", state->bytes / 1e6,
+                  isnan(state->simulated_seconds) ? 0 : state->simulated_seconds);
+}
+
+static void make_page(Page *page, const TopState *state, int columns) {
+    page->count = 0;
+    page->columns = columns;
+    add_head(page, state);
+    add_ranks(page, state);
+    add_tail(page, state);
+}
+
+// The last row says which key ends this: blank lines, then the lowest ones give way to it.
+static void add_keys(Page *page, int rows) {
+    for (int i = page->count - 1; i > 0 && page->count >= rows; i--)
+        if (!page->lines[i][0])
+            memmove(page->lines[i], page->lines[i + 1], sizeof page->lines[0] * (size_t)(--page->count - i));
+    if (page->count >= rows) page->count = rows > 1 ? rows - 1 : 1;
+    if (page->count < SCREEN_LINES && page->count + 1 < rows) add_line(page, "%s", "");
+    if (page->count < rows) add_line(page, "q quits; Ctrl-C, too: the run goes on");
+}
+
+// The run -------------------------------------------------------------------------------------------------------------
+
+// The one that runs, or else the one that began last.
+static Status find_run(char path[4096], Error *err) {
+    static char *const usual[] = {"runs"};
+    PastRuns runs;
+    const char *latest = "", *time;
+    TRY(past_runs_find(&runs, usual, 1, err));
+    const PastRun *chosen = &runs.all[0];
+    for (size_t i = 0; i < runs.count; i++) {
+        const PastRun *run = &runs.all[i];
+        time = json_string_value(json_object_get(run->start, "time"));
+        const bool wins = run->state == RUN_RUNNING && chosen->state != RUN_RUNNING;
+        const bool loses = run->state != RUN_RUNNING && chosen->state == RUN_RUNNING;
+        if (!wins && (loses || strcmp(time ? time : "", latest) < 0)) continue;
+        chosen = run;
+        latest = time ? time : "";
+    }
+    snprintf(path, 4096, "%s", chosen->path);
+    past_runs_free(&runs);
+    return STATUS_OK;
+}
+
+static Status load_screen(const TopScreen **screen, Error *err) {
+    *screen = module_symbol("sounder_top.so", "top_screen", false);
+    if (*screen) return STATUS_OK;
+    return fail(err, STATUS_UNAVAILABLE,
+                "the screen of sounder top cannot be loaded (%s); sounder top --once prints without it", dlerror());
+}
+
+static Status watch(TopState *state, Page *page, Error *err) {
+    const TopScreen *screen;
+    int rows, columns, key = 0;
+    TRY(load_screen(&screen, err));
+    if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || !screen->open())
+        return fail(err, STATUS_UNAVAILABLE,
+                    "sounder top needs a terminal; sounder top --once prints one screen anywhere");
+    Status status = STATUS_OK;
+    while (key != 'q' && key != 'Q' && key != INTERRUPT && status == STATUS_OK) {
+        screen->size(&rows, &columns);
+        make_page(page, state, columns < SCREEN_COLUMNS ? columns : SCREEN_COLUMNS - 1);
+        add_keys(page, rows);
+        screen->draw((const char(*)[SCREEN_COLUMNS])page->lines, page->count);
+        key = screen->key(REFRESH_MILLISECONDS);
+        if (key == SUSPEND) { // to the shell, as the terminal would have it; what is drawn next opens the screen again
+            screen->close();
+            kill(0, SIGTSTP);
+        }
+        status = top_state_refresh(state, err);
+    }
+    screen->close();
+    return status;
+}
+
+Status command_top(int argc, char **argv, int *exit_code, Error *err) {
+    (void)exit_code;
+    LookOptions options;
+    char path[4096];
+    TopState *state = calloc(1, sizeof *state);
+    Page *page = calloc(1, sizeof *page);
+    Status status = state && page ? STATUS_OK : fail(err, STATUS_OS, "no memory for sounder top");
+    if (status == STATUS_OK) status = look_options_parse(&options, command_find("top"), argc, argv, err);
+    if (status == STATUS_OK && options.folder_count > 0) snprintf(path, sizeof path, "%s", options.folders[0]);
+    if (status == STATUS_OK && options.folder_count == 0) status = find_run(path, err);
+    if (status == STATUS_OK) {
+        status = top_state_open(state, path, err);
+        const bool open = status == STATUS_OK;
+        state->is_chosen = options.folder_count == 0;
+        if (open && options.once) {
+            make_page(page, state, columns_of(stdout));
+            for (int i = 0; i < page->count; i++)
+                puts(page->lines[i]);
+        } else if (open) {
+            status = watch(state, page, err);
+        }
+        if (open) top_state_close(state);
+    }
+    free(page);
+    free(state);
+    return status;
+}

@@ -1,0 +1,294 @@
+#include "report.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include "app/train/run_goals.h"
+#include "app/train/run_record.h"
+#include "fedavg/memory/fingerprint.h"
+#include "fedavg/memory/kept_file.h"
+#include "fedavg/rules/combine/fairness.h"
+#include "fedavg/worker/client.h"
+
+static void put_fingerprint(JsonObject *line, const char *key, uint64_t hash) {
+    char text[HASH_TEXT_BYTES];
+    write_hash(text, hash);
+    put_text(line, key, text);
+}
+
+static void put_update(JsonObject *line, const Job *job) {
+    put_whole(line, "epochs", job->epochs);
+    if (job->visit > 0) put_whole(line, "visit", job->visit);
+    put_real(line, "share", job->share);
+    put_real(line, "update_length", sqrt(job->squared_length));
+    put_whole(line, "sent_bytes", (int64_t)job->sent_bytes);
+    put_flag(line, "clipped", job->clipped);
+    if (job->fingerprint) put_fingerprint(line, "weights_xxh3", job->fingerprint);
+}
+
+Status report_clients(Metrics *metrics, const RunMemory *memory, uint32_t round, Error *err) {
+    for (uint32_t i = 0; i < memory->queue->count; i++) {
+        const Job *job = &memory->queue->jobs[i];
+        uint32_t owner = atomic_load_explicit(&job->owner, memory_order_relaxed);
+        uint32_t state = atomic_load_explicit(&job->state, memory_order_relaxed);
+        JsonObject line;
+        metrics_begin(&line, "client");
+        put_whole(&line, "round", round);
+        put_whole(&line, "client", job->client);
+        put_whole(&line, "node", job->node);
+        put_whole(&line, "rank", (int64_t)owner - 1);
+        put_whole(&line, "samples", (int64_t)job->samples);
+        put_real(&line, "loss", job->loss_sum / (double)job->samples);
+        put_real(&line, "seconds", job->seconds);
+        put_flag(&line, "refused", state == JOB_REFUSED);
+        if (memory->attackers) put_flag(&line, "attacks", job->attacks);
+        if (!engine_facts[memory->config->engine].whole_cohort) put_update(&line, job);
+        TRY(metrics_append(metrics, &line, err));
+    }
+    return STATUS_OK;
+}
+
+// What was done to the updates before anybody saw them, and what that is worth.
+static void put_privacy(JsonObject *line, const RoundReport *report, const ReleasePlan *release) {
+    if (report->clip > 0) {
+        put_real(line, "clip", report->clip);
+        put_whole(line, "updates_clipped", report->clipped);
+    }
+    if (release->local_noise > 0) {
+        put_real(line, "local_epsilon", release->local_epsilon);
+        put_real(line, "local_delta", release->local_delta);
+    }
+    if (!release->hides) return;
+    put_real(line, "noise", release->mechanism.noise);
+    put_real(line, "epsilon", report->epsilon);
+    put_real(line, "delta", release->delta);
+}
+
+// What became of the clients that were drawn; on the simulated clock and of the network, this round and all so far.
+static void put_world(JsonObject *line, const RoundReport *report, const WorldTotals *totals) {
+    const Cohort *cohort = report->cohort;
+    put_whole(line, "clients_drawn", cohort->count);
+    put_whole(line, "clients_trained", cohort->jobs);
+    put_whole(line, "clients_dropped_out", cohort->dropped_out);
+    put_whole(line, "clients_straggling", cohort->straggling);
+    put_whole(line, "clients_late", cohort->late);
+    put_flag(line, "abandoned", cohort->abandoned);
+    put_real(line, "update_length_mean", report->length_mean);
+    put_real(line, "update_length_most", report->length_most);
+    put_real(line, "update_dispersion", report->mean_square - report->square_of_mean);
+    put_real(line, "gradient_diversity", report->mean_square / report->square_of_mean);
+    put_real(line, "simulated_seconds", (double)cohort->microseconds * 1e-6);
+    put_whole(line, "down_bytes", (int64_t)cohort->down_bytes);
+    put_whole(line, "up_bytes", (int64_t)cohort->up_bytes);
+    put_real(line, "simulated_seconds_total", (double)totals->microseconds * 1e-6);
+    put_whole(line, "down_bytes_total", (int64_t)totals->down_bytes);
+    put_whole(line, "up_bytes_total", (int64_t)totals->up_bytes);
+}
+
+// Whom the combine rule has picked, where it picks.
+static void put_choice(JsonObject *line, const RunMemory *memory, const Combine *combine) {
+    uint32_t attackers = 0;
+    if (!combine->rule || !combine->rule->picks) return;
+    put_wholes(line, "clients_chosen", combine->chosen, combine->chosen_count);
+    if (!memory->attackers) return;
+    for (uint32_t i = 0; i < combine->chosen_count; i++)
+        attackers += memory->attackers[combine->chosen[i]];
+    put_whole(line, "attackers_chosen", attackers);
+}
+
+static Status put_client_test(Metrics *metrics, const RunMemory *memory, const Job *job, uint32_t round,
+                              const char *model, Error *err) {
+    JsonObject line;
+    metrics_begin(&line, "client_evaluation");
+    put_whole(&line, "round", round);
+    put_whole(&line, "client", job->client);
+    put_text(&line, "model", model);
+    put_text(&line, "data", evaluation_data_name(&memory->partition));
+    put_whole(&line, "epochs", job->epochs);
+    put_whole(&line, "samples", (int64_t)job->samples);
+    put_real(&line, "loss", job->loss_sum / (double)job->samples);
+    if (job->task == EVALUATE_PERSONAL) put_flag(&line, "never_trained", job->kept_from == KEPT_NO_ROW);
+    if (!dataset_has_targets(&memory->data.items)) {
+        put_whole(&line, "hits", job->hits);
+        put_real(&line, "accuracy", (double)job->hits / (double)job->samples);
+    }
+    return metrics_append(metrics, &line, err);
+}
+
+static void put_accuracies(JsonObject *line, const ClientTests *tests) {
+    const Fairness *fairness = &tests->accuracy;
+    put_real(line, "accuracy_by_samples", (double)tests->hits / (double)tests->samples);
+    put_real(line, "accuracy_mean", fairness->mean);
+    put_reals(line, "accuracy_quantiles", fairness->quantiles, FAIRNESS_QUANTILES);
+    put_real(line, "accuracy_variance_percent2", fairness->variance);
+    put_real(line, "accuracy_worst_tenth", fairness->worst_tenth);
+    put_real(line, "accuracy_best_tenth", fairness->best_tenth);
+    put_real(line, "accuracy_jain", fairness->jain);
+}
+
+// The worst are those with the largest losses.
+static void put_losses(JsonObject *line, const Fairness *fairness) {
+    put_reals(line, "loss_quantiles", fairness->quantiles, FAIRNESS_QUANTILES);
+    put_real(line, "loss_worst_tenth", fairness->best_tenth);
+    put_real(line, "loss_best_tenth", fairness->worst_tenth);
+}
+
+Status report_client_tests(Metrics *metrics, const RunMemory *memory, uint32_t round, const char *model,
+                           const ClientTests *tests, bool each, Error *err) {
+    const Queue *queue = memory->queue;
+    JsonObject line;
+    for (uint32_t i = 0; i < queue->count && each; i++)
+        if (queue->jobs[i].samples > 0) TRY(put_client_test(metrics, memory, &queue->jobs[i], round, model, err));
+    if (tests->clients == 0) return STATUS_OK;
+    metrics_begin(&line, "clients_evaluation");
+    put_whole(&line, "round", round);
+    put_text(&line, "model", model);
+    put_text(&line, "data", evaluation_data_name(&memory->partition));
+    put_whole(&line, "clients", tests->clients);
+    put_whole(&line, "clients_untested", tests->untested);
+    if (queue->jobs[0].task == EVALUATE_PERSONAL) put_whole(&line, "clients_never_trained", tests->never_trained);
+    put_whole(&line, "samples", (int64_t)tests->samples);
+    put_real(&line, "loss_by_samples", tests->loss_sum / (double)tests->samples);
+    put_real(&line, "loss_mean", tests->loss.mean);
+    if (dataset_has_targets(&memory->data.items))
+        put_losses(&line, &tests->loss);
+    else
+        put_accuracies(&line, tests);
+    return metrics_append(metrics, &line, err);
+}
+
+// Per rank, and the mean over the ranks; between nodes.
+static void put_synchronisation(JsonObject *line, const RoundReport *report, const RunConfig *config) {
+    double total = report->synchronising_seconds, hidden = report->hidden_seconds;
+    put_reals(line, "synchronising_seconds", report->worker_sync_seconds, config->workers);
+    put_reals(line, "synchronising_hidden_seconds", report->worker_hidden_seconds, config->workers);
+    put_real(line, "gradient_sync_seconds", total);
+    put_real(line, "gradient_sync_hidden_seconds", hidden);
+    put_real(line, "gradient_sync_exposed_seconds", total - hidden);
+    if (config->nodes == 1) return;
+    put_real(line, "exchange_seconds", report->exchange_seconds);
+    put_real(line, "exchange_hidden_seconds", report->exchange_hidden_seconds);
+}
+
+// How many updates had staleness 0, 1, 2, ...; the last entry of a full histogram: that many or more.
+static void put_staleness(JsonObject *line, const int64_t counts[STALENESS_BUCKETS], double mean) {
+    size_t used = 0;
+    for (size_t bucket = 0; bucket < STALENESS_BUCKETS; bucket++)
+        if (counts[bucket] > 0) used = bucket + 1;
+    put_wholes(line, "staleness", counts, used);
+    put_real(line, "staleness_mean", mean);
+}
+
+// Of the updates in the round's step, and what waits for later ones.
+static void put_stash(JsonObject *line, const Stash *stash) {
+    put_whole(line, "updates", stash->updates);
+    put_whole(line, "updates_waiting", stash->memory->schedule.waiting_count);
+    put_whole(line, "staleness_most", stash->staleness_most);
+    put_staleness(line, stash->staleness, stash->staleness_mean);
+}
+
+static void put_test(JsonObject *line, const RoundTest *test, RunFigure figure) {
+    put_real(line, "test_loss", test->loss);
+    if (test->has_targets) {
+        put_real(line, "test_rmse", test->rmse);
+        put_real(line, "test_r2", test->r2);
+    } else {
+        put_real(line, "test_accuracy", test->accuracy);
+    }
+    if (!isnan(test->attack_success)) put_real(line, "attack_success", test->attack_success);
+    if (!run_figures[figure].is_personal) return;
+    put_real(line, run_figures[figure].key, round_test_value(test, figure));
+    if (!run_figures[figure].is_loss) put_real(line, "personal_loss", test->personal.loss.mean);
+}
+
+// Of the new model, and of each of its tensors.
+static void put_fingerprints(JsonObject *line, const RunMemory *memory) {
+    const Spec *spec = &memory->config->spec;
+    JsonObject tensors;
+    put_fingerprint(line, "model_xxh3", XXH3_64bits(memory->weights, spec->parameter_count * sizeof *memory->weights));
+    json_begin(&tensors);
+    for (int t = 0; t < spec->tensor_count; t++) {
+        const ParameterTensor *tensor = &spec->tensors[t];
+        uint64_t hash = XXH3_64bits(memory->weights + tensor->first, tensor->count * sizeof *memory->weights);
+        put_fingerprint(&tensors, tensor->name, hash);
+    }
+    put_object(line, "tensors_xxh3", &tensors);
+}
+
+Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport *report, const RoundTest *test,
+                    RunFigure figure, const char *device, Error *err) {
+    const Control *control = memory->control;
+    JsonObject line;
+    metrics_begin(&line, "round");
+    put_whole(&line, "round", report->round);
+    put_text(&line, "device", device);
+    put_real(&line, "lr", report->lr);
+    put_real(&line, "train_loss", report->train_loss);
+    put_test(&line, test, figure);
+    put_real(&line, "seconds", report->seconds);
+    put_real(&line, "eval_seconds", test->tested ? report->evaluate_seconds : NAN);
+    put_fingerprints(&line, memory);
+    put_whole(&line, "samples", (int64_t)report->samples);
+    put_real(&line, "samples_per_second", (double)report->samples / report->seconds);
+    put_reals(&line, "barrier_wait_seconds", report->barrier_wait_seconds, control->config.workers);
+    put_whole(&line, "workers_lost", report->workers_lost);
+    put_whole(&line, "updates_refused", report->refused);
+    put_privacy(&line, report, &control->config.release);
+    if (!engine_facts[control->config.engine].whole_cohort) put_world(&line, report, &control->totals);
+    if (memory->attackers) put_whole(&line, "attackers", report->attackers);
+    const RunConfig *config = &control->config;
+    if (config->view.drift.row != VIEW_DRIFT_NONE)
+        put_whole(&line, "concept", view_concept(&config->view.drift, config->seed, report->round, VIEW_TEST_SET));
+    if (report->combine) put_choice(&line, memory, report->combine);
+    if (engine_facts[control->config.engine].in_lockstep) put_synchronisation(&line, report, &control->config);
+    if (control->config.nodes > 1) put_whole(&line, "nodes", control->config.nodes);
+    if (engine_facts[control->config.engine].client_is_worker) {
+        uint64_t updates = atomic_load_explicit(&control->updates, memory_order_relaxed);
+        put_whole(&line, "updates", (int64_t)updates);
+        put_whole(&line, "steps_refused", (int64_t)report->refused_steps);
+        put_staleness(&line, report->staleness, report->staleness_mean);
+    }
+    if (report->stash) put_stash(&line, report->stash);
+    return metrics_append(metrics, &line, err);
+}
+
+int64_t report_worker_bytes(const Supervisor *supervisor) {
+    long largest = 0;
+    for (uint32_t rank = 0; rank < supervisor->config.workers; rank++) {
+        char path[32], line[128];
+        long kilobytes = 0;
+        snprintf(path, sizeof path, "/proc/%d/status", (int)supervisor->workers[rank].pid);
+        FILE *file = fopen(path, "re");
+        while (file && fgets(line, sizeof line, file))
+            if (sscanf(line, "RssAnon: %ld", &kilobytes) == 1 && kilobytes > largest) largest = kilobytes;
+        if (file) fclose(file);
+    }
+    return (int64_t)largest * 1024;
+}
+
+static int64_t own_peak_bytes(void) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (int64_t)usage.ru_maxrss * 1024;
+}
+
+Status report_summary(Metrics *metrics, const RunMemory *memory, const RunSummary *summary, Error *err) {
+    JsonObject line, peak;
+    metrics_begin(&line, "summary");
+    put_whole(&line, "rounds", summary->rounds);
+    put_test(&line, summary->last, run_figure_named(memory->control->goals.figure));
+    goals_put(&line, &memory->control->goals);
+    put_real(&line, "seconds", summary->seconds);
+    put_real(&line, "cold_start_seconds", summary->cold_start_seconds);
+    put_whole(&line, "workers_lost", summary->workers_lost);
+    json_begin(&peak);
+    put_whole(&peak, "parent", own_peak_bytes());
+    put_object(&line, "peak_memory_bytes", &peak);
+    if (summary->worker_bytes > 0) put_whole(&line, "worker_private_bytes", summary->worker_bytes);
+    put_whole(&line, "parameters", (int64_t)memory->config->parameters);
+    put_text(&line, "model_sha256", summary->model_sha256);
+    put_text(&line, "device", summary->device);
+    return metrics_append(metrics, &line, err);
+}

@@ -1,0 +1,21 @@
+// The command that continues a run after its end, for the last line that it prints.
+//
+//   char command[RUN_COMMAND_BYTES];
+//   if (run_continue_command(command, &options, &goals, folder, rounds_done, &why) == STATUS_OK) ...
+#ifndef SOUNDER_APP_TRAIN_RUN_CONTINUE_H
+#define SOUNDER_APP_TRAIN_RUN_CONTINUE_H
+
+#include "app/options/options.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "fedavg/memory/layout.h"
+
+enum { RUN_COMMAND_BYTES = SHELL_WORD_BYTES + 128 };
+
+// A command that goes on for more rounds: twice as many as are done or, if the run has ended early, those that are
+// left, with other goals. Asks the checks that would refuse it: `why` has the sentence of the one that would. options:
+// resolved; goals: as the run ended.
+Status run_continue_command(char command[RUN_COMMAND_BYTES], const Options *options, const Goals *goals,
+                            const char *folder, uint32_t rounds_done, Error *why);
+
+#endif

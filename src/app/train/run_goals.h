@@ -1,0 +1,39 @@
+// What a run is after besides its rounds: an accuracy to reach (--target-accuracy), and no more rounds than help
+// (--patience), both by the figure that the run is about (run_figure.h). The state is kept in shared memory and in
+// checkpoints, so that a run that is resumed knows what it has reached.
+//
+//   TRY(goals_check(&options, &data, err));
+//   goals_begin(&goals, &options, figure);                    // after a checkpoint was restored
+//   if (goals_note(&goals, value, round, &totals)) ...        // after each test: the target was just reached
+//   while (... && !goals_end(&goals, &options))
+#ifndef SOUNDER_APP_TRAIN_RUN_GOALS_H
+#define SOUNDER_APP_TRAIN_RUN_GOALS_H
+
+#include <stdbool.h>
+
+#include "app/options/options.h"
+#include "app/train/run_figure.h"
+#include "datasets/dataset.h"
+#include "fedavg/memory/layout.h"
+#include "io/json.h"
+
+// USAGE for a target where there is no accuracy.
+Status goals_check(const Options *options, const Dataset *data, Error *err);
+
+// Another target than before begins anew: it counts as reached from the next test on. Tests by another figure than the
+// run's are forgotten.
+void goals_begin(Goals *goals, const Options *options, RunFigure figure);
+
+// Whether the test of this round is the first that reaches the target. value: of the figure; NaN is worse than all.
+bool goals_note(Goals *goals, double value, uint32_t round, const WorldTotals *totals);
+
+// Whether --stop-at-target, --patience, or either of them ends the run here.
+bool goals_are_at_target(const Goals *goals, const Options *options);
+bool goals_are_out_of_patience(const Goals *goals, const Options *options);
+bool goals_end(const Goals *goals, const Options *options);
+
+// When the target was reached: rounds, also interpolated between this evaluation and the last (McMahan et al. 2017),
+// bytes, simulated seconds; nulls if it was not.
+void goals_put(JsonObject *line, const Goals *goals);
+
+#endif

@@ -1,0 +1,505 @@
+#include "run_set_up.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "app/options/option_table.h"
+#include "app/train/model_file.h"
+#include "app/train/run_figure.h"
+#include "app/train/run_folder.h"
+#include "app/train/run_schedule.h"
+#include "base/cores.h"
+#include "base/log.h"
+#include "base/suggest.h"
+#include "fedavg/gpu/gpu.h"
+#include "fedavg/memory/state.h"
+#include "fedavg/parent/rounds.h"
+#include "fedavg/rules/attack/attack_rules.h"
+#include "fedavg/rules/combine/combine_rules.h"
+#include "fedavg/rules/local/local_rules.h"
+#include "fedavg/rules/combine/mix_rules.h"
+#include "fedavg/rules/send/send_rules.h"
+#include "fedavg/rules/server/server_rules.h"
+#include "fedavg/rules/sum/shard_sum.h"
+#include "fedavg/worker/stepper.h"
+#include "nn/spec.h"
+#include "shm/segment.h"
+
+enum { SPINS_WHEN_CORES_SUFFICE = 4000 }; // polls of a barrier before sleeping, some 100 microseconds
+
+// Where a value denotes a folder, that folder's full path; otherwise as it was.
+static void resolve_folder(Options *options, const char *folder) {
+    char path[PATH_MAX];
+    if (realpath(folder, path) == path) option_set(options, option_find("data"), path, "", NULL);
+}
+
+static void complete(Options *saved, const RunRecord *past) {
+    if (saved->clients == 0) saved->clients = past->clients;
+    if (saved->clients_per_round == 0) saved->clients_per_round = past->clients_per_round;
+}
+
+Status run_read_saved_options(Options *options, RunRecord *past, Error *err) {
+    Options saved;
+    RunFolder folder;
+    TRY(run_folder_open(&folder, options->resume, err)); // says in one sentence when there is no run
+    Status status = run_record_read(past, &folder, err);
+    run_folder_close(&folder);
+    TRY(status);
+    options_defaults(&saved);
+    TRY(options_read_run(&saved, options->resume, err));
+    complete(&saved, past);
+    if (options_given(options, "data") && saved.data[0] == '/') resolve_folder(options, options->data);
+    return options_resume(options, &saved, err);
+}
+
+static Status read_partition(PartitionSpec *partition, const Options *options, Error *err) {
+    bool whole = engine_facts[options_engine(options)].client_is_worker ? options->hogwild_data == HOGWILD_FULL
+                                                                        : options->training.global_batch;
+    *partition = (PartitionSpec){.whole = whole,
+                                 .clients = (uint32_t)options->clients,
+                                 .seed = options->seed,
+                                 .client_test = whole ? 0 : options->client_test};
+    char form[OPTION_TEXT_BYTES];
+    return partition_parse(&partition->form, options_partition(form, options), err);
+}
+
+static Status read_world_files(RunMemory *memory, const Options *options, Error *err) {
+    world_files_free(&memory->world_files);
+    return world_files_read(&memory->world_files, options->client_file, options->availability_file,
+                            options_replay(options), (uint32_t)options->clients, err);
+}
+
+Status run_load_data(RunMemory *memory, DatasetSource *source, const ReadyData *ready, Options *options, Error *err) {
+    if (ready)
+        *source = ready->source;
+    else
+        TRY(dataset_find(source, options->data, options->seed, err));
+    if (source->folder[0] && !source->named) resolve_folder(options, source->folder);
+    PartitionSpec partition;
+    TRY(read_partition(&partition, options, err));
+    TRY(run_device_fit(options, source, err));
+    TRY(run_memory_load(memory, source, ready ? &ready->segment : NULL, &partition, err));
+    Status status = read_world_files(memory, options, err);
+    if (status != STATUS_OK) run_memory_free(memory);
+    return status;
+}
+
+Status run_resolve_on_card(RunMemory *memory, Options *options, bool side_by_side, Error *err) {
+    int clients = options->clients;
+    options_resolve_on_card(options, side_by_side);
+    if (options->clients == clients) return STATUS_OK;
+    TRY(read_world_files(memory, options, err));
+    PartitionSpec partition;
+    TRY(read_partition(&partition, options, err));
+    return run_memory_partition(memory, &partition, err);
+}
+
+// A single word that is no model is a mistyped name rather than a layer list, unless it is a layer.
+static Status check_model_name(const Options *options, Error *err) {
+    const char *model = options->model;
+    char named[OPTION_NAMED_BYTES];
+    Error why;
+    if (model_refuse_onnx(model, &why) != STATUS_OK)
+        return fail(err, STATUS_USAGE, "%s %s", options_named(named, options, "model"), why.message);
+    if (strpbrk(model, " ;")) return STATUS_OK;
+    for (size_t i = 0; layer_form(i); i++)
+        if (strcmp(model, layer_form(i)->word) == 0) return STATUS_OK;
+    const char *ending = strrchr(model, '.');
+    if (ending && (strcmp(ending, ".pt") == 0 || strcmp(ending, ".pth") == 0))
+        return fail(
+            err, STATUS_USAGE,
+            "%s %.60s: is a file of PyTorch's; sounder.layers(net) in Python (tools/python) gives the layers of a "
+            "module, and sounder.write_weights(\"net.safetensors\", net) its weights for --init",
+            options_named(named, options, "model"), model);
+    Suggestion suggestion = {.typed = model};
+    char names[256] = "";
+    for (size_t i = 0; i < zoo_entry_count; i++) {
+        if (strcmp(model, zoo_entries[i].name) == 0) return STATUS_OK;
+        suggestion_consider(&suggestion, zoo_entries[i].name);
+        size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", zoo_entries[i].name);
+    }
+    return fail(err, STATUS_USAGE,
+                "%s %.60s: no such model%s%s%s; there are %s, or give a layer list (`sounder help models`)",
+                options_named(named, options, "model"), model, suggestion.best ? " (did you mean " : "",
+                suggestion.best ? suggestion.best : "", suggestion.best ? "?)" : "", names);
+}
+
+static Status check_augment(const Options *options, const Dataset *data, Error *err) {
+    char named[OPTION_NAMED_BYTES];
+    const Augment *augment = &options->training.augment;
+    const Shape shape = data->shape;
+    options_named(named, options, augment->crop > 0 ? "random-crop" : "random-flip");
+    if (data->items.pixel_bytes > 1)
+        return fail(err, STATUS_USAGE, "%s: the samples of %s are no images; leave it out", named, data->name);
+    if (options->view.noise.row != VIEW_NOISE_NONE)
+        return fail(err, STATUS_USAGE, "%s does not go with --client-noise: noise would be cropped with the image",
+                    named);
+    if ((int)augment->crop < shape.rows && (int)augment->crop < shape.columns) return STATUS_OK;
+    return fail(err, STATUS_USAGE, "%s %u: images of %dx%d pixels may be cut off completely; give less than either",
+                named, augment->crop, shape.rows, shape.columns);
+}
+
+static Status check_false_labels(const Options *options, const Dataset *data, Error *err) {
+    char named[OPTION_NAMED_BYTES];
+    const double *number = options->attack_rule.number;
+    options_named(named, options, "attack");
+    if (dataset_has_targets(&data->items))
+        return fail(err, STATUS_USAGE, "%s %s: the samples of %s have no labels; take another attack", named,
+                    options->attack, data->name);
+    const double side = number[BACKDOOR_SIZE];
+    const bool marks = options->attack_rule.row == ATTACK_BACKDOOR;
+    if (marks && (data->items.pixel_bytes > 1 || side > data->shape.rows || side > data->shape.columns))
+        return fail(err, STATUS_USAGE, "%s %s: %s has no images on which a square of %g x %g pixels has room", named,
+                    options->attack, data->name, side, side);
+    for (int n = ATTACK_LABEL_FROM; n <= (marks ? BACKDOOR_TARGET : ATTACK_LABEL_EXCEPT); n++)
+        if (number[n] >= data->classes) // false for NAN: not given
+            return fail(err, STATUS_USAGE, "%s %s: %s has labels from 0 to %d", named, options->attack, data->name,
+                        data->classes - 1);
+    return STATUS_OK;
+}
+
+static double number_at(const DatasetSplit *samples, const Dataset *data, size_t place) {
+    if (data->items.pixel_bytes == 1) return samples->pixels[place];
+    return (double)dataset_number(samples->pixels, place);
+}
+
+// What an embedding reads: whole numbers below its vocabulary.
+static Status check_numbers(const char *named, const Options *options, const Spec *spec, const Dataset *data,
+                            Error *err) {
+    const DatasetSplit *const parts[] = {&data->train, &data->test};
+    const size_t size = shape_size(data->shape);
+    const int vocabulary = spec->layers[0].vocabulary;
+    if (augment_is_on(&options->training.augment))
+        return fail(err, STATUS_USAGE,
+                    "%s: an embedding reads no images, which --random-crop and --random-flip change; leave these out",
+                    named);
+    if (options->view.noise.row != VIEW_NOISE_NONE || options->view.drift.row == VIEW_DRIFT_PIXELS)
+        return fail(
+            err, STATUS_USAGE,
+            "%s: an embedding reads whole numbers, which --client-noise and --drift pixels change; leave these out",
+            named);
+    for (int p = 0; p < 2; p++)
+        for (size_t i = 0; i < parts[p]->count * size; i++) {
+            const double number = number_at(parts[p], data, i);
+            if (number >= 0 && number < vocabulary && number == floor(number)) continue;
+            return fail(err, STATUS_USAGE,
+                        "%s: %s sample %zu of %s has the value %g, but an embedding of %d rows reads whole numbers "
+                        "from 0 to %d; "
+                        "give it more rows, or take another data set",
+                        named, p ? "test" : "training", i / size, data->name, number, vocabulary, vocabulary - 1);
+        }
+    return STATUS_OK;
+}
+
+// In lockstep and wild, SGD decays all weights alike: only what has no slope and no decay stays.
+static Status freeze(Spec *spec, const Options *options, Error *err) {
+    char named[OPTION_NAMED_BYTES];
+    Error why;
+    options_named(named, options, "freeze");
+    const Status status = spec_freeze(spec, options->freeze, &why);
+    if (status != STATUS_OK) return fail(err, status, "%s: %s", named, why.message);
+    if (!engine_facts[options_engine(options)].writes_weights || options->training.sgd.weight_decay == 0)
+        return STATUS_OK;
+    return fail(err, STATUS_USAGE,
+                "%s: frozen tensors would decay with --weight-decay under --algorithm hogwild or ssgd; leave one out",
+                named);
+}
+
+// A batch norm takes a batch at once, and moves its statistics by steps of a client's own.
+static Status check_whole_batches(const Options *options, Error *err) {
+    char named[OPTION_NAMED_BYTES];
+    if (options->training.batch_size > SPEC_WHOLE_BATCH)
+        return fail(err, STATUS_USAGE,
+                    "%s: a batchnorm in --model computes a batch at once, of at most %d samples, not %u; lower that, "
+                    "or normalise with groupnorm",
+                    options_named(named, options, "batch-size"), SPEC_WHOLE_BATCH, options->training.batch_size);
+    if (engine_facts[options_engine(options)].writes_weights)
+        return fail(err, STATUS_USAGE,
+                    "%s: a batchnorm in --model has running statistics, which have no slopes to add up; train in "
+                    "rounds (--algorithm fedavg), or normalise with groupnorm",
+                    options_named(named, options, "algorithm"));
+    return STATUS_OK;
+}
+
+Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *options, const Dataset *data, Error *err) {
+    char named[OPTION_NAMED_BYTES];
+    Error layer;
+    TRY(check_model_name(options, err));
+    zoo_expand(text, SPEC_TEXT_BYTES, options->model, data->classes);
+    options_named(named, options, "model");
+    Status status = spec_parse(spec, text, data->shape, data->classes, &layer);
+    if (status != STATUS_OK) {
+        fail(err, status, "%s: %s", named, layer.message);
+        error_keep_sketch(err, &layer);
+        return status;
+    }
+    if (spec->layers[0].kind == LAYER_EMBEDDING) TRY(check_numbers(named, options, spec, data, err));
+    if (spec_needs_whole_batches(spec)) {
+        TRY(check_whole_batches(options, err));
+        spec->whole_batch = (int)options->training.batch_size;
+    }
+    if (options->freeze[0]) TRY(freeze(spec, options, err));
+    if (augment_is_on(&options->training.augment)) TRY(check_augment(options, data, err));
+    if (options->training.label_smoothing > 0 && dataset_has_targets(&data->items))
+        return fail(err, STATUS_USAGE, "%s: the samples of %s have targets instead of labels; leave it out",
+                    options_named(named, options, "label-smoothing"), data->name);
+    if (attack_is_in_training(&options->attack_rule)) TRY(check_false_labels(options, data, err));
+    const Chosen *combine = &options->recipe.parts[PART_COMBINE];
+    if (combine_rules[combine->row]->trusts && combine->number[0] > data->train.count)
+        return fail(err, STATUS_USAGE, "%s: root=%g samples for the server, where %s has %u; lower that",
+                    options_named(named, options, "algorithm"), combine->number[0], data->name, data->train.count);
+    spec->augment = options->training.augment;
+    if (options->attack_rule.row == ATTACK_BACKDOOR)
+        spec->trigger = (uint32_t)options->attack_rule.number[BACKDOOR_SIZE];
+    spec->smoothing = (float)options->training.label_smoothing;
+    Error why;
+    if (view_check(&options->view, data->shape, (uint32_t)options->clients, !dataset_has_targets(&data->items), &why) !=
+        STATUS_OK)
+        return fail(err, STATUS_USAGE, "--%s", why.message);
+    spec->float_input = data->items.pixel_bytes > 1 || options->view.noise.row != VIEW_NOISE_NONE;
+    spec->squared_loss = dataset_has_targets(&data->items);
+    if (spec->layers[spec->layer_count - 1].kind == LAYER_RELU)
+        log_warning("%s: its last layer is relu, so that no class can get a negative score; leave that out", named);
+    return STATUS_OK;
+}
+
+static RunConfig make_config(const Options *options, const Spec *spec, const Nodes *nodes) {
+    return (RunConfig){
+        .spec = *spec,
+        .training = options->training,
+        .world = options->world,
+        .recipe = options->recipe,
+        .release = options->release,
+        .engine = recipe_engine(&options->recipe),
+        .real_clock = engine_facts[recipe_engine(&options->recipe)].buffers && options_clock_is_real(options),
+        .tests_clients =
+            options->eval_clients_every > 0 || run_figures[run_figure_of(&options->recipe, false)].is_personal,
+        .inspects_updates = options->inspect_updates ||
+                            combine_rules[options->recipe.parts[PART_COMBINE].row]->factor ||
+                            combine_rules[options->recipe.parts[PART_COMBINE].row]->bound,
+        .finetune_epochs = (uint32_t)options->finetune_epochs,
+        .workers = (uint32_t)options->workers,
+        .clients = (uint32_t)options->clients,
+        .attack = options->attack_rule,
+        .view = options->view,
+        .cohort = cohort_trains(&options->world, (uint32_t)options->clients, (uint32_t)options->clients_per_round),
+        .log_level = (uint32_t)options->log_level,
+        .seed = options->seed,
+        .parameters = spec->parameter_count,
+        .begins_with_given = options->init[0] != 0,
+        .node = nodes->rank,
+        .nodes = nodes->size};
+}
+
+// Spans that a worker has in a round at most, when it has all the jobs and none dies: training and evaluation.
+static uint32_t trace_capacity(const Options *options, const Spec *spec, const Dataset *data, uint32_t jobs) {
+    enum { SPANS_BESIDE_JOBS = 32, SPANS_PER_STEP = 4, SPANS_PER_BUCKET = 3 };
+    if (!options->trace[0]) return 0;
+    uint32_t spans = 2 * jobs + SPANS_BESIDE_JOBS;
+    if (!engine_facts[options_engine(options)].in_lockstep) return spans;
+    Buckets buckets;
+    buckets_cut(&buckets, spec);
+    uint32_t slices = buckets.count * (SPANS_PER_BUCKET + (uint32_t)options->workers);
+    uint32_t steps = (data->train.count / options->training.batch_size + 1) * options->training.local_epochs;
+    return spans + steps * (SPANS_PER_STEP + slices);
+}
+
+// One row for each client that has had a turn, and some to spare.
+static void plan_kept(RunConfig *config, const Options *options) {
+    const LocalRule *local = local_rules[config->recipe.parts[PART_LOCAL].row];
+    const bool keeps = local->keeps;
+    const bool state = config->training.optimizer_state == OPTIMIZER_KEPT;
+    const Chosen *code = &config->recipe.parts[PART_CODE];
+    SentWeights sent;
+    sent_weights(&sent, &config->spec, &config->personal);
+    const uint64_t floats = local->replicas && state ? config->parameters + stepper_state_floats(config)
+                            : send_feeds_back(code)  ? config->parameters + send_keeps(code, &sent)
+                            : keeps                  ? config->parameters
+                            : state                  ? stepper_state_floats(config)
+                                                     : personal_floats(&config->personal, config->parameters);
+    if (floats == 0) return;
+    const uint32_t members = cohort_capacity(&config->world, config->clients, (uint32_t)options->clients_per_round);
+    config->kept = kept_plan(kept_rows_needed(config->clients, members, (uint32_t)options->rounds), floats);
+}
+
+// What an earlier process has written takes no more room; a file that cannot be looked at is not there yet.
+static double kept_bytes_on_disk(const RunFolder *folder) {
+    struct stat about;
+    if (fstatat(folder->lock_fd, KEPT_FILE_NAME, &about, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(about.st_mode)) return 0;
+    return 512.0 * (double)about.st_blocks;
+}
+
+// What clients keep grows with those that have had a turn: there must be room for all that can. The first node has it
+// in the folder of the run, others have it in memory, whole.
+static Status check_kept(const RunConfig *config, const Options *options, const RunFolder *folder, Error *err) {
+    const uint32_t members = cohort_capacity(&config->world, config->clients, (uint32_t)options->clients_per_round);
+    const double turns = (double)members * options->rounds, clients = config->clients;
+    const double bytes = ((turns < clients ? turns : clients) + 2.0 * members) * (double)config->kept.row_bytes;
+    const double available = (double)segment_available();
+    struct statvfs disk;
+    if (config->kept.rows == 0) return STATUS_OK;
+    if (config->node > 0 && bytes > available)
+        return fail(err, STATUS_OS,
+                    "what the clients of --algorithm keep takes up to %.1f MB of memory on every node but the first, "
+                    "where %.1f MB are available; take fewer --clients or --rounds, one node, or a smaller --model",
+                    bytes / 1e6, available / 1e6);
+    if (config->node > 0 || fstatvfs(folder->lock_fd, &disk) != 0) return STATUS_OK;
+    const double missing = bytes - kept_bytes_on_disk(folder);
+    const double free_bytes = (double)disk.f_bavail * (double)disk.f_frsize;
+    if (missing <= free_bytes) return STATUS_OK;
+    return fail(err, STATUS_IO,
+                "what the clients of --algorithm keep takes up to %.1f MB more in %s, where %.1f MB are free; %s, or a "
+                "smaller --model",
+                missing / 1e6, folder->path, free_bytes / 1e6,
+                options->resume[0] ? "make room, or take fewer --rounds"
+                                   : "give another --out, fewer --clients or --rounds");
+}
+
+// Updates side by side grow with the cohort: they are compared with what the machine has before anything is filled.
+static Status check_rows(const RunConfig *config, Error *err) {
+    const Chosen *parts = config->recipe.parts;
+    const double bytes = (double)slots_rows_bytes(&config->slots), available = (double)segment_available();
+    if (bytes == 0 || config->real_clock) return STATUS_OK;
+    const bool combines = combine_rules[parts[PART_COMBINE].row]->rows;
+    const bool forged = attack_is_forged(&config->attack) && !combines && parts[PART_MIX].row == MIX_NONE;
+    const Part part = combines ? PART_COMBINE : PART_MIX;
+    const char *kind = forged ? "--attack" : part_names[part],
+               *name = forged ? attack_rules[config->attack.row].name : part_rule(part, parts[part].row)->name;
+    log_info("%s %s: %u updates side by side take %.1f MB of shared memory, of %.1f MB that are available", kind, name,
+             config->slots.rows, bytes / 1e6, available / 1e6);
+    if (bytes <= available) return STATUS_OK;
+    return fail(
+        err, STATUS_OS,
+        "%s %s%s has the updates of %u clients side by side, which take %.1f MB, where %.1f MB are available; lower "
+        "--clients-per-round or take a smaller --model",
+        kind, name, forged ? "" : " of --algorithm", config->slots.rows, bytes / 1e6, available / 1e6);
+}
+
+// Who trains when: recorded, or simulated.
+static Status plan_schedule(RunMemory *memory, RunConfig *config, const Options *options, Nodes *nodes, Error *err) {
+    const char *file = options_replay(options);
+    const uint32_t rounds = (uint32_t)options->rounds;
+    if (config->real_clock) return STATUS_OK; // it is told when it is over
+    if (!file || !engine_facts[config->engine].buffers) return cohort_schedule(memory, config, rounds, nodes, err);
+    schedule_free(&memory->schedule);
+    TRY(run_schedule_read(&memory->schedule, file, config->clients, config->training.local_epochs, rounds, err));
+    cohort_plan_stash(config, &memory->schedule);
+    return STATUS_OK;
+}
+
+// So do updates that wait.
+static Status check_stash(const RunConfig *config, uint32_t updates, Error *err) {
+    enum { MOST_WAITING = SAFETENSORS_MAX_TENSORS - 2000 }; // beside those of the model
+    const SlotPlan *slots = &config->slots;
+    if (slots->stash > MOST_WAITING)
+        return fail(err, STATUS_USAGE,
+                    "schedule buffered of --algorithm has up to %u updates wait for a later step, in %u tensors of a "
+                    "checkpoint, which has room for %d; lower M",
+                    updates, slots->stash, MOST_WAITING);
+    const double rows = config->real_clock ? (double)slots_rows_bytes(slots) : 0;
+    const double bytes = rows + (double)slots->stash * (double)slots->sum_bytes,
+                 available = (double)segment_available();
+    if (bytes == 0) return STATUS_OK;
+    log_info(
+        "schedule buffered: up to %u updates wait for a later step, in %.1f MB of shared memory, of %.1f MB that are "
+        "available",
+        updates, bytes / 1e6, available / 1e6);
+    if (bytes <= available) return STATUS_OK;
+    return fail(
+        err, STATUS_OS,
+        "schedule buffered of --algorithm has up to %u updates wait for a later step, which take %.1f MB, where "
+        "%.1f MB are available; lower M or take a smaller --model",
+        updates, bytes / 1e6, available / 1e6);
+}
+
+// A checkpoint will take the place of the weights that a run began from: their file may be gone.
+static bool has_checkpoint(const RunFolder *folder) {
+    bool found = false;
+    const int fd =
+        folder->checkpoints_fd >= 0 ? openat(folder->checkpoints_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    DIR *files = fd >= 0 ? fdopendir(fd) : NULL;
+    for (const struct dirent *file; files && !found && (file = readdir(files));)
+        found = strncmp(file->d_name, "round-", 6) == 0;
+    if (files)
+        closedir(files);
+    else if (fd >= 0)
+        close(fd);
+    return found;
+}
+
+static Status begin_weights(RunMemory *memory, const Options *options, const Spec *spec, const RunFolder *folder,
+                            Error *err) {
+    char named[OPTION_NAMED_BYTES];
+    spec_initialise(memory->weights, spec, options->seed);
+    if (!options->init[0] || (options->resume[0] && has_checkpoint(folder))) return STATUS_OK;
+    options_named(named, options, "init");
+    Error why;
+    const Status status = model_begin_from(memory->weights, spec, options->init, &why);
+    if (status != STATUS_OK) return fail(err, status, "%s: %s", named, why.message);
+    if (memory->config->personal.second)
+        memcpy(run_memory_vector(memory, state_vector(memory->config, STATE_INITIAL)), memory->weights,
+               spec->parameter_count * sizeof(float));
+    return STATUS_OK;
+}
+
+// Who attacks, once for all rounds.
+static Status choose_attackers(RunMemory *memory, const Options *options, Error *err) {
+    if (options->attack_rule.row == ATTACK_NONE) return STATUS_OK;
+    memory->attackers = calloc((size_t)options->clients, sizeof *memory->attackers);
+    if (!memory->attackers) return fail(err, STATUS_OS, "no memory for a list of %d clients", options->clients);
+    TRY(attack_choose(memory->attackers, options->attackers, (uint32_t)options->clients, options->seed, err));
+    const double victim = options->attack_rule.row == ATTACK_MIMIC ? options->attack_rule.number[0] : NAN;
+    char named[OPTION_NAMED_BYTES];
+    if (isnan(victim) || (victim < options->clients && !memory->attackers[(uint32_t)victim])) return STATUS_OK;
+    return fail(err, STATUS_USAGE, "%s mimic client=%.0f: %s; name another from 0 to %d",
+                options_named(named, options, "attack"), victim,
+                victim < options->clients ? "that client attacks itself" : "there is no such client",
+                options->clients - 1);
+}
+
+Status run_create_memory(RunMemory *memory, const Options *options, const Spec *spec, const ModelAbout *about,
+                         const RunDevice *device, const RunFolder *folder, Nodes *nodes, Error *err) {
+    const Dataset *data = &memory->data;
+    uint32_t clients_per_round = (uint32_t)options->clients_per_round;
+    char *header = NULL;
+    RunPlan plan = {.config = make_config(options, spec, nodes),
+                    .spins = options->workers <= cores_usable() ? SPINS_WHEN_CORES_SUFFICE : 0};
+    plan.job_capacity = rounds_job_capacity(&plan.config, clients_per_round, data->test.count);
+    Error part;
+    char named[OPTION_NAMED_BYTES];
+    Status planned =
+        personal_plan(&plan.config.personal, &options->recipe.parts[PART_PERSONAL], spec, &options->training, &part);
+    if (planned != STATUS_OK)
+        return fail(err, planned, "%s: %s", options_named(named, options, "algorithm"), part.message);
+    engine_plan(&plan.config);
+    TRY(plan_schedule(memory, &plan.config, options, nodes, err));
+    if (memory->schedule.most_jobs > plan.job_capacity) plan.job_capacity = memory->schedule.most_jobs;
+    TRY(check_rows(&plan.config, err));
+    TRY(check_stash(&plan.config, memory->schedule.most_stashed, err));
+    const Folder kept_folder = run_folder_at(folder);
+    if (folder->lock_fd >= 0) plan.kept_folder = &kept_folder;
+    plan_kept(&plan.config, options);
+    TRY(check_kept(&plan.config, options, folder, err));
+    if (device->on_card) {
+        plan.config.card.tf32 = options->tf32;
+        TRY(card_plan(&plan.config, &device->card, spec, data, clients_per_round, (uint32_t)options->models_per_launch,
+                      err));
+    }
+    plan.trace_capacity = trace_capacity(options, spec, data, plan.job_capacity);
+    TRY(model_header(&header, &plan.weights_header_bytes, spec, about, err));
+    plan.weights_header = header;
+    Status status = run_memory_create(memory, &plan, err);
+    free(header);
+    if (status != STATUS_OK) return status;
+    TRY(choose_attackers(memory, options, err));
+    return begin_weights(memory, options, spec, folder, err);
+}

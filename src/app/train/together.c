@@ -1,0 +1,91 @@
+#include "run_set_up.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/options/option_table.h"
+#include "app/train/run_record.h"
+#include "fedavg/memory/state.h"
+
+// What this node was told itself must be what node 0 does; options about one process and its display aside.
+static Status compare_options(const Options *mine, const Options *first, const Nodes *nodes, Error *err) {
+    for (int i = 0; i < option_count; i++) {
+        const Option *option = &option_table[i];
+        const bool dropped = !first->given[i] && mine->lines[i] > 0; // the file's, which node 0 found useless
+        if (!mine->given[i] || dropped || option->unsaved || option_equal(mine, first, option)) continue;
+        char own[OPTION_VALUE_BYTES], firsts[OPTION_VALUE_BYTES];
+        option_format(own, mine, option);
+        option_format(firsts, first, option);
+        return fail(err, STATUS_USAGE,
+                    "node %u was given --%s %.200s, but node 0 goes by %.200s; give all nodes the same options",
+                    nodes->rank, option->name, own, firsts);
+    }
+    return STATUS_OK;
+}
+
+Status together_options(Options *options, Nodes *nodes, Status mine, Error *err) {
+    const Options own = *options;
+    TRY(nodes_agree(nodes, mine, err));
+    TRY(nodes_broadcast(nodes, options, sizeof *options, err));
+    return nodes_agree(nodes, nodes->rank > 0 ? compare_options(&own, options, nodes, err) : STATUS_OK, err);
+}
+
+static Status compare(const RunMemory *memory, const char *mine, const char *first, uint64_t data, uint64_t first_data,
+                      const Nodes *nodes, Error *err) {
+    if (strcmp(mine, first) != 0)
+        return fail(err, STATUS_UNAVAILABLE,
+                    "node %u computes with %s and node 0 with %s, whose results differ in the last bits; set --device, "
+                    "SOUNDER_ISA or SOUNDER_BLAS to what all of them have",
+                    nodes->rank, mine, first);
+    if (data != first_data)
+        return fail(err, STATUS_DATA,
+                    "the data set %s of node %u is not that of node 0, or a file says something else of its clients; give all "
+                    "of them the same files",
+                    memory->data.name, nodes->rank);
+    return STATUS_OK;
+}
+
+Status together_check(const RunMemory *memory, const char *arithmetic, Nodes *nodes, Status mine, Error *err) {
+    TRY(nodes_agree(nodes, mine, err));
+    if (nodes->size == 1) return STATUS_OK;
+    struct {
+        char arithmetic[TOGETHER_NAME_BYTES];
+        uint64_t data;
+    } first = {.data = run_hash_data(&memory->data) ^ run_hash_partition(memory) ^ world_files_hash(&memory->world_files)};
+    uint64_t data = first.data;
+    snprintf(first.arithmetic, sizeof first.arithmetic, "%s", arithmetic);
+    TRY(nodes_broadcast(nodes, &first, sizeof first, err));
+    return nodes_agree(nodes, compare(memory, arithmetic, first.arithmetic, data, first.data, nodes, err), err);
+}
+
+// Every node has the rows of all clients.
+static Status share_kept(const RunMemory *memory, Nodes *nodes, Error *err) {
+    const RunConfig *config = memory->config;
+    for (uint32_t client = 0; client < config->clients && nodes->size > 1; client++) {
+        const uint32_t row = memory->kept_table[1 + client];
+        if (row == KEPT_NO_ROW) continue;
+        TRY(kept_file_reserve(&memory->kept, row, err));
+        TRY(nodes_broadcast(nodes, kept_row(&memory->kept, row), config->kept.floats * sizeof(float), err));
+    }
+    return STATUS_OK;
+}
+
+Status together_start(RunMemory *memory, uint32_t *rounds_done, bool *has_result, Nodes *nodes, Error *err) {
+    const RunConfig *config = memory->config;
+    uint32_t progress[] = {*rounds_done, *has_result};
+    TRY(nodes_broadcast(nodes, progress, sizeof progress, err));
+    *rounds_done = progress[0];
+    *has_result = progress[1];
+    TRY(nodes_broadcast(nodes, memory->weights, config->parameters * sizeof(float), err));
+    if (memory->schedule.count > 0) schedule_resume(&memory->schedule, *rounds_done);
+    StateTable state;
+    Status status = state_open(&state, memory, err);
+    for (uint32_t i = 0; i < state.count && status == STATUS_OK; i++) {
+        const StateRow *row = &state.rows[i];
+        status = nodes_broadcast(nodes, row->values, row->count * tensor_type_bytes(row->type), err);
+        if (status == STATUS_OK && row->scope == STATE_PER_CLIENT_VECTOR) status = share_kept(memory, nodes, err);
+    }
+    free(state.rows);
+    return status;
+}
