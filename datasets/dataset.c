@@ -7,7 +7,7 @@
 #include "datasets/synthetic/federation.h"
 #include "datasets/formats/format.h"
 #include "datasets/samples_file.h"
-#include "datasets/synthetic/synthetic.h"
+#include "datasets/synthetic.h"
 #include <stdbool.h>
 
 // Samples of a split that the block holds.

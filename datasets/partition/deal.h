@@ -12,7 +12,7 @@
 #include "base/err.h"
 #include "base/rng.h"
 #include "datasets/dataset.h"
-#include "datasets/partition/partition.h"
+#include "datasets/partition.h"
 
 enum { NOBODY = UINT32_MAX };
 

@@ -1,4 +1,4 @@
-#include "datasets/partition/partition.h"
+#include "datasets/partition.h"
 
 #include <ctype.h>
 #include <errno.h>

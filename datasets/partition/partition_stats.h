@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "datasets/partition/partition.h"
+#include "datasets/partition.h"
 
 // Over the clients: the plain mean, the mean weighted by samples, and the client that is furthest from the others.
 typedef struct ClientMean {

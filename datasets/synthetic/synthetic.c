@@ -1,4 +1,4 @@
-#include "datasets/synthetic/synthetic.h"
+#include "datasets/synthetic.h"
 
 #include <ctype.h>
 #include <stdlib.h>

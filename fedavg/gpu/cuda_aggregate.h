@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "nn/cuda/cuda_net.h"
-#include "nn/kernels/step.h"
+#include "nn/step.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -14,7 +14,7 @@
 #include "fedavg/parent/parent_math.h"
 #include "fedavg/worker/worker_math.h"
 #include "nn/spec.h"
-#include "nn/kernels/step.h"
+#include "nn/step.h"
 
 const ParentMath *parent_on_card(void); // NULL in a build without CUDA
 const WorkerMath *worker_on_card(void); // NULL in a build without CUDA

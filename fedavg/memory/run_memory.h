@@ -12,7 +12,7 @@
 
 #include "base/err.h"
 #include "datasets/dataset.h"
-#include "datasets/partition/partition.h"
+#include "datasets/partition.h"
 #include "fedavg/memory/dataset_segment.h"
 #include "fedavg/memory/layout.h"
 #include "fedavg/memory/queue.h"

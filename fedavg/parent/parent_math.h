@@ -19,7 +19,7 @@
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/nodes/nodes.h"
 #include "fedavg/rules/server/server_rules.h"
-#include "nn/kernels/step.h"
+#include "nn/step.h"
 
 typedef struct Parent Parent;
 

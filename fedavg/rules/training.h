@@ -8,7 +8,7 @@
 
 #include "fedavg/rules/local/optimizer_rules.h"
 #include "nn/augment.h"
-#include "nn/kernels/step.h"
+#include "nn/step.h"
 
 // What a client's optimizer begins its turn with: zeros, what it had, or the mean of what the last cohort had.
 enum { OPTIMIZER_FRESH, OPTIMIZER_KEPT, OPTIMIZER_AVERAGED };

@@ -8,7 +8,7 @@
 #define SOUNDER_FEDAVG_WORKER_VIEW_H
 
 #include "fedavg/memory/run_memory.h"
-#include "nn/kernels/step.h"
+#include "nn/step.h"
 
 typedef struct View {
     const RunMemory *memory; // borrowed

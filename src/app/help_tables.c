@@ -7,7 +7,7 @@
 #include "app/options/option_table.h"
 #include "datasets/dataset.h"
 #include "datasets/synthetic/federation.h"
-#include "datasets/partition/partition.h"
+#include "datasets/partition.h"
 #include "fedavg/rules/attack/attack_rules.h"
 #include "nn/spec.h"
 

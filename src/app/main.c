@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/suggest.h"
 #include "fedavg/nodes/nodes.h"
-#include "nn/kernels/kernels.h"
+#include "nn/kernels.h"
 
 // "sounder 0.1.0 (avx512 avx2 baseline; cuda; mpi)": what it can compute with here, and what it was built with.
 Status command_version(int argc, char **argv, int *exit_code, Error *err) {

@@ -7,7 +7,7 @@
 #include "app/options/option_table.h"
 #include "app/train/run_set_up.h"
 #include "base/log.h"
-#include "datasets/partition/partition.h"
+#include "datasets/partition.h"
 #include "datasets/partition/partition_stats.h"
 #include "io/json.h"
 

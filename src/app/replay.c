@@ -29,7 +29,7 @@
 #include "fedavg/rules/world/walk.h"
 #include "fedavg/worker/client.h"
 #include "io/metrics.h"
-#include "nn/kernels/kernels.h"
+#include "nn/kernels.h"
 
 typedef struct Replay {
     ReplayOptions options;

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "datasets/doubts.h"
-#include "nn/kernels/kernels.h"
+#include "nn/kernels.h"
 
 // Options -------------------------------------------------------------------------------------------------------------
 

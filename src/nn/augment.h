@@ -16,7 +16,7 @@
 #include "base/both.h"
 #include "base/rng.h"
 #include "base/shape.h"
-#include "nn/kernels/step.h"
+#include "nn/step.h"
 
 typedef struct Augment {
     uint32_t crop; // black pixels on every side; 0: no crop

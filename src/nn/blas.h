@@ -24,7 +24,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
-#include "nn/kernels/kernels.h"
+#include "nn/kernels.h"
 
 enum { BLAS_NAME_BYTES = 96 };
 

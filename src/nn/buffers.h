@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 #include "nn/flow.h"
-#include "nn/kernels/kernels.h"
+#include "nn/kernels.h"
 #include "nn/spec.h"
 
 enum { ARENA_ALIGNMENT = 64 }; // bytes

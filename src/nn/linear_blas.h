@@ -13,7 +13,7 @@
 #define SOUNDER_NN_LINEAR_BLAS_H
 
 #include "nn/blas.h"
-#include "nn/kernels/kernels.h"
+#include "nn/kernels.h"
 
 enum {
     LINEAR_WIDE = 1 << 20,    // weights of a wide layer: 4 MiB, more than most second caches

@@ -24,9 +24,9 @@
 
 #include "base/err.h"
 #include "base/rng.h"
-#include "nn/kernels/kernels.h"
+#include "nn/kernels.h"
 #include "nn/spec.h"
-#include "nn/kernels/step.h"
+#include "nn/step.h"
 
 enum { NET_BLAS_NAME_BYTES = 96 };
 

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "datasets/dataset.h"
-#include "datasets/partition/partition.h"
+#include "datasets/partition.h"
 #include "tests/check.h"
 
 enum { USERS = 6, TRAIN = 24, TESTS = 9, WORDS = 128 };

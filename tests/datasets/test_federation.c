@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "datasets/partition/partition.h"
+#include "datasets/partition.h"
 #include "tests/check.h"
 
 typedef struct Loaded {

@@ -1,5 +1,5 @@
 // Partitions: who gets what, that nothing is lost or given twice, and that only the seed decides.
-#include "datasets/partition/partition.h"
+#include "datasets/partition.h"
 
 #include <inttypes.h>
 #include <stdio.h>

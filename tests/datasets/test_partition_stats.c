@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "datasets/partition/partition.h"
+#include "datasets/partition.h"
 #include "tests/check.h"
 #include "tests/scratch.h"
 

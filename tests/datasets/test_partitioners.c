@@ -6,7 +6,7 @@
 #include "base/rng.h"
 #include "datasets/dataset.h"
 #include "datasets/partition/deal.h"
-#include "datasets/partition/partition.h"
+#include "datasets/partition.h"
 #include "tests/check.h"
 
 enum { CLASSES = 10, SAMPLES = 6000 };

@@ -1,5 +1,5 @@
 // The synthetic data set: its options, that a sample depends on (seed, split, index) alone, and that it can be learned.
-#include "datasets/synthetic/synthetic.h"
+#include "datasets/synthetic.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "datasets/partition/partition.h"
+#include "datasets/partition.h"
 #include "datasets/unpacked_cache.h"
 #include "fedavg/nodes/nodes.h"
 #include "fedavg/parent/ssgd_exchange.h"

@@ -3,7 +3,7 @@
 #include "fuzz.h"
 
 #include "datasets/synthetic/federation.h"
-#include "datasets/partition/partition.h"
+#include "datasets/partition.h"
 
 static void must_be_in_range(const Form *form, const FormTable *table) {
     enum { MOST_REALS = 4 };

@@ -4,7 +4,7 @@
 
 #include "card_tensor.h"
 #include "nn/cuda/cuda_kernels.h"
-#include "nn/kernels/kernels.h"
+#include "nn/kernels.h"
 #include "tests/tensor.h"
 
 enum { MOST_MODELS = 8, PARAMETER_GAP = 3 }; // floats between two models' parameters: nothing is aligned

@@ -5,7 +5,7 @@
 #include "gpu.h"
 #include "card_tensor.h"
 #include "nn/cuda/cuda_kernels.h"
-#include "nn/kernels/kernels.h"
+#include "nn/kernels.h"
 #include "tests/tensor.h"
 
 enum { MODELS_MOST = 8, UNALIGNED = 4 /* bytes */ };

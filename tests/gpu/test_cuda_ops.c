@@ -3,7 +3,7 @@
 #include "card_progress.h"
 #include "card_tensor.h"
 #include "nn/cuda/cuda_kernels.h"
-#include "nn/kernels/kernels.h"
+#include "nn/kernels.h"
 #include "tests/tensor.h"
 
 enum { MODELS = 3 };

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "nn/kernels/kernels.h"
+#include "nn/kernels.h"
 
 // Runs a check with each build that this machine has; `few`: and with the ops that it has for few samples.
 static inline void with_builds(void (*check)(const Kernels *kernels), bool few) {

@@ -9,7 +9,7 @@
 
 #include "base/both.h"
 #include "fedavg/rules/rule.h"
-#include "nn/kernels/step.h"
+#include "nn/step.h"
 
 enum { OPTIMIZER_SGD, OPTIMIZER_ADAM, OPTIMIZER_ADAMW, OPTIMIZER_COUNT };
 

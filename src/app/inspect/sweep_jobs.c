@@ -9,7 +9,7 @@
 
 #include "datasets/dataset.h"
 #include "datasets/synthetic/federation.h"
-#include "datasets/synthetic/synthetic.h"
+#include "datasets/synthetic.h"
 
 static bool is_given(const SweepPlan *plan, const char *name) {
     for (size_t i = 0; i < plan->axis_count; i++)

@@ -5,7 +5,7 @@
 
 #include "datasets/dataset.h"
 #include "datasets/synthetic/federation.h"
-#include "datasets/partition/partition.h"
+#include "datasets/partition.h"
 #include "fedavg/rules/attack/attack_rules.h"
 #include "fedavg/algorithm/recipe.h"
 #include "fedavg/rules/world/view_rules.h"

@@ -50,7 +50,7 @@ typedef struct Options {
     int clients;                       // 1 to 1,000,000; until options_resolve 0: as many as workers
     bool clients_by_machine; // nobody gave clients, and they are as many as the machine's cores or the nodes make
     int clients_per_round;   // 1 to clients; until options_resolve 0: all
-    char partition[OPTION_TEXT_BYTES]; // a form of datasets/partition/partition.h: contiguous
+    char partition[OPTION_TEXT_BYTES]; // a form of datasets/partition.h: contiguous
     double client_test;                // share of a client's samples that are held out; 0
     double alpha;                      // dirichlet, > 0, if the form does not say it; 0.5
     int shards_per_client;             // shards, likewise; 2

@@ -7,7 +7,7 @@
 
 #include "base/cores.h"
 #include "datasets/synthetic/federation.h"
-#include "datasets/partition/partition.h"
+#include "datasets/partition.h"
 #include "fedavg/rules/local/local_rules.h"
 #include "fedavg/rules/local/optimizer_rules.h"
 #include "fedavg/rules/send/send_rules.h"

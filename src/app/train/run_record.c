@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/text_stream.h"
 #include "fedavg/memory/fingerprint.h"
-#include "nn/kernels/kernels.h"
+#include "nn/kernels.h"
 
 static uint64_t hash_split(const DatasetSplit *split, const Dataset *data, uint64_t seed) {
     uint64_t hash = XXH3_64bits_withSeed(split->pixels, dataset_sample_bytes(data, split), seed);

@@ -24,7 +24,7 @@
 
 #include "base/err.h"
 #include "nn/spec.h"
-#include "nn/kernels/step.h"
+#include "nn/step.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "nn/kernels/kernels.h"
+#include "nn/kernels.h"
 #include "nn/kernels/lanes.h"
 
 // Floats of all rows' part that the inner loops go through again and again: half of what most cores have as second

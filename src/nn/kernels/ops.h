@@ -3,7 +3,7 @@
 #ifndef SOUNDER_NN_KERNELS_OPS_H
 #define SOUNDER_NN_KERNELS_OPS_H
 
-#include "nn/kernels/kernels.h"
+#include "nn/kernels.h"
 #include "nn/kernels/lanes.h"
 
 // EACH(member of Kernels, name of the function)

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "nn/kernels/kernels.h"
+#include "nn/kernels.h"
 
 // The two products of an lstm's step as linear layers: of its input, and of the outputs of the step before.
 static inline Layer lstm_input_product(const Layer *layer) {

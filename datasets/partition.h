@@ -15,8 +15,8 @@
 // client is tested on the test samples of its users instead; --client-test overrules that.
 //
 // A partitioner is a row of partition_table.c and a function (deal.h).
-#ifndef SOUNDER_DATASETS_PARTITION_PARTITION_H
-#define SOUNDER_DATASETS_PARTITION_PARTITION_H
+#ifndef SOUNDER_DATASETS_PARTITION_H
+#define SOUNDER_DATASETS_PARTITION_H
 
 #include <stdbool.h>
 #include <stddef.h>

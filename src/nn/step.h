@@ -1,6 +1,6 @@
 // What one step of training takes and gives, whatever it is computed on: plain data for C and C++.
-#ifndef SOUNDER_NN_KERNELS_STEP_H
-#define SOUNDER_NN_KERNELS_STEP_H
+#ifndef SOUNDER_NN_STEP_H
+#define SOUNDER_NN_STEP_H
 
 #include <math.h>
 #include <stdbool.h>

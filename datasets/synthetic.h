@@ -6,8 +6,8 @@
 //
 // All arithmetic is on integers and each sample is a pure function of (seed, split, index): the same bytes on every
 // machine, for any number of samples, in any order.
-#ifndef SOUNDER_DATASETS_SYNTHETIC_SYNTHETIC_H
-#define SOUNDER_DATASETS_SYNTHETIC_SYNTHETIC_H
+#ifndef SOUNDER_DATASETS_SYNTHETIC_H
+#define SOUNDER_DATASETS_SYNTHETIC_H
 
 #include <stdbool.h>
 #include <stdint.h>

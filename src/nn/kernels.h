@@ -8,8 +8,8 @@
 // N = `samples`, a multiple of `lanes`, of which the first `count` are real. Tensors of lanes and scratch are 64-byte
 // aligned; parameters and their gradients need no alignment. Nothing is read that was not written before, and nothing
 // but the outputs and scratch is written.
-#ifndef SOUNDER_NN_KERNELS_KERNELS_H
-#define SOUNDER_NN_KERNELS_KERNELS_H
+#ifndef SOUNDER_NN_KERNELS_H
+#define SOUNDER_NN_KERNELS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@
 #include "base/rng.h"
 #include "base/shape.h"
 #include "nn/spec.h"
-#include "nn/kernels/step.h"
+#include "nn/step.h"
 
 // Floats that a convolution keeps besides its tensors. All three are the caller's.
 typedef struct ConvSizes {
