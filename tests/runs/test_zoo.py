@@ -439,7 +439,7 @@ class Zoo(RunCase):
         for algorithm, expected in self.each("storm"):
             run = algorithm + "-storm"
             process = self.start(*self.options(algorithm), "--workers", "2", "--on-worker-death", "respawn", "--out", run)
-            kills += self.kill_workers_during(process, 0.005, random.Random(1), most=8)
+            kills += self.kill_workers_during(process, 0.002, random.Random(1), most=8)
             self.finish(process)
             self.assertEqual(self.model(run), expected)
         self.assertGreater(kills, len(zoo()) // (3 if SANITIZED else 1))
