@@ -9,7 +9,7 @@
 //   TRY(dataset_view(&data, block, source.block_bytes, err));  // any process: pointers into its own mapping
 //
 // The block starts with a header (magic, version, counts, offsets); it holds no pointers. The view borrows the block.
-// What unpacked_cache.h keeps for later runs is that same block in a file: map it instead of reading the files again.
+// unpacked_cache.h keeps the same block in a file for later runs: map it instead of reading the files again.
 #ifndef SOUNDER_DATASETS_DATASET_H
 #define SOUNDER_DATASETS_DATASET_H
 
@@ -26,7 +26,7 @@ enum { DATASET_MAX_CHANNELS = 16, DATASET_MAX_CLASSES = 65535, DATASET_NAME_BYTE
 
 typedef enum DatasetSplitKind { DATASET_TRAIN, DATASET_TEST, DATASET_SPLITS } DatasetSplitKind;
 
-// What lies in the arrays: bytes of an item.
+// The sizes of the arrays' items in bytes.
 typedef struct DatasetItems {
     uint32_t pixel_bytes; // 1: uint8 pixels; 4: float32, which enter a net as they are
     uint32_t label_bytes; // 2: uint16 classes; 4: float32 targets of the net's one output, for the squared loss
@@ -38,12 +38,12 @@ static inline bool dataset_has_targets(const DatasetItems *items) {
     return items->label_bytes == sizeof(float);
 }
 
-// The types of the pointers are the same whatever the items are: whoever needs floats looks at them as such.
+// The types of the pointers are the same whatever the items are: code that needs floats reads them as such.
 typedef struct DatasetSplit {
     uint32_t count;         // samples
     const uint8_t *pixels;  // (count, C,H,W), float32 perhaps at an odd address; NULL while they are outside the block
     const uint16_t *labels; // (count), classes below `classes`; or float32 targets
-    const uint32_t *owners; // (count), users below `users`, or UINT32_MAX: nobody's; NULL where nobody owns samples
+    const uint32_t *owners; // (count), users below `users`, or UINT32_MAX: no user's; NULL if no sample is owned
 } DatasetSplit;
 
 typedef struct Dataset {
@@ -51,7 +51,7 @@ typedef struct Dataset {
     Shape shape; // of one sample
     int classes; // largest training label + 1; with targets 1: outputs of a net
     DatasetItems items;
-    uint32_t users; // whose samples these are by nature (a federation), 0: nobody's
+    uint32_t users; // that own the samples by nature (a federation), 0: no user does
     DatasetSplit train, test;
     // A pixel p of channel c enters a net as p * scale[c] + shift[c] = (p / 255 - mean[c]) / stddev[c]. With one
     // channel, mean and stddev are MNIST's, 0.1307 and 0.3081, as in the published scripts; with more, those of each
@@ -81,8 +81,8 @@ typedef struct DatasetFileState {
 
 enum { DATASET_FILE_NAME_BYTES = 24, DATASET_MOST_HEAD_BYTES = 66 * 1024 };
 
-// Where a split's samples lie that stay where they are (samples_file.h): uint8 or little-endian float32, row by row,
-// as they enter a net.
+// The place of a split's samples that stay where they are (samples_file.h): uint8 or little-endian float32, row by
+// row, as they enter a net.
 typedef struct DatasetSamples {
     char name[DATASET_FILE_NAME_BYTES]; // of a file in the source's folder, or of a member of the source
     bool is_member;
@@ -92,13 +92,13 @@ typedef struct DatasetSamples {
     DatasetFileState state;
 } DatasetSamples;
 
-// What the files of a data set were like when it was found. Plain data without padding, compared as bytes.
+// The state of a data set's files when it was found. Plain data without padding, compared as bytes.
 typedef struct DatasetOrigin {
     uint64_t paths[2];  // their paths' hash
     uint64_t states[2]; // that of their sizes, inodes and times of change
 } DatasetOrigin;
 
-// Where a data set comes from and how large it will be. Plain data.
+// Says where a data set comes from and how large it will be. Plain data.
 typedef struct DatasetSource {
     char name[DATASET_NAME_BYTES];
     char folder[DATASET_PATH_BYTES]; // or file; empty: made up
@@ -144,7 +144,7 @@ Status dataset_find(DatasetSource *source, const char *data, uint64_t seed, Erro
 Status dataset_read(void *block, const DatasetSource *source, Error *err);
 
 // The owners of the training samples (source->train_count), of the caller's to free. Reads the whole data set, or its
-// unpacked copy (unpacked_cache.h). USAGE where nobody owns them.
+// unpacked copy (unpacked_cache.h). USAGE if the samples have no owners.
 Status dataset_train_owners(uint32_t **owners, const DatasetSource *source, Error *err);
 
 // Checks the block's header against `bytes` and gives pointers into it. Samples in files are for the caller to add.

@@ -1,4 +1,4 @@
-// Whose the training samples of a data set are, for who has to know before it is loaded.
+// Reads the owners of a data set's training samples, for callers that need them before the data set is loaded.
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-// Which samples belong to which client. Names and semantics follow Flower Datasets' partitioners.
+// A partition says which samples belong to which client. Names and semantics follow Flower Datasets' partitioners.
 //
 //   PartitionSpec spec = {.clients = 100, .seed = 1};
 //   TRY(partition_parse(&spec.form, "dirichlet alpha=0.1", err));       // `sounder help partitions` lists the forms
@@ -10,9 +10,9 @@
 // A partition is one relocatable block: header, offsets (clients + 1), sample indices; a client's samples are
 // indices[offsets[c]] to indices[offsets[c + 1] - 1]. The view borrows the block. With spec.client_test (--client-test
 // 0.1) they are shuffled, and the last of them are held out: partition_client gives those to train on, int(0.9 n) but
-// at least one, and partition_client_test the others, for whoever tests a model on the client's own samples.
-// Where the partition deals users (natural-id, grouped-natural-id, leaf) and the test set says whose its samples are, a
-// client is tested on the test samples of its users instead; --client-test overrules that.
+// at least one, and partition_client_test the others, for tests of a model on the client's own samples.
+// If the partition deals users (natural-id, grouped-natural-id, leaf) and the test set names the owners of its samples,
+// a client is tested on the test samples of its users instead; --client-test overrules that.
 //
 // A partitioner is a row of partition_table.c and a function (deal.h).
 #ifndef SOUNDER_DATASETS_PARTITION_H
@@ -46,11 +46,11 @@ typedef struct PartitionSpec {
     uint32_t clients;
     uint64_t seed;
     double client_test;     // share of a client's samples that are held out to test on, below 1; not with `whole`
-    const uint32_t *owners; // (samples) for natural-id, each below users; NULL: nobody owns them. Borrowed
+    const uint32_t *owners; // (samples) for natural-id, each below users; NULL: they have no owners. Borrowed
     uint32_t users;
     const uint32_t
-        *test_owners;           // (test_samples) of the test set's samples; another number than a user: nobody's. NULL:
-    uint32_t test_samples;      // nobody owns them. Borrowed
+        *test_owners;           // (test_samples) of the test set's samples; a number that is no user's: no owner. NULL:
+    uint32_t test_samples;      // the test set has no owners. Borrowed
     const struct Dataset *data; // for continuous, which looks at the samples themselves; borrowed, NULL: not at hand
 } PartitionSpec;
 
@@ -64,7 +64,7 @@ typedef struct Partition {
     const uint32_t *own_tests;   // (own_offsets[clients]) samples of the test set, client by client
 } Partition;
 
-// What a client's model is tested on.
+// The samples that a client's model is tested on.
 typedef enum TestedOn { TESTS_ON_TRAINING, TESTS_ON_HELD_OUT, TESTS_ON_OWN } TestedOn;
 
 static inline TestedOn partition_tests_on(const Partition *partition) {
@@ -93,7 +93,7 @@ Status partition_view(Partition *partition, const void *block, size_t bytes, Err
 // test samples of their own, else into the training set. None where clients are tested on what they train on.
 const uint32_t *partition_client_test(const Partition *partition, uint32_t client, uint32_t *count);
 
-// How many clients have no such sample.
+// Returns how many clients have no such sample.
 uint32_t partition_untested(const Partition *partition);
 
 // The samples that one client trains on: returns a pointer to *count indices.
@@ -110,7 +110,7 @@ const uint32_t *partition_client(const Partition *partition, uint32_t client, ui
 // samples: of the data set. CANTCREATE, IO; nothing half written is left behind.
 Status partition_file_write(const char *path, const Partition *partition, uint32_t samples, Error *err);
 
-// What the head says. NOINPUT, DATA.
+// Reads the number of clients from the file's head. NOINPUT, DATA.
 Status partition_file_clients(uint32_t *clients, const char *path, Error *err);
 
 // Fills offsets (clients + 1) and indices (at most samples). NOINPUT; DATA with the line for anything but such a file;

@@ -16,14 +16,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// What asks a parent to stop. A worker ignores it from its start on: batch systems send it to every process of a job,
-// and what to do is the parent's to decide.
+// These signals ask a parent to stop. A worker ignores them from its start on: batch systems send them to every process
+// of a job, and the parent decides what to do.
 #define STOP_SIGNALS SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2
 
 enum { STOP_ECHO_MILLISECONDS = 500 };
 
 typedef struct StopRequests {
-    int count; // 0: nobody has asked
+    int count; // 0: no request yet
     uint64_t last_nanoseconds;
 } StopRequests;
 
@@ -40,8 +40,8 @@ void parent_signals(sigset_t *signals);
 // Those of a list (count) that this process was not started with ignored.
 void signals_not_ignored(sigset_t *signals, const int *numbers, size_t count);
 
-// What the terminal's Ctrl-Z (SIGTSTP) does to a process that takes the signal from a signalfd: stops this process as
-// the default action would. Returns when it continues.
+// Stops this process as the default action of the terminal's Ctrl-Z (SIGTSTP) would, for a process that takes the
+// signal from a signalfd. Returns when it continues.
 void suspend_self(void);
 
 #endif

@@ -94,7 +94,7 @@ static void sift(uint32_t *heap, uint32_t count, uint32_t at, const uint32_t *si
 }
 
 // Gives every short client what it lacks from the largest one. That one keeps enough: it has at least the average,
-// which is twice the minimum (or, when the minimum is 1 and somebody has nothing, at least 2). So those that were short
+// which is twice the minimum (or, when the minimum is 1 and a client has nothing, at least 2). So those that were short
 // never give: heap (clients) gets the others.
 static void top_up(uint32_t *table, uint32_t *sizes, uint32_t *heap, uint32_t classes, uint32_t clients,
                    uint32_t minimum) {

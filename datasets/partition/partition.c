@@ -9,8 +9,8 @@
 
 enum { PARTITION_MAGIC = 0x50444e53, PARTITION_VERSION = 1 }; // "SNDP"
 
-// What lies in a block: this header, then offsets (clients + 1, not for whole), then indices (samples); then, where
-// clients hold samples out, how many of them each does (clients), or, where clients have test samples of their own, the
+// A block holds this header, then offsets (clients + 1, not for whole), then indices (samples); then, if clients hold
+// samples out, the number that each client holds out (clients), or, if clients have test samples of their own, the
 // offsets of those (clients + 1) and the samples of the test set.
 typedef struct PartitionBlock {
     uint32_t magic, version;
@@ -24,7 +24,7 @@ static size_t offset_count(const PartitionSpec *spec) {
     return spec->whole ? 0 : (size_t)spec->clients + 1;
 }
 
-// A test set has owners wherever the training set has; where its files do not say whose they are, nobody is named.
+// A test set has owners whenever the training set has; if its files name no owners, the entries are no users.
 static TestedOn tests_on(const PartitionSpec *spec) {
     const bool by_user = spec->owners && spec->test_owners && !spec->whole && partitioners[spec->form.row].by_user;
     if (spec->client_test > 0) return TESTS_ON_HELD_OUT;
@@ -68,7 +68,7 @@ static void list_owned(uint32_t *offsets, uint32_t *indices, const Deal *deal) {
                     rng_key(deal->spec->seed, RNG_PARTITION, STREAM_CLIENT_ORDER, client, 0));
 }
 
-// A user's test samples go to the client that has its training samples; those of a user without a client to nobody.
+// A user's test samples go to the client that has its training samples; those of other users go to no client.
 static Status list_own_tests(uint32_t *offsets, uint32_t *indices, const Deal *deal, Error *err) {
     const PartitionSpec *spec = deal->spec;
     uint32_t *client_of = malloc(((size_t)spec->users + spec->test_samples) * sizeof *client_of);
@@ -122,7 +122,7 @@ static Status check_spec(const PartitionSpec *spec, const uint16_t *labels, uint
     return STATUS_OK;
 }
 
-// The last samples of each client, in an order of their own, are not trained on; somebody trains on at least one.
+// Shuffles each client's samples and holds the last ones out; a client with samples trains on at least one.
 static void hold_out(uint32_t *tests, const uint32_t *offsets, uint32_t *indices, const PartitionSpec *spec) {
     for (uint32_t client = 0; client < spec->clients; client++) {
         const uint32_t count = offsets[client + 1] - offsets[client];
@@ -173,7 +173,7 @@ static Status check_offsets(const uint32_t *offsets, uint32_t clients, uint32_t 
     return STATUS_OK;
 }
 
-// What clients are tested on lies behind their samples. items: how many numbers the whole block has behind its header.
+// The clients' test samples are stored after their samples. items: the count of numbers in the block after its header.
 static Status view_tests(Partition *partition, const PartitionBlock *block, const uint32_t *offsets, size_t items,
                          Error *err) {
     const uint32_t *tests = partition->indices + block->samples, clients = block->clients;

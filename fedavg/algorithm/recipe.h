@@ -1,5 +1,5 @@
-// Which rules a run's algorithm is made of. Plain data: the options fill it in, and workers read the same struct in the
-// control segment.
+// A recipe says which rules a run's algorithm is made of. Plain data: the options fill it in, and workers read the same
+// struct in the control segment.
 //
 // An algorithm is a text, as a net is. It names an entry of the zoo (zoo.c), or the parts that differ from FedAvg, or
 // both:
@@ -47,7 +47,7 @@ typedef struct Recipe {
 
 Status recipe_parse(Recipe *recipe, const char *text, Error *err);
 
-// Whether its parts go together; recipe_parse has looked. USAGE with both sides.
+// Checks that the recipe's parts go together; recipe_parse has done so already. USAGE with both sides.
 Status recipe_check(const Recipe *recipe, Error *err);
 
 EngineKind recipe_engine(const Recipe *recipe);

@@ -1,4 +1,4 @@
-// What the models of a launch train in a round, stretch by stretch (fedavg/rules/world/walk.h), and in which order.
+// Trains the models of a launch in a round, stretch by stretch (fedavg/rules/world/walk.h), and orders their samples.
 #include <math.h>
 
 #include "base/clock.h"

@@ -14,7 +14,7 @@
 //   fedavg   a sum a worker: of its clients' weighted updates, see rules/sum/aggregate.h; the server rule's states,
 //            written by the parent; a vector of what it tells the clients, if it does. Where the combine rule wants the
 //            updates side by side, a row for each of the phase's jobs instead of sums: what that client hands in,
-//            written by whoever has the job, over again if need be. Where updates may come late, a sum for each that
+//            written by the job's worker, over again if need be. Where updates may come late, a sum for each that
 //            waits, written likewise; the parent adds it to those of its step
 //   hogwild  a vector a client (= worker): its velocity, kept from round to round
 //   ssgd     the vectors of fedavg/worker/ssgd.h: the velocity, common to all; a gradient a shard
@@ -61,7 +61,7 @@ enum {
     FD_COUNT = 8
 };
 
-// What the slots segment holds, or the slots block of a run on the card.
+// The contents of the slots segment, or of the slots block of a run on the card.
 typedef struct SlotPlan {
     uint32_t vectors; // float (parameters)
     uint32_t lasting; // the first so many of them outlive a round (memory/state.h); the others lie behind the stash
@@ -86,12 +86,12 @@ static inline uint64_t slots_state_offset(const SlotPlan *slots, uint32_t index)
     return slots->lasting * slots->vector_bytes + index * slots->sum_bytes;
 }
 
-// What is put back when a round starts over.
+// The bytes that are put back when a round starts over.
 static inline uint64_t slots_kept_bytes(const SlotPlan *slots) {
     return slots->kept * slots->vector_bytes;
 }
 
-// What outlives a round is the first part; the host of a run on the card has no other.
+// The bytes of the first part, which outlives a round; the host of a run on the card has no other part.
 static inline uint64_t slots_lasting_bytes(const SlotPlan *slots) {
     return slots_state_offset(slots, slots->states);
 }
@@ -119,7 +119,7 @@ static inline uint64_t slots_vector_offset(const SlotPlan *slots, uint32_t index
     return slots_stash_offset(slots, slots->stash) + (index - slots->lasting) * slots->vector_bytes;
 }
 
-// Where a run on the card has what, in bytes from the start of each block.
+// The places of a run's data on the card, in bytes from the start of each block.
 typedef struct CardConfig {
     uint32_t used;                                             // 0: the run is on the CPU, and the rest is zeros
     uint32_t gpu;                                              // as CUDA numbers the visible cards
@@ -167,7 +167,7 @@ typedef struct RunConfig {
 
 typedef enum PhaseKind { PHASE_NONE, PHASE_TRAIN, PHASE_EVALUATE, PHASE_END } PhaseKind; // END: the worker exits
 
-// What the workers are to do. Written by the parent only while all of them stand at the barrier, and set back to
+// An order to the workers. The parent writes it only while all of them stand at the barrier, and sets it back to
 // PHASE_NONE when they stand there again: so a replacement that starts in the middle of a phase finds the phase and
 // joins it, and one that starts between phases finds nothing to do and goes to the barrier.
 typedef struct PhaseOrder {
@@ -184,15 +184,15 @@ typedef struct SumState {
     // The round whose updates the slot sums; anything else: clear it before the first.
     _Alignas(64) _Atomic uint32_t round;
     // 1 from before an update is added until its job is marked done: a worker that dies in between leaves a sum that
-    // nobody can use.
+    // no process can use.
     _Atomic uint32_t adding;
 } SumState;
 
-// What a worker counted in this round; cleared by the parent between rounds, otherwise written by that worker alone.
+// A worker's counts of this round; the parent clears them between rounds, otherwise that worker alone writes them.
 typedef struct WorkerTally {
     _Alignas(64) uint64_t first_sample_nanoseconds; // when it began its first job of the run (0: not yet)
     uint64_t synchronising_nanoseconds;             // ssgd: waiting for others and summing gradients
-    uint64_t hidden_nanoseconds;                    // of those: summing while somebody still computed gradients
+    uint64_t hidden_nanoseconds;                    // of those: summing while a worker still computed gradients
     uint64_t refused_steps;                         // hogwild: steps whose gradient was not finite
     uint64_t staleness[STALENESS_BUCKETS]; // hogwild: updates by others between read and write; last: that many or more
     uint64_t staleness_sum;                // ... of all updates
@@ -201,7 +201,7 @@ typedef struct WorkerTally {
 // hogwild with a bound: how many updates a worker has made in this round, as far as others wait for it. Written by that
 // worker, and by the parent when it is dead.
 typedef struct WildClock {
-    _Alignas(64) _Atomic uint64_t updates; // + 1; 0: nobody waits for it, for it trains nothing
+    _Alignas(64) _Atomic uint64_t updates; // + 1; 0: no worker waits for it, for it trains nothing
     _Atomic uint32_t waits;                // 1 while it waits for others, which is no fault of its own
 } WildClock;
 
@@ -214,11 +214,11 @@ typedef struct GradientPulse {
 
 typedef struct GradientSync {
     GradientPulse members[MAX_WORKERS];                // by position
-    _Atomic uint64_t taken[MAX_BUCKETS][MAX_WORKERS];  // slices: the step, + 1, for which somebody sums it
+    _Atomic uint64_t taken[MAX_BUCKETS][MAX_WORKERS];  // slices: the step, + 1, for which a worker sums it
     _Alignas(64) _Atomic uint64_t summed[MAX_BUCKETS]; // slices summed
 } GradientSync;
 
-// What all rounds so far needed: on the simulated clock, and of the network.
+// The time on the simulated clock and the network traffic that all rounds so far needed.
 typedef struct WorldTotals {
     uint64_t microseconds, down_bytes, up_bytes;
 } WorldTotals;
@@ -236,8 +236,8 @@ typedef struct Goals {
     WorldTotals target_totals; // of the rounds until then
 } Goals;
 
-// Who masks updates against whom in this round (rules/masks.h): written by the parent when the cohort's jobs are
-// posted.
+// The clients that mask updates against each other in this round (rules/masks.h): written by the parent when the
+// cohort's jobs are posted.
 typedef struct MaskedCohort {
     uint32_t count;
     uint32_t clients[]; // (as many as a cohort can have)

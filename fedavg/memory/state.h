@@ -1,5 +1,5 @@
-// What outlives a round: every number beside the weights that a run needs to continue with the same bits is a row of
-// one table. Checkpoints, nodes, and the memory of a run loop over it, so that what one of them knows all of them know.
+// The state that outlives a round: every number beside the weights that a run needs to continue with the same bits is
+// a row of one table. Checkpoints, nodes, and the memory of a run loop over it, so that all of them know the same rows.
 //
 //   StateTable state;
 //   TRY(state_open(&state, memory, err));

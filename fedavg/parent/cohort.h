@@ -26,8 +26,8 @@ typedef struct CohortBytes {
 } CohortBytes;
 CohortBytes cohort_bytes(const RunConfig *config);
 
-// Fills in who trains when, in a run of so many rounds in which updates may wait for later steps. Of node 0, whose
-// durations count. The config has its slots; its stash is planned here.
+// Fills in which client trains when, in a run of `rounds` rounds in which updates may wait for later steps. All nodes
+// take the schedule of node 0, whose durations count. The config has its slots; its stash is planned here.
 Status cohort_schedule(RunMemory *memory, RunConfig *config, uint32_t rounds, Nodes *nodes, Error *err);
 
 // Plans the stash of a schedule that comes from elsewhere, as from a file.
@@ -43,13 +43,13 @@ typedef struct Cohort {
     uint32_t *samples;       // owned (clients): of each client
     uint64_t *scratch;       // owned (clients + 1)
     uint8_t *there;          // owned (clients): by --availability-file; NULL without it
-    uint64_t nobody_until;   // microseconds of all rounds: when the next client comes, if nobody is there
+    uint64_t nobody_until;   // microseconds of all rounds: when the next client comes, if no client is there
     Member *members;         // owned (clients): who was drawn
     uint32_t count;          // of them
     CohortShares shares;     // of those that arrive
     uint32_t jobs;           // the first so many train, the one with most to do first
     uint32_t dropped_out, straggling, late; // so many; a straggler may drop out or be late, too
-    bool abandoned;                         // too few arrived in time: nobody trains
+    bool abandoned;                         // too few arrived in time: no client trains
     CohortBytes each;
     uint64_t microseconds, down_bytes, up_bytes;
 } Cohort;
@@ -64,7 +64,7 @@ uint32_t cohort_trains(const World *world, uint32_t clients, uint32_t clients_pe
 
 void cohort_begin(Cohort *cohort, uint32_t round);
 
-// On the real clock nobody is drawn for a round: who has come is known when it is over.
+// On the real clock no client is drawn for a round: the clients that have come are known when it is over.
 void cohort_expect(Cohort *cohort, uint32_t round);
 
 // Whether the members' losses have to be known before they train: then, after cohort_complete, members[i].loss is

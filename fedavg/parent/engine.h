@@ -3,7 +3,7 @@
 //   engine_rounds.c     the cohort's clients are jobs; the new model is the mean of what they send
 //   engine_buffered.c   the same, but an update may be part of a later round's step
 //   engine_wild.c       every worker is a client and trains the one model in place
-//   engine_lockstep.c   a round is all or nothing, and starts over when somebody dies
+//   engine_lockstep.c   a round is all or nothing, and starts over when a worker dies
 //
 //   engine_plan(&config);                                    // before the memory is created
 //   const Engine *engine = engine_of(config.engine);
@@ -18,7 +18,7 @@
 typedef struct Rounds Rounds;
 
 typedef struct Engine {
-    // What the slots segment has to hold beside what outlives a round (memory/state.h); NULL: nothing.
+    // Plans the data that the slots segment holds beside the state that outlives a round (memory/state.h). NULL: none.
     void (*plan)(SlotPlan *slots, const RunConfig *config);
 
     // Posts the jobs of the round and has the workers do them.
@@ -27,11 +27,11 @@ typedef struct Engine {
     // Makes what they did the new model. SOFTWARE, with the old one in its place, when it is not finite.
     Status (*settle)(Rounds *rounds, uint32_t round, Error *err);
 
-    // What the engine owns in Rounds; NULL: nothing. Nothing to free on failure.
+    // Make and free the engine's own data in Rounds; NULL: it has none. Nothing to free on failure.
     Status (*init)(Rounds *rounds, Error *err);
     void (*free)(Rounds *rounds);
 
-    // What the parent does for its workers while they train, as in supervisor.h; NULL: nothing.
+    // Does the parent's work for its workers while they train, as in supervisor.h. NULL: there is none.
     Status (*serve)(Rounds *rounds, bool *busy, Error *err);
 } Engine;
 

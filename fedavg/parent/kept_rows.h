@@ -1,5 +1,5 @@
-// Which row of the kept file (memory/kept_file.h) is which client's: the parent's table. When a round is over, clients
-// have the same values on every node; in which of its rows is each node's own affair.
+// The parent's table of clients and their rows in the kept file (memory/kept_file.h). When a round is over, clients
+// have the same values on every node; each node chooses the rows for them itself.
 //
 //   TRY(kept_rows_init(&kept, &memory, members, rounds_done, err));
 //   each round: TRY(kept_rows_stage(&kept, count, err));        // kept.staged: a spare row for each member

@@ -21,7 +21,7 @@ enum { ENGINE_COUNT = ENGINE_BUFFERED + 1 };
 // updates at most ahead of the slowest, NaN: any number.
 enum { WILD_STEPS, WILD_BOUND };
 
-// What those who set a run up have to know of an engine.
+// The facts that memory, options and workers have to know of an engine.
 typedef struct EngineFacts {
     RuleText text;            // the schedule of this name
     bool whole_cohort;        // every client takes part in every round

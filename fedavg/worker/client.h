@@ -1,6 +1,6 @@
 // A client's local training, on whichever worker it happens to run: virtual clients.
 //
-// The model is the worker's working memory, reused for one client after another. What a client computes depends on
+// The model is the worker's working memory, reused for one client after another. A client's result depends on
 // the global weights, its samples and (seed, round, client) alone: any worker, any time, gives the same bits.
 #ifndef SOUNDER_FEDAVG_WORKER_CLIENT_H
 #define SOUNDER_FEDAVG_WORKER_CLIENT_H
@@ -19,7 +19,7 @@ typedef struct LocalModel {
     float *weights;  // the local model
     float *velocity; // SGD momentum
     float *gradient;
-    float *slope;              // that the client begins with (local_looks); NULL: nobody looks
+    float *slope;              // that the client begins with (local_looks); NULL: no rule looks
     float *square;             // Adam's second moment; NULL with SGD
     float *shift;              // what a local rule adds to every slope, then what it keeps; NULL: neither
     float *second;             // a client's second model; NULL: there is none
@@ -27,12 +27,12 @@ typedef struct LocalModel {
     float *read;               // hogwild: the shared weights as private steps began; NULL: there are none
     struct XXH3_state_s *hash; // owned: XXH3_state_t of xxhash.h
     uint32_t *order;           // owned (partition's samples): this epoch's shuffled sample indices
-    uint16_t *label_of;        // owned (classes): what an attacker takes labels for; NULL: nobody lies about them
+    uint16_t *label_of;        // owned (classes): what an attacker takes labels for; NULL: no client lies about them
     bool lies;                 // the client that is trained does, or marks images
     Sender sender;             // owned
     View view;                 // owned: of the client's samples, or of the test set
 
-    void (*on_step)(void *context, double loss); // after each step of client_train, with its mean loss; NULL: nobody
+    void (*on_step)(void *context, double loss); // after each step of client_train, with its mean loss; NULL: unused
     void *on_step_context;
 } LocalModel;
 
@@ -50,14 +50,14 @@ uint32_t local_model_batches(const LocalModel *model, uint32_t count);
 // The slots of fedavg: a sum a worker, or a row a client where the combine rule wants them.
 void client_plan(SlotPlan *slots, const RunConfig *config);
 
-// How a client steps: with shift (parameters), unless NULL, pull weight + shift joins every slope.
+// A client's step: with shift (parameters), unless NULL, pull weight + shift is added to every gradient.
 typedef struct LocalStep {
     Sgd sgd;
     float pull;
     const float *shift;
     const float *start;                 // the weights to begin with (parameters); NULL: the model holds them already
     const float *state;                 // what the optimizer begins with (stepper.h); NULL: zeros
-    float *state_after;                 // gets what it ends with; NULL: nobody wants that
+    float *state_after;                 // gets the state that it ends with; NULL: unused
     const struct LocalVectors *replica; // exchanges after the first step, in `turn`; NULL: nothing does
     const struct LocalTurn *turn;
     bool follows; // each step of the model is one towards the second (PersonalPlan.inner)
@@ -71,16 +71,17 @@ double local_model_train(LocalModel *model, const LocalStep *step, uint32_t clie
 double local_model_train_on(LocalModel *model, const LocalStep *step, const uint32_t *indices, uint32_t count,
                             uint32_t client, uint32_t epochs, uint32_t round);
 
-// The length of the update and the fingerprint of what was trained (parameters), beside the job, for who asks for them
+// The length of the update and the fingerprint of what was trained (parameters), beside the job, if they are asked for
 // (RunConfig.inspects_updates): for models that were not trained here. client_train notes the fingerprint always.
 void client_inspect(Job *job, const RunMemory *memory, const float *trained);
 
-// What the combine rule leaves of an update of this length, or of what is sent: exactly 1 where it bounds none.
+// The share of an update of this length, or of one that is sent, that the combine rule keeps: exactly 1 if it has no
+// bound.
 double client_bound(const RunConfig *config, double squared_length);
 double client_bound_of(const RunConfig *config, const Sent *sent);
 
-// What a client does to the update of what it has trained (parameters), which is changed: it attacks, clips it, encodes
-// it. key: of the random numbers of its training. Returns whether it may be handed in; if not, the log says why.
+// A client attacks with its update, clips it and encodes it. trained: its weights (parameters), which are changed. key:
+// of the random numbers of its training. Returns whether it may be handed in; if not, the log says why.
 bool client_send(Sent *sent, Sender *sender, Job *job, float *trained, uint32_t key);
 
 // FedAvg: trains job->client from the shared weights for the local epochs with a fresh optimizer, adds its exact
@@ -104,7 +105,7 @@ void personal_step(LocalModel *model, BatchResult *result, const Batch *batch, c
 // here, from the client's row.
 void personal_conclude(LocalModel *model, const Job *job, uint32_t round);
 
-// What stays with the client becomes global again in its weights (parameters), and so does what is frozen.
+// The parameters that stay with the client become global again in its weights (parameters), and so do frozen ones.
 void personal_withhold(float *weights, const RunMemory *memory);
 
 // Only what is frozen: whatever moved it, decay or a rule.
@@ -113,10 +114,10 @@ void personal_unmoved(float *weights, const RunMemory *memory);
 // model->weights become the client's personal model: for evaluation.
 void personal_load(LocalModel *model, const Job *job);
 
-// What a worker evaluates: the global model on the test set, or on a client's own samples, before and after training.
+// A worker evaluates the global model on the test set, or on a client's own samples, before and after training.
 
-// Does what job->task says and finishes the job with loss_sum, hits and samples. The sums are made in the same order by
-// whichever worker, so that the same bits come out.
+// Does what job->task says and finishes the job with loss_sum, hits and samples. Every worker makes the sums in the
+// same order, so that the same bits come out.
 void evaluation_run(LocalModel *model, Job *job, uint32_t round);
 
 // The samples that a job about a client is to be evaluated on: indices (count), borrowed, of the test set or of the
@@ -129,7 +130,7 @@ typedef struct ClientSamples {
 
 ClientSamples evaluation_samples(const RunMemory *memory, const Job *job, uint32_t round);
 
-// How they are called in the metrics.
+// Returns the name of these samples in the metrics.
 const char *evaluation_data_name(const Partition *partition);
 
 // The round whose shuffles and dropout a training draws that belongs to no round: no round has this number, and the

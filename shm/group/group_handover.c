@@ -6,7 +6,7 @@
 //   rank 0 -> first member               the other ends, one by one in the order of the part's ranks
 //
 // So the part has sockets between its own rank 0 and its other ranks, and can be divided itself. All ranks are in the
-// split when it begins; a failure here makes the whole group fail, so that nobody waits for what does not come.
+// split when it begins; a failure here makes the whole group fail, so that no rank waits for what never comes.
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>

@@ -5,12 +5,12 @@
 //
 // A member's lines are written by that rank alone, except its bell. Collectives: a rank copies what the others need
 // into its slot, stores its arrival, waits for theirs, and reads their slots; two slots and two arrivals alternate by
-// step, which is enough because nobody arrives at a step before everybody has arrived at the one before. Messages: a
+// step, which is enough because no rank arrives at a step before all have arrived at the one before. Messages: a
 // byte ring for each ordered pair of ranks, written by the sender and emptied by the receiver.
 //
-// Every wait polls for a while if each rank has a core of its own, then sleeps at its own bell (a futex). Who changes
-// something that others wait for rings those that sleep. A sleeper wakes by itself every 20 ms and looks at the others'
-// process descriptors, so that neither a death nor a ring that a death has swallowed is missed for longer.
+// Every wait polls for a while if each rank has a core of its own, then sleeps at its own bell (a futex). A rank that
+// changes something that others wait for rings those that sleep. A sleeper wakes by itself every 20 ms and looks at the
+// others' process descriptors, so that neither a death nor a ring that a death has swallowed is missed for longer.
 #ifndef SOUNDER_SHM_GROUP_GROUP_SHARED_H
 #define SOUNDER_SHM_GROUP_GROUP_SHARED_H
 
@@ -119,7 +119,7 @@ Status group_shared_fail(SharedGroup *shared, Status status, int rank, const Err
 // Wakes a rank if it sleeps; after the store that it may be waiting for.
 void group_shared_ring(SharedGroup *shared, uint32_t rank);
 
-// What a rank tells the others of the part that a split makes of it.
+// In a split, each rank sends the others this about the part that it is to join.
 typedef struct GroupOffer {
     int32_t leader, place,
         size;           // rank of the part's first member in the whole group, own rank and size; leader -1: none
@@ -151,7 +151,7 @@ Status group_mailbox_advance(Group *group, Error *err);
 // share a cache exchange long copies through it twice as fast as through memory, short ones more slowly.
 
 // Little is copied as memcpy does it, more is streamed, and of very much the first pages decide: they are stored, and
-// if that was quick, so is the rest. All of it is visible to whoever sees a later store of this core with release.
+// if that was quick, so is the rest. All of it is visible to a core that sees a later store of this core with release.
 void group_stream(void *to, const void *from, size_t bytes);
 
 // Groups whose buffers are on one card: the slots and the rings' data are in device memory that the first rank has
@@ -159,8 +159,8 @@ void group_stream(void *to, const void *from, size_t bytes);
 // of ranks share a card. Everything runs in the default stream of the device that is current, and has finished when a
 // call returns.
 
-// Weak: a program that does not link the code for cards has none of them, and its groups say so. What was attached is
-// freed by detach, importers before they arrive to finish, the first rank after it: CUDA wants it freed last.
+// Weak: a program that does not link the code for cards has none of them, and its groups say so. detach frees the
+// memory that was attached, importers before they arrive to finish, the first rank after it: CUDA wants it freed last.
 
 // Rank 0 (slot_bytes, ring_bytes: what the group needs) allocates and leaves the handle in the header; the others open
 // it. Then the group moves its data on the card.

@@ -1,4 +1,4 @@
-// What carries a group's calls: one table of functions a transport, chosen when the group is made. group.c has checked
+// A transport carries a group's calls: it is one table of functions, chosen when the group is made. group.c has checked
 // every argument before it calls; a transport moves and combines the data, and finds out what went wrong with the
 // others.
 #ifndef SOUNDER_SHM_GROUP_GROUP_TRANSPORT_H
@@ -45,10 +45,10 @@ struct Group {
     uint32_t pending; // requests that are not done
 };
 
-// What names a job: two jobs may share a meeting place by accident, and their ranks must not join one group.
+// The length of a job's name. Two jobs may share a meeting place by accident, and their ranks must not join one group.
 enum { GROUP_JOB_BYTES = 64 };
 
-// What every rank knows when it has met the others, before there is a transport.
+// Every rank knows these facts when it has met the others, before there is a transport.
 typedef struct GroupPlace {
     bool is_mpi, is_file;
     int rank, size, local_rank; // -1: not known
@@ -65,13 +65,14 @@ __attribute__((weak)) Status group_mpi_open(Group *group, const GroupPlace *plac
 // Notes the failure, so that later calls return it, and returns it with its sentence in *err.
 Status group_fail(Group *group, Status status, int rank, const Error *reason, Error *err);
 
-// Where and as whom a rank joins its group: the configuration and the environment of whoever started it.
+// A rank finds the place of its group and its own number in the configuration and the environment that it was started
+// with.
 
 // env:// reads, the first that is there, as one set: RANK, WORLD_SIZE (LOCAL_RANK) of sounder launch and torchrun;
 // those of Open MPI, MPICH and Slurm. The meeting place is MASTER_ADDR and MASTER_PORT, else the job that mpirun or
 // srun started. Ranks on one machine meet by the port alone: a socket in the abstract namespace is named after it, so
-// that nothing is in the way of whoever listens on the TCP port itself (torchrun does), nor stays behind. USAGE as
-// group_init says.
+// that nothing is in the way of a program that listens on the TCP port itself (torchrun does), nor stays behind.
+// USAGE as group_init says.
 Status group_place_find(GroupPlace *place, const GroupConfig *config, Error *err);
 
 // Whether a host's name or address is one of this machine's: a socket can be bound to it. Returns getaddrinfo's error.

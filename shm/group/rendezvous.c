@@ -163,7 +163,7 @@ void rendezvous_refuse(Rendezvous *meeting, Status status, const Error *reason) 
             notice_send(meeting->guests.sockets[i], NOTICE_REFUSED, status, reason->message, NULL, 0);
 }
 
-// What to do where two jobs seem to have met.
+// Returns the remedy where two jobs seem to have met.
 static const char *parting(const Rendezvous *meeting) {
     return meeting->is_file ? "name another file in one of them"
                             : "start one of them with sounder launch --standalone, or give it another --master-port";
@@ -215,7 +215,7 @@ static void tell_everyone_who_is_missing(const Rendezvous *meeting) {
             notice_send(meeting->sockets[rank], NOTICE_WAITING, STATUS_OK, text.message, NULL, 0);
 }
 
-// A guest says who he is and becomes a rank. Whoever does not speak our language is sent away.
+// A guest introduces itself and becomes a rank. A guest that does not speak our protocol is sent away.
 static Status admit(Rendezvous *meeting, int *guest, Error *err) {
     Hello hello;
     int pidfd = -1;
@@ -390,7 +390,7 @@ Status rendezvous_receive(Rendezvous *meeting, int *memory_fd, uint64_t deadline
 
 // Everyone ------------------------------------------------------------------------------------------------------------
 
-// Somebody listens there already. If that is a second rank 0 which still meets, it must hear of this one, and then
+// Another process listens there already. If it is a second rank 0 which still meets, it must hear of this one, and then
 // both fail; if it has just gone, the place is free.
 static Status meet_rival(Rendezvous *meeting, const GroupPlace *place, uint64_t deadline, Error *err) {
     if (connect_to(&meeting->sockets[0], place) != 0) {

@@ -24,7 +24,7 @@ CommandRun command_data, command_diff, command_eval, command_help, command_launc
     command_partition, command_privacy, command_replay, command_report, command_reproduce, command_runs, command_sweep,
     command_top, command_train, command_version, command_worker;
 
-// Which rows of option_table a command takes, beside its own options.
+// The rows of option_table that a command takes beside its own options.
 typedef enum TrainOptions {
     TAKES_NONE,
     TAKES_ALL,   // those of train

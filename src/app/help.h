@@ -31,7 +31,7 @@ void help_print_partitions(FILE *file);  // --partition, --client-noise, --drift
 void help_print_attacks(FILE *file);     // --attack
 void help_print_federations(FILE *file); // --data: made-up users
 
-// What the typed name means: an algorithm, a net, a layer, a rule, a partition, a view, an attack, a federation or a
+// Explains the typed name: an algorithm, a net, a layer, a rule, a partition, a view, an attack, a federation or a
 // data set. Prints the row of each table that has it as the table's topic shows it; follows: below a text, after a
 // blank line. False: none has it; all names have been considered.
 bool help_print_name(FILE *file, Suggestion *suggestion, bool follows);
@@ -44,7 +44,7 @@ void pager_show(const char *text);
 // not) go on in the next line behind more blanks. NULL: no memory.
 char *pager_fold(const char *text, bool folds);
 
-// What other programs read about this one, all of it from the tables of options: the man page, as troff, and scripts
+// These write what other programs read about this one, from the tables of options: the man page, as troff, and scripts
 // that have a shell complete the commands, options and values of sounder. shell: bash, zsh or fish; false: none of
 // them.
 void manual_print(FILE *file);

@@ -26,7 +26,7 @@ Status command_version(int argc, char **argv, int *exit_code, Error *err) {
     return STATUS_OK;
 }
 
-// What others call a command counts only as it is written: the own names are found first.
+// A name that other programs give a command counts only as it is written: the own names are found first.
 static void consider_others(Suggestion *suggestion, const Command *command) {
     for (const char *also = command->also ? command->also : ""; *also;) {
         const size_t length = strcspn(also, " ");
@@ -97,7 +97,7 @@ static void make_blocking(int fd) {
     fcntl(fd, F_SETFL, flags & ~O_NONBLOCK); // a socket cannot be opened again
 }
 
-// Where in a text that somebody wrote the word stands that the sentence is about.
+// Shows the user's text and marks the word in it that the sentence is about.
 static void print_sketch(const Error *err) {
     if (!err->sketch[0]) return;
     const int text = (int)strcspn(err->sketch, "\n");

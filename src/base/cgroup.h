@@ -1,4 +1,4 @@
-// What the control groups of this process allow it: containers, batch systems and systemd set their limits there.
+// Reads the limits of this process's control groups: containers, batch systems and systemd set their limits there.
 //
 //   uint64_t left = cgroup_memory_left(CGROUP_MEMBERSHIP, CGROUP_ROOT);    // bytes; UINT64_MAX: no limit
 //
@@ -19,7 +19,7 @@
 int cgroup_cores(int cores, const char *membership, const char *root);
 
 // Bytes that the process may still fill before the kernel kills it: limit less usage (memory.max; in version 1
-// memory.limit_in_bytes). What the page cache holds of files counts as free, since the kernel drops that first.
+// memory.limit_in_bytes). Files in the page cache count as free, since the kernel drops them first.
 uint64_t cgroup_memory_left(const char *membership, const char *root);
 
 // How many processes of this process's group the kernel has killed for want of memory so far (memory.events; in

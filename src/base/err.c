@@ -77,7 +77,7 @@ Status status_by_errno(Status otherwise) {
     }
 }
 
-// What a person can do against some reasons, whatever was being done.
+// Returns what a person can do against some reasons, whatever was being done.
 static const char *remedy_of(int reason) {
     if (reason == EMFILE) return "; raise the limit of open files (ulimit -n)";
     if (reason == ENFILE) return "; raise the machine's limit of open files (fs.file-max)";

@@ -54,7 +54,8 @@ void text_list(char *list, size_t bytes, const char *name, size_t name_bytes) {
 
 // Words of a shell ----------------------------------------------------------------------------------------------------
 
-// What a terminal or a JSON text cannot show as it is: control characters, C1's as UTF-8 included, and bad UTF-8.
+// Finds letters that a terminal or a JSON text cannot show as they are: control characters, C1's as UTF-8 included, and
+// bad UTF-8.
 static bool is_raw(const char *text, size_t letter) {
     const unsigned char *bytes = (const unsigned char *)text;
     return letter == 0 || bytes[0] < ' ' || bytes[0] == 0x7f || (bytes[0] == 0xc2 && bytes[1] < 0xa0);

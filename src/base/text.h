@@ -28,7 +28,7 @@ void text_list(char *list, size_t bytes, const char *name, size_t name_bytes);
 // Room for any path of 4095 bytes as a word of a shell: at worst \ooo for each byte.
 enum { SHELL_WORD_BYTES = 4 * 4096 + 8 };
 
-// Writes text as one word of a command that somebody may paste into a shell: as it is where nothing in it is special,
+// Writes text as one word of a command that a person may paste into a shell: as it is where nothing in it is special,
 // otherwise in single quotes, and with control characters or bad UTF-8 as $'...' (bash, zsh, ksh). The word itself is
 // UTF-8 without control characters. Text that does not fit is cut, its quotes closed. Returns `word`.
 char *shell_word(char word[SHELL_WORD_BYTES], const char *text);

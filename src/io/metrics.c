@@ -41,7 +41,7 @@ typedef struct Line {
 } Line;
 
 // Whether a line may be of one of the types, which end with NULL; no types: all of them. Lines begin with their type
-// unless somebody has written them by hand.
+// unless a person has written them by hand.
 static bool may_be_of(const char *text, const char *const *types) {
     static const char beginning[] = "{\"type\":\"";
     if (!types || strncmp(text, beginning, sizeof beginning - 1) != 0) return true;
@@ -210,7 +210,7 @@ static bool is_kept(const Line *line, uint32_t rounds_done) {
 // Copies the lines to keep from file to a malloc'ed text.
 static Status filter_lines(FilePart *kept, uint64_t *file_bytes, FILE *file, uint32_t rounds_done, const char *path,
                            Error *err) {
-    Line line = {.is_noted = true}; // by whoever has read the past
+    Line line = {.is_noted = true}; // when the past was read
     bool more = true;
     struct stat about;
     if (fstat(fileno(file), &about) != 0) return fail_errno(err, STATUS_IO, "%s cannot be read", path);

@@ -25,7 +25,7 @@ enum { METRICS_DIGITS = 10 };
 typedef struct Metrics {
     int fd; // owned
     char path[4096];
-    void (*on_line)(void *context, const json_t *line); // NULL: nobody looks
+    void (*on_line)(void *context, const json_t *line); // NULL: unused
     void *context;
 } Metrics;
 
@@ -33,7 +33,7 @@ typedef struct Metrics {
 Status metrics_create(Metrics *metrics, const Folder *folder, Error *err);
 Status metrics_reopen(Metrics *metrics, const Folder *folder, uint32_t rounds_done, Error *err);
 
-// What the file tells of the run so far.
+// The run so far, as the file tells it.
 typedef struct MetricsPast {
     json_t *start;   // its last "start" line, owned; NULL: none
     json_t *summary; // its last line if that is a "summary", owned; NULL: it is none

@@ -106,7 +106,7 @@ static void losses_that_are_not_above_zero_get_a_linear_axis(void **state) {
     assert_true(!y.logarithmic && y.low == 0 && y.high == 1);
 }
 
-// What a function has drawn, until it draws again.
+// Returns a function's drawing, valid until the next one.
 static char *drawing_of(void (*draw)(FILE *file, const void *of), const void *of) {
     static char drawing[1 << 18];
     memset(drawing, 0, sizeof drawing);

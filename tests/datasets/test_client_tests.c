@@ -1,4 +1,4 @@
-// What clients are tested on where the test set says whose its samples are.
+// Tests which samples clients are tested on if the test set names the owners of its samples.
 #include <string.h>
 
 #include "datasets/dataset.h"
@@ -7,7 +7,7 @@
 
 enum { USERS = 6, TRAIN = 24, TESTS = 9, WORDS = 128 };
 
-// User u has samples u, u + 6, ...; in the test set user 0 has three, 1 to 4 one each, 5 none, and two are nobody's.
+// User u has samples u, u + 6, ...; in the test set user 0 has three, 1 to 4 one each, 5 none, and two have no user.
 static const uint32_t test_owners[TESTS] = {0, 4, UINT32_MAX, 0, 1, 2, 3, 0, UINT32_MAX};
 static uint32_t owners[TRAIN];
 static uint64_t block[WORDS];

@@ -195,7 +195,7 @@ static void inner_clients_like_one_class_the_more_the_smaller_alpha_is(void **st
     assert_int_equal(dealt.given, SAMPLES);
 }
 
-// Of so many classes each block of 256 has a sum of its own.
+// With so many classes each block of 256 has a sum of its own.
 static void inner_clients_find_each_of_many_classes(void **state) {
     (void)state;
     enum { MANY = 3000, EACH = 2, CLIENTS = 7 };

@@ -180,14 +180,14 @@ static void a_little_is_as_much_as_some_honest_updates_are_off(void **state) {
         uint32_t clients, attackers;
         double z;
     } cases[] = {{50, 24, 1.426077}, {25, 5, 0.253347}, {100, 20, 0.285841}, {10, 2, 0},
-                 {10, 9, 0},         {10, 6, 0.674490}}; // nobody else is needed: further than all but one
+                 {10, 9, 0},         {10, 6, 0.674490}}; // no other client is needed: further than all but one
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_true(fabs(forgery_alie(cases[i].clients, cases[i].attackers) - cases[i].z) < 5e-7);
 }
 
 enum { FAR_UPDATES = 140 };
 
-// Of updates in the plane: their products, and those with their deviations (1 and 0) behind them.
+// Finds the products of updates in the plane, and those with their deviations (1 and 0) after them.
 static void find_plane_products(double *products, const double (*updates)[2], const double deviations[2],
                                 uint32_t count) {
     for (uint32_t i = 0; i <= count; i++)
@@ -210,7 +210,7 @@ static void attackers_go_exactly_as_far_as_updates_are_apart(void **state) {
     // The largest sum of squares is that of either of the two: 4 + 138; of the mean 2, and of m - g s 2 + 140 g^2 s^2.
     attack = parsed("min-sum");
     assert_true(fabs(forgery_reach(products, FAR_UPDATES, &attack, workspace) - sqrt(140 / 2.0)) < 1e-12);
-    // Three updates that are not symmetric: (2, 0), (0, 1), (1, 2). What they compare is at its limit.
+    // Three updates that are not symmetric: (2, 0), (0, 1), (1, 2). The number that they compare is at its limit.
     const double three[3][2] = {{2, 0}, {0, 1}, {1, 2}}, mean[2] = {1, 1}, spread[2] = {sqrt(2 / 3.0), sqrt(2 / 3.0)};
     find_plane_products(products, three, spread, 3);
     for (int sums = 0; sums < 2; sums++) {

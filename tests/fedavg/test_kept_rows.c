@@ -1,4 +1,4 @@
-// Which row is whose: what a checkpoint may need is not written over.
+// Tests which client has which row: a row that a checkpoint may need is not written over.
 #include "fedavg/parent/kept_rows.h"
 
 #include <fcntl.h>
@@ -126,7 +126,7 @@ static void the_last_two_checkpoints_find_their_rows_unchanged(void **state) {
     end_run(&f);
 }
 
-// What a checkpoint holds, and what its rows have to hold for as long as the run may be resumed from it.
+// A checkpoint, and the values that its rows have to hold for as long as the run may be resumed from it.
 typedef struct Checkpoint {
     uint32_t round; // 0: there is none
     uint32_t table[1 + 2 * CLIENTS];
@@ -228,7 +228,7 @@ static void rows_that_no_checkpoint_holds_are_free_at_once(void **state) {
     for (uint32_t round = 1; round <= 3; round++)
         run_round(&f, round, (uint32_t[]){0, 1}, (float)round, false);
     save(&f, last, 3, (float[CLIENTS]){3, 3});
-    run_round(&f, 4, (uint32_t[]){2, 3}, 4, false); // which nobody saves
+    run_round(&f, 4, (uint32_t[]){2, 3}, 4, false); // no checkpoint saves it
     resume_run(&f, last, false);
     assert_int_equal(f.kept.spares, f.kept.table[0] - 1 - 2); // all but the rows of clients 0 and 1
     assert_null(row_of(&f, 2));

@@ -1,4 +1,4 @@
-// Which nodes are taken for lost: the transport is made up, and so are the times at which the others were heard.
+// Tests which nodes are taken for lost: the transport is made up, and so are the times when the others were heard.
 #include "fedavg/nodes/nodes.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// Who trains from which version, and how stale updates are, on the simulated clock.
+// Tests which client trains from which version, and how stale updates are, on the simulated clock.
 #include "fedavg/rules/world/schedule.h"
 
 #include <math.h>
@@ -133,7 +133,7 @@ static void no_client_trains_twice_at_a_time_and_every_version_has_its_updates(v
     }
 }
 
-// Of the jobs that are applied.
+// Returns the most staleness of the jobs that are applied.
 static uint32_t most_staleness(const Schedule *schedule, uint32_t *dropped) {
     uint32_t most = 0;
     *dropped = 0;
@@ -307,8 +307,8 @@ static void models_of_any_size_are_mixed_by_their_difference(void **state) {
     assert_true(update[2] == (int64_t)0x1p38); // nothing is added of what is refused
 }
 
-// While a client is waited for that never comes, others make versions that nobody asked for: the schedule forgets them,
-// and ends where no run could go on to.
+// While the schedule waits for a client that never comes, others make versions beyond those that were asked for: the
+// schedule forgets them, and ends where no run could continue.
 static void a_client_that_does_not_come_back_is_not_waited_for_without_end(void **state) {
     (void)state;
     Fixture f;

@@ -1,4 +1,4 @@
-// What outlives a round: names, places and order of the rows, as checkpoints have them, and the texts of their notes.
+// The state that outlives a round: names, places and order of the rows, as in checkpoints, and the texts of the notes.
 #include "fedavg/memory/state.h"
 
 #include <math.h>

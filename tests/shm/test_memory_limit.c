@@ -28,7 +28,7 @@ static void count_kills(const char *text) {
     write_limit("memory.oom_control", "memory.events", text);
 }
 
-// What the test's function returns where /sys/fs/cgroup may be mounted over, or CHILD_SKIPPED.
+// Returns the result of the test's function if /sys/fs/cgroup may be mounted over, else CHILD_SKIPPED.
 static int in_group_of_our_own(int (*test)(void)) {
     fflush(NULL);
     pid_t child = fork();

@@ -111,7 +111,7 @@ static void add_groups(Room *room, const json_t *runs, const char *key, double s
     }
 }
 
-// Of one run: how its clients' losses spread, around the mean in training.
+// Adds the spread of one run's client losses to its points, around the mean in training.
 static void put_spread(CurvePoint *points, size_t count, const json_t *run) {
     const json_t *spread = json_object_get(run, "loss_spread"), *rounds = json_object_get(run, "rounds");
     const json_t *losses = json_object_get(rounds, "train_loss");

@@ -68,8 +68,8 @@ static Status read_charts(char **text, Error *err) {
 
 // The data ------------------------------------------------------------------------------------------------------------
 
-// What makes runs of one group: all options in which they differ, but the seed. Returns a text of the caller's to free;
-// NULL: no memory.
+// Names the group of a run: by all options in which the runs differ, but the seed. Returns a text of the caller's to
+// free; NULL: no memory.
 static char *name_group(const PastRuns *runs, const PastRun *run) {
     TextStream stream;
     const char *separator = "";

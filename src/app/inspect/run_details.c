@@ -129,7 +129,7 @@ static bool note_round(Reading *reading, const json_t *line) {
     return noted;
 }
 
-// Of a model; a test in a later round begins it anew. NULL: there are too many models, or no memory.
+// Returns the evaluation of a line's model; a test in a later round empties it. NULL: too many models, or no memory.
 static Evaluation *evaluation_of(Reading *reading, const json_t *line) {
     const char *model = json_string_value(json_object_get(line, "model"));
     const json_int_t round = json_integer_value(json_object_get(line, "round"));
@@ -290,8 +290,8 @@ static void put_fairness(JsonObject *details, const Reading *reading) {
     put_object(details, "fairness", &all);
 }
 
-// What `sounder eval RUN --confusion --json > RUN/eval.json` has left, or NULL: a file that holds something else is as
-// good as none. *no_memory: that is why.
+// Reads the file that `sounder eval RUN --confusion --json > RUN/eval.json` has left. NULL: there is none, or it holds
+// something else; with *no_memory, memory was short.
 static json_t *read_evaluation(bool *no_memory, const PastRun *run) {
     char path[4096 + 16], *text = NULL;
     size_t capacity = 0;

@@ -42,8 +42,8 @@ static double speed_of(const PastRun *run) {
     return run->seconds > 0 ? run->samples / run->seconds : NAN;
 }
 
-// What the table tells of each run besides its options; figures that no run has make no column. A run's best is by the
-// figure that it is about.
+// The table tells these figures of each run besides its options; those that no run has make no column. A run's best is
+// by the figure that it is about.
 #define IN_RUN(member) .at = offsetof(PastRun, member)
 static const struct {
     const char *title, *key;
@@ -89,7 +89,7 @@ static bool is_figure(int figure, const char *key) {
     return strcmp(figures[figure].key, key) == 0;
 }
 
-// Simulated seconds are the rounds' number where nobody simulates anything, and most runs have one node.
+// A run that simulates nothing has as many simulated seconds as rounds, and most runs have one node.
 static bool is_shown(const PastRuns *runs, int figure) {
     const bool simulated = is_figure(figure, "simulated_seconds"), nodes = is_figure(figure, "nodes");
     for (size_t i = 0; i < runs->count && (simulated || nodes); i++) {

@@ -68,7 +68,7 @@ Status halving_begin(Job *jobs, const Ladder *ladder, int rung, const SweepPlan 
 
 // Scores --------------------------------------------------------------------------------------------------------------
 
-// Of a test, by the figure that the run is about, and where that is the same by its loss.
+// The score of a test: by the figure that the run is about, and by the loss if that figure is the same.
 typedef struct Score {
     RunFigure figure;
     double value, loss; // NaN: worse than all
@@ -163,7 +163,7 @@ Status halving_select(Job *jobs, const Ladder *ladder, int rung, const SweepPlan
         firsts[groups++] = i;
     }
     if (status == STATUS_OK) status = check_figures(scores, firsts, groups, jobs, err);
-    // Of equal ones the first stays.
+    // The first of equal groups stays.
     for (size_t i = 0; i < groups && status == STATUS_OK; i++) {
         size_t better = 0;
         for (size_t k = 0; k < groups; k++)

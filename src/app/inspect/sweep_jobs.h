@@ -45,8 +45,8 @@ void sweep_jobs_free(Job *jobs, size_t count);
 // USAGE, NOINPUT or DATA where the data set of a job that waits is not there: said once, before anything starts.
 Status sweep_jobs_find_data(const Job *jobs, size_t count, Error *err);
 
-// What has become of a run that another process has, or had: JOB_ELSEWHERE (it trains), JOB_IS_DONE, JOB_WAITS (it was
-// left, and this job goes on with it), or JOB_HAS_FAILED: there is no such run, or it has other options.
+// Looks at a run that another process has, or had, and returns JOB_ELSEWHERE (it trains), JOB_IS_DONE, JOB_WAITS (it
+// was left, and this job continues it), or JOB_HAS_FAILED: there is no such run, or it has other options.
 JobState sweep_job_look(Job *job);
 
 // Makes the jobs and runs them, as many side by side as cores allow, telling on stdout how they end; a dry run tells

@@ -9,7 +9,7 @@
 
 enum { SWEEP_WORDS_BYTES = 4096 };
 
-// What all processes of a sweep begin with; borrowed.
+// All processes of a sweep begin with these; borrowed.
 typedef struct SweepStart {
     const ReadyData *ready;
     const sigset_t *mask; // of signals, as it was before the sweep

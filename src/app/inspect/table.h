@@ -63,7 +63,7 @@ void table_cell_text(char *text, const Table *table, size_t row, size_t column);
 // Whether a mean stands in the column: its standard deviation then has a column of its own in CSV and JSON.
 bool table_has_spread(const Table *table, size_t column);
 
-// What table_print does for TABLE_JSON (table_json.c).
+// Carries out table_print for TABLE_JSON (table_json.c).
 Status table_print_json(FILE *file, const Table *table, Error *err);
 
 Status table_print(FILE *file, const Table *table, TableFormat format, Error *err);

@@ -42,7 +42,7 @@ static void put_line(Page *page, const char *text) {
         line[end - 1] = '\0';
 }
 
-// What is too long is cut.
+// Adds a line and cuts it if it is too long.
 static void add_line(Page *page, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void add_line(Page *page, const char *format, ...) {
     char text[4 * SCREEN_COLUMNS];
@@ -53,7 +53,7 @@ static void add_line(Page *page, const char *format, ...) {
     put_line(page, text);
 }
 
-// What is too long goes on in the next line, where it has two blanks.
+// Adds a line; one that is too long continues in the next line, and is broken where it has two blanks.
 static void add_parts(Page *page, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void add_parts(Page *page, const char *format, ...) {
     char text[4 * SCREEN_COLUMNS], *line = text;

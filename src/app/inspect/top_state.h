@@ -29,7 +29,7 @@ typedef struct TopClient {
     double seconds, samples;
 } TopClient;
 
-// Of the clients of one round, as their lines come.
+// The clients of one round, counted as their lines arrive.
 typedef struct TopRound {
     uint32_t clients[TOP_RANKS];
     double samples[TOP_RANKS], seconds[TOP_RANKS];
@@ -50,7 +50,7 @@ typedef struct TopState {
     double samples_per_second, bytes, simulated_seconds;
     double lost, refused; // workers, updates
     bool finished, running;
-    bool is_chosen; // the caller's to set: nobody has named this run
+    bool is_chosen; // the caller's to set: the user has not named this run
     int ranks, nodes;
     pid_t parent; // 0: unknown
     TopPhase phase;

@@ -1,4 +1,4 @@
-// What the ranks have started and left: processes that outlive the rank they come from.
+// Orphans are processes that a rank has started and that outlive it.
 //
 // The launcher is a subreaper (prctl), so that such a process becomes its child, whatever process group it has made
 // (GNU timeout makes one). It can then be signalled, ended and reaped; without that, a launcher that is PID 1 of a
@@ -31,8 +31,8 @@ void orphans_free(Orphans *orphans);
 void orphans_reap(const Rank *ranks, int count); // those that are dead
 
 // Asks each orphan once, by the signal that the ranks were asked by, except in the process groups of ranks that live:
-// these will end with their rank. Returns how many orphans there are. What an orphan has started itself becomes an
-// orphan when its parent ends, and is asked in the next call.
+// these will end with their rank. Returns how many orphans there are. A process that an orphan has started
+// becomes an orphan when its parent ends, and is asked in the next call.
 size_t orphans_ask(Orphans *orphans, int signal_number, const Rank *ranks, int count);
 
 // SIGKILL for all. Returns how many there are; the same holds for what they have started.

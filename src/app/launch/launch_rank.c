@@ -75,7 +75,7 @@ static void set_environment(const Rank *rank, int local_rank, const RankPlan *pl
     if (options->ranks > 1) setenv("OMP_NUM_THREADS", "1", 0); // unless it is set
 }
 
-// Whoever debugs starts one rank, and types.
+// A user who debugs starts one rank, and types.
 static bool is_alone(const LaunchOptions *options) {
     return options->ranks == 1 && options->nnodes == 1;
 }
@@ -146,8 +146,8 @@ bool rank_read_reason(char reason[RANK_REASON_BYTES], const Rank *rank) {
     return reason[0] != '\0';
 }
 
-// Forks; the child execs at once, or says over the report pipe, which closes at exec, why it could not. Nobody waits
-// for that here: a child that is stopped before its exec must not stop the launcher.
+// Forks; the child execs at once, or says over the report pipe, which closes at exec, why it could not. The launcher
+// does not wait for that here: a child that is stopped before its exec must not stop the launcher.
 static Status start_process(Rank *rank, int local_rank, const RankPlan *plan, const int fds[RANK_FDS], Error *err) {
     int report[2];
     if (pipe2(report, O_CLOEXEC | O_NONBLOCK) != 0)
@@ -188,7 +188,7 @@ static Status start_process(Rank *rank, int local_rank, const RankPlan *plan, co
     return status;
 }
 
-// What to do about a program that is not found.
+// Says what to do about a program that is not found.
 static const char *search_hint(const char *program, int problem) {
     const bool has_slash = strchr(program, '/'), is_there = access(program, F_OK) == 0;
     if (problem != ENOENT) return "";
@@ -244,7 +244,7 @@ bool rank_died_of(const Rank *rank, int signal_number) {
 }
 
 void rank_reap(Rank *rank) {
-    // Before waitpid: until then nobody else can have got the group's number.
+    // Before waitpid: until then no other group can have got this group's number.
     rank_signal(rank, SIGKILL);
     while (waitpid(rank->pid, &rank->wait_status, 0) < 0 && errno == EINTR)
         ;

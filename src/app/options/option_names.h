@@ -16,8 +16,8 @@ const char *name_of_attack(size_t index);
 const char *name_of_noise(size_t index);
 const char *name_of_drift(size_t index);
 
-// What a name that is no option has to do with --algorithm, as a remedy: "a part of --algorithm; write ..."; remedy: of
-// the caller's. False: nothing.
+// Writes the remedy for a name that is no option but belongs to --algorithm: "a part of --algorithm; write ...".
+// remedy: of the caller's. False: the name does not belong there.
 bool algorithm_remedy(char *remedy, size_t bytes, const char *name);
 
 #endif

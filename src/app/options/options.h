@@ -46,9 +46,9 @@ typedef struct Options {
     ReleasePlan release;               // of its sums; by options_resolve
     int privacy_rounds;                // over which its epsilon is spent; 0: as many as rounds
     int workers;                       // 1 to 256; until options_resolve 0: as many as usable cores, on a card one
-    bool workers_by_cores;             // nobody gave workers, and they are as many as usable cores
+    bool workers_by_cores;             // workers were not given, and are as many as usable cores
     int clients;                       // 1 to 1,000,000; until options_resolve 0: as many as workers
-    bool clients_by_machine; // nobody gave clients, and they are as many as the machine's cores or the nodes make
+    bool clients_by_machine; // clients were not given, and are as many as the machine's cores or the nodes make
     int clients_per_round;   // 1 to clients; until options_resolve 0: all
     char partition[OPTION_TEXT_BYTES]; // a form of datasets/partition.h: contiguous
     double client_test;                // share of a client's samples that are held out; 0
@@ -56,7 +56,7 @@ typedef struct Options {
     int shards_per_client;             // shards, likewise; 2
     char clock[OPTION_TEXT_BYTES];     // of a buffered schedule: simulated, real, replay:FILE
     char client_file[OPTION_TEXT_BYTES], availability_file[OPTION_TEXT_BYTES]; // of the world; "": none
-    World world;                       // uniform sampling, nobody drops out, straggles or takes other than a second
+    World world;                       // uniform sampling, no client drops out, straggles or takes other than a second
     char attack[OPTION_TEXT_BYTES];    // what bad clients do; "": none
     char attackers[OPTION_TEXT_BYTES]; // which they are
     Chosen attack_rule;                // of attack; by options_resolve
@@ -98,7 +98,7 @@ typedef struct Options {
 
 void options_defaults(Options *options);
 
-// What drives the rounds of the algorithm; of one that options_resolve will refuse: rounds.
+// The engine that drives the rounds of the algorithm; ENGINE_ROUNDS for one that options_resolve will refuse.
 EngineKind options_engine(const Options *options);
 
 // argv holds what follows `sounder train`: at most one EXPERIMENT.yaml (read first, wherever it stands; "-": standard
@@ -141,8 +141,9 @@ void options_adopt_form(Options *options);
 void options_keep_state(Options *options);
 Status options_check_state(const Options *options, Error *err);
 
-// What a run settles for its rounds when it begins (options_longer.c; options: resolved), USAGE with the sentence: a
-// learning rate or a budget that ends before so many rounds; --resume for so many rounds; goals that no test can reach.
+// Check what a run settles for its rounds when it begins (options_longer.c; options: resolved). USAGE with the
+// sentence: a learning rate or a budget that ends before so many rounds; --resume for so many rounds; goals that no
+// test can reach.
 Status options_check_rounds(const Options *options, int rounds, Error *err);
 Status options_check_resumed(const Options *options, int rounds, Error *err);
 Status options_check_goals(const Options *options, Error *err);
@@ -153,7 +154,7 @@ bool options_clock_is_real(const Options *options);
 Status options_resolve_buffered(Options *options, Error *err); // how many train at a time, and make a step
 Status options_resolve_rules(Options *options, Error *err);
 
-// After options_resolve, for a run on a card: where nobody said how many workers, one keeps it busy; two to four where
+// After options_resolve, for a run on a card: if workers were not given, one keeps it busy; two to four where
 // they work side by side (MPS). Clients stay as they are, but with hogwild, where they are workers.
 void options_resolve_on_card(Options *options, bool side_by_side);
 
@@ -168,7 +169,7 @@ Status options_resume(Options *options, const Options *saved, Error *err);
 const char *options_partition(char *text, const Options *options);
 
 // The configuration as YAML that options_read_yaml and options_resolve make the same values of, on any machine: but
-// workers, which change no bit, follow from its cores. What nobody gave and followed from other options
+// workers, which change no bit, follow from its cores. A value that was not given and followed from others
 // (clients-per-round: all clients) stands there as a comment, so that it follows again when those change. Left out:
 // options about this process alone (resume, out, trace, quiet, log-level), options that the others make irrelevant
 // (alpha without --partition dirichlet), and what is still empty.

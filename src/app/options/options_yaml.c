@@ -223,7 +223,7 @@ static bool has_value(const Options *options, const Option *option) {
     return !empty && !option->unsaved && option_applies(options, option);
 }
 
-// A value that nobody asked for and that followed from others: the file leaves it to follow from them again. One that
+// A derived value was not given and followed from others: the file leaves it to follow from them again. One that
 // followed from the machine and changes the mathematics would be another one elsewhere.
 static bool is_derived(const Options *options, const Option *option) {
     const bool pinned = option == option_find("clients") && options->clients_by_machine;

@@ -82,7 +82,7 @@ static void say_samples(Progress *progress, const Heading *heading) {
                  dataset_has_targets(&data->items) ? ", targets: squared loss" : "", heading->folder);
 }
 
-// The global model is tested on the whole test set, whoever has its samples.
+// The global model is tested on the whole test set, whichever clients have its samples.
 static void say_own_tests(Progress *progress, const Heading *heading) {
     const Partition *partition = heading->partition;
     const uint32_t own = partition->own_offsets[partition->clients], all = heading->data->test.count;

@@ -1,4 +1,4 @@
-// What the tests of a round have found, whichever they were.
+// The results of a round's tests, whichever they were.
 //
 //   RoundTest test = round_test_none(data);                          // a round without a test
 //   test = round_test_of(&report, data, target_variance(data));      // after rounds_evaluate
@@ -23,15 +23,15 @@ typedef struct RoundTest {
     ClientTests clients;   // of the global model on those
 } RoundTest;
 
-// Of a round without a test.
+// Returns the results of a round without a test.
 RoundTest round_test_none(const Dataset *data);
 
-// What rounds_evaluate has put into the report. variance: of the test targets.
+// Returns the results that rounds_evaluate has put into the report. variance: of the test targets.
 RoundTest round_test_of(const RoundReport *report, const Dataset *data, double variance);
 
 double round_test_value(const RoundTest *test, RunFigure figure);
 
-// Of the test set's targets, by which R2 is measured; NaN without targets.
+// Returns the variance of the test set's targets, by which R2 is measured; NaN without targets.
 double target_variance(const Dataset *data);
 
 // By the squared loss, which is half of the mean square.

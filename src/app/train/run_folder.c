@@ -19,7 +19,7 @@
 static const char CONFIG[] = "config.yaml", CHECKPOINTS[] = "checkpoints", LIVE[] = "live";
 static const char WEIGHTS_LINK[] = "global.safetensors", CONTROL_LINK[] = "control"; // in live/
 
-// Somebody else's folder may hold links that lead our files elsewhere, and is theirs to change at any time.
+// Another user's folder may hold links that lead our files elsewhere, and that user may change it at any time.
 static Status check_owner(const RunFolder *folder, Error *err) {
     struct stat about;
     if (fstat(folder->lock_fd, &about) != 0) return fail_errno(err, STATUS_IO, "the run folder %s", folder->path);
@@ -50,7 +50,7 @@ static int lock_holder(int fd) {
 static Status lock(RunFolder *folder, const char *way_out, Error *err) {
     folder->lock_fd = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder->lock_fd < 0) return fail_errno(err, STATUS_NOINPUT, "cannot open the run folder %s", folder->path);
-    // Who asks whether a run is in its folder (look/past_run.c) has it locked for microseconds.
+    // A process that asks whether a run is in its folder (inspect/past_run.c) has it locked for microseconds.
     enum { TRIES = 5, MILLISECONDS = 10 };
     bool locked = flock(folder->lock_fd, LOCK_EX | LOCK_NB) == 0;
     for (int i = 1; i < TRIES && !locked && errno == EWOULDBLOCK; i++) {
@@ -201,7 +201,7 @@ static Status link_descriptor(int live_fd, const char *name, int fd, const RunFo
     return fail_errno(err, STATUS_CANTCREATE, "cannot create the link %s/%s/%s", folder->path, LIVE, name);
 }
 
-// Not through a link, which may lead to somebody's folder with files of these names.
+// Follows no link, which may lead to another user's folder with files of these names.
 static int open_live(const RunFolder *folder) {
     return openat(folder->lock_fd, LIVE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }

@@ -1,4 +1,4 @@
-// What a run is after besides its rounds: an accuracy to reach (--target-accuracy), and no more rounds than help
+// The goals of a run besides its rounds: an accuracy to reach (--target-accuracy), and no more rounds than help
 // (--patience), both by the figure that the run is about (run_figure.h). The state is kept in shared memory and in
 // checkpoints, so that a run that is resumed knows what it has reached.
 //
@@ -20,8 +20,8 @@
 // USAGE for a target where there is no accuracy.
 Status goals_check(const Options *options, const Dataset *data, Error *err);
 
-// Another target than before begins anew: it counts as reached from the next test on. Tests by another figure than the
-// run's are forgotten.
+// A target that differs from the one before starts over: it counts as reached from the next test on. Tests by
+// another figure than the run's are forgotten.
 void goals_begin(Goals *goals, const Options *options, RunFigure figure);
 
 // Whether the test of this round is the first that reaches the target. value: of the figure; NaN is worse than all.

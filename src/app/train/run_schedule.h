@@ -1,5 +1,5 @@
-// The schedule of a run in which nobody waits for everybody (fedavg/rules/world/schedule.h), as a file of its folder:
-// SCHEDULE_FILE_NAME, a line of names and then a line a training, in the order in which they begin.
+// The schedule of a run in which no client waits for all others (fedavg/rules/world/schedule.h), as a file of its
+// folder: SCHEDULE_FILE_NAME, a line of names and then one line per training, in the order in which they begin.
 //
 //   job,client,visit,start,applied,fate,weight,trust,begin_microseconds,end_microseconds
 //   0,7,0,0,2,arrives,0.25,0.57735026918962584,0,1203944

@@ -172,7 +172,7 @@ static double number_at(const DatasetSplit *samples, const Dataset *data, size_t
     return (double)dataset_number(samples->pixels, place);
 }
 
-// What an embedding reads: whole numbers below its vocabulary.
+// An embedding reads whole numbers below its vocabulary.
 static Status check_numbers(const char *named, const Options *options, const Spec *spec, const Dataset *data,
                             Error *err) {
     const DatasetSplit *const parts[] = {&data->train, &data->test};
@@ -331,15 +331,15 @@ static void plan_kept(RunConfig *config, const Options *options) {
     config->kept = kept_plan(kept_rows_needed(config->clients, members, (uint32_t)options->rounds), floats);
 }
 
-// What an earlier process has written takes no more room; a file that cannot be looked at is not there yet.
+// Bytes that an earlier process has written take no more room; a file that cannot be looked at is not there yet.
 static double kept_bytes_on_disk(const RunFolder *folder) {
     struct stat about;
     if (fstatat(folder->lock_fd, KEPT_FILE_NAME, &about, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(about.st_mode)) return 0;
     return 512.0 * (double)about.st_blocks;
 }
 
-// What clients keep grows with those that have had a turn: there must be room for all that can. The first node has it
-// in the folder of the run, others have it in memory, whole.
+// Client state grows with the clients that have had a turn: there must be room for all that can have one. The first
+// node has it in the folder of the run, others have it in memory, whole.
 static Status check_kept(const RunConfig *config, const Options *options, const RunFolder *folder, Error *err) {
     const uint32_t members = cohort_capacity(&config->world, config->clients, (uint32_t)options->clients_per_round);
     const double turns = (double)members * options->rounds, clients = config->clients;
@@ -384,7 +384,7 @@ static Status check_rows(const RunConfig *config, Error *err) {
         kind, name, forged ? "" : " of --algorithm", config->slots.rows, bytes / 1e6, available / 1e6);
 }
 
-// Who trains when: recorded, or simulated.
+// Plans which client trains when: recorded, or simulated.
 static Status plan_schedule(RunMemory *memory, RunConfig *config, const Options *options, Nodes *nodes, Error *err) {
     const char *file = options_replay(options);
     const uint32_t rounds = (uint32_t)options->rounds;
@@ -451,7 +451,7 @@ static Status begin_weights(RunMemory *memory, const Options *options, const Spe
     return STATUS_OK;
 }
 
-// Who attacks, once for all rounds.
+// Chooses the clients that attack, once for all rounds.
 static Status choose_attackers(RunMemory *memory, const Options *options, Error *err) {
     if (options->attack_rule.row == ATTACK_NONE) return STATUS_OK;
     memory->attackers = calloc((size_t)options->clients, sizeof *memory->attackers);

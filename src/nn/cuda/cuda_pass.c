@@ -60,7 +60,7 @@ static bool steps_plainly(const CudaOptimizer *optimizer) {
     return !optimizer->squares && !optimizer->nesterov && optimizer->clip == 0;
 }
 
-// Whether the way back moves a linear layer's weights as soon as it knows their slopes.
+// Whether the backward pass moves a linear layer's weights as soon as it knows their gradient.
 static bool steps_linear_layers(const CudaPass *pass) {
     return !pass->plan.updates && !pass->plan.slope_shifts && steps_plainly(&pass->plan.optimizer) &&
            pass->step.samples <= MOST_STEPPED_SAMPLES;
@@ -70,7 +70,7 @@ static bool steps_early(const CudaPass *pass, const Layer *layer) {
     return layer_has(layer, HEADS) && !spec_freezes_of(&pass->plan.spec, layer);
 }
 
-// From the logits' gradient back to the first op with parameters, whose input gradient nobody needs. With `steps`,
+// Goes from the logits' gradient back to the first op with parameters, whose input gradient no op needs. With `steps`,
 // linear layers make their step of SGD on the way.
 static void backward(const CudaPass *pass, bool steps) {
     for (int i = pass->ops.count - 1; i >= pass->ops.first; i--) {
@@ -118,7 +118,7 @@ static int runs_of(Run runs[SPEC_MAX_TENSORS], const CudaPass *pass, bool steps)
     return count;
 }
 
-// What steps with the descent: SGD, or Hogwild's.
+// A kernel that steps with the descent: SGD's, or Hogwild's.
 typedef void StepKernel(const CudaDescent *descent, const float *gradient, size_t first, size_t count,
                         const CudaStep *step);
 

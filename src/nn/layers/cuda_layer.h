@@ -6,7 +6,7 @@
 #include "nn/cuda/cuda_pass.h"
 #include "nn/layers/layer.h"
 
-// What a pass is for.
+// The purpose of a pass.
 typedef enum CudaPurpose { FOR_TESTS, FOR_GRADIENT, FOR_STEP } CudaPurpose;
 
 // One op's part of a pass.

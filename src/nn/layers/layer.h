@@ -55,7 +55,7 @@ typedef struct LayerRoom {
     size_t input_scratch;           // the same, needed only if layers before it learn
 } LayerRoom;
 
-// What each chunk of samples brings into the cache beside the values: parameters, and floats of one sample.
+// Each chunk of samples brings these into the cache beside the values: parameters, and floats of one sample.
 typedef struct LayerLoad {
     size_t weights, floats;
 } LayerLoad;
@@ -91,7 +91,7 @@ static inline LayerCall layer_call(const Net *net, int l, const LayerBuffers *at
                        .samples = chunk.samples};
 }
 
-// What the planner of the arena and the passes ask of a layer.
+// The planner of the arena and the passes ask a layer for these traits.
 typedef enum LayerTraits {
     IN_PLACE = 1 << 0,         // it may write its value over its input's, and the gradients likewise
     READS_OUTPUT = 1 << 1,     // its backward pass reads its own value

@@ -20,7 +20,7 @@ Status layer_check_sequence(const Layer *layer, const LayerText *of, Error *err)
                 LAYER_ARGS(of), layer->in.channels, layer->in.rows, layer->in.columns);
 }
 
-// What other programs need and nets here do not.
+// Other programs need these words, and nets here do not.
 static const struct NeedlessWord {
     const char *word, *why;
 } needless[] = {

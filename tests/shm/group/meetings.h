@@ -124,7 +124,7 @@ static inline const char *tcp_place(char place[64]) {
     return place;
 }
 
-// What a launcher of these tests' own, or the job that they run in, has set.
+// Unsets the variables that a launcher of these tests' own, or the job that they run in, has set.
 static inline void forget_launchers(void) {
     const char *const variables[] = {
         "RANK",     "WORLD_SIZE",   "MASTER_ADDR",      "MASTER_PORT", "OMPI_COMM_WORLD_RANK",
