@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "datasets/dataset_block.h"
-#include "datasets/synthetic/federation.h"
 #include "datasets/formats/format.h"
 #include "datasets/samples_file.h"
 #include "datasets/synthetic.h"
+#include "datasets/synthetic/federation.h"
 #include <stdbool.h>
 
 // Samples of a split that the block holds.

@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/form.h"
+#include "base/keyed_text.h"
 #include "base/shape.h"
 
 enum { DATASET_MAX_CHANNELS = 16, DATASET_MAX_CLASSES = 65535, DATASET_NAME_BYTES = 256, DATASET_PATH_BYTES = 4096 };

@@ -12,9 +12,9 @@
 #include "base/text.h"
 #include "datasets/dataset.h"
 #include "datasets/dataset_block.h"
-#include "datasets/synthetic/federation.h"
 #include "datasets/formats/format.h"
 #include "datasets/synthetic.h"
+#include "datasets/synthetic/federation.h"
 #include "datasets/unpacked_cache.h"
 
 static void add_place(DatasetPlaces *places, const char *folder) {

@@ -23,7 +23,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/form.h"
+#include "base/keyed_text.h"
 
 // The forms of --partition.
 extern const FormTable partition_table;

@@ -23,7 +23,7 @@ static Status prepare(CudaShare *block, uint64_t bytes, Error *err) {
              (unsigned long long)bytes);
     CUDA_TRY(cudaMemcpy(nonce_place(block->memory, bytes), &nonce, sizeof nonce, cudaMemcpyHostToDevice), err,
              "cannot write to GPU memory");
-    // Neither call has waited for the card, and streams and processes to come are not ordered behind them.
+    // Neither call has waited for the GPU, and streams and processes to come are not ordered behind them.
     CUDA_TRY(cudaDeviceSynchronize(), err, "cannot clear %llu bytes of GPU memory", (unsigned long long)bytes);
     cudaIpcMemHandle_t handle;
     CUDA_TRY(cudaIpcGetMemHandle(&handle, block->memory), err,

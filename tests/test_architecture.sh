@@ -64,7 +64,7 @@ echo '#include "fedavg/worker/client.h"' | refuses 'fedavg/memory may not includ
 echo '#include "fedavg/parent/rounds.h"' | refuses 'fedavg/worker may not include fedavg/parent' fedavg/worker/a.c
 echo '#include "fedavg/gpu/gpu.h"' | refuses 'fedavg/parent may not include fedavg/gpu' fedavg/parent/a.c
 echo '#include "shm/group/group.h"' | refuses 'shm may not include shm/group' shm/a.c
-echo '#include "app/train/report.h"' | refuses 'app/options may not include app/train' src/app/options/a.c
+echo '#include "app/train/run_metrics.h"' | refuses 'app/options may not include app/train' src/app/options/a.c
 echo '#include "app/inspect/tensorboard.h"' | refuses 'app/train may not include app/inspect' src/app/train/a.c
 echo '#include "fedavg/a.h"' | refuses 'by their box' fedavg/rules/a.c
 printf '#ifndef A_H\n#define A_H\n#endif\n' | refuses 'SOUNDER_APP_A_B_H' src/app/a_b.h

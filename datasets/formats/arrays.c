@@ -12,8 +12,8 @@
 #include "base/text.h"
 #include "datasets/formats/format.h"
 #include "datasets/formats/npy.h"
-#include "datasets/samples_file.h"
 #include "datasets/formats/zip.h"
+#include "datasets/samples_file.h"
 
 typedef enum ArrayRole { X_TRAIN, Y_TRAIN, X_TEST, Y_TEST, CLIENT_TRAIN, CLIENT_TEST, MEAN, STD, ROLES } ArrayRole;
 enum { SAID_BYTES = DATASET_PATH_BYTES + 32 };

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/form.h"
+#include "base/keyed_text.h"
 #include "datasets/order.h"
 
 Status by_class_init(ByClass *classes, const Deal *deal, Error *err) {

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/form.h"
+#include "base/keyed_text.h"
 #include "datasets/partition/deal.h"
 
 enum { BLOCK = 256 }; // classes whose sum is known: a pick looks at all blocks, then into one

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/form.h"
+#include "base/keyed_text.h"
 #include "base/log.h"
 #include "datasets/partition/deal.h"
 

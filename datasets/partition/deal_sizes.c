@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/form.h"
+#include "base/keyed_text.h"
 #include "base/log.h"
 #include "datasets/partition/deal.h"
 

@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-#include "base/form.h"
+#include "base/keyed_text.h"
 
 #define FLOWER     "Flower Datasets"
 #define MOST       1e9

@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/form.h"
+#include "base/keyed_text.h"
 #include "datasets/dataset.h"
 
 extern const FormTable federation_table;

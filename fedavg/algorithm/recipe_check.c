@@ -2,16 +2,16 @@
 #include <math.h>
 #include <string.h>
 
+#include "fedavg/algorithm/recipe.h"
 #include "fedavg/rules/combine/combine_rules.h"
-#include "fedavg/rules/local/local_rules.h"
 #include "fedavg/rules/combine/mix_rules.h"
+#include "fedavg/rules/local/local_rules.h"
 #include "fedavg/rules/local/optimizer_rules.h"
 #include "fedavg/rules/local/personal_rules.h"
-#include "fedavg/algorithm/recipe.h"
 #include "fedavg/rules/privacy/release_rules.h"
-#include "fedavg/rules/world/schedule.h"
 #include "fedavg/rules/send/send_rules.h"
 #include "fedavg/rules/server/server_rules.h"
+#include "fedavg/rules/world/schedule.h"
 #include "fedavg/rules/world/stale_rules.h"
 #include "fedavg/rules/world/walk.h"
 

@@ -1,4 +1,4 @@
-// aggregate.h and shard_sum.h on the card: the same sums, the same bits; and what else is done with whole models.
+// aggregate.h and shard_sum.h on the GPU: the same sums, the same bits; and what else is done with whole models.
 #ifndef SOUNDER_FEDAVG_GPU_CUDA_AGGREGATE_H
 #define SOUNDER_FEDAVG_GPU_CUDA_AGGREGATE_H
 

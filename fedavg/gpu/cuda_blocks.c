@@ -1,40 +1,40 @@
 #include "fedavg/gpu/cuda_blocks.h"
 
-static void bind(CudaBlocks *blocks, const CardConfig *card) {
+static void bind(CudaBlocks *blocks, const GpuConfig *gpu) {
     uint8_t *weights = blocks->weights_block.memory, *data = blocks->data_block.memory;
     blocks->weights = (float *)(void *)weights;
-    blocks->updates = (uint64_t *)(void *)(weights + card->updates_offset);
-    blocks->generations = (uint32_t *)(void *)(weights + card->generations_offset);
+    blocks->updates = (uint64_t *)(void *)(weights + gpu->updates_offset);
+    blocks->generations = (uint32_t *)(void *)(weights + gpu->generations_offset);
     blocks->slots = blocks->slots_block.memory;
     blocks->train_pixels = data;
-    blocks->train_labels = (const uint16_t *)(const void *)(data + card->train_labels_offset);
-    blocks->test_pixels = data + card->test_pixels_offset;
-    blocks->test_labels = (const uint16_t *)(const void *)(data + card->test_labels_offset);
+    blocks->train_labels = (const uint16_t *)(const void *)(data + gpu->train_labels_offset);
+    blocks->test_pixels = data + gpu->test_pixels_offset;
+    blocks->test_labels = (const uint16_t *)(const void *)(data + gpu->test_labels_offset);
 }
 
-Status cuda_blocks_create(CudaBlocks *blocks, CardConfig *card, Error *err) {
+Status cuda_blocks_create(CudaBlocks *blocks, GpuConfig *gpu, Error *err) {
     *blocks = (CudaBlocks){0};
     Status status;
-    TRY_GOTO(fail, cuda_share_create(&blocks->weights_block, card->weights_bytes, err));
-    TRY_GOTO(fail, cuda_share_create(&blocks->slots_block, card->slots_bytes, err));
-    TRY_GOTO(fail, cuda_share_create(&blocks->data_block, card->data_bytes, err));
-    card->weights_handle = blocks->weights_block.handle;
-    card->slots_handle = blocks->slots_block.handle;
-    card->data_handle = blocks->data_block.handle;
-    bind(blocks, card);
+    TRY_GOTO(fail, cuda_share_create(&blocks->weights_block, gpu->weights_bytes, err));
+    TRY_GOTO(fail, cuda_share_create(&blocks->slots_block, gpu->slots_bytes, err));
+    TRY_GOTO(fail, cuda_share_create(&blocks->data_block, gpu->data_bytes, err));
+    gpu->weights_handle = blocks->weights_block.handle;
+    gpu->slots_handle = blocks->slots_block.handle;
+    gpu->data_handle = blocks->data_block.handle;
+    bind(blocks, gpu);
     return STATUS_OK;
 fail:
     cuda_blocks_free(blocks);
     return status;
 }
 
-Status cuda_blocks_open(CudaBlocks *blocks, const CardConfig *card, Error *err) {
+Status cuda_blocks_open(CudaBlocks *blocks, const GpuConfig *gpu, Error *err) {
     *blocks = (CudaBlocks){0};
     Status status;
-    TRY_GOTO(fail, cuda_share_open(&blocks->weights_block, &card->weights_handle, err));
-    TRY_GOTO(fail, cuda_share_open(&blocks->slots_block, &card->slots_handle, err));
-    TRY_GOTO(fail, cuda_share_open(&blocks->data_block, &card->data_handle, err));
-    bind(blocks, card);
+    TRY_GOTO(fail, cuda_share_open(&blocks->weights_block, &gpu->weights_handle, err));
+    TRY_GOTO(fail, cuda_share_open(&blocks->slots_block, &gpu->slots_handle, err));
+    TRY_GOTO(fail, cuda_share_open(&blocks->data_block, &gpu->data_handle, err));
+    bind(blocks, gpu);
     return STATUS_OK;
 fail:
     cuda_blocks_free(blocks);

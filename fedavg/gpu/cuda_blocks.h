@@ -1,5 +1,5 @@
-// The three blocks of the card's memory that the processes of a run share: the parent's to create, the workers' to
-// open. config.card (fedavg/memory/layout.h) says where in them what lies.
+// The three blocks of the GPU's memory that the processes of a run share: the parent's to create, the workers' to
+// open. config.GPU (fedavg/memory/layout.h) says where in them what lies.
 #ifndef SOUNDER_FEDAVG_GPU_CUDA_BLOCKS_H
 #define SOUNDER_FEDAVG_GPU_CUDA_BLOCKS_H
 
@@ -21,10 +21,10 @@ typedef struct CudaBlocks {
     const uint16_t *train_labels, *test_labels; // (samples)
 } CudaBlocks;
 
-// Parent: zeroed blocks, whose handles go into card. Worker: what those handles name; UNAVAILABLE where CUDA IPC does
+// Parent: zeroed blocks, whose handles go into GPU. Worker: what those handles name; UNAVAILABLE where CUDA IPC does
 // not work. Nothing to free on failure.
-Status cuda_blocks_create(CudaBlocks *blocks, CardConfig *card, Error *err);
-Status cuda_blocks_open(CudaBlocks *blocks, const CardConfig *card, Error *err);
+Status cuda_blocks_create(CudaBlocks *blocks, GpuConfig *gpu, Error *err);
+Status cuda_blocks_open(CudaBlocks *blocks, const GpuConfig *gpu, Error *err);
 void cuda_blocks_free(CudaBlocks *blocks);
 
 // The arrays of the slots block (parameters).
@@ -32,7 +32,7 @@ float *cuda_blocks_vector(const CudaBlocks *blocks, const SlotPlan *slots, uint3
 ServerState *cuda_blocks_state(const CudaBlocks *blocks, const SlotPlan *slots, uint32_t index);
 int64_t *cuda_blocks_sum(const CudaBlocks *blocks, const SlotPlan *slots, uint32_t rank, uint32_t which);
 
-// The test set on the card: one net in evaluation mode over all its samples.
+// The test set on the GPU: one net in evaluation mode over all its samples.
 
 // weights, pixels (data->test.count, C,H,W) and labels (data->test.count): device memory, borrowed.
 Status cuda_evaluator_init(CudaNet **net, float *weights, const uint8_t *pixels, const uint16_t *labels,

@@ -67,7 +67,7 @@ static Status copy(const CudaClients *clients, void *to, const void *from, size_
     return STATUS_OK;
 }
 
-static Status wait_for_card(const CudaClients *clients, Error *err, const char *what) {
+static Status wait_for_gpu(const CudaClients *clients, Error *err, const char *what) {
     CUDA_TRY(cudaGetLastError(), err, "%s", what); // of a launch that was refused
     CUDA_TRY(cudaStreamSynchronize(clients->stream), err, "%s", what);
     return STATUS_OK;
@@ -77,7 +77,7 @@ static Status wait_for_card(const CudaClients *clients, Error *err, const char *
 static Status upload_kept(const CudaClients *clients, uint32_t m, const Job *job, Error *err) {
     const size_t floats = clients->memory->config->parameters, bytes = floats * sizeof(float);
     float *to = clients->kept + m * floats;
-    const float *from = kept_row(&clients->memory->kept, job->kept_from);
+    const float *from = client_state_row(&clients->memory->kept, job->kept_from);
     if (from) return copy(clients, to, from, bytes, err);
     CUDA_TRY(cudaMemsetAsync(to, 0, bytes, clients->stream), err, "clearing %zu bytes", bytes);
     return STATUS_OK;
@@ -116,7 +116,7 @@ Status cuda_clients_begin(CudaClients *clients, Job *const *jobs, uint32_t count
     if (local_rules[clients->row]->asks)
         clients->at.common = cuda_blocks_vector(blocks, &config->slots, state_vector(config, STATE_COMMON));
     cuda_local_shift(clients->shifts, &clients->at, clients->row, stream);
-    return wait_for_card(clients, err, "beginning the clients' turns");
+    return wait_for_gpu(clients, err, "beginning the clients' turns");
 }
 
 Status cuda_clients_conclude(CudaClients *clients, bool *fits, Job *const *jobs, uint32_t count, Error *err) {
@@ -129,9 +129,9 @@ Status cuda_clients_conclude(CudaClients *clients, bool *fits, Job *const *jobs,
                         clients->row, clients->stream);
     TRY(copy(clients, clients->host_unfit, clients->unfit, count * sizeof *clients->unfit, err));
     for (uint32_t m = 0; m < count; m++)
-        TRY(copy(clients, kept_row(&clients->memory->kept, jobs[m]->kept_to), clients->kept_after + m * floats,
+        TRY(copy(clients, client_state_row(&clients->memory->kept, jobs[m]->kept_to), clients->kept_after + m * floats,
                  floats * sizeof(float), err));
-    TRY(wait_for_card(clients, err, "concluding the clients' turns"));
+    TRY(wait_for_gpu(clients, err, "concluding the clients' turns"));
     for (uint32_t m = 0; m < count; m++)
         fits[m] = clients->host_unfit[m] == 0;
     return STATUS_OK;

@@ -1,4 +1,4 @@
-// What the local rule does with the clients of a launch (rules/local_rules.h), around their training on the card.
+// What the local rule does with the clients of a launch (rules/local_rules.h), around their training on the GPU.
 //
 //   TRY(cuda_clients_init(&clients, memory, models, err));      // before the net, whose plan takes shifts and pulls
 //   each launch: TRY(cuda_clients_begin(&clients, jobs, count, blocks, weights, stream, err));

@@ -63,7 +63,7 @@ static Status run_with_logits(BatchResult *result, float *logits, CudaNet *net, 
     return cuda_net_results(net, result, err);
 }
 
-Status card_evaluate(BatchResult *result, float *logits, const float *parameters, const Spec *spec, const Dataset *data,
+Status gpu_evaluate(BatchResult *result, float *logits, const float *parameters, const Spec *spec, const Dataset *data,
                      bool tf32, Error *err) {
     EvaluationMemory memory;
     CudaNet *net;

@@ -1,4 +1,4 @@
-// What a worker on the card evaluates: clients' own samples, before and after training, a client a model of a launch.
+// What a worker on the GPU evaluates: clients' own samples, before and after training, a client a model of a launch.
 // And what it measures of updates.
 #include <stdlib.h>
 

@@ -1,24 +1,24 @@
-// The parent's arithmetic on the card. The host's shared memory (weights and lasting slots) is overwritten only when a
-// round has succeeded: whatever happens to the card, it holds the model of the last round that did.
+// The parent's arithmetic on the GPU. The host's shared memory (weights and lasting slots) is overwritten only when a
+// round has succeeded: whatever happens to the GPU, it holds the model of the last round that did.
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cuda_try.h"
 #include "base/log.h"
-#include "fedavg/gpu/gpu.h"
 #include "fedavg/gpu/cuda_blocks.h"
 #include "fedavg/gpu/cuda_rules.h"
+#include "fedavg/gpu/gpu.h"
 #include "fedavg/memory/state.h"
 #include "fedavg/rules/sum/aggregate.h"
 
 typedef struct CudaParent {
     CudaBlocks blocks;
-    float *view; // owned (parameters): the new weights, which the card writes and this process reads; managed memory
+    float *view; // owned (parameters): the new weights, which the GPU writes and this process reads; managed memory
     bool view_is_pinned; // ... or, where that cannot serve both, pinned
     size_t view_bytes;
     int gpu;
     uint32_t generations[MAX_WORKERS]; // of each rank's process, as the workers' fences know them
-    size_t free_bytes;                 // of the card, before the workers had anything; 0: it has been looked at since
+    size_t free_bytes;                 // of the GPU, before the workers had anything; 0: it has been looked at since
     uint8_t *used;                     // device, owned (MAX_WORKERS)
     uint32_t *not_finite;              // device, owned: how many of the new weights are not
     float *kept_weights;               // device, owned (parameters): as the round began
@@ -27,7 +27,7 @@ typedef struct CudaParent {
     cudaStream_t stream;               // owned
 } CudaParent;
 
-static Status wait_for_card(const CudaParent *self, Error *err, const char *what) {
+static Status wait_for_gpu(const CudaParent *self, Error *err, const char *what) {
     CUDA_TRY(cudaGetLastError(), err, "%s", what); // of a launch that was refused
     CUDA_TRY(cudaStreamSynchronize(self->stream), err, "%s", what);
     return STATUS_OK;
@@ -55,23 +55,23 @@ static void cuda_free(Parent *parent) {
     release(parent->state);
 }
 
-// Advice for the view: it stays in the host's memory, and the card writes it there across the bus. Without it every
+// Advice for the view: it stays in the host's memory, and the GPU writes it there across the bus. Without it every
 // page would change sides twice a round, each time by a fault.
 static Status keep_view_on_host(CudaParent *self, Error *err) {
 #if CUDART_VERSION >= 13000
     const struct cudaMemLocation host = {.type = cudaMemLocationTypeHost};
-    const struct cudaMemLocation card = {.type = cudaMemLocationTypeDevice, .id = self->gpu};
+    const struct cudaMemLocation gpu = {.type = cudaMemLocationTypeDevice, .id = self->gpu};
 #else
-    const int host = cudaCpuDeviceId, card = self->gpu;
+    const int host = cudaCpuDeviceId, gpu = self->gpu;
 #endif
     CUDA_TRY(cudaMemAdvise(self->view, self->view_bytes, cudaMemAdviseSetPreferredLocation, host), err,
              "keeping the host's view of the model on the host");
-    CUDA_TRY(cudaMemAdvise(self->view, self->view_bytes, cudaMemAdviseSetAccessedBy, card), err,
+    CUDA_TRY(cudaMemAdvise(self->view, self->view_bytes, cudaMemAdviseSetAccessedBy, gpu), err,
              "giving the card access to the host's view of the model");
     return STATUS_OK;
 }
 
-// What the card has written is brought to the host, where it does not lie there already.
+// What the GPU has written is brought to the host, where it does not lie there already.
 static Status fetch_view(const CudaParent *self, Error *err) {
     if (self->view_is_pinned) return STATUS_OK;
 #if CUDART_VERSION >= 13000
@@ -84,7 +84,7 @@ static Status fetch_view(const CudaParent *self, Error *err) {
     return STATUS_OK;
 }
 
-// A card without managed memory that both sides may touch while its kernels run (virtual ones among them) refuses
+// A GPU without managed memory that both sides may touch while its kernels run (virtual ones among them) refuses
 // either the allocation or the host's look at it.
 static Status allocate_view(CudaParent *self, size_t bytes, Error *err) {
     int concurrent = 0;
@@ -109,7 +109,7 @@ static Status allocate_view(CudaParent *self, size_t bytes, Error *err) {
 static Status allocate(CudaParent *self, RunConfig *config, Error *err) {
     size_t bytes = config->parameters * sizeof(float);
     CUDA_TRY(cudaStreamCreateWithFlags(&self->stream, cudaStreamNonBlocking), err, "a stream");
-    TRY(cuda_blocks_create(&self->blocks, &config->card, err));
+    TRY(cuda_blocks_create(&self->blocks, &config->gpu, err));
     TRY(allocate_view(self, bytes, err));
     CUDA_TRY(cudaMalloc((void **)&self->used, MAX_WORKERS), err, "%d bytes for the list of slots", MAX_WORKERS);
     CUDA_TRY(cudaMalloc((void **)&self->not_finite, sizeof *self->not_finite), err, "a counter");
@@ -121,14 +121,14 @@ static Status allocate(CudaParent *self, RunConfig *config, Error *err) {
     return STATUS_OK;
 }
 
-static Status upload_data(const CudaParent *self, const Dataset *data, const CardConfig *card, Error *err) {
+static Status upload_data(const CudaParent *self, const Dataset *data, const GpuConfig *gpu, Error *err) {
     size_t sample = (size_t)shape_size(data->shape);
     uint8_t *block = self->blocks.data_block.memory;
     TRY(copy(self, block, data->train.pixels, data->train.count * sample, err));
-    TRY(copy(self, block + card->train_labels_offset, data->train.labels,
-             data->train.count * sizeof *data->train.labels, err));
-    TRY(copy(self, block + card->test_pixels_offset, data->test.pixels, data->test.count * sample, err));
-    return copy(self, block + card->test_labels_offset, data->test.labels, data->test.count * sizeof *data->test.labels,
+    TRY(copy(self, block + gpu->train_labels_offset, data->train.labels, data->train.count * sizeof *data->train.labels,
+             err));
+    TRY(copy(self, block + gpu->test_pixels_offset, data->test.pixels, data->test.count * sample, err));
+    return copy(self, block + gpu->test_labels_offset, data->test.labels, data->test.count * sizeof *data->test.labels,
                 err);
 }
 
@@ -136,24 +136,24 @@ static Status upload_data(const CudaParent *self, const Dataset *data, const Car
 static Status upload_model(const CudaParent *self, const RunMemory *memory, Error *err) {
     TRY(copy(self, self->blocks.weights, memory->weights, memory->config->parameters * sizeof(float), err));
     TRY(copy(self, self->blocks.slots, memory->slots, slots_lasting_bytes(&memory->config->slots), err));
-    return wait_for_card(self, err, "copying data set and model to the card");
+    return wait_for_gpu(self, err, "copying data set and model to the card");
 }
 
 static Status open_evaluator(CudaParent *self, const RunMemory *memory, Error *err) {
     const RunConfig *config = memory->config;
     return cuda_evaluator_init(&self->evaluator, self->blocks.weights, self->blocks.test_pixels,
-                               self->blocks.test_labels, &config->spec, &memory->data, config->card.tf32 != 0, err);
+                               self->blocks.test_labels, &config->spec, &memory->data, config->gpu.tf32 != 0, err);
 }
 
 static Status cuda_init(Parent *parent, Error *err) {
     RunConfig *config = &parent->memory->control->config; // to be completed by the handles of the blocks
     CudaParent *self = parent->state = calloc(1, sizeof *self);
     if (!self) return fail(err, STATUS_OS, "no memory for the parent");
-    self->gpu = (int)config->card.gpu;
+    self->gpu = (int)config->gpu.gpu;
     Status status;
     size_t all;
     TRY_GOTO(fail, allocate(self, config, err));
-    TRY_GOTO(fail, upload_data(self, &parent->memory->data, &config->card, err));
+    TRY_GOTO(fail, upload_data(self, &parent->memory->data, &config->gpu, err));
     TRY_GOTO(fail, upload_model(self, parent->memory, err));
     TRY_GOTO(fail, open_evaluator(self, parent->memory, err));
     cudaMemGetInfo(&self->free_bytes, &all); // for a line of the log alone
@@ -168,15 +168,15 @@ static Status cuda_bury(Parent *parent, uint32_t rank, Error *err) {
     CudaParent *self = parent->state;
     self->generations[rank]++;
     TRY(copy(self, self->blocks.generations + rank, &self->generations[rank], sizeof *self->generations, err));
-    return wait_for_card(self, err, "shutting out what a dead worker had queued");
+    return wait_for_gpu(self, err, "shutting out what a dead worker had queued");
 }
 
-// Says once how much of the card a worker has taken, when all of them have trained.
+// Says once how much of the GPU a worker has taken, when all of them have trained.
 static void measure_workers(CudaParent *self, const RunConfig *config) {
     size_t left, all;
     if (self->free_bytes == 0 || cudaMemGetInfo(&left, &all) != cudaSuccess || left > self->free_bytes) return;
-    uint64_t taken = (self->free_bytes - left) / config->workers, planned = config->card.worker_bytes;
-    uint64_t planned_context = config->card.context_bytes, rest = planned - planned_context;
+    uint64_t taken = (self->free_bytes - left) / config->workers, planned = config->gpu.worker_bytes;
+    uint64_t planned_context = config->gpu.context_bytes, rest = planned - planned_context;
     log_info("a worker takes %llu MiB of the card, %llu MiB of them for its context and libraries (planned: %llu and "
              "%llu)",
              (unsigned long long)taken >> 20, (unsigned long long)(taken > rest ? taken - rest : 0) >> 20,
@@ -193,7 +193,7 @@ static Status cuda_begin(Parent *parent, Error *err) {
     TRY(copy(self, self->kept_weights, self->blocks.weights, bytes, err));
     TRY(copy(self, self->kept_vectors, self->blocks.slots, slots_kept_bytes(&config->slots), err));
     CUDA_TRY(cudaMemsetAsync(self->blocks.updates, 0, sizeof(uint64_t), self->stream), err, "clearing a counter");
-    return wait_for_card(self, err, "keeping the model as the round began");
+    return wait_for_gpu(self, err, "keeping the model as the round began");
 }
 
 static Status cuda_restore(Parent *parent, Error *err) {
@@ -202,7 +202,7 @@ static Status cuda_restore(Parent *parent, Error *err) {
     size_t bytes = config->parameters * sizeof(float);
     TRY(copy(self, self->blocks.weights, self->kept_weights, bytes, err));
     TRY(copy(self, self->blocks.slots, self->kept_vectors, slots_kept_bytes(&config->slots), err));
-    return wait_for_card(self, err, "putting the model back as the round began");
+    return wait_for_gpu(self, err, "putting the model back as the round began");
 }
 
 // One step of the server rule on the first `sums` slots of those that are used; then the host's view of the weights,
@@ -240,7 +240,7 @@ static Status apply(Parent *parent, bool *finite, const bool *used, uint32_t sum
     uint32_t not_finite;
     TRY(fetch_view(self, err));
     TRY(copy(self, &not_finite, self->not_finite, sizeof not_finite, err));
-    TRY(wait_for_card(self, err, "averaging the updates"));
+    TRY(wait_for_gpu(self, err, "averaging the updates"));
     *finite = not_finite == 0;
     measure_workers(self, config);
     return STATUS_OK;
@@ -252,7 +252,7 @@ static Status take_lasting(const Parent *parent, Error *err) {
     const CudaParent *self = parent->state;
     const RunMemory *memory = parent->memory;
     TRY(copy(self, memory->slots, self->blocks.slots, slots_lasting_bytes(&memory->config->slots), err));
-    return wait_for_card(self, err, "copying from the card what outlives the round");
+    return wait_for_gpu(self, err, "copying from the card what outlives the round");
 }
 
 static void publish(const Parent *parent) {
@@ -273,7 +273,7 @@ static Status sum_slots(const Parent *parent, int64_t *total, int64_t *slots, co
         sums[sum_count++] = slots;
         slots += count;
     }
-    TRY(wait_for_card(self, err, "copying the workers' sums from the card"));
+    TRY(wait_for_gpu(self, err, "copying the workers' sums from the card"));
     aggregate_total(total, sums, sum_count, 0, count);
     return STATUS_OK;
 }
@@ -357,7 +357,7 @@ static Status cuda_adopt(Parent *parent, bool *finite, Error *err) {
     uint64_t updates;
     TRY(apply(parent, finite, NULL, 0, &nothing, &turn, err));
     TRY(copy(self, &updates, self->blocks.updates, sizeof updates, err));
-    TRY(wait_for_card(self, err, "reading the count of updates"));
+    TRY(wait_for_gpu(self, err, "reading the count of updates"));
     atomic_store_explicit(&memory->control->updates, updates, memory_order_relaxed);
     if (!*finite) return STATUS_OK;
     TRY(take_lasting(parent, err));
@@ -370,14 +370,14 @@ static Status cuda_evaluate(Parent *parent, BatchResult *result, Error *err) {
     return cuda_evaluator_run(result, self->evaluator, &parent->memory->data, err);
 }
 
-const ParentMath *parent_on_card(void) {
-    static const ParentMath math = {.init = cuda_init,
-                                    .free = cuda_free,
-                                    .bury = cuda_bury,
-                                    .begin = cuda_begin,
-                                    .restore = cuda_restore,
-                                    .average = cuda_average,
-                                    .adopt = cuda_adopt,
-                                    .evaluate = cuda_evaluate};
-    return &math;
+const ParentBackend *parent_on_gpu(void) {
+    static const ParentBackend backend = {.init = cuda_init,
+                                          .free = cuda_free,
+                                          .bury = cuda_bury,
+                                          .begin = cuda_begin,
+                                          .restore = cuda_restore,
+                                          .average = cuda_average,
+                                          .adopt = cuda_adopt,
+                                          .evaluate = cuda_evaluate};
+    return &backend;
 }

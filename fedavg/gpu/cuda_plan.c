@@ -1,17 +1,17 @@
-// Where a run on the card has what, and whether it all fits.
+// Where a run on the GPU has what, and whether it all fits.
 #include <stdio.h>
 
-#include "fedavg/gpu/gpu.h"
 #include "fedavg/gpu/cuda_blocks.h"
 #include "fedavg/gpu/cuda_clients.h"
 #include "fedavg/gpu/cuda_worker.h"
+#include "fedavg/gpu/gpu.h"
 #include "fedavg/rules/local/optimizer_rules.h"
 #include "nn/cuda/cuda_net.h"
 
 enum {
     BLOCK_ALIGNMENT = 256,   // of every array in a block, bytes
     MODELS_BY_DEFAULT = 128, // a launch; more make it no faster
-    // What a process has on the card besides what it allocates: its context, cuBLAS as far as it is loaded, kernels and
+    // What a process has on the GPU besides what it allocates: its context, cuBLAS as far as it is loaded, kernels and
     // graphs. An estimate for Hopper; a run tells what it measured at --log-level info.
     CONTEXT_BYTES = 640 * 1024 * 1024,
 };
@@ -25,44 +25,44 @@ static uint64_t model_bytes(const RunConfig *config) {
 }
 
 // Test samples lie right behind the training samples: test sample i is also sample train.count + i.
-static void place_data(CardConfig *card, const Dataset *data) {
+static void place_data(GpuConfig *gpu, const Dataset *data) {
     const uint64_t sample = shape_size(data->shape), train = data->train.count, all = train + data->test.count;
-    card->test_pixels_offset = train * sample;
-    card->train_labels_offset = align(all * sample);
-    card->test_labels_offset = card->train_labels_offset + train * sizeof *data->train.labels;
-    card->data_bytes = card->train_labels_offset + align(all * sizeof *data->train.labels);
+    gpu->test_pixels_offset = train * sample;
+    gpu->train_labels_offset = align(all * sample);
+    gpu->test_labels_offset = gpu->train_labels_offset + train * sizeof *data->train.labels;
+    gpu->data_bytes = gpu->train_labels_offset + align(all * sizeof *data->train.labels);
 }
 
-static void place_model(CardConfig *card, const RunConfig *config) {
-    card->updates_offset = model_bytes(config);
-    card->generations_offset = card->updates_offset + align(sizeof(uint64_t));
-    card->weights_bytes = card->generations_offset + align(MAX_WORKERS * sizeof(uint32_t));
-    card->slots_bytes = slots_bytes(&config->slots);
+static void place_model(GpuConfig *gpu, const RunConfig *config) {
+    gpu->updates_offset = model_bytes(config);
+    gpu->generations_offset = gpu->updates_offset + align(sizeof(uint64_t));
+    gpu->weights_bytes = gpu->generations_offset + align(MAX_WORKERS * sizeof(uint32_t));
+    gpu->slots_bytes = slots_bytes(&config->slots);
 }
 
-// Bytes of the card, by what they are for.
-typedef struct CardNeed {
+// Bytes of the GPU, by what they are for.
+typedef struct GpuNeed {
     uint64_t contexts, weights, data, activations; // weights: the global model, slots and local models
     uint64_t all;
-} CardNeed;
+} GpuNeed;
 
 static uint64_t block_bytes(uint64_t bytes) {
     return (bytes / CUDA_SHARE_UNIT_BYTES + 1) * CUDA_SHARE_UNIT_BYTES;
 }
 
-static CardNeed card_need(const RunConfig *config, const Spec *spec, const Dataset *data, uint32_t workers,
-                          uint32_t models) {
-    const CardConfig *card = &config->card;
+static GpuNeed gpu_need(const RunConfig *config, const Spec *spec, const Dataset *data, uint32_t workers,
+                        uint32_t models) {
+    const GpuConfig *gpu = &config->gpu;
     SlotPlan slots = config->slots;
     if (slots.rows == 0) slots.sums = workers * slots.each;
-    CardNeed need = {.contexts = (uint64_t)workers * CONTEXT_BYTES}; // the parent's is there already
+    GpuNeed need = {.contexts = (uint64_t)workers * CONTEXT_BYTES}; // the parent's is there already
     // A worker has weights, velocity and gradient of each local model, and what its rule adds and keeps, and zeros
     // where it sends something else than it has trained; the parent the host's view and two copies.
     const uint64_t squares = optimizer_rules[config->recipe.parts[PART_OPTIMIZER].row].states - 1;
-    need.weights = block_bytes(card->weights_bytes) + block_bytes(slots_bytes(&slots)) +
+    need.weights = block_bytes(gpu->weights_bytes) + block_bytes(slots_bytes(&slots)) +
                    model_bytes(config) * ((3 + cuda_clients_arrays(config) + squares) * (uint64_t)workers * models +
                                           (cuda_sends(config) ? workers : 0) + 3);
-    need.data = block_bytes(card->data_bytes) + workers * align(data->train.count * sizeof(uint32_t));
+    need.data = block_bytes(gpu->data_bytes) + workers * align(data->train.count * sizeof(uint32_t));
     need.activations = workers * cuda_net_bytes(spec, (int)models, config->training.batch_size) +
                        cuda_net_bytes(spec, 1, EVALUATION_CHUNK);
     need.all = need.contexts + need.weights + need.data + need.activations;
@@ -71,8 +71,8 @@ static CardNeed card_need(const RunConfig *config, const Spec *spec, const Datas
 
 // Of those, what one more worker needs.
 static uint64_t worker_bytes(const RunConfig *config, const Spec *spec, const Dataset *data) {
-    uint32_t models = config->card.models_per_launch;
-    return card_need(config, spec, data, 2, models).all - card_need(config, spec, data, 1, models).all;
+    uint32_t models = config->gpu.models_per_launch;
+    return gpu_need(config, spec, data, 2, models).all - gpu_need(config, spec, data, 1, models).all;
 }
 
 static double gibibytes(uint64_t bytes) {
@@ -81,9 +81,9 @@ static double gibibytes(uint64_t bytes) {
 
 static Status refuse(const RunConfig *config, const Device *device, const Spec *spec, const Dataset *data,
                      uint32_t models, Error *err) {
-    CardNeed need = card_need(config, spec, data, config->workers, models);
+    GpuNeed need = gpu_need(config, spec, data, config->workers, models);
     uint32_t fitting = config->workers;
-    while (fitting > 0 && card_need(config, spec, data, fitting, models).all > device->free_bytes)
+    while (fitting > 0 && gpu_need(config, spec, data, fitting, models).all > device->free_bytes)
         fitting--;
     char remedy[128];
     if (fitting > 0)
@@ -112,21 +112,21 @@ static uint32_t smaller(uint32_t a, uint32_t b) {
     return a < b ? a : b;
 }
 
-Status card_plan(RunConfig *config, const Device *device, const Spec *spec, const Dataset *data,
-                 uint32_t clients_per_round, uint32_t models, Error *err) {
-    CardConfig *card = &config->card;
-    *card = (CardConfig){.used = 1, .gpu = (uint32_t)device->index, .tf32 = card->tf32};
-    place_data(card, data);
-    place_model(card, config);
+Status gpu_plan(RunConfig *config, const Device *device, const Spec *spec, const Dataset *data,
+                uint32_t clients_per_round, uint32_t models, Error *err) {
+    GpuConfig *gpu = &config->gpu;
+    *gpu = (GpuConfig){.used = 1, .gpu = (uint32_t)device->index, .tf32 = gpu->tf32};
+    place_data(gpu, data);
+    place_model(gpu, config);
     uint32_t most = most_models(config, clients_per_round);
     uint32_t share = (clients_per_round + config->workers - 1) / config->workers;
-    card->models_per_launch = smaller(most, models > 0 ? models : smaller(share, MODELS_BY_DEFAULT));
-    while (models == 0 && card->models_per_launch > 1 &&
-           card_need(config, spec, data, config->workers, card->models_per_launch).all > device->free_bytes)
-        card->models_per_launch--;
-    card->context_bytes = CONTEXT_BYTES;
-    card->worker_bytes = worker_bytes(config, spec, data);
-    if (card_need(config, spec, data, config->workers, card->models_per_launch).all <= device->free_bytes)
+    gpu->models_per_launch = smaller(most, models > 0 ? models : smaller(share, MODELS_BY_DEFAULT));
+    while (models == 0 && gpu->models_per_launch > 1 &&
+           gpu_need(config, spec, data, config->workers, gpu->models_per_launch).all > device->free_bytes)
+        gpu->models_per_launch--;
+    gpu->context_bytes = CONTEXT_BYTES;
+    gpu->worker_bytes = worker_bytes(config, spec, data);
+    if (gpu_need(config, spec, data, config->workers, gpu->models_per_launch).all <= device->free_bytes)
         return STATUS_OK;
-    return refuse(config, device, spec, data, card->models_per_launch, err);
+    return refuse(config, device, spec, data, gpu->models_per_launch, err);
 }

@@ -1,4 +1,4 @@
-// The rules (fedavg/rules) on the card: the same functions of one weight, the same bits.
+// The rules (fedavg/rules) on the GPU: the same functions of one weight, the same bits.
 #ifndef SOUNDER_FEDAVG_GPU_CUDA_RULES_H
 #define SOUNDER_FEDAVG_GPU_CUDA_RULES_H
 

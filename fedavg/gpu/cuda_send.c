@@ -1,6 +1,6 @@
-// What clients of a run on the card do to their updates before they hand them in (worker/client.h): on the host, by the
+// What clients of a run on the GPU do to their updates before they hand them in (worker/client.h): on the host, by the
 // very same code as on the CPU, so that the same trained weights give the same bits. What comes back is added on the
-// card.
+// GPU.
 #include <stdlib.h>
 
 #include "base/cuda_try.h"
@@ -8,7 +8,7 @@
 #include "fedavg/rules/attack/attack_rules.h"
 
 bool cuda_sends(const RunConfig *config) {
-    bool sends = config->attack.row != ATTACK_NONE && !attack_is_forged(&config->attack);
+    bool sends = config->attack.row != ATTACK_NONE && !attack_is_crafted(&config->attack);
     for (Part part = PART_CLIP; part <= PART_CODE; part++)
         sends |= config->recipe.parts[part].row > 0;
     return sends;

@@ -1,4 +1,4 @@
-// Synchronous SGD on the card: see ssgd.h. A worker's shards are the models of a launch; when it has more of them than
+// Synchronous SGD on the GPU: see ssgd.h. A worker's shards are the models of a launch; when it has more of them than
 // a launch has models, it takes them in groups.
 #include "base/clock.h"
 #include "base/cuda_try.h"

@@ -64,7 +64,7 @@ static bool goes_on(const CudaWorker *self, uint32_t jobs, uint32_t round, uint3
     return false;
 }
 
-// While the card works: what will be trained next is shuffled, the next stretch or the next jobs. A worker among
+// While the GPU works: what will be trained next is shuffled, the next stretch or the next jobs. A worker among
 // several takes no jobs in advance, which others may come to before it does.
 static void look_ahead(CudaWorker *self, uint32_t jobs, uint32_t round, uint32_t index) {
     if (self->shuffled.clients > 0) return;

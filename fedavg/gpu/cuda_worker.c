@@ -8,8 +8,8 @@
 #include "base/cores.h"
 #include "base/cuda_try.h"
 #include "base/log.h"
-#include "fedavg/gpu/gpu.h"
 #include "fedavg/gpu/cuda_aggregate.h"
+#include "fedavg/gpu/gpu.h"
 #include "fedavg/rules/local/optimizer_rules.h"
 
 Status cuda_worker_wait(const CudaWorker *self, Error *err, const char *what) {
@@ -103,7 +103,7 @@ static CudaNetPlan make_plan(const CudaWorker *self) {
     CudaNetPlan plan = {.spec = config->spec,
                         .models = (int)self->models,
                         .batch_size = config->training.batch_size,
-                        .tf32 = config->card.tf32 != 0,
+                        .tf32 = config->gpu.tf32 != 0,
                         .sgd = config->training.sgd,
                         .pixels = self->blocks.train_pixels,
                         .labels = self->blocks.train_labels,
@@ -161,13 +161,13 @@ static Status cuda_worker_init(void **worker, const RunMemory *memory, uint32_t 
     const RunConfig *config = memory->config;
     CudaWorker *self = calloc(1, sizeof *self);
     if (!self) return fail(err, STATUS_OS, "no memory for a worker");
-    *self = (CudaWorker){.memory = memory, .rank = rank, .models = config->card.models_per_launch};
+    *self = (CudaWorker){.memory = memory, .rank = rank, .models = config->gpu.models_per_launch};
     Device device;
     Status status;
     if (config->workers >= (uint32_t)cores_usable())
-        TRY_GOTO(fail, device_sleep_when_waiting((int)config->card.gpu, err));
-    TRY_GOTO(fail, device_open(&device, (int)config->card.gpu, err));
-    TRY_GOTO(fail, cuda_blocks_open(&self->blocks, &config->card, err));
+        TRY_GOTO(fail, device_sleep_when_waiting((int)config->gpu.gpu, err));
+    TRY_GOTO(fail, device_open(&device, (int)config->gpu.gpu, err));
+    TRY_GOTO(fail, cuda_blocks_open(&self->blocks, &config->gpu, err));
     TRY_GOTO(fail, open_fence(self, err));
     TRY_GOTO(fail, allocate_host(self, err));
     TRY_GOTO(fail, allocate_device(self, err));
@@ -344,7 +344,7 @@ static Status train_jobs(CudaWorker *self, Status (*train)(CudaWorker *, uint32_
         run_memory_note_start(self->memory, self->rank);
         uint64_t begin = trace_begin(trace);
         TRY(train(self, jobs, round, err));
-        for (uint32_t m = 0; m < jobs; m++) // side by side on the card, one inside the other in the trace
+        for (uint32_t m = 0; m < jobs; m++) // side by side on the GPU, one inside the other in the trace
             trace_end(trace, TRACE_CLIENT, begin, round, self->jobs[m]->client);
     }
     return STATUS_OK;
@@ -378,12 +378,12 @@ static Status cuda_train_in_lockstep(void *state, uint32_t round, pid_t parent, 
     return cuda_ssgd_train(self, round, parent, err);
 }
 
-const WorkerMath *worker_on_card(void) {
-    static const WorkerMath math = {.init = cuda_worker_init,
-                                    .free = cuda_worker_free,
-                                    .train = {[ENGINE_ROUNDS] = cuda_train_clients,
-                                              [ENGINE_WILD] = cuda_train_wild,
-                                              [ENGINE_LOCKSTEP] = cuda_train_in_lockstep},
-                                    .evaluate = cuda_evaluate_jobs};
-    return &math;
+const WorkerBackend *worker_on_gpu(void) {
+    static const WorkerBackend backend = {.init = cuda_worker_init,
+                                          .free = cuda_worker_free,
+                                          .train = {[ENGINE_ROUNDS] = cuda_train_clients,
+                                                    [ENGINE_WILD] = cuda_train_wild,
+                                                    [ENGINE_LOCKSTEP] = cuda_train_in_lockstep},
+                                          .evaluate = cuda_evaluate_jobs};
+    return &backend;
 }

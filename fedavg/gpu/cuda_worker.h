@@ -1,4 +1,4 @@
-// A worker's arithmetic on the card: up to `models` clients at once in lockstep (nn/cuda/cuda_net.h).
+// A worker's arithmetic on the GPU: up to `models` clients at once in lockstep (nn/cuda/cuda_net.h).
 //
 // What a client computes depends on the global weights, its samples and (seed, round, client): which clients share a
 // launch makes no difference, since the models of a launch never meet.
@@ -59,10 +59,10 @@ uint32_t cuda_take(const CudaWorker *self, Job **jobs);
 // All that the clients of self->jobs (jobs) train in the round; their losses, samples and seconds (cuda_train.c).
 Status cuda_train_models(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err);
 
-// Waits for all that the worker has asked of the card; UNAVAILABLE, with `what` it was, when some of it failed.
+// Waits for all that the worker has asked of the GPU; UNAVAILABLE, with `what` it was, when some of it failed.
 Status cuda_worker_wait(const CudaWorker *self, Error *err, const char *what);
 
-// ssgd.h on the card: gradients by lockstep launches into the slots, slices of the sum by one kernel, and the stream is
+// ssgd.h on the GPU: gradients by lockstep launches into the slots, slices of the sum by one kernel, and the stream is
 // synchronised before either step barrier.
 Status cuda_ssgd_train(CudaWorker *self, uint32_t round, pid_t parent, Error *err);
 

@@ -1,5 +1,5 @@
-// What a run does on the card. Two builds of these functions, one of which is linked: card_none.c, where the program
-// has no CUDA, and card.c (with cuda_parent.c, cuda_worker.c, ...). Call them only after device_open has succeeded.
+// What a run does on the GPU. Two builds of these functions, one of which is linked: gpu_none.c, where the program
+// has no CUDA, and GPU.c (with cuda_parent.c, cuda_worker.c, ...). Call them only after device_open has succeeded.
 //
 // The parent owns all memory that several processes use (shm/cuda_share.h): the weights, a slot a worker or client, the
 // data set; workers import it, which is also the probe whether CUDA IPC works here. What only one process uses (local
@@ -11,23 +11,23 @@
 #include "base/device.h"
 #include "base/err.h"
 #include "datasets/dataset.h"
-#include "fedavg/parent/parent_math.h"
-#include "fedavg/worker/worker_math.h"
+#include "fedavg/parent/parent_backend.h"
+#include "fedavg/worker/worker_backend.h"
 #include "nn/spec.h"
 #include "nn/step.h"
 
-const ParentMath *parent_on_card(void); // NULL in a build without CUDA
-const WorkerMath *worker_on_card(void); // NULL in a build without CUDA
+const ParentBackend *parent_on_gpu(void); // NULL in a build without CUDA
+const WorkerBackend *worker_on_gpu(void); // NULL in a build without CUDA
 
-// Fills in config->card but for the handles: sizes, offsets, and models_per_launch, which is `models`, or with 0 as
+// Fills in config->GPU but for the handles: sizes, offsets, and models_per_launch, which is `models`, or with 0 as
 // many as the cohort (clients_per_round) gives each worker and the free memory holds. OS with the numbers, and how many
 // workers would fit, when device->free_bytes do not hold it all.
-Status card_plan(RunConfig *config, const Device *device, const Spec *spec, const Dataset *data,
-                 uint32_t clients_per_round, uint32_t models, Error *err);
+Status gpu_plan(RunConfig *config, const Device *device, const Spec *spec, const Dataset *data,
+                uint32_t clients_per_round, uint32_t models, Error *err);
 
 // Loss and hits of parameters (host) on the whole test set (host), for a program of one process. logits (test count,
 // classes; host): of each sample; NULL: not wanted.
-Status card_evaluate(BatchResult *result, float *logits, const float *parameters, const Spec *spec, const Dataset *data, bool tf32,
-                     Error *err);
+Status gpu_evaluate(BatchResult *result, float *logits, const float *parameters, const Spec *spec, const Dataset *data,
+                    bool tf32, Error *err);
 
 #endif

@@ -1,26 +1,26 @@
-// A program without CUDA has no card; device_open says so before any of this is asked for.
+// A program without CUDA has no GPU; device_open says so before any of this is asked for.
 #include "fedavg/gpu/gpu.h"
 
 static Status no_cuda(Error *err) {
     return fail(err, STATUS_UNAVAILABLE, "this sounder was built without CUDA");
 }
 
-const ParentMath *parent_on_card(void) {
+const ParentBackend *parent_on_gpu(void) {
     return NULL;
 }
 
-const WorkerMath *worker_on_card(void) {
+const WorkerBackend *worker_on_gpu(void) {
     return NULL;
 }
 
-Status card_plan(RunConfig *config, const Device *device, const Spec *spec, const Dataset *data,
-                 uint32_t clients_per_round, uint32_t models, Error *err) {
+Status gpu_plan(RunConfig *config, const Device *device, const Spec *spec, const Dataset *data,
+                uint32_t clients_per_round, uint32_t models, Error *err) {
     (void)config, (void)device, (void)spec, (void)data, (void)clients_per_round, (void)models;
     return no_cuda(err);
 }
 
-Status card_evaluate(BatchResult *result, float *logits, const float *parameters, const Spec *spec, const Dataset *data,
-                     bool tf32, Error *err) {
+Status gpu_evaluate(BatchResult *result, float *logits, const float *parameters, const Spec *spec, const Dataset *data,
+                    bool tf32, Error *err) {
     (void)result, (void)logits, (void)parameters, (void)spec, (void)data, (void)tf32;
     return no_cuda(err);
 }

@@ -5,10 +5,11 @@
 //   [data set block]                   data segment (or a file that holds one, see fedavg/memory/dataset_segment.h) and
 //   [partition block]                  partition segment, both read-only in workers
 //   [safetensors header | weights]     weights segment, a valid safetensors file; read-only in workers of fedavg
-//   [lasting vectors | states | sums | stash | vectors | rows]   slots segment: float vectors of one model each, what
+//   [lasting vectors | states | sums | pending update | vectors | rows]   slots segment: float vectors of one model
+//   each, what
 //                                      the server rule remembers (64 bits a weight), int64 sums of each worker, a
 //                                      float row for each client of the cohort, as the engine plans them (SlotPlan)
-//   [rows of floats]                   what clients keep, a file (memory/kept_file.h)
+//   [rows of floats]                   what clients keep, a file (memory/client_state_file.h)
 //
 // An array of the slots segment has one writer at a time, and no two share a cache line:
 //   fedavg   a sum a worker: of its clients' weighted updates, see rules/sum/aggregate.h; the server rule's states,
@@ -19,7 +20,7 @@
 //   hogwild  a vector a client (= worker): its velocity, kept from round to round
 //   ssgd     the vectors of fedavg/worker/ssgd.h: the velocity, common to all; a gradient a shard
 //
-// A run on the card has weights, slots and data set in three blocks of the card's memory (CardConfig says where). What
+// A run on the GPU has weights, slots and data set in three blocks of the GPU's memory (GpuConfig says where). What
 // lies here then is what the host needs: the partition, a copy of the weights, and of the slots the vectors that
 // outlive a round (velocities, states), and all rows.
 #ifndef SOUNDER_FEDAVG_MEMORY_LAYOUT_H
@@ -30,11 +31,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "fedavg/memory/kept_file.h"
+#include "fedavg/algorithm/recipe.h"
+#include "fedavg/memory/client_state_file.h"
 #include "fedavg/memory/queue.h"
 #include "fedavg/rules/attack/attack_rules.h"
 #include "fedavg/rules/local/personal_rules.h"
-#include "fedavg/algorithm/recipe.h"
 #include "fedavg/rules/privacy/release_rules.h"
 #include "fedavg/rules/sum/shard_sum.h"
 #include "fedavg/rules/training.h"
@@ -55,23 +56,25 @@ enum {
     FD_PARTITION,
     FD_WEIGHTS,
     FD_SLOTS,
-    FD_KEPT,
+    FD_CLIENT_STATE,
     FD_TRAIN,
     FD_TEST,
     FD_COUNT = 8
 };
 
-// The contents of the slots segment, or of the slots block of a run on the card.
+// The contents of the slots segment, or of the slots block of a run on the GPU.
 typedef struct SlotPlan {
     uint32_t vectors; // float (parameters)
-    uint32_t lasting; // the first so many of them outlive a round (memory/state.h); the others lie behind the stash
-    uint32_t kept;    // the first so many are put back, as the weights, when a round starts over
-    uint32_t states;  // 64 bits a weight (parameters), behind the lasting vectors; all of them last
-    uint32_t sums;    // int64 (parameters), behind the states: `each` of every worker, side by side
-    uint32_t each;    // 1; 2 where changes of what clients keep are summed, too, or their momenta
-    uint32_t stash; // int64 (parameters), behind the sums: updates that wait for the step they are part of; where those
-                    // are compensated or mixed (rules/stale_rules.h) the second half are the floats they began with
-    uint32_t rows;  // float (parameters), one a job of this node, in the host's memory; vector_bytes apart
+    uint32_t
+        lasting; // the first so many of them outlive a round (memory/state.h); the others lie behind the pending update
+    uint32_t kept;   // the first so many are put back, as the weights, when a round starts over
+    uint32_t states; // 64 bits a weight (parameters), behind the lasting vectors; all of them last
+    uint32_t sums;   // int64 (parameters), behind the states: `each` of every worker, side by side
+    uint32_t each;   // 1; 2 where changes of what clients keep are summed, too, or their momenta
+    uint32_t
+        pending;   // int64 (parameters), behind the sums: updates that wait for the step they are part of; where those
+                   // are compensated or mixed (rules/stale_rules.h) the second half are the floats they began with
+    uint32_t rows; // float (parameters), one a job of this node, in the host's memory; vector_bytes apart
     uint64_t vector_bytes, sum_bytes; // strides, multiples of SLOT_ALIGNMENT; a state's is a sum's
 } SlotPlan;
 
@@ -79,7 +82,7 @@ enum { SLOT_ALIGNMENT = 256 }; // bytes
 
 // Without rows.
 static inline uint64_t slots_bytes(const SlotPlan *slots) {
-    return slots->vectors * slots->vector_bytes + (slots->states + slots->sums + slots->stash) * slots->sum_bytes;
+    return slots->vectors * slots->vector_bytes + (slots->states + slots->sums + slots->pending) * slots->sum_bytes;
 }
 
 static inline uint64_t slots_state_offset(const SlotPlan *slots, uint32_t index) {
@@ -91,14 +94,14 @@ static inline uint64_t slots_kept_bytes(const SlotPlan *slots) {
     return slots->kept * slots->vector_bytes;
 }
 
-// The bytes of the first part, which outlives a round; the host of a run on the card has no other part.
+// The bytes of the first part, which outlives a round; the host of a run on the GPU has no other part.
 static inline uint64_t slots_lasting_bytes(const SlotPlan *slots) {
     return slots_state_offset(slots, slots->states);
 }
 
 // The host's segment: rows lie behind the rest of it.
-static inline uint64_t slots_host_bytes(const SlotPlan *slots, bool on_card) {
-    return on_card ? slots_lasting_bytes(slots) : slots_bytes(slots);
+static inline uint64_t slots_host_bytes(const SlotPlan *slots, bool on_gpu) {
+    return on_gpu ? slots_lasting_bytes(slots) : slots_bytes(slots);
 }
 
 static inline uint64_t slots_rows_bytes(const SlotPlan *slots) {
@@ -110,19 +113,19 @@ static inline uint64_t slots_sum_offset(const SlotPlan *slots, uint32_t rank, ui
     return slots_state_offset(slots, slots->states + rank * slots->each + which);
 }
 
-static inline uint64_t slots_stash_offset(const SlotPlan *slots, uint32_t place) {
+static inline uint64_t slots_pending_offset(const SlotPlan *slots, uint32_t place) {
     return slots_state_offset(slots, slots->states + slots->sums + place);
 }
 
 static inline uint64_t slots_vector_offset(const SlotPlan *slots, uint32_t index) {
     if (index < slots->lasting) return index * slots->vector_bytes;
-    return slots_stash_offset(slots, slots->stash) + (index - slots->lasting) * slots->vector_bytes;
+    return slots_pending_offset(slots, slots->pending) + (index - slots->lasting) * slots->vector_bytes;
 }
 
-// The places of a run's data on the card, in bytes from the start of each block.
-typedef struct CardConfig {
+// The places of a run's data on the GPU, in bytes from the start of each block.
+typedef struct GpuConfig {
     uint32_t used;                                             // 0: the run is on the CPU, and the rest is zeros
-    uint32_t gpu;                                              // as CUDA numbers the visible cards
+    uint32_t gpu;                                              // as CUDA numbers the visible GPUs
     uint32_t models_per_launch;                                // clients that a worker trains in lockstep
     uint32_t tf32;                                             // 1: products may round their factors to 10 bits
     uint64_t updates_offset, generations_offset;               // weights block: weights, Hogwild's counter, words
@@ -131,7 +134,7 @@ typedef struct CardConfig {
     uint64_t weights_bytes, slots_bytes, data_bytes;           // of the blocks
     uint64_t worker_bytes, context_bytes;                      // planned for a worker; of those, for its context
     CudaShareHandle weights_handle, slots_handle, data_handle; // set before the first worker starts
-} CardConfig;
+} GpuConfig;
 
 // Constant from before the first worker starts to the end of the run.
 typedef struct RunConfig {
@@ -146,7 +149,7 @@ typedef struct RunConfig {
     bool inspects_updates;    // their lengths and fingerprints are noted
     uint32_t finetune_epochs; // after which those are evaluated, too; 0: not
     SlotPlan slots;
-    KeptPlan kept;
+    ClientStatePlan kept;
     PersonalPlan personal;
     bool begins_with_given; // the weights before the first round are not those that follow from the seed
     uint32_t workers, clients;
@@ -162,7 +165,7 @@ typedef struct RunConfig {
     uint32_t node, nodes;    // of several machines, each with workers: this one, how many
     uint32_t trace_capacity; // spans in each trace buffer; 0: nothing is traced
     uint64_t trace_offset;   // of the first in the control segment
-    CardConfig card;
+    GpuConfig gpu;
 } RunConfig;
 
 typedef enum PhaseKind { PHASE_NONE, PHASE_TRAIN, PHASE_EVALUATE, PHASE_END } PhaseKind; // END: the worker exits

@@ -36,7 +36,7 @@ typedef struct Job {
     uint32_t kept_from, kept_to; // training: rows of what the client keeps, as it is, and for what it becomes
     uint32_t attacks;            // training: 1 for an attacker
     uint32_t visit;              // training: tells those from one version apart; on the real clock, those of the run
-    uint32_t stash;              // training: 1 + where its update waits for a later step; 0: it is part of this round's
+    uint32_t pending;            // training: 1 + where its update waits for a later step; 0: it is part of this round's
     double share;                // training: p_k, this client's weight in the mean
     // Written by the owner before it stores the state:
     uint32_t hits;    // evaluation: correct predictions

@@ -120,7 +120,7 @@ static Status create_weights(RunMemory *memory, RunPlan *plan, Error *err) {
 
 static Status create_slots(RunMemory *memory, const RunPlan *plan, Error *err) {
     const SlotPlan *slots = &plan->config.slots;
-    uint64_t bytes = slots_host_bytes(slots, plan->config.card.used) + slots_rows_bytes(slots);
+    uint64_t bytes = slots_host_bytes(slots, plan->config.gpu.used) + slots_rows_bytes(slots);
     // A segment has at least one byte.
     return segment_create(&memory->slots_segment, "slots", bytes > 0 ? bytes : SLOT_ALIGNMENT, err);
 }
@@ -128,7 +128,7 @@ static Status create_slots(RunMemory *memory, const RunPlan *plan, Error *err) {
 static Status create_kept(RunMemory *memory, const RunPlan *plan, Error *err) {
     const RunConfig *config = &plan->config;
     if (config->kept.rows == 0) return STATUS_OK;
-    return kept_file_create(&memory->kept, &config->kept, plan->kept_folder, err);
+    return client_state_file_create(&memory->kept, &config->kept, plan->kept_folder, err);
 }
 
 Status run_memory_create(RunMemory *memory, RunPlan *plan, Error *err) {
@@ -159,9 +159,9 @@ Status run_memory_attach(RunMemory *memory, Error *err) {
     TRY_GOTO(fail, segment_map_raw(&memory->weights_segment, FD_WEIGHTS, weights_access, err));
     TRY_GOTO(fail, segment_map(&memory->slots_segment, FD_SLOTS, SEGMENT_READ_WRITE, err));
     if (memory->config->kept.rows > 0)
-        TRY_GOTO(fail, kept_file_map(&memory->kept, &memory->config->kept, FD_KEPT, err));
+        TRY_GOTO(fail, client_state_file_map(&memory->kept, &memory->config->kept, FD_CLIENT_STATE, err));
     else
-        close(FD_KEPT);
+        close(FD_CLIENT_STATE);
     bind_weights(memory);
     TRY_GOTO(fail, bind_data(memory, err));
     TRY_GOTO(fail, bind_partition(memory, err));
@@ -181,7 +181,8 @@ void run_memory_worker_fds(int fds[FD_COUNT], const RunMemory *memory) {
     fds[FD_PARTITION - WORKER_FIRST_FD] = memory->partition_fd;
     fds[FD_WEIGHTS - WORKER_FIRST_FD] = memory->weights_fd >= 0 ? memory->weights_fd : memory->weights_segment.fd;
     fds[FD_SLOTS - WORKER_FIRST_FD] = memory->slots_segment.fd;
-    fds[FD_KEPT - WORKER_FIRST_FD] = memory->kept.fd >= 0 ? memory->kept.fd : memory->partition_fd; // if none: unused
+    fds[FD_CLIENT_STATE - WORKER_FIRST_FD] =
+        memory->kept.fd >= 0 ? memory->kept.fd : memory->partition_fd; // if none: unused
 }
 
 void run_memory_free(RunMemory *memory) {
@@ -192,7 +193,7 @@ void run_memory_free(RunMemory *memory) {
     free(memory->kept_before);
     free(memory->attackers);
     state_end(memory);
-    kept_file_free(&memory->kept);
+    client_state_file_free(&memory->kept);
     segment_free(&memory->slots_segment);
     segment_free(&memory->weights_segment);
     segment_free(&memory->partition_segment);
@@ -213,20 +214,20 @@ int64_t *run_memory_sum(const RunMemory *memory, uint32_t rank, uint32_t which) 
     return (int64_t *)(memory->slots + slots_sum_offset(&memory->config->slots, rank, which));
 }
 
-int64_t *run_memory_stash(const RunMemory *memory, uint32_t place) {
-    return (int64_t *)(memory->slots + slots_stash_offset(&memory->config->slots, place));
+int64_t *run_memory_pending(const RunMemory *memory, uint32_t place) {
+    return (int64_t *)(memory->slots + slots_pending_offset(&memory->config->slots, place));
 }
 
 float *run_memory_begun(const RunMemory *memory, uint32_t place) {
     const RunConfig *config = memory->config;
     const Chosen *parts = config->recipe.parts;
     if (!stale_wants_begun(&parts[PART_STALE], &parts[PART_SCHEDULE])) return NULL;
-    return (float *)run_memory_stash(memory, config->slots.stash / 2 + place);
+    return (float *)run_memory_pending(memory, config->slots.pending / 2 + place);
 }
 
 float *run_memory_row(const RunMemory *memory, uint32_t place) {
     const RunConfig *config = memory->config;
-    return (float *)(memory->slots + slots_host_bytes(&config->slots, config->card.used) +
+    return (float *)(memory->slots + slots_host_bytes(&config->slots, config->gpu.used) +
                      place / config->nodes * config->slots.vector_bytes);
 }
 

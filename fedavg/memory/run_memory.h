@@ -19,8 +19,8 @@
 #include "fedavg/memory/trace.h"
 #include "fedavg/memory/world_files.h"
 #include "fedavg/rules/send/masks.h"
-#include "fedavg/rules/world/schedule.h"
 #include "fedavg/rules/server/server_rule.h"
+#include "fedavg/rules/world/schedule.h"
 #include "shm/segment.h"
 
 // What the parent decides once the data is there.
@@ -37,12 +37,13 @@ typedef struct RunPlan {
 typedef struct RunMemory {
     Segment control_segment, partition_segment, weights_segment, slots_segment;
     DatasetSegment data_segment;
-    KeptFile kept;
-    uint8_t *attackers;           // parent, owned (clients): 1 for those that attack; NULL: nobody does
-    double *client_notes;         // parent, owned (clients): a number of each (parent/cohort.h); NULL: none
-    WorldFiles world_files;       // parent, owned: all zeros without files
-    Schedule schedule;            // parent, owned: all zeros where updates never wait
-    uint32_t *kept_table;         // parent, owned (kept_table_size): whose row is which (kept_rows.h); NULL: none
+    ClientStateFile kept;
+    uint8_t *attackers;     // parent, owned (clients): 1 for those that attack; NULL: nobody does
+    double *client_notes;   // parent, owned (clients): a number of each (parent/cohort.h); NULL: none
+    WorldFiles world_files; // parent, owned: all zeros without files
+    Schedule schedule;      // parent, owned: all zeros where updates never wait
+    uint32_t *
+        client_state_table; // parent, owned (client_state_table_size): whose row is which (client_state_rows.h); NULL: none
     uint32_t *kept_before;        // parent, owned: the table of the checkpoint before the one resumed; NULL: none
     int partition_fd, weights_fd; // parent: what workers inherit where they may not write, -1 otherwise
     Control *control;
@@ -73,18 +74,18 @@ void run_memory_worker_fds(int fds[FD_COUNT], const RunMemory *memory);
 
 void run_memory_free(RunMemory *memory);
 
-// The arrays of the slots segment (parameters). On the card only the lasting vectors and the states are here. which: 0,
+// The arrays of the slots segment (parameters). On the GPU only the lasting vectors and the states are here. which: 0,
 // the updates; 1, the changes of what clients keep.
 float *run_memory_vector(const RunMemory *memory, uint32_t index);
 ServerState *run_memory_state(const RunMemory *memory, uint32_t index);
 int64_t *run_memory_sum(const RunMemory *memory, uint32_t rank, uint32_t which);
 
 // What the client at this place of the phase hands in (parameters), where the plan has rows and the client is this
-// node's; also on the card here.
+// node's; also on the GPU here.
 float *run_memory_row(const RunMemory *memory, uint32_t place);
 
 // An update that waits for the step that it is part of (parameters).
-int64_t *run_memory_stash(const RunMemory *memory, uint32_t place);
+int64_t *run_memory_pending(const RunMemory *memory, uint32_t place);
 
 // The weights that it began with (parameters); NULL: nobody wants them.
 float *run_memory_begun(const RunMemory *memory, uint32_t place);

@@ -106,9 +106,9 @@ static void add_vectors(StateTable *table, const RunMemory *memory) {
 
 static void add_clients(StateTable *table, const RunMemory *memory) {
     const uint32_t clients = memory->config->clients;
-    if (memory->kept_table)
-        add(table, (StateRow){"sounder.kept", TENSOR_I32, STATE_PER_CLIENT_VECTOR, kept_table_size(clients),
-                              memory->kept_table});
+    if (memory->client_state_table)
+        add(table, (StateRow){"sounder.kept", TENSOR_I32, STATE_PER_CLIENT_VECTOR, client_state_table_size(clients),
+                              memory->client_state_table});
     if (memory->client_notes)
         add(table, (StateRow){"sounder.clients", TENSOR_F64, STATE_PER_CLIENT, clients, memory->client_notes});
 }
@@ -120,10 +120,10 @@ static void add_pending(StateTable *table, const RunMemory *memory) {
     const Schedule *schedule = &memory->schedule;
     const uint32_t pending = schedule->waiting_count;
     StateRow row = {.scope = STATE_PER_PENDING_UPDATE, .count = config->parameters};
-    for (uint32_t i = 0; i < 2 * pending && config->slots.stash > 0; i++) {
-        const uint32_t job = schedule->waiting[i % pending], place = schedule->jobs[job].stash;
+    for (uint32_t i = 0; i < 2 * pending && config->slots.pending > 0; i++) {
+        const uint32_t job = schedule->waiting[i % pending], place = schedule->jobs[job].pending;
         row.type = i < pending ? TENSOR_I64 : TENSOR_F32;
-        row.values = i < pending ? (void *)run_memory_stash(memory, place) : (void *)run_memory_begun(memory, place);
+        row.values = i < pending ? (void *)run_memory_pending(memory, place) : (void *)run_memory_begun(memory, place);
         if (row.values) add(table, NUMBERED(row, "%s.%u", i < pending ? "waiting" : "begun", job));
     }
     StateRow flag = {"sounder.refused", TENSOR_U8, STATE_PER_PENDING_UPDATE, 0, NULL};
@@ -199,9 +199,11 @@ static Status begin_clients(RunMemory *memory, Error *err) {
     const bool weights = combine_rule(config)->learn,
                losses = world->sampling == SAMPLING_POWER_OF_CHOICE && world->candidates_by == CANDIDATES_LAST;
     if (config->kept.rows > 0) {
-        memory->kept_table = calloc(kept_table_size(config->clients), sizeof *memory->kept_table);
-        if (!memory->kept_table) return fail(err, STATUS_OS, "no memory for a table of %u clients", config->clients);
-        memory->kept_table[0] = 1;
+        memory->client_state_table =
+            calloc(client_state_table_size(config->clients), sizeof *memory->client_state_table);
+        if (!memory->client_state_table)
+            return fail(err, STATUS_OS, "no memory for a table of %u clients", config->clients);
+        memory->client_state_table[0] = 1;
     }
     if (!weights && !losses) return STATUS_OK;
     memory->client_notes = malloc(config->clients * sizeof *memory->client_notes);
@@ -220,6 +222,6 @@ Status state_begin(RunMemory *memory, Error *err) {
 }
 
 void state_end(RunMemory *memory) {
-    free(memory->kept_table);
+    free(memory->client_state_table);
     free(memory->client_notes);
 }

@@ -24,7 +24,7 @@ typedef enum StateScope {
     STATE_ONE,               // one number of the run
     STATE_PER_WEIGHT,        // a lasting vector (TENSOR_F32), a state of the server rule (64 bits)
     STATE_PER_CLIENT,        // one number per client
-    STATE_PER_CLIENT_VECTOR, // the table of the file of rows (kept_file.h); the rows themselves stay in that file
+    STATE_PER_CLIENT_VECTOR, // the table of the file of rows (client_state_file.h); the rows themselves stay in that file
     STATE_PER_PENDING_UPDATE // an update that waits for its step, the weights it began with, and whether it was refused
 } StateScope;
 

@@ -5,9 +5,9 @@
 
 #include "fedavg/rules/local/local_rules.h"
 #include "fedavg/rules/send/masks.h"
-#include "fedavg/rules/world/sampler.h"
 #include "fedavg/rules/send/send_rules.h"
 #include "fedavg/rules/server/server_rules.h"
+#include "fedavg/rules/world/sampler.h"
 #include "fedavg/rules/world/stale_rules.h"
 #include "fedavg/rules/world/walk.h"
 
@@ -66,25 +66,25 @@ static Status simulate(Schedule *schedule, const RunMemory *memory, const RunCon
 
 static Status share_schedule(Schedule *schedule, Nodes *nodes, Error *err) {
     if (nodes->size == 1) return STATUS_OK;
-    uint32_t sizes[] = {schedule->count, schedule->most_jobs, schedule->most_stashed};
+    uint32_t sizes[] = {schedule->count, schedule->most_jobs, schedule->most_pending};
     TRY(nodes_broadcast(nodes, sizes, sizeof sizes, err));
     ScheduledJob *jobs = realloc(schedule->jobs, sizes[0] * sizeof *jobs);
     if (jobs) schedule->jobs = jobs;
     uint32_t *waiting = realloc(schedule->waiting, (sizes[2] + 1) * sizeof *waiting);
     if (waiting) schedule->waiting = waiting;
     if (!jobs || !waiting) return fail(err, STATUS_OS, "no memory for a schedule of %u trainings", sizes[0]);
-    schedule->count = sizes[0], schedule->most_jobs = sizes[1], schedule->most_stashed = sizes[2];
+    schedule->count = sizes[0], schedule->most_jobs = sizes[1], schedule->most_pending = sizes[2];
     TRY(nodes_broadcast(nodes, jobs, schedule->count * sizeof *jobs, err));
     TRY(nodes_broadcast(nodes, schedule->first, ((size_t)schedule->versions + 1) * sizeof *schedule->first, err));
     return nodes_broadcast(nodes, schedule->published, ((size_t)schedule->versions + 1) * sizeof *schedule->published,
                            err);
 }
 
-void cohort_plan_stash(RunConfig *config, const Schedule *schedule) {
+void cohort_plan_pending(RunConfig *config, const Schedule *schedule) {
     const bool in_rows = local_rules[config->recipe.parts[PART_LOCAL].row]->replicas;
     const Chosen *parts = config->recipe.parts;
     const bool with_begun = stale_wants_begun(&parts[PART_STALE], &parts[PART_SCHEDULE]);
-    config->slots.stash = (in_rows ? 0 : with_begun ? 2 : 1) * schedule->most_stashed;
+    config->slots.pending = (in_rows ? 0 : with_begun ? 2 : 1) * schedule->most_pending;
 }
 
 Status cohort_schedule(RunMemory *memory, RunConfig *config, uint32_t rounds, Nodes *nodes, Error *err) {
@@ -93,7 +93,7 @@ Status cohort_schedule(RunMemory *memory, RunConfig *config, uint32_t rounds, No
     if (!engine_facts[config->engine].buffers) return STATUS_OK;
     TRY(simulate(schedule, memory, config, rounds, err));
     TRY(share_schedule(schedule, nodes, err));
-    cohort_plan_stash(config, schedule);
+    cohort_plan_pending(config, schedule);
     return STATUS_OK;
 }
 

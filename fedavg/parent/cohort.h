@@ -27,11 +27,11 @@ typedef struct CohortBytes {
 CohortBytes cohort_bytes(const RunConfig *config);
 
 // Fills in which client trains when, in a run of `rounds` rounds in which updates may wait for later steps. All nodes
-// take the schedule of node 0, whose durations count. The config has its slots; its stash is planned here.
+// take the schedule of node 0, whose durations count. The config has its slots; its pending update is planned here.
 Status cohort_schedule(RunMemory *memory, RunConfig *config, uint32_t rounds, Nodes *nodes, Error *err);
 
-// Plans the stash of a schedule that comes from elsewhere, as from a file.
-void cohort_plan_stash(RunConfig *config, const Schedule *schedule);
+// Plans the pending update of a schedule that comes from elsewhere, as from a file.
+void cohort_plan_pending(RunConfig *config, const Schedule *schedule);
 
 typedef struct Cohort {
     const RunMemory *memory; // borrowed

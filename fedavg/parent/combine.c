@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "fedavg/memory/state.h"
+#include "fedavg/rules/attack/crafted.h"
 #include "fedavg/rules/sum/aggregate.h"
-#include "fedavg/rules/attack/forgery.h"
 
 // Life ----------------------------------------------------------------------------------------------------------------
 
@@ -53,7 +53,7 @@ static bool wants_products(const Recipe *recipe) {
 // *blas: NULL where products are few, or not wanted.
 static Status open_blas(Blas **blas, const Recipe *recipe, const Chosen *attack, uint32_t cohort, uint64_t parameters,
                         Error *err) {
-    const bool wanted = wants_products(recipe) || forgery_wants_products(attack);
+    const bool wanted = wants_products(recipe) || crafted_wants_products(attack);
     bool allowed;
     *blas = NULL;
     TRY(blas_allowed(&allowed, err));
@@ -226,7 +226,8 @@ static void choose(Combine *combine) {
                            .weights = combine->weights,
                            .number = chosen_of(combine, PART_COMBINE)->number,
                            .workspace = combine->workspace};
-    const bool weighs = combine->rule->by_training || !combine->rule->rows; // a mean, with rows for an attack's sake or mixed
+    const bool weighs =
+        combine->rule->by_training || !combine->rule->rows; // a mean, with rows for an attack's sake or mixed
     for (uint32_t row = 0; row < count; row++)
         combine->mixed_shares[row] = weighs && !mixes ? combine->weights[row] : 1.0 / count;
     if (mixes) // all mixed updates count the same

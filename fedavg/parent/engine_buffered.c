@@ -9,11 +9,11 @@
 #include "fedavg/worker/flights.h"
 
 static Status check_arrived(bool *step, const Rounds *rounds, uint32_t round, Error *err) {
-    const Stash *stash = &rounds->stash;
+    const Pending *pending = &rounds->pending;
     uint32_t done = 0;
     for (uint32_t i = 0; i < rounds->memory->queue->count; i++)
         done += rounds->memory->queue->jobs[i].state == JOB_DONE;
-    *step = stash->refused < stash->updates;
+    *step = pending->refused < pending->updates;
     if (*step) return STATUS_OK;
     log_warning("round %u: all updates of its step were refused; the model stays", round);
     if (done > 0) return STATUS_OK;
@@ -31,7 +31,7 @@ static Status give(const int64_t **gifts, Rounds *rounds, uint32_t round, bool g
     const RunConfig *config = memory->config;
     const size_t parameters = config->parameters;
     const Chosen *chosen = &config->recipe.parts[PART_LOCAL];
-    const float *row = kept_row(&memory->kept, kept_rows_of(&rounds->kept, rounds->stash.client));
+    const float *row = client_state_row(&memory->kept, client_state_rows_of(&rounds->kept, rounds->pending.client));
     float *met = run_memory_vector(memory, state_vector(config, STATE_MET));
     int64_t *given = run_memory_sum(memory, 0, 1);
     Training training = config->training;
@@ -44,7 +44,7 @@ static Status give(const int64_t **gifts, Rounds *rounds, uint32_t round, bool g
     if (gives && !local_gifts_fit(&at, &turn, 0x1p22 / config->clients, parameters)) {
         log_warning("client %u: what it would give to the centre is not finite, or %g or more; it gives nothing; scale "
                     "the data nearer to 1, or lower --lr",
-                    rounds->stash.client, 0x1p22 / config->clients);
+                    rounds->pending.client, 0x1p22 / config->clients);
         gives = false;
     }
     for (size_t i = 0; i < parameters; i++)
@@ -59,11 +59,11 @@ static Status give(const int64_t **gifts, Rounds *rounds, uint32_t round, bool g
 
 static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     const RunConfig *config = rounds->memory->config;
-    Stash *stash = &rounds->stash;
+    Pending *pending = &rounds->pending;
     bool used[MAX_WORKERS], finite, step;
     if (config->real_clock) return real_clock_settle(rounds, round, err);
-    TRY(stash_collect(stash, rounds->cohort.members, round, rounds->nodes, err));
-    TRY(kept_rows_commit(&rounds->kept, round, rounds->nodes, err));
+    TRY(pending_collect(pending, rounds->cohort.members, round, rounds->nodes, err));
+    TRY(client_state_rows_commit(&rounds->kept, round, rounds->nodes, err));
     TRY(check_arrived(&step, rounds, round, err));
     const int64_t *gifts = NULL;
     if (has_replicas(config)) {
@@ -71,15 +71,15 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
         step = gifts != NULL;
     }
     if (step) {
-        Mean mean = {.arrived = stash->arrived, .factor = 1, .late = stash->due, .late_count = stash->due_count};
+        Mean mean = {.arrived = pending->arrived, .factor = 1, .late = pending->due, .late_count = pending->due_count};
         if (gifts) mean = (Mean){.arrived = 1, .factor = 1, .total = gifts, .changes = gifts};
-        const ServerTurn turn =
-            server_turn(&config->recipe.parts[PART_SERVER], round, stash->updates - stash->refused, config->clients);
+        const ServerTurn turn = server_turn(&config->recipe.parts[PART_SERVER], round,
+                                            pending->updates - pending->refused, config->clients);
         engine_find_used(used, rounds);
-        TRY(rounds->parent.math->average(&rounds->parent, &finite, used, &mean, &turn, err));
+        TRY(rounds->parent.backend->average(&rounds->parent, &finite, used, &mean, &turn, err));
         if (!finite) return engine_mean_unfit(rounds, round, err);
     }
-    stash_conclude(stash, round);
+    pending_conclude(pending, round);
     return STATUS_OK;
 }
 

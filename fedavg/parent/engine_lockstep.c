@@ -49,7 +49,7 @@ static Status run(Rounds *rounds, uint32_t round, Error *err) {
         phases_forgive(&rounds->phases); // the number of attempts is the limit here
         rounds_clear_tallies(rounds);
         log_info("round %u: a worker died in lockstep; the round starts over", round);
-        TRY(rounds->parent.math->restore(&rounds->parent, err));
+        TRY(rounds->parent.backend->restore(&rounds->parent, err));
     }
     return fail(
         err, STATUS_UNAVAILABLE,

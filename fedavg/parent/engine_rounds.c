@@ -76,7 +76,8 @@ void engine_find_used(bool *used, const Rounds *rounds) {
     memset(used, 0, MAX_WORKERS * sizeof *used);
     for (uint32_t i = 0; i < queue->count; i++) {
         const Job *job = &queue->jobs[i];
-        if (job->state == JOB_DONE && job->node == rounds->nodes->rank && job->stash == 0) used[job->owner - 1] = true;
+        if (job->state == JOB_DONE && job->node == rounds->nodes->rank && job->pending == 0)
+            used[job->owner - 1] = true;
     }
 }
 
@@ -119,7 +120,7 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     uint32_t clients;
     const RunConfig *config = rounds->memory->config;
     Mean mean;
-    TRY(forge_rows(&rounds->forge, err));
+    TRY(crafting_rows(&rounds->crafting, err));
     TRY(find_mean(&mean, &clients, rounds, err));
     const Masking masking = run_memory_masking(rounds->memory, round);
     if (!masks_suffice(&masking, clients, config->recipe.parts[PART_CODE].number[0]) && masking.count > 0) {
@@ -128,7 +129,7 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
             "model stays",
             round, clients, masking.count, config->recipe.parts[PART_CODE].number[0]);
         rounds->cohort.abandoned = true;
-        kept_rows_drop(&rounds->kept);
+        client_state_rows_drop(&rounds->kept);
         stand_still(rounds, round);
         return STATUS_OK;
     }
@@ -137,16 +138,16 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     if (config->slots.rows > 0) TRY(combine(&mean, &enough, rounds, round, err));
     if (!enough) {
         stand_still(rounds, round);
-        return kept_rows_commit(&rounds->kept, round, rounds->nodes, err);
+        return client_state_rows_commit(&rounds->kept, round, rounds->nodes, err);
     }
     engine_find_used(used, rounds);
     const ServerTurn turn =
         server_turn(&config->recipe.parts[PART_SERVER], round, clients > 0 ? clients : 1, config->clients);
-    TRY(rounds->parent.math->average(&rounds->parent, &finite, used, &mean, &turn, err));
+    TRY(rounds->parent.backend->average(&rounds->parent, &finite, used, &mean, &turn, err));
     combine_conclude(&rounds->combine);
     if (!finite) return engine_mean_unfit(rounds, round, err);
     TRY(adapt_clip(rounds, round, err));
-    return kept_rows_commit(&rounds->kept, round, rounds->nodes, err);
+    return client_state_rows_commit(&rounds->kept, round, rounds->nodes, err);
 }
 
 const Engine engine_rounds = {.plan = client_plan, .run = engine_run_clients, .settle = settle};

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "fedavg/memory/state.h"
-#include "fedavg/parent/parent_math.h"
-#include "fedavg/rules/sum/aggregate.h"
+#include "fedavg/parent/parent_backend.h"
 #include "fedavg/rules/send/send_rules.h"
+#include "fedavg/rules/sum/aggregate.h"
 
 typedef struct CpuParent {
     float *weights, *vectors; // owned (parameters), (kept vectors, parameters): as the round began
@@ -37,7 +37,7 @@ static Status cpu_init(Parent *parent, Error *err) {
     bool writes = engine_facts[config->engine].writes_weights;
     bool becomes_one = parent->nodes->size > 1 || config->release.hides || config->masked_offset > 0;
     CpuParent *self = parent->state = calloc(1, sizeof *self);
-    const size_t sums = config->workers + config->slots.stash;
+    const size_t sums = config->workers + config->slots.pending;
     if (self && allocate(&self->sums[0], sums, sizeof *self->sums[0]) &&
         allocate(&self->sums[1], sums, sizeof *self->sums[1]) &&
         allocate(&self->weights, writes ? 1 : 0, parameters * sizeof(float)) &&
@@ -174,9 +174,9 @@ static Status cpu_average(Parent *parent, bool *finite, const bool *used, const 
     return cpu_adopt(parent, finite, err);
 }
 
-const ParentMath parent_on_cpu = {.init = cpu_init,
-                                  .free = cpu_free,
-                                  .begin = cpu_begin,
-                                  .restore = cpu_restore,
-                                  .average = cpu_average,
-                                  .adopt = cpu_adopt};
+const ParentBackend parent_on_cpu = {.init = cpu_init,
+                                     .free = cpu_free,
+                                     .begin = cpu_begin,
+                                     .restore = cpu_restore,
+                                     .average = cpu_average,
+                                     .adopt = cpu_adopt};

@@ -133,14 +133,14 @@ static bool add(const Rounds *rounds, uint32_t rank, double weight) {
     if (!is_late) return true;
     if (numbers(rounds)[BUFFERED_MIXES] == MIXES_MODELS) {
         if (stale_mix(sum, begun, memory->weights, weight, parameters)) return true;
-        log_warning(STASH_MOVED, flight->job.client);
+        log_warning(PENDING_MOVED, flight->job.client);
         return false;
     }
     const Chosen *stale = &config->recipe.parts[PART_STALE];
     if (!stale_compensates(stale) ||
         stale_compensate(sum, begun, memory->weights, stale, (double)config->training.sgd.lr, parameters))
         return true;
-    log_warning(STASH_REFUSED, flight->job.client);
+    log_warning(PENDING_REFUSED, flight->job.client);
     return false;
 }
 
@@ -180,7 +180,7 @@ static Status collect(Rounds *rounds, uint32_t rank, Error *err) {
     RealClock *clock = &rounds->clock;
     const RunConfig *config = rounds->memory->config;
     Flight *flight = flight_of(rounds, rank);
-    Stash *stash = &rounds->stash;
+    Pending *pending = &rounds->pending;
     const uint32_t staleness = version_of(rounds) - flight->version;
     const bool late = staleness > numbers(rounds)[BUFFERED_LIMIT];
     const double trust = stale_weight(&config->recipe.parts[PART_STALE], staleness);
@@ -198,10 +198,10 @@ static Status collect(Rounds *rounds, uint32_t rank, Error *err) {
     rounds->cohort.late += late;
     if (!refused && !late) {
         TRY(note(rounds, rank, weight, trust, err));
-        stash->updates++;
-        stash->staleness[staleness < STALENESS_BUCKETS ? staleness : STALENESS_BUCKETS - 1]++;
-        stash->staleness_mean += staleness;
-        if (staleness > stash->staleness_most) stash->staleness_most = staleness;
+        pending->updates++;
+        pending->staleness[staleness < STALENESS_BUCKETS ? staleness : STALENESS_BUCKETS - 1]++;
+        pending->staleness_mean += staleness;
+        if (staleness > pending->staleness_most) pending->staleness_most = staleness;
     }
     if (told && told->state == JOB_DONE)
         told->share = refused || late ? 0 : clock->log.jobs[clock->log.count - 1].trust * told->share;
@@ -236,7 +236,7 @@ bool real_clock_is_enough(const Rounds *rounds) {
 Status real_clock_run(Rounds *rounds, uint32_t round, Error *err) {
     RealClock *clock = &rounds->clock;
     queue_clear(rounds->memory->queue);
-    rounds->stash = (Stash){.memory = rounds->stash.memory, .due = rounds->stash.due};
+    rounds->pending = (Pending){.memory = rounds->pending.memory, .due = rounds->pending.due};
     clock->collected = clock->refused = clock->untold = 0;
     clock->flies = true;
     atomic_store(&rounds->memory->control->all_land, 0);
@@ -251,7 +251,7 @@ Status real_clock_run(Rounds *rounds, uint32_t round, Error *err) {
         log_warning("round %u: %u updates that came late or were refused are in no record of clients; more "
                     "--clients-per-round make room",
                     round, clock->untold);
-    rounds->stash.staleness_mean /= rounds->stash.updates;
+    rounds->pending.staleness_mean /= rounds->pending.updates;
     clock->round_nanoseconds = now;
     return status;
 }
@@ -262,7 +262,7 @@ Status real_clock_settle(Rounds *rounds, uint32_t round, Error *err) {
     const ServerTurn turn =
         server_turn(&config->recipe.parts[PART_SERVER], round, rounds->clock.collected, config->clients);
     bool used[MAX_WORKERS] = {false}, finite;
-    TRY(rounds->parent.math->average(&rounds->parent, &finite, used, &mean, &turn, err));
+    TRY(rounds->parent.backend->average(&rounds->parent, &finite, used, &mean, &turn, err));
     if (!finite) return engine_mean_unfit(rounds, round, err);
     publish(rounds, round);
     draw(rounds);

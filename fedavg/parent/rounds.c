@@ -34,7 +34,7 @@ static void post_masked(Rounds *rounds) {
 
 static void post_scheduled(Job *job, const ScheduledJob *scheduled, const SlotPlan *slots) {
     job->visit = scheduled->visit;
-    job->stash = scheduled->stash == NO_STASH || slots->stash == 0 ? 0 : scheduled->stash + 1;
+    job->pending = scheduled->pending == NO_PENDING || slots->pending == 0 ? 0 : scheduled->pending + 1;
 }
 
 static void post_clients(Rounds *rounds) {
@@ -53,7 +53,7 @@ static void post_clients(Rounds *rounds) {
         job->attacks = rounds->memory->attackers ? rounds->memory->attackers[member->client] : 0;
         job->sent_bytes = rounds->cohort.each.sent;
         if (rounds->memory->config->kept.rows == 0) continue;
-        job->kept_from = kept_rows_of(&rounds->kept, member->client);
+        job->kept_from = client_state_rows_of(&rounds->kept, member->client);
         job->kept_to = rounds->kept.staged[place];
     }
 }
@@ -76,7 +76,7 @@ uint64_t rounds_samples(const Rounds *rounds, bool evaluate) {
         if (is_mine(rounds, place)) samples += walk_samples(&walk, member->samples, config->training.batch_size);
     }
     if (config->training.global_batch) samples /= config->clients; // which share them
-    uint64_t evaluated = evaluate && !rounds->parent.math->evaluate ? rounds->memory->data.test.count : 0;
+    uint64_t evaluated = evaluate && !rounds->parent.backend->evaluate ? rounds->memory->data.test.count : 0;
     return samples + evaluated;
 }
 
@@ -151,7 +151,7 @@ static void collect_training(const Rounds *rounds, RoundReport *report) {
     }
     report->cohort = &rounds->cohort;
     report->combine = &rounds->combine;
-    report->stash = engine_facts[memory->config->engine].buffers ? &rounds->stash : NULL;
+    report->pending = engine_facts[memory->config->engine].buffers ? &rounds->pending : NULL;
     collect_lengths(rounds, report);
     report->train_loss = loss_sum / (double)report->samples;
     collect_workers(rounds, report);
@@ -182,14 +182,14 @@ static Status train_root(Rounds *rounds, uint32_t round, Error *err) {
 
 Status engine_run_clients(Rounds *rounds, uint32_t round, Error *err) {
     TRY(train_root(rounds, round, err));
-    TRY(kept_rows_stage(&rounds->kept, rounds->cohort.jobs, err));
+    TRY(client_state_rows_stage(&rounds->kept, rounds->cohort.jobs, err));
     post_clients(rounds);
     return phases_run_jobs(&rounds->phases, PHASE_TRAIN, round, err);
 }
 
 Status engine_reject(Rounds *rounds, uint32_t round, const char *what, Error *err) {
     const Sgd sgd = run_memory_training(rounds->memory).sgd; // with the round's rate
-    TRY(rounds->parent.math->restore(&rounds->parent, err));
+    TRY(rounds->parent.backend->restore(&rounds->parent, err));
     return fail(err, STATUS_SOFTWARE,
                 "round %u: the %s are no longer finite; lower --lr (now %g) or --momentum (now %g)", round, what,
                 (double)sgd.lr, (double)sgd.momentum);
@@ -197,7 +197,7 @@ Status engine_reject(Rounds *rounds, uint32_t round, const char *what, Error *er
 
 Status engine_adopt(Rounds *rounds, uint32_t round, Error *err) {
     bool finite;
-    TRY(rounds->parent.math->adopt(&rounds->parent, &finite, err));
+    TRY(rounds->parent.backend->adopt(&rounds->parent, &finite, err));
     return finite ? STATUS_OK : engine_reject(rounds, round, "weights", err);
 }
 
@@ -264,7 +264,7 @@ static Status run_training(Rounds *rounds, uint32_t round, Error *err) {
 Status rounds_train(Rounds *rounds, uint32_t round, RoundReport *report, Error *err) {
     *report = (RoundReport){.round = round, .lr = (double)rounds->memory->control->order.lr};
     note_release(rounds, report);
-    TRY(rounds->parent.math->begin(&rounds->parent, err));
+    TRY(rounds->parent.backend->begin(&rounds->parent, err));
     uint64_t start = clock_nanoseconds();
     TRY(run_training(rounds, round, err));
     uint64_t begin = trace_begin(rounds->trace);
@@ -343,7 +343,7 @@ static bool is_enough(void *context) {
 
 static Status bury(void *context, uint32_t rank, Error *err) {
     Rounds *rounds = context;
-    return rounds->parent.math->bury(&rounds->parent, rank, err);
+    return rounds->parent.backend->bury(&rounds->parent, rank, err);
 }
 
 // For waits outside of a phase.
@@ -356,7 +356,7 @@ static Status start_phases(Rounds *rounds, const PhasesConfig *config, Error *er
     PhasesConfig served = *config;
     served.serve = serve;
     served.is_enough = is_enough;
-    served.bury = rounds->parent.math->bury ? bury : NULL;
+    served.bury = rounds->parent.backend->bury ? bury : NULL;
     served.serve_context = rounds;
     TRY(phases_init(&rounds->phases, &served, err));
     rounds->nodes->cancelled = is_cancelled;
@@ -366,11 +366,11 @@ static Status start_phases(Rounds *rounds, const PhasesConfig *config, Error *er
 
 static void free_memory(Rounds *rounds) {
     if (rounds->engine->free) rounds->engine->free(rounds);
-    forge_free(&rounds->forge);
+    crafting_free(&rounds->crafting);
     real_clock_free(&rounds->clock);
-    stash_free(&rounds->stash);
+    pending_free(&rounds->pending);
     combine_free(&rounds->combine);
-    kept_rows_free(&rounds->kept);
+    client_state_rows_free(&rounds->kept);
     cohort_free(&rounds->cohort);
 }
 
@@ -378,10 +378,10 @@ static Status allocate(Rounds *rounds, const RoundsConfig *config, Error *err) {
     const RunConfig *run = rounds->memory->config;
     const uint32_t members = cohort_capacity(&run->world, run->clients, config->clients_per_round);
     TRY(cohort_init(&rounds->cohort, rounds->memory, config->clients_per_round, err));
-    TRY(kept_rows_init(&rounds->kept, rounds->memory, members, config->rounds_done, err));
+    TRY(client_state_rows_init(&rounds->kept, rounds->memory, members, config->rounds_done, err));
     TRY(combine_init(&rounds->combine, rounds->memory, rounds->nodes, err));
-    TRY(forge_init(&rounds->forge, &rounds->combine, err));
-    TRY(stash_init(&rounds->stash, rounds->memory, config->rounds_done, err));
+    TRY(crafting_init(&rounds->crafting, &rounds->combine, err));
+    TRY(pending_init(&rounds->pending, rounds->memory, config->rounds_done, err));
     TRY(real_clock_init(rounds, err));
     return rounds->engine->init ? rounds->engine->init(rounds, err) : STATUS_OK;
 }
@@ -391,18 +391,18 @@ Status rounds_init(Rounds *rounds, const RoundsConfig *config, Error *err) {
     *rounds =
         (Rounds){.engine = engine_of(memory->config->engine),
                  .memory = memory,
-                 .parent = {.math = config->math, .memory = memory, .nodes = config->nodes, .squared_length = NAN},
+                 .parent = {.backend = config->backend, .memory = memory, .nodes = config->nodes, .squared_length = NAN},
                  .nodes = config->nodes,
                  .trace = run_memory_trace(memory, memory->config->workers)};
     Status status;
     if (memory->config->release.hides && memory->config->release.tree_rounds == 0)
         accountant_add(rounds->rdp, &memory->config->release.mechanism, 1);
     TRY_GOTO(free_memory, allocate(rounds, config, err));
-    TRY_GOTO(free_memory, config->math->init(&rounds->parent, err));
+    TRY_GOTO(free_memory, config->backend->init(&rounds->parent, err));
     TRY_GOTO(free_parent, start_phases(rounds, &config->phases, err));
     return STATUS_OK;
 free_parent:
-    config->math->free(&rounds->parent);
+    config->backend->free(&rounds->parent);
 free_memory:
     free_memory(rounds);
     return status;
@@ -411,6 +411,6 @@ free_memory:
 void rounds_free(Rounds *rounds) {
     rounds->nodes->cancelled = NULL;
     phases_free(&rounds->phases); // first, for the workers use what the parent owns
-    rounds->parent.math->free(&rounds->parent);
+    rounds->parent.backend->free(&rounds->parent);
     free_memory(rounds);
 }

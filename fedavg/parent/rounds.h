@@ -19,17 +19,17 @@
 #include "fedavg/parent/cohort.h"
 #include "fedavg/parent/combine.h"
 #include "fedavg/parent/engine.h"
-#include "fedavg/parent/forge.h"
-#include "fedavg/parent/kept_rows.h"
-#include "fedavg/parent/parent_math.h"
+#include "fedavg/parent/crafting.h"
+#include "fedavg/parent/client_state_rows.h"
+#include "fedavg/parent/parent_backend.h"
 #include "fedavg/parent/phases.h"
 #include "fedavg/parent/real_clock.h"
 #include "fedavg/parent/ssgd_exchange.h"
-#include "fedavg/parent/stash.h"
+#include "fedavg/parent/pending.h"
 
 typedef struct RoundsConfig {
     PhasesConfig phases;
-    const ParentMath *math; // where the parent's arithmetic is done
+    const ParentBackend *backend; // where the parent's arithmetic is done
     uint32_t clients_per_round;
     uint32_t rounds_done; // of a run that is resumed
     Nodes *nodes;         // borrowed; all of them call the same functions of this header
@@ -53,7 +53,7 @@ typedef struct RoundReport {
     double epsilon;        // spent so far, at the release's delta; infinite where nothing is hidden
     const Cohort *cohort;  // of the rounds; borrowed
     const Combine *combine; // likewise
-    const Stash *stash;     // likewise; NULL where updates never wait
+    const Pending *pending;     // likewise; NULL where updates never wait
     // Lengths of the updates that arrived: mean and largest; mean by share of their squares; that of the mean update,
     // squared. NaN where they are not measured.
     double length_mean, length_most, mean_square, square_of_mean;
@@ -77,10 +77,10 @@ struct Rounds {
     Phases phases;     // and with them the workers
     RunMemory *memory; // borrowed
     Cohort cohort;
-    KeptRows kept;
+    ClientStateRows kept;
     Combine combine;
-    Forge forge;
-    Stash stash;
+    Crafting crafting;
+    Pending pending;
     RealClock clock;
     Parent parent;
     Nodes *nodes;       // borrowed

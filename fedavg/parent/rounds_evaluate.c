@@ -95,7 +95,7 @@ static Status evaluate_backdoor(Rounds *rounds, uint32_t round, RoundReport *rep
 
 Status rounds_evaluate(Rounds *rounds, uint32_t round, RoundReport *report, Error *err) {
     TRY(real_clock_rest(rounds, err));
-    const ParentMath *parent = rounds->parent.math;
+    const ParentBackend *parent = rounds->parent.backend;
     uint64_t start = clock_nanoseconds();
     BatchResult result;
     uint64_t samples;
@@ -122,7 +122,7 @@ Status rounds_evaluate_clients(Rounds *rounds, uint32_t round, EvaluationTask ta
         job->client = client;
         job->task = task;
         job->epochs = task == EVALUATE_FINE_TUNED ? config->finetune_epochs : 0;
-        job->kept_from = kept_rows_of(&rounds->kept, client);
+        job->kept_from = client_state_rows_of(&rounds->kept, client);
     }
     TRY(phases_run_jobs(&rounds->phases, PHASE_EVALUATE, round, err));
     trace_end(rounds->trace, TRACE_EVALUATE, begin, round, round);

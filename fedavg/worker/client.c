@@ -10,12 +10,12 @@
 #include "datasets/order.h"
 #include "fedavg/memory/fingerprint.h"
 #include "fedavg/memory/state.h"
-#include "fedavg/rules/sum/aggregate.h"
 #include "fedavg/rules/attack/attack_rules.h"
 #include "fedavg/rules/combine/combine_rules.h"
-#include "fedavg/rules/local/local_rules.h"
 #include "fedavg/rules/combine/mix_rules.h"
+#include "fedavg/rules/local/local_rules.h"
 #include "fedavg/rules/local/optimizer_rules.h"
+#include "fedavg/rules/sum/aggregate.h"
 #include "fedavg/rules/world/walk.h"
 #include "fedavg/worker/plain_sum.h"
 #include "fedavg/worker/stepper.h"
@@ -29,7 +29,7 @@ void client_plan(SlotPlan *slots, const RunConfig *config) {
     const CombineRule *combine = combine_rules[config->recipe.parts[PART_COMBINE].row];
     const bool averages = config->training.optimizer_state == OPTIMIZER_AVERAGED,
                mixes = config->recipe.parts[PART_MIX].row != MIX_NONE,
-               rows = combine->rows || mixes || attack_is_forged(&config->attack);
+               rows = combine->rows || mixes || attack_is_crafted(&config->attack);
     const uint32_t each = local->keeps || averages ? 2 : 1;
     slots->vectors += combine->trusts;
     slots->sums = rows ? 1 : each * config->workers; // with rows the parent's
@@ -165,10 +165,11 @@ static Turn begin_turn(LocalModel *model, const Job *job, uint32_t samples, uint
     const Walk walk = walk_of(&config->recipe.parts[PART_SCHEDULE], round, job->epochs);
     const uint64_t steps = walk_steps(&walk, local_model_batches(model, samples));
     const Training training = run_memory_training(memory);
-    Turn turn = {
-        .rule = local_turn(chosen, &training, steps, mean_samples / samples),
-        .at = {.global = memory->weights, .own = model->weights, .kept = kept_row(&memory->kept, job->kept_from)},
-        .step.sgd = training.sgd};
+    Turn turn = {.rule = local_turn(chosen, &training, steps, mean_samples / samples),
+                 .at = {.global = memory->weights,
+                        .own = model->weights,
+                        .kept = client_state_row(&memory->kept, job->kept_from)},
+                 .step.sgd = training.sgd};
     if (model->slope) {
         look(model);
         turn.at.slope = model->slope;
@@ -178,7 +179,7 @@ static Turn begin_turn(LocalModel *model, const Job *job, uint32_t samples, uint
     if (training.optimizer_state == OPTIMIZER_KEPT) {
         const size_t first = rule->replicas ? config->parameters : 0; // behind the replica
         turn.step.state = turn.at.kept ? turn.at.kept + first : NULL;
-        float *after = kept_row(&memory->kept, job->kept_to);
+        float *after = client_state_row(&memory->kept, job->kept_to);
         turn.step.state_after = after ? after + first : NULL;
     }
     if (rule->replicas) {
@@ -291,13 +292,13 @@ void client_log_unkept(const Job *job, const RunConfig *config) {
 // overflow.
 static bool conclude(const LocalModel *model, const Job *job, const Turn *turn) {
     const RunConfig *config = model->memory->config;
-    if (job->kept_to == KEPT_NO_ROW || !local_rule(config)->keeps) return true;
+    if (job->kept_to == NO_CLIENT_STATE || !local_rule(config)->keeps) return true;
     float *after = model->shift;
     const double limit = 0x1p22 / config->clients;
     if (local_conclude(after, &turn->at, &turn->rule, config->recipe.parts[PART_LOCAL].row, limit,
                        config->parameters) &&
         (!local_rule(config)->replicas || local_gifts_fit(&turn->at, &turn->rule, limit, config->parameters))) {
-        kept_row_write(&model->memory->kept, job->kept_to, after, config->parameters);
+        client_state_row_write(&model->memory->kept, job->kept_to, after, config->parameters);
         return true;
     }
     client_log_unkept(job, config);
@@ -317,7 +318,7 @@ static bool is_momentum_refused(const LocalModel *model, const Job *job) {
 // An attacker hands in something else than it has trained; nothing of what stays with a client.
 static bool is_attack_refused(float *trained, Job *job, const RunMemory *memory, uint32_t key) {
     const RunConfig *config = memory->config;
-    if (!job->attacks || attack_is_on_labels(&config->attack) || attack_is_forged(&config->attack)) return false;
+    if (!job->attacks || attack_is_on_labels(&config->attack) || attack_is_crafted(&config->attack)) return false;
     const AttackTurn turn = {
         .seed = config->seed, .round = schedule_round(key), .client = job->client, .key = key, .share = job->share};
     attack_update(trained, memory->weights, config->parameters, &config->attack, &turn);
@@ -343,7 +344,7 @@ bool client_send(Sent *sent, Sender *sender, Job *job, float *trained, uint32_t 
 static bool goes_as_it_is(const LocalModel *model, const Job *job) {
     enum { LARGE = 1 << 20 };
     const RunConfig *config = model->memory->config;
-    return config->parameters >= LARGE && config->slots.each == 1 && config->slots.rows == 0 && job->stash == 0 &&
+    return config->parameters >= LARGE && config->slots.each == 1 && config->slots.rows == 0 && job->pending == 0 &&
            !job->attacks && !local_rule(config)->replicas && sender_is_idle(&model->sender) &&
            config->masked_offset == 0 && !combine_rules[config->recipe.parts[PART_COMBINE].row]->bound;
 }
@@ -389,8 +390,8 @@ static void hand_in(LocalModel *model, Job *job, const Turn *turn, uint32_t roun
         return;
     }
     const double share = job->share * sent.factor * client_bound_of(memory->config, &sent);
-    if (job->stash > 0) {
-        int64_t *waiting = run_memory_stash(memory, job->stash - 1);
+    if (job->pending > 0) {
+        int64_t *waiting = run_memory_pending(memory, job->pending - 1);
         memset(waiting, 0, parameters * sizeof *waiting);
         aggregate_add(waiting, sent.values, sent.from, share, parameters);
         queue_finish(job, JOB_DONE);
@@ -401,7 +402,7 @@ static void hand_in(LocalModel *model, Job *job, const Turn *turn, uint32_t roun
     aggregate_add(run_memory_sum(memory, model->rank, 0), sent.values, sent.from, share, parameters);
     if (local_rule(memory->config)->replicas)
         local_add_gifts(run_memory_sum(memory, model->rank, 1), &turn->at, &turn->rule, parameters);
-    else if (job->kept_to != KEPT_NO_ROW && local_rule(memory->config)->keeps)
+    else if (job->kept_to != NO_CLIENT_STATE && local_rule(memory->config)->keeps)
         aggregate_add(run_memory_sum(memory, model->rank, 1), model->shift, turn->at.kept, 1, parameters);
     if (memory->config->training.optimizer_state == OPTIMIZER_AVERAGED)
         aggregate_add(run_memory_sum(memory, model->rank, 1), model->velocity, NULL, job->share, parameters);

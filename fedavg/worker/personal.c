@@ -45,7 +45,7 @@ static void keep(float *kept, const float *values, const float *from, const floa
 }
 
 static const float *row_before(const LocalModel *model, const Job *job) {
-    return kept_row(&model->memory->kept, job->kept_from);
+    return client_state_row(&model->memory->kept, job->kept_from);
 }
 
 // The client's second model, as it was at the end of its last turn.
@@ -103,7 +103,7 @@ static void conclude_second(LocalModel *model, const Job *job, uint32_t round) {
         train_second(model, job, round);
         model->weights = shared;
     }
-    keep(kept_row(&model->memory->kept, job->kept_to), model->second, model->initial, row_before(model, job),
+    keep(client_state_row(&model->memory->kept, job->kept_to), model->second, model->initial, row_before(model, job),
          (Runs){&all, 1}, job->client);
 }
 
@@ -129,9 +129,9 @@ void personal_conclude(LocalModel *model, const Job *job, uint32_t round) {
     const PersonalPlan *plan = &model->memory->config->personal;
     const Runs stay = runs_of(plan);
     const float *global = model->memory->weights;
-    if (plan->second && job->kept_to != KEPT_NO_ROW) conclude_second(model, job, round);
-    if (stay.count > 0 && job->kept_to != KEPT_NO_ROW)
-        keep(kept_row(&model->memory->kept, job->kept_to), model->weights, global, row_before(model, job), stay,
+    if (plan->second && job->kept_to != NO_CLIENT_STATE) conclude_second(model, job, round);
+    if (stay.count > 0 && job->kept_to != NO_CLIENT_STATE)
+        keep(client_state_row(&model->memory->kept, job->kept_to), model->weights, global, row_before(model, job), stay,
              job->client);
     personal_withhold(model->weights, model->memory);
 }

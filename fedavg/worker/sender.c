@@ -117,7 +117,7 @@ static void add_noise(Sender *sender, double deviation, RngKey key) {
 // What earlier updates left over joins this one, and what this one leaves over stands in the job's new row.
 static void begin_feedback(Sender *sender, const Job *job) {
     const size_t count = sender->weights.count;
-    const float *before = kept_row(&sender->memory->kept, job->kept_from);
+    const float *before = client_state_row(&sender->memory->kept, job->kept_from);
     if (!sender->left) return;
     memset(sender->left, 0, count * sizeof *sender->left);
     if (!before) return;
@@ -127,9 +127,9 @@ static void begin_feedback(Sender *sender, const Job *job) {
 
 static void end_feedback(Sender *sender, const Job *job, const Payload *payload, bool becomes) {
     const size_t count = sender->weights.count;
-    if (!sender->left || job->kept_to == KEPT_NO_ROW) return;
+    if (!sender->left || job->kept_to == NO_CLIENT_STATE) return;
     send_left_over(sender->left, payload, sender->read, becomes ? sender->global : NULL, count);
-    kept_row_write(&sender->memory->kept, job->kept_to, sender->left, count);
+    client_state_row_write(&sender->memory->kept, job->kept_to, sender->left, count);
 }
 
 // The update becomes bytes, and these what the server reads.
@@ -146,8 +146,8 @@ static void encode(Sender *sender, Job *job, RngKey key) {
                      .feeds_back = sender->left != NULL};
     begin_feedback(sender, job);
     if (code->keeps && sender->left) { // behind what is left over
-        const float *before = kept_row(&sender->memory->kept, job->kept_from);
-        float *after = kept_row(&sender->memory->kept, job->kept_to);
+        const float *before = client_state_row(&sender->memory->kept, job->kept_from);
+        float *after = client_state_row(&sender->memory->kept, job->kept_to);
         coding.before = before ? before + weights->count : NULL;
         coding.after = after ? after + weights->count : NULL;
     }

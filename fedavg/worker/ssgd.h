@@ -31,7 +31,7 @@
 Status ssgd_train(LocalModel *model, uint32_t round, pid_t parent);
 
 // Synchronous SGD, who has what: the shards of each node, the vectors of the slots segment, and which samples of a
-// shard belong to which step. Parent and workers, on the CPU and on the card, read it here.
+// shard belong to which step. Parent and workers, on the CPU and on the GPU, read it here.
 
 // The vectors, in this order: the velocity, common to all; the gradient of each shard of this node; on several nodes
 // the mean gradient, and the sums that this node sends (parent/ssgd_exchange.h).

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "fedavg/rules/sum/aggregate.h"
 #include "fedavg/rules/local/optimizer_rules.h"
+#include "fedavg/rules/sum/aggregate.h"
 
 Stepper stepper_begin(const RunMemory *memory, const LocalStep *step) {
     const Training *training = &memory->config->training;

@@ -23,7 +23,7 @@ typedef struct Stepper {
 
 Stepper stepper_begin(const RunMemory *memory, const LocalStep *step);
 
-// Floats of what an optimizer remembers of a model, as a client's row keeps it (memory/kept_file.h).
+// Floats of what an optimizer remembers of a model, as a client's row keeps it (memory/client_state_file.h).
 uint64_t stepper_state_floats(const RunConfig *config);
 
 // The weights become those to begin with, by the first step at the latest, which can take them along. stepper_end makes

@@ -5,7 +5,7 @@
 #include "fedavg/worker/flights.h"
 #include "fedavg/worker/hogwild.h"
 #include "fedavg/worker/ssgd.h"
-#include "fedavg/worker/worker_math.h"
+#include "fedavg/worker/worker_backend.h"
 
 static Status cpu_init(void **state, const RunMemory *memory, uint32_t rank, Error *err) {
     LocalModel *self = malloc(sizeof *self);
@@ -71,10 +71,10 @@ static Status cpu_evaluate(void *state, uint32_t round, Error *err) {
     return STATUS_OK;
 }
 
-const WorkerMath worker_on_cpu = {.init = cpu_init,
-                                  .free = cpu_free,
-                                  .train = {[ENGINE_ROUNDS] = cpu_train_clients,
-                                            [ENGINE_WILD] = cpu_train_wild,
-                                            [ENGINE_LOCKSTEP] = cpu_train_in_lockstep,
-                                            [ENGINE_BUFFERED] = cpu_train_buffered},
-                                  .evaluate = cpu_evaluate};
+const WorkerBackend worker_on_cpu = {.init = cpu_init,
+                                     .free = cpu_free,
+                                     .train = {[ENGINE_ROUNDS] = cpu_train_clients,
+                                               [ENGINE_WILD] = cpu_train_wild,
+                                               [ENGINE_LOCKSTEP] = cpu_train_in_lockstep,
+                                               [ENGINE_BUFFERED] = cpu_train_buffered},
+                                     .evaluate = cpu_evaluate};

@@ -1,4 +1,4 @@
-// Process groups: ranks that talk, as torch.distributed has them, on shared memory, on one card, or across machines.
+// Process groups: ranks that talk, as torch.distributed has them, on shared memory, on one GPU, or across machines.
 //
 //   Group *group;                                          // env://: rank and size from the environment of a launcher
 //   TRY(group_init(&group, &(GroupConfig){.rank = -1, .size = -1}, err));
@@ -64,7 +64,7 @@ typedef enum GroupOp {
 
 // Where the buffers given to the calls are: in this process's memory, or all of them on the current CUDA device, which
 // is the same for all ranks. There the calls work in the default stream and have finished when they return; what other
-// streams do to the buffers must have finished before. A program gets it by linking the code for cards
+// streams do to the buffers must have finished before. A program gets it by linking the code for GPUs
 // (sounder_device). Rank 0's process holds device memory for all; after a failure, until it ends.
 typedef enum GroupMemory { GROUP_HOST, GROUP_CUDA } GroupMemory;
 

@@ -154,16 +154,16 @@ Status group_mailbox_advance(Group *group, Error *err);
 // if that was quick, so is the rest. All of it is visible to a core that sees a later store of this core with release.
 void group_stream(void *to, const void *from, size_t bytes);
 
-// Groups whose buffers are on one card: the slots and the rings' data are in device memory that the first rank has
+// Groups whose buffers are on one GPU: the slots and the rings' data are in device memory that the first rank has
 // allocated and the others have opened by CUDA IPC; arrivals, envelopes and failures stay in the segment. So any number
-// of ranks share a card. Everything runs in the default stream of the device that is current, and has finished when a
+// of ranks share a GPU. Everything runs in the default stream of the device that is current, and has finished when a
 // call returns.
 
-// Weak: a program that does not link the code for cards has none of them, and its groups say so. detach frees the
+// Weak: a program that does not link the code for GPUs has none of them, and its groups say so. detach frees the
 // memory that was attached, importers before they arrive to finish, the first rank after it: CUDA wants it freed last.
 
 // Rank 0 (slot_bytes, ring_bytes: what the group needs) allocates and leaves the handle in the header; the others open
-// it. Then the group moves its data on the card.
+// it. Then the group moves its data on the GPU.
 __attribute__((weak)) Status group_cuda_create(SharedGroup *shared, size_t slot_bytes, size_t ring_bytes, Error *err);
 __attribute__((weak)) Status group_cuda_open(SharedGroup *shared, size_t slot_bytes, Error *err);
 __attribute__((weak)) void group_cuda_detach(SharedGroup *shared);

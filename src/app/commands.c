@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "app/help.h"
-#include "app/launch/launch_options.h"
 #include "app/inspect/look_options.h"
+#include "app/launch/launch_options.h"
 
 const Command commands[] = {
     {.name = "train",

@@ -242,8 +242,8 @@ static Status evaluate(const float *parameters, const Spec *spec, const Subject 
     Predictions predictions = {0};
     bool singly = options->confusion || options->predictions[0]; // what is said about each sample is wanted
     if (singly) TRY(predictions_init(&predictions, data, spec->classes, err));
-    Status status = device->on_card
-                        ? card_evaluate(&outcome.test, predictions.logits, parameters, spec, data, options->tf32, err)
+    Status status = device->on_gpu
+                        ? gpu_evaluate(&outcome.test, predictions.logits, parameters, spec, data, options->tf32, err)
                         : evaluate_on_cpu(&outcome.test, predictions.logits, parameters, spec, data, err);
     if (status == STATUS_OK && subject->attack.row == ATTACK_BACKDOOR && !spec->float_input)
         status = evaluate_backdoor(&outcome, parameters, spec, data, &subject->attack, err);

@@ -99,7 +99,7 @@ static Status copy_file(const char *to, const char *from, Error *err) {
 static Status find_checkpoint(const Replay *self, uint32_t *round, Error *err) {
     char path[RUN_PATH_BYTES];
     *round = 0;
-    snprintf(path, sizeof path, "%.4000s/" KEPT_FILE_NAME, self->options.run);
+    snprintf(path, sizeof path, "%.4000s/" CLIENT_STATE_FILE_NAME, self->options.run);
     if (access(path, F_OK) == 0) return STATUS_OK;
     snprintf(path, sizeof path, "%.4000s/checkpoints", self->options.run);
     DIR *folder = opendir(path);
@@ -225,7 +225,7 @@ static Status set_up(Replay *self, Error *err) {
     TRY(run_read_saved_options(options, &past, err));
     options->device = DEVICE_CPU;
     options->workers = 1;
-    for (int i = 0; i < option_count; i++) // those of a card have no use here
+    for (int i = 0; i < option_count; i++) // those of a GPU have no use here
         if (!option_applies(options, &option_table[i])) options->given[i] = false;
     TRY(options_resolve(options, err));
     if (engine_facts[options_engine(options)].whole_cohort)
@@ -254,8 +254,8 @@ static Job *post_job(Replay *self) {
     // False labels and marks make another training; what else an attacker hands in is made of what it trained.
     job->attacks = attack_is_in_training(&self->memory.config->attack) && self->memory.attackers[job->client];
     job->share = json_real_value(json_object_get(self->told, "share"));
-    if (self->memory.kept_table) job->kept_from = self->memory.kept_table[1 + job->client];
-    job->kept_to = KEPT_NO_ROW; // its next turn is nobody's business here
+    if (self->memory.client_state_table) job->kept_from = self->memory.client_state_table[1 + job->client];
+    job->kept_to = NO_CLIENT_STATE; // its next turn is nobody's business here
     return job;
 }
 

@@ -87,16 +87,16 @@ static Status create_memory(Run *run, Error *err) {
     return status;
 }
 
-// What the run computes with, which all nodes must have: the card, or the instruction set and what multiplies for wide
+// What the run computes with, which all nodes must have: the GPU, or the instruction set and what multiplies for wide
 // layers. That OpenBLAS is missing shows here, before any worker starts.
 static Status find_arithmetic(Run *run, char *name, size_t bytes, Error *err) {
     const Kernels *kernels = kernels_best();
-    if (!run->device.on_card) TRY(net_blas_name(run->blas, &run->spec, kernels, err));
+    if (!run->device.on_gpu) TRY(net_blas_name(run->blas, &run->spec, kernels, err));
     const uint32_t clients = (uint32_t)run->options.clients, wanted = (uint32_t)run->options.clients_per_round;
     if (!*run->blas)
         TRY(combine_blas_name(run->blas, &run->options.recipe, &run->options.attack_rule,
                               cohort_trains(&run->options.world, clients, wanted), run->spec.parameter_count, err));
-    snprintf(name, bytes, "%s%s%s", run->device.on_card ? run->device.card.name : kernels->name, *run->blas ? ", " : "",
+    snprintf(name, bytes, "%s%s%s", run->device.on_gpu ? run->device.gpu.name : kernels->name, *run->blas ? ", " : "",
              run->blas);
     return STATUS_OK;
 }
@@ -105,8 +105,8 @@ static Status find_arithmetic(Run *run, char *name, size_t bytes, Error *err) {
 static Status settle_workers(Run *run, Error *err) {
     Options *options = &run->options;
     Status status = STATUS_OK;
-    if (run->device.on_card)
-        status = run_resolve_on_card(&run->memory, options, run_device_side_by_side(&run->device), err);
+    if (run->device.on_gpu)
+        status = run_resolve_on_gpu(&run->memory, options, run_device_side_by_side(&run->device), err);
     TRY(nodes_agree(&run->nodes, status, err));
     TRY(nodes_broadcast(&run->nodes, &options->workers, sizeof options->workers, err));
     return nodes_agree(&run->nodes, run_device_check_workers(&run->device, options->workers, err), err);
@@ -121,7 +121,7 @@ static Status run_on_device(Run *run, int *exit_code, Error *err) {
     if (open) status = find_arithmetic(run, arithmetic, sizeof arithmetic, err);
     TRY_GOTO(close, together_check(&run->memory, arithmetic, &run->nodes, status, err));
     TRY_GOTO(close, settle_workers(run, err));
-    const char *name = run->device.on_card ? run->device.card.name : kernels_best()->name;
+    const char *name = run->device.on_gpu ? run->device.gpu.name : kernels_best()->name;
     if (train_is_first(run))
         run_record_fill(&run->record, &run->options, &run->memory, run->data_hash, name, run->blas);
     const Heading heading = {.options = &run->options,

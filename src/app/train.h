@@ -6,9 +6,9 @@
 #include "app/inspect/tensorboard.h"
 #include "app/train/progress.h"
 #include "app/train/ready_data.h"
-#include "app/train/report.h"
 #include "app/train/run_device.h"
 #include "app/train/run_folder.h"
+#include "app/train/run_metrics.h"
 #include "app/train/run_set_up.h"
 #include "fedavg/nodes/nodes.h"
 #include "fedavg/parent/rounds.h"
@@ -29,7 +29,7 @@ typedef struct Run {
     const ReadyData *ready; // data sets that are there already; borrowed, NULL: none
     DatasetSource source;
     RunDevice device;
-    char blas[NET_BLAS_NAME_BYTES]; // what multiplies for wide layers; empty if the net has none, or a card
+    char blas[NET_BLAS_NAME_BYTES]; // what multiplies for wide layers; empty if the net has none, or a GPU
     RunMemory memory;
     Nodes nodes;
     Rounds rounds;

@@ -16,7 +16,7 @@
 static Status write_checkpoint(Run *run, Error *err) {
     TRY(run_checkpoint_write(&run->folder, &run->memory, &run->spec, &run->about, &run->record, run->rounds_done, err));
     run->saved = run->rounds_done;
-    kept_rows_saved(&run->rounds.kept, run->rounds_done);
+    client_state_rows_saved(&run->rounds.kept, run->rounds_done);
     return STATUS_OK;
 }
 
@@ -162,11 +162,11 @@ static Status run_rounds(Run *run, Error *err) {
     return STATUS_OK;
 }
 
-// A card that fails takes nothing along that was published: the shared memory holds the model of the last round.
+// A GPU that fails takes nothing along that was published: the shared memory holds the model of the last round.
 static void save_what_is_there(Run *run) {
     Error err;
     char word[SHELL_WORD_BYTES];
-    if (!run->device.on_card || run->published == run->saved) return;
+    if (!run->device.on_gpu || run->published == run->saved) return;
     run->rounds_done = run->published;
     if (write_checkpoint(run, &err) == STATUS_OK)
         log_warning("round %u is saved; continue with: sounder train --resume %s", run->saved,
@@ -185,7 +185,7 @@ static bool has_result(const Run *run) {
 
 static void print_device(Run *run) {
     char device[512];
-    run_device_describe(device, sizeof device, &run->device, &run->options, run->memory.config->card.models_per_launch);
+    run_device_describe(device, sizeof device, &run->device, &run->options, run->memory.config->gpu.models_per_launch);
     if (*device) progress_say(&run->progress, "device: %s\n", device);
 }
 
@@ -319,7 +319,7 @@ static Status train(Run *run, int *exit_code, Error *err) {
                                       .hang_seconds = run->options.hang_seconds,
                                       .on_tick = progress_tick,
                                       .context = &run->progress},
-                           .math = run->device.on_card ? parent_on_card() : &parent_on_cpu,
+                           .backend = run->device.on_gpu ? parent_on_gpu() : &parent_on_cpu,
                            .clients_per_round = (uint32_t)run->options.clients_per_round,
                            .rounds_done = run->rounds_done,
                            .nodes = &run->nodes};

@@ -11,7 +11,7 @@
 #include "base/cores.h"
 #include "base/log.h"
 #include "fedavg/gpu/gpu.h"
-#include "fedavg/worker/worker_math.h"
+#include "fedavg/worker/worker_backend.h"
 
 char *const worker_arguments[] = {"sounder:w@RANK", "worker", "@RANK", "@PARENT", NULL};
 
@@ -19,7 +19,7 @@ typedef struct Worker {
     uint32_t rank;
     pid_t parent;
     RunMemory memory;
-    const WorkerMath *math;
+    const WorkerBackend *backend;
     void *state;        // of that math
     TraceBuffer *trace; // NULL: the run is not traced
 } Worker;
@@ -31,11 +31,11 @@ static Status follow_order(Worker *self, Error *err) {
     case PHASE_END:
         return STATUS_OK;
     case PHASE_EVALUATE:
-        return self->math->evaluate(self->state, order->round, err);
+        return self->backend->evaluate(self->state, order->round, err);
     case PHASE_TRAIN:
         break;
     }
-    Status status = self->math->train[self->memory.config->engine](self->state, order->round, self->parent, err);
+    Status status = self->backend->train[self->memory.config->engine](self->state, order->round, self->parent, err);
     // Cancelled: somebody died, and the parent will order the round again.
     return status == STATUS_CANCELLED ? STATUS_OK : status;
 }
@@ -101,15 +101,15 @@ static Status start(Worker *self, int argc, char **argv, Error *err) {
     log_init((LogLevel)config->log_level, (int)self->rank);
     TRY(wait_for_debugger(self, err));
     // In the other algorithms a worker that is kept from its core holds up or outdates the others' steps, and a worker
-    // on the card mostly waits.
-    bool alone = !engine_facts[config->engine].writes_weights && !config->card.used;
+    // on the GPU mostly waits.
+    bool alone = !engine_facts[config->engine].writes_weights && !config->gpu.used;
     if (alone && config->workers > (uint32_t)cores_usable()) long_turns_request();
     self->trace = run_memory_trace(&self->memory, self->rank);
-    self->math = config->card.used ? worker_on_card() : &worker_on_cpu;
-    return self->math->init(&self->state, &self->memory, self->rank, err);
+    self->backend = config->gpu.used ? worker_on_gpu() : &worker_on_cpu;
+    return self->backend->init(&self->state, &self->memory, self->rank, err);
 }
 
-// What ends a worker is the parent's to know, who says it in the line about this death: a card that failed, for
+// What ends a worker is the parent's to know, who says it in the line about this death: a GPU that failed, for
 // example, serves this process no more, and its work is done again by others.
 Status command_worker(int argc, char **argv, int *exit_code, Error *err) {
     (void)exit_code;
@@ -120,7 +120,7 @@ Status command_worker(int argc, char **argv, int *exit_code, Error *err) {
         status = work(&self, err);
     }
     if (status != STATUS_OK) worker_report(err->message);
-    if (self.state) self.math->free(self.state);
+    if (self.state) self.backend->free(self.state);
     if (self.memory.control) run_memory_free(&self.memory);
     return status;
 }

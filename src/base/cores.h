@@ -33,7 +33,7 @@ void *huge_allocate(size_t bytes);
 //
 // A core takes some hundred cycles for a sum or product of subnormal numbers, and velocities decay to them: with
 // momentum 0.5, 126 steps after the last slope of a unit that rests. A step of cnn took up to 1.5 times as long.
-// On a card they cost nothing, and are kept.
+// On a GPU they cost nothing, and are kept.
 
 // From now on this thread, and those that it starts, take a subnormal number for zero and give zero instead of one.
 // Where the processor has no such mode that is known here (neither x86-64 nor AArch64), nothing changes.

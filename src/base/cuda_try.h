@@ -1,6 +1,6 @@
 // CUDA_TRY(call, err, "what was being done, printf style", ...): a failed CUDA call as a Status and one sentence.
 //
-// Errors of the card are sticky: once a kernel has failed, every later call of the process does, and only its end
+// Errors of the GPU are sticky: once a kernel has failed, every later call of the process does, and only its end
 // helps. A worker therefore exits with a code and counts as dead; its work is done again by others.
 #ifndef SOUNDER_BASE_CUDA_TRY_H
 #define SOUNDER_BASE_CUDA_TRY_H

@@ -28,8 +28,8 @@ static Status mps_failed(Error *err, cudaError_t error) {
         folder && *folder ? folder : "/var/log/nvidia-mps");
 }
 
-// Why no card can be counted: the driver is not there, or too old, or there is none.
-static Status no_card(Error *err, cudaError_t error) {
+// Why no GPU can be counted: the driver is not there, or too old, or there is none.
+static Status no_gpu(Error *err, cudaError_t error) {
     int driver = 0, runtime = 0;
     if (error == cudaErrorNoDevice)
         return fail(err, STATUS_UNAVAILABLE,
@@ -48,8 +48,8 @@ static Status no_card(Error *err, cudaError_t error) {
                 driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
 }
 
-// The card that a launcher such as torchrun gave this process: processes share cards if there are more of them.
-static Status local_card(int *gpu, int cards, Error *err) {
+// The GPU that a launcher such as torchrun gave this process: processes share GPUs if there are more of them.
+static Status local_gpu(int *gpu, int gpus, Error *err) {
     const char *text = getenv("LOCAL_RANK");
     *gpu = 0;
     if (!text || !*text) return STATUS_OK;
@@ -58,7 +58,7 @@ static Status local_card(int *gpu, int cards, Error *err) {
     long rank = strtol(text, &end, 10);
     if (errno != 0 || *end || rank < 0 || rank > INT_MAX)
         return fail(err, STATUS_USAGE, "LOCAL_RANK is \"%s\": set it to a rank, or choose a card with --gpu", text);
-    *gpu = (int)(rank % cards);
+    *gpu = (int)(rank % gpus);
     return STATUS_OK;
 }
 
@@ -80,13 +80,13 @@ static Status describe(Device *device, Error *err) {
 
 Status device_open(Device *device, int gpu, Error *err) {
     *device = (Device){0};
-    int cards = 0;
-    cudaError_t error = cudaGetDeviceCount(&cards);
-    if (error == cudaSuccess && cards == 0) error = cudaErrorNoDevice;
-    if (error != cudaSuccess) return no_card(err, error);
-    if (gpu < 0) TRY(local_card(&gpu, cards, err));
-    if (gpu >= cards)
-        return fail(err, STATUS_UNAVAILABLE, "there is no GPU %d: this machine has %d, numbered from 0", gpu, cards);
+    int gpus = 0;
+    cudaError_t error = cudaGetDeviceCount(&gpus);
+    if (error == cudaSuccess && gpus == 0) error = cudaErrorNoDevice;
+    if (error != cudaSuccess) return no_gpu(err, error);
+    if (gpu < 0) TRY(local_gpu(&gpu, gpus, err));
+    if (gpu >= gpus)
+        return fail(err, STATUS_UNAVAILABLE, "there is no GPU %d: this machine has %d, numbered from 0", gpu, gpus);
     error = cudaSetDevice(gpu);
     if (is_of_mps(error)) return mps_failed(err, error);
     CUDA_TRY(error, err, "GPU %d cannot be used (look at nvidia-smi for who uses it)", gpu);

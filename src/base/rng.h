@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/both.h"
+#include "base/host_device.h"
 
 typedef enum RngPurpose {
     RNG_INIT = 1,        // initial weights

@@ -2,7 +2,7 @@
 //
 // An image is framed by `crop` black pixels on every side, and a window of its own size is cut out anywhere; then, with
 // `flip`, it is mirrored every other time. The draw is a pure function of (seed, round, client, step, place in the
-// batch), as dropout's is: a client's images are the same on any worker, on the CPU and on a card. Evaluation sees
+// batch), as dropout's is: a client's images are the same on any worker, on the CPU and on a GPU. Evaluation sees
 // images as they are, for it has no noise.
 //
 // Besides: the square with which an attacker marks images that it gives another label (Gu, Dolan-Gavitt, Garg 2017), in
@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/both.h"
+#include "base/host_device.h"
 #include "base/rng.h"
 #include "base/shape.h"
 #include "nn/step.h"

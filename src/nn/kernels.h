@@ -64,7 +64,7 @@ typedef struct DropoutNoise {
 // and the momentum if the gradient is SGD's velocity. With weights at hand, one step of SGD is completed on the spot,
 // as sgd_step would: weight_decay * weight joins the slope, and then weight -= lr * gradient; a gradient that
 // nobody needs then, where keep is 0, may be left as it was.
-typedef struct Descent {
+typedef struct SgdUpdate {
     float keep, lr, weight_decay;
     bool begins; // with keep = 0: what it was is zero, and a step with weights at hand writes it, too
     // Only with weights at hand, one for each:
@@ -73,7 +73,7 @@ typedef struct Descent {
     // Linear layers go from the last output to the first: what a step ends with is still in the cache when the next one
     // begins there.
     bool upwards;
-} Descent;
+} SgdUpdate;
 
 // A linear layer's input of one sample as its ops keep it: padded, and by a vector more, so that the same place in
 // neighbouring rows does not compete for the same set of a cache.
@@ -194,14 +194,14 @@ typedef struct Kernels {
                                   const Layer *layer, int count, int samples);
     // weight_gradient (OUT,IN) is changed as descent says; and so is weight, unless it is NULL.
     void (*linear_backward_weight)(float *weight_gradient, float *weight, const float *rows, const float *out_gradient,
-                                   const Descent *descent, const Layer *layer, int count, int samples);
+                                   const SgdUpdate *descent, const Layer *layer, int count, int samples);
     // linear_backward_input and then linear_backward_weight with the weights at hand, to the bit; the weight comes from
     // memory once where it can.
     void (*linear_backward_step)(float *in_gradient, float *scratch, float *velocity, float *weight, const float *rows,
-                                 const float *out_gradient, const Descent *descent, const Layer *layer, int count,
+                                 const float *out_gradient, const SgdUpdate *descent, const Layer *layer, int count,
                                  int samples);
     // As linear_backward_weight for bias_gradient (OUT) and bias, whose slopes are the sums of out_gradient's rows.
-    void (*linear_backward_bias)(float *bias_gradient, float *bias, const float *out_gradient, const Descent *descent,
+    void (*linear_backward_bias)(float *bias_gradient, float *bias, const float *out_gradient, const SgdUpdate *descent,
                                  const Layer *layer, int samples);
 
     // The same at each place of a layer of LAYER_LINEAR_EACH: out (C,H,OUT,N), in (C,H,IN,N), rows (places, N,

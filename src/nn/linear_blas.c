@@ -32,7 +32,7 @@ void linear_blas_backward_input(float *in_gradient, const Blas *blas, const floa
 }
 
 void linear_blas_backward_weight(float *weight_gradient, float *weight, const Blas *blas, const float *in,
-                                 const float *rows, const float *out_gradient, const Descent *descent,
+                                 const float *rows, const float *out_gradient, const SgdUpdate *descent,
                                  const Layer *layer, int count, int samples) {
     size_t outs = (size_t)layer->out.channels, ins = shape_size(layer->in), n = (size_t)samples, weights = outs * ins;
     float keep = descent->keep;

@@ -44,7 +44,7 @@ void linear_blas_forward(float *out, const Blas *blas, const float *in, const fl
 void linear_blas_backward_input(float *in_gradient, const Blas *blas, const float *out_gradient, const float *weight,
                                 const Layer *layer, int count, int samples);
 void linear_blas_backward_weight(float *weight_gradient, float *weight, const Blas *blas, const float *in,
-                                 const float *rows, const float *out_gradient, const Descent *descent,
+                                 const float *rows, const float *out_gradient, const SgdUpdate *descent,
                                  const Layer *layer, int count, int samples);
 
 #endif

@@ -7,9 +7,9 @@
 #include "base/cores.h"
 #include "nn/blas.h"
 #include "nn/buffers.h"
+#include "nn/kernels/norm_batch.h"
 #include "nn/layers/layer.h"
 #include "nn/linear_blas.h"
-#include "nn/kernels/norm_batch.h"
 #include "nn/pass.h"
 #include "nn/regression.h"
 

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/both.h"
+#include "base/host_device.h"
 
 // Test samples a pass: fixed, so that losses are summed in the same order in every run.
 enum { EVALUATION_CHUNK = 500 };

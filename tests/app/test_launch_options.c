@@ -78,7 +78,7 @@ static void the_options_end_at_the_program_and_a_double_dash_is_dropped_once(voi
     }
 }
 
-static void ranks_are_counted_by_cores_or_cards(void **state) {
+static void ranks_are_counted_by_cores_or_gpus(void **state) {
     (void)state;
     LaunchOptions options;
     Error err;
@@ -249,7 +249,7 @@ static void variables_of_torchrun_stand_in_for_options_that_are_not_given(void *
     unsetenv("PET_NPROC_PER_NODE");
 }
 
-static void cards_are_device_files_that_cuda_visible_devices_allows(void **state) {
+static void gpus_are_device_files_that_cuda_visible_devices_allows(void **state) {
     static const char *const files[] = {"nvidia0", "nvidia1", "nvidia2", "nvidia10", "nvidiactl", "nvidia-uvm", "tty0"};
     char path[SCRATCH_PATH_BYTES];
     assert_int_equal(gpus_visible(NULL, *state), 0);
@@ -270,14 +270,14 @@ int main(int argc, char **argv) {
         cmocka_unit_test(defaults_are_those_of_torchrun),
         cmocka_unit_test(names_are_taken_with_dashes_underscores_equals_and_as_letters),
         cmocka_unit_test(the_options_end_at_the_program_and_a_double_dash_is_dropped_once),
-        cmocka_unit_test(ranks_are_counted_by_cores_or_cards),
+        cmocka_unit_test(ranks_are_counted_by_cores_or_gpus),
         cmocka_unit_test(streams_are_for_all_ranks_or_one_by_one),
         cmocka_unit_test(several_machines_are_numbered),
         cmocka_unit_test(the_scripts_of_torchrun_users_are_understood),
         cmocka_unit_test(variables_of_torchrun_stand_in_for_options_that_are_not_given),
         cmocka_unit_test(options_of_torchrun_that_are_not_here_are_refused_with_what_to_write),
         cmocka_unit_test(what_does_not_fit_is_refused_with_one_sentence),
-        cmocka_unit_test_setup_teardown(cards_are_device_files_that_cuda_visible_devices_allows, scratch_set_up,
+        cmocka_unit_test_setup_teardown(gpus_are_device_files_that_cuda_visible_devices_allows, scratch_set_up,
                                         scratch_tear_down),
     };
     return run_cases(argc, argv, tests, NULL, NULL);

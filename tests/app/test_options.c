@@ -246,7 +246,8 @@ static void an_attack_without_attackers_and_what_it_does_not_go_with_is_refused(
          "update; "
          "take label-flip"},
         {"--attack|label-flip|--attackers|0.2|--algorithm|ssgd",
-         "--attack label-flip: only used with an --algorithm with rounds (not ssgd, hogwild); add that or leave --attack out"},
+         "--attack label-flip: only used with an --algorithm with rounds (not ssgd, hogwild); add that or leave "
+         "--attack out"},
     };
     check_refusals(refusals, sizeof refusals / sizeof *refusals, STATUS_USAGE);
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "app/train/run_goals.h"
-#include "fedavg/memory/kept_file.h"
+#include "fedavg/memory/client_state_file.h"
 #include "tests/check.h"
 
 static RunFigure figure_of(const char *algorithm, bool has_targets) {
@@ -98,7 +98,7 @@ static void clients_without_samples_or_training_are_counted(void **state) {
     static const struct {
         uint32_t samples, hits, row;
         double loss_sum;
-    } told[] = {{10, 9, 1, 2}, {0, 0, 2, 0}, {20, 2, KEPT_NO_ROW, 40}, {5, 4, 3, 1}};
+    } told[] = {{10, 9, 1, 2}, {0, 0, 2, 0}, {20, 2, NO_CLIENT_STATE, 40}, {5, 4, 3, 1}};
     for (uint32_t i = 0; i < 4; i++) {
         Job *job = &queue->jobs[i];
         job->task = EVALUATE_PERSONAL;

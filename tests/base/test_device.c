@@ -1,4 +1,4 @@
-// Opening a card where there is none, or one that does not work, and failures of any call on the way: every one ends in
+// Opening a GPU where there is none, or one that does not work, and failures of any call on the way: every one ends in
 // a sentence, and nothing is left to give back.
 #include "base/device.h"
 
@@ -26,7 +26,7 @@ static void expect_unavailable(int gpu, const char *sentence) {
     if (!strstr(err.message, sentence)) fail_msg("\"%s\" is not in: %s", sentence, err.message);
 }
 
-static void a_card_is_described(void **state) {
+static void a_gpu_is_described(void **state) {
     (void)state;
     Device device;
     Error err;
@@ -41,7 +41,7 @@ static void a_card_is_described(void **state) {
     assert_int_equal(emulator_used_bytes(), 0);
 }
 
-static void why_there_is_no_card_is_said_with_a_remedy(void **state) {
+static void why_there_is_no_gpu_is_said_with_a_remedy(void **state) {
     (void)state;
     emulator_set_driver(0);
     expect_unavailable(-1, "no NVIDIA driver was found: install it");
@@ -83,7 +83,7 @@ static void a_multi_process_service_that_fails_is_named_with_its_log(void **stat
     assert_int_equal(device_sleep_when_waiting(7, &err), STATUS_UNAVAILABLE);
 }
 
-static void cards_of_a_launcher_go_round_by_local_rank(void **state) {
+static void gpus_of_a_launcher_go_round_by_local_rank(void **state) {
     (void)state;
     Device device;
     Error err;
@@ -91,7 +91,7 @@ static void cards_of_a_launcher_go_round_by_local_rank(void **state) {
     setenv("LOCAL_RANK", "5", 1);
     check_ok(device_open(&device, -1, &err));
     assert_int_equal(device.index, 2);
-    check_ok(device_open(&device, 1, &err)); // a card that is asked for wins
+    check_ok(device_open(&device, 1, &err)); // a GPU that is asked for wins
     assert_int_equal(device.index, 1);
     setenv("LOCAL_RANK", "first", 1);
     assert_int_equal(device_open(&device, -1, &err), STATUS_USAGE);
@@ -152,7 +152,7 @@ static void the_failure_of_any_call_leaves_a_sentence_and_nothing_else(void **st
     fail_every_call(share_memory, 6, 1);
 }
 
-static void a_card_that_failed_for_good_fails_every_call_with_a_sentence(void **state) {
+static void a_gpu_that_failed_for_good_fails_every_call_with_a_sentence(void **state) {
     (void)state;
     Error err;
     CudaShare block;
@@ -179,7 +179,7 @@ static void where_memory_cannot_be_opened_by_others_is_said_with_a_remedy(void *
     assert_int_equal(emulator_objects(), 0);
 }
 
-static void more_memory_than_the_card_has_is_refused_with_the_size(void **state) {
+static void more_memory_than_the_gpu_has_is_refused_with_the_size(void **state) {
     (void)state;
     Error err;
     CudaShare block;
@@ -192,15 +192,15 @@ static void more_memory_than_the_card_has_is_refused_with_the_size(void **state)
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(a_card_is_described, reset),
-        cmocka_unit_test_setup(why_there_is_no_card_is_said_with_a_remedy, reset),
+        cmocka_unit_test_setup(a_gpu_is_described, reset),
+        cmocka_unit_test_setup(why_there_is_no_gpu_is_said_with_a_remedy, reset),
         cmocka_unit_test_setup(a_multi_process_service_that_fails_is_named_with_its_log, reset),
-        cmocka_unit_test_setup(cards_of_a_launcher_go_round_by_local_rank, reset),
+        cmocka_unit_test_setup(gpus_of_a_launcher_go_round_by_local_rank, reset),
         cmocka_unit_test_setup(too_little_memory_for_a_context_is_said, reset),
         cmocka_unit_test_setup(the_failure_of_any_call_leaves_a_sentence_and_nothing_else, reset),
-        cmocka_unit_test_setup(a_card_that_failed_for_good_fails_every_call_with_a_sentence, reset),
+        cmocka_unit_test_setup(a_gpu_that_failed_for_good_fails_every_call_with_a_sentence, reset),
         cmocka_unit_test_setup(where_memory_cannot_be_opened_by_others_is_said_with_a_remedy, reset),
-        cmocka_unit_test_setup(more_memory_than_the_card_has_is_refused_with_the_size, reset),
+        cmocka_unit_test_setup(more_memory_than_the_gpu_has_is_refused_with_the_size, reset),
     };
     return run_cases(argc, argv, tests, NULL, NULL);
 }

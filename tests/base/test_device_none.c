@@ -1,4 +1,4 @@
-// A program built without CUDA says so when it is asked for a card.
+// A program built without CUDA says so when it is asked for a GPU.
 #include <string.h>
 
 #include "base/device.h"

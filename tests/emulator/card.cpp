@@ -1,4 +1,4 @@
-#include "card.h"
+#include "gpu.h"
 
 #include <csignal>
 #include <cstdio>
@@ -30,7 +30,7 @@ struct Account {
     } imports[imports_max];
 };
 
-struct Card {
+struct Gpu {
     int fd = -1;
     Account *account = nullptr;
 };
@@ -44,40 +44,40 @@ int create_account_file() {
     return fd;
 }
 
-Card open_card() {
+Gpu open_gpu() {
     const char *path = std::getenv("SOUNDER_EMULATED_CARD");
-    Card card;
-    card.fd = path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : create_account_file();
-    if (card.fd < 0 || ftruncate(card.fd, sizeof(Account)) != 0)
+    Gpu gpu;
+    gpu.fd = path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : create_account_file();
+    if (gpu.fd < 0 || ftruncate(gpu.fd, sizeof(Account)) != 0)
         fault("cannot open the card's account %s: %s", path ? path : "", std::strerror(errno));
-    void *memory = mmap(nullptr, sizeof(Account), PROT_READ | PROT_WRITE, MAP_SHARED, card.fd, 0);
+    void *memory = mmap(nullptr, sizeof(Account), PROT_READ | PROT_WRITE, MAP_SHARED, gpu.fd, 0);
     if (memory == MAP_FAILED) fault("cannot map the card's account: %s", std::strerror(errno));
-    card.account = static_cast<Account *>(memory);
-    return card;
+    gpu.account = static_cast<Account *>(memory);
+    return gpu;
 }
 
 // The account, locked while this lives; the lock of a process that is killed goes with it.
 class Locked {
   public:
     Locked() {
-        static const Card card = open_card();
-        card_ = &card;
+        static const Gpu gpu = open_gpu();
+        gpu_ = &gpu;
         struct flock all = {};
         all.l_type = F_WRLCK;
-        while (fcntl(card_->fd, F_SETLKW, &all) != 0 && errno == EINTR) {
+        while (fcntl(gpu_->fd, F_SETLKW, &all) != 0 && errno == EINTR) {
         }
     }
     ~Locked() {
         struct flock all = {};
         all.l_type = F_UNLCK;
-        fcntl(card_->fd, F_SETLK, &all);
+        fcntl(gpu_->fd, F_SETLK, &all);
     }
     Locked(const Locked &) = delete;
     Locked &operator=(const Locked &) = delete;
-    Account *operator->() const { return card_->account; }
+    Account *operator->() const { return gpu_->account; }
 
   private:
-    const Card *card_;
+    const Gpu *gpu_;
 };
 
 // Field 22 of /proc/PID/stat, in clock ticks; 0 if there is no such process or only its exit status is left of it.
@@ -129,24 +129,24 @@ bool is_alive(const ProcessId &process) {
     return process == this_process() || (process.start != 0 && start_of(process.pid) == process.start);
 }
 
-size_t card_used_bytes() {
+size_t gpu_used_bytes() {
     Locked account;
     return used_bytes(account);
 }
 
-bool card_take(size_t bytes) {
+bool gpu_take(size_t bytes) {
     Locked account;
     if (used_bytes(account) + bytes > settings().memory_bytes) return false;
     own_entry(account).bytes += bytes;
     return true;
 }
 
-void card_give_back(size_t bytes) {
+void gpu_give_back(size_t bytes) {
     Locked account;
     own_entry(account).bytes -= bytes;
 }
 
-void card_note_import(const ProcessId &owner, uint64_t serial) {
+void gpu_note_import(const ProcessId &owner, uint64_t serial) {
     Locked account;
     for (auto &import : account->imports) {
         if (import.importer.pid != 0 && is_alive(import.importer)) continue;
@@ -156,7 +156,7 @@ void card_note_import(const ProcessId &owner, uint64_t serial) {
     fault("more than %zu allocations are open in other processes", imports_max);
 }
 
-void card_note_close(const ProcessId &owner, uint64_t serial) {
+void gpu_note_close(const ProcessId &owner, uint64_t serial) {
     Locked account;
     const ProcessId self = this_process();
     for (auto &import : account->imports) {
@@ -166,7 +166,7 @@ void card_note_close(const ProcessId &owner, uint64_t serial) {
     }
 }
 
-int32_t card_importer(uint64_t serial) {
+int32_t gpu_importer(uint64_t serial) {
     Locked account;
     const ProcessId self = this_process();
     for (const auto &import : account->imports)

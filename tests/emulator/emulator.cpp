@@ -3,7 +3,7 @@
 #include <string>
 
 #include "call.h"
-#include "card.h"
+#include "gpu.h"
 #include "memory.h"
 #include "settings.h"
 #include "stream.h"
@@ -52,5 +52,5 @@ size_t emulator_objects() {
     return memory_blocks() + stream_objects();
 }
 size_t emulator_used_bytes() {
-    return card_used_bytes();
+    return gpu_used_bytes();
 }

@@ -1,9 +1,9 @@
-// A card that is not there: the CUDA runtime and a device, emulated on the CPU, so that .cu files and the C code that
+// A GPU that is not there: the CUDA runtime and a device, emulated on the CPU, so that .cu files and the C code that
 // calls the runtime run - and are tested - on any machine. The same sources are compiled by the host's compiler against
 // include/ (its cuda_runtime_api.h, cuda_runtime.h, cublas_v2.h and dlfcn.h stand in for the real ones) and linked with
 // this library: CMake's sounder_device_emulated does both.
 //
-// What it checks, with a sentence on stderr and an abort, because it is a bug that a card may or may not show:
+// What it checks, with a sentence on stderr and an abort, because it is a bug that a GPU may or may not show:
 //   - threads of a block that wait at different barriers, or wait for threads that have ended;
 //   - accesses outside allocations (guard pages and bands) and to freed ones; the host following a device pointer;
 //   - fresh memory that is used: it is full of 0xff, NaN as floats; so are __shared__ variables of a kernel at the
@@ -18,15 +18,15 @@
 //   SOUNDER_EMULATED_ORDER          forward, reversed, shuffled: in which order blocks run, and threads between
 //                                   barriers
 //   SOUNDER_EMULATED_STREAMS        lazy, eager: eager runs work when it is queued, for debuggers
-//   SOUNDER_EMULATED_DEVICES        number of cards (1); 0: a driver without a card
+//   SOUNDER_EMULATED_DEVICES        number of GPUs (1); 0: a driver without a GPU
 //   SOUNDER_EMULATED_DRIVER         its version (13000 is CUDA 13.0); 0: no driver
-//   SOUNDER_EMULATED_MEMORY_BYTES   of the card (4 GiB), SOUNDER_EMULATED_CONTEXT_BYTES: of it, for a process (64 MiB)
-//   SOUNDER_EMULATED_CARD           file with the account of the card's memory, common to processes that share a card;
+//   SOUNDER_EMULATED_MEMORY_BYTES   of the GPU (4 GiB), SOUNDER_EMULATED_CONTEXT_BYTES: of it, for a process (64 MiB)
+//   SOUNDER_EMULATED_CARD           file with the account of the GPU's memory, common to processes that share a GPU;
 //                                   unset: the first process makes one and hands it to its children
 //   SOUNDER_EMULATED_IPC, _CUBLAS   on, off: cudaIpcOpenMemHandle fails; libcublas.so is missing
-//   SOUNDER_EMULATED_MANAGED        on, off: the card has no managed memory
+//   SOUNDER_EMULATED_MANAGED        on, off: the GPU has no managed memory
 //   SOUNDER_EMULATED_FAIL           what fails: "7" the seventh call, "cudaMalloc" the first of that name,
-//                                   "cudaMalloc:3" the third, "kernel:3" the third kernel - which, as on a card, makes
+//                                   "cudaMalloc:3" the third, "kernel:3" the third kernel - which, as on a GPU, makes
 //                                   every later call of the process fail; "=805" behind it: with this error
 //   SOUNDER_EMULATED_FAIL_RANK      only in the process started as "worker RANK"; "parent": in all but workers
 // The program is one thread as far as the emulated runtime is concerned.
@@ -62,7 +62,7 @@ uint64_t emulator_calls(void); // of the runtime, so far
 // What this process has and has not given back: allocations, imports, streams, events, graphs.
 size_t emulator_objects(void);
 
-// Bytes that living processes have on the card, contexts included.
+// Bytes that living processes have on the GPU, contexts included.
 size_t emulator_used_bytes(void);
 
 #ifdef __cplusplus

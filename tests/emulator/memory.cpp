@@ -102,8 +102,8 @@ void release(Block *block) {
         DeviceAccess access;
         check_guards(*block);
     }
-    if (block->place == Place::imported) card_note_close(block->owner, block->serial);
-    if (block->place == Place::device || block->place == Place::managed) card_give_back(block->bytes);
+    if (block->place == Place::imported) gpu_note_close(block->owner, block->serial);
+    if (block->place == Place::device || block->place == Place::managed) gpu_give_back(block->bytes);
     unmap(*block);
     memory().blocks.erase(block->base);
 }
@@ -128,7 +128,7 @@ DeviceAccess::~DeviceAccess() {
 
 cudaError_t memory_open_context() {
     if (memory().context) return cudaSuccess;
-    if (!card_take(settings().context_bytes)) return cudaErrorMemoryAllocation;
+    if (!gpu_take(settings().context_bytes)) return cudaErrorMemoryAllocation;
     memory().context_bytes = settings().context_bytes;
     memory().context = true;
     return cudaSuccess;
@@ -138,8 +138,8 @@ cudaError_t memory_allocate(void **address, size_t bytes, Place place) {
     if (!address) return cudaErrorInvalidValue;
     *address = nullptr;
     if (bytes == 0) return cudaSuccess;
-    bool on_card = place != Place::pinned;
-    if (on_card && !card_take(bytes)) return cudaErrorMemoryAllocation;
+    bool on_gpu = place != Place::pinned;
+    if (on_gpu && !gpu_take(bytes)) return cudaErrorMemoryAllocation;
     size_t padded = rounded_up(bytes, alignment), page_bytes = rounded_up(padded, page);
     int fd = -1;
     if (place == Place::device && bytes % export_unit == 0) fd = memfd_create("emulated-device-memory", MFD_CLOEXEC);
@@ -147,7 +147,7 @@ cudaError_t memory_allocate(void **address, size_t bytes, Place place) {
     char *pages = sized ? map_pages(page_bytes, fd) : nullptr;
     if (!pages) {
         if (fd >= 0) close(fd);
-        if (on_card) card_give_back(bytes);
+        if (on_gpu) gpu_give_back(bytes);
         return cudaErrorMemoryAllocation;
     }
     char *base = pages + page_bytes - padded;
@@ -166,7 +166,7 @@ cudaError_t memory_free(void *address, bool host) {
     if (!block) fault("freed, but not allocated: %s", memory_describe(address));
     if (host != (block->place == Place::pinned) || block->place == Place::imported) return cudaErrorInvalidValue;
     if (block->fd >= 0) {
-        int32_t importer = card_importer(block->serial);
+        int32_t importer = gpu_importer(block->serial);
         if (importer) fault("freed while process %d still has it open: %s", importer, memory_describe(address));
     }
     release(block);
@@ -199,7 +199,7 @@ cudaError_t memory_import(void **address, const Export &handle) {
     memory().freed.erase(pages);
     memory().blocks[pages] = block;
     if (memory().accesses == 0) protect(block, PROT_NONE);
-    card_note_import(handle.owner, handle.serial);
+    gpu_note_import(handle.owner, handle.serial);
     *address = pages;
     return cudaSuccess;
 }
@@ -215,7 +215,7 @@ cudaError_t memory_close(void *address) {
 void memory_free_all() {
     while (!memory().blocks.empty())
         release(&memory().blocks.begin()->second);
-    if (memory().context) card_give_back(memory().context_bytes);
+    if (memory().context) gpu_give_back(memory().context_bytes);
     memory().context = false;
 }
 

@@ -1,17 +1,17 @@
-// Allocations of the emulated card: between pages that nobody may touch, ending as near to such a page as their
+// Allocations of the emulated GPU: between pages that nobody may touch, ending as near to such a page as their
 // alignment allows, with guard bands in what is left over, and full of a pattern that is NaN as a float and a huge
 // index as a number. Where a freed block lay nothing is ever mapped again.
 //
-// Device memory can be touched only while a DeviceAccess lives, that is while the card works: the host that follows
-// such a pointer gets a segmentation fault, as it would with a card.
+// Device memory can be touched only while a DeviceAccess lives, that is while the GPU works: the host that follows
+// such a pointer gets a segmentation fault, as it would with a GPU.
 #ifndef SOUNDER_TESTS_EMULATOR_MEMORY_H
 #define SOUNDER_TESTS_EMULATOR_MEMORY_H
 
 #include <cstddef>
 #include <cstdint>
 
-#include "card.h"
 #include "cuda_runtime_api.h"
+#include "gpu.h"
 
 namespace emulator {
 
@@ -63,7 +63,7 @@ const char *memory_describe(const void *address);
 
 size_t memory_blocks();
 
-// The card's memory that this process's context takes, from the first call that needs one.
+// The GPU's memory that this process's context takes, from the first call that needs one.
 cudaError_t memory_open_context();
 
 } // namespace emulator

@@ -137,7 +137,7 @@ cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes) {
     if (cudaError_t error = enter(__func__)) return error;
     if (cudaError_t error = memory_open_context()) return leave(error);
     *total_bytes = settings().memory_bytes;
-    size_t used = card_used_bytes();
+    size_t used = gpu_used_bytes();
     *free_bytes = used < *total_bytes ? *total_bytes - used : 0;
     return cudaSuccess;
 }

@@ -39,7 +39,7 @@ namespace emulator {
 
 namespace {
 
-constexpr size_t queue_max = 1000; // a card takes about as many, then the host waits
+constexpr size_t queue_max = 1000; // a GPU takes about as many, then the host waits
 
 struct Streams {
     CUstream_st legacy; // the default stream

@@ -1,4 +1,4 @@
-// The emulated card itself: that it runs kernels, streams and graphs as a card does, and that it notices mistakes.
+// The emulated GPU itself: that it runs kernels, streams and graphs as a GPU does, and that it notices mistakes.
 #include "test_emulator.h"
 
 #include <signal.h>

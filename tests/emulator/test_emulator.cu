@@ -1,4 +1,4 @@
-// Kernels for test_emulator.c: what the emulated card must run, and what it must refuse.
+// Kernels for test_emulator.c: what the emulated GPU must run, and what it must refuse.
 #include "test_emulator.h"
 
 static cudaLaunchConfig_t configuration(unsigned int blocks, unsigned int threads, cudaStream_t stream) {

@@ -1,6 +1,6 @@
 // The exact mean: order, grouping and number of workers change nothing, and what must be refused is.
-#include "fedavg/rules/sum/aggregate.h"
 #include "fedavg/rules/server/server_rules.h"
+#include "fedavg/rules/sum/aggregate.h"
 #include "fedavg/worker/plain_sum.h"
 
 #include <math.h>

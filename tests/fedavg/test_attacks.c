@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fedavg/rules/attack/forgery.h"
+#include "fedavg/rules/attack/crafted.h"
 #include "tests/check.h"
 
 enum { WEIGHTS = 20000, CLIENTS = 100 };
@@ -182,7 +182,7 @@ static void a_little_is_as_much_as_some_honest_updates_are_off(void **state) {
     } cases[] = {{50, 24, 1.426077}, {25, 5, 0.253347}, {100, 20, 0.285841}, {10, 2, 0},
                  {10, 9, 0},         {10, 6, 0.674490}}; // no other client is needed: further than all but one
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        assert_true(fabs(forgery_alie(cases[i].clients, cases[i].attackers) - cases[i].z) < 5e-7);
+        assert_true(fabs(crafted_alie(cases[i].clients, cases[i].attackers) - cases[i].z) < 5e-7);
 }
 
 enum { FAR_UPDATES = 140 };
@@ -205,17 +205,17 @@ static void attackers_go_exactly_as_far_as_updates_are_apart(void **state) {
     const double deviation[2] = {sqrt(2.0 / FAR_UPDATES), 0};
     find_plane_products(products, updates, deviation, FAR_UPDATES);
     Chosen attack = parsed("min-max");
-    const double reach = forgery_reach(products, FAR_UPDATES, &attack, workspace);
+    const double reach = crafted_reach(products, FAR_UPDATES, &attack, workspace);
     assert_true(fabs(reach - sqrt(FAR_UPDATES / 2.0)) < 1e-12); // 8.37
     // The largest sum of squares is that of either of the two: 4 + 138; of the mean 2, and of m - g s 2 + 140 g^2 s^2.
     attack = parsed("min-sum");
-    assert_true(fabs(forgery_reach(products, FAR_UPDATES, &attack, workspace) - sqrt(140 / 2.0)) < 1e-12);
+    assert_true(fabs(crafted_reach(products, FAR_UPDATES, &attack, workspace) - sqrt(140 / 2.0)) < 1e-12);
     // Three updates that are not symmetric: (2, 0), (0, 1), (1, 2). The number that they compare is at its limit.
     const double three[3][2] = {{2, 0}, {0, 1}, {1, 2}}, mean[2] = {1, 1}, spread[2] = {sqrt(2 / 3.0), sqrt(2 / 3.0)};
     find_plane_products(products, three, spread, 3);
     for (int sums = 0; sums < 2; sums++) {
         attack = parsed(sums ? "min-sum" : "min-max");
-        const double g = forgery_reach(products, 3, &attack, workspace), limit = sums ? 10 : 5;
+        const double g = crafted_reach(products, 3, &attack, workspace), limit = sums ? 10 : 5;
         double most = 0;
         for (int i = 0; i < 3; i++) {
             const double x = mean[0] - g * spread[0] - three[i][0], y = mean[1] - g * spread[1] - three[i][1];
@@ -224,7 +224,7 @@ static void attackers_go_exactly_as_far_as_updates_are_apart(void **state) {
         assert_true(g > 0 && fabs(most - limit) < 1e-12);
     }
     find_plane_products(products, (const double[3][2]){{2, 1}, {2, 1}, {2, 1}}, (const double[2]){0, 0}, 3);
-    assert_true(forgery_reach(products, 3, &attack, workspace) == 0); // all are equal
+    assert_true(crafted_reach(products, 3, &attack, workspace) == 0); // all are equal
 }
 
 static void the_update_that_is_copied_is_the_one_off_the_others(void **state) {
@@ -241,10 +241,10 @@ static void the_update_that_is_copied_is_the_one_off_the_others(void **state) {
             }
         for (int i = 0; i < 3 * UPDATES; i++)
             workspace[i] = NAN; // what an earlier use left there
-        assert_int_equal(forgery_furthest(products, UPDATES, workspace), far);
+        assert_int_equal(crafted_furthest(products, UPDATES, workspace), far);
     }
     memset(products, 0, sizeof products);
-    assert_int_equal(forgery_furthest(products, UPDATES, workspace), 0); // all are equal
+    assert_int_equal(crafted_furthest(products, UPDATES, workspace), 0); // all are equal
 }
 
 int main(int argc, char **argv) {

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "fedavg/rules/sum/aggregate.h"
 #include "fedavg/rules/combine/combine_rules.h"
 #include "fedavg/rules/combine/mix_rules.h"
+#include "fedavg/rules/sum/aggregate.h"
 #include "nn/blas.h"
 #include "tests/check.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "fedavg/parent/engine.h"
-#include "fedavg/parent/parent_math.h"
+#include "fedavg/parent/parent_backend.h"
 #include "fedavg/worker/ssgd.h"
 #include "tests/check.h"
 
@@ -39,7 +39,7 @@ static Fixture *start(EngineKind engine) {
                                   .weights = fixture->weights,
                                   .slots = (uint8_t *)fixture->slots};
     fixture->nodes = (Nodes){.size = 1};
-    fixture->parent = (Parent){.math = &parent_on_cpu, .memory = &fixture->memory, .nodes = &fixture->nodes};
+    fixture->parent = (Parent){.backend = &parent_on_cpu, .memory = &fixture->memory, .nodes = &fixture->nodes};
     fill(fixture->weights, PARAMETERS, 1);
     fill(fixture->slots, (CLIENTS + 1) * SLOT_FLOATS, 1000);
     Error err;

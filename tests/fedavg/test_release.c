@@ -4,9 +4,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "fedavg/rules/sum/aggregate.h"
 #include "fedavg/algorithm/recipe.h"
 #include "fedavg/rules/send/send_rules.h"
+#include "fedavg/rules/sum/aggregate.h"
 #include "tests/check.h"
 
 static Recipe parsed(const char *text) {

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "fedavg/rules/sum/aggregate.h"
 #include "fedavg/rules/combine/combine_rules.h"
+#include "fedavg/rules/sum/aggregate.h"
 #include "tests/check.h"
 
 enum { CLIENTS = 40, PARAMETERS = 3 * ROW_LANES + 7 };

@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fedavg/rules/sum/aggregate.h"
 #include "fedavg/rules/combine/combine_rules.h"
 #include "fedavg/rules/local/local_rules.h"
 #include "fedavg/rules/server/server_rules.h"
+#include "fedavg/rules/sum/aggregate.h"
 #include "fedavg/rules/world/walk.h"
 #include "tests/check.h"
 

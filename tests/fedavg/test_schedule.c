@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fedavg/rules/combine/combine_rules.h"
 #include "fedavg/algorithm/recipe.h"
+#include "fedavg/rules/combine/combine_rules.h"
 #include "fedavg/rules/world/sampler.h"
 #include "fedavg/rules/world/stale_rules.h"
 #include "tests/check.h"
@@ -185,7 +185,7 @@ static void where_all_wait_for_all_it_is_fedavgs_cohorts_and_shares(void **state
     set_up(&f, "K=12 M=12 dispatch=publish", VERSIONS);
     f.world.client_time = CLIENT_TIME_EXPONENTIAL;
     Schedule schedule = simulated(&f);
-    assert_int_equal(schedule.most_stashed, 0);
+    assert_int_equal(schedule.most_pending, 0);
     for (uint32_t v = 0; v < VERSIONS; v++) {
         uint32_t samples[CLIENTS], drawn[CLIENTS];
         for (uint32_t c = 0; c < CLIENTS; c++)
@@ -224,7 +224,7 @@ static void more_versions_leave_the_beginning_as_it_was(void **state) {
         assert_int_equal(one->start, other->start);
         assert_int_equal(one->applied, other->applied);
         assert_int_equal(one->epochs, other->epochs);
-        assert_int_equal(one->stash, other->stash);
+        assert_int_equal(one->pending, other->pending);
         assert_int_equal(one->fate, other->fate);
         assert_true(one->weight == other->weight && one->trust == other->trust);
         assert_int_equal(one->begin_microseconds, other->begin_microseconds);
@@ -243,16 +243,17 @@ static void no_two_updates_wait_in_one_place(void **state) {
     f.world.client_time = CLIENT_TIME_LOGNORMAL;
     Schedule schedule = simulated(&f);
     uint32_t taken_until[PLACES] = {0}, most = 0;
-    assert_in_range(schedule.most_stashed, 10, 30 + 3);
+    assert_in_range(schedule.most_pending, 10, 30 + 3);
     for (uint32_t j = 0; j < schedule.count; j++) {
         const ScheduledJob *job = &schedule.jobs[j];
-        assert_true((job->stash == NO_STASH) == (job->applied == job->start));
-        if (job->stash == NO_STASH) continue;
-        assert_true(job->start >= taken_until[job->stash]); // the step of a version reads what its clients write beside
-        taken_until[job->stash] = job->applied + 1;
-        if (job->stash + 1 > most) most = job->stash + 1;
+        assert_true((job->pending == NO_PENDING) == (job->applied == job->start));
+        if (job->pending == NO_PENDING) continue;
+        assert_true(job->start >=
+                    taken_until[job->pending]); // the step of a version reads what its clients write beside
+        taken_until[job->pending] = job->applied + 1;
+        if (job->pending + 1 > most) most = job->pending + 1;
     }
-    assert_int_equal(most, schedule.most_stashed);
+    assert_int_equal(most, schedule.most_pending);
     schedule_free(&schedule);
 }
 

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "fedavg/rules/sum/aggregate.h"
 #include "fedavg/algorithm/recipe.h"
+#include "fedavg/rules/sum/aggregate.h"
 #include "tests/check.h"
 
 enum { WEIGHTS = 1003, TENSORS = 3, KEYS = 400 };

@@ -40,7 +40,7 @@ static StateTable planned(Fixture *f) {
     Error err;
     StateTable table;
     engine_plan(&f->control.config);
-    f->control.config.slots.stash = 2 * JOBS;
+    f->control.config.slots.pending = 2 * JOBS;
     f->memory.slots = calloc(1, slots_bytes(&f->control.config.slots));
     assert_non_null(f->memory.slots);
     check_ok(state_begin(&f->memory, &err));
@@ -95,7 +95,7 @@ static void each_algorithm_remembers_its_tensors_under_their_names(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[1024];
         Fixture *f = start(cases[i][0]);
-        if (strcmp(cases[i][0], "scaffold") == 0) f->control.config.kept = kept_plan(1, PARAMETERS);
+        if (strcmp(cases[i][0], "scaffold") == 0) f->control.config.kept = client_state_plan(1, PARAMETERS);
         StateTable table = planned(f);
         tensors_of(text, &table);
         assert_string_equal(text, cases[i][1]);
@@ -130,7 +130,7 @@ static void the_slots_begin_with_what_lasts_and_share_no_byte(void **state) {
                             .states = 2,
                             .sums = 3,
                             .each = 1,
-                            .stash = 2,
+                            .pending = 2,
                             .vector_bytes = 256,
                             .sum_bytes = 512};
     const uint64_t wanted[] = {0, 256, 512 + 7 * 512, 512 + 7 * 512 + 256};
@@ -139,7 +139,7 @@ static void the_slots_begin_with_what_lasts_and_share_no_byte(void **state) {
     assert_int_equal(slots_state_offset(&slots, 0), 512);
     assert_int_equal(slots_lasting_bytes(&slots), 512 + 2 * 512);
     assert_int_equal(slots_sum_offset(&slots, 0, 0), slots_lasting_bytes(&slots));
-    assert_int_equal(slots_stash_offset(&slots, 0), slots_sum_offset(&slots, 3, 0));
+    assert_int_equal(slots_pending_offset(&slots, 0), slots_sum_offset(&slots, 3, 0));
     assert_int_equal(slots_vector_offset(&slots, slots.vectors), slots_bytes(&slots));
 }
 
@@ -197,7 +197,7 @@ static void updates_that_wait_have_rows_and_flags_in_their_order(void **state) {
         char text[1024];
         Fixture *f = start(cases[i].algorithm);
         f->waiting[0] = 2;
-        f->jobs[0].stash = 1;
+        f->jobs[0].pending = 1;
         f->jobs[2].refused = true;
         f->memory.schedule = (Schedule){.jobs = f->jobs, .count = JOBS, .waiting = f->waiting, .waiting_count = 2};
         StateTable table = planned(f);

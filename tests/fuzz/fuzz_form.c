@@ -2,8 +2,8 @@
 // first byte says which of the two.
 #include "fuzz.h"
 
-#include "datasets/synthetic/federation.h"
 #include "datasets/partition.h"
+#include "datasets/synthetic/federation.h"
 
 static void must_be_in_range(const Form *form, const FormTable *table) {
     enum { MOST_REALS = 4 };

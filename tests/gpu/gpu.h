@@ -1,6 +1,6 @@
-// First thing in the main of a test that runs on a card, real or emulated:
+// First thing in the main of a test that runs on a GPU, real or emulated:
 //
-//   if (card_is_missing()) return CARD_TEST_SKIPPED;
+//   if (gpu_is_missing()) return GPU_TEST_SKIPPED;
 #ifndef SOUNDER_TESTS_GPU_GPU_H
 #define SOUNDER_TESTS_GPU_GPU_H
 
@@ -9,9 +9,9 @@
 
 #include "base/device.h"
 
-enum { CARD_TEST_SKIPPED = 77 }; // ctest's SKIP_RETURN_CODE
+enum { GPU_TEST_SKIPPED = 77 }; // ctest's SKIP_RETURN_CODE
 
-static inline bool card_is_missing(void) {
+static inline bool gpu_is_missing(void) {
     Device device;
     Error err;
     if (device_open(&device, -1, &err) == STATUS_OK) return false;

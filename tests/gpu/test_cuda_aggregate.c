@@ -1,6 +1,6 @@
-// The exact sum on the card: the same bits as aggregate.c for any values, models and slots.
+// The exact sum on the GPU: the same bits as aggregate.c for any values, models and slots.
 #include "gpu.h"
-#include "card_tensor.h"
+#include "gpu_tensor.h"
 #include "fedavg/rules/sum/aggregate.h"
 #include "fedavg/gpu/cuda_aggregate.h"
 #include "tests/tensor.h"
@@ -12,7 +12,7 @@ static const CudaFence open_fence = {0};
 typedef struct Updates {
     float global[PARAMETERS], trained[MODELS * STRIDE];
     double shares[MODELS];
-    CardTensor card_global, card_trained, card_shares;
+    GpuTensor gpu_global, gpu_trained, gpu_shares;
 } Updates;
 
 // Updates of all magnitudes that fit, and ties that round to even.
@@ -29,15 +29,15 @@ static void make_updates(Updates *updates) {
         updates->global[i] = ldexpf((float)(i % 4), -41);
     const double shares[MODELS] = {0.3, 0.25, 0.2, 0.125, 0.125};
     memcpy(updates->shares, shares, sizeof shares);
-    updates->card_global = card_copy(updates->global, sizeof updates->global, 0);
-    updates->card_trained = card_copy(updates->trained, sizeof updates->trained, 0);
-    updates->card_shares = card_copy(updates->shares, sizeof updates->shares, 0);
+    updates->gpu_global = gpu_copy(updates->global, sizeof updates->global, 0);
+    updates->gpu_trained = gpu_copy(updates->trained, sizeof updates->trained, 0);
+    updates->gpu_shares = gpu_copy(updates->shares, sizeof updates->shares, 0);
 }
 
 static void free_updates(Updates *updates) {
-    card_free(updates->card_global);
-    card_free(updates->card_trained);
-    card_free(updates->card_shares);
+    gpu_free(updates->gpu_global);
+    gpu_free(updates->gpu_trained);
+    gpu_free(updates->gpu_shares);
 }
 
 static void the_sum_of_models_has_the_bits_of_the_cpu(void **state) {
@@ -45,17 +45,17 @@ static void the_sum_of_models_has_the_bits_of_the_cpu(void **state) {
     static Updates updates;
     static int64_t expected[PARAMETERS], actual[PARAMETERS];
     make_updates(&updates);
-    CardTensor sum = card_zeros(sizeof actual);
+    GpuTensor sum = gpu_zeros(sizeof actual);
     for (int twice = 0; twice < 2; twice++) { // added to what is there
-        cuda_aggregate_add(card_at(sum), card_at(updates.card_trained), card_at(updates.card_global),
-                           card_at(updates.card_shares), PARAMETERS, STRIDE, MODELS, &open_fence, NULL);
+        cuda_aggregate_add(gpu_at(sum), gpu_at(updates.gpu_trained), gpu_at(updates.gpu_global),
+                           gpu_at(updates.gpu_shares), PARAMETERS, STRIDE, MODELS, &open_fence, NULL);
         for (int m = 0; m < MODELS; m++)
             aggregate_add(expected, updates.trained + m * STRIDE, updates.global, updates.shares[m], PARAMETERS);
     }
     check_cuda(cudaGetLastError());
-    card_read(actual, sum);
+    gpu_read(actual, sum);
     assert_memory_equal(actual, expected, sizeof actual);
-    card_free(sum);
+    gpu_free(sum);
     free_updates(&updates);
 }
 
@@ -72,18 +72,18 @@ static void a_model_without_a_share_adds_nothing_even_if_it_is_not_finite(void *
     double shares[MODELS];
     memcpy(shares, updates.shares, sizeof shares);
     shares[2] = 0;
-    CardTensor sum = card_zeros(sizeof actual), card_diverged = card_copy(diverged, sizeof updates.trained, 0);
-    CardTensor card_shares = card_copy(shares, sizeof shares, 0);
-    cuda_aggregate_add(card_at(sum), card_at(card_diverged), card_at(updates.card_global), card_at(card_shares),
+    GpuTensor sum = gpu_zeros(sizeof actual), gpu_diverged = gpu_copy(diverged, sizeof updates.trained, 0);
+    GpuTensor gpu_shares = gpu_copy(shares, sizeof shares, 0);
+    cuda_aggregate_add(gpu_at(sum), gpu_at(gpu_diverged), gpu_at(updates.gpu_global), gpu_at(gpu_shares),
                        PARAMETERS, STRIDE, MODELS, &open_fence, NULL);
     for (int m = 0; m < MODELS; m++)
         if (m != 2) aggregate_add(expected, updates.trained + m * STRIDE, updates.global, shares[m], PARAMETERS);
-    card_read(actual, sum);
+    gpu_read(actual, sum);
     assert_memory_equal(actual, expected, sizeof actual);
     free(diverged);
-    card_free(sum);
-    card_free(card_diverged);
-    card_free(card_shares);
+    gpu_free(sum);
+    gpu_free(gpu_diverged);
+    gpu_free(gpu_shares);
     free_updates(&updates);
 }
 
@@ -94,27 +94,27 @@ static void nothing_is_added_or_copied_behind_a_closed_fence(void **state) {
     static int64_t sums[PARAMETERS], copied[PARAMETERS];
     make_updates(&updates);
     uint32_t generation = 3;
-    CardTensor word = card_copy(&generation, sizeof generation, 0), sum = card_zeros(sizeof sums);
-    CardTensor to = card_zeros(sizeof copied);
+    GpuTensor word = gpu_copy(&generation, sizeof generation, 0), sum = gpu_zeros(sizeof sums);
+    GpuTensor to = gpu_zeros(sizeof copied);
     for (uint32_t expected = 2; expected <= 3; expected++) {
-        const CudaFence fence = {card_at(word), expected};
-        cuda_aggregate_add(card_at(sum), card_at(updates.card_trained), card_at(updates.card_global),
-                           card_at(updates.card_shares), PARAMETERS, STRIDE, MODELS, &fence, NULL);
-        cuda_copy_shared(card_at(to), card_at(sum), sizeof sums, &fence, NULL);
+        const CudaFence fence = {gpu_at(word), expected};
+        cuda_aggregate_add(gpu_at(sum), gpu_at(updates.gpu_trained), gpu_at(updates.gpu_global),
+                           gpu_at(updates.gpu_shares), PARAMETERS, STRIDE, MODELS, &fence, NULL);
+        cuda_copy_shared(gpu_at(to), gpu_at(sum), sizeof sums, &fence, NULL);
         check_cuda(cudaGetLastError());
-        card_read(sums, sum);
-        card_read(copied, to);
+        gpu_read(sums, sum);
+        gpu_read(copied, to);
         assert_true((sums[1] != 0) == (expected == generation));
         assert_memory_equal(copied, sums, sizeof sums);
     }
-    cuda_copy_shared(card_at(to), NULL, sizeof sums, &(CudaFence){card_at(word), 4}, NULL);
-    card_read(copied, to);
+    cuda_copy_shared(gpu_at(to), NULL, sizeof sums, &(CudaFence){gpu_at(word), 4}, NULL);
+    gpu_read(copied, to);
     assert_memory_equal(copied, sums, sizeof sums);
-    cuda_copy_shared(card_at(to), NULL, sizeof sums, &open_fence, NULL); // no source: zeros
-    card_read(copied, to);
+    cuda_copy_shared(gpu_at(to), NULL, sizeof sums, &open_fence, NULL); // no source: zeros
+    gpu_read(copied, to);
     for (size_t i = 0; i < PARAMETERS; i++)
         assert_true(copied[i] == 0);
-    card_free(word), card_free(sum), card_free(to);
+    gpu_free(word), gpu_free(sum), gpu_free(to);
     free_updates(&updates);
 }
 
@@ -128,23 +128,23 @@ static void the_first_element_that_does_not_fit_is_found_in_each_model(void **st
     for (int m = 0; m < MODELS; m++)
         for (size_t i = places[m]; i < PARAMETERS; i += 100)
             updates.trained[(size_t)m * STRIDE + i] = bad[m];
-    CardTensor trained = card_copy(updates.trained, sizeof updates.trained, 0), first = card_new(sizeof actual, 0);
+    GpuTensor trained = gpu_copy(updates.trained, sizeof updates.trained, 0), first = gpu_new(sizeof actual, 0);
     for (int twice = 0; twice < 2; twice++)
-        cuda_aggregate_first_unfit(card_at(first), card_at(trained), card_at(updates.card_global), PARAMETERS, STRIDE,
+        cuda_aggregate_first_unfit(gpu_at(first), gpu_at(trained), gpu_at(updates.gpu_global), PARAMETERS, STRIDE,
                                    MODELS, NULL);
     check_cuda(cudaGetLastError());
-    card_read(actual, first);
+    gpu_read(actual, first);
     for (int m = 0; m < MODELS; m++) {
         assert_int_equal(actual[m], places[m]);
         assert_int_equal(actual[m], aggregate_first_unfit(updates.trained + m * STRIDE, updates.global, PARAMETERS));
     }
-    card_free(trained);
-    card_free(first);
+    gpu_free(trained);
+    gpu_free(first);
     free_updates(&updates);
 }
 
 int main(int argc, char **argv) {
-    if (card_is_missing()) return CARD_TEST_SKIPPED;
+    if (gpu_is_missing()) return GPU_TEST_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_sum_of_models_has_the_bits_of_the_cpu),
         cmocka_unit_test(a_model_without_a_share_adds_nothing_even_if_it_is_not_finite),

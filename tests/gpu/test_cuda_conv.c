@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "gpu.h"
-#include "card_tensor.h"
+#include "gpu_tensor.h"
 #include "nn/cuda/cuda_kernels.h"
 #include "nn/kernels.h"
 #include "tests/tensor.h"
@@ -81,12 +81,12 @@ static void forget_padding(const char *name, float *actual, const float *expecte
         }
 }
 
-// Everything of one case on host and card. Parameters and their gradients: (models strided), from 4 bytes off.
+// Everything of one case on host and GPU. Parameters and their gradients: (models strided), from 4 bytes off.
 typedef struct ConvRun {
     Layer layer;
     ConvFloats floats;
     Tensor in, slopes, parameters, out, in_gradient, gradient;
-    CardTensor card_in, card_slopes, card_parameters, card_out, card_in_gradient, card_gradient, card_scratch, counts;
+    GpuTensor gpu_in, gpu_slopes, gpu_parameters, gpu_out, gpu_in_gradient, gpu_gradient, gpu_scratch, counts;
 } ConvRun;
 
 static ConvRun conv_run(const ConvCase *of) {
@@ -102,42 +102,42 @@ static ConvRun conv_run(const ConvCase *of) {
     for (size_t i = 0; i < run.slopes.count; i++) // as the loss leaves it
         if (i % (size_t)of->samples >= of->counts[i / run.floats.out]) run.slopes.at[i] = 0;
     size_t scratch = cuda_conv_scratch_floats(&run.layer, of->models, of->samples);
-    run.card_in = card_copy(run.in.at, run.in.count * sizeof(float), 0);
-    run.card_slopes = card_copy(run.slopes.at, run.slopes.count * sizeof(float), 0);
-    run.card_parameters = card_copy(run.parameters.at, run.parameters.count * sizeof(float), UNALIGNED);
-    run.card_out = card_new(run.out.count * sizeof(float), 0);
-    run.card_in_gradient = card_new(run.in_gradient.count * sizeof(float), 0);
-    run.card_gradient = card_new(run.gradient.count * sizeof(float), UNALIGNED);
-    run.card_scratch = card_new(scratch * sizeof(float), 0);
-    run.counts = card_copy(of->counts, models * sizeof *of->counts, 0);
+    run.gpu_in = gpu_copy(run.in.at, run.in.count * sizeof(float), 0);
+    run.gpu_slopes = gpu_copy(run.slopes.at, run.slopes.count * sizeof(float), 0);
+    run.gpu_parameters = gpu_copy(run.parameters.at, run.parameters.count * sizeof(float), UNALIGNED);
+    run.gpu_out = gpu_new(run.out.count * sizeof(float), 0);
+    run.gpu_in_gradient = gpu_new(run.in_gradient.count * sizeof(float), 0);
+    run.gpu_gradient = gpu_new(run.gradient.count * sizeof(float), UNALIGNED);
+    run.gpu_scratch = gpu_new(scratch * sizeof(float), 0);
+    run.counts = gpu_copy(of->counts, models * sizeof *of->counts, 0);
     return run;
 }
 
 static void conv_run_free(ConvRun *run) {
     const Tensor host[] = {run->in, run->slopes, run->parameters, run->out, run->in_gradient, run->gradient};
-    const CardTensor card[] = {run->card_in,          run->card_slopes,   run->card_parameters, run->card_out,
-                               run->card_in_gradient, run->card_gradient, run->card_scratch,    run->counts};
+    const GpuTensor gpu[] = {run->gpu_in,          run->gpu_slopes,   run->gpu_parameters, run->gpu_out,
+                             run->gpu_in_gradient, run->gpu_gradient, run->gpu_scratch,    run->counts};
     for (size_t i = 0; i < sizeof host / sizeof *host; i++)
         tensor_free(host[i]);
-    for (size_t i = 0; i < sizeof card / sizeof *card; i++)
-        card_free(card[i]);
+    for (size_t i = 0; i < sizeof gpu / sizeof *gpu; i++)
+        gpu_free(gpu[i]);
 }
 
 static void compute(ConvRun *run, const ConvCase *of) {
     CudaStep step = {of->models, of->samples, (const uint32_t *)(void *)run->counts.at, NULL};
-    const float *parameters = card_floats(run->card_parameters);
-    float *gradient = card_floats(run->card_gradient);
-    cuda_conv_forward(card_floats(run->card_out), card_floats(run->card_in), parameters,
-                      parameters + run->floats.weight, run->floats.stride, &run->layer, &step);
-    cuda_conv_backward_input(card_floats(run->card_in_gradient), card_floats(run->card_slopes), parameters,
+    const float *parameters = gpu_floats(run->gpu_parameters);
+    float *gradient = gpu_floats(run->gpu_gradient);
+    cuda_conv_forward(gpu_floats(run->gpu_out), gpu_floats(run->gpu_in), parameters, parameters + run->floats.weight,
+                      run->floats.stride, &run->layer, &step);
+    cuda_conv_backward_input(gpu_floats(run->gpu_in_gradient), gpu_floats(run->gpu_slopes), parameters,
                              run->floats.stride, &run->layer, &step);
-    cuda_conv_backward_weight(gradient, gradient + run->floats.weight, card_floats(run->card_scratch),
-                              card_floats(run->card_in), card_floats(run->card_slopes), run->floats.stride, &run->layer,
+    cuda_conv_backward_weight(gradient, gradient + run->floats.weight, gpu_floats(run->gpu_scratch),
+                              gpu_floats(run->gpu_in), gpu_floats(run->gpu_slopes), run->floats.stride, &run->layer,
                               &step);
     check_cuda(cudaGetLastError());
-    card_read(run->out.at, run->card_out);
-    card_read(run->in_gradient.at, run->card_in_gradient);
-    card_read(run->gradient.at, run->card_gradient);
+    gpu_read(run->out.at, run->gpu_out);
+    gpu_read(run->in_gradient.at, run->gpu_in_gradient);
+    gpu_read(run->gradient.at, run->gpu_gradient);
 }
 
 static void check_model(ConvRun *run, const ConvCase *of, size_t m) {
@@ -240,7 +240,7 @@ static void the_weight_gradient_is_the_same_whoever_sums_it(void **state) {
 }
 
 int main(int argc, char **argv) {
-    if (card_is_missing()) return CARD_TEST_SKIPPED;
+    if (gpu_is_missing()) return GPU_TEST_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(convolutions_agree_with_the_cpu),
         cmocka_unit_test(weights_come_to_shared_memory_in_chunks),

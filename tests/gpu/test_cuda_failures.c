@@ -1,12 +1,12 @@
-// A net on the emulated card when any call of CUDA fails, or any kernel: one sentence, and nothing is left behind. And
+// A net on the emulated GPU when any call of CUDA fails, or any kernel: one sentence, and nothing is left behind. And
 // how many calls the CPU spends on an epoch.
 #include <stdio.h>
 
-#include "card_net.h"
 #include "emulator.h"
-#include "fedavg/gpu/gpu.h"
 #include "fedavg/gpu/cuda_blocks.h"
+#include "fedavg/gpu/gpu.h"
 #include "fedavg/parent/engine.h"
+#include "gpu_net.h"
 #include "tests/no_memory.h"
 
 static const char layers[] = "conv 3 3; relu; pool 2; dropout 0.3; linear 7";
@@ -14,10 +14,10 @@ static const Shape shape = {1, 6, 6};
 enum { STEPS = 18 }; // directly, in a large and in a small graph
 
 // All that a worker does with a net.
-static Status work(CardNet *on, Error *err) {
+static Status work(GpuNet *on, Error *err) {
     BatchResult result;
-    CudaTask task = card_task(0, 300);
-    float logits[20 * CARD_CLASSES];
+    CudaTask task = gpu_task(0, 300);
+    float logits[20 * GPU_CLASSES];
     TRY(cuda_net_init(&on->net, &on->plan, err));
     TRY(cuda_net_assign(on->net, 0, &task, true, err));
     TRY(cuda_net_train(on->net, STEPS, err));
@@ -32,13 +32,13 @@ static Status work(CardNet *on, Error *err) {
 
 static uint64_t calls_of_work(void) {
     Error err;
-    CardNet on;
+    GpuNet on;
     emulator_reset();
-    card_net_prepare(&on, layers, shape, 1, 10);
+    gpu_net_prepare(&on, layers, shape, 1, 10);
     uint64_t before = emulator_calls();
     check_ok(work(&on, &err));
     uint64_t calls = emulator_calls() - before;
-    card_net_stop(&on);
+    gpu_net_stop(&on);
     assert_int_equal(emulator_objects(), 0);
     return calls;
 }
@@ -49,9 +49,9 @@ static void any_call_that_fails_is_one_sentence_and_leaves_nothing(void **state)
     assert_true(calls > 300);
     for (uint64_t k = 1; k <= calls; k += k < 50 || k > calls - 20 ? 1 : 19) { // in between are captured launches
         Error err = {0};
-        CardNet on;
+        GpuNet on;
         emulator_reset();
-        card_net_prepare(&on, layers, shape, 1, 10);
+        gpu_net_prepare(&on, layers, shape, 1, 10);
         size_t objects = emulator_objects();
         emulator_fail_call(emulator_calls() + k);
         Status status = work(&on, &err);
@@ -61,7 +61,7 @@ static void any_call_that_fails_is_one_sentence_and_leaves_nothing(void **state)
         cuda_net_free(on.net);
         on.net = NULL;
         assert_int_equal(emulator_objects(), objects);
-        card_net_stop(&on);
+        gpu_net_stop(&on);
     }
 }
 
@@ -84,9 +84,9 @@ static void a_call_that_fails_while_a_net_starts_or_its_graphs_are_made_is_the_o
                     {"cudaGraphDestroy:2", "discarding the captured steps"}};
     for (size_t i = 0; i < sizeof failures / sizeof *failures; i++) {
         Error err = {0};
-        CardNet on;
+        GpuNet on;
         emulator_reset();
-        card_net_prepare(&on, layers, shape, 1, 10);
+        gpu_net_prepare(&on, layers, shape, 1, 10);
         size_t objects = emulator_objects();
         emulator_fail(failures[i].call);
         Status status = work(&on, &err);
@@ -96,7 +96,7 @@ static void a_call_that_fails_while_a_net_starts_or_its_graphs_are_made_is_the_o
         cuda_net_free(on.net);
         on.net = NULL;
         assert_int_equal(emulator_objects(), objects);
-        card_net_stop(&on);
+        gpu_net_stop(&on);
     }
 }
 
@@ -104,10 +104,10 @@ static void any_kernel_that_fails_is_one_sentence_and_leaves_nothing(void **stat
     (void)state;
     for (int k = 1; k <= 360; k += k < 20 ? 1 : 37) {
         Error err = {0};
-        CardNet on;
+        GpuNet on;
         char what[32];
         emulator_reset();
-        card_net_prepare(&on, layers, shape, 1, 10);
+        gpu_net_prepare(&on, layers, shape, 1, 10);
         snprintf(what, sizeof what, "kernel:%d", k);
         size_t objects = emulator_objects();
         emulator_fail(what);
@@ -116,7 +116,7 @@ static void any_kernel_that_fails_is_one_sentence_and_leaves_nothing(void **stat
         assert_true(strlen(err.message) > 10 && !strchr(err.message, '\n'));
         cuda_net_free(on.net);
         assert_int_equal(emulator_objects(), objects);
-        net_free(&on.cpu); // the card is gone for good, and with it what the test has there
+        net_free(&on.cpu); // the GPU is gone for good, and with it what the test has there
         free(on.initial);
         free(on.pixels);
     }
@@ -126,9 +126,9 @@ static void any_kernel_that_fails_is_one_sentence_and_leaves_nothing(void **stat
 static void without_cublas_a_sentence_says_what_to_install(void **state) {
     (void)state;
     Error err;
-    CardNet on;
+    GpuNet on;
     emulator_reset();
-    card_net_prepare(&on, layers, shape, 1, 10);
+    gpu_net_prepare(&on, layers, shape, 1, 10);
     size_t objects = emulator_objects();
     emulator_set_cublas(0);
     assert_int_equal(cuda_net_init(&on.net, &on.plan, &err), STATUS_UNAVAILABLE);
@@ -137,41 +137,41 @@ static void without_cublas_a_sentence_says_what_to_install(void **state) {
     assert_non_null(strstr(err.message, "LD_LIBRARY_PATH"));
     assert_null(on.net);
     assert_int_equal(emulator_objects(), objects);
-    card_net_stop(&on);
+    gpu_net_stop(&on);
     emulator_reset();
 }
 
 static void too_little_memory_is_a_sentence_with_the_numbers(void **state) {
     (void)state;
     Error err;
-    CardNet on;
+    GpuNet on;
     emulator_reset();
-    card_net_prepare(&on, layers, shape, 8, 64);
+    gpu_net_prepare(&on, layers, shape, 8, 64);
     on.plan.batch_size = 1 << 22;
     size_t objects = emulator_objects();
     assert_int_equal(cuda_net_init(&on.net, &on.plan, &err), STATUS_OS);
     assert_non_null(strstr(err.message, "8 models with batches of 4194304"));
     assert_int_equal(emulator_objects(), objects);
-    card_net_stop(&on);
+    gpu_net_stop(&on);
 }
 
 static void an_epoch_costs_a_handful_of_launches(void **state) {
     (void)state;
     Error err;
-    CardNet on;
+    GpuNet on;
     emulator_reset();
-    card_net_start(&on, layers, shape, 8, 10);
+    gpu_net_start(&on, layers, shape, 8, 10);
     for (int m = 0; m < 8; m++)
-        card_assign(&on, m, 500);
+        gpu_assign(&on, m, 500);
     check_ok(cuda_net_train(on.net, 35, &err)); // directly, and both graphs captured
     BatchResult results[8];
     check_ok(cuda_net_results(on.net, results, &err));
     for (int m = 0; m < 8; m++)
-        card_assign(&on, m, 500);
+        gpu_assign(&on, m, 500);
     uint64_t before = emulator_calls();
     check_ok(cuda_net_train(on.net, 50, &err));
     assert_true(emulator_calls() - before <= 8); // the tasks; three times 16 steps; two single ones
-    card_net_stop(&on);
+    gpu_net_stop(&on);
 }
 
 // Kernels and products of a step of training, the task's own launch aside. With few models a convolution sums its
@@ -185,36 +185,36 @@ static void a_step_is_as_many_launches_as_it_has_to_be(void **state) {
     } rows[] = {{"lenet", 0.9f, 29}, {"lenet", 0, 29}, {"2nn", 0.9f, 15}, {"2nn", 0, 15}, {"cnn", 0, 23}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         Error err;
-        CardNet on;
+        GpuNet on;
         emulator_reset();
-        card_net_prepare(&on, rows[i].model, (Shape){1, 28, 28}, 1, 4);
+        gpu_net_prepare(&on, rows[i].model, (Shape){1, 28, 28}, 1, 4);
         on.plan.sgd.momentum = rows[i].momentum;
         check_ok(cuda_net_init(&on.net, &on.plan, &err));
-        card_assign(&on, 0, 4);
+        gpu_assign(&on, 0, 4);
         uint64_t before = emulator_calls();
         check_ok(cuda_net_train(on.net, 1, &err)); // directly
         unsigned launches = (unsigned)(emulator_calls() - before) - 1;
         if (launches != rows[i].launches)
             fail_msg("%s: %u launches a step, not %u", rows[i].model, launches, rows[i].launches);
-        card_net_stop(&on);
+        gpu_net_stop(&on);
     }
 }
 
 // A process cannot open what it has shared itself: here the blocks are the worker's own.
-Status __wrap_cuda_blocks_open(CudaBlocks *blocks, const CardConfig *card, Error *err);
-Status __wrap_cuda_blocks_open(CudaBlocks *blocks, const CardConfig *card, Error *err) {
-    CardConfig own = *card;
+Status __wrap_cuda_blocks_open(CudaBlocks *blocks, const GpuConfig *gpu, Error *err);
+Status __wrap_cuda_blocks_open(CudaBlocks *blocks, const GpuConfig *gpu, Error *err) {
+    GpuConfig own = *gpu;
     return cuda_blocks_create(blocks, &own, err);
 }
 
 static Status begin_and_end_worker(void *memory, Error *err) {
     void *worker;
-    TRY(worker_on_card()->init(&worker, memory, 0, err));
-    worker_on_card()->free(worker);
+    TRY(worker_on_gpu()->init(&worker, memory, 0, err));
+    worker_on_gpu()->free(worker);
     return STATUS_OK;
 }
 
-static void a_worker_on_the_card_needs_memory_of_the_host_too(void **state) {
+static void a_worker_on_the_gpu_needs_memory_of_the_host_too(void **state) {
     (void)state;
     static const uint32_t indices[] = {0, 1, 2, 3}, offsets[] = {0, 2, 4};
     static const Dataset data = {.shape = {1, 6, 6}, .classes = 7, .train.count = 4, .test.count = 2};
@@ -228,13 +228,13 @@ static void a_worker_on_the_card_needs_memory_of_the_host_too(void **state) {
     config.parameters = config.spec.parameter_count;
     engine_plan(&config);
     check_ok(device_open(&device, 0, &err));
-    check_ok(card_plan(&config, &device, &config.spec, &data, 2, 2, &err));
+    check_ok(gpu_plan(&config, &device, &config.spec, &data, 2, 2, &err));
     no_memory_sweep("a worker on the card", begin_and_end_worker, &memory);
 }
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_worker_on_the_card_needs_memory_of_the_host_too),
+        cmocka_unit_test(a_worker_on_the_gpu_needs_memory_of_the_host_too),
         cmocka_unit_test(any_call_that_fails_is_one_sentence_and_leaves_nothing),
         cmocka_unit_test(a_call_that_fails_while_a_net_starts_or_its_graphs_are_made_is_the_one_of_the_sentence),
         cmocka_unit_test(any_kernel_that_fails_is_one_sentence_and_leaves_nothing),

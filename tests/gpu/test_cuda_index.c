@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nn/kernels/conv_index.h"
 #include "nn/cuda/cuda_index.h"
+#include "nn/kernels/conv_index.h"
 #include "tests/check.h"
 
 // How often each of `count` things was done.

@@ -1,15 +1,15 @@
-// Lockstep nets on the card against the CPU's net: from the same weights, samples and noise both must come to the same
+// Lockstep nets on the GPU against the CPU's net: from the same weights, samples and noise both must come to the same
 // gradients, weights, losses and logits, within rounding. M models with different numbers of samples, some idle.
 #include "gpu.h"
-#include "card_net.h"
+#include "gpu_net.h"
 
-// What a net is tried with: small images, so that an emulated card has done before long.
+// What a net is tried with: small images, so that an emulated GPU has done before long.
 typedef struct Try {
     const char *model;
     Shape shape;
     int models;
     uint32_t batch_size;
-    uint32_t counts[CARD_MOST_MODELS]; // samples of each model
+    uint32_t counts[GPU_MOST_MODELS]; // samples of each model
 } Try;
 
 static const char all_layers[] = "conv 5 5 pad 2; relu; pool 2; conv 6 3; dropout2d 0.4; pool 2; relu; "
@@ -74,13 +74,13 @@ static const Try tries[] = {
 };
 enum { TRIES = sizeof tries / sizeof *tries };
 
-static void start(CardNet *on, const Try *with) {
-    card_net_start(on, with->model, with->shape, with->models, with->batch_size);
+static void start(GpuNet *on, const Try *with) {
+    gpu_net_start(on, with->model, with->shape, with->models, with->batch_size);
     for (int m = 0; m < with->models; m++)
-        card_assign(on, m, with->counts[m]);
+        gpu_assign(on, m, with->counts[m]);
 }
 
-static void compare(const char *what, const CardNet *on, int m, const float *actual, const float *expected,
+static void compare(const char *what, const GpuNet *on, int m, const float *actual, const float *expected,
                     double tolerance) {
     size_t count = on->plan.spec.parameter_count;
     double *exact = doubles(expected, count);
@@ -95,20 +95,20 @@ static void compare_loss(double actual, double expected) {
 
 static void check_gradient(const Try *with) {
     Error err;
-    CardNet on;
+    GpuNet on;
     start(&on, with);
-    BatchResult results[CARD_MOST_MODELS];
-    double losses[CARD_MOST_MODELS] = {0};
+    BatchResult results[GPU_MOST_MODELS];
+    double losses[GPU_MOST_MODELS] = {0};
     Tensor expected = tensor_new(on.plan.spec.parameter_count);
     for (uint32_t number = 0; number < 3; number++) { // directly, then captured, then replayed
         check_ok(cuda_net_gradient(on.net, &err));
-        float *gradient = card_download(on.gradient);
+        float *gradient = gpu_download(on.gradient);
         for (int m = 0; m < with->models; m++) {
-            CudaTask task = card_task(m, with->counts[m]);
-            Batch batch = card_batch(&on, &task, number);
+            CudaTask task = gpu_task(m, with->counts[m]);
+            Batch batch = gpu_batch(&on, &task, number);
             BatchResult result;
             task.noise.step += number;
-            net_gradient(&on.cpu, expected.at, &result, card_initial(&on, m), &batch, &task.noise);
+            net_gradient(&on.cpu, expected.at, &result, gpu_initial(&on, m), &batch, &task.noise);
             compare("gradient", &on, m, gradient, expected.at, 1e-5);
             losses[m] += result.loss_sum;
         }
@@ -120,7 +120,7 @@ static void check_gradient(const Try *with) {
         assert_int_equal(results[m].hits, 0);
     }
     tensor_free(expected);
-    card_net_stop(&on);
+    gpu_net_stop(&on);
 }
 
 static void gradients_are_those_of_the_cpu(void **state) {
@@ -134,22 +134,22 @@ static void check_training(const Try *with) {
         STEPS = 20
     }; // one directly, sixteen in one launch, three in one each; models idle from their last sample on
     Error err;
-    CardNet on;
+    GpuNet on;
     start(&on, with);
-    BatchResult results[CARD_MOST_MODELS];
+    BatchResult results[GPU_MOST_MODELS];
     size_t count = on.plan.spec.parameter_count;
     check_ok(cuda_net_train(on.net, STEPS, &err));
     check_ok(cuda_net_results(on.net, results, &err));
-    float *weights = card_download(on.weights), *velocity = card_download(on.velocity);
+    float *weights = gpu_download(on.weights), *velocity = gpu_download(on.velocity);
     for (int m = 0; m < with->models; m++) {
         Tensor expected = tensor_zeros(count), expected_velocity = tensor_zeros(count);
-        CudaTask task = card_task(m, with->counts[m]);
+        CudaTask task = gpu_task(m, with->counts[m]);
         double loss = 0;
-        memcpy(expected.at, card_initial(&on, m), count * sizeof(float));
+        memcpy(expected.at, gpu_initial(&on, m), count * sizeof(float));
         for (uint32_t number = 0; number < STEPS; number++, task.noise.step++) {
-            Batch batch = card_batch(&on, &task, number);
+            Batch batch = gpu_batch(&on, &task, number);
             BatchResult result;
-            net_train_step(&on.cpu, expected.at, expected_velocity.at, &result, &card_sgd, NULL, &batch, &task.noise);
+            net_train_step(&on.cpu, expected.at, expected_velocity.at, &result, &gpu_sgd, NULL, &batch, &task.noise);
             loss += result.loss_sum;
         }
         compare("weights", &on, m, weights, expected.at, 1e-4);
@@ -160,7 +160,7 @@ static void check_training(const Try *with) {
     }
     free(weights);
     free(velocity);
-    card_net_stop(&on);
+    gpu_net_stop(&on);
 }
 
 static void twenty_steps_of_training_are_those_of_the_cpu(void **state) {
@@ -171,36 +171,36 @@ static void twenty_steps_of_training_are_those_of_the_cpu(void **state) {
 
 static void check_evaluation(const Try *with) {
     Error err;
-    CardNet on;
+    GpuNet on;
     start(&on, with);
-    BatchResult results[CARD_MOST_MODELS], expected;
-    uint32_t most = 0, classes = CARD_CLASSES;
+    BatchResult results[GPU_MOST_MODELS], expected;
+    uint32_t most = 0, classes = GPU_CLASSES;
     for (int m = 0; m < with->models; m++)
         most = with->counts[m] > most ? with->counts[m] : most;
     check_ok(cuda_net_evaluate(on.net, (most + with->batch_size - 1) / with->batch_size, &err));
     check_ok(cuda_net_results(on.net, results, &err));
     for (int m = 0; m < with->models; m++) {
-        CudaTask task = card_task(m, with->counts[m]);
-        Batch all = card_batch(&on, &task, 0);
+        CudaTask task = gpu_task(m, with->counts[m]);
+        Batch all = gpu_batch(&on, &task, 0);
         all.count = task.count;
-        net_evaluate(&on.cpu, &expected, card_initial(&on, m), &all);
+        net_evaluate(&on.cpu, &expected, gpu_initial(&on, m), &all);
         compare_loss(results[m].loss_sum, expected.loss_sum);
         assert_int_equal(results[m].hits, expected.hits);
     }
     uint32_t count = with->counts[0];
     Tensor actual = tensor_new(count * classes), logits = tensor_new(count * classes);
-    CudaTask task = card_task(0, count);
-    Batch all = card_batch(&on, &task, 0);
+    CudaTask task = gpu_task(0, count);
+    Batch all = gpu_batch(&on, &task, 0);
     all.count = count;
-    card_assign(&on, 0, count);
+    gpu_assign(&on, 0, count);
     check_ok(cuda_net_logits(on.net, actual.at, count, &err));
-    net_logits(&on.cpu, logits.at, card_initial(&on, 0), &all);
+    net_logits(&on.cpu, logits.at, gpu_initial(&on, 0), &all);
     double *exact = doubles(logits.at, logits.count);
     check_close("logits", actual.at, exact, logits.count, 1e-5);
     free(exact);
     tensor_free(actual);
     tensor_free(logits);
-    card_net_stop(&on);
+    gpu_net_stop(&on);
 }
 
 static void losses_hits_and_logits_are_those_of_the_cpu(void **state) {
@@ -213,11 +213,11 @@ static void losses_hits_and_logits_are_those_of_the_cpu(void **state) {
 
 static float *trained(const Try *with, uint32_t steps) {
     Error err;
-    CardNet on;
+    GpuNet on;
     start(&on, with);
     check_ok(cuda_net_train(on.net, steps, &err));
-    float *weights = card_download(on.weights);
-    card_net_stop(&on);
+    float *weights = gpu_download(on.weights);
+    gpu_net_stop(&on);
     return weights;
 }
 
@@ -226,18 +226,18 @@ static void repeated_runs_give_the_same_bits_however_the_steps_are_launched(void
     enum { STEPS = 18 };
     Error err;
     const Try with = {all_layers, {2, 10, 9}, 3, 4, {72, 0, 30}};
-    CardNet on;
+    GpuNet on;
     start(&on, &with);
     for (int step = 0; step < STEPS; step++) // one by one: another graph than sixteen at once
         check_ok(cuda_net_train(on.net, 1, &err));
-    float *one_by_one = card_download(on.weights), *again = trained(&with, STEPS);
+    float *one_by_one = gpu_download(on.weights), *again = trained(&with, STEPS);
     assert_memory_equal(one_by_one, again, on.weights.bytes);
     assert_memory_not_equal(one_by_one, on.initial, on.plan.spec.parameter_count * sizeof(float));
     size_t count = on.plan.spec.parameter_count;
     assert_memory_equal(one_by_one + count, on.initial + count, count * sizeof(float)); // idle
     free(one_by_one);
     free(again);
-    card_net_stop(&on);
+    gpu_net_stop(&on);
 }
 
 // With the number of models fixed: cuBLAS may choose another product for another number.
@@ -248,7 +248,7 @@ static void a_model_comes_to_the_same_bits_whatever_the_others_do(void **state) 
     float *weights = trained(&together, 6), *lonely = trained(&alone, 6);
     Error err;
     Spec spec;
-    check_ok(spec_parse(&spec, all_layers, together.shape, CARD_CLASSES, &err));
+    check_ok(spec_parse(&spec, all_layers, together.shape, GPU_CLASSES, &err));
     size_t count = spec.parameter_count;
     assert_memory_equal(weights + count, lonely + count, count * sizeof(float));
     assert_memory_not_equal(weights, lonely, count * sizeof(float));
@@ -259,21 +259,21 @@ static void a_model_comes_to_the_same_bits_whatever_the_others_do(void **state) 
 static void models_with_the_same_task_come_to_the_same_bits_in_any_place(void **state) {
     (void)state;
     Error err;
-    CardNet on;
-    card_net_start(&on, all_layers, (Shape){2, 10, 9}, 3, 4);
+    GpuNet on;
+    gpu_net_start(&on, all_layers, (Shape){2, 10, 9}, 3, 4);
     size_t count = on.plan.spec.parameter_count;
     check_cuda(
-        cudaMemcpy(card_floats(on.weights) + 2 * count, on.initial, count * sizeof(float), cudaMemcpyHostToDevice));
-    const CudaTask task = card_task(0, 22), other = card_task(1, 9);
+        cudaMemcpy(gpu_floats(on.weights) + 2 * count, on.initial, count * sizeof(float), cudaMemcpyHostToDevice));
+    const CudaTask task = gpu_task(0, 22), other = gpu_task(1, 9);
     check_ok(cuda_net_assign(on.net, 0, &task, true, &err));
     check_ok(cuda_net_assign(on.net, 1, &other, true, &err));
     check_ok(cuda_net_assign(on.net, 2, &task, true, &err));
     check_ok(cuda_net_train(on.net, 6, &err));
-    float *weights = card_download(on.weights);
+    float *weights = gpu_download(on.weights);
     assert_memory_equal(weights, weights + 2 * count, count * sizeof(float));
     assert_memory_not_equal(weights, on.initial, count * sizeof(float));
     free(weights);
-    card_net_stop(&on);
+    gpu_net_stop(&on);
 }
 
 // Tasks ---------------------------------------------------------------------------------------------------------------
@@ -282,15 +282,15 @@ static void epochs_continue_the_numbers_of_the_noise_and_the_sums(void **state) 
     (void)state;
     Error err;
     const Try with = {all_layers, {2, 10, 9}, 1, 10, {30}};
-    CardNet on;
+    GpuNet on;
     start(&on, &with);
     BatchResult whole, half, sum;
     check_ok(cuda_net_train(on.net, 3, &err));
     check_ok(cuda_net_results(on.net, &whole, &err));
-    float *expected = card_download(on.weights);
+    float *expected = gpu_download(on.weights);
     check_cuda(cudaMemcpy(on.weights.at, on.initial, on.weights.bytes, cudaMemcpyHostToDevice));
     check_cuda(cudaMemset(on.velocity.at, 0, on.velocity.bytes));
-    CudaTask first = card_task(0, 20), second = first;
+    CudaTask first = gpu_task(0, 20), second = first;
     second.first += 20;
     second.count = 10;
     second.noise.step += 2;
@@ -301,24 +301,24 @@ static void epochs_continue_the_numbers_of_the_noise_and_the_sums(void **state) 
     check_ok(cuda_net_assign(on.net, 0, &second, false, &err));
     check_ok(cuda_net_train(on.net, 1, &err));
     check_ok(cuda_net_results(on.net, &sum, &err));
-    float *actual = card_download(on.weights);
+    float *actual = gpu_download(on.weights);
     assert_memory_equal(actual, expected, on.weights.bytes);
     assert_true(half.loss_sum < sum.loss_sum && sum.loss_sum == whole.loss_sum);
-    card_assign(&on, 0, 10);
+    gpu_assign(&on, 0, 10);
     check_ok(cuda_net_results(on.net, &sum, &err));
     assert_true(sum.loss_sum == 0 && sum.hits == 0); // a fresh task has no loss yet
     free(actual);
     free(expected);
-    card_net_stop(&on);
+    gpu_net_stop(&on);
 }
 
 static void many_models_are_assigned_at_once(void **state) {
     (void)state;
     enum { MODELS = 150 };
     Error err;
-    CardNet on;
+    GpuNet on;
     BatchResult results[MODELS], expected;
-    card_net_start(&on, "softmax", (Shape){1, 2, 2}, MODELS, 4);
+    gpu_net_start(&on, "softmax", (Shape){1, 2, 2}, MODELS, 4);
     for (int m = MODELS - 1; m >= 0; m--) {
         CudaTask task = {.first = (uint32_t)m, .count = (uint32_t)m % 5};
         check_ok(cuda_net_assign(on.net, m, &task, true, &err));
@@ -328,75 +328,75 @@ static void many_models_are_assigned_at_once(void **state) {
     check_ok(cuda_net_results(on.net, results, &err));
     for (int m = 0; m < MODELS; m++) {
         CudaTask task = {.first = (uint32_t)m, .count = (uint32_t)m % 5};
-        Batch batch = card_batch(&on, &task, 0);
-        net_evaluate(&on.cpu, &expected, card_initial(&on, m), &batch);
+        Batch batch = gpu_batch(&on, &task, 0);
+        net_evaluate(&on.cpu, &expected, gpu_initial(&on, m), &batch);
         compare_loss(results[m].loss_sum, expected.loss_sum);
         assert_int_equal(results[m].hits, expected.hits);
     }
-    card_net_stop(&on);
+    gpu_net_stop(&on);
 }
 
 // As ssgd and evaluation want it: many batches at once, one array of weights.
 static void models_may_share_weights_that_do_not_change(void **state) {
     (void)state;
     Error err;
-    CardNet on;
+    GpuNet on;
     const uint32_t counts[] = {10, 0, 7};
     BatchResult results[3], expected;
-    card_net_prepare(&on, all_layers, (Shape){2, 10, 9}, 3, 10);
+    gpu_net_prepare(&on, all_layers, (Shape){2, 10, 9}, 3, 10);
     on.plan.weights_stride = 0;
     on.plan.velocity = NULL;
     check_ok(cuda_net_init(&on.net, &on.plan, &err));
     for (int m = 0; m < 3; m++)
-        card_assign(&on, m, counts[m]);
+        gpu_assign(&on, m, counts[m]);
     check_ok(cuda_net_gradient(on.net, &err));
-    float *gradient = card_download(on.gradient);
+    float *gradient = gpu_download(on.gradient);
     for (int m = 0; m < 3; m++)
-        card_assign(&on, m, counts[m]);
+        gpu_assign(&on, m, counts[m]);
     check_ok(cuda_net_evaluate(on.net, 1, &err));
     check_ok(cuda_net_results(on.net, results, &err));
     Tensor slopes = tensor_new(on.plan.spec.parameter_count);
     for (int m = 0; m < 3; m++) {
-        CudaTask task = card_task(m, counts[m]);
-        Batch batch = card_batch(&on, &task, 0);
-        net_gradient(&on.cpu, slopes.at, &expected, card_initial(&on, 0), &batch, &task.noise);
+        CudaTask task = gpu_task(m, counts[m]);
+        Batch batch = gpu_batch(&on, &task, 0);
+        net_gradient(&on.cpu, slopes.at, &expected, gpu_initial(&on, 0), &batch, &task.noise);
         compare("gradient", &on, m, gradient, slopes.at, 1e-5);
-        net_evaluate(&on.cpu, &expected, card_initial(&on, 0), &batch);
+        net_evaluate(&on.cpu, &expected, gpu_initial(&on, 0), &batch);
         compare_loss(results[m].loss_sum, expected.loss_sum);
         assert_int_equal(results[m].hits, expected.hits);
     }
     tensor_free(slopes);
     free(gradient);
-    card_net_stop(&on);
+    gpu_net_stop(&on);
 }
 
-// On a card with tensor cores the bits differ, and the logits by no more than factors rounded to 10 bits explain.
+// On a GPU with tensor cores the bits differ, and the logits by no more than factors rounded to 10 bits explain.
 static void with_tf32_logits_stay_close(void **state) {
     (void)state;
     enum { COUNT = 20 };
     Error err;
-    CardNet on;
-    card_net_prepare(&on, "2nn", (Shape){1, 6, 5}, 1, COUNT);
+    GpuNet on;
+    gpu_net_prepare(&on, "2nn", (Shape){1, 6, 5}, 1, COUNT);
     on.plan.tf32 = true;
     check_ok(cuda_net_init(&on.net, &on.plan, &err));
-    card_assign(&on, 0, COUNT);
-    CudaTask task = card_task(0, COUNT);
-    Batch batch = card_batch(&on, &task, 0);
-    float actual[COUNT * CARD_CLASSES], logits[COUNT * CARD_CLASSES];
+    gpu_assign(&on, 0, COUNT);
+    CudaTask task = gpu_task(0, COUNT);
+    Batch batch = gpu_batch(&on, &task, 0);
+    float actual[COUNT * GPU_CLASSES], logits[COUNT * GPU_CLASSES];
     check_ok(cuda_net_logits(on.net, actual, COUNT, &err));
-    net_logits(&on.cpu, logits, card_initial(&on, 0), &batch);
-    double *exact = doubles(logits, COUNT * CARD_CLASSES);
-    check_close("logits", actual, exact, COUNT * CARD_CLASSES, 5e-3);
+    net_logits(&on.cpu, logits, gpu_initial(&on, 0), &batch);
+    double *exact = doubles(logits, COUNT * GPU_CLASSES);
+    check_close("logits", actual, exact, COUNT * GPU_CLASSES, 5e-3);
     free(exact);
-    card_net_stop(&on);
+    gpu_net_stop(&on);
 }
 
 static void plans_that_cannot_work_are_refused(void **state) {
     (void)state;
     Error err;
-    CardNet on;
+    GpuNet on;
     CudaNet *net;
-    card_net_prepare(&on, "softmax", (Shape){1, 2, 2}, 2, 4);
+    gpu_net_prepare(&on, "softmax", (Shape){1, 2, 2}, 2, 4);
     CudaNetPlan plan = on.plan;
     plan.weights_stride = 0;
     assert_int_equal(cuda_net_init(&net, &plan, &err), STATUS_USAGE);
@@ -410,13 +410,13 @@ static void plans_that_cannot_work_are_refused(void **state) {
     plan.batch_size = 1u << 31;
     assert_int_equal(cuda_net_init(&net, &plan, &err), STATUS_USAGE);
     plan = on.plan;
-    plan.updates = card_at(on.gradient); // never looked at
+    plan.updates = gpu_at(on.gradient); // never looked at
     assert_int_equal(cuda_net_init(&net, &plan, &err), STATUS_USAGE);
     plan = on.plan;
     plan.models = 1;
     plan.weights_stride = 0;
-    plan.updates = card_at(on.gradient);
-    check_ok(spec_parse(&plan.spec, "batchnorm; linear 7", (Shape){1, 2, 2}, CARD_CLASSES, &err));
+    plan.updates = gpu_at(on.gradient);
+    check_ok(spec_parse(&plan.spec, "batchnorm; linear 7", (Shape){1, 2, 2}, GPU_CLASSES, &err));
     assert_int_equal(cuda_net_init(&net, &plan, &err), STATUS_USAGE);
     assert_non_null(strstr(err.message, "running statistics of a batchnorm have no slopes"));
     plan = on.plan;
@@ -424,11 +424,11 @@ static void plans_that_cannot_work_are_refused(void **state) {
     assert_int_equal(cuda_net_init(&net, &plan, &err), STATUS_USAGE);
     assert_null(net);
     assert_true(cuda_net_bytes(&plan.spec, 2, 64) > cuda_net_bytes(&plan.spec, 1, 64));
-    card_net_stop(&on);
+    gpu_net_stop(&on);
 }
 
 int main(int argc, char **argv) {
-    if (card_is_missing()) return CARD_TEST_SKIPPED;
+    if (gpu_is_missing()) return GPU_TEST_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_those_of_the_cpu),
         cmocka_unit_test(twenty_steps_of_training_are_those_of_the_cpu),

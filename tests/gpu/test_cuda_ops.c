@@ -1,7 +1,7 @@
 // The CUDA twins of pooling, relu, dropout and gathering against the CPU's ops, model by model.
 #include "gpu.h"
-#include "card_progress.h"
-#include "card_tensor.h"
+#include "gpu_progress.h"
+#include "gpu_tensor.h"
 #include "nn/cuda/cuda_kernels.h"
 #include "nn/kernels.h"
 #include "tests/tensor.h"
@@ -14,12 +14,12 @@ static const Kernels *cpu(void) {
     return kernels_named("baseline");
 }
 
-static CudaStep step_of(CardTensor card_counts, int samples) {
-    return (CudaStep){MODELS, samples, (const uint32_t *)(void *)card_counts.at, NULL};
+static CudaStep step_of(GpuTensor gpu_counts, int samples) {
+    return (CudaStep){MODELS, samples, (const uint32_t *)(void *)gpu_counts.at, NULL};
 }
 
-static CardTensor card_of(Tensor tensor) {
-    return card_copy(tensor.at, tensor.count * sizeof(float), 0);
+static GpuTensor gpu_of(Tensor tensor) {
+    return gpu_copy(tensor.at, tensor.count * sizeof(float), 0);
 }
 
 // Fails unless all bits are equal, but for NaN, of which there are many.
@@ -63,28 +63,27 @@ static void check_pool(const PoolCase *of) {
     for (size_t i = 0; of->ties && i < values.count; i++)
         values.at[i] = roundf(2 * values.at[i]) / 2;
     values.at[0] = NAN;
-    CardTensor card_counts = card_copy(counts, sizeof counts, 0), card_values = card_of(values);
-    CardTensor card_slopes = card_of(slopes), card_out = card_new(out.count * sizeof(float), 0);
-    CardTensor card_gradient = card_new(values.count * sizeof(float), 0);
-    CardTensor target = of->overwrite ? card_values : card_gradient;
-    CudaStep step = step_of(card_counts, of->samples);
-    cuda_pool_forward(card_floats(card_out), card_floats(card_values), of->relu, &layer, &step);
-    cuda_pool_backward(card_floats(target), card_floats(card_values), card_floats(card_slopes), of->relu, &layer,
-                       &step);
+    GpuTensor gpu_counts = gpu_copy(counts, sizeof counts, 0), gpu_values = gpu_of(values);
+    GpuTensor gpu_slopes = gpu_of(slopes), gpu_out = gpu_new(out.count * sizeof(float), 0);
+    GpuTensor gpu_gradient = gpu_new(values.count * sizeof(float), 0);
+    GpuTensor target = of->overwrite ? gpu_values : gpu_gradient;
+    CudaStep step = step_of(gpu_counts, of->samples);
+    cuda_pool_forward(gpu_floats(gpu_out), gpu_floats(gpu_values), of->relu, &layer, &step);
+    cuda_pool_backward(gpu_floats(target), gpu_floats(gpu_values), gpu_floats(gpu_slopes), of->relu, &layer, &step);
     check_cuda(cudaGetLastError());
 
     Tensor actual_out = tensor_new(out.count), actual_gradient = tensor_new(values.count);
-    card_read(actual_out.at, card_out);
-    card_read(actual_gradient.at, target);
+    gpu_read(actual_out.at, gpu_out);
+    gpu_read(actual_gradient.at, target);
     pool_expected(out, gradient, values, slopes, &layer, of);
     check_equal("pool forward", actual_out, out);
     check_equal("pool backward", actual_gradient, gradient);
     const Tensor host[] = {values, gradient, slopes, out, actual_out, actual_gradient};
-    const CardTensor card[] = {card_counts, card_values, card_slopes, card_out, card_gradient};
+    const GpuTensor gpu[] = {gpu_counts, gpu_values, gpu_slopes, gpu_out, gpu_gradient};
     for (size_t i = 0; i < sizeof host / sizeof *host; i++)
         tensor_free(host[i]);
-    for (size_t i = 0; i < sizeof card / sizeof *card; i++)
-        card_free(card[i]);
+    for (size_t i = 0; i < sizeof gpu / sizeof *gpu; i++)
+        gpu_free(gpu[i]);
 }
 
 static void pooling_and_its_fused_relu_agree_with_the_cpu(void **state) {
@@ -105,10 +104,10 @@ static void more_models_than_a_grid_has_rows_are_pooled(void **state) {
     enum { MANY = 66000, SAMPLES = 4, PLANE = 4 * SAMPLES };
     const Layer layer = {.kind = LAYER_POOL, .in = {1, 2, 2}, .out = {1, 1, 1}, .kernel = 2};
     Tensor values = tensor_random(MANY * PLANE, 1), out = tensor_new(MANY * SAMPLES);
-    CardTensor card_values = card_of(values), card_out = card_new(out.count * sizeof(float), 0);
+    GpuTensor gpu_values = gpu_of(values), gpu_out = gpu_new(out.count * sizeof(float), 0);
     CudaStep step = {.models = MANY, .samples = SAMPLES};
-    cuda_pool_forward(card_floats(card_out), card_floats(card_values), false, &layer, &step);
-    card_read(out.at, card_out);
+    cuda_pool_forward(gpu_floats(gpu_out), gpu_floats(gpu_values), false, &layer, &step);
+    gpu_read(out.at, gpu_out);
     for (size_t i = 0; i < out.count; i++) {
         const float *window = values.at + i / SAMPLES * PLANE + i % SAMPLES;
         float above = fmaxf(window[0], window[SAMPLES]), below = fmaxf(window[2 * SAMPLES], window[3 * SAMPLES]);
@@ -116,8 +115,8 @@ static void more_models_than_a_grid_has_rows_are_pooled(void **state) {
     }
     tensor_free(values);
     tensor_free(out);
-    card_free(card_values);
-    card_free(card_out);
+    gpu_free(gpu_values);
+    gpu_free(gpu_out);
 }
 
 // Relu ----------------------------------------------------------------------------------------------------------------
@@ -128,25 +127,25 @@ static void relu_agrees_with_the_cpu_and_keeps_a_nan(void **state) {
     Tensor values = tensor_random(MODELS * FEATURES * SAMPLES, 1), slopes = tensor_random(values.count, 2);
     values.at[3] = 0;
     values.at[4] = NAN;
-    CardTensor card_counts = card_copy(counts, sizeof counts, 0), card_values = card_of(values);
-    CardTensor card_slopes = card_of(slopes);
-    CudaStep step = step_of(card_counts, SAMPLES);
-    cuda_relu_forward(card_floats(card_values), FEATURES, &step);
-    cuda_relu_backward(card_floats(card_slopes), card_floats(card_values), FEATURES, &step);
+    GpuTensor gpu_counts = gpu_copy(counts, sizeof counts, 0), gpu_values = gpu_of(values);
+    GpuTensor gpu_slopes = gpu_of(slopes);
+    CudaStep step = step_of(gpu_counts, SAMPLES);
+    cuda_relu_forward(gpu_floats(gpu_values), FEATURES, &step);
+    cuda_relu_backward(gpu_floats(gpu_slopes), gpu_floats(gpu_values), FEATURES, &step);
     cpu()->relu_forward(values.at, MODELS * FEATURES, SAMPLES);
     cpu()->relu_backward(slopes.at, values.at, MODELS * FEATURES, SAMPLES);
     Tensor actual = tensor_new(values.count);
-    card_read(actual.at, card_values);
+    gpu_read(actual.at, gpu_values);
     assert_true(isnan(actual.at[4]));
     check_equal("relu forward", actual, values);
-    card_read(actual.at, card_slopes);
+    gpu_read(actual.at, gpu_slopes);
     check_equal("relu backward", actual, slopes);
     tensor_free(values);
     tensor_free(slopes);
     tensor_free(actual);
-    card_free(card_counts);
-    card_free(card_values);
-    card_free(card_slopes);
+    gpu_free(gpu_counts);
+    gpu_free(gpu_values);
+    gpu_free(gpu_slopes);
 }
 
 // Dropout -------------------------------------------------------------------------------------------------------------
@@ -158,14 +157,14 @@ static void check_dropout(size_t features, size_t plane, int samples, float rate
     for (uint32_t m = 0; m < MODELS; m++)
         keys[m] = rng_key(5, RNG_DROPOUT, 6, m, 8);
     Tensor values = tensor_random(features * plane * n * MODELS, 3), masks = tensor_new(bytes / sizeof(float));
-    CardTensor card_counts = card_copy(counts, sizeof counts, 0), card_values = card_of(values);
-    CardTensor card_keys = card_copy(keys, sizeof keys, 0), card_numbers = card_copy(numbers, sizeof numbers, 0);
-    CardTensor card_keep = card_new(bytes, 0);
-    CudaStep step = step_of(card_counts, samples);
-    int8_t *keep = (int8_t *)card_keep.at;
-    cuda_dropout_draw(keep, (const RngKey *)(void *)card_keys.at, (const uint32_t *)(void *)card_numbers.at, rate,
+    GpuTensor gpu_counts = gpu_copy(counts, sizeof counts, 0), gpu_values = gpu_of(values);
+    GpuTensor gpu_keys = gpu_copy(keys, sizeof keys, 0), gpu_numbers = gpu_copy(numbers, sizeof numbers, 0);
+    GpuTensor gpu_keep = gpu_new(bytes, 0);
+    CudaStep step = step_of(gpu_counts, samples);
+    int8_t *keep = (int8_t *)gpu_keep.at;
+    cuda_dropout_draw(keep, (const RngKey *)(void *)gpu_keys.at, (const uint32_t *)(void *)gpu_numbers.at, rate,
                       features, &step);
-    cuda_dropout_apply(card_floats(card_values), keep, rate, features, plane, &step);
+    cuda_dropout_apply(gpu_floats(gpu_values), keep, rate, features, plane, &step);
     check_cuda(cudaGetLastError());
 
     int8_t *mask = (int8_t *)masks.at, *actual_mask = malloc(bytes);
@@ -174,17 +173,17 @@ static void check_dropout(size_t features, size_t plane, int samples, float rate
         cpu()->dropout_draw(mask + m * features * n, &(DropoutNoise){keys[m], 0, numbers[m], rate}, features, samples);
     cpu()->dropout_apply(values.at, mask, rate, MODELS * features, plane, samples);
     Tensor actual = tensor_new(values.count);
-    card_read(actual_mask, card_keep);
-    card_read(actual.at, card_values);
+    gpu_read(actual_mask, gpu_keep);
+    gpu_read(actual.at, gpu_values);
     assert_memory_equal(actual_mask, mask, bytes);
     check_equal("dropout", actual, values);
     free(actual_mask);
     const Tensor host[] = {values, masks, actual};
-    const CardTensor card[] = {card_counts, card_values, card_keys, card_numbers, card_keep};
+    const GpuTensor gpu[] = {gpu_counts, gpu_values, gpu_keys, gpu_numbers, gpu_keep};
     for (size_t i = 0; i < sizeof host / sizeof *host; i++)
         tensor_free(host[i]);
-    for (size_t i = 0; i < sizeof card / sizeof *card; i++)
-        card_free(card[i]);
+    for (size_t i = 0; i < sizeof gpu / sizeof *gpu; i++)
+        gpu_free(gpu[i]);
 }
 
 static void dropout_draws_the_bits_of_the_cpu(void **state) {
@@ -219,18 +218,18 @@ static void check_gather(const GatherCase *of) {
         pixels[i] = (uint8_t)rng_block((RngKey){{1, 2}}, i, 0, 0, 0).word[0];
     for (uint32_t i = 0; i < ROWS; i++)
         indices[i] = (i * 17 + 3) % ROWS;
-    CardTensor card_counts = card_copy(counts, sizeof counts, 0);
-    CardProgress progress = card_progress(firsts, counts, MODELS, (uint32_t)of->samples);
-    CardTensor card_pixels = card_copy(pixels, ROWS * size, of->offset),
-               card_indices = card_copy(indices, sizeof indices, 0);
-    CardTensor card_scale = card_copy(scale, sizeof scale, 0), card_shift = card_copy(shift, sizeof shift, 0);
+    GpuTensor gpu_counts = gpu_copy(counts, sizeof counts, 0);
+    GpuProgress progress = gpu_progress(firsts, counts, MODELS, (uint32_t)of->samples);
+    GpuTensor gpu_pixels = gpu_copy(pixels, ROWS * size, of->offset),
+              gpu_indices = gpu_copy(indices, sizeof indices, 0);
+    GpuTensor gpu_scale = gpu_copy(scale, sizeof scale, 0), gpu_shift = gpu_copy(shift, sizeof shift, 0);
     Tensor expected = tensor_new(MODELS * size * n), actual = tensor_new(expected.count);
-    CardTensor card_out = card_new(expected.count * sizeof(float), 0);
-    CudaStep step = step_of(card_counts, of->samples);
-    cuda_gather(card_floats(card_out), card_pixels.at, of->indexed ? (const uint32_t *)(void *)card_indices.at : NULL,
-                &progress.on_card, card_floats(card_scale), card_floats(card_shift), of->shape, NULL, &step);
+    GpuTensor gpu_out = gpu_new(expected.count * sizeof(float), 0);
+    CudaStep step = step_of(gpu_counts, of->samples);
+    cuda_gather(gpu_floats(gpu_out), gpu_pixels.at, of->indexed ? (const uint32_t *)(void *)gpu_indices.at : NULL,
+                &progress.on_gpu, gpu_floats(gpu_scale), gpu_floats(gpu_shift), of->shape, NULL, &step);
     check_cuda(cudaGetLastError());
-    card_read(actual.at, card_out);
+    gpu_read(actual.at, gpu_out);
     for (size_t m = 0; m < MODELS; m++)
         cpu()->gather(expected.at + m * size * n, pixels, of->indexed && counts[m] > 0 ? indices + firsts[m] : NULL,
                       firsts[m], scale, shift, of->shape, (int)counts[m], of->samples);
@@ -238,10 +237,10 @@ static void check_gather(const GatherCase *of) {
     free(pixels);
     tensor_free(expected);
     tensor_free(actual);
-    card_progress_free(&progress);
-    const CardTensor card[] = {card_counts, card_pixels, card_indices, card_scale, card_shift, card_out};
-    for (size_t i = 0; i < sizeof card / sizeof *card; i++)
-        card_free(card[i]);
+    gpu_progress_free(&progress);
+    const GpuTensor gpu[] = {gpu_counts, gpu_pixels, gpu_indices, gpu_scale, gpu_shift, gpu_out};
+    for (size_t i = 0; i < sizeof gpu / sizeof *gpu; i++)
+        gpu_free(gpu[i]);
 }
 
 static void gathering_agrees_with_the_cpu(void **state) {
@@ -254,7 +253,7 @@ static void gathering_agrees_with_the_cpu(void **state) {
     check_gather(&(GatherCase){{1, 28, 28}, 64, 0, true});
 }
 
-// The images that the CPU makes are those that the card gathers: bit for bit, by (client, step, place).
+// The images that the CPU makes are those that the GPU gathers: bit for bit, by (client, step, place).
 static void crops_and_flips_are_those_of_the_cpu(void **state) {
     (void)state;
     enum { ROWS = 40, N = 8 };
@@ -268,26 +267,26 @@ static void crops_and_flips_are_those_of_the_cpu(void **state) {
         keys[m] = augment_key(11, 3, 100 + m);
     for (uint32_t i = 0; i < ROWS; i++)
         indices[i] = (i * 17 + 3) % ROWS;
-    CardTensor card_keys = card_copy(keys, sizeof keys, 0), card_indices = card_copy(indices, sizeof indices, 0);
-    CardTensor card_scale = card_copy(scale, sizeof scale, 0), card_shift = card_copy(shift, sizeof shift, 0);
-    CardTensor card_counts = card_copy(counts, sizeof counts, 0);
+    GpuTensor gpu_keys = gpu_copy(keys, sizeof keys, 0), gpu_indices = gpu_copy(indices, sizeof indices, 0);
+    GpuTensor gpu_scale = gpu_copy(scale, sizeof scale, 0), gpu_shift = gpu_copy(shift, sizeof shift, 0);
+    GpuTensor gpu_counts = gpu_copy(counts, sizeof counts, 0);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const size_t size = shape_size(shapes[i]);
         uint8_t *pixels = malloc(2 * ROWS * size), *images = pixels + ROWS * size;
         assert_non_null(pixels);
         for (uint32_t p = 0; p < ROWS * size; p++)
             pixels[p] = (uint8_t)rng_block((RngKey){{1, 2}}, p, 0, 0, 0).word[0];
-        CardTensor card_pixels = card_copy(pixels, ROWS * size, 0);
-        CardProgress progress = card_progress(firsts, counts, MODELS, N);
-        progress.on_card.keys = (RngKey *)(void *)card_keys.at;
-        check_cuda(cudaMemcpy(progress.on_card.next_numbers, numbers, sizeof numbers, cudaMemcpyHostToDevice));
+        GpuTensor gpu_pixels = gpu_copy(pixels, ROWS * size, 0);
+        GpuProgress progress = gpu_progress(firsts, counts, MODELS, N);
+        progress.on_gpu.keys = (RngKey *)(void *)gpu_keys.at;
+        check_cuda(cudaMemcpy(progress.on_gpu.next_numbers, numbers, sizeof numbers, cudaMemcpyHostToDevice));
         Tensor expected = tensor_new(MODELS * size * N), actual = tensor_new(expected.count);
-        CardTensor card_out = card_new(expected.count * sizeof(float), 0);
-        CudaStep step = step_of(card_counts, N);
-        cuda_gather(card_floats(card_out), card_pixels.at, (const uint32_t *)(void *)card_indices.at, &progress.on_card,
-                    card_floats(card_scale), card_floats(card_shift), shapes[i], &augments[i], &step);
+        GpuTensor gpu_out = gpu_new(expected.count * sizeof(float), 0);
+        CudaStep step = step_of(gpu_counts, N);
+        cuda_gather(gpu_floats(gpu_out), gpu_pixels.at, (const uint32_t *)(void *)gpu_indices.at, &progress.on_gpu,
+                    gpu_floats(gpu_scale), gpu_floats(gpu_shift), shapes[i], &augments[i], &step);
         check_cuda(cudaGetLastError());
-        card_read(actual.at, card_out);
+        gpu_read(actual.at, gpu_out);
         for (uint32_t m = 0; m < MODELS; m++) {
             const Noise noise = {.seed = 11, .round = 3, .client = 100 + m, .step = numbers[m]};
             if (counts[m] > 0)
@@ -299,13 +298,13 @@ static void crops_and_flips_are_those_of_the_cpu(void **state) {
         free(pixels);
         tensor_free(expected);
         tensor_free(actual);
-        card_progress_free(&progress);
-        card_free(card_out);
-        card_free(card_pixels);
+        gpu_progress_free(&progress);
+        gpu_free(gpu_out);
+        gpu_free(gpu_pixels);
     }
-    const CardTensor card[] = {card_keys, card_indices, card_scale, card_shift, card_counts};
-    for (size_t i = 0; i < sizeof card / sizeof *card; i++)
-        card_free(card[i]);
+    const GpuTensor gpu[] = {gpu_keys, gpu_indices, gpu_scale, gpu_shift, gpu_counts};
+    for (size_t i = 0; i < sizeof gpu / sizeof *gpu; i++)
+        gpu_free(gpu[i]);
 }
 
 // One step after the other: each begins where the former ended, and the last batch is what is left.
@@ -316,34 +315,34 @@ static void a_step_begins_where_the_former_ended(void **state) {
     static const uint8_t pixels[40] = {0};
     static const uint16_t labels[40] = {0};
     const float scale = 1, shift = 0;
-    CardProgress progress = card_progress(firsts, tasks, MODELS, BATCH);
-    CardTensor card[] = {card_copy(pixels, sizeof pixels, 0), card_copy(labels, sizeof labels, 0),
-                         card_copy(&scale, sizeof scale, 0), card_copy(&shift, sizeof shift, 0),
-                         card_new(MODELS * BATCH * sizeof(float), 0)};
-    const CudaStep step = {.models = MODELS, .samples = BATCH, .counts = progress.on_card.counts};
+    GpuProgress progress = gpu_progress(firsts, tasks, MODELS, BATCH);
+    GpuTensor gpu[] = {gpu_copy(pixels, sizeof pixels, 0), gpu_copy(labels, sizeof labels, 0),
+                       gpu_copy(&scale, sizeof scale, 0), gpu_copy(&shift, sizeof shift, 0),
+                       gpu_new(MODELS * BATCH * sizeof(float), 0)};
+    const CudaStep step = {.models = MODELS, .samples = BATCH, .counts = progress.on_gpu.counts};
     for (uint32_t number = 0; number < 4; number++) {
         uint32_t begun[MODELS], count[MODELS], numbers[MODELS];
-        cuda_gather(card_floats(card[4]), card_at(card[0]), NULL, &progress.on_card, card_floats(card[2]),
-                    card_floats(card[3]), (Shape){1, 1, 1}, NULL, &step);
-        card_progress_read(begun, &progress, progress.on_card.firsts);
-        card_progress_read(count, &progress, progress.on_card.counts);
-        card_progress_read(numbers, &progress, progress.on_card.numbers);
+        cuda_gather(gpu_floats(gpu[4]), gpu_at(gpu[0]), NULL, &progress.on_gpu, gpu_floats(gpu[2]), gpu_floats(gpu[3]),
+                    (Shape){1, 1, 1}, NULL, &step);
+        gpu_progress_read(begun, &progress, progress.on_gpu.firsts);
+        gpu_progress_read(count, &progress, progress.on_gpu.counts);
+        gpu_progress_read(numbers, &progress, progress.on_gpu.numbers);
         for (size_t m = 0; m < MODELS; m++) {
             uint32_t done = number * BATCH < tasks[m] ? number * BATCH : tasks[m], left = tasks[m] - done;
             assert_int_equal(begun[m], firsts[m] + done);
             assert_int_equal(count[m], left < BATCH ? left : BATCH);
             assert_int_equal(numbers[m], number);
         }
-        cuda_softmax_cross_entropy(NULL, &progress.on_card, card_floats(card[4]), card_at(card[1]), NULL, 0, 1, &step);
+        cuda_softmax_cross_entropy(NULL, &progress.on_gpu, gpu_floats(gpu[4]), gpu_at(gpu[1]), NULL, 0, 1, &step);
         check_cuda(cudaGetLastError());
     }
-    for (size_t i = 0; i < sizeof card / sizeof *card; i++)
-        card_free(card[i]);
-    card_progress_free(&progress);
+    for (size_t i = 0; i < sizeof gpu / sizeof *gpu; i++)
+        gpu_free(gpu[i]);
+    gpu_progress_free(&progress);
 }
 
 int main(int argc, char **argv) {
-    if (card_is_missing()) return CARD_TEST_SKIPPED;
+    if (gpu_is_missing()) return GPU_TEST_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pooling_and_its_fused_relu_agree_with_the_cpu),
         cmocka_unit_test(more_models_than_a_grid_has_rows_are_pooled),

@@ -1,13 +1,13 @@
-// What fedavg and ssgd do with whole models on the card, and what a run is given of its memory.
+// What fedavg and ssgd do with whole models on the GPU, and what a run is given of its memory.
 #include <math.h>
 #include <stdio.h>
 
-#include "gpu.h"
-#include "card_tensor.h"
-#include "fedavg/gpu/gpu.h"
 #include "fedavg/gpu/cuda_aggregate.h"
+#include "fedavg/gpu/gpu.h"
 #include "fedavg/parent/engine.h"
 #include "fedavg/rules/sum/shard_sum.h"
+#include "gpu.h"
+#include "gpu_tensor.h"
 
 static void every_model_starts_from_the_global_weights(void **state) {
     (void)state;
@@ -18,14 +18,14 @@ static void every_model_starts_from_the_global_weights(void **state) {
             float global[1000], copies[5 * 1000];
             for (size_t i = 0; i < count; i++)
                 global[i] = (float)i + 0.5f;
-            CardTensor from = card_copy(global, count * sizeof *global, 4);
-            CardTensor to = card_new(count * (size_t)models * sizeof *copies, 4);
-            cuda_broadcast(card_floats(to), card_floats(from), count, models, NULL);
-            card_read(copies, to);
+            GpuTensor from = gpu_copy(global, count * sizeof *global, 4);
+            GpuTensor to = gpu_new(count * (size_t)models * sizeof *copies, 4);
+            cuda_broadcast(gpu_floats(to), gpu_floats(from), count, models, NULL);
+            gpu_read(copies, to);
             for (size_t i = 0; i < count * (size_t)models; i++)
                 assert_true(copies[i] == global[i % count]);
-            card_free(to);
-            card_free(from);
+            gpu_free(to);
+            gpu_free(from);
         }
 }
 
@@ -59,27 +59,27 @@ static void a_slice_is_stepped_by_the_mean_of_the_shards_that_have_samples(void 
                 weights[i] = value(i), velocity[i] = value(i + 5000);
             for (size_t i = 0; i < SHARDS * STRIDE; i++) // what an idle shard left behind must not be looked at
                 gradients[i] = samples[number][i / STRIDE] > 0 ? value(i + 9000) : NAN;
-            CardTensor w = card_copy(weights, sizeof weights, 0), v = card_copy(velocity, sizeof velocity, 0);
-            CardTensor g = card_copy(gradients, sizeof gradients, 0), c = card_copy(counts, sizeof counts, 0);
-            CudaShards shards = {.gradients = card_floats(g) + first,
+            GpuTensor w = gpu_copy(weights, sizeof weights, 0), v = gpu_copy(velocity, sizeof velocity, 0);
+            GpuTensor g = gpu_copy(gradients, sizeof gradients, 0), c = gpu_copy(counts, sizeof counts, 0);
+            CudaShards shards = {.gradients = gpu_floats(g) + first,
                                  .stride = STRIDE,
-                                 .counts = card_at(c),
+                                 .counts = gpu_at(c),
                                  .shards = SHARDS,
                                  .batch_size = BATCH,
                                  .number = number,
                                  .total = (uint32_t)(samples[number][0] + samples[number][1] + samples[number][2])};
-            cuda_ssgd_step(card_floats(w) + first, card_floats(v) + first, &shards, &sgd, count, &open_fence, NULL);
+            cuda_ssgd_step(gpu_floats(w) + first, gpu_floats(v) + first, &shards, &sgd, count, &open_fence, NULL);
             float stepped[PARAMETERS];
-            card_read(stepped, w);
+            gpu_read(stepped, w);
             for (size_t i = 0; i < PARAMETERS; i++) {
                 double weight = (double)weights[i], speed = (double)velocity[i];
                 if (i >= first && i < first + count) expect_step(&weight, &speed, gradients + i, samples[number], sgd);
                 assert_float_equal(stepped[i], weight, 1e-6);
             }
-            card_free(c);
-            card_free(g);
-            card_free(v);
-            card_free(w);
+            gpu_free(c);
+            gpu_free(g);
+            gpu_free(v);
+            gpu_free(w);
         }
 }
 
@@ -90,23 +90,23 @@ static void nothing_is_stepped_behind_a_closed_fence(void **state) {
     uint32_t generation = 1;
     for (size_t i = 0; i < PARAMETERS; i++)
         weights[i] = value(i);
-    CardTensor w = card_copy(weights, sizeof weights, 0), v = card_zeros(sizeof weights);
-    CardTensor g = card_copy(weights, sizeof weights, 0), c = card_copy(&count, sizeof count, 0);
-    CardTensor word = card_copy(&generation, sizeof generation, 0);
-    const CudaShards shards = {.gradients = card_floats(g),
+    GpuTensor w = gpu_copy(weights, sizeof weights, 0), v = gpu_zeros(sizeof weights);
+    GpuTensor g = gpu_copy(weights, sizeof weights, 0), c = gpu_copy(&count, sizeof count, 0);
+    GpuTensor word = gpu_copy(&generation, sizeof generation, 0);
+    const CudaShards shards = {.gradients = gpu_floats(g),
                                .stride = PARAMETERS,
-                               .counts = card_at(c),
+                               .counts = gpu_at(c),
                                .shards = 1,
                                .batch_size = 4,
                                .total = 4};
     for (uint32_t expected = 0; expected <= 1; expected++) {
-        const CudaFence fence = {card_at(word), expected};
-        cuda_ssgd_step(card_floats(w), card_floats(v), &shards, &(Sgd){.lr = 1}, PARAMETERS, &fence, NULL);
-        card_read(stepped, w);
+        const CudaFence fence = {gpu_at(word), expected};
+        cuda_ssgd_step(gpu_floats(w), gpu_floats(v), &shards, &(Sgd){.lr = 1}, PARAMETERS, &fence, NULL);
+        gpu_read(stepped, w);
         for (size_t i = 0; i < PARAMETERS; i++)
             assert_true(stepped[i] == (expected == generation ? 0 : weights[i]));
     }
-    card_free(word), card_free(c), card_free(g), card_free(v), card_free(w);
+    gpu_free(word), gpu_free(c), gpu_free(g), gpu_free(v), gpu_free(w);
 }
 
 static const Dataset data = {.shape = {1, 28, 28}, .classes = 10, .train.count = 60000, .test.count = 10000};
@@ -129,18 +129,18 @@ static void shards_are_summed_along_the_tree_to_the_bits_of_the_cpu(void **state
             leaves[s] = (ShardLeaf){{s, s + 1}, gradients + s * STRIDE, (float)counts[s] / (float)total};
         float mean[PARAMETERS], velocity[PARAMETERS] = {0}, weights[PARAMETERS] = {0};
         shard_sum(mean, leaves, (ShardRange){0, count}, 0, PARAMETERS);
-        CardTensor w = card_copy(weights, sizeof weights, 0), v = card_copy(velocity, sizeof velocity, 0);
-        CardTensor g = card_copy(gradients, sizeof gradients, 0), c = card_copy(counts, sizeof counts, 0);
-        const CudaShards shards = {.gradients = card_floats(g),
+        GpuTensor w = gpu_copy(weights, sizeof weights, 0), v = gpu_copy(velocity, sizeof velocity, 0);
+        GpuTensor g = gpu_copy(gradients, sizeof gradients, 0), c = gpu_copy(counts, sizeof counts, 0);
+        const CudaShards shards = {.gradients = gpu_floats(g),
                                    .stride = STRIDE,
-                                   .counts = card_at(c),
+                                   .counts = gpu_at(c),
                                    .shards = count,
                                    .batch_size = BATCH,
                                    .total = total};
-        cuda_ssgd_step(card_floats(w), card_floats(v), &shards, &(Sgd){.lr = 1}, PARAMETERS, &open_fence, NULL);
-        card_read(velocity, v);
+        cuda_ssgd_step(gpu_floats(w), gpu_floats(v), &shards, &(Sgd){.lr = 1}, PARAMETERS, &open_fence, NULL);
+        gpu_read(velocity, v);
         assert_memory_equal(velocity, mean, sizeof mean);
-        card_free(c), card_free(g), card_free(v), card_free(w);
+        gpu_free(c), gpu_free(g), gpu_free(v), gpu_free(w);
     }
 }
 
@@ -155,7 +155,7 @@ static Status plan(RunConfig *config, const char *model, EngineKind engine, uint
                           .training.batch_size = 64,
                           .parameters = spec.parameter_count};
     engine_plan(config);
-    return card_plan(config, &device, &spec, &data, clients, models, err);
+    return gpu_plan(config, &device, &spec, &data, clients, models, err);
 }
 
 static void models_a_launch_follow_from_cohort_workers_and_memory(void **state) {
@@ -176,30 +176,30 @@ static void models_a_launch_follow_from_cohort_workers_and_memory(void **state) 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         check_ok(plan(&config, "linear 10", rows[i].engine, rows[i].workers, rows[i].clients, rows[i].wanted,
                       rows[i].free_mebibytes, &err));
-        assert_int_equal(config.card.models_per_launch, rows[i].models);
+        assert_int_equal(config.gpu.models_per_launch, rows[i].models);
     }
     check_ok(plan(&config, "linear 2000; linear 10", ENGINE_ROUNDS, 1, 100, 0, 2048, &err));
-    assert_in_range(config.card.models_per_launch, 2, 99); // 1.6 million parameters: not all fit
+    assert_in_range(config.gpu.models_per_launch, 2, 99); // 1.6 million parameters: not all fit
 }
 
-static void what_a_run_shares_on_the_card_does_not_overlap(void **state) {
+static void what_a_run_shares_on_the_gpu_does_not_overlap(void **state) {
     (void)state;
     RunConfig config;
     Error err;
     check_ok(plan(&config, "conv 3 5; relu; linear 10", ENGINE_LOCKSTEP, 2, 5, 0, 100000, &err));
-    const CardConfig *card = &config.card;
-    assert_true(card->used == 1);
-    assert_true(card->updates_offset >= config.parameters * sizeof(float));
-    assert_true(card->generations_offset >= card->updates_offset + sizeof(uint64_t));
-    assert_true(card->weights_bytes >= card->generations_offset + MAX_WORKERS * sizeof(uint32_t));
+    const GpuConfig *gpu = &config.gpu;
+    assert_true(gpu->used == 1);
+    assert_true(gpu->updates_offset >= config.parameters * sizeof(float));
+    assert_true(gpu->generations_offset >= gpu->updates_offset + sizeof(uint64_t));
+    assert_true(gpu->weights_bytes >= gpu->generations_offset + MAX_WORKERS * sizeof(uint32_t));
     uint64_t stride = config.slots.vector_bytes;
     assert_true(stride >= config.parameters * sizeof(float) && stride % 256 == 0);
-    assert_int_equal(card->slots_bytes, 6 * stride); // the velocity and five gradients
+    assert_int_equal(gpu->slots_bytes, 6 * stride); // the velocity and five gradients
     // Test samples are also those behind the training samples.
-    assert_int_equal(card->test_pixels_offset, 60000 * 784);
-    assert_true(card->train_labels_offset >= card->test_pixels_offset + 10000 * 784);
-    assert_int_equal(card->test_labels_offset, card->train_labels_offset + 2 * 60000);
-    assert_true(card->data_bytes >= card->test_labels_offset + 2 * 10000);
+    assert_int_equal(gpu->test_pixels_offset, 60000 * 784);
+    assert_true(gpu->train_labels_offset >= gpu->test_pixels_offset + 10000 * 784);
+    assert_int_equal(gpu->test_labels_offset, gpu->train_labels_offset + 2 * 60000);
+    assert_true(gpu->data_bytes >= gpu->test_labels_offset + 2 * 10000);
 }
 
 static void too_little_memory_is_refused_with_how_many_workers_would_fit(void **state) {
@@ -219,14 +219,14 @@ static void too_little_memory_is_refused_with_how_many_workers_would_fit(void **
 }
 
 int main(int argc, char **argv) {
-    if (card_is_missing()) return CARD_TEST_SKIPPED;
+    if (gpu_is_missing()) return GPU_TEST_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_model_starts_from_the_global_weights),
         cmocka_unit_test(shards_are_summed_along_the_tree_to_the_bits_of_the_cpu),
         cmocka_unit_test(a_slice_is_stepped_by_the_mean_of_the_shards_that_have_samples),
         cmocka_unit_test(nothing_is_stepped_behind_a_closed_fence),
         cmocka_unit_test(models_a_launch_follow_from_cohort_workers_and_memory),
-        cmocka_unit_test(what_a_run_shares_on_the_card_does_not_overlap),
+        cmocka_unit_test(what_a_run_shares_on_the_gpu_does_not_overlap),
         cmocka_unit_test(too_little_memory_is_refused_with_how_many_workers_would_fit),
     };
     return run_cases(argc, argv, tests, NULL, NULL);

@@ -1,13 +1,13 @@
-// Every rule on the card has the bits of its function on the CPU.
+// Every rule on the GPU has the bits of its function on the CPU.
 #include "fedavg/gpu/cuda_rules.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "gpu.h"
-#include "card_tensor.h"
 #include "fedavg/rules/sum/aggregate.h"
 #include "fedavg/rules/training.h"
+#include "gpu.h"
+#include "gpu_tensor.h"
 #include "tests/tensor.h"
 
 enum { COUNT = 3000, STRIDE = 3072, SLOTS = 3, EACH = 2, ROUNDS = 3 };
@@ -49,22 +49,22 @@ static void check_rule(uint32_t row) {
         expected.weights[i] = uniform(100, i);
     for (int s = 0; s < SERVER_STATES; s++)
         server_begin(expected.states[s], s, &chosen, COUNT);
-    CardTensor weights = card_copy(expected.weights, sizeof expected.weights, 0), host_view = card_new(sizeof view, 0);
-    CardTensor common = card_zeros(sizeof expected.common), count = card_new(sizeof not_finite, 0);
-    CardTensor states[] = {card_copy(expected.states[0], sizeof expected.states[0], 0),
-                           card_copy(expected.states[1], sizeof expected.states[1], 0)};
-    CardTensor card_used = card_copy(used, sizeof used, 0);
+    GpuTensor weights = gpu_copy(expected.weights, sizeof expected.weights, 0), host_view = gpu_new(sizeof view, 0);
+    GpuTensor common = gpu_zeros(sizeof expected.common), count = gpu_new(sizeof not_finite, 0);
+    GpuTensor states[] = {gpu_copy(expected.states[0], sizeof expected.states[0], 0),
+                          gpu_copy(expected.states[1], sizeof expected.states[1], 0)};
+    GpuTensor gpu_used = gpu_copy(used, sizeof used, 0);
     for (uint32_t round = 1; round <= ROUNDS; round++) {
         make_sums(sums, round);
-        CardTensor card_sums = card_copy(sums, sizeof sums, 0);
+        GpuTensor gpu_sums = gpu_copy(sums, sizeof sums, 0);
         const ServerTurn turn = server_turn(&chosen, round, 2, 5);
-        const CudaServerStep step = {.weights = card_at(weights),
-                                     .common = card_at(common),
-                                     .states = {card_at(states[0]), card_at(states[1])},
-                                     .host_view = card_at(host_view),
-                                     .not_finite = card_at(count),
-                                     .sums = card_at(card_sums),
-                                     .used = card_at(card_used),
+        const CudaServerStep step = {.weights = gpu_at(weights),
+                                     .common = gpu_at(common),
+                                     .states = {gpu_at(states[0]), gpu_at(states[1])},
+                                     .host_view = gpu_at(host_view),
+                                     .not_finite = gpu_at(count),
+                                     .sums = gpu_at(gpu_sums),
+                                     .used = gpu_at(gpu_used),
                                      .slots = SLOTS,
                                      .each = EACH,
                                      .stride = STRIDE,
@@ -74,21 +74,21 @@ static void check_rule(uint32_t row) {
         step_on_cpu(&expected, sums, &turn, row);
         cuda_server_apply(&step, &turn, row, NULL);
         check_cuda(cudaGetLastError());
-        card_read(actual.weights, weights);
-        card_read(view, host_view);
-        card_read(actual.common, common);
-        card_read(actual.states[0], states[0]);
-        card_read(actual.states[1], states[1]);
-        card_read(&not_finite, count);
+        gpu_read(actual.weights, weights);
+        gpu_read(view, host_view);
+        gpu_read(actual.common, common);
+        gpu_read(actual.states[0], states[0]);
+        gpu_read(actual.states[1], states[1]);
+        gpu_read(&not_finite, count);
         if (memcmp(&expected, &actual, sizeof expected) != 0)
             fail_msg("server %s, round %u: the card has other bits", server_rules[row]->text.name, round);
         assert_memory_equal(view, expected.weights, sizeof view);
         assert_int_equal(not_finite, 0);
-        card_free(card_sums);
+        gpu_free(gpu_sums);
     }
-    const CardTensor all[] = {weights, host_view, common, count, states[0], states[1], card_used};
+    const GpuTensor all[] = {weights, host_view, common, count, states[0], states[1], gpu_used};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        card_free(all[i]);
+        gpu_free(all[i]);
 }
 
 static void every_server_rule_has_the_bits_of_the_cpu(void **state) {
@@ -113,11 +113,11 @@ static void every_local_rule_has_the_bits_of_the_cpu(void **state) {
     (void)state;
     static float global[COUNT], common[COUNT], own[CLIENTS][COUNT], kept[CLIENTS][COUNT];
     static float shift[CLIENTS][COUNT], after[CLIENTS][COUNT], actual[CLIENTS][COUNT];
-    static int64_t changes[COUNT], card_changes[COUNT];
+    static int64_t changes[COUNT], gpu_changes[COUNT];
     make_clients(global, common, own, kept);
-    CardTensor card_global = card_copy(global, sizeof global, 0), card_common = card_copy(common, sizeof common, 0);
-    CardTensor card_own = card_copy(own, sizeof own, 0), card_kept = card_copy(kept, sizeof kept, 0);
-    CardTensor card_shift = card_new(sizeof shift, 0), card_after = card_new(sizeof after, 0);
+    GpuTensor gpu_global = gpu_copy(global, sizeof global, 0), gpu_common = gpu_copy(common, sizeof common, 0);
+    GpuTensor gpu_own = gpu_copy(own, sizeof own, 0), gpu_kept = gpu_copy(kept, sizeof kept, 0);
+    GpuTensor gpu_shift = gpu_new(sizeof shift, 0), gpu_after = gpu_new(sizeof after, 0);
     for (uint32_t row = 0; row < LOCAL_RULE_COUNT; row++) {
         const Training training = {.sgd = {.lr = 0.05f, .momentum = 0.5f}};
         const double shares[CLIENTS] = {0.25, 0.75};
@@ -136,37 +136,31 @@ static void every_local_rule_has_the_bits_of_the_cpu(void **state) {
             assert_true(local_conclude(after[k], &at, &turns[k], row, 100, COUNT));
             aggregate_add(changes, after[k], kept[k], 1, COUNT);
         }
-        CardTensor card_turns = card_copy(turns, sizeof turns, 0), card_pulls = card_copy(pulls, sizeof pulls, 0);
-        CardTensor card_unfit = card_new(sizeof unfit, 0), card_sum = card_zeros(sizeof changes);
-        CardTensor card_shares = card_copy(shares, sizeof shares, 0), word = card_zeros(sizeof(uint32_t));
-        const CudaFence fence = {.word = card_at(word)};
-        const CudaTurns at = {card_at(card_global),
-                              card_at(card_common),
-                              card_at(card_own),
-                              card_at(card_kept),
-                              card_at(card_turns),
-                              card_at(card_pulls),
-                              COUNT,
-                              CLIENTS};
-        cuda_local_shift(card_at(card_shift), &at, row, NULL);
-        cuda_local_conclude(card_at(card_after), card_at(card_unfit), &at, 100, row, NULL);
-        cuda_local_add_changes(card_at(card_sum), card_at(card_after), card_at(card_shares), &at, &fence, NULL);
+        GpuTensor gpu_turns = gpu_copy(turns, sizeof turns, 0), gpu_pulls = gpu_copy(pulls, sizeof pulls, 0);
+        GpuTensor gpu_unfit = gpu_new(sizeof unfit, 0), gpu_sum = gpu_zeros(sizeof changes);
+        GpuTensor gpu_shares = gpu_copy(shares, sizeof shares, 0), word = gpu_zeros(sizeof(uint32_t));
+        const CudaFence fence = {.word = gpu_at(word)};
+        const CudaTurns at = {gpu_at(gpu_global), gpu_at(gpu_common), gpu_at(gpu_own), gpu_at(gpu_kept),
+                              gpu_at(gpu_turns),  gpu_at(gpu_pulls),  COUNT,           CLIENTS};
+        cuda_local_shift(gpu_at(gpu_shift), &at, row, NULL);
+        cuda_local_conclude(gpu_at(gpu_after), gpu_at(gpu_unfit), &at, 100, row, NULL);
+        cuda_local_add_changes(gpu_at(gpu_sum), gpu_at(gpu_after), gpu_at(gpu_shares), &at, &fence, NULL);
         check_cuda(cudaGetLastError());
-        card_read(actual, card_shift);
+        gpu_read(actual, gpu_shift);
         assert_memory_equal(actual, shift, sizeof shift);
-        card_read(actual, card_after);
+        gpu_read(actual, gpu_after);
         assert_memory_equal(actual, after, sizeof after);
-        card_read(card_changes, card_sum);
-        assert_memory_equal(card_changes, changes, sizeof changes);
-        card_read(unfit, card_unfit);
+        gpu_read(gpu_changes, gpu_sum);
+        assert_memory_equal(gpu_changes, changes, sizeof changes);
+        gpu_read(unfit, gpu_unfit);
         assert_true(unfit[0] == 0 && unfit[1] == 0);
-        const CardTensor all[] = {card_turns, card_pulls, card_unfit, card_sum, card_shares, word};
+        const GpuTensor all[] = {gpu_turns, gpu_pulls, gpu_unfit, gpu_sum, gpu_shares, word};
         for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-            card_free(all[i]);
+            gpu_free(all[i]);
     }
-    const CardTensor all[] = {card_global, card_common, card_own, card_kept, card_shift, card_after};
+    const GpuTensor all[] = {gpu_global, gpu_common, gpu_own, gpu_kept, gpu_shift, gpu_after};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        card_free(all[i]);
+        gpu_free(all[i]);
 }
 
 static void weights_that_are_not_finite_are_counted(void **state) {
@@ -176,14 +170,14 @@ static void weights_that_are_not_finite_are_counted(void **state) {
     const uint8_t used = 1;
     uint32_t not_finite;
     const ServerTurn turn = {.round = 1, .cohort = 1, .population = 1, .number = {1}};
-    CardTensor card_weights = card_copy(weights, sizeof weights, 0), card_sums = card_copy(sums, sizeof sums, 0);
-    CardTensor card_used = card_copy(&used, 1, 0), count = card_new(sizeof not_finite, 0);
-    CardTensor host_view = card_new(sizeof weights, 0);
-    const CudaServerStep step = {.weights = card_at(card_weights),
-                                 .host_view = card_at(host_view),
-                                 .not_finite = card_at(count),
-                                 .sums = card_at(card_sums),
-                                 .used = card_at(card_used),
+    GpuTensor gpu_weights = gpu_copy(weights, sizeof weights, 0), gpu_sums = gpu_copy(sums, sizeof sums, 0);
+    GpuTensor gpu_used = gpu_copy(&used, 1, 0), count = gpu_new(sizeof not_finite, 0);
+    GpuTensor host_view = gpu_new(sizeof weights, 0);
+    const CudaServerStep step = {.weights = gpu_at(gpu_weights),
+                                 .host_view = gpu_at(host_view),
+                                 .not_finite = gpu_at(count),
+                                 .sums = gpu_at(gpu_sums),
+                                 .used = gpu_at(gpu_used),
                                  .slots = 1,
                                  .each = 1,
                                  .stride = 6,
@@ -191,15 +185,15 @@ static void weights_that_are_not_finite_are_counted(void **state) {
                                  .arrived = 1,
                                  .factor = 1};
     cuda_server_apply(&step, &turn, SERVER_ROW_average, NULL);
-    card_read(&not_finite, count);
+    gpu_read(&not_finite, count);
     assert_int_equal(not_finite, 3);
-    const CardTensor all[] = {card_weights, card_sums, card_used, count, host_view};
+    const GpuTensor all[] = {gpu_weights, gpu_sums, gpu_used, count, host_view};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        card_free(all[i]);
+        gpu_free(all[i]);
 }
 
 int main(int argc, char **argv) {
-    if (card_is_missing()) return CARD_TEST_SKIPPED;
+    if (gpu_is_missing()) return GPU_TEST_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_server_rule_has_the_bits_of_the_cpu),
         cmocka_unit_test(every_local_rule_has_the_bits_of_the_cpu),

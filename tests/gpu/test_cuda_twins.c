@@ -1,15 +1,15 @@
-// Every op against its twin on the card, from one table. An op of the CPU without a row, or a function of
+// Every op against its twin on the GPU, from one table. An op of the CPU without a row, or a function of
 // cuda_kernels.h that no row names, fails. M models in lockstep with different numbers of samples; sizes that divide
 // neither vectors nor blocks.
 #include <stdio.h>
 
 #include "gpu.h"
-#include "card_trial.h"
+#include "gpu_trial.h"
 #include "twins.h"
 
 typedef struct Twin {
     size_t first, bytes; // where the op stands in Kernels
-    const char *on_card; // functions of cuda_kernels.h, between spaces
+    const char *on_gpu;  // functions of cuda_kernels.h, between spaces
     void (*check)(const Trial *trial);
 } Twin;
 
@@ -74,7 +74,7 @@ static bool is_in_the_table(const char *name) {
     char between_spaces[80];
     snprintf(between_spaces, sizeof between_spaces, " %s ", name);
     for (size_t i = 0; i < LENGTH(twins); i++)
-        if (strstr(twins[i].on_card, between_spaces)) return true;
+        if (strstr(twins[i].on_gpu, between_spaces)) return true;
     return false;
 }
 
@@ -96,8 +96,8 @@ static void every_function_of_cuda_kernels_is_in_a_row(void **state) {
 static void twins_agree(int models, int samples, const uint32_t *counts) {
     Trial trial = {.models = models, .samples = samples, .cpu = kernels_named("baseline")};
     memcpy(trial.counts, counts, (size_t)models * sizeof *counts);
-    trial.card_counts = card_copy(counts, (size_t)models * sizeof *counts, 0);
-    trial.step = (CudaStep){.models = models, .samples = samples, .counts = card_at(trial.card_counts)};
+    trial.gpu_counts = gpu_copy(counts, (size_t)models * sizeof *counts, 0);
+    trial.step = (CudaStep){.models = models, .samples = samples, .counts = gpu_at(trial.gpu_counts)};
     check_cuda(cudaStreamCreate(&trial.step.stream));
     for (size_t i = 0; i < LENGTH(twins); i++)
         if (i == 0 || twins[i].check != twins[i - 1].check) {
@@ -105,7 +105,7 @@ static void twins_agree(int models, int samples, const uint32_t *counts) {
             check_cuda(cudaGetLastError());
         }
     check_cuda(cudaStreamDestroy(trial.step.stream));
-    card_free(trial.card_counts);
+    gpu_free(trial.gpu_counts);
 }
 
 static void twins_agree_for_one_model(void **state) {
@@ -125,7 +125,7 @@ static void twins_agree_for_eight_models_of_large_batches(void **state) {
 }
 
 int main(int argc, char **argv) {
-    if (card_is_missing()) return CARD_TEST_SKIPPED;
+    if (gpu_is_missing()) return GPU_TEST_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_op_of_the_cpu_has_a_row),
         cmocka_unit_test(every_function_of_cuda_kernels_is_in_a_row),

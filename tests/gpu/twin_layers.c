@@ -1,6 +1,6 @@
 // Layers on both sides: convolutions in all their ways, pooling, normalisation, activations, dropout.
 #include "gpu.h"
-#include "card_trial.h"
+#include "gpu_trial.h"
 #include "nn/kernels/activation.h"
 #include "nn/kernels/norm_batch.h"
 #include "twins.h"
@@ -77,17 +77,17 @@ static void check_conv(const Trial *trial, const ConvKernels *cpu, const Layer *
         cpu->unpack(gradient.host[m].at, packed_gradient.at, layer);
         tensor_free(packed_gradient);
     }
-    cuda_conv_forward(on_card(&out), on_card(&in), on_card(&weights), on_card(&weights) + layer->bias, weights.stride,
+    cuda_conv_forward(on_gpu(&out), on_gpu(&in), on_gpu(&weights), on_gpu(&weights) + layer->bias, weights.stride,
                       layer, &trial->step);
-    CardTensor parts = card_new(cuda_conv_scratch_floats(layer, trial->models, n) * sizeof(float), 0);
-    cuda_conv_backward_weight(on_card(&gradient), on_card(&gradient) + layer->bias, card_floats(parts), on_card(&in),
-                              on_card(&slopes), gradient.stride, layer, &trial->step);
-    cuda_conv_backward_input(on_card(&in_gradient), on_card(&slopes), on_card(&weights), weights.stride, layer,
+    GpuTensor parts = gpu_new(cuda_conv_scratch_floats(layer, trial->models, n) * sizeof(float), 0);
+    cuda_conv_backward_weight(on_gpu(&gradient), on_gpu(&gradient) + layer->bias, gpu_floats(parts), on_gpu(&in),
+                              on_gpu(&slopes), gradient.stride, layer, &trial->step);
+    cuda_conv_backward_input(on_gpu(&in_gradient), on_gpu(&slopes), on_gpu(&weights), weights.stride, layer,
                              &trial->step);
     compare("conv forward", &out, trial->counts, (size_t)n, 1e-5);
     compare("conv weight and bias", &gradient, NULL, 1, 1e-5);
     compare("conv input", &in_gradient, NULL, 1, 1e-5);
-    card_free(parts);
+    gpu_free(parts);
     tensor_free(packed);
     tensor_free(scratch);
     drop_all(in, slopes, weights, out, in_gradient, gradient);
@@ -103,11 +103,11 @@ void check_winograd(const Trial *trial) {
     Trial full = *trial;
     for (int m = 0; m < trial->models; m++)
         full.counts[m] = (uint32_t)(trial->samples - m % trial->cpu->lanes);
-    full.card_counts = card_copy(full.counts, sizeof full.counts, 0);
-    full.step.counts = card_at(full.card_counts);
+    full.gpu_counts = gpu_copy(full.counts, sizeof full.counts, 0);
+    full.step.counts = gpu_at(full.gpu_counts);
     for (size_t i = 0; i < LENGTH(convolutions); i++)
         if (convolutions[i].kernel > 1) check_conv(&full, &trial->cpu->winograd, &convolutions[i]);
-    card_free(full.card_counts);
+    gpu_free(full.gpu_counts);
 }
 
 void check_columns(const Trial *trial) {
@@ -135,12 +135,12 @@ void check_norm(const Trial *trial) {
         Values out = values_of(trial, slopes.each, 0), in_gradient = values_of(trial, in.each, 0);
         Values gradient = values_of(trial, weights.each, PARAMETER_GAP), kept = values_of(trial, statistics, 0);
         Tensor on_cpu = tensor_new(statistics);
-        cuda_norm_forward(on_card(&out), on_card(&kept), on_card(&in), on_card(&weights),
-                          on_card(&weights) + layer->bias, weights.stride, layer, &trial->step);
-        cuda_norm_backward_input(on_card(&in_gradient), on_card(&kept), on_card(&in), on_card(&slopes),
-                                 on_card(&weights), weights.stride, layer, &trial->step);
-        cuda_norm_backward_weight(on_card(&gradient), on_card(&gradient) + layer->bias, on_card(&kept), on_card(&in),
-                                  on_card(&slopes), gradient.stride, layer, &trial->step);
+        cuda_norm_forward(on_gpu(&out), on_gpu(&kept), on_gpu(&in), on_gpu(&weights), on_gpu(&weights) + layer->bias,
+                          weights.stride, layer, &trial->step);
+        cuda_norm_backward_input(on_gpu(&in_gradient), on_gpu(&kept), on_gpu(&in), on_gpu(&slopes), on_gpu(&weights),
+                                 weights.stride, layer, &trial->step);
+        cuda_norm_backward_weight(on_gpu(&gradient), on_gpu(&gradient) + layer->bias, on_gpu(&kept), on_gpu(&in),
+                                  on_gpu(&slopes), gradient.stride, layer, &trial->step);
         for (int m = 0; m < trial->models; m++) {
             const float *weight = weights.host[m].at;
             float *to = gradient.host[m].at;
@@ -197,16 +197,16 @@ static void check_batch_norm_of(const Trial *trial, Layer layer, bool trains) {
         for (size_t i = 0; i < in.each; i++)
             in.host[m].at[i] = i % n < trial->counts[m] ? 3 * in.host[m].at[i] + 5 : 7;
     upload(&in);
-    float *means = on_card(&own) + 2 * channels;
+    float *means = on_gpu(&own) + 2 * channels;
     layer.frozen = n % 8 == 0; // of the variances
-    cuda_batch_norm_forward(on_card(&out), on_card(&kept), trains ? means : NULL,
-                            trains && !layer.frozen ? means + channels : NULL, on_card(&in), on_card(&own), own.stride,
+    cuda_batch_norm_forward(on_gpu(&out), on_gpu(&kept), trains ? means : NULL,
+                            trains && !layer.frozen ? means + channels : NULL, on_gpu(&in), on_gpu(&own), own.stride,
                             trains, &layer, &trial->step);
-    cuda_batch_norm_backward_weight(NULL, on_card(&kept), on_card(&in), on_card(&slopes), gradient.stride, &layer,
+    cuda_batch_norm_backward_weight(NULL, on_gpu(&kept), on_gpu(&in), on_gpu(&slopes), gradient.stride, &layer,
                                     &trial->step); // as of a frozen layer: for the input's slopes alone
-    cuda_batch_norm_backward_input(on_card(&in_gradient), on_card(&kept), on_card(&in), on_card(&slopes), on_card(&own),
+    cuda_batch_norm_backward_input(on_gpu(&in_gradient), on_gpu(&kept), on_gpu(&in), on_gpu(&slopes), on_gpu(&own),
                                    own.stride, &layer, &trial->step);
-    cuda_batch_norm_backward_weight(on_card(&gradient), on_card(&kept), on_card(&in), on_card(&slopes), gradient.stride,
+    cuda_batch_norm_backward_weight(on_gpu(&gradient), on_gpu(&kept), on_gpu(&in), on_gpu(&slopes), gradient.stride,
                                     &layer, &trial->step);
     for (int m = 0; m < trial->models; m++)
         batch_norm_on_cpu(trial, &layer, m, trains, &own, &in, &slopes, &out, &in_gradient, &gradient);
@@ -228,10 +228,10 @@ void check_add(const Trial *trial) {
     const size_t n = (size_t)trial->samples;
     Values a = lanes(trial, ALL, 4), b = lanes(trial, ALL, 5), part = lanes(trial, SHORT, 6);
     Values out = values_of(trial, a.each, 0);
-    const CudaRows to = {on_card(&out), ALL, 0};
-    cuda_add(to, (CudaRows){on_card(&a), ALL, 0}, ALL, false, &trial->step);
-    cuda_add(to, (CudaRows){on_card(&b), ALL, 0}, ALL, true, &trial->step);
-    cuda_add((CudaRows){on_card(&out), ALL, FIRST}, (CudaRows){on_card(&part), SHORT, 1}, COUNT, true, &trial->step);
+    const CudaRows to = {on_gpu(&out), ALL, 0};
+    cuda_add(to, (CudaRows){on_gpu(&a), ALL, 0}, ALL, false, &trial->step);
+    cuda_add(to, (CudaRows){on_gpu(&b), ALL, 0}, ALL, true, &trial->step);
+    cuda_add((CudaRows){on_gpu(&out), ALL, FIRST}, (CudaRows){on_gpu(&part), SHORT, 1}, COUNT, true, &trial->step);
     for (int m = 0; m < trial->models; m++) {
         float *sum = out.host[m].at;
         trial->cpu->add(sum, a.host[m].at, b.host[m].at, ALL, trial->samples);
@@ -252,8 +252,8 @@ static void check_pool_of(const Trial *trial, const Layer *layers, size_t count,
                 in.host[m].at[k] = roundf(3 * in.host[m].at[k]) - 1;
         upload(&in);
         Values out = values_of(trial, slopes.each, 0), in_gradient = values_of(trial, in.each, 0);
-        cuda_pool_forward(on_card(&out), on_card(&in), relu, layer, &trial->step);
-        cuda_pool_backward(on_card(&in_gradient), on_card(&in), on_card(&slopes), relu, layer, &trial->step);
+        cuda_pool_forward(on_gpu(&out), on_gpu(&in), relu, layer, &trial->step);
+        cuda_pool_backward(on_gpu(&in_gradient), on_gpu(&in), on_gpu(&slopes), relu, layer, &trial->step);
         for (int m = 0; m < trial->models; m++) {
             trial->cpu->pool_forward(out.host[m].at, in.host[m].at, layer, n);
             if (relu) {
@@ -279,8 +279,8 @@ void check_average(const Trial *trial) {
         int n = trial->samples;
         Values in = lanes(trial, shape_size(layer->in), 4), slopes = lanes(trial, shape_size(layer->out), 5);
         Values out = values_of(trial, slopes.each, 0), in_gradient = values_of(trial, in.each, 0);
-        cuda_average_forward(on_card(&out), on_card(&in), layer, &trial->step);
-        cuda_average_backward(on_card(&in_gradient), on_card(&slopes), layer, &trial->step);
+        cuda_average_forward(on_gpu(&out), on_gpu(&in), layer, &trial->step);
+        cuda_average_backward(on_gpu(&in_gradient), on_gpu(&slopes), layer, &trial->step);
         for (int m = 0; m < trial->models; m++) {
             trial->cpu->average_forward(out.host[m].at, in.host[m].at, layer, n);
             trial->cpu->average_backward(in_gradient.host[m].at, slopes.host[m].at, layer, n);
@@ -302,8 +302,8 @@ void check_activation(const Trial *trial) {
                 in.host[m].at[k] *= 9;
         upload(&in);
         Values out = values_of(trial, in.each, 0), in_gradient = values_of(trial, in.each, 0);
-        cuda_activation_forward(on_card(&out), on_card(&in), &layer, &trial->step);
-        cuda_activation_backward(on_card(&in_gradient), on_card(&in), on_card(&slopes), &layer, &trial->step);
+        cuda_activation_forward(on_gpu(&out), on_gpu(&in), &layer, &trial->step);
+        cuda_activation_backward(on_gpu(&in_gradient), on_gpu(&in), on_gpu(&slopes), &layer, &trial->step);
         for (int m = 0; m < trial->models; m++) {
             trial->cpu->activation_forward(out.host[m].at, in.host[m].at, &layer, trial->samples);
             trial->cpu->activation_backward(in_gradient.host[m].at, in.host[m].at, slopes.host[m].at, &layer,
@@ -318,8 +318,8 @@ void check_activation(const Trial *trial) {
 void check_relu(const Trial *trial) {
     enum { FEATURES = 37 };
     Values values = lanes(trial, FEATURES, 6), slopes = lanes(trial, FEATURES, 7);
-    cuda_relu_forward(on_card(&values), FEATURES, &trial->step);
-    cuda_relu_backward(on_card(&slopes), on_card(&values), FEATURES, &trial->step);
+    cuda_relu_forward(on_gpu(&values), FEATURES, &trial->step);
+    cuda_relu_backward(on_gpu(&slopes), on_gpu(&values), FEATURES, &trial->step);
     for (int m = 0; m < trial->models; m++) {
         trial->cpu->relu_forward(values.host[m].at, FEATURES, trial->samples);
         trial->cpu->relu_backward(slopes.host[m].at, values.host[m].at, FEATURES, trial->samples);
@@ -339,15 +339,15 @@ void check_dropout(const Trial *trial) {
         keys[m] = rng_key(5, RNG_DROPOUT, 1, m, 2);
         numbers[m] = 10 + m;
     }
-    CardTensor card_keys = card_copy(keys, sizeof keys, 0), card_numbers = card_copy(numbers, sizeof numbers, 0);
-    CardTensor card_keep = card_new(bytes * (size_t)trial->models, 0);
+    GpuTensor gpu_keys = gpu_copy(keys, sizeof keys, 0), gpu_numbers = gpu_copy(numbers, sizeof numbers, 0);
+    GpuTensor gpu_keep = gpu_new(bytes * (size_t)trial->models, 0);
     Values values = lanes(trial, FEATURES * PLANE, 8);
-    cuda_dropout_draw(card_at(card_keep), card_at(card_keys), card_at(card_numbers), rate, FEATURES, &trial->step);
-    cuda_dropout_apply(on_card(&values), card_at(card_keep), rate, FEATURES, PLANE, &trial->step);
-    int8_t *actual = malloc(card_keep.bytes);
+    cuda_dropout_draw(gpu_at(gpu_keep), gpu_at(gpu_keys), gpu_at(gpu_numbers), rate, FEATURES, &trial->step);
+    cuda_dropout_apply(on_gpu(&values), gpu_at(gpu_keep), rate, FEATURES, PLANE, &trial->step);
+    int8_t *actual = malloc(gpu_keep.bytes);
     Tensor keep = tensor_new((bytes + 3) / 4); // of bytes, aligned as the op wants them
     assert_non_null(actual);
-    card_read(actual, card_keep);
+    gpu_read(actual, gpu_keep);
     for (int m = 0; m < trial->models; m++) {
         DropoutNoise noise = {.key = keys[m], .step = numbers[m], .rate = rate};
         trial->cpu->dropout_draw((int8_t *)keep.at, &noise, FEATURES, trial->samples);
@@ -357,8 +357,8 @@ void check_dropout(const Trial *trial) {
     compare("dropout", &values, NULL, 1, 0);
     free(actual);
     tensor_free(keep);
-    card_free(card_keys);
-    card_free(card_numbers);
-    card_free(card_keep);
+    gpu_free(gpu_keys);
+    gpu_free(gpu_numbers);
+    gpu_free(gpu_keep);
     drop(&values);
 }

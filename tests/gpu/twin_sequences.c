@@ -19,8 +19,8 @@ void check_embedding(const Trial *trial) {
     Values in = lanes(trial, shape_size(layer->in), 4), slopes = lanes(trial, shape_size(layer->out), 5);
     Values weights = parameters(trial, table, 6), out = values_of(trial, slopes.each, 0);
     Values gradient = values_of(trial, table, PARAMETER_GAP);
-    cuda_embedding_forward(on_card(&out), on_card(&in), on_card(&weights), weights.stride, layer, &trial->step);
-    cuda_embedding_backward(on_card(&gradient), on_card(&in), on_card(&slopes), gradient.stride, layer, &trial->step);
+    cuda_embedding_forward(on_gpu(&out), on_gpu(&in), on_gpu(&weights), weights.stride, layer, &trial->step);
+    cuda_embedding_backward(on_gpu(&gradient), on_gpu(&in), on_gpu(&slopes), gradient.stride, layer, &trial->step);
     for (int m = 0; m < trial->models; m++) {
         memset(gradient.host[m].at, 0, gradient.each * sizeof(float));
         trial->cpu->embedding_forward(out.host[m].at, in.host[m].at, weights.host[m].at, layer, trial->samples);
@@ -39,8 +39,8 @@ void check_positions(const Trial *trial) {
     const size_t own = layer_parameters(layer);
     Values in = lanes(trial, own, 4), slopes = lanes(trial, own, 5), weights = parameters(trial, own, 6);
     Values out = values_of(trial, slopes.each, 0), gradient = values_of(trial, own, PARAMETER_GAP);
-    cuda_positions_forward(on_card(&out), on_card(&in), on_card(&weights), weights.stride, layer, &trial->step);
-    cuda_positions_backward(on_card(&gradient), on_card(&slopes), gradient.stride, layer, &trial->step);
+    cuda_positions_forward(on_gpu(&out), on_gpu(&in), on_gpu(&weights), weights.stride, layer, &trial->step);
+    cuda_positions_backward(on_gpu(&gradient), on_gpu(&slopes), gradient.stride, layer, &trial->step);
     for (int m = 0; m < trial->models; m++) {
         memset(gradient.host[m].at, 0, own * sizeof(float));
         trial->cpu->positions_forward(out.host[m].at, in.host[m].at, weights.host[m].at, layer, trial->samples);
@@ -60,11 +60,11 @@ static void check_one_each(const Trial *trial, const Layer *layer, bool relu, Cu
     Tensor rows = tensor_new(linear_places(layer) * n * linear_row_floats(&one));
     Tensor scratch = tensor_new(linear_scratch_floats(&one, trial->samples));
     const size_t bias = layer->bias - layer->weight;
-    cuda_linear_forward(on_card(&out), on_card(&in), on_card(&weights), on_card(&weights) + bias, weights.stride, relu,
+    cuda_linear_forward(on_gpu(&out), on_gpu(&in), on_gpu(&weights), on_gpu(&weights) + bias, weights.stride, relu,
                         layer, blas, &trial->step);
-    cuda_linear_backward_input(on_card(&in_gradient), on_card(&slopes), on_card(&weights), weights.stride, layer, blas,
+    cuda_linear_backward_input(on_gpu(&in_gradient), on_gpu(&slopes), on_gpu(&weights), weights.stride, layer, blas,
                                &trial->step);
-    cuda_linear_backward_weight(on_card(&gradient), on_card(&gradient) + bias, on_card(&in), on_card(&slopes),
+    cuda_linear_backward_weight(on_gpu(&gradient), on_gpu(&gradient) + bias, on_gpu(&in), on_gpu(&slopes),
                                 gradient.stride, layer, blas, &trial->step);
     for (int m = 0; m < trial->models; m++) {
         const float *weight = weights.host[m].at;
@@ -120,10 +120,10 @@ static void check_with_products(const Trial *trial, const Layer *layer, CudaBlas
         tensor_new(is_lstm ? lstm_places(layer, trial->samples).end : attention_places(layer, trial->samples).end);
     Tensor scratch = tensor_new(is_lstm ? lstm_scratch_floats(layer, trial->samples)
                                         : attention_scratch_floats(layer, trial->samples));
-    (is_lstm ? cuda_lstm_forward : cuda_attention_forward)(
-        on_card(&out), on_card(&kept), on_card(&in), on_card(&weights), weights.stride, layer, blas, &trial->step);
+    (is_lstm ? cuda_lstm_forward : cuda_attention_forward)(on_gpu(&out), on_gpu(&kept), on_gpu(&in), on_gpu(&weights),
+                                                           weights.stride, layer, blas, &trial->step);
     (is_lstm ? cuda_lstm_backward : cuda_attention_backward)(
-        on_card(&gradient), on_card(&in_gradient), on_card(&kept), on_card(&in), on_card(&slopes), on_card(&weights),
+        on_gpu(&gradient), on_gpu(&in_gradient), on_gpu(&kept), on_gpu(&in), on_gpu(&slopes), on_gpu(&weights),
         weights.stride, gradient.stride, layer, blas, &trial->step);
     for (int m = 0; m < trial->models; m++) {
         memset(gradient.host[m].at, 0, own * sizeof(float));

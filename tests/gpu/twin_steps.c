@@ -1,7 +1,7 @@
 // What stands around the layers on both sides: gathered samples, losses, wide layers, steps.
 #include "gpu.h"
-#include "card_progress.h"
-#include "card_trial.h"
+#include "gpu_progress.h"
+#include "gpu_trial.h"
 #include "nn/cuda/cuda_blas.h"
 #include "twins.h"
 
@@ -21,8 +21,8 @@ static void rows_of(const Trial *trial, uint32_t *indices, uint32_t *firsts) {
         firsts[m] = (uint32_t)(m * 11);
 }
 
-static CardProgress progress_of(const Trial *trial, const uint32_t *firsts) {
-    return card_progress(firsts, trial->counts, (size_t)trial->models, (uint32_t)trial->samples);
+static GpuProgress progress_of(const Trial *trial, const uint32_t *firsts) {
+    return gpu_progress(firsts, trial->counts, (size_t)trial->models, (uint32_t)trial->samples);
 }
 
 void check_gather(const Trial *trial) {
@@ -33,25 +33,25 @@ void check_gather(const Trial *trial) {
     rows_of(trial, indices, firsts);
     for (size_t i = 0; i < sizeof pixels; i++)
         pixels[i] = (uint8_t)(i * 37);
-    CardTensor card[] = {card_copy(pixels, sizeof pixels, 0), card_copy(indices, sizeof indices, 0),
-                         card_copy(scale, sizeof scale, 0), card_copy(shift, sizeof shift, 0)};
-    CardProgress progress = progress_of(trial, firsts);
+    GpuTensor gpu[] = {gpu_copy(pixels, sizeof pixels, 0), gpu_copy(indices, sizeof indices, 0),
+                       gpu_copy(scale, sizeof scale, 0), gpu_copy(shift, sizeof shift, 0)};
+    GpuProgress progress = progress_of(trial, firsts);
     for (int indexed = 0; indexed < 2; indexed++) {
         Values out = values_of(trial, (size_t)PIXELS * (size_t)trial->samples, 0);
-        cuda_gather(on_card(&out), card_at(card[0]), indexed ? card_at(card[1]) : NULL, &progress.on_card,
-                    card_at(card[2]), card_at(card[3]), shape, NULL, &trial->step);
+        cuda_gather(on_gpu(&out), gpu_at(gpu[0]), indexed ? gpu_at(gpu[1]) : NULL, &progress.on_gpu, gpu_at(gpu[2]),
+                    gpu_at(gpu[3]), shape, NULL, &trial->step);
         for (int m = 0; m < trial->models; m++)
             trial->cpu->gather(out.host[m].at, pixels, indexed ? indices + firsts[m] : NULL, firsts[m], scale, shift,
                                shape, (int)trial->counts[m], trial->samples);
         compare("gather", &out, NULL, 1, 1e-7);
         drop(&out);
     }
-    card_progress_free(&progress);
-    for (size_t i = 0; i < LENGTH(card); i++)
-        card_free(card[i]);
+    gpu_progress_free(&progress);
+    for (size_t i = 0; i < LENGTH(gpu); i++)
+        gpu_free(gpu[i]);
 }
 
-// What the CPU gathers as rows for a first linear layer, the card gathers as lanes.
+// What the CPU gathers as rows for a first linear layer, the GPU gathers as lanes.
 void check_gather_rows(const Trial *trial) {
     enum { ROW_FLOATS = (PIXELS + 15) / 16 * 16 };
     const float scale = 0.5f, shift = -1;
@@ -60,13 +60,13 @@ void check_gather_rows(const Trial *trial) {
     rows_of(trial, indices, firsts);
     for (size_t i = 0; i < sizeof pixels; i++)
         pixels[i] = (uint8_t)(i * 41);
-    CardTensor card[] = {card_copy(pixels, sizeof pixels, 0), card_copy(indices, sizeof indices, 0),
-                         card_copy(&scale, sizeof scale, 0), card_copy(&shift, sizeof shift, 0)};
-    CardProgress progress = progress_of(trial, firsts);
+    GpuTensor gpu[] = {gpu_copy(pixels, sizeof pixels, 0), gpu_copy(indices, sizeof indices, 0),
+                       gpu_copy(&scale, sizeof scale, 0), gpu_copy(&shift, sizeof shift, 0)};
+    GpuProgress progress = progress_of(trial, firsts);
     Values out = values_of(trial, (size_t)PIXELS * (size_t)trial->samples, 0);
     const Shape shape = {1, PIXELS, 1};
-    cuda_gather(on_card(&out), card_at(card[0]), card_at(card[1]), &progress.on_card, card_at(card[2]),
-                card_at(card[3]), shape, NULL, &trial->step);
+    cuda_gather(on_gpu(&out), gpu_at(gpu[0]), gpu_at(gpu[1]), &progress.on_gpu, gpu_at(gpu[2]), gpu_at(gpu[3]), shape,
+                NULL, &trial->step);
     for (int m = 0; m < trial->models; m++) {
         Tensor rows = tensor_new(trial->counts[m] * ROW_FLOATS);
         trial->cpu->gather_rows(rows.at, pixels, indices + firsts[m], 0, &scale, &shift, shape, ROW_FLOATS,
@@ -79,9 +79,9 @@ void check_gather_rows(const Trial *trial) {
     }
     compare("gather rows", &out, NULL, 1, 1e-7);
     drop(&out);
-    card_progress_free(&progress);
-    for (size_t i = 0; i < LENGTH(card); i++)
-        card_free(card[i]);
+    gpu_progress_free(&progress);
+    for (size_t i = 0; i < LENGTH(gpu); i++)
+        gpu_free(gpu[i]);
 }
 
 static void check_loss_of(const Trial *trial, int classes, float spread, float smoothing, bool indexed) {
@@ -96,14 +96,13 @@ static void check_loss_of(const Trial *trial, int classes, float spread, float s
         for (size_t i = 0; i < logits.each; i++)
             logits.host[m].at[i] *= spread;
     upload(&logits);
-    CardTensor card[] = {card_copy(labels, sizeof labels, 0), card_copy(indices, sizeof indices, 0)};
-    CardProgress progress = progress_of(trial, firsts);
+    GpuTensor gpu[] = {gpu_copy(labels, sizeof labels, 0), gpu_copy(indices, sizeof indices, 0)};
+    GpuProgress progress = progress_of(trial, firsts);
     for (int twice = 0; twice < 2; twice++) // sums are added to; hits are counted without a gradient
-        cuda_softmax_cross_entropy(twice ? on_card(&gradient) : NULL, &progress.on_card, on_card(&logits),
-                                   card_at(card[0]), indexed ? card_at(card[1]) : NULL, smoothing, classes,
-                                   &trial->step);
-    card_read(losses, progress.losses);
-    card_progress_read(hits, &progress, progress.on_card.hits);
+        cuda_softmax_cross_entropy(twice ? on_gpu(&gradient) : NULL, &progress.on_gpu, on_gpu(&logits), gpu_at(gpu[0]),
+                                   indexed ? gpu_at(gpu[1]) : NULL, smoothing, classes, &trial->step);
+    gpu_read(losses, progress.losses);
+    gpu_progress_read(hits, &progress, progress.on_gpu.hits);
     for (int m = 0; m < trial->models; m++) {
         uint32_t count = trial->counts[m], right;
         uint16_t chosen[ROWS];
@@ -117,9 +116,9 @@ static void check_loss_of(const Trial *trial, int classes, float spread, float s
             fail_msg("loss of model %d: %.9g, expected %.9g", m, losses[m], 2 * loss);
     }
     compare("loss gradient", &gradient, NULL, 1, 1e-6);
-    card_progress_free(&progress);
-    for (size_t i = 0; i < LENGTH(card); i++)
-        card_free(card[i]);
+    gpu_progress_free(&progress);
+    for (size_t i = 0; i < LENGTH(gpu); i++)
+        gpu_free(gpu[i]);
     drop_all(logits, gradient);
 }
 
@@ -147,13 +146,13 @@ static void linear_backward(const Trial *trial, const Layer *layer, CudaBlas *bl
         trial->cpu->linear_backward_input(in_gradient.host[m].at, scratch.at, slopes->host[m].at, weight, layer, count,
                                           n);
         trial->cpu->linear_backward_weight(gradient.host[m].at, NULL, rows.at, slopes->host[m].at,
-                                           &(Descent){.keep = 0}, layer, count, n);
+                                           &(SgdUpdate){.keep = 0}, layer, count, n);
         trial->cpu->linear_backward_bias(gradient.host[m].at + layer->bias, NULL, slopes->host[m].at,
-                                         &(Descent){.keep = 0}, layer, n);
+                                         &(SgdUpdate){.keep = 0}, layer, n);
     }
-    cuda_linear_backward_input(on_card(&in_gradient), on_card(slopes), on_card(weights), weights->stride, layer, blas,
+    cuda_linear_backward_input(on_gpu(&in_gradient), on_gpu(slopes), on_gpu(weights), weights->stride, layer, blas,
                                &trial->step);
-    cuda_linear_backward_weight(on_card(&gradient), on_card(&gradient) + layer->bias, on_card(in), on_card(slopes),
+    cuda_linear_backward_weight(on_gpu(&gradient), on_gpu(&gradient) + layer->bias, on_gpu(in), on_gpu(slopes),
                                 gradient.stride, layer, blas, &trial->step);
     compare("linear input", &in_gradient, NULL, 1, 1e-5);
     compare("linear weight and bias", &gradient, NULL, 1, 1e-5);
@@ -163,13 +162,13 @@ static void linear_backward(const Trial *trial, const Layer *layer, CudaBlas *bl
     drop_all(in_gradient, gradient);
 }
 
-static CudaDescent descent_of(const Values *weights, const Values *velocity, const CardTensor *lr, Sgd sgd) {
-    return (CudaDescent){.weights = on_card(weights),
-                         .velocity = on_card(velocity),
-                         .stride = weights->stride,
-                         .parameters = velocity->stride,
-                         .lr = card_at(*lr),
-                         .sgd = sgd};
+static CudaSgdUpdate sgd_update_of(const Values *weights, const Values *velocity, const GpuTensor *lr, Sgd sgd) {
+    return (CudaSgdUpdate){.weights = on_gpu(weights),
+                           .velocity = on_gpu(velocity),
+                           .stride = weights->stride,
+                           .parameters = velocity->stride,
+                           .lr = gpu_at(*lr),
+                           .sgd = sgd};
 }
 
 // Slopes and step in one pass: to the CPU's weights and velocity.
@@ -177,11 +176,11 @@ static void linear_step(const Trial *trial, const Layer *layer, const Values *in
     int n = trial->samples;
     Values weights = parameters(trial, parameters_of(layer), 12);
     Values velocity = random_values(trial, weights.each, 0, 16);
-    CardTensor lr = card_copy(&sgd.lr, sizeof sgd.lr, 0);
-    const CudaDescent descent = descent_of(&weights, &velocity, &lr, sgd);
+    GpuTensor lr = gpu_copy(&sgd.lr, sizeof sgd.lr, 0);
+    const CudaSgdUpdate descent = sgd_update_of(&weights, &velocity, &lr, sgd);
     Tensor rows = tensor_new(linear_row_floats(layer) * (size_t)n), out = tensor_new(slopes->each);
-    const Descent on_cpu = {.keep = sgd.momentum, .lr = sgd.lr, .weight_decay = sgd.weight_decay};
-    cuda_linear_step(&descent, on_card(in), on_card(slopes), layer, &trial->step);
+    const SgdUpdate on_cpu = {.keep = sgd.momentum, .lr = sgd.lr, .weight_decay = sgd.weight_decay};
+    cuda_linear_step(&descent, on_gpu(in), on_gpu(slopes), layer, &trial->step);
     for (int m = 0; m < trial->models; m++) {
         float *weight = weights.host[m].at, *speed = velocity.host[m].at;
         Tensor scratch = tensor_new(velocity.each);
@@ -201,7 +200,7 @@ static void linear_step(const Trial *trial, const Layer *layer, const Values *in
     compare("linear velocity", &velocity, NULL, 1, 1e-5);
     tensor_free(rows);
     tensor_free(out);
-    card_free(lr);
+    gpu_free(lr);
     drop_all(weights, velocity);
 }
 
@@ -216,8 +215,8 @@ void check_linear(const Trial *trial) {
         Values in = lanes(trial, shape_size(layer->in), 10), slopes = lanes(trial, shape_size(layer->out), 11);
         Values weights = parameters(trial, parameters_of(layer), 12), out = values_of(trial, slopes.each, 0);
         Tensor rows = tensor_new(linear_row_floats(layer) * (size_t)n);
-        cuda_linear_forward(on_card(&out), on_card(&in), on_card(&weights), on_card(&weights) + layer->bias,
-                            weights.stride, relu, layer, &blas, &trial->step);
+        cuda_linear_forward(on_gpu(&out), on_gpu(&in), on_gpu(&weights), on_gpu(&weights) + layer->bias, weights.stride,
+                            relu, layer, &blas, &trial->step);
         for (int m = 0; m < trial->models; m++) {
             const float *weight = weights.host[m].at;
             if (is_idle(trial, m)) continue;
@@ -241,9 +240,9 @@ static void check_sgd_of(const Trial *trial, bool atomically, float momentum, si
     const Sgd sgd = {.lr = 0.1f, .momentum = momentum, .weight_decay = 0.01f};
     Values weights = parameters(trial, COUNT, 13), velocity = random_values(trial, COUNT, 0, 14);
     Values gradient = random_values(trial, COUNT, 0, 15), unused = random_values(trial, COUNT, 0, 14);
-    CardTensor lr = card_copy(&sgd.lr, sizeof sgd.lr, 0);
-    const CudaDescent descent = descent_of(&weights, &velocity, &lr, sgd);
-    (atomically ? cuda_sgd_step_atomically : cuda_sgd_step)(&descent, on_card(&gradient), first, count, &trial->step);
+    GpuTensor lr = gpu_copy(&sgd.lr, sizeof sgd.lr, 0);
+    const CudaSgdUpdate descent = sgd_update_of(&weights, &velocity, &lr, sgd);
+    (atomically ? cuda_sgd_step_atomically : cuda_sgd_step)(&descent, on_gpu(&gradient), first, count, &trial->step);
     for (int m = 0; m < trial->models; m++)
         if (!is_idle(trial, m))
             (atomically ? trial->cpu->sgd_step_atomically : trial->cpu->sgd_step)(
@@ -251,7 +250,7 @@ static void check_sgd_of(const Trial *trial, bool atomically, float momentum, si
                 gradient.host[m].at + first, &sgd, count);
     compare("weights", &weights, NULL, 1, 1e-6);
     compare("velocity", &velocity, NULL, 1, momentum > 0 ? 1e-6 : 0); // which is left alone without momentum
-    card_free(lr);
+    gpu_free(lr);
     drop_all(weights, velocity, gradient, unused);
 }
 
@@ -294,18 +293,18 @@ static void check_whole_step(const Trial *trial, CudaOptimizer optimizer, float 
         for (size_t i = 0; i < COUNT; i++)
             squares.host[m].at[i] = fabsf(squares.host[m].at[i]);
     upload(&squares);
-    if (optimizer.adam.beta1 > 0) optimizer.squares = on_card(&squares);
-    CardTensor lr = card_copy(&sgd.lr, sizeof sgd.lr, 0), card_pulls = card_copy(pulls, sizeof pulls, 0);
-    CardTensor powers = card_copy(forgotten, sizeof forgotten, 0), lengths = card_copy(zeros, sizeof zeros, 0);
-    CardTensor factors = card_new(MOST_MODELS * sizeof(float), 0), adam = card_new(MOST_MODELS * sizeof(AdamStep), 0);
-    CudaDescent descent = descent_of(&weights, &velocity, &lr, sgd);
-    descent.shifts = on_card(&shifts);
-    descent.pulls = card_at(card_pulls);
-    const CudaWholeStep whole = {card_at(lengths), card_at(factors), card_at(adam)};
-    cuda_join_terms(on_card(&gradient), &descent, FIRST, MIDDLE, &trial->step);
-    if (optimizer.clip > 0) cuda_add_lengths(whole.lengths, on_card(&gradient), COUNT, FIRST, MIDDLE, &trial->step);
-    cuda_begin_whole_step(&whole, card_at(powers), &optimizer, &descent, &trial->step);
-    cuda_whole_step(&descent, &whole, &optimizer, on_card(&gradient), FIRST, MIDDLE, &trial->step);
+    if (optimizer.adam.beta1 > 0) optimizer.squares = on_gpu(&squares);
+    GpuTensor lr = gpu_copy(&sgd.lr, sizeof sgd.lr, 0), gpu_pulls = gpu_copy(pulls, sizeof pulls, 0);
+    GpuTensor powers = gpu_copy(forgotten, sizeof forgotten, 0), lengths = gpu_copy(zeros, sizeof zeros, 0);
+    GpuTensor factors = gpu_new(MOST_MODELS * sizeof(float), 0), adam = gpu_new(MOST_MODELS * sizeof(AdamStep), 0);
+    CudaSgdUpdate descent = sgd_update_of(&weights, &velocity, &lr, sgd);
+    descent.shifts = on_gpu(&shifts);
+    descent.pulls = gpu_at(gpu_pulls);
+    const CudaWholeStep whole = {gpu_at(lengths), gpu_at(factors), gpu_at(adam)};
+    cuda_join_terms(on_gpu(&gradient), &descent, FIRST, MIDDLE, &trial->step);
+    if (optimizer.clip > 0) cuda_add_lengths(whole.lengths, on_gpu(&gradient), COUNT, FIRST, MIDDLE, &trial->step);
+    cuda_begin_whole_step(&whole, gpu_at(powers), &optimizer, &descent, &trial->step);
+    cuda_whole_step(&descent, &whole, &optimizer, on_gpu(&gradient), FIRST, MIDDLE, &trial->step);
     for (int m = 0; m < trial->models; m++) {
         float *weight = weights.host[m].at + FIRST, *speed = velocity.host[m].at + FIRST;
         float *slope = gradient.host[m].at + FIRST, *square = squares.host[m].at + FIRST;
@@ -317,12 +316,12 @@ static void check_whole_step(const Trial *trial, CudaOptimizer optimizer, float 
     compare("weights of a whole step", &weights, NULL, 1, 1e-6);
     compare("velocity of a whole step", &velocity, NULL, 1, 1e-6);
     compare("squares of a whole step", &squares, NULL, 1, 1e-6);
-    card_read(zeros, lengths);
+    gpu_read(zeros, lengths);
     for (int m = 0; m < trial->models; m++)
         assert_true(zeros[m] == 0); // for the next step
-    const CardTensor all[] = {lr, card_pulls, powers, lengths, factors, adam};
+    const GpuTensor all[] = {lr, gpu_pulls, powers, lengths, factors, adam};
     for (size_t i = 0; i < LENGTH(all); i++)
-        card_free(all[i]);
+        gpu_free(all[i]);
     drop_all(weights, velocity, gradient, shifts, squares);
 }
 

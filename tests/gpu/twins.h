@@ -1,9 +1,9 @@
-// The checks of test_cuda_twins: each computes on the host what an op of the CPU says, and on the card what its twin
+// The checks of test_cuda_twins: each computes on the host what an op of the CPU says, and on the GPU what its twin
 // says, for the models and samples of a trial, and fails where they differ.
 #ifndef SOUNDER_TESTS_GPU_TWINS_H
 #define SOUNDER_TESTS_GPU_TWINS_H
 
-#include "card_trial.h"
+#include "gpu_trial.h"
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
 

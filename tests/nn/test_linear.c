@@ -129,7 +129,7 @@ static void check_own(const Kernels *kernels, const Trial *trial) {
     check_times("linear input", in_gradient, trial->in_gradient, 1);
     check_sides(kernels, trial, rows.at, scratch.at, in_gradient.at);
     for (int chunk = 0; chunk < 2; chunk++) { // the second adds to the first
-        const Descent descent = {.keep = (float)chunk};
+        const SgdUpdate descent = {.keep = (float)chunk};
         kernels->linear_backward_weight(weight_gradient.at, NULL, rows.at, trial->slopes.at, &descent, layer, count,
                                         samples);
         kernels->linear_backward_bias(bias_gradient.at, NULL, trial->slopes.at, &descent, layer, samples);
@@ -153,7 +153,7 @@ static Tensor rows_of(const Trial *trial) {
 
 // The step that a descent with weights at hand stands for, on the weight's gradient that the trial knows. Velocity and
 // weights get expected values.
-static void expect_step(double *velocity, double *weight, const Trial *trial, const Descent *descent) {
+static void expect_step(double *velocity, double *weight, const Trial *trial, const SgdUpdate *descent) {
     for (size_t i = 0; i < trial->weight.count; i++) {
         const double slope = trial->weight_gradient[i] + (descent->shift ? (double)descent->shift[i] : 0);
         velocity[i] = (double)descent->keep * velocity[i] + slope + (double)descent->weight_decay * weight[i];
@@ -163,15 +163,15 @@ static void expect_step(double *velocity, double *weight, const Trial *trial, co
 
 // Every combination of what a step keeps, how weights decay and what shifts their slopes; a step that begins writes the
 // velocity as one that keeps something does.
-static void check_descents(const Kernels *kernels, const Trial *trial) {
+static void check_sgd_updates(const Kernels *kernels, const Trial *trial) {
     const size_t parameters = trial->weight.count;
     Tensor rows = rows_of(trial), shift = tensor_random(parameters, 14);
     for (int way = 0; way < 16; way++) {
-        const Descent descent = {.keep = way & 1 ? 0.5f : 0,
-                                 .lr = 0.1f,
-                                 .weight_decay = way & 2 ? 0.25f : 0,
-                                 .shift = way & 4 ? shift.at : NULL,
-                                 .begins = (way & 9) == 8};
+        const SgdUpdate descent = {.keep = way & 1 ? 0.5f : 0,
+                                   .lr = 0.1f,
+                                   .weight_decay = way & 2 ? 0.25f : 0,
+                                   .shift = way & 4 ? shift.at : NULL,
+                                   .begins = (way & 9) == 8};
         Tensor velocity = tensor_random(parameters, 15), weight = tensor_random(parameters, 11);
         double *speeds = doubles(velocity.at, parameters), *moved = doubles(weight.at, parameters);
         expect_step(speeds, moved, trial, &descent);
@@ -193,12 +193,12 @@ static void check_descents(const Kernels *kernels, const Trial *trial) {
 static void check_same_as_sgd(const Kernels *kernels, const Trial *trial) {
     const size_t parameters = trial->weight.count;
     Tensor rows = rows_of(trial), gradient = tensor_new(parameters);
-    const Descent alone = {.keep = 0};
+    const SgdUpdate alone = {.keep = 0};
     kernels->linear_backward_weight(gradient.at, NULL, rows.at, trial->slopes.at, &alone, &trial->layer, trial->count,
                                     trial->samples);
     for (int way = 0; way < 4; way++) {
         const Sgd sgd = {.lr = 0.3f, .momentum = way & 1 ? 0.9f : 0, .weight_decay = way & 2 ? 0.07f : 0};
-        const Descent descent = {
+        const SgdUpdate descent = {
             .keep = sgd.momentum, .lr = sgd.lr, .weight_decay = sgd.weight_decay, .begins = sgd.momentum == 0};
         Tensor velocity[2], weight[2];
         for (int i = 0; i < 2; i++) {
@@ -232,7 +232,7 @@ static void check_joined_step(const Kernels *kernels, const Trial *trial) {
         memcpy(weight[way].at, trial->weight.at, trial->weight.count * sizeof(float));
     }
     for (int step = 0; step < 2; step++) {
-        const Descent descent = {.keep = 0.5f, .lr = 0.1f, .weight_decay = 0.01f, .shift = trial->weight.at};
+        const SgdUpdate descent = {.keep = 0.5f, .lr = 0.1f, .weight_decay = 0.01f, .shift = trial->weight.at};
         kernels->linear_backward_input(in_gradient[0].at, scratch.at, trial->slopes.at, weight[0].at, layer, count,
                                        samples);
         kernels->linear_backward_weight(velocity[0].at, weight[0].at, rows.at, trial->slopes.at, &descent, layer, count,
@@ -260,7 +260,7 @@ static void check_through_blas(const Blas *blas, const Trial *trial, const float
     linear_blas_backward_input(in_gradient.at, blas, trial->slopes.at, trial->weight.at, layer, count, samples);
     check_times("linear input, OpenBLAS", in_gradient, trial->in_gradient, 1);
     for (int chunk = 0; chunk < 2; chunk++) {
-        const Descent descent = {.keep = (float)chunk};
+        const SgdUpdate descent = {.keep = (float)chunk};
         linear_blas_backward_weight(weight_gradient.at, NULL, blas, in, rows.at, trial->slopes.at, &descent, layer,
                                     count, samples);
         check_times("linear weight, OpenBLAS", weight_gradient, trial->weight_gradient, chunk + 1);
@@ -282,7 +282,7 @@ static void check_same_without_rests(const Kernels *kernels, Shape shape, int ou
     Tensor weight[2], in_gradient[2];
     for (int way = 0; way < 2; way++) {
         const int taken = way ? count : working;
-        const Descent descent = {.lr = 0.1f};
+        const SgdUpdate descent = {.lr = 0.1f};
         Tensor velocity = tensor_zeros(trial.weight.count);
         weight[way] = tensor_random(trial.weight.count, 11);
         in_gradient[way] = tensor_zeros(trial.in.count);
@@ -302,7 +302,7 @@ static void check_trial(const Kernels *kernels, const Blas *blas, Shape shape, i
     Trial trial = trial_of(kernels, shape, outs, count, rests);
     Tensor rows = rows_of(&trial), none = {NULL, 0};
     check_own(kernels, &trial);
-    check_descents(kernels, &trial);
+    check_sgd_updates(kernels, &trial);
     check_same_as_sgd(kernels, &trial);
     check_joined_step(kernels, &trial);
     check_through_blas(blas, &trial, trial.in.at, none);

@@ -2,8 +2,8 @@
 // a loss. The samples do not fill the vectors, and what the lanes behind them hold is not a number.
 #include "builds.h"
 #include "nn/buffers.h"
-#include "nn/net.h"
 #include "nn/kernels/norm_batch.h"
+#include "nn/net.h"
 #include "tests/tensor.h"
 
 // A layer at work, in double precision: the loss is the sum of slopes * out.

@@ -11,11 +11,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/gpu/gpu.h"
 #include "tests/check.h"
 #include "tests/deadline.h"
+#include "tests/gpu/gpu.h"
 
-// MANY_BYTES: of which it shows in the card's free memory whether they are taken; contexts grow and shrink by less.
+// MANY_BYTES: of which it shows in the GPU's free memory whether they are taken; contexts grow and shrink by less.
 enum { BYTES = 3 << 20, MANY_BYTES = 64 << 20, MARK_PLACE = 12345, DEADLINE_SECONDS = 560 };
 
 // Other processes ----------------------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ static size_t free_bytes(void) {
     return available;
 }
 
-// A card gives the memory of a process back some time after its death; a context may have grown meanwhile.
+// A GPU gives the memory of a process back some time after its death; a context may have grown meanwhile.
 static void wait_until_free(size_t wanted) {
     for (int tenths = 0; tenths < 200 && free_bytes() < wanted - MANY_BYTES / 2; tenths++)
         usleep(100000);
@@ -256,7 +256,7 @@ int main(int argc, char **argv) {
         return strcmp(argv[1], "owner") == 0 ? owner_main() : importer_main();
     }
     deadline_set(DEADLINE_SECONDS);
-    if (card_is_missing()) return CARD_TEST_SKIPPED;
+    if (gpu_is_missing()) return GPU_TEST_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_block_is_zero_and_an_allocation_of_its_own_in_multiples_of_2_mib),
         cmocka_unit_test(what_a_process_writes_another_reads),

@@ -65,7 +65,7 @@ static Status bench_init(Bench *bench, const BenchOptions *options, Error *err) 
     return blas_open(&bench->blas, bench->kernels, err);
 }
 
-static void compute_own(const Bench *bench, Product product, const Descent *descent) {
+static void compute_own(const Bench *bench, Product product, const SgdUpdate *descent) {
     const Kernels *kernels = bench->kernels;
     const Layer *layer = &bench->layer;
     if (product == FORWARD)
@@ -79,7 +79,7 @@ static void compute_own(const Bench *bench, Product product, const Descent *desc
                                         bench->count, bench->samples);
 }
 
-static void compute_through_blas(const Bench *bench, Product product, const Descent *descent) {
+static void compute_through_blas(const Bench *bench, Product product, const SgdUpdate *descent) {
     const Layer *layer = &bench->layer;
     if (product == FORWARD)
         linear_blas_forward(bench->out, bench->blas, bench->in, NULL, bench->weight, bench->bias, layer, bench->count,
@@ -94,7 +94,7 @@ static void compute_through_blas(const Bench *bench, Product product, const Desc
 
 // In turn. The input gradient overwrites the inputs: without fresh ones values would grow until they are not finite.
 static size_t measure(Bench *bench, double enough_seconds) {
-    const Descent descent = {.keep = 0.5f, .lr = 1e-9f};
+    const SgdUpdate descent = {.keep = 0.5f, .lr = 1e-9f};
     double begin = own_seconds();
     size_t turn = 0;
     while (turn < MOST_TURNS && (turn < LEAST_TURNS || own_seconds() - begin < enough_seconds)) {

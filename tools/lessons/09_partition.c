@@ -1,7 +1,7 @@
 // Lesson 9. Partition a data set.
 //
 // Who trains on what? Nothing is sent: every rank knows its number and computes its share. The contiguous split cuts
-// the data set into runs. The distributed sampler deals the samples round like cards, so that all ranks take equally
+// the data set into runs. The distributed sampler deals the samples round like GPUs, so that all ranks take equally
 // many: 10 samples for 3 ranks are made 12 by dealing the first two again, or 9 by leaving the last one out. For each
 // epoch it shuffles the pack first, in the same way on all ranks, since they have the same seed.
 //

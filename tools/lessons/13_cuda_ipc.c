@@ -2,7 +2,7 @@
 //
 // What cudaMalloc returns is a pointer of this process alone. A handle is 64 bytes that name the allocation for others
 // on the same machine: rank 0 sends it, rank 1 opens it and has a pointer of its own to the very same memory. Nothing
-// is copied; that is how many ranks share one model on one card. Four rules: share whole allocations of 2 MiB (smaller
+// is copied; that is how many ranks share one model on one GPU. Four rules: share whole allocations of 2 MiB (smaller
 // ones lie together in a block, and all of it would be shared); no kernel or copy of one process waits for one of the
 // other, so the ranks meet at a barrier after the device has finished; the importer closes before the owner frees; and
 // a process starts using CUDA after it was started itself, never before a fork (hence a launcher).

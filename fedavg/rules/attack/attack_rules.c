@@ -9,7 +9,7 @@
 #include "fedavg/rules/rule.h"
 
 // Whose updates attackers know: those of all honest clients, or what they themselves have trained.
-#define FORGERY_KNOWLEDGE                                                                                              \
+#define CRAFTED_KNOWLEDGE                                                                                              \
     {                                                                                                                  \
         .name = "knowledge", .words = { "all", "own" }                                                                 \
     }
@@ -53,7 +53,7 @@ const RuleText attack_rules[ATTACK_RULE_COUNT] = {
          "a little is enough: attackers hand in the mean of the updates minus Z standard deviations, so few "
          "that some honest ones are further off",
          "Baruch, Baruch, Goldberg, NeurIPS 2019",
-         {{.name = "z", .preset = NAN, .minimum = -100, .maximum = 100, .derived = "the cohort"}, FORGERY_KNOWLEDGE}},
+         {{.name = "z", .preset = NAN, .minimum = -100, .maximum = 100, .derived = "the cohort"}, CRAFTED_KNOWLEDGE}},
     [ATTACK_IPM] = {"ipm",
                     "attackers hand in -EPSILON times the mean of the honest updates, which turns their inner product "
                     "with the true mean",
@@ -63,11 +63,11 @@ const RuleText attack_rules[ATTACK_RULE_COUNT] = {
                         "attackers go from the mean against the standard deviations as far as they stay as near to all "
                         "updates as those are to each other",
                         "Shejwalkar, Houmansadr, NDSS 2021",
-                        {FORGERY_KNOWLEDGE}},
+                        {CRAFTED_KNOWLEDGE}},
     [ATTACK_MIN_SUM] = {"min-sum",
                         "the same, by the sums of the squared distances",
                         "Shejwalkar, Houmansadr, NDSS 2021",
-                        {FORGERY_KNOWLEDGE}},
+                        {CRAFTED_KNOWLEDGE}},
     [ATTACK_MIMIC] =
         {"mimic",
          "attackers hand in what one honest client does, the same in all rounds: CLIENT, or the furthest out in the "

@@ -1,6 +1,6 @@
 // What bad clients do, whatever the algorithm: they train on false labels, hand in another update than they trained, or
-// agree on one when they have seen those of all others (forgery.h). Part of the world, not of the recipe: what honest
-// clients compute does not depend on it.
+// agree on one when they have seen those of all others (crafted updates.h). Part of the world, not of the recipe: what
+// honest clients compute does not depend on it.
 //
 //   TRY(attack_parse(&attack, "sign-flip scale=3", err));
 //   TRY(attack_choose(attackers, "0.2", clients, seed, err));          // a part of the clients, or "3,7": these
@@ -65,8 +65,8 @@ uint32_t attack_marked(const Chosen *attack, uint32_t count);
 uint32_t attack_others(uint32_t *others, const uint16_t *labels, uint32_t first, uint32_t count, const Chosen *attack);
 
 // Whether attackers train as everybody, and then hand in one update that follows from those of others: such a run has
-// all updates side by side, and the parent makes that one of them (parent/forge.h).
-static inline bool attack_is_forged(const Chosen *attack) {
+// all updates side by side, and the parent makes that one of them (parent/crafting.h).
+static inline bool attack_is_crafted(const Chosen *attack) {
     return attack->row >= ATTACK_ALIE && attack->row <= ATTACK_MIMIC;
 }
 

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "fedavg/rules/sum/aggregate.h"
 #include "fedavg/rules/combine/combine_rules.h"
+#include "fedavg/rules/sum/aggregate.h"
 
 typedef struct Neighbour {
     double distance; // squared

@@ -1,5 +1,5 @@
 // What a local rule is: what it adds to a client's every step, and what the client keeps until its next turn. One file
-// a rule (local/NAME.h) and one line in LOCAL_RULES (local_rules.h): then it runs on the CPU, on the card, over several
+// a rule (local/NAME.h) and one line in LOCAL_RULES (local_rules.h): then it runs on the CPU, on the GPU, over several
 // nodes.
 //
 // A client steps along
@@ -16,7 +16,7 @@
 #include <math.h>
 #include <stdbool.h>
 
-#include "base/both.h"
+#include "base/host_device.h"
 #include "fedavg/rules/rule.h"
 
 // One weight of one client.

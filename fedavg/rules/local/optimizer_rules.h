@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/both.h"
+#include "base/host_device.h"
 #include "fedavg/rules/rule.h"
 #include "nn/step.h"
 

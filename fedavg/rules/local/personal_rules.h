@@ -3,9 +3,9 @@
 //
 //   TRY(personal_plan(&plan, &recipe->parts[PART_PERSONAL], &spec, &training, err));
 //
-// What a client keeps lies in its row (memory/kept_file.h) as a difference, so that a client that never had a turn has
-// zeros: of the parameters that stay, from the global ones, which nobody moves; of a second model, from the initial
-// weights.
+// What a client keeps lies in its row (memory/client_state_file.h) as a difference, so that a client that never had a
+// turn has zeros: of the parameters that stay, from the global ones, which nobody moves; of a second model, from the
+// initial weights.
 #ifndef SOUNDER_FEDAVG_RULES_LOCAL_PERSONAL_RULES_H
 #define SOUNDER_FEDAVG_RULES_LOCAL_PERSONAL_RULES_H
 

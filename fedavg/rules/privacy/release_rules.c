@@ -2,8 +2,8 @@
 
 #include <math.h>
 
-#include "fedavg/rules/sum/aggregate.h"
 #include "fedavg/rules/send/send_rules.h"
+#include "fedavg/rules/sum/aggregate.h"
 
 const RuleText release_rules[RELEASE_RULE_COUNT] = {
     [RELEASE_EXACT] = {"exact", "the sum is what it is", "McMahan et al., AISTATS 2017", {{0}}},

@@ -18,9 +18,9 @@
 #define SOUNDER_FEDAVG_RULES_PRIVACY_RELEASE_RULES_H
 
 #include "base/err.h"
-#include "fedavg/rules/privacy/accountant.h"
 #include "fedavg/rules/combine/combine_rules.h"
 #include "fedavg/rules/local/personal_rules.h"
+#include "fedavg/rules/privacy/accountant.h"
 #include "fedavg/rules/rule.h"
 #include "nn/spec.h"
 

@@ -13,8 +13,8 @@
 // vector as it is.
 #include <math.h>
 
-#include "fedavg/rules/sum/aggregate.h"
 #include "fedavg/rules/send/send_rules.h"
+#include "fedavg/rules/sum/aggregate.h"
 
 typedef float WireFloat __attribute__((may_alias)); // the wire is bytes, and all that stands on this one are floats
 

@@ -5,8 +5,8 @@
 // On the wire the norm, and a sign and ceil(log2(s + 1)) bits for each weight.
 #include <math.h>
 
-#include "fedavg/rules/sum/aggregate.h"
 #include "fedavg/rules/send/send_rules.h"
+#include "fedavg/rules/sum/aggregate.h"
 
 static int level_bits(const Coding *coding) {
     const uint32_t levels = (uint32_t)coding->number[0];

@@ -2,8 +2,8 @@
 // wire that mean and a bit for each weight; what the signs leave out feeds back. Zero counts as positive.
 #include <math.h>
 
-#include "fedavg/rules/sum/aggregate.h"
 #include "fedavg/rules/send/send_rules.h"
+#include "fedavg/rules/sum/aggregate.h"
 
 static uint64_t scaled_sign_bytes(const Coding *coding) {
     return 4 + bytes_of_bits(coding->count, 1);

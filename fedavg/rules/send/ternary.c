@@ -7,8 +7,8 @@
 // ones are wrong on average by what is cut.
 #include <math.h>
 
-#include "fedavg/rules/sum/aggregate.h"
 #include "fedavg/rules/send/send_rules.h"
+#include "fedavg/rules/sum/aggregate.h"
 
 enum { ZERO, PLUS, MINUS };
 

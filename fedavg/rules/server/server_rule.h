@@ -1,5 +1,5 @@
 // What a server rule is: how one weight of the global model follows from what the cohort sends. One file a rule
-// (server/NAME.h) and one line in SERVER_RULES (server_rules.h): then it runs on the CPU, on the card, over several
+// (server/NAME.h) and one line in SERVER_RULES (server_rules.h): then it runs on the CPU, on the GPU, over several
 // nodes.
 //
 // The function of one weight is compiled for both devices, without fused operations, so that they agree to the bit.
@@ -11,7 +11,7 @@
 #include <math.h>
 #include <stdbool.h>
 
-#include "base/both.h"
+#include "base/host_device.h"
 #include "fedavg/rules/rule.h"
 
 // What the cohort sends of one weight.

@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/both.h"
+#include "base/host_device.h"
 #include "nn/spec.h"
 #include <stdbool.h>
 

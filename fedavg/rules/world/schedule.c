@@ -198,7 +198,7 @@ static Status begin(Simulation *sim, uint32_t client, Error *err) {
                           .visit = sim->visits[client]++,
                           .start = sim->version,
                           .applied = NEVER_APPLIED,
-                          .stash = NO_STASH,
+                          .pending = NO_PENDING,
                           .begin_microseconds = sim->now};
     const uint32_t key = schedule_key(job->start, job->visit);
     Member member = given->clients[client];
@@ -310,7 +310,7 @@ static void index_versions(Schedule *schedule) {
 
 // Where updates wait: in the lowest place that is free, from the version they begin from to the end of their step. A
 // place that is given back in a step is taken again in the next at the earliest.
-static Status find_stashes(Schedule *schedule, Error *err) {
+static Status find_pending(Schedule *schedule, Error *err) {
     const uint32_t none = schedule->count;
     uint32_t *free_places = malloc((schedule->count + 1) * sizeof *free_places); // a stack
     uint32_t *due = malloc((schedule->versions + 1) * sizeof *due); // by version: the first of a list of jobs
@@ -326,17 +326,17 @@ static Status find_stashes(Schedule *schedule, Error *err) {
         for (uint32_t j = schedule->first[version]; j < schedule->first[version + 1]; j++) {
             ScheduledJob *job = &schedule->jobs[j];
             if (job->applied == NEVER_APPLIED || job->applied == version) continue;
-            job->stash = free_count > 0 ? free_places[--free_count] : schedule->most_stashed++;
+            job->pending = free_count > 0 ? free_places[--free_count] : schedule->most_pending++;
             if (job->applied >= schedule->versions) continue;
             after[j] = due[job->applied];
             due[job->applied] = j;
         }
         for (uint32_t j = due[version]; j != none; j = after[j])
-            free_places[free_count++] = schedule->jobs[j].stash;
+            free_places[free_count++] = schedule->jobs[j].pending;
     }
     free(free_places), free(due), free(after);
-    schedule->waiting = malloc((schedule->most_stashed + 1) * sizeof *schedule->waiting);
-    if (!schedule->waiting) return fail(err, STATUS_OS, "no memory for a list of %u trainings", schedule->most_stashed);
+    schedule->waiting = malloc((schedule->most_pending + 1) * sizeof *schedule->waiting);
+    if (!schedule->waiting) return fail(err, STATUS_OS, "no memory for a list of %u trainings", schedule->most_pending);
     return STATUS_OK;
 }
 
@@ -391,7 +391,7 @@ static Status run(Simulation *sim, Error *err) {
         TRY(dispatch(sim, err));
     }
     index_versions(schedule);
-    return find_stashes(schedule, err);
+    return find_pending(schedule, err);
 }
 
 Status schedule_complete(Schedule *schedule, Error *err) {
@@ -409,7 +409,7 @@ Status schedule_complete(Schedule *schedule, Error *err) {
         if (schedule->published[version + 1] < schedule->published[version])
             schedule->published[version + 1] = schedule->published[version];
     if (status == STATUS_OK) index_versions(schedule);
-    if (status == STATUS_OK) status = find_stashes(schedule, err);
+    if (status == STATUS_OK) status = find_pending(schedule, err);
     if (status != STATUS_OK) schedule_free(schedule);
     return status;
 }

@@ -14,7 +14,7 @@
 //
 // No duration depends on what is trained: so the clients that begin from one version train as the cohort of one
 // ordinary round, and an update that arrives later waits as its integer contribution, whose share is known
-// (SlotPlan.stash). Times are whole microseconds, ties go to the lower job; no client trains twice at a time.
+// (SlotPlan.pending update). Times are whole microseconds, ties go to the lower job; no client trains twice at a time.
 #ifndef SOUNDER_FEDAVG_RULES_WORLD_SCHEDULE_H
 #define SOUNDER_FEDAVG_RULES_WORLD_SCHEDULE_H
 
@@ -52,7 +52,7 @@ enum { TWICE_YES, TWICE_NO };         // whether a client may have two updates i
         }                                                                                                              \
     }
 
-enum { NEVER_APPLIED = UINT32_MAX, NO_STASH = UINT32_MAX };
+enum { NEVER_APPLIED = UINT32_MAX, NO_PENDING = UINT32_MAX };
 
 typedef struct ScheduledJob {
     uint32_t client;
@@ -60,7 +60,7 @@ typedef struct ScheduledJob {
     uint32_t start;   // the version: 0, 1, ...
     uint32_t applied; // the version whose weights its update moves, >= start; NEVER_APPLIED: none
     uint32_t epochs;  // it does
-    uint32_t stash;   // where its contribution waits, if applied > start; else NO_STASH
+    uint32_t pending; // where its contribution waits, if applied > start; else NO_PENDING
     MemberFate fate;  // MEMBER_IS_LATE: too stale
     bool refused;     // what it came to; set by the parent
     double weight;    // among the updates of its step; they sum to 1
@@ -74,8 +74,8 @@ typedef struct Schedule {
     uint64_t *published; // owned (versions + 1): microseconds until the version is there
     uint32_t count, versions;
     uint32_t most_jobs;    // that begin from one version
-    uint32_t most_stashed; // that wait at one time
-    uint32_t *waiting;     // owned (most_stashed): the jobs that wait now, in their order
+    uint32_t most_pending; // that wait at one time
+    uint32_t *waiting;     // owned (most_pending): the jobs that wait now, in their order
     uint32_t waiting_count;
 } Schedule;
 

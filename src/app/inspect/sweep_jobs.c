@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "datasets/dataset.h"
-#include "datasets/synthetic/federation.h"
 #include "datasets/synthetic.h"
+#include "datasets/synthetic/federation.h"
 
 static bool is_given(const SweepPlan *plan, const char *name) {
     for (size_t i = 0; i < plan->axis_count; i++)

@@ -104,11 +104,11 @@ static const ForeignOption refused[] = {
 enum { LAUNCH_OPTION_COUNT = sizeof launch_table / sizeof *launch_table };
 
 const OptionTable launch_options = {.rows = launch_table,
-                                           .count = LAUNCH_OPTION_COUNT,
-                                           .command = "launch",
-                                           .foreign = refused,
-                                           .foreign_count = sizeof refused / sizeof *refused,
-                                           .foreigner = "torchrun"};
+                                    .count = LAUNCH_OPTION_COUNT,
+                                    .command = "launch",
+                                    .foreign = refused,
+                                    .foreign_count = sizeof refused / sizeof *refused,
+                                    .foreigner = "torchrun"};
 
 static const char default_address[] = "127.0.0.1";
 enum { DEFAULT_PORT = 29500 };
@@ -192,11 +192,11 @@ static Status check_program(const LaunchOptions *options, Error *err) {
 static Status resolve_ranks(LaunchOptions *options, Error *err) {
     const char *text = options->nproc_per_node;
     bool is_auto = strcmp(text, "auto") == 0, is_gpu = strcmp(text, "gpu") == 0;
-    int cards = is_auto || is_gpu ? gpus_visible(getenv("CUDA_VISIBLE_DEVICES"), "/dev") : 0;
-    if (is_gpu && cards == 0)
+    int gpus = is_auto || is_gpu ? gpus_visible(getenv("CUDA_VISIBLE_DEVICES"), "/dev") : 0;
+    if (is_gpu && gpus == 0)
         return fail(err, STATUS_UNAVAILABLE, "--nproc-per-node gpu: no card is visible; write cpu, or a number");
-    if (cards > 0) {
-        options->ranks = cards;
+    if (gpus > 0) {
+        options->ranks = gpus;
     } else if (is_auto || strcmp(text, "cpu") == 0) {
         options->ranks = cores_usable();
     } else {
@@ -338,23 +338,22 @@ static int count_device_files(const char *folder) {
     static const char stem[] = "nvidia";
     DIR *directory = opendir(folder);
     if (!directory) return 0;
-    int cards = 0;
+    int gpus = 0;
     for (const struct dirent *entry; (entry = readdir(directory));) {
         const char *number = entry->d_name + strlen(stem);
-        if (strncmp(entry->d_name, stem, strlen(stem)) == 0 && *number && !number[strspn(number, "0123456789")])
-            cards++;
+        if (strncmp(entry->d_name, stem, strlen(stem)) == 0 && *number && !number[strspn(number, "0123456789")]) gpus++;
     }
     closedir(directory);
-    return cards;
+    return gpus;
 }
 
 int gpus_visible(const char *visible_devices, const char *folder) {
-    const int cards = count_device_files(folder);
-    if (!visible_devices || cards == 0) return cards;
+    const int gpus = count_device_files(folder);
+    if (!visible_devices || gpus == 0) return gpus;
     int visible = 0;
     for (const char *item = visible_devices; *item; item += *item == ',') {
         bool is_number = !isalpha((unsigned char)*item);
-        if (is_number && (!isdigit((unsigned char)*item) || atoi(item) >= cards)) break;
+        if (is_number && (!isdigit((unsigned char)*item) || atoi(item) >= gpus)) break;
         visible++;
         item += strcspn(item, ",");
     }

@@ -59,7 +59,7 @@ typedef struct LaunchOptions {
 Status launch_options_parse(LaunchOptions *options, int argc, char **argv, Error *err);
 
 // Contradictions, the number of ranks, what is logged, the address. NOINPUT when the program is a Python file that
-// cannot be read, UNAVAILABLE for --nproc-per-node gpu where no card is visible.
+// cannot be read, UNAVAILABLE for --nproc-per-node gpu where no GPU is visible.
 Status launch_options_resolve(LaunchOptions *options, Error *err);
 
 // Whether anything is written into log files.
@@ -68,11 +68,11 @@ bool launch_options_log(const LaunchOptions *options);
 // The rows, for the command line, help, the man page and completion.
 extern const OptionTable launch_options;
 
-// How many cards this process may use, counted without waking one up: no CUDA call, no context, no library.
+// How many GPUs this process may use, counted without waking one up: no CUDA call, no context, no library.
 
 // The device files nvidia0, nvidia1, ... in `folder` (/dev; a container sees those it was given), of which
 // visible_devices (CUDA_VISIBLE_DEVICES; NULL: all) may allow fewer: as CUDA reads it, a comma-separated list that ends
-// at the first -1 or the first number without a card. Names (GPU-..., MIG-...) count as they stand.
+// at the first -1 or the first number without a GPU. Names (GPU-..., MIG-...) count as they stand.
 int gpus_visible(const char *visible_devices, const char *folder);
 
 #endif

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/form.h"
+#include "base/keyed_text.h"
 #include "fedavg/rules/local/local_rules.h"
 #include "fedavg/rules/local/optimizer_rules.h"
 #include "fedavg/rules/local/personal_rules.h"
@@ -80,12 +80,12 @@ bool falls_as_cosine(const Options *options) {
     return has_schedule(options, 1u << LR_COSINE);
 }
 
-bool may_use_card(const Options *options) {
+bool may_use_gpu(const Options *options) {
     return options->device != DEVICE_CPU;
 }
 
 bool may_launch_many(const Options *options) {
-    return may_use_card(options) && !is_hogwild(options);
+    return may_use_gpu(options) && !is_hogwild(options);
 }
 
 bool is_partitioned(const Options *options) {

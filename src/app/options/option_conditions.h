@@ -18,7 +18,7 @@ bool is_not_ssgd(const Options *options);
 bool falls_in_steps(const Options *options);
 bool falls_by_gamma(const Options *options);
 bool falls_as_cosine(const Options *options);
-bool may_use_card(const Options *options);
+bool may_use_gpu(const Options *options);
 bool may_launch_many(const Options *options);
 bool is_partitioned(const Options *options);
 bool has_target(const Options *options);

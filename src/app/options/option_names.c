@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "datasets/dataset.h"
-#include "datasets/synthetic/federation.h"
 #include "datasets/partition.h"
-#include "fedavg/rules/attack/attack_rules.h"
+#include "datasets/synthetic/federation.h"
 #include "fedavg/algorithm/recipe.h"
+#include "fedavg/rules/attack/attack_rules.h"
 #include "fedavg/rules/world/view_rules.h"
 #include "nn/spec.h"
 

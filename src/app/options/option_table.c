@@ -330,7 +330,7 @@ const Option option_table[] = {
      .also = "gpu-id",
      .placeholder = "N", .derived = "the one LOCAL_RANK names, or the first", .minimum = 0, .maximum = 255,
      .may_change = true,
-     .applies = may_use_card, .condition = "--device cuda",
+     .applies = may_use_gpu, .condition = "--device cuda",
      .help = "which card, as CUDA numbers them"},
     {.name = "models-per-launch", .type = OPTION_WHOLE, FIELD(models_per_launch), .group = GROUP_TRAINING,
      .placeholder = "N", .derived = "by cohort and memory", .minimum = 1, .maximum = 1024, .may_change = true,
@@ -338,12 +338,12 @@ const Option option_table[] = {
      .help = "clients that a worker trains in lockstep on the card"},
     {.name = "tf32", .type = OPTION_FLAG, FIELD(tf32), .group = GROUP_TRAINING, .eval = true,
      .derived = "false",
-     .applies = may_use_card, .condition = "--device cuda",
+     .applies = may_use_gpu, .condition = "--device cuda",
      .help = "on the card, linear layers may round their factors to 10 bits, which is faster"},
     {.name = "mps", .type = OPTION_CHOICE, FIELD(mps), .group = GROUP_TRAINING,
      .placeholder = "HOW", .derived = "auto", .may_change = true,
      .choices = {[MPS_AUTO] = "auto", [MPS_OFF] = "off", [MPS_START] = "start"},
-     .applies = may_use_card, .condition = "--device cuda",
+     .applies = may_use_gpu, .condition = "--device cuda",
      .help = "CUDA's Multi-Process Service, by which workers run on the card side by side instead of in turns: auto: if it runs; off: "
              "never; start: started for this run. It serves 48 processes (60 by newer drivers), and what goes wrong in one, or a "
              "kill in the middle of its work, can end or hang all of them: deaths are survived without it only"},

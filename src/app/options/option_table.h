@@ -41,7 +41,7 @@ typedef struct Option {
     const char *preset;                      // default as a user would write it; NULL: zero, filled in later
     const char *derived;                     // words for the default when preset is NULL; config.yaml leaves it out
     const char *choices[OPTION_MAX_CHOICES]; // CHOICE: in the order of the enum; TEXT: words that completion offers
-    const char *(*name_of)(size_t index);    // TEXT: the names in the table that owns them, for completion; NULL ends them
+    const char *(*name_of)(size_t index); // TEXT: the names in the table that owns them, for completion; NULL ends them
     bool (*applies)(const Options *options); // whether the other options let this one matter; NULL: always
     const char *condition;                   // what makes it apply, in the user's words: "--partition dirichlet"
     size_t offset;                           // of the field in Options, or in the record of the table

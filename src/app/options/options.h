@@ -45,7 +45,7 @@ typedef struct Options {
     Recipe recipe;                     // of algorithm; by options_resolve
     ReleasePlan release;               // of its sums; by options_resolve
     int privacy_rounds;                // over which its epsilon is spent; 0: as many as rounds
-    int workers;                       // 1 to 256; until options_resolve 0: as many as usable cores, on a card one
+    int workers;                       // 1 to 256; until options_resolve 0: as many as usable cores, on a GPU one
     bool workers_by_cores;             // workers were not given, and are as many as usable cores
     int clients;                       // 1 to 1,000,000; until options_resolve 0: as many as workers
     bool clients_by_machine; // clients were not given, and are as many as the machine's cores or the nodes make
@@ -67,7 +67,7 @@ typedef struct Options {
     uint64_t seed;                                                  // 1
     int device;                                                     // DeviceKind: auto
     int gpu;                        // as CUDA numbers them; only if given, else the one LOCAL_RANK names, or the first
-    int models_per_launch;          // clients in lockstep on the card; 0: as many as fit
+    int models_per_launch;          // clients in lockstep on the GPU; 0: as many as fit
     bool tf32;                      // false
     int mps;                        // MpsUse: auto
     int hogwild_data;               // HogwildData: full
@@ -154,9 +154,9 @@ bool options_clock_is_real(const Options *options);
 Status options_resolve_buffered(Options *options, Error *err); // how many train at a time, and make a step
 Status options_resolve_rules(Options *options, Error *err);
 
-// After options_resolve, for a run on a card: if workers were not given, one keeps it busy; two to four where
+// After options_resolve, for a run on a GPU: if workers were not given, one keeps it busy; two to four where
 // they work side by side (MPS). Clients stay as they are, but with hogwild, where they are workers.
-void options_resolve_on_card(Options *options, bool side_by_side);
+void options_resolve_on_gpu(Options *options, bool side_by_side);
 
 // For --resume: `saved` is the config.yaml of the run, `given` what the user asked for now. Takes everything from saved
 // except the options that may change without making another run of it (workers, device, gpu, models_per_launch, mps,

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/cores.h"
-#include "datasets/synthetic/federation.h"
 #include "datasets/partition.h"
+#include "datasets/synthetic/federation.h"
 #include "fedavg/rules/local/local_rules.h"
 #include "fedavg/rules/local/optimizer_rules.h"
 #include "fedavg/rules/send/send_rules.h"
@@ -369,7 +369,7 @@ Status options_resolve(Options *options, Error *err) {
     return resolve_virtual_clients(options, err);
 }
 
-void options_resolve_on_card(Options *options, bool side_by_side) {
+void options_resolve_on_gpu(Options *options, bool side_by_side) {
     enum { MANY_CORES = 8 }; // from which on four workers have cores to launch from
     if (!options->workers_by_cores) return;
     int workers = !side_by_side ? 1 : default_workers() >= MANY_CORES ? 4 : 2;

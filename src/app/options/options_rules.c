@@ -6,13 +6,13 @@
 
 #include "fedavg/rules/attack/attack_rules.h"
 #include "fedavg/rules/combine/combine_rules.h"
-#include "fedavg/rules/local/local_rules.h"
 #include "fedavg/rules/combine/mix_rules.h"
+#include "fedavg/rules/local/local_rules.h"
 #include "fedavg/rules/local/optimizer_rules.h"
 #include "fedavg/rules/local/personal_rules.h"
 #include "fedavg/rules/privacy/release_rules.h"
-#include "fedavg/rules/world/schedule.h"
 #include "fedavg/rules/send/send_rules.h"
+#include "fedavg/rules/world/schedule.h"
 #include "fedavg/rules/world/stale_rules.h"
 #include "fedavg/rules/world/walk.h"
 #include "option_table.h"
@@ -172,8 +172,8 @@ static Status check_all_take_part(const Options *options, Error *err) {
     return STATUS_OK;
 }
 
-// What is forged stands where an update stands that nothing has been done to, among all others.
-static Status check_forged(const Options *options, Error *err) {
+// What is crafted stands where an update stands that nothing has been done to, among all others.
+static Status check_crafted(const Options *options, Error *err) {
     const Chosen *parts = options->recipe.parts;
     const bool as_mean = parts[PART_COMBINE].row == COMBINE_ROW_mean || combine_rules[parts[PART_COMBINE].row]->rows;
     const struct {
@@ -239,7 +239,7 @@ static Status resolve_attack(Options *options, Error *err) {
     if (attack->row == ATTACK_BACKDOOR && attack->number[BACKDOOR_FRACTION] > 0 && attack_marked(attack, batch) == 0)
         return fail(err, STATUS_USAGE, "%s %s: fraction=%g marks none of the %u samples of a batch; raise it",
                     options_named(name, options, "attack"), options->attack, attack->number[BACKDOOR_FRACTION], batch);
-    if (attack_is_forged(&options->attack_rule)) TRY(check_forged(options, err));
+    if (attack_is_crafted(&options->attack_rule)) TRY(check_crafted(options, err));
     if (attack_choose(NULL, options->attackers, (uint32_t)options->clients, options->seed, &why) != STATUS_OK)
         return fail(err, STATUS_USAGE, "%s %s", options_named(name, options, "attackers"), why.message);
     return STATUS_OK;

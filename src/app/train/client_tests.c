@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "fedavg/memory/kept_file.h"
+#include "fedavg/memory/client_state_file.h"
 #include "fedavg/worker/client.h"
 
 ClientTests client_tests_none(void) {
@@ -20,7 +20,7 @@ Status client_tests_measure(ClientTests *tests, const Queue *queue, Error *err) 
         if (job->samples == 0) continue;
         accuracies[tests->clients] = (double)job->hits / (double)job->samples;
         losses[tests->clients++] = job->loss_sum / (double)job->samples;
-        tests->never_trained += job->task == EVALUATE_PERSONAL && job->kept_from == KEPT_NO_ROW;
+        tests->never_trained += job->task == EVALUATE_PERSONAL && job->kept_from == NO_CLIENT_STATE;
         tests->samples += job->samples;
         tests->hits += job->hits;
         tests->loss_sum += job->loss_sum;

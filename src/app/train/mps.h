@@ -1,4 +1,4 @@
-// CUDA's Multi-Process Service: with it, kernels of several processes run on a card side by side; without it the
+// CUDA's Multi-Process Service: with it, kernels of several processes run on a GPU side by side; without it the
 // processes take turns. A program is its client if its control daemon runs when the program first calls CUDA, and so
 // are the processes that this one starts.
 //
@@ -8,10 +8,10 @@
 //
 // A daemon of the run's own has its sockets and logs in FOLDER/mps. A shell that this process starts keeps it and ends
 // it as soon as this process is gone, in whatever way: it waits for the other end of a pipe to close. No setting of the
-// card is touched.
+// GPU is touched.
 //
 // What MPS takes away (NVIDIA's guide, "Error containment" and "Client early termination"): a fatal fault of one client
-// ends all clients of that card, this process among them, and new ones are refused until all have gone; a client killed
+// ends all clients of that GPU, this process among them, and new ones are refused until all have gone; a client killed
 // with work outstanding may leave server and other clients undefined, up to hangs. Deaths of workers are survived
 // without MPS only.
 #ifndef SOUNDER_APP_TRAIN_MPS_H

@@ -49,7 +49,7 @@ typedef struct Heading {
     const Spec *spec;
     const Dataset *data;
     const Partition *partition;
-    const char *computes_with; // the card, or the instruction set
+    const char *computes_with; // the GPU, or the instruction set
     const char *blas;          // what multiplies for wide layers; empty: nothing
     const char *folder;
 } Heading;

@@ -76,7 +76,7 @@ static Status read_table_before(RunMemory *memory, const StateRow *row, uint32_t
     if (status == STATUS_OK) status = check_run(&file, checkpoints->path, round, record, err);
     const NamedTensor tensor = tensor_of(row);
     if (status == STATUS_OK) status = checkpoint_load(table, &file, &tensor, err);
-    if (status == STATUS_OK) status = kept_table_check(table, &memory->config->kept, clients, err);
+    if (status == STATUS_OK) status = client_state_table_check(table, &memory->config->kept, clients, err);
     if (status == STATUS_OK)
         memory->kept_before = table;
     else
@@ -87,17 +87,19 @@ static Status read_table_before(RunMemory *memory, const StateRow *row, uint32_t
 
 // The checkpoint says which row is whose, the rows themselves lie beside it.
 static Status check_rows(const RunMemory *memory, const RunFolder *folder, Error *err) {
-    const uint64_t needed = memory->kept_table[0] * memory->config->kept.row_bytes;
+    const uint64_t needed = memory->client_state_table[0] * memory->config->kept.row_bytes;
     uint32_t client;
     if (needed > memory->kept.found_bytes)
         return fail(err, STATUS_DATA,
-                    "%s/" KEPT_FILE_NAME
+                    "%s/" CLIENT_STATE_FILE_NAME
                     " is missing or has been cut off: it has %llu bytes of what clients keep, %llu are "
                     "needed; give it back, or begin anew with another --out",
                     folder->path, (unsigned long long)memory->kept.found_bytes, (unsigned long long)needed);
-    if (kept_file_is_as_hashed(&client, memory->kept_table, &memory->kept, memory->config->clients)) return STATUS_OK;
+    if (client_state_file_is_as_hashed(&client, memory->client_state_table, &memory->kept, memory->config->clients))
+        return STATUS_OK;
     return fail(err, STATUS_DATA,
-                "%s/" KEPT_FILE_NAME " is not as the checkpoint left it: what client %u keeps has changed; give the "
+                "%s/" CLIENT_STATE_FILE_NAME
+                " is not as the checkpoint left it: what client %u keeps has changed; give the "
                 "file back, or begin anew with another --out",
                 folder->path, client);
 }
@@ -107,15 +109,16 @@ static Status check_kept(RunMemory *memory, const StateRow *row, uint32_t round,
                          const Folder *checkpoints, const RunRecord *record, Error *err) {
     const RunConfig *config = memory->config;
     Error why;
-    Status status = kept_table_check(memory->kept_table, &config->kept, config->clients, &why);
+    Status status = client_state_table_check(memory->client_state_table, &config->kept, config->clients, &why);
     if (status != STATUS_OK)
         fail(err, status,
-             "%s: the checkpoint of round %u has a wrong table of " KEPT_FILE_NAME ": %s; remove that checkpoint to go "
+             "%s: the checkpoint of round %u has a wrong table of " CLIENT_STATE_FILE_NAME
+             ": %s; remove that checkpoint to go "
              "on from the one before, or begin anew with another --out",
              checkpoints->path, round, why.message);
     if (status == STATUS_OK) status = check_rows(memory, folder, err);
     if (status == STATUS_OK) status = read_table_before(memory, row, round, checkpoints, record, err);
-    if (status != STATUS_OK) kept_file_leave(&memory->kept);
+    if (status != STATUS_OK) client_state_file_leave(&memory->kept);
     return status;
 }
 
@@ -170,8 +173,9 @@ Status run_checkpoint_write(const RunFolder *folder, const RunMemory *memory, co
     }
     model_notes(&model, spec, about);
     memcpy(notes + note_count, model.notes, sizeof model.notes);
-    if (memory->kept_table) kept_file_hash(memory->kept_table, &memory->kept, memory->config->clients);
-    Status status = kept_file_sync(&memory->kept, err);
+    if (memory->client_state_table)
+        client_state_file_hash(memory->client_state_table, &memory->kept, memory->config->clients);
+    Status status = client_state_file_sync(&memory->kept, err);
     if (status == STATUS_OK)
         status = checkpoint_write(&checkpoints, round, tensors, count, notes, note_count + MODEL_NOTES, err);
     free(tensors);

@@ -22,8 +22,8 @@ Status run_device_check(const Options *options, Error *err) {
                 "-DSOUNDER_CUDA=ON where the CUDA toolkit is installed");
 }
 
-// The option that asks for something of a card; NULL: none was given.
-static const char *wish_for_card(const Options *options) {
+// The option that asks for something of a GPU; NULL: none was given.
+static const char *wish_for_gpu(const Options *options) {
     static const char *const wishes[] = {"gpu", "models-per-launch", "tf32", "mps"};
     for (size_t i = 0; i < sizeof wishes / sizeof *wishes; i++)
         if (options_given(options, wishes[i])) return wishes[i];
@@ -37,16 +37,16 @@ Status run_device_fit(Options *options, const DatasetSource *source, Error *err)
                     "--data %s: its samples are float numbers, which are for the CPU alone; use --device "
                     "cpu",
                     source->name);
-    if (options->device == DEVICE_AUTO && wish_for_card(options))
+    if (options->device == DEVICE_AUTO && wish_for_gpu(options))
         log_warning("--%s has no effect: the samples of %s are float numbers, which are for the CPU alone",
-                    wish_for_card(options), source->name);
+                    wish_for_gpu(options), source->name);
     options->device = DEVICE_CPU;
     return STATUS_OK;
 }
 
 enum { NVIDIA = 0x10de }; // among the vendors of PCI devices
 
-// What the card's lockstep cannot do, or NULL.
+// What the GPU's lockstep cannot do, or NULL.
 static const char *only_on_cpu(const Options *options) {
     if (options->training.optimizer_state != OPTIMIZER_FRESH)
         return "--client-optimizer-state keep and average are for the CPU alone";
@@ -85,15 +85,15 @@ static void block_signals(RunDevice *device) {
 }
 
 bool run_device_side_by_side(const RunDevice *device) {
-    return device->on_card && device->mps.state != MPS_ABSENT;
+    return device->on_gpu && device->mps.state != MPS_ABSENT;
 }
 
 Status run_device_check_workers(const RunDevice *device, int workers, Error *err) {
-    if (!device->on_card) return STATUS_OK;
+    if (!device->on_gpu) return STATUS_OK;
     if (run_device_side_by_side(device)) return mps_check_clients(workers + 1, err);
     if (workers > 1)
         log_info("%s: no MPS runs, so that %d workers take turns on it; --mps start has them work side by side",
-                 device->card.name, workers);
+                 device->gpu.name, workers);
     return STATUS_OK;
 }
 
@@ -108,38 +108,38 @@ Status run_device_open(RunDevice *device, const Options *options, const char *fo
         return STATUS_OK;
     }
     block_signals(device);
-    Error mps_err, card_err;
+    Error mps_err, gpu_err;
     MpsUse use = folder ? (MpsUse)options->mps : MPS_AUTO;
     Status mps_status = mps_prepare(&device->mps, use, folder, &mps_err);
-    Status status = device_open(&device->card, options_given(options, "gpu") ? options->gpu : -1, &card_err);
-    device->on_card = status == STATUS_OK;
+    Status status = device_open(&device->gpu, options_given(options, "gpu") ? options->gpu : -1, &gpu_err);
+    device->on_gpu = status == STATUS_OK;
     bool do_without = status == STATUS_UNAVAILABLE && options->device == DEVICE_AUTO;
-    if (do_without) fail(&device->why_not, status, "there is no card: %s", card_err.message);
-    // That there is no card says more than that its service does not start.
+    if (do_without) fail(&device->why_not, status, "there is no card: %s", gpu_err.message);
+    // That there is no GPU says more than that its service does not start.
     if (status != STATUS_OK)
-        *err = card_err;
+        *err = gpu_err;
     else if (mps_status != STATUS_OK)
         *err = mps_err, status = mps_status;
-    if (device->on_card && status == STATUS_OK) return STATUS_OK;
+    if (device->on_gpu && status == STATUS_OK) return STATUS_OK;
     run_device_close(device, false);
     return do_without ? STATUS_OK : status;
 }
 
 void run_device_close(RunDevice *device, bool quickly) {
-    if (device->on_card) device_close();
-    device->on_card = false;
+    if (device->on_gpu) device_close();
+    device->on_gpu = false;
     mps_close(&device->mps, quickly);
     if (device->signals_are_blocked) sigprocmask(SIG_SETMASK, &device->saved_mask, NULL);
     device->signals_are_blocked = false;
 }
 
 const char *run_device_name(const RunDevice *device) {
-    return device->on_card ? device->card.name : "cpu";
+    return device->on_gpu ? device->gpu.name : "cpu";
 }
 
-// Whether Linux has seen a card of NVIDIA's, with or without its driver. (glob would be shorter, but glibc's frees
+// Whether Linux has seen a GPU of NVIDIA's, with or without its driver. (glob would be shorter, but glibc's frees
 // twice when memory runs out.)
-static bool card_is_there(void) {
+static bool gpu_is_there(void) {
     static const char devices[] = "/sys/bus/pci/devices";
     bool there = false;
     DIR *listing = opendir(devices);
@@ -161,12 +161,12 @@ void run_device_describe(char *text, size_t bytes, const RunDevice *device, cons
                                            [MPS_RUNNING] = "work side by side (MPS)",
                                            [MPS_STARTED] = "work side by side (MPS, started for this run)"};
     text[0] = 0;
-    if (*device->why_not.message && (wish_for_card(options) || card_is_there()))
+    if (*device->why_not.message && (wish_for_gpu(options) || gpu_is_there()))
         snprintf(text, bytes, "the CPU, for %s", device->why_not.message);
-    if (!device->on_card) return;
+    if (!device->on_gpu) return;
     int workers = options->workers;
     char several[80] = "";
     if (workers > 1) snprintf(several, sizeof several, ", %d workers %s", workers, together[device->mps.state]);
-    snprintf(text, bytes, "%s (card %d)%s, %u model%s a launch", device->card.name, device->card.index, several, models,
+    snprintf(text, bytes, "%s (card %d)%s, %u model%s a launch", device->gpu.name, device->gpu.index, several, models,
              models == 1 ? "" : "s");
 }

@@ -13,7 +13,7 @@
 #include "app/train/run_schedule.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "fedavg/memory/kept_file.h"
+#include "fedavg/memory/client_state_file.h"
 #include "io/durable.h"
 
 static const char CONFIG[] = "config.yaml", CHECKPOINTS[] = "checkpoints", LIVE[] = "live";
@@ -112,13 +112,14 @@ bool run_folder_has(const RunFolder *folder, const char *name) {
 static bool remove_empty(const RunFolder *folder, const char *name) {
     struct stat about;
     if (strcmp(name, CHECKPOINTS) == 0) return unlinkat(folder->lock_fd, CHECKPOINTS, AT_REMOVEDIR) == 0;
-    return strcmp(name, KEPT_FILE_NAME) == 0 && fstatat(folder->lock_fd, name, &about, AT_SYMLINK_NOFOLLOW) == 0 &&
-           S_ISREG(about.st_mode) && about.st_blocks == 0 && unlinkat(folder->lock_fd, name, 0) == 0;
+    return strcmp(name, CLIENT_STATE_FILE_NAME) == 0 &&
+           fstatat(folder->lock_fd, name, &about, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(about.st_mode) &&
+           about.st_blocks == 0 && unlinkat(folder->lock_fd, name, 0) == 0;
 }
 
 // A run deletes nothing that another has written, so it begins where none of its names is taken.
 static Status check_names(const RunFolder *folder, Error *err) {
-    static const char *const names[] = {"metrics.jsonl", "model.safetensors", KEPT_FILE_NAME,
+    static const char *const names[] = {"metrics.jsonl", "model.safetensors", CLIENT_STATE_FILE_NAME,
                                         "live",          "tensorboard",       "checkpoints"};
     char word[SHELL_WORD_BYTES];
     if (run_folder_has(folder, CONFIG))
@@ -230,7 +231,7 @@ void run_folder_discard(const RunFolder *folder) {
     run_folder_unlink_live(folder);
     unlinkat(folder->lock_fd, CONFIG, 0);
     unlinkat(folder->lock_fd, "metrics.jsonl", 0);
-    unlinkat(folder->lock_fd, KEPT_FILE_NAME, 0);
+    unlinkat(folder->lock_fd, CLIENT_STATE_FILE_NAME, 0);
     unlinkat(folder->lock_fd, SCHEDULE_FILE_NAME, 0);
     if (folder->made_checkpoints) unlinkat(folder->lock_fd, CHECKPOINTS, AT_REMOVEDIR);
     if (folder->made && run_folder_check(folder, NULL) == STATUS_OK) rmdir(folder->path);

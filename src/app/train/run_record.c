@@ -25,7 +25,7 @@ uint64_t run_hash_partition(const RunMemory *memory) {
     return XXH3_64bits(memory->partition_segment.memory, memory->partition_segment.bytes);
 }
 
-// Where the data lies may change, what they are is in their own hash; the rounding of products on the card goes with
+// Where the data lies may change, what they are is in their own hash; the rounding of products on the GPU goes with
 // the device, which may change.
 static bool makes_the_run(const Option *option) {
     return !option->may_change && !option->unsaved && strcmp(option->name, "data") != 0 &&

@@ -24,7 +24,7 @@ enum { RECORD_SCHEMA = 1, HASH_TEXT_BYTES = 17 };
 
 // Plain data. Zeroed: nothing is known.
 typedef struct RunRecord {
-    char device[128]; // the card's name, or the instruction set's
+    char device[128]; // the GPU's name, or the instruction set's
     char blas[128];   // what multiplies for wide layers; empty: nothing
     char data[HASH_TEXT_BYTES], partition[HASH_TEXT_BYTES], identity[HASH_TEXT_BYTES];
     char recording[HASH_TEXT_BYTES]; // empty: no recorded schedule is replayed

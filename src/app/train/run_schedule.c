@@ -42,7 +42,7 @@ static bool read_job(ScheduledJob *job, bool *applied, const char *line) {
     uint32_t index;
     char fate[16];
     int head = 0, end = 0;
-    *job = (ScheduledJob){.applied = NEVER_APPLIED, .stash = NO_STASH};
+    *job = (ScheduledJob){.applied = NEVER_APPLIED, .pending = NO_PENDING};
     if (sscanf(line, "%" SCNu32 ",%" SCNu32 ",%" SCNu32 ",%" SCNu32 ",%n", &index, &job->client, &job->visit,
                &job->start, &head) != 4 ||
         head == 0)

@@ -24,8 +24,8 @@
 #include "fedavg/parent/rounds.h"
 #include "fedavg/rules/attack/attack_rules.h"
 #include "fedavg/rules/combine/combine_rules.h"
-#include "fedavg/rules/local/local_rules.h"
 #include "fedavg/rules/combine/mix_rules.h"
+#include "fedavg/rules/local/local_rules.h"
 #include "fedavg/rules/send/send_rules.h"
 #include "fedavg/rules/server/server_rules.h"
 #include "fedavg/rules/sum/shard_sum.h"
@@ -92,9 +92,9 @@ Status run_load_data(RunMemory *memory, DatasetSource *source, const ReadyData *
     return status;
 }
 
-Status run_resolve_on_card(RunMemory *memory, Options *options, bool side_by_side, Error *err) {
+Status run_resolve_on_gpu(RunMemory *memory, Options *options, bool side_by_side, Error *err) {
     int clients = options->clients;
-    options_resolve_on_card(options, side_by_side);
+    options_resolve_on_gpu(options, side_by_side);
     if (options->clients == clients) return STATUS_OK;
     TRY(read_world_files(memory, options, err));
     PartitionSpec partition;
@@ -328,13 +328,15 @@ static void plan_kept(RunConfig *config, const Options *options) {
                                                      : personal_floats(&config->personal, config->parameters);
     if (floats == 0) return;
     const uint32_t members = cohort_capacity(&config->world, config->clients, (uint32_t)options->clients_per_round);
-    config->kept = kept_plan(kept_rows_needed(config->clients, members, (uint32_t)options->rounds), floats);
+    config->kept =
+        client_state_plan(client_state_rows_needed(config->clients, members, (uint32_t)options->rounds), floats);
 }
 
 // Bytes that an earlier process has written take no more room; a file that cannot be looked at is not there yet.
 static double kept_bytes_on_disk(const RunFolder *folder) {
     struct stat about;
-    if (fstatat(folder->lock_fd, KEPT_FILE_NAME, &about, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(about.st_mode)) return 0;
+    if (fstatat(folder->lock_fd, CLIENT_STATE_FILE_NAME, &about, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(about.st_mode))
+        return 0;
     return 512.0 * (double)about.st_blocks;
 }
 
@@ -370,10 +372,10 @@ static Status check_rows(const RunConfig *config, Error *err) {
     const double bytes = (double)slots_rows_bytes(&config->slots), available = (double)segment_available();
     if (bytes == 0 || config->real_clock) return STATUS_OK;
     const bool combines = combine_rules[parts[PART_COMBINE].row]->rows;
-    const bool forged = attack_is_forged(&config->attack) && !combines && parts[PART_MIX].row == MIX_NONE;
+    const bool crafted = attack_is_crafted(&config->attack) && !combines && parts[PART_MIX].row == MIX_NONE;
     const Part part = combines ? PART_COMBINE : PART_MIX;
-    const char *kind = forged ? "--attack" : part_names[part],
-               *name = forged ? attack_rules[config->attack.row].name : part_rule(part, parts[part].row)->name;
+    const char *kind = crafted ? "--attack" : part_names[part],
+               *name = crafted ? attack_rules[config->attack.row].name : part_rule(part, parts[part].row)->name;
     log_info("%s %s: %u updates side by side take %.1f MB of shared memory, of %.1f MB that are available", kind, name,
              config->slots.rows, bytes / 1e6, available / 1e6);
     if (bytes <= available) return STATUS_OK;
@@ -381,7 +383,7 @@ static Status check_rows(const RunConfig *config, Error *err) {
         err, STATUS_OS,
         "%s %s%s has the updates of %u clients side by side, which take %.1f MB, where %.1f MB are available; lower "
         "--clients-per-round or take a smaller --model",
-        kind, name, forged ? "" : " of --algorithm", config->slots.rows, bytes / 1e6, available / 1e6);
+        kind, name, crafted ? "" : " of --algorithm", config->slots.rows, bytes / 1e6, available / 1e6);
 }
 
 // Plans which client trains when: recorded, or simulated.
@@ -392,21 +394,21 @@ static Status plan_schedule(RunMemory *memory, RunConfig *config, const Options 
     if (!file || !engine_facts[config->engine].buffers) return cohort_schedule(memory, config, rounds, nodes, err);
     schedule_free(&memory->schedule);
     TRY(run_schedule_read(&memory->schedule, file, config->clients, config->training.local_epochs, rounds, err));
-    cohort_plan_stash(config, &memory->schedule);
+    cohort_plan_pending(config, &memory->schedule);
     return STATUS_OK;
 }
 
 // So do updates that wait.
-static Status check_stash(const RunConfig *config, uint32_t updates, Error *err) {
+static Status check_pending(const RunConfig *config, uint32_t updates, Error *err) {
     enum { MOST_WAITING = SAFETENSORS_MAX_TENSORS - 2000 }; // beside those of the model
     const SlotPlan *slots = &config->slots;
-    if (slots->stash > MOST_WAITING)
+    if (slots->pending > MOST_WAITING)
         return fail(err, STATUS_USAGE,
                     "schedule buffered of --algorithm has up to %u updates wait for a later step, in %u tensors of a "
                     "checkpoint, which has room for %d; lower M",
-                    updates, slots->stash, MOST_WAITING);
+                    updates, slots->pending, MOST_WAITING);
     const double rows = config->real_clock ? (double)slots_rows_bytes(slots) : 0;
-    const double bytes = rows + (double)slots->stash * (double)slots->sum_bytes,
+    const double bytes = rows + (double)slots->pending * (double)slots->sum_bytes,
                  available = (double)segment_available();
     if (bytes == 0) return STATUS_OK;
     log_info(
@@ -484,15 +486,15 @@ Status run_create_memory(RunMemory *memory, const Options *options, const Spec *
     TRY(plan_schedule(memory, &plan.config, options, nodes, err));
     if (memory->schedule.most_jobs > plan.job_capacity) plan.job_capacity = memory->schedule.most_jobs;
     TRY(check_rows(&plan.config, err));
-    TRY(check_stash(&plan.config, memory->schedule.most_stashed, err));
+    TRY(check_pending(&plan.config, memory->schedule.most_pending, err));
     const Folder kept_folder = run_folder_at(folder);
     if (folder->lock_fd >= 0) plan.kept_folder = &kept_folder;
     plan_kept(&plan.config, options);
     TRY(check_kept(&plan.config, options, folder, err));
-    if (device->on_card) {
-        plan.config.card.tf32 = options->tf32;
-        TRY(card_plan(&plan.config, &device->card, spec, data, clients_per_round, (uint32_t)options->models_per_launch,
-                      err));
+    if (device->on_gpu) {
+        plan.config.gpu.tf32 = options->tf32;
+        TRY(gpu_plan(&plan.config, &device->gpu, spec, data, clients_per_round, (uint32_t)options->models_per_launch,
+                     err));
     }
     plan.trace_capacity = trace_capacity(options, spec, data, plan.job_capacity);
     TRY(model_header(&header, &plan.weights_header_bytes, spec, about, err));

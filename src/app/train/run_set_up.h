@@ -27,9 +27,9 @@ Status run_read_saved_options(Options *options, RunRecord *past, Error *err);
 // on wherever it is resumed from. Nothing to free on failure. ready: that data set, where it is there already, or NULL.
 Status run_load_data(RunMemory *memory, DatasetSource *source, const ReadyData *ready, Options *options, Error *err);
 
-// Once the run is known to be on a card: how many workers it has where nobody said it, and with them who gets which
+// Once the run is known to be on a GPU: how many workers it has where nobody said it, and with them who gets which
 // samples.
-Status run_resolve_on_card(RunMemory *memory, Options *options, bool side_by_side, Error *err);
+Status run_resolve_on_gpu(RunMemory *memory, Options *options, bool side_by_side, Error *err);
 
 // text: the layer list that --model names or is. USAGE with a sentence for a model that does not exist.
 Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *options, const Dataset *data, Error *err);
@@ -46,7 +46,7 @@ Status together_options(Options *options, Nodes *nodes, Status mine, Error *err)
 
 enum { TOGETHER_NAME_BYTES = 256 };
 
-// The same data set and the same arithmetic (the card's name, or the instruction set's and OpenBLAS's) everywhere: with
+// The same data set and the same arithmetic (the GPU's name, or the instruction set's and OpenBLAS's) everywhere: with
 // others the sums would be of another model. mine: whether this node has what its arithmetic needs.
 Status together_check(const RunMemory *memory, const char *arithmetic, Nodes *nodes, Status mine, Error *err);
 

@@ -1,4 +1,4 @@
-// cuBLAS, for the products of linear layers. It is opened when the first net on a card is made and never linked: a
+// cuBLAS, for the products of linear layers. It is opened when the first net on a GPU is made and never linked: a
 // program that stays on the CPU neither needs nor loads it.
 //
 //   CudaBlas blas;

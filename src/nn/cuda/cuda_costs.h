@@ -1,4 +1,4 @@
-// What a step of training costs on the card, part by part: for tools.
+// What a step of training costs on the GPU, part by part: for tools.
 //
 //   CudaCost costs[CUDA_MOST_COSTS];
 //   TRY(cuda_net_costs(net, costs, &count, err));      // trains a step: the tasks have one left

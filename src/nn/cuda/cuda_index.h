@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "base/both.h"
+#include "base/host_device.h"
 #include "base/shape.h"
 
 // How many parts of `size` cover `count`.

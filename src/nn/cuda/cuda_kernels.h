@@ -159,7 +159,7 @@ void cuda_softmax_cross_entropy(float *gradient, const struct CudaProgress *prog
                                 const CudaStep *step);
 
 // What a step of SGD works on: arrays of all parameters of a model. Travels to kernels by value.
-typedef struct CudaDescent {
+typedef struct CudaSgdUpdate {
     float *weights;    // (M strided; parameters)
     float *velocity;   // (M, parameters); without momentum neither read nor written
     size_t stride;     // of the weights, floats
@@ -168,12 +168,13 @@ typedef struct CudaDescent {
     Sgd sgd;
     const float *shifts; // (M, parameters): each joins the slope of its weight; NULL: none
     const float *pulls;  // (M): on top of each model's weight decay; where there are shifts
-} CudaDescent;
+} CudaSgdUpdate;
 
 // As sgd_step, of the `count` parameters from `first` on. gradient: (M, parameters). Idle models keep theirs.
-void cuda_sgd_step(const CudaDescent *descent, const float *gradient, size_t first, size_t count, const CudaStep *step);
+void cuda_sgd_step(const CudaSgdUpdate *descent, const float *gradient, size_t first, size_t count,
+                   const CudaStep *step);
 // The same with one atomic addition a weight: of several processes' steps at once (Hogwild) none is lost.
-void cuda_sgd_step_atomically(const CudaDescent *descent, const float *gradient, size_t first, size_t count,
+void cuda_sgd_step_atomically(const CudaSgdUpdate *descent, const float *gradient, size_t first, size_t count,
                               const CudaStep *step);
 
 struct CudaOptimizer; // cuda_net.h
@@ -186,19 +187,19 @@ typedef struct CudaWholeStep {
 } CudaWholeStep;
 
 // gradient (M, parameters) += the shifts and pulls that join the slopes otherwise, of those parameters.
-void cuda_join_terms(float *gradient, const CudaDescent *descent, size_t first, size_t count, const CudaStep *step);
+void cuda_join_terms(float *gradient, const CudaSgdUpdate *descent, size_t first, size_t count, const CudaStep *step);
 // lengths += the sums of those slopes' squares, in a fixed order.
 void cuda_add_lengths(double *lengths, const float *gradient, size_t parameters, size_t first, size_t count,
                       const CudaStep *step);
 // factors and adam of each model's next step, from lengths and forgotten (M, 2).
 void cuda_begin_whole_step(const CudaWholeStep *whole, double *forgotten, const struct CudaOptimizer *optimizer,
-                           const CudaDescent *descent, const CudaStep *step);
+                           const CudaSgdUpdate *descent, const CudaStep *step);
 // The step of those parameters. The shifts and pulls have joined the slopes.
-void cuda_whole_step(const CudaDescent *descent, const CudaWholeStep *whole, const struct CudaOptimizer *optimizer,
+void cuda_whole_step(const CudaSgdUpdate *descent, const CudaWholeStep *whole, const struct CudaOptimizer *optimizer,
                      const float *gradient, size_t first, size_t count, const CudaStep *step);
 
 // cuda_linear_backward_weight and the step of the layer's parameters in one pass over them: no gradient is stored.
-void cuda_linear_step(const CudaDescent *descent, const float *in, const float *out_gradient, const Layer *layer,
+void cuda_linear_step(const CudaSgdUpdate *descent, const float *in, const float *out_gradient, const Layer *layer,
                       const CudaStep *step);
 
 #ifdef __cplusplus

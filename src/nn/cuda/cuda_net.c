@@ -22,7 +22,7 @@ struct CudaNet {
     char *counters;       // owned
     size_t counter_bytes;
     CudaGraph graphs[STEP_KINDS]; // owned
-    CudaAssignment *pending;      // owned (M): assignments that the card does not know yet
+    CudaAssignment *pending;      // owned (M): assignments that the GPU does not know yet
     int pending_count;
 };
 
@@ -216,7 +216,7 @@ Status cuda_net_assign(CudaNet *net, int model, const CudaTask *task, bool fresh
     return STATUS_OK;
 }
 
-// Tells the card what was assigned.
+// Tells the GPU what was assigned.
 static Status flush(CudaNet *net, Error *err) {
     for (int first = 0; first < net->pending_count; first += CUDA_MOST_ASSIGNMENTS) {
         int left = net->pending_count - first;

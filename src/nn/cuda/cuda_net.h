@@ -1,4 +1,4 @@
-// Many nets at work on one card: M models of one architecture in lockstep, each on its own samples.
+// Many nets at work on one GPU: M models of one architecture in lockstep, each on its own samples.
 //
 //   TRY(cuda_net_init(&net, &plan, err));
 //   cuda_net_assign(&net, m, &task);                        // for each model: what it trains on from now on
@@ -13,8 +13,8 @@
 //
 // The same calls give the same bits in every run. A model's bits depend neither on its place among the models nor on
 // what the others do, so that a client may be trained again in other company; they do depend on M and on the batch
-// size, for which cuBLAS and the convolutions choose how they divide their sums, and for cuBLAS on the card's number of
-// multiprocessors, of which a slice of a card (MIG) or a client of MPS with a share of the threads has fewer.
+// size, for which cuBLAS and the convolutions choose how they divide their sums, and for cuBLAS on the GPU's number of
+// multiprocessors, of which a slice of a GPU (MIG) or a client of MPS with a share of the threads has fewer.
 #ifndef SOUNDER_NN_CUDA_CUDA_NET_H
 #define SOUNDER_NN_CUDA_CUDA_NET_H
 
@@ -30,7 +30,7 @@
 extern "C" {
 #endif
 
-// Whether the work of a process still counts. What a process has asked of the card may begin after its death: kernels
+// Whether the work of a process still counts. What a process has asked of the GPU may begin after its death: kernels
 // that write what processes share do nothing once somebody has changed the word.
 typedef struct CudaFence {
     const uint32_t *word; // device; NULL: always open
@@ -84,7 +84,7 @@ size_t cuda_net_bytes(const Spec *spec, int models, uint32_t batch_size);
 Status cuda_net_init(CudaNet **net, const CudaNetPlan *plan, Error *err);
 void cuda_net_free(CudaNet *net); // NULL is allowed
 
-// Asynchronous, and not even a launch: what was assigned goes to the card with the next call below. With `fresh`, the
+// Asynchronous, and not even a launch: what was assigned goes to the GPU with the next call below. With `fresh`, the
 // model's loss sum and hits start from zero. Models that were never assigned anything are idle.
 Status cuda_net_assign(CudaNet *net, int model, const CudaTask *task, bool fresh, Error *err);
 

@@ -1,4 +1,4 @@
-// What a net does on the card, op by op, and where the ops' tensors lie in its arena.
+// What a net does on the GPU, op by op, and where the ops' tensors lie in its arena.
 //
 // An op is a layer, or two that are computed in one pass: a linear layer and the relu behind it, or a pooling and the
 // relu on either side of it. (The maximum of a window commutes with max(0, .), and a window whose maximum is not above

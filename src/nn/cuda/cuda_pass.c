@@ -40,16 +40,16 @@ static void loss(const CudaPass *pass, float *gradient) {
     cuda_mark(pass, CUDA_PART_LOSS, NULL);
 }
 
-CudaDescent cuda_pass_descent(const CudaPass *pass) {
+CudaSgdUpdate cuda_pass_descent(const CudaPass *pass) {
     const CudaNetPlan *plan = &pass->plan;
-    return (CudaDescent){.weights = plan->weights,
-                         .velocity = plan->velocity,
-                         .stride = plan->weights_stride,
-                         .parameters = plan->spec.parameter_count,
-                         .lr = pass->lr,
-                         .sgd = plan->sgd,
-                         .shifts = plan->slope_shifts,
-                         .pulls = plan->pulls};
+    return (CudaSgdUpdate){.weights = plan->weights,
+                           .velocity = plan->velocity,
+                           .stride = plan->weights_stride,
+                           .parameters = plan->spec.parameter_count,
+                           .lr = pass->lr,
+                           .sgd = plan->sgd,
+                           .shifts = plan->slope_shifts,
+                           .pulls = plan->pulls};
 }
 
 // From so many samples on cuBLAS's product and a step of its own are the faster way.
@@ -119,12 +119,12 @@ static int runs_of(Run runs[SPEC_MAX_TENSORS], const CudaPass *pass, bool steps)
 }
 
 // A kernel that steps with the descent: SGD's, or Hogwild's.
-typedef void StepKernel(const CudaDescent *descent, const float *gradient, size_t first, size_t count,
+typedef void StepKernel(const CudaSgdUpdate *descent, const float *gradient, size_t first, size_t count,
                         const CudaStep *step);
 
 // One launch for each run.
 static void step_others(const CudaPass *pass, StepKernel *kernel, bool steps, const CudaStep *step) {
-    const CudaDescent descent = cuda_pass_descent(pass);
+    const CudaSgdUpdate descent = cuda_pass_descent(pass);
     Run runs[SPEC_MAX_TENSORS];
     for (int r = 0, count = runs_of(runs, pass, steps); r < count; r++)
         kernel(&descent, pass->plan.gradient, runs[r].first, runs[r].count, step);
@@ -134,7 +134,7 @@ static void step_others(const CudaPass *pass, StepKernel *kernel, bool steps, co
 static void step_whole(const CudaPass *pass) {
     const CudaNetPlan *plan = &pass->plan;
     const CudaOptimizer *optimizer = &plan->optimizer;
-    const CudaDescent descent = cuda_pass_descent(pass);
+    const CudaSgdUpdate descent = cuda_pass_descent(pass);
     Run runs[SPEC_MAX_TENSORS];
     const int count = runs_of(runs, pass, false);
     for (int r = 0; r < count && descent.shifts; r++)
@@ -147,7 +147,7 @@ static void step_whole(const CudaPass *pass) {
         cuda_whole_step(&descent, &pass->whole, optimizer, plan->gradient, runs[r].first, runs[r].count, &pass->step);
 }
 
-// The step is refused on the card, by a count of zero: to SGD the model is then idle.
+// The step is refused on the GPU, by a count of zero: to SGD the model is then idle.
 static void hogwild(const CudaPass *pass) {
     const CudaNetPlan *plan = &pass->plan;
     CudaStep applied = pass->step;

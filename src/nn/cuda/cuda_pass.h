@@ -1,4 +1,4 @@
-// The way of a batch through the net on the card: puts the launches of one step on a stream, to run or to be captured.
+// The way of a batch through the net on the GPU: puts the launches of one step on a stream, to run or to be captured.
 #ifndef SOUNDER_NN_CUDA_CUDA_PASS_H
 #define SOUNDER_NN_CUDA_CUDA_PASS_H
 
@@ -39,7 +39,7 @@ typedef struct CudaPass {
 Status cuda_net_pass(CudaNet *net, const CudaPass **pass, Error *err);
 
 // The numbers of the pass's steps of SGD.
-CudaDescent cuda_pass_descent(const CudaPass *pass);
+CudaSgdUpdate cuda_pass_descent(const CudaPass *pass);
 
 // Each goes on to the next step of every model's task. Launches that fail show in cudaGetLastError and cuda_blas_check.
 void cuda_pass_evaluate(const CudaPass *pass); // forward, loss and hits

@@ -1,4 +1,4 @@
-// What an lstm and an attention keep on the card for the way back, and the kernels between their products: cuda_lstm.c
+// What an lstm and an attention keep on the GPU for the way back, and the kernels between their products: cuda_lstm.c
 // and cuda_attention.c multiply, sequence.cu and attention.cu do the rest. A product is of all models at once, from the
 // first step to the last; attention projects as linear layers of each step do (linear_cuda.c).
 //

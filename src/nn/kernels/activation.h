@@ -1,4 +1,4 @@
-// The functions of one value besides relu, and their slopes: one source for the CPU and the card.
+// The functions of one value besides relu, and their slopes: one source for the CPU and the GPU.
 //
 // Written without branches and without the library's functions, so that a loop over them becomes vector instructions.
 // All are within a few units in the last place of 1, and a NaN stays a NaN: a diverged net must show in its loss.
@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "base/both.h"
+#include "base/host_device.h"
 
 // EACH(value of Activation, name of its functions)
 #define ACTIVATIONS(EACH)                                                                                              \

@@ -152,13 +152,13 @@ BOTH ConvWeights conv_weights(ConvRow row, int tap, const ConvMap *map) {
 
 // The weight's gradient -----------------------------------------------------------------------------------------------
 // A block for some output channels of one input channel, of one model; all rows of taps by
-// all taps of a segment. The places are shared among its threads and, where there are too few blocks to fill a card,
+// all taps of a segment. The places are shared among its threads and, where there are too few blocks to fill a GPU,
 // among several blocks (parts), which leave their sums to a second pass.
 
 enum {
     SLOPES_THREADS = 128,
     SLOPES_PLACES = 8 /* of a thread, at least */,
-    SLOPES_BLOCKS = 528 /* enough for a card */
+    SLOPES_BLOCKS = 528 /* enough for a GPU */
 };
 
 // Output channels of a thread: such that its sums (times taps squared) fit in registers.

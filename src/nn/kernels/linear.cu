@@ -1,7 +1,7 @@
 // The kernels of linear_cuda.c, and a linear layer's step of SGD.
 #include "nn/cuda/cuda_ops.h"
 
-#include "nn/cuda/cuda_descent.h"
+#include "nn/cuda/cuda_sgd_update.h"
 #include "nn/cuda/cuda_launch.h"
 
 namespace {
@@ -92,7 +92,7 @@ __device__ void add_products(float (&sums)[THREAD_OUTS][THREAD_INS], const Tile 
 // The bias is the weight of one more input, which is always one. weight, bias: places among the parameters.
 template <bool MOMENTUM>
 __global__ void __launch_bounds__(ITEM_THREADS)
-    linear_step(const __grid_constant__ CudaDescent descent, const float4 *in, const float4 *out_gradient,
+    linear_step(const __grid_constant__ CudaSgdUpdate descent, const float4 *in, const float4 *out_gradient,
                 size_t weight, size_t bias, uint32_t ins, uint32_t outs, uint32_t quads, const uint32_t *counts) {
     __shared__ Tile tile;
     uint32_t columns = parts_of(ins + 1, TILE), tiles = columns * parts_of(outs, TILE), model = blockIdx.x / tiles;
@@ -124,7 +124,7 @@ __global__ void __launch_bounds__(ITEM_THREADS)
 
 } // namespace
 
-void cuda_linear_step(const CudaDescent *descent, const float *in, const float *out_gradient, const Layer *layer,
+void cuda_linear_step(const CudaSgdUpdate *descent, const float *in, const float *out_gradient, const Layer *layer,
                       const CudaStep *step) {
     uint32_t ins = (uint32_t)shape_size(layer->in), outs = (uint32_t)shape_size(layer->out);
     size_t tiles = (size_t)parts_of(ins + 1, TILE) * parts_of(outs, TILE);

@@ -81,14 +81,14 @@ typedef struct WeightStep {
     const float *rows;   // (N, row_floats)
     size_t ins, row_floats, count;
     const float *next; // the rows of a far weight whose turn is PAGES rows later; NULL where they are near
-    const Descent *descent;
+    const SgdUpdate *descent;
 } WeightStep;
 
 // A tile's slopes (outs,width) become a step, or a gradient; `at` is its first element in each array. shift: NULL where
 // there is none. keeps, decays, outs and columns are constants where this is inlined.
 ALWAYS_INLINE void descend_rows(const WeightStep *step, size_t at, const float *shift, const Lanes *slopes, int width,
                                 bool keeps, bool decays, int outs, int columns) {
-    const Descent descent = *step->descent; // out of reach of the stores below
+    const SgdUpdate descent = *step->descent; // out of reach of the stores below
     float *gradient = step->gradient + at, *weight = step->weight ? step->weight + at : NULL;
 #pragma GCC unroll 8
     for (int r = 0; r < outs;
@@ -180,7 +180,7 @@ ALWAYS_INLINE void step_rows(const WeightStep *step, size_t o, Strip strip, int 
 // weight is.
 ALWAYS_INLINE void step_listed(const WeightStep *step, size_t o, size_t i, const SparseMatrix *slopes, size_t r,
                                int columns) {
-    const Descent *descent = step->descent;
+    const SgdUpdate *descent = step->descent;
     const size_t at = o * step->ins + i;
     Lanes sums[SPARSE_COLUMNS];
 #pragma GCC unroll 16
@@ -205,7 +205,7 @@ static void step_list(const WeightStep *step, size_t o, size_t i, size_t end, co
 
 // Whether a step leaves a row without slopes as it is.
 static bool leaves(const WeightStep *step) {
-    const Descent *descent = step->descent;
+    const SgdUpdate *descent = step->descent;
     return step->weight && !step->before && descent->keep == 0 && !descent->begins && descent->weight_decay == 0 &&
            !descent->shift;
 }
@@ -241,7 +241,7 @@ ALWAYS_INLINE void step_tail(const WeightStep *step, size_t o, size_t i, int out
 }
 
 static WeightStep weight_step(float *weight_gradient, float *weight, const float *rows, const float *out_gradient,
-                              const Descent *descent, const Layer *layer, int count, int samples) {
+                              const SgdUpdate *descent, const Layer *layer, int count, int samples) {
     return (WeightStep){.gradient = weight_gradient,
                         .weight = weight,
                         .before = descent->before,
@@ -270,8 +270,8 @@ static void step_outputs(const WeightStep *step, size_t o, size_t outs, Strip st
 }
 
 void ISA_NAME(linear_backward_weight)(float *weight_gradient, float *weight, const float *rows,
-                                      const float *out_gradient, const Descent *descent, const Layer *layer, int count,
-                                      int samples) {
+                                      const float *out_gradient, const SgdUpdate *descent, const Layer *layer,
+                                      int count, int samples) {
     const size_t outs = (size_t)layer->out.channels, ins = inputs_of(layer), last = (outs - 1) / PAGES * PAGES;
     WeightStep step = weight_step(weight_gradient, weight, rows, out_gradient, descent, layer, count, samples);
     const ptrdiff_t ahead = descent->upwards ? -(ptrdiff_t)(PAGES * ins) : (ptrdiff_t)(PAGES * ins);
@@ -285,7 +285,7 @@ void ISA_NAME(linear_backward_weight)(float *weight_gradient, float *weight, con
 
 // Where the samples' rows fill more than a strip, arithmetic takes longer than reading the weight twice.
 void ISA_NAME(linear_backward_step)(float *in_gradient, float *scratch, float *velocity, float *weight,
-                                    const float *rows, const float *out_gradient, const Descent *descent,
+                                    const float *rows, const float *out_gradient, const SgdUpdate *descent,
                                     const Layer *layer, int count, int samples) {
     const size_t outs = (size_t)layer->out.channels, ins = inputs_of(layer);
     const float *before = descent->before ? descent->before : weight;
@@ -305,7 +305,7 @@ void ISA_NAME(linear_backward_step)(float *in_gradient, float *scratch, float *v
 }
 
 void ISA_NAME(linear_backward_bias)(float *bias_gradient, float *bias, const float *out_gradient,
-                                    const Descent *descent, const Layer *layer, int samples) {
+                                    const SgdUpdate *descent, const Layer *layer, int samples) {
     size_t outs = (size_t)layer->out.channels;
     for (size_t o = 0; o < outs; o += SOUNDER_LANES) {
         const size_t count = at_most(SOUNDER_LANES, outs - o);

@@ -88,7 +88,7 @@ void ISA_NAME(conv_stop_slopes)(float *in_gradient, const float *in, size_t floa
 // weight -= lr * gradient: one step of PyTorch's SGD whose velocity is `gradient`, with the bits of sgd_step.
 // `keeps` is descent->keep != 0 and `decays` descent->weight_decay != 0, found out once for many vectors: what keep = 0
 // forgets is not read, it may be anything; and a step that forgets it does not write it either.
-ALWAYS_INLINE void descend(float *gradient, float *weight, const float *shift, Lanes slope, const Descent *descent,
+ALWAYS_INLINE void descend(float *gradient, float *weight, const float *shift, Lanes slope, const SgdUpdate *descent,
                            bool keeps, bool decays) {
     LooseLanes *to = (LooseLanes *)gradient, *from = (LooseLanes *)weight;
     if (shift) slope += *(const LooseLanes *)shift;
@@ -100,8 +100,8 @@ ALWAYS_INLINE void descend(float *gradient, float *weight, const float *shift, L
 }
 
 // The same for the first `count` lanes.
-ALWAYS_INLINE void descend_part(float *gradient, float *weight, const float *shift, Lanes slope, const Descent *descent,
-                                size_t count) {
+ALWAYS_INLINE void descend_part(float *gradient, float *weight, const float *shift, Lanes slope,
+                                const SgdUpdate *descent, size_t count) {
     if (shift) slope += lanes_part(shift, count);
     Lanes new_gradient = lanes_part(gradient, count), new_weight = weight ? lanes_part(weight, count) : lanes_of(0);
     descend((float *)&new_gradient, weight ? (float *)&new_weight : NULL, NULL, slope, descent, descent->keep != 0,

@@ -1,12 +1,12 @@
 // The GPU's side of optimizer.c.
-#include "nn/cuda/cuda_descent.h"
+#include "nn/cuda/cuda_sgd_update.h"
 
 namespace {
 
 // One thread a parameter of a model.
 template <bool MOMENTUM, bool ATOMIC, bool SHIFTS>
 __global__ void __launch_bounds__(ITEM_THREADS)
-    sgd_step(CudaDescent descent, const float *gradient, size_t first, uint32_t count, const uint32_t *counts) {
+    sgd_step(CudaSgdUpdate descent, const float *gradient, size_t first, uint32_t count, const uint32_t *counts) {
     ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, count);
     if (at.item >= count || counts[at.model] == 0) return;
     size_t parameter = first + at.item;
@@ -15,7 +15,7 @@ __global__ void __launch_bounds__(ITEM_THREADS)
 }
 
 template <bool ATOMIC, bool SHIFTS>
-void launch_step(const CudaDescent *descent, const float *gradient, size_t first, size_t count, const CudaStep *step) {
+void launch_step(const CudaSgdUpdate *descent, const float *gradient, size_t first, size_t count, const CudaStep *step) {
     bool momentum = descent->sgd.momentum > 0;
     launch_items(momentum ? sgd_step<true, ATOMIC, SHIFTS> : sgd_step<false, ATOMIC, SHIFTS>, (uint32_t)count, step,
                  *descent, gradient, first, (uint32_t)count, step->counts);
@@ -26,7 +26,7 @@ void launch_step(const CudaDescent *descent, const float *gradient, size_t first
 enum { LENGTH_THREADS = 256 };
 
 __global__ void __launch_bounds__(ITEM_THREADS)
-    join_terms(float *gradient, CudaDescent descent, size_t first, uint32_t count, const uint32_t *counts) {
+    join_terms(float *gradient, CudaSgdUpdate descent, size_t first, uint32_t count, const uint32_t *counts) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, count);
     if (at.item >= count || counts[at.model] == 0) return;
     const size_t parameter = first + at.item, place = at.model * descent.parameters + parameter;
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(LENGTH_THREADS) add_lengths(double *lengths, c
 
 // A thread for a model. As torch.nn.utils.clip_grad_norm_.
 __global__ void __launch_bounds__(ITEM_THREADS)
-    begin_whole_step(CudaWholeStep whole, double *forgotten, CudaOptimizer optimizer, CudaDescent descent,
+    begin_whole_step(CudaWholeStep whole, double *forgotten, CudaOptimizer optimizer, CudaSgdUpdate descent,
                      uint32_t models, const uint32_t *counts) {
     const uint32_t m = blockIdx.x * ITEM_THREADS + threadIdx.x;
     if (m >= models || counts[m] == 0) return;
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(ITEM_THREADS)
 
 template <bool ADAM, bool NESTEROV>
 __global__ void __launch_bounds__(ITEM_THREADS)
-    whole_step(CudaDescent descent, CudaWholeStep whole, float *squares, const float *gradient, size_t first,
+    whole_step(CudaSgdUpdate descent, CudaWholeStep whole, float *squares, const float *gradient, size_t first,
                uint32_t count, const uint32_t *counts) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, count);
     if (at.item >= count || counts[at.model] == 0) return;
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(ITEM_THREADS)
 
 } // namespace
 
-void cuda_sgd_step(const CudaDescent *descent, const float *gradient, size_t first, size_t count,
+void cuda_sgd_step(const CudaSgdUpdate *descent, const float *gradient, size_t first, size_t count,
                    const CudaStep *step) {
     if (descent->shifts)
         launch_step<false, true>(descent, gradient, first, count, step);
@@ -93,12 +93,12 @@ void cuda_sgd_step(const CudaDescent *descent, const float *gradient, size_t fir
         launch_step<false, false>(descent, gradient, first, count, step);
 }
 
-void cuda_sgd_step_atomically(const CudaDescent *descent, const float *gradient, size_t first, size_t count,
+void cuda_sgd_step_atomically(const CudaSgdUpdate *descent, const float *gradient, size_t first, size_t count,
                               const CudaStep *step) {
     launch_step<true, false>(descent, gradient, first, count, step);
 }
 
-void cuda_join_terms(float *gradient, const CudaDescent *descent, size_t first, size_t count, const CudaStep *step) {
+void cuda_join_terms(float *gradient, const CudaSgdUpdate *descent, size_t first, size_t count, const CudaStep *step) {
     launch_items(join_terms, (uint32_t)count, step, gradient, *descent, first, (uint32_t)count, step->counts);
 }
 
@@ -109,13 +109,13 @@ void cuda_add_lengths(double *lengths, const float *gradient, size_t parameters,
 }
 
 void cuda_begin_whole_step(const CudaWholeStep *whole, double *forgotten, const CudaOptimizer *optimizer,
-                           const CudaDescent *descent, const CudaStep *step) {
+                           const CudaSgdUpdate *descent, const CudaStep *step) {
     const uint32_t models = (uint32_t)step->models;
     launch(begin_whole_step, parts_of(models, ITEM_THREADS), ITEM_THREADS, step->stream, *whole, forgotten, *optimizer,
            *descent, models, step->counts);
 }
 
-void cuda_whole_step(const CudaDescent *descent, const CudaWholeStep *whole, const CudaOptimizer *optimizer,
+void cuda_whole_step(const CudaSgdUpdate *descent, const CudaWholeStep *whole, const CudaOptimizer *optimizer,
                      const float *gradient, size_t first, size_t count, const CudaStep *step) {
     launch_items(optimizer->squares    ? whole_step<true, false>
                  : optimizer->nesterov ? whole_step<false, true>

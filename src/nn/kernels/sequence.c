@@ -50,7 +50,7 @@ void ISA_NAME(positions_forward)(float *out, const float *in, const float *weigh
 
 // The slopes of a bias of all values.
 void ISA_NAME(positions_backward)(float *weight_gradient, const float *out_gradient, const Layer *layer, int samples) {
-    const Descent descent = {.keep = 1};
+    const SgdUpdate descent = {.keep = 1};
     const Layer all = {.kind = LAYER_LINEAR, .out = {(int)shape_size(layer->in), 1, 1}};
     ISA_NAME(linear_backward_bias)(weight_gradient, NULL, out_gradient, &descent, &all, samples);
 }
@@ -72,7 +72,7 @@ void ISA_NAME(linear_each_backward)(float *gradient, float *in_gradient, float *
                                     const float *out_gradient, const float *weight, const Layer *layer, int count,
                                     int samples) {
     const Layer one = linear_at_place(layer);
-    const Descent descent = {.keep = 1};
+    const SgdUpdate descent = {.keep = 1};
     const size_t n = (size_t)samples, ins = linear_ins(layer), outs = linear_outs(layer);
     for (size_t p = 0; p < linear_places(layer); p++, rows += n * linear_row_floats(&one)) {
         const float *slopes = out_gradient + p * outs * n;
@@ -180,7 +180,7 @@ static void step_backward(float *kept, float *slopes, float *cell_slopes, const 
 
 // One product over all steps for each weight: the steps' samples stand side by side.
 static void add_slopes(float *gradient, const float *kept, const Sequence *of) {
-    const Descent descent = {.keep = 1};
+    const SgdUpdate descent = {.keep = 1};
     const float *slopes = kept + of->at.gates;
     const int all = (int)(of->steps * of->n);
     ISA_NAME(linear_backward_weight)(gradient, NULL, kept + of->at.rows, slopes, &descent, &of->input, all, all);

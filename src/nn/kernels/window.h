@@ -1,9 +1,9 @@
 // Windows that slide over an image, as those of a pooling do: where they lie, and which of them cover a place. For the
-// CPU and the card alike.
+// CPU and the GPU alike.
 #ifndef SOUNDER_NN_KERNELS_WINDOW_H
 #define SOUNDER_NN_KERNELS_WINDOW_H
 
-#include "base/both.h"
+#include "base/host_device.h"
 
 // Rows and columns.
 typedef struct Sides {

@@ -47,7 +47,7 @@ static void linear_backward(const CudaCall *call) {
         cuda_mark(call->pass, CUDA_PART_INPUT, op);
     }
     if (!call->gradient) return;
-    const CudaDescent descent = cuda_pass_descent(call->pass);
+    const CudaSgdUpdate descent = cuda_pass_descent(call->pass);
     if (call->steps)
         cuda_linear_step(&descent, op->in, op->out_gradient, layer, call->step);
     else

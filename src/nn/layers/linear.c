@@ -85,7 +85,7 @@ static void backward_input(const LayerCall *call) {
                                              count, samples);
 }
 
-static void backward_weight(const LayerCall *call, const Descent *descent, float *weight) {
+static void backward_weight(const LayerCall *call, const SgdUpdate *descent, float *weight) {
     const Net *net = call->net;
     const Layer *layer = call->layer;
     const LayerBuffers *at = call->at;
@@ -110,23 +110,23 @@ static bool steps_on_the_way(const LayerCall *call, const float *weight) {
     return weight && call->at->in_gradient && !through_blas && !spec_freezes_at(&net->spec, layer->weight);
 }
 
-static Descent descent_of(const LayerCall *call, bool step) {
+static SgdUpdate sgd_update_of(const LayerCall *call, bool step) {
     const Net *net = call->net;
     const Pass *pass = call->pass;
     const bool begins = call->chunk.first == 0;
-    Descent descent = {.keep = !begins      ? 1
-                               : net->rests ? 0
-                                            : pass->sgd.momentum,
-                       .begins = net->rests && pass->sgd.momentum != 0 && begins,
-                       .lr = pass->sgd.lr,
-                       .weight_decay = pass->sgd.weight_decay,
-                       .upwards = net->steps % 2 != 0};
+    SgdUpdate descent = {.keep = !begins      ? 1
+                                 : net->rests ? 0
+                                              : pass->sgd.momentum,
+                         .begins = net->rests && pass->sgd.momentum != 0 && begins,
+                         .lr = pass->sgd.lr,
+                         .weight_decay = pass->sgd.weight_decay,
+                         .upwards = net->steps % 2 != 0};
     if (step && pass->stepping != pass->parameters) descent.before = pass->parameters + call->layer->weight;
     if (step && pass->shift) descent.shift = pass->shift + call->layer->weight;
     return descent;
 }
 
-static void backward_bias(const LayerCall *call, Descent *descent, bool step) {
+static void backward_bias(const LayerCall *call, SgdUpdate *descent, bool step) {
     const Pass *pass = call->pass;
     const Layer *layer = call->layer;
     const size_t first = layer->bias, count = (size_t)layer->out.channels;
@@ -150,7 +150,7 @@ static void linear_backward(const LayerCall *call) {
     const bool joined = steps_on_the_way(call, weight);
     if (at->in_gradient && !joined) backward_input(call);
     if (!still) {
-        Descent descent = descent_of(call, step);
+        SgdUpdate descent = sgd_update_of(call, step);
         if (joined)
             call->kernels->linear_backward_step(columns_of(call), call->scratch, pass->gradient + layer->weight, weight,
                                                 at->rows, at->out_gradient, &descent, layer, call->count,

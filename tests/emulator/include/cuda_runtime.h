@@ -208,7 +208,7 @@ static inline int __clz(int a) {
 static inline int __popc(unsigned int a) {
     return __builtin_popcount(a);
 }
-// Accurate here, approximate on a card: results may be compared with a tolerance only.
+// Accurate here, approximate on a GPU: results may be compared with a tolerance only.
 #define __expf expf // glibc declares functions of these names
 #define __logf logf
 static inline float __fdividef(float a, float b) {
@@ -229,7 +229,7 @@ template <typename T> constexpr T max(T a, T b) {
     return a < b ? b : a;
 }
 
-// Vector types: aligned as on the card, and used so by the compiler, which makes misaligned accesses fail here too.
+// Vector types: aligned as on the GPU, and used so by the compiler, which makes misaligned accesses fail here too.
 #define EMULATED_VECTORS(T, element, align2, align4)                                                                   \
     struct alignas(align2) T##2 {                                                                                      \
         element x, y;                                                                                                  \

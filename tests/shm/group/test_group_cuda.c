@@ -1,5 +1,5 @@
-// Groups whose buffers are on one card: every collective, type and combination, messages, parts, and a death. The
-// test's executable starts itself again as ranks, since no process may be forked from one that has used the card.
+// Groups whose buffers are on one GPU: every collective, type and combination, messages, parts, and a death. The
+// test's executable starts itself again as ranks, since no process may be forked from one that has used the GPU.
 #include <cuda_runtime_api.h>
 #include <spawn.h>
 
@@ -14,39 +14,39 @@ static void require_cuda(cudaError_t error) {
     if (error != cudaSuccess) requirement_not_met(cudaGetErrorString(error), "CUDA", 0);
 }
 
-// Buffers of a rank, (size, count) elements each, on the host and on the card.
-typedef struct CardBuffers {
+// Buffers of a rank, (size, count) elements each, on the host and on the GPU.
+typedef struct GpuBuffers {
     Buffers host;
     void *in, *out;
-} CardBuffers;
+} GpuBuffers;
 
-static CardBuffers card_buffers_init(const Group *group, size_t count, GroupType type) {
-    CardBuffers buffers = {.host = buffers_init(group, count, type)};
+static GpuBuffers gpu_buffers_init(const Group *group, size_t count, GroupType type) {
+    GpuBuffers buffers = {.host = buffers_init(group, count, type)};
     require_cuda(cudaMalloc(&buffers.in, buffers.host.bytes + GUARD_BYTES));
     require_cuda(cudaMalloc(&buffers.out, buffers.host.bytes + GUARD_BYTES));
     return buffers;
 }
 
-static void card_buffers_free(CardBuffers *buffers) {
+static void gpu_buffers_free(GpuBuffers *buffers) {
     cudaFree(buffers->in);
     cudaFree(buffers->out);
     buffers_free(&buffers->host);
 }
 
-static void fill(const CardBuffers *b, uint32_t rank) {
+static void fill(const GpuBuffers *b, uint32_t rank) {
     buffers_fill(&b->host, rank);
     require_cuda(cudaMemcpy(b->in, b->host.in, b->host.bytes + GUARD_BYTES, cudaMemcpyHostToDevice));
     require_cuda(cudaMemcpy(b->out, b->host.out, b->host.bytes + GUARD_BYTES, cudaMemcpyHostToDevice));
 }
 
 // `written` elements of out were to be written.
-static void fetch(const CardBuffers *b, size_t written) {
+static void fetch(const GpuBuffers *b, size_t written) {
     require_cuda(cudaMemcpy(b->host.in, b->in, b->host.bytes + GUARD_BYTES, cudaMemcpyDeviceToHost));
     require_cuda(cudaMemcpy(b->host.out, b->out, b->host.bytes + GUARD_BYTES, cudaMemcpyDeviceToHost));
     require_guards(&b->host, written);
 }
 
-static void combine_on_card(Group *group, const CardBuffers *b, GroupOp op) {
+static void combine_on_gpu(Group *group, const GpuBuffers *b, GroupOp op) {
     Error err = {.message = ""};
     uint32_t rank = group_rank(group), size = group_size(group), root = size / 2;
     size_t count = b->host.count;
@@ -72,7 +72,7 @@ static void combine_on_card(Group *group, const CardBuffers *b, GroupOp op) {
         require(holds(b->host.out, i, type, combined(size, rank * count + i, op)));
 }
 
-static void copy_on_card(Group *group, const CardBuffers *b) {
+static void copy_on_gpu(Group *group, const GpuBuffers *b) {
     Error err = {.message = ""};
     uint32_t rank = group_rank(group), size = group_size(group), root = size - 1;
     size_t count = b->host.count;
@@ -104,21 +104,21 @@ static void do_everything(Group *group) {
     const size_t counts[] = {0, 1, 37, 3001};
     for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
         for (GroupType type = GROUP_F32; type <= GROUP_U8; type++) {
-            CardBuffers buffers = card_buffers_init(group, counts[c], type);
+            GpuBuffers buffers = gpu_buffers_init(group, counts[c], type);
             for (GroupOp op = GROUP_SUM; op <= GROUP_BXOR; op++)
-                if (op <= GROUP_AVG || type >= GROUP_I32) combine_on_card(group, &buffers, op);
-            copy_on_card(group, &buffers);
-            card_buffers_free(&buffers);
+                if (op <= GROUP_AVG || type >= GROUP_I32) combine_on_gpu(group, &buffers, op);
+            copy_on_gpu(group, &buffers);
+            gpu_buffers_free(&buffers);
         }
     require_ok(group_finish(group, &err));
 }
 
 static void do_large(Group *group) {
     Error err = {.message = ""};
-    CardBuffers buffers = card_buffers_init(group, LONG, GROUP_F32);
-    combine_on_card(group, &buffers, GROUP_SUM);
-    copy_on_card(group, &buffers);
-    card_buffers_free(&buffers);
+    GpuBuffers buffers = gpu_buffers_init(group, LONG, GROUP_F32);
+    combine_on_gpu(group, &buffers, GROUP_SUM);
+    copy_on_gpu(group, &buffers);
+    gpu_buffers_free(&buffers);
     require_ok(group_finish(group, &err));
 }
 
@@ -126,7 +126,7 @@ static void do_large(Group *group) {
 static void do_messages(Group *group) {
     Error err = {.message = ""};
     uint32_t rank = group_rank(group), size = group_size(group), source = 99;
-    CardBuffers b = card_buffers_init(group, LONG, GROUP_I32);
+    GpuBuffers b = gpu_buffers_init(group, LONG, GROUP_I32);
     int32_t *out = b.out;
     GroupRequest sends[RANKS_MOST], receives[RANKS_MOST];
     fill(&b, rank);
@@ -152,19 +152,19 @@ static void do_messages(Group *group) {
     for (size_t i = 0; i < 5; i++)
         require(holds(b.host.in, i, GROUP_I32, (double)input_of(rank % 2, i)));
     require_ok(group_finish(part, &err));
-    card_buffers_free(&b);
+    gpu_buffers_free(&b);
     require_ok(group_finish(group, &err));
 }
 
 static void do_die(Group *group) {
     Error err = {.message = ""};
-    CardBuffers b = card_buffers_init(group, LONG, GROUP_F32);
+    GpuBuffers b = gpu_buffers_init(group, LONG, GROUP_F32);
     fill(&b, group_rank(group));
     require_ok(group_all_reduce(group, b.out, b.in, LONG, GROUP_F32, GROUP_SUM, &err));
     if (group_rank(group) == 1) raise(SIGKILL);
     require(group_all_reduce(group, b.out, b.in, LONG, GROUP_F32, GROUP_SUM, &err) == STATUS_PEER_DIED);
     require(group_failed_rank(group) == 1);
-    card_buffers_free(&b);
+    gpu_buffers_free(&b);
     require(group_finish(group, &err) == STATUS_PEER_DIED);
 }
 
@@ -195,7 +195,7 @@ static int rank_main(char **arguments) {
 
 // Test ---------------------------------------------------------------------------------------------------------------
 
-static int run_on_card(uint32_t size, const char *scenario) {
+static int run_on_gpu(uint32_t size, const char *scenario) {
     pid_t pids[RANKS_MOST];
     char place[64], ranks[RANKS_MOST][12], size_text[12];
     meeting_place(place);
@@ -209,37 +209,37 @@ static int run_on_card(uint32_t size, const char *scenario) {
     return wait_for_ranks(pids, size);
 }
 
-static void every_collective_on_one_card_is_exact(void **state) {
+static void every_collective_on_one_gpu_is_exact(void **state) {
     (void)state;
     const uint32_t sizes[] = {1, 2, 3, 7};
     for (int i = 0; i < 4; i++)
-        assert_int_equal(run_on_card(sizes[i], "everything"), 0);
+        assert_int_equal(run_on_gpu(sizes[i], "everything"), 0);
 }
 
-static void data_of_many_chunks_on_the_card_is_exact_too(void **state) {
+static void data_of_many_chunks_on_the_gpu_is_exact_too(void **state) {
     (void)state;
-    assert_int_equal(run_on_card(3, "large"), 0);
+    assert_int_equal(run_on_gpu(3, "large"), 0);
 }
 
-static void messages_and_parts_work_on_the_card(void **state) {
+static void messages_and_parts_work_on_the_gpu(void **state) {
     (void)state;
-    assert_int_equal(run_on_card(4, "messages"), 0);
+    assert_int_equal(run_on_gpu(4, "messages"), 0);
 }
 
-static void a_death_is_named_to_the_others_on_the_card(void **state) {
+static void a_death_is_named_to_the_others_on_the_gpu(void **state) {
     (void)state;
-    assert_int_equal(run_on_card(3, "die"), 0);
+    assert_int_equal(run_on_gpu(3, "die"), 0);
 }
 
 int main(int argc, char **argv) {
     if (argc == 6 && strcmp(argv[1], "rank") == 0) return rank_main(argv);
     deadline_set(DEADLINE_SECONDS);
-    if (card_is_missing()) return CARD_TEST_SKIPPED;
+    if (gpu_is_missing()) return GPU_TEST_SKIPPED;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_collective_on_one_card_is_exact),
-        cmocka_unit_test(data_of_many_chunks_on_the_card_is_exact_too),
-        cmocka_unit_test(messages_and_parts_work_on_the_card),
-        cmocka_unit_test(a_death_is_named_to_the_others_on_the_card),
+        cmocka_unit_test(every_collective_on_one_gpu_is_exact),
+        cmocka_unit_test(data_of_many_chunks_on_the_gpu_is_exact_too),
+        cmocka_unit_test(messages_and_parts_work_on_the_gpu),
+        cmocka_unit_test(a_death_is_named_to_the_others_on_the_gpu),
     };
     return run_cases(argc, argv, tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
-// What a card makes of steps of training, in one process and without anything but CUDA: nets x batches x models a
-// launch, by events of the card's own clock; for one of them, part by part; beside the bandwidth of a copy and the
-// card's peak.
+// What a GPU makes of steps of training, in one process and without anything but CUDA: nets x batches x models a
+// launch, by events of the GPU's own clock; for one of them, part by part; beside the bandwidth of a copy and the
+// GPU's peak.
 //
 //   bench_card                                    a table: lenet, 2nn, cnn; batches of 10 and 64; 1, 8, 32, 128 models
 //   bench_card --nets lenet --batches 64 --models 1,32 --tf32 on --momentum 0 --costs
@@ -26,7 +26,7 @@ typedef struct Wishes {
     CellPlan plan; // what all cells have in common
 } Wishes;
 
-// The card ----------------------------------------------------------------------------------------------------------
+// The GPU ----------------------------------------------------------------------------------------------------------
 
 // Bytes a second of a copy from device to device, read and written both counted; median of several.
 static Status measure_copy(double *bytes_per_second, size_t bytes, Error *err) {

@@ -147,7 +147,7 @@ static Status wait(Cell *cell, Error *err) {
 static Status time_run(double *microseconds, Cell *cell, int steps, Error *err) {
     float milliseconds;
     TRY(assign(cell, steps, err));
-    TRY(cuda_net_train(cell->net, 0, err)); // the tasks go to the card before the clock starts
+    TRY(cuda_net_train(cell->net, 0, err)); // the tasks go to the GPU before the clock starts
     CUDA_TRY(cudaEventRecord(cell->begin, cuda_net_stream(cell->net)), err, "recording an event");
     TRY(cuda_net_train(cell->net, (uint32_t)steps, err));
     CUDA_TRY(cudaEventRecord(cell->end, cuda_net_stream(cell->net)), err, "recording an event");

@@ -1,6 +1,6 @@
-// One cell of bench_card's table: a net with made-up data on the card, and the time its steps take.
-#ifndef SOUNDER_TOOLS_BENCH_CARD_BENCH_CELL_H
-#define SOUNDER_TOOLS_BENCH_CARD_BENCH_CELL_H
+// One cell of bench_card's table: a net with made-up data on the GPU, and the time its steps take.
+#ifndef SOUNDER_TOOLS_BENCH_GPU_BENCH_CELL_H
+#define SOUNDER_TOOLS_BENCH_GPU_BENCH_CELL_H
 
 #include "base/err.h"
 #include "nn/cuda/cuda_costs.h"
@@ -25,7 +25,7 @@ typedef struct CellResult {
     int cost_count;
 } CellResult;
 
-// OS with a sentence where the card has too little memory for it.
+// OS with a sentence where the GPU has too little memory for it.
 Status bench_cell(CellResult *result, const CellPlan *plan, Error *err);
 
 // A single step, uncaptured and not timed.

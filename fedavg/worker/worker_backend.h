@@ -1,19 +1,19 @@
 // The workers' arithmetic: one table of functions for each place where it can be done. worker_on_cpu is made of
-// client.h, hogwild.h and ssgd.h; the card's is in card.h.
+// client.h, hogwild.h and ssgd.h; the GPU's is in GPU.h.
 //
 //   void *state;
 //   TRY(math->init(&state, &memory, rank, err));
 //   TRY(math->train[config->engine](state, round, parent, err));      // what the parent's order says
 //   math->free(state);
-#ifndef SOUNDER_FEDAVG_WORKER_WORKER_MATH_H
-#define SOUNDER_FEDAVG_WORKER_WORKER_MATH_H
+#ifndef SOUNDER_FEDAVG_WORKER_WORKER_BACKEND_H
+#define SOUNDER_FEDAVG_WORKER_WORKER_BACKEND_H
 
 #include <sys/types.h>
 
 #include "base/err.h"
 #include "fedavg/memory/run_memory.h"
 
-typedef struct WorkerMath {
+typedef struct WorkerBackend {
     // memory is borrowed. Nothing to free on failure.
     Status (*init)(void **state, const RunMemory *memory, uint32_t rank, Error *err);
     void (*free)(void *state);
@@ -23,11 +23,11 @@ typedef struct WorkerMath {
     // caller dies of it, and others do the unfinished work again.
     Status (*train[ENGINE_COUNT])(void *state, uint32_t round, pid_t parent, Error *err);
 
-    // Evaluates what the jobs of the queue say (EvaluationTask) until it is empty; on the card no chunks of the test
+    // Evaluates what the jobs of the queue say (EvaluationTask) until it is empty; on the GPU no chunks of the test
     // set, for there the parent does that itself.
     Status (*evaluate)(void *state, uint32_t round, Error *err);
-} WorkerMath;
+} WorkerBackend;
 
-extern const WorkerMath worker_on_cpu;
+extern const WorkerBackend worker_on_cpu;
 
 #endif

@@ -1,4 +1,4 @@
-#include "stash.h"
+#include "pending.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,18 +7,18 @@
 #include "fedavg/rules/sum/aggregate.h"
 #include "fedavg/rules/world/stale_rules.h"
 
-Status stash_init(Stash *stash, RunMemory *memory, uint32_t rounds_done, Error *err) {
-    *stash = (Stash){.memory = memory};
+Status pending_init(Pending *pending, RunMemory *memory, uint32_t rounds_done, Error *err) {
+    *pending = (Pending){.memory = memory};
     if (memory->schedule.count == 0) return STATUS_OK;
-    stash->due = malloc((memory->config->slots.stash + 1) * sizeof *stash->due);
-    if (!stash->due) return fail(err, STATUS_OS, "no memory for a list of %u updates", memory->config->slots.stash);
+    pending->due = malloc((memory->config->slots.pending + 1) * sizeof *pending->due);
+    if (!pending->due) return fail(err, STATUS_OS, "no memory for a list of %u updates", memory->config->slots.pending);
     schedule_resume(&memory->schedule, rounds_done);
     return STATUS_OK;
 }
 
-void stash_free(Stash *stash) {
-    free(stash->due);
-    *stash = (Stash){0};
+void pending_free(Pending *pending) {
+    free(pending->due);
+    *pending = (Pending){0};
 }
 
 static bool mixes_models(const RunMemory *memory) {
@@ -28,26 +28,26 @@ static bool mixes_models(const RunMemory *memory) {
 // What the worker of one node has written goes to all.
 static Status share(const RunMemory *memory, const Job *job, Nodes *nodes, Error *err) {
     const size_t parameters = memory->config->parameters;
-    int64_t *waiting = run_memory_stash(memory, job->stash - 1);
+    int64_t *waiting = run_memory_pending(memory, job->pending - 1);
     if (job->node != nodes->rank || job->state == JOB_REFUSED) memset(waiting, 0, parameters * sizeof *waiting);
     if (nodes->size > 1) TRY(nodes_sum(nodes, waiting, parameters, err));
-    float *begun = run_memory_begun(memory, job->stash - 1);
+    float *begun = run_memory_begun(memory, job->pending - 1);
     if (begun) memcpy(begun, memory->weights, parameters * sizeof *begun);
     return STATUS_OK;
 }
 
 // An update is part of this round's step.
-static void count(Stash *stash, const ScheduledJob *job) {
+static void count(Pending *pending, const ScheduledJob *job) {
     const uint32_t staleness = job->applied - job->start;
-    stash->updates++;
-    stash->client = job->client;
-    stash->staleness[staleness < STALENESS_BUCKETS ? staleness : STALENESS_BUCKETS - 1]++;
-    stash->staleness_mean += staleness;
-    if (staleness > stash->staleness_most) stash->staleness_most = staleness;
+    pending->updates++;
+    pending->client = job->client;
+    pending->staleness[staleness < STALENESS_BUCKETS ? staleness : STALENESS_BUCKETS - 1]++;
+    pending->staleness_mean += staleness;
+    if (staleness > pending->staleness_most) pending->staleness_most = staleness;
     if (job->refused)
-        stash->refused++;
+        pending->refused++;
     else
-        stash->arrived += job->weight;
+        pending->arrived += job->weight;
 }
 
 // A late step is turned to where the weights are now; one that becomes too long is refused.
@@ -55,56 +55,56 @@ static Status compensate(ScheduledJob *job, const RunMemory *memory, const float
     const RunConfig *config = memory->config;
     float lr = lr_at(&config->training.schedule, config->training.sgd.lr, job->start + 1);
     TRY(nodes_broadcast(nodes, &lr, sizeof lr, err)); // what the first node computes, all use
-    job->refused = !stale_compensate(run_memory_stash(memory, job->stash), begun, memory->weights,
+    job->refused = !stale_compensate(run_memory_pending(memory, job->pending), begun, memory->weights,
                                      &config->recipe.parts[PART_STALE], (double)lr, config->parameters);
-    if (job->refused) log_warning(STASH_REFUSED, job->client);
+    if (job->refused) log_warning(PENDING_REFUSED, job->client);
     return STATUS_OK;
 }
 
 // A late update learns where the weights are now, if its rule wants that.
 static Status catch_up(ScheduledJob *job, const RunMemory *memory, Nodes *nodes, Error *err) {
-    const float *begun = run_memory_begun(memory, job->stash);
+    const float *begun = run_memory_begun(memory, job->pending);
     if (!begun || job->refused) return STATUS_OK;
     if (!mixes_models(memory)) return compensate(job, memory, begun, nodes, err);
-    job->refused = !stale_mix(run_memory_stash(memory, job->stash), begun, memory->weights, job->weight * job->trust,
-                              memory->config->parameters);
-    if (job->refused) log_warning(STASH_MOVED, job->client);
+    job->refused = !stale_mix(run_memory_pending(memory, job->pending), begun, memory->weights,
+                              job->weight * job->trust, memory->config->parameters);
+    if (job->refused) log_warning(PENDING_MOVED, job->client);
     return STATUS_OK;
 }
 
-static Status find_due(Stash *stash, uint32_t version, Nodes *nodes, Error *err) {
-    const RunMemory *memory = stash->memory;
+static Status find_due(Pending *pending, uint32_t version, Nodes *nodes, Error *err) {
+    const RunMemory *memory = pending->memory;
     const Schedule *schedule = &memory->schedule;
     for (uint32_t i = 0; i < schedule->waiting_count; i++) {
         ScheduledJob *job = &schedule->jobs[schedule->waiting[i]];
         if (job->applied != version) continue;
         TRY(catch_up(job, memory, nodes, err));
-        count(stash, job);
-        if (job->refused || memory->config->slots.stash == 0) continue;
-        stash->due[stash->due_count++] = run_memory_stash(memory, job->stash);
+        count(pending, job);
+        if (job->refused || memory->config->slots.pending == 0) continue;
+        pending->due[pending->due_count++] = run_memory_pending(memory, job->pending);
     }
     return STATUS_OK;
 }
 
-Status stash_collect(Stash *stash, const Member *members, uint32_t round, Nodes *nodes, Error *err) {
-    RunMemory *memory = stash->memory;
-    *stash = (Stash){.memory = memory, .due = stash->due};
+Status pending_collect(Pending *pending, const Member *members, uint32_t round, Nodes *nodes, Error *err) {
+    RunMemory *memory = pending->memory;
+    *pending = (Pending){.memory = memory, .due = pending->due};
     for (uint32_t i = 0; i < memory->queue->count; i++) {
         const Job *job = &memory->queue->jobs[i];
         ScheduledJob *scheduled = &memory->schedule.jobs[members[job->place].flight];
         scheduled->refused = job->state == JOB_REFUSED;
-        if (scheduled->stash == NO_STASH)
-            count(stash, scheduled);
-        else if (job->stash > 0)
+        if (scheduled->pending == NO_PENDING)
+            count(pending, scheduled);
+        else if (job->pending > 0)
             TRY(share(memory, job, nodes, err));
     }
-    TRY(find_due(stash, round - 1, nodes, err));
-    if (stash->refused == 0) stash->arrived = 1; // whatever the rounding of the weights' sum
-    stash->staleness_mean /= stash->updates;
-    if (nodes->rank > 0) stash->due_count = 0;
+    TRY(find_due(pending, round - 1, nodes, err));
+    if (pending->refused == 0) pending->arrived = 1; // whatever the rounding of the weights' sum
+    pending->staleness_mean /= pending->updates;
+    if (nodes->rank > 0) pending->due_count = 0;
     return STATUS_OK;
 }
 
-void stash_conclude(Stash *stash, uint32_t round) {
-    schedule_advance(&stash->memory->schedule, round);
+void pending_conclude(Pending *pending, uint32_t round) {
+    schedule_advance(&pending->memory->schedule, round);
 }

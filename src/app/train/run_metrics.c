@@ -1,4 +1,4 @@
-#include "report.h"
+#include "run_metrics.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -7,8 +7,8 @@
 
 #include "app/train/run_goals.h"
 #include "app/train/run_record.h"
+#include "fedavg/memory/client_state_file.h"
 #include "fedavg/memory/fingerprint.h"
-#include "fedavg/memory/kept_file.h"
 #include "fedavg/rules/combine/fairness.h"
 #include "fedavg/worker/client.h"
 
@@ -109,7 +109,7 @@ static Status put_client_test(Metrics *metrics, const RunMemory *memory, const J
     put_whole(&line, "epochs", job->epochs);
     put_whole(&line, "samples", (int64_t)job->samples);
     put_real(&line, "loss", job->loss_sum / (double)job->samples);
-    if (job->task == EVALUATE_PERSONAL) put_flag(&line, "never_trained", job->kept_from == KEPT_NO_ROW);
+    if (job->task == EVALUATE_PERSONAL) put_flag(&line, "never_trained", job->kept_from == NO_CLIENT_STATE);
     if (!dataset_has_targets(&memory->data.items)) {
         put_whole(&line, "hits", job->hits);
         put_real(&line, "accuracy", (double)job->hits / (double)job->samples);
@@ -182,11 +182,11 @@ static void put_staleness(JsonObject *line, const int64_t counts[STALENESS_BUCKE
 }
 
 // Of the updates in the round's step, and what waits for later ones.
-static void put_stash(JsonObject *line, const Stash *stash) {
-    put_whole(line, "updates", stash->updates);
-    put_whole(line, "updates_waiting", stash->memory->schedule.waiting_count);
-    put_whole(line, "staleness_most", stash->staleness_most);
-    put_staleness(line, stash->staleness, stash->staleness_mean);
+static void put_pending(JsonObject *line, const Pending *pending) {
+    put_whole(line, "updates", pending->updates);
+    put_whole(line, "updates_waiting", pending->memory->schedule.waiting_count);
+    put_whole(line, "staleness_most", pending->staleness_most);
+    put_staleness(line, pending->staleness, pending->staleness_mean);
 }
 
 static void put_test(JsonObject *line, const RoundTest *test, RunFigure figure) {
@@ -250,7 +250,7 @@ Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport
         put_whole(&line, "steps_refused", (int64_t)report->refused_steps);
         put_staleness(&line, report->staleness, report->staleness_mean);
     }
-    if (report->stash) put_stash(&line, report->stash);
+    if (report->pending) put_pending(&line, report->pending);
     return metrics_append(metrics, &line, err);
 }
 

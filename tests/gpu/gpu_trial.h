@@ -1,8 +1,8 @@
-// M models at work for op tests: each one's tensors on the host, and all of them on the card.
-#ifndef SOUNDER_TESTS_GPU_CARD_TRIAL_H
-#define SOUNDER_TESTS_GPU_CARD_TRIAL_H
+// M models at work for op tests: each one's tensors on the host, and all of them on the GPU.
+#ifndef SOUNDER_TESTS_GPU_GPU_TRIAL_H
+#define SOUNDER_TESTS_GPU_GPU_TRIAL_H
 
-#include "card_tensor.h"
+#include "gpu_tensor.h"
 #include "nn/cuda/cuda_kernels.h"
 #include "nn/kernels.h"
 #include "tests/tensor.h"
@@ -12,14 +12,14 @@ enum { MOST_MODELS = 8, PARAMETER_GAP = 3 }; // floats between two models' param
 typedef struct Trial {
     int models, samples;
     uint32_t counts[MOST_MODELS];
-    CardTensor card_counts;
+    GpuTensor gpu_counts;
     CudaStep step;
     const Kernels *cpu;
 } Trial;
 
 typedef struct Values {
     Tensor host[MOST_MODELS]; // (each)
-    CardTensor card;          // (models strided; each)
+    GpuTensor gpu;            // (models strided; each)
     size_t each, stride;
     int models;
 } Values;
@@ -28,17 +28,17 @@ static inline Values values_of(const Trial *trial, size_t each, size_t gap) {
     Values values = {.each = each, .stride = each + gap, .models = trial->models};
     for (int m = 0; m < values.models; m++)
         values.host[m] = tensor_new(each);
-    values.card = card_new((size_t)values.models * values.stride * sizeof(float), 0);
+    values.gpu = gpu_new((size_t)values.models * values.stride * sizeof(float), 0);
     return values;
 }
 
-static inline float *on_card(const Values *values) {
-    return card_floats(values->card);
+static inline float *on_gpu(const Values *values) {
+    return gpu_floats(values->gpu);
 }
 
 static inline void upload(const Values *values) {
     for (int m = 0; m < values->models; m++)
-        check_cuda(cudaMemcpy(on_card(values) + (size_t)m * values->stride, values->host[m].at,
+        check_cuda(cudaMemcpy(on_gpu(values) + (size_t)m * values->stride, values->host[m].at,
                               values->each * sizeof(float), cudaMemcpyHostToDevice));
 }
 
@@ -71,9 +71,9 @@ static inline Values lanes(const Trial *trial, size_t features, uint32_t stream)
 // Compares the first `real[m]` of every `columns` (all of them if real is NULL); the others must be finite.
 static inline void compare(const char *what, const Values *values, const uint32_t *real, size_t columns,
                            double tolerance) {
-    float *actual = malloc(values->card.bytes);
+    float *actual = malloc(values->gpu.bytes);
     assert_non_null(actual);
-    card_read(actual, values->card);
+    gpu_read(actual, values->gpu);
     for (int m = 0; m < values->models; m++) {
         float *of = actual + (size_t)m * values->stride;
         double *expected = doubles(values->host[m].at, values->each);
@@ -90,7 +90,7 @@ static inline void compare(const char *what, const Values *values, const uint32_
 static inline void drop(const Values *values) {
     for (int m = 0; m < values->models; m++)
         tensor_free(values->host[m]);
-    card_free(values->card);
+    gpu_free(values->gpu);
 }
 
 #define drop_all(...)                                                                                                  \

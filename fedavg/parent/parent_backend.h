@@ -1,6 +1,6 @@
 // The parent's arithmetic: the one shared model, the mean of the clients' updates, what a failed round is put back to.
 // One table of functions for each place where it can be done: parent_on_cpu works in the run's shared memory itself;
-// the card's (card.h) in blocks of the card's memory, and copies weights and velocities into the shared memory whenever
+// the GPU's (GPU.h) in blocks of the GPU's memory, and copies weights and velocities into the shared memory whenever
 // a round is done, so that checkpoints, the final model and live/ come from there on either.
 //
 //   Parent parent = {.math = &parent_on_cpu, .memory = &memory};
@@ -10,8 +10,8 @@
 //   TRY(parent.math->average(&parent, &finite, used, &mean, &turn, err)); // fedavg
 //   TRY(parent.math->adopt(&parent, &finite, err));                       // hogwild, ssgd
 //   parent.math->free(&parent);                        // when no worker lives any more
-#ifndef SOUNDER_FEDAVG_PARENT_PARENT_MATH_H
-#define SOUNDER_FEDAVG_PARENT_PARENT_MATH_H
+#ifndef SOUNDER_FEDAVG_PARENT_PARENT_BACKEND_H
+#define SOUNDER_FEDAVG_PARENT_PARENT_BACKEND_H
 
 #include <stdbool.h>
 
@@ -26,14 +26,14 @@ typedef struct Parent Parent;
 // The sum of the cohort's updates, and what it is divided by and multiplied with: as in rules/server_rules.h.
 typedef struct Mean {
     double arrived, factor;
-    double noise;         // deviation of what joins every weight of it; 0: nothing does
-    const int64_t *total; // (parameters), of all nodes; NULL: it lies in the slots of the workers
-    const int64_t *changes; // likewise, beside a total
+    double noise;               // deviation of what joins every weight of it; 0: nothing does
+    const int64_t *total;       // (parameters), of all nodes; NULL: it lies in the slots of the workers
+    const int64_t *changes;     // likewise, beside a total
     const int64_t *const *late; // (late_count), (parameters) each: what joins them; of this node alone
     uint32_t late_count;
 } Mean;
 
-typedef struct ParentMath {
+typedef struct ParentBackend {
     // Nothing to free on failure.
     Status (*init)(Parent *parent, Error *err);
     void (*free)(Parent *parent);
@@ -57,17 +57,17 @@ typedef struct ParentMath {
 
     // Loss and hits on the whole test set. NULL: the workers do it, in chunks.
     Status (*evaluate)(Parent *parent, BatchResult *result, Error *err);
-} ParentMath;
+} ParentBackend;
 
 struct Parent {
-    const ParentMath *math;
+    const ParentBackend *backend;
     RunMemory *memory;     // borrowed
     Nodes *nodes;          // borrowed
     void *state;           // owned by the math
     double squared_length; // of the last mean update; NaN where the math does not measure it
 };
 
-extern const ParentMath parent_on_cpu;
+extern const ParentBackend parent_on_cpu;
 
 // The noise of a release joins the sum of updates (parameters), on the first node alone; noise: Mean.noise.
 void parent_add_noise(int64_t *total, const Parent *parent, double noise, uint32_t round);

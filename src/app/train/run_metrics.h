@@ -1,7 +1,7 @@
 // What goes into metrics.jsonl: one "client" object a client and round, one "round" object a round, a last "summary".
 // `sounder help metrics` says what their fields mean.
-#ifndef SOUNDER_APP_TRAIN_REPORT_H
-#define SOUNDER_APP_TRAIN_REPORT_H
+#ifndef SOUNDER_APP_TRAIN_RUN_METRICS_H
+#define SOUNDER_APP_TRAIN_RUN_METRICS_H
 
 #include <stdbool.h>
 

@@ -1,12 +1,12 @@
-// Buffers on the card for op tests, between guard bands that a test checks afterwards. On the emulated card and on a
+// Buffers on the GPU for op tests, between guard bands that a test checks afterwards. On the emulated GPU and on a
 // real one alike.
 //
-//   CardTensor weight = card_copy(values, count * sizeof *values, 4);   // begins 4 bytes behind an aligned address
-//   cuda_op(card_floats(out), card_floats(weight), ...);
-//   card_read(values, out);
-//   card_free(out);                                                      // fails if something was written outside
-#ifndef SOUNDER_TESTS_GPU_CARD_TENSOR_H
-#define SOUNDER_TESTS_GPU_CARD_TENSOR_H
+//   GpuTensor weight = gpu_copy(values, count * sizeof *values, 4);   // begins 4 bytes behind an aligned address
+//   cuda_op(gpu_floats(out), gpu_floats(weight), ...);
+//   gpu_read(values, out);
+//   gpu_free(out);                                                      // fails if something was written outside
+#ifndef SOUNDER_TESTS_GPU_GPU_TENSOR_H
+#define SOUNDER_TESTS_GPU_GPU_TENSOR_H
 
 #include <cuda_runtime_api.h>
 #include <stdlib.h>
@@ -14,12 +14,12 @@
 
 #include "tests/check.h"
 
-enum { CARD_GUARD_BYTES = 512 };
+enum { GPU_GUARD_BYTES = 512 };
 
-typedef struct CardTensor {
+typedef struct GpuTensor {
     unsigned char *base, *at; // device; owned; `bytes` from `at` on lie between the guards
     size_t bytes;
-} CardTensor;
+} GpuTensor;
 
 #define check_cuda(call)                                                                                               \
     do {                                                                                                               \
@@ -29,46 +29,46 @@ typedef struct CardTensor {
 
 // Filled with 0xff, and so are the guards: NaN as floats, so that what is read before it is written shows. `offset`
 // bytes behind a 16-byte aligned address.
-static inline CardTensor card_new(size_t bytes, size_t offset) {
-    CardTensor tensor = {.bytes = bytes};
-    size_t all = bytes + 2 * CARD_GUARD_BYTES + offset;
+static inline GpuTensor gpu_new(size_t bytes, size_t offset) {
+    GpuTensor tensor = {.bytes = bytes};
+    size_t all = bytes + 2 * GPU_GUARD_BYTES + offset;
     void *base = NULL;
     check_cuda(cudaMalloc(&base, all));
     check_cuda(cudaMemset(base, 0xff, all));
     tensor.base = base;
-    tensor.at = tensor.base + CARD_GUARD_BYTES + offset;
+    tensor.at = tensor.base + GPU_GUARD_BYTES + offset;
     return tensor;
 }
 
-static inline CardTensor card_copy(const void *values, size_t bytes, size_t offset) {
-    CardTensor tensor = card_new(bytes, offset);
+static inline GpuTensor gpu_copy(const void *values, size_t bytes, size_t offset) {
+    GpuTensor tensor = gpu_new(bytes, offset);
     check_cuda(cudaMemcpy(tensor.at, values, bytes, cudaMemcpyHostToDevice));
     return tensor;
 }
 
-static inline CardTensor card_zeros(size_t bytes) {
-    CardTensor tensor = card_new(bytes, 0);
+static inline GpuTensor gpu_zeros(size_t bytes) {
+    GpuTensor tensor = gpu_new(bytes, 0);
     check_cuda(cudaMemset(tensor.at, 0, bytes));
     return tensor;
 }
 
 // As a pointer to whatever is wanted.
-static inline void *card_at(CardTensor tensor) {
+static inline void *gpu_at(GpuTensor tensor) {
     return tensor.at;
 }
 
-static inline float *card_floats(CardTensor tensor) {
+static inline float *gpu_floats(GpuTensor tensor) {
     return (float *)(void *)tensor.at;
 }
 
 // Waits for everything that was launched. values: tensor.bytes.
-static inline void card_read(void *values, CardTensor tensor) {
+static inline void gpu_read(void *values, GpuTensor tensor) {
     check_cuda(cudaDeviceSynchronize());
     check_cuda(cudaMemcpy(values, tensor.at, tensor.bytes, cudaMemcpyDeviceToHost));
 }
 
-static inline void card_free(CardTensor tensor) {
-    size_t all = (size_t)(tensor.at - tensor.base) + tensor.bytes + CARD_GUARD_BYTES;
+static inline void gpu_free(GpuTensor tensor) {
+    size_t all = (size_t)(tensor.at - tensor.base) + tensor.bytes + GPU_GUARD_BYTES;
     unsigned char *copy = malloc(all);
     assert_non_null(copy);
     check_cuda(cudaDeviceSynchronize());

@@ -10,8 +10,8 @@
 //
 // The last part of a row may be a text that follows the name and a colon and goes to the end: "file:my parts.txt".
 // One table gives parser, ranges, "did you mean" and help. USAGE with a sentence that names the part and the form.
-#ifndef SOUNDER_BASE_FORM_H
-#define SOUNDER_BASE_FORM_H
+#ifndef SOUNDER_BASE_KEYED_TEXT_H
+#define SOUNDER_BASE_KEYED_TEXT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -39,10 +39,11 @@ static Status compare(const RunMemory *memory, const char *mine, const char *fir
                     "SOUNDER_ISA or SOUNDER_BLAS to what all of them have",
                     nodes->rank, mine, first);
     if (data != first_data)
-        return fail(err, STATUS_DATA,
-                    "the data set %s of node %u is not that of node 0, or a file says something else of its clients; give all "
-                    "of them the same files",
-                    memory->data.name, nodes->rank);
+        return fail(
+            err, STATUS_DATA,
+            "the data set %s of node %u is not that of node 0, or a file says something else of its clients; give all "
+            "of them the same files",
+            memory->data.name, nodes->rank);
     return STATUS_OK;
 }
 
@@ -52,7 +53,8 @@ Status together_check(const RunMemory *memory, const char *arithmetic, Nodes *no
     struct {
         char arithmetic[TOGETHER_NAME_BYTES];
         uint64_t data;
-    } first = {.data = run_hash_data(&memory->data) ^ run_hash_partition(memory) ^ world_files_hash(&memory->world_files)};
+    } first = {.data =
+                   run_hash_data(&memory->data) ^ run_hash_partition(memory) ^ world_files_hash(&memory->world_files)};
     uint64_t data = first.data;
     snprintf(first.arithmetic, sizeof first.arithmetic, "%s", arithmetic);
     TRY(nodes_broadcast(nodes, &first, sizeof first, err));
@@ -63,10 +65,10 @@ Status together_check(const RunMemory *memory, const char *arithmetic, Nodes *no
 static Status share_kept(const RunMemory *memory, Nodes *nodes, Error *err) {
     const RunConfig *config = memory->config;
     for (uint32_t client = 0; client < config->clients && nodes->size > 1; client++) {
-        const uint32_t row = memory->kept_table[1 + client];
-        if (row == KEPT_NO_ROW) continue;
-        TRY(kept_file_reserve(&memory->kept, row, err));
-        TRY(nodes_broadcast(nodes, kept_row(&memory->kept, row), config->kept.floats * sizeof(float), err));
+        const uint32_t row = memory->client_state_table[1 + client];
+        if (row == NO_CLIENT_STATE) continue;
+        TRY(client_state_file_reserve(&memory->kept, row, err));
+        TRY(nodes_broadcast(nodes, client_state_row(&memory->kept, row), config->kept.floats * sizeof(float), err));
     }
     return STATUS_OK;
 }

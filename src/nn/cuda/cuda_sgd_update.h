@@ -1,15 +1,15 @@
 // One step of SGD on one parameter, as all kernels that change weights do it: C++ only.
 //
 //   descend<MOMENTUM, ATOMIC, SHIFTS>(descent, model, parameter, slope);
-#ifndef SOUNDER_NN_CUDA_CUDA_DESCENT_H
-#define SOUNDER_NN_CUDA_CUDA_DESCENT_H
+#ifndef SOUNDER_NN_CUDA_CUDA_SGD_UPDATE_H
+#define SOUNDER_NN_CUDA_CUDA_SGD_UPDATE_H
 
 #include "nn/cuda/cuda_launch.h"
 
 // Without MOMENTUM the velocity is the slope itself and leaves no trace. ATOMIC: an addition that is atomic for other
 // processes too (Hogwild). SHIFTS: descent has them.
 template <bool MOMENTUM, bool ATOMIC, bool SHIFTS = false>
-__device__ inline void descend(const CudaDescent &descent, uint32_t model, size_t parameter, float slope) {
+__device__ inline void descend(const CudaSgdUpdate &descent, uint32_t model, size_t parameter, float slope) {
     float *weight = descent.weights + model * descent.stride + parameter;
     float *velocity = descent.velocity + model * descent.parameters + parameter;
     Sgd sgd = descent.sgd;

@@ -1,4 +1,4 @@
-#include "base/form.h"
+#include "base/keyed_text.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,19 +1,19 @@
-#include "kept_rows.h"
+#include "client_state_rows.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-uint32_t kept_rows_needed(uint32_t clients, uint32_t members, uint32_t rounds) {
+uint32_t client_state_rows_needed(uint32_t clients, uint32_t members, uint32_t rounds) {
     const uint64_t turns = (uint64_t)members * rounds, most = turns < clients ? turns : clients;
     return (uint32_t)(1 + 3 * most + 2 * (uint64_t)members);
 }
 
-static bool keeps(const KeptRows *kept) {
+static bool keeps(const ClientStateRows *kept) {
     return kept->memory && kept->memory->config->kept.rows > 0;
 }
 
 // Only the first node resumes from checkpoints, and so only it keeps what they need.
-static void note_checkpoints(KeptRows *kept, uint32_t last) {
+static void note_checkpoints(ClientStateRows *kept, uint32_t last) {
     const bool resumes = kept->memory->config->node == 0;
     kept->saved[0] = !resumes ? UINT32_MAX : last > 0 ? last - 1 : 0;
     kept->saved[1] = resumes ? last : UINT32_MAX;
@@ -21,7 +21,7 @@ static void note_checkpoints(KeptRows *kept, uint32_t last) {
 
 // The rows of the checkpoint before stay as they are until two others are written. A row that is in neither table is
 // free at once: otherwise each process that resumes the run would take new ones, until none is left.
-static void resume(KeptRows *kept, uint32_t round) {
+static void resume(ClientStateRows *kept, uint32_t round) {
     const uint32_t clients = kept->memory->config->clients, *before = kept->memory->kept_before;
     uint32_t used = 1;
     for (uint32_t client = 0; client < clients; client++) {
@@ -31,22 +31,23 @@ static void resume(KeptRows *kept, uint32_t round) {
     }
     for (uint32_t client = 0; client < clients && before; client++) {
         const uint32_t row = before[1 + client];
-        if (row == KEPT_NO_ROW || kept->gone[row] > 0) continue;
+        if (row == NO_CLIENT_STATE || kept->gone[row] > 0) continue;
         kept->gone[row] = round;
         kept->retired[kept->retirees++] = row;
         if (row >= used) used = row + 1;
     }
     kept->table[0] = used;
-    for (uint32_t row = used - 1; row > KEPT_NO_ROW; row--)
+    for (uint32_t row = used - 1; row > NO_CLIENT_STATE; row--)
         if (kept->gone[row] == 0) kept->spare[kept->spares++] = row;
 }
 
-Status kept_rows_init(KeptRows *kept, const RunMemory *memory, uint32_t members, uint32_t rounds_done, Error *err) {
+Status client_state_rows_init(ClientStateRows *kept, const RunMemory *memory, uint32_t members, uint32_t rounds_done,
+                              Error *err) {
     const RunConfig *config = memory->config;
     const uint32_t rows = config->kept.rows;
-    *kept = (KeptRows){.memory = memory};
+    *kept = (ClientStateRows){.memory = memory};
     if (!keeps(kept)) return STATUS_OK;
-    kept->table = memory->kept_table;
+    kept->table = memory->client_state_table;
     kept->born = calloc(rows, sizeof *kept->born);
     kept->gone = calloc(rows, sizeof *kept->gone);
     kept->spare = calloc(rows, sizeof *kept->spare);
@@ -58,44 +59,44 @@ Status kept_rows_init(KeptRows *kept, const RunMemory *memory, uint32_t members,
         if (rounds_done > 0) resume(kept, rounds_done);
         return STATUS_OK;
     }
-    kept_rows_free(kept);
+    client_state_rows_free(kept);
     return fail(err, STATUS_OS, "no memory for a table of %u rows", rows);
 }
 
-void kept_rows_free(KeptRows *kept) {
+void client_state_rows_free(ClientStateRows *kept) {
     free(kept->passing);
     free(kept->staged);
     free(kept->retired);
     free(kept->spare);
     free(kept->gone);
     free(kept->born);
-    *kept = (KeptRows){0};
+    *kept = (ClientStateRows){0};
 }
 
-uint32_t kept_rows_of(const KeptRows *kept, uint32_t client) {
-    return keeps(kept) ? kept->table[1 + client] : KEPT_NO_ROW;
+uint32_t client_state_rows_of(const ClientStateRows *kept, uint32_t client) {
+    return keeps(kept) ? kept->table[1 + client] : NO_CLIENT_STATE;
 }
 
-Status kept_rows_stage(KeptRows *kept, uint32_t count, Error *err) {
+Status client_state_rows_stage(ClientStateRows *kept, uint32_t count, Error *err) {
     for (uint32_t place = 0; keeps(kept) && place < count; place++) {
         const uint32_t row = kept->spares > 0 ? kept->spare[--kept->spares] : kept->table[0]++;
         if (row >= kept->memory->config->kept.rows)
             return fail(err, STATUS_SOFTWARE, "no row is left of %u for what clients keep",
                         kept->memory->config->kept.rows);
         kept->staged[place] = row;
-        TRY(kept_file_reserve(&kept->memory->kept, row, err));
+        TRY(client_state_file_reserve(&kept->memory->kept, row, err));
     }
     return STATUS_OK;
 }
 
-static bool is_needed(const KeptRows *kept, uint32_t row) {
+static bool is_needed(const ClientStateRows *kept, uint32_t row) {
     for (int last = 0; last < 2; last++)
         if (kept->born[row] <= kept->saved[last] && kept->saved[last] < kept->gone[row]) return true;
     return false;
 }
 
-static void give_up(KeptRows *kept, uint32_t row, uint32_t round) {
-    if (row == KEPT_NO_ROW) return;
+static void give_up(ClientStateRows *kept, uint32_t row, uint32_t round) {
+    if (row == NO_CLIENT_STATE) return;
     kept->gone[row] = round;
     if (is_needed(kept, row))
         kept->retired[kept->retirees++] = row;
@@ -104,9 +105,10 @@ static void give_up(KeptRows *kept, uint32_t row, uint32_t round) {
 }
 
 // What a client of another node has written comes here, too.
-static Status receive(const KeptRows *kept, const Job *job, uint32_t row, Nodes *nodes, size_t *counts, Error *err) {
+static Status receive(const ClientStateRows *kept, const Job *job, uint32_t row, Nodes *nodes, size_t *counts,
+                      Error *err) {
     const size_t bytes = kept->memory->config->kept.floats * sizeof(float);
-    float *values = kept_row(&kept->memory->kept, row);
+    float *values = client_state_row(&kept->memory->kept, row);
     memset(counts, 0, nodes->size * sizeof *counts);
     counts[job->node] = bytes;
     TRY(nodes_gather(nodes, kept->passing, values, counts, err));
@@ -114,7 +116,7 @@ static Status receive(const KeptRows *kept, const Job *job, uint32_t row, Nodes 
     return STATUS_OK;
 }
 
-static Status share_rows(const KeptRows *kept, Nodes *nodes, Error *err) {
+static Status share_rows(const ClientStateRows *kept, Nodes *nodes, Error *err) {
     const Queue *queue = kept->memory->queue;
     size_t *counts = calloc(nodes->size, sizeof *counts);
     Status status = counts ? STATUS_OK : fail(err, STATUS_OS, "no memory for %u nodes", nodes->size);
@@ -125,7 +127,7 @@ static Status share_rows(const KeptRows *kept, Nodes *nodes, Error *err) {
     return status;
 }
 
-Status kept_rows_commit(KeptRows *kept, uint32_t round, Nodes *nodes, Error *err) {
+Status client_state_rows_commit(ClientStateRows *kept, uint32_t round, Nodes *nodes, Error *err) {
     if (!keeps(kept)) return STATUS_OK;
     const Queue *queue = kept->memory->queue;
     if (nodes->size > 1) TRY(share_rows(kept, nodes, err));
@@ -146,12 +148,12 @@ Status kept_rows_commit(KeptRows *kept, uint32_t round, Nodes *nodes, Error *err
     return STATUS_OK;
 }
 
-void kept_rows_drop(KeptRows *kept) {
+void client_state_rows_drop(ClientStateRows *kept) {
     for (uint32_t place = 0; keeps(kept) && place < kept->memory->queue->count; place++)
         kept->spare[kept->spares++] = kept->staged[place];
 }
 
-void kept_rows_saved(KeptRows *kept, uint32_t round) {
+void client_state_rows_saved(ClientStateRows *kept, uint32_t round) {
     if (!keeps(kept) || kept->saved[1] == round) return;
     kept->saved[0] = kept->saved[1];
     kept->saved[1] = round;

@@ -1,12 +1,12 @@
-#include "forgery.h"
+#include "crafted.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "fedavg/rules/sum/aggregate.h"
 #include "fedavg/rules/attack/attack_rules.h"
+#include "fedavg/rules/sum/aggregate.h"
 
-bool forgery_wants_products(const Chosen *attack) {
+bool crafted_wants_products(const Chosen *attack) {
     return attack->row == ATTACK_MIN_MAX || attack->row == ATTACK_MIN_SUM || attack->row == ATTACK_MIMIC;
 }
 
@@ -23,7 +23,7 @@ static double quantile(double probability) {
     return high;
 }
 
-double forgery_alie(uint32_t clients, uint32_t attackers) {
+double crafted_alie(uint32_t clients, uint32_t attackers) {
     const double honest = clients - attackers, needed = floor(clients / 2.0) + 1 - attackers;
     if (honest < 2) return 0; // their deviations are 0
     return quantile((honest - fmax(needed, 1)) / honest);
@@ -54,7 +54,7 @@ static void find_means(double *means, const Rows *rows, size_t first, size_t cou
         means[i] /= rows->count;
 }
 
-void forgery_forge(double *out, const Rows *rows, double of_mean, double of_deviation, size_t count) {
+void crafted_make(double *out, const Rows *rows, double of_mean, double of_deviation, size_t count) {
     for (size_t first = 0; first < count; first += BLOCK) {
         const size_t block = count - first < BLOCK ? count - first : BLOCK;
         double means[BLOCK], squares[BLOCK] = {0};
@@ -66,8 +66,8 @@ void forgery_forge(double *out, const Rows *rows, double of_mean, double of_devi
     }
 }
 
-void forgery_deviations(double *out, const Rows *rows, size_t count) {
-    forgery_forge(out, rows, 0, -1, count);
+void crafted_deviations(double *out, const Rows *rows, size_t count) {
+    crafted_make(out, rows, 0, -1, count);
 }
 
 // Distances -----------------------------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ static double find_root(double base, double slope, double square, double limit) 
 
 // At g = 0 the mean is no further from all updates than the furthest of them, so that every parabola begins below its
 // limit: the first that reaches it ends the way.
-double forgery_reach(const double *products, uint32_t count, const Chosen *attack, double *workspace) {
+double crafted_reach(const double *products, uint32_t count, const Chosen *attack, double *workspace) {
     const bool sums = attack->row == ATTACK_MIN_SUM;
     const double limit = find_limit(products, count, sums),
                  deviations = products[(size_t)(count + 1) * (count + 1) - 1];
@@ -143,7 +143,7 @@ static void multiply_centred(double *out, const double *products, const double *
 }
 
 // By the power method, from the update that is the furthest from the mean.
-uint32_t forgery_furthest(const double *products, uint32_t count, double *workspace) {
+uint32_t crafted_furthest(const double *products, uint32_t count, double *workspace) {
     enum { STEPS = 200 };
     double *vector = workspace, *next = workspace + count, *unit = workspace + 2 * (size_t)count;
     uint32_t furthest = 0;

@@ -1,0 +1,212 @@
+#include "crafting.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "fedavg/rules/attack/attack_rules.h"
+#include "fedavg/rules/attack/crafted.h"
+#include "fedavg/rules/sum/aggregate.h"
+
+static const RunConfig *config_of(const Crafting *crafting) {
+    return crafting->combine->memory->config;
+}
+
+Status crafting_init(Crafting *crafting, Combine *combine, Error *err) {
+    const RunConfig *config = combine->memory->config;
+    *crafting = (Crafting){0};
+    if (!attack_is_crafted(&config->attack)) return STATUS_OK;
+    crafting->combine = combine;
+    const size_t rows = (size_t)config->cohort + 1, parameters = config->parameters;
+    bool enough = (crafting->jobs = malloc(rows * sizeof *crafting->jobs)) != NULL;
+    enough = enough && (crafting->update = malloc(parameters * sizeof *crafting->update)) &&
+             (crafting->values = malloc(parameters * sizeof *crafting->values));
+    if (enough && crafted_wants_products(&config->attack))
+        enough = (crafting->products = malloc((ROW_SECTIONS + 1) * rows * rows * sizeof *crafting->products)) &&
+                 (crafting->workspace = aligned_alloc(64, rows * ROW_PRODUCT_BLOCK * sizeof *crafting->workspace));
+    if (enough) return STATUS_OK;
+    crafting_free(crafting);
+    return fail(err, STATUS_OS, "no memory to forge the updates of %u clients", config->cohort);
+}
+
+void crafting_free(Crafting *crafting) {
+    free(crafting->workspace);
+    free(crafting->products);
+    free(crafting->values);
+    free(crafting->update);
+    free(crafting->jobs);
+    *crafting = (Crafting){0};
+}
+
+// Those whom attackers know, of all that are done; how many of these there are, and how many attack.
+static int by_client(const void *a, const void *b) {
+    const Job *x = *(Job *const *)a, *y = *(Job *const *)b;
+    return (x->client > y->client) - (x->client < y->client);
+}
+
+static void list_known(Crafting *crafting, uint32_t *clients, uint32_t *attackers) {
+    const Queue *queue = crafting->combine->memory->queue;
+    const Chosen *attack = &config_of(crafting)->attack;
+    const int knowledge = attack->row == ATTACK_ALIE ? 1 : 0; // which number it is
+    const bool asks = attack->row != ATTACK_IPM && attack->row != ATTACK_MIMIC,
+               own = asks && attack->number[knowledge] == 1;
+    crafting->count = *clients = *attackers = 0;
+    for (uint32_t i = 0; i < queue->count; i++) {
+        const Job *job = &queue->jobs[i];
+        if (job->state != JOB_DONE) continue;
+        *clients += 1;
+        *attackers += job->attacks;
+        if (own == (job->attacks != 0)) crafting->jobs[crafting->count++] = job;
+    }
+    qsort(crafting->jobs, crafting->count, sizeof *crafting->jobs, by_client);
+}
+
+static Status walk(Crafting *crafting, const float *aside, RowVisit visit, Error *err) {
+    return row_walk(&crafting->combine->walk, crafting->jobs, crafting->count, aside, visit, crafting, err);
+}
+
+// Every node's part of crafting->update, for all of them: as bits, which a sum with zeros leaves as they are.
+static Status share_update(Crafting *crafting, Error *err) {
+    static_assert(sizeof(int64_t) == sizeof *crafting->update, "they are summed as such");
+    const size_t parameters = config_of(crafting)->parameters;
+    int64_t *total = crafting->combine->total; // nothing is in it yet
+    if (crafting->combine->nodes->size == 1) return STATUS_OK;
+    memcpy(total, crafting->update, parameters * sizeof *total);
+    TRY(nodes_sum(crafting->combine->nodes, total, parameters, err));
+    memcpy(crafting->update, total, parameters * sizeof *total);
+    return STATUS_OK;
+}
+
+// Distances -----------------------------------------------------------------------------------------------------------
+
+static void visit_deviations(void *context, const Rows *rows, uint32_t section, size_t first, size_t count) {
+    const Crafting *crafting = context;
+    (void)section;
+    crafted_deviations(crafting->update + first, rows, count);
+}
+
+static void visit_products(void *context, const Rows *rows, uint32_t section, size_t first, size_t count) {
+    const Crafting *crafting = context;
+    (void)first;
+    rows_products(crafting->products + (size_t)section * rows->count * rows->count, rows, crafting->combine->blas,
+                  crafting->workspace, count);
+}
+
+// *products (rows, rows) of the updates, and of what is aside.
+static Status find_products(const double **products, Crafting *crafting, const float *aside, Error *err) {
+    const size_t rows = crafting->count + (aside ? 1 : 0), square = rows * rows;
+    double *sum = crafting->products + ROW_SECTIONS * square;
+    memset(crafting->products, 0, (ROW_SECTIONS + 1) * square * sizeof *sum);
+    TRY(walk(crafting, aside, visit_products, err));
+    TRY(row_walk_gather(&crafting->combine->walk, crafting->products, square * sizeof *sum, err));
+    for (uint32_t section = 0; section < ROW_SECTIONS; section++)
+        for (size_t i = 0; i < square; i++)
+            sum[i] += crafting->products[section * square + i];
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < i; j++)
+            sum[i * rows + j] = sum[j * rows + i];
+    *products = sum;
+    return STATUS_OK;
+}
+
+static Status find_reach(Crafting *crafting, Error *err) {
+    const double *products;
+    memset(crafting->update, 0, config_of(crafting)->parameters * sizeof *crafting->update);
+    TRY(walk(crafting, NULL, visit_deviations, err));
+    TRY(share_update(crafting, err));
+    for (size_t i = 0; i < config_of(crafting)->parameters; i++)
+        crafting->values[i] = (float)crafting->update[i];
+    TRY(find_products(&products, crafting, crafting->values, err));
+    crafting->of_deviation =
+        crafted_reach(products, crafting->count, &config_of(crafting)->attack, crafting->workspace);
+    return STATUS_OK;
+}
+
+// One victim is copied for good, so that it counts too much: the client that is named, or the furthest in the first
+// round that is attacked. In rounds without it the furthest is copied.
+static Status find_copied(Crafting *crafting, Error *err) {
+    const double *products, named = config_of(crafting)->attack.number[0];
+    uint32_t *victim = &crafting->combine->memory->control->victim;
+    if (!isnan(named)) *victim = (uint32_t)named + 1;
+    for (uint32_t row = 0; row < crafting->count; row++)
+        if (crafting->jobs[row]->client + 1 == *victim) crafting->copied = row;
+    if (crafting->copied != UINT32_MAX) return STATUS_OK;
+    TRY(find_products(&products, crafting, NULL, err));
+    crafting->copied = crafted_furthest(products, crafting->count, crafting->workspace);
+    if (*victim == 0) *victim = crafting->jobs[crafting->copied]->client + 1;
+    return STATUS_OK;
+}
+
+// Forging -------------------------------------------------------------------------------------------------------------
+
+// How much of the mean and of the deviations it is, or whose copy.
+static Status plan_update(Crafting *crafting, uint32_t clients, uint32_t attackers, Error *err) {
+    const Chosen *attack = &config_of(crafting)->attack;
+    crafting->of_mean = 1, crafting->of_deviation = 0, crafting->copied = UINT32_MAX;
+    switch (attack->row) {
+    case ATTACK_ALIE: // erfc is the first node's
+        crafting->of_deviation = isnan(attack->number[0]) ? crafted_alie(clients, attackers) : attack->number[0];
+        return nodes_broadcast(crafting->combine->nodes, &crafting->of_deviation, sizeof crafting->of_deviation, err);
+    case ATTACK_IPM:
+        crafting->of_mean = -attack->number[0];
+        return STATUS_OK;
+    case ATTACK_MIMIC:
+        return find_copied(crafting, err);
+    default:
+        return find_reach(crafting, err);
+    }
+}
+
+static void visit_update(void *context, const Rows *rows, uint32_t section, size_t first, size_t count) {
+    const Crafting *crafting = context;
+    (void)section;
+    if (crafting->copied == UINT32_MAX) {
+        crafted_make(crafting->update + first, rows, crafting->of_mean, crafting->of_deviation, count);
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        crafting->update[first + i] =
+            (double)rows->values[crafting->copied][i] - (double)rows->from[crafting->copied][i];
+}
+
+// The attackers' rows, of which each node has those of its own clients; all see that one fits or does not.
+static void hand_in(Crafting *crafting) {
+    const RunMemory *memory = crafting->combine->memory;
+    const size_t parameters = memory->config->parameters;
+    Queue *queue = memory->queue;
+    float *crafted = crafting->values;
+    size_t unfit = 0;
+    double squared_length = NAN;
+    for (size_t i = 0; i < parameters; i++)
+        crafted[i] = (float)((double)memory->weights[i] + crafting->update[i]);
+    unfit = aggregate_first_unfit(crafted, memory->weights, parameters);
+    if (memory->config->inspects_updates)
+        squared_length = aggregate_squared_update(crafted, memory->weights, parameters);
+    for (uint32_t i = 0; i < queue->count; i++) {
+        Job *job = &queue->jobs[i];
+        if (job->state != JOB_DONE || !job->attacks) continue;
+        job->squared_length = squared_length;
+        if (unfit < parameters) {
+            job->state = JOB_REFUSED;
+            log_warning("client %u: update refused: its attack %s made %g of a weight of %s", job->client,
+                        attack_rules[memory->config->attack.row].name, log_real((double)crafted[unfit]),
+                        spec_tensor_name(&memory->config->spec, unfit));
+        } else if (job->node == crafting->combine->nodes->rank) {
+            memcpy(run_memory_row(memory, job->place), crafted, parameters * sizeof *crafted);
+        }
+    }
+}
+
+Status crafting_rows(Crafting *crafting, Error *err) {
+    uint32_t clients, attackers;
+    if (!crafting->combine) return STATUS_OK;
+    list_known(crafting, &clients, &attackers);
+    if (attackers == 0 || crafting->count == 0) return STATUS_OK;
+    TRY(plan_update(crafting, clients, attackers, err));
+    memset(crafting->update, 0, config_of(crafting)->parameters * sizeof *crafting->update);
+    TRY(walk(crafting, NULL, visit_update, err));
+    TRY(share_update(crafting, err));
+    hand_in(crafting);
+    return STATUS_OK;
+}

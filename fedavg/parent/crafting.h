@@ -1,0 +1,37 @@
+// The parent's part of attacks whose update follows from those of others (rules/crafted updates.h): all have trained,
+// honest clients and attackers, and what they hand in lies side by side; then the attackers' rows become the update on
+// which they agree, before anything is combined.
+//
+//   TRY(crafting_init(&crafting, &combine, err));
+//   TRY(crafting_rows(&crafting, err));                // each round, when all jobs are done
+//   crafting_free(&crafting);
+//
+// What is crafted is a function of the rows alone: the same bits for any number of workers and nodes. Each node crafts
+// the weights that it sees of all rows, and the exact sum carries them to the others.
+#ifndef SOUNDER_FEDAVG_PARENT_CRAFTING_H
+#define SOUNDER_FEDAVG_PARENT_CRAFTING_H
+
+#include "base/err.h"
+#include "fedavg/parent/combine.h"
+
+typedef struct Crafting {
+    Combine *combine;  // borrowed: its walk over the rows, its OpenBLAS
+    const Job **jobs;  // owned (cohort): whose updates the attackers know, ascending by client
+    uint32_t count;    // of them
+    double *update;    // owned (parameters): what is crafted
+    float *values;     // owned (parameters): the deviations of what they know; then the weights that they hand in
+    double *products;  // owned (ROW_SECTIONS + 1, squares of cohort + 1): of the sections, and of all; NULL: not wanted
+    double *workspace; // owned (rows, ROW_PRODUCT_BLOCK), likewise
+    double of_mean, of_deviation;
+    uint32_t copied; // mimic: the row among jobs; UINT32_MAX with other attacks
+} Crafting;
+
+// Where the run's attack crafts nothing this and the rest do nothing. Nothing to free on failure.
+Status crafting_init(Crafting *crafting, Combine *combine, Error *err);
+void crafting_free(Crafting *crafting);
+
+// The queue holds all the round's jobs. Attackers whose crafted update does not fit are refused by name. Where nobody
+// is known to the attackers they hand in what they have trained.
+Status crafting_rows(Crafting *crafting, Error *err);
+
+#endif
