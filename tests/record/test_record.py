@@ -91,12 +91,11 @@ class Record(RunCase):
                 found[form] = sha256(saved)
         return found
 
-    def checkpoints(self):
-        """By the widest set of this machine, one worker."""
+    def checkpoints(self, isa):
         found = {}
         for algorithm in STATEFUL:
-            out = self.path("state-" + algorithm)
-            bits(SETS[0], [SOUNDER, "train", *merged(*self.options(algorithm), "--workers", "1", "--out", out)], out)
+            out = self.path(f"{isa}-state-{algorithm}")
+            bits(isa, [SOUNDER, "train", *merged(*self.options(algorithm), "--workers", "1", "--out", out)], out)
             folder = os.path.join(out, "checkpoints")
             found[algorithm] = sha256(os.path.join(folder, sorted(os.listdir(folder))[-1]))
         return found
@@ -115,7 +114,7 @@ class Record(RunCase):
 
     def bits(self):
         return {"algorithms": {isa: self.algorithms(isa) for isa in SETS}, "nets": {isa: self.nets(isa) for isa in SETS},
-                "partitions": self.partitions(), "checkpoints": {SETS[0]: self.checkpoints()}}
+                "partitions": self.partitions(), "checkpoints": {isa: self.checkpoints(isa) for isa in SETS}}
 
     # What the record says -------------------------------------------------------------------------------------------
 
@@ -139,11 +138,10 @@ class Record(RunCase):
             with self.subTest(isa=isa):
                 self.assertEqual(self.algorithms(isa), record["algorithms"][isa])
                 self.assertEqual(self.nets(isa), record["nets"][isa])
+                self.assertEqual(self.checkpoints(isa), record["checkpoints"][isa])
         three = {**record["algorithms"][SETS[0]]}
         del three["hogwild"]
         self.assertEqual(self.algorithms(SETS[0], "3"), three)
-        if SETS[0] in record["checkpoints"]:
-            self.assertEqual(self.checkpoints(), record["checkpoints"][SETS[0]])
 
 
 def write():
