@@ -103,7 +103,7 @@ class Cores(unittest.TestCase):
         for name in ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMEXPR"):
             self.assertEqual(environment[f"{name}_NUM_THREADS"], "1")
         folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers")
-        for name in sorted(os.listdir(folder)):
+        for name in sorted(name for name in os.listdir(folder) if name.endswith(".py")):
             with open(os.path.join(folder, name)) as file:
                 text = file.read()
             if "def main" in text and "import torch" in text and not name.startswith("card"):
