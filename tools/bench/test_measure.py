@@ -98,6 +98,13 @@ class Cores(unittest.TestCase):
             with self.assertRaisesRegex(Failed, "kept 1.9 cores busy, where its row has 1"):
                 run(command, TimeLimit(), cores=1)
 
+    def test_what_the_shell_says_to_a_blas_library_reaches_no_side(self):
+        os.environ["OPENBLAS_CORETYPE"] = "Haswell"
+        self.addCleanup(os.environ.pop, "OPENBLAS_CORETYPE")
+        command = [sys.executable, "-c", 'import json, os; print(json.dumps({"core": os.environ.get("OPENBLAS_CORETYPE")}))']
+        self.assertEqual(run(command, TimeLimit()), [{"core": None}])
+        self.assertEqual(run(command, TimeLimit(), {"OPENBLAS_CORETYPE": "SkylakeX"}), [{"core": "SkylakeX"}])
+
     def test_peers_have_one_thread_a_process_whatever_multiplies_for_them(self):
         environment = peer_environment()
         for name in ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMEXPR"):

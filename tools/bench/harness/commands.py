@@ -54,9 +54,15 @@ def finish(process, name, limit):
     return output
 
 
+def environment_with(more):
+    """The shell's, without what it says to BLAS libraries: it would hold for one side of a row alone, where the other sets its own."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("OPENBLAS_", "MKL_", "BLIS_", "OMP_", "GOTO_"))}
+    return {**inherited, **more}
+
+
 def start(command, environment):
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-                            env={**os.environ, **environment})
+                            env=environment_with(environment))
 
 
 def run(command, limit, environment={}, watch=None, cores=None):
