@@ -1,4 +1,4 @@
-// dataset_find: from the value of --data to a DatasetSource.
+// Part of dataset.h: finds the DatasetSource that a value of --data names.
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>

@@ -1,4 +1,5 @@
-// Reads the owners of a data set's training samples, for callers that need them before the data set is loaded.
+// Part of dataset.h: reads the owners of a data set's training samples, for callers that need them before the data set
+// is loaded.
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-// The worker's side of supervisor.h.
+// Part of supervisor.h: the worker's side.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

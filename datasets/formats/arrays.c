@@ -1,5 +1,5 @@
-// NumPy's arrays as a data set: the members of a .npz archive, or .npy files in a folder. What may lie in them stands
-// in the table of forms (format.c).
+// Part of format.h: NumPy's arrays as a data set: the members of a .npz archive, or .npy files in a folder. What may
+// lie in them stands in the table of forms (format.c).
 #include <dirent.h>
 #include <inttypes.h>
 #include <math.h>

@@ -1,5 +1,6 @@
-// CIFAR-10 and CIFAR-100 as their authors distribute them in binary (cs.toronto.edu/~kriz/cifar.html): records of one
-// label (CIFAR-100: a coarse one, then the fine one, which is taken) and 3x32x32 pixels, channels first.
+// Part of format.h: CIFAR-10 and CIFAR-100 as their authors distribute them in binary
+// (cs.toronto.edu/~kriz/cifar.html): records of one label (CIFAR-100: a coarse one, then the fine one, which is taken)
+// and 3x32x32 pixels, channels first.
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
-// Tables as data sets: train.csv and test.csv with the same first line, the columns' names. One column is `label` (a
-// class, a whole number from 0) or `target` (a number, for the squared loss), one may be `client` (whose sample it is,
-// a whole number from 0); all others are a sample's numbers.
+// Part of format.h: tables as data sets: train.csv and test.csv with the same first line, the columns' names. One
+// column is `label` (a class, a whole number from 0) or `target` (a number, for the squared loss), one may be `client`
+// (whose sample it is, a whole number from 0); all others are a sample's numbers.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

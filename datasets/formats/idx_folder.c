@@ -1,3 +1,4 @@
+// Part of format.h: the form of a folder with four IDX files, as MNIST is distributed.
 #include "datasets/formats/idx.h"
 
 #include <pthread.h>

@@ -1,4 +1,5 @@
-// LEAF's data sets (leaf.cmu.edu): folders train/ and test/ of JSON files with users, each with samples of his own:
+// Part of format.h: LEAF's data sets (leaf.cmu.edu): folders train/ and test/ of JSON files with users, each with
+// samples of his own:
 //   {"users": ["u1", ...], "num_samples": [...], "user_data": {"u1": {"x": [[numbers] ...], "y": [...]}, ...}}
 // x are vectors of numbers of one length, y classes (whole numbers from 0) or targets (numbers with a point). Users are
 // clients, in the order of the training files' names and of "users" within.

@@ -1,5 +1,5 @@
-// Texts for nets that guess the next character: train.txt and test.txt, and perhaps text.json, which says how they are
-// cut:
+// Part of format.h: texts for nets that guess the next character: train.txt and test.txt, and perhaps text.json, which
+// says how they are cut:
 //   {"length": 80, "step": 1, "separator": "\n\n"}
 // Characters are bytes; the vocabulary is all that occur in either file, numbered from 0 in the order of their values.
 // A sample is `length` of them, its label the one that follows; the next sample begins `step` later. With a separator a

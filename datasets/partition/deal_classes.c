@@ -1,5 +1,5 @@
-// Partitions that give a client a number of classes, or of runs of the samples sorted by label: Flower's
-// PathologicalPartitioner, ShardPartitioner and DistributionPartitioner, and NIID-Bench's noniid-#label.
+// Part of deal.h: partitions that give a client a number of classes, or of runs of the samples sorted by label:
+// Flower's PathologicalPartitioner, ShardPartitioner and DistributionPartitioner, and NIID-Bench's noniid-#label.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

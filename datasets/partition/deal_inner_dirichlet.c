@@ -1,5 +1,6 @@
-// Flower's InnerDirichletPartitioner (Hsu, Qi, Brown 2019): every client has its own mixture of the classes, drawn from
-// Dirichlet(alpha), and as many samples as it is said to have. The other Dirichlet partitions are dirichlet.c's.
+// Part of deal.h: Flower's InnerDirichletPartitioner (Hsu, Qi, Brown 2019): every client has its own mixture of the
+// classes, drawn from Dirichlet(alpha), and as many samples as it is said to have. The other Dirichlet partitions are
+// dirichlet.c's.
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
-// Partitions that follow what the samples are by nature, or mix it with chance: whose they are, how bright they are,
-// and how similar clients shall be. Flower's NaturalIdPartitioner, GroupedNaturalIdPartitioner and
+// Part of deal.h: partitions that follow what the samples are by nature, or mix it with chance: whose they are, how
+// bright they are, and how similar clients shall be. Flower's NaturalIdPartitioner, GroupedNaturalIdPartitioner and
 // ContinuousPartitioner; SCAFFOLD's similarity (Karimireddy et al., ICML 2020).
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// Partitions that know sizes alone: consecutive runs of the file's order. Flower's LinearPartitioner,
+// Part of deal.h: partitions that know sizes alone: consecutive runs of the file's order. Flower's LinearPartitioner,
 // SquarePartitioner, ExponentialPartitioner and SizePartitioner.
 #include <math.h>
 #include <stdlib.h>

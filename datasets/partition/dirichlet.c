@@ -1,3 +1,4 @@
+// Part of deal.h: partitions whose clients or classes draw their shares from Dirichlet(alpha).
 #include "datasets/partition/deal.h"
 
 #include <stdbool.h>

@@ -1,3 +1,4 @@
+// Part of partition.h: from a partition's text to the samples of each client.
 #include "datasets/partition.h"
 
 #include <stdlib.h>

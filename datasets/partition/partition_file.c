@@ -1,3 +1,4 @@
+// Part of partition.h: a partition that a file lists: one owner per line.
 #include "datasets/partition.h"
 
 #include <ctype.h>

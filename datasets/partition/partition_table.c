@@ -1,4 +1,5 @@
-// The partitioners: how each is written, and what it does. A row here and one below, in the same order.
+// Part of partition.h: the partitioners: how each is written, and what it does. A row here and one below, in the same
+// order.
 #include "datasets/partition/deal.h"
 
 #include <assert.h>

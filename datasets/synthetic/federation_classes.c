@@ -1,4 +1,5 @@
-// Federations whose users have linear models of their own: a sample's class is the largest score of its user's model.
+// Part of federation.h: federations whose users have linear models of their own: a sample's class is the largest score
+// of its user's model.
 //   synthetic-fedprox   Li, Sahu, Zaheer, Sanjabi, Talwalkar, Smith, MLSys 2020: generate_synthetic.py, generate_iid.py
 //   synthetic-feddyn    Acar et al., ICLR 2021: generate_syn_logistic of their code; the test set is the training set
 //   synthetic-leaf      LEAF (Caldas et al. 2018): data/synthetic/data_generator.py; users come from clusters

@@ -1,3 +1,4 @@
+// Part of synthetic.h: made-up images, whose classes are patterns under noise.
 #include "datasets/synthetic.h"
 
 #include <ctype.h>

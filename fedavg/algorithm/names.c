@@ -1,4 +1,4 @@
-// The algorithms that have a name.
+// Part of recipe.h: algorithms that have a name.
 #include "recipe.h"
 
 const ZooAlgorithm zoo_algorithms[] = {

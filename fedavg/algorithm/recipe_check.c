@@ -1,4 +1,4 @@
-// What does not go together in an algorithm: both sides are named.
+// Part of recipe.h: refuses rules that do not go together, and names both sides.
 #include <math.h>
 #include <string.h>
 

@@ -1,3 +1,4 @@
+// Part of group_shared.h: moves and combines memory of a GPU that ranks share through CUDA IPC.
 #include "shm/group/group_shared.h"
 
 #include <cuda_runtime_api.h>

@@ -1,5 +1,6 @@
-// How the memory of a sub-group reaches its members: by the sockets of the meeting, which are those between rank 0 and
-// each other rank. A process that is in another PID namespace has no other way: it cannot be named by a pid.
+// Part of group_shared.h: how the memory of a sub-group reaches its members: by the sockets of the meeting, which are
+// those between rank 0 and each other rank. A process that is in another PID namespace has no other way: it cannot be
+// named by a pid.
 //
 //   first member of a part -> rank 0     the part's memory
 //   rank 0 -> each other member          the part's memory, and an end of a new socket pair

@@ -1,6 +1,7 @@
-// Messages between two ranks that share memory: each ordered pair has a ring of bytes. A message is an envelope of 32
-// bytes and its data, filled up to a multiple of 32, so that an envelope never wraps and a short message is one cache
-// line beside the counter. A long message flows through the ring while its receiver empties it.
+// Part of group_shared.h: messages between two ranks that share memory: each ordered pair has a ring of bytes. A
+// message is an envelope of 32 bytes and its data, filled up to a multiple of 32, so that an envelope never wraps and a
+// short message is one cache line beside the counter. A long message flows through the ring while its receiver empties
+// it.
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-// The transport of ranks that mpirun or srun has started, on one machine or on many: messages by MPI, everything else
-// as on shared memory.
+// Part of group_transport.h: the transport of ranks that mpirun or srun has started, on one machine or on many:
+// messages by MPI, everything else as on shared memory.
 //
 // Only point-to-point calls that return at once are used, polled until a deadline: so that no wait is for ever, the
 // headers of a call can be compared before its data are waited for, and sums are taken in the order of the ranks, which

@@ -1,3 +1,4 @@
+// Part of group_transport.h: reads a meeting place, from its text or from the launcher's environment.
 #include "shm/group/group_transport.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-// Passes of ranks that share memory. A step of a pass: publish a chunk in the slot, arrive, wait for all, read theirs.
-// While the last ones still read, the first publish their next chunk in the other slot.
+// Part of group_shared.h: passes of ranks that share memory. A step of a pass: publish a chunk in the slot, arrive,
+// wait for all, read theirs. While the last ones still read, the first publish their next chunk in the other slot.
 #include "shm/group/group_pass.h"
 #include "shm/group/group_shared.h"
 

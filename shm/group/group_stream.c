@@ -1,3 +1,4 @@
+// Part of group_shared.h: copies into shared memory past the cache where that is faster.
 #include "shm/group/group_shared.h"
 
 #include <stdint.h>

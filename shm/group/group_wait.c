@@ -1,4 +1,4 @@
-// How ranks that share memory wait for each other, and how they fail together.
+// Part of group_shared.h: how ranks that share memory wait for each other, and how they fail together.
 #include <limits.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>

@@ -1,5 +1,6 @@
-// The scripts that have shells complete the commands, options and values of sounder. The table travels inside a script,
-// so that completing starts no program: a line per option, "train,eval --algorithm fedavg hogwild ssgd".
+// Part of help.h: the scripts that have shells complete the commands, options and values of sounder. The table travels
+// inside a script, so that completing starts no program: a line per option, "train,eval --algorithm fedavg hogwild
+// ssgd".
 #include <string.h>
 
 #include "app/commands.h"

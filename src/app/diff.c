@@ -1,6 +1,6 @@
-// `sounder diff RUN RUN`: where two runs part: the first round, client and tensor, and what was different to begin
-// with. Records may have hundreds of megabytes: what is kept of a round is the fingerprint of its model, until it is
-// known which round is to be told of.
+// Part of commands.h: `sounder diff RUN RUN`: where two runs part: the first round, client and tensor, and what was
+// different to begin with. Records may have hundreds of megabytes: what is kept of a round is the fingerprint of its
+// model, until it is known which round is to be told of.
 #include "app/commands.h"
 
 #include <fcntl.h>

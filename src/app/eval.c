@@ -1,4 +1,5 @@
-// `sounder eval MODEL.safetensors|RUN [--data D] [--model M]`: loss and accuracy of a saved model, in this one process.
+// Part of commands.h: `sounder eval MODEL.safetensors|RUN [--data D] [--model M]`: loss and accuracy of a saved model,
+// in this one process.
 #include "app/commands.h"
 
 #include <stdio.h>

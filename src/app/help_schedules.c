@@ -1,4 +1,5 @@
-// `sounder help dial`: from synchronous SGD to Hogwild in nine commands on one job. tools/bench/dial runs them.
+// Part of help.h: `sounder help dial`: from synchronous SGD to Hogwild in nine commands on one job. tools/bench/dial
+// runs them.
 #include <stdio.h>
 
 #include "app/help.h"

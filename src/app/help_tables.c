@@ -1,4 +1,4 @@
-// Topics of `sounder help` that are loops over a table: a new row of one is in its topic by itself.
+// Part of help.h: topics of `sounder help` that are loops over a table: a new row of one is in its topic by itself.
 #include "app/help.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// The manual page.
+// Part of help.h: the manual page.
 #include "app/commands.h"
 #include "app/help.h"
 

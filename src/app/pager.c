@@ -1,4 +1,4 @@
-// Help that is longer than the screen.
+// Part of help.h: help that is longer than the screen.
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>

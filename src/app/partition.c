@@ -1,4 +1,4 @@
-// `sounder partition`: deals the samples as a run would, and shows who gets what.
+// Part of commands.h: `sounder partition`: deals the samples as a run would, and shows who gets what.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-// `sounder privacy`: what noise is worth, and which noise it takes, without a run.
+// Part of commands.h: `sounder privacy`: what noise is worth, and which noise it takes, without a run.
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>

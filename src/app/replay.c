@@ -1,4 +1,5 @@
-// `sounder replay RUN --round R --client K`: trains that client of that round again, alone in this process.
+// Part of commands.h: `sounder replay RUN --round R --client K`: trains that client of that round again, alone in this
+// process.
 //
 // The model that the round began with comes from the run's last checkpoint before it, and the rounds in between are
 // done again by an ordinary run in a folder for a while, which begins with that checkpoint. What the client then trains

@@ -1,4 +1,4 @@
-// A run from its first worker to its final model: rounds, what is written after each, and how it ends.
+// Part of train.h: a run from its first worker to its final model: rounds, what is written after each, and how it ends.
 #include "app/train.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+// Part of commands.h: the hidden command that a parent starts its workers with.
 #include "app/commands.h"
 
 #include <stdbool.h>

@@ -1,3 +1,4 @@
+// Part of device.h: the GPU, where CUDA is built in.
 #include "base/device.h"
 
 #include <errno.h>

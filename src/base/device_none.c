@@ -1,3 +1,4 @@
+// Part of device.h: a program without CUDA has no GPU.
 #include "base/device.h"
 
 bool device_is_built(void) {

@@ -1,3 +1,4 @@
+// Part of cores.h: asks the scheduler for long slices.
 #include "base/cores.h"
 
 #include <linux/sched.h>

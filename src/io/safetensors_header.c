@@ -1,4 +1,5 @@
-// The writing side of the safetensors format: from a list of tensors to the bytes before the payload.
+// Part of safetensors.h: the writing side of the safetensors format: from a list of tensors to the bytes before the
+// payload.
 #include <stdlib.h>
 #include <string.h>
 

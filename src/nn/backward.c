@@ -1,3 +1,4 @@
+// Part of pass.h: the backward pass on a CPU.
 #include "pass.h"
 
 #include <string.h>

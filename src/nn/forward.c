@@ -1,3 +1,4 @@
+// Part of pass.h: the forward pass on a CPU.
 #include "pass.h"
 
 #include "nn/layers/layer.h"

@@ -1,3 +1,4 @@
+// Part of spec.h: marks the parameters that patterns freeze.
 #include "spec.h"
 
 #include <fnmatch.h>

@@ -1,4 +1,4 @@
-// Nets by name: texts for spec_parse.
+// Part of spec.h: nets by name: texts for spec_parse.
 #include "spec.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-// Agnostic federated learning (Mohri, Sivek, Suresh, ICML 2019): the mixture of the clients that is worst for the
-// model.
+// Part of combine_rules.h: agnostic federated learning (Mohri, Sivek, Suresh, ICML 2019): the mixture of the clients
+// that is worst for the model.
 //
 //   lambda = 1/N at first;  shares of a round: lambda;  then lambda = P(lambda + gamma F)
 //

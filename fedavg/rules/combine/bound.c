@@ -1,5 +1,5 @@
-// The bound on norms (Sun, Kairouz, Suresh, McMahan 2019): an update that is longer than NORM is shortened to it, so
-// that no client moves the mean by more than its share of that.
+// Part of combine_rules.h: the bound on norms (Sun, Kairouz, Suresh, McMahan 2019): an update that is longer than NORM
+// is shortened to it, so that no client moves the mean by more than its share of that.
 #include <math.h>
 
 #include "fedavg/rules/combine/combine_rules.h"

@@ -1,6 +1,6 @@
-// Bulyan (El Mhamdi, Guerraoui, Rouault, ICML 2018), of n updates of which f may be byzantine: n - 2f times Krum takes
-// one of what is left; then every weight moves by the mean of the n - 4f of its chosen values that are nearest their
-// median. With f = 0 that is the mean of all.
+// Part of combine_rules.h: Bulyan (El Mhamdi, Guerraoui, Rouault, ICML 2018), of n updates of which f may be byzantine:
+// n - 2f times Krum takes one of what is left; then every weight moves by the mean of the n - 4f of its chosen values
+// that are nearest their median. With f = 0 that is the mean of all.
 #include <math.h>
 #include <stdlib.h>
 

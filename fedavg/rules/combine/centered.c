@@ -1,5 +1,5 @@
-// Centred clipping (Karimireddy, He, Jaggi, ICML 2021, Algorithm 2), from what the last round came to, at first from
-// zero:
+// Part of combine_rules.h: centred clipping (Karimireddy, He, Jaggi, ICML 2021, Algorithm 2), from what the last round
+// came to, at first from zero:
 //
 //   v += (1/n) sum (d_k - v) min(1, radius / |d_k - v|)        so many times
 //

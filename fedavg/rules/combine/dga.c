@@ -1,5 +1,5 @@
-// FLUTE's dynamic gradient aggregation (Dimitriadis, Hipolito Garcia, Diaz, Manoel, Sim 2022): clients whose training
-// went badly count less.
+// Part of combine_rules.h: FLUTE's dynamic gradient aggregation (Dimitriadis, Hipolito Garcia, Diaz, Manoel, Sim 2022):
+// clients whose training went badly count less.
 //
 //   w += sum exp(-beta L_k) d_k / sum exp(-beta L_k)
 //

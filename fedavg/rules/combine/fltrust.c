@@ -1,5 +1,5 @@
-// FLTrust (Cao, Fang, Liu, Gong, NDSS 2021): the server trains on `root` samples of its own, and its update g says what
-// clients' are worth:
+// Part of combine_rules.h: FLTrust (Cao, Fang, Liu, Gong, NDSS 2021): the server trains on `root` samples of its own,
+// and its update g says what clients' are worth:
 //
 //   t_k = max(0, cos(d_k, g));    w += sum t_k (|g| / |d_k|) d_k / sum t_k
 //

@@ -1,5 +1,5 @@
-// The geometric median, smoothed, by Weiszfeld's iteration (RFA: Pillutla, Kakade, Harchaoui, IEEE TSP 2022), from
-// z = sum a_k d_k:
+// Part of combine_rules.h: the geometric median, smoothed, by Weiszfeld's iteration (RFA: Pillutla, Kakade, Harchaoui,
+// IEEE TSP 2022), from z = sum a_k d_k:
 //
 //   b_k = a_k / max(nu, |z - d_k|);  z = sum b_k d_k / sum b_k
 //

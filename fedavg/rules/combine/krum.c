@@ -1,6 +1,6 @@
-// Krum and Multi-Krum (Blanchard, El Mhamdi, Guerraoui, Stainer, NIPS 2017): an update's score is the sum of the
-// squared distances to the n - f - 2 updates next to it, where f clients may be byzantine. Krum takes the update with
-// the least score, Multi-Krum the mean of the q least.
+// Part of combine_rules.h: Krum and Multi-Krum (Blanchard, El Mhamdi, Guerraoui, Stainer, NIPS 2017): an update's score
+// is the sum of the squared distances to the n - f - 2 updates next to it, where f clients may be byzantine. Krum takes
+// the update with the least score, Multi-Krum the mean of the q least.
 #include <math.h>
 #include <stdlib.h>
 

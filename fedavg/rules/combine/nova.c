@@ -1,4 +1,5 @@
-// FedNova (Wang, Liu, Liang, Joshi, Poor, NeurIPS 2020, equations 5 to 8): D = tau_eff sum p_k d_k / a_k.
+// Part of combine_rules.h: FedNova (Wang, Liu, Liang, Joshi, Poor, NeurIPS 2020, equations 5 to 8): D = tau_eff sum p_k
+// d_k / a_k.
 #include <math.h>
 
 #include "fedavg/rules/combine/combine_rules.h"

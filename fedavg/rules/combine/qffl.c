@@ -1,4 +1,5 @@
-// q-FFL (Li, Sanjabi, Beirami, Smith, ICLR 2020, Algorithm 2), with 1/lr for the Lipschitz constant:
+// Part of combine_rules.h: q-FFL (Li, Sanjabi, Beirami, Smith, ICLR 2020, Algorithm 2), with 1/lr for the Lipschitz
+// constant:
 //
 //   w += sum F_k^q d_k / sum (q F_k^(q-1) |d_k|^2 / lr + F_k^q)
 //

@@ -1,6 +1,6 @@
-// The trimmed mean of every weight (Yin, Chen, Ramchandran, Bartlett, ICML 2018): of n values the b smallest and the b
-// largest are left out, and the rest is averaged exactly. The median is the one with the largest b that leaves any: of
-// an even number the mean of the two in the middle.
+// Part of combine_rules.h: the trimmed mean of every weight (Yin, Chen, Ramchandran, Bartlett, ICML 2018): of n values
+// the b smallest and the b largest are left out, and the rest is averaged exactly. The median is the one with the
+// largest b that leaves any: of an even number the mean of the two in the middle.
 #include <math.h>
 
 #include "fedavg/rules/combine/combine_rules.h"

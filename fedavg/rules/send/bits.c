@@ -1,4 +1,5 @@
-// Stochastic rounding to b bits, as FedPAQ sends (Reisizadeh, Mokhtari, Hassani, Jadbabaie, Pedarsani, AISTATS 2020):
+// Part of send_rules.h: stochastic rounding to b bits, as FedPAQ sends (Reisizadeh, Mokhtari, Hassani, Jadbabaie,
+// Pedarsani, AISTATS 2020):
 //
 //   a = max|x|,   floor((x + a) / 2a (2^b - 1) + u)
 //

@@ -1,5 +1,5 @@
-// Updates under the masks of secure aggregation (masks.h): whole numbers of 64 bits, and the server sees their sum
-// alone.
+// Part of send_rules.h: updates under the masks of secure aggregation (masks.h): whole numbers of 64 bits, and the
+// server sees their sum alone.
 #include "fedavg/rules/send/masks.h"
 #include "fedavg/rules/send/send_rules.h"
 

@@ -1,5 +1,5 @@
-// PowerSGD (Vogels, Karimireddy, Jaggi, NeurIPS 2019, Algorithm 1) as the code of one client's update: each matrix M
-// (rows x cols) of the update becomes a product of two thin ones by one step of the power method,
+// Part of send_rules.h: PowerSGD (Vogels, Karimireddy, Jaggi, NeurIPS 2019, Algorithm 1) as the code of one client's
+// update: each matrix M (rows x cols) of the update becomes a product of two thin ones by one step of the power method,
 //
 //   P = M Q,   P orthonormal by Gram and Schmidt,   Q = M^T P,   the server reads P Q^T
 //

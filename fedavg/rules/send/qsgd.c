@@ -1,4 +1,4 @@
-// QSGD (Alistarh, Grubic, Li, Tomioka, Vojnovic, NIPS 2017), one bucket, no Elias code:
+// Part of send_rules.h: QSGD (Alistarh, Grubic, Li, Tomioka, Vojnovic, NIPS 2017), one bucket, no Elias code:
 //
 //   norm sign(x) xi / s,   l = floor(s |x| / norm),   xi = l + [u < s |x| / norm - l]
 //

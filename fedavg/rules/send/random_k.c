@@ -1,6 +1,7 @@
-// Random-k sparsification (Stich, Cordonnier, Jaggi, NeurIPS 2018; Konecny et al. 2016, "subsampled"): k = ceil(share
-// P) weights, drawn anew for each client and round. Without error feedback they are multiplied by P/k, which makes the
-// mean right. On the wire the values and the key from which the server draws the same weights: 4 k + 8 bytes.
+// Part of send_rules.h: random-k sparsification (Stich, Cordonnier, Jaggi, NeurIPS 2018; Konecny et al. 2016,
+// "subsampled"): k = ceil(share P) weights, drawn anew for each client and round. Without error feedback they are
+// multiplied by P/k, which makes the mean right. On the wire the values and the key from which the server draws the
+// same weights: 4 k + 8 bytes.
 #include <math.h>
 
 #include "fedavg/rules/send/send_rules.h"

@@ -1,4 +1,4 @@
-// TernGrad (Wen, Xu, Yan, Wu, Wang, Chen, Li, NIPS 2017), for each tensor:
+// Part of send_rules.h: TernGrad (Wen, Xu, Yan, Wu, Wang, Chen, Li, NIPS 2017), for each tensor:
 //
 //   max|x| sign(x) [u < |x| / max|x|]
 //

@@ -1,6 +1,6 @@
-// Sparsification by a threshold (Strom, INTERSPEECH 2015; Dryden et al. 2016): the changes with |x| >= tau. On the wire
-// how many they are, and pairs of index and value: 8 of them + 4 bytes, which nobody knows before the client has
-// trained.
+// Part of send_rules.h: sparsification by a threshold (Strom, INTERSPEECH 2015; Dryden et al. 2016): the changes with
+// |x| >= tau. On the wire how many they are, and pairs of index and value: 8 of them + 4 bytes, which nobody knows
+// before the client has trained.
 #include <math.h>
 
 #include "fedavg/rules/send/send_rules.h"

@@ -1,4 +1,5 @@
-// Top-k sparsification (Aji, Heafield, EMNLP 2017; with error feedback: Stich, Cordonnier, Jaggi, NeurIPS 2018):
+// Part of send_rules.h: top-k sparsification (Aji, Heafield, EMNLP 2017; with error feedback: Stich, Cordonnier, Jaggi,
+// NeurIPS 2018):
 //
 //   k = ceil(share P) of the largest |x|, the lower index where they are equal
 //

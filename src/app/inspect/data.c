@@ -1,5 +1,5 @@
-// `sounder data`: which data sets are where, in which form, how much is in them, and their hashes; `sounder data get
-// NAME` downloads one by the script that is installed with the program.
+// Part of commands.h: `sounder data`: which data sets are where, in which form, how much is in them, and their hashes;
+// `sounder data get NAME` downloads one by the script that is installed with the program.
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>

@@ -1,4 +1,5 @@
-// `sounder report`: runs as one page that opens from disk, with Chart.js from the package put into it.
+// Part of commands.h: `sounder report`: runs as one page that opens from disk, with Chart.js from the package put into
+// it.
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>

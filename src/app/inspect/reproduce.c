@@ -1,4 +1,4 @@
-// `sounder reproduce`: the runs behind published figures, and whether the figures come out.
+// Part of commands.h: `sounder reproduce`: the runs behind published figures, and whether the figures come out.
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>

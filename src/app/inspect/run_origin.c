@@ -1,4 +1,4 @@
-// What a run was made from: who has which samples, and how to repeat it.
+// Part of run_details.h: what a run was made from: who has which samples, and how to repeat it.
 #include "run_details.h"
 
 #include <math.h>

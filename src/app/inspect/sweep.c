@@ -1,5 +1,5 @@
-// `sounder sweep`: many runs of `sounder train`, as many side by side as cores allow; what is done already is not done
-// again.
+// Part of commands.h: `sounder sweep`: many runs of `sounder train`, as many side by side as cores allow; what is done
+// already is not done again.
 #include <math.h>
 #include <poll.h>
 #include <signal.h>

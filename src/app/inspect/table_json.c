@@ -1,4 +1,4 @@
-// A table as JSON: an array of objects, in which numbers are numbers.
+// Part of table.h: a table as JSON: an array of objects, in which numbers are numbers.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// `sounder top`: how a run is doing, as it goes.
+// Part of commands.h: `sounder top`: how a run is doing, as it goes.
 #include <dlfcn.h>
 #include <math.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
-// `sounder launch`: starts the ranks of a program, as often as --max-restarts allows, and exits as the first that
-// failed.
+// Part of commands.h: `sounder launch`: starts the ranks of a program, as often as --max-restarts allows, and exits as
+// the first that failed.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

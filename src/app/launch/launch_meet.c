@@ -1,5 +1,6 @@
-// The launchers of several machines meet at MASTER_PORT before their ranks do, where rank 0 will serve its store: node
-// 0's waits for the others, each of which says how it was started, and either all of them go on or all of them end.
+// Part of launch_group.h: the launchers of several machines meet at MASTER_PORT before their ranks do, where rank 0
+// will serve its store: node 0's waits for the others, each of which says how it was started, and either all of them go
+// on or all of them end.
 //
 //   node 1 -> node 0   "sounder launch: node 1 of 2 with 4 ranks\n"
 //   node 0 -> node 1   "0 go\n", once all are there; or a Status and the sentence that says which two do not fit

@@ -1,3 +1,4 @@
+// Part of option_table.h: prints help in two columns, as wide as the terminal.
 #include "option_table.h"
 
 #include <stdlib.h>

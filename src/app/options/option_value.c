@@ -1,4 +1,4 @@
-// One option's value: from text, to text, and what can go wrong in between.
+// Part of option_table.h: one option's value: from text, to text, and what can go wrong in between.
 #include <assert.h>
 #include <ctype.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-// The words of a command line: which row of a table they name, and with which value.
+// Part of option_table.h: the words of a command line: which row of a table they name, and with which value.
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-// Checks what a run settles for its rounds when it begins, and what may end it before its last round.
+// Part of options.h: checks what a run settles for its rounds when it begins, and what may end it before its last
+// round.
 #include "app/options/options.h"
 
 #include "app/options/option_table.h"

@@ -1,4 +1,4 @@
-// The table as text for people and shells: help, man page, completion words.
+// Part of options.h: the table as text for people and shells: help, man page, completion words.
 #include <stdio.h>
 #include <string.h>
 

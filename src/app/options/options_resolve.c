@@ -1,4 +1,5 @@
-// Defaults that depend on other options, contradictions between options, and what --resume lets change.
+// Part of options.h: defaults that depend on other options, contradictions between options, and what --resume lets
+// change.
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-// Which options go with which rules of an algorithm: what an optimizer keeps, what noise is worth in this world, how
-// many updates a robust rule needs, who attacks.
+// Part of options.h: which options go with which rules of an algorithm: what an optimizer keeps, what noise is worth in
+// this world, how many updates a robust rule needs, who attacks.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-// Options as YAML: one flat mapping, read strictly (libyaml's events) and written so that it reads back the same.
+// Part of options.h: options as YAML: one flat mapping, read strictly (libyaml's events) and written so that it reads
+// back the same.
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>

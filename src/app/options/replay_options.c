@@ -1,3 +1,4 @@
+// Part of options.h: the rows of `sounder replay`.
 #include "options.h"
 
 #include <stddef.h>

@@ -1,3 +1,4 @@
+// Part of run_set_up.h: brings the nodes of a run to one state before its first round.
 #include "run_set_up.h"
 
 #include <stdio.h>

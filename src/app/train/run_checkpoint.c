@@ -1,3 +1,4 @@
+// Part of model_file.h: writes a run's state to a checkpoint, and reads it again.
 #include "model_file.h"
 
 #include <stdio.h>

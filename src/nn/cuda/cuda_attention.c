@@ -1,3 +1,4 @@
+// Part of cuda_kernels.h: attention on a GPU, between its two linear layers.
 #include "nn/cuda/cuda_sequence.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+// Part of cuda_pass.h: records a training step as a CUDA graph and replays it.
 #include "nn/cuda/cuda_pass.h"
 
 #include "base/cuda_try.h"

@@ -1,3 +1,4 @@
+// Part of cuda_kernels.h: an LSTM on a GPU, step by step.
 #include "nn/cuda/cuda_sequence.h"
 
 #include "nn/cuda/cuda_blas.h"

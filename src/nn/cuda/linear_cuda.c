@@ -1,3 +1,4 @@
+// Part of cuda_kernels.h: a linear layer on a GPU, by cuBLAS and the kernels of linear.cu.
 #include "nn/cuda/cuda_ops.h"
 
 #include "nn/cuda/cuda_blas.h"

@@ -1,5 +1,5 @@
-// Softmax attention of a sequence to itself (Vaswani et al. 2017) as PyTorch's MultiheadAttention has it, with queries,
-// keys and values of the same sequence and without dropout:
+// Part of ops.h: softmax attention of a sequence to itself (Vaswani et al. 2017) as PyTorch's MultiheadAttention has
+// it, with queries, keys and values of the same sequence and without dropout:
 //   q, k, v = in_proj of each step;  shares (T,T) = softmax of q k' / sqrt(width) in each head;  out_proj of shares v
 // The projections are linear layers of each step. A lane is a sample, so each has its own shares; what a causal layer
 // does not look at, the steps behind, is neither written nor read.

@@ -1,5 +1,6 @@
-// 2-D convolution (cross-correlation, as in PyTorch), stride 1, square kernel, zero padding, bias: computed directly.
-// Best for few input channels (a net's first layer), and for kernels that winograd.c does not take. Lanes are samples.
+// Part of ops.h: 2-D convolution (cross-correlation, as in PyTorch), stride 1, square kernel, zero padding, bias:
+// computed directly. Best for few input channels (a net's first layer), and for kernels that winograd.c does not take.
+// Lanes are samples.
 #include "ops.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-// 2-D convolution of any stride, padding, dilation and kernel, in groups: through matrices of columns. Also the way for
-// plain ones of a single tap and many channels, and of few samples, which leave no lane empty here.
+// Part of ops.h: 2-D convolution of any stride, padding, dilation and kernel, in groups: through matrices of columns.
+// Also the way for plain ones of a single tap and many channels, and of few samples, which leave no lane empty here.
 //
 // For a block of neighbouring places of the output, what each of them sees of the input is written below one another: a
 // column for a place (and sample), a row for each input channel of the group and tap of the kernel. With the weight as

@@ -1,5 +1,5 @@
-// Dropout (Srivastava et al., JMLR 2014) of elements or, as dropout2d, of whole channels. The masks come from Philox,
-// so they depend on seed, round, client, layer, step, sample and feature alone.
+// Part of ops.h: dropout (Srivastava et al., JMLR 2014) of elements or, as dropout2d, of whole channels. The masks come
+// from Philox, so they depend on seed, round, client, layer, step, sample and feature alone.
 #include "ops.h"
 
 #include <assert.h>

@@ -1,4 +1,4 @@
-// From bytes of a data set to normalised lanes.
+// Part of ops.h: from bytes of a data set to normalised lanes.
 #include "ops.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+// Part of kernels.h: picks the build for this CPU's instruction set.
 #include "nn/kernels.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// The way forward of fully connected layers: dot products of the weight's rows and the samples' rows, which
-// linear_strips.h describes. linear_backward.c goes the way back.
+// Part of ops.h: the way forward of fully connected layers: dot products of the weight's rows and the samples' rows,
+// which linear_strips.h describes. linear_backward.c goes the way back.
 #include "ops.h"
 
 #include "nn/kernels/linear_strips.h"

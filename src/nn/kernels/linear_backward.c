@@ -1,5 +1,5 @@
-// The way back of fully connected layers: the inputs' slopes, and the weight's, which may be a step. linear_strips.h
-// describes the arrays.
+// Part of ops.h: the way back of fully connected layers: the inputs' slopes, and the weight's, which may be a step.
+// linear_strips.h describes the arrays.
 #include "ops.h"
 
 #include <string.h>

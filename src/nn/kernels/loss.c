@@ -1,4 +1,4 @@
-// Softmax and cross-entropy in one, numerically stable.
+// Part of ops.h: softmax and cross-entropy in one, numerically stable.
 #include "ops.h"
 
 #include <math.h>

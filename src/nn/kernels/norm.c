@@ -1,6 +1,7 @@
-// Group normalisation (Wu and He, ECCV 2018) and layer normalisation (Ba, Kiros, Hinton 2016) as PyTorch has them: each
-// sample's values of a group of channels get mean 0 and variance 1, then a factor and a shift of their channel or, as
-// layer normalisation, of their own. Where each row is normalised by itself, it is a group and has one channel.
+// Part of ops.h: group normalisation (Wu and He, ECCV 2018) and layer normalisation (Ba, Kiros, Hinton 2016) as PyTorch
+// has them: each sample's values of a group of channels get mean 0 and variance 1, then a factor and a shift of their
+// channel or, as layer normalisation, of their own. Where each row is normalised by itself, it is a group and has one
+// channel.
 //   out = (in - mean) / sqrt(variance + 1e-5) * weight + bias
 #include "ops.h"
 

@@ -1,4 +1,4 @@
-// Stochastic gradient descent with momentum and weight decay.
+// Part of ops.h: stochastic gradient descent with momentum and weight decay.
 #include "ops.h"
 
 #include <stdint.h>

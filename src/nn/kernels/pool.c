@@ -1,5 +1,5 @@
-// Pooling: maxima of square windows side by side, and maxima and averages of any windows. Rows and columns that do not
-// fill a window are dropped.
+// Part of ops.h: pooling: maxima of square windows side by side, and maxima and averages of any windows. Rows and
+// columns that do not fill a window are dropped.
 #include "ops.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-// 2-D convolution of 5x5 and 3x3 kernels with fewer multiplications (Toom and Cook; Winograd; Lavin and Gray, CVPR
-// 2016).
+// Part of ops.h: 2-D convolution of 5x5 and 3x3 kernels with fewer multiplications (Toom and Cook; Winograd; Lavin and
+// Gray, CVPR 2016).
 //
 // In one dimension: the product of two polynomials of K and M coefficients has degree K + M - 2, so it is known by its
 // values at Q = K + M - 1 points, and there each value costs one multiplication instead of the K * M of the plain

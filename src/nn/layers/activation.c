@@ -1,4 +1,4 @@
-// Functions of one value: relu, which works in place, and those of activation.h: layer.h.
+// Part of layer.h: functions of one value: relu, which works in place, and those of activation.h.
 #include "in_place.h"
 
 static Status read_leaky(Layer *layer, LayerText *of, Error *err) {

@@ -1,4 +1,4 @@
-// Softmax attention of a sequence to itself: layer.h.
+// Part of layer.h: softmax attention of a sequence to itself.
 #include <math.h>
 
 #include "layer.h"

@@ -1,4 +1,4 @@
-// 2-D convolution: layer.h.
+// Part of layer.h: 2-D convolution.
 #include <string.h>
 
 #include "windows.h"

@@ -1,4 +1,4 @@
-// Normalisation on a GPU: cuda_layer.h.
+// Part of cuda_layer.h: normalisation on a GPU.
 #include "cuda_layer.h"
 
 // Both read their input in several passes.

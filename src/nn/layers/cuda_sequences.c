@@ -1,4 +1,4 @@
-// Layers of sequences on a GPU: cuda_layer.h.
+// Part of cuda_layer.h: layers of sequences on a GPU.
 #include "cuda_layer.h"
 
 static void embedding_forward(const CudaCall *call) {

@@ -1,4 +1,4 @@
-// The layers of a GPU, by their kind: cuda_layer.h.
+// Part of cuda_layer.h: the layers of a GPU, by their kind.
 #include "cuda_layer.h"
 
 #define CUDA_LAYER_ROW(kind, row) [kind] = &cuda_##row,

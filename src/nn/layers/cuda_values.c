@@ -1,4 +1,4 @@
-// Layers without parameters on a GPU: poolings, functions of one value, dropout, sums and joins: cuda_layer.h.
+// Part of cuda_layer.h: layers without parameters on a GPU: poolings, functions of one value, dropout, sums and joins.
 #include "cuda_layer.h"
 
 // Poolings and functions ---------------------------------------------------------------------------------------------

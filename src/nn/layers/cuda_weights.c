@@ -1,4 +1,4 @@
-// Convolutions and fully connected layers on a GPU: cuda_layer.h.
+// Part of cuda_layer.h: convolutions and fully connected layers on a GPU.
 #include "cuda_layer.h"
 
 static double conv_bytes(const CudaPass *pass, const CudaOp *op) {

@@ -1,4 +1,4 @@
-// Dropout, of elements or of whole channels: layer.h. A layer's groups are the features that it decides about.
+// Part of layer.h: dropout, of elements or of whole channels. A layer's groups are the features that it decides about.
 #include "in_place.h"
 
 static Status read_rate(Layer *layer, LayerText *of, Error *err) {

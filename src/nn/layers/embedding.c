@@ -1,4 +1,4 @@
-// A learnt row for each whole number of a sample: layer.h.
+// Part of layer.h: a learnt row for each whole number of a sample.
 #include "layer.h"
 
 static Status read_embedding(Layer *layer, LayerText *of, Error *err) {

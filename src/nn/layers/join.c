@@ -1,4 +1,4 @@
-// Sums and joins of two layers' values: layer.h.
+// Part of layer.h: sums and joins of two layers' values.
 #include <string.h>
 
 #include "layer.h"

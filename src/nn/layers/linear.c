@@ -1,4 +1,4 @@
-// Fully connected layers, of all values of a sample or of the last axis at each place: layer.h.
+// Part of layer.h: fully connected layers, of all values of a sample or of the last axis at each place.
 #include "nn/linear_blas.h"
 
 #include "layer.h"

@@ -1,4 +1,4 @@
-// Long short-term memory over a sequence: layer.h.
+// Part of layer.h: long short-term memory over a sequence.
 #include "layer.h"
 #include "nn/kernels/sequence.h"
 

@@ -1,4 +1,4 @@
-// Group and layer normalisation, within each sample: layer.h.
+// Part of layer.h: group and layer normalisation, within each sample.
 #include "layer.h"
 
 static Status read_group_norm(Layer *layer, LayerText *of, Error *err) {

@@ -1,4 +1,4 @@
-// Normalisation of each channel over the batch: layer.h.
+// Part of layer.h: normalisation of each channel over the batch.
 #include "nn/kernels/norm_batch.h"
 
 #include "layer.h"

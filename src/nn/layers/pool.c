@@ -1,4 +1,4 @@
-// Pooling: maxima and averages of windows, averages of whole channels: layer.h.
+// Part of layer.h: pooling: maxima and averages of windows, averages of whole channels.
 #include "windows.h"
 
 static Status read_pool_window(Window *window, Layer *layer, LayerText *of, Error *err) {

@@ -1,4 +1,4 @@
-// A learnt vector for each step of a sequence is added to it: layer.h.
+// Part of layer.h: a learnt vector for each step of a sequence is added to it.
 #include "layer.h"
 
 static Status read_positions(Layer *layer, LayerText *of, Error *err) {

@@ -1,4 +1,4 @@
-// Reads one layer of a net's text by the rows of layers: layer.h.
+// Part of layer.h: reads one layer of a net's text by the rows of layers.
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>

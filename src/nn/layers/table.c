@@ -1,4 +1,4 @@
-// The list of layers, and what can be asked of any of them: layer.h, spec.h.
+// Part of layer.h: the list of layers, and what can be asked of any of them. Part of spec.h, too.
 #include "layer.h"
 
 #define LAYER_ROW(kind, row) [kind] = &row,
