@@ -8,15 +8,15 @@
 
 #include "base/suggest.h"
 #include "fedavg/rules/combine/combine_rules.h"
-#include "fedavg/rules/local/local_rules.h"
 #include "fedavg/rules/combine/mix_rules.h"
+#include "fedavg/rules/local/local_rules.h"
 #include "fedavg/rules/local/optimizer_rules.h"
 #include "fedavg/rules/local/personal_rules.h"
 #include "fedavg/rules/privacy/release_rules.h"
 #include "fedavg/rules/rule_text.h"
-#include "fedavg/rules/world/schedule.h"
 #include "fedavg/rules/send/send_rules.h"
 #include "fedavg/rules/server/server_rules.h"
+#include "fedavg/rules/world/schedule.h"
 #include "fedavg/rules/world/stale_rules.h"
 #include "fedavg/rules/world/walk.h"
 
@@ -58,8 +58,12 @@ const RuleText *part_rule(Part part, uint32_t row) {
     return NULL;
 }
 
+const char *recipe_rule(const Recipe *recipe, Part part) {
+    return part_rule(part, recipe->parts[part].row)->name;
+}
+
 EngineKind recipe_engine(const Recipe *recipe) {
-    return (EngineKind)recipe->parts[PART_SCHEDULE].row;
+    return (EngineKind)recipe->schedule.row;
 }
 
 // Reading -------------------------------------------------------------------------------------------------------------

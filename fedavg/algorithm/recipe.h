@@ -15,6 +15,7 @@
 #ifndef SOUNDER_FEDAVG_ALGORITHM_RECIPE_H
 #define SOUNDER_FEDAVG_ALGORITHM_RECIPE_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -41,9 +42,18 @@ typedef enum Part {
 
 enum { PART_COUNT = PART_STALE + 1, RECIPE_TEXT_BYTES = RULE_TEXT_BYTES };
 
-typedef struct Recipe {
+// The rule of each part, by its name or by its Part.
+typedef union Recipe {
     Chosen parts[PART_COUNT];
+    struct {
+        Chosen local, optimizer, personal, clip, noise, code, mix, combine, release, server, schedule, stale;
+    };
 } Recipe;
+
+static_assert(sizeof(Recipe) == PART_COUNT * sizeof(Chosen) &&
+                  offsetof(Recipe, combine) == PART_COMBINE * sizeof(Chosen) &&
+                  offsetof(Recipe, stale) == PART_STALE * sizeof(Chosen),
+              "a field for each part, in the order of Part");
 
 Status recipe_parse(Recipe *recipe, const char *text, Error *err);
 
@@ -54,6 +64,9 @@ EngineKind recipe_engine(const Recipe *recipe);
 
 // The first words of an algorithm's text: "fedprox", or "local prox" where it begins with a part.
 const char *recipe_name(char name[RECIPE_TEXT_BYTES], const char *text);
+
+// The name of the rule that a part has: "prox".
+const char *recipe_rule(const Recipe *recipe, Part part);
 
 // For help and messages; parts of one name follow each other. A rule of a part; NULL behind the last row.
 extern const char *const part_names[PART_COUNT];

@@ -7,7 +7,7 @@
 #include "fedavg/rules/world/walk.h"
 
 static const Chosen *chosen_of(const RunConfig *config) {
-    return &config->recipe.parts[PART_LOCAL];
+    return &config->recipe.local;
 }
 
 bool cuda_clients_shift(const RunConfig *config) {
@@ -88,7 +88,7 @@ static Status begin_turn(const CudaClients *clients, uint32_t m, const Job *job,
     const RunConfig *config = memory->config;
     uint32_t samples, size = config->training.batch_size;
     partition_client(&memory->partition, job->client, &samples);
-    const Walk walk = walk_of(&config->recipe.parts[PART_SCHEDULE], round, job->epochs);
+    const Walk walk = walk_of(&config->recipe.schedule, round, job->epochs);
     const uint64_t steps = walk_steps(&walk, samples / size + (samples % size != 0));
     const double mean_samples = (double)memory->partition.samples / config->clients;
     const Training training = run_memory_training(memory);

@@ -211,7 +211,7 @@ static Status apply(Parent *parent, bool *finite, const bool *used, uint32_t sum
                     const ServerTurn *turn, Error *err) {
     const RunConfig *config = parent->memory->config;
     CudaParent *self = parent->state;
-    const uint32_t row = config->recipe.parts[PART_SERVER].row;
+    const uint32_t row = config->recipe.server.row;
     uint8_t flags[MAX_WORKERS] = {0};
     for (uint32_t rank = 0; rank < sums; rank++)
         flags[rank] = used[rank];
@@ -353,7 +353,7 @@ static Status cuda_adopt(Parent *parent, bool *finite, Error *err) {
     RunMemory *memory = parent->memory;
     CudaParent *self = parent->state;
     const Mean nothing = {.arrived = 1, .factor = 1};
-    const ServerTurn turn = server_turn(&memory->config->recipe.parts[PART_SERVER], 1, 1, 1);
+    const ServerTurn turn = server_turn(&memory->config->recipe.server, 1, 1, 1);
     uint64_t updates;
     TRY(apply(parent, finite, NULL, 0, &nothing, &turn, err));
     TRY(copy(self, &updates, self->blocks.updates, sizeof updates, err));

@@ -58,7 +58,7 @@ static GpuNeed gpu_need(const RunConfig *config, const Spec *spec, const Dataset
     GpuNeed need = {.contexts = (uint64_t)workers * CONTEXT_BYTES}; // the parent's is there already
     // A worker has weights, velocity and gradient of each local model, and what its rule adds and keeps, and zeros
     // where it sends something else than it has trained; the parent the host's view and two copies.
-    const uint64_t squares = optimizer_rules[config->recipe.parts[PART_OPTIMIZER].row].states - 1;
+    const uint64_t squares = optimizer_rules[config->recipe.optimizer.row].states - 1;
     need.weights = block_bytes(gpu->weights_bytes) + block_bytes(slots_bytes(&slots)) +
                    model_bytes(config) * ((3 + cuda_clients_arrays(config) + squares) * (uint64_t)workers * models +
                                           (cuda_sends(config) ? workers : 0) + 3);

@@ -8,10 +8,9 @@
 #include "fedavg/rules/attack/attack_rules.h"
 
 bool cuda_sends(const RunConfig *config) {
-    bool sends = config->attack.row != ATTACK_NONE && !attack_is_crafted(&config->attack);
-    for (Part part = PART_CLIP; part <= PART_CODE; part++)
-        sends |= config->recipe.parts[part].row > 0;
-    return sends;
+    const Recipe *recipe = &config->recipe;
+    return (config->attack.row != ATTACK_NONE && !attack_is_crafted(&config->attack)) || recipe->clip.row > 0 ||
+           recipe->noise.row > 0 || recipe->code.row > 0;
 }
 
 Status cuda_send_init(CudaWorker *self, Error *err) {

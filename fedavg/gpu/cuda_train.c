@@ -29,7 +29,7 @@ uint32_t cuda_take(const CudaWorker *self, Job **jobs) {
 }
 
 static Walk walk_of_job(const CudaWorker *self, const Job *job, uint32_t round) {
-    return walk_of(&self->memory->config->recipe.parts[PART_SCHEDULE], round, job->epochs);
+    return walk_of(&self->memory->config->recipe.schedule, round, job->epochs);
 }
 
 // The stretch of this index of a job's training, empty behind its last: what a launch does next.

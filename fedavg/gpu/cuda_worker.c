@@ -88,7 +88,7 @@ static Status allocate_device(CudaWorker *self, Error *err) {
     size_t parameters = self->models * (size_t)config->parameters;
     if (!facts->writes_weights) TRY(allocate(&self->weights, parameters, sizeof(float), "local models", err));
     if (!facts->in_lockstep) TRY(allocate(&self->velocity, parameters, sizeof(float), "velocities", err));
-    if (optimizer_rules[config->recipe.parts[PART_OPTIMIZER].row].states > 1)
+    if (optimizer_rules[config->recipe.optimizer.row].states > 1)
         TRY(allocate(&self->squares, parameters, sizeof(float), "Adam's squares", err));
     TRY(allocate(&self->gradient, parameters, sizeof(float), "gradients", err));
     TRY(allocate(&self->order, order_length(self), sizeof(uint32_t), "the order of samples", err));
@@ -112,7 +112,7 @@ static CudaNetPlan make_plan(const CudaWorker *self) {
                         .velocity = self->velocity,
                         .gradient = self->gradient,
                         .optimizer = {.nesterov = config->training.nesterov && config->training.sgd.momentum > 0,
-                                      .adam = optimizer_adam(&config->recipe.parts[PART_OPTIMIZER]),
+                                      .adam = optimizer_adam(&config->recipe.optimizer),
                                       .squares = self->squares,
                                       .clip = config->training.clip},
                         .slope_shifts = self->clients.shifts,

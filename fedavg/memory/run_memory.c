@@ -43,7 +43,7 @@ static Status create_control(RunMemory *memory, RunPlan *plan, Error *err) {
     RunConfig *config = &plan->config;
     config->queue_offset = round_up(sizeof(Control), 64);
     config->trace_capacity = plan->trace_capacity;
-    const bool masks = config->recipe.parts[PART_CODE].row == SEND_ROW_masked;
+    const bool masks = config->recipe.code.row == SEND_ROW_masked;
     const size_t masked_bytes = masks ? sizeof(MaskedCohort) + plan->job_capacity * sizeof(uint32_t) : 0;
     const size_t queue_end = round_up(config->queue_offset + queue_bytes(plan->job_capacity), 64);
     config->masked_offset = masks ? queue_end : 0;
@@ -220,8 +220,8 @@ int64_t *run_memory_pending(const RunMemory *memory, uint32_t place) {
 
 float *run_memory_begun(const RunMemory *memory, uint32_t place) {
     const RunConfig *config = memory->config;
-    const Chosen *parts = config->recipe.parts;
-    if (!stale_wants_begun(&parts[PART_STALE], &parts[PART_SCHEDULE])) return NULL;
+    const Recipe *recipe = &config->recipe;
+    if (!stale_wants_begun(&recipe->stale, &recipe->schedule)) return NULL;
     return (float *)run_memory_pending(memory, config->slots.pending / 2 + place);
 }
 

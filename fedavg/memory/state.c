@@ -14,11 +14,11 @@
 // The vectors ---------------------------------------------------------------------------------------------------------
 
 static const ServerRule *server_rule(const RunConfig *config) {
-    return server_rules[config->recipe.parts[PART_SERVER].row];
+    return server_rules[config->recipe.server.row];
 }
 
 static const CombineRule *combine_rule(const RunConfig *config) {
-    return combine_rules[config->recipe.parts[PART_COMBINE].row];
+    return combine_rules[config->recipe.combine.row];
 }
 
 static const char *const vector_names[STATE_VECTORS] = {
@@ -32,8 +32,8 @@ static uint32_t count_of(const RunConfig *config, StateVector which) {
                                             [STATE_INITIAL] = config->personal.second && config->begins_with_given,
                                             [STATE_CENTER] = combine_rule(config)->remembers,
                                             [STATE_MOMENTUM] = config->training.optimizer_state == OPTIMIZER_AVERAGED,
-                                            [STATE_MET] = engine->buffers &&
-                                                          local_rules[config->recipe.parts[PART_LOCAL].row]->replicas};
+                                            [STATE_MET] =
+                                                engine->buffers && local_rules[config->recipe.local.row]->replicas};
     return engine->writes_weights == (which == STATE_VELOCITY) ? counts[which] : 0;
 }
 
@@ -215,9 +215,9 @@ static Status begin_clients(RunMemory *memory, Error *err) {
 
 Status state_begin(RunMemory *memory, Error *err) {
     const RunConfig *config = memory->config;
-    memory->control->clip = config->recipe.parts[PART_CLIP].number[CLIP_NORM];
+    memory->control->clip = config->recipe.clip.number[CLIP_NORM];
     for (uint32_t s = 0; s < config->slots.states; s++)
-        server_begin(run_memory_state(memory, s), (int)s, &config->recipe.parts[PART_SERVER], config->parameters);
+        server_begin(run_memory_state(memory, s), (int)s, &config->recipe.server, config->parameters);
     return begin_clients(memory, err);
 }
 

@@ -13,19 +13,19 @@
 
 CohortBytes cohort_bytes(const RunConfig *config) {
     CohortBytes each;
-    const Chosen *parts = config->recipe.parts;
+    const Recipe *recipe = &config->recipe;
     const uint64_t whole = config->parameters * sizeof(float);
     SentWeights sent;
     sent_weights(&sent, &config->spec, &config->personal);
     each.down = sent.count * sizeof(float); // what stays is not sent
-    if (parts[PART_SERVER].row == SERVER_ROW_vote) each.down = bytes_of_bits(sent.count, 2);
-    if (server_rules[parts[PART_SERVER].row]->tells) each.down += whole;
+    if (recipe->server.row == SERVER_ROW_vote) each.down = bytes_of_bits(sent.count, 2);
+    if (server_rules[recipe->server.row]->tells) each.down += whole;
     const bool averages = config->training.optimizer_state == OPTIMIZER_AVERAGED; // momenta travel, too
     if (averages) each.down += whole;
-    each.sent = send_bytes(&parts[PART_CODE], &sent);
+    each.sent = send_bytes(&recipe->code, &sent);
     each.up = each.sent + REPORT_BYTES;
-    if (local_rules[parts[PART_LOCAL].row]->asks || averages)
-        each.up += parts[PART_CODE].row == SEND_ROW_masked ? 2 * whole : whole; // by what its c_k has changed
+    if (local_rules[recipe->local.row]->asks || averages)
+        each.up += recipe->code.row == SEND_ROW_masked ? 2 * whole : whole; // by what its c_k has changed
     return each;
 }
 
@@ -41,7 +41,7 @@ static Member member_of(const RunMemory *memory, uint32_t client) {
 
 static Status simulate(Schedule *schedule, const RunMemory *memory, const RunConfig *config, uint32_t rounds,
                        Error *err) {
-    const Chosen *parts = config->recipe.parts;
+    const Recipe *recipe = &config->recipe;
     const CohortBytes each = cohort_bytes(config);
     Member *clients = malloc(config->clients * sizeof *clients);
     if (!clients) return fail(err, STATUS_OS, "no memory for %u clients", config->clients);
@@ -56,9 +56,9 @@ static Status simulate(Schedule *schedule, const RunMemory *memory, const RunCon
                                  .up_bytes = each.up,
                                  .seed = config->seed,
                                  .versions = rounds,
-                                 .rule = &parts[PART_SCHEDULE],
-                                 .stale = &parts[PART_STALE],
-                                 .combine = &parts[PART_COMBINE]};
+                                 .rule = &recipe->schedule,
+                                 .stale = &recipe->stale,
+                                 .combine = &recipe->combine};
     Status status = schedule_simulate(schedule, &given, err);
     free(clients);
     return status;
@@ -81,9 +81,9 @@ static Status share_schedule(Schedule *schedule, Nodes *nodes, Error *err) {
 }
 
 void cohort_plan_pending(RunConfig *config, const Schedule *schedule) {
-    const bool in_rows = local_rules[config->recipe.parts[PART_LOCAL].row]->replicas;
-    const Chosen *parts = config->recipe.parts;
-    const bool with_begun = stale_wants_begun(&parts[PART_STALE], &parts[PART_SCHEDULE]);
+    const bool in_rows = local_rules[config->recipe.local.row]->replicas;
+    const Recipe *recipe = &config->recipe;
+    const bool with_begun = stale_wants_begun(&recipe->stale, &recipe->schedule);
     config->slots.pending = (in_rows ? 0 : with_begun ? 2 : 1) * schedule->most_pending;
 }
 
@@ -247,11 +247,11 @@ static Status find_durations(Cohort *cohort, Nodes *nodes, Error *err) {
     for (uint32_t i = 0; i < cohort->count; i++) {
         Member *member = &cohort->members[i];
         uint32_t size = config->training.batch_size;
-        const Walk walk = walk_of(&config->recipe.parts[PART_SCHEDULE], cohort->round, member->epochs);
+        const Walk walk = walk_of(&config->recipe.schedule, cohort->round, member->epochs);
         member->steps = walk_steps(&walk, member->samples / size + (member->samples % size != 0));
         Member work = *member; // as the clock sees it
         if (walk.steps > 0) work.samples = walk_work(&walk, member->samples, size);
-        member->reach = local_reach(&config->recipe.parts[PART_LOCAL], &training, member->steps);
+        member->reach = local_reach(&config->recipe.local, &training, member->steps);
         member->end_microseconds = world_duration(&work, &config->world, config->training.local_epochs,
                                                   cohort->each.down, cohort->each.up, config->seed, cohort->round);
     }
@@ -261,7 +261,7 @@ static Status find_durations(Cohort *cohort, Nodes *nodes, Error *err) {
 
 static void count_absences(Cohort *cohort) {
     uint64_t neighbours_bytes = 0;
-    const bool masks = cohort->memory->config->recipe.parts[PART_CODE].row == SEND_ROW_masked;
+    const bool masks = cohort->memory->config->recipe.code.row == SEND_ROW_masked;
     for (uint32_t i = 0; i < cohort->count && masks; i++)
         if (cohort->members[i].fate != MEMBER_HAS_NO_SAMPLES) neighbours_bytes += MASK_NEIGHBOUR_BYTES;
     if (neighbours_bytes > 0) neighbours_bytes -= MASK_NEIGHBOUR_BYTES; // all but the client itself
@@ -294,12 +294,12 @@ static int job_order(const void *a, const void *b) {
 }
 
 bool cohort_wants_losses(const Cohort *cohort) {
-    return combine_wants_losses(&cohort->memory->config->recipe.parts[PART_COMBINE]) && cohort->jobs > 0;
+    return combine_wants_losses(&cohort->memory->config->recipe.combine) && cohort->jobs > 0;
 }
 
 void cohort_note(Cohort *cohort, const Queue *queue) {
     const RunMemory *memory = cohort->memory;
-    if (!memory->client_notes || combine_rules[memory->config->recipe.parts[PART_COMBINE].row]->learn) return;
+    if (!memory->client_notes || combine_rules[memory->config->recipe.combine.row]->learn) return;
     for (uint32_t i = 0; i < queue->count; i++) {
         const Job *job = &queue->jobs[i];
         if (job->state == JOB_DONE) memory->client_notes[job->client] = job->loss_sum / (double)job->samples;
@@ -309,7 +309,7 @@ void cohort_note(Cohort *cohort, const Queue *queue) {
 // The shares are the weights learned so far; those of the next round follow from the losses. drawn and losses are free.
 static Status learn_weights(Cohort *cohort, Error *err) {
     const RunConfig *config = cohort->memory->config;
-    const Chosen *chosen = &config->recipe.parts[PART_COMBINE];
+    const Chosen *chosen = &config->recipe.combine;
     double *notes = cohort->memory->client_notes, *weights = malloc(2 * cohort->jobs * sizeof *weights);
     if (!weights) return fail(err, STATUS_OS, "no memory for the weights of %u clients", cohort->jobs);
     for (uint32_t place = 0; place < cohort->jobs; place++) {
@@ -346,7 +346,7 @@ static Status check_weighed(const Cohort *cohort, const Chosen *chosen, Error *e
 
 Status cohort_weigh(Cohort *cohort, Nodes *nodes, Error *err) {
     const RunConfig *config = cohort->memory->config;
-    const Chosen *chosen = &config->recipe.parts[PART_COMBINE];
+    const Chosen *chosen = &config->recipe.combine;
     if (combine_rules[chosen->row]->learn)
         TRY(learn_weights(cohort, err));
     else
@@ -379,7 +379,7 @@ Status cohort_complete(Cohort *cohort, Nodes *nodes, Error *err) {
                    cohort->round);
     TRY(find_durations(cohort, nodes, err));
     Arrivals arrivals = world_arrivals(cohort->members, cohort->count, cohort->wanted, &config->world);
-    cohort_shares(&cohort->shares, cohort->members, cohort->count, &config->world, &config->recipe.parts[PART_COMBINE]);
+    cohort_shares(&cohort->shares, cohort->members, cohort->count, &config->world, &config->recipe.combine);
     if (config->release.hides) release_shares(&cohort->shares, cohort->members, cohort->count, cohort->wanted);
     count_absences(cohort);
     qsort(cohort->members, cohort->count, sizeof *cohort->members, job_order);

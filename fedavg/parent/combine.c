@@ -11,8 +11,8 @@
 
 // Life ----------------------------------------------------------------------------------------------------------------
 
-static const Chosen *chosen_of(const Combine *combine, Part part) {
-    return &combine->memory->config->recipe.parts[part];
+static const Recipe *recipe_of(const Combine *combine) {
+    return &combine->memory->config->recipe;
 }
 
 static void *own(Combine *combine, size_t count, size_t bytes) {
@@ -47,7 +47,7 @@ static void allocate(Combine *combine) {
 }
 
 static bool wants_products(const Recipe *recipe) {
-    return combine_rules[recipe->parts[PART_COMBINE].row]->choose || mix_rules[recipe->parts[PART_MIX].row].products;
+    return combine_rules[recipe->combine.row]->choose || mix_rules[recipe->mix.row].products;
 }
 
 // *blas: NULL where products are few, or not wanted.
@@ -72,7 +72,7 @@ Status combine_blas_name(char name[BLAS_NAME_BYTES], const Recipe *recipe, const
 
 // A mix that leaves every update as it is costs nothing, not even the last bit.
 static const MixRule *find_mix(const Combine *combine) {
-    const Chosen *chosen = chosen_of(combine, PART_MIX);
+    const Chosen *chosen = &recipe_of(combine)->mix;
     const bool alone = chosen->row == MIX_BUCKETS && chosen->number[0] == 1;
     return &mix_rules[alone ? MIX_NONE : chosen->row];
 }
@@ -81,7 +81,7 @@ Status combine_init(Combine *combine, const RunMemory *memory, Nodes *nodes, Err
     const RunConfig *config = memory->config;
     *combine = (Combine){.memory = memory, .nodes = nodes};
     if (config->slots.rows == 0) return STATUS_OK;
-    combine->rule = combine_rules[chosen_of(combine, PART_COMBINE)->row];
+    combine->rule = combine_rules[recipe_of(combine)->combine.row];
     combine->mix = find_mix(combine);
     combine->wants_products = wants_products(&config->recipe);
     combine->asides = combine->rule->remembers || combine->rule->trusts ? 1 : 0;
@@ -122,7 +122,7 @@ static double training_loss(const Job *job) {
 static double weight_of(const Combine *combine, const Job *job, double least) {
     if (!combine->rule->by_training) return job->share;
     const double weight =
-        job->share * combine->rule->by_training(training_loss(job) - least, chosen_of(combine, PART_COMBINE)->number);
+        job->share * combine->rule->by_training(training_loss(job) - least, recipe_of(combine)->combine.number);
     return weight > 0 ? weight : 0; // a loss that is no number
 }
 
@@ -205,7 +205,7 @@ static void mix_rows(Combine *combine, uint32_t round) {
     const MixTurn turn = {.products = combine->products,
                           .count = combine->count,
                           .stride = all,
-                          .number = chosen_of(combine, PART_MIX)->number,
+                          .number = recipe_of(combine)->mix.number,
                           .seed = config->seed,
                           .round = round,
                           .order = combine->order};
@@ -224,7 +224,7 @@ static void choose(Combine *combine) {
     const Choice choice = {.products = mixes ? combine->mixed_products : combine->products,
                            .count = count + combine->asides,
                            .weights = combine->weights,
-                           .number = chosen_of(combine, PART_COMBINE)->number,
+                           .number = recipe_of(combine)->combine.number,
                            .workspace = combine->workspace};
     const bool weighs =
         combine->rule->by_training || !combine->rule->rows; // a mean, with rows for an attack's sake or mixed
@@ -268,7 +268,7 @@ static void add_by_share(Combine *combine) {
 
 // Column rules of mixed updates, which are made block by block.
 static void add_mixed_columns(const Combine *combine, const Rows *rows, size_t first, size_t count) {
-    const Chosen *chosen = chosen_of(combine, PART_COMBINE);
+    const Chosen *chosen = &recipe_of(combine)->combine;
     const size_t all = all_rows(combine);
     for (size_t done = 0; done < count; done += ROW_BLOCK) {
         const size_t block = count - done < ROW_BLOCK ? count - done : ROW_BLOCK;
@@ -294,7 +294,7 @@ static void add_columns(void *context, const Rows *rows, uint32_t section, size_
     }
     for (uint32_t row = 0; row < combine->count; row++)
         if (combine->mixed_shares[row] > 0) combine->picked[picked.count++] = rows->values[row];
-    rows_columns(combine->total + first, &picked, combine->rule->column, chosen_of(combine, PART_COMBINE)->number,
+    rows_columns(combine->total + first, &picked, combine->rule->column, recipe_of(combine)->combine.number,
                  combine->columns, count);
 }
 
@@ -307,7 +307,7 @@ static void note_choice(Combine *combine) {
 }
 
 Status combine_rows(Combine *combine, bool *enough, uint32_t round, Error *err) {
-    const double *number = chosen_of(combine, PART_COMBINE)->number;
+    const double *number = recipe_of(combine)->combine.number;
     const CombineRule *rule = combine->rule;
     const size_t parameters = combine->memory->config->parameters;
     list_jobs(combine);
@@ -315,7 +315,7 @@ Status combine_rows(Combine *combine, bool *enough, uint32_t round, Error *err) 
         TRY(nodes_broadcast(combine->nodes, combine->weights, combine->count * sizeof *combine->weights, err));
     combine->chosen_count = 0;
     combine->mixed_count =
-        combine->mix->mix ? combine->mix->mixed(combine->count, chosen_of(combine, PART_MIX)->number) : combine->count;
+        combine->mix->mix ? combine->mix->mixed(combine->count, recipe_of(combine)->mix.number) : combine->count;
     *enough = combine->mixed_count >= (rule->least ? rule->least(number) : 1);
     if (!*enough) return STATUS_OK;
     if (combine->wants_products) TRY(find_products(combine, err));

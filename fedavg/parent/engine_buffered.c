@@ -21,7 +21,7 @@ static Status check_arrived(bool *step, const Rounds *rounds, uint32_t round, Er
 }
 
 static bool has_replicas(const RunConfig *config) {
-    return local_rules[config->recipe.parts[PART_LOCAL].row]->replicas;
+    return local_rules[config->recipe.local.row]->replicas;
 }
 
 // The replica that has arrived gives to the centre, which is all that happens in this step. Its next turn, which is the
@@ -30,7 +30,7 @@ static Status give(const int64_t **gifts, Rounds *rounds, uint32_t round, bool g
     RunMemory *memory = rounds->memory;
     const RunConfig *config = memory->config;
     const size_t parameters = config->parameters;
-    const Chosen *chosen = &config->recipe.parts[PART_LOCAL];
+    const Chosen *chosen = &config->recipe.local;
     const float *row = client_state_row(&memory->kept, client_state_rows_of(&rounds->kept, rounds->pending.client));
     float *met = run_memory_vector(memory, state_vector(config, STATE_MET));
     int64_t *given = run_memory_sum(memory, 0, 1);
@@ -73,8 +73,8 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     if (step) {
         Mean mean = {.arrived = pending->arrived, .factor = 1, .late = pending->due, .late_count = pending->due_count};
         if (gifts) mean = (Mean){.arrived = 1, .factor = 1, .total = gifts, .changes = gifts};
-        const ServerTurn turn = server_turn(&config->recipe.parts[PART_SERVER], round,
-                                            pending->updates - pending->refused, config->clients);
+        const ServerTurn turn =
+            server_turn(&config->recipe.server, round, pending->updates - pending->refused, config->clients);
         engine_find_used(used, rounds);
         TRY(rounds->parent.backend->average(&rounds->parent, &finite, used, &mean, &turn, err));
         if (!finite) return engine_mean_unfit(rounds, round, err);

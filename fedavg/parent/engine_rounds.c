@@ -51,7 +51,7 @@ static Status combine(Mean *mean, bool *enough, Rounds *rounds, uint32_t round, 
 // What the sum of the updates is divided by and multiplied with.
 static Status find_mean(Mean *mean, uint32_t *clients, const Rounds *rounds, Error *err) {
     const RunConfig *config = rounds->memory->config;
-    const Chosen *chosen = &config->recipe.parts[PART_COMBINE];
+    const Chosen *chosen = &config->recipe.combine;
     const CombineRule *rule = combine_rules[chosen->row];
     const Queue *queue = rounds->memory->queue;
     *mean = (Mean){.arrived = arrived_share(clients, rounds), .factor = rounds->cohort.shares.factor};
@@ -85,7 +85,7 @@ void engine_find_used(bool *used, const Rounds *rounds) {
 // the library's.
 static Status adapt_clip(Rounds *rounds, uint32_t round, Error *err) {
     const RunConfig *config = rounds->memory->config;
-    const Chosen *clip = &config->recipe.parts[PART_CLIP];
+    const Chosen *clip = &config->recipe.clip;
     const Queue *queue = rounds->memory->queue;
     double *norm = &rounds->memory->control->clip;
     uint32_t arrived = 0, clipped = 0;
@@ -100,7 +100,7 @@ static Status adapt_clip(Rounds *rounds, uint32_t round, Error *err) {
 static void stand_still(const Rounds *rounds, uint32_t round) {
     const RunMemory *memory = rounds->memory;
     const RunConfig *config = memory->config;
-    const Chosen *server = &config->recipe.parts[PART_SERVER];
+    const Chosen *server = &config->recipe.server;
     if (server_rules[server->row]->trains_state == 0) return;
     const ServerTurn turn = server_turn(server, round, 1, config->clients);
     const ServerSums nothing = {.arrived = 1, .factor = 1};
@@ -123,11 +123,11 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     TRY(crafting_rows(&rounds->crafting, err));
     TRY(find_mean(&mean, &clients, rounds, err));
     const Masking masking = run_memory_masking(rounds->memory, round);
-    if (!masks_suffice(&masking, clients, config->recipe.parts[PART_CODE].number[0]) && masking.count > 0) {
+    if (!masks_suffice(&masking, clients, config->recipe.code.number[0]) && masking.count > 0) {
         log_warning(
             "round %u: %u of %u clients arrived, too few to take off the masks of the others (threshold=%g); the "
             "model stays",
-            round, clients, masking.count, config->recipe.parts[PART_CODE].number[0]);
+            round, clients, masking.count, config->recipe.code.number[0]);
         rounds->cohort.abandoned = true;
         client_state_rows_drop(&rounds->kept);
         stand_still(rounds, round);
@@ -141,8 +141,7 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
         return client_state_rows_commit(&rounds->kept, round, rounds->nodes, err);
     }
     engine_find_used(used, rounds);
-    const ServerTurn turn =
-        server_turn(&config->recipe.parts[PART_SERVER], round, clients > 0 ? clients : 1, config->clients);
+    const ServerTurn turn = server_turn(&config->recipe.server, round, clients > 0 ? clients : 1, config->clients);
     TRY(rounds->parent.backend->average(&rounds->parent, &finite, used, &mean, &turn, err));
     combine_conclude(&rounds->combine);
     if (!finite) return engine_mean_unfit(rounds, round, err);

@@ -125,7 +125,7 @@ static Status sum_over_nodes(Parent *parent, size_t count, double noise, uint32_
 // The model's, and those that clients begin with (ServerRule.trains_state): the states of such a rule are weights, too.
 static void floor_variances(const RunMemory *memory) {
     const Spec *spec = &memory->config->spec;
-    const ServerRule *rule = server_rules[memory->config->recipe.parts[PART_SERVER].row];
+    const ServerRule *rule = server_rules[memory->config->recipe.server.row];
     spec_floor_variances(memory->weights, spec);
     if (rule->trains_state == 0) return;
     for (int t = 0; t < spec->tensor_count; t++) {
@@ -164,7 +164,7 @@ static Status cpu_average(Parent *parent, bool *finite, const bool *used, const 
     ServerMemory memory = {0};
     for (uint32_t s = 0; s < config->slots.states; s++)
         memory.states[s] = run_memory_state(parent->memory, s);
-    const uint32_t row = config->recipe.parts[PART_SERVER].row;
+    const uint32_t row = config->recipe.server.row;
     if (server_rules[row]->tells) memory.common = run_memory_vector(parent->memory, state_vector(config, STATE_COMMON));
     server_apply(parent->memory->weights, &memory, &sums, turn, row, config->parameters);
     floor_variances(parent->memory);

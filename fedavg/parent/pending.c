@@ -22,7 +22,7 @@ void pending_free(Pending *pending) {
 }
 
 static bool mixes_models(const RunMemory *memory) {
-    return memory->config->recipe.parts[PART_SCHEDULE].number[BUFFERED_MIXES] == MIXES_MODELS;
+    return memory->config->recipe.schedule.number[BUFFERED_MIXES] == MIXES_MODELS;
 }
 
 // What the worker of one node has written goes to all.
@@ -56,7 +56,7 @@ static Status compensate(ScheduledJob *job, const RunMemory *memory, const float
     float lr = lr_at(&config->training.schedule, config->training.sgd.lr, job->start + 1);
     TRY(nodes_broadcast(nodes, &lr, sizeof lr, err)); // what the first node computes, all use
     job->refused = !stale_compensate(run_memory_pending(memory, job->pending), begun, memory->weights,
-                                     &config->recipe.parts[PART_STALE], (double)lr, config->parameters);
+                                     &config->recipe.stale, (double)lr, config->parameters);
     if (job->refused) log_warning(PENDING_REFUSED, job->client);
     return STATUS_OK;
 }

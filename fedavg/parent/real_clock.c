@@ -13,7 +13,7 @@
 #include "fedavg/worker/flights.h"
 
 static const double *numbers(const Rounds *rounds) {
-    return rounds->memory->config->recipe.parts[PART_SCHEDULE].number;
+    return rounds->memory->config->recipe.schedule.number;
 }
 
 static Flight *flight_of(const Rounds *rounds, uint32_t rank) {
@@ -136,7 +136,7 @@ static bool add(const Rounds *rounds, uint32_t rank, double weight) {
         log_warning(PENDING_MOVED, flight->job.client);
         return false;
     }
-    const Chosen *stale = &config->recipe.parts[PART_STALE];
+    const Chosen *stale = &config->recipe.stale;
     if (!stale_compensates(stale) ||
         stale_compensate(sum, begun, memory->weights, stale, (double)config->training.sgd.lr, parameters))
         return true;
@@ -183,7 +183,7 @@ static Status collect(Rounds *rounds, uint32_t rank, Error *err) {
     Pending *pending = &rounds->pending;
     const uint32_t staleness = version_of(rounds) - flight->version;
     const bool late = staleness > numbers(rounds)[BUFFERED_LIMIT];
-    const double trust = stale_weight(&config->recipe.parts[PART_STALE], staleness);
+    const double trust = stale_weight(&config->recipe.stale, staleness);
     const double weight = 1 / numbers(rounds)[BUFFERED_K];
     if (flight->job.state == JOB_DONE && !late && !add(rounds, rank, weight * trust)) flight->job.state = JOB_REFUSED;
     const bool refused = flight->job.state == JOB_REFUSED;
@@ -259,8 +259,7 @@ Status real_clock_run(Rounds *rounds, uint32_t round, Error *err) {
 Status real_clock_settle(Rounds *rounds, uint32_t round, Error *err) {
     const RunConfig *config = rounds->memory->config;
     const Mean mean = {.arrived = 1, .factor = 1, .total = run_memory_sum(rounds->memory, 0, 0)};
-    const ServerTurn turn =
-        server_turn(&config->recipe.parts[PART_SERVER], round, rounds->clock.collected, config->clients);
+    const ServerTurn turn = server_turn(&config->recipe.server, round, rounds->clock.collected, config->clients);
     bool used[MAX_WORKERS] = {false}, finite;
     TRY(rounds->parent.backend->average(&rounds->parent, &finite, used, &mean, &turn, err));
     if (!finite) return engine_mean_unfit(rounds, round, err);

@@ -72,7 +72,7 @@ uint64_t rounds_samples(const Rounds *rounds, bool evaluate) {
     uint64_t samples = 0;
     for (uint32_t place = 0; place < rounds->cohort.jobs; place++) {
         const Member *member = &rounds->cohort.members[place];
-        const Walk walk = walk_of(&config->recipe.parts[PART_SCHEDULE], rounds->cohort.round, member->epochs);
+        const Walk walk = walk_of(&config->recipe.schedule, rounds->cohort.round, member->epochs);
         if (is_mine(rounds, place)) samples += walk_samples(&walk, member->samples, config->training.batch_size);
     }
     if (config->training.global_batch) samples /= config->clients; // which share them
@@ -170,7 +170,7 @@ void rounds_clear_tallies(Rounds *rounds) {
 // The update that a rule trusts, which each node makes for itself.
 static Status train_root(Rounds *rounds, uint32_t round, Error *err) {
     const RunConfig *config = rounds->memory->config;
-    const Chosen *combine = &config->recipe.parts[PART_COMBINE];
+    const Chosen *combine = &config->recipe.combine;
     if (!combine_rules[combine->row]->trusts || rounds->cohort.jobs == 0) return STATUS_OK;
     queue_clear(rounds->memory->queue);
     Job *job = rounds_post(rounds, 0);
@@ -211,7 +211,7 @@ static Status set_lr(Rounds *rounds, uint32_t round, Error *err) {
 
 void rounds_go_on(RunMemory *memory, uint32_t round) {
     const RunConfig *config = memory->config;
-    const uint32_t state = server_rules[config->recipe.parts[PART_SERVER].row]->trains_state;
+    const uint32_t state = server_rules[config->recipe.server.row]->trains_state;
     if (state == 0 || round == 1) return;
     const ServerState *weights = run_memory_state(memory, state);
     for (size_t i = 0; i < config->parameters; i++)
@@ -242,7 +242,7 @@ static void count_round(Rounds *rounds) {
 static void note_release(const Rounds *rounds, RoundReport *report) {
     const RunConfig *config = rounds->memory->config;
     double rdp[ACCOUNTANT_ORDERS];
-    if (config->recipe.parts[PART_CLIP].row != CLIP_NONE) report->clip = rounds->memory->control->clip;
+    if (config->recipe.clip.row != CLIP_NONE) report->clip = rounds->memory->control->clip;
     report->epsilon = INFINITY;
     if (!config->release.hides) return;
     const Mechanism *mechanism = &config->release.mechanism;
@@ -388,12 +388,12 @@ static Status allocate(Rounds *rounds, const RoundsConfig *config, Error *err) {
 
 Status rounds_init(Rounds *rounds, const RoundsConfig *config, Error *err) {
     RunMemory *memory = config->phases.memory;
-    *rounds =
-        (Rounds){.engine = engine_of(memory->config->engine),
-                 .memory = memory,
-                 .parent = {.backend = config->backend, .memory = memory, .nodes = config->nodes, .squared_length = NAN},
-                 .nodes = config->nodes,
-                 .trace = run_memory_trace(memory, memory->config->workers)};
+    *rounds = (Rounds){
+        .engine = engine_of(memory->config->engine),
+        .memory = memory,
+        .parent = {.backend = config->backend, .memory = memory, .nodes = config->nodes, .squared_length = NAN},
+        .nodes = config->nodes,
+        .trace = run_memory_trace(memory, memory->config->workers)};
     Status status;
     if (memory->config->release.hides && memory->config->release.tree_rounds == 0)
         accountant_add(rounds->rdp, &memory->config->release.mechanism, 1);

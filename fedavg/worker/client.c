@@ -21,14 +21,14 @@
 #include "fedavg/worker/stepper.h"
 
 static const LocalRule *local_rule(const RunConfig *config) {
-    return local_rules[config->recipe.parts[PART_LOCAL].row];
+    return local_rules[config->recipe.local.row];
 }
 
 void client_plan(SlotPlan *slots, const RunConfig *config) {
     const LocalRule *local = local_rule(config);
-    const CombineRule *combine = combine_rules[config->recipe.parts[PART_COMBINE].row];
+    const CombineRule *combine = combine_rules[config->recipe.combine.row];
     const bool averages = config->training.optimizer_state == OPTIMIZER_AVERAGED,
-               mixes = config->recipe.parts[PART_MIX].row != MIX_NONE,
+               mixes = config->recipe.mix.row != MIX_NONE,
                rows = combine->rows || mixes || attack_is_crafted(&config->attack);
     const uint32_t each = local->keeps || averages ? 2 : 1;
     slots->vectors += combine->trusts;
@@ -67,18 +67,18 @@ Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t ran
         {&model->velocity, true},
         {&model->gradient, true},
         {&model->shift, rule->shifts || rule->pull || rule->keeps || second},
-        {&model->slope, local_looks(&config->recipe.parts[PART_LOCAL])},
-        {&model->square, optimizer_rules[config->recipe.parts[PART_OPTIMIZER].row].states > 1},
+        {&model->slope, local_looks(&config->recipe.local)},
+        {&model->square, optimizer_rules[config->recipe.optimizer.row].states > 1},
         {&model->second, second},
         {&model->initial, second && !config->begins_with_given},
-        {&model->read, config->engine == ENGINE_WILD && config->recipe.parts[PART_SCHEDULE].number[WILD_STEPS] > 1},
+        {&model->read, config->engine == ENGINE_WILD && config->recipe.schedule.number[WILD_STEPS] > 1},
     };
     enum { VECTORS = sizeof vectors / sizeof *vectors };
     const size_t stride = vector_stride(config->parameters);
     size_t bytes = 0;
     for (int v = 0; v < VECTORS; v++)
         bytes += vectors[v].wanted ? stride : 0;
-    const bool trusts = combine_rules[config->recipe.parts[PART_COMBINE].row]->trusts; // a model of the server's own
+    const bool trusts = combine_rules[config->recipe.combine.row]->trusts; // a model of the server's own
     const size_t samples = memory->partition.samples, root = trusts ? COMBINE_MOST_ROOT_SAMPLES : 0;
     model->order = malloc((samples > root ? samples : root) * sizeof(uint32_t));
     model->vectors = huge_allocate(bytes);
@@ -159,10 +159,10 @@ static void look(LocalModel *model) {
 static Turn begin_turn(LocalModel *model, const Job *job, uint32_t samples, uint32_t round) {
     const RunMemory *memory = model->memory;
     const RunConfig *config = memory->config;
-    const Chosen *chosen = &config->recipe.parts[PART_LOCAL];
+    const Chosen *chosen = &config->recipe.local;
     const LocalRule *rule = local_rule(config);
     const double mean_samples = (double)memory->partition.samples / config->clients;
-    const Walk walk = walk_of(&config->recipe.parts[PART_SCHEDULE], round, job->epochs);
+    const Walk walk = walk_of(&config->recipe.schedule, round, job->epochs);
     const uint64_t steps = walk_steps(&walk, local_model_batches(model, samples));
     const Training training = run_memory_training(memory);
     Turn turn = {.rule = local_turn(chosen, &training, steps, mean_samples / samples),
@@ -270,13 +270,13 @@ void client_inspect(Job *job, const RunMemory *memory, const float *trained) {
 }
 
 double client_bound(const RunConfig *config, double squared_length) {
-    const Chosen *chosen = &config->recipe.parts[PART_COMBINE];
+    const Chosen *chosen = &config->recipe.combine;
     const CombineRule *rule = combine_rules[chosen->row];
     return rule->bound ? rule->bound(squared_length, chosen->number) : 1;
 }
 
 double client_bound_of(const RunConfig *config, const Sent *sent) {
-    if (!combine_rules[config->recipe.parts[PART_COMBINE].row]->bound) return 1;
+    if (!combine_rules[config->recipe.combine.row]->bound) return 1;
     const double squared = sent->from ? aggregate_squared_update(sent->values, sent->from, config->parameters)
                                       : aggregate_squared_length(sent->values, config->parameters);
     return client_bound(config, squared * sent->factor * sent->factor);
@@ -295,8 +295,7 @@ static bool conclude(const LocalModel *model, const Job *job, const Turn *turn) 
     if (job->kept_to == NO_CLIENT_STATE || !local_rule(config)->keeps) return true;
     float *after = model->shift;
     const double limit = 0x1p22 / config->clients;
-    if (local_conclude(after, &turn->at, &turn->rule, config->recipe.parts[PART_LOCAL].row, limit,
-                       config->parameters) &&
+    if (local_conclude(after, &turn->at, &turn->rule, config->recipe.local.row, limit, config->parameters) &&
         (!local_rule(config)->replicas || local_gifts_fit(&turn->at, &turn->rule, limit, config->parameters))) {
         client_state_row_write(&model->memory->kept, job->kept_to, after, config->parameters);
         return true;
@@ -346,7 +345,7 @@ static bool goes_as_it_is(const LocalModel *model, const Job *job) {
     const RunConfig *config = model->memory->config;
     return config->parameters >= LARGE && config->slots.each == 1 && config->slots.rows == 0 && job->pending == 0 &&
            !job->attacks && !local_rule(config)->replicas && sender_is_idle(&model->sender) &&
-           config->masked_offset == 0 && !combine_rules[config->recipe.parts[PART_COMBINE].row]->bound;
+           config->masked_offset == 0 && !combine_rules[config->recipe.combine.row]->bound;
 }
 
 static void hand_in_as_it_is(LocalModel *model, Job *job, uint32_t round) {
@@ -426,7 +425,7 @@ double local_model_train_on(LocalModel *model, const LocalStep *step, const uint
     Stepper stepper = stepper_begin(model->memory, step);
     stepper_start(&stepper, model);
     stepper_load(&stepper, model, step->state);
-    const Walk walk = walk_of(&config->recipe.parts[PART_SCHEDULE], round, epochs);
+    const Walk walk = walk_of(&config->recipe.schedule, round, epochs);
     Stretch stretch;
     double loss_sum = 0;
     for (uint32_t index = 0; walk_stretch(&stretch, &walk, index, local_model_batches(model, count)); index++)
@@ -473,7 +472,7 @@ void client_train(LocalModel *model, Job *job, uint32_t round) {
                         : local_model_train(model, &turn.step, job->client, job->epochs, key);
     personal_conclude(model, job, round);
     model->lies = false;
-    const Walk walk = walk_of(&memory->config->recipe.parts[PART_SCHEDULE], key, job->epochs);
+    const Walk walk = walk_of(&memory->config->recipe.schedule, key, job->epochs);
     job->samples = walk_samples(&walk, count, memory->config->training.batch_size);
     job->seconds = clock_seconds_since(start);
     hand_in(model, job, &turn, round);

@@ -33,7 +33,7 @@ bool hogwild_waits(const Control *control, uint32_t rank) {
     const WildClock *clock = &control->clocks[rank];
     if (!atomic_load_explicit(&clock->waits, memory_order_relaxed)) return false; // there may be no bound
     const uint64_t own = atomic_load_explicit(&clock->updates, memory_order_relaxed);
-    return own > slowest(control, rank, own) + (uint64_t)control->config.recipe.parts[PART_SCHEDULE].number[WILD_BOUND];
+    return own > slowest(control, rank, own) + (uint64_t)control->config.recipe.schedule.number[WILD_BOUND];
 }
 
 // Until the slowest is near enough. The parent takes the dead out and kills who hangs, so that this ends.
@@ -66,7 +66,7 @@ typedef struct Wild {
 
 static void begin(Wild *wild, LocalModel *model, uint32_t client) {
     Control *control = model->memory->control;
-    const double *number = control->config.recipe.parts[PART_SCHEDULE].number;
+    const double *number = control->config.recipe.schedule.number;
     *wild = (Wild){.model = model,
                    .control = control,
                    .velocity = run_memory_vector(model->memory, client),

@@ -8,12 +8,12 @@
 
 enum { STREAM_OF_CLIENTS = 1 }; // of RNG_DP_NOISE: the last number of a key
 
-static const Chosen *part(const Sender *sender, Part which) {
-    return &sender->memory->config->recipe.parts[which];
+static const Recipe *recipe_of(const Sender *sender) {
+    return &sender->memory->config->recipe;
 }
 
 static const SendCode *code_of(const Sender *sender) {
-    return send_codes[part(sender, PART_CODE)->row];
+    return send_codes[recipe_of(sender)->code.row];
 }
 
 static bool adds_noise(const Sender *sender) {
@@ -33,13 +33,13 @@ Status sender_init(Sender *sender, const RunMemory *memory, Error *err) {
     sent_weights(&sender->weights, &config->spec, &config->personal);
     const size_t count = sender->weights.count;
     const bool encodes = code_of(sender)->encode, changes = encodes || adds_noise(sender);
-    const bool feeds_back = send_feeds_back(part(sender, PART_CODE));
+    const bool feeds_back = send_feeds_back(&recipe_of(sender)->code);
     bool enough = !changes ||
                   (allocate(&sender->update, count, sizeof(float)) && allocate(&sender->become, count, sizeof(float)) &&
                    allocate(&sender->global, count, sizeof(float)) && allocate(&sender->read, count, sizeof(float)) &&
                    allocate(&sender->values, config->parameters, sizeof(float)));
     if (enough && feeds_back) enough = allocate(&sender->left, count, sizeof(float));
-    if (enough && encodes) enough = allocate(&sender->wire, send_bytes(part(sender, PART_CODE), &sender->weights), 1);
+    if (enough && encodes) enough = allocate(&sender->wire, send_bytes(&recipe_of(sender)->code, &sender->weights), 1);
     if (enough) return STATUS_OK;
     sender_free(sender);
     return fail(err, STATUS_OS, "no memory to encode an update of %zu parameters", count);
@@ -59,7 +59,7 @@ void sender_free(Sender *sender) {
 static double clip(const Sender *sender, Job *job, const float *trained) {
     const RunMemory *memory = sender->memory;
     job->clipped = 0;
-    if (part(sender, PART_CLIP)->row == CLIP_NONE) return 1;
+    if (recipe_of(sender)->clip.row == CLIP_NONE) return 1;
     const double squared = aggregate_squared_update(trained, memory->weights, memory->config->parameters);
     const double factor = clip_factor(squared, memory->control->clip);
     job->clipped = factor < 1;
@@ -67,7 +67,7 @@ static double clip(const Sender *sender, Job *job, const float *trained) {
 }
 
 bool sender_is_idle(const Sender *sender) {
-    return !sender->update && part(sender, PART_CLIP)->row == CLIP_NONE;
+    return !sender->update && recipe_of(sender)->clip.row == CLIP_NONE;
 }
 
 // The weights that are sent, of all (parameters), and the other way round.
@@ -137,7 +137,7 @@ static void encode(Sender *sender, Job *job, RngKey key) {
     const SendCode *code = code_of(sender);
     const SentWeights *weights = &sender->weights;
     const Payload payload = {sender->update, sender->become};
-    Coding coding = {.number = part(sender, PART_CODE)->number,
+    Coding coding = {.number = recipe_of(sender)->code.number,
                      .count = weights->count,
                      .ends = weights->ends,
                      .rows = weights->rows,
@@ -151,10 +151,10 @@ static void encode(Sender *sender, Job *job, RngKey key) {
         coding.before = before ? before + weights->count : NULL;
         coding.after = after ? after + weights->count : NULL;
     }
-    job->sent_bytes = send_encode(sender->wire, &payload, part(sender, PART_CODE), &coding);
+    job->sent_bytes = send_encode(sender->wire, &payload, &recipe_of(sender)->code, &coding);
     coding.key = (RngKey){{0}}; // the client's own, which the server does not have
     if (code->becomes) memcpy(sender->read, sender->global, weights->count * sizeof *sender->read);
-    send_decode(sender->read, sender->wire, job->sent_bytes, part(sender, PART_CODE), &coding);
+    send_decode(sender->read, sender->wire, job->sent_bytes, &recipe_of(sender)->code, &coding);
     end_feedback(sender, job, &payload, code->becomes);
 }
 
@@ -164,7 +164,7 @@ Sent sender_send(Sender *sender, Job *job, const float *trained, uint32_t round)
     const SentWeights *weights = &sender->weights;
     const SendCode *code = code_of(sender);
     const double factor = clip(sender, job, trained);
-    job->sent_bytes = send_bytes(part(sender, PART_CODE), weights);
+    job->sent_bytes = send_bytes(&recipe_of(sender)->code, weights);
     if (!sender->update) return (Sent){trained, memory->weights, factor};
     gather(sender->global, memory->weights, weights);
     gather(sender->become, trained, weights);

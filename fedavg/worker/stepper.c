@@ -7,9 +7,9 @@
 
 Stepper stepper_begin(const RunMemory *memory, const LocalStep *step) {
     const Training *training = &memory->config->training;
-    return (Stepper){.optimizer = &memory->config->recipe.parts[PART_OPTIMIZER],
+    return (Stepper){.optimizer = &memory->config->recipe.optimizer,
                      .step = *step,
-                     .adam = optimizer_adam(&memory->config->recipe.parts[PART_OPTIMIZER]),
+                     .adam = optimizer_adam(&memory->config->recipe.optimizer),
                      .nesterov = training->nesterov && training->sgd.momentum != 0, // without it, SGD's very bits
                      .clip = training->clip,
                      .forgotten = {1, 1}};
@@ -17,7 +17,7 @@ Stepper stepper_begin(const RunMemory *memory, const LocalStep *step) {
 
 // The velocity; with Adam also the squares, and how much of both is still that of their start.
 uint64_t stepper_state_floats(const RunConfig *config) {
-    const uint32_t states = optimizer_rules[config->recipe.parts[PART_OPTIMIZER].row].states;
+    const uint32_t states = optimizer_rules[config->recipe.optimizer.row].states;
     return states * config->parameters + (states > 1 ? 4 : 0); // two doubles
 }
 

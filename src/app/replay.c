@@ -323,8 +323,7 @@ static Status train_client(Replay *self, Error *err) {
     self->memory.control->config.inspects_updates = true;
     self->memory.control->order.lr = lr_at(&training->schedule, training->sgd.lr, (uint32_t)self->options.round);
     TRY(local_model_init(&model, &self->memory, 0, err));
-    const Walk walk =
-        walk_of(&self->memory.config->recipe.parts[PART_SCHEDULE], (uint32_t)self->options.round, job->epochs);
+    const Walk walk = walk_of(&self->memory.config->recipe.schedule, (uint32_t)self->options.round, job->epochs);
     self->capacity = (size_t)walk_steps(&walk, local_model_batches(&model, job->count));
     self->losses = calloc(self->capacity + 1, sizeof *self->losses);
     Status status = self->losses ? STATUS_OK : fail(err, STATUS_OS, "no memory for %zu losses", self->capacity);

@@ -146,12 +146,10 @@ static void make_consistent(Options *options) {
     if (options_engine(options) != ENGINE_ROUNDS || options->clients_per_round > options->clients)
         options->clients_per_round = options->clients;
     World *world = &options->world;
-    if (options->recipe.parts[PART_RELEASE].row != RELEASE_EXACT)
-        world->sampling = SAMPLING_UNIFORM, world->over_selection = 1;
-    if (options->recipe.parts[PART_RELEASE].row == RELEASE_TREE)
-        world->sampling = SAMPLING_CYCLIC, world->cycle_shuffle = false;
-    const bool all = combine_rules[options->recipe.parts[PART_COMBINE].row]->learn != NULL;
-    const bool arrive = local_rules[options->recipe.parts[PART_LOCAL].row]->replicas && // whose clients all do
+    if (options->recipe.release.row != RELEASE_EXACT) world->sampling = SAMPLING_UNIFORM, world->over_selection = 1;
+    if (options->recipe.release.row == RELEASE_TREE) world->sampling = SAMPLING_CYCLIC, world->cycle_shuffle = false;
+    const bool all = combine_rules[options->recipe.combine.row]->learn != NULL;
+    const bool arrive = local_rules[options->recipe.local.row]->replicas && // whose clients all do
                         engine_facts[options_engine(options)].buffers;
     if (all || arrive) options->clients_per_round = options->clients, world->drop_out = 0;
     if (all || engine_facts[options_engine(options)].buffers) {
@@ -159,7 +157,7 @@ static void make_consistent(Options *options) {
         world->stragglers = world->deadline = 0;
     }
     strcpy(options->clock, arrive || options->seed % 2 ? "simulated" : "replay:file");
-    if (options->recipe.parts[PART_CLIP].row == CLIP_ADAPTIVE) strcat(options->algorithm, " noise=0.01");
+    if (options->recipe.clip.row == CLIP_ADAPTIVE) strcat(options->algorithm, " noise=0.01");
     options->privacy_rounds = options->rounds;
     strcpy(options->attack, options->seed % 2 ? "label-flip" : "label-flip from=3 to=1");
     strcpy(options->attackers, options->seed % 3 ? "1.0" : "0");
@@ -169,7 +167,7 @@ static void make_consistent(Options *options) {
     LrSchedule *schedule = &options->training.schedule;
     schedule->rounds = (uint32_t)options->rounds;
     schedule->minimum = fmin(schedule->minimum, (double)options->training.sgd.lr);
-    if (walk_by_steps(&options->recipe.parts[PART_SCHEDULE])) world->straggler_work = STRAGGLERS_DROP;
+    if (walk_by_steps(&options->recipe.schedule)) world->straggler_work = STRAGGLERS_DROP;
     if (world->straggler_work == STRAGGLERS_PARTIAL) options->training.local_epochs++;
     if (world->client_time == CLIENT_TIME_FILE) strcpy(options->client_file, "file");
     if (world->time_minimum > world->time_mean) world->time_mean = world->time_minimum;

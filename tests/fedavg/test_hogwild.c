@@ -15,7 +15,7 @@ static Control *control_of(double bound, const uint64_t updates[WORKERS], const 
     assert_non_null(control);
     memset(control, 0, sizeof *control);
     control->config.workers = WORKERS;
-    control->config.recipe.parts[PART_SCHEDULE].number[WILD_BOUND] = bound;
+    control->config.recipe.schedule.number[WILD_BOUND] = bound;
     for (uint32_t rank = 0; rank < WORKERS; rank++) {
         atomic_store(&control->clocks[rank].updates, updates[rank]);
         atomic_store(&control->clocks[rank].waits, waits[rank]);

@@ -17,35 +17,31 @@ static Recipe parsed(const char *text) {
     return recipe;
 }
 
-static const char *rule_of(const Recipe *recipe, Part part) {
-    return part_rule(part, recipe->parts[part].row)->name;
-}
-
 static void a_text_names_an_algorithm_or_parts_or_both(void **state) {
     (void)state;
     Recipe recipe = parsed("fedavg");
-    assert_string_equal(rule_of(&recipe, PART_LOCAL), "sgd");
-    assert_string_equal(rule_of(&recipe, PART_SERVER), "average");
-    assert_true(recipe.parts[PART_SERVER].number[0] == 1);
+    assert_string_equal(recipe_rule(&recipe, PART_LOCAL), "sgd");
+    assert_string_equal(recipe_rule(&recipe, PART_SERVER), "average");
+    assert_true(recipe.server.number[0] == 1);
     recipe = parsed("fedadam lr=0.03 tau=1e-2; combine mean weights=uniform");
-    assert_string_equal(rule_of(&recipe, PART_SERVER), "adam");
+    assert_string_equal(recipe_rule(&recipe, PART_SERVER), "adam");
     const double numbers[] = {0.03, 0.9, 0.99, 1e-2, 0};
-    assert_memory_equal(recipe.parts[PART_SERVER].number, numbers, sizeof numbers);
-    assert_true(recipe.parts[PART_COMBINE].number[0] == 1);
+    assert_memory_equal(recipe.server.number, numbers, sizeof numbers);
+    assert_true(recipe.combine.number[0] == 1);
     recipe = parsed("  combine nova ;server momentum 0.5 nesterov=yes ");
-    assert_string_equal(rule_of(&recipe, PART_COMBINE), "nova");
-    assert_true(recipe.parts[PART_SERVER].number[0] == 0.5 && recipe.parts[PART_SERVER].number[2] == 1);
+    assert_string_equal(recipe_rule(&recipe, PART_COMBINE), "nova");
+    assert_true(recipe.server.number[0] == 0.5 && recipe.server.number[2] == 1);
     recipe = parsed("fedadam; server average"); // a part behind a name replaces its own
-    assert_string_equal(rule_of(&recipe, PART_SERVER), "average");
+    assert_string_equal(recipe_rule(&recipe, PART_SERVER), "average");
     recipe = parsed("fedavgm weights=uniform"); // of a part that the name leaves as it is
-    assert_true(recipe.parts[PART_COMBINE].number[0] == 1);
+    assert_true(recipe.combine.number[0] == 1);
     assert_int_equal(recipe_engine(&recipe), ENGINE_ROUNDS);
     recipe = parsed("send qsgd levels=15; send clip 2"); // several parts of one name, in any order
-    assert_string_equal(rule_of(&recipe, PART_CLIP), "clip");
-    assert_string_equal(rule_of(&recipe, PART_CODE), "qsgd");
-    assert_true(recipe.parts[PART_CLIP].number[0] == 2 && recipe.parts[PART_CODE].number[0] == 15);
+    assert_string_equal(recipe_rule(&recipe, PART_CLIP), "clip");
+    assert_string_equal(recipe_rule(&recipe, PART_CODE), "qsgd");
+    assert_true(recipe.clip.number[0] == 2 && recipe.code.number[0] == 15);
     recipe = parsed("top-k share=0.5; send whole"); // one of them behind a name replaces that one
-    assert_string_equal(rule_of(&recipe, PART_CODE), "whole");
+    assert_string_equal(recipe_rule(&recipe, PART_CODE), "whole");
     recipe = parsed("hogwild");
     assert_int_equal(recipe_engine(&recipe), ENGINE_WILD);
     recipe = parsed("ssgd");

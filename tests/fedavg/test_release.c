@@ -22,8 +22,7 @@ static ReleasePlan planned(const char *text) {
     ReleasePlan plan;
     Error err;
     const Recipe recipe = parsed(text);
-    check_ok(release_plan(&plan, &recipe.parts[PART_RELEASE], &recipe.parts[PART_CLIP], &recipe.parts[PART_NOISE],
-                          &WORLD, &err));
+    check_ok(release_plan(&plan, &recipe.release, &recipe.clip, &recipe.noise, &WORLD, &err));
     return plan;
 }
 
@@ -31,9 +30,7 @@ static void refused(const char *text, const char *sentence) {
     ReleasePlan plan;
     Error err;
     const Recipe recipe = parsed(text);
-    assert_int_equal(release_plan(&plan, &recipe.parts[PART_RELEASE], &recipe.parts[PART_CLIP],
-                                  &recipe.parts[PART_NOISE], &WORLD, &err),
-                     STATUS_USAGE);
+    assert_int_equal(release_plan(&plan, &recipe.release, &recipe.clip, &recipe.noise, &WORLD, &err), STATUS_USAGE);
     assert_string_equal(err.message, sentence);
 }
 
@@ -74,14 +71,14 @@ static void the_clip_follows_a_quantile_of_the_lengths(void **state) {
     (void)state;
     const Recipe recipe = parsed("send adaptive-clip");
     const ReleasePlan plan = planned("send adaptive-clip");
-    const Chosen *clip = &recipe.parts[PART_CLIP];
+    const Chosen *clip = &recipe.clip;
     assert_true(plan.count_noise == 0);
     assert_true(fabs(release_next_clip(1, clip, &plan, 100, 0, 1, 1) - exp(-0.1)) < 1e-15);
     assert_true(fabs(release_next_clip(1, clip, &plan, 100, 100, 1, 1) - exp(0.1)) < 1e-15);
     assert_true(release_next_clip(1, clip, &plan, 100, 50, 1, 1) == 1);
     assert_true(release_next_clip(1, clip, &plan, 0, 0, 1, 1) == 1); // nobody has said anything
     const Recipe fixed = parsed("send clip 1");
-    assert_true(release_next_clip(1, &fixed.parts[PART_CLIP], &plan, 100, 0, 1, 1) == 1);
+    assert_true(release_next_clip(1, &fixed.clip, &plan, 100, 0, 1, 1) == 1);
     const ReleasePlan noisy = planned("dp-adaptive");
     const double one = release_next_clip(1, clip, &noisy, 100, 50, 1, 1),
                  two = release_next_clip(1, clip, &noisy, 100, 50, 1, 2);

@@ -51,7 +51,7 @@ static void springs_conserve_the_sum_of_centre_and_replicas_exactly(void **state
     enum { COUNT = 1000, REPLICAS = 3 };
     static float replicas[REPLICAS][COUNT], centre[COUNT];
     static int64_t changes[COUNT];
-    const Chosen chosen = parsed("easgd 0.3").parts[PART_LOCAL];
+    const Chosen chosen = parsed("easgd 0.3").local;
     const LocalTurn turn = {.number = {chosen.number[0]}};
     ServerState rest[COUNT] = {0};
     for (int i = 0; i < COUNT; i++) {
@@ -99,7 +99,7 @@ static void steps_of(float weight[ROUNDS], const char *text, const double mean[R
     static ServerState states[SERVER_STATES][WEIGHTS];
     static int64_t sum[WEIGHTS];
     const Recipe recipe = parsed(text);
-    const Chosen *server = &recipe.parts[PART_SERVER];
+    const Chosen *server = &recipe.server;
     ServerMemory memory = {.states = {states[0], states[1]}};
     for (int s = 0; s < SERVER_STATES; s++)
         server_begin(states[s], s, server, WEIGHTS);
@@ -244,7 +244,7 @@ static void changes_add_up_to_what_is_kept(void **state) {
     static const char *const rules[] = {"scaffold", "feddyn alpha=0.1"};
     for (size_t rule = 0; rule < 2; rule++) {
         const Recipe recipe = parsed(rules[rule]);
-        const Chosen *chosen = &recipe.parts[PART_LOCAL];
+        const Chosen *chosen = &recipe.local;
         const Training training = {.sgd = {.lr = 0.1f}};
         memset(changes, 0, sizeof changes), memset(kept, 0, sizeof kept);
         for (uint32_t t = 1; t <= TURNS; t++) {
@@ -266,7 +266,7 @@ static void a_rate_that_has_fallen_to_nothing_leaves_what_scaffold_keeps(void **
     (void)state;
     const Recipe recipe = parsed("scaffold");
     const Training training = {.sgd = {.lr = 0, .momentum = 0.5f}};
-    const LocalTurn turn = local_turn(&recipe.parts[PART_LOCAL], &training, 7, 1);
+    const LocalTurn turn = local_turn(&recipe.local, &training, 7, 1);
     const float global[3] = {1, 2, 3}, kept[3] = {0.5f, -1, 0}, common[3] = {1, 1, 1};
     float after[3];
     const LocalVectors at = {.global = global, .own = global, .kept = kept, .common = common};
@@ -278,12 +278,12 @@ static void what_is_not_finite_or_could_overflow_is_not_kept(void **state) {
     (void)state;
     const Recipe recipe = parsed("feddyn");
     const Training training = {.sgd = {.lr = 0.1f}};
-    const LocalTurn turn = local_turn(&recipe.parts[PART_LOCAL], &training, 1, 1);
+    const LocalTurn turn = local_turn(&recipe.local, &training, 1, 1);
     float global[3] = {0}, after[3];
     const float bad[][3] = {{1, NAN, 0}, {1, 0, INFINITY}, {-100, 0, 0}};
     for (size_t i = 0; i < 3; i++) {
         const LocalVectors at = {.global = global, .own = bad[i]};
-        assert_false(local_conclude(after, &at, &turn, recipe.parts[PART_LOCAL].row, 100, 3));
+        assert_false(local_conclude(after, &at, &turn, recipe.local.row, 100, 3));
     }
 }
 
@@ -295,7 +295,7 @@ static void check_shares(const char *text, const Member *clients, uint32_t count
     CohortShares all;
     memcpy(facts, clients, count * sizeof *facts);
     const Recipe recipe = parsed(text);
-    cohort_shares(&all, facts, count, &(World){0}, &recipe.parts[PART_COMBINE]);
+    cohort_shares(&all, facts, count, &(World){0}, &recipe.combine);
     for (uint32_t k = 0; k < count; k++)
         assert_true(fabs(facts[k].share - expected[k]) < 1e-15);
     assert_true(fabs(all.factor - factor) < 1e-15);
@@ -322,8 +322,8 @@ static void fednova_divides_by_the_length_of_the_training(void **state) {
     memcpy(facts, equal, sizeof facts), memcpy(plain, equal, sizeof plain);
     CohortShares nova, mean;
     const Recipe fednova = parsed("fednova"), fedavg = parsed("fedavg");
-    cohort_shares(&nova, facts, 2, &(World){0}, &fednova.parts[PART_COMBINE]);
-    cohort_shares(&mean, plain, 2, &(World){0}, &fedavg.parts[PART_COMBINE]);
+    cohort_shares(&nova, facts, 2, &(World){0}, &fednova.combine);
+    cohort_shares(&mean, plain, 2, &(World){0}, &fedavg.combine);
     assert_true(facts[0].share == plain[0].share && facts[1].share == plain[1].share); // to the bit
     assert_true(nova.factor == 1 && nova.total == 1);
 }

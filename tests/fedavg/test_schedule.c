@@ -37,9 +37,9 @@ static void set_up(Fixture *f, const char *numbers, uint32_t versions) {
                                .local_epochs = 1,
                                .seed = SEED,
                                .versions = versions,
-                               .rule = &f->recipe.parts[PART_SCHEDULE],
-                               .stale = &f->recipe.parts[PART_STALE],
-                               .combine = &f->recipe.parts[PART_COMBINE]};
+                               .rule = &f->recipe.schedule,
+                               .stale = &f->recipe.stale,
+                               .combine = &f->recipe.combine};
 }
 
 static Schedule simulated(const Fixture *f) {

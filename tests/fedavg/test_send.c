@@ -35,7 +35,7 @@ static void fill(Client *client) {
 static void choose(Client *client, const char *text) {
     Error err;
     check_ok(recipe_parse(&client->recipe, text, &err));
-    const Chosen *chosen = &client->recipe.parts[PART_CODE];
+    const Chosen *chosen = &client->recipe.code;
     client->code = send_codes[chosen->row];
     client->coding = (Coding){.number = chosen->number,
                               .count = WEIGHTS,
@@ -49,7 +49,7 @@ static void choose(Client *client, const char *text) {
 static void travel(Client *client) {
     memset(client->wire, 0xa5, sizeof client->wire);
     const Payload payload = {client->update, client->become};
-    const Chosen *chosen = &client->recipe.parts[PART_CODE];
+    const Chosen *chosen = &client->recipe.code;
     client->bytes = send_encode(client->wire, &payload, chosen, &client->coding);
     for (size_t i = client->bytes; i < sizeof client->wire; i++)
         assert_int_equal(client->wire[i], 0xa5); // nothing is written behind the bytes that count
@@ -101,7 +101,7 @@ static void encoded_updates_have_the_bytes_of_the_formula(void **state) {
         memcpy(weights.ends, ENDS, sizeof ENDS);
         memcpy(weights.rows, ROWS, sizeof ROWS);
         if (client.bytes != cases[i].bytes) fail_msg("%s: %zu bytes", cases[i].text, client.bytes);
-        assert_int_equal(send_bytes(&client.recipe.parts[PART_CODE], &weights), cases[i].bytes);
+        assert_int_equal(send_bytes(&client.recipe.code, &weights), cases[i].bytes);
     }
     sent(&client, "send threshold tau=0.01");
     size_t large = 0;

@@ -57,8 +57,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t bytes) {
     const uint32_t clients = input[0] + 1u, drawn = input[1] % clients + 1;
     const ReleaseWorld world = {COHORTS_POISSON, clients, drawn, input[2] + 1.0};
     ReleasePlan plan;
-    refused_with_a_sentence(release_plan(&plan, &recipe.parts[PART_RELEASE], &recipe.parts[PART_CLIP],
-                                         &recipe.parts[PART_NOISE], &world, &err),
-                            &err);
+    refused_with_a_sentence(release_plan(&plan, &recipe.release, &recipe.clip, &recipe.noise, &world, &err), &err);
     return 0;
 }

@@ -1,7 +1,7 @@
 // All combine rules, and how much each client of a cohort counts: its share in the mean, which is known before it
 // trains.
 //
-//   cohort_shares(&all, members, count, &world, &recipe->parts[PART_COMBINE]);
+//   cohort_shares(&all, members, count, &world, &recipe->combine);
 //
 // The shares of a round sum to at most 1 (rules/aggregate.h). FedNova's are cut below the clients' weights, and what
 // was cut from all alike comes back as one factor of the mean, exactly 1 where nothing was.
@@ -12,7 +12,9 @@
 
 // The rows of the table, in this order. The first is what a recipe has that names none.
 #define COMBINE_RULES(X)                                                                                               \
-    X(mean) X(nova) X(qffl) X(median) X(trimmed) X(krum) X(multi_krum) X(bulyan) X(geometric) X(centered) X(bound) X(dga) X(afl) X(fltrust)
+    X(mean)                                                                                                            \
+    X(nova) X(qffl) X(median) X(trimmed) X(krum) X(multi_krum) X(bulyan) X(geometric) X(centered) X(bound) X(dga)      \
+        X(afl) X(fltrust)
 
 #define COMBINE_ROW(name) COMBINE_ROW_##name,
 enum { COMBINE_RULES(COMBINE_ROW) COMBINE_RULE_COUNT };

@@ -1,7 +1,7 @@
 // Personal models: what of a model is a client's own, beside what all share. A rule says which parameters stay with the
 // client and are never sent, or that it trains a second model of its own.
 //
-//   TRY(personal_plan(&plan, &recipe->parts[PART_PERSONAL], &spec, &training, err));
+//   TRY(personal_plan(&plan, &recipe->personal, &spec, &training, err));
 //
 // What a client keeps lies in its row (memory/client_state_file.h) as a difference, so that a client that never had a
 // turn has zeros: of the parameters that stay, from the global ones, which nobody moves; of a second model, from the

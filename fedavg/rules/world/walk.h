@@ -2,7 +2,7 @@
 // the round before have ended (schedule rounds steps=H: local SGD, Stich, ICLR 2019; with warmup: post-local SGD, Lin,
 // Stich, Patel, Jaggi, ICLR 2020, where the first rounds have one step).
 //
-//   const Walk walk = walk_of(&recipe->parts[PART_SCHEDULE], round, epochs);
+//   const Walk walk = walk_of(&recipe->schedule, round, epochs);
 //   for (uint32_t index = 0; walk_stretch(&stretch, &walk, index, batches); index++)
 //       ... batches stretch.first to stretch.first + stretch.count - 1 of one order of the client's samples
 //

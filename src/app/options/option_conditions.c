@@ -29,9 +29,9 @@ bool is_ssgd(const Options *options) {
 
 // A single step from a standing start is a gradient, whatever the momentum; only what is kept lets it go on.
 static bool steps_once(const Options *options, const Recipe *recipe) {
-    const Chosen *schedule = &recipe->parts[PART_SCHEDULE];
+    const Chosen *schedule = &recipe->schedule;
     const bool buffers = engine_facts[schedule->row].buffers;
-    const bool keeps = buffers ? local_rules[recipe->parts[PART_LOCAL].row]->replicas
+    const bool keeps = buffers ? local_rules[recipe->local.row]->replicas
                                : !options_given(options, "client-optimizer-state") ||
                                      options->training.optimizer_state != OPTIMIZER_FRESH;
     return !keeps && walk_by_steps(schedule) && schedule->number[buffers ? BUFFERED_STEPS : ROUNDS_STEPS] == 1;
@@ -41,23 +41,21 @@ bool has_momentum(const Options *options) {
     Recipe recipe;
     Error ignored;
     return recipe_parse(&recipe, options->algorithm, &ignored) != STATUS_OK ||
-           (recipe.parts[PART_OPTIMIZER].row == OPTIMIZER_SGD && recipe.parts[PART_PERSONAL].row != PERSONAL_MOREAU &&
+           (recipe.optimizer.row == OPTIMIZER_SGD && recipe.personal.row != PERSONAL_MOREAU &&
             !steps_once(options, &recipe));
 }
 
 bool counts_epochs(const Options *options) {
     Recipe recipe;
     Error ignored;
-    return recipe_parse(&recipe, options->algorithm, &ignored) != STATUS_OK ||
-           !walk_by_steps(&recipe.parts[PART_SCHEDULE]);
+    return recipe_parse(&recipe, options->algorithm, &ignored) != STATUS_OK || !walk_by_steps(&recipe.schedule);
 }
 
 bool spends_epsilon(const Options *options) {
     Recipe recipe;
     Error ignored;
-    return recipe_parse(&recipe, options->algorithm, &ignored) == STATUS_OK &&
-           recipe.parts[PART_RELEASE].row != RELEASE_EXACT &&
-           !isnan(recipe.parts[PART_RELEASE].number[RELEASE_EPSILON]);
+    return recipe_parse(&recipe, options->algorithm, &ignored) == STATUS_OK && recipe.release.row != RELEASE_EXACT &&
+           !isnan(recipe.release.number[RELEASE_EPSILON]);
 }
 
 bool is_not_ssgd(const Options *options) {

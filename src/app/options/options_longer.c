@@ -7,7 +7,7 @@
 Status options_check_rounds(const Options *options, int rounds, Error *err) {
     char name[OPTION_NAMED_BYTES];
     const LrSchedule *schedule = &options->training.schedule;
-    const bool spends = options->recipe.parts[PART_RELEASE].row != RELEASE_EXACT && options->privacy_rounds > 0;
+    const bool spends = options->recipe.release.row != RELEASE_EXACT && options->privacy_rounds > 0;
     options_named(name, options, "rounds");
     if (schedule->kind == LR_COSINE && schedule->rounds > 0 && schedule->rounds < (uint32_t)rounds)
         return fail(err, STATUS_USAGE,

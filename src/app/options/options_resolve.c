@@ -142,7 +142,7 @@ static Status resolve_candidates(Options *options, Error *err) {
 // The simulated clock has to know how long an update travels before it is trained.
 static Status check_varying_bytes(const Options *options, Error *err) {
     static const char *const clocks[] = {"up-bandwidth", "over-selection", "deadline", "client-file"};
-    const SendCode *code = send_codes[options->recipe.parts[PART_CODE].row];
+    const SendCode *code = send_codes[options->recipe.code.row];
     char name[OPTION_NAMED_BYTES];
     for (size_t i = 0; i < sizeof clocks / sizeof *clocks && code->varies; i++)
         if (given(options, clocks[i]))
@@ -186,7 +186,7 @@ static Status resolve_virtual_clients(Options *options, Error *err) {
     if (options->workers * options->nodes > options->clients_per_round && !options->workers_by_cores)
         log_info("--workers %d: a round has %d clients, so the other workers only help to evaluate",
                  options->workers * options->nodes, options->clients_per_round);
-    Chosen *local = &options->recipe.parts[PART_LOCAL];
+    Chosen *local = &options->recipe.local;
     if (local_rules[local->row]->replicas && isnan(local->number[0])) local->number[0] = 0.9 / options->clients;
     TRY(options_resolve_rules(options, err));
     return resolve_world(options, err);
@@ -275,9 +275,9 @@ static Status read_algorithm(Options *options, Error *err) {
         error_keep_sketch(err, &part);
         return status;
     }
-    options->training.nesterov = options->recipe.parts[PART_OPTIMIZER].row == OPTIMIZER_SGD &&
-                                 options->recipe.parts[PART_OPTIMIZER].number[0] != 0;
-    if (options->recipe.parts[PART_OPTIMIZER].row == OPTIMIZER_ADAMW && !given(options, "weight-decay"))
+    options->training.nesterov =
+        options->recipe.optimizer.row == OPTIMIZER_SGD && options->recipe.optimizer.number[0] != 0;
+    if (options->recipe.optimizer.row == OPTIMIZER_ADAMW && !given(options, "weight-decay"))
         options->training.sgd.weight_decay = 0.01f; // PyTorch's default
     return STATUS_OK;
 }

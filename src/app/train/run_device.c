@@ -52,20 +52,19 @@ static const char *only_on_cpu(const Options *options) {
         return "--client-optimizer-state keep and average are for the CPU alone";
     if (options->training.clip > 0 && options_engine(options) != ENGINE_ROUNDS)
         return "--clip-grad-norm with --algorithm ssgd or hogwild is for the CPU alone";
-    if (local_looks(&options->recipe.parts[PART_LOCAL])) return "local scaffold option=I is for the CPU alone";
-    if (options->recipe.parts[PART_PERSONAL].row != PERSONAL_NONE) return "personal models are for the CPU alone";
-    if (options->recipe.parts[PART_CODE].row == SEND_ROW_masked)
-        return "--algorithm with send masked is for the CPU alone";
-    if (server_rules[options->recipe.parts[PART_SERVER].row]->trains_state)
+    if (local_looks(&options->recipe.local)) return "local scaffold option=I is for the CPU alone";
+    if (options->recipe.personal.row != PERSONAL_NONE) return "personal models are for the CPU alone";
+    if (options->recipe.code.row == SEND_ROW_masked) return "--algorithm with send masked is for the CPU alone";
+    if (server_rules[options->recipe.server.row]->trains_state)
         return "server rounds-mean of --algorithm is for the CPU alone";
     if (engine_facts[options_engine(options)].buffers) return "--algorithm with schedule buffered is for the CPU alone";
-    if (combine_rules[options->recipe.parts[PART_COMBINE].row]->trusts)
+    if (combine_rules[options->recipe.combine.row]->trusts)
         return "combine fltrust of --algorithm is for the CPU alone";
     if (options->client_noise[0] || options->drift[0]) return "--client-noise and --drift are for the CPU alone";
     if (options->attack[0] && attack_is_in_training(&options->attack_rule))
         return "--attack label-flip and backdoor are for the CPU alone";
-    if (local_rules[options->recipe.parts[PART_LOCAL].row]->replicas) return "local elastic is for the CPU alone";
-    const Chosen *schedule = &options->recipe.parts[PART_SCHEDULE];
+    if (local_rules[options->recipe.local.row]->replicas) return "local elastic is for the CPU alone";
+    const Chosen *schedule = &options->recipe.schedule;
     if (engine_facts[schedule->row].client_is_worker &&
         (schedule->number[WILD_STEPS] > 1 || !isnan(schedule->number[WILD_BOUND])))
         return "schedule wild with steps or a bound is for the CPU alone";

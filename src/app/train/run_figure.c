@@ -23,8 +23,7 @@ const RunFigureFacts run_figures[RUN_FIGURES] = {
 };
 
 RunFigure run_figure_of(const Recipe *recipe, bool has_targets) {
-    if (recipe->parts[PART_PERSONAL].row != PERSONAL_NONE)
-        return has_targets ? FIGURE_PERSONAL_LOSS : FIGURE_PERSONAL_ACCURACY;
+    if (recipe->personal.row != PERSONAL_NONE) return has_targets ? FIGURE_PERSONAL_LOSS : FIGURE_PERSONAL_ACCURACY;
     return has_targets ? FIGURE_LOSS : FIGURE_ACCURACY;
 }
 

@@ -253,7 +253,7 @@ Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *opt
         return fail(err, STATUS_USAGE, "%s: the samples of %s have targets instead of labels; leave it out",
                     options_named(named, options, "label-smoothing"), data->name);
     if (attack_is_in_training(&options->attack_rule)) TRY(check_false_labels(options, data, err));
-    const Chosen *combine = &options->recipe.parts[PART_COMBINE];
+    const Chosen *combine = &options->recipe.combine;
     if (combine_rules[combine->row]->trusts && combine->number[0] > data->train.count)
         return fail(err, STATUS_USAGE, "%s: root=%g samples for the server, where %s has %u; lower that",
                     options_named(named, options, "algorithm"), combine->number[0], data->name, data->train.count);
@@ -283,9 +283,8 @@ static RunConfig make_config(const Options *options, const Spec *spec, const Nod
         .real_clock = engine_facts[recipe_engine(&options->recipe)].buffers && options_clock_is_real(options),
         .tests_clients =
             options->eval_clients_every > 0 || run_figures[run_figure_of(&options->recipe, false)].is_personal,
-        .inspects_updates = options->inspect_updates ||
-                            combine_rules[options->recipe.parts[PART_COMBINE].row]->factor ||
-                            combine_rules[options->recipe.parts[PART_COMBINE].row]->bound,
+        .inspects_updates = options->inspect_updates || combine_rules[options->recipe.combine.row]->factor ||
+                            combine_rules[options->recipe.combine.row]->bound,
         .finetune_epochs = (uint32_t)options->finetune_epochs,
         .workers = (uint32_t)options->workers,
         .clients = (uint32_t)options->clients,
@@ -315,10 +314,10 @@ static uint32_t trace_capacity(const Options *options, const Spec *spec, const D
 
 // One row for each client that has had a turn, and some to spare.
 static void plan_kept(RunConfig *config, const Options *options) {
-    const LocalRule *local = local_rules[config->recipe.parts[PART_LOCAL].row];
+    const LocalRule *local = local_rules[config->recipe.local.row];
     const bool keeps = local->keeps;
     const bool state = config->training.optimizer_state == OPTIMIZER_KEPT;
-    const Chosen *code = &config->recipe.parts[PART_CODE];
+    const Chosen *code = &config->recipe.code;
     SentWeights sent;
     sent_weights(&sent, &config->spec, &config->personal);
     const uint64_t floats = local->replicas && state ? config->parameters + stepper_state_floats(config)
@@ -368,14 +367,14 @@ static Status check_kept(const RunConfig *config, const Options *options, const 
 
 // Updates side by side grow with the cohort: they are compared with what the machine has before anything is filled.
 static Status check_rows(const RunConfig *config, Error *err) {
-    const Chosen *parts = config->recipe.parts;
+    const Recipe *recipe = &config->recipe;
     const double bytes = (double)slots_rows_bytes(&config->slots), available = (double)segment_available();
     if (bytes == 0 || config->real_clock) return STATUS_OK;
-    const bool combines = combine_rules[parts[PART_COMBINE].row]->rows;
-    const bool crafted = attack_is_crafted(&config->attack) && !combines && parts[PART_MIX].row == MIX_NONE;
+    const bool combines = combine_rules[recipe->combine.row]->rows;
+    const bool crafted = attack_is_crafted(&config->attack) && !combines && recipe->mix.row == MIX_NONE;
     const Part part = combines ? PART_COMBINE : PART_MIX;
     const char *kind = crafted ? "--attack" : part_names[part],
-               *name = crafted ? attack_rules[config->attack.row].name : part_rule(part, parts[part].row)->name;
+               *name = crafted ? attack_rules[config->attack.row].name : recipe_rule(recipe, part);
     log_info("%s %s: %u updates side by side take %.1f MB of shared memory, of %.1f MB that are available", kind, name,
              config->slots.rows, bytes / 1e6, available / 1e6);
     if (bytes <= available) return STATUS_OK;
@@ -478,8 +477,7 @@ Status run_create_memory(RunMemory *memory, const Options *options, const Spec *
     plan.job_capacity = rounds_job_capacity(&plan.config, clients_per_round, data->test.count);
     Error part;
     char named[OPTION_NAMED_BYTES];
-    Status planned =
-        personal_plan(&plan.config.personal, &options->recipe.parts[PART_PERSONAL], spec, &options->training, &part);
+    Status planned = personal_plan(&plan.config.personal, &options->recipe.personal, spec, &options->training, &part);
     if (planned != STATUS_OK)
         return fail(err, planned, "%s: %s", options_named(named, options, "algorithm"), part.message);
     engine_plan(&plan.config);
