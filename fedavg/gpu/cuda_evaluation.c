@@ -6,7 +6,7 @@
 #include "base/cuda_try.h"
 #include "fedavg/gpu/cuda_aggregate.h"
 #include "fedavg/gpu/cuda_worker.h"
-#include "fedavg/worker/client.h"
+#include "fedavg/worker/deliver.h"
 
 // Gives every model the samples of its job's client, test samples by their numbers behind the training samples. *steps:
 // of the largest. No copy from host_order is under way.
@@ -74,7 +74,7 @@ Status cuda_inspect_updates(const CudaWorker *self, uint32_t jobs, Error *err) {
             cudaMemcpyAsync(trained, self->weights + m * count, bytes, cudaMemcpyDefault, self->stream);
         status = copied == cudaSuccess ? cuda_worker_wait(self, err, "looking at the updates")
                                        : cuda_fail(err, copied, "copying %zu bytes", bytes);
-        if (status == STATUS_OK) client_inspect(self->jobs[m], memory, trained);
+        if (status == STATUS_OK) deliver_inspect(self->jobs[m], memory, trained);
     }
     free(trained);
     return status;

@@ -1,6 +1,5 @@
-// What clients of a run on the GPU do to their updates before they hand them in (worker/client.h): on the host, by the
-// very same code as on the CPU, so that the same trained weights give the same bits. What comes back is added on the
-// GPU.
+// Part of cuda_worker.h: clients of a run on the GPU send their updates (worker/deliver.h) on the host, by the code of
+// the CPU, so that the same trained weights give the same bits. The sent updates are then added on the GPU.
 #include <stdlib.h>
 
 #include "base/cuda_try.h"
@@ -39,14 +38,14 @@ static Status send(CudaWorker *self, uint32_t m, uint32_t round, Error *err) {
     Sent sent;
     CUDA_TRY(cudaMemcpyAsync(self->trained, model, bytes, cudaMemcpyDefault, self->stream), err, "copying a model");
     TRY(cuda_worker_wait(self, err, "copying a model to the host"));
-    if (!client_send(&sent, &self->sender, job, self->trained, round)) {
+    if (!deliver_send(&sent, &self->sender, job, self->trained, round)) {
         self->host_shares[m] = 0;
         self->fits[m] = false;
         queue_finish(job, JOB_REFUSED);
         return STATUS_OK;
     }
     self->from = sent.from ? self->blocks.weights : self->zeros; // the same for all clients of a run
-    self->host_shares[m] = job->share * sent.factor * client_bound_of(memory->config, &sent);
+    self->host_shares[m] = job->share * sent.factor * deliver_bound_sent(memory->config, &sent);
     if (memory->config->slots.rows > 0) {
         sent_as_weights(run_memory_row(memory, job->place), &sent, memory->weights, parameters);
         return STATUS_OK;

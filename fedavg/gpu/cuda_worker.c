@@ -203,13 +203,13 @@ static Status refuse(const CudaWorker *self, uint32_t m, Error *err) {
 }
 
 static void refuse_kept(const CudaWorker *self, uint32_t m) {
-    client_log_unkept(self->jobs[m], self->memory->config);
+    deliver_log_unkept(self->jobs[m], self->memory->config);
     queue_finish(self->jobs[m], JOB_REFUSED);
 }
 
 // Where the combine rule asks for it the length has been measured.
 static double share_of(const CudaWorker *self, const Job *job) {
-    return job->share * client_bound(self->memory->config, job->squared_length);
+    return job->share * deliver_bound(self->memory->config, job->squared_length);
 }
 
 // Refuses by name the updates that are not finite or out of range: their share in the sum becomes 0. *accepted: the

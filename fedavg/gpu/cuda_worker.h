@@ -13,7 +13,7 @@
 #include "fedavg/gpu/cuda_blocks.h"
 #include "fedavg/gpu/cuda_clients.h"
 #include "fedavg/memory/run_memory.h"
-#include "fedavg/worker/client.h"
+#include "fedavg/worker/deliver.h"
 #include "nn/cuda/cuda_net.h"
 
 // One stretch of a launch's clients, of which the first tells which launch it is. No clients: of nothing.
@@ -78,7 +78,7 @@ void cuda_send_free(CudaWorker *self);
 // one.
 Status cuda_send_updates(CudaWorker *self, uint32_t *accepted, uint32_t jobs, uint32_t round, Error *err);
 
-// Looks at what the models of self->jobs (jobs) have trained, on the host (client_inspect).
+// Looks at what the models of self->jobs (jobs) have trained, on the host (deliver_inspect).
 Status cuda_inspect_updates(const CudaWorker *self, uint32_t jobs, Error *err);
 
 // Trains the models of self->jobs (jobs) from the global weights, with the shuffles and dropout of `round`.

@@ -1,12 +1,10 @@
 #include "client.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/cores.h"
-#include "base/log.h"
 #include "datasets/order.h"
 #include "fedavg/memory/fingerprint.h"
 #include "fedavg/memory/state.h"
@@ -15,9 +13,8 @@
 #include "fedavg/rules/combine/mix_rules.h"
 #include "fedavg/rules/local/local_rules.h"
 #include "fedavg/rules/local/optimizer_rules.h"
-#include "fedavg/rules/sum/aggregate.h"
 #include "fedavg/rules/world/walk.h"
-#include "fedavg/worker/plain_sum.h"
+#include "fedavg/worker/deliver.h"
 #include "fedavg/worker/stepper.h"
 
 static const LocalRule *local_rule(const RunConfig *config) {
@@ -96,7 +93,10 @@ Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t ran
     Status status = begin_labels(model, err);
     if (status == STATUS_OK) status = view_init(&model->view, memory, err);
     if (status == STATUS_OK) status = sender_init(&model->sender, memory, err);
-    if (status != STATUS_OK) local_model_free(model);
+    if (status == STATUS_OK)
+        model->delivery = delivery_of(model);
+    else
+        local_model_free(model);
     return status;
 }
 
@@ -227,191 +227,6 @@ static double train_stretch(LocalModel *model, Stepper *stepper, const uint32_t 
     return loss_sum;
 }
 
-// The slot may hold the sum of an earlier round, or what a dead predecessor finished in this one, which stays.
-static void begin_sum(const LocalModel *model, uint32_t round) {
-    SumState *state = &model->memory->control->sums[model->rank];
-    // All orders on SumState are seq_cst: they are few, and they must keep their places among the writes of the sum.
-    if (atomic_load(&state->round) == round) return;
-    const SlotPlan *slots = &model->memory->config->slots;
-    memset(run_memory_sum(model->memory, model->rank, 0), 0, slots->each * slots->sum_bytes);
-    atomic_store(&state->round, round);
-}
-
-// Notes the fingerprint of what was trained on the way.
-static bool is_refused(const LocalModel *model, Job *job, PlainSum plain) {
-    const float *before = model->memory->weights, *after = model->weights;
-    const size_t count = model->memory->config->parameters;
-    plain.hash = model->hash;
-    const size_t unfit = plain_sum_add(&plain, after, before, count);
-    job->fingerprint = plain.fingerprint;
-    if (unfit == count) return false;
-    log_warning("client %u: update refused: a weight of %s became %g (it was %g)%s", job->client,
-                spec_tensor_name(&model->net.spec, unfit), log_real((double)after[unfit]), (double)before[unfit],
-                spec_tensor_remedy(&model->net.spec, unfit));
-    return true;
-}
-
-// Noise and what feeds back may make more of an update than was trained.
-static bool is_sent_in_vain(const RunConfig *config, const Job *job, const float *trained, const Sent *sent) {
-    const size_t count = config->parameters;
-    if (sent->values == trained) return false;
-    const size_t unfit = aggregate_first_unfit(sent->values, sent->from, count);
-    if (unfit == count) return false;
-    log_warning("client %u: update refused: what it sends of %s moves a weight by %g", job->client,
-                spec_tensor_name(&config->spec, unfit), log_real((double)sent->values[unfit]));
-    return true;
-}
-
-void client_inspect(Job *job, const RunMemory *memory, const float *trained) {
-    const size_t parameters = memory->config->parameters;
-    const bool inspects = memory->config->inspects_updates;
-    job->squared_length = inspects ? aggregate_squared_update(trained, memory->weights, parameters) : NAN;
-    job->fingerprint = inspects ? XXH3_64bits(trained, parameters * sizeof *trained) : 0;
-}
-
-double client_bound(const RunConfig *config, double squared_length) {
-    const Chosen *chosen = &config->recipe.combine;
-    const CombineRule *rule = combine_rules[chosen->row];
-    return rule->bound ? rule->bound(squared_length, chosen->number) : 1;
-}
-
-double client_bound_of(const RunConfig *config, const Sent *sent) {
-    if (!combine_rules[config->recipe.combine.row]->bound) return 1;
-    const double squared = sent->from ? aggregate_squared_update(sent->values, sent->from, config->parameters)
-                                      : aggregate_squared_length(sent->values, config->parameters);
-    return client_bound(config, squared * sent->factor * sent->factor);
-}
-
-void client_log_unkept(const Job *job, const RunConfig *config) {
-    log_warning("client %u: update refused: what it would keep is not finite, or %g or more; scale the data nearer to "
-                "1, or lower --lr",
-                job->client, 0x1p22 / config->clients);
-}
-
-// What the client keeps from now on goes into its new row. Returns whether it may: sums over all clients must not
-// overflow.
-static bool conclude(const LocalModel *model, const Job *job, const Turn *turn) {
-    const RunConfig *config = model->memory->config;
-    if (job->kept_to == NO_CLIENT_STATE || !local_rule(config)->keeps) return true;
-    float *after = model->shift;
-    const double limit = 0x1p22 / config->clients;
-    if (local_conclude(after, &turn->at, &turn->rule, config->recipe.local.row, limit, config->parameters) &&
-        (!local_rule(config)->replicas || local_gifts_fit(&turn->at, &turn->rule, limit, config->parameters))) {
-        client_state_row_write(&model->memory->kept, job->kept_to, after, config->parameters);
-        return true;
-    }
-    client_log_unkept(job, config);
-    return false;
-}
-
-static bool is_momentum_refused(const LocalModel *model, const Job *job) {
-    const size_t count = model->memory->config->parameters;
-    if (model->memory->config->training.optimizer_state != OPTIMIZER_AVERAGED) return false;
-    const size_t unfit = aggregate_first_unfit(model->velocity, NULL, count);
-    if (unfit == count) return false;
-    log_warning("client %u: update refused: the momentum of a weight of %s became %g", job->client,
-                spec_tensor_name(&model->net.spec, unfit), log_real((double)model->velocity[unfit]));
-    return true;
-}
-
-// An attacker hands in something else than it has trained; nothing of what stays with a client.
-static bool is_attack_refused(float *trained, Job *job, const RunMemory *memory, uint32_t key) {
-    const RunConfig *config = memory->config;
-    if (!job->attacks || attack_is_on_labels(&config->attack) || attack_is_crafted(&config->attack)) return false;
-    const AttackTurn turn = {
-        .seed = config->seed, .round = schedule_round(key), .client = job->client, .key = key, .share = job->share};
-    attack_update(trained, memory->weights, config->parameters, &config->attack, &turn);
-    personal_withhold(trained, memory);
-    if (config->inspects_updates)
-        job->squared_length = aggregate_squared_update(trained, memory->weights, config->parameters);
-    const size_t unfit = aggregate_first_unfit(trained, memory->weights, config->parameters);
-    if (unfit == config->parameters) return false;
-    log_warning("client %u: update refused: its attack %s made %g of a weight of %s", job->client,
-                attack_rules[config->attack.row].name, log_real((double)trained[unfit]),
-                spec_tensor_name(&config->spec, unfit));
-    return true;
-}
-
-bool client_send(Sent *sent, Sender *sender, Job *job, float *trained, uint32_t key) {
-    if (is_attack_refused(trained, job, sender->memory, key)) return false;
-    *sent = sender_send(sender, job, trained, key);
-    return !is_sent_in_vain(sender->memory->config, job, trained, sent);
-}
-
-// Whether what was trained goes into the sum as it is, and nothing else with it. A model that the second cache holds
-// gains nothing by one way through memory.
-static bool goes_as_it_is(const LocalModel *model, const Job *job) {
-    enum { LARGE = 1 << 20 };
-    const RunConfig *config = model->memory->config;
-    return config->parameters >= LARGE && config->slots.each == 1 && config->slots.rows == 0 && job->pending == 0 &&
-           !job->attacks && !local_rule(config)->replicas && sender_is_idle(&model->sender) &&
-           config->masked_offset == 0 && !combine_rules[config->recipe.combine.row]->bound;
-}
-
-static void hand_in_as_it_is(LocalModel *model, Job *job, uint32_t round) {
-    SumState *state = &model->memory->control->sums[model->rank];
-    const PlainSum plain = {.sum = run_memory_sum(model->memory, model->rank, 0),
-                            .share = job->share,
-                            .is_new = atomic_load(&state->round) != round};
-    sender_send(&model->sender, job, model->weights, schedule_key(round - 1, job->visit)); // counts what would travel
-    atomic_store(&state->adding, 1);
-    const bool refused = is_refused(model, job, plain);
-    if (!refused) atomic_store(&state->round, round);
-    queue_finish(job, refused ? JOB_REFUSED : JOB_DONE);
-    atomic_store(&state->adding, 0);
-}
-
-// Adds the client's update to this worker's slot, or puts it into its row, and finishes the job, or refuses it by name.
-static void hand_in(LocalModel *model, Job *job, const Turn *turn, uint32_t round) {
-    const RunMemory *memory = model->memory;
-    const size_t parameters = memory->config->parameters;
-    const uint32_t key = schedule_key(round - 1, job->visit);
-    SumState *state = &memory->control->sums[model->rank];
-    job->squared_length =
-        memory->config->inspects_updates ? aggregate_squared_update(model->weights, memory->weights, parameters) : NAN;
-    if (goes_as_it_is(model, job)) {
-        hand_in_as_it_is(model, job, round);
-        return;
-    }
-    Sent sent;
-    if (is_refused(model, job, (PlainSum){.sum = NULL}) || is_momentum_refused(model, job) ||
-        !conclude(model, job, turn) || !client_send(&sent, &model->sender, job, model->weights, key)) {
-        queue_finish(job, JOB_REFUSED);
-        return;
-    }
-    if (local_rule(memory->config)->replicas && engine_facts[memory->config->engine].buffers) {
-        queue_finish(job, JOB_DONE); // the parent finds the replica in its row when it gives
-        return;
-    }
-    if (memory->config->slots.rows > 0) {
-        sent_as_weights(run_memory_row(memory, job->place), &sent, memory->weights, parameters);
-        queue_finish(job, JOB_DONE);
-        return;
-    }
-    const double share = job->share * sent.factor * client_bound_of(memory->config, &sent);
-    if (job->pending > 0) {
-        int64_t *waiting = run_memory_pending(memory, job->pending - 1);
-        memset(waiting, 0, parameters * sizeof *waiting);
-        aggregate_add(waiting, sent.values, sent.from, share, parameters);
-        queue_finish(job, JOB_DONE);
-        return;
-    }
-    begin_sum(model, round);
-    atomic_store(&state->adding, 1);
-    aggregate_add(run_memory_sum(memory, model->rank, 0), sent.values, sent.from, share, parameters);
-    if (local_rule(memory->config)->replicas)
-        local_add_gifts(run_memory_sum(memory, model->rank, 1), &turn->at, &turn->rule, parameters);
-    else if (job->kept_to != NO_CLIENT_STATE && local_rule(memory->config)->keeps)
-        aggregate_add(run_memory_sum(memory, model->rank, 1), model->shift, turn->at.kept, 1, parameters);
-    if (memory->config->training.optimizer_state == OPTIMIZER_AVERAGED)
-        aggregate_add(run_memory_sum(memory, model->rank, 1), model->velocity, NULL, job->share, parameters);
-    const Masking masking = run_memory_masking(memory, round);
-    for (uint32_t which = 0; masking.count > 0 && which < memory->config->slots.each; which++)
-        masks_put(run_memory_sum(memory, model->rank, which), &masking, job->client, which);
-    queue_finish(job, JOB_DONE);
-    atomic_store(&state->adding, 0);
-}
-
 double local_model_train(LocalModel *model, const LocalStep *step, uint32_t client, uint32_t epochs, uint32_t round) {
     uint32_t count;
     const uint32_t *indices = view_samples(&model->view, &count);
@@ -475,5 +290,5 @@ void client_train(LocalModel *model, Job *job, uint32_t round) {
     const Walk walk = walk_of(&memory->config->recipe.schedule, key, job->epochs);
     job->samples = walk_samples(&walk, count, memory->config->training.batch_size);
     job->seconds = clock_seconds_since(start);
-    hand_in(model, job, &turn, round);
+    deliver(model, job, &turn.at, &turn.rule, round);
 }

@@ -11,6 +11,8 @@
 #include "fedavg/worker/view.h"
 #include "nn/net.h"
 
+typedef struct Delivery Delivery;
+
 typedef struct LocalModel {
     const RunMemory *memory; // borrowed
     uint32_t rank;
@@ -30,6 +32,7 @@ typedef struct LocalModel {
     uint16_t *label_of;        // owned (classes): what an attacker takes labels for; NULL: no client lies about them
     bool lies;                 // the client that is trained does, or marks images
     Sender sender;             // owned
+    const Delivery *delivery;  // of all updates of the run (deliver.h)
     View view;                 // owned: of the client's samples, or of the test set
 
     void (*on_step)(void *context, double loss); // after each step of client_train, with its mean loss; NULL: unused
@@ -71,26 +74,10 @@ double local_model_train(LocalModel *model, const LocalStep *step, uint32_t clie
 double local_model_train_on(LocalModel *model, const LocalStep *step, const uint32_t *indices, uint32_t count,
                             uint32_t client, uint32_t epochs, uint32_t round);
 
-// The length of the update and the fingerprint of what was trained (parameters), beside the job, if they are asked for
-// (RunConfig.inspects_updates): for models that were not trained here. client_train notes the fingerprint always.
-void client_inspect(Job *job, const RunMemory *memory, const float *trained);
-
-// The share of an update of this length, or of one that is sent, that the combine rule keeps: exactly 1 if it has no
-// bound.
-double client_bound(const RunConfig *config, double squared_length);
-double client_bound_of(const RunConfig *config, const Sent *sent);
-
-// A client attacks with its update, clips it and encodes it. trained: its weights (parameters), which are changed. key:
-// of the random numbers of its training. Returns whether it may be handed in; if not, the log says why.
-bool client_send(Sent *sent, Sender *sender, Job *job, float *trained, uint32_t key);
-
 // FedAvg: trains job->client from the shared weights for the local epochs with a fresh optimizer, adds its exact
 // weighted update to this rank's slot and finishes the job: as done, or as refused (said in the log, the slot as
 // before) when the update is not finite or out of range.
 void client_train(LocalModel *model, Job *job, uint32_t round);
-
-// Says by name that an update is refused for what its client would keep of it.
-void client_log_unkept(const Job *job, const RunConfig *config);
 
 // A client's own part of the model, or its own model, around and beside its training (rules/personal_rules.h).
 

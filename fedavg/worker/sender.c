@@ -58,9 +58,11 @@ void sender_free(Sender *sender) {
 
 static double clip(const Sender *sender, Job *job, const float *trained) {
     const RunMemory *memory = sender->memory;
+    const size_t parameters = memory->config->parameters;
     job->clipped = 0;
     if (recipe_of(sender)->clip.row == CLIP_NONE) return 1;
-    const double squared = aggregate_squared_update(trained, memory->weights, memory->config->parameters);
+    const double squared = !isnan(job->squared_length) ? job->squared_length
+                                                       : aggregate_squared_update(trained, memory->weights, parameters);
     const double factor = clip_factor(squared, memory->control->clip);
     job->clipped = factor < 1;
     return factor;
@@ -165,7 +167,7 @@ Sent sender_send(Sender *sender, Job *job, const float *trained, uint32_t round)
     const SendCode *code = code_of(sender);
     const double factor = clip(sender, job, trained);
     job->sent_bytes = send_bytes(&recipe_of(sender)->code, weights);
-    if (!sender->update) return (Sent){trained, memory->weights, factor};
+    if (!sender->update) return (Sent){trained, memory->weights, factor, job->squared_length};
     gather(sender->global, memory->weights, weights);
     gather(sender->become, trained, weights);
     fill_payload(sender->update, sender->become, sender->global, factor, weights->count);
@@ -179,7 +181,7 @@ Sent sender_send(Sender *sender, Job *job, const float *trained, uint32_t round)
     else
         memset(sender->values, 0, config->parameters * sizeof *sender->values);
     scatter(sender->values, code->encode ? sender->read : sender->update, weights);
-    return (Sent){sender->values, becomes ? memory->weights : NULL, 1};
+    return (Sent){sender->values, becomes ? memory->weights : NULL, 1, NAN};
 }
 
 void sent_as_weights(float *row, const Sent *sent, const float *global, size_t count) {

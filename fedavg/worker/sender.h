@@ -24,15 +24,17 @@ typedef struct Sender {
 // An update as it is handed in: factor * (values - from).
 typedef struct Sent {
     const float *values, *from; // (parameters); from NULL: zeros
-    double factor;              // what clipping left; exactly 1 where nothing was clipped
+    double factor;              // the part that clipping left; exactly 1 if the update was not clipped
+    double squared_length;      // of values - from; NaN: not measured
 } Sent;
 
 // Nothing to free on failure.
 Status sender_init(Sender *sender, const RunMemory *memory, Error *err);
 void sender_free(Sender *sender);
 
-// trained (parameters): finite. What feeds back goes into the job's new row, what was sent is counted in the job. The
-// result borrows from trained, the sender and the memory.
+// trained (parameters): finite; the job says the squared length of the update, or NaN. What feeds back goes into the
+// job's new row, and the job counts the bytes that were sent. The result borrows from trained, the sender and the
+// memory.
 Sent sender_send(Sender *sender, Job *job, const float *trained, uint32_t round);
 
 // Whether what was trained is handed in as it is: neither clipped nor encoded.

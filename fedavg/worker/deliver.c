@@ -1,0 +1,283 @@
+#include "deliver.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "fedavg/memory/fingerprint.h"
+#include "fedavg/rules/attack/attack_rules.h"
+#include "fedavg/rules/combine/combine_rules.h"
+#include "fedavg/rules/sum/aggregate.h"
+#include "fedavg/worker/plain_sum.h"
+
+// A client's update on its way.
+typedef struct ClientUpdate {
+    LocalModel *model; // with the trained weights
+    Job *job;
+    const LocalVectors *at;
+    const LocalTurn *turn;
+    uint32_t round;
+    Sent sent; // once it is accepted
+} ClientUpdate;
+
+static const LocalRule *local_rule(const RunConfig *config) {
+    return local_rules[config->recipe.local.row];
+}
+
+static const CombineRule *combine_rule(const RunConfig *config) {
+    return combine_rules[config->recipe.combine.row];
+}
+
+// Checks --------------------------------------------------------------------------------------------------------------
+
+static double squared_length(const RunMemory *memory, const float *trained) {
+    const RunConfig *config = memory->config;
+    return config->inspects_updates ? aggregate_squared_update(trained, memory->weights, config->parameters) : NAN;
+}
+
+void deliver_inspect(Job *job, const RunMemory *memory, const float *trained) {
+    const size_t bytes = memory->config->parameters * sizeof *trained;
+    job->squared_length = squared_length(memory, trained);
+    job->fingerprint = memory->config->inspects_updates ? XXH3_64bits(trained, bytes) : 0;
+}
+
+// Notes the fingerprint of the trained weights, too: both look at every weight, in one pass. plain.sum gets the update
+// in the same pass unless it is NULL.
+static bool is_refused(const ClientUpdate *update, PlainSum plain) {
+    const LocalModel *model = update->model;
+    const float *before = model->memory->weights, *after = model->weights;
+    const size_t count = model->memory->config->parameters;
+    plain.hash = model->hash;
+    const size_t unfit = plain_sum_add(&plain, after, before, count);
+    update->job->fingerprint = plain.fingerprint;
+    if (unfit == count) return false;
+    log_warning("client %u: update refused: a weight of %s became %g (it was %g)%s", update->job->client,
+                spec_tensor_name(&model->net.spec, unfit), log_real((double)after[unfit]), (double)before[unfit],
+                spec_tensor_remedy(&model->net.spec, unfit));
+    return true;
+}
+
+static bool is_momentum_refused(const LocalModel *model, const Job *job) {
+    const size_t count = model->memory->config->parameters;
+    if (model->memory->config->training.optimizer_state != OPTIMIZER_AVERAGED) return false;
+    const size_t unfit = aggregate_first_unfit(model->velocity, NULL, count);
+    if (unfit == count) return false;
+    log_warning("client %u: update refused: the momentum of a weight of %s became %g", job->client,
+                spec_tensor_name(&model->net.spec, unfit), log_real((double)model->velocity[unfit]));
+    return true;
+}
+
+void deliver_log_unkept(const Job *job, const RunConfig *config) {
+    log_warning("client %u: update refused: what it would keep is not finite, or %g or more; scale the data nearer to "
+                "1, or lower --lr",
+                job->client, 0x1p22 / config->clients);
+}
+
+// Writes the client's new state into its new row, and leaves it in model->shift. Returns whether it fits: sums over all
+// clients must not overflow.
+static bool conclude(const ClientUpdate *update) {
+    const LocalModel *model = update->model;
+    const RunConfig *config = model->memory->config;
+    const uint32_t kept_to = update->job->kept_to;
+    const double limit = 0x1p22 / config->clients;
+    if (kept_to == NO_CLIENT_STATE || !local_rule(config)->keeps) return true;
+    if (local_conclude(model->shift, update->at, update->turn, config->recipe.local.row, limit, config->parameters) &&
+        (!local_rule(config)->replicas || local_gifts_fit(update->at, update->turn, limit, config->parameters))) {
+        client_state_row_write(&model->memory->kept, kept_to, model->shift, config->parameters);
+        return true;
+    }
+    deliver_log_unkept(update->job, config);
+    return false;
+}
+
+// An attacker hands in another update than it has trained; the state that it keeps is that of its training.
+static bool is_attack_refused(float *trained, Job *job, const RunMemory *memory, uint32_t key) {
+    const RunConfig *config = memory->config;
+    if (!job->attacks || attack_is_on_labels(&config->attack) || attack_is_crafted(&config->attack)) return false;
+    const AttackTurn turn = {
+        .seed = config->seed, .round = schedule_round(key), .client = job->client, .key = key, .share = job->share};
+    attack_update(trained, memory->weights, config->parameters, &config->attack, &turn);
+    personal_withhold(trained, memory);
+    job->squared_length = squared_length(memory, trained);
+    const size_t unfit = aggregate_first_unfit(trained, memory->weights, config->parameters);
+    if (unfit == config->parameters) return false;
+    log_warning("client %u: update refused: its attack %s made %g of a weight of %s", job->client,
+                attack_rules[config->attack.row].name, log_real((double)trained[unfit]),
+                spec_tensor_name(&config->spec, unfit));
+    return true;
+}
+
+// Noise and feedback may make more of an update than was trained.
+static bool is_sent_in_vain(const RunConfig *config, const Job *job, const float *trained, const Sent *sent) {
+    const size_t count = config->parameters;
+    if (sent->values == trained) return false;
+    const size_t unfit = aggregate_first_unfit(sent->values, sent->from, count);
+    if (unfit == count) return false;
+    log_warning("client %u: update refused: what it sends of %s moves a weight by %g", job->client,
+                spec_tensor_name(&config->spec, unfit), log_real((double)sent->values[unfit]));
+    return true;
+}
+
+bool deliver_send(Sent *sent, Sender *sender, Job *job, float *trained, uint32_t key) {
+    if (is_attack_refused(trained, job, sender->memory, key)) return false;
+    *sent = sender_send(sender, job, trained, key);
+    return !is_sent_in_vain(sender->memory->config, job, trained, sent);
+}
+
+// The update passes all checks and is sent; otherwise its job is finished as refused.
+static bool is_accepted(ClientUpdate *update) {
+    LocalModel *model = update->model;
+    Job *job = update->job;
+    if (!is_refused(update, (PlainSum){.sum = NULL}) && !is_momentum_refused(model, job) && conclude(update) &&
+        deliver_send(&update->sent, &model->sender, job, model->weights, schedule_key(update->round - 1, job->visit)))
+        return true;
+    queue_finish(job, JOB_REFUSED);
+    return false;
+}
+
+// Places --------------------------------------------------------------------------------------------------------------
+
+double deliver_bound(const RunConfig *config, double squared_length) {
+    const CombineRule *rule = combine_rule(config);
+    return rule->bound ? rule->bound(squared_length, config->recipe.combine.number) : 1;
+}
+
+double deliver_bound_sent(const RunConfig *config, const Sent *sent) {
+    if (!combine_rule(config)->bound) return 1;
+    const double squared = !isnan(sent->squared_length) ? sent->squared_length
+                           : sent->from ? aggregate_squared_update(sent->values, sent->from, config->parameters)
+                                        : aggregate_squared_length(sent->values, config->parameters);
+    return deliver_bound(config, squared * sent->factor * sent->factor);
+}
+
+static void add_update(int64_t *sum, const ClientUpdate *update) {
+    const RunConfig *config = update->model->memory->config;
+    const Sent *sent = &update->sent;
+    const double share = update->job->share * sent->factor * deliver_bound_sent(config, sent);
+    aggregate_add(sum, sent->values, sent->from, share, config->parameters);
+}
+
+// Adds what clients of some rules hand in beside their updates: gifts of a replica, the change of the client's state,
+// or the momentum that it ends with.
+static void add_beside_update(int64_t *sum, const ClientUpdate *update) {
+    const LocalModel *model = update->model;
+    const RunConfig *config = model->memory->config;
+    const LocalRule *rule = local_rule(config);
+    if (rule->replicas)
+        local_add_gifts(sum, update->at, update->turn, config->parameters);
+    else if (update->job->kept_to != NO_CLIENT_STATE && rule->keeps)
+        aggregate_add(sum, model->shift, update->at->kept, 1, config->parameters);
+    if (config->training.optimizer_state == OPTIMIZER_AVERAGED)
+        aggregate_add(sum, model->velocity, NULL, update->job->share, config->parameters);
+}
+
+// Adds the update to this worker's sum. The slot may hold the sum of an earlier round, which is cleared, or updates of
+// this round that a dead predecessor finished, which stay. A worker that dies between the two marks of `adding` leaves
+// a sum that no process can use: the parent then has all its jobs of the round done again.
+static void hand_in_sum(ClientUpdate *update) {
+    const RunMemory *memory = update->model->memory;
+    const SlotPlan *slots = &memory->config->slots;
+    const uint32_t rank = update->model->rank;
+    SumState *state = &memory->control->sums[rank];
+    if (!is_accepted(update)) return;
+    // All orders on SumState are seq_cst: they are few, and they must keep their places among the writes of the sum.
+    if (atomic_load(&state->round) != update->round) {
+        memset(run_memory_sum(memory, rank, 0), 0, slots->each * slots->sum_bytes);
+        atomic_store(&state->round, update->round);
+    }
+    atomic_store(&state->adding, 1);
+    add_update(run_memory_sum(memory, rank, 0), update);
+    if (slots->each > 1) add_beside_update(run_memory_sum(memory, rank, 1), update);
+    const Masking masking = run_memory_masking(memory, update->round);
+    for (uint32_t which = 0; masking.count > 0 && which < slots->each; which++)
+        masks_put(run_memory_sum(memory, rank, which), &masking, update->job->client, which);
+    queue_finish(update->job, JOB_DONE);
+    atomic_store(&state->adding, 0);
+}
+
+// The trained weights themselves make the update, and it goes into the sum alone: check, fingerprint and sum are one
+// pass over memory instead of three. A model that fits the second cache gains nothing by that.
+static bool sums_plainly(const LocalModel *model) {
+    enum { LARGE = 1 << 20 }; // parameters
+    const RunConfig *config = model->memory->config;
+    return config->parameters >= LARGE && config->slots.each == 1 && sender_is_idle(&model->sender) &&
+           config->masked_offset == 0 && !combine_rule(config)->bound;
+}
+
+static void hand_in_plain_sum(ClientUpdate *update) {
+    LocalModel *model = update->model;
+    Job *job = update->job;
+    if (job->attacks) return hand_in_sum(update);
+    SumState *state = &model->memory->control->sums[model->rank];
+    const PlainSum plain = {.sum = run_memory_sum(model->memory, model->rank, 0),
+                            .share = job->share,
+                            .is_new = atomic_load(&state->round) != update->round};
+    sender_send(&model->sender, job, model->weights, 0); // only counts the bytes that would travel
+    atomic_store(&state->adding, 1);
+    const bool refused = is_refused(update, plain);
+    if (!refused) atomic_store(&state->round, update->round);
+    queue_finish(job, refused ? JOB_REFUSED : JOB_DONE);
+    atomic_store(&state->adding, 0);
+}
+
+static bool has_rows(const LocalModel *model) {
+    return model->memory->config->slots.rows > 0;
+}
+
+static void hand_in_row(ClientUpdate *update) {
+    const RunMemory *memory = update->model->memory;
+    if (!is_accepted(update)) return;
+    sent_as_weights(run_memory_row(memory, update->job->place), &update->sent, memory->weights,
+                    memory->config->parameters);
+    queue_finish(update->job, JOB_DONE);
+}
+
+static bool has_pending(const LocalModel *model) {
+    return model->memory->config->slots.pending > 0;
+}
+
+// An update for a later step has a sum of its own; one for the step of this round joins the worker's.
+static void hand_in_pending(ClientUpdate *update) {
+    const RunMemory *memory = update->model->memory;
+    if (update->job->pending == 0) return hand_in_sum(update);
+    if (!is_accepted(update)) return;
+    int64_t *sum = run_memory_pending(memory, update->job->pending - 1);
+    memset(sum, 0, memory->config->parameters * sizeof *sum);
+    add_update(sum, update);
+    queue_finish(update->job, JOB_DONE);
+}
+
+static bool has_replicas_that_arrive(const LocalModel *model) {
+    const RunConfig *config = model->memory->config;
+    return local_rule(config)->replicas && engine_facts[config->engine].buffers;
+}
+
+// The client's new row holds the replica: the parent finds it there when the replica's turn to give comes.
+static void hand_in_replica(ClientUpdate *update) {
+    if (is_accepted(update)) queue_finish(update->job, JOB_DONE);
+}
+
+struct Delivery {
+    bool (*serves)(const LocalModel *model); // NULL: every run
+    void (*hand_in)(ClientUpdate *update);
+};
+
+// The first row that serves a run is the run's.
+static const Delivery deliveries[] = {{has_replicas_that_arrive, hand_in_replica},
+                                      {has_rows, hand_in_row},
+                                      {has_pending, hand_in_pending},
+                                      {sums_plainly, hand_in_plain_sum},
+                                      {NULL, hand_in_sum}};
+
+const Delivery *delivery_of(const LocalModel *model) {
+    const Delivery *delivery = deliveries;
+    while (delivery->serves && !delivery->serves(model))
+        delivery++;
+    return delivery;
+}
+
+void deliver(LocalModel *model, Job *job, const LocalVectors *at, const LocalTurn *turn, uint32_t round) {
+    ClientUpdate update = {.model = model, .job = job, .at = at, .turn = turn, .round = round};
+    job->squared_length = squared_length(model->memory, model->weights);
+    model->delivery->hand_in(&update);
+}
