@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/suggest.h"
+#include "fedavg/algorithm/clashes.h"
 #include "fedavg/rules/combine/combine_rules.h"
 #include "fedavg/rules/combine/mix_rules.h"
 #include "fedavg/rules/local/local_rules.h"
@@ -201,6 +202,35 @@ static Status read_parts(Reader *reader, const char *text, Error *err) {
     return STATUS_OK;
 }
 
+static Status check_pairs(const Recipe *recipe, Error *err) {
+    Traits traits = {0};
+    Clash clash;
+    char one[TRAIT_RULE_BYTES], other[TRAIT_RULE_BYTES];
+    recipe_traits(&traits, recipe);
+    if (!clash_among(&clash, &traits, NO_TRAIT)) return STATUS_OK;
+    return fail(err, STATUS_USAGE, "%s does not go with %s: %s", trait_rule(one, clash.sides[0], recipe),
+                trait_rule(other, clash.sides[1], recipe), clash.why);
+}
+
+static Status check_numbers(const Recipe *recipe, Error *err) {
+    const Chosen *schedule = &recipe->schedule;
+    const double k = schedule->number[BUFFERED_K], m = schedule->number[BUFFERED_M];
+    if (recipe_engine(recipe) == ENGINE_ROUNDS && schedule->number[ROUNDS_WARMUP] > 0 && !walk_by_steps(schedule))
+        return fail(err, STATUS_USAGE, "schedule rounds warmup=%g: needs steps=, the steps of the rounds after it",
+                    schedule->number[ROUNDS_WARMUP]);
+    if (!engine_facts[recipe_engine(recipe)].buffers) return STATUS_OK;
+    if (k > m)
+        return fail(err, STATUS_USAGE,
+                    "schedule buffered: K=%g updates make a step, but only M=%g clients train at a "
+                    "time; lower K or raise M",
+                    k, m);
+    if (!isnan(schedule->number[BUFFERED_LAG]) && !isnan(k))
+        return fail(err, STATUS_USAGE, "schedule buffered: K follows from lag; leave one of the two out");
+    if (schedule->number[BUFFERED_MIXES] == MIXES_MODELS && k != 1)
+        return fail(err, STATUS_USAGE, "schedule buffered: mixes=models takes one client's model at a time; add K=1");
+    return STATUS_OK;
+}
+
 Status recipe_parse(Recipe *recipe, const char *text, Error *err) {
     Reader reader = {.recipe = recipe};
     if (strlen(text) >= RECIPE_TEXT_BYTES)
@@ -209,7 +239,8 @@ Status recipe_parse(Recipe *recipe, const char *text, Error *err) {
         rule_choose(&recipe->parts[part], part_rule((Part)part, 0), 0);
     if (!text[strspn(text, " \t\n")]) return fail(err, STATUS_USAGE, "empty; write a name or parts, such as fedavg");
     TRY(read_parts(&reader, text, err));
-    return recipe_check(recipe, err);
+    TRY(check_pairs(recipe, err));
+    return check_numbers(recipe, err);
 }
 
 const char *recipe_name(char name[RECIPE_TEXT_BYTES], const char *text) {

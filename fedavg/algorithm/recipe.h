@@ -55,10 +55,8 @@ static_assert(sizeof(Recipe) == PART_COUNT * sizeof(Chosen) &&
                   offsetof(Recipe, stale) == PART_STALE * sizeof(Chosen),
               "a field for each part, in the order of Part");
 
+// USAGE with the sentence, which names both sides where two rules do not go together (clashes.h).
 Status recipe_parse(Recipe *recipe, const char *text, Error *err);
-
-// Checks that the recipe's parts go together; recipe_parse has done so already. USAGE with both sides.
-Status recipe_check(const Recipe *recipe, Error *err);
 
 EngineKind recipe_engine(const Recipe *recipe);
 
