@@ -2,7 +2,7 @@
 // with classes or with a float32 target each.
 //
 //   DatasetSource source;
-//   TRY(dataset_find(&source, "fashion-mnist", err));          // sizes are known, nothing is unpacked yet
+//   TRY(dataset_find(&source, "fashion-mnist", seed, err));    // sizes are known, nothing is unpacked yet
 //   void *block = ...source.block_bytes of the caller's, e.g. a shared segment...
 //   TRY(dataset_read(block, &source, err));                    // unpack straight into it
 //   Dataset data;

@@ -2,7 +2,7 @@
 //
 //   parent:  TRY(segment_create(&weights, "weights", bytes, err));
 //            ... weights.memory (bytes, 64-byte aligned, zeroed), read and write; segment_publish when it is filled
-//            int fd = segment_reopen_readonly(&weights, err)   // what a worker that may not write inherits
+//            TRY(segment_reopen_readonly(&fd, &weights, err)); // what a worker that may not write inherits
 //   worker:  TRY(segment_map(&weights, fd, SEGMENT_READ, err)); ...
 //   both:    segment_free(&weights);
 //

@@ -1,7 +1,7 @@
 // A recipe says which rules a run's algorithm is made of. Plain data: the options fill it in, and workers read the same
 // struct in the control segment.
 //
-// An algorithm is a text, as a net is. It names an entry of the zoo (zoo.c), or the parts that differ from FedAvg, or
+// An algorithm is a text, as a net is. It names an entry of the zoo (names.c), or the parts that differ from FedAvg, or
 // both:
 //
 //   fedprox                                    the zoo's, as published

@@ -1,5 +1,5 @@
 // What a run does on the GPU. Two builds of these functions, one of which is linked: gpu_none.c, where the program
-// has no CUDA, and GPU.c (with cuda_parent.c, cuda_worker.c, ...). Call them only after device_open has succeeded.
+// has no CUDA, and cuda_parent.c, cuda_worker.c, .... Call them only after device_open has succeeded.
 //
 // The parent owns all memory that several processes use (shm/cuda_share.h): the weights, a slot a worker or client, the
 // data set; workers import it, which is also the probe whether CUDA IPC works here. What only one process uses (local

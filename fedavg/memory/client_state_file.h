@@ -1,5 +1,5 @@
-// What clients keep from turn to turn (rules/local_rules.h): rows of floats in one sparse file, which the parent and
-// its workers map. A row that was never written is a hole, costs nothing, and reads as zeros.
+// What clients keep from turn to turn (rules/local/local_rules.h): rows of floats in one sparse file, which the parent
+// and its workers map. A row that was never written is a hole, costs nothing, and reads as zeros.
 //
 // Workers read a client's committed row and write another one, which the parent makes the client's when the round has
 // succeeded (parent/client_state_rows.h): whoever dies when has changed nothing.

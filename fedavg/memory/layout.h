@@ -73,7 +73,8 @@ typedef struct SlotPlan {
     uint32_t each;   // 1; 2 where changes of what clients keep are summed, too, or their momenta
     uint32_t
         pending;   // int64 (parameters), behind the sums: updates that wait for the step they are part of; where those
-                   // are compensated or mixed (rules/stale_rules.h) the second half are the floats they began with
+                   // are compensated or mixed (rules/world/stale_rules.h) the second half are the floats they began
+                   // with
     uint32_t rows; // float (parameters), one a job of this node, in the host's memory; vector_bytes apart
     uint64_t vector_bytes, sum_bytes; // strides, multiples of SLOT_ALIGNMENT; a state's is a sum's
 } SlotPlan;
@@ -153,7 +154,7 @@ typedef struct RunConfig {
     PersonalPlan personal;
     bool begins_with_given; // the weights before the first round are not those that follow from the seed
     uint32_t workers, clients;
-    Chosen attack;   // what attackers do (rules/attack_rules.h)
+    Chosen attack;   // what attackers do (rules/attack/attack_rules.h)
     ViewPlan view;   // how clients see their samples
     uint32_t cohort; // clients that train in a round, at most
     uint32_t log_level;
@@ -239,7 +240,7 @@ typedef struct Goals {
     WorldTotals target_totals; // of the rounds until then
 } Goals;
 
-// The clients that mask updates against each other in this round (rules/masks.h): written by the parent when the
+// The clients that mask updates against each other in this round (rules/send/masks.h): written by the parent when the
 // cohort's jobs are posted.
 typedef struct MaskedCohort {
     uint32_t count;

@@ -19,7 +19,7 @@ typedef enum EvaluationTask {
     EVALUATE_TRAINING_PART, // ... on `count` of those samples, from `first` on
     EVALUATE_CLIENT,        // the global model on the client's own test part
     EVALUATE_PERSONAL,      // the client's own model on it
-    EVALUATE_BACKDOOR,      // the global model on marked samples of the test set, see rules/attack_rules.h
+    EVALUATE_BACKDOOR,      // the global model on marked samples of the test set, see rules/attack/attack_rules.h
     TRAIN_ROOT,             // the server's own training on `count` samples, for rules that trust it
     EVALUATE_FINE_TUNED,    // the global model there, after `epochs` of the client's training that nobody gets to see
 } EvaluationTask;

@@ -4,7 +4,7 @@
 //   TRY(cohort_init(&cohort, &memory, clients_per_round, err));
 //   each round: cohort_begin(&cohort, round);
 //               if (cohort.candidates) ... cohort.losses[i] = that of candidate i ...; cohort_choose(&cohort);
-//               cohort_complete(&cohort);               // members[0] to members[jobs - 1] train, in this order
+//               TRY(cohort_complete(&cohort, nodes, err));   // members[0] to members[jobs - 1] train, in this order
 //   cohort_free(&cohort);
 //
 // Bytes: every client that starts receives the model (of a majority vote its outcome, 2 bits a weight) and what the

@@ -1,5 +1,5 @@
-// What the parent makes of updates that lie side by side (rules/rows.h), as the recipe's rules for mixing and combining
-// say.
+// What the parent makes of updates that lie side by side (rules/combine/rows.h), as the recipe's rules for mixing and
+// combining say.
 //
 //   TRY(combine_init(&combine, &memory, nodes, err));
 //   each round, when all jobs are done:

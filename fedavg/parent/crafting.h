@@ -1,4 +1,4 @@
-// The parent's part of attacks whose update follows from those of others (rules/crafted updates.h): all have trained,
+// The parent's part of attacks whose update follows from those of others (rules/attack/crafted.h): all have trained,
 // honest clients and attackers, and what they hand in lies side by side; then the attackers' rows become the update on
 // which they agree, before anything is combined.
 //

@@ -1,7 +1,7 @@
 // The parent's arithmetic: the one shared model, the mean of the clients' updates, what a failed round is put back to.
 // One table of functions for each place where it can be done: parent_on_cpu works in the run's shared memory itself;
-// the GPU's (GPU.h) in blocks of the GPU's memory, and copies weights and velocities into the shared memory whenever
-// a round is done, so that checkpoints, the final model and live/ come from there on either.
+// the GPU's (gpu/gpu.h) in blocks of the GPU's memory, and copies weights and velocities into the shared memory
+// whenever a round is done, so that checkpoints, the final model and live/ come from there on either.
 //
 //   Parent parent = {.math = &parent_on_cpu, .memory = &memory};
 //   TRY(parent.math->init(&parent, err));              // the shared memory is filled, no worker has started yet
@@ -23,7 +23,7 @@
 
 typedef struct Parent Parent;
 
-// The sum of the cohort's updates, and what it is divided by and multiplied with: as in rules/server_rules.h.
+// The sum of the cohort's updates, and what it is divided by and multiplied with: as in rules/server/server_rules.h.
 typedef struct Mean {
     double arrived, factor;
     double noise;               // deviation of what joins every weight of it; 0: nothing does

@@ -1,5 +1,5 @@
-// Updates that wait for the step that they are part of (rules/schedule.h): the parent's side. Workers write the integer
-// contributions (SlotPlan.pending update), the schedule says which step each belongs to.
+// Updates that wait for the step that they are part of (rules/world/schedule.h): the parent's side. Workers write the
+// integer contributions (SlotPlan.pending update), the schedule says which step each belongs to.
 //
 //   TRY(pending_init(&pending update, &memory, rounds_done, err));
 //   each round: TRY(pending_collect(&pending update, cohort->members, round, nodes, err));  // all jobs are done

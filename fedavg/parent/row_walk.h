@@ -1,8 +1,8 @@
-// The rows of a cohort (rules/rows.h) piece by piece, wherever they lie: alone in this node's memory, or on several
-// nodes, each of which has those of its own clients.
+// The rows of a cohort (rules/combine/rows.h) piece by piece, wherever they lie: alone in this node's memory, or on
+// several nodes, each of which has those of its own clients.
 //
 //   TRY(row_walk_init(&walk, &memory, nodes, ROW_TRAVELLING_FLOATS, err));
-//   TRY(row_walk(&walk, jobs, count, visit, context, err));      // by all nodes, with the jobs of all of them
+//   TRY(row_walk(&walk, jobs, count, aside, visit, context, err));   // by all nodes, with the jobs of all of them
 //   row_walk_free(&walk);
 //
 // The weights are cut into ROW_SECTIONS sections of whole blocks, of which each node has a run: it sees all rows of

@@ -12,7 +12,7 @@ typedef enum EngineKind {
     ENGINE_ROUNDS,   // clients train on their own from the global weights, then come together
     ENGINE_WILD,     // hogwild: workers write the global weights as they train, without locks
     ENGINE_LOCKSTEP, // ssgd: all meet at every step
-    ENGINE_BUFFERED, // fedbuff: as in rounds, but an update may be part of a later step (rules/schedule.h)
+    ENGINE_BUFFERED, // fedbuff: as in rounds, but an update may be part of a later step (rules/world/schedule.h)
 } EngineKind;
 
 enum { ENGINE_COUNT = ENGINE_BUFFERED + 1 };

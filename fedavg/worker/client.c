@@ -133,7 +133,7 @@ Batch local_model_batch(LocalModel *model, const uint32_t *order, uint32_t numbe
     return batch;
 }
 
-// A client's training: what its rule adds to every step (rules/local_rule.h).
+// A client's training: what its rule adds to every step (rules/local/local_rule.h).
 typedef struct Turn {
     LocalTurn rule;
     LocalVectors at; // the client's

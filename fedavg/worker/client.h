@@ -79,7 +79,7 @@ double local_model_train_on(LocalModel *model, const LocalStep *step, const uint
 // before) when the update is not finite or out of range.
 void client_train(LocalModel *model, Job *job, uint32_t round);
 
-// A client's own part of the model, or its own model, around and beside its training (rules/personal_rules.h).
+// A client's own part of the model, or its own model, around and beside its training (rules/local/personal_rules.h).
 
 // model->weights are the global ones: those that stay with the client become its own. So does a second model that is
 // trained at the same time.

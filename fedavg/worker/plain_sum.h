@@ -23,7 +23,7 @@ typedef struct PlainSum {
     uint64_t fingerprint; // out
 } PlainSum;
 
-// Returns the first element for which the update must be refused (rules/aggregate.h), count when there is none.
+// Returns the first element for which the update must be refused (rules/sum/aggregate.h), count when there is none.
 // trained, global: (count).
 size_t plain_sum_add(PlainSum *plain, const float *trained, const float *global, size_t count);
 

@@ -11,8 +11,8 @@
 // scatter and all-gather are nothing but who reads and writes what. Sums run over shards, along a fixed tree
 // (shard_sum.h): the model's bits depend on the number of shards, not on that of workers or machines.
 //
-// On several machines the slices are sums over this node's shards; the parents exchange them (exchange.h) while earlier
-// layers' gradients are still computed, and the workers step when the mean is back.
+// On several machines the slices are sums over this node's shards; the parents exchange them (parent/ssgd_exchange.h)
+// while earlier layers' gradients are still computed, and the workers step when the mean is back.
 //
 // With one global batch (PyTorch's DataParallel) the shards are parts of each batch of all samples: the model is that
 // of one worker with the whole batch, to rounding.

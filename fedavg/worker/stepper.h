@@ -1,5 +1,5 @@
 // How a client takes its steps, from one turn's first to its last: with the optimizer of the recipe, the round's
-// learning rate, and what the local rule adds (rules/local_rule.h).
+// learning rate, and what the local rule adds (rules/local/local_rule.h).
 //
 //   Stepper stepper = stepper_begin(&memory, &step);
 //   stepper_step(&stepper, model, &result, &batch, &noise);      // once a batch

@@ -1,5 +1,5 @@
 // The workers' arithmetic: one table of functions for each place where it can be done. worker_on_cpu is made of
-// client.h, hogwild.h and ssgd.h; the GPU's is in GPU.h.
+// client.h, hogwild.h and ssgd.h; the GPU's is in gpu/gpu.h.
 //
 //   void *state;
 //   TRY(math->init(&state, &memory, rank, err));

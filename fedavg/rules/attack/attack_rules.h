@@ -1,5 +1,5 @@
 // What bad clients do, whatever the algorithm: they train on false labels, hand in another update than they trained, or
-// agree on one when they have seen those of all others (crafted updates.h). Part of the world, not of the recipe: what
+// agree on one when they have seen those of all others (crafted.h). Part of the world, not of the recipe: what
 // honest clients compute does not depend on it.
 //
 //   TRY(attack_parse(&attack, "sign-flip scale=3", err));

@@ -1,7 +1,7 @@
 // What a combine rule is: what becomes of the updates that a cohort hands in. One file a rule (combine/NAME.c) and one
 // line in COMBINE_RULES (combine_rules.h).
 //
-// A rule that knows how much each client counts before it trains needs no more than one sum (rules/aggregate.h). A
+// A rule that knows how much each client counts before it trains needs no more than one sum (rules/sum/aggregate.h). A
 // robust one, which has to see all updates, gets them side by side (rows.h), in which all clients count the same unless
 // it says otherwise: a weight that a client could choose would be a weapon. What it takes of them becomes a sum of
 // integers, too.

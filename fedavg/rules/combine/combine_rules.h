@@ -3,8 +3,8 @@
 //
 //   cohort_shares(&all, members, count, &world, &recipe->combine);
 //
-// The shares of a round sum to at most 1 (rules/aggregate.h). FedNova's are cut below the clients' weights, and what
-// was cut from all alike comes back as one factor of the mean, exactly 1 where nothing was.
+// The shares of a round sum to at most 1 (rules/sum/aggregate.h). FedNova's are cut below the clients' weights, and
+// what was cut from all alike comes back as one factor of the mean, exactly 1 where nothing was.
 #ifndef SOUNDER_FEDAVG_RULES_COMBINE_COMBINE_RULES_H
 #define SOUNDER_FEDAVG_RULES_COMBINE_COMBINE_RULES_H
 

@@ -2,7 +2,7 @@
 // fedavg/gpu/cuda_rules.cu.
 //
 //   LocalTurn turn = local_turn(chosen, &training, steps, size_ratio);
-//   local_shift(shift, row, global, kept, common, &turn, count);     // before the client trains
+//   local_shift(shift, &vectors, &turn, pull, row, count);           // before the client trains
 //   local_conclude(after, &vectors, &turn, row, limit, count);       // when it has trained: what it keeps from now on
 //   aggregate_add(changes, after, kept, 1, count);                   // and by how much that has grown
 #ifndef SOUNDER_FEDAVG_RULES_LOCAL_LOCAL_RULES_H

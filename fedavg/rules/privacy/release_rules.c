@@ -67,7 +67,7 @@ static Status plan_adaptive(ReleasePlan *plan, const Chosen *clip, const Release
     return STATUS_OK;
 }
 
-// Sums of fixed point reach 2^22 (rules/aggregate.h).
+// Sums of fixed point reach 2^22 (rules/sum/aggregate.h).
 static Status check_range(const ReleasePlan *plan, const Chosen *clip, const ReleaseWorld *world, Error *err) {
     const double norm = clip->number[CLIP_NORM], most = 0x1p20;
     const double updates = norm * world->clients / world->clients_per_round;

@@ -39,13 +39,13 @@ typedef struct ServerMemory {
     float *common;                      // NULL unless the rule tells the clients something
 } ServerMemory;
 
-// What the workers have summed, in units of 2^-40 (rules/aggregate.h): a sum a worker, and beside it another one where
-// clients keep vectors.
+// What the workers have summed, in units of 2^-40 (rules/sum/aggregate.h): a sum a worker, and beside it another one
+// where clients keep vectors.
 typedef struct ServerSums {
     const int64_t *const *updates, *const *changes; // (count) of each; changes: NULL where nothing is kept
     size_t count;
     double arrived;         // in (0, 1]: the sum of the shares that arrived, over which the mean is taken
-    double factor;          // of the mean: exactly 1 unless the shares were cut (rules/combine_rules.h)
+    double factor;          // of the mean: exactly 1 unless the shares were cut (rules/combine/combine_rules.h)
     double *squared_length; // out: of the mean update; NULL: not wanted
 } ServerSums;
 

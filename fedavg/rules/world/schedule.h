@@ -32,7 +32,7 @@ enum {
     BUFFERED_LIMIT,    // NAN, or: an update that is staler is dropped
     BUFFERED_MIXES,    // MIXES_*: what is averaged
     BUFFERED_TWICE,    // TWICE_*
-    BUFFERED_STEPS,    // NAN, or: a client trains so many steps instead of epochs (rules/walk.h)
+    BUFFERED_STEPS,    // NAN, or: a client trains so many steps instead of epochs (rules/world/walk.h)
 };
 
 enum { DISPATCH_ARRIVAL, DISPATCH_PUBLISH };

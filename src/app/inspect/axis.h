@@ -1,7 +1,7 @@
 // An axis of a figure: where it begins and ends, and ticks at nice numbers (1, 2 or 5 times a power of ten).
 //
 //   Axis axis;
-//   axis_around(&axis, 12.3, 97.8, (Axis){.low = 0, .high = 100}, 6);   // 0, 20, ... 100; never beyond 0 and 100
+//   axis_around(&axis, 12.3, 97.8, 0, 100, 6);   // 0, 20, ... 100; never beyond 0 and 100
 //   y = bottom - height * axis_share(&axis, value);
 #ifndef SOUNDER_APP_INSPECT_AXIS_H
 #define SOUNDER_APP_INSPECT_AXIS_H

@@ -7,8 +7,9 @@
 
 #include "base/err.h"
 
-// report: what the page shows (report.c). Makes the folder. Files that an earlier report made are replaced, or removed
-// where these runs have nothing to draw; files of others are not (CANTCREATE). NOINPUT: there is nothing to draw.
+// report: what the page shows (html_report.c). Makes the folder. Files that an earlier report made are replaced, or
+// removed where these runs have nothing to draw; files of others are not (CANTCREATE). NOINPUT: there is nothing to
+// draw.
 Status figures_write(const char *folder, const json_t *report, Error *err);
 
 #endif

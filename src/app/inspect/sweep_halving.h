@@ -2,7 +2,7 @@
 // them for more, and so on; the last ones for all. Runs that differ in the seed alone stand or fall together, by their
 // mean.
 //
-//   halving_plan(&ladder, plan, rounds, factor);
+//   halving_plan(&ladder, plan, rounds);
 //   for (int rung = 0; rung < ladder.rungs; rung++) {
 //       TRY(halving_begin(jobs, &ladder, rung, plan, err));   // what waits now goes on to ladder.rounds[rung]
 //       ... run the jobs that wait ...

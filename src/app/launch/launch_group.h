@@ -1,6 +1,6 @@
 // The ranks of one `sounder launch` on this machine: started together, watched, printed, and ended together.
 //
-//   TRY_GOTO(end, launch_group_init(&group, ranks, err));
+//   TRY_GOTO(end, launch_group_init(&group, ranks, grace_seconds, err));
 //   for each start: status = launch_group_run(&group, &plan, err);    // until no rank lives
 //                   ... group.first_failure, group.requests.count ...
 //   end: launch_group_free(&group);

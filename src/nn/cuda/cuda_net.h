@@ -1,7 +1,7 @@
 // Many nets at work on one GPU: M models of one architecture in lockstep, each on its own samples.
 //
 //   TRY(cuda_net_init(&net, &plan, err));
-//   cuda_net_assign(&net, m, &task);                        // for each model: what it trains on from now on
+//   TRY(cuda_net_assign(&net, m, &task, fresh, err));        // for each model: what it trains on from now on
 //   TRY(cuda_net_train(&net, steps, err));                  // steps of SGD: graph replays, a handful of launches
 //   TRY(cuda_net_results(&net, results, err));              // waits; sums of the losses since the assignment
 //   cuda_net_free(&net);
