@@ -45,6 +45,20 @@ function end_of_file() {
     }
 }
 
+# Whether a file is there.
+function is_file(path,    line, found) {
+    found = (getline line < path) >= 0
+    close(path)
+    return found
+}
+
+# A file without a header of its name says in line 1 whose part it is.
+FNR == 1 && FILENAME ~ /\.c$/ && FILENAME !~ /^tests\/|\/main\.c$|^fedavg\/(worker|parent|gpu|nodes)\// && !/^\/\/ Part of [a-z_]+\.h: / {
+    own = FILENAME
+    sub(/c$/, "h", own)
+    if (!is_file(own)) complain("no header of this name: line 1 says whose part it is, `// Part of rounds.h: ...`")
+}
+
 FNR == 1 {
     end_of_file()
     last_file = FILENAME

@@ -4,6 +4,7 @@
 #               fedavg: rules <- algorithm, nodes <- memory <- worker <- parent <- gpu; shm <- shm/group; app/options <- launch,
 #               train <- inspect
 #   guards      a header's guard is its path: src/app/options/options.h has SOUNDER_APP_OPTIONS_OPTIONS_H
+#   parts       a .c file without a header of its name says in line 1 whose part it is: `// Part of rounds.h: ...`
 #   lengths     a function has at most 60 lines, a line of comment 120 columns
 #   roof        git tracks nothing at the top level beside the boxes, the documents, what CMake reads and dotfiles
 #   signposts   files that README.md and CONTRIBUTING.md name are there
@@ -72,12 +73,14 @@ echo 'int x;' | refuses 'SOUNDER_SHM_A_H' shm/a.h
 printf '#ifndef SOUNDER_SHM_A_H\n#define SOUNDER_SHM_B_H\n#endif\n' | refuses 'SOUNDER_SHM_A_H' shm/a.h
 for i in 1 2 3 4 5 6 7 8 9; do echo "if (engine == ENGINE_WILD) $i;"; done | refuses 'ninth line' src/app/a.c
 for i in 1 2 3 4 5 6 7 8; do echo "case LAYER_CONV: // $i"; done | refuses 'eighth line' src/nn/a.c
+echo '// The other half of b.h.' | refuses 'no header of this name' shm/a.c
 long_function too_long 61 | refuses 'too_long has 61 lines' src/app/a.c
 printf '    // %0114d\n' 7 | refuses 'a comment of 121 columns' src/nn/a.cu
 echo 'static __global__ void scale(float *values) {' | refuses 'without __launch_bounds__' src/nn/a.cu
 
 # What is just within the rules passes.
-long_function long_enough 60 >"$work/src/app/a.c"
+echo '// Part of b.h: a sample.' >"$work/src/app/a.c"
+long_function long_enough 60 >>"$work/src/app/a.c"
 printf '    // %0113d\n' 7 >>"$work/src/app/a.c"
 printf 'static const int table[] = {\n    1,\n};\n#include "fedavg/parent/rounds.h"\n#include "b.h"\n' >>"$work/src/app/a.c"
 printf '// #include "app/main.h"\n#ifndef SOUNDER_SHM_A_H\n#define SOUNDER_SHM_A_H\n#include "base/err.h"\n#endif\n' \
