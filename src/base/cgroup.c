@@ -6,14 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
-// A walk through the folders of this process's groups, from its own up to the root, in each hierarchy that may know
-// the controller.
+// A walk through the folders of this process's groups, from its own group up to the root, in each hierarchy that may
+// know the controller.
 typedef struct Walk {
     FILE *membership;
     const char *root, *controller;
     bool second_version;
-    size_t root_bytes;         // of the hierarchy's root in `folder`
-    char folder[2 * PATH_MAX]; // of the group; "" before the first
+    size_t root_bytes;         // length of the path of the hierarchy's root in `folder`
+    char folder[2 * PATH_MAX]; // path of the current group; "" before the first
 } Walk;
 
 static Walk walk_begin(const char *membership, const char *root, const char *controller) {
@@ -24,7 +24,7 @@ static void walk_end(Walk *walk) {
     if (walk->membership) fclose(walk->membership);
 }
 
-// names: "cpu,cpuacct"
+// names: a list such as "cpu,cpuacct".
 static bool is_among(const char *controller, const char *names) {
     const size_t length = strlen(controller);
     for (; *names; names += strcspn(names, ","), names += *names == ',')
@@ -32,7 +32,8 @@ static bool is_among(const char *controller, const char *names) {
     return false;
 }
 
-// A line of the membership file, "4:memory:/job/step"; false: this hierarchy does not know the controller.
+// Enters the hierarchy of one line of the membership file, "4:memory:/job/step". Returns false if the hierarchy does
+// not know the controller.
 static bool enter_hierarchy(Walk *walk, char *line) {
     line[strcspn(line, "\n")] = '\0';
     char *names = strchr(line, ':'), *path = names ? strchr(names + 1, ':') : NULL;
@@ -66,7 +67,8 @@ static FILE *open_file(const char *folder, const char *name) {
     return fopen(path, "re");
 }
 
-// Up to two numbers at the file's beginning; how many there are: "max" is none.
+// Reads one or two numbers at the beginning of a file of the current group; `second` may be NULL. Returns how many it
+// has read: 0 for the word "max" or without a file.
 static int read_numbers(const Walk *walk, const char *name, long long *first, long long *second) {
     FILE *file = open_file(walk->folder, name);
     if (!file) return 0;
@@ -75,7 +77,7 @@ static int read_numbers(const Walk *walk, const char *name, long long *first, lo
     return count < 0 ? 0 : count;
 }
 
-// The number of the line "KEY NUMBER"; false: there is none.
+// Reads the number of the line "KEY NUMBER". Returns false if there is no such line.
 static bool read_field(const char *folder, const char *name, const char *key, uint64_t *number) {
     char line[256];
     bool found = false;

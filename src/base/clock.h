@@ -1,4 +1,4 @@
-// Time for deadlines and measurements: CLOCK_MONOTONIC, which no administrator sets and which all processes share.
+// Time for deadlines and measurements: CLOCK_MONOTONIC, which no administrator sets and all processes share.
 #ifndef SOUNDER_BASE_CLOCK_H
 #define SOUNDER_BASE_CLOCK_H
 

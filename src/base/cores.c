@@ -10,8 +10,8 @@
 
 #include "base/cgroup.h"
 
-// The affinity mask of a machine with more than CPU_SETSIZE (1024) cores does not fit a cpu_set_t, so room is made for
-// 16 of them.
+// A machine may have more cores than a cpu_set_t has bits (CPU_SETSIZE, 1024), and the kernel then refuses so small a
+// mask: the array has room for 16 times as many.
 static int cores_in_affinity_mask(void) {
     enum { MASKS = 16 };
     cpu_set_t masks[MASKS];
@@ -21,7 +21,8 @@ static int cores_in_affinity_mask(void) {
     return cores > 0 ? cores : 1;
 }
 
-// Slurm says how many cores a task of a step has, or the batch script, also where it does not bind them to those.
+// Slurm sets the number of cores of a step's task, or of the batch script, also where it does not bind processes to
+// them.
 static int cores_of_slurm_task(int cores) {
     const char *each = getenv("SLURM_STEP_NUM_TASKS") ? getenv("SLURM_CPUS_PER_TASK") : NULL;
     const char *text = each ? each : getenv("SLURM_CPUS_ON_NODE");
@@ -41,7 +42,7 @@ void *huge_allocate(size_t bytes) {
     enum { HUGE_PAGE = 2 << 20, LINE = 64 };
     if (bytes < HUGE_PAGE) return aligned_alloc(LINE, rounded_up(bytes, LINE));
     void *memory = aligned_alloc(HUGE_PAGE, rounded_up(bytes, HUGE_PAGE));
-    if (memory) madvise(memory, bytes, MADV_HUGEPAGE); // refused: the pages are small
+    if (memory) madvise(memory, bytes, MADV_HUGEPAGE); // if the kernel refuses, the pages stay small
     return memory;
 }
 

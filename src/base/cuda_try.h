@@ -1,7 +1,8 @@
-// CUDA_TRY(call, err, "what was being done, printf style", ...): a failed CUDA call as a Status and one sentence.
+// CUDA_TRY(call, err, "what was being done, printf style", ...): returns from the function with a Status and one
+// sentence if a CUDA call fails.
 //
-// Errors of the GPU are sticky: once a kernel has failed, every later call of the process does, and only its end
-// helps. A worker therefore exits with a code and counts as dead; its work is done again by others.
+// Errors of the GPU are sticky: after a kernel has failed, every later call of the process fails, too, until the
+// process ends. A worker therefore exits with a code and counts as dead; other workers repeat its work.
 #ifndef SOUNDER_BASE_CUDA_TRY_H
 #define SOUNDER_BASE_CUDA_TRY_H
 
@@ -17,7 +18,8 @@
         if (cuda_try_ != cudaSuccess) return cuda_fail(err, cuda_try_, __VA_ARGS__);                                   \
     } while (0)
 
-// OS for want of memory, UNAVAILABLE for everything else; the sentence ends with CUDA's own words for the error.
+// Status OS if the GPU's memory is full, UNAVAILABLE for all other errors. The sentence ends with CUDA's own text for
+// the error.
 __attribute__((format(printf, 3, 4))) static inline Status cuda_fail(Error *err, cudaError_t error, const char *format,
                                                                      ...) {
     char doing[ERROR_MESSAGE_BYTES];
@@ -25,7 +27,7 @@ __attribute__((format(printf, 3, 4))) static inline Status cuda_fail(Error *err,
     va_start(arguments, format);
     vsnprintf(doing, sizeof doing, format, arguments);
     va_end(arguments);
-    cudaGetLastError(); // or a later check would find this error again
+    cudaGetLastError(); // clears the error, which a later check would report again
     return fail(err, error == cudaErrorMemoryAllocation ? STATUS_OS : STATUS_UNAVAILABLE, "%s: %s (%s)", doing,
                 cudaGetErrorString(error), cudaGetErrorName(error));
 }

@@ -1,8 +1,8 @@
-// The GPU: whether there is one, which one, and what it has. One of two files is built in: device_cuda.c, or, where
-// the build has no CUDA, device_none.c, whose functions fail with a sentence that says so.
+// The GPU: whether one is available, which one, and its properties. The build compiles one of two files: device_cuda.c,
+// or, in a build without CUDA, device_none.c, whose device_open fails with a sentence that says so.
 //
 //   Device device;
-//   if (device_open(&device, -1, err) != STATUS_OK)      // no driver, no GPU: UNAVAILABLE, with a sentence
+//   if (device_open(&device, -1, err) != STATUS_OK)      // UNAVAILABLE and one sentence: no driver, no GPU ...
 //
 // device_open is the first CUDA call of a process. It makes the GPU current for the calling thread.
 #ifndef SOUNDER_BASE_DEVICE_H
@@ -14,25 +14,27 @@
 #include "base/err.h"
 
 typedef struct Device {
-    int index;        // as CUDA numbers the visible ones
+    int index;        // CUDA's number among the visible GPUs
     char name[128];   // "NVIDIA H200"
     int major, minor; // compute capability
     int multiprocessors;
-    size_t memory_bytes, free_bytes; // when it was opened
+    size_t memory_bytes, free_bytes; // measured by device_open
 } Device;
 
-// Whether this program was built with CUDA.
+// Says whether this program was built with CUDA.
 bool device_is_built(void);
 
-// Opens GPU `gpu`; -1: the one LOCAL_RANK names (modulo the number of GPUs), otherwise the first. UNAVAILABLE with
-// one sentence and a remedy: not built in, no driver, driver too old, no GPU, no such GPU.
+// Opens GPU `gpu`. -1 opens the GPU that LOCAL_RANK names (modulo the number of GPUs), or GPU 0 without LOCAL_RANK.
+// Fails with UNAVAILABLE, one sentence and a remedy: not built in, no driver, driver too old, no GPU, no such GPU; with
+// USAGE if LOCAL_RANK is no rank.
 Status device_open(Device *device, int gpu, Error *err);
 
-// Before device_open: from now on a thread that waits for GPU `gpu` sleeps. Where processes have few cores they would
-// otherwise take them from each other by looking again and again.
+// To be called before device_open: threads that wait for GPU `gpu` will sleep. By default they poll, and processes that
+// share few cores would take the cores from each other.
 Status device_sleep_when_waiting(int gpu, Error *err);
 
-// Waits for everything the process has asked of the GPU and gives its memory back. After a sticky error too.
+// Waits until the GPU has finished the work of this process, and frees the process's GPU memory. May be called after a
+// sticky error.
 void device_close(void);
 
 #endif

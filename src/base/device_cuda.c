@@ -14,8 +14,8 @@ bool device_is_built(void) {
     return true;
 }
 
-// Errors of the Multi-Process Service lie between these two. The server shows them when it is first asked for
-// something, which may be long after its daemon has begun to listen.
+// Errors of the Multi-Process Service are the codes between these two. The server reports them at the first request,
+// which may be long after its daemon has begun to listen.
 static bool is_of_mps(cudaError_t error) {
     return error >= cudaErrorMpsConnectionFailed && error <= cudaErrorMpsClientTerminated;
 }
@@ -29,7 +29,7 @@ static Status mps_failed(Error *err, cudaError_t error) {
         folder && *folder ? folder : "/var/log/nvidia-mps");
 }
 
-// Why no GPU can be counted: the driver is not there, or too old, or there is none.
+// Writes why cudaGetDeviceCount has failed: the driver is missing or too old, or there is no GPU.
 static Status no_gpu(Error *err, cudaError_t error) {
     int driver = 0, runtime = 0;
     if (error == cudaErrorNoDevice)
@@ -49,7 +49,8 @@ static Status no_gpu(Error *err, cudaError_t error) {
                 driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
 }
 
-// The GPU that a launcher such as torchrun gave this process: processes share GPUs if there are more of them.
+// Chooses the GPU that a launcher such as torchrun assigns by LOCAL_RANK; processes share GPUs if there are more
+// processes than GPUs.
 static Status local_gpu(int *gpu, int gpus, Error *err) {
     const char *text = getenv("LOCAL_RANK");
     *gpu = 0;
@@ -103,5 +104,5 @@ Status device_sleep_when_waiting(int gpu, Error *err) {
 }
 
 void device_close(void) {
-    cudaDeviceReset(); // waits by itself; fails after a sticky error, when the end of the process does the rest
+    cudaDeviceReset(); // waits by itself; after a sticky error it fails, and the end of the process frees the memory
 }

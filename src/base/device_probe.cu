@@ -2,7 +2,8 @@
 
 static __global__ void __launch_bounds__(32) nothing() {}
 
-// Asking about a kernel makes the runtime look for its code, and translate it if it must; nothing is launched.
+// cudaFuncGetAttributes makes the runtime load the kernel's code, and translate it for this GPU if necessary, without a
+// launch.
 cudaError_t device_probe(void) {
     cudaFuncAttributes attributes;
     return cudaFuncGetAttributes(&attributes, nothing);

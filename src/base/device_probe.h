@@ -1,4 +1,4 @@
-// Whether the GPU that is current can run this program's kernels: compiled by nvcc, for device_cuda.c alone.
+// Tests whether the current GPU can run this program's kernels. Compiled by nvcc; only device_cuda.c uses it.
 #ifndef SOUNDER_BASE_DEVICE_PROBE_H
 #define SOUNDER_BASE_DEVICE_PROBE_H
 
@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-// cudaErrorNoKernelImageForDevice and the like: the program holds no code for this GPU.
+// Fails with cudaErrorNoKernelImageForDevice or a similar error if the program contains no code for this GPU.
 cudaError_t device_probe(void);
 
 #ifdef __cplusplus

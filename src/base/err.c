@@ -28,7 +28,7 @@ Status fail(Error *err, Status status, const char *format, ...) {
     return status;
 }
 
-static bool begins_letter(char c) { // of UTF-8
+static bool begins_letter(char c) { // first byte of a UTF-8 letter
     return ((unsigned char)c & 0xc0) != 0x80;
 }
 
@@ -55,7 +55,7 @@ void error_sketch(Error *err, const char *text, size_t at, size_t length) {
         sketch[used++] = ' ';
     for (size_t i = begin; i < begin + shown && i < at + length; i++)
         if (begins_letter(text[i])) sketch[used++] = i < at ? ' ' : '^';
-    if (sketch[used - 1] != '^') sketch[used++] = '^'; // something is missing there, or it is no letter
+    if (sketch[used - 1] != '^') sketch[used++] = '^'; // a part is missing at `at`, or the byte there is no letter
     sketch[used] = '\0';
 }
 
@@ -77,7 +77,7 @@ Status status_by_errno(Status otherwise) {
     }
 }
 
-// Returns what a person can do against some reasons, whatever was being done.
+// Returns a remedy for those values of errno that have one, whatever was being done.
 static const char *remedy_of(int reason) {
     if (reason == EMFILE) return "; raise the limit of open files (ulimit -n)";
     if (reason == ENFILE) return "; raise the machine's limit of open files (fs.file-max)";

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <sysexits.h>
 
-// name, exit code, when
+// name, exit code, meaning
 #define STATUS_LIST(X)                                                                                                 \
     X(OK, EX_OK, "no error")                                                                                           \
     X(USAGE, EX_USAGE, "an option is unknown, out of range or contradicts another")                                    \
@@ -39,37 +39,37 @@ typedef enum Status {
 
 enum { ERROR_MESSAGE_BYTES = 1024, ERROR_SKETCH_BYTES = 512 };
 
-// The sentence that goes with a failed Status. Owned by the caller, usually on its stack; empty until a failure.
+// The sentence that explains a failed Status. The caller owns it, usually on its stack; empty until a failure.
 typedef struct Error {
     char message[ERROR_MESSAGE_BYTES];
-    char sketch[ERROR_SKETCH_BYTES]; // two lines, a text and carets below what is wrong in it; empty: none
+    char sketch[ERROR_SKETCH_BYTES]; // two lines: a text, and carets below the wrong part; empty: no sketch
 } Error;
 
-// Writes the sentence (printf style, truncated to fit) and returns status, so that a failure is one return statement.
-// err may be NULL when nobody will read the sentence.
+// Writes the sentence (printf style, truncated to fit) and returns `status`, so that a failure is one return statement.
+// err may be NULL if the caller does not need the sentence.
 Status fail(Error *err, Status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-// The same, followed by ": " and the text of errno as it is on entry, and by a remedy for too many open files and for a
-// file system without locks. Some reasons decide the status themselves, whatever was being done: no memory or
-// descriptors are OS, a broken disk or file server is IO.
+// Works as fail, then appends ": ", the text of errno as it is on entry, and a remedy if too many files are open or a
+// file system has no locks. Some values of errno decide the status, whatever the caller passes: OS if memory or
+// descriptors have run out, IO for a broken disk or file server.
 Status fail_errno(Error *err, Status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-// The status that errno's reason decides, or `otherwise`: what fail_errno returns.
+// Returns the status that the value of errno decides, or `otherwise`; fail_errno returns the same.
 Status status_by_errno(Status otherwise);
 
-// After a failure that is about `length` bytes of a text that somebody wrote, from `at` on: the sketch, for main to
-// show on a terminal. Of a long text it is what stands around them.
+// Adds a sketch for main to show on a terminal, after a failure about `length` bytes from `at` on of a text that a user
+// wrote. From a long text it shows only the part around those bytes.
 void error_sketch(Error *err, const char *text, size_t at, size_t length);
 
-// After a failure whose sentence repeats that of `why`: its sketch goes along.
+// Copies the sketch of `why`, for a new sentence that quotes the sentence of `why`.
 void error_keep_sketch(Error *err, const Error *why);
 
-// Puts '?' for what a terminal would obey, control characters, C1's as UTF-8 included, and for each byte that is not
-// UTF-8, which JSON refuses. All sentences of fail and of the log go through it, because names in them may come from
-// files of others, and a long name may be cut.
+// Replaces with '?' the control characters that a terminal would obey (C1 controls in UTF-8 included) and each byte
+// that is not UTF-8, which JSON refuses. fail and the log pass all sentences through it, because names in them may come
+// from other people's files, and a long name may have been cut within a letter.
 void disarm_text(char *text);
 
-int status_exit_code(Status status);    // sysexits value
+int status_exit_code(Status status);    // the code of sysexits.h
 const char *status_name(Status status); // "DATA"
 
 #define TRY(call)                                                                                                      \
@@ -78,7 +78,7 @@ const char *status_name(Status status); // "DATA"
         if (try_status_ != STATUS_OK) return try_status_;                                                              \
     } while (0)
 
-// For functions that release what they hold at a label; `status` must be a local of type Status.
+// For functions that release resources at a label; `status` must be a local variable of type Status.
 #define TRY_GOTO(label, call)                                                                                          \
     do {                                                                                                               \
         status = (call);                                                                                               \

@@ -1,5 +1,5 @@
-// BOTH stands before functions that compile for the CPU and, in .cu files, for the GPU: small inline arithmetic that
-// must be the same on either (random numbers, indices, the steps of an optimizer).
+// BOTH marks functions that compile for the CPU and, in .cu files, for the GPU: small inline arithmetic that must give
+// the same bits on both (random numbers, indices, the steps of an optimizer).
 #ifndef SOUNDER_BASE_HOST_DEVICE_H
 #define SOUNDER_BASE_HOST_DEVICE_H
 

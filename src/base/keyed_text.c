@@ -68,7 +68,7 @@ static Status unknown_key(const char *word, const FormRow *row, Error *err) {
                 suggestion.best ? "?)" : "", usage);
 }
 
-// As in options: a number is all of the text, and made of nothing but digits, sign, point and exponent.
+// As for options: the whole text must be a number, made only of digits, sign, point and exponent.
 static bool read_number(double *number, const char *text, size_t length, const FormKey *key) {
     char digits[64], *end;
     if (length == 0 || length >= sizeof digits || strspn(text, "+-0123456789.eE") < length) return false;
@@ -131,7 +131,7 @@ static Status take_value(Form *form, size_t *used, const char *value, size_t len
                          Error *err) {
     char *text = form->text + *used;
     form->place[key] = (uint16_t)*used;
-    memcpy(text, value, length); // it fits: all values together are shorter than the text they come from, or preset
+    memcpy(text, value, length); // fits: the values are shorter than the text, presets than ROOM_FOR_PRESETS
     text[length] = '\0';
     *used += length + 1;
     if (read_value(&form->number[key], text, &row->keys[key])) return STATUS_OK;
@@ -163,12 +163,12 @@ static Status take_presets(Form *form, size_t *used, const FormRow *row, Error *
         if (*key->preset)
             TRY(take_value(form, used, key->preset, strlen(key->preset), row, k, err));
         else
-            form->place[k] = (uint16_t)(*used - 1); // an empty text: nothing stands for it
+            form->place[k] = (uint16_t)(*used - 1); // an empty text: the '\0' after the last value
     }
     return STATUS_OK;
 }
 
-// What follows the name: "key=value" each; or a colon and a text, which has been read.
+// Reads the "key=value" parts after the name. A text after a colon has been read before.
 static Status take_parts(Form *form, size_t *used, const char *whole, const char *text, const FormRow *row,
                          Error *err) {
     for (text += strspn(text, blanks); *text; text += strspn(text, blanks)) {
@@ -182,6 +182,8 @@ static Status take_parts(Form *form, size_t *used, const char *whole, const char
     return STATUS_OK;
 }
 
+// Two passes fill the form: the parts that the user gives, then the presets of the other keys, so that the caller finds
+// a value for every key of the row. Every refusal adds a sketch that points at the wrong word.
 Status form_parse(Form *form, const char *text, const FormTable *table, Error *err) {
     enum { ROOM_FOR_PRESETS = 256 };
     const char *const whole = text;

@@ -1,4 +1,5 @@
-// A choice with numbers, as people write it: a name and parts behind it, "pathological classes=2 mode=deterministic".
+// Reads a choice with parameters as users write it: a name, then key=value parts, "pathological classes=2
+// mode=deterministic".
 //
 //   static const FormRow rows[] = {
 //       {.name = "shard", .help = "sorted by label, dealt", .keys = {{.name = "size", .type = FORM_WHOLE, ...}}},
@@ -6,10 +7,11 @@
 //   static const FormTable table = {rows, 1, "partition", "partitions"};
 //   Form form;
 //   TRY(form_parse(&form, "shard size=300", &table, err));
-//   form.number[0]   // 300: numbers and places in a list of choices stand where their keys stand in the row
+//   form.number[0]   // 300: the values have the same indices as their keys in the row
 //
-// The last part of a row may be a text that follows the name and a colon and goes to the end: "file:my parts.txt".
-// One table gives parser, ranges, "did you mean" and help. USAGE with a sentence that names the part and the form.
+// The last key of a row may be a text that follows the name and a colon and extends to the end: "file:my parts.txt".
+// One table serves the parser, the ranges, "did you mean" and the help. Errors are USAGE with a sentence that names the
+// part and the form.
 #ifndef SOUNDER_BASE_KEYED_TEXT_H
 #define SOUNDER_BASE_KEYED_TEXT_H
 
@@ -26,54 +28,55 @@ typedef enum FormType {
     FORM_REAL,   // a number
     FORM_REALS,  // one number, or several between commas
     FORM_CHOICE, // one of the words in `choices`
-    FORM_TEXT,   // what follows the colon
+    FORM_TEXT,   // the text after the colon
 } FormType;
 
 typedef struct FormKey {
     const char *name; // NULL ends the list
     FormType type;
-    double minimum, maximum; // of numbers
-    const char *preset;      // what stands for it where it is not given; NULL: it must be given
-    const char *choices;     // words between blanks
+    double minimum, maximum; // of a number
+    const char *preset;      // value if the key is not given; NULL: the key must be given
+    const char *choices;     // words, separated by blanks
     const char *help;        // a phrase
 } FormKey;
 
 typedef struct FormRow {
     const char *name;
-    const char *help, *source; // a phrase each; source: who described it
+    const char *help, *source; // a phrase each; source: the publication that describes it
     FormKey keys[FORM_MAX_KEYS];
 } FormRow;
 
 typedef struct FormTable {
     const FormRow *rows;
     uint32_t count;
-    const char *what;  // "partition": what a row is
-    const char *topic; // "partitions": what `sounder help` calls the table
+    const char *what;  // the kind of thing that a row is: "partition"
+    const char *topic; // the table's name in `sounder help`: "partitions"
 } FormTable;
 
-// Plain data without pointers: it may be copied.
+// Plain data without pointers: may be copied.
 typedef struct Form {
     uint32_t row;
-    double number[FORM_MAX_KEYS]; // of REALS: the first; of CHOICE: the place of the word
+    double number[FORM_MAX_KEYS]; // of REALS: the first; of CHOICE: the index of the word
     bool given[FORM_MAX_KEYS];
-    uint16_t place[FORM_MAX_KEYS]; // where the key's value begins in `text`
-    char text[FORM_TEXT_BYTES];    // the values, each with its end
+    uint16_t place[FORM_MAX_KEYS]; // offset of the key's value in `text`
+    char text[FORM_TEXT_BYTES];    // the values, each ends with '\0'
 } Form;
 
 Status form_parse(Form *form, const char *text, const FormTable *table, Error *err);
 
-// Whether the text's first word is this name: "dirichlet alpha=0.1" is dirichlet.
+// Says whether the text's first word is this name: true for "dirichlet alpha=0.1" and "dirichlet".
 bool form_is(const char *text, const char *name);
 
-// The text of a key's value, as it was given or is preset.
+// Text of a key's value, given or preset.
 static inline const char *form_text(const Form *form, int key) {
     return form->text + form->place[key];
 }
 
-// The numbers of REALS. Returns how many there are; values gets the first `room` of them.
+// Writes the first `room` numbers of a REALS key to `values`. Returns how many numbers the key has.
 uint32_t form_reals(double *values, uint32_t room, const Form *form, int key);
 
-// "pathological [classes=2] [mode=random|first-deterministic|deterministic]"; parts without brackets must be given.
+// Writes "pathological [classes=2] [mode=random|first-deterministic|deterministic]"; keys without brackets must be
+// given.
 void form_usage(char usage[FORM_USAGE_BYTES], const FormRow *row);
 
 #endif

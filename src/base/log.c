@@ -12,10 +12,10 @@
 
 static LogLevel current_level = LOG_WARNING;
 static int current_rank = LOG_RANK_PARENT;
-static int current_node = -1; // -1: the only one
+static int current_node = -1; // -1: the run is on one machine
 
 enum { MOST_ONCE = 8 };
-static _Atomic(const char *) said_once[MOST_ONCE]; // formats
+static _Atomic(const char *) said_once[MOST_ONCE]; // the formats of warnings that were said
 
 void log_init(LogLevel level, int rank) {
     current_level = level;
@@ -47,7 +47,7 @@ static void log_line(LogLevel level, const char *format, va_list args) {
     static const char *const prefixes[] = {"error: ", "warning: ", "", "debug: "};
     if (level > current_level) return;
     char line[2048];
-    // On a terminal a progress line may stand where the cursor is.
+    // On a terminal the cursor may be in a progress line: clear it.
     const char *clear = log_on_terminal() ? "\r\033[K" : "";
     char node[24] = "";
     if (current_node >= 0) snprintf(node, sizeof node, "node %d: ", current_node);
@@ -58,7 +58,7 @@ static void log_line(LogLevel level, const char *format, va_list args) {
     disarm_text(line + used);
     size_t length = strlen(line);
     line[length++] = '\n';
-    if (write(STDERR_FILENO, line, length) < 0) return; // nobody is left to tell
+    if (write(STDERR_FILENO, line, length) < 0) return; // there is no other place to report to
 }
 
 #define DEFINE_LOG(function, level)                                                                                    \
@@ -73,7 +73,7 @@ DEFINE_LOG(log_warning, LOG_WARNING)
 DEFINE_LOG(log_info, LOG_INFO)
 DEFINE_LOG(log_debug, LOG_DEBUG)
 
-// Notes the format; false: this process has said it before.
+// Remembers the format. Returns false if this process has used it in a warning before.
 static bool is_said_first(const char *format) {
     for (int i = 0; i < MOST_ONCE; i++) {
         const char *none = NULL;

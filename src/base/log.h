@@ -2,8 +2,8 @@
 //
 //   sounder: rank 3: warning: no progress for 30 s
 //
-// The level and the rank are set once, at the start of main, and are constant from then on: the one piece of
-// process-wide state in the project.
+// main sets level and rank once, at its start; they do not change afterwards. They are the only process-wide state of
+// the project.
 #ifndef SOUNDER_BASE_LOG_H
 #define SOUNDER_BASE_LOG_H
 
@@ -15,21 +15,21 @@ enum { LOG_RANK_PARENT = -1 };
 
 void log_init(LogLevel level, int rank);
 
-// In a run on several machines: every line of the parent names its node from here on.
+// In a run on several machines: adds the node's number to all later lines of the parent.
 void log_name_node(int node);
 int log_node(void); // -1: the run is on one machine
 LogLevel log_level(void);
 
-// Whether stderr is a terminal on which a line can be cleared and written again.
+// Says whether stderr is a terminal on which a line can be cleared and rewritten.
 bool log_on_terminal(void);
 
-// A NaN without its sign, which printf shows and nobody wants to see.
+// Returns the value; a NaN without its sign, which printf would show as "-nan".
 double log_real(double value);
 
 void log_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-// A warning the first time that this process says it, a line at level info each time after that. The format, as a
-// pointer, is what counts as the same.
+// Logs a warning when this process says it for the first time, and a line of level info each time after that. Two calls
+// with the same format (the same pointer) count as the same warning.
 void log_warning_once(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));

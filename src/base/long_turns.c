@@ -1,4 +1,4 @@
-// Part of cores.h: asks the scheduler for long slices.
+// Part of cores.h: asks the scheduler for long time slices. A file of its own for the sake of the conflict below.
 #include "base/cores.h"
 
 #include <linux/sched.h>
@@ -11,5 +11,5 @@ void long_turns_request(void) {
     if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0) return;
     if (attributes.sched_policy != SCHED_NORMAL && attributes.sched_policy != SCHED_BATCH) return;
     attributes.sched_runtime = LONG_TURN_MILLISECONDS * 1000000ull; // nanoseconds
-    syscall(SYS_sched_setattr, 0, &attributes, 0);                  // refused: turns stay as they were
+    syscall(SYS_sched_setattr, 0, &attributes, 0);                  // refused: no change
 }

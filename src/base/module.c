@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-// folder: from the program's own, "" or "/" and a relative path.
+// folder: relative to the program's folder; "" or "/" and a path.
 static void module_path(char path[PATH_MAX], const char *folder, const char *file) {
     char program[PATH_MAX / 2];
     const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);

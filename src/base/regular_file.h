@@ -1,4 +1,4 @@
-// Opening a file that a user names, for reading it from its beginning to its end.
+// Opens a file that a user names, for reading from beginning to end.
 #ifndef SOUNDER_BASE_REGULAR_FILE_H
 #define SOUNDER_BASE_REGULAR_FILE_H
 
@@ -6,8 +6,8 @@
 
 #include "base/err.h"
 
-// *file: to be closed by the caller. Whatever is no regular file is refused: opening a named pipe would wait for a
-// writer without end, and what it gives can be read only once. NOINPUT. Nothing to close on failure.
+// The caller closes *file. Fails with NOINPUT, with nothing to close, if the path is no regular file: opening a named
+// pipe would wait for a writer without end, and its contents can be read only once.
 Status regular_file_open(FILE **file, const char *path, Error *err);
 
 #endif

@@ -14,7 +14,7 @@ void rng_shuffle(uint32_t *items, size_t count, RngKey key) {
     }
 }
 
-// A double in (0, 1) from two words: never 0, so that its logarithm is finite.
+// A double in (0, 1) from two random words; never 0, so that its logarithm is finite.
 static double open_unit(uint32_t high, uint32_t low) {
     return ((double)(((uint64_t)high << 20) | (low >> 12)) + 0.5) * 0x1p-52;
 }
@@ -28,7 +28,9 @@ double rng_normal(RngKey key, uint32_t index) {
     return normal_from(rng_block(key, index, 1, 0, 0));
 }
 
-// A gamma number of this shape, or of shape + 1 where that is below 1: gamma(shape) = gamma(shape + 1) unit^(1/shape).
+// Marsaglia and Tsang's method needs shape >= 1. For a smaller shape this draws gamma(shape + 1) and also returns a
+// uniform number `unit`: gamma(shape) = gamma(shape + 1) unit^(1/shape), which the callers compute, one as a logarithm.
+// Each attempt uses counters of its own, so that the number depends on key and index alone.
 static double draw_gamma(double *unit, RngKey key, uint32_t index, double shape) {
     double boosted = shape < 1.0 ? shape + 1.0 : shape;
     double d = boosted - 1.0 / 3.0, c = 1.0 / sqrt(9.0 * d);

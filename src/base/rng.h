@@ -3,9 +3,9 @@
 //   RngKey key = rng_key(seed, RNG_SHUFFLE, round, client, epoch);
 //   RngBlock four = rng_block(key, 0, 0, 0, 0);        // four 32-bit words, a pure function of key and counter
 //
-// There is no state: a number depends only on what it is for (seed, purpose, round, client, step), never on which
-// worker asked or when. That is why any client can be recomputed anywhere, at any time, to the same bits.
-// The same inline code compiles for the CPU and, in .cu files, for the GPU.
+// There is no state: a number depends only on its use (seed, purpose, round, client, step), never on the worker that
+// draws it or on the time. That is why any worker can recompute any client at any time to the same bits. The same
+// inline code compiles for the CPU and, in .cu files, for the GPU.
 #ifndef SOUNDER_BASE_RNG_H
 #define SOUNDER_BASE_RNG_H
 
@@ -19,23 +19,23 @@ typedef enum RngPurpose {
     RNG_SHUFFLE = 2,     // order of a client's samples
     RNG_DROPOUT = 3,     // dropout masks
     RNG_SAMPLER = 4,     // which clients form a round's cohort
-    RNG_PARTITION = 5,   // which samples belong to which client
+    RNG_PARTITION = 5,   // assigns samples to clients
     RNG_SYNTHETIC = 6,   // the synthetic data set
-    RNG_EPOCH = 7,       // the order in which a distributed sampler deals out an epoch
+    RNG_EPOCH = 7,       // the order in which a distributed sampler hands out an epoch
     RNG_CLOCK = 20,      // simulated durations
-    RNG_DROP_OUT = 21,   // which clients of a cohort never hand in
-    RNG_STRAGGLER = 22,  // which do not manage all epochs, and how many they do
-    RNG_AVAILABLE = 23,  // which are there at all
-    RNG_ATTACK = 24,     // which clients attack, and with what
-    RNG_DRIFT = 25,      // when a client drifts, and where to
-    RNG_COMPRESS = 30,   // what codes of updates draw
-    RNG_DP_NOISE = 31,   // noise that hides a client
-    RNG_DP_TREE = 32,    // ... on the nodes of a tree over the rounds
+    RNG_DROP_OUT = 21,   // chooses members of a cohort that drop out
+    RNG_STRAGGLER = 22,  // chooses stragglers, and how many epochs they manage
+    RNG_AVAILABLE = 23,  // chooses the clients that are available
+    RNG_ATTACK = 24,     // chooses attackers; the content of their updates
+    RNG_DRIFT = 25,      // when a client drifts, and to which data
+    RNG_COMPRESS = 30,   // random choices of update compression
+    RNG_DP_NOISE = 31,   // noise of differential privacy
+    RNG_DP_TREE = 32,    // the same on the nodes of a tree over the rounds
     RNG_MASK = 33,       // masks of secure aggregation
-    RNG_BUCKETS = 34,    // which updates are mixed
+    RNG_BUCKETS = 34,    // chooses the updates that are mixed in one bucket
     RNG_AUGMENT = 40,    // crops and flips of training images
-    RNG_FEDERATION = 41, // made-up data of users
-    RNG_FEATURES = 42,   // noise of a client's own on its samples
+    RNG_FEDERATION = 41, // synthetic data of users
+    RNG_FEATURES = 42,   // noise that a client adds to its own samples
 } RngPurpose;
 
 typedef struct RngKey {
@@ -68,7 +68,7 @@ BOTH RngBlock rng_block(RngKey key, uint32_t c0, uint32_t c1, uint32_t c2, uint3
     return block;
 }
 
-// The key of one purpose: `a`, `b` and `c` are what the purpose counts (for example round, client, epoch).
+// The key for one purpose: `a`, `b` and `c` are the purpose's indices (for example round, client, epoch).
 BOTH RngKey rng_key(uint64_t seed, RngPurpose purpose, uint32_t a, uint32_t b, uint32_t c) {
     RngKey root = {{(uint32_t)seed, (uint32_t)(seed >> 32)}};
     RngBlock block = rng_block(root, (uint32_t)purpose, a, b, c);
@@ -94,7 +94,7 @@ void rng_shuffle(uint32_t *items, size_t count, RngKey key);
 double rng_normal(RngKey key, uint32_t index);
 double rng_gamma(RngKey key, uint32_t index, double shape);
 
-// Its logarithm, which is finite also where the shape is so small that the number itself is 0.
+// The logarithm of rng_gamma; finite also if the shape is so small that the number itself rounds to 0.
 double rng_log_gamma(RngKey key, uint32_t index, double shape);
 
 #endif

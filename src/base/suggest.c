@@ -42,7 +42,7 @@ void suggestion_consider(Suggestion *suggestion, const char *word) {
 void suggestion_consider_as(Suggestion *suggestion, const char *word, const char *stands_for) {
     size_t typed_length = strlen(suggestion->typed);
     int distance = edit_distance(suggestion->typed, word);
-    // As many edits as letters would turn any short word into any other.
+    // With as many edits as letters any short word would become any other.
     if (distance >= (int)typed_length && distance > 0) distance = NOT_CLOSE;
     if (typed_length > 1 && strncasecmp(suggestion->typed, word, typed_length) == 0)
         distance = smaller(distance, MAX_EDITS);

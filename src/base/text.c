@@ -13,14 +13,14 @@ size_t text_letter(const char *text) {
     if (first < 0xc2 || first >= 0xf8) return 0;
     uint32_t letter = first & (0x7fu >> length);
     for (size_t i = 1; i < length; i++) {
-        if ((bytes[i] & 0xc0) != 0x80) return 0; // '\0', too
+        if ((bytes[i] & 0xc0) != 0x80) return 0; // also refuses '\0'
         letter = letter << 6 | (bytes[i] & 0x3f);
     }
     const bool is_letter = letter >= least[length] && letter <= 0x10ffff && !(letter >= 0xd800 && letter <= 0xdfff);
     return is_letter ? length : 0;
 }
 
-// replacement: for a byte that is not UTF-8; NULL: the byte itself.
+// replacement: written for each byte that is not UTF-8; NULL copies the byte.
 static char *copy_letters(char *to, size_t bytes, const char *text, const char *replacement) {
     size_t used = 0;
     while (*text) {
@@ -54,8 +54,8 @@ void text_list(char *list, size_t bytes, const char *name, size_t name_bytes) {
 
 // Words of a shell ----------------------------------------------------------------------------------------------------
 
-// Finds letters that a terminal or a JSON text cannot show as they are: control characters, C1's as UTF-8 included, and
-// bad UTF-8.
+// Finds letters that a terminal or a JSON text cannot show: control characters (C1 controls in UTF-8 included) and
+// bytes that are not UTF-8.
 static bool is_raw(const char *text, size_t letter) {
     const unsigned char *bytes = (const unsigned char *)text;
     return letter == 0 || bytes[0] < ' ' || bytes[0] == 0x7f || (bytes[0] == 0xc2 && bytes[1] < 0xa0);
@@ -69,7 +69,7 @@ static bool has_raw(const char *text) {
     return false;
 }
 
-// One letter as it stands within the quotes. octal: in $'...'. Returns how many bytes of text it was.
+// Writes one letter as it is quoted; octal: within $'...'. Returns the number of bytes it has read from `text`.
 static size_t quote_letter(char quoted[16], const char *text, bool octal) {
     const size_t letter = text_letter(text), length = letter ? letter : 1;
     if (octal && is_raw(text, letter)) {

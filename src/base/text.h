@@ -1,4 +1,4 @@
-// Texts that users write (names of runs, data sets, columns), for sinks that demand UTF-8 or a shell's quotes.
+// Texts that users write (names of runs, data sets, columns), for outputs that require UTF-8 or a shell's quotes.
 //
 //   char name[64];
 //   text_cut(name, sizeof name, path);              // ends before the letter that no longer fits
@@ -11,29 +11,29 @@
 
 #include <stddef.h>
 
-// Length in bytes of the UTF-8 letter at `text`: 1 to 4; 0 at the end and where the bytes are not UTF-8 (too long a
-// form, half of a surrogate pair, above U+10FFFF).
+// Length in bytes of the UTF-8 letter at `text`: 1 to 4; 0 at the end of the text and if the bytes are not UTF-8 (an
+// overlong form, half of a surrogate pair, above U+10FFFF).
 size_t text_letter(const char *text);
 
-// Copies as many whole letters as fit into (bytes). A byte that is not UTF-8 counts as a letter and is kept.
-// Returns `to`.
+// Copies as many whole letters as fit into `bytes` bytes, '\0' included. A byte that is not UTF-8 counts as a letter
+// and is copied. Returns `to`.
 char *text_cut(char *to, size_t bytes, const char *text);
 
-// The same, with U+FFFD for each byte that is not UTF-8: what JSON and XML accept. 3 * strlen + 1 bytes hold all.
+// As text_cut, but with U+FFFD for each byte that is not UTF-8, for JSON and XML. 3 * strlen + 1 bytes hold any text.
 char *text_utf8(char *to, size_t bytes, const char *text);
 
-// Adds a name (name_bytes long) to a list of names between commas, for a sentence, if it and its comma fit whole.
+// Appends a name of name_bytes bytes to a comma-separated list in a sentence, if name and comma fit.
 void text_list(char *list, size_t bytes, const char *name, size_t name_bytes);
 
-// Room for any path of 4095 bytes as a word of a shell: at worst \ooo for each byte.
+// Room for any path of 4095 bytes as a word of a shell: at most \ooo for each byte.
 enum { SHELL_WORD_BYTES = 4 * 4096 + 8 };
 
-// Writes text as one word of a command that a person may paste into a shell: as it is where nothing in it is special,
-// otherwise in single quotes, and with control characters or bad UTF-8 as $'...' (bash, zsh, ksh). The word itself is
-// UTF-8 without control characters. Text that does not fit is cut, its quotes closed. Returns `word`.
+// Writes `text` as one word of a command that a user may paste into a shell: unchanged if it has no special characters,
+// otherwise in single quotes, and with control characters or bad UTF-8 as $'...' (bash, zsh, ksh). The result is UTF-8
+// without control characters. Text that does not fit is cut and its quotes are closed. Returns `word`.
 char *shell_word(char word[SHELL_WORD_BYTES], const char *text);
 
-// The same for a path: one that begins with '-' gets "./" in front, so that no command takes it for an option.
+// As shell_word, for a path: "./" is put before a leading '-', so that no command reads the path as an option.
 char *shell_path(char word[SHELL_WORD_BYTES], const char *path);
 
 #endif

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/types.h>
 
-// 0 where there is no memory: the file then has an error that ferror sees.
+// Returns 0 if there is no memory: the file then has an error, which ferror reports to text_close.
 static ssize_t append(void *context, const char *bytes, size_t count) {
     TextStream *stream = context;
     if (stream->bytes + count + 1 > stream->capacity) {

@@ -1,10 +1,10 @@
-// A text in memory that is printed into as a file, and that is whole or not there. open_memstream loses what it finds
-// no memory for, goes on, and says nothing of it.
+// A FILE that prints into memory and reports lost output. open_memstream drops the bytes for which there is no memory,
+// continues, and reports nothing.
 //
 //   TextStream stream;
 //   FILE *file = text_open(&stream);
 //   if (file) fprintf(file, "%d", 1);
-//   if (!text_close(&stream)) return fail(err, STATUS_OS, "no memory for ...");   // nothing is left to free
+//   if (!text_close(&stream)) return fail(err, STATUS_OS, "no memory for ...");   // the text is freed already
 //   puts(stream.text);
 //   free(stream.text);
 #ifndef SOUNDER_BASE_TEXT_STREAM_H
@@ -16,14 +16,14 @@
 
 typedef struct TextStream {
     FILE *file; // owned until text_close
-    char *text; // owned, the caller's to free after text_close; ends with '\0' after `bytes`
+    char *text; // the caller frees it after text_close; `bytes` bytes and '\0'
     size_t bytes, capacity;
 } TextStream;
 
-// NULL: no memory; text_close may be called all the same.
+// Returns NULL if there is no memory; text_close may be called nevertheless.
 FILE *text_open(TextStream *stream);
 
-// Whether all that was printed is in the text. If not, the text is freed and NULL.
+// Returns true if the text contains everything that was printed; otherwise frees it and sets it to NULL.
 bool text_close(TextStream *stream);
 
 #endif
