@@ -16,10 +16,10 @@
 
 enum { KEPT = 2, SHA256_DIGITS = 64, SHAPE_TEXT_BYTES = 96 };
 
-// The checksum stands in the file it is of: it is computed with these zeros in its place.
+// The checksum is stored in the file itself: it is computed with these zeros in its place.
 static const char NO_CHECKSUM[] = "0000000000000000000000000000000000000000000000000000000000000000";
 
-// A safetensors file as the parts of a durable write: the header, then each tensor from where it lies.
+// A safetensors file as the parts of a durable write: the header, then the caller's tensors, which are not copied.
 typedef struct TensorParts {
     char *header;    // owned
     FilePart *parts; // owned; parts[0] is the header
@@ -59,7 +59,7 @@ fail:
     return status;
 }
 
-// Which files a list is of: <before>round-NNNNNN.safetensors<after>.
+// A kind of file in the folder: <before>round-NNNNNN.safetensors<after>.
 typedef struct NameKind {
     const char *before, *after;
 } NameKind;
@@ -87,7 +87,7 @@ static Status read_rounds(uint32_t **rounds, size_t *count, DIR *listing, const 
                           Error *err) {
     for (;;) {
         uint32_t round;
-        errno = 0; // the end of the folder and an error look alike but for this
+        errno = 0; // readdir returns NULL at the end and on errors; only errno tells them apart
         const struct dirent *file = readdir(listing);
         if (!file && errno) return fail_errno(err, STATUS_IO, "%s cannot be listed", path);
         if (!file) return STATUS_OK;
@@ -99,7 +99,7 @@ static Status read_rounds(uint32_t **rounds, size_t *count, DIR *listing, const 
     }
 }
 
-// The rounds of which folder has a file of this kind, latest first, malloc'ed.
+// Lists the rounds of which the folder has a file of this kind, latest first. The caller frees *rounds.
 static Status list_rounds(uint32_t **rounds, size_t *count, const Folder *folder, const NameKind *kind, Error *err) {
     *rounds = NULL;
     *count = 0;
@@ -117,6 +117,8 @@ static Status list_rounds(uint32_t **rounds, size_t *count, const Folder *folder
     return status;
 }
 
+// The note "rounds_done" has to agree with the file's name, so that a renamed file is not taken for another round. The
+// checksum's place is found by its value: the 64 digits occur in the header once, in the note.
 static Status check_contents(const Safetensors *file, const char *path, uint32_t round, Error *err) {
     const char *round_text = safetensors_note(file, "rounds_done"), *checksum = safetensors_note(file, "sha256");
     char expected[16], actual[SHA256_DIGITS + 1];
@@ -139,7 +141,7 @@ static Status check_contents(const Safetensors *file, const char *path, uint32_t
     return STATUS_OK;
 }
 
-// Opens the checkpoint of a round. DATA: it was read and is damaged.
+// Opens the checkpoint of a round. Fails with DATA if it was read and is damaged.
 static Status open_round(Safetensors *file, const Folder *folder, uint32_t round, Error *err) {
     char name[NAME_MAX + 1], path[PATH_MAX];
     TRY(safetensors_open_at(file, folder, name_of(name, &WHOLE, round), err));
@@ -162,8 +164,8 @@ static Status remove_round(const Folder *folder, const NameKind *kind, uint32_t 
     return fail_errno(err, STATUS_IO, "%s/%s cannot be removed", folder->path, name);
 }
 
-// Keeps the KEPT latest up to and with round `newest`. A later one is of a future that the run has left, for it was
-// resumed from an earlier one: it goes if that was because it is damaged. Otherwise somebody put it there.
+// Keeps the KEPT latest checkpoints up to round `newest`. Later ones exist after a run was resumed from an earlier one:
+// a damaged one is the reason for that and is removed; a valid one was put there by a user and stays.
 static Status prune(const Folder *folder, uint32_t newest, Error *err) {
     uint32_t *rounds;
     size_t count, seen = 0;
@@ -177,7 +179,7 @@ static Status prune(const Folder *folder, uint32_t newest, Error *err) {
     return status;
 }
 
-// What killed writers left.
+// Removes temporary files that killed writers left.
 static Status remove_partial(const Folder *folder, Error *err) {
     uint32_t *rounds;
     size_t count;
@@ -205,7 +207,7 @@ Status checkpoint_write(const Folder *folder, uint32_t rounds_done, const NamedT
     free(all);
     TRY(status);
     sha256_hex(checksum, parts.parts, parts.count);
-    // The note was put first, so these are the first such zeros.
+    // The note was put first, so the first 64 zeros in the header are its value.
     memcpy(memmem(parts.header, parts.parts[0].count, NO_CHECKSUM, SHA256_DIGITS), checksum, SHA256_DIGITS);
     status = durable_write(folder, name_of(name, &WHOLE, rounds_done), parts.parts, parts.count, err);
     parts_free(&parts);
@@ -248,7 +250,7 @@ Status checkpoint_open_before(Safetensors *file, bool *found, uint32_t round, co
     return status == STATUS_DATA ? STATUS_OK : status;
 }
 
-// "16x64"; rank 0 is a single number.
+// Writes "16x64"; "a single number" for rank 0.
 static void write_shape(char text[SHAPE_TEXT_BYTES], const int64_t *shape, int rank) {
     size_t used = 0;
     *text = '\0';

@@ -24,9 +24,9 @@ static int write_all(int file, const FilePart *part) {
     return 0;
 }
 
-// Writes and syncs the temporary file; 0, or -1 with errno.
+// Writes and syncs the temporary file. Returns 0, or -1 with errno.
 static int write_temporary(int folder, const char *name, const FilePart *parts, size_t part_count) {
-    // Whatever has this name may have another one, too: it is not written into.
+    // An existing file of this name may have other names (hard links), so it is replaced, not written into.
     if (unlinkat(folder, name, 0) != 0 && errno != ENOENT) return -1;
     int file = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (file < 0) return -1;

@@ -17,7 +17,7 @@
 enum WireType { WIRE_VARINT = 0, WIRE_8_BYTES = 1, WIRE_LENGTH = 2, WIRE_4_BYTES = 5 };
 enum { MOST_VARINT_BYTES = 10, HEAD_BYTES = 12, CHECKSUM_BYTES = 4 };
 
-// `count` bytes more, uninitialised; NULL without memory.
+// Makes room for `count` more uninitialised bytes. Returns NULL if there is no memory.
 static unsigned char *grow(Message *message, size_t count) {
     if (message->no_memory) return NULL;
     if (message->capacity - message->count < count) {
@@ -39,7 +39,7 @@ static void append(Message *message, const void *bytes, size_t count) {
     if (place && count > 0) memcpy(place, bytes, count);
 }
 
-// Seven bits a byte, the lowest first; the eighth says that there are more.
+// Seven bits per byte, the lowest first; the eighth bit says that more bytes follow.
 static size_t to_varint(unsigned char bytes[MOST_VARINT_BYTES], uint64_t value) {
     size_t count = 0;
     for (; value >= 0x80; value >>= 7)
@@ -91,7 +91,7 @@ size_t message_begin(Message *message, int field) {
     return message->count;
 }
 
-// The length is known at the end, and belongs before the content.
+// The length is known only at the end and is stored before the content, which moves to make room for it.
 void message_end(Message *message, size_t begun) {
     unsigned char length[MOST_VARINT_BYTES];
     if (message->no_memory) return;
@@ -113,7 +113,7 @@ static Status write_record(EventFile *file, Error *err) {
     size_t count = file->record.count, done = 0;
     const off_t before = lseek(file->fd, 0, SEEK_END);
     while (done < count) {
-        const ssize_t written = write(file->fd, bytes + done, count - done); // after a short one the next says why
+        const ssize_t written = write(file->fd, bytes + done, count - done); // a partial write: the next tells why
         if (written < 0 && errno == EINTR) continue;
         if (written < 0) break;
         done += (size_t)written;
@@ -194,7 +194,7 @@ void event_scalar(EventFile *file, const char *tag, double value) {
 // HistogramProto: min = 1, max = 2, num = 3, sum = 4, sum_squares = 5, bucket_limit = 6, bucket = 7
 typedef struct Histogram {
     double minimum, maximum, number, sum, squares;
-    const double *limits, *counts; // (classes), the upper ends and how many are in each
+    const double *limits, *counts; // (classes): upper bound and number of values of each class
     size_t classes;
 } Histogram;
 
@@ -268,8 +268,8 @@ PluginValue event_plugin_begin(EventFile *file, const char *tag, const char *plu
     return begun;
 }
 
-// TensorProto: dtype = 1, tensor_shape = 2 {dim = 2 {size = 1}}, string_val = 8. text: NULL: an empty one of floats,
-// for a value without a tensor would be none.
+// TensorProto: dtype = 1, tensor_shape = 2 {dim = 2 {size = 1}}, string_val = 8. Without a text the tensor is empty, of
+// type float: TensorBoard ignores values that have no tensor.
 static void end_with_tensor(EventFile *file, const PluginValue *begun, const char *text) {
     enum { DT_FLOAT = 1, DT_STRING = 7 };
     Message *record = &file->record;

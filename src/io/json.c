@@ -7,10 +7,11 @@
 
 #include "base/text.h"
 
-// jansson says of a failed allocation now nothing, so that a token lacks its end, now that the text is bad; and errno,
-// which the allocator has set, is 0 again after the next number. So the allocator remembers, thread by thread.
+// jansson does not report a failed allocation reliably: sometimes a token just lacks its end, sometimes the text counts
+// as bad, and the errno that the allocator sets is 0 again after the next number. So this allocator remembers failures,
+// per thread.
 static _Thread_local bool ran_out;
-static json_malloc_t underlying; // whose allocator it is: jansson's own, or what the program has given it
+static json_malloc_t underlying; // the allocator before: jansson's own, or one that the program has set
 
 static void *allocate(size_t bytes) {
     void *memory = underlying(bytes);
@@ -18,7 +19,7 @@ static void *allocate(size_t bytes) {
     return memory;
 }
 
-// Before jansson allocates.
+// To be called before jansson allocates.
 static void watch_memory(void) {
     json_malloc_t current;
     json_free_t release;
@@ -51,7 +52,7 @@ Status json_read_object(json_t **object, const char *text, size_t bytes, const c
     return STATUS_OK;
 }
 
-// Only the first failure is told.
+// Only the first failure is kept.
 static void spoil(JsonObject *object, const char *key, const char *problem) {
     if (object->status != STATUS_OK) return;
     if (!key) key = "an element";
@@ -76,7 +77,7 @@ void json_drop(JsonObject *object) {
     object->root = NULL;
 }
 
-// Takes over the value; NULL: one that could not be made, because memory ran out or for its text.
+// Consumes the value. NULL: it could not be created, because memory ran out or its text is not UTF-8.
 static void put(JsonObject *object, const char *key, json_t *value) {
     if (!value) spoil(object, key, "is not UTF-8");
     if (object->status == STATUS_OK) {
@@ -91,7 +92,7 @@ static void put(JsonObject *object, const char *key, json_t *value) {
     json_decref(value);
 }
 
-// A value that nobody could make.
+// Stands for a value that could not be created, because memory ran out before.
 static json_t *no_memory(void) {
     ran_out = true;
     return NULL;
@@ -129,7 +130,7 @@ void put_real(JsonObject *object, const char *key, double value) {
     put(object, key, real(value));
 }
 
-// One kind of array after another: `element` makes the i-th value.
+// Builds an array; `element` is an expression for its i-th value.
 #define PUT_ARRAY(element)                                                                                             \
     watch_memory();                                                                                                    \
     json_t *array = json_array();                                                                                      \
@@ -170,12 +171,12 @@ Status json_check(const JsonObject *object, const char *what, Error *err) {
     return fail(err, object->status, "%s: %s", what, object->why.message);
 }
 
-// json_dumps loses what it has no memory for. Into a buffer of the right size it cannot.
+// json_dumps returns a truncated text if memory runs out. json_dumpb, with a buffer of the right size, cannot.
 Status json_text(char **text, size_t *bytes, JsonObject *object, size_t flags, const char *what, Error *err) {
     Status status = json_check(object, what, err);
     *text = NULL;
     if (status == STATUS_OK) {
-        *bytes = json_dumpb(object->root, NULL, 0, flags); // 0: none for the list by which jansson finds loops
+        *bytes = json_dumpb(object->root, NULL, 0, flags); // 0: jansson had no memory for its list of visited objects
         *text = *bytes > 0 ? malloc(*bytes + 1) : NULL;
         if (!*text || json_dumpb(object->root, *text, *bytes, flags) != *bytes) {
             free(*text);

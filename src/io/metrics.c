@@ -16,7 +16,7 @@ static const char FILE_NAME[] = "metrics.jsonl";
 
 // Reading ------------------------------------------------------------------------------------------------------------
 
-// Opens the file of another process; *file is NULL when there is none.
+// Opens the file for reading; another process may be writing it. *file is NULL if there is none.
 static Status open_past(FILE **file, char path[4096], const Folder *folder, Error *err) {
     if (snprintf(path, 4096, "%s/%s", folder->path, FILE_NAME) >= 4096)
         return fail(err, STATUS_CANTCREATE, "the path of %s is too long: %s", FILE_NAME, folder->path);
@@ -28,20 +28,20 @@ static Status open_past(FILE **file, char path[4096], const Folder *folder, Erro
     return status;
 }
 
-// A line of the file. One that begins where the file ended when the first was read is none: a run may write faster than
-// its lines are read.
+// The current line of the file. Lines after the file's end at the time of the first read are ignored: a run may write
+// faster than its lines are read.
 typedef struct Line {
     char *text; // owned, with its newline if it has one
     size_t capacity, bytes;
-    uint64_t first_byte; // where it starts in the file
-    uint64_t end;        // of the file, then
-    uint64_t number;     // from 1
-    json_t *object;      // owned; NULL: torn, damaged, or not of the types that are read
-    bool is_noted;       // that lines of the file are damaged
+    uint64_t first_byte; // offset of the line in the file
+    uint64_t end;        // size of the file when its first line was read
+    uint64_t number;     // counts from 1
+    json_t *object;      // owned; NULL: torn, damaged, or of a type that is not wanted
+    bool is_noted;       // a warning about damaged lines was logged
 } Line;
 
-// Whether a line may be of one of the types, which end with NULL; no types: all of them. Lines begin with their type
-// unless a person has written them by hand.
+// Says whether a line may be of one of the types (NULL-terminated; no list: any type). A run writes the type first; a
+// line edited by hand may begin otherwise and has to be parsed.
 static bool may_be_of(const char *text, const char *const *types) {
     static const char beginning[] = "{\"type\":\"";
     if (!types || strncmp(text, beginning, sizeof beginning - 1) != 0) return true;
@@ -51,8 +51,8 @@ static bool may_be_of(const char *text, const char *const *types) {
     return false;
 }
 
-// A line that no run has written leaves a gap in what the file tells: that is said, once for a file. Only the last one,
-// which a killed run left torn, is nothing to be said of.
+// A line that no run can have written leaves a gap in the record, so it is reported, once per file. The last line may
+// be torn because the run was killed; that is not reported.
 static void note_damage(Line *line, const char *path, const char *why) {
     if (!line->is_noted)
         log_warning("%s, line %llu: damaged (%s); it and all others like it are left out", path,
@@ -80,7 +80,7 @@ static Status parse(Line *line, const char *path, Error *err) {
     return STATUS_OK;
 }
 
-// *more: there was another line. One that is not of the types (NULL: all) has no object.
+// Reads the next line; *more is false at the end. Lines that are not of the types (NULL: all types) get no object.
 static Status next_line_of(Line *line, bool *more, FILE *file, const char *const *types, const char *path, Error *err) {
     json_decref(line->object);
     line->object = NULL;
@@ -118,7 +118,7 @@ static bool has_type(const json_t *object, const char *type) {
 }
 
 static json_int_t round_of(const json_t *object) {
-    return json_integer_value(json_object_get(object, "round")); // 0 where there is none
+    return json_integer_value(json_object_get(object, "round")); // 0 if the line has no round
 }
 
 static void replace(json_t **kept, json_t *object) {
@@ -201,16 +201,16 @@ Status metrics_visit(const Folder *folder, const char *const *types,
     return status;
 }
 
-// Does a run that goes on after `rounds_done` rounds keep this line? Not if it is torn, tells of a later round or sums
-// the run up.
+// Says whether a run that continues after `rounds_done` rounds keeps this line: not if it is torn, belongs to a later
+// round or is a summary.
 static bool is_kept(const Line *line, uint32_t rounds_done) {
     return line->object && round_of(line->object) <= (json_int_t)rounds_done && !has_type(line->object, "summary");
 }
 
-// Copies the lines to keep from file to a malloc'ed text.
+// Copies the lines to keep to a malloc'ed text; *file_bytes is the length of the lines read.
 static Status filter_lines(FilePart *kept, uint64_t *file_bytes, FILE *file, uint32_t rounds_done, const char *path,
                            Error *err) {
-    Line line = {.is_noted = true}; // when the past was read
+    Line line = {.is_noted = true}; // metrics_past has reported damage before
     bool more = true;
     struct stat about;
     if (fstat(fileno(file), &about) != 0) return fail_errno(err, STATUS_IO, "%s cannot be read", path);
@@ -253,7 +253,7 @@ static Status open_to_append(Metrics *metrics, const Folder *folder, int flags, 
     metrics->on_line = NULL;
     if ((size_t)snprintf(metrics->path, sizeof metrics->path, "%s/%s", folder->path, FILE_NAME) >= sizeof metrics->path)
         return fail(err, STATUS_CANTCREATE, "the path of %s is too long: %s", FILE_NAME, folder->path);
-    flags |= O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC; // a FIFO would wait for its reader
+    flags |= O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC; // a FIFO would wait for a reader
     metrics->fd = openat(folder->fd, FILE_NAME, flags, 0666);
     if (metrics->fd < 0) return fail_errno(err, STATUS_CANTCREATE, "%s cannot be created", metrics->path);
     const Status status = file_check_own(metrics->fd, metrics->path, err);
@@ -282,11 +282,11 @@ void metrics_begin(JsonObject *line, const char *type) {
     put_text(line, "time", text);
 }
 
-// The bytes written: `count`, or fewer with errno.
+// Returns the number of bytes written: `count`, or fewer with errno.
 static size_t write_all(int fd, const char *bytes, size_t count) {
     size_t done = 0;
     while (done < count) {
-        ssize_t written = write(fd, bytes + done, count - done); // after a short one the next says why
+        ssize_t written = write(fd, bytes + done, count - done); // after a partial write, the next one reports why
         if (written < 0 && errno == EINTR) continue;
         if (written < 0) break;
         done += (size_t)written;
@@ -311,7 +311,7 @@ Status metrics_append(Metrics *metrics, JsonObject *line, Error *err) {
     Status status =
         json_text(&text, &length, line, JSON_COMPACT | JSON_REAL_PRECISION(METRICS_DIGITS), metrics->path, err);
     if (status == STATUS_OK) {
-        text[length] = '\n'; // in the place of the terminator
+        text[length] = '\n'; // replaces the terminator
         status = append_text(metrics, text, length + 1, err);
         free(text);
     }

@@ -1,15 +1,15 @@
-// RUN/metrics.jsonl: one JSON object a line, appended as the run goes, each line one write(2).
+// RUN/metrics.jsonl: one JSON object per line, appended during the run, each line with one write(2).
 //
 //   JsonObject round;
-//   metrics_begin(&round, "round");                // "type" and "time", with which every line begins
+//   metrics_begin(&round, "round");                // "type" and "time", the first fields of every line
 //   put_real(&round, "seconds", 0.5);
-//   TRY(metrics_append(&metrics, &round, err));    // a field that could not be added shows here
-//   metrics.on_line = look; metrics.context = &eyes;   // who wants every line that was written from here on
+//   TRY(metrics_append(&metrics, &round, err));    // also reports a field that could not be added
+//   metrics.on_line = look; metrics.context = &eyes;   // look is called with every line written from here on
 //
-// A new run creates the file and never finds one. A run that goes on reopens its own, which removes a torn last line,
-// every line of a round after `rounds_done`, and the summary.
+// A new run creates the file and refuses an existing one. A resumed run reopens its file, which removes a torn last
+// line, every line of a round after `rounds_done`, and the summary.
 //
-// A line that no run can have written is left out by all readers, with one warning for a file that names the first.
+// All readers skip lines that no run can have written, with one warning per file that names the first of them.
 #ifndef SOUNDER_IO_METRICS_H
 #define SOUNDER_IO_METRICS_H
 
@@ -29,36 +29,36 @@ typedef struct Metrics {
     void *context;
 } Metrics;
 
-// CANTCREATE when there is one already, or it cannot be made; what file_check_own says.
+// Fails with CANTCREATE if the file exists or cannot be created, and as file_check_own does.
 Status metrics_create(Metrics *metrics, const Folder *folder, Error *err);
 Status metrics_reopen(Metrics *metrics, const Folder *folder, uint32_t rounds_done, Error *err);
 
-// The run so far, as the file tells it.
+// The run's progress according to the file.
 typedef struct MetricsPast {
-    json_t *start;   // its last "start" line, owned; NULL: none
+    json_t *start;   // its last line if that is a "summary", owned; NULL: it is not
     json_t *summary; // its last line if that is a "summary", owned; NULL: it is none
-    uint32_t round;  // the last that has a "round" line; 0: none
+    uint32_t round;  // the highest round with a "round" line; 0: none
 } MetricsPast;
 
-// A file that is not there tells nothing. Nothing to free on failure.
+// Without a file, the result is empty. On failure there is nothing to free.
 Status metrics_past(MetricsPast *past, const Folder *folder, Error *err);
 void metrics_past_free(MetricsPast *past);
 
-// All whole lines of the file in folder, as an array that is the caller's to json_decref. NOINPUT without a file, or
-// with one that has no line.
+// Reads all whole lines of the file in the folder into an array, which the caller releases with json_decref. Fails with
+// NOINPUT if there is no file or no line in it.
 Status metrics_read(json_t **lines, const Folder *folder, Error *err);
 
-// Calls visit for every whole line whose type is one of `types` (which end with NULL), in order; others are not even
-// parsed, nor are lines that come meanwhile seen. Ends with the first failure of visit. A file that is not there has no
-// lines.
+// Calls visit for every whole line whose type is one of `types` (NULL-terminated), in order. Lines of other types are
+// not parsed, and lines that are appended during the visit are not read. Stops at the first failure of visit. No file
+// counts as no lines.
 Status metrics_visit(const Folder *folder, const char *const *types,
                      Status (*visit)(void *context, json_t *line, Error *err), void *context, Error *err);
 
-// A line's first fields: its type, and the time of the day as 2026-11-22T01:18:15.123Z.
+// Begins a line with its first fields: type and time of day, as 2026-11-22T01:18:15.123Z.
 void metrics_begin(JsonObject *line, const char *type);
 
-// Appends the object and a newline; the object is gone, also on failure. IO with the path and the reason; what
-// json_text says.
+// Appends the object and a newline, and frees the object, also on failure. Fails with IO, the path and the reason, and
+// as json_text does.
 Status metrics_append(Metrics *metrics, JsonObject *line, Error *err);
 void metrics_close(Metrics *metrics);
 

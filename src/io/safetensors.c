@@ -16,7 +16,7 @@
 
 enum { LENGTH_BYTES = 8, NOT_NATURAL = -1 };
 
-// Takes over the descriptor.
+// Maps the file and closes the descriptor.
 static Status map_file(Safetensors *file, int fd, const char *path, Error *err) {
     if (fd < 0) return fail_errno(err, STATUS_NOINPUT, "%s", path);
     struct stat about;
@@ -65,7 +65,7 @@ static Status read_type(TensorType *type, const json_t *value, const char *name,
                 LENGTH_BYTES, name, text ? text : "(none)");
 }
 
-// A whole number from 0 on; NOT_NATURAL when the value is anything else.
+// Returns a whole number from 0 on, or NOT_NATURAL for any other value.
 static int64_t natural(const json_t *value) {
     return json_is_integer(value) && json_integer_value(value) >= 0 ? json_integer_value(value) : NOT_NATURAL;
 }
@@ -121,7 +121,7 @@ static Status read_entries(Safetensors *file, json_t *header, const char *path, 
     if (count > SAFETENSORS_MAX_TENSORS)
         return fail(err, STATUS_DATA, "%s: the header at byte %d has %zu tensors; at most %d are read", path,
                     LENGTH_BYTES, count, SAFETENSORS_MAX_TENSORS);
-    file->entries = calloc(count + 1, sizeof *file->entries); // + 1: an empty file has an array, too
+    file->entries = calloc(count + 1, sizeof *file->entries); // + 1: calloc(0) may return NULL
     if (!file->entries) return fail(err, STATUS_OS, "%s: no memory for %zu tensors", path, count);
     json_object_foreach(header, key, value) {
         if (value == notes) continue;
@@ -131,7 +131,7 @@ static Status read_entries(Safetensors *file, json_t *header, const char *path, 
     return STATUS_OK;
 }
 
-// Empty tensors stand before the one that starts at the same byte; among themselves by name.
+// Empty tensors come before the one that starts at the same byte, in the order of their names.
 static int compare_entries(const void *left, const void *right) {
     const TensorEntry *a = left, *b = right;
     if (a->first_byte != b->first_byte) return a->first_byte < b->first_byte ? -1 : 1;

@@ -1,10 +1,9 @@
-// The safetensors format: 8 bytes little-endian header length, a JSON header, then the payload of raw tensors.
-// Sounder's shared weights are such a file in shared memory, and so are models and checkpoints on disk.
+// The safetensors format: 8 bytes with the header's length (little endian), a JSON header, then the payload of raw
+// tensors. Sounder's shared weights are such a file in shared memory; models and checkpoints are such files on disk.
 //
-// Reading trusts nothing: header at most 1 MiB, at most 10,000 tensors, nothing nested that the format does not nest,
-// no duplicate names,
-// contiguous sorted offsets that fill the payload exactly, checked products, no keys but the format's.
-// Source: github.com/huggingface/safetensors, README, "Format".
+// The reader trusts nothing: header of at most 1 MiB, at most 10,000 tensors, no nesting and no keys but the format's,
+// no duplicate names, sorted contiguous offsets that fill the payload exactly, products checked for overflow. Source:
+// github.com/huggingface/safetensors, README, "Format".
 #ifndef SOUNDER_IO_SAFETENSORS_H
 #define SOUNDER_IO_SAFETENSORS_H
 
@@ -19,8 +18,8 @@ enum {
     SAFETENSORS_NAME_BYTES = 128,
     SAFETENSORS_MAX_RANK = 8,
     SAFETENSORS_MAX_TENSORS = 10000,
-    SAFETENSORS_MAX_HEADER_BYTES = 1 << 20, // of JSON, padding included
-    SAFETENSORS_ALIGNMENT = 64,             // of the payload in files written here
+    SAFETENSORS_MAX_HEADER_BYTES = 1 << 20, // of the JSON text, padding included
+    SAFETENSORS_ALIGNMENT = 64,             // of the payload, in files written here
 };
 
 typedef enum TensorType { TENSOR_F32, TENSOR_F64, TENSOR_I32, TENSOR_I64, TENSOR_U8 } TensorType;
@@ -42,13 +41,13 @@ typedef struct TensorNote {
 const char *tensor_type_name(TensorType type); // "F32"
 size_t tensor_type_bytes(TensorType type);
 
-// The product of the shape and the type's size; false when it overflows or an extent is negative.
+// Computes the product of the shape and the type's size. Returns false if it overflows or an extent is negative.
 bool tensor_entry_size(size_t *bytes, const TensorEntry *entry);
 
-// Builds the 8 length bytes and the header for `count` tensors laid out in order (first_byte and bytes are filled in),
-// padded with spaces so that the payload starts at a multiple of 64. *header is malloc'ed, the caller frees it.
-// Equal arguments give equal bytes: keys stand in the order of the arguments. SOFTWARE, with the name, for what the
-// format or the limits above forbid.
+// Builds the 8 length bytes and the header for `count` tensors in this order (sets their first_byte and bytes), padded
+// with blanks so that the payload starts at a multiple of 64. The caller frees *header. Equal arguments give equal
+// bytes: the keys have the order of the arguments. Fails with SOFTWARE and the name if the format or the limits above
+// forbid a tensor.
 Status safetensors_header(char **header, size_t *header_bytes, TensorEntry *entries, size_t count,
                           const TensorNote *notes, size_t note_count, Error *err);
 
@@ -58,18 +57,18 @@ typedef struct Safetensors {
     size_t count;
     const uint8_t *payload; // into the mapping
     size_t payload_bytes;
-    void *notes;   // owned: the "__metadata__" object
+    void *notes;   // owned: the "__metadata__" object of jansson
     void *mapping; // owned
     size_t mapping_bytes;
 } Safetensors;
 
-// DATA, naming file and offset, for anything the format forbids; NOINPUT when the file is not there; OS and IO for what
-// says nothing about the file. The second: the file `name` of an open folder.
+// Fail with DATA, file and offset for anything that the format forbids; NOINPUT if there is no file; OS and IO for
+// failures that say nothing about the file. safetensors_open_at opens the file `name` of an open folder.
 Status safetensors_open(Safetensors *file, const char *path, Error *err);
 Status safetensors_open_at(Safetensors *file, const Folder *folder, const char *name, Error *err);
 void safetensors_close(Safetensors *file);
 
-// NULL when there is none. The results are the file's and live as long as it is open.
+// Return NULL if there is none. The results belong to the file and are valid until it is closed.
 const TensorEntry *safetensors_find(const Safetensors *file, const char *name);
 const char *safetensors_note(const Safetensors *file, const char *key);
 

@@ -29,7 +29,7 @@ bool tensor_entry_size(size_t *bytes, const TensorEntry *entry) {
     return *bytes <= PTRDIFF_MAX;
 }
 
-// Fills in where the tensors lie, one after another.
+// Sets the positions of the tensors, one after another, and checks names and ranks.
 static Status place(TensorEntry *entries, size_t count, Error *err) {
     size_t end = 0;
     if (count > SAFETENSORS_MAX_TENSORS)
