@@ -95,7 +95,7 @@ static Status check_op(GroupType type, GroupOp op, Error *err) {
 
 // Collectives ---------------------------------------------------------------------------------------------------------
 
-// Fills in group->call, which is then this rank's next.
+// Checks the arguments and makes group->call this rank's next call.
 static Status prepare(Group *group, GroupOperation operation, size_t count, GroupType type, GroupOp op, uint32_t root,
                       Error *err) {
     TRY(check_failed(group, err));
@@ -185,7 +185,7 @@ static Status start(Group *group, GroupRequest *request, void *data, size_t coun
 
 Status group_isend(Group *group, GroupRequest *request, const void *data, size_t count, GroupType type, uint32_t to,
                    Error *err) {
-    // Only read through: the request's pointer serves both directions.
+    // The data is only read: the request's pointer serves both directions.
     return start(group, request, (void *)(uintptr_t)data, count, type, (int)to, true, err);
 }
 
@@ -232,10 +232,10 @@ Status group_recv(Group *group, void *data, uint32_t *source, size_t count, Grou
 
 // Sub-groups ----------------------------------------------------------------------------------------------------------
 
-// What the ranks tell each other before a group is divided.
+// The ranks exchange this before a group is divided.
 typedef struct Share {
     int32_t colour, key;
-    uint64_t list; // fingerprint of the list that group_subset was given, 0 for group_split
+    uint64_t list; // fingerprint of the list given to group_subset; 0 for group_split
 } Share;
 
 // FNV-1a of a list, never 0.
@@ -246,7 +246,7 @@ static uint64_t fingerprint(const uint32_t *ranks, uint32_t count) {
     return hash ? hash : 1;
 }
 
-// Every rank sees the same shares, hence all of them find the same two that do not fit.
+// Every rank sees the same shares, hence all find the same two that do not fit.
 static Status check_lists(Group *group, const Share *shares, Error *err) {
     for (uint32_t rank = 1; rank < group->size; rank++) {
         if (shares[rank].list == shares[0].list) continue;
@@ -259,7 +259,7 @@ static Status check_lists(Group *group, const Share *shares, Error *err) {
     return STATUS_OK;
 }
 
-// The parent's ranks of this rank's colour in the order of the part: by key, then by rank. Returns how many.
+// Lists the parent's ranks of this rank's colour in the order of the part: by key, then by rank. Returns their number.
 static uint32_t list_members(uint32_t *members, const Share *shares, uint32_t size, uint32_t rank) {
     uint32_t count = 0;
     for (uint32_t other = 0; other < size; other++) {

@@ -2,11 +2,11 @@
 
 #include <string.h>
 
-enum { BLOCK_BYTES = 4096 }; // of one input: what is under way stays in the first-level cache
+enum { BLOCK_BYTES = 4096 }; // of one input: a block stays in the first-level cache
 
-// All inputs are combined block by block. The intermediate values are kept beside, because `out` may be an input whose
-// turn has not come; the last input's turn writes `out`, element by element after reading, which is what ONE_BY_ONE
-// says.
+// All inputs are combined block by block. Intermediate values are stored in a separate block, because `out` may be an
+// input that is still needed; only the last input's loop writes `out`, each element after reading it, which ONE_BY_ONE
+// tells the compiler.
 typedef void Combine(void *out, const void *const *inputs, uint32_t ranks, size_t count);
 
 #ifdef __clang__
@@ -79,7 +79,7 @@ static void average_f64(void *out, const void *const *inputs, uint32_t ranks, si
         mean[i] /= (double)ranks;
 }
 
-// Means of integers are exact, so their sums are wider than they are. Division truncates, that is, towards zero.
+// Means of integers are exact, so the sums have a wider type. Division truncates towards zero.
 #define DEFINE_AVERAGE(name, Element, Sum)                                                                             \
     static void name(void *out, const void *const *inputs, uint32_t ranks, size_t count) {                             \
         for (size_t i = 0; i < count; i++) {                                                                           \
@@ -138,6 +138,6 @@ bool group_op_is_defined(GroupType type, GroupOp op) {
 void group_combine(void *out, const void *const *inputs, uint32_t ranks, size_t count, GroupType type, GroupOp op) {
     if (ranks > 1)
         table[type][op](out, inputs, ranks, count);
-    else if (out != inputs[0]) // one rank's sum, mean or minimum is its input
+    else if (out != inputs[0]) // the sum, mean or minimum of one rank is its input
         memcpy(out, inputs[0], count * group_type_bytes(type));
 }

@@ -1,4 +1,4 @@
-// The GPU's side of group_combine.c: a thread an element.
+// The GPU's side of group_combine.c: one thread per element.
 #include "shm/group/group_combine.h"
 
 #include <cuda_runtime.h>
@@ -11,7 +11,7 @@ struct Inputs {
     const void *ranks[GROUP_MAX_RANKS]; // in the order they are combined
 };
 
-// Integers are added and multiplied unsigned, where they wrap; the means of integers need wider sums.
+// Integers are added and multiplied as unsigned numbers, which wrap; the means of integers need wider sums.
 template <typename Element> struct Arithmetic { typedef Element Wrapping, Sum; };
 template <> struct Arithmetic<int32_t> {
     typedef uint32_t Wrapping;
@@ -40,7 +40,7 @@ template <typename Element> __device__ Element numeric(Element a, Element b, Gro
     }
 }
 
-// Bitwise operations are the integers' alone.
+// Bitwise operations are only for integers.
 template <typename Element> __device__ Element combined(Element a, Element b, GroupOp op) {
     switch (op) {
     case GROUP_BAND:

@@ -5,7 +5,7 @@
 #include "shm/group/group.h"
 
 // out[i] = inputs[0][i] op inputs[1][i] op ..., in this order, for `count` elements of `ranks` inputs (>= 1). out may
-// be one of the inputs. The op must be one that group_op_is_defined for the type.
+// be one of the inputs. group_op_is_defined must be true for type and op.
 void group_combine(void *out, const void *const *inputs, uint32_t ranks, size_t count, GroupType type, GroupOp op);
 
 // False for the bitwise operations on floats.
@@ -15,9 +15,8 @@ bool group_op_is_defined(GroupType type, GroupOp op);
 extern "C" {
 #endif
 
-// The GPU's side of group_combine: the same order, hence the same bits. All pointers inside out and inputs are the
-// device's, the list of inputs is the host's. Launches into the default stream; what goes wrong shows in
-// cudaGetLastError.
+// group_combine on the GPU: the same order, hence the same bits. `out` and the pointers in `inputs` are device memory,
+// the array `inputs` is host memory. Launches into the default stream; cudaGetLastError reports failures.
 void group_combine_cuda(void *out, const void *const *inputs, uint32_t ranks, size_t count, GroupType type, GroupOp op);
 
 #ifdef __cplusplus

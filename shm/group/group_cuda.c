@@ -20,7 +20,7 @@ static Status combine(void *out, const void *const *inputs, uint32_t ranks, size
     return STATUS_OK;
 }
 
-// No kernel of one process is ordered with another's.
+// Kernels of two processes are not ordered, so the stream must have finished before other ranks are told.
 static Status settle(Error *err) {
     CUDA_TRY(cudaStreamSynchronize(NULL), err, "what ranks exchange on the card has failed");
     return STATUS_OK;

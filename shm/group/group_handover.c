@@ -1,13 +1,14 @@
-// Part of group_shared.h: how the memory of a sub-group reaches its members: by the sockets of the meeting, which are
-// those between rank 0 and each other rank. A process that is in another PID namespace has no other way: it cannot be
-// named by a pid.
+// Part of group_shared.h: how the members of a sub-group get its memory: through the sockets of the meeting, which
+// connect rank 0 with each other rank. For a process in another PID namespace there is no other way, since no pid names
+// it.
 //
 //   first member of a part -> rank 0     the part's memory
-//   rank 0 -> each other member          the part's memory, and an end of a new socket pair
+//   rank 0 -> each other member          the part's memory, and one end of a new socket pair
 //   rank 0 -> first member               the other ends, one by one in the order of the part's ranks
 //
-// So the part has sockets between its own rank 0 and its other ranks, and can be divided itself. All ranks are in the
-// split when it begins; a failure here makes the whole group fail, so that no rank waits for what never comes.
+// So the part has sockets between its own rank 0 and its other ranks, and can be divided itself. All ranks have entered
+// the split when the handover begins; a failure here makes the whole group fail, so that no rank waits for a message
+// that is never sent.
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -20,7 +21,7 @@
 
 typedef struct Handover {
     SharedGroup *shared; // the group that is divided
-    SharedGroup *part;   // this rank's; NULL: it is in none
+    SharedGroup *part;   // of this rank; NULL: it is in no part
     const GroupOffer *offers;
     uint64_t deadline;
 } Handover;
@@ -29,7 +30,7 @@ static Status give_up(const Handover *handover, Status status, const Error *reas
     return group_shared_fail(handover->shared, status, -1, reason, err);
 }
 
-// Between two tries: looks for deaths and failures, and at the time.
+// Between two attempts: checks for deaths and failures, and for the deadline.
 static Status wait_on(const Handover *handover, uint32_t rank, Error *err) {
     Error reason;
     TRY(group_shared_look(handover->shared, err));
@@ -41,7 +42,7 @@ static Status wait_on(const Handover *handover, uint32_t rank, Error *err) {
 static Status send_to(const Handover *handover, uint32_t rank, const int *fds, size_t count, Error *err) {
     while (notice_send(handover->shared->sockets[rank], NOTICE_WELCOME, STATUS_OK, "", fds, count) != 0) {
         if (errno != EAGAIN && errno != ETOOMANYREFS && errno != EPIPE &&
-            errno != ECONNRESET) { // gone: a death to find
+            errno != ECONNRESET) { // gone: its death will be found
             Error reason;
             const Status status = fail_errno(&reason, STATUS_OS, "cannot hand rank %u the memory of a sub-group", rank);
             return give_up(handover, status, &reason, err);
@@ -67,7 +68,7 @@ static Status receive_from(const Handover *handover, uint32_t rank, int *fds, si
         case NOTICE_IS_NOT_THERE:
             TRY(wait_on(handover, rank, err));
             continue;
-        case NOTICE_IS_OVER: // its death is found now or in a moment
+        case NOTICE_IS_OVER: // its death is found now or soon
             TRY(wait_on(handover, rank, err));
             nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
             continue;
@@ -86,7 +87,7 @@ static Status receive_from(const Handover *handover, uint32_t rank, int *fds, si
     }
 }
 
-// Rank 0 and one member of the part of `leader`, which is not the leader: number `place` of the part.
+// Rank 0 serves one member of the part of `leader` that is not the leader itself: number `place` of the part.
 static Status serve_member(const Handover *handover, uint32_t leader, uint32_t member, uint32_t place, int memory_fd,
                            int *own_fd, Error *err) {
     int ends[2];
@@ -96,7 +97,7 @@ static Status serve_member(const Handover *handover, uint32_t leader, uint32_t m
         return give_up(handover, status, &reason, err);
     }
     Status status = STATUS_OK;
-    if (leader == 0) { // this rank keeps what it would send itself
+    if (leader == 0) { // rank 0 keeps what it would send to itself
         handover->part->sockets[place] = ends[0];
     } else {
         status = send_to(handover, leader, &ends[0], 1, err);
@@ -113,7 +114,7 @@ static Status serve_member(const Handover *handover, uint32_t leader, uint32_t m
     return status;
 }
 
-// Rank 0 serves one part. own_fd: becomes the memory if this rank is in it, but is not its first.
+// Rank 0 serves one part. own_fd: set to the memory if rank 0 is in the part, but not its leader.
 static Status serve_part(const Handover *handover, uint32_t leader, int *own_fd, Error *err) {
     const uint32_t size = handover->shared->group->size;
     const GroupOffer *offers = handover->offers;
@@ -128,7 +129,7 @@ static Status serve_part(const Handover *handover, uint32_t leader, int *own_fd,
     return status;
 }
 
-// The other ranks.
+// The side of the other ranks.
 static Status take_own(const Handover *handover, int *own_fd, Error *err) {
     SharedGroup *part = handover->part;
     if (part->group->rank > 0) {

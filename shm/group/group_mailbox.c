@@ -1,14 +1,14 @@
 // Part of group_shared.h: messages between two ranks that share memory: each ordered pair has a ring of bytes. A
-// message is an envelope of 32 bytes and its data, filled up to a multiple of 32, so that an envelope never wraps and a
-// short message is one cache line beside the counter. A long message flows through the ring while its receiver empties
-// it.
+// message is an envelope of 32 bytes and its data, padded to a multiple of 32, so that an envelope never wraps and a
+// short message needs one cache line besides the counter. A long message flows through the ring while its receiver
+// empties it.
 #include <stdio.h>
 #include <string.h>
 
 #include "shm/group/group_shared.h"
 
 typedef struct Envelope {
-    uint64_t number; // of the messages of this pair of ranks, from 1
+    uint64_t number; // counts the messages of this pair of ranks from 1
     uint64_t count;
     uint32_t type;
     uint32_t unused[3];
@@ -16,11 +16,11 @@ typedef struct Envelope {
 
 _Static_assert(sizeof(Envelope) == 32, "envelopes must not wrap in a ring, whose size is a power of two");
 
-// One pair's ring as one of the two sees it.
+// One pair's ring as seen by one of the two ranks.
 typedef struct Channel {
     GroupRing *counters;
     unsigned char *bytes;   // (capacity), envelopes
-    unsigned char *payload; // (capacity), what is between them; the same unless buffers are on a device
+    unsigned char *payload; // (capacity), the data between them; the same memory unless buffers are on a device
     uint64_t capacity;
 } Channel;
 
@@ -41,7 +41,7 @@ static size_t smaller(uint64_t a, uint64_t b) {
     return (size_t)(a < b ? a : b);
 }
 
-// Copies bytes between a buffer and the ring from `position` on, round its end if need be.
+// Copies bytes from a buffer into the ring at `position`, and wraps at the ring's end.
 static Status write_ring(const SharedGroup *shared, const Channel *channel, uint64_t position,
                          const unsigned char *from, size_t bytes, Error *err) {
     size_t offset = (size_t)(position & (channel->capacity - 1));
@@ -67,13 +67,13 @@ static void put_envelope(const Channel *channel, uint64_t position, const GroupR
     memcpy(channel->bytes + (position & (channel->capacity - 1)), &envelope, sizeof envelope);
 }
 
-// As much of the message as the ring has room for.
+// Writes as much of the message as the ring has room for.
 static Status push(SharedGroup *shared, GroupRequest *request, Error *err) {
     Channel channel = channel_of(shared, shared->group->rank, (uint32_t)request->peer);
-    uint64_t written = atomic_load_explicit(&channel.counters->written, memory_order_relaxed); // our own
-    // Acquire, pairs with the store in pull: the receiver has read what stood there.
+    uint64_t written = atomic_load_explicit(&channel.counters->written, memory_order_relaxed); // its own to write
+    // Acquire, pairs with the store in pull: the receiver has read the bytes that will be overwritten.
     uint64_t taken = atomic_load_explicit(&channel.counters->taken, memory_order_acquire);
-    // A message's padding is counted as written though nothing is, so `held` may exceed the capacity.
+    // Padding counts as written although no byte of it is, so `held` may exceed the capacity.
     uint64_t held = written - taken, room = held < channel.capacity ? channel.capacity - held : 0, position = written;
     if (!request->started) {
         if (room < sizeof(Envelope)) return STATUS_OK;
@@ -92,7 +92,7 @@ static Status push(SharedGroup *shared, GroupRequest *request, Error *err) {
     request->done = request->moved_bytes == request->bytes;
     position = request->done ? round_up(position + bytes) : position + bytes;
     if (position == written) return STATUS_OK;
-    // Release, pairs with the load in pull: envelope and data are there.
+    // Release, pairs with the load in pull: envelope and data are complete.
     atomic_store_explicit(&channel.counters->written, position, memory_order_release);
     shared->moved++;
     group_shared_ring(shared, (uint32_t)request->peer);
@@ -112,7 +112,7 @@ static Status advance_sends(SharedGroup *shared, GroupPeer *peer, Error *err) {
 
 // Receiving -----------------------------------------------------------------------------------------------------------
 
-// The earliest request that takes a message of this rank; out of the list. NULL: none.
+// Removes from the list and returns the earliest request that accepts a message of this rank; NULL: none.
 static GroupRequest *claim(SharedGroup *shared, uint32_t from) {
     for (GroupRequest **link = &shared->receives; *link; link = &(*link)->next) {
         GroupRequest *request = *link;
@@ -135,7 +135,7 @@ static Status refuse(SharedGroup *shared, const GroupRequest *request, const Env
     return group_shared_fail(shared, STATUS_MISMATCH, -1, &reason, err);
 }
 
-// Takes what has come of a message. *position is where this rank reads on.
+// Reads the part of a message that has arrived. *position is the place at which this rank continues to read.
 static Status take(SharedGroup *shared, const Channel *channel, GroupRequest *request, uint64_t *position,
                    uint64_t written, Error *err) {
     if (!request->started) {
@@ -158,11 +158,11 @@ static Status take(SharedGroup *shared, const Channel *channel, GroupRequest *re
     return STATUS_OK;
 }
 
-// As much as there is of one rank's messages.
+// Reads all that has arrived of one rank's messages.
 static Status pull(SharedGroup *shared, uint32_t from, Error *err) {
     GroupPeer *peer = &shared->peers[from];
     Channel channel = channel_of(shared, from, shared->group->rank);
-    uint64_t taken = atomic_load_explicit(&channel.counters->taken, memory_order_relaxed); // our own
+    uint64_t taken = atomic_load_explicit(&channel.counters->taken, memory_order_relaxed); // only this rank writes it
     // Acquire, pairs with the store in push.
     uint64_t written = atomic_load_explicit(&channel.counters->written, memory_order_acquire);
     uint64_t position = taken;
@@ -175,7 +175,7 @@ static Status pull(SharedGroup *shared, uint32_t from, Error *err) {
         shared->group->pending--;
     }
     if (position == taken) return STATUS_OK;
-    // Release, pairs with the load in push: the sender may overwrite what was read.
+    // Release, pairs with the load in push: the sender may overwrite the bytes that were read.
     atomic_store_explicit(&channel.counters->taken, position, memory_order_release);
     shared->moved++;
     group_shared_ring(shared, from);
@@ -233,7 +233,7 @@ Status group_mailbox_wait(Group *group, GroupRequest *request, Error *err) {
     return group_shared_wait(group->state, &(GroupWaiting){is_done, who_is_silent, request}, err);
 }
 
-// Also looks whether the others live, for whoever does nothing but test.
+// Also checks whether the other ranks live, for callers that only test and never wait.
 Status group_mailbox_test(Group *group, GroupRequest *request, Error *err) {
     TRY(group_mailbox_advance(group, err));
     return request->done ? STATUS_OK : group_shared_look(group->state, err);

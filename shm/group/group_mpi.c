@@ -1,11 +1,11 @@
-// Part of group_transport.h: the transport of ranks that mpirun or srun has started, on one machine or on many:
+// Part of group_transport.h: the transport of ranks that mpirun or srun has started, on one machine or several:
 // messages by MPI, everything else as on shared memory.
 //
-// Only point-to-point calls that return at once are used, polled until a deadline: so that no wait is for ever, the
+// It uses only point-to-point calls that return at once, and polls them until a deadline: so every wait ends, the
 // headers of a call can be compared before its data are waited for, and sums are taken in the order of the ranks, which
-// MPI_Allreduce leaves open. What cannot be held: mpirun ends all ranks when one dies without MPI_Finalize, so
-// PEER_DIED is never returned; and a rank's TIMEOUT, or its refusal of a message, is not told to the others, who meet
-// their own deadlines.
+// MPI_Allreduce leaves open. Two promises of group.h cannot be kept: mpirun ends all ranks when one dies without
+// MPI_Finalize, so PEER_DIED is never returned; and the other ranks are not told of a rank's TIMEOUT or of a message
+// that it refuses, but wait until their own deadlines.
 #include <mpi.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -18,22 +18,22 @@
 #include "shm/group/group_transport.h"
 
 enum {
-    CHUNK_BYTES = 262144, // of one piece and step
+    CHUNK_BYTES = 262144, // of one piece in one step
     TAG_HEADER = 1,
     TAG_PIECE = 2,
     TAG_MESSAGE = 3,
-    TAG_DATA = 4,      // and the DATA_TAGS - 1 after it, by the message's number
-    DATA_TAGS = 16384, // the standard grants tags up to 32767
+    TAG_DATA = 4,      // to TAG_DATA + DATA_TAGS - 1, by the message's number
+    DATA_TAGS = 16384, // the standard guarantees tags up to 32767
     POLLS_BEFORE_SLEEPING = 2000,
 };
 
 typedef struct MpiGroup {
     MPI_Comm comm;          // owned
     bool finalizes;         // MPI was started by this group
-    MPI_Request *requests;  // owned (2 size): of one exchange
+    MPI_Request *requests;  // owned (2 size): of the current exchange
     GroupCall *headers;     // owned (size)
-    unsigned char *pieces;  // owned (size, CHUNK_BYTES), allocated when first combined
-    GroupRequest *messages; // not done, in the order they were made
+    unsigned char *pieces;  // owned (size, CHUNK_BYTES), allocated at the first combination
+    GroupRequest *messages; // not done, in the order they were started
     uint64_t *sent;         // owned (size): messages to each rank
 } MpiGroup;
 
@@ -49,7 +49,7 @@ static Status check_mpi(Group *group, int code, const char *what, Error *err) {
     return group_fail(group, STATUS_OS, -1, &reason, err);
 }
 
-// Between two polls: at first none, then short sleeps, for ranks may be more than cores.
+// Between two polls: yields at first, later sleeps, since there may be more ranks than cores.
 static void pause_poll(uint32_t *polls) {
     if ((*polls)++ < POLLS_BEFORE_SLEEPING)
         sched_yield();
@@ -59,7 +59,7 @@ static void pause_poll(uint32_t *polls) {
 
 // Exchanges -----------------------------------------------------------------------------------------------------------
 
-// Gives up what is under way; the group is not used again.
+// Cancels the requests; the group is not used again.
 static void abandon(MPI_Request *requests, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
         if (requests[i] != MPI_REQUEST_NULL) {
@@ -68,7 +68,7 @@ static void abandon(MPI_Request *requests, uint32_t count) {
         }
 }
 
-// requests[rank] is what this rank waits for from `rank`.
+// requests[rank] is this rank's receive from `rank`.
 static Status fail_by_lateness(Group *group, const GroupCall *call, const MPI_Request *requests, Error *err) {
     bool missing[GROUP_MAX_RANKS];
     for (uint32_t rank = 0; rank < group->size; rank++)
@@ -81,7 +81,7 @@ static Status fail_by_lateness(Group *group, const GroupCall *call, const MPI_Re
     return group_fail(group, STATUS_TIMEOUT, -1, &reason, err);
 }
 
-// Compares the headers that have come so far with this rank's own.
+// Compares the headers that have arrived so far with this rank's own.
 static Status compare_headers(Group *group, const GroupCall *call, const MPI_Request *requests, Error *err) {
     const MpiGroup *mpi = group->state;
     for (uint32_t rank = 0; rank < group->size; rank++) {
@@ -96,15 +96,15 @@ static Status compare_headers(Group *group, const GroupCall *call, const MPI_Req
 
 static Status advance_messages(Group *group, Error *err);
 
-// Polls the exchange's 2 size requests: receives from each rank, then sends to each. `compares`: headers are coming.
+// Polls the exchange's 2 size requests: a receive from each rank, then a send to each. compares: they are headers.
 static Status finish_exchange(Group *group, const GroupCall *call, bool compares, Error *err) {
     MpiGroup *mpi = group->state;
     int count = 2 * (int)group->size, done = 0;
     uint64_t deadline = clock_nanoseconds() + group->timeout_nanoseconds;
     Status status = STATUS_OK;
     for (uint32_t polls = 0;; pause_poll(&polls)) {
-        const bool is_late = clock_nanoseconds() >= deadline; // before the look: whoever comes until then is in time
-        // One by one, so that what has come is known while the rest is missing.
+        const bool is_late = clock_nanoseconds() >= deadline; // read first: arrivals until then are in time
+        // Tests one by one, so that arrived headers are known while others are missing.
         done = 0;
         for (int i = 0; i < count && status == STATUS_OK; i++) {
             int finished = 0;
@@ -135,7 +135,7 @@ static Status exchange_headers(Group *group, const GroupCall *call, Error *err) 
     return finish_exchange(group, call, true, err);
 }
 
-// Where a piece that is to be combined waits for the others.
+// Where a piece is stored until all pieces to combine have arrived.
 static unsigned char *waiting_piece(const MpiGroup *mpi, uint32_t publisher) {
     return mpi->pieces + (size_t)publisher * CHUNK_BYTES;
 }
@@ -158,7 +158,7 @@ static Status exchange_pieces(Group *group, const Pass *pass, const Chunk *chunk
     return finish_exchange(group, pass->call, false, err);
 }
 
-// What this rank does with the pieces, its own among them.
+// Copies or combines the pieces of a chunk, this rank's own included.
 static void use_pieces(const Group *group, const Pass *pass, const Chunk *chunk) {
     const MpiGroup *mpi = group->state;
     uint32_t self = group->rank;
@@ -198,8 +198,8 @@ static Status collective(Group *group, const GroupCall *call, void *out, const v
 
 // Messages ------------------------------------------------------------------------------------------------------------
 
-// A message is its header, then its data under a tag of its own, since requests for any rank and for one rank may be
-// served side by side.
+// A message is its header, then its data under a tag of its own, since requests for any rank and for one rank may be in
+// transfer at the same time.
 enum { HEADER_COUNT, HEADER_TYPE, HEADER_NUMBER, HEADER_WORDS };
 
 static MPI_Request *request_of(GroupRequest *request, int which) {
@@ -242,7 +242,7 @@ static Status start(Group *group, GroupRequest *request, Error *err) {
                      "send", err);
 }
 
-// The header of a message has come: do the data fit?
+// The header of a message has arrived: receives the data if count and type fit.
 static Status expect_data(Group *group, GroupRequest *request, int source, Error *err) {
     MpiGroup *mpi = group->state;
     request->peer = source;
@@ -289,7 +289,7 @@ static Status advance_messages(Group *group, Error *err) {
 }
 
 static Status test(Group *group, GroupRequest *request, Error *err) {
-    (void)request; // all advance
+    (void)request; // all messages advance
     return advance_messages(group, err);
 }
 
@@ -332,7 +332,7 @@ static Status mpi_new(MpiGroup **made, uint32_t size, Error *err) {
     return STATUS_OK;
 }
 
-// After a failure others may still send: MPI is left alone, and mpirun ends what does not end by itself.
+// After a failure other ranks may still send: MPI is not finalized then, and mpirun ends the remaining processes.
 static void release(Group *group, bool failed) {
     MpiGroup *mpi = group->state;
     if (!failed) {
@@ -347,7 +347,7 @@ static Status split(Group *part, Group *parent, const uint32_t *members, Error *
     MPI_Comm comm;
     Status made = part ? mpi_new(&mpi, part->size, err) : STATUS_OK;
     int colour = part ? (int)members[0] : MPI_UNDEFINED, key = part ? (int)part->rank : 0;
-    // All have just met, so this does not wait for long.
+    // All ranks have just met, so this does not wait long.
     Status status = check_mpi(parent, MPI_Comm_split(whole->comm, colour, key, &comm), "split", err);
     if (made != STATUS_OK || status != STATUS_OK || !part) {
         if (mpi) mpi_free(mpi);
@@ -415,7 +415,7 @@ Status group_mpi_open(Group *group, const GroupPlace *place, Error *err) {
         return status;
     }
     MPI_Comm_dup(MPI_COMM_WORLD, &mpi->comm);
-    MPI_Comm_set_errhandler(mpi->comm, MPI_ERRORS_RETURN); // parts inherit it
+    MPI_Comm_set_errhandler(mpi->comm, MPI_ERRORS_RETURN); // sub-groups inherit it
     mpi->finalizes = started;
     group->transport = &mpi_transport;
     group->state = mpi;

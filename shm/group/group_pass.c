@@ -1,6 +1,6 @@
 #include "shm/group/group_pass.h"
 
-enum { SMALL_BYTES = 8192 }; // up to here every rank combines everything, which takes one meeting instead of two
+enum { SMALL_BYTES = 8192 }; // up to this size every rank combines all data, which takes one meeting instead of two
 
 static size_t smaller(size_t a, size_t b) {
     return a < b ? a : b;
@@ -26,9 +26,9 @@ unsigned char *pass_place(const Pass *pass, const Chunk *chunk, uint32_t publish
     return pass->out + (row + chunk->begin) * group_type_bytes((GroupType)pass->call->type);
 }
 
-// The sum of much data: each rank combines one slice of the vector, then all gather the slices.
+// all_reduce of much data: each rank combines one slice of the vector, then all gather the slices.
 static Status all_reduce_slices(Group *group, const Pass *whole, PassRunner *run, Error *err) {
-    enum { LINE = 64 }; // elements: slices begin at cache lines
+    enum { LINE = 64 }; // in elements: slices begin at cache lines
     size_t count = whole->call->count, size = group_size(group);
     Pass pass = *whole;
     pass.row_elements = ((count + size - 1) / size + LINE - 1) / LINE * LINE;
@@ -79,7 +79,7 @@ Status group_run_passes(Group *group, const GroupCall *call, void *out, const vo
     case OPERATION_ALL_TO_ALL:
         pass.has_rows = true;
         break;
-    default: // barrier and finish have no elements, all_gather and split are as the pass stands
+    default: // barrier and finish have no elements; all_gather and split need no change
         break;
     }
     return run(group, &pass, err);

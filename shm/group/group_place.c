@@ -9,13 +9,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-// The variables by which a launcher tells a process who it is.
+// The variables by which a launcher tells a process its rank.
 typedef struct Launcher {
     const char *rank, *size, *local_rank;
-    const char *job, *step; // name the whole job on this machine; NULL: nothing does
-    const char *nodes;      // on how many machines it runs; NULL: not told
-    const char *local_size; // how many of its ranks are on this machine; NULL: not told
-    const char *in_step;    // set only in processes that it started as ranks; NULL: all of them
+    const char *job, *step; // name the job on this machine; NULL: no variable does
+    const char *nodes;      // number of machines of the job; NULL: not told
+    const char *local_size; // number of its ranks on this machine; NULL: not told
+    const char *in_step;    // set only in processes started as ranks; NULL: there are no others
 } Launcher;
 
 static const Launcher launchers[] = {
@@ -43,7 +43,7 @@ static const Launcher *find_launcher(void) {
     return NULL;
 }
 
-// What the configuration leaves open is taken from the launcher's variables.
+// Reads what the configuration leaves open from the launcher's variables.
 static Status read_identity(GroupPlace *place, const Launcher *launcher, Error *err) {
     if (place->size < 0)
         TRY(read_number(&place->size, launcher->size, getenv(launcher->size), 1, GROUP_MAX_RANKS, err));
@@ -105,8 +105,8 @@ static Status meet_in_job(GroupPlace *place, const Launcher *launcher, Error *er
     return STATUS_OK;
 }
 
-// A launcher that says how many of the ranks are here says whether the others are elsewhere: all ranks know it at once,
-// and none waits for those that cannot come.
+// A launcher that tells the number of ranks on this machine also tells whether some are on other machines: then all
+// ranks fail at once, and none waits for ranks that cannot join.
 static Status check_machine(const GroupPlace *place, const Launcher *launcher, Error *err) {
     const char *here = launcher && launcher->local_size ? getenv(launcher->local_size) : NULL;
     if (!here || atoi(here) <= 0 || atoi(here) >= place->size) return STATUS_OK;
@@ -117,7 +117,7 @@ static Status check_machine(const GroupPlace *place, const Launcher *launcher, E
         launcher->local_size, here, place->size);
 }
 
-// Two jobs may have been given one port: their processes tell themselves apart by the job's own name.
+// Two jobs may have been given the same port: the job's own name tells their processes apart.
 static void name_job(GroupPlace *place, const Launcher *launcher) {
     const char *job = launcher && launcher->job ? getenv(launcher->job) : NULL;
     const char *step = launcher && launcher->step ? getenv(launcher->step) : NULL;
@@ -159,7 +159,7 @@ static Status find_by_address(GroupPlace *place, const char *address, Error *err
 }
 
 static Status find_by_file(GroupPlace *place, const char *path, Error *err) {
-    enum { TEMPORARY_SUFFIX_BYTES = 16 }; // what rank 0 adds while it creates the file
+    enum { TEMPORARY_SUFFIX_BYTES = 16 }; // added by rank 0 while it creates the file
     place->is_file = true;
     snprintf(place->name, sizeof place->name, "file://%.200s", path);
     if (path[0] != '/') return fail(err, STATUS_USAGE, "%s: give an absolute path, file:///...", place->name);

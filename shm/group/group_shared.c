@@ -16,7 +16,7 @@ enum { SPINS_WHEN_CORES_SUFFICE = 4000 };
 
 // Life ----------------------------------------------------------------------------------------------------------------
 
-// Where the parts of the segment lie, for a group of this size.
+// Offsets of the parts of the segment, for a group of one size.
 typedef struct Layout {
     size_t record, members, rings, ring_bytes, slots, total;
     size_t bytes_per_ring, bytes_per_chunk;
@@ -26,9 +26,9 @@ static size_t clamp(size_t value, size_t least, size_t most) {
     return value < least ? least : value > most ? most : value;
 }
 
-// Rings and slots shrink as the group grows, so that the segment stays at some 25 MB up to a hundred ranks. Slots are
-// long because a line that comes round again after a megabyte has left the caches of its reader alone, where it would
-// have to be won back from.
+// Rings and slots shrink as the group grows, so that the segment has about 25 MB for up to a hundred ranks. Slots are
+// long because a line that is reused only after a megabyte has left the caches of its reader; otherwise the writer
+// would have to get it back from there.
 static Layout layout_of(size_t size) {
     enum { RINGS_TOTAL = 16 << 20, SLOTS_TOTAL = 8 << 20 };
     Layout layout = {.bytes_per_ring = 1024};
@@ -101,7 +101,7 @@ static Status combine_host(void *out, const void *const *inputs, uint32_t ranks,
 
 static Status settle_host(Error *err) {
     (void)err;
-    return STATUS_OK; // the arrival is stored with release: what was written before it is seen with it
+    return STATUS_OK; // the arrival is a release store: earlier writes are visible with it
 }
 
 static void shared_free(SharedGroup *shared, uint32_t size) {
@@ -138,7 +138,7 @@ static Status shared_new(SharedGroup **made, Group *group, Error *err) {
     return STATUS_OK;
 }
 
-// Everybody's cores together: a launcher may have bound each rank to one of its own.
+// Counts the cores of all ranks together: a launcher may have bound each rank to a core of its own.
 static uint32_t count_cores(const SharedGroup *shared) {
     uint32_t count = 0;
     for (size_t word = 0; word < sizeof shared->members->cores / sizeof *shared->members->cores; word++) {
@@ -150,7 +150,7 @@ static uint32_t count_cores(const SharedGroup *shared) {
     return count;
 }
 
-// The segment is mapped, the process descriptors are there: meets the others in it for the first time.
+// Meets the others in the segment for the first time; the segment is mapped and the process descriptors are known.
 static Status enter(SharedGroup *shared, Error *err) {
     Group *group = shared->group;
     group->state = shared;
@@ -167,7 +167,7 @@ static Status enter(SharedGroup *shared, Error *err) {
         Layout layout = layout_of(group->size);
         opened = group_cuda_open(shared, device_slot_bytes(&layout, group->size), &reason);
     }
-    // Nobody comes by a group, so nobody can ask which rank is to blame: the sentence alone tells.
+    // The caller gets no group, so it cannot ask which rank failed: the sentence alone says it.
     if (opened != STATUS_OK) return group_shared_fail(shared, opened, -1, &reason, err);
     GroupCall call = {.operation = OPERATION_BARRIER, .type = GROUP_U8};
     TRY(group_shared_collective(group, &call, NULL, NULL, err));
@@ -175,9 +175,9 @@ static Status enter(SharedGroup *shared, Error *err) {
     return STATUS_OK;
 }
 
-// CUDA wants an exported block freed after all have closed it: whoever opened it does so before he arrives to finish,
-// the first rank frees it afterwards, or, where a failure has kept the others from finishing, leaves it to the end of
-// its process.
+// CUDA requires that an exported block is freed after all importers have closed it: an importer closes it before it
+// arrives to finish, rank 0 frees it afterwards. If a failure has kept the others from finishing, rank 0 leaves it to
+// the end of its process (release).
 static Status finish(Group *group, const GroupCall *call, Error *err) {
     SharedGroup *shared = group->state;
     if (group->rank > 0 && shared->device.memory) group_cuda_detach(shared);
@@ -200,7 +200,7 @@ static const GroupTransport shared_transport = {.collective = group_shared_colle
                                                 .split = split,
                                                 .release = release};
 
-// Rank 0 makes the segment when all have come, and hands it round.
+// Rank 0 makes the segment when all ranks have come, and sends it to them.
 static Status share_segment(SharedGroup *shared, Rendezvous *meeting, uint64_t deadline, Error *err) {
     if (meeting->rank > 0) {
         int fd = -1;
@@ -233,7 +233,7 @@ Status group_shared_open(Group *group, const GroupPlace *place, GroupMemory memo
         if (status == STATUS_OK) {
             memcpy(shared->pidfds, meeting.pidfds, group->size * sizeof *shared->pidfds);
             memcpy(shared->sockets, meeting.sockets, group->size * sizeof *shared->sockets);
-            memset(meeting.pidfds, -1, sizeof meeting.pidfds); // they are ours now
+            memset(meeting.pidfds, -1, sizeof meeting.pidfds); // owned by `shared` now
             memset(meeting.sockets, -1, sizeof meeting.sockets);
         }
         rendezvous_free(&meeting);
@@ -261,7 +261,7 @@ static Status take_part(SharedGroup *shared, const SharedGroup *parent, const ui
 static Status split(Group *part, Group *parent, const uint32_t *members, Error *err) {
     SharedGroup *shared = NULL;
     GroupOffer own = {.leader = -1}, offers[GROUP_MAX_RANKS];
-    // Whatever goes wrong here, the others must hear of it before this rank returns.
+    // If this rank fails here, the others must learn of it before it returns.
     Status made = part ? shared_new(&shared, part, err) : STATUS_OK;
     if (part)
         own = (GroupOffer){.leader = (int32_t)members[0], .place = (int32_t)part->rank, .size = (int32_t)part->size};
@@ -273,7 +273,7 @@ static Status split(Group *part, Group *parent, const uint32_t *members, Error *
         .sequence = ++parent->sequence, .count = sizeof own, .operation = OPERATION_SPLIT, .type = GROUP_U8};
     int memory_fd = -1;
     Status status = group_shared_collective(parent, &call, offers, &own, made == STATUS_OK ? err : NULL);
-    // A member without memory for its part would leave in its socket what is sent to it.
+    // A member without memory for its part would leave the descriptors that are sent to it in its socket.
     if (status == STATUS_OK && part && !shared)
         status = group_shared_fail(parent->state, made, -1, err, NULL);
     else if (status == STATUS_OK)

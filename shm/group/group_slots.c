@@ -1,19 +1,20 @@
 // Part of group_shared.h: passes of ranks that share memory. A step of a pass: publish a chunk in the slot, arrive,
-// wait for all, read theirs. While the last ones still read, the first publish their next chunk in the other slot.
+// wait for all ranks, read their slots. While the last ranks still read, the first ones publish their next chunk in the
+// other slot.
 #include "shm/group/group_pass.h"
 #include "shm/group/group_shared.h"
 
 // Arrivals ------------------------------------------------------------------------------------------------------------
 
-// A wait for all ranks' arrival at this rank's step, and what was seen so far.
+// A wait for the arrival of all ranks at this rank's step, and what was seen so far.
 typedef struct Meeting {
     const GroupCall *call;
-    uint32_t next; // ranks below it are known to be here
-    int misfit;    // a rank that is here with another call, -1: none
+    uint32_t next; // all lower ranks are known to have arrived
+    int misfit;    // a rank that has arrived with another call; -1: none
 } Meeting;
 
 static bool is_here(const SharedGroup *shared, uint32_t rank, uint64_t step) {
-    // Sequentially consistent, as arrive needs it; and acquire: the call and the slot are those of this step.
+    // Sequentially consistent, as `arrive` requires; and acquire: the call and the slot belong to this step.
     return atomic_load(&shared->members[rank].arrivals[step % 2].step) == step;
 }
 
@@ -25,7 +26,7 @@ static bool all_are_here(SharedGroup *shared, void *context) {
     Meeting *meeting = context;
     for (; meeting->next < shared->group->size && is_here(shared, meeting->next, shared->step); meeting->next++)
         if (misfits(shared, meeting->next, meeting->call)) meeting->misfit = (int)meeting->next;
-    // Whoever is here with another call is to be found at once, although others before it have not come.
+    // Reports a rank with another call at once, even if lower ranks have not arrived.
     for (uint32_t rank = meeting->next; rank < shared->group->size && meeting->misfit < 0; rank++)
         if (is_here(shared, rank, shared->step) && misfits(shared, rank, meeting->call)) meeting->misfit = (int)rank;
     return meeting->misfit >= 0 || meeting->next == shared->group->size;
@@ -42,9 +43,9 @@ static void who_is_late(const SharedGroup *shared, const void *context, Error *s
          meeting->call->sequence, shared->group->size, group_ranks_text(names, missing, shared->group->size));
 }
 
-// Stores this rank's arrival at the next step. Only the last to arrive rings the others: its own store precedes its
-// look at theirs, in the one order that sequentially consistent operations have, so of the last two at least one sees
-// all.
+// Stores this rank's arrival at the next step. Only the last rank to arrive rings the others. Its own store precedes
+// its loads of the others' arrivals in the single order of all sequentially consistent operations, so at least one of
+// the last two ranks sees all arrivals.
 static void arrive(SharedGroup *shared, const GroupCall *call) {
     GroupArrival *arrival = &shared->members[shared->group->rank].arrivals[++shared->step % 2];
     arrival->call = *call;
@@ -72,7 +73,7 @@ static const GroupMover *mover_of(const SharedGroup *shared, const Pass *pass) {
     return pass->call->operation == OPERATION_SPLIT ? &shared->host_mover : &shared->mover;
 }
 
-// Piece (publisher, reader) in the publisher's slot.
+// Address of piece (publisher, reader) in the publisher's slot.
 static unsigned char *slot_piece(const SharedGroup *shared, const Pass *pass, const Chunk *chunk, uint32_t publisher,
                                  uint32_t reader, uint64_t step) {
     unsigned char *slots = pass->call->operation == OPERATION_SPLIT ? shared->slots : shared->device_slots;
@@ -91,12 +92,12 @@ static Status publish(SharedGroup *shared, const Pass *pass, const Chunk *chunk,
             TRY(mover_of(shared, pass)
                     ->publish(slot_piece(shared, pass, chunk, rank, reader, shared->step + 1),
                               pass_own_piece(pass, chunk, reader), length * element, err));
-        if (!pass->has_rows) break; // all readers look at the same
+        if (!pass->has_rows) break; // all readers read the same piece
     }
     return STATUS_OK;
 }
 
-// Where the reader that this rank is finds a piece.
+// Address at which this rank reads a publisher's piece.
 static const unsigned char *find_piece(const SharedGroup *shared, const Pass *pass, const Chunk *chunk,
                                        uint32_t publisher) {
     uint32_t rank = shared->group->rank;
@@ -133,15 +134,16 @@ static Status read_slots(SharedGroup *shared, const Pass *pass, const Chunk *chu
     return pass->combines ? take_combined(shared, pass, chunk, err) : take_copies(shared, pass, chunk, err);
 }
 
-// Elements of a row that one step can move: what a slot holds, of one piece or of one for each rank, in whole lines.
+// Elements of a row that one step can move: as many as fit a slot, which holds one piece or one for each rank, in whole
+// lines.
 static size_t elements_a_step(const SharedGroup *shared, const Pass *pass) {
     size_t bytes = shared->header->chunk_bytes;
     if (pass->has_rows) bytes = bytes / shared->group->size / 64 * 64;
     return bytes / group_type_bytes((GroupType)pass->call->type);
 }
 
-// What was moved is settled before others are told. A rank that cannot move its data fails the whole group, which waits
-// for it.
+// Moved data is settled before other ranks are told. A rank that cannot move its data makes the whole group fail,
+// because the others wait for it.
 static Status settle(SharedGroup *shared, const Pass *pass, Status moved, Error *reason, Error *err) {
     if (moved == STATUS_OK) moved = mover_of(shared, pass)->settle(reason);
     return moved == STATUS_OK ? STATUS_OK : group_shared_fail(shared, moved, -1, reason, err);
@@ -151,7 +153,7 @@ static Status run_pass(Group *group, const Pass *pass, Error *err) {
     SharedGroup *shared = group->state;
     Error reason = {.message = ""};
     Chunk chunk = {.most = elements_a_step(shared, pass)};
-    do { // at least once: calls without elements meet too
+    do { // at least once: the ranks of calls without elements meet, too
         TRY(settle(shared, pass, publish(shared, pass, &chunk, &reason), &reason, err));
         TRY(meet(shared, pass->call, err));
         TRY(settle(shared, pass, read_slots(shared, pass, &chunk, &reason), &reason, err));

@@ -14,16 +14,16 @@ enum {
     LINE_BYTES = 64,
     VECTORS_A_LINE = LINE_BYTES / sizeof(__m128i),
     WORTH_STREAMING_BYTES = 4096,
-    WORTH_TRYING_BYTES = 384 << 10, // a slot of less is still in its reader's second-level cache when it comes round
-    TRIAL_BYTES = 8192,             // more than the stores that a core can leave for later
-    QUICK_NANOSECONDS = 2000        // for these: 0.2 to 1 us through a shared cache, 4.5 us without one
+    WORTH_TRYING_BYTES = 384 << 10, // slots that are reused sooner are still in their reader's second-level cache
+    TRIAL_BYTES = 8192,             // more than a core's store buffer can defer
+    QUICK_NANOSECONDS = 2000        // for TRIAL_BYTES: 0.2 to 1 us through a shared cache, 4.5 us without one
 };
 
-// Whole lines, the first of which is aligned.
+// Streams whole lines; `to` is aligned to a line.
 static void stream_lines(__m128i *to, const __m128i *from, size_t lines) {
     for (size_t i = 0; i < lines * VECTORS_A_LINE; i++)
         _mm_stream_si128(&to[i], _mm_loadu_si128(&from[i]));
-    _mm_sfence(); // streaming stores are ordered with later ones by this alone
+    _mm_sfence(); // streaming stores are ordered with later ones only by this
 }
 
 static void stream(unsigned char *to, const unsigned char *from, size_t bytes) {
@@ -33,7 +33,7 @@ static void stream(unsigned char *to, const unsigned char *from, size_t bytes) {
     memcpy(to + rest, from + rest, bytes - rest);
 }
 
-// Copies the first TRIAL_BYTES; whether the lines were won back quickly.
+// Copies the first TRIAL_BYTES. Returns whether the cache lines were obtained quickly.
 static bool try_stores(unsigned char *to, const unsigned char *from) {
     uint64_t start = clock_nanoseconds();
     memcpy(to, from, TRIAL_BYTES);

@@ -1,4 +1,4 @@
-// Part of group_shared.h: how ranks that share memory wait for each other, and how they fail together.
+// Part of group_shared.h: how ranks that share memory wait for each other and fail together.
 #include <limits.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -25,7 +25,7 @@ Status group_shared_check(SharedGroup *shared, Error *err) {
 }
 
 static void ring_bell(GroupMember *member) {
-    atomic_fetch_add_explicit(&member->bell, 1, memory_order_relaxed); // the futex call orders what matters
+    atomic_fetch_add_explicit(&member->bell, 1, memory_order_relaxed); // the futex call orders it
     syscall(SYS_futex, &member->bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
@@ -40,7 +40,7 @@ Status group_shared_fail(SharedGroup *shared, Status status, int rank, const Err
         for (uint32_t other = 0; other < shared->group->size; other++)
             ring_bell(&shared->members[other]);
     }
-    // Whoever took the record may have died before it was complete; then this rank's own sentence will do.
+    // The rank that took the record may have died before it was complete; then this rank's own sentence is used.
     return is_recorded(shared) ? adopt_record(shared, err) : group_fail(shared->group, status, rank, reason, err);
 }
 
@@ -48,13 +48,13 @@ Status group_shared_fail(SharedGroup *shared, Status status, int rank, const Err
 
 void group_shared_ring(SharedGroup *shared, uint32_t rank) {
     GroupMember *member = &shared->members[rank];
-    // Dekker with sleep_at_bell: this rank has stored what the other waits for and now loads `asleep`, the other stores
-    // `asleep` and then looks once more. The fences make one of the two see the other's store.
+    // Dekker with sleep_at_bell: this rank has stored what the other waits for and now loads `asleep`; the other stores
+    // `asleep` and then checks once more. The fences make at least one of the two see the other's store.
     atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&member->asleep, memory_order_relaxed)) ring_bell(member);
 }
 
-// Is there something to do after all? Looks at everything that others may have changed before they saw us asleep.
+// Says whether there is work after all: checks everything that other ranks may have changed before they saw `asleep`.
 static Status is_called(bool *called, SharedGroup *shared, const GroupWaiting *waiting, Error *err) {
     uint64_t moved = shared->moved;
     if (shared->group->pending > 0) TRY(group_mailbox_advance(shared->group, err));
@@ -77,14 +77,14 @@ static Status sleep_at_bell(SharedGroup *shared, const GroupWaiting *waiting, ui
     return status;
 }
 
-// A rank that has arrived to finish may end: nobody needs it any more.
+// A rank that has arrived to finish may end: the others do not need it any more.
 static bool has_finished(const GroupMember *member) {
     uint64_t odd = atomic_load_explicit(&member->arrivals[1].step, memory_order_acquire);
     uint64_t even = atomic_load_explicit(&member->arrivals[0].step, memory_order_acquire);
     return (odd | even) != 0 && member->arrivals[odd > even].call.operation == OPERATION_FINISH;
 }
 
-// The lowest rank that ended although it had not finished, or -1.
+// Returns the lowest rank that has ended without finishing, or -1.
 static int find_dead(SharedGroup *shared) {
     if (poll(shared->polls, shared->group->size, 0) <= 0) return -1;
     for (uint32_t rank = 0; rank < shared->group->size; rank++) {
@@ -123,7 +123,7 @@ Status group_shared_wait(SharedGroup *shared, const GroupWaiting *waiting, Error
     uint64_t deadline = 0;
     for (uint32_t polls = 0;;) {
         const bool spins = polls < shared->spins;
-        const uint64_t now = spins ? 0 : clock_nanoseconds(); // before the look: whoever comes until then is in time
+        const uint64_t now = spins ? 0 : clock_nanoseconds(); // read first: arrivals until then are in time
         if (shared->group->pending > 0) TRY(group_mailbox_advance(shared->group, err));
         if (waiting->ready(shared, waiting->context)) return STATUS_OK;
         if (spins) {

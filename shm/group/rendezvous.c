@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "shm/group/rendezvous_message.h"
 
-enum { RETRY_MILLISECONDS = 5 }; // between two attempts to find rank 0
+enum { RETRY_MILLISECONDS = 5 }; // between two attempts to connect to rank 0
 
 static void close_one(int *fd) {
     if (*fd >= 0) close(*fd);
@@ -51,7 +51,7 @@ static void pause_before_retry(void) {
 static socklen_t make_address(struct sockaddr_un *address, const char *name, bool is_file) {
     *address = (struct sockaddr_un){.sun_family = AF_UNIX};
     size_t length = strnlen(name, sizeof address->sun_path - 1);
-    memcpy(address->sun_path + !is_file, name, is_file ? length + 1 : length); // a zero byte leads an abstract name
+    memcpy(address->sun_path + !is_file, name, is_file ? length + 1 : length); // an abstract name has a zero byte first
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length + 1);
 }
 
@@ -66,7 +66,7 @@ static Status no_process_descriptor(const Rendezvous *meeting, Error *err) {
                       meeting->name);
 }
 
-// A socket connected to rank 0 (0), or -1 and errno.
+// Connects a socket to rank 0. Returns 0, or -1 with errno.
 static int connect_to(int *fd, const GroupPlace *place) {
     struct sockaddr_un address;
     socklen_t bytes = make_address(&address, place->socket, place->is_file);
@@ -81,7 +81,8 @@ static int connect_to(int *fd, const GroupPlace *place) {
 
 // Rank 0 --------------------------------------------------------------------------------------------------------------
 
-// Never over another file. A file server (NFS) knows no such renaming, but refuses a link where a file is.
+// Never replaces another file. A network file system (NFS) may lack RENAME_NOREPLACE; a link also fails if the name
+// exists.
 static int rename_to_new(const char *from, const char *to) {
     if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) return 0;
     if ((errno != EINVAL && errno != ENOSYS) || link(from, to) != 0) return -1;
@@ -89,7 +90,7 @@ static int rename_to_new(const char *from, const char *to) {
     return 0;
 }
 
-// A file appears under its name when it can already be connected to: it is made beside and renamed.
+// The socket file gets its name only when it accepts connections: it is created under another name and renamed.
 static int bind_file(int fd, const char *path) {
     char beside[108];
     snprintf(beside, sizeof beside, "%.91s.%d", path, getpid());
@@ -132,7 +133,7 @@ static uint32_t mark_missing(bool *missing, const Rendezvous *meeting) {
     return count;
 }
 
-// "only 1 of 3 ranks has come: ranks 1 and 2 missing". Returns how many are missing.
+// Writes "only 1 of 3 ranks came, ranks 1 and 2 missing". Returns the number of missing ranks.
 static uint32_t describe_missing(Error *text, const Rendezvous *meeting) {
     bool missing[GROUP_MAX_RANKS];
     char names[GROUP_RANKS_TEXT_BYTES];
@@ -154,7 +155,7 @@ static Status strange_notice(const Rendezvous *meeting, uint32_t rank, Error *er
 }
 
 void rendezvous_refuse(Rendezvous *meeting, Status status, const Error *reason) {
-    if (meeting->listener >= 0) guests_let_in(&meeting->guests, meeting->listener); // those who wait to be let in, too
+    if (meeting->listener >= 0) guests_let_in(&meeting->guests, meeting->listener); // also those not accepted yet
     for (uint32_t rank = 1; rank < meeting->size; rank++)
         if (meeting->sockets[rank] >= 0)
             notice_send(meeting->sockets[rank], NOTICE_REFUSED, status, reason->message, NULL, 0);
@@ -163,13 +164,13 @@ void rendezvous_refuse(Rendezvous *meeting, Status status, const Error *reason) 
             notice_send(meeting->guests.sockets[i], NOTICE_REFUSED, status, reason->message, NULL, 0);
 }
 
-// Returns the remedy where two jobs seem to have met.
+// Returns the remedy for two jobs that seem to have met at one place.
 static const char *parting(const Rendezvous *meeting) {
     return meeting->is_file ? "name another file in one of them"
                             : "start one of them with sounder launch --standalone, or give it another --master-port";
 }
 
-// As this process sees it; 0: it is in another PID namespace, and has another number there.
+// The peer's pid as this process sees it; 0 if the peer is in another PID namespace.
 static int peer_pid(int socket) {
     struct ucred peer = {.pid = 0};
     socklen_t bytes = sizeof peer;
@@ -177,7 +178,7 @@ static int peer_pid(int socket) {
     return peer.pid;
 }
 
-// The processes of another job found the same place. They are told, and the meeting goes on without them.
+// A process of another job found the same place. It is told so, and the meeting continues without it.
 static bool is_of_another_job(const Rendezvous *meeting, const Hello *hello, int guest) {
     if (strncmp(hello->job, meeting->job, sizeof hello->job) == 0) return false;
     Error reason;
@@ -188,7 +189,7 @@ static bool is_of_another_job(const Rendezvous *meeting, const Hello *hello, int
     return true;
 }
 
-// Does what this process says fit what rank 0 and the others said?
+// Checks the process's message against what rank 0 and the other ranks have said.
 static Status check_hello(const Rendezvous *meeting, const Hello *hello, int pid, Error *err) {
     const GroupProcessText process = group_process_text(pid);
     if (hello->size != (int)meeting->size)
@@ -210,12 +211,12 @@ static Status check_hello(const Rendezvous *meeting, const Hello *hello, int pid
 static void tell_everyone_who_is_missing(const Rendezvous *meeting) {
     Error text;
     if (describe_missing(&text, meeting) == 0) return;
-    for (uint32_t rank = 1; rank < meeting->size; rank++) // whose buffer is full has heard it before
+    for (uint32_t rank = 1; rank < meeting->size; rank++) // a rank with a full buffer has been told before
         if (meeting->sockets[rank] >= 0)
             notice_send(meeting->sockets[rank], NOTICE_WAITING, STATUS_OK, text.message, NULL, 0);
 }
 
-// A guest introduces itself and becomes a rank. A guest that does not speak our protocol is sent away.
+// A guest introduces itself and becomes a rank. A guest that does not speak this protocol is disconnected.
 static Status admit(Rendezvous *meeting, int *guest, Error *err) {
     Hello hello;
     int pidfd = -1;
@@ -242,7 +243,7 @@ static Status admit(Rendezvous *meeting, int *guest, Error *err) {
     return STATUS_OK;
 }
 
-// A rank that waits says something only when its patience or its life ends.
+// Reads from a rank that waits; it sends only when its deadline has passed, and closes only when it ends.
 static Status hear(Rendezvous *meeting, uint32_t rank, Error *err) {
     Notice notice;
     size_t fd_count = 0;
@@ -255,7 +256,7 @@ static Status hear(Rendezvous *meeting, uint32_t rank, Error *err) {
                 group_process_text(meeting->pids[rank]).text);
 }
 
-// One look at the listener, the guests and the ranks, in this order.
+// Waits for one event and handles the listener, the guests and the ranks, in this order.
 static Status look_round(Rendezvous *meeting, uint64_t deadline, Error *err) {
     enum { MOST = 1 + GUESTS_MOST + GROUP_MAX_RANKS };
     struct pollfd polls[MOST];
@@ -281,7 +282,7 @@ static Status host(Rendezvous *meeting, uint64_t deadline, Error *err) {
     meeting->pidfds[0] = pidfd_open(getpid(), 0);
     if (meeting->pidfds[0] < 0) return no_process_descriptor(meeting, err);
     Error missing, reason;
-    int last_looks = 2; // behind the deadline, at guests and at what they say: this process may have stood still
+    int last_looks = 2; // after the deadline, for guests and their messages: this process may have been stopped
     while (describe_missing(&missing, meeting) > 0) {
         const bool looks = clock_nanoseconds() < deadline || last_looks-- > 0;
         Status status = looks ? look_round(meeting, deadline, &reason) : too_late(meeting, missing.message, &reason);
@@ -297,7 +298,7 @@ Status rendezvous_share(Rendezvous *meeting, int memory_fd, uint64_t deadline, E
     int fds[1 + GROUP_MAX_RANKS] = {memory_fd};
     memcpy(fds + 1, meeting->pidfds, meeting->size * sizeof *fds);
     for (uint32_t rank = 1; rank < meeting->size; rank++) {
-        // The kernel bounds the descriptors that are on their way (ETOOMANYREFS): they get fewer as ranks take theirs.
+        // The kernel limits the descriptors in transfer (ETOOMANYREFS): they get fewer as ranks receive theirs.
         while (notice_send(meeting->sockets[rank], NOTICE_WELCOME, STATUS_OK, "", fds, 1 + meeting->size) != 0) {
             if (errno == EPIPE || errno == ECONNRESET)
                 return fail(err, STATUS_PEER_DIED, "%s: rank %u (%s) ended while the group was meeting", meeting->name,
@@ -322,12 +323,12 @@ static Status say_hello(Rendezvous *meeting, Error *err) {
     memcpy(hello.job, meeting->job, sizeof hello.job);
     int pidfd = pidfd_open(getpid(), 0);
     if (pidfd < 0) return no_process_descriptor(meeting, err);
-    packet_send(meeting->sockets[0], &hello, sizeof hello, &pidfd, 1); // if that fails, the answer is an end of file
+    packet_send(meeting->sockets[0], &hello, sizeof hello, &pidfd, 1); // if this fails, the answer is an end of file
     close(pidfd);
     return STATUS_OK;
 }
 
-// Waits until rank 0 is there.
+// Connects to rank 0, waiting until it listens.
 static Status visit(Rendezvous *meeting, const GroupPlace *place, uint64_t deadline, Error *err) {
     while (connect_to(&meeting->sockets[0], place) != 0) {
         if (place->is_file && errno == ECONNREFUSED) return stale_file(meeting, err);
@@ -390,8 +391,8 @@ Status rendezvous_receive(Rendezvous *meeting, int *memory_fd, uint64_t deadline
 
 // Everyone ------------------------------------------------------------------------------------------------------------
 
-// Another process listens there already. If it is a second rank 0 which still meets, it must hear of this one, and then
-// both fail; if it has just gone, the place is free.
+// Another process listens there already. If it is a second rank 0 that is still meeting, it must learn of this one, and
+// then both fail; if it has just ended, the place is free.
 static Status meet_rival(Rendezvous *meeting, const GroupPlace *place, uint64_t deadline, Error *err) {
     if (connect_to(&meeting->sockets[0], place) != 0) {
         if (place->is_file && errno == ECONNREFUSED) return stale_file(meeting, err);

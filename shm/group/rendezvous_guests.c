@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "shm/group/rendezvous_message.h"
 
-enum { ACCEPTS_AT_ONCE = 512 }; // then rank 0 looks at what else has happened, however many strangers come
+enum { ACCEPTS_AT_ONCE = 512 }; // then rank 0 handles other events, even if more strangers connect
 
 void guests_init(Guests *guests) {
     memset(guests->sockets, -1, sizeof guests->sockets);
@@ -65,7 +65,7 @@ uint64_t guests_drop_silent(Guests *guests) {
             if (end < next) next = end;
             continue;
         }
-        if (has_spoken(guests->sockets[i])) continue; // rank 0 was kept from looking
+        if (has_spoken(guests->sockets[i])) continue; // its message arrived while rank 0 was stopped
         notice_send(guests->sockets[i], NOTICE_REFUSED, STATUS_TIMEOUT,
                     "rank 0 was connected to, but not told within 3 s by whom; start all ranks again", NULL, 0);
         close(guests->sockets[i]);

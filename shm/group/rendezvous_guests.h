@@ -1,8 +1,9 @@
-// Who stands at the door of rank 0: connected, but yet to say who he is.
+// Guests of rank 0: connections that have not introduced themselves yet.
 //
-// The name of a meeting place is open to every user of the machine, so a stranger is turned away as soon as he is
-// accepted, and whoever is let in and stays silent loses his place once others may wait behind him. While no place is
-// free the listener is not polled (guests_have_room): it would stay readable, and the poll would never sleep.
+// Every user of the machine can connect to the name of a meeting place. So a process of another user is disconnected as
+// soon as it is accepted, and an accepted process that stays silent loses its place when others may be waiting for one.
+// While no place is free the listener is not polled (guests_have_room): it would stay readable, and the poll would
+// never sleep.
 #ifndef SOUNDER_SHM_GROUP_RENDEZVOUS_GUESTS_H
 #define SOUNDER_SHM_GROUP_RENDEZVOUS_GUESTS_H
 
@@ -21,14 +22,14 @@ void guests_free(Guests *guests);
 
 bool guests_have_room(const Guests *guests);
 
-// Accepts who stands at the listener, as far as there is room. Processes of other users are turned away.
+// Accepts connections as long as there is room. Processes of other users are disconnected.
 void guests_let_in(Guests *guests, int listener);
 
-// Once no place is free, sends away who has been silent for GUEST_SILENCE_SECONDS. Returns when the next one's patience
-// ends; UINT64_MAX: there is none.
+// If no place is free, disconnects guests that have been silent for GUEST_SILENCE_SECONDS. Returns the time at which
+// the next guest's limit ends, or UINT64_MAX if places are free.
 uint64_t guests_drop_silent(Guests *guests);
 
-// Whether the process at the other end of a Unix socket is of this user.
+// Says whether the process at the other end of a Unix socket belongs to this user.
 bool socket_is_of_same_user(int socket);
 
 #endif

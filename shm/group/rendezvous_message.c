@@ -7,7 +7,7 @@
 
 enum { MAX_DESCRIPTORS = 253 }; // SCM_MAX_FD of the kernel
 
-// Room for the descriptors, aligned as the kernel wants it.
+// Room for the descriptors, with the alignment that the kernel requires.
 typedef union Control {
     struct cmsghdr header;
     char bytes[CMSG_SPACE(MAX_DESCRIPTORS * sizeof(int))];
@@ -15,7 +15,7 @@ typedef union Control {
 
 int packet_send(int socket, const void *message, size_t bytes, const int *fds, size_t fd_count) {
     Control control = {.bytes = {0}};
-    struct iovec part = {.iov_base = (void *)(uintptr_t)message, .iov_len = bytes}; // only read
+    struct iovec part = {.iov_base = (void *)(uintptr_t)message, .iov_len = bytes}; // read only
     struct msghdr packet = {.msg_iov = &part, .msg_iovlen = 1};
     if (fd_count > 0) {
         packet.msg_control = &control;
@@ -36,7 +36,8 @@ long packet_receive(int socket, void *message, size_t bytes, int *fds, size_t *f
     size_t room = *fd_count, found = 0;
     *fd_count = 0;
     ssize_t received = recvmsg(socket, &packet, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    // The other side has closed without reading everything: what it said last lies behind this error, which comes once.
+    // The other side has closed without reading everything: the kernel reports this error once, and its last message
+    // follows.
     if (received < 0 && errno == ECONNRESET) received = recvmsg(socket, &packet, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (received < 0) return -1;
     struct cmsghdr *header = CMSG_FIRSTHDR(&packet);
@@ -65,7 +66,7 @@ int notice_send(int socket, NoticeKind kind, Status status, const char *text, co
     return packet_send(socket, &notice, offsetof(Notice, text) + length + 1, fds, fd_count);
 }
 
-// Is what came in `bytes` bytes a message that this version writes?
+// Says whether the `bytes` bytes received are a message that this version writes.
 static bool is_notice(const Notice *notice, long bytes) {
     static const uint32_t statuses = 0
 #define X(name, code, when) +1
@@ -84,7 +85,7 @@ NoticeFate notice_receive(Notice *notice, int *fds, size_t *fd_count, int socket
     bool known = is_notice(notice, bytes);
     if (known) ((char *)notice)[bytes] = '\0';
     if (known && notice->kind == NOTICE_WELCOME) return NOTICE_IS_THERE;
-    for (size_t i = 0; i < *fd_count; i++) // nobody would close what came with any other message
+    for (size_t i = 0; i < *fd_count; i++) // no caller would close the descriptors of another message
         close(fds[i]);
     *fd_count = 0;
     return known ? NOTICE_IS_THERE : bytes <= 0 ? NOTICE_IS_OVER : NOTICE_IS_STRANGE;
