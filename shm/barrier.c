@@ -10,16 +10,16 @@
 #include "base/clock.h"
 
 // Memory orders. Every step that decides something is sequentially consistent: the stores of `arrived` and `gone`, the
-// loads of the scan, and each look at the generation that a decision is built on. They then have one total order,
-// which is the assumption of tests/shm/barrier_model.c, and it makes two things certain:
-//   - Whichever store of `arrived` or `gone` comes last, its author's scan sees all the others (Dekker), so somebody
-//     opens the barrier, or dies on the way, and then the supervisor's barrier_depart opens it.
-//   - Whoever opens has loaded every `arrived` (acquire, pairs with the store in barrier_arrive), and whoever crosses
-//     has loaded the generation (acquire, pairs with the compare-and-swap in open_if_complete): hence all that any rank
-//     wrote before it arrived is visible to every rank that has crossed.
+// loads of the scan, and each load of the generation that a decision depends on. They have one total order, which is
+// the assumption of tests/shm/barrier_model.c, and it guarantees two things:
+//   - The author of the last store of `arrived` or `gone` sees all the other stores in its scan (Dekker). It opens the
+//     barrier, or dies before that, and then the supervisor's barrier_depart opens it.
+//   - The rank that opens has loaded every `arrived` (acquire, pairs with the store in barrier_arrive), and every rank
+//     that crosses has loaded the generation (acquire, pairs with the compare-and-swap in open_if_complete). So all
+//     writes of any rank before its arrival are visible to every rank that has crossed.
 enum { SLEEPERS = 1, GENERATION_STEP = 2 };
 
-static const uint64_t slice_nanoseconds = 500000000; // between two looks whether the parent is still there
+static const uint64_t slice_nanoseconds = 500000000; // between two checks of the parent
 static const uint64_t for_ever = UINT64_MAX;
 
 static uint32_t generation_of(uint32_t word) {
@@ -34,10 +34,10 @@ static void wake_everyone(Barrier *barrier) {
     syscall(SYS_futex, &barrier->generation, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-// Moves the generation on if every member has arrived for it. The scan runs from the last rank down, because a
-// supervisor that takes part is the last rank: once it is seen to have arrived, no rank can be revived before the
-// generation moves on, so the flags read after that can only change towards "gone". In the other direction a slow
-// scanner could pass a gone rank, miss its revival, then find the supervisor's arrival and open too early.
+// Advances the generation if every member has arrived for it. The scan runs from the last rank down, because a
+// supervisor that takes part is the last rank: after its arrival was seen, no rank can be revived before the generation
+// advances, so the flags that are read later can only change towards "gone". A scan in the other direction could pass a
+// gone rank, miss its revival, then see the supervisor's arrival and open too early.
 static void open_if_complete(Barrier *barrier, uint32_t generation) {
     for (uint32_t rank = barrier->ranks; rank-- > 0;) {
         const BarrierSlot *slot = &barrier->slots[rank];
@@ -59,13 +59,13 @@ void barrier_init(Barrier *barrier, uint32_t ranks, uint32_t spins) {
 }
 
 uint32_t barrier_arrive(Barrier *barrier, uint32_t rank) {
-    uint32_t generation = present_generation(barrier); // cannot move on before this rank, a member, has arrived
+    uint32_t generation = present_generation(barrier); // cannot advance before this rank, a member, has arrived
     atomic_store(&barrier->slots[rank].arrived, generation + GENERATION_STEP);
     open_if_complete(barrier, generation);
     return generation;
 }
 
-// Sleeps until a wake, or not at all if the word is no longer `expected`. False: so many nanoseconds have passed.
+// Sleeps until a wake, or not at all if the word is no longer `expected`. Returns false if the time has run out.
 static bool sleep_on(Barrier *barrier, uint32_t expected, uint64_t nanoseconds) {
     struct timespec timeout = {.tv_sec = (time_t)(nanoseconds / 1000000000u),
                                .tv_nsec = (long)(nanoseconds % 1000000000u)}; // relative, on CLOCK_MONOTONIC
@@ -76,8 +76,8 @@ static bool sleep_on(Barrier *barrier, uint32_t expected, uint64_t nanoseconds) 
 
 Status barrier_sleep(Barrier *barrier, uint32_t generation, int parent, uint64_t deadline_nanoseconds) {
     for (uint32_t polls = 0;;) {
-        // Acquire, pairs with the compare-and-swap in open_if_complete and the addition in barrier_cancel: who sees the
-        // word that a cancellation has moved on sees `cancelled` too, therefore `cancelled` itself may be relaxed.
+        // Acquire, pairs with the compare-and-swap in open_if_complete and the addition in barrier_cancel: a rank that
+        // sees the word of a cancellation also sees `cancelled`, therefore `cancelled` itself may be relaxed.
         uint32_t word = atomic_load_explicit(&barrier->generation, memory_order_acquire);
         if (atomic_load_explicit(&barrier->cancelled, memory_order_relaxed)) return STATUS_CANCELLED;
         if (generation_of(word) != generation) return STATUS_OK;
@@ -92,7 +92,7 @@ Status barrier_sleep(Barrier *barrier, uint32_t generation, int parent, uint64_t
             if (now >= deadline_nanoseconds) return STATUS_TIMEOUT;
             if (deadline_nanoseconds - now < nanoseconds) nanoseconds = deadline_nanoseconds - now;
         }
-        // The opener replaces the word in one piece, so either it sees the bit and wakes us, or we see its generation.
+        // The opener replaces the whole word: either it sees the sleeper bit and wakes us, or we see its generation.
         if (!(word & SLEEPERS) && !atomic_compare_exchange_weak(&barrier->generation, &word, generation | SLEEPERS))
             continue;
         if (!sleep_on(barrier, generation | SLEEPERS, nanoseconds) && parent && getppid() != parent)
@@ -110,7 +110,7 @@ bool barrier_has_arrived(const Barrier *barrier, uint32_t rank) {
 
 bool barrier_others_arrived(const Barrier *barrier, uint32_t rank) {
     uint32_t awaited = present_generation(barrier) + GENERATION_STEP;
-    // If this rank stands there itself, the generation is about to move on and says nothing about the next one.
+    // If this rank has arrived, the generation is about to advance and says nothing about the next one.
     if (atomic_load(&barrier->slots[rank].arrived) == awaited) return false;
     for (uint32_t other = 0; other < barrier->ranks; other++) {
         const BarrierSlot *slot = &barrier->slots[other];
@@ -120,21 +120,21 @@ bool barrier_others_arrived(const Barrier *barrier, uint32_t rank) {
 }
 
 void barrier_depart(Barrier *barrier, uint32_t rank) {
-    // Before the scan: the rank may be the last that all the others wait for.
+    // Stored before the scan: all other ranks may be waiting only for this one.
     atomic_store(&barrier->slots[rank].gone, 1);
     open_if_complete(barrier, present_generation(barrier));
-    wake_everyone(barrier); // the rank may have died between moving the generation on and waking the sleepers
+    wake_everyone(barrier); // the rank may have died between advancing the generation and waking the sleepers
 }
 
 void barrier_revive(Barrier *barrier, uint32_t rank) {
-    // The dead process may have arrived for the present generation, its replacement has not.
+    // The dead process may have arrived for the current generation; its replacement has not.
     atomic_store(&barrier->slots[rank].arrived, present_generation(barrier));
     atomic_store(&barrier->slots[rank].gone, 0);
 }
 
 void barrier_cancel(Barrier *barrier) {
     atomic_store(&barrier->cancelled, 1);
-    // Moving the word on makes the kernel refuse the sleep of a rank that looked at `cancelled` just too early.
+    // Advancing the word makes the kernel refuse the sleep of a rank that read `cancelled` just before the store.
     atomic_fetch_add(&barrier->generation, GENERATION_STEP);
     wake_everyone(barrier);
 }

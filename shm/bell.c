@@ -10,7 +10,7 @@ enum { LISTENERS = 1 };
 
 uint32_t bell_listen(Bell *bell) {
     const uint32_t heard = atomic_fetch_or(&bell->word, LISTENERS) | LISTENERS;
-    atomic_thread_fence(memory_order_seq_cst); // pairs with that of bell_ring (Dekker)
+    atomic_thread_fence(memory_order_seq_cst); // pairs with the fence in bell_ring (Dekker)
     return heard;
 }
 
@@ -21,10 +21,10 @@ void bell_wait(Bell *bell, uint32_t heard, uint64_t nanoseconds) {
 }
 
 void bell_ring(Bell *bell) {
-    atomic_thread_fence(memory_order_seq_cst); // pairs with that of bell_listen
+    atomic_thread_fence(memory_order_seq_cst); // pairs with the fence in bell_listen
     uint32_t word = atomic_load_explicit(&bell->word, memory_order_relaxed);
     while (word & LISTENERS)
-        if (atomic_compare_exchange_weak(&bell->word, &word, word + 1)) { // the next number, and nobody listens
+        if (atomic_compare_exchange_weak(&bell->word, &word, word + 1)) { // + 1 clears the listener bit and counts
             syscall(SYS_futex, &bell->word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
             return;
         }

@@ -9,12 +9,12 @@
 
 static_assert(sizeof(cudaIpcMemHandle_t) == CUDA_SHARE_HANDLE_BYTES, "CUDA's handle fits ours exactly");
 
-// Its place is the same for owner and importers, who know the allocation's size alone.
+// The nonce's place follows from the allocation's size alone, which owner and importers both know.
 static void *nonce_place(void *memory, uint64_t bytes) {
     return (char *)memory + bytes - sizeof(uint64_t);
 }
 
-// Zeros, the nonce, and the handle that names the allocation.
+// Writes zeros and the nonce, and gets the handle that names the allocation.
 static Status prepare(CudaShare *block, uint64_t bytes, Error *err) {
     uint64_t nonce;
     if (getrandom(&nonce, sizeof nonce, 0) != sizeof nonce)
@@ -23,7 +23,7 @@ static Status prepare(CudaShare *block, uint64_t bytes, Error *err) {
              (unsigned long long)bytes);
     CUDA_TRY(cudaMemcpy(nonce_place(block->memory, bytes), &nonce, sizeof nonce, cudaMemcpyHostToDevice), err,
              "cannot write to GPU memory");
-    // Neither call has waited for the GPU, and streams and processes to come are not ordered behind them.
+    // Neither call has waited for the GPU, and other streams and processes are not ordered after these writes.
     CUDA_TRY(cudaDeviceSynchronize(), err, "cannot clear %llu bytes of GPU memory", (unsigned long long)bytes);
     cudaIpcMemHandle_t handle;
     CUDA_TRY(cudaIpcGetMemHandle(&handle, block->memory), err,
@@ -78,8 +78,8 @@ Status cuda_share_open(CudaShare *block, const CudaShareHandle *handle, Error *e
 }
 
 void cuda_share_free(CudaShare *block) {
-    // Their errors are those of earlier work, which somebody else has seen; the end of the process does what they
-    // cannot.
+    // Errors of these calls belong to earlier work, whose caller has reported them; the end of the process frees what
+    // they cannot.
     if (block->memory && block->imported) cudaIpcCloseMemHandle(block->memory);
     if (block->memory && !block->imported) cudaFree(block->memory);
     cudaGetLastError();

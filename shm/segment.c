@@ -42,7 +42,7 @@ static uint64_t available_on_machine(void) {
     return kibibytes * 1024;
 }
 
-// In a container /proc/meminfo tells of the host.
+// In a container /proc/meminfo shows the host's memory, so the control group's limit counts, too.
 uint64_t segment_available(void) {
     const uint64_t machine = available_on_machine(), group = cgroup_memory_left(CGROUP_MEMBERSHIP, CGROUP_ROOT);
     return group < machine ? group : machine;
@@ -53,7 +53,8 @@ static uint64_t free_in_shared_memory_folder(void) {
     return statvfs(shared_memory_folder, &space) == 0 ? (uint64_t)space.f_bavail * space.f_frsize : 0;
 }
 
-// Reserves every page now: a later page fault on a full file system would be a SIGBUS. -1 and errno on failure.
+// Reserves every page now: a later page fault on a full file system would be a SIGBUS. Returns -1 with errno on
+// failure.
 static int allocate_or_close(int fd, size_t bytes) {
     if (fd < 0) return -1;
     int error;
@@ -66,8 +67,8 @@ static int allocate_or_close(int fd, size_t bytes) {
     return -1;
 }
 
-// A descriptor of `bytes` zeroed bytes that have no name. O_TMPFILE rather than shm_open and shm_unlink, between which
-// a SIGKILL would leave the name behind.
+// Returns a descriptor of `bytes` zeroed bytes without a name. O_TMPFILE is used instead of shm_open and shm_unlink,
+// between which a SIGKILL would leave the name.
 static Status nameless_memory(int *fd, const char *name, size_t bytes, Error *err) {
     uint64_t available = segment_available();
     if (bytes > available) // filling the machine would end in the out-of-memory killer, not in an error
@@ -92,7 +93,7 @@ static Status nameless_memory(int *fd, const char *name, size_t bytes, Error *er
     return STATUS_OK;
 }
 
-// Fills in the segment around a descriptor, which it owns from here on, also when this fails.
+// Maps the descriptor and fills in the segment. Takes ownership of the descriptor, also on failure.
 static Status map_descriptor(Segment *segment, int fd, size_t mapping_bytes, size_t payload_offset,
                              SegmentAccess access, int more_flags, Error *err) {
     int protection = access == SEGMENT_READ ? PROT_READ : PROT_READ | PROT_WRITE;
@@ -117,7 +118,7 @@ static Status create(Segment *segment, const char *name, size_t bytes, size_t pa
         return fail(err, STATUS_OS, "segment %s cannot have a size of %zu bytes", name, bytes);
     int fd;
     TRY(nameless_memory(&fd, name, bytes + payload_offset, err));
-    // The creator is about to fill all of it: populated in one go, it costs no page fault per 4 KiB.
+    // The creator is about to fill all of it: populating it at once avoids a page fault per 4 KiB.
     return map_descriptor(segment, fd, bytes + payload_offset, payload_offset, SEGMENT_READ_WRITE, MAP_POPULATE, err);
 }
 
@@ -149,13 +150,13 @@ static Status check_header(const Segment *segment, Error *err) {
     if (header->bytes != segment->bytes)
         return fail(err, STATUS_DATA, "descriptor %d is a segment of %zu bytes, but its header says %lu", segment->fd,
                     segment->bytes, header->bytes);
-    // Acquire, pairs with the store in segment_publish: the payload seen after this is the published one.
+    // Acquire, pairs with the store in segment_publish: the payload read after this is the published one.
     if (atomic_load_explicit(&header->ready, memory_order_acquire) != 1)
         return fail(err, STATUS_DATA, "descriptor %d is a segment that its creator has not published yet", segment->fd);
     return STATUS_OK;
 }
 
-// Maps the whole file behind an inherited descriptor, the first payload_offset bytes of it as a header.
+// Maps the whole file of an inherited descriptor; its first payload_offset bytes are the header.
 static Status map_inherited(Segment *segment, int fd, size_t payload_offset, SegmentAccess access, Error *err) {
     *segment = (Segment){.fd = -1};
     struct stat file;
@@ -166,7 +167,7 @@ static Status map_inherited(Segment *segment, int fd, size_t payload_offset, Seg
         close(fd);
         return status;
     }
-    fcntl(fd, F_SETFD, FD_CLOEXEC); // inheriting had to clear it
+    fcntl(fd, F_SETFD, FD_CLOEXEC); // inheriting the descriptor needed the flag cleared
     return map_descriptor(segment, fd, (size_t)file.st_size, payload_offset, access, 0, err);
 }
 

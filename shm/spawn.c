@@ -17,10 +17,10 @@
 
 enum {
     DESCRIPTORS_PER_WORKER = 2, // pidfd, read end of the start-up pipe
-    DESCRIPTORS_TO_SPARE = 64,  // the supervisor's own, those of one spawn, and the files a run opens later
+    DESCRIPTORS_TO_SPARE = 64,  // of the supervisor, of one spawn, and for the files that a run opens later
     ABOVE_ALL_TARGETS = WORKER_FIRST_FD + WORKER_MAX_FDS,
     SOURCES_MAX = 3 + WORKER_MAX_FDS,
-    STACK_BYTES = 32 << 10, // of a process that makes a few system calls
+    STACK_BYTES = 32 << 10, // for a process that makes a few system calls
 };
 
 static uint64_t open_descriptors(void) {
@@ -47,19 +47,19 @@ Status spawn_reserve_descriptors(uint32_t workers, Error *err) {
     return STATUS_OK;
 }
 
-// What a process reads until it has become the worker, and the stack that it stands on meanwhile. Its memory is the
-// parent's own (CLONE_VM), as after a vfork, so that nothing is copied, however large the parent is, and no page of a
-// device's buffers is ever shared by fork. Other than after a vfork the parent goes on at once: a process that is
-// stopped before its exec must not stop its parent.
+// The data that a process reads until it has become the worker, and its stack until then. Its memory is the parent's
+// own (CLONE_VM), as after a vfork, so that nothing is copied, however large the parent is, and no page of a device's
+// buffers is shared by fork. Unlike after a vfork the parent continues at once: a process that is stopped before its
+// exec must not stop its parent.
 struct SpawnPlan {
-    int sources[SOURCES_MAX]; // owned until it has started: duplicates of what it inherits, numbered above all targets
+    int sources[SOURCES_MAX]; // owned until it has started: duplicates of what it inherits, above all targets
     int targets[SOURCES_MAX];
     uint32_t source_count;
-    unsigned first_closed; // this descriptor and all above are none of the worker's business
+    unsigned first_closed; // this descriptor and all above are closed in the worker
     unsigned most_descriptors;
     pid_t parent;
-    int problem;        // errno of what kept the process from becoming the worker; 0: nothing has
-    char **arguments;   // owned array, NULL-terminated; the strings are the caller's and the three below
+    int problem;        // errno of the call that kept the process from becoming the worker; 0: none
+    char **arguments;   // owned array, NULL-terminated; strings: the caller's and the three below
     char **environment; // owned array of the strings of environ
     char name[32], rank_text[16], parent_text[16];
     _Alignas(64) char stack[STACK_BYTES];
@@ -67,7 +67,7 @@ struct SpawnPlan {
 
 // In the child --------------------------------------------------------------------------------------------------------
 
-// A system call; -errno when it fails. The child shares errno with its parent, and must leave it alone.
+// Makes a system call; returns -errno if it fails. The child shares errno with its parent and must not change it.
 static inline long kernel(long number, long a, long b, long c, long d) {
 #if defined(__x86_64__)
     register long fourth __asm__("r10") = d;
@@ -86,7 +86,7 @@ static inline long kernel(long number, long a, long b, long c, long d) {
     __asm__ volatile("svc 0" : "+r"(first) : "r"(name), "r"(second), "r"(third), "r"(fourth) : "memory");
     return first;
 #else
-    long result = syscall(number, a, b, c, d); // errno may be written, and only by a worker that cannot start
+    long result = syscall(number, a, b, c, d); // errno may be written, but only by a worker that cannot start
     return result < 0 ? -errno : result;
 #endif
 }
@@ -102,7 +102,7 @@ static __attribute__((no_sanitize("address", "undefined"))) long place_descripto
     return 0;
 }
 
-// The stop signals are for the parent: also one that has come already shall not end the worker on its way to its work.
+// The stop signals are for the parent: even one that is pending already must not end the worker before its work begins.
 static __attribute__((no_sanitize("address", "undefined"))) void open_signals(void) {
     static const int stopping[] = {STOP_SIGNALS};
     const uint64_t ignored[4] = {(uint64_t)(uintptr_t)SIG_IGN}, mask = 0; // the kernel's struct sigaction, no flags
@@ -118,7 +118,7 @@ static __attribute__((no_sanitize("address", "undefined"))) int become_worker(vo
     static const char self[] = "/proc/self/exe";
     SpawnPlan *plan = context;
     kernel(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0);
-    if (kernel(SYS_getppid, 0, 0, 0, 0) != plan->parent) return EX_OSERR; // it died before that call
+    if (kernel(SYS_getppid, 0, 0, 0, 0) != plan->parent) return EX_OSERR; // the parent died before PR_SET_PDEATHSIG
     kernel(SYS_setpgid, 0, 0, 0, 0);                                      // a group of its own
     long result = place_descriptors(plan);
     if (result == 0) {
@@ -143,14 +143,14 @@ void spawn_settle(SpawnPlan *plan) {
     free(plan);
 }
 
-// Leaves the plan as it is: the child, which has descriptors of its own, is reading it.
+// Does not change the plan, which the child is still reading; the child has descriptors of its own.
 static void close_sources(const SpawnPlan *plan) {
     for (uint32_t i = 0; i < plan->source_count; i++)
         close(plan->sources[i]);
 }
 
-// The worker shall find a descriptor at a number. A descriptor already standing at the target of another would be
-// overwritten before its turn, therefore a duplicate above all targets is what is handed down.
+// Plans a descriptor at the number `target` in the worker. The parent's descriptor could have the number of another
+// one's target and be overwritten before its turn, therefore the worker gets a duplicate above all targets.
 static Status plan_descriptor(SpawnPlan *plan, int fd, int target, Error *err) {
     int source = fcntl(fd, F_DUPFD_CLOEXEC, ABOVE_ALL_TARGETS);
     if (source < 0) return fail_errno(err, STATUS_OS, "cannot hand descriptor %d to a worker", fd);
@@ -171,7 +171,7 @@ static Status plan_descriptors(SpawnPlan *plan, const SupervisorConfig *config, 
     plan->first_closed = WORKER_FIRST_FD + config->fd_count;
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0) plan->most_descriptors = (unsigned)limit.rlim_cur;
-    // A worker at the terminal's keyboard would be stopped by SIGTTIN.
+    // Reading the terminal would stop a worker with SIGTTIN, so stdin is /dev/null.
     int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (nothing < 0) return fail_errno(err, STATUS_OS, "cannot open /dev/null for a worker");
     Status status = plan_descriptor(plan, nothing, STDIN_FILENO, err);
@@ -188,7 +188,7 @@ static Status plan_texts(SpawnPlan *plan, const SupervisorConfig *config, uint32
     plan->arguments = calloc(arguments + 1, sizeof *plan->arguments);
     plan->environment = calloc(variables + 1, sizeof *plan->environment);
     if (!plan->arguments || !plan->environment) return fail(err, STATUS_OS, "out of memory for the start of a worker");
-    memcpy(plan->environment, environ, variables * sizeof *environ); // setenv may move the array at any time
+    memcpy(plan->environment, environ, variables * sizeof *environ); // a copy: setenv may move the array at any time
     plan->parent = getpid();
     snprintf(plan->rank_text, sizeof plan->rank_text, "%u", rank);
     snprintf(plan->parent_text, sizeof plan->parent_text, "%d", plan->parent);
@@ -206,13 +206,13 @@ static Status plan_texts(SpawnPlan *plan, const SupervisorConfig *config, uint32
     return STATUS_OK;
 }
 
-// No signal may be handled in the child before it is the worker: it would be handled in the parent's memory.
+// All signals are blocked until the child is the worker: a handler in the child would run in the parent's memory.
 static Status launch(WorkerProcess *process, SpawnPlan *plan, uint32_t rank, Error *err) {
     sigset_t all, before;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &before);
     process->pid = clone(become_worker, plan->stack + STACK_BYTES, CLONE_VM | SIGCHLD, plan);
-    if (process->pid < 0 && errno == EINVAL) // an emulator of another processor, which can only fork
+    if (process->pid < 0 && errno == EINVAL) // an emulator of another processor, which supports only fork
         process->pid = clone(become_worker, plan->stack + STACK_BYTES, SIGCHLD, plan);
     int error = errno;
     sigprocmask(SIG_SETMASK, &before, NULL);
@@ -222,7 +222,7 @@ static Status launch(WorkerProcess *process, SpawnPlan *plan, uint32_t rank, Err
                         ? ", the limit of processes: give fewer --workers, or raise it (ulimit -u; pids.max "
                           "of the container)"
                         : "");
-    process->pidfd = pidfd_open(process->pid, 0); // the pid cannot be another's yet: only we may reap it
+    process->pidfd = pidfd_open(process->pid, 0); // the pid cannot have been reused: only this process may reap it
     if (process->pidfd >= 0) return STATUS_OK;
     Status status =
         fail_errno(err, STATUS_OS,
@@ -249,7 +249,7 @@ Status spawn_worker(WorkerProcess *process, const SupervisorConfig *config, uint
     TRY_GOTO(close_sources, plan_texts(plan, config, rank, err));
     status = launch(process, plan, rank, err);
 
-close_sources: // a process that has started has its own
+close_sources: // the started process has duplicates of its own
     close_sources(plan);
     if (status == STATUS_OK)
         process->plan = plan;

@@ -1,4 +1,4 @@
-// Starts one worker process: this same binary again, with the descriptors, signals and environment that supervisor.h
+// Starts one worker process: this binary again, with the descriptors, signals and environment that supervisor.h
 // promises to a worker.
 #ifndef SOUNDER_SHM_SPAWN_H
 #define SOUNDER_SHM_SPAWN_H
@@ -11,24 +11,24 @@
 
 typedef struct WorkerProcess {
     pid_t pid;
-    int pidfd;       // owned by the caller; readable once the process is dead
+    int pidfd;       // owned by the caller; readable when the process is dead
     int startup_fd;  // owned by the caller; read end of the start-up pipe, non-blocking
-    SpawnPlan *plan; // owned by the caller; what the process reads until it is the worker: see spawn_settle
+    SpawnPlan *plan; // owned by the caller; read by the process until it has become the worker: see spawn_settle
 } WorkerProcess;
 
-// Makes room for the descriptors that the parent of so many workers holds: raises the soft limit to what is needed, or
-// returns OS with the limit and the need.
+// Raises the soft limit of open files to the number that a parent of so many workers needs. Fails with OS, the limit
+// and the need.
 Status spawn_reserve_descriptors(uint32_t workers, Error *err);
 
-// Starts the worker of a rank and returns before it has become one: who is stopped on the way stops nobody else. OS
-// when the kernel refuses; then no process and no descriptor is left. What goes wrong later is the death of that
-// process.
+// Starts the process of a rank and returns before it has become the worker, so that a process that is stopped on the
+// way does not stop the parent. Fails with OS if the kernel refuses; no process and no descriptor is left then. Later
+// failures show as the death of the process.
 Status spawn_worker(WorkerProcess *process, const SupervisorConfig *config, uint32_t rank, int arrival_fd, Error *err);
 
-// Writes into the message (bytes) of a dead process what kept it from becoming the worker, if anything did.
+// If the dead process could not become the worker, writes the reason to `message` (of `bytes` bytes).
 void spawn_explain(char *message, size_t bytes, const SpawnPlan *plan);
 
-// Frees the plan of a process that has reported that it is ready, or is dead. NULL: nothing to do.
+// Frees the plan (may be NULL) of a process that has reported ready or is dead.
 void spawn_settle(SpawnPlan *plan);
 
 #endif

@@ -30,7 +30,7 @@ void suspend_self(void) {
     sigset_t stop, before;
     sigemptyset(&stop);
     sigaddset(&stop, SIGTSTP);
-    raise(SIGTSTP); // waits, being blocked
+    raise(SIGTSTP); // stays pending until it is unblocked
     sigprocmask(SIG_UNBLOCK, &stop, &before);
     sigprocmask(SIG_SETMASK, &before, NULL);
 }

@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "shm/spawn.h"
 
-enum { POLL_SIGNALS, POLL_ARRIVALS, SUPERVISOR_POLLS }; // then a pidfd and a start-up pipe for every rank
+enum { POLL_SIGNALS, POLL_ARRIVALS, SUPERVISOR_POLLS }; // then one pidfd and one start-up pipe per rank
 
 enum { TICK_MILLISECONDS = 200, GOODBYE_MILLISECONDS = 5000 };
 
@@ -44,7 +44,7 @@ static Status listen_for_signals(Supervisor *supervisor, Error *err) {
     supervisor->signal_fd = signalfd(-1, &interrupts, SFD_CLOEXEC | SFD_NONBLOCK);
     if (supervisor->signal_fd < 0) return fail_errno(err, STATUS_OS, "cannot listen for signals");
     sigprocmask(SIG_BLOCK, &interrupts, &supervisor->saved_mask);
-    // Had we been started with SIGCHLD ignored, the kernel would reap the workers itself and keep their exit codes.
+    // If this process was started with SIGCHLD ignored, the kernel would reap the workers and drop their exit codes.
     sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, &supervisor->saved_child_action);
     return STATUS_OK;
 }
@@ -71,7 +71,7 @@ Status supervisor_init(Supervisor *supervisor, const SupervisorConfig *config, E
     TRY_GOTO(fail, listen_for_signals(supervisor, err));
     for (uint32_t rank = 0; rank < config->workers; rank++) {
         supervisor->workers[rank] = (WorkerRecord){.state = WORKER_ABSENT, .pidfd = -1, .startup_fd = -1};
-        barrier_depart(config->barrier, rank); // nobody shall wait for a worker that has not been started
+        barrier_depart(config->barrier, rank); // the barrier must not wait for a worker that has not been started
     }
     return STATUS_OK;
 
@@ -82,6 +82,8 @@ fail:
     return status;
 }
 
+// Revives the rank before the process exists: a fast worker could otherwise arrive as a non-member, and the barrier
+// would open without it.
 Status supervisor_start(Supervisor *supervisor, uint32_t rank, Error *err) {
     Barrier *barrier = supervisor->config.barrier;
     WorkerRecord *worker = &supervisor->workers[rank];
@@ -126,15 +128,17 @@ static void signal_workers(const Supervisor *supervisor, int signal_number) {
             pidfd_send_signal(supervisor->workers[rank].pidfd, signal_number, NULL, 0);
 }
 
-// Ctrl-Z at the terminal reaches the parent alone. The workers stop, since they have a process group of their own.
+// Ctrl-Z at the terminal reaches only the parent, since the workers have a process group of their own: this stops them,
+// too.
 static void suspend(const Supervisor *supervisor) {
     signal_workers(supervisor, SIGSTOP);
     suspend_self();
     signal_workers(supervisor, SIGCONT);
 }
 
-// A batch system signals all processes of a job, and who started this one (a sweep, a launcher) hands its signal on:
-// what comes from the two of them counts once.
+// A batch system signals all processes of a job, and the process that started this one (a sweep, a launcher) forwards
+// the signal, too. So the forwarded signals and the others are counted apart, and the greater count is the number of
+// requests.
 static void read_signals(Supervisor *supervisor) {
     struct signalfd_siginfo info;
     const pid_t starter = getppid();
@@ -176,17 +180,17 @@ void supervisor_free(Supervisor *supervisor) {
     for (uint32_t rank = 0; rank < supervisor->config.workers; rank++) {
         WorkerRecord *worker = &supervisor->workers[rank];
         if (!is_alive(worker)) continue;
-        // A process deep in a driver may outlive its SIGKILL for long; then it is left to init rather than waited for.
+        // A process deep in a driver may outlive its SIGKILL for long; it is then left to init and not waited for.
         struct pollfd death = {.fd = worker->pidfd, .events = POLLIN};
         if (poll(&death, 1, GOODBYE_MILLISECONDS) == 1) {
             waitpid(worker->pid, &worker->exit_status, 0);
         } else {
             log_warning("rank %u (pid %d) does not die of SIGKILL and is left behind", rank, worker->pid);
-            worker->plan = NULL; // it may still read it
+            worker->plan = NULL; // the process may still read it
         }
         close_worker(worker);
     }
-    read_signals(supervisor); // else the restored mask would let them kill a parent that is about to end in good order
+    read_signals(supervisor); // with the mask restored, they would kill a parent that is about to end in good order
     close(supervisor->signal_fd);
     close(supervisor->arrival_fd);
     sigaction(SIGCHLD, &supervisor->saved_child_action, NULL);
@@ -200,11 +204,11 @@ void supervisor_free(Supervisor *supervisor) {
 
 // Waiting ------------------------------------------------------------------------------------------------------------
 
-// Takes in what the worker has reported so far: zero bytes say that it is ready, text says what is wrong.
+// Reads what the worker has reported so far: a zero byte says that it is ready, text says what is wrong.
 static void read_report(WorkerRecord *worker) {
     char bytes[WORKER_MESSAGE_BYTES];
     ssize_t count = read(worker->startup_fd, bytes, sizeof bytes);
-    if (count == 0) { // the worker has closed it, which poll would report again and again
+    if (count == 0) { // the worker has closed the pipe, which poll would report again and again
         close(worker->startup_fd);
         worker->startup_fd = -1;
     }
@@ -213,7 +217,7 @@ static void read_report(WorkerRecord *worker) {
         if (bytes[i] == 0) {
             worker->was_ready = true;
             worker->state = WORKER_RUNNING;
-            worker->still_seconds = 0; // a slow start is not held against its work
+            worker->still_seconds = 0; // a slow start does not count as a hang
             spawn_settle(worker->plan);
             worker->plan = NULL;
         } else if (length + 1 < sizeof worker->message) {
@@ -225,7 +229,8 @@ static void read_report(WorkerRecord *worker) {
 
 static const char memory_ran_out[] = " by the kernel, as memory ran out (fewer workers or a smaller model need less)";
 
-// "rank 3 was killed by signal 9 (SIGKILL)", "rank 1 exited with code 66 while starting: data: no such folder"
+// Writes "rank 3 was killed by signal 9 (SIGKILL)" or "rank 1 exited with code 66 while starting: data: no such
+// folder".
 static void describe_death(char *text, size_t bytes, const Supervisor *supervisor, uint32_t rank) {
     const WorkerRecord *worker = &supervisor->workers[rank];
     int used;
@@ -244,8 +249,8 @@ static void describe_death(char *text, size_t bytes, const Supervisor *superviso
 static Status reap(Supervisor *supervisor, uint32_t rank, Error *err) {
     WorkerRecord *worker = &supervisor->workers[rank];
     if (waitpid(worker->pid, &worker->exit_status, WNOHANG) != worker->pid)
-        return STATUS_OK;                             // looked at again in the next poll
-    if (worker->startup_fd >= 0) read_report(worker); // its last words, which may have come after the last poll
+        return STATUS_OK;                             // the next poll checks again
+    if (worker->startup_fd >= 0) read_report(worker); // a last report, which may have arrived after the last poll
     spawn_explain(worker->message, sizeof worker->message, worker->plan);
     close_worker(worker);
     supervisor->deaths++;
@@ -267,8 +272,8 @@ static bool is_waiting(const Supervisor *supervisor, uint32_t rank) {
     return config->is_waiting && config->is_waiting(config->context, rank);
 }
 
-// A worker that has not arrived is expected to make progress. Only time that was watched in ticks counts: if this
-// process or the whole machine was stopped, the workers cannot be blamed for more than one tick of it.
+// A worker that has not arrived is expected to make progress. Only time that was observed in ticks counts: if this
+// process or the whole machine was stopped, the workers are blamed for at most one tick of it.
 static void watch_progress(Supervisor *supervisor, double tick_seconds) {
     double hang_seconds = supervisor->config.hang_seconds;
     for (uint32_t rank = 0; rank < supervisor->config.workers; rank++) {
@@ -284,7 +289,7 @@ static void watch_progress(Supervisor *supervisor, double tick_seconds) {
         worker->still_seconds += tick_seconds;
         if (worker->still_seconds >= hang_seconds) {
             log_warning("rank %u has made no progress for %.3g s and is killed", rank, worker->still_seconds);
-            pidfd_send_signal(worker->pidfd, SIGKILL, NULL, 0); // its pidfd will tell when it is dead
+            pidfd_send_signal(worker->pidfd, SIGKILL, NULL, 0); // its pidfd reports when it is dead
             worker->still_seconds = 0;
         } else if (worker->still_seconds >= hang_seconds / 2 && !worker->warned) {
             log_warning("rank %u has made no progress for %.3g s and will be killed after %.3g s", rank,
@@ -294,14 +299,14 @@ static void watch_progress(Supervisor *supervisor, double tick_seconds) {
     }
 }
 
-// Waits for the next event, at most timeout_milliseconds, and takes everything in that has happened.
+// Waits for the next event, at most timeout_milliseconds, and handles all events that have happened.
 static Status take_events(Supervisor *supervisor, int timeout_milliseconds, Error *err) {
     uint32_t workers = supervisor->config.workers;
     struct pollfd *polls = supervisor->polls;
     struct pollfd *deaths = polls + SUPERVISOR_POLLS, *reports = deaths + workers;
     polls[POLL_SIGNALS] = (struct pollfd){.fd = supervisor->signal_fd, .events = POLLIN};
     polls[POLL_ARRIVALS] = (struct pollfd){.fd = supervisor->arrival_fd, .events = POLLIN};
-    for (uint32_t rank = 0; rank < workers; rank++) { // poll passes over descriptors of -1
+    for (uint32_t rank = 0; rank < workers; rank++) { // poll ignores descriptors of -1
         deaths[rank] = (struct pollfd){.fd = supervisor->workers[rank].pidfd, .events = POLLIN};
         reports[rank] = (struct pollfd){.fd = supervisor->workers[rank].startup_fd, .events = POLLIN};
     }
@@ -333,8 +338,8 @@ static Status serve(const Supervisor *supervisor, bool *busy, Error *err) {
     return supervisor->config.serve ? supervisor->config.serve(supervisor->config.context, busy, err) : STATUS_OK;
 }
 
-// At most five times a second while the parent waits: hung workers are looked for and on_tick is called. Returns how
-// long the tick has lasted so far.
+// Checks for hung workers and calls on_tick, at most five times a second while the parent waits. Returns how long the
+// current tick has lasted.
 static double tick(Supervisor *supervisor) {
     double tick_seconds = clock_seconds_since(supervisor->tick_start_nanoseconds);
     if (tick_seconds < TICK_MILLISECONDS * 1e-3) return tick_seconds;
@@ -347,10 +352,10 @@ static double tick(Supervisor *supervisor) {
 
 Status supervisor_gather(Supervisor *supervisor, Error *err) {
     supervisor->deaths = 0;
-    // Where the workers went on since the last gather, so does its tick: gathers may be shorter than any tick.
+    // If the workers continued after the last gather, its tick continues, too: gathers may be shorter than a tick.
     if (!supervisor->goes_on) supervisor->tick_start_nanoseconds = clock_nanoseconds();
     supervisor->goes_on = false;
-    int timeout_milliseconds = 0; // what has happened since the last gather comes first
+    int timeout_milliseconds = 0; // first handle what has happened since the last gather
     for (;;) {
         TRY(take_events(supervisor, timeout_milliseconds, err));
         if (supervisor->interrupts >= 2)
