@@ -1,5 +1,5 @@
-// Part of deal.h: partitions whose clients or classes draw their shares from Dirichlet(alpha).
-#include "datasets/partition/deal.h"
+// Part of partitioner.h: partitions whose clients or classes draw their shares from Dirichlet(alpha).
+#include "datasets/partition/partitioner.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@ enum { STREAM_FALLBACK = 1 };
 
 // Draws before something else happens.
 static uint32_t tries_of(DirichletForm form, uint64_t numbers) {
-    return form == DIRICHLET_TOPPED ? 10 : form == DIRICHLET_NIID_BENCH ? deal_tries(numbers) : 11;
+    return form == DIRICHLET_TOPPED ? 10 : form == DIRICHLET_NIID_BENCH ? partition_tries(numbers) : 11;
 }
 
 static uint32_t least_samples(const DirichletRule *rule, uint32_t samples, uint32_t clients) {

@@ -6,7 +6,7 @@
 
 #include "base/rng.h"
 #include "datasets/dataset.h"
-#include "datasets/partition/deal.h"
+#include "datasets/partition/partitioner.h"
 
 enum { PARTITION_MAGIC = 0x50444e53, PARTITION_VERSION = 1 }; // "SNDP"
 
@@ -62,42 +62,42 @@ static void list_by_owner(uint32_t *offsets, uint32_t *indices, const uint32_t *
 }
 
 // The same, then shuffled if they may be.
-static void list_owned(uint32_t *offsets, uint32_t *indices, const Deal *deal) {
-    list_by_owner(offsets, indices, deal->owner, deal->samples, deal->clients);
-    for (uint32_t client = 0; client < deal->clients && !deal->keeps_order; client++)
+static void list_owned(uint32_t *offsets, uint32_t *indices, const PartitionTask *task) {
+    list_by_owner(offsets, indices, task->owner, task->samples, task->clients);
+    for (uint32_t client = 0; client < task->clients && !task->keeps_order; client++)
         rng_shuffle(indices + offsets[client], offsets[client + 1] - offsets[client],
-                    rng_key(deal->spec->seed, RNG_PARTITION, STREAM_CLIENT_ORDER, client, 0));
+                    rng_key(task->spec->seed, RNG_PARTITION, STREAM_CLIENT_ORDER, client, 0));
 }
 
 // A user's test samples go to the client that has its training samples; those of other users go to no client.
-static Status list_own_tests(uint32_t *offsets, uint32_t *indices, const Deal *deal, Error *err) {
-    const PartitionSpec *spec = deal->spec;
+static Status list_own_tests(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, Error *err) {
+    const PartitionSpec *spec = task->spec;
     uint32_t *client_of = malloc(((size_t)spec->users + spec->test_samples) * sizeof *client_of);
     if (!client_of) return fail(err, STATUS_OS, "no memory for the owners of %u test samples", spec->test_samples);
     uint32_t *owner = client_of + spec->users;
     for (uint32_t user = 0; user < spec->users; user++)
         client_of[user] = NOBODY;
-    for (uint32_t i = 0; i < deal->samples; i++)
-        if (deal->owner[i] != NOBODY) client_of[spec->owners[i]] = deal->owner[i];
+    for (uint32_t i = 0; i < task->samples; i++)
+        if (task->owner[i] != NOBODY) client_of[spec->owners[i]] = task->owner[i];
     for (uint32_t i = 0; i < spec->test_samples; i++)
         owner[i] = spec->test_owners[i] < spec->users ? client_of[spec->test_owners[i]] : NOBODY;
-    list_by_owner(offsets, indices, owner, spec->test_samples, deal->clients);
+    list_by_owner(offsets, indices, owner, spec->test_samples, task->clients);
     free(client_of);
     return STATUS_OK;
 }
 
-static Status build_by_owners(uint32_t *offsets, uint32_t *indices, Deal *deal, const Partitioner *partitioner,
+static Status build_by_owners(uint32_t *offsets, uint32_t *indices, PartitionTask *task, const Partitioner *partitioner,
                               Error *err) {
-    deal->owner = malloc(deal->samples * sizeof *deal->owner);
-    if (!deal->owner) return fail(err, STATUS_OS, "no memory for the owners of %u samples", deal->samples);
-    for (uint32_t i = 0; i < deal->samples; i++)
-        deal->owner[i] = NOBODY;
-    Status status = partitioner->deal(deal, err);
-    if (status == STATUS_OK) list_owned(offsets, indices, deal);
-    uint32_t *tests = indices + (status == STATUS_OK ? offsets[deal->clients] : 0);
-    if (status == STATUS_OK && tests_on(deal->spec) == TESTS_ON_OWN)
-        status = list_own_tests(tests, tests + deal->clients + 1, deal, err);
-    free(deal->owner);
+    task->owner = malloc(task->samples * sizeof *task->owner);
+    if (!task->owner) return fail(err, STATUS_OS, "no memory for the owners of %u samples", task->samples);
+    for (uint32_t i = 0; i < task->samples; i++)
+        task->owner[i] = NOBODY;
+    Status status = partitioner->assign(task, err);
+    if (status == STATUS_OK) list_owned(offsets, indices, task);
+    uint32_t *tests = indices + (status == STATUS_OK ? offsets[task->clients] : 0);
+    if (status == STATUS_OK && tests_on(task->spec) == TESTS_ON_OWN)
+        status = list_own_tests(tests, tests + task->clients + 1, task, err);
+    free(task->owner);
     return status;
 }
 
@@ -151,11 +151,11 @@ Status partition_build(void *memory, const PartitionSpec *spec, const uint16_t *
         fill_identity(indices, samples);
         return STATUS_OK;
     }
-    Deal deal = {
+    PartitionTask task = {
         .spec = spec, .labels = labels, .samples = samples, .classes = (uint32_t)classes, .clients = spec->clients};
     const Partitioner *partitioner = &partitioners[spec->form.row];
-    TRY(partitioner->build ? partitioner->build(offsets, indices, &deal, err)
-                           : build_by_owners(offsets, indices, &deal, partitioner, err));
+    TRY(partitioner->build ? partitioner->build(offsets, indices, &task, err)
+                           : build_by_owners(offsets, indices, &task, partitioner, err));
     block->samples = offsets[spec->clients];
     block->block_bytes -= (samples - block->samples) * sizeof(uint32_t);
     uint32_t *tests = indices + block->samples;

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/regular_file.h"
-#include "datasets/partition/deal.h"
+#include "datasets/partition/partitioner.h"
 
 enum { MOST_CLIENTS = 1000000 }; // what --clients takes
 
@@ -142,6 +142,6 @@ Status partition_file_read(uint32_t *offsets, uint32_t *indices, const char *pat
     return status;
 }
 
-Status build_file(uint32_t *offsets, uint32_t *indices, const Deal *deal, Error *err) {
-    return partition_file_read(offsets, indices, form_text(&deal->spec->form, 0), deal->samples, deal->clients, err);
+Status build_file(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, Error *err) {
+    return partition_file_read(offsets, indices, form_text(&task->spec->form, 0), task->samples, task->clients, err);
 }

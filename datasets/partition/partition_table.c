@@ -1,6 +1,6 @@
 // Part of partition.h: the partitioners: how each is written, and what it does. A row here and one below, in the same
 // order.
-#include "datasets/partition/deal.h"
+#include "datasets/partition/partitioner.h"
 
 #include <assert.h>
 
@@ -99,25 +99,25 @@ const Partitioner partitioners[] = {
     {.build = build_iid},
     {.by_class = true, .build = build_dirichlet},
     {.by_class = true, .build = build_shards},
-    {.by_class = true, .deal = deal_inner_dirichlet},
-    {.by_class = true, .deal = deal_pathological},
-    {.by_class = true, .deal = deal_shard},
-    {.deal = deal_linear},
-    {.deal = deal_square},
-    {.deal = deal_exponential},
-    {.deal = deal_size},
-    {.by_class = true, .deal = deal_distribution},
+    {.by_class = true, .assign = partition_inner_dirichlet},
+    {.by_class = true, .assign = partition_pathological},
+    {.by_class = true, .assign = partition_shard},
+    {.assign = partition_linear},
+    {.assign = partition_square},
+    {.assign = partition_exponential},
+    {.assign = partition_size},
+    {.by_class = true, .assign = partition_distribution},
     {.by_class = true, .build = build_noniid_labeldir},
-    {.by_class = true, .deal = deal_noniid_label},
-    {.by_user = true, .deal = deal_natural_id},
+    {.by_class = true, .assign = partition_noniid_label},
+    {.by_user = true, .assign = partition_natural_id},
     {.build = build_file},
-    {.by_user = true, .deal = deal_grouped_natural_id},
-    {.deal = deal_continuous},
-    {.deal = deal_quantity},
+    {.by_user = true, .assign = partition_grouped_natural_id},
+    {.assign = partition_continuous},
+    {.assign = partition_quantity},
     {.build = build_iid},
-    {.by_class = true, .deal = deal_similarity},
-    {.by_user = true, .deal = deal_leaf},
-    {.deal = deal_leaf_iid},
+    {.by_class = true, .assign = partition_similarity},
+    {.by_user = true, .assign = partition_leaf},
+    {.assign = partition_leaf_iid},
 };
 
 static_assert(sizeof rows / sizeof *rows == sizeof partitioners / sizeof *partitioners, "a partitioner for each form");

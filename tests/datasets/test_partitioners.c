@@ -5,8 +5,8 @@
 
 #include "base/rng.h"
 #include "datasets/dataset.h"
-#include "datasets/partition/deal.h"
 #include "datasets/partition.h"
+#include "datasets/partition/partitioner.h"
 #include "tests/check.h"
 
 enum { CLASSES = 10, SAMPLES = 6000 };
@@ -225,9 +225,9 @@ static void inner_clients_find_each_of_many_classes(void **state) {
 
 static void what_is_drawn_until_it_fits_is_given_up_in_seconds(void **state) {
     (void)state;
-    assert_int_equal(deal_tries(10 * 10), 100000);
-    assert_int_equal(deal_tries(1000 * 10), 1000);
-    assert_int_equal(deal_tries(100 * 65535), 11);
+    assert_int_equal(partition_tries(10 * 10), 100000);
+    assert_int_equal(partition_tries(1000 * 10), 1000);
+    assert_int_equal(partition_tries(100 * 65535), 11);
     refuse("noniid-labeldir alpha=0.01", 300, "samples after 3333 draws");
 }
 

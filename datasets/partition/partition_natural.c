@@ -1,5 +1,5 @@
-// Part of deal.h: partitions that follow what the samples are by nature, or mix it with chance: whose they are, how
-// bright they are, and how similar clients shall be. Flower's NaturalIdPartitioner, GroupedNaturalIdPartitioner and
+// Part of partitioner.h: partitions that follow what the samples are by nature, or mix it with chance: whose they are,
+// how bright they are, and how similar clients shall be. Flower's NaturalIdPartitioner, GroupedNaturalIdPartitioner and
 // ContinuousPartitioner; SCAFFOLD's similarity (Karimireddy et al., ICML 2020).
 #include <math.h>
 #include <stdlib.h>
@@ -7,38 +7,39 @@
 
 #include "base/keyed_text.h"
 #include "base/log.h"
-#include "datasets/partition/deal.h"
+#include "datasets/partition/partitioner.h"
 
-static Status check_owners(const Deal *deal, const char *name, Error *err) {
-    if (deal->spec->owners) return STATUS_OK;
+static Status check_owners(const PartitionTask *task, const char *name, Error *err) {
+    if (task->spec->owners) return STATUS_OK;
     return fail(err, STATUS_USAGE, "%s: nobody owns the samples of this data set; take iid or another partition", name);
 }
 
-Status deal_natural_id(Deal *deal, Error *err) {
-    const PartitionSpec *spec = deal->spec;
-    TRY(check_owners(deal, "natural-id", err));
-    if (spec->users != deal->clients)
+Status partition_natural_id(PartitionTask *task, Error *err) {
+    const PartitionSpec *spec = task->spec;
+    TRY(check_owners(task, "natural-id", err));
+    if (spec->users != task->clients)
         return fail(err, STATUS_USAGE,
                     "natural-id: the data set has %u users, and there are %u clients; set --clients %u, or "
                     "leave it out",
-                    spec->users, deal->clients, spec->users);
-    for (uint32_t i = 0; i < deal->samples; i++)
-        deal->owner[i] = spec->owners[i];
+                    spec->users, task->clients, spec->users);
+    for (uint32_t i = 0; i < task->samples; i++)
+        task->owner[i] = spec->owners[i];
     return STATUS_OK;
 }
 
 // Samples drawn at random, `count` of them behind the first `drawn`, are dealt evenly to the clients from first to
 // end - 1.
-static Status deal_pool(Deal *deal, uint32_t drawn, uint32_t count, uint32_t first, uint32_t end, Error *err) {
-    uint32_t *order = malloc(deal->samples * sizeof *order), client = 0;
-    if (!order) return fail(err, STATUS_OS, "no memory for the order of %u samples", deal->samples);
-    for (uint32_t i = 0; i < deal->samples; i++)
+static Status assign_pool(PartitionTask *task, uint32_t drawn, uint32_t count, uint32_t first, uint32_t end,
+                          Error *err) {
+    uint32_t *order = malloc(task->samples * sizeof *order), client = 0;
+    if (!order) return fail(err, STATUS_OS, "no memory for the order of %u samples", task->samples);
+    for (uint32_t i = 0; i < task->samples; i++)
         order[i] = i;
-    rng_shuffle(order, deal->samples, rng_key(deal->spec->seed, RNG_PARTITION, STREAM_IID, 1, 0));
+    rng_shuffle(order, task->samples, rng_key(task->spec->seed, RNG_PARTITION, STREAM_IID, 1, 0));
     for (uint32_t i = 0; i < count; i++) {
         while (i >= part_start(client + 1, end - first, count))
             client++;
-        deal->owner[order[drawn + i]] = first + client;
+        task->owner[order[drawn + i]] = first + client;
     }
     free(order);
     return STATUS_OK;
@@ -81,20 +82,20 @@ static Status count_leaf(uint32_t *clients, const PartitionSpec *spec, uint32_t 
     return status;
 }
 
-Status deal_leaf(Deal *deal, Error *err) {
-    const PartitionSpec *spec = deal->spec;
-    TRY(check_owners(deal, "leaf", err));
+Status partition_leaf(PartitionTask *task, Error *err) {
+    const PartitionSpec *spec = task->spec;
+    TRY(check_owners(task, "leaf", err));
     uint32_t *client = calloc(spec->users, 2 * sizeof *client), *room = client + spec->users, taken = 0;
     if (!client) return fail(err, STATUS_OS, "no memory for %u users", spec->users);
-    Status status = choose_users(&taken, client, room, spec, deal->samples, err);
-    for (uint32_t i = 0; i < deal->samples && status == STATUS_OK; i++) {
+    Status status = choose_users(&taken, client, room, spec, task->samples, err);
+    for (uint32_t i = 0; i < task->samples && status == STATUS_OK; i++) {
         const uint32_t user = spec->owners[i];
         if (room[user] == 0) continue;
-        deal->owner[i] = client[user];
+        task->owner[i] = client[user];
         room[user]--;
     }
     free(client);
-    if (status != STATUS_OK || taken == deal->clients) return status;
+    if (status != STATUS_OK || taken == task->clients) return status;
     if (taken == 0)
         return fail(err, STATUS_USAGE,
                     "leaf: this fraction and minimum take none of %u users; raise the fraction, or lower "
@@ -103,13 +104,13 @@ Status deal_leaf(Deal *deal, Error *err) {
     return fail(err, STATUS_USAGE,
                 "leaf: this fraction and minimum take %u of %u users, and there are %u clients; set --clients %u, or "
                 "leave it out",
-                taken, spec->users, deal->clients, taken);
+                taken, spec->users, task->clients, taken);
 }
 
 // Whoever owned them: a part of all samples, as if they came from one user.
-Status deal_leaf_iid(Deal *deal, Error *err) {
-    const uint32_t count = (uint32_t)(deal->spec->form.number[0] * deal->samples);
-    return deal_pool(deal, 0, count, 0, deal->clients, err);
+Status partition_leaf_iid(PartitionTask *task, Error *err) {
+    const uint32_t count = (uint32_t)(task->spec->form.number[0] * task->samples);
+    return assign_pool(task, 0, count, 0, task->clients, err);
 }
 
 // Groups --------------------------------------------------------------------------------------------------------------
@@ -125,36 +126,36 @@ static uint32_t count_groups(uint32_t users, uint32_t size, int mode) {
 Status partition_count_clients(uint32_t *clients, const PartitionSpec *spec, uint32_t samples, Error *err) {
     const Partitioner *partitioner = &partitioners[spec->form.row];
     *clients = 0;
-    if (partitioner->deal == deal_natural_id) *clients = spec->users;
-    if (partitioner->deal == deal_grouped_natural_id)
+    if (partitioner->assign == partition_natural_id) *clients = spec->users;
+    if (partitioner->assign == partition_grouped_natural_id)
         *clients = count_groups(spec->users, (uint32_t)spec->form.number[0], (int)spec->form.number[1]);
-    return partitioner->deal == deal_leaf && spec->owners ? count_leaf(clients, spec, samples, err) : STATUS_OK;
+    return partitioner->assign == partition_leaf && spec->owners ? count_leaf(clients, spec, samples, err) : STATUS_OK;
 }
 
-Status deal_grouped_natural_id(Deal *deal, Error *err) {
-    const PartitionSpec *spec = deal->spec;
+Status partition_grouped_natural_id(PartitionTask *task, Error *err) {
+    const PartitionSpec *spec = task->spec;
     const uint32_t size = (uint32_t)spec->form.number[0];
     const int mode = (int)spec->form.number[1];
-    TRY(check_owners(deal, "grouped-natural-id", err));
+    TRY(check_owners(task, "grouped-natural-id", err));
     const uint32_t groups = count_groups(spec->users, size, mode);
     if (groups == 0)
         return fail(err, STATUS_USAGE, "grouped-natural-id: %u users make no groups of %u; give another size or mode",
                     spec->users, size);
-    if (groups != deal->clients)
+    if (groups != task->clients)
         return fail(err, STATUS_USAGE,
                     "grouped-natural-id: %u users make %u groups, and there are %u clients; set --clients %u",
-                    spec->users, groups, deal->clients, groups);
+                    spec->users, groups, task->clients, groups);
     uint32_t *rank = malloc(spec->users * sizeof *rank), seen = 0; // a user's place in the order of appearance
     if (!rank) return fail(err, STATUS_OS, "no memory for %u users", spec->users);
     memset(rank, 0xff, spec->users * sizeof *rank);
-    for (uint32_t i = 0; i < deal->samples; i++) {
+    for (uint32_t i = 0; i < task->samples; i++) {
         uint32_t *own = &rank[spec->owners[i]];
         if (*own == NOBODY) *own = seen++;
         uint32_t group = *own / size;
         // numpy's array_split: the first groups are larger by one.
         while (mode == ALLOW_BIGGER && group > 0 && *own < part_start(group, groups, spec->users))
             group--;
-        if (group < groups) deal->owner[i] = group;
+        if (group < groups) task->owner[i] = group;
     }
     free(rank);
     return STATUS_OK;
@@ -164,26 +165,26 @@ Status deal_grouped_natural_id(Deal *deal, Error *err) {
 
 // So many per cent of the samples, drawn at random, are dealt evenly; the rest is sorted by label and cut into runs.
 // The last clients may have nothing but samples drawn at random, as many as the others.
-Status deal_similarity(Deal *deal, Error *err) {
-    const double *number = deal->spec->form.number;
-    const uint32_t apart = (uint32_t)number[1], others = deal->clients - apart;
+Status partition_similarity(PartitionTask *task, Error *err) {
+    const double *number = task->spec->form.number;
+    const uint32_t apart = (uint32_t)number[1], others = task->clients - apart;
     ByClass classes;
-    if (apart >= deal->clients)
+    if (apart >= task->clients)
         return fail(err, STATUS_USAGE, "similarity iid-clients=%u: there are only %u clients; lower it", apart,
-                    deal->clients);
-    const uint32_t left = part_start(others, deal->clients, deal->samples); // for the others
+                    task->clients);
+    const uint32_t left = part_start(others, task->clients, task->samples); // for the others
     const uint32_t alike = (uint32_t)(left * number[0] / 100);
-    TRY(by_class_init(&classes, deal, err));
-    Status status = deal_pool(deal, 0, alike, 0, others, err);
+    TRY(by_class_init(&classes, task, err));
+    Status status = assign_pool(task, 0, alike, 0, others, err);
     if (status == STATUS_OK && apart > 0)
-        status = deal_pool(deal, alike, deal->samples - left, others, deal->clients, err);
+        status = assign_pool(task, alike, task->samples - left, others, task->clients, err);
     uint32_t client = 0, taken = 0;
-    for (uint32_t i = 0; i < deal->samples && status == STATUS_OK; i++) {
+    for (uint32_t i = 0; i < task->samples && status == STATUS_OK; i++) {
         uint32_t sample = classes.sorted[i];
-        if (deal->owner[sample] != NOBODY) continue;
+        if (task->owner[sample] != NOBODY) continue;
         while (taken >= part_start(client + 1, others, left - alike))
             client++;
-        deal->owner[sample] = client;
+        task->owner[sample] = client;
         taken++;
     }
     by_class_free(&classes);
@@ -217,28 +218,28 @@ static double brightness(const Dataset *data, uint32_t sample) {
 }
 
 // strictness times the standardised brightness plus the rest times a normal number, sorted and cut into even parts.
-Status deal_continuous(Deal *deal, Error *err) {
-    const double strictness = deal->spec->form.number[0];
-    const RngKey key = rng_key(deal->spec->seed, RNG_PARTITION, STREAM_NOISE, 0, 0);
+Status partition_continuous(PartitionTask *task, Error *err) {
+    const double strictness = task->spec->form.number[0];
+    const RngKey key = rng_key(task->spec->seed, RNG_PARTITION, STREAM_NOISE, 0, 0);
     double sum = 0, squares = 0;
-    if (!deal->spec->data) return fail(err, STATUS_USAGE, "continuous: needs the samples, which are not at hand");
-    Bright *all = malloc(deal->samples * sizeof *all);
-    if (!all) return fail(err, STATUS_OS, "no memory for the brightness of %u samples", deal->samples);
-    for (uint32_t i = 0; i < deal->samples; i++) {
-        all[i] = (Bright){brightness(deal->spec->data, i), i};
+    if (!task->spec->data) return fail(err, STATUS_USAGE, "continuous: needs the samples, which are not at hand");
+    Bright *all = malloc(task->samples * sizeof *all);
+    if (!all) return fail(err, STATUS_OS, "no memory for the brightness of %u samples", task->samples);
+    for (uint32_t i = 0; i < task->samples; i++) {
+        all[i] = (Bright){brightness(task->spec->data, i), i};
         sum += all[i].value;
     }
-    const double mean = sum / deal->samples;
-    for (uint32_t i = 0; i < deal->samples; i++)
+    const double mean = sum / task->samples;
+    for (uint32_t i = 0; i < task->samples; i++)
         squares += (all[i].value - mean) * (all[i].value - mean);
-    const double deviation = squares > 0 ? sqrt(squares / deal->samples) : 1;
-    for (uint32_t i = 0; i < deal->samples; i++)
+    const double deviation = squares > 0 ? sqrt(squares / task->samples) : 1;
+    for (uint32_t i = 0; i < task->samples; i++)
         all[i].value = strictness * (all[i].value - mean) / deviation + (1 - strictness) * rng_normal(key, i);
-    qsort(all, deal->samples, sizeof *all, by_value);
-    for (uint32_t client = 0; client < deal->clients; client++)
-        for (uint32_t i = part_start(client, deal->clients, deal->samples);
-             i < part_start(client + 1, deal->clients, deal->samples); i++)
-            deal->owner[all[i].sample] = client;
+    qsort(all, task->samples, sizeof *all, by_value);
+    for (uint32_t client = 0; client < task->clients; client++)
+        for (uint32_t i = part_start(client, task->clients, task->samples);
+             i < part_start(client + 1, task->clients, task->samples); i++)
+            task->owner[all[i].sample] = client;
     free(all);
     return STATUS_OK;
 }

@@ -1,11 +1,11 @@
-// Part of deal.h: Flower's InnerDirichletPartitioner (Hsu, Qi, Brown 2019): every client has its own mixture of the
-// classes, drawn from Dirichlet(alpha), and as many samples as it is said to have. The other Dirichlet partitions are
-// dirichlet.c's.
+// Part of partitioner.h: Flower's InnerDirichletPartitioner (Hsu, Qi, Brown 2019): every client has its own mixture of
+// the classes, drawn from Dirichlet(alpha), and as many samples as it is said to have. The other Dirichlet partitions
+// are dirichlet.c's.
 #include <math.h>
 #include <stdlib.h>
 
 #include "base/keyed_text.h"
-#include "datasets/partition/deal.h"
+#include "datasets/partition/partitioner.h"
 
 enum { BLOCK = 256 }; // classes whose sum is known: a pick looks at all blocks, then into one
 
@@ -37,39 +37,39 @@ static double sum_all(const Inner *inner, uint32_t client) {
 
 // A client's row, relative to the class that it likes best among those with samples left. Logarithms, because with a
 // small alpha all the numbers themselves may underflow, and the client still likes one class far better than others.
-static void draw_prior(Inner *inner, const Deal *deal, uint32_t client) {
-    const RngKey key = rng_key(deal->spec->seed, RNG_PARTITION, STREAM_PRIORS, client, 0);
-    double *prior = inner->priors + (size_t)client * deal->classes, best = -INFINITY;
-    for (uint32_t label = 0; label < deal->classes; label++) {
+static void draw_prior(Inner *inner, const PartitionTask *task, uint32_t client) {
+    const RngKey key = rng_key(task->spec->seed, RNG_PARTITION, STREAM_PRIORS, client, 0);
+    double *prior = inner->priors + (size_t)client * task->classes, best = -INFINITY;
+    for (uint32_t label = 0; label < task->classes; label++) {
         prior[label] = rng_log_gamma(key, label, inner->alpha[client]);
         if (inner->left_of[label] > 0) best = fmax(best, prior[label]);
     }
-    for (uint32_t label = 0; label < deal->classes; label++)
+    for (uint32_t label = 0; label < task->classes; label++)
         prior[label] = exp(prior[label] - best);
     for (uint32_t block = 0; block < inner->blocks; block++)
         sum_block(inner, client, block);
 }
 
-static Status read_sizes(Inner *inner, const Deal *deal, Error *err) {
+static Status read_sizes(Inner *inner, const PartitionTask *task, Error *err) {
     double *sizes = NULL, sum = 0;
-    bool given = *form_text(&deal->spec->form, 1) != '\0';
-    if (given) TRY(deal_reals(&sizes, deal, 1, "sizes", err));
-    for (uint32_t client = 0; client < deal->clients; client++) {
-        inner->left[client] = given ? (uint32_t)sizes[client] : deal->samples / deal->clients;
+    bool given = *form_text(&task->spec->form, 1) != '\0';
+    if (given) TRY(partition_reals(&sizes, task, 1, "sizes", err));
+    for (uint32_t client = 0; client < task->clients; client++) {
+        inner->left[client] = given ? (uint32_t)sizes[client] : task->samples / task->clients;
         sum += inner->left[client];
         if (inner->left[client] > 0) inner->open[inner->open_count++] = client;
     }
     free(sizes);
-    if (sum <= deal->samples) return STATUS_OK;
+    if (sum <= task->samples) return STATUS_OK;
     return fail(err, STATUS_USAGE, "inner-dirichlet: the sizes make %.0f samples, and there are %u; give smaller ones",
-                sum, deal->samples);
+                sum, task->samples);
 }
 
 // u: uniform in [0, 1). Used-up classes leave their part to the others.
-static uint32_t pick_class(Inner *inner, const Deal *deal, uint32_t client, double u) {
+static uint32_t pick_class(Inner *inner, const PartitionTask *task, uint32_t client, double u) {
     const double *prior = inner->priors + (size_t)client * inner->classes;
     const double *sums = inner->sums + (size_t)client * inner->blocks;
-    if (!(sum_all(inner, client) > 1e-200)) draw_prior(inner, deal, client); // what it liked is used up
+    if (!(sum_all(inner, client) > 1e-200)) draw_prior(inner, task, client); // what it liked is used up
     const double place = u * sum_all(inner, client);
     double running = 0;
     uint32_t block = 0, last = 0;
@@ -92,38 +92,38 @@ static void exhaust(Inner *inner, uint32_t clients, uint32_t label) {
 }
 
 // One sample after the other: a client that is not full, a class by its prior, that class's last unused sample.
-static void pick_all(Inner *inner, Deal *deal, const ByClass *classes) {
-    RngKey key = rng_key(deal->spec->seed, RNG_PARTITION, STREAM_PICKS, 0, 0);
+static void pick_all(Inner *inner, PartitionTask *task, const ByClass *classes) {
+    RngKey key = rng_key(task->spec->seed, RNG_PARTITION, STREAM_PICKS, 0, 0);
     for (uint32_t pick = 0; inner->open_count > 0; pick++) {
         uint32_t place = rng_below(rng_block(key, pick, 0, 1, 0).word[0], inner->open_count);
         uint32_t client = inner->open[place];
-        uint32_t label = pick_class(inner, deal, client, deal_uniform(key, pick));
-        deal->owner[classes->sorted[classes->first[label] + --inner->left_of[label]]] = client;
-        if (inner->left_of[label] == 0) exhaust(inner, deal->clients, label);
+        uint32_t label = pick_class(inner, task, client, partition_uniform(key, pick));
+        task->owner[classes->sorted[classes->first[label] + --inner->left_of[label]]] = client;
+        if (inner->left_of[label] == 0) exhaust(inner, task->clients, label);
         if (--inner->left[client] == 0) inner->open[place] = inner->open[--inner->open_count];
     }
 }
 
-Status deal_inner_dirichlet(Deal *deal, Error *err) {
+Status partition_inner_dirichlet(PartitionTask *task, Error *err) {
     ByClass classes;
-    TRY(by_class_init(&classes, deal, err));
-    const uint32_t blocks = (deal->classes + BLOCK - 1) / BLOCK;
-    Inner inner = {.classes = deal->classes,
+    TRY(by_class_init(&classes, task, err));
+    const uint32_t blocks = (task->classes + BLOCK - 1) / BLOCK;
+    Inner inner = {.classes = task->classes,
                    .blocks = blocks,
-                   .priors = malloc((size_t)deal->clients * deal->classes * sizeof(double)),
-                   .sums = malloc((size_t)deal->clients * blocks * sizeof(double)),
-                   .left = malloc(deal->clients * sizeof(uint32_t)),
-                   .open = malloc(deal->clients * sizeof(uint32_t))};
-    for (uint32_t label = 0; label < deal->classes; label++)
+                   .priors = malloc((size_t)task->clients * task->classes * sizeof(double)),
+                   .sums = malloc((size_t)task->clients * blocks * sizeof(double)),
+                   .left = malloc(task->clients * sizeof(uint32_t)),
+                   .open = malloc(task->clients * sizeof(uint32_t))};
+    for (uint32_t label = 0; label < task->classes; label++)
         inner.left_of[label] = class_size(&classes, label);
     Status status = STATUS_OK;
     if (!inner.priors || !inner.sums || !inner.left || !inner.open)
-        status = fail(err, STATUS_OS, "no memory for the proportions of %u clients", deal->clients);
-    if (status == STATUS_OK) status = read_sizes(&inner, deal, err);
-    if (status == STATUS_OK) status = deal_reals(&inner.alpha, deal, 0, "alpha", err);
-    for (uint32_t client = 0; client < deal->clients && status == STATUS_OK; client++)
-        draw_prior(&inner, deal, client);
-    if (status == STATUS_OK) pick_all(&inner, deal, &classes);
+        status = fail(err, STATUS_OS, "no memory for the proportions of %u clients", task->clients);
+    if (status == STATUS_OK) status = read_sizes(&inner, task, err);
+    if (status == STATUS_OK) status = partition_reals(&inner.alpha, task, 0, "alpha", err);
+    for (uint32_t client = 0; client < task->clients && status == STATUS_OK; client++)
+        draw_prior(&inner, task, client);
+    if (status == STATUS_OK) pick_all(&inner, task, &classes);
     free(inner.open);
     free(inner.left);
     free(inner.sums);

@@ -3,8 +3,8 @@
 //
 // A partitioner says for each sample which client owns it. Samples that nobody owns are lost, as its source has it;
 // a client's samples are then put in a random order, unless the source keeps the file's.
-#ifndef SOUNDER_DATASETS_PARTITION_DEAL_H
-#define SOUNDER_DATASETS_PARTITION_DEAL_H
+#ifndef SOUNDER_DATASETS_PARTITION_PARTITIONER_H
+#define SOUNDER_DATASETS_PARTITION_PARTITIONER_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,13 +30,13 @@ enum {
     STREAM_HELD_OUT,
 };
 
-typedef struct Deal {
+typedef struct PartitionTask {
     const PartitionSpec *spec; // clients, seed and the form's numbers, in the order of the row's keys
     const uint16_t *labels;    // (samples), each below classes; NULL only for those that do not look at them
     uint32_t samples, classes, clients;
     uint32_t *owner;  // (samples) out: a client or NOBODY, which is what it begins with
     bool keeps_order; // out: a client's samples stay in the file's order
-} Deal;
+} PartitionTask;
 
 // The samples by label, in the file's order within a label: class c has sorted[first[c]] to sorted[first[c + 1] - 1].
 typedef struct ByClass {
@@ -45,7 +45,7 @@ typedef struct ByClass {
 } ByClass;
 
 // OS. Nothing to free on failure.
-Status by_class_init(ByClass *classes, const Deal *deal, Error *err);
+Status by_class_init(ByClass *classes, const PartitionTask *task, Error *err);
 void by_class_free(ByClass *classes);
 
 static inline uint32_t class_size(const ByClass *classes, uint32_t label) {
@@ -59,14 +59,14 @@ static inline uint32_t part_start(uint32_t part, uint32_t parts, uint32_t sample
 }
 
 // A double in [0, 1) as number `index` of a stream.
-static inline double deal_uniform(RngKey key, uint32_t index) {
+static inline double partition_uniform(RngKey key, uint32_t index) {
     RngBlock block = rng_block(key, index, 0, 0, 0);
     return ((double)(((uint64_t)block.word[0] << 21) | (block.word[1] >> 11))) * 0x1p-53;
 }
 
 // How often a partition of so many random numbers is drawn until it fits: at most 100,000 times, and no more than some
 // ten million numbers, which take seconds.
-static inline uint32_t deal_tries(uint64_t numbers) {
+static inline uint32_t partition_tries(uint64_t numbers) {
     enum { MOST_TRIES = 100000, LEAST_TRIES = 11, MOST_NUMBERS = 10000000 };
     const uint64_t tries = MOST_NUMBERS / (numbers > 0 ? numbers : 1);
     return tries > MOST_TRIES ? MOST_TRIES : tries < LEAST_TRIES ? LEAST_TRIES : (uint32_t)tries;
@@ -74,33 +74,33 @@ static inline uint32_t deal_tries(uint64_t numbers) {
 
 // The numbers of a REALS part: one for all clients or one each; malloc'ed into *values (clients). USAGE when there are
 // more or fewer; then nothing is to be freed.
-Status deal_reals(double **values, const Deal *deal, int key, const char *name, Error *err);
+Status partition_reals(double **values, const PartitionTask *task, int key, const char *name, Error *err);
 
 // Those that write the lists themselves: offsets (clients + 1), indices (samples).
-Status build_contiguous(uint32_t *offsets, uint32_t *indices, const Deal *deal, Error *err);
-Status build_iid(uint32_t *offsets, uint32_t *indices, const Deal *deal, Error *err);
-Status build_shards(uint32_t *offsets, uint32_t *indices, const Deal *deal, Error *err);
-Status build_dirichlet(uint32_t *offsets, uint32_t *indices, const Deal *deal, Error *err);
-Status build_noniid_labeldir(uint32_t *offsets, uint32_t *indices, const Deal *deal, Error *err);
-Status build_file(uint32_t *offsets, uint32_t *indices, const Deal *deal, Error *err);
+Status build_contiguous(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, Error *err);
+Status build_iid(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, Error *err);
+Status build_shards(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, Error *err);
+Status build_dirichlet(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, Error *err);
+Status build_noniid_labeldir(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, Error *err);
+Status build_file(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, Error *err);
 
 // Those that name owners.
-Status deal_inner_dirichlet(Deal *deal, Error *err);
-Status deal_pathological(Deal *deal, Error *err);
-Status deal_noniid_label(Deal *deal, Error *err);
-Status deal_shard(Deal *deal, Error *err);
-Status deal_distribution(Deal *deal, Error *err);
-Status deal_linear(Deal *deal, Error *err);
-Status deal_square(Deal *deal, Error *err);
-Status deal_exponential(Deal *deal, Error *err);
-Status deal_size(Deal *deal, Error *err);
-Status deal_natural_id(Deal *deal, Error *err);
-Status deal_grouped_natural_id(Deal *deal, Error *err);
-Status deal_leaf(Deal *deal, Error *err);
-Status deal_leaf_iid(Deal *deal, Error *err);
-Status deal_similarity(Deal *deal, Error *err);
-Status deal_continuous(Deal *deal, Error *err);
-Status deal_quantity(Deal *deal, Error *err);
+Status partition_inner_dirichlet(PartitionTask *task, Error *err);
+Status partition_pathological(PartitionTask *task, Error *err);
+Status partition_noniid_label(PartitionTask *task, Error *err);
+Status partition_shard(PartitionTask *task, Error *err);
+Status partition_distribution(PartitionTask *task, Error *err);
+Status partition_linear(PartitionTask *task, Error *err);
+Status partition_square(PartitionTask *task, Error *err);
+Status partition_exponential(PartitionTask *task, Error *err);
+Status partition_size(PartitionTask *task, Error *err);
+Status partition_natural_id(PartitionTask *task, Error *err);
+Status partition_grouped_natural_id(PartitionTask *task, Error *err);
+Status partition_leaf(PartitionTask *task, Error *err);
+Status partition_leaf_iid(PartitionTask *task, Error *err);
+Status partition_similarity(PartitionTask *task, Error *err);
+Status partition_continuous(PartitionTask *task, Error *err);
+Status partition_quantity(PartitionTask *task, Error *err);
 
 // What is behind the rows of partition_table, in the same order.
 
@@ -109,8 +109,8 @@ typedef struct Partitioner {
     bool by_class; // looks at labels
     bool by_user;  // all samples that it deals of a user go to one client (with `deal`)
 
-    Status (*deal)(Deal *deal, Error *err); // names owners
-    Status (*build)(uint32_t *offsets, uint32_t *indices, const Deal *deal,
+    Status (*assign)(PartitionTask *task, Error *err); // names owners
+    Status (*build)(uint32_t *offsets, uint32_t *indices, const PartitionTask *task,
                     Error *err); // writes the lists
 } Partitioner;
 

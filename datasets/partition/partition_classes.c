@@ -1,4 +1,4 @@
-// Part of deal.h: partitions that give a client a number of classes, or of runs of the samples sorted by label:
+// Part of partitioner.h: partitions that give a client a number of classes, or of runs of the samples sorted by label:
 // Flower's PathologicalPartitioner, ShardPartitioner and DistributionPartitioner, and NIID-Bench's noniid-#label.
 #include <math.h>
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 #include "base/keyed_text.h"
 #include "base/log.h"
-#include "datasets/partition/deal.h"
+#include "datasets/partition/partitioner.h"
 
 // Classes a client ----------------------------------------------------------------------------------------------------
 
@@ -17,16 +17,16 @@ static uint32_t wrapped(uint64_t label, uint32_t classes) {
 }
 
 // The classes (count) of one client, in chosen (classes), whose rest is scratch.
-static void choose_classes(uint32_t *chosen, const Deal *deal, uint32_t client, uint32_t count, int mode) {
-    const uint32_t first = wrapped(client, deal->classes);
-    for (uint32_t i = 0; i < deal->classes; i++)
-        chosen[i] = mode == MODE_RANDOM ? i : wrapped((uint64_t)first + i, deal->classes);
+static void choose_classes(uint32_t *chosen, const PartitionTask *task, uint32_t client, uint32_t count, int mode) {
+    const uint32_t first = wrapped(client, task->classes);
+    for (uint32_t i = 0; i < task->classes; i++)
+        chosen[i] = mode == MODE_RANDOM ? i : wrapped((uint64_t)first + i, task->classes);
     if (mode == MODE_DETERMINISTIC) return;
     // A draw without replacement: the head of a shuffle, behind what is settled.
     const uint32_t settled = mode == MODE_FIRST_DETERMINISTIC;
-    RngKey key = rng_key(deal->spec->seed, RNG_PARTITION, STREAM_CLASSES, client, 0);
+    RngKey key = rng_key(task->spec->seed, RNG_PARTITION, STREAM_CLASSES, client, 0);
     for (uint32_t i = settled; i < count; i++) {
-        uint32_t pick = i + rng_below(rng_block(key, i, 0, 0, 0).word[0], deal->classes - i), held = chosen[i];
+        uint32_t pick = i + rng_below(rng_block(key, i, 0, 0, 0).word[0], task->classes - i), held = chosen[i];
         chosen[i] = chosen[pick];
         chosen[pick] = held;
     }
@@ -34,27 +34,27 @@ static void choose_classes(uint32_t *chosen, const Deal *deal, uint32_t client, 
 
 // wants (clients, classes): whether a client gets samples of a class. Each class is cut into as many parts as want it,
 // in the clients' order, the first ones longer by one.
-static Status deal_wanted(Deal *deal, const uint8_t *wants, bool shuffled, const char *name, Error *err) {
+static Status assign_wanted(PartitionTask *task, const uint8_t *wants, bool shuffled, const char *name, Error *err) {
     ByClass classes;
     uint32_t unused = 0;
-    TRY(by_class_init(&classes, deal, err));
+    TRY(by_class_init(&classes, task, err));
     Status status = STATUS_OK;
-    for (uint32_t label = 0; label < deal->classes && status == STATUS_OK; label++) {
+    for (uint32_t label = 0; label < task->classes && status == STATUS_OK; label++) {
         uint32_t *sorted = classes.sorted + classes.first[label], size = class_size(&classes, label), wanted = 0;
-        for (uint32_t client = 0; client < deal->clients; client++)
-            wanted += wants[(size_t)client * deal->classes + label];
+        for (uint32_t client = 0; client < task->clients; client++)
+            wanted += wants[(size_t)client * task->classes + label];
         if (wanted == 0) unused += size;
         if (wanted > size)
             status = fail(err, STATUS_USAGE,
                           "%s: %u clients want samples of class %u, and it has %u; lower --clients or "
                           "classes",
                           name, wanted, label, size);
-        if (shuffled) rng_shuffle(sorted, size, rng_key(deal->spec->seed, RNG_PARTITION, STREAM_CLASS_ORDER, label, 0));
+        if (shuffled) rng_shuffle(sorted, size, rng_key(task->spec->seed, RNG_PARTITION, STREAM_CLASS_ORDER, label, 0));
         uint32_t part = 0;
-        for (uint32_t client = 0; client < deal->clients && wanted > 0 && status == STATUS_OK; client++) {
-            if (!wants[(size_t)client * deal->classes + label]) continue;
+        for (uint32_t client = 0; client < task->clients && wanted > 0 && status == STATUS_OK; client++) {
+            if (!wants[(size_t)client * task->classes + label]) continue;
             for (uint32_t i = part_start(part, wanted, size); i < part_start(part + 1, wanted, size); i++)
-                deal->owner[sorted[i]] = client;
+                task->owner[sorted[i]] = client;
             part++;
         }
     }
@@ -64,31 +64,32 @@ static Status deal_wanted(Deal *deal, const uint8_t *wants, bool shuffled, const
     return status;
 }
 
-static Status deal_few_classes(Deal *deal, uint32_t count, int mode, bool shuffled, const char *name, Error *err) {
-    if (count > deal->classes)
+static Status assign_few_classes(PartitionTask *task, uint32_t count, int mode, bool shuffled, const char *name,
+                                 Error *err) {
+    if (count > task->classes)
         return fail(err, STATUS_USAGE, "%s: classes=%u, and the data set has %u; give at most that", name, count,
-                    deal->classes);
-    uint8_t *wants = calloc(deal->clients, deal->classes);
-    if (!wants) return fail(err, STATUS_OS, "no memory for the classes of %u clients", deal->clients);
+                    task->classes);
+    uint8_t *wants = calloc(task->clients, task->classes);
+    if (!wants) return fail(err, STATUS_OS, "no memory for the classes of %u clients", task->clients);
     uint32_t chosen[DATASET_MAX_CLASSES];
-    for (uint32_t client = 0; client < deal->clients; client++) {
-        choose_classes(chosen, deal, client, count, mode);
+    for (uint32_t client = 0; client < task->clients; client++) {
+        choose_classes(chosen, task, client, count, mode);
         for (uint32_t i = 0; i < count; i++)
-            wants[(size_t)client * deal->classes + chosen[i]] = 1;
+            wants[(size_t)client * task->classes + chosen[i]] = 1;
     }
-    Status status = deal_wanted(deal, wants, shuffled, name, err);
+    Status status = assign_wanted(task, wants, shuffled, name, err);
     free(wants);
     return status;
 }
 
-Status deal_pathological(Deal *deal, Error *err) {
-    const Form *form = &deal->spec->form;
-    return deal_few_classes(deal, (uint32_t)form->number[0], (int)form->number[1], false, "pathological", err);
+Status partition_pathological(PartitionTask *task, Error *err) {
+    const Form *form = &task->spec->form;
+    return assign_few_classes(task, (uint32_t)form->number[0], (int)form->number[1], false, "pathological", err);
 }
 
-Status deal_noniid_label(Deal *deal, Error *err) {
-    return deal_few_classes(deal, (uint32_t)deal->spec->form.number[0], MODE_FIRST_DETERMINISTIC, true, "noniid-label",
-                            err);
+Status partition_noniid_label(PartitionTask *task, Error *err) {
+    return assign_few_classes(task, (uint32_t)task->spec->form.number[0], MODE_FIRST_DETERMINISTIC, true,
+                              "noniid-label", err);
 }
 
 // Shards --------------------------------------------------------------------------------------------------------------
@@ -97,33 +98,33 @@ typedef struct ShardPlan {
     uint32_t size, used; // samples of a shard, shards that are dealt
 } ShardPlan;
 
-static Status plan_shards(ShardPlan *plan, const Deal *deal, Error *err) {
-    const Form *form = &deal->spec->form;
+static Status plan_shards(ShardPlan *plan, const PartitionTask *task, Error *err) {
+    const Form *form = &task->spec->form;
     const uint32_t per_client = form->given[0] ? (uint32_t)form->number[0] : 0;
     const uint32_t size = form->given[1] ? (uint32_t)form->number[1] : 0;
     const bool keeps_incomplete = form->number[2] != 0;
-    const uint64_t wanted = (uint64_t)per_client * deal->clients;
+    const uint64_t wanted = (uint64_t)per_client * task->clients;
     if (!per_client && !size)
         return fail(err, STATUS_USAGE, "shard: needs per-client, size or both; write shard per-client=2");
-    *plan = (ShardPlan){.size = size ? size : (uint32_t)(deal->samples / wanted)};
-    if (!plan->size || wanted * plan->size > deal->samples)
+    *plan = (ShardPlan){.size = size ? size : (uint32_t)(task->samples / wanted)};
+    if (!plan->size || wanted * plan->size > task->samples)
         return fail(err, STATUS_USAGE,
                     "shard: %u clients * %u shards * %u samples are more than the %u there are; give "
                     "smaller numbers",
-                    deal->clients, per_client, plan->size ? plan->size : 1, deal->samples);
-    uint32_t whole = deal->samples / plan->size, rest = deal->samples % plan->size;
+                    task->clients, per_client, plan->size ? plan->size : 1, task->samples);
+    uint32_t whole = task->samples / plan->size, rest = task->samples % plan->size;
     plan->used = per_client ? (uint32_t)wanted : whole + (keeps_incomplete && rest > 0);
-    if (plan->used < deal->clients)
+    if (plan->used < task->clients)
         return fail(err, STATUS_USAGE, "shard: size=%u makes %u shards for %u clients; give a smaller size", plan->size,
-                    plan->used, deal->clients);
+                    plan->used, task->clients);
     return STATUS_OK;
 }
 
-Status deal_shard(Deal *deal, Error *err) {
+Status partition_shard(PartitionTask *task, Error *err) {
     ShardPlan plan = {0};
     ByClass classes;
-    TRY(plan_shards(&plan, deal, err));
-    TRY(by_class_init(&classes, deal, err));
+    TRY(plan_shards(&plan, task, err));
+    TRY(by_class_init(&classes, task, err));
     uint32_t *order = malloc(plan.used * sizeof *order);
     if (!order) {
         by_class_free(&classes);
@@ -131,13 +132,13 @@ Status deal_shard(Deal *deal, Error *err) {
     }
     for (uint32_t i = 0; i < plan.used; i++)
         order[i] = i;
-    rng_shuffle(order, plan.used, rng_key(deal->spec->seed, RNG_PARTITION, STREAM_SHARDS, 1, 0));
-    for (uint32_t client = 0; client < deal->clients; client++)
-        for (uint32_t i = part_start(client, deal->clients, plan.used);
-             i < part_start(client + 1, deal->clients, plan.used); i++)
+    rng_shuffle(order, plan.used, rng_key(task->spec->seed, RNG_PARTITION, STREAM_SHARDS, 1, 0));
+    for (uint32_t client = 0; client < task->clients; client++)
+        for (uint32_t i = part_start(client, task->clients, plan.used);
+             i < part_start(client + 1, task->clients, plan.used); i++)
             for (uint64_t s = (uint64_t)order[i] * plan.size;
-                 s < (uint64_t)(order[i] + 1) * plan.size && s < deal->samples; s++)
-                deal->owner[classes.sorted[s]] = client;
+                 s < (uint64_t)(order[i] + 1) * plan.size && s < task->samples; s++)
+                task->owner[classes.sorted[s]] = client;
     free(order);
     by_class_free(&classes);
     return STATUS_OK;
@@ -147,11 +148,11 @@ Status deal_shard(Deal *deal, Error *err) {
 
 // Of a class with `size` samples: how many each of its columns gets. Every column has `preassigned`, the rest goes by
 // weights from a lognormal distribution, rounded down, and what is left over goes to one column at random.
-static Status share_class(uint32_t *columns, const Deal *deal, uint32_t label, uint32_t size, uint32_t count,
+static Status share_class(uint32_t *columns, const PartitionTask *task, uint32_t label, uint32_t size, uint32_t count,
                           Error *err) {
-    const Form *form = &deal->spec->form;
+    const Form *form = &task->spec->form;
     const uint32_t preassigned = (uint32_t)form->number[3];
-    RngKey key = rng_key(deal->spec->seed, RNG_PARTITION, STREAM_SIZES, label, 0);
+    RngKey key = rng_key(task->spec->seed, RNG_PARTITION, STREAM_SIZES, label, 0);
     if ((uint64_t)preassigned * count > size)
         return fail(err, STATUS_USAGE,
                     "distribution: class %u has %u samples for %u parts with %u preassigned each; lower "
@@ -171,33 +172,33 @@ static Status share_class(uint32_t *columns, const Deal *deal, uint32_t label, u
 }
 
 // Client i takes the next column that is left of the classes i, i + 1, ..., i + C - 1.
-static void take_columns(Deal *deal, uint32_t label, const uint32_t *columns, const uint32_t *sorted,
+static void take_columns(PartitionTask *task, uint32_t label, const uint32_t *columns, const uint32_t *sorted,
                          uint32_t per_client) {
     uint32_t column = 0;
-    for (uint32_t client = 0; client < deal->clients; client++) {
-        uint32_t distance = (label + deal->classes - client % deal->classes) % deal->classes;
+    for (uint32_t client = 0; client < task->clients; client++) {
+        uint32_t distance = (label + task->classes - client % task->classes) % task->classes;
         if (distance >= per_client) continue;
         for (uint32_t i = 0; i < columns[column]; i++)
-            deal->owner[*sorted++] = client;
+            task->owner[*sorted++] = client;
         column++;
     }
 }
 
-Status deal_distribution(Deal *deal, Error *err) {
-    const uint32_t per_client = (uint32_t)deal->spec->form.number[0];
-    if (per_client > deal->classes || deal->clients % deal->classes != 0)
+Status partition_distribution(PartitionTask *task, Error *err) {
+    const uint32_t per_client = (uint32_t)task->spec->form.number[0];
+    if (per_client > task->classes || task->clients % task->classes != 0)
         return fail(err, STATUS_USAGE,
                     "distribution: %u clients with %u classes each; the clients must be a multiple of the "
                     "data set's %u classes, and classes at most that",
-                    deal->clients, per_client, deal->classes);
-    const uint32_t count = deal->clients / deal->classes * per_client;
+                    task->clients, per_client, task->classes);
+    const uint32_t count = task->clients / task->classes * per_client;
     ByClass classes;
-    TRY(by_class_init(&classes, deal, err));
+    TRY(by_class_init(&classes, task, err));
     uint32_t *columns = malloc(count * sizeof *columns);
     Status status = columns ? STATUS_OK : fail(err, STATUS_OS, "no memory for %u parts of a class", count);
-    for (uint32_t label = 0; label < deal->classes && status == STATUS_OK; label++) {
-        status = share_class(columns, deal, label, class_size(&classes, label), count, err);
-        if (status == STATUS_OK) take_columns(deal, label, columns, classes.sorted + classes.first[label], per_client);
+    for (uint32_t label = 0; label < task->classes && status == STATUS_OK; label++) {
+        status = share_class(columns, task, label, class_size(&classes, label), count, err);
+        if (status == STATUS_OK) take_columns(task, label, columns, classes.sorted + classes.first[label], per_client);
     }
     free(columns);
     by_class_free(&classes);

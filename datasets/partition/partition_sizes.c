@@ -1,0 +1,123 @@
+// Part of partitioner.h: partitions that know sizes alone: consecutive runs of the file's order. Flower's
+// LinearPartitioner, SquarePartitioner, ExponentialPartitioner and SizePartitioner.
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/keyed_text.h"
+#include "base/log.h"
+#include "datasets/partition/partitioner.h"
+
+// Gives each client its run.
+static void assign_runs(PartitionTask *task, const uint32_t *sizes) {
+    uint32_t sample = 0;
+    for (uint32_t client = 0; client < task->clients; client++)
+        for (uint32_t i = 0; i < sizes[client]; i++)
+            task->owner[sample++] = client;
+    task->keeps_order = true;
+}
+
+// Sizes as f(1), f(2), ... relative to their sum, rounded down; what is left goes to the last client.
+static Status assign_growing(PartitionTask *task, double (*f)(double), const char *name, Error *err) {
+    uint32_t *sizes = malloc(task->clients * sizeof *sizes), given = 0, first_empty = task->clients;
+    if (!sizes) return fail(err, STATUS_OS, "no memory for the sizes of %u clients", task->clients);
+    double sum = 0;
+    for (uint32_t i = 1; i <= task->clients; i++)
+        sum += f(i);
+    for (uint32_t client = task->clients; client-- > 0;) {
+        sizes[client] = isfinite(sum) ? (uint32_t)(task->samples * (f(client + 1) / sum)) : 0;
+        given += sizes[client];
+        if (sizes[client] == 0) first_empty = client;
+    }
+    sizes[task->clients - 1] += task->samples - given;
+    if (first_empty < task->clients) {
+        free(sizes);
+        return fail(err, STATUS_USAGE, "%s: client %u of %u would get no sample of %u; lower --clients", name,
+                    first_empty, task->clients, task->samples);
+    }
+    assign_runs(task, sizes);
+    free(sizes);
+    return STATUS_OK;
+}
+
+static double identity(double x) {
+    return x;
+}
+
+static double square(double x) {
+    return x * x;
+}
+
+Status partition_linear(PartitionTask *task, Error *err) {
+    return assign_growing(task, identity, "linear", err);
+}
+
+Status partition_square(PartitionTask *task, Error *err) {
+    return assign_growing(task, square, "square", err);
+}
+
+Status partition_exponential(PartitionTask *task, Error *err) {
+    return assign_growing(task, exp, "exponential", err);
+}
+
+Status partition_size(PartitionTask *task, Error *err) {
+    double *wanted, sum = 0;
+    TRY(partition_reals(&wanted, task, 0, "sizes", err));
+    uint32_t *sizes = malloc(task->clients * sizeof *sizes);
+    for (uint32_t client = 0; client < task->clients && sizes; client++) {
+        sum += floor(wanted[client]);
+        sizes[client] = (uint32_t)wanted[client];
+    }
+    Status status = STATUS_OK;
+    if (!sizes)
+        status = fail(err, STATUS_OS, "no memory for the sizes of %u clients", task->clients);
+    else if (sum > task->samples)
+        status = fail(err, STATUS_USAGE, "size: the sizes make %.0f samples, and there are %u; give smaller ones", sum,
+                      task->samples);
+    else
+        assign_runs(task, sizes);
+    if (status == STATUS_OK && sum < task->samples)
+        log_warning("--partition size: the sizes make %.0f samples, and %u are left over that nobody trains on", sum,
+                    task->samples - (uint32_t)sum);
+    free(sizes);
+    free(wanted);
+    return status;
+}
+
+// NIID-Bench's iid-diff-quantity: sizes from one draw of Dirichlet(beta), again until all have the minimum; samples at
+// random.
+Status partition_quantity(PartitionTask *task, Error *err) {
+    const uint32_t tries = partition_tries(task->clients);
+    const double beta = task->spec->form.number[0], minimum = task->spec->form.number[1];
+    double *shares = malloc(task->clients * sizeof *shares), running = 0;
+    uint32_t *order = malloc(task->samples * sizeof *order), given = 0;
+    bool good = false;
+    Status status = shares && order ? STATUS_OK : fail(err, STATUS_OS, "no memory for %u clients", task->clients);
+    for (uint32_t try = 0; try < tries && !good && status == STATUS_OK; try++) {
+        const RngKey key = rng_key(task->spec->seed, RNG_PARTITION, STREAM_SIZES, 1, try);
+        double sum = 0, smallest = INFINITY;
+        for (uint32_t client = 0; client < task->clients; client++)
+            sum += shares[client] = rng_gamma(key, client, beta);
+        for (uint32_t client = 0; client < task->clients; client++)
+            smallest = fmin(smallest, (shares[client] /= sum) * task->samples);
+        good = sum > 0 && smallest >= minimum; // with a small beta all the numbers may underflow
+    }
+    if (status == STATUS_OK && !good)
+        status = fail(err, STATUS_USAGE,
+                      "iid-diff-quantity: after %u draws some of %u clients have fewer than %.0f samples; "
+                      "raise beta, lower minimum or --clients",
+                      tries, task->clients, minimum);
+    for (uint32_t i = 0; i < task->samples && status == STATUS_OK; i++)
+        order[i] = i;
+    if (status == STATUS_OK)
+        rng_shuffle(order, task->samples, rng_key(task->spec->seed, RNG_PARTITION, STREAM_IID, 2, 0));
+    for (uint32_t client = 0; client < task->clients && status == STATUS_OK; client++) {
+        running += shares[client];
+        uint32_t upto =
+            client + 1 == task->clients ? task->samples : (uint32_t)fmin(running * task->samples, task->samples);
+        for (; given < upto; given++)
+            task->owner[order[given]] = client;
+    }
+    free(order);
+    free(shares);
+    return status;
+}

@@ -1,0 +1,153 @@
+// What partitioners share, and those that write the clients' lists themselves, in an order that is theirs.
+#include "datasets/partition/partitioner.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/keyed_text.h"
+#include "datasets/order.h"
+
+Status by_class_init(ByClass *classes, const PartitionTask *task, Error *err) {
+    uint32_t next[DATASET_MAX_CLASSES];
+    classes->sorted = malloc(task->samples * sizeof *classes->sorted);
+    if (!classes->sorted) return fail(err, STATUS_OS, "no memory for sorting %u samples by label", task->samples);
+    memset(classes->first, 0, sizeof classes->first);
+    for (uint32_t i = 0; i < task->samples; i++)
+        classes->first[task->labels[i] + 1]++;
+    for (int label = 0; label < DATASET_MAX_CLASSES; label++)
+        classes->first[label + 1] += next[label] = classes->first[label];
+    for (uint32_t i = 0; i < task->samples; i++)
+        classes->sorted[next[task->labels[i]]++] = i;
+    return STATUS_OK;
+}
+
+void by_class_free(ByClass *classes) {
+    free(classes->sorted);
+}
+
+Status partition_reals(double **values, const PartitionTask *task, int key, const char *name, Error *err) {
+    *values = malloc(task->clients * sizeof **values);
+    if (!*values) return fail(err, STATUS_OS, "no memory for the numbers of %u clients", task->clients);
+    uint32_t count = form_reals(*values, task->clients, &task->spec->form, key);
+    for (uint32_t client = 1; client < task->clients && count == 1; client++)
+        (*values)[client] = (*values)[0];
+    if (count == 1 || count == task->clients) return STATUS_OK;
+    free(*values);
+    return fail(err, STATUS_USAGE, "%s gives %u numbers for %u clients; give one for all, or one for each", name, count,
+                task->clients);
+}
+
+static void fill_identity(uint32_t *indices, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        indices[i] = i;
+}
+
+Status build_contiguous(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, Error *err) {
+    (void)err;
+    fill_identity(indices, task->samples);
+    for (uint32_t client = 0; client < task->clients; client++) {
+        uint32_t count;
+        contiguous_split(&offsets[client], &count, task->samples, task->clients, client);
+        offsets[client + 1] = offsets[client] + count;
+    }
+    return STATUS_OK;
+}
+
+Status build_iid(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, Error *err) {
+    (void)err;
+    fill_identity(indices, task->samples);
+    rng_shuffle(indices, task->samples, rng_key(task->spec->seed, RNG_PARTITION, STREAM_IID, 0, 0));
+    for (uint32_t client = 0; client <= task->clients; client++)
+        offsets[client] = part_start(client, task->clients, task->samples);
+    return STATUS_OK;
+}
+
+Status build_shards(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, Error *err) {
+    const uint32_t per_client = (uint32_t)task->spec->form.number[0];
+    if ((uint64_t)task->clients * per_client > task->samples)
+        return fail(err, STATUS_USAGE,
+                    "%u samples cannot be cut into %u clients * %u shards per client; give 1 to %u shards per client",
+                    task->samples, task->clients, per_client, task->samples / task->clients);
+    const uint32_t shards = task->clients * per_client;
+    ByClass classes;
+    TRY(by_class_init(&classes, task, err));
+    uint32_t *order = malloc(shards * sizeof *order), filled = 0;
+    if (!order) {
+        by_class_free(&classes);
+        return fail(err, STATUS_OS, "no memory for %u shards", shards);
+    }
+    fill_identity(order, shards);
+    rng_shuffle(order, shards, rng_key(task->spec->seed, RNG_PARTITION, STREAM_SHARDS, 0, 0));
+    for (uint32_t i = 0; i < shards; i++) {
+        if (i % per_client == 0) offsets[i / per_client] = filled;
+        const uint32_t first = part_start(order[i], shards, task->samples);
+        const uint32_t end = part_start(order[i] + 1, shards, task->samples);
+        memcpy(indices + filled, classes.sorted + first, (end - first) * sizeof *indices);
+        filled += end - first;
+    }
+    offsets[task->clients] = filled;
+    free(order);
+    by_class_free(&classes);
+    return STATUS_OK;
+}
+
+// Deals the sorted samples by the table (classes, clients) of counts, then shuffles each client's own.
+static void fill_by_table(uint32_t *offsets, uint32_t *indices, const uint32_t *table, const uint32_t *sorted,
+                          const PartitionTask *task) {
+    const uint32_t clients = task->clients;
+    offsets[0] = 0;
+    for (uint32_t client = 0; client < clients; client++) {
+        offsets[client + 1] = offsets[client];
+        for (uint32_t label = 0; label < task->classes; label++)
+            offsets[client + 1] += table[(size_t)label * clients + client];
+    }
+    // offsets[client] walks to the client's end while it fills, then all are moved back by one client.
+    for (uint32_t label = 0; label < task->classes; label++)
+        for (uint32_t client = 0; client < clients; client++) {
+            uint32_t count = table[(size_t)label * clients + client];
+            memcpy(indices + offsets[client], sorted, count * sizeof *indices);
+            offsets[client] += count;
+            sorted += count;
+        }
+    memmove(offsets + 1, offsets, clients * sizeof *offsets);
+    offsets[0] = 0;
+    for (uint32_t client = 0; client < clients; client++)
+        rng_shuffle(indices + offsets[client], offsets[client + 1] - offsets[client],
+                    rng_key(task->spec->seed, RNG_PARTITION, STREAM_CLIENT_ORDER, client, 0));
+}
+
+static Status build_by_rule(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, DirichletRule *rule,
+                            Error *err) {
+    ByClass classes;
+    uint32_t sizes[DATASET_MAX_CLASSES];
+    double *alpha;
+    rule->seed = task->spec->seed;
+    TRY(partition_reals(&alpha, task, 0, "alpha", err));
+    rule->alpha = alpha;
+    uint32_t *table = NULL;
+    Status status;
+    TRY_GOTO(free_alpha, by_class_init(&classes, task, err));
+    for (uint32_t label = 0; label < task->classes; label++)
+        sizes[label] = class_size(&classes, label);
+    table = malloc((size_t)task->classes * task->clients * sizeof *table);
+    status = table
+                 ? dirichlet_draw(table, sizes, task->classes, task->clients, rule, err)
+                 : fail(err, STATUS_OS, "no memory for dealing %u samples to %u clients", task->samples, task->clients);
+    if (status == STATUS_OK) fill_by_table(offsets, indices, table, classes.sorted, task);
+    by_class_free(&classes);
+free_alpha:
+    free(table);
+    free(alpha);
+    return status;
+}
+
+Status build_dirichlet(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, Error *err) {
+    const Form *form = &task->spec->form;
+    DirichletRule rule = {.form = (DirichletForm)form->number[1], .minimum = (uint32_t)form->number[2]};
+    return build_by_rule(offsets, indices, task, &rule, err);
+}
+
+Status build_noniid_labeldir(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, Error *err) {
+    DirichletRule rule = {.form = DIRICHLET_NIID_BENCH, .minimum = (uint32_t)task->spec->form.number[1]};
+    return build_by_rule(offsets, indices, task, &rule, err);
+}
