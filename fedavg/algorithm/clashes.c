@@ -14,6 +14,7 @@
 #include "fedavg/rules/server/server_rules.h"
 #include "fedavg/rules/world/schedule.h"
 #include "fedavg/rules/world/stale_rules.h"
+#include "fedavg/rules/world/walk.h"
 
 enum { CLASH_OTHERS = 24 };
 
@@ -143,7 +144,8 @@ static void traits_of_server(bool *has, const Recipe *recipe) {
     has[WEIGHS] = !combine_is_uniform(&recipe->combine);
     has[COUNTS_UNEVENLY] = has[COMBINES] || has[WEIGHS];
     has[BY_TRAINING] = combine->by_training != NULL;
-    has[SEES_CLIENTS] = combine->rows || combine_wants_losses(&recipe->combine) || combine->bound;
+    has[BY_LOSSES] = combine_wants_losses(&recipe->combine);
+    has[SEES_CLIENTS] = combine->rows || has[BY_LOSSES] || combine->bound;
     has[NOVA] = recipe->combine.row == COMBINE_ROW_nova;
     has[QFFL] = recipe->combine.row == COMBINE_ROW_qffl;
     has[LEARNS] = combine->learn != NULL;
@@ -162,6 +164,7 @@ static void traits_of_server(bool *has, const Recipe *recipe) {
 static void traits_of_schedule(bool *has, const Recipe *recipe) {
     const EngineFacts *engine = &engine_facts[recipe_engine(recipe)];
     const double *number = recipe->schedule.number;
+    has[BY_STEPS] = walk_by_steps(&recipe->schedule);
     has[NOT_BUFFERS] = !engine->buffers;
     has[WRITES] = engine->writes_weights;
     has[WILD] = engine->client_is_worker;
@@ -172,6 +175,7 @@ static void traits_of_schedule(bool *has, const Recipe *recipe) {
     has[STALE_SHARES] = has[STALE] && !has[COMPENSATES];
     if (!engine->buffers) return;
     has[BUFFERS] = true;
+    has[NEEDS_BEGUN] = stale_wants_begun(&recipe->stale, &recipe->schedule);
     has[BUFFERS_UPDATES] = !has[REPLICAS];
     has[STEPS_ON_SEVERAL] = number[BUFFERED_K] != 1 || number[BUFFERED_MIXES] != MIXES_UPDATES;
     has[SEVERAL_STEPS] = number[BUFFERED_STEPS] != 1;

@@ -6,18 +6,14 @@
 #include "fedavg/memory/state.h"
 #include "fedavg/rules/world/walk.h"
 
-static const Chosen *chosen_of(const RunConfig *config) {
-    return &config->recipe.local;
-}
-
 bool cuda_clients_shift(const RunConfig *config) {
-    const LocalTurn turn = local_turn(chosen_of(config), &config->training, 1, 1);
-    return local_rules[chosen_of(config)->row]->shifts || local_pull(chosen_of(config), &turn) != 0;
+    const LocalTurn turn = local_turn(&config->recipe.local, &config->training, 1, 1);
+    return algorithm_of(&config->recipe).local->shifts || local_pull(&config->recipe.local, &turn) != 0;
 }
 
 // Whether kept rows are the local rule's, and not what a code has left over.
 static bool keeps(const RunConfig *config) {
-    return local_rules[chosen_of(config)->row]->keeps;
+    return algorithm_of(&config->recipe).local->keeps;
 }
 
 uint32_t cuda_clients_arrays(const RunConfig *config) {
@@ -34,7 +30,7 @@ static Status allocate(void *pointer, size_t count, size_t item_bytes, const cha
 Status cuda_clients_init(CudaClients *clients, const RunMemory *memory, uint32_t models, Error *err) {
     const RunConfig *config = memory->config;
     const size_t floats = models * (size_t)config->parameters;
-    *clients = (CudaClients){.memory = memory, .row = chosen_of(config)->row, .models = models};
+    *clients = (CudaClients){.memory = memory, .row = config->recipe.local.row, .models = models};
     if (!cuda_clients_shift(config)) return STATUS_OK;
     clients->host_turns = calloc(models, sizeof *clients->host_turns);
     clients->host_pulls = calloc(models, sizeof *clients->host_pulls);
@@ -92,8 +88,8 @@ static Status begin_turn(const CudaClients *clients, uint32_t m, const Job *job,
     const uint64_t steps = walk_steps(&walk, samples / size + (samples % size != 0));
     const double mean_samples = (double)memory->partition.samples / config->clients;
     const Training training = run_memory_training(memory);
-    clients->host_turns[m] = local_turn(chosen_of(config), &training, steps, mean_samples / samples);
-    clients->host_pulls[m] = (float)local_pull(chosen_of(config), &clients->host_turns[m]);
+    clients->host_turns[m] = local_turn(&config->recipe.local, &training, steps, mean_samples / samples);
+    clients->host_pulls[m] = (float)local_pull(&config->recipe.local, &clients->host_turns[m]);
     return clients->kept ? upload_kept(clients, m, job, err) : STATUS_OK;
 }
 
@@ -113,8 +109,8 @@ Status cuda_clients_begin(CudaClients *clients, Job *const *jobs, uint32_t count
                               .pulls = clients->pulls,
                               .count = config->parameters,
                               .models = (int)count};
-    if (local_rules[clients->row]->asks)
-        clients->at.common = cuda_blocks_vector(blocks, &config->slots, state_vector(config, STATE_COMMON));
+    if (clients->memory->algorithm.local->asks)
+        clients->at.common = cuda_blocks_vector(blocks, &config->slots, state_vector(clients->memory, STATE_COMMON));
     cuda_local_shift(clients->shifts, &clients->at, clients->row, stream);
     return wait_for_gpu(clients, err, "beginning the clients' turns");
 }

@@ -113,7 +113,7 @@ static Status allocate(CudaParent *self, RunConfig *config, Error *err) {
     TRY(allocate_view(self, bytes, err));
     CUDA_TRY(cudaMalloc((void **)&self->used, MAX_WORKERS), err, "%d bytes for the list of slots", MAX_WORKERS);
     CUDA_TRY(cudaMalloc((void **)&self->not_finite, sizeof *self->not_finite), err, "a counter");
-    if (engine_facts[config->engine].writes_weights)
+    if (algorithm_of(&config->recipe).engine->writes_weights)
         CUDA_TRY(cudaMalloc((void **)&self->kept_weights, bytes), err, "%zu bytes for a copy of the model", bytes);
     bytes = slots_kept_bytes(&config->slots);
     if (bytes > 0)
@@ -211,7 +211,6 @@ static Status apply(Parent *parent, bool *finite, const bool *used, uint32_t sum
                     const ServerTurn *turn, Error *err) {
     const RunConfig *config = parent->memory->config;
     CudaParent *self = parent->state;
-    const uint32_t row = config->recipe.server.row;
     uint8_t flags[MAX_WORKERS] = {0};
     for (uint32_t rank = 0; rank < sums; rank++)
         flags[rank] = used[rank];
@@ -229,9 +228,9 @@ static Status apply(Parent *parent, bool *finite, const bool *used, uint32_t sum
                            .factor = mean->factor};
     for (uint32_t s = 0; s < config->slots.states; s++)
         step.states[s] = cuda_blocks_state(&self->blocks, &config->slots, s);
-    if (server_rules[row]->tells)
-        step.common = cuda_blocks_vector(&self->blocks, &config->slots, state_vector(config, STATE_COMMON));
-    cuda_server_apply(&step, turn, row, self->stream);
+    if (parent->memory->algorithm.server->tells)
+        step.common = cuda_blocks_vector(&self->blocks, &config->slots, state_vector(parent->memory, STATE_COMMON));
+    cuda_server_apply(&step, turn, config->recipe.server.row, self->stream);
     for (int t = 0; t < config->spec.tensor_count; t++) {
         const ParameterTensor *tensor = &config->spec.tensors[t];
         if (tensor_is_variance(tensor))

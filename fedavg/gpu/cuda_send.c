@@ -45,7 +45,7 @@ static Status send(CudaWorker *self, uint32_t m, uint32_t round, Error *err) {
         return STATUS_OK;
     }
     self->from = sent.from ? self->blocks.weights : self->zeros; // the same for all clients of a run
-    self->host_shares[m] = job->share * sent.factor * deliver_bound_sent(memory->config, &sent);
+    self->host_shares[m] = job->share * sent.factor * deliver_bound_sent(memory, &sent);
     if (memory->config->slots.rows > 0) {
         sent_as_weights(run_memory_row(memory, job->place), &sent, memory->weights, parameters);
         return STATUS_OK;

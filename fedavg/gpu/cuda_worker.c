@@ -84,11 +84,12 @@ static Status allocate(void *pointer, size_t count, size_t item_bytes, const cha
 
 static Status allocate_device(CudaWorker *self, Error *err) {
     const RunConfig *config = self->memory->config;
-    const EngineFacts *facts = &engine_facts[config->engine];
+    const Algorithm *algorithm = &self->memory->algorithm;
     size_t parameters = self->models * (size_t)config->parameters;
-    if (!facts->writes_weights) TRY(allocate(&self->weights, parameters, sizeof(float), "local models", err));
-    if (!facts->in_lockstep) TRY(allocate(&self->velocity, parameters, sizeof(float), "velocities", err));
-    if (optimizer_rules[config->recipe.optimizer.row].states > 1)
+    if (!algorithm->engine->writes_weights)
+        TRY(allocate(&self->weights, parameters, sizeof(float), "local models", err));
+    if (!algorithm->engine->in_lockstep) TRY(allocate(&self->velocity, parameters, sizeof(float), "velocities", err));
+    if (algorithm->optimizer->states > 1)
         TRY(allocate(&self->squares, parameters, sizeof(float), "Adam's squares", err));
     TRY(allocate(&self->gradient, parameters, sizeof(float), "gradients", err));
     TRY(allocate(&self->order, order_length(self), sizeof(uint32_t), "the order of samples", err));
@@ -119,11 +120,11 @@ static CudaNetPlan make_plan(const CudaWorker *self) {
                         .pulls = self->clients.pulls};
     memcpy(plan.scale, data->scale, sizeof plan.scale);
     memcpy(plan.shift, data->shift, sizeof plan.shift);
-    if (!engine_facts[config->engine].writes_weights) {
+    if (!self->memory->algorithm.engine->writes_weights) {
         plan.weights = self->weights;
         plan.weights_stride = config->parameters;
     }
-    if (engine_facts[config->engine].client_is_worker) {
+    if (self->memory->algorithm.engine->client_is_worker) {
         plan.fence = self->fence;
         plan.updates = self->blocks.updates;
         plan.atomic_updates = config->training.hogwild_update == HOGWILD_ATOMIC;
@@ -174,7 +175,7 @@ static Status cuda_worker_init(void **worker, const RunMemory *memory, uint32_t 
     TRY_GOTO(fail, cuda_clients_init(&self->clients, memory, self->models, err));
     TRY_GOTO(fail, cuda_send_init(self, err));
     TRY_GOTO(fail, open_net(self, err));
-    if (engine_facts[config->engine].in_lockstep) TRY_GOTO(fail, upload_counts(self, err));
+    if (memory->algorithm.engine->in_lockstep) TRY_GOTO(fail, upload_counts(self, err));
     *worker = self;
     return STATUS_OK;
 fail:
@@ -209,7 +210,7 @@ static void refuse_kept(const CudaWorker *self, uint32_t m) {
 
 // Where the combine rule asks for it the length has been measured.
 static double share_of(const CudaWorker *self, const Job *job) {
-    return job->share * deliver_bound(self->memory->config, job->squared_length);
+    return job->share * deliver_bound(self->memory, job->squared_length);
 }
 
 // Refuses by name the updates that are not finite or out of range: their share in the sum becomes 0. *accepted: the

@@ -6,8 +6,6 @@
 
 #include "base/clock.h"
 #include "fedavg/memory/state.h"
-#include "fedavg/rules/send/send_rules.h"
-#include "fedavg/rules/world/stale_rules.h"
 
 static size_t round_up(size_t bytes, size_t unit) {
     return (bytes + unit - 1) / unit * unit;
@@ -23,6 +21,7 @@ TraceBuffer *run_memory_trace(const RunMemory *memory, uint32_t rank) {
 static void bind_control(RunMemory *memory) {
     memory->control = memory->control_segment.memory;
     memory->config = &memory->control->config;
+    memory->algorithm = algorithm_of(&memory->config->recipe);
     memory->queue = (Queue *)((uint8_t *)memory->control_segment.memory + memory->config->queue_offset);
 }
 
@@ -43,7 +42,7 @@ static Status create_control(RunMemory *memory, RunPlan *plan, Error *err) {
     RunConfig *config = &plan->config;
     config->queue_offset = round_up(sizeof(Control), 64);
     config->trace_capacity = plan->trace_capacity;
-    const bool masks = config->recipe.code.row == SEND_ROW_masked;
+    const bool masks = algorithm_of(&config->recipe).traits.has[MASKS];
     const size_t masked_bytes = masks ? sizeof(MaskedCohort) + plan->job_capacity * sizeof(uint32_t) : 0;
     const size_t queue_end = round_up(config->queue_offset + queue_bytes(plan->job_capacity), 64);
     config->masked_offset = masks ? queue_end : 0;
@@ -114,7 +113,7 @@ static Status create_weights(RunMemory *memory, RunPlan *plan, Error *err) {
     TRY(segment_create_raw(&memory->weights_segment, "weights",
                            plan->weights_header_bytes + config->parameters * sizeof(float), err));
     memcpy(memory->weights_segment.memory, plan->weights_header, plan->weights_header_bytes);
-    if (engine_facts[config->engine].writes_weights) return STATUS_OK;
+    if (algorithm_of(&config->recipe).engine->writes_weights) return STATUS_OK;
     return segment_reopen_readonly(&memory->weights_fd, &memory->weights_segment, err);
 }
 
@@ -152,8 +151,7 @@ Status run_memory_attach(RunMemory *memory, Error *err) {
     Status status;
     TRY_GOTO(fail, segment_map(&memory->control_segment, FD_CONTROL, SEGMENT_READ_WRITE, err));
     bind_control(memory);
-    SegmentAccess weights_access =
-        engine_facts[memory->config->engine].writes_weights ? SEGMENT_READ_WRITE : SEGMENT_READ;
+    SegmentAccess weights_access = memory->algorithm.engine->writes_weights ? SEGMENT_READ_WRITE : SEGMENT_READ;
     TRY_GOTO(fail, dataset_segment_attach(&memory->data_segment, (int[]){FD_DATA, FD_TRAIN, FD_TEST}, err));
     TRY_GOTO(fail, segment_map(&memory->partition_segment, FD_PARTITION, SEGMENT_READ, err));
     TRY_GOTO(fail, segment_map_raw(&memory->weights_segment, FD_WEIGHTS, weights_access, err));
@@ -219,10 +217,8 @@ int64_t *run_memory_pending(const RunMemory *memory, uint32_t place) {
 }
 
 float *run_memory_begun(const RunMemory *memory, uint32_t place) {
-    const RunConfig *config = memory->config;
-    const Recipe *recipe = &config->recipe;
-    if (!stale_wants_begun(&recipe->stale, &recipe->schedule)) return NULL;
-    return (float *)run_memory_pending(memory, config->slots.pending / 2 + place);
+    if (!memory->algorithm.traits.has[NEEDS_BEGUN]) return NULL;
+    return (float *)run_memory_pending(memory, memory->config->slots.pending / 2 + place);
 }
 
 float *run_memory_row(const RunMemory *memory, uint32_t place) {

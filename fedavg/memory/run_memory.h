@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "datasets/dataset.h"
 #include "datasets/partition.h"
+#include "fedavg/algorithm/algorithm.h"
 #include "fedavg/memory/dataset_segment.h"
 #include "fedavg/memory/layout.h"
 #include "fedavg/memory/queue.h"
@@ -48,6 +49,7 @@ typedef struct RunMemory {
     int partition_fd, weights_fd; // parent: what workers inherit where they may not write, -1 otherwise
     Control *control;
     const RunConfig *config; // the control segment's
+    Algorithm algorithm;     // config->recipe's; this process's own
     Queue *queue;
     Dataset data;
     Partition partition;

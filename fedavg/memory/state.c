@@ -13,44 +13,40 @@
 
 // The vectors ---------------------------------------------------------------------------------------------------------
 
-static const ServerRule *server_rule(const RunConfig *config) {
-    return server_rules[config->recipe.server.row];
-}
-
-static const CombineRule *combine_rule(const RunConfig *config) {
-    return combine_rules[config->recipe.combine.row];
-}
-
 static const char *const vector_names[STATE_VECTORS] = {
     [STATE_VELOCITY] = "velocity", [STATE_COMMON] = "common",   [STATE_INITIAL] = "initial",
     [STATE_CENTER] = "center",     [STATE_MOMENTUM] = "common", [STATE_MET] = "common"};
 
-static uint32_t count_of(const RunConfig *config, StateVector which) {
-    const EngineFacts *engine = &engine_facts[config->engine];
+static uint32_t count_of(const RunConfig *config, const Algorithm *algorithm, StateVector which) {
+    const EngineFacts *engine = algorithm->engine;
     const uint32_t counts[STATE_VECTORS] = {[STATE_VELOCITY] = engine->client_is_worker ? config->clients : 1,
-                                            [STATE_COMMON] = server_rule(config)->tells,
+                                            [STATE_COMMON] = algorithm->server->tells,
                                             [STATE_INITIAL] = config->personal.second && config->begins_with_given,
-                                            [STATE_CENTER] = combine_rule(config)->remembers,
+                                            [STATE_CENTER] = algorithm->combine->remembers,
                                             [STATE_MOMENTUM] = config->training.optimizer_state == OPTIMIZER_AVERAGED,
-                                            [STATE_MET] =
-                                                engine->buffers && local_rules[config->recipe.local.row]->replicas};
+                                            [STATE_MET] = engine->buffers && algorithm->local->replicas};
     return engine->writes_weights == (which == STATE_VELOCITY) ? counts[which] : 0;
 }
 
-uint32_t state_vector(const RunConfig *config, StateVector which) {
+static uint32_t index_of(const RunConfig *config, const Algorithm *algorithm, StateVector which) {
     uint32_t index = 0;
     for (int before = 0; before < (int)which; before++)
-        index += count_of(config, (StateVector)before);
+        index += count_of(config, algorithm, (StateVector)before);
     return index;
 }
 
+uint32_t state_vector(const RunMemory *memory, StateVector which) {
+    return index_of(memory->config, &memory->algorithm, which);
+}
+
 void state_plan(RunConfig *config) {
-    const EngineFacts *engine = &engine_facts[config->engine];
-    const uint32_t lasting = state_vector(config, STATE_VECTORS);
+    const Algorithm algorithm = algorithm_of(&config->recipe);
+    const EngineFacts *engine = algorithm.engine;
+    const uint32_t lasting = index_of(config, &algorithm, STATE_VECTORS);
     config->slots = (SlotPlan){.vectors = lasting,
                                .lasting = lasting,
                                .kept = engine->in_lockstep ? lasting : 0,
-                               .states = engine->writes_weights ? 0 : server_rule(config)->states};
+                               .states = engine->writes_weights ? 0 : algorithm.server->states};
 }
 
 // The rows ------------------------------------------------------------------------------------------------------------
@@ -89,10 +85,10 @@ static void add_numbers(StateTable *table, Control *control) {
 
 static void add_vectors(StateTable *table, const RunMemory *memory) {
     const RunConfig *config = memory->config;
-    const ServerRule *server = server_rule(config);
+    const ServerRule *server = memory->algorithm.server;
     StateRow row = {.type = TENSOR_F32, .scope = STATE_PER_WEIGHT, .count = config->parameters};
     for (uint32_t which = 0, index = 0; which < STATE_VECTORS; which++) {
-        for (uint32_t i = 0; i < count_of(config, (StateVector)which); i++, index++) {
+        for (uint32_t i = 0; i < count_of(config, &memory->algorithm, (StateVector)which); i++, index++) {
             row.values = run_memory_vector(memory, index);
             add(table, NUMBERED(row, "%s.%u", vector_names[which], index));
         }
@@ -196,7 +192,7 @@ const char *state_read(const StateRow *row, const char *text) {
 static Status begin_clients(RunMemory *memory, Error *err) {
     const RunConfig *config = memory->config;
     const World *world = &config->world;
-    const bool weights = combine_rule(config)->learn,
+    const bool weights = memory->algorithm.combine->learn,
                losses = world->sampling == SAMPLING_POWER_OF_CHOICE && world->candidates_by == CANDIDATES_LAST;
     if (config->kept.rows > 0) {
         memory->client_state_table =

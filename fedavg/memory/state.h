@@ -68,7 +68,7 @@ typedef enum StateVector {
 } StateVector;
 
 // The index of the (first) vector of this kind, for run_memory_vector and cuda_blocks_vector.
-uint32_t state_vector(const RunConfig *config, StateVector which);
+uint32_t state_vector(const RunMemory *memory, StateVector which);
 
 // Fills in lasting and states of config->slots, whose vectors begin with the lasting ones.
 void state_plan(RunConfig *config);

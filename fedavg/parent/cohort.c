@@ -13,19 +13,19 @@
 
 CohortBytes cohort_bytes(const RunConfig *config) {
     CohortBytes each;
-    const Recipe *recipe = &config->recipe;
+    const Algorithm algorithm = algorithm_of(&config->recipe);
     const uint64_t whole = config->parameters * sizeof(float);
     SentWeights sent;
     sent_weights(&sent, &config->spec, &config->personal);
     each.down = sent.count * sizeof(float); // what stays is not sent
-    if (recipe->server.row == SERVER_ROW_vote) each.down = bytes_of_bits(sent.count, 2);
-    if (server_rules[recipe->server.row]->tells) each.down += whole;
+    if (algorithm.traits.has[VOTES]) each.down = bytes_of_bits(sent.count, 2);
+    if (algorithm.server->tells) each.down += whole;
     const bool averages = config->training.optimizer_state == OPTIMIZER_AVERAGED; // momenta travel, too
     if (averages) each.down += whole;
-    each.sent = send_bytes(&recipe->code, &sent);
+    each.sent = send_bytes(&config->recipe.code, &sent);
     each.up = each.sent + REPORT_BYTES;
-    if (local_rules[recipe->local.row]->asks || averages)
-        each.up += recipe->code.row == SEND_ROW_masked ? 2 * whole : whole; // by what its c_k has changed
+    if (algorithm.local->asks || averages)
+        each.up += algorithm.traits.has[MASKS] ? 2 * whole : whole; // by what its c_k has changed
     return each;
 }
 
@@ -81,16 +81,15 @@ static Status share_schedule(Schedule *schedule, Nodes *nodes, Error *err) {
 }
 
 void cohort_plan_pending(RunConfig *config, const Schedule *schedule) {
-    const bool in_rows = local_rules[config->recipe.local.row]->replicas;
-    const Recipe *recipe = &config->recipe;
-    const bool with_begun = stale_wants_begun(&recipe->stale, &recipe->schedule);
-    config->slots.pending = (in_rows ? 0 : with_begun ? 2 : 1) * schedule->most_pending;
+    const Traits traits = algorithm_of(&config->recipe).traits;
+    const uint32_t each = traits.has[NEEDS_BEGUN] ? 2 : 1;
+    config->slots.pending = traits.has[REPLICAS] ? 0 : each * schedule->most_pending;
 }
 
 Status cohort_schedule(RunMemory *memory, RunConfig *config, uint32_t rounds, Nodes *nodes, Error *err) {
     Schedule *schedule = &memory->schedule;
     schedule_free(schedule);
-    if (!engine_facts[config->engine].buffers) return STATUS_OK;
+    if (!algorithm_of(&config->recipe).engine->buffers) return STATUS_OK;
     TRY(simulate(schedule, memory, config, rounds, err));
     TRY(share_schedule(schedule, nodes, err));
     cohort_plan_pending(config, schedule);
@@ -261,7 +260,7 @@ static Status find_durations(Cohort *cohort, Nodes *nodes, Error *err) {
 
 static void count_absences(Cohort *cohort) {
     uint64_t neighbours_bytes = 0;
-    const bool masks = cohort->memory->config->recipe.code.row == SEND_ROW_masked;
+    const bool masks = cohort->memory->algorithm.traits.has[MASKS];
     for (uint32_t i = 0; i < cohort->count && masks; i++)
         if (cohort->members[i].fate != MEMBER_HAS_NO_SAMPLES) neighbours_bytes += MASK_NEIGHBOUR_BYTES;
     if (neighbours_bytes > 0) neighbours_bytes -= MASK_NEIGHBOUR_BYTES; // all but the client itself
@@ -294,12 +293,12 @@ static int job_order(const void *a, const void *b) {
 }
 
 bool cohort_wants_losses(const Cohort *cohort) {
-    return combine_wants_losses(&cohort->memory->config->recipe.combine) && cohort->jobs > 0;
+    return cohort->memory->algorithm.traits.has[BY_LOSSES] && cohort->jobs > 0;
 }
 
 void cohort_note(Cohort *cohort, const Queue *queue) {
     const RunMemory *memory = cohort->memory;
-    if (!memory->client_notes || combine_rules[memory->config->recipe.combine.row]->learn) return;
+    if (!memory->client_notes || memory->algorithm.combine->learn) return;
     for (uint32_t i = 0; i < queue->count; i++) {
         const Job *job = &queue->jobs[i];
         if (job->state == JOB_DONE) memory->client_notes[job->client] = job->loss_sum / (double)job->samples;
@@ -308,16 +307,16 @@ void cohort_note(Cohort *cohort, const Queue *queue) {
 
 // The shares are the weights learned so far; those of the next round follow from the losses. drawn and losses are free.
 static Status learn_weights(Cohort *cohort, Error *err) {
-    const RunConfig *config = cohort->memory->config;
-    const Chosen *chosen = &config->recipe.combine;
-    double *notes = cohort->memory->client_notes, *weights = malloc(2 * cohort->jobs * sizeof *weights);
+    const RunMemory *memory = cohort->memory;
+    double *notes = memory->client_notes, *weights = malloc(2 * cohort->jobs * sizeof *weights);
     if (!weights) return fail(err, STATUS_OS, "no memory for the weights of %u clients", cohort->jobs);
     for (uint32_t place = 0; place < cohort->jobs; place++) {
         Member *member = &cohort->members[place];
         weights[place] = cohort->round == 1 ? 1.0 / cohort->jobs : notes[member->client];
         member->share = weights[place];
     }
-    combine_rules[chosen->row]->learn(weights, cohort->losses, cohort->jobs, chosen->number, weights + cohort->jobs);
+    memory->algorithm.combine->learn(weights, cohort->losses, cohort->jobs, memory->config->recipe.combine.number,
+                                     weights + cohort->jobs);
     for (uint32_t place = 0; place < cohort->jobs; place++)
         notes[cohort->members[place].client] = weights[place];
     free(weights);
@@ -325,7 +324,8 @@ static Status learn_weights(Cohort *cohort, Error *err) {
 }
 
 // A share that is no number would go into the sum as bits that make a finite one.
-static Status check_weighed(const Cohort *cohort, const Chosen *chosen, Error *err) {
+static Status check_weighed(const Cohort *cohort, Error *err) {
+    const RuleText *rule = &cohort->memory->algorithm.combine->text;
     const double lr = (double)run_memory_training(cohort->memory).sgd.lr;
     for (uint32_t place = 0; place < cohort->jobs; place++) {
         const Member *member = &cohort->members[place];
@@ -338,23 +338,21 @@ static Status check_weighed(const Cohort *cohort, const Chosen *chosen, Error *e
                 err, STATUS_SOFTWARE,
                 "round %u: what client %u counts by its loss of %g is no number; lower %s of combine %s, or --lr "
                 "(now %g)",
-                cohort->round, member->client, member->loss, combine_rules[chosen->row]->text.numbers[0].name,
-                combine_rules[chosen->row]->text.name, lr);
+                cohort->round, member->client, member->loss, rule->numbers[0].name, rule->name, lr);
     }
     return STATUS_OK;
 }
 
 Status cohort_weigh(Cohort *cohort, Nodes *nodes, Error *err) {
     const RunConfig *config = cohort->memory->config;
-    const Chosen *chosen = &config->recipe.combine;
-    if (combine_rules[chosen->row]->learn)
+    if (cohort->memory->algorithm.combine->learn)
         TRY(learn_weights(cohort, err));
     else
-        cohort_shares(&cohort->shares, cohort->members, cohort->count, &config->world, chosen);
+        cohort_shares(&cohort->shares, cohort->members, cohort->count, &config->world, &config->recipe.combine);
     cohort->up_bytes += (uint64_t)cohort->jobs * REPORT_BYTES;
     TRY(nodes_broadcast(nodes, cohort->members, cohort->count * sizeof *cohort->members,
                         err)); // pow is the library's
-    return check_weighed(cohort, chosen, err);
+    return check_weighed(cohort, err);
 }
 
 // The round takes until the next version; what its clients send is counted in it, though it may arrive later.

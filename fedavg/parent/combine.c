@@ -46,14 +46,14 @@ static void allocate(Combine *combine) {
     combine->wide = own(combine, rows * ROW_PRODUCT_BLOCK, sizeof *combine->wide);
 }
 
-static bool wants_products(const Recipe *recipe) {
-    return combine_rules[recipe->combine.row]->choose || mix_rules[recipe->mix.row].products;
+static bool wants_products(const Algorithm *algorithm) {
+    return algorithm->combine->choose || algorithm->mix->products;
 }
 
 // *blas: NULL where products are few, or not wanted.
-static Status open_blas(Blas **blas, const Recipe *recipe, const Chosen *attack, uint32_t cohort, uint64_t parameters,
-                        Error *err) {
-    const bool wanted = wants_products(recipe) || crafted_wants_products(attack);
+static Status open_blas(Blas **blas, const Algorithm *algorithm, const Chosen *attack, uint32_t cohort,
+                        uint64_t parameters, Error *err) {
+    const bool wanted = wants_products(algorithm) || crafted_wants_products(attack);
     bool allowed;
     *blas = NULL;
     TRY(blas_allowed(&allowed, err));
@@ -61,10 +61,10 @@ static Status open_blas(Blas **blas, const Recipe *recipe, const Chosen *attack,
     return blas_open(blas, kernels_best(), err);
 }
 
-Status combine_blas_name(char name[BLAS_NAME_BYTES], const Recipe *recipe, const Chosen *attack, uint32_t cohort,
+Status combine_blas_name(char name[BLAS_NAME_BYTES], const Algorithm *algorithm, const Chosen *attack, uint32_t cohort,
                          uint64_t parameters, Error *err) {
     Blas *blas;
-    TRY(open_blas(&blas, recipe, attack, cohort, parameters, err));
+    TRY(open_blas(&blas, algorithm, attack, cohort, parameters, err));
     snprintf(name, BLAS_NAME_BYTES, "%s", blas ? blas_name(blas) : "");
     blas_close(blas);
     return STATUS_OK;
@@ -74,26 +74,27 @@ Status combine_blas_name(char name[BLAS_NAME_BYTES], const Recipe *recipe, const
 static const MixRule *find_mix(const Combine *combine) {
     const Chosen *chosen = &recipe_of(combine)->mix;
     const bool alone = chosen->row == MIX_BUCKETS && chosen->number[0] == 1;
-    return &mix_rules[alone ? MIX_NONE : chosen->row];
+    return alone ? &mix_rules[MIX_NONE] : combine->memory->algorithm.mix;
 }
 
 Status combine_init(Combine *combine, const RunMemory *memory, Nodes *nodes, Error *err) {
     const RunConfig *config = memory->config;
     *combine = (Combine){.memory = memory, .nodes = nodes};
     if (config->slots.rows == 0) return STATUS_OK;
-    combine->rule = combine_rules[recipe_of(combine)->combine.row];
+    combine->rule = memory->algorithm.combine;
     combine->mix = find_mix(combine);
-    combine->wants_products = wants_products(&config->recipe);
+    combine->wants_products = wants_products(&memory->algorithm);
     combine->asides = combine->rule->remembers || combine->rule->trusts ? 1 : 0;
     if (combine->asides > 0) // what it remembers, or what the server trained (SlotPlan.vectors)
-        combine->center = run_memory_vector(memory, combine->rule->remembers ? state_vector(config, STATE_CENTER)
+        combine->center = run_memory_vector(memory, combine->rule->remembers ? state_vector(memory, STATE_CENTER)
                                                                              : config->slots.lasting);
     allocate(combine);
     Status status = STATUS_OK;
     if (combine->lacks_memory)
         status = fail(err, STATUS_OS, "no memory to combine the updates of %u clients", config->cohort);
     if (status == STATUS_OK)
-        status = open_blas(&combine->blas, &config->recipe, &config->attack, config->cohort, config->parameters, err);
+        status =
+            open_blas(&combine->blas, &memory->algorithm, &config->attack, config->cohort, config->parameters, err);
     if (status == STATUS_OK) status = row_walk_init(&combine->walk, memory, nodes, ROW_TRAVELLING_FLOATS, err);
     if (status != STATUS_OK) combine_free(combine);
     return status;

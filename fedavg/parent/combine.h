@@ -53,7 +53,7 @@ typedef struct Combine {
 
 // The OpenBLAS that will multiply updates in a run of such rounds ("OpenBLAS 0.3.21 SkylakeX"); empty if none will.
 // UNAVAILABLE where it cannot be opened.
-Status combine_blas_name(char name[BLAS_NAME_BYTES], const Recipe *recipe, const Chosen *attack, uint32_t cohort,
+Status combine_blas_name(char name[BLAS_NAME_BYTES], const Algorithm *algorithm, const Chosen *attack, uint32_t cohort,
                          uint64_t parameters, Error *err);
 
 // Where updates are summed as they come this and the rest do nothing. UNAVAILABLE where OpenBLAS is wanted and cannot

@@ -20,10 +20,6 @@ static Status check_arrived(bool *step, const Rounds *rounds, uint32_t round, Er
     return engine_refused_all(rounds, round, err);
 }
 
-static bool has_replicas(const RunConfig *config) {
-    return local_rules[config->recipe.local.row]->replicas;
-}
-
 // The replica that has arrived gives to the centre, which is all that happens in this step. Its next turn, which is the
 // next round's, loses the same: it finds here what it has met; itself, if it gives nothing. *gifts: NULL then.
 static Status give(const int64_t **gifts, Rounds *rounds, uint32_t round, bool gives, Error *err) {
@@ -32,7 +28,7 @@ static Status give(const int64_t **gifts, Rounds *rounds, uint32_t round, bool g
     const size_t parameters = config->parameters;
     const Chosen *chosen = &config->recipe.local;
     const float *row = client_state_row(&memory->kept, client_state_rows_of(&rounds->kept, rounds->pending.client));
-    float *met = run_memory_vector(memory, state_vector(config, STATE_MET));
+    float *met = run_memory_vector(memory, state_vector(memory, STATE_MET));
     int64_t *given = run_memory_sum(memory, 0, 1);
     Training training = config->training;
     training.sgd.lr = lr_at(&training.schedule, training.sgd.lr, round + 1);
@@ -66,7 +62,7 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     TRY(client_state_rows_commit(&rounds->kept, round, rounds->nodes, err));
     TRY(check_arrived(&step, rounds, round, err));
     const int64_t *gifts = NULL;
-    if (has_replicas(config)) {
+    if (rounds->memory->algorithm.local->replicas) {
         TRY(give(&gifts, rounds, round, step, err));
         step = gifts != NULL;
     }

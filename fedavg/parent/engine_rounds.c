@@ -51,8 +51,7 @@ static Status combine(Mean *mean, bool *enough, Rounds *rounds, uint32_t round, 
 // What the sum of the updates is divided by and multiplied with.
 static Status find_mean(Mean *mean, uint32_t *clients, const Rounds *rounds, Error *err) {
     const RunConfig *config = rounds->memory->config;
-    const Chosen *chosen = &config->recipe.combine;
-    const CombineRule *rule = combine_rules[chosen->row];
+    const CombineRule *rule = rounds->memory->algorithm.combine;
     const Queue *queue = rounds->memory->queue;
     *mean = (Mean){.arrived = arrived_share(clients, rounds), .factor = rounds->cohort.shares.factor};
     if (config->release.hides) { // who is missing leaves a gap that nobody fills
@@ -65,8 +64,8 @@ static Status find_mean(Mean *mean, uint32_t *clients, const Rounds *rounds, Err
     for (uint32_t i = 0; i < queue->count; i++)
         squared_lengths[i] = queue->jobs[i].state == JOB_DONE ? queue->jobs[i].squared_length : NAN;
     mean->arrived = 1; // the rule's factor knows who has been refused
-    mean->factor =
-        rule->factor(rounds->cohort.members, squared_lengths, queue->count, round_lr(rounds), chosen->number);
+    mean->factor = rule->factor(rounds->cohort.members, squared_lengths, queue->count, round_lr(rounds),
+                                config->recipe.combine.number);
     free(squared_lengths);
     return STATUS_OK;
 }
@@ -85,13 +84,12 @@ void engine_find_used(bool *used, const Rounds *rounds) {
 // the library's.
 static Status adapt_clip(Rounds *rounds, uint32_t round, Error *err) {
     const RunConfig *config = rounds->memory->config;
-    const Chosen *clip = &config->recipe.clip;
     const Queue *queue = rounds->memory->queue;
     double *norm = &rounds->memory->control->clip;
     uint32_t arrived = 0, clipped = 0;
     for (uint32_t i = 0; i < queue->count; i++)
         if (queue->jobs[i].state == JOB_DONE) arrived++, clipped += queue->jobs[i].clipped;
-    *norm = release_next_clip(*norm, clip, &config->release, arrived, clipped, config->seed, round);
+    *norm = release_next_clip(*norm, &config->recipe.clip, &config->release, arrived, clipped, config->seed, round);
     return nodes_broadcast(rounds->nodes, norm, sizeof *norm, err);
 }
 
@@ -100,14 +98,13 @@ static Status adapt_clip(Rounds *rounds, uint32_t round, Error *err) {
 static void stand_still(const Rounds *rounds, uint32_t round) {
     const RunMemory *memory = rounds->memory;
     const RunConfig *config = memory->config;
-    const Chosen *server = &config->recipe.server;
-    if (server_rules[server->row]->trains_state == 0) return;
-    const ServerTurn turn = server_turn(server, round, 1, config->clients);
+    if (memory->algorithm.server->trains_state == 0) return;
+    const ServerTurn turn = server_turn(&config->recipe.server, round, 1, config->clients);
     const ServerSums nothing = {.arrived = 1, .factor = 1};
     ServerMemory states = {0};
     for (uint32_t s = 0; s < config->slots.states; s++)
         states.states[s] = run_memory_state(memory, s);
-    server_apply(memory->weights, &states, &nothing, &turn, server->row, config->parameters);
+    server_apply(memory->weights, &states, &nothing, &turn, config->recipe.server.row, config->parameters);
 }
 
 // The exact mean over the sums of the workers, of all nodes.

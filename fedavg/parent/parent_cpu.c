@@ -34,7 +34,7 @@ static bool allocate(void *memory, size_t count, size_t bytes) {
 static Status cpu_init(Parent *parent, Error *err) {
     const RunConfig *config = parent->memory->config;
     size_t parameters = config->parameters;
-    bool writes = engine_facts[config->engine].writes_weights;
+    bool writes = parent->memory->algorithm.engine->writes_weights;
     bool becomes_one = parent->nodes->size > 1 || config->release.hides || config->masked_offset > 0;
     CpuParent *self = parent->state = calloc(1, sizeof *self);
     const size_t sums = config->workers + config->slots.pending;
@@ -125,7 +125,7 @@ static Status sum_over_nodes(Parent *parent, size_t count, double noise, uint32_
 // The model's, and those that clients begin with (ServerRule.trains_state): the states of such a rule are weights, too.
 static void floor_variances(const RunMemory *memory) {
     const Spec *spec = &memory->config->spec;
-    const ServerRule *rule = server_rules[memory->config->recipe.server.row];
+    const ServerRule *rule = memory->algorithm.server;
     spec_floor_variances(memory->weights, spec);
     if (rule->trains_state == 0) return;
     for (int t = 0; t < spec->tensor_count; t++) {
@@ -164,13 +164,13 @@ static Status cpu_average(Parent *parent, bool *finite, const bool *used, const 
     ServerMemory memory = {0};
     for (uint32_t s = 0; s < config->slots.states; s++)
         memory.states[s] = run_memory_state(parent->memory, s);
-    const uint32_t row = config->recipe.server.row;
-    if (server_rules[row]->tells) memory.common = run_memory_vector(parent->memory, state_vector(config, STATE_COMMON));
-    server_apply(parent->memory->weights, &memory, &sums, turn, row, config->parameters);
+    if (parent->memory->algorithm.server->tells)
+        memory.common = run_memory_vector(parent->memory, state_vector(parent->memory, STATE_COMMON));
+    server_apply(parent->memory->weights, &memory, &sums, turn, config->recipe.server.row, config->parameters);
     floor_variances(parent->memory);
     if (config->training.optimizer_state == OPTIMIZER_AVERAGED && mean->arrived > 0)
-        aggregate_mean(run_memory_vector(parent->memory, state_vector(config, STATE_MOMENTUM)), self->sums[1], count,
-                       mean->arrived, config->parameters);
+        aggregate_mean(run_memory_vector(parent->memory, state_vector(parent->memory, STATE_MOMENTUM)), self->sums[1],
+                       count, mean->arrived, config->parameters);
     return cpu_adopt(parent, finite, err);
 }
 

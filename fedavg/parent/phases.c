@@ -22,7 +22,7 @@ static bool has_given_up(const Phases *phases) {
 }
 
 static bool in_lockstep(const Phases *phases) {
-    return engine_facts[phases->config.memory->config->engine].in_lockstep && phases->kind == PHASE_TRAIN;
+    return phases->config.memory->algorithm.engine->in_lockstep && phases->kind == PHASE_TRAIN;
 }
 
 static Status count_death(Phases *phases, uint32_t rank, Error *err) {

@@ -61,7 +61,7 @@ static void post_clients(Rounds *rounds) {
 // Whether the client at `place` of the cohort is this node's to train.
 static bool is_mine(const Rounds *rounds, uint32_t place) {
     const RunConfig *config = rounds->memory->config;
-    if (!engine_facts[config->engine].in_lockstep) return node_jobs_mine(rounds->nodes, place);
+    if (!rounds->memory->algorithm.engine->in_lockstep) return node_jobs_mine(rounds->nodes, place);
     ShardRange own = ssgd_node_shards(config, config->node);
     uint32_t shard = rounds->cohort.members[place].client;
     return shard >= own.first && shard < own.end;
@@ -151,7 +151,7 @@ static void collect_training(const Rounds *rounds, RoundReport *report) {
     }
     report->cohort = &rounds->cohort;
     report->combine = &rounds->combine;
-    report->pending = engine_facts[memory->config->engine].buffers ? &rounds->pending : NULL;
+    report->pending = memory->algorithm.engine->buffers ? &rounds->pending : NULL;
     collect_lengths(rounds, report);
     report->train_loss = loss_sum / (double)report->samples;
     collect_workers(rounds, report);
@@ -170,12 +170,11 @@ void rounds_clear_tallies(Rounds *rounds) {
 // The update that a rule trusts, which each node makes for itself.
 static Status train_root(Rounds *rounds, uint32_t round, Error *err) {
     const RunConfig *config = rounds->memory->config;
-    const Chosen *combine = &config->recipe.combine;
-    if (!combine_rules[combine->row]->trusts || rounds->cohort.jobs == 0) return STATUS_OK;
+    if (!rounds->memory->algorithm.combine->trusts || rounds->cohort.jobs == 0) return STATUS_OK;
     queue_clear(rounds->memory->queue);
     Job *job = rounds_post(rounds, 0);
     job->task = TRAIN_ROOT;
-    job->count = (uint32_t)combine->number[0];
+    job->count = (uint32_t)config->recipe.combine.number[0];
     job->epochs = config->training.local_epochs;
     return phases_run_jobs(&rounds->phases, PHASE_EVALUATE, round, err);
 }
@@ -211,7 +210,7 @@ static Status set_lr(Rounds *rounds, uint32_t round, Error *err) {
 
 void rounds_go_on(RunMemory *memory, uint32_t round) {
     const RunConfig *config = memory->config;
-    const uint32_t state = server_rules[config->recipe.server.row]->trains_state;
+    const uint32_t state = memory->algorithm.server->trains_state;
     if (state == 0 || round == 1) return;
     const ServerState *weights = run_memory_state(memory, state);
     for (size_t i = 0; i < config->parameters; i++)
@@ -230,7 +229,7 @@ Status rounds_draw(Rounds *rounds, uint32_t round, Error *err) {
 
 // The totals are those of published rounds, where clients are drawn and send updates.
 static void count_round(Rounds *rounds) {
-    if (engine_facts[rounds->memory->config->engine].whole_cohort) return;
+    if (rounds->memory->algorithm.engine->whole_cohort) return;
     WorldTotals *totals = &rounds->memory->control->totals;
     cohort_count_sent(&rounds->cohort, rounds->memory->queue);
     totals->microseconds += rounds->cohort.microseconds;
@@ -242,7 +241,7 @@ static void count_round(Rounds *rounds) {
 static void note_release(const Rounds *rounds, RoundReport *report) {
     const RunConfig *config = rounds->memory->config;
     double rdp[ACCOUNTANT_ORDERS];
-    if (config->recipe.clip.row != CLIP_NONE) report->clip = rounds->memory->control->clip;
+    if (rounds->memory->algorithm.traits.has[CLIPS]) report->clip = rounds->memory->control->clip;
     report->epsilon = INFINITY;
     if (!config->release.hides) return;
     const Mechanism *mechanism = &config->release.mechanism;

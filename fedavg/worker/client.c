@@ -9,26 +9,18 @@
 #include "fedavg/memory/fingerprint.h"
 #include "fedavg/memory/state.h"
 #include "fedavg/rules/attack/attack_rules.h"
-#include "fedavg/rules/combine/combine_rules.h"
-#include "fedavg/rules/combine/mix_rules.h"
 #include "fedavg/rules/local/local_rules.h"
 #include "fedavg/rules/local/optimizer_rules.h"
 #include "fedavg/rules/world/walk.h"
 #include "fedavg/worker/deliver.h"
 #include "fedavg/worker/stepper.h"
 
-static const LocalRule *local_rule(const RunConfig *config) {
-    return local_rules[config->recipe.local.row];
-}
-
 void client_plan(SlotPlan *slots, const RunConfig *config) {
-    const LocalRule *local = local_rule(config);
-    const CombineRule *combine = combine_rules[config->recipe.combine.row];
+    const Algorithm algorithm = algorithm_of(&config->recipe);
     const bool averages = config->training.optimizer_state == OPTIMIZER_AVERAGED,
-               mixes = config->recipe.mix.row != MIX_NONE,
-               rows = combine->rows || mixes || attack_is_crafted(&config->attack);
-    const uint32_t each = local->keeps || averages ? 2 : 1;
-    slots->vectors += combine->trusts;
+               rows = algorithm.combine->rows || algorithm.traits.has[MIXES] || attack_is_crafted(&config->attack);
+    const uint32_t each = algorithm.local->keeps || averages ? 2 : 1;
+    slots->vectors += algorithm.combine->trusts;
     slots->sums = rows ? 1 : each * config->workers; // with rows the parent's
     slots->each = each;
     slots->rows = rows ? (config->cohort + config->nodes - 1) / config->nodes : 0;
@@ -54,7 +46,8 @@ Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t ran
     *model = (LocalModel){.memory = memory, .rank = rank};
     TRY(net_init(&model->net, &config->spec, kernels_best(), err));
     model->net.progress = &memory->control->pulses[rank].progress;
-    const LocalRule *rule = local_rule(config);
+    const Algorithm *algorithm = &memory->algorithm;
+    const LocalRule *rule = algorithm->local;
     const bool second = config->personal.second;
     const struct {
         float **vector;
@@ -64,8 +57,8 @@ Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t ran
         {&model->velocity, true},
         {&model->gradient, true},
         {&model->shift, rule->shifts || rule->pull || rule->keeps || second},
-        {&model->slope, local_looks(&config->recipe.local)},
-        {&model->square, optimizer_rules[config->recipe.optimizer.row].states > 1},
+        {&model->slope, algorithm->traits.has[LOOKS]},
+        {&model->square, algorithm->optimizer->states > 1},
         {&model->second, second},
         {&model->initial, second && !config->begins_with_given},
         {&model->read, config->engine == ENGINE_WILD && config->recipe.schedule.number[WILD_STEPS] > 1},
@@ -75,7 +68,7 @@ Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t ran
     size_t bytes = 0;
     for (int v = 0; v < VECTORS; v++)
         bytes += vectors[v].wanted ? stride : 0;
-    const bool trusts = combine_rules[config->recipe.combine.row]->trusts; // a model of the server's own
+    const bool trusts = algorithm->combine->trusts; // a model of the server's own
     const size_t samples = memory->partition.samples, root = trusts ? COMBINE_MOST_ROOT_SAMPLES : 0;
     model->order = malloc((samples > root ? samples : root) * sizeof(uint32_t));
     model->vectors = huge_allocate(bytes);
@@ -89,7 +82,7 @@ Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t ran
     for (int v = 0; v < VECTORS; v++)
         if (vectors[v].wanted) *vectors[v].vector = (float *)(void *)next, next += stride;
     if (model->initial) spec_initialise(model->initial, &config->spec, config->seed);
-    if (second && !model->initial) model->initial = run_memory_vector(memory, state_vector(config, STATE_INITIAL));
+    if (second && !model->initial) model->initial = run_memory_vector(memory, state_vector(memory, STATE_INITIAL));
     Status status = begin_labels(model, err);
     if (status == STATUS_OK) status = view_init(&model->view, memory, err);
     if (status == STATUS_OK) status = sender_init(&model->sender, memory, err);
@@ -160,7 +153,7 @@ static Turn begin_turn(LocalModel *model, const Job *job, uint32_t samples, uint
     const RunMemory *memory = model->memory;
     const RunConfig *config = memory->config;
     const Chosen *chosen = &config->recipe.local;
-    const LocalRule *rule = local_rule(config);
+    const LocalRule *rule = memory->algorithm.local;
     const double mean_samples = (double)memory->partition.samples / config->clients;
     const Walk walk = walk_of(&config->recipe.schedule, round, job->epochs);
     const uint64_t steps = walk_steps(&walk, local_model_batches(model, samples));
@@ -175,7 +168,7 @@ static Turn begin_turn(LocalModel *model, const Job *job, uint32_t samples, uint
         turn.at.slope = model->slope;
     }
     turn.step.follows = config->personal.inner > 0;
-    if (rule->asks) turn.at.common = run_memory_vector(memory, state_vector(config, STATE_COMMON));
+    if (rule->asks) turn.at.common = run_memory_vector(memory, state_vector(memory, STATE_COMMON));
     if (training.optimizer_state == OPTIMIZER_KEPT) {
         const size_t first = rule->replicas ? config->parameters : 0; // behind the replica
         turn.step.state = turn.at.kept ? turn.at.kept + first : NULL;
@@ -185,11 +178,11 @@ static Turn begin_turn(LocalModel *model, const Job *job, uint32_t samples, uint
     if (rule->replicas) {
         turn.at.velocity = turn.step.state;
         turn.rule.ahead = local_ahead(&training);
-        if (engine_facts[config->engine].buffers)
-            turn.at.global = run_memory_vector(memory, state_vector(config, STATE_MET));
+        if (memory->algorithm.engine->buffers)
+            turn.at.global = run_memory_vector(memory, state_vector(memory, STATE_MET));
     }
     if (training.optimizer_state == OPTIMIZER_AVERAGED)
-        turn.step.state = run_memory_vector(memory, state_vector(config, STATE_MOMENTUM));
+        turn.step.state = run_memory_vector(memory, state_vector(memory, STATE_MOMENTUM));
     const double pull = local_pull(chosen, &turn.rule);
     turn.step.pull = (float)pull;
     if (!rule->shifts && pull == 0) return turn;
@@ -264,8 +257,9 @@ static double train_in_turn(LocalModel *model, const LocalStep *step, const Job 
 
 // Whether a turn begins with the global weights and nobody but its first step asks for them.
 static bool starts_with_a_step(const LocalModel *model) {
-    const RunConfig *config = model->memory->config;
-    return !model->shift && !model->slope && !local_rule(config)->replicas && config->personal.run_count == 0;
+    const RunMemory *memory = model->memory;
+    return !model->shift && !model->slope && !memory->algorithm.local->replicas &&
+           memory->config->personal.run_count == 0;
 }
 
 void client_train(LocalModel *model, Job *job, uint32_t round) {
@@ -280,7 +274,7 @@ void client_train(LocalModel *model, Job *job, uint32_t round) {
     personal_begin(model, job);
     Turn turn = begin_turn(model, job, count, round);
     if (starts) turn.step.start = memory->weights;
-    if (local_rule(memory->config)->replicas) begin_replica(model, &turn);
+    if (memory->algorithm.local->replicas) begin_replica(model, &turn);
     const uint32_t key = schedule_key(round - 1, job->visit); // no two trainings from one model are the same
     job->loss_sum = memory->config->personal.alternates
                         ? train_in_turn(model, &turn.step, job, key)

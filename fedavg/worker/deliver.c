@@ -6,7 +6,6 @@
 #include "base/log.h"
 #include "fedavg/memory/fingerprint.h"
 #include "fedavg/rules/attack/attack_rules.h"
-#include "fedavg/rules/combine/combine_rules.h"
 #include "fedavg/rules/sum/aggregate.h"
 #include "fedavg/worker/plain_sum.h"
 
@@ -19,14 +18,6 @@ typedef struct ClientUpdate {
     uint32_t round;
     Sent sent; // once it is accepted
 } ClientUpdate;
-
-static const LocalRule *local_rule(const RunConfig *config) {
-    return local_rules[config->recipe.local.row];
-}
-
-static const CombineRule *combine_rule(const RunConfig *config) {
-    return combine_rules[config->recipe.combine.row];
-}
 
 // Checks --------------------------------------------------------------------------------------------------------------
 
@@ -78,11 +69,12 @@ void deliver_log_unkept(const Job *job, const RunConfig *config) {
 static bool conclude(const ClientUpdate *update) {
     const LocalModel *model = update->model;
     const RunConfig *config = model->memory->config;
+    const LocalRule *rule = model->memory->algorithm.local;
     const uint32_t kept_to = update->job->kept_to;
     const double limit = 0x1p22 / config->clients;
-    if (kept_to == NO_CLIENT_STATE || !local_rule(config)->keeps) return true;
+    if (kept_to == NO_CLIENT_STATE || !rule->keeps) return true;
     if (local_conclude(model->shift, update->at, update->turn, config->recipe.local.row, limit, config->parameters) &&
-        (!local_rule(config)->replicas || local_gifts_fit(update->at, update->turn, limit, config->parameters))) {
+        (!rule->replicas || local_gifts_fit(update->at, update->turn, limit, config->parameters))) {
         client_state_row_write(&model->memory->kept, kept_to, model->shift, config->parameters);
         return true;
     }
@@ -137,24 +129,25 @@ static bool is_accepted(ClientUpdate *update) {
 
 // Places --------------------------------------------------------------------------------------------------------------
 
-double deliver_bound(const RunConfig *config, double squared_length) {
-    const CombineRule *rule = combine_rule(config);
-    return rule->bound ? rule->bound(squared_length, config->recipe.combine.number) : 1;
+double deliver_bound(const RunMemory *memory, double squared_length) {
+    const CombineRule *rule = memory->algorithm.combine;
+    return rule->bound ? rule->bound(squared_length, memory->config->recipe.combine.number) : 1;
 }
 
-double deliver_bound_sent(const RunConfig *config, const Sent *sent) {
-    if (!combine_rule(config)->bound) return 1;
+double deliver_bound_sent(const RunMemory *memory, const Sent *sent) {
+    const size_t parameters = memory->config->parameters;
+    if (!memory->algorithm.combine->bound) return 1;
     const double squared = !isnan(sent->squared_length) ? sent->squared_length
-                           : sent->from ? aggregate_squared_update(sent->values, sent->from, config->parameters)
-                                        : aggregate_squared_length(sent->values, config->parameters);
-    return deliver_bound(config, squared * sent->factor * sent->factor);
+                           : sent->from                 ? aggregate_squared_update(sent->values, sent->from, parameters)
+                                                        : aggregate_squared_length(sent->values, parameters);
+    return deliver_bound(memory, squared * sent->factor * sent->factor);
 }
 
 static void add_update(int64_t *sum, const ClientUpdate *update) {
-    const RunConfig *config = update->model->memory->config;
+    const RunMemory *memory = update->model->memory;
     const Sent *sent = &update->sent;
-    const double share = update->job->share * sent->factor * deliver_bound_sent(config, sent);
-    aggregate_add(sum, sent->values, sent->from, share, config->parameters);
+    const double share = update->job->share * sent->factor * deliver_bound_sent(memory, sent);
+    aggregate_add(sum, sent->values, sent->from, share, memory->config->parameters);
 }
 
 // Adds what clients of some rules hand in beside their updates: gifts of a replica, the change of the client's state,
@@ -162,7 +155,7 @@ static void add_update(int64_t *sum, const ClientUpdate *update) {
 static void add_beside_update(int64_t *sum, const ClientUpdate *update) {
     const LocalModel *model = update->model;
     const RunConfig *config = model->memory->config;
-    const LocalRule *rule = local_rule(config);
+    const LocalRule *rule = model->memory->algorithm.local;
     if (rule->replicas)
         local_add_gifts(sum, update->at, update->turn, config->parameters);
     else if (update->job->kept_to != NO_CLIENT_STATE && rule->keeps)
@@ -201,7 +194,7 @@ static bool sums_plainly(const LocalModel *model) {
     enum { LARGE = 1 << 20 }; // parameters
     const RunConfig *config = model->memory->config;
     return config->parameters >= LARGE && config->slots.each == 1 && sender_is_idle(&model->sender) &&
-           config->masked_offset == 0 && !combine_rule(config)->bound;
+           config->masked_offset == 0 && !model->memory->algorithm.combine->bound;
 }
 
 static void hand_in_plain_sum(ClientUpdate *update) {
@@ -248,8 +241,8 @@ static void hand_in_pending(ClientUpdate *update) {
 }
 
 static bool has_replicas_that_arrive(const LocalModel *model) {
-    const RunConfig *config = model->memory->config;
-    return local_rule(config)->replicas && engine_facts[config->engine].buffers;
+    const Algorithm *algorithm = &model->memory->algorithm;
+    return algorithm->local->replicas && algorithm->engine->buffers;
 }
 
 // The client's new row holds the replica: the parent finds it there when the replica's turn to give comes.

@@ -31,8 +31,8 @@ bool deliver_send(Sent *sent, Sender *sender, Job *job, float *trained, uint32_t
 
 // The share of an update of this length, or of one that was sent, that the combine rule keeps: exactly 1 if the rule
 // has no bound.
-double deliver_bound(const RunConfig *config, double squared_length);
-double deliver_bound_sent(const RunConfig *config, const Sent *sent);
+double deliver_bound(const RunMemory *memory, double squared_length);
+double deliver_bound_sent(const RunMemory *memory, const Sent *sent);
 
 // Logs that an update is refused because its client would keep a vector that is not finite or too large.
 void deliver_log_unkept(const Job *job, const RunConfig *config);

@@ -13,7 +13,7 @@ static const Recipe *recipe_of(const Sender *sender) {
 }
 
 static const SendCode *code_of(const Sender *sender) {
-    return send_codes[recipe_of(sender)->code.row];
+    return sender->memory->algorithm.code;
 }
 
 static bool adds_noise(const Sender *sender) {
@@ -33,7 +33,7 @@ Status sender_init(Sender *sender, const RunMemory *memory, Error *err) {
     sent_weights(&sender->weights, &config->spec, &config->personal);
     const size_t count = sender->weights.count;
     const bool encodes = code_of(sender)->encode, changes = encodes || adds_noise(sender);
-    const bool feeds_back = send_feeds_back(&recipe_of(sender)->code);
+    const bool feeds_back = memory->algorithm.traits.has[FEEDS_BACK];
     bool enough = !changes ||
                   (allocate(&sender->update, count, sizeof(float)) && allocate(&sender->become, count, sizeof(float)) &&
                    allocate(&sender->global, count, sizeof(float)) && allocate(&sender->read, count, sizeof(float)) &&
@@ -60,7 +60,7 @@ static double clip(const Sender *sender, Job *job, const float *trained) {
     const RunMemory *memory = sender->memory;
     const size_t parameters = memory->config->parameters;
     job->clipped = 0;
-    if (recipe_of(sender)->clip.row == CLIP_NONE) return 1;
+    if (!memory->algorithm.traits.has[CLIPS]) return 1;
     const double squared = !isnan(job->squared_length) ? job->squared_length
                                                        : aggregate_squared_update(trained, memory->weights, parameters);
     const double factor = clip_factor(squared, memory->control->clip);
@@ -69,7 +69,7 @@ static double clip(const Sender *sender, Job *job, const float *trained) {
 }
 
 bool sender_is_idle(const Sender *sender) {
-    return !sender->update && recipe_of(sender)->clip.row == CLIP_NONE;
+    return !sender->update && !sender->memory->algorithm.traits.has[CLIPS];
 }
 
 // The weights that are sent, of all (parameters), and the other way round.

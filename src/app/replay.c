@@ -229,7 +229,7 @@ static Status set_up(Replay *self, Error *err) {
     for (int i = 0; i < option_count; i++) // those of a GPU have no use here
         if (!option_applies(options, &option_table[i])) options->given[i] = false;
     TRY(options_resolve(options, err));
-    if (engine_facts[options_engine(options)].whole_cohort)
+    if (options_algorithm(options).engine->whole_cohort)
         return fail(err, STATUS_USAGE,
                     "%.200s: no client of --algorithm %.60s trains on its own; there is nothing to replay",
                     self->options.run, options->algorithm);

@@ -93,8 +93,9 @@ static Status find_arithmetic(Run *run, char *name, size_t bytes, Error *err) {
     const Kernels *kernels = kernels_best();
     if (!run->device.on_gpu) TRY(net_blas_name(run->blas, &run->spec, kernels, err));
     const uint32_t clients = (uint32_t)run->options.clients, wanted = (uint32_t)run->options.clients_per_round;
+    const Algorithm algorithm = algorithm_of(&run->options.recipe);
     if (!*run->blas)
-        TRY(combine_blas_name(run->blas, &run->options.recipe, &run->options.attack_rule,
+        TRY(combine_blas_name(run->blas, &algorithm, &run->options.attack_rule,
                               cohort_trains(&run->options.world, clients, wanted), run->spec.parameter_count, err));
     snprintf(name, bytes, "%s%s%s", run->device.on_gpu ? run->device.gpu.name : kernels->name, *run->blas ? ", " : "",
              run->blas);

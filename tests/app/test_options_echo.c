@@ -142,17 +142,17 @@ static void make_consistent(Options *options) {
              zoo_algorithms[options->seed % zoo_algorithm_count].name);
     Error ignored;
     assert_int_equal(recipe_parse(&options->recipe, options->algorithm, &ignored), STATUS_OK);
-    if (options_engine(options) != ENGINE_ROUNDS) options->clients = options->workers;
-    if (options_engine(options) != ENGINE_ROUNDS || options->clients_per_round > options->clients)
+    if (recipe_engine(&options->recipe) != ENGINE_ROUNDS) options->clients = options->workers;
+    if (recipe_engine(&options->recipe) != ENGINE_ROUNDS || options->clients_per_round > options->clients)
         options->clients_per_round = options->clients;
     World *world = &options->world;
     if (options->recipe.release.row != RELEASE_EXACT) world->sampling = SAMPLING_UNIFORM, world->over_selection = 1;
     if (options->recipe.release.row == RELEASE_TREE) world->sampling = SAMPLING_CYCLIC, world->cycle_shuffle = false;
     const bool all = combine_rules[options->recipe.combine.row]->learn != NULL;
     const bool arrive = local_rules[options->recipe.local.row]->replicas && // whose clients all do
-                        engine_facts[options_engine(options)].buffers;
+                        options_algorithm(options).engine->buffers;
     if (all || arrive) options->clients_per_round = options->clients, world->drop_out = 0;
-    if (all || engine_facts[options_engine(options)].buffers) {
+    if (all || options_algorithm(options).engine->buffers) {
         world->sampling = SAMPLING_UNIFORM, world->over_selection = 1;
         world->stragglers = world->deadline = 0;
     }

@@ -29,13 +29,14 @@ static Fixture *start(EngineKind engine) {
     assert_non_null(fixture);
     memset(fixture, 0, sizeof *fixture);
     RunConfig *config = &fixture->control.config;
-    config->engine = engine;
+    config->engine = config->recipe.schedule.row = engine;
     config->clients = CLIENTS;
     config->workers = config->nodes = 1;
     config->parameters = PARAMETERS;
     engine_plan(config);
     fixture->memory = (RunMemory){.control = &fixture->control,
                                   .config = config,
+                                  .algorithm = algorithm_of(&config->recipe),
                                   .weights = fixture->weights,
                                   .slots = (uint8_t *)fixture->slots};
     fixture->nodes = (Nodes){.size = 1};

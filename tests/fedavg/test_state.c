@@ -31,7 +31,7 @@ static Fixture *start(const char *algorithm) {
     config->clients = CLIENTS;
     config->workers = config->nodes = 1;
     config->parameters = PARAMETERS;
-    f->memory = (RunMemory){.control = &f->control, .config = config};
+    f->memory = (RunMemory){.control = &f->control, .config = config, .algorithm = algorithm_of(&config->recipe)};
     return f;
 }
 
@@ -111,9 +111,8 @@ static void vectors_of_one_run_have_places_of_their_own(void **state) {
     char text[1024];
     tensors_of(text, &table);
     assert_string_equal(text, "initial.0 F32; center.1 F32; ");
-    const RunConfig *config = &f->control.config;
-    assert_ptr_not_equal(run_memory_vector(&f->memory, state_vector(config, STATE_INITIAL)),
-                         run_memory_vector(&f->memory, state_vector(config, STATE_CENTER)));
+    assert_ptr_not_equal(run_memory_vector(&f->memory, state_vector(&f->memory, STATE_INITIAL)),
+                         run_memory_vector(&f->memory, state_vector(&f->memory, STATE_CENTER)));
     stop(f, &table);
     f = start("fedavg");
     f->control.config.training.optimizer_state = OPTIMIZER_AVERAGED;

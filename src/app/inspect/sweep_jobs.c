@@ -64,7 +64,7 @@ static Status divide_cores(Options *options, Job *job, const SweepPlan *plan, in
     const bool told = is_given(plan, "workers") || !options->workers_by_cores;
     char clients[32];
     int count = job_argument_count(job);
-    if (!told && !engine_facts[options_engine(options)].client_is_worker && plan->count > 1) {
+    if (!told && !options_algorithm(options).engine->client_is_worker && plan->count > 1) {
         const int workers = (size_t)cores > plan->count ? cores / (int)plan->count : 1;
         snprintf(clients, sizeof clients, "%d", options->clients);
         if (!options_given(options, "clients") && !add_argument(job, &count, "clients", clients))

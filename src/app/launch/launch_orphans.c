@@ -128,11 +128,11 @@ static uint64_t signals_of(pid_t pid, const char *field) {
 // Whether the process catches the signal, or blocks it, as those do that wait for it. A process that blocks all signals
 // is most probably about to start another one, which does not last.
 static bool listens(pid_t pid, int signal_number) {
-    enum { LOOKS = 50, PAUSE_NANOSECONDS = 2000000 };
+    enum { ATTEMPTS = 50, PAUSE_NANOSECONDS = 2000000 };
     const uint64_t wanted = UINT64_C(1) << (signal_number - 1), fault = UINT64_C(1) << (SIGSEGV - 1);
     if (signals_of(pid, "SigCgt") & wanted) return true;
     uint64_t blocked = signals_of(pid, "SigBlk");
-    for (int looks = 1; looks < LOOKS && (blocked & fault); looks++) {
+    for (int looks = 1; looks < ATTEMPTS && (blocked & fault); looks++) {
         nanosleep(&(struct timespec){.tv_nsec = PAUSE_NANOSECONDS}, NULL);
         blocked = signals_of(pid, "SigBlk");
     }

@@ -20,21 +20,21 @@ bool is_shards(const Options *options) {
 }
 
 bool is_hogwild(const Options *options) {
-    return engine_facts[options_engine(options)].client_is_worker;
+    return options_algorithm(options).engine->client_is_worker;
 }
 
 bool is_ssgd(const Options *options) {
-    return engine_facts[options_engine(options)].in_lockstep;
+    return options_algorithm(options).engine->in_lockstep;
 }
 
 // A single step from a standing start is a gradient, whatever the momentum; only what is kept lets it go on.
 static bool steps_once(const Options *options, const Recipe *recipe) {
-    const Chosen *schedule = &recipe->schedule;
-    const bool buffers = engine_facts[schedule->row].buffers;
-    const bool keeps = buffers ? local_rules[recipe->local.row]->replicas
+    const Traits traits = algorithm_of(recipe).traits;
+    const bool buffers = traits.has[BUFFERS];
+    const bool keeps = buffers ? traits.has[REPLICAS]
                                : !options_given(options, "client-optimizer-state") ||
                                      options->training.optimizer_state != OPTIMIZER_FRESH;
-    return !keeps && walk_by_steps(schedule) && schedule->number[buffers ? BUFFERED_STEPS : ROUNDS_STEPS] == 1;
+    return !keeps && traits.has[BY_STEPS] && recipe->schedule.number[buffers ? BUFFERED_STEPS : ROUNDS_STEPS] == 1;
 }
 
 bool has_momentum(const Options *options) {
@@ -46,9 +46,7 @@ bool has_momentum(const Options *options) {
 }
 
 bool counts_epochs(const Options *options) {
-    Recipe recipe;
-    Error ignored;
-    return recipe_parse(&recipe, options->algorithm, &ignored) != STATUS_OK || !walk_by_steps(&recipe.schedule);
+    return !options_algorithm(options).traits.has[BY_STEPS];
 }
 
 bool spends_epsilon(const Options *options) {
@@ -92,7 +90,7 @@ bool is_partitioned(const Options *options) {
 }
 
 bool draws_cohorts(const Options *options) {
-    return !engine_facts[options_engine(options)].whole_cohort;
+    return !options_algorithm(options).engine->whole_cohort;
 }
 
 static bool samples_by(const Options *options, Sampling sampling) {
@@ -145,7 +143,7 @@ bool has_mean(const Options *options) {
 }
 
 bool has_buffer(const Options *options) {
-    return engine_facts[options_engine(options)].buffers;
+    return options_algorithm(options).engine->buffers;
 }
 bool has_client_file(const Options *options) {
     return takes_time_of(options, 1u << CLIENT_TIME_FILE);

@@ -23,7 +23,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
-#include "fedavg/algorithm/recipe.h"
+#include "fedavg/algorithm/algorithm.h"
 #include "fedavg/rules/privacy/release_rules.h"
 #include "fedavg/rules/training.h"
 #include "fedavg/rules/world/view_rules.h"
@@ -98,8 +98,8 @@ typedef struct Options {
 
 void options_defaults(Options *options);
 
-// The engine that drives the rounds of the algorithm; ENGINE_ROUNDS for one that options_resolve will refuse.
-EngineKind options_engine(const Options *options);
+// The rules of the algorithm; those of fedavg for a text that options_resolve will refuse.
+Algorithm options_algorithm(const Options *options);
 
 // argv holds what follows `sounder train`: at most one EXPERIMENT.yaml (read first, wherever it stands; "-": standard
 // input) and pairs --option value or --option=value (a bool takes no value, or =true/=false). An option that

@@ -50,7 +50,7 @@ static Status check_resume_and_out(Options *options, Error *err) {
 
 static Status check_global_batch(const Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
-    bool shared = options->training.global_batch && engine_facts[options_engine(options)].in_lockstep;
+    bool shared = options->training.global_batch && options_algorithm(options).engine->in_lockstep;
     if (!shared || !given(options, "partition")) return STATUS_OK;
     return fail(err, STATUS_USAGE,
                 "%s %s: with --global-batch the clients share each batch of all samples; leave one of the two out",
@@ -142,7 +142,7 @@ static Status resolve_candidates(Options *options, Error *err) {
 // The simulated clock has to know how long an update travels before it is trained.
 static Status check_varying_bytes(const Options *options, Error *err) {
     static const char *const clocks[] = {"up-bandwidth", "over-selection", "deadline", "client-file"};
-    const SendCode *code = send_codes[options->recipe.code.row];
+    const SendCode *code = algorithm_of(&options->recipe).code;
     char name[OPTION_NAMED_BYTES];
     for (size_t i = 0; i < sizeof clocks / sizeof *clocks && code->varies; i++)
         if (given(options, clocks[i]))
@@ -187,7 +187,8 @@ static Status resolve_virtual_clients(Options *options, Error *err) {
         log_info("--workers %d: a round has %d clients, so the other workers only help to evaluate",
                  options->workers * options->nodes, options->clients_per_round);
     Chosen *local = &options->recipe.local;
-    if (local_rules[local->row]->replicas && isnan(local->number[0])) local->number[0] = 0.9 / options->clients;
+    if (algorithm_of(&options->recipe).local->replicas && isnan(local->number[0]))
+        local->number[0] = 0.9 / options->clients;
     TRY(options_resolve_rules(options, err));
     return resolve_world(options, err);
 }
@@ -260,10 +261,11 @@ static Status resolve_workers_that_need_clients(Options *options, Error *err) {
     return resolve_whole_cohort(options, err);
 }
 
-EngineKind options_engine(const Options *options) {
+Algorithm options_algorithm(const Options *options) {
     Recipe recipe;
     Error ignored;
-    return recipe_parse(&recipe, options->algorithm, &ignored) == STATUS_OK ? recipe_engine(&recipe) : ENGINE_ROUNDS;
+    if (recipe_parse(&recipe, options->algorithm, &ignored) != STATUS_OK) recipe_parse(&recipe, "fedavg", &ignored);
+    return algorithm_of(&recipe);
 }
 
 static Status read_algorithm(Options *options, Error *err) {
@@ -364,7 +366,7 @@ Status options_resolve(Options *options, Error *err) {
     TRY(options_check_state(options, err));
     TRY(options_check_goals(options, err));
     TRY(resolve_schedule(options, err));
-    const EngineFacts *facts = &engine_facts[options_engine(options)];
+    const EngineFacts *facts = options_algorithm(options).engine;
     if (facts->client_is_worker) return resolve_clients_that_are_workers(options, err);
     if (facts->worker_needs_client) return resolve_workers_that_need_clients(options, err);
     return resolve_virtual_clients(options, err);
@@ -374,7 +376,7 @@ void options_resolve_on_gpu(Options *options, bool side_by_side) {
     enum { MANY_CORES = 8 }; // from which on four workers have cores to launch from
     if (!options->workers_by_cores) return;
     int workers = !side_by_side ? 1 : default_workers() >= MANY_CORES ? 4 : 2;
-    bool clients_follow = engine_facts[options_engine(options)].client_is_worker;
+    bool clients_follow = options_algorithm(options).engine->client_is_worker;
     if (!clients_follow) workers = smaller(workers, options->clients_per_round / options->nodes);
     options->workers = workers > 1 ? workers : 1;
     if (clients_follow) options->clients = options->clients_per_round = options->workers;

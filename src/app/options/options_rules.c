@@ -25,7 +25,7 @@ static Status check_optimizer_state(const Options *options, Error *err) {
     const LocalRule *local = local_rules[parts[PART_LOCAL].row];
     const bool clashes[] = {local->keeps && !local->replicas, parts[PART_PERSONAL].row != PERSONAL_NONE,
                             send_feeds_back(&parts[PART_CODE]), combine_rules[parts[PART_COMBINE].row]->cut != NULL,
-                            engine_facts[parts[PART_SCHEDULE].row].buffers && !local->replicas};
+                            algorithm_of(&options->recipe).engine->buffers && !local->replicas};
     if (options->training.optimizer_state != OPTIMIZER_KEPT) return STATUS_OK;
     for (int i = 0; i < 5; i++)
         if (clashes[i])
@@ -52,7 +52,7 @@ static Status check_averaged_state(const Options *options, Error *err) {
         {PART_COMBINE, parts[PART_COMBINE].row != COMBINE_ROW_mean, "momenta are averaged as a plain mean"},
         {PART_NOISE, parts[PART_NOISE].row != NOISE_NONE, "momenta would tell what noise hides"},
         {PART_RELEASE, parts[PART_RELEASE].row != RELEASE_EXACT, "momenta would tell what noise hides"},
-        {PART_SCHEDULE, engine_facts[parts[PART_SCHEDULE].row].buffers, "momenta do not wait with the updates"},
+        {PART_SCHEDULE, algorithm_of(&options->recipe).engine->buffers, "momenta do not wait with the updates"},
     };
     if (options->training.optimizer_state != OPTIMIZER_AVERAGED) return STATUS_OK;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
@@ -354,7 +354,7 @@ static Status check_replicas(const Options *options, Error *err) {
 Status options_resolve_buffered(Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
     double *number = options->recipe.parts[PART_SCHEDULE].number;
-    if (!engine_facts[options_engine(options)].buffers) return STATUS_OK;
+    if (!options_algorithm(options).engine->buffers) return STATUS_OK;
     TRY(check_buffered_world(options, err));
     TRY(check_clock(options, err));
     const int m = isnan(number[BUFFERED_M]) ? 0 : (int)number[BUFFERED_M];
@@ -385,7 +385,7 @@ static Status resolve_view(Options *options, Error *err) {
         return fail(err, STATUS_USAGE, "%s: %s", options_named(name, options, "client-noise"), why.message);
     if (options->drift[0] && view_parse_drift(&options->view.drift, options->drift, &why) != STATUS_OK)
         return fail(err, STATUS_USAGE, "%s: %s", options_named(name, options, "drift"), why.message);
-    if (options->view.drift.row == VIEW_DRIFT_CLASSES && engine_facts[options_engine(options)].buffers)
+    if (options->view.drift.row == VIEW_DRIFT_CLASSES && options_algorithm(options).engine->buffers)
         return fail(
             err, STATUS_USAGE,
             "%s does not go with schedule buffered of --algorithm, which weighs clients before the first round; take "

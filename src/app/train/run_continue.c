@@ -11,7 +11,7 @@
 static Status check_recording(const Options *options, uint32_t rounds, Error *why) {
     const char *file = options_replay(options);
     Schedule schedule;
-    if (!file || !engine_facts[options_engine(options)].buffers) return STATUS_OK;
+    if (!file || !options_algorithm(options).engine->buffers) return STATUS_OK;
     TRY(run_schedule_read(&schedule, file, (uint32_t)options->clients, options->training.local_epochs, rounds, why));
     schedule_free(&schedule);
     return STATUS_OK;

@@ -48,29 +48,28 @@ enum { NVIDIA = 0x10de }; // among the vendors of PCI devices
 
 // What the GPU's lockstep cannot do, or NULL.
 static const char *only_on_cpu(const Options *options) {
+    const Algorithm algorithm = algorithm_of(&options->recipe);
     if (options->training.optimizer_state != OPTIMIZER_FRESH)
         return "--client-optimizer-state keep and average are for the CPU alone";
-    if (options->training.clip > 0 && options_engine(options) != ENGINE_ROUNDS)
+    if (options->training.clip > 0 && recipe_engine(&options->recipe) != ENGINE_ROUNDS)
         return "--clip-grad-norm with --algorithm ssgd or hogwild is for the CPU alone";
-    if (local_looks(&options->recipe.local)) return "local scaffold option=I is for the CPU alone";
-    if (options->recipe.personal.row != PERSONAL_NONE) return "personal models are for the CPU alone";
-    if (options->recipe.code.row == SEND_ROW_masked) return "--algorithm with send masked is for the CPU alone";
-    if (server_rules[options->recipe.server.row]->trains_state)
-        return "server rounds-mean of --algorithm is for the CPU alone";
-    if (engine_facts[options_engine(options)].buffers) return "--algorithm with schedule buffered is for the CPU alone";
-    if (combine_rules[options->recipe.combine.row]->trusts)
-        return "combine fltrust of --algorithm is for the CPU alone";
+    if (algorithm.traits.has[LOOKS]) return "local scaffold option=I is for the CPU alone";
+    if (algorithm.traits.has[PERSONAL]) return "personal models are for the CPU alone";
+    if (algorithm.traits.has[MASKS]) return "--algorithm with send masked is for the CPU alone";
+    if (algorithm.server->trains_state) return "server rounds-mean of --algorithm is for the CPU alone";
+    if (algorithm.engine->buffers) return "--algorithm with schedule buffered is for the CPU alone";
+    if (algorithm.combine->trusts) return "combine fltrust of --algorithm is for the CPU alone";
     if (options->client_noise[0] || options->drift[0]) return "--client-noise and --drift are for the CPU alone";
     if (options->attack[0] && attack_is_in_training(&options->attack_rule))
         return "--attack label-flip and backdoor are for the CPU alone";
-    if (local_rules[options->recipe.local.row]->replicas) return "local elastic is for the CPU alone";
+    if (algorithm.local->replicas) return "local elastic is for the CPU alone";
     const Chosen *schedule = &options->recipe.schedule;
-    if (engine_facts[schedule->row].client_is_worker &&
+    if (algorithm.engine->client_is_worker &&
         (schedule->number[WILD_STEPS] > 1 || !isnan(schedule->number[WILD_BOUND])))
         return "schedule wild with steps or a bound is for the CPU alone";
-    if (options->freeze[0] && options_engine(options) != ENGINE_ROUNDS)
+    if (options->freeze[0] && recipe_engine(&options->recipe) != ENGINE_ROUNDS)
         return "--freeze with --algorithm ssgd or hogwild is for the CPU alone";
-    if (!engine_facts[options_engine(options)].in_lockstep) return NULL;
+    if (!algorithm.engine->in_lockstep) return NULL;
     if (options->training.global_batch) return "--global-batch is for the CPU alone";
     if (options->nodes > 1) return "--algorithm ssgd on several nodes is for their CPUs alone";
     return NULL;

@@ -44,7 +44,7 @@ Status report_clients(Metrics *metrics, const RunMemory *memory, uint32_t round,
         put_real(&line, "seconds", job->seconds);
         put_flag(&line, "refused", state == JOB_REFUSED);
         if (memory->attackers) put_flag(&line, "attacks", job->attacks);
-        if (!engine_facts[memory->config->engine].whole_cohort) put_update(&line, job);
+        if (!memory->algorithm.engine->whole_cohort) put_update(&line, job);
         TRY(metrics_append(metrics, &line, err));
     }
     return STATUS_OK;
@@ -236,15 +236,15 @@ Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport
     put_whole(&line, "workers_lost", report->workers_lost);
     put_whole(&line, "updates_refused", report->refused);
     put_privacy(&line, report, &control->config.release);
-    if (!engine_facts[control->config.engine].whole_cohort) put_world(&line, report, &control->totals);
+    if (!memory->algorithm.engine->whole_cohort) put_world(&line, report, &control->totals);
     if (memory->attackers) put_whole(&line, "attackers", report->attackers);
     const RunConfig *config = &control->config;
     if (config->view.drift.row != VIEW_DRIFT_NONE)
         put_whole(&line, "concept", view_concept(&config->view.drift, config->seed, report->round, VIEW_TEST_SET));
     if (report->combine) put_choice(&line, memory, report->combine);
-    if (engine_facts[control->config.engine].in_lockstep) put_synchronisation(&line, report, &control->config);
+    if (memory->algorithm.engine->in_lockstep) put_synchronisation(&line, report, &control->config);
     if (control->config.nodes > 1) put_whole(&line, "nodes", control->config.nodes);
-    if (engine_facts[control->config.engine].client_is_worker) {
+    if (memory->algorithm.engine->client_is_worker) {
         uint64_t updates = atomic_load_explicit(&control->updates, memory_order_relaxed);
         put_whole(&line, "updates", (int64_t)updates);
         put_whole(&line, "steps_refused", (int64_t)report->refused_steps);

@@ -61,8 +61,8 @@ Status run_read_saved_options(Options *options, RunRecord *past, Error *err) {
 }
 
 static Status read_partition(PartitionSpec *partition, const Options *options, Error *err) {
-    bool whole = engine_facts[options_engine(options)].client_is_worker ? options->hogwild_data == HOGWILD_FULL
-                                                                        : options->training.global_batch;
+    bool whole = options_algorithm(options).engine->client_is_worker ? options->hogwild_data == HOGWILD_FULL
+                                                                     : options->training.global_batch;
     *partition = (PartitionSpec){.whole = whole,
                                  .clients = (uint32_t)options->clients,
                                  .seed = options->seed,
@@ -207,8 +207,7 @@ static Status freeze(Spec *spec, const Options *options, Error *err) {
     options_named(named, options, "freeze");
     const Status status = spec_freeze(spec, options->freeze, &why);
     if (status != STATUS_OK) return fail(err, status, "%s: %s", named, why.message);
-    if (!engine_facts[options_engine(options)].writes_weights || options->training.sgd.weight_decay == 0)
-        return STATUS_OK;
+    if (!options_algorithm(options).engine->writes_weights || options->training.sgd.weight_decay == 0) return STATUS_OK;
     return fail(err, STATUS_USAGE,
                 "%s: frozen tensors would decay with --weight-decay under --algorithm hogwild or ssgd; leave one out",
                 named);
@@ -222,7 +221,7 @@ static Status check_whole_batches(const Options *options, Error *err) {
                     "%s: a batchnorm in --model computes a batch at once, of at most %d samples, not %u; lower that, "
                     "or normalise with groupnorm",
                     options_named(named, options, "batch-size"), SPEC_WHOLE_BATCH, options->training.batch_size);
-    if (engine_facts[options_engine(options)].writes_weights)
+    if (options_algorithm(options).engine->writes_weights)
         return fail(err, STATUS_USAGE,
                     "%s: a batchnorm in --model has running statistics, which have no slopes to add up; train in "
                     "rounds (--algorithm fedavg), or normalise with groupnorm",
@@ -253,10 +252,10 @@ Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *opt
         return fail(err, STATUS_USAGE, "%s: the samples of %s have targets instead of labels; leave it out",
                     options_named(named, options, "label-smoothing"), data->name);
     if (attack_is_in_training(&options->attack_rule)) TRY(check_false_labels(options, data, err));
-    const Chosen *combine = &options->recipe.combine;
-    if (combine_rules[combine->row]->trusts && combine->number[0] > data->train.count)
+    const double root = options->recipe.combine.number[0];
+    if (algorithm_of(&options->recipe).combine->trusts && root > data->train.count)
         return fail(err, STATUS_USAGE, "%s: root=%g samples for the server, where %s has %u; lower that",
-                    options_named(named, options, "algorithm"), combine->number[0], data->name, data->train.count);
+                    options_named(named, options, "algorithm"), root, data->name, data->train.count);
     spec->augment = options->training.augment;
     if (options->attack_rule.row == ATTACK_BACKDOOR)
         spec->trigger = (uint32_t)options->attack_rule.number[BACKDOOR_SIZE];
@@ -273,6 +272,7 @@ Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *opt
 }
 
 static RunConfig make_config(const Options *options, const Spec *spec, const Nodes *nodes) {
+    const Algorithm algorithm = algorithm_of(&options->recipe);
     return (RunConfig){
         .spec = *spec,
         .training = options->training,
@@ -280,11 +280,10 @@ static RunConfig make_config(const Options *options, const Spec *spec, const Nod
         .recipe = options->recipe,
         .release = options->release,
         .engine = recipe_engine(&options->recipe),
-        .real_clock = engine_facts[recipe_engine(&options->recipe)].buffers && options_clock_is_real(options),
+        .real_clock = algorithm.engine->buffers && options_clock_is_real(options),
         .tests_clients =
             options->eval_clients_every > 0 || run_figures[run_figure_of(&options->recipe, false)].is_personal,
-        .inspects_updates = options->inspect_updates || combine_rules[options->recipe.combine.row]->factor ||
-                            combine_rules[options->recipe.combine.row]->bound,
+        .inspects_updates = options->inspect_updates || algorithm.combine->factor || algorithm.combine->bound,
         .finetune_epochs = (uint32_t)options->finetune_epochs,
         .workers = (uint32_t)options->workers,
         .clients = (uint32_t)options->clients,
@@ -304,7 +303,7 @@ static uint32_t trace_capacity(const Options *options, const Spec *spec, const D
     enum { SPANS_BESIDE_JOBS = 32, SPANS_PER_STEP = 4, SPANS_PER_BUCKET = 3 };
     if (!options->trace[0]) return 0;
     uint32_t spans = 2 * jobs + SPANS_BESIDE_JOBS;
-    if (!engine_facts[options_engine(options)].in_lockstep) return spans;
+    if (!options_algorithm(options).engine->in_lockstep) return spans;
     Buckets buckets;
     buckets_cut(&buckets, spec);
     uint32_t slices = buckets.count * (SPANS_PER_BUCKET + (uint32_t)options->workers);
@@ -314,17 +313,15 @@ static uint32_t trace_capacity(const Options *options, const Spec *spec, const D
 
 // One row for each client that has had a turn, and some to spare.
 static void plan_kept(RunConfig *config, const Options *options) {
-    const LocalRule *local = local_rules[config->recipe.local.row];
-    const bool keeps = local->keeps;
+    const Traits traits = algorithm_of(&config->recipe).traits;
     const bool state = config->training.optimizer_state == OPTIMIZER_KEPT;
-    const Chosen *code = &config->recipe.code;
     SentWeights sent;
     sent_weights(&sent, &config->spec, &config->personal);
-    const uint64_t floats = local->replicas && state ? config->parameters + stepper_state_floats(config)
-                            : send_feeds_back(code)  ? config->parameters + send_keeps(code, &sent)
-                            : keeps                  ? config->parameters
-                            : state                  ? stepper_state_floats(config)
-                                                     : personal_floats(&config->personal, config->parameters);
+    const uint64_t floats = traits.has[REPLICAS] && state ? config->parameters + stepper_state_floats(config)
+                            : traits.has[FEEDS_BACK]      ? config->parameters + send_keeps(&config->recipe.code, &sent)
+                            : traits.has[KEEPS]           ? config->parameters
+                            : state                       ? stepper_state_floats(config)
+                                                          : personal_floats(&config->personal, config->parameters);
     if (floats == 0) return;
     const uint32_t members = cohort_capacity(&config->world, config->clients, (uint32_t)options->clients_per_round);
     config->kept =
@@ -367,14 +364,14 @@ static Status check_kept(const RunConfig *config, const Options *options, const 
 
 // Updates side by side grow with the cohort: they are compared with what the machine has before anything is filled.
 static Status check_rows(const RunConfig *config, Error *err) {
-    const Recipe *recipe = &config->recipe;
+    const Algorithm algorithm = algorithm_of(&config->recipe);
     const double bytes = (double)slots_rows_bytes(&config->slots), available = (double)segment_available();
     if (bytes == 0 || config->real_clock) return STATUS_OK;
-    const bool combines = combine_rules[recipe->combine.row]->rows;
-    const bool crafted = attack_is_crafted(&config->attack) && !combines && recipe->mix.row == MIX_NONE;
+    const bool combines = algorithm.combine->rows;
+    const bool crafted = attack_is_crafted(&config->attack) && !combines && !algorithm.traits.has[MIXES];
     const Part part = combines ? PART_COMBINE : PART_MIX;
     const char *kind = crafted ? "--attack" : part_names[part],
-               *name = crafted ? attack_rules[config->attack.row].name : recipe_rule(recipe, part);
+               *name = crafted ? attack_rules[config->attack.row].name : recipe_rule(&config->recipe, part);
     log_info("%s %s: %u updates side by side take %.1f MB of shared memory, of %.1f MB that are available", kind, name,
              config->slots.rows, bytes / 1e6, available / 1e6);
     if (bytes <= available) return STATUS_OK;
@@ -390,7 +387,8 @@ static Status plan_schedule(RunMemory *memory, RunConfig *config, const Options 
     const char *file = options_replay(options);
     const uint32_t rounds = (uint32_t)options->rounds;
     if (config->real_clock) return STATUS_OK; // it is told when it is over
-    if (!file || !engine_facts[config->engine].buffers) return cohort_schedule(memory, config, rounds, nodes, err);
+    if (!file || !algorithm_of(&config->recipe).engine->buffers)
+        return cohort_schedule(memory, config, rounds, nodes, err);
     schedule_free(&memory->schedule);
     TRY(run_schedule_read(&memory->schedule, file, config->clients, config->training.local_epochs, rounds, err));
     cohort_plan_pending(config, &memory->schedule);
@@ -447,7 +445,7 @@ static Status begin_weights(RunMemory *memory, const Options *options, const Spe
     const Status status = model_begin_from(memory->weights, spec, options->init, &why);
     if (status != STATUS_OK) return fail(err, status, "%s: %s", named, why.message);
     if (memory->config->personal.second)
-        memcpy(run_memory_vector(memory, state_vector(memory->config, STATE_INITIAL)), memory->weights,
+        memcpy(run_memory_vector(memory, state_vector(memory, STATE_INITIAL)), memory->weights,
                spec->parameter_count * sizeof(float));
     return STATUS_OK;
 }

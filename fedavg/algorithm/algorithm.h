@@ -1,0 +1,35 @@
+// The rules that a run has: the rows that a recipe names, looked up once per process.
+//
+//   const Algorithm algorithm = algorithm_of(&config->recipe);      // memory->algorithm, where there is a RunMemory
+//   if (algorithm.local->keeps) ...                                 // a row says what its rule does
+//   if (algorithm.traits.has[MASKS]) ...                            // a trait follows from a row and its numbers
+//   server_turn(&config->recipe.server, round, cohort, clients);    // the numbers of a rule are the recipe's
+//
+// An Algorithm points to tables of its process: each process makes its own, and none is stored in a segment. The recipe
+// may be freed afterwards.
+#ifndef SOUNDER_FEDAVG_ALGORITHM_ALGORITHM_H
+#define SOUNDER_FEDAVG_ALGORITHM_ALGORITHM_H
+
+#include "fedavg/algorithm/clashes.h"
+#include "fedavg/rules/combine/combine_rule.h"
+#include "fedavg/rules/combine/mix_rules.h"
+#include "fedavg/rules/engine_facts.h"
+#include "fedavg/rules/local/local_rule.h"
+#include "fedavg/rules/local/optimizer_rules.h"
+#include "fedavg/rules/send/send_rule.h"
+#include "fedavg/rules/server/server_rule.h"
+
+typedef struct Algorithm {
+    const LocalRule *local;
+    const OptimizerRule *optimizer;
+    const SendCode *code;
+    const MixRule *mix;
+    const CombineRule *combine;
+    const ServerRule *server;
+    const EngineFacts *engine; // of the schedule
+    Traits traits;             // of these rules; those of options are unset
+} Algorithm;
+
+Algorithm algorithm_of(const Recipe *recipe);
+
+#endif
