@@ -30,12 +30,12 @@ typedef struct CudaClients {
     uint32_t *host_unfit;              // owned (models)
 } CudaClients;
 
-// Whether the rule adds anything to a client's slopes, and how many arrays of a model's size a client then needs.
+// Whether the rule adds anything to a client's gradients, and how many arrays of a model's size a client then needs.
 bool cuda_clients_shift(const RunConfig *config);
 uint32_t cuda_clients_arrays(const RunConfig *config);
 
-// Where the rule adds nothing to any slope, shifts stays NULL and the calls below do nothing. To be freed also after a
-// failure.
+// Where the rule adds nothing to any gradient, shifts stays NULL and the calls below do nothing. To be freed also after
+// a failure.
 Status cuda_clients_init(CudaClients *clients, const RunMemory *memory, uint32_t models, Error *err);
 void cuda_clients_free(CudaClients *clients);
 

@@ -116,7 +116,7 @@ static CudaNetPlan make_plan(const CudaWorker *self) {
                                       .adam = optimizer_adam(&config->recipe.optimizer),
                                       .squares = self->squares,
                                       .clip = config->training.clip},
-                        .slope_shifts = self->clients.shifts,
+                        .gradient_shifts = self->clients.shifts,
                         .pulls = self->clients.pulls};
     memcpy(plan.scale, data->scale, sizeof plan.scale);
     memcpy(plan.shift, data->shift, sizeof plan.shift);

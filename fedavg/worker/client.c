@@ -57,7 +57,7 @@ Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t ran
         {&model->velocity, true},
         {&model->gradient, true},
         {&model->shift, rule->shifts || rule->pull || rule->keeps || second},
-        {&model->slope, algorithm->traits.has[LOOKS]},
+        {&model->full_gradient, algorithm->traits.has[LOOKS]},
         {&model->square, algorithm->optimizer->states > 1},
         {&model->second, second},
         {&model->initial, second && !config->begins_with_given},
@@ -133,19 +133,20 @@ typedef struct Turn {
     LocalStep step;
 } Turn;
 
-// model->slope becomes the gradient of the mean loss of the client's samples, at the weights that it begins with.
+// model->full_gradient becomes the gradient of the mean loss of the client's samples, at the weights that it begins
+// with.
 static void look(LocalModel *model) {
     const size_t parameters = model->memory->config->parameters;
     uint32_t count;
     const uint32_t *indices = view_samples(&model->view, &count);
-    memset(model->slope, 0, parameters * sizeof *model->slope);
+    memset(model->full_gradient, 0, parameters * sizeof *model->full_gradient);
     for (uint32_t number = 0; number < local_model_batches(model, count); number++) {
         const Batch batch = local_model_batch(model, indices, number, count);
         const float share = (float)batch.count / (float)count;
         BatchResult result;
         net_gradient(&model->net, model->gradient, &result, model->weights, &batch, NULL);
         for (size_t i = 0; i < parameters; i++)
-            model->slope[i] += share * model->gradient[i];
+            model->full_gradient[i] += share * model->gradient[i];
     }
 }
 
@@ -163,9 +164,9 @@ static Turn begin_turn(LocalModel *model, const Job *job, uint32_t samples, uint
                         .own = model->weights,
                         .kept = client_state_row(&memory->kept, job->kept_from)},
                  .step.sgd = training.sgd};
-    if (model->slope) {
+    if (model->full_gradient) {
         look(model);
-        turn.at.slope = model->slope;
+        turn.at.full_gradient = model->full_gradient;
     }
     turn.step.follows = config->personal.inner > 0;
     if (rule->asks) turn.at.common = run_memory_vector(memory, state_vector(memory, STATE_COMMON));
@@ -258,7 +259,7 @@ static double train_in_turn(LocalModel *model, const LocalStep *step, const Job 
 // Whether a turn begins with the global weights and nobody but its first step asks for them.
 static bool starts_with_a_step(const LocalModel *model) {
     const RunMemory *memory = model->memory;
-    return !model->shift && !model->slope && !memory->algorithm.local->replicas &&
+    return !model->shift && !model->full_gradient && !memory->algorithm.local->replicas &&
            memory->config->personal.run_count == 0;
 }
 

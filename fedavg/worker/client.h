@@ -21,9 +21,9 @@ typedef struct LocalModel {
     float *weights;  // the local model
     float *velocity; // SGD momentum
     float *gradient;
-    float *slope;              // that the client begins with (local_looks); NULL: no rule looks
+    float *full_gradient;      // that the client begins with (local_looks); NULL: no rule looks
     float *square;             // Adam's second moment; NULL with SGD
-    float *shift;              // what a local rule adds to every slope, then what it keeps; NULL: neither
+    float *shift;              // what a local rule adds to every gradient, then what it keeps; NULL: neither
     float *second;             // a client's second model; NULL: there is none
     float *initial;            // the weights before the first round, where there is one
     float *read;               // hogwild: the shared weights as private steps began; NULL: there are none

@@ -63,10 +63,10 @@ void stepper_store(float *row, const Stepper *stepper, const LocalModel *model) 
     memcpy(row + 2 * count, stepper->forgotten, sizeof stepper->forgotten);
 }
 
-AGGREGATE_VECTORS static void add_terms(float *restrict slopes, const float *restrict weights,
+AGGREGATE_VECTORS static void add_terms(float *restrict gradients, const float *restrict weights,
                                         const float *restrict shift, float pull, size_t count) {
     for (size_t i = 0; i < count; i++)
-        slopes[i] = slopes[i] + pull * weights[i] + shift[i];
+        gradients[i] = gradients[i] + pull * weights[i] + shift[i];
 }
 
 AGGREGATE_VECTORS static void scale(float *values, float factor, size_t count) {
@@ -82,36 +82,36 @@ void clip_gradient(float *gradient, double most, size_t count) {
 }
 
 AGGREGATE_VECTORS static void step_nesterov(float *restrict weights, float *restrict velocity,
-                                            const float *restrict slopes, const Sgd *given, size_t count) {
+                                            const float *restrict gradients, const Sgd *given, size_t count) {
     const Sgd sgd = *given;
     for (size_t i = 0; i < count; i++)
-        weights[i] -= sgd.lr * sgd_nesterov(&velocity[i], slopes[i], weights[i], &sgd);
+        weights[i] -= sgd.lr * sgd_nesterov(&velocity[i], gradients[i], weights[i], &sgd);
 }
 
-AGGREGATE_VECTORS static void step_sgd(float *restrict weights, float *restrict velocity, const float *restrict slopes,
-                                       const Sgd *given, size_t count) {
+AGGREGATE_VECTORS static void step_sgd(float *restrict weights, float *restrict velocity,
+                                       const float *restrict gradients, const Sgd *given, size_t count) {
     const Sgd sgd = *given;
     for (size_t i = 0; i < count; i++) {
-        velocity[i] = sgd_velocity(velocity[i], slopes[i], weights[i], &sgd);
+        velocity[i] = sgd_velocity(velocity[i], gradients[i], weights[i], &sgd);
         weights[i] -= sgd.lr * velocity[i];
     }
 }
 
 AGGREGATE_VECTORS static void step_adam(float *restrict weights, float *restrict moment, float *restrict square,
-                                        const float *restrict slopes, const AdamStep *given, size_t count) {
+                                        const float *restrict gradients, const AdamStep *given, size_t count) {
     const AdamStep step = *given;
     for (size_t i = 0; i < count; i++)
-        weights[i] = adam_moved(weights[i], &moment[i], &square[i], slopes[i], &step);
+        weights[i] = adam_moved(weights[i], &moment[i], &square[i], gradients[i], &step);
 }
 
 // The weights from first to end - 1.
 static void step_along(const Stepper *stepper, const AdamStep *adam, LocalModel *model, size_t first, size_t end) {
     float *weights = model->weights + first, *velocity = model->velocity + first;
-    const float *slopes = model->gradient + first;
+    const float *gradients = model->gradient + first;
     if (stepper->optimizer->row != OPTIMIZER_SGD)
-        step_adam(weights, velocity, model->square + first, slopes, adam, end - first);
+        step_adam(weights, velocity, model->square + first, gradients, adam, end - first);
     else
-        (stepper->nesterov ? step_nesterov : step_sgd)(weights, velocity, slopes, &stepper->step.sgd, end - first);
+        (stepper->nesterov ? step_nesterov : step_sgd)(weights, velocity, gradients, &stepper->step.sgd, end - first);
 }
 
 static void step_fused(const Stepper *stepper, LocalModel *model, BatchResult *result, const Batch *batch,
@@ -121,7 +121,7 @@ static void step_fused(const Stepper *stepper, LocalModel *model, BatchResult *r
     net_train_step(&model->net, model->weights, model->velocity, result, &sgd, stepper->step.shift, batch, noise);
 }
 
-// What rules have added to the slopes of tensors that are frozen, or follow batches.
+// What rules have added to the gradients of tensors that are frozen, or follow batches.
 static void zero_frozen(LocalModel *model) {
     const Spec *spec = &model->net.spec;
     for (int t = 0; t < spec->tensor_count; t++) {

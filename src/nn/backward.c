@@ -33,9 +33,9 @@ static void finish_run(const Net *net, const LayerBuffers *at, const Layer *laye
     if (pass->stepping && net->rests) memset(pass->gradient + place, 0, count * sizeof *pass->gradient);
     if (pass->stepping) {
         pass_bring_along(pass, place, count);
-        net->at_work->sgd_step(pass->stepping + place, pass->gradient + place, at->slopes + first, &pass->sgd, count);
+        net->at_work->sgd_step(pass->stepping + place, pass->gradient + place, at->gradient + first, &pass->sgd, count);
     } else {
-        memcpy(pass->gradient + place, at->slopes + first, count * sizeof *at->slopes);
+        memcpy(pass->gradient + place, at->gradient + first, count * sizeof *at->gradient);
     }
 }
 
@@ -52,7 +52,7 @@ static void finish_tensors(const Net *net, const LayerBuffers *at, const Layer *
     }
 }
 
-static void finish_slopes(const LayerCall *call) {
+static void finish_gradient(const LayerCall *call) {
     const Net *net = call->net;
     const Layer *layer = call->layer;
     const LayerBuffers *at = call->at;
@@ -60,7 +60,7 @@ static void finish_slopes(const LayerCall *call) {
     if (layer_type(layer)->unpack) layer_type(layer)->unpack(call);
     size_t count = layer_parameters(layer);
     for (size_t i = 0; i < count && pass->shift; i++)
-        at->slopes[i] += pass->shift[layer->weight + i];
+        at->gradient[i] += pass->shift[layer->weight + i];
     if (net->spec.freezes || layer_has(layer, OVER_BATCH))
         finish_tensors(net, at, layer, pass);
     else
@@ -75,8 +75,8 @@ static void finish_layer(const LayerCall *call) {
     if (!layer_has_parameters(layer)) return;
     if (pass_leaves_layer(net, layer, pass))
         pass_leave(pass, layer->weight, layer_parameters(layer));
-    else if (call->at->slopes)
-        finish_slopes(call);
+    else if (call->at->gradient)
+        finish_gradient(call);
     if (!pass->stepping && net->on_gradient.complete)
         net->on_gradient.complete(net->on_gradient.context, layer->weight);
 }

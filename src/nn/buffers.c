@@ -54,7 +54,7 @@ static float *carve_some(Carver *carver, size_t floats) {
 }
 
 // Whether the gradients of its parameters are summed over chunks before they are handed on.
-static bool sums_slopes(const Layer *layer) {
+static bool sums_gradient(const Layer *layer) {
     return layer_has_parameters(layer) && !layer_has(layer, HEADS);
 }
 
@@ -65,7 +65,7 @@ static void carve_layer(LayerBuffers *at, Carver *carver, const Layer *layer, co
     const LayerRoom room = type->room ? type->room(layer, kernels, samples) : (LayerRoom){0};
     at->packed = carve_some(carver, room.packed);
     at->packed_gradient = carve_some(carver, room.packed_gradient);
-    at->slopes = sums_slopes(layer) ? carve_floats(carver, layer_parameters(layer)) : NULL;
+    at->gradient = sums_gradient(layer) ? carve_floats(carver, layer_parameters(layer)) : NULL;
     at->rows = carve_some(carver, room.rows);
     at->steps.statistics = room.statistics;
     at->statistics = carve_some(carver, parts * room.statistics);

@@ -37,7 +37,7 @@ typedef struct LayerBuffers {
     float *other_gradient;           // add, concat: of the other value; NULL if nobody needs it
     bool other_adds;                 // others have written there before
     float *packed, *packed_gradient; // of a convolution
-    float *slopes;                   // of all but plain linear layers: the gradients of their parameters
+    float *gradient;                 // of all but plain linear layers: the gradients of their parameters
     float *statistics;               // of a norm; of an lstm or attention: what it keeps (sequence.h)
     float *rows;                     // of a linear layer: its input, sample by sample (with each, at each place)
     int8_t *keep;                    // dropout: (elements,N) or (channels,N)
@@ -69,9 +69,9 @@ static inline int buffers_parts(const ChunkPlan *chunk, int count) {
 }
 
 // Says of which layers a relu is part: a convolution or norm rectifies what it gives while it has it at hand, and a
-// pooling of maxima or a convolution gives slopes to none that the relu before it stopped. The values are the same to
-// the bit, and the passes over them are saved. Only where nobody else reads what lies between, except that on the way
-// back a convolution may be the last of several to give the relu slopes.
+// pooling of maxima or a convolution gives gradients to none that the relu before it stopped. The values are the same
+// to the bit, and the passes over them are saved. Only where nobody else reads what lies between, except that on the
+// way back a convolution may be the last of several to give the relu gradients.
 void buffers_join_relus(Spec *spec);
 
 // Places everything for such chunks in the arena at `base`, aligned to ARENA_ALIGNMENT; with base NULL it only

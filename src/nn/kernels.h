@@ -60,16 +60,17 @@ typedef struct DropoutNoise {
     float rate; // in [0, 1)
 } DropoutNoise;
 
-// What becomes of a parameter's slope: gradient = keep * gradient + slope, where keep is 0 to overwrite, 1 to add up,
-// and the momentum if the gradient is SGD's velocity. With weights at hand, one step of SGD is completed on the spot,
-// as sgd_step would: weight_decay * weight joins the slope, and then weight -= lr * gradient; a gradient that
-// nobody needs then, where keep is 0, may be left as it was.
+// How an op stores the gradient of a parameter: stored = keep * stored + gradient, where keep is 0 to overwrite, 1 to
+// add up, and the momentum if SGD's velocity is stored. An op that is given the weights completes one step of SGD, with
+// the bits of sgd_step: weight_decay * weight joins the gradient, and then weight -= lr * stored; with keep = 0 it may
+// leave the stored value as it was, as no later step reads it.
 typedef struct SgdUpdate {
     float keep, lr, weight_decay;
     bool begins; // with keep = 0: what it was is zero, and a step with weights at hand writes it, too
-    // Only with weights at hand, one for each:
-    const float *shift;  // joins its slope; NULL: none
-    const float *before; // where the step finds it, if elsewhere than it leaves it; NULL: there. Of linear weights alone
+    // Only for an op that is given the weights, one for each:
+    const float *shift; // joins its gradient; NULL: none
+    const float
+        *before; // where the step finds it, if elsewhere than it leaves it; NULL: there. Of linear weights alone
     // Linear layers go from the last output to the first: what a step ends with is still in the cache when the next one
     // begins there.
     bool upwards;
@@ -200,7 +201,7 @@ typedef struct Kernels {
     void (*linear_backward_step)(float *in_gradient, float *scratch, float *velocity, float *weight, const float *rows,
                                  const float *out_gradient, const SgdUpdate *descent, const Layer *layer, int count,
                                  int samples);
-    // As linear_backward_weight for bias_gradient (OUT) and bias, whose slopes are the sums of out_gradient's rows.
+    // As linear_backward_weight for bias_gradient (OUT) and bias, whose gradients are the sums of out_gradient's rows.
     void (*linear_backward_bias)(float *bias_gradient, float *bias, const float *out_gradient, const SgdUpdate *descent,
                                  const Layer *layer, int samples);
 

@@ -180,7 +180,7 @@ static void begin(Net *net, const float *parameters, uint32_t count, bool trains
         LayerCall call = layer_call(net, l, at, parameters, (Chunk){0});
         call.trains = trains;
         if (layer_type(layer)->pack) layer_type(layer)->pack(&call);
-        if (trains && at->slopes) memset(at->slopes, 0, layer_parameters(layer) * sizeof *at->slopes);
+        if (trains && at->gradient) memset(at->gradient, 0, layer_parameters(layer) * sizeof *at->gradient);
     }
 }
 

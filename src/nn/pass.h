@@ -17,7 +17,7 @@ typedef struct Pass {
     const float *parameters;
     float *stepping;    // where they lie after a step, there or elsewhere; NULL: they are not to change
     float *gradient;    // or the velocity, if they are
-    const float *shift; // of the slopes, if they are; NULL: none
+    const float *shift; // of the gradients, if they are; NULL: none
     Sgd sgd;
     const Noise *noise;
     uint32_t count; // samples of the batch

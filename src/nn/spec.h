@@ -113,7 +113,7 @@ typedef struct Layer {
     bool frozen;           // training moves none of its parameters
     // False after spec_parse; a net on the CPU joins a relu with its neighbours (buffers.h), all of whom say so.
     bool rectifies; // conv, norm: what it gives has been through the relu behind it
-    bool rectified; // pool, conv: slopes go back as if through the relu before it, too
+    bool rectified; // pool, conv: gradients go back as if through the relu before it, too
     // First float of the weight in the parameter array: conv (OC,IC,K,K), linear (OUT,IN), norm, embedding
     // (VOCABULARY,WIDTH), positions (T,E), lstm (4 UNITS,F) and then (4 UNITS,UNITS), the gates input, forget, cell,
     // output one after the other, attention (3 E,E), for queries, keys and values.
@@ -196,7 +196,7 @@ typedef struct ParameterTensor {
     float start;
     bool normal;  // the initial values are drawn from the normal distribution; their deviation is `stretch`
     bool frozen;  // training leaves it as it is, and it is not sent
-    bool follows; // running statistics (norm_batch.h): batches move it, slopes do not
+    bool follows; // running statistics (norm_batch.h): batches move it, gradients do not
 } ParameterTensor;
 
 typedef struct Spec {

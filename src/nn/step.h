@@ -42,16 +42,16 @@ typedef struct Sgd {
     float lr, momentum, weight_decay;
 } Sgd;
 
-// The one formula of a step, everywhere in this order of rounding: the velocity that `slope` leaves, after which
+// The one formula of a step, everywhere in this order of rounding: the velocity that `gradient` leaves, after which
 // weight -= lr * velocity.
-BOTH float sgd_velocity(float velocity, float slope, float weight, const Sgd *sgd) {
-    float decayed = slope + sgd->weight_decay * weight;
+BOTH float sgd_velocity(float velocity, float gradient, float weight, const Sgd *sgd) {
+    float decayed = gradient + sgd->weight_decay * weight;
     return sgd->momentum * velocity + decayed;
 }
 
 // The same with Nesterov's momentum: changes the velocity and returns what lr is multiplied by.
-BOTH float sgd_nesterov(float *velocity, float slope, float weight, const Sgd *sgd) {
-    float decayed = slope + sgd->weight_decay * weight;
+BOTH float sgd_nesterov(float *velocity, float gradient, float weight, const Sgd *sgd) {
+    float decayed = gradient + sgd->weight_decay * weight;
     *velocity = sgd->momentum * *velocity + decayed;
     return decayed + sgd->momentum * *velocity;
 }
@@ -59,7 +59,7 @@ BOTH float sgd_nesterov(float *velocity, float slope, float weight, const Sgd *s
 // Adam or AdamW as PyTorch has them.
 typedef struct Adam {
     double beta1, beta2, eps;
-    bool shrinks; // AdamW: the decay shrinks the weight instead of joining the slope
+    bool shrinks; // AdamW: the decay shrinks the weight instead of joining the gradient
 } Adam;
 
 // A step of them, as far as it is the same for all weights.
@@ -67,7 +67,7 @@ typedef struct AdamStep {
     float beta1, beta2, eps;
     float rate;   // lr / (1 - beta1^t)
     float root;   // sqrt(1 - beta2^t)
-    float decay;  // that joins the slope: Adam's
+    float decay;  // that joins the gradient: Adam's
     float shrink; // what the weight is multiplied by first: AdamW's 1 - lr decay, otherwise 1
 } AdamStep;
 
@@ -88,8 +88,8 @@ BOTH AdamStep adam_next(double *forgotten, const Adam *adam, double lr, double d
 }
 
 // Returns the new weight. moment, square: start as zeros.
-BOTH float adam_moved(float weight, float *moment, float *square, float slope, const AdamStep *step) {
-    const float decayed = slope + step->decay * weight;
+BOTH float adam_moved(float weight, float *moment, float *square, float gradient, const AdamStep *step) {
+    const float decayed = gradient + step->decay * weight;
     *moment += (1 - step->beta1) * (decayed - *moment);
     *square = step->beta2 * *square + (1 - step->beta2) * (decayed * decayed);
     return step->shrink * weight - step->rate * (*moment / (sqrtf(*square) / step->root + step->eps));

@@ -40,24 +40,24 @@ typedef struct ConvExpected {
     Tensor out, in_gradient, gradient; // gradient: of weight and bias
 } ConvExpected;
 
-static ConvExpected conv_expected(const Layer *layer, const float *in, const float *parameters, const float *slopes,
-                                  int count, int samples) {
+static ConvExpected conv_expected(const Layer *layer, const float *in, const float *parameters,
+                                  const float *out_gradient, int count, int samples) {
     const ConvKernels *conv = &kernels_named("baseline")->conv;
     ConvSizes sizes = conv->sizes(layer);
     ConvFloats floats = conv_floats_of(layer, samples);
     ConvExpected expected = {tensor_new(floats.out), tensor_new(floats.in), tensor_zeros(floats.stride)};
     Tensor packed = tensor_new(sizes.packed), scratch = tensor_new(sizes.scratch);
     Tensor packed_gradient = tensor_zeros(sizes.gradient);
-    Tensor aligned_in = tensor_new(floats.in), aligned_slopes = tensor_new(floats.out);
+    Tensor aligned_in = tensor_new(floats.in), aligned_out_gradient = tensor_new(floats.out);
     memcpy(aligned_in.at, in, floats.in * sizeof *in);
-    memcpy(aligned_slopes.at, slopes, floats.out * sizeof *slopes);
+    memcpy(aligned_out_gradient.at, out_gradient, floats.out * sizeof *out_gradient);
     conv->pack(packed.at, parameters, layer);
     conv->forward(expected.out.at, scratch.at, aligned_in.at, packed.at, parameters + floats.weight, layer, count,
                   samples);
     conv->backward(packed_gradient.at, expected.gradient.at + floats.weight, expected.in_gradient.at, false, scratch.at,
-                   aligned_in.at, aligned_slopes.at, packed.at, layer, count, samples);
+                   aligned_in.at, aligned_out_gradient.at, packed.at, layer, count, samples);
     conv->unpack(expected.gradient.at, packed_gradient.at, layer);
-    const Tensor all[] = {packed, scratch, packed_gradient, aligned_in, aligned_slopes};
+    const Tensor all[] = {packed, scratch, packed_gradient, aligned_in, aligned_out_gradient};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         tensor_free(all[i]);
     return expected;
@@ -85,8 +85,8 @@ static void forget_padding(const char *name, float *actual, const float *expecte
 typedef struct ConvRun {
     Layer layer;
     ConvFloats floats;
-    Tensor in, slopes, parameters, out, in_gradient, gradient;
-    GpuTensor gpu_in, gpu_slopes, gpu_parameters, gpu_out, gpu_in_gradient, gpu_gradient, gpu_scratch, counts;
+    Tensor in, out_gradient, parameters, out, in_gradient, gradient;
+    GpuTensor gpu_in, gpu_out_gradient, gpu_parameters, gpu_out, gpu_in_gradient, gpu_gradient, gpu_scratch, counts;
 } ConvRun;
 
 static ConvRun conv_run(const ConvCase *of) {
@@ -94,16 +94,16 @@ static ConvRun conv_run(const ConvCase *of) {
     size_t models = (size_t)of->models;
     run.floats = conv_floats_of(&run.layer, of->samples);
     run.in = tensor_random(models * run.floats.in, 1);
-    run.slopes = tensor_random(models * run.floats.out, 2);
+    run.out_gradient = tensor_random(models * run.floats.out, 2);
     run.parameters = tensor_random(models * run.floats.stride, 3);
-    run.out = tensor_new(run.slopes.count);
+    run.out = tensor_new(run.out_gradient.count);
     run.in_gradient = tensor_new(run.in.count);
     run.gradient = tensor_new(run.parameters.count);
-    for (size_t i = 0; i < run.slopes.count; i++) // as the loss leaves it
-        if (i % (size_t)of->samples >= of->counts[i / run.floats.out]) run.slopes.at[i] = 0;
+    for (size_t i = 0; i < run.out_gradient.count; i++) // as the loss leaves it
+        if (i % (size_t)of->samples >= of->counts[i / run.floats.out]) run.out_gradient.at[i] = 0;
     size_t scratch = cuda_conv_scratch_floats(&run.layer, of->models, of->samples);
     run.gpu_in = gpu_copy(run.in.at, run.in.count * sizeof(float), 0);
-    run.gpu_slopes = gpu_copy(run.slopes.at, run.slopes.count * sizeof(float), 0);
+    run.gpu_out_gradient = gpu_copy(run.out_gradient.at, run.out_gradient.count * sizeof(float), 0);
     run.gpu_parameters = gpu_copy(run.parameters.at, run.parameters.count * sizeof(float), UNALIGNED);
     run.gpu_out = gpu_new(run.out.count * sizeof(float), 0);
     run.gpu_in_gradient = gpu_new(run.in_gradient.count * sizeof(float), 0);
@@ -114,9 +114,9 @@ static ConvRun conv_run(const ConvCase *of) {
 }
 
 static void conv_run_free(ConvRun *run) {
-    const Tensor host[] = {run->in, run->slopes, run->parameters, run->out, run->in_gradient, run->gradient};
-    const GpuTensor gpu[] = {run->gpu_in,          run->gpu_slopes,   run->gpu_parameters, run->gpu_out,
-                             run->gpu_in_gradient, run->gpu_gradient, run->gpu_scratch,    run->counts};
+    const Tensor host[] = {run->in, run->out_gradient, run->parameters, run->out, run->in_gradient, run->gradient};
+    const GpuTensor gpu[] = {run->gpu_in,          run->gpu_out_gradient, run->gpu_parameters, run->gpu_out,
+                             run->gpu_in_gradient, run->gpu_gradient,     run->gpu_scratch,    run->counts};
     for (size_t i = 0; i < sizeof host / sizeof *host; i++)
         tensor_free(host[i]);
     for (size_t i = 0; i < sizeof gpu / sizeof *gpu; i++)
@@ -129,11 +129,11 @@ static void compute(ConvRun *run, const ConvCase *of) {
     float *gradient = gpu_floats(run->gpu_gradient);
     cuda_conv_forward(gpu_floats(run->gpu_out), gpu_floats(run->gpu_in), parameters, parameters + run->floats.weight,
                       run->floats.stride, &run->layer, &step);
-    cuda_conv_backward_input(gpu_floats(run->gpu_in_gradient), gpu_floats(run->gpu_slopes), parameters,
+    cuda_conv_backward_input(gpu_floats(run->gpu_in_gradient), gpu_floats(run->gpu_out_gradient), parameters,
                              run->floats.stride, &run->layer, &step);
     cuda_conv_backward_weight(gradient, gradient + run->floats.weight, gpu_floats(run->gpu_scratch),
-                              gpu_floats(run->gpu_in), gpu_floats(run->gpu_slopes), run->floats.stride, &run->layer,
-                              &step);
+                              gpu_floats(run->gpu_in), gpu_floats(run->gpu_out_gradient), run->floats.stride,
+                              &run->layer, &step);
     check_cuda(cudaGetLastError());
     gpu_read(run->out.at, run->gpu_out);
     gpu_read(run->in_gradient.at, run->gpu_in_gradient);
@@ -145,7 +145,7 @@ static void check_model(ConvRun *run, const ConvCase *of, size_t m) {
     uint32_t count = of->counts[m];
     ConvExpected expected =
         conv_expected(&run->layer, run->in.at + m * floats.in, run->parameters.at + m * floats.stride,
-                      run->slopes.at + m * floats.out, (int)count, of->samples);
+                      run->out_gradient.at + m * floats.out, (int)count, of->samples);
     float *out = run->out.at + m * floats.out, *gradient = run->gradient.at + m * floats.stride;
     forget_padding(of->name, out, expected.out.at, floats.out, of->samples, count);
     check_floats(of->name, "out", out, expected.out.at, floats.out);

@@ -175,7 +175,7 @@ static void an_epoch_costs_a_handful_of_launches(void **state) {
 }
 
 // Kernels and products of a step of training, the task's own launch aside. With few models a convolution sums its
-// slopes in parts, which is a launch more.
+// gradients in parts, which is a launch more.
 static void a_step_is_as_many_launches_as_it_has_to_be(void **state) {
     (void)state;
     const struct {

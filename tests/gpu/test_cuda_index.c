@@ -99,19 +99,19 @@ static void the_mirrored_weight_is_the_transposed_one_turned_by_half_a_turn(void
     assert_int_equal(at.first + 2 * at.step, ((7 * 3 + 2) * 3 + 0) * 3 + 1);
 }
 
-static void every_slope_of_a_weight_has_one_block_and_every_place_one_thread(void **state) {
+static void every_weight_gradient_has_one_block_and_every_place_one_thread(void **state) {
     (void)state;
     for (int i = 0; i < 2 * CONVOLUTIONS; i++) {
         ConvMap map = map_of(i / 2, false);
         uint32_t taps = conv_taps(map.kernel), models = i % 2 ? MODELS : 1000;
-        SlopesGrid grid = slopes_grid(&map, models);
-        assert_true(grid.threads % 32 == 0 && grid.threads >= 32 && grid.threads <= SLOPES_THREADS);
-        assert_true(grid.parts >= 1 && (grid.parts == 1 || grid.parts * grid.tiles * models <= SLOPES_BLOCKS));
+        GradientGrid grid = gradient_grid(&map, models);
+        assert_true(grid.threads % 32 == 0 && grid.threads >= 32 && grid.threads <= GRADIENT_THREADS);
+        assert_true(grid.parts >= 1 && (grid.parts == 1 || grid.parts * grid.tiles * models <= GRADIENT_BLOCKS));
         size_t weights = (size_t)(map.in.channels * map.out.channels * map.kernel * map.kernel);
         Tally tally = tally_new(models * grid.parts * weights);
         for (uint32_t block = 0; block < models * grid.tiles * grid.parts; block++) {
-            SlopesBlock at = slopes_block(block, &map, &grid, taps);
-            for (int t = 0; t < (int)(slopes_channels(taps) * taps * taps); t++) {
+            GradientBlock at = gradient_block(block, &map, &grid, taps);
+            for (int t = 0; t < (int)(gradient_channels(taps) * taps * taps); t++) {
                 int o = at.out_channel + t / (int)(taps * taps), y = at.y + t / (int)taps % (int)taps;
                 int x = at.x + t % (int)taps;
                 if (o >= map.out.channels || y >= map.kernel || x >= map.kernel) continue;
@@ -138,7 +138,7 @@ static void the_parts_of_a_gradient_never_fill_more_than_a_megabyte(void **state
         for (uint32_t models = 1; models < 600; models += 7) {
             ConvMap map = map_of(i, false);
             map.places *= 100; // a large batch
-            SlopesGrid grid = slopes_grid(&map, models);
+            GradientGrid grid = gradient_grid(&map, models);
             size_t weights = (size_t)(map.in.channels * map.out.channels * map.kernel * map.kernel);
             if (grid.parts > 1) assert_true(sizeof(float) * grid.parts * models * weights < 1 << 20);
         }
@@ -206,7 +206,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(every_output_of_a_convolution_has_one_thread),
         cmocka_unit_test(the_rows_of_taps_read_every_weight_once),
         cmocka_unit_test(the_mirrored_weight_is_the_transposed_one_turned_by_half_a_turn),
-        cmocka_unit_test(every_slope_of_a_weight_has_one_block_and_every_place_one_thread),
+        cmocka_unit_test(every_weight_gradient_has_one_block_and_every_place_one_thread),
         cmocka_unit_test(taps_are_cut_with_the_fewest_beyond_the_kernel),
         cmocka_unit_test(the_parts_of_a_gradient_never_fill_more_than_a_megabyte),
         cmocka_unit_test(pooling_windows_cover_the_image_once),

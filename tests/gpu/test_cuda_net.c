@@ -355,17 +355,17 @@ static void models_may_share_weights_that_do_not_change(void **state) {
         gpu_assign(&on, m, counts[m]);
     check_ok(cuda_net_evaluate(on.net, 1, &err));
     check_ok(cuda_net_results(on.net, results, &err));
-    Tensor slopes = tensor_new(on.plan.spec.parameter_count);
+    Tensor expected_gradient = tensor_new(on.plan.spec.parameter_count);
     for (int m = 0; m < 3; m++) {
         CudaTask task = gpu_task(m, counts[m]);
         Batch batch = gpu_batch(&on, &task, 0);
-        net_gradient(&on.cpu, slopes.at, &expected, gpu_initial(&on, 0), &batch, &task.noise);
-        compare("gradient", &on, m, gradient, slopes.at, 1e-5);
+        net_gradient(&on.cpu, expected_gradient.at, &expected, gpu_initial(&on, 0), &batch, &task.noise);
+        compare("gradient", &on, m, gradient, expected_gradient.at, 1e-5);
         net_evaluate(&on.cpu, &expected, gpu_initial(&on, 0), &batch);
         compare_loss(results[m].loss_sum, expected.loss_sum);
         assert_int_equal(results[m].hits, expected.hits);
     }
-    tensor_free(slopes);
+    tensor_free(expected_gradient);
     free(gradient);
     gpu_net_stop(&on);
 }

@@ -38,7 +38,7 @@ typedef struct PoolCase {
 } PoolCase;
 
 // Of all models at once: to the CPU they are one net with more channels.
-static void pool_expected(Tensor out, Tensor gradient, Tensor values, Tensor slopes, const Layer *layer,
+static void pool_expected(Tensor out, Tensor gradient, Tensor values, Tensor out_gradient, const Layer *layer,
                           const PoolCase *of) {
     Layer all = *layer;
     all.in.channels *= MODELS;
@@ -46,9 +46,9 @@ static void pool_expected(Tensor out, Tensor gradient, Tensor values, Tensor slo
     cpu()->pool_forward(out.at, values.at, &all, of->samples);
     if (of->relu) {
         cpu()->relu_forward(out.at, MODELS * shape_size(layer->out), of->samples);
-        cpu()->relu_backward(slopes.at, out.at, MODELS * shape_size(layer->out), of->samples);
+        cpu()->relu_backward(out_gradient.at, out.at, MODELS * shape_size(layer->out), of->samples);
     }
-    cpu()->pool_backward(gradient.at, values.at, slopes.at, &all, of->samples);
+    cpu()->pool_backward(gradient.at, values.at, out_gradient.at, &all, of->samples);
 }
 
 static void check_pool(const PoolCase *of) {
@@ -59,27 +59,28 @@ static void check_pool(const PoolCase *of) {
                    .kernel = of->size};
     size_t n = (size_t)of->samples;
     Tensor values = tensor_random(MODELS * shape_size(in) * n, 1), gradient = tensor_new(values.count);
-    Tensor slopes = tensor_random(MODELS * shape_size(layer.out) * n, 2), out = tensor_new(slopes.count);
+    Tensor out_gradient = tensor_random(MODELS * shape_size(layer.out) * n, 2), out = tensor_new(out_gradient.count);
     for (size_t i = 0; of->ties && i < values.count; i++)
         values.at[i] = roundf(2 * values.at[i]) / 2;
     values.at[0] = NAN;
     GpuTensor gpu_counts = gpu_copy(counts, sizeof counts, 0), gpu_values = gpu_of(values);
-    GpuTensor gpu_slopes = gpu_of(slopes), gpu_out = gpu_new(out.count * sizeof(float), 0);
+    GpuTensor gpu_out_gradient = gpu_of(out_gradient), gpu_out = gpu_new(out.count * sizeof(float), 0);
     GpuTensor gpu_gradient = gpu_new(values.count * sizeof(float), 0);
     GpuTensor target = of->overwrite ? gpu_values : gpu_gradient;
     CudaStep step = step_of(gpu_counts, of->samples);
     cuda_pool_forward(gpu_floats(gpu_out), gpu_floats(gpu_values), of->relu, &layer, &step);
-    cuda_pool_backward(gpu_floats(target), gpu_floats(gpu_values), gpu_floats(gpu_slopes), of->relu, &layer, &step);
+    cuda_pool_backward(gpu_floats(target), gpu_floats(gpu_values), gpu_floats(gpu_out_gradient), of->relu, &layer,
+                       &step);
     check_cuda(cudaGetLastError());
 
     Tensor actual_out = tensor_new(out.count), actual_gradient = tensor_new(values.count);
     gpu_read(actual_out.at, gpu_out);
     gpu_read(actual_gradient.at, target);
-    pool_expected(out, gradient, values, slopes, &layer, of);
+    pool_expected(out, gradient, values, out_gradient, &layer, of);
     check_equal("pool forward", actual_out, out);
     check_equal("pool backward", actual_gradient, gradient);
-    const Tensor host[] = {values, gradient, slopes, out, actual_out, actual_gradient};
-    const GpuTensor gpu[] = {gpu_counts, gpu_values, gpu_slopes, gpu_out, gpu_gradient};
+    const Tensor host[] = {values, gradient, out_gradient, out, actual_out, actual_gradient};
+    const GpuTensor gpu[] = {gpu_counts, gpu_values, gpu_out_gradient, gpu_out, gpu_gradient};
     for (size_t i = 0; i < sizeof host / sizeof *host; i++)
         tensor_free(host[i]);
     for (size_t i = 0; i < sizeof gpu / sizeof *gpu; i++)
@@ -124,28 +125,28 @@ static void more_models_than_a_grid_has_rows_are_pooled(void **state) {
 static void relu_agrees_with_the_cpu_and_keeps_a_nan(void **state) {
     (void)state;
     enum { FEATURES = 37, SAMPLES = 12 };
-    Tensor values = tensor_random(MODELS * FEATURES * SAMPLES, 1), slopes = tensor_random(values.count, 2);
+    Tensor values = tensor_random(MODELS * FEATURES * SAMPLES, 1), out_gradient = tensor_random(values.count, 2);
     values.at[3] = 0;
     values.at[4] = NAN;
     GpuTensor gpu_counts = gpu_copy(counts, sizeof counts, 0), gpu_values = gpu_of(values);
-    GpuTensor gpu_slopes = gpu_of(slopes);
+    GpuTensor gpu_out_gradient = gpu_of(out_gradient);
     CudaStep step = step_of(gpu_counts, SAMPLES);
     cuda_relu_forward(gpu_floats(gpu_values), FEATURES, &step);
-    cuda_relu_backward(gpu_floats(gpu_slopes), gpu_floats(gpu_values), FEATURES, &step);
+    cuda_relu_backward(gpu_floats(gpu_out_gradient), gpu_floats(gpu_values), FEATURES, &step);
     cpu()->relu_forward(values.at, MODELS * FEATURES, SAMPLES);
-    cpu()->relu_backward(slopes.at, values.at, MODELS * FEATURES, SAMPLES);
+    cpu()->relu_backward(out_gradient.at, values.at, MODELS * FEATURES, SAMPLES);
     Tensor actual = tensor_new(values.count);
     gpu_read(actual.at, gpu_values);
     assert_true(isnan(actual.at[4]));
     check_equal("relu forward", actual, values);
-    gpu_read(actual.at, gpu_slopes);
-    check_equal("relu backward", actual, slopes);
+    gpu_read(actual.at, gpu_out_gradient);
+    check_equal("relu backward", actual, out_gradient);
     tensor_free(values);
-    tensor_free(slopes);
+    tensor_free(out_gradient);
     tensor_free(actual);
     gpu_free(gpu_counts);
     gpu_free(gpu_values);
-    gpu_free(gpu_slopes);
+    gpu_free(gpu_out_gradient);
 }
 
 // Dropout -------------------------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ static const Layer windows[] = {
 
 static void check_conv(const Trial *trial, const ConvKernels *cpu, const Layer *layer) {
     int n = trial->samples;
-    Values in = lanes(trial, shape_size(layer->in), 1), slopes = lanes(trial, shape_size(layer->out), 2);
+    Values in = lanes(trial, shape_size(layer->in), 1), out_gradient = lanes(trial, shape_size(layer->out), 2);
     Values weights = parameters(trial, parameters_of(layer), 3);
     Values out = values_of(trial, shape_size(layer->out) * (size_t)n, 0);
     Values in_gradient = values_of(trial, shape_size(layer->in) * (size_t)n, 0);
@@ -73,7 +73,7 @@ static void check_conv(const Trial *trial, const ConvKernels *cpu, const Layer *
         cpu->pack(packed.at, weight, layer);
         cpu->forward(out.host[m].at, scratch.at, in.host[m].at, packed.at, weight + layer->bias, layer, count, n);
         cpu->backward(packed_gradient.at, gradient.host[m].at + layer->bias, in_gradient.host[m].at, false, scratch.at,
-                      in.host[m].at, slopes.host[m].at, packed.at, layer, count, n);
+                      in.host[m].at, out_gradient.host[m].at, packed.at, layer, count, n);
         cpu->unpack(gradient.host[m].at, packed_gradient.at, layer);
         tensor_free(packed_gradient);
     }
@@ -81,8 +81,8 @@ static void check_conv(const Trial *trial, const ConvKernels *cpu, const Layer *
                       layer, &trial->step);
     GpuTensor parts = gpu_new(cuda_conv_scratch_floats(layer, trial->models, n) * sizeof(float), 0);
     cuda_conv_backward_weight(on_gpu(&gradient), on_gpu(&gradient) + layer->bias, gpu_floats(parts), on_gpu(&in),
-                              on_gpu(&slopes), gradient.stride, layer, &trial->step);
-    cuda_conv_backward_input(on_gpu(&in_gradient), on_gpu(&slopes), on_gpu(&weights), weights.stride, layer,
+                              on_gpu(&out_gradient), gradient.stride, layer, &trial->step);
+    cuda_conv_backward_input(on_gpu(&in_gradient), on_gpu(&out_gradient), on_gpu(&weights), weights.stride, layer,
                              &trial->step);
     compare("conv forward", &out, trial->counts, (size_t)n, 1e-5);
     compare("conv weight and bias", &gradient, NULL, 1, 1e-5);
@@ -90,7 +90,7 @@ static void check_conv(const Trial *trial, const ConvKernels *cpu, const Layer *
     gpu_free(parts);
     tensor_free(packed);
     tensor_free(scratch);
-    drop_all(in, slopes, weights, out, in_gradient, gradient);
+    drop_all(in, out_gradient, weights, out, in_gradient, gradient);
 }
 
 void check_direct(const Trial *trial) {
@@ -130,17 +130,17 @@ void check_norm(const Trial *trial) {
     for (size_t i = 0; i < LENGTH(norms); i++) {
         const Layer *layer = &norms[i];
         const size_t n = (size_t)trial->samples, statistics = 2 * (size_t)layer->groups * n;
-        Values in = lanes(trial, shape_size(layer->in), 4), slopes = lanes(trial, shape_size(layer->out), 5);
+        Values in = lanes(trial, shape_size(layer->in), 4), out_gradient = lanes(trial, shape_size(layer->out), 5);
         Values weights = parameters(trial, layer_parameters(layer), 6);
-        Values out = values_of(trial, slopes.each, 0), in_gradient = values_of(trial, in.each, 0);
+        Values out = values_of(trial, out_gradient.each, 0), in_gradient = values_of(trial, in.each, 0);
         Values gradient = values_of(trial, weights.each, PARAMETER_GAP), kept = values_of(trial, statistics, 0);
         Tensor on_cpu = tensor_new(statistics);
         cuda_norm_forward(on_gpu(&out), on_gpu(&kept), on_gpu(&in), on_gpu(&weights), on_gpu(&weights) + layer->bias,
                           weights.stride, layer, &trial->step);
-        cuda_norm_backward_input(on_gpu(&in_gradient), on_gpu(&kept), on_gpu(&in), on_gpu(&slopes), on_gpu(&weights),
-                                 weights.stride, layer, &trial->step);
+        cuda_norm_backward_input(on_gpu(&in_gradient), on_gpu(&kept), on_gpu(&in), on_gpu(&out_gradient),
+                                 on_gpu(&weights), weights.stride, layer, &trial->step);
         cuda_norm_backward_weight(on_gpu(&gradient), on_gpu(&gradient) + layer->bias, on_gpu(&kept), on_gpu(&in),
-                                  on_gpu(&slopes), gradient.stride, layer, &trial->step);
+                                  on_gpu(&out_gradient), gradient.stride, layer, &trial->step);
         for (int m = 0; m < trial->models; m++) {
             const float *weight = weights.host[m].at;
             float *to = gradient.host[m].at;
@@ -148,13 +148,13 @@ void check_norm(const Trial *trial) {
             trial->cpu->norm_forward(out.host[m].at, on_cpu.at, in.host[m].at, weight, weight + layer->bias, layer,
                                      trial->samples);
             trial->cpu->norm_backward(to, to + layer->bias, in_gradient.host[m].at, on_cpu.at, in.host[m].at,
-                                      slopes.host[m].at, weight, layer, trial->samples);
+                                      out_gradient.host[m].at, weight, layer, trial->samples);
         }
         compare("norm forward", &out, NULL, 1, 1e-5);
         compare("norm input", &in_gradient, NULL, 1, 1e-5);
         compare("norm weight and bias", &gradient, NULL, 1, 1e-5);
         tensor_free(on_cpu);
-        drop_all(in, slopes, weights, out, in_gradient, gradient, kept);
+        drop_all(in, out_gradient, weights, out, in_gradient, gradient, kept);
     }
 }
 
@@ -165,8 +165,8 @@ static const Layer batch_norms[] = {
 
 // What the CPU makes of the values of one model; the last two thirds of `parameters` become the running statistics.
 static void batch_norm_on_cpu(const Trial *trial, const Layer *layer, int m, bool trains, const Values *parameters,
-                              const Values *in, const Values *slopes, const Values *out, const Values *in_gradient,
-                              const Values *gradient) {
+                              const Values *in, const Values *out_gradient, const Values *out,
+                              const Values *in_gradient, const Values *gradient) {
     const size_t channels = norm_weights(layer);
     const int n = trial->samples, count = (int)trial->counts[m];
     float *own = parameters->host[m].at, *to = gradient->host[m].at;
@@ -175,8 +175,8 @@ static void batch_norm_on_cpu(const Trial *trial, const Layer *layer, int m, boo
     trial->cpu->batch_norm_forward(out->host[m].at, kept.at, in->host[m].at, own, trains && count > 0, layer, count, n);
     const BatchStatistics *of = (const BatchStatistics *)(const void *)kept.at;
     if (trains && count > 0)
-        trial->cpu->batch_norm_backward(to, in_gradient->host[m].at, kept.at, in->host[m].at, slopes->host[m].at, own,
-                                        layer, count, n);
+        trial->cpu->batch_norm_backward(to, in_gradient->host[m].at, kept.at, in->host[m].at, out_gradient->host[m].at,
+                                        own, layer, count, n);
     else
         memset(in_gradient->host[m].at, 0, in_gradient->each * sizeof *to);
     for (size_t c = 0; c < channels && trains && count > 0; c++) {
@@ -189,7 +189,7 @@ static void batch_norm_on_cpu(const Trial *trial, const Layer *layer, int m, boo
 
 static void check_batch_norm_of(const Trial *trial, Layer layer, bool trains) {
     const size_t n = (size_t)trial->samples, channels = norm_weights(&layer);
-    Values in = lanes(trial, shape_size(layer.in), 4), slopes = lanes(trial, shape_size(layer.out), 5);
+    Values in = lanes(trial, shape_size(layer.in), 4), out_gradient = lanes(trial, shape_size(layer.out), 5);
     Values own = parameters(trial, layer_parameters(&layer), 6);
     Values out = values_of(trial, in.each, 0), in_gradient = values_of(trial, in.each, 0);
     Values gradient = values_of(trial, own.each, PARAMETER_GAP), kept = values_of(trial, 4 * channels, 0);
@@ -202,19 +202,19 @@ static void check_batch_norm_of(const Trial *trial, Layer layer, bool trains) {
     cuda_batch_norm_forward(on_gpu(&out), on_gpu(&kept), trains ? means : NULL,
                             trains && !layer.frozen ? means + channels : NULL, on_gpu(&in), on_gpu(&own), own.stride,
                             trains, &layer, &trial->step);
-    cuda_batch_norm_backward_weight(NULL, on_gpu(&kept), on_gpu(&in), on_gpu(&slopes), gradient.stride, &layer,
-                                    &trial->step); // as of a frozen layer: for the input's slopes alone
-    cuda_batch_norm_backward_input(on_gpu(&in_gradient), on_gpu(&kept), on_gpu(&in), on_gpu(&slopes), on_gpu(&own),
-                                   own.stride, &layer, &trial->step);
-    cuda_batch_norm_backward_weight(on_gpu(&gradient), on_gpu(&kept), on_gpu(&in), on_gpu(&slopes), gradient.stride,
-                                    &layer, &trial->step);
+    cuda_batch_norm_backward_weight(NULL, on_gpu(&kept), on_gpu(&in), on_gpu(&out_gradient), gradient.stride, &layer,
+                                    &trial->step); // as of a frozen layer: for the input's gradients alone
+    cuda_batch_norm_backward_input(on_gpu(&in_gradient), on_gpu(&kept), on_gpu(&in), on_gpu(&out_gradient),
+                                   on_gpu(&own), own.stride, &layer, &trial->step);
+    cuda_batch_norm_backward_weight(on_gpu(&gradient), on_gpu(&kept), on_gpu(&in), on_gpu(&out_gradient),
+                                    gradient.stride, &layer, &trial->step);
     for (int m = 0; m < trial->models; m++)
-        batch_norm_on_cpu(trial, &layer, m, trains, &own, &in, &slopes, &out, &in_gradient, &gradient);
+        batch_norm_on_cpu(trial, &layer, m, trains, &own, &in, &out_gradient, &out, &in_gradient, &gradient);
     compare("batch norm forward", &out, trial->counts, n, 1e-5);
     compare("running statistics", &own, NULL, 1, 1e-6);
     if (trains) compare("batch norm input", &in_gradient, NULL, 1, 1e-5);
     if (trains) compare("batch norm weight and bias", &gradient, NULL, 1, 1e-5);
-    drop_all(in, slopes, own, out, in_gradient, gradient, kept);
+    drop_all(in, out_gradient, own, out, in_gradient, gradient, kept);
 }
 
 void check_batch_norm(const Trial *trial) {
@@ -246,25 +246,25 @@ static void check_pool_of(const Trial *trial, const Layer *layers, size_t count,
         const Layer *layer = &layers[i / 2];
         bool relu = i % 2 == 1;
         int n = trial->samples;
-        Values in = lanes(trial, shape_size(layer->in), 4), slopes = lanes(trial, shape_size(layer->out), 5);
+        Values in = lanes(trial, shape_size(layer->in), 4), out_gradient = lanes(trial, shape_size(layer->out), 5);
         for (int m = 0; m < trial->models; m++) // ties: the first counts
             for (size_t k = 0; k < in.each; k++)
                 in.host[m].at[k] = roundf(3 * in.host[m].at[k]) - 1;
         upload(&in);
-        Values out = values_of(trial, slopes.each, 0), in_gradient = values_of(trial, in.each, 0);
+        Values out = values_of(trial, out_gradient.each, 0), in_gradient = values_of(trial, in.each, 0);
         cuda_pool_forward(on_gpu(&out), on_gpu(&in), relu, layer, &trial->step);
-        cuda_pool_backward(on_gpu(&in_gradient), on_gpu(&in), on_gpu(&slopes), relu, layer, &trial->step);
+        cuda_pool_backward(on_gpu(&in_gradient), on_gpu(&in), on_gpu(&out_gradient), relu, layer, &trial->step);
         for (int m = 0; m < trial->models; m++) {
             trial->cpu->pool_forward(out.host[m].at, in.host[m].at, layer, n);
             if (relu) {
                 trial->cpu->relu_forward(out.host[m].at, shape_size(layer->out), n);
-                trial->cpu->relu_backward(slopes.host[m].at, out.host[m].at, shape_size(layer->out), n);
+                trial->cpu->relu_backward(out_gradient.host[m].at, out.host[m].at, shape_size(layer->out), n);
             }
-            trial->cpu->pool_backward(in_gradient.host[m].at, in.host[m].at, slopes.host[m].at, layer, n);
+            trial->cpu->pool_backward(in_gradient.host[m].at, in.host[m].at, out_gradient.host[m].at, layer, n);
         }
         compare("pool forward", &out, NULL, 1, 0);
         compare("pool backward", &in_gradient, NULL, 1, tolerance);
-        drop_all(in, slopes, out, in_gradient);
+        drop_all(in, out_gradient, out, in_gradient);
     }
 }
 
@@ -277,17 +277,17 @@ void check_average(const Trial *trial) {
     for (size_t i = 0; i < LENGTH(windows); i++) {
         const Layer *layer = &windows[i];
         int n = trial->samples;
-        Values in = lanes(trial, shape_size(layer->in), 4), slopes = lanes(trial, shape_size(layer->out), 5);
-        Values out = values_of(trial, slopes.each, 0), in_gradient = values_of(trial, in.each, 0);
+        Values in = lanes(trial, shape_size(layer->in), 4), out_gradient = lanes(trial, shape_size(layer->out), 5);
+        Values out = values_of(trial, out_gradient.each, 0), in_gradient = values_of(trial, in.each, 0);
         cuda_average_forward(on_gpu(&out), on_gpu(&in), layer, &trial->step);
-        cuda_average_backward(on_gpu(&in_gradient), on_gpu(&slopes), layer, &trial->step);
+        cuda_average_backward(on_gpu(&in_gradient), on_gpu(&out_gradient), layer, &trial->step);
         for (int m = 0; m < trial->models; m++) {
             trial->cpu->average_forward(out.host[m].at, in.host[m].at, layer, n);
-            trial->cpu->average_backward(in_gradient.host[m].at, slopes.host[m].at, layer, n);
+            trial->cpu->average_backward(in_gradient.host[m].at, out_gradient.host[m].at, layer, n);
         }
         compare("average forward", &out, NULL, 1, 1e-6);
         compare("average backward", &in_gradient, NULL, 1, 1e-6);
-        drop_all(in, slopes, out, in_gradient);
+        drop_all(in, out_gradient, out, in_gradient);
     }
 }
 
@@ -296,37 +296,37 @@ void check_activation(const Trial *trial) {
     static const Activation kinds[] = {ACTIVATIONS(EACH_KIND)};
     for (size_t i = 0; i < LENGTH(kinds); i++) {
         const Layer layer = {.kind = LAYER_ACTIVATION, .activation = kinds[i], .in = {37, 1, 1}, .rate = 0.1f};
-        Values in = lanes(trial, 37, 17), slopes = lanes(trial, 37, 18);
+        Values in = lanes(trial, 37, 17), out_gradient = lanes(trial, 37, 18);
         for (int m = 0; m < trial->models; m++)
             for (size_t k = 0; k < in.each; k++)
                 in.host[m].at[k] *= 9;
         upload(&in);
         Values out = values_of(trial, in.each, 0), in_gradient = values_of(trial, in.each, 0);
         cuda_activation_forward(on_gpu(&out), on_gpu(&in), &layer, &trial->step);
-        cuda_activation_backward(on_gpu(&in_gradient), on_gpu(&in), on_gpu(&slopes), &layer, &trial->step);
+        cuda_activation_backward(on_gpu(&in_gradient), on_gpu(&in), on_gpu(&out_gradient), &layer, &trial->step);
         for (int m = 0; m < trial->models; m++) {
             trial->cpu->activation_forward(out.host[m].at, in.host[m].at, &layer, trial->samples);
-            trial->cpu->activation_backward(in_gradient.host[m].at, in.host[m].at, slopes.host[m].at, &layer,
+            trial->cpu->activation_backward(in_gradient.host[m].at, in.host[m].at, out_gradient.host[m].at, &layer,
                                             trial->samples);
         }
         compare("activation forward", &out, NULL, 1, 1e-6);
         compare("activation backward", &in_gradient, NULL, 1, 1e-6);
-        drop_all(in, slopes, out, in_gradient);
+        drop_all(in, out_gradient, out, in_gradient);
     }
 }
 
 void check_relu(const Trial *trial) {
     enum { FEATURES = 37 };
-    Values values = lanes(trial, FEATURES, 6), slopes = lanes(trial, FEATURES, 7);
+    Values values = lanes(trial, FEATURES, 6), out_gradient = lanes(trial, FEATURES, 7);
     cuda_relu_forward(on_gpu(&values), FEATURES, &trial->step);
-    cuda_relu_backward(on_gpu(&slopes), on_gpu(&values), FEATURES, &trial->step);
+    cuda_relu_backward(on_gpu(&out_gradient), on_gpu(&values), FEATURES, &trial->step);
     for (int m = 0; m < trial->models; m++) {
         trial->cpu->relu_forward(values.host[m].at, FEATURES, trial->samples);
-        trial->cpu->relu_backward(slopes.host[m].at, values.host[m].at, FEATURES, trial->samples);
+        trial->cpu->relu_backward(out_gradient.host[m].at, values.host[m].at, FEATURES, trial->samples);
     }
     compare("relu forward", &values, NULL, 1, 0);
-    compare("relu backward", &slopes, NULL, 1, 0);
-    drop_all(values, slopes);
+    compare("relu backward", &out_gradient, NULL, 1, 0);
+    drop_all(values, out_gradient);
 }
 
 void check_dropout(const Trial *trial) {

@@ -16,19 +16,21 @@ void check_embedding(const Trial *trial) {
     const Spec spec = sequences();
     const Layer *layer = &spec.layers[0];
     const size_t table = layer_parameters(layer);
-    Values in = lanes(trial, shape_size(layer->in), 4), slopes = lanes(trial, shape_size(layer->out), 5);
-    Values weights = parameters(trial, table, 6), out = values_of(trial, slopes.each, 0);
+    Values in = lanes(trial, shape_size(layer->in), 4), out_gradient = lanes(trial, shape_size(layer->out), 5);
+    Values weights = parameters(trial, table, 6), out = values_of(trial, out_gradient.each, 0);
     Values gradient = values_of(trial, table, PARAMETER_GAP);
     cuda_embedding_forward(on_gpu(&out), on_gpu(&in), on_gpu(&weights), weights.stride, layer, &trial->step);
-    cuda_embedding_backward(on_gpu(&gradient), on_gpu(&in), on_gpu(&slopes), gradient.stride, layer, &trial->step);
+    cuda_embedding_backward(on_gpu(&gradient), on_gpu(&in), on_gpu(&out_gradient), gradient.stride, layer,
+                            &trial->step);
     for (int m = 0; m < trial->models; m++) {
         memset(gradient.host[m].at, 0, gradient.each * sizeof(float));
         trial->cpu->embedding_forward(out.host[m].at, in.host[m].at, weights.host[m].at, layer, trial->samples);
-        trial->cpu->embedding_backward(gradient.host[m].at, in.host[m].at, slopes.host[m].at, layer, trial->samples);
+        trial->cpu->embedding_backward(gradient.host[m].at, in.host[m].at, out_gradient.host[m].at, layer,
+                                       trial->samples);
     }
     compare("embedding forward", &out, NULL, 1, 0);
     compare("embedding table", &gradient, NULL, 1, 1e-6);
-    drop_all(in, slopes, weights, out, gradient);
+    drop_all(in, out_gradient, weights, out, gradient);
 }
 
 void check_positions(const Trial *trial) {
@@ -37,34 +39,34 @@ void check_positions(const Trial *trial) {
     check_ok(spec_parse(&spec, "positions; linear 2", (Shape){1, 7, 5}, 2, &err));
     const Layer *layer = &spec.layers[0];
     const size_t own = layer_parameters(layer);
-    Values in = lanes(trial, own, 4), slopes = lanes(trial, own, 5), weights = parameters(trial, own, 6);
-    Values out = values_of(trial, slopes.each, 0), gradient = values_of(trial, own, PARAMETER_GAP);
+    Values in = lanes(trial, own, 4), out_gradient = lanes(trial, own, 5), weights = parameters(trial, own, 6);
+    Values out = values_of(trial, out_gradient.each, 0), gradient = values_of(trial, own, PARAMETER_GAP);
     cuda_positions_forward(on_gpu(&out), on_gpu(&in), on_gpu(&weights), weights.stride, layer, &trial->step);
-    cuda_positions_backward(on_gpu(&gradient), on_gpu(&slopes), gradient.stride, layer, &trial->step);
+    cuda_positions_backward(on_gpu(&gradient), on_gpu(&out_gradient), gradient.stride, layer, &trial->step);
     for (int m = 0; m < trial->models; m++) {
         memset(gradient.host[m].at, 0, own * sizeof(float));
         trial->cpu->positions_forward(out.host[m].at, in.host[m].at, weights.host[m].at, layer, trial->samples);
-        trial->cpu->positions_backward(gradient.host[m].at, slopes.host[m].at, layer, trial->samples);
+        trial->cpu->positions_backward(gradient.host[m].at, out_gradient.host[m].at, layer, trial->samples);
     }
     compare("positions forward", &out, NULL, 1, 0);
     compare("positions", &gradient, NULL, 1, 1e-6);
-    drop_all(in, slopes, weights, out, gradient);
+    drop_all(in, out_gradient, weights, out, gradient);
 }
 
 static void check_one_each(const Trial *trial, const Layer *layer, bool relu, CudaBlas *blas) {
     const size_t n = (size_t)trial->samples, own = layer_parameters(layer);
     const Layer one = linear_at_place(layer);
-    Values in = lanes(trial, shape_size(layer->in), 4), slopes = lanes(trial, shape_size(layer->out), 5);
-    Values weights = parameters(trial, own, 6), out = values_of(trial, slopes.each, 0);
+    Values in = lanes(trial, shape_size(layer->in), 4), out_gradient = lanes(trial, shape_size(layer->out), 5);
+    Values weights = parameters(trial, own, 6), out = values_of(trial, out_gradient.each, 0);
     Values in_gradient = values_of(trial, in.each, 0), gradient = values_of(trial, own, PARAMETER_GAP);
     Tensor rows = tensor_new(linear_places(layer) * n * linear_row_floats(&one));
     Tensor scratch = tensor_new(linear_scratch_floats(&one, trial->samples));
     const size_t bias = layer->bias - layer->weight;
     cuda_linear_forward(on_gpu(&out), on_gpu(&in), on_gpu(&weights), on_gpu(&weights) + bias, weights.stride, relu,
                         layer, blas, &trial->step);
-    cuda_linear_backward_input(on_gpu(&in_gradient), on_gpu(&slopes), on_gpu(&weights), weights.stride, layer, blas,
-                               &trial->step);
-    cuda_linear_backward_weight(on_gpu(&gradient), on_gpu(&gradient) + bias, on_gpu(&in), on_gpu(&slopes),
+    cuda_linear_backward_input(on_gpu(&in_gradient), on_gpu(&out_gradient), on_gpu(&weights), weights.stride, layer,
+                               blas, &trial->step);
+    cuda_linear_backward_weight(on_gpu(&gradient), on_gpu(&gradient) + bias, on_gpu(&in), on_gpu(&out_gradient),
                                 gradient.stride, layer, blas, &trial->step);
     for (int m = 0; m < trial->models; m++) {
         const float *weight = weights.host[m].at;
@@ -73,14 +75,14 @@ static void check_one_each(const Trial *trial, const Layer *layer, bool relu, Cu
                                         trial->samples);
         if (relu) trial->cpu->relu_forward(out.host[m].at, shape_size(layer->out), trial->samples);
         trial->cpu->linear_each_backward(gradient.host[m].at, in_gradient.host[m].at, scratch.at, rows.at,
-                                         slopes.host[m].at, weight, layer, trial->samples, trial->samples);
+                                         out_gradient.host[m].at, weight, layer, trial->samples, trial->samples);
     }
     compare("linear each forward", &out, NULL, 1, 1e-5);
     compare("linear each input", &in_gradient, NULL, 1, 1e-5);
     compare("linear each weight and bias", &gradient, NULL, 1, 1e-5);
     tensor_free(rows);
     tensor_free(scratch);
-    drop_all(in, slopes, weights, out, in_gradient, gradient);
+    drop_all(in, out_gradient, weights, out, in_gradient, gradient);
 }
 
 void check_linear_each(const Trial *trial) {
@@ -97,22 +99,22 @@ void check_linear_each(const Trial *trial) {
 
 // Of an lstm or an attention: what goes through products and keeps something on the way there.
 static void run_on_cpu(const Trial *trial, const Layer *layer, float *out, float *kept, float *scratch, float *gradient,
-                       float *in_gradient, const float *in, const float *slopes, const float *weight) {
+                       float *in_gradient, const float *in, const float *out_gradient, const float *weight) {
     const int n = trial->samples;
     if (layer->kind == LAYER_LSTM) {
         trial->cpu->lstm_forward(out, kept, scratch, in, weight, layer, n);
-        trial->cpu->lstm_backward(gradient, in_gradient, kept, scratch, slopes, weight, layer, n);
+        trial->cpu->lstm_backward(gradient, in_gradient, kept, scratch, out_gradient, weight, layer, n);
     } else {
         trial->cpu->attention_forward(out, kept, in, weight, layer, n, n);
-        trial->cpu->attention_backward(gradient, in_gradient, kept, scratch, slopes, weight, layer, n, n);
+        trial->cpu->attention_backward(gradient, in_gradient, kept, scratch, out_gradient, weight, layer, n, n);
     }
 }
 
 static void check_with_products(const Trial *trial, const Layer *layer, CudaBlas *blas) {
     const bool is_lstm = layer->kind == LAYER_LSTM;
     const size_t n = (size_t)trial->samples, own = layer_parameters(layer);
-    Values in = lanes(trial, shape_size(layer->in), 4), slopes = lanes(trial, shape_size(layer->out), 5);
-    Values weights = parameters(trial, own, 6), out = values_of(trial, slopes.each, 0);
+    Values in = lanes(trial, shape_size(layer->in), 4), out_gradient = lanes(trial, shape_size(layer->out), 5);
+    Values weights = parameters(trial, own, 6), out = values_of(trial, out_gradient.each, 0);
     Values in_gradient = values_of(trial, in.each, 0), gradient = values_of(trial, own, PARAMETER_GAP);
     Values kept =
         values_of(trial, (is_lstm ? cuda_lstm_kept_features(layer) : cuda_attention_kept_features(layer)) * n, 0);
@@ -123,19 +125,19 @@ static void check_with_products(const Trial *trial, const Layer *layer, CudaBlas
     (is_lstm ? cuda_lstm_forward : cuda_attention_forward)(on_gpu(&out), on_gpu(&kept), on_gpu(&in), on_gpu(&weights),
                                                            weights.stride, layer, blas, &trial->step);
     (is_lstm ? cuda_lstm_backward : cuda_attention_backward)(
-        on_gpu(&gradient), on_gpu(&in_gradient), on_gpu(&kept), on_gpu(&in), on_gpu(&slopes), on_gpu(&weights),
+        on_gpu(&gradient), on_gpu(&in_gradient), on_gpu(&kept), on_gpu(&in), on_gpu(&out_gradient), on_gpu(&weights),
         weights.stride, gradient.stride, layer, blas, &trial->step);
     for (int m = 0; m < trial->models; m++) {
         memset(gradient.host[m].at, 0, own * sizeof(float));
         run_on_cpu(trial, layer, out.host[m].at, on_cpu.at, scratch.at, gradient.host[m].at, in_gradient.host[m].at,
-                   in.host[m].at, slopes.host[m].at, weights.host[m].at);
+                   in.host[m].at, out_gradient.host[m].at, weights.host[m].at);
     }
     compare(is_lstm ? "lstm forward" : "attention forward", &out, NULL, 1, 1e-5);
     compare(is_lstm ? "lstm input" : "attention input", &in_gradient, NULL, 1, 1e-5);
     compare(is_lstm ? "lstm parameters" : "attention parameters", &gradient, NULL, 1, 1e-5);
     tensor_free(on_cpu);
     tensor_free(scratch);
-    drop_all(in, slopes, weights, out, in_gradient, gradient, kept);
+    drop_all(in, out_gradient, weights, out, in_gradient, gradient, kept);
 }
 
 // All steps' outputs, the last one's, and a sequence of a single step, whose outputs before are zeros.

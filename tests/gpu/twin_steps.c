@@ -130,12 +130,12 @@ void check_loss(const Trial *trial) {
 }
 
 static void linear_backward(const Trial *trial, const Layer *layer, CudaBlas *blas, const Values *in,
-                            const Values *slopes, const Values *weights) {
+                            const Values *out_gradient, const Values *weights) {
     int n = trial->samples;
     Values in_gradient = values_of(trial, in->each, 0);
     Values gradient = values_of(trial, weights->each, PARAMETER_GAP);
     Tensor rows = tensor_new(linear_row_floats(layer) * (size_t)n);
-    Tensor out = tensor_new(slopes->each), scratch = tensor_new(linear_scratch_floats(layer, n));
+    Tensor out = tensor_new(out_gradient->each), scratch = tensor_new(linear_scratch_floats(layer, n));
     for (int m = 0; m < trial->models; m++) {
         int count = (int)trial->counts[m];
         const float *weight = weights->host[m].at;
@@ -143,16 +143,16 @@ static void linear_backward(const Trial *trial, const Layer *layer, CudaBlas *bl
         memset(gradient.host[m].at, 0, gradient.each * sizeof(float));
         if (count == 0) continue;
         trial->cpu->linear_forward(out.at, rows.at, in->host[m].at, weight, weight + layer->bias, layer, count, n);
-        trial->cpu->linear_backward_input(in_gradient.host[m].at, scratch.at, slopes->host[m].at, weight, layer, count,
-                                          n);
-        trial->cpu->linear_backward_weight(gradient.host[m].at, NULL, rows.at, slopes->host[m].at,
+        trial->cpu->linear_backward_input(in_gradient.host[m].at, scratch.at, out_gradient->host[m].at, weight, layer,
+                                          count, n);
+        trial->cpu->linear_backward_weight(gradient.host[m].at, NULL, rows.at, out_gradient->host[m].at,
                                            &(SgdUpdate){.keep = 0}, layer, count, n);
-        trial->cpu->linear_backward_bias(gradient.host[m].at + layer->bias, NULL, slopes->host[m].at,
+        trial->cpu->linear_backward_bias(gradient.host[m].at + layer->bias, NULL, out_gradient->host[m].at,
                                          &(SgdUpdate){.keep = 0}, layer, n);
     }
-    cuda_linear_backward_input(on_gpu(&in_gradient), on_gpu(slopes), on_gpu(weights), weights->stride, layer, blas,
-                               &trial->step);
-    cuda_linear_backward_weight(on_gpu(&gradient), on_gpu(&gradient) + layer->bias, on_gpu(in), on_gpu(slopes),
+    cuda_linear_backward_input(on_gpu(&in_gradient), on_gpu(out_gradient), on_gpu(weights), weights->stride, layer,
+                               blas, &trial->step);
+    cuda_linear_backward_weight(on_gpu(&gradient), on_gpu(&gradient) + layer->bias, on_gpu(in), on_gpu(out_gradient),
                                 gradient.stride, layer, blas, &trial->step);
     compare("linear input", &in_gradient, NULL, 1, 1e-5);
     compare("linear weight and bias", &gradient, NULL, 1, 1e-5);
@@ -171,16 +171,16 @@ static CudaSgdUpdate sgd_update_of(const Values *weights, const Values *velocity
                            .sgd = sgd};
 }
 
-// Slopes and step in one pass: to the CPU's weights and velocity.
-static void linear_step(const Trial *trial, const Layer *layer, const Values *in, const Values *slopes, Sgd sgd) {
+// Gradient and step in one pass: to the CPU's weights and velocity.
+static void linear_step(const Trial *trial, const Layer *layer, const Values *in, const Values *out_gradient, Sgd sgd) {
     int n = trial->samples;
     Values weights = parameters(trial, parameters_of(layer), 12);
     Values velocity = random_values(trial, weights.each, 0, 16);
     GpuTensor lr = gpu_copy(&sgd.lr, sizeof sgd.lr, 0);
     const CudaSgdUpdate descent = sgd_update_of(&weights, &velocity, &lr, sgd);
-    Tensor rows = tensor_new(linear_row_floats(layer) * (size_t)n), out = tensor_new(slopes->each);
+    Tensor rows = tensor_new(linear_row_floats(layer) * (size_t)n), out = tensor_new(out_gradient->each);
     const SgdUpdate on_cpu = {.keep = sgd.momentum, .lr = sgd.lr, .weight_decay = sgd.weight_decay};
-    cuda_linear_step(&descent, on_gpu(in), on_gpu(slopes), layer, &trial->step);
+    cuda_linear_step(&descent, on_gpu(in), on_gpu(out_gradient), layer, &trial->step);
     for (int m = 0; m < trial->models; m++) {
         float *weight = weights.host[m].at, *speed = velocity.host[m].at;
         Tensor scratch = tensor_new(velocity.each);
@@ -188,9 +188,9 @@ static void linear_step(const Trial *trial, const Layer *layer, const Values *in
         memcpy(scratch.at, speed, velocity.each * sizeof *speed);
         if (count > 0) {
             trial->cpu->linear_forward(out.at, rows.at, in->host[m].at, weight, weight + layer->bias, layer, count, n);
-            trial->cpu->linear_backward_weight(scratch.at, weight, rows.at, slopes->host[m].at, &on_cpu, layer, count,
-                                               n);
-            trial->cpu->linear_backward_bias(scratch.at + layer->bias, weight + layer->bias, slopes->host[m].at,
+            trial->cpu->linear_backward_weight(scratch.at, weight, rows.at, out_gradient->host[m].at, &on_cpu, layer,
+                                               count, n);
+            trial->cpu->linear_backward_bias(scratch.at + layer->bias, weight + layer->bias, out_gradient->host[m].at,
                                              &on_cpu, layer, n);
         }
         if (sgd.momentum > 0) memcpy(speed, scratch.at, velocity.each * sizeof *speed);
@@ -212,8 +212,8 @@ void check_linear(const Trial *trial) {
         const Layer *layer = &linears[i / 2];
         bool relu = i % 2 == 1;
         int n = trial->samples;
-        Values in = lanes(trial, shape_size(layer->in), 10), slopes = lanes(trial, shape_size(layer->out), 11);
-        Values weights = parameters(trial, parameters_of(layer), 12), out = values_of(trial, slopes.each, 0);
+        Values in = lanes(trial, shape_size(layer->in), 10), out_gradient = lanes(trial, shape_size(layer->out), 11);
+        Values weights = parameters(trial, parameters_of(layer), 12), out = values_of(trial, out_gradient.each, 0);
         Tensor rows = tensor_new(linear_row_floats(layer) * (size_t)n);
         cuda_linear_forward(on_gpu(&out), on_gpu(&in), on_gpu(&weights), on_gpu(&weights) + layer->bias, weights.stride,
                             relu, layer, &blas, &trial->step);
@@ -225,10 +225,11 @@ void check_linear(const Trial *trial) {
             if (relu) trial->cpu->relu_forward(out.host[m].at, shape_size(layer->out), n);
         }
         compare("linear forward", &out, trial->counts, (size_t)n, 1e-5);
-        linear_backward(trial, layer, &blas, &in, &slopes, &weights);
-        linear_step(trial, layer, &in, &slopes, (Sgd){.lr = 0.1f, .momentum = relu ? 0.9f : 0, .weight_decay = 0.01f});
+        linear_backward(trial, layer, &blas, &in, &out_gradient, &weights);
+        linear_step(trial, layer, &in, &out_gradient,
+                    (Sgd){.lr = 0.1f, .momentum = relu ? 0.9f : 0, .weight_decay = 0.01f});
         tensor_free(rows);
-        drop_all(in, slopes, weights, out);
+        drop_all(in, out_gradient, weights, out);
     }
     check_ok(cuda_blas_check(&blas, &err));
     cuda_blas_close(&blas);
@@ -254,18 +255,19 @@ static void check_sgd_of(const Trial *trial, bool atomically, float momentum, si
     drop_all(weights, velocity, gradient, unused);
 }
 
-static void whole_step_on_host(float *weight, float *speed, float *square, float *slope, const float *shift, float pull,
-                               double *forgotten, const CudaOptimizer *optimizer, const Sgd *sgd, int count) {
+static void whole_step_on_host(float *weight, float *speed, float *square, float *gradient, const float *shift,
+                               float pull, double *forgotten, const CudaOptimizer *optimizer, const Sgd *sgd,
+                               int count) {
     double length = 0;
     for (int i = 0; i < count; i++) {
-        slope[i] += pull * weight[i] + shift[i];
-        length += (double)slope[i] * (double)slope[i];
+        gradient[i] += pull * weight[i] + shift[i];
+        length += (double)gradient[i] * (double)gradient[i];
     }
     const double bound = optimizer->clip > 0 ? optimizer->clip / (sqrt(length) + 1e-6) : 1;
     const float factor = bound < 1 ? (float)bound : 1;
     const AdamStep step = adam_next(forgotten, &optimizer->adam, (double)sgd->lr, (double)sgd->weight_decay);
     for (int i = 0; i < count; i++) {
-        const float bounded = slope[i] * factor;
+        const float bounded = gradient[i] * factor;
         if (optimizer->squares)
             weight[i] = adam_moved(weight[i], &speed[i], &square[i], bounded, &step);
         else if (optimizer->nesterov)
@@ -275,7 +277,7 @@ static void whole_step_on_host(float *weight, float *speed, float *square, float
     }
 }
 
-// Steps by the whole gradient: terms join the slopes in the middle, their length is bounded, and these weights step.
+// Steps by the whole gradient: terms join the gradients in the middle, their length is bounded, and these weights step.
 static void check_whole_step(const Trial *trial, CudaOptimizer optimizer, float momentum) {
     enum { COUNT = 301, FIRST = 17, MIDDLE = 260 };
     const Sgd sgd = {.lr = 0.1f, .momentum = momentum, .weight_decay = 0.01f};
@@ -307,12 +309,12 @@ static void check_whole_step(const Trial *trial, CudaOptimizer optimizer, float 
     cuda_whole_step(&descent, &whole, &optimizer, on_gpu(&gradient), FIRST, MIDDLE, &trial->step);
     for (int m = 0; m < trial->models; m++) {
         float *weight = weights.host[m].at + FIRST, *speed = velocity.host[m].at + FIRST;
-        float *slope = gradient.host[m].at + FIRST, *square = squares.host[m].at + FIRST;
+        float *own = gradient.host[m].at + FIRST, *square = squares.host[m].at + FIRST;
         if (!is_idle(trial, m))
-            whole_step_on_host(weight, speed, square, slope, shifts.host[m].at + FIRST, pulls[m], &forgotten[2 * m],
+            whole_step_on_host(weight, speed, square, own, shifts.host[m].at + FIRST, pulls[m], &forgotten[2 * m],
                                &optimizer, &sgd, MIDDLE);
     }
-    compare("slopes of a whole step", &gradient, NULL, 1, 1e-6);
+    compare("gradient of a whole step", &gradient, NULL, 1, 1e-6);
     compare("weights of a whole step", &weights, NULL, 1, 1e-6);
     compare("velocity of a whole step", &velocity, NULL, 1, 1e-6);
     compare("squares of a whole step", &squares, NULL, 1, 1e-6);

@@ -11,7 +11,7 @@ static Layer conv_layer(Shape in, int channels, int kernel, int pad) {
 typedef struct ConvCase {
     Layer layer;
     int samples;
-    double *in, *weight, *bias, *slopes; // slopes: d(loss) / d(out)
+    double *in, *weight, *bias, *out_gradient; // out_gradient: d(loss) / d(out)
 } ConvCase;
 
 static double conv_output(const ConvCase *of, int o, int y, int x, int s) {
@@ -49,7 +49,7 @@ static Reach reach_of_place(const ConvCase *of, int y, int x, int s) {
                    {s, s + 1}};
 }
 
-// The loss sum(slopes * out), over what is reached only.
+// The loss sum(out_gradient * out), over what is reached only.
 static double conv_loss(const ConvCase *of, const Reach *reach) {
     Shape out = of->layer.out;
     double loss = 0;
@@ -57,13 +57,13 @@ static double conv_loss(const ConvCase *of, const Reach *reach) {
         for (int y = reach->y[0]; y < reach->y[1]; y++)
             for (int x = reach->x[0]; x < reach->x[1]; x++)
                 for (int s = reach->s[0]; s < reach->s[1]; s++)
-                    loss += of->slopes[((o * out.rows + y) * out.columns + x) * of->samples + s] *
+                    loss += of->out_gradient[((o * out.rows + y) * out.columns + x) * of->samples + s] *
                             conv_output(of, o, y, x, s);
     return loss;
 }
 
 // Central difference of conv_loss by *value.
-static double conv_slope(const ConvCase *of, double *value, Reach reach) {
+static double conv_derivative(const ConvCase *of, double *value, Reach reach) {
     const double step = 1e-3, kept = *value;
     *value = kept + step;
     double above = conv_loss(of, &reach);
@@ -75,7 +75,8 @@ static double conv_slope(const ConvCase *of, double *value, Reach reach) {
 
 // The op's tensors.
 typedef struct ConvTensors {
-    Tensor in, out, weight, bias, slopes, packed, scratch, packed_gradient, weight_gradient, bias_gradient, in_gradient;
+    Tensor in, out, weight, bias, out_gradient, packed, scratch, packed_gradient, weight_gradient, bias_gradient,
+        in_gradient;
 } ConvTensors;
 
 static ConvTensors conv_tensors(const ConvKernels *conv, const Layer *layer, int samples) {
@@ -87,7 +88,7 @@ static ConvTensors conv_tensors(const ConvKernels *conv, const Layer *layer, int
         .out = tensor_new(shape_size(layer->out) * n),
         .weight = tensor_random(weights, 2),
         .bias = tensor_random(outs, 3),
-        .slopes = tensor_random(shape_size(layer->out) * n, 4),
+        .out_gradient = tensor_random(shape_size(layer->out) * n, 4),
         .packed = tensor_new(sizes.packed),
         .scratch = tensor_new(sizes.scratch),
         .packed_gradient = tensor_zeros(sizes.gradient),
@@ -102,7 +103,7 @@ static void conv_tensors_free(ConvTensors *t) {
                           t->out,
                           t->weight,
                           t->bias,
-                          t->slopes,
+                          t->out_gradient,
                           t->packed,
                           t->scratch,
                           t->packed_gradient,
@@ -121,11 +122,11 @@ static void check_conv_gradients(const char *name, ConvCase *of, const ConvTenso
     assert_non_null(expected);
     for (size_t i = 0; i < t->weight.count; i++) {
         int o = (int)(i / weights_of_channel);
-        expected[i] = conv_slope(of, &of->weight[i], reach_of_channel(of, o));
+        expected[i] = conv_derivative(of, &of->weight[i], reach_of_channel(of, o));
     }
     check_close(name, t->weight_gradient.at, expected, t->weight.count, 1e-5);
     for (int o = 0; o < outs; o++)
-        expected[o] = conv_slope(of, &of->bias[o], reach_of_channel(of, o));
+        expected[o] = conv_derivative(of, &of->bias[o], reach_of_channel(of, o));
     check_close(name, t->bias_gradient.at, expected, (size_t)outs, 1e-5);
     // Each place of the input in one sample, a different one from place to place.
     size_t places = shape_size(layer->in);
@@ -133,7 +134,7 @@ static void check_conv_gradients(const char *name, ConvCase *of, const ConvTenso
     assert_non_null(actual);
     for (size_t i = 0; i < places; i++) {
         int s = (int)(i * 7) % n, y = (int)i / layer->in.columns % layer->in.rows, x = (int)i % layer->in.columns;
-        expected[i] = conv_slope(of, &of->in[i * (size_t)n + (size_t)s], reach_of_place(of, y, x, s));
+        expected[i] = conv_derivative(of, &of->in[i * (size_t)n + (size_t)s], reach_of_place(of, y, x, s));
         actual[i] = t->in_gradient.at[i * (size_t)n + (size_t)s];
     }
     check_close(name, actual, expected, places, 1e-5);
@@ -155,7 +156,7 @@ static void check_ends(const char *name, const ConvKernels *conv, const Layer *l
             for (size_t i = 0; i < t->in.count; i++)
                 expected[i] =
                     stops && t->in.at[i] <= 0 ? 0.0 : (double)t->in_gradient.at[i] + (adds ? gradient.at[i] : 0.0);
-            conv->backward(weights.at, biases.at, gradient.at, adds, t->scratch.at, t->in.at, t->slopes.at,
+            conv->backward(weights.at, biases.at, gradient.at, adds, t->scratch.at, t->in.at, t->out_gradient.at,
                            t->packed.at, &joined, count, samples);
             check_close(name, gradient.at, expected, t->in.count, 1e-5);
             tensor_free(gradient);
@@ -168,14 +169,14 @@ static void check_ends(const char *name, const ConvKernels *conv, const Layer *l
 static void check_conv(const char *name, const ConvKernels *conv, Layer layer, int count, int lanes) {
     int samples = (count + lanes - 1) / lanes * lanes;
     ConvTensors t = conv_tensors(conv, &layer, samples);
-    for (size_t i = 0; i < t.slopes.count; i++) // as the loss leaves it: zero beyond the last sample
-        if ((int)(i % (size_t)samples) >= count) t.slopes.at[i] = 0;
+    for (size_t i = 0; i < t.out_gradient.count; i++) // as the loss leaves it: zero beyond the last sample
+        if ((int)(i % (size_t)samples) >= count) t.out_gradient.at[i] = 0;
     ConvCase of = {layer,
                    samples,
                    doubles(t.in.at, t.in.count),
                    doubles(t.weight.at, t.weight.count),
                    doubles(t.bias.at, t.bias.count),
-                   doubles(t.slopes.at, t.slopes.count)};
+                   doubles(t.out_gradient.at, t.out_gradient.count)};
     conv->pack(t.packed.at, t.weight.at, &layer);
     conv->forward(t.out.at, t.scratch.at, t.in.at, t.packed.at, t.bias.at, &layer, count, samples);
     double *expected = malloc(t.out.count * sizeof *expected);
@@ -188,7 +189,7 @@ static void check_conv(const char *name, const ConvKernels *conv, Layer layer, i
                     expected[place] = s < count ? conv_output(&of, o, y, x, s) : (double)t.out.at[place];
     check_close(name, t.out.at, expected, t.out.count, 1e-5);
     conv->backward(t.packed_gradient.at, t.bias_gradient.at, t.in_gradient.at, false, t.scratch.at, t.in.at,
-                   t.slopes.at, t.packed.at, &layer, count, samples);
+                   t.out_gradient.at, t.packed.at, &layer, count, samples);
     conv->unpack(t.weight_gradient.at, t.packed_gradient.at, &layer);
     check_conv_gradients(name, &of, &t);
     check_ends(name, conv, &layer, &t, count, samples);
@@ -198,15 +199,15 @@ static void check_conv(const char *name, const ConvKernels *conv, Layer layer, i
     assert_non_null(once);
     memcpy(once, t.weight_gradient.at, t.weight.count * sizeof *once);
     memset(t.packed_gradient.at, 0, t.packed_gradient.count * sizeof(float));
-    conv->backward(t.packed_gradient.at, t.bias_gradient.at, NULL, false, t.scratch.at, t.in.at, t.slopes.at,
+    conv->backward(t.packed_gradient.at, t.bias_gradient.at, NULL, false, t.scratch.at, t.in.at, t.out_gradient.at,
                    t.packed.at, &layer, count, samples);
     conv->unpack(t.weight_gradient.at, t.packed_gradient.at, &layer);
     assert_memory_equal(once, t.weight_gradient.at, t.weight.count * sizeof *once);
     for (int o = 0; o < layer.out.channels; o++)
-        expected[o] = 2 * conv_slope(&of, &of.bias[o], reach_of_channel(&of, o));
+        expected[o] = 2 * conv_derivative(&of, &of.bias[o], reach_of_channel(&of, o));
     check_close(name, t.bias_gradient.at, expected, (size_t)layer.out.channels, 1e-5);
 
-    double *const copies[] = {of.in, of.weight, of.bias, of.slopes, expected};
+    double *const copies[] = {of.in, of.weight, of.bias, of.out_gradient, expected};
     for (size_t i = 0; i < sizeof copies / sizeof *copies; i++)
         free(copies[i]);
     free(once);
@@ -241,9 +242,9 @@ static void check_winograd_convolutions(const Kernels *kernels) {
     check_conv("winograd 1 > 1, 3x3 of a 3x3 input", &kernels->winograd, conv_layer((Shape){1, 3, 3}, 1, 3, 0), n, n);
     check_conv("winograd 1 > 2, 3x3, more tiles than a block", &kernels->winograd,
                conv_layer((Shape){1, 19, 18}, 2, 3, 0), n, n);
-    check_conv("winograd 32 > 17, 3x3 of a 3x3 input, its slopes transposed", &kernels->winograd,
+    check_conv("winograd 32 > 17, 3x3 of a 3x3 input, its gradients transposed", &kernels->winograd,
                conv_layer((Shape){32, 3, 3}, 17, 3, 0), n, n);
-    check_conv("winograd 33 > 2, 5x5, its slopes transposed, 10 samples", &kernels->winograd,
+    check_conv("winograd 33 > 2, 5x5, its gradients transposed, 10 samples", &kernels->winograd,
                conv_layer((Shape){33, 5, 6}, 2, 5, 1), 10, n);
     check_conv("winograd 6 > 7, 5x5, 10 samples", &kernels->winograd, conv_layer((Shape){6, 9, 9}, 7, 5, 2), 10, n);
     check_conv("winograd 6 > 7, 5x5, 3 samples, several tiles in a vector", &kernels->winograd,
@@ -266,7 +267,7 @@ static void check_convolutions_of_few_samples(const Kernels *kernels) {
                    few->lanes);
         check_conv("winograd 5 > 6, 3x3, pad 1, few", &few->winograd, conv_layer((Shape){5, 19, 6}, 6, 3, 1), count,
                    few->lanes);
-        check_conv("winograd 33 > 2, 3x3, its slopes transposed, few", &few->winograd,
+        check_conv("winograd 33 > 2, 3x3, its gradients transposed, few", &few->winograd,
                    conv_layer((Shape){33, 5, 4}, 2, 3, 0), count, few->lanes);
     }
 }
@@ -283,7 +284,7 @@ static void check_large(const char *name, const Kernels *kernels, Layer layer) {
         ways[i]->pack(t->packed.at, t->weight.at, &layer);
         ways[i]->forward(t->out.at, t->scratch.at, t->in.at, t->packed.at, t->bias.at, &layer, n, n);
         ways[i]->backward(t->packed_gradient.at, t->bias_gradient.at, t->in_gradient.at, false, t->scratch.at, t->in.at,
-                          t->slopes.at, t->packed.at, &layer, n, n);
+                          t->out_gradient.at, t->packed.at, &layer, n, n);
         ways[i]->unpack(t->weight_gradient.at, t->packed_gradient.at, &layer);
     }
     const Tensor direct[] = {made[0].out, made[0].weight_gradient, made[0].bias_gradient, made[0].in_gradient};
@@ -297,7 +298,7 @@ static void check_large(const char *name, const Kernels *kernels, Layer layer) {
     conv_tensors_free(&made[1]);
 }
 
-// With so many input channels the slopes are transposed.
+// With so many input channels the gradients are transposed.
 static void check_large_winograd_convolutions(const Kernels *kernels) {
     check_large("winograd 32 > 2, 3x3", kernels, conv_layer((Shape){32, 19, 18}, 2, 3, 0));
     check_large("winograd 33 > 7, 5x5, pad 2", kernels, conv_layer((Shape){33, 11, 10}, 7, 5, 2));

@@ -1,5 +1,5 @@
 // Convolution of any stride, padding, dilation, kernel and groups by every build: against a reference in double
-// precision, whose slopes are sums of products over the same triples of places.
+// precision, whose gradients are sums of products over the same triples of places.
 #include "builds.h"
 #include "tests/tensor.h"
 
@@ -29,7 +29,7 @@ static void each_triple(const Layer *layer, void (*visit)(void *context, Triple 
 }
 
 typedef struct Reference {
-    const float *in, *weight, *slopes;
+    const float *in, *weight, *out_gradient;
     double *out, *in_gradient, *weight_gradient;
     size_t samples;
 } Reference;
@@ -38,10 +38,10 @@ static void multiply(void *context, Triple at) {
     Reference *of = context;
     for (size_t s = 0; s < of->samples; s++) {
         const double value = (double)of->in[at.in * of->samples + s], weight = (double)of->weight[at.weight];
-        const double slope = (double)of->slopes[at.out * of->samples + s];
+        const double gradient = (double)of->out_gradient[at.out * of->samples + s];
         of->out[at.out * of->samples + s] += value * weight;
-        of->in_gradient[at.in * of->samples + s] += slope * weight;
-        of->weight_gradient[at.weight] += slope * value;
+        of->in_gradient[at.in * of->samples + s] += gradient * weight;
+        of->weight_gradient[at.weight] += gradient * value;
     }
 }
 
@@ -70,15 +70,16 @@ static void check_layer(const Kernels *kernels, Layer given, int samples) {
                            (size_t)(layer.window.size.rows * layer.window.size.columns);
     const ConvSizes sizes = conv->sizes(&layer);
     Tensor in = tensor_random(shape_size(layer.in) * n, 1), out = tensor_new(outs * plane);
-    Tensor weight = tensor_random(weights, 2), bias = tensor_random(outs, 3), slopes = tensor_random(out.count, 4);
+    Tensor weight = tensor_random(weights, 2), bias = tensor_random(outs, 3),
+           out_gradient = tensor_random(out.count, 4);
     Tensor packed = tensor_new(sizes.packed), scratch = tensor_new(sizes.scratch), gradient = tensor_new(weights);
     Tensor packed_gradient = tensor_zeros(sizes.gradient), bias_gradient = tensor_zeros(outs);
     Tensor in_gradient = tensor_new(in.count);
-    Reference expected = {in.at, weight.at, slopes.at, zeros(out.count), zeros(in.count), zeros(weights), n};
+    Reference expected = {in.at, weight.at, out_gradient.at, zeros(out.count), zeros(in.count), zeros(weights), n};
     double *bias_sums = zeros(outs);
     for (size_t i = 0; i < out.count; i++) {
         expected.out[i] = (double)bias.at[i / plane];
-        bias_sums[i / plane] += (double)slopes.at[i];
+        bias_sums[i / plane] += (double)out_gradient.at[i];
     }
     each_triple(&layer, multiply, &expected);
     conv->pack(packed.at, weight.at, &layer);
@@ -86,7 +87,7 @@ static void check_layer(const Kernels *kernels, Layer given, int samples) {
     check_close("forward", out.at, expected.out, out.count, 2e-6);
     for (int only = 0; only < 2; only++) // nobody needs the input's gradient; and it is wanted, too
         conv->backward(packed_gradient.at, bias_gradient.at, only == 0 ? NULL : in_gradient.at, false, scratch.at,
-                       in.at, slopes.at, packed.at, &layer, samples, samples);
+                       in.at, out_gradient.at, packed.at, &layer, samples, samples);
     conv->unpack(gradient.at, packed_gradient.at, &layer);
     for (size_t i = 0; i < weights; i++)
         expected.weight_gradient[i] *= 2; // added up
@@ -96,7 +97,7 @@ static void check_layer(const Kernels *kernels, Layer given, int samples) {
     check_close("weight", gradient.at, expected.weight_gradient, weights, 2e-6);
     check_close("bias", bias_gradient.at, bias_sums, outs, 2e-6);
     free(expected.out), free(expected.in_gradient), free(expected.weight_gradient), free(bias_sums);
-    const Tensor all[] = {in,      out,      weight,          bias,          slopes,     packed,
+    const Tensor all[] = {in,      out,      weight,          bias,          out_gradient, packed,
                           scratch, gradient, packed_gradient, bias_gradient, in_gradient};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         tensor_free(all[i]);

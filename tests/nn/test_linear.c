@@ -15,7 +15,8 @@
 typedef struct Trial {
     Layer layer;
     int outs, ins, count, samples;
-    Tensor in, weight, bias, slopes; // slopes: (OUT,N), zero beyond the last sample, as the loss leaves them
+    Tensor in, weight, bias,
+        out_gradient; // out_gradient: (OUT,N), zero beyond the last sample, as the loss leaves them
     double *out, *weight_gradient, *bias_gradient, *in_gradient;
 } Trial;
 
@@ -23,15 +24,15 @@ static void make_references(Trial *trial) {
     for (int o = 0; o < trial->outs; o++)
         for (int s = 0; s < trial->samples; s++) {
             size_t place = (size_t)(o * trial->samples + s);
-            double slope = (double)trial->slopes.at[place];
+            double gradient = (double)trial->out_gradient.at[place];
             trial->out[place] = (double)trial->bias.at[o];
-            trial->bias_gradient[o] += slope;
+            trial->bias_gradient[o] += gradient;
             for (int i = 0; i < trial->ins && s < trial->count; i++) {
                 double w = (double)trial->weight.at[o * trial->ins + i];
                 double x = (double)trial->in.at[i * trial->samples + s];
                 trial->out[place] += w * x;
-                trial->weight_gradient[o * trial->ins + i] += slope * x;
-                trial->in_gradient[i * trial->samples + s] += slope * w;
+                trial->weight_gradient[o * trial->ins + i] += gradient * x;
+                trial->in_gradient[i * trial->samples + s] += gradient * w;
             }
         }
 }
@@ -53,12 +54,12 @@ static Trial trial_of(const Kernels *kernels, Shape shape, int outs, int count, 
                    .in = tensor_random((size_t)(ins * samples), 10),
                    .weight = tensor_random((size_t)(outs * ins), 11),
                    .bias = tensor_random((size_t)outs, 12),
-                   .slopes = tensor_random((size_t)(outs * samples), 13)};
-    for (size_t i = 0; i < trial.slopes.count; i++) {
+                   .out_gradient = tensor_random((size_t)(outs * samples), 13)};
+    for (size_t i = 0; i < trial.out_gradient.count; i++) {
         const bool unit_rests = (unsigned)i * 2654435761u >> 16 < rests * 6554 || (rests && i / (size_t)samples == 1);
-        if (unit_rests || i % (size_t)samples >= (size_t)count) trial.slopes.at[i] = 0;
+        if (unit_rests || i % (size_t)samples >= (size_t)count) trial.out_gradient.at[i] = 0;
     }
-    trial.out = zeros(trial.slopes.count);
+    trial.out = zeros(trial.out_gradient.count);
     trial.weight_gradient = zeros(trial.weight.count);
     trial.bias_gradient = zeros(trial.bias.count);
     trial.in_gradient = zeros(trial.in.count);
@@ -67,7 +68,7 @@ static Trial trial_of(const Kernels *kernels, Shape shape, int outs, int count, 
 }
 
 static void trial_free(Trial *trial) {
-    const Tensor tensors[] = {trial->in, trial->weight, trial->bias, trial->slopes};
+    const Tensor tensors[] = {trial->in, trial->weight, trial->bias, trial->out_gradient};
     double *const references[] = {trial->out, trial->weight_gradient, trial->bias_gradient, trial->in_gradient};
     for (size_t i = 0; i < 4; i++) {
         tensor_free(tensors[i]);
@@ -93,13 +94,13 @@ static void check_times(const char *what, Tensor actual, const double *expected,
     free(wanted);
 }
 
-// The samples by themselves, one a row, give the same; and so do the slopes that are left in scratch. rows,
+// The samples by themselves, one a row, give the same; and so do the gradients that are left in scratch. rows,
 // in_gradient: what the layer has made of the trial's.
 static void check_sides(const Kernels *kernels, const Trial *trial, const float *rows, float *scratch,
                         const float *in_gradient) {
     const Layer *layer = &trial->layer;
     const int count = trial->count, samples = trial->samples;
-    Tensor own = tensor_new(linear_row_floats(layer) * (size_t)count), out = tensor_new(trial->slopes.count);
+    Tensor own = tensor_new(linear_row_floats(layer) * (size_t)count), out = tensor_new(trial->out_gradient.count);
     Tensor back = tensor_new(trial->in.count);
     kernels->linear_rows(own.at, trial->in.at, layer, count, samples);
     for (int s = 0; s < count; s++)
@@ -107,7 +108,7 @@ static void check_sides(const Kernels *kernels, const Trial *trial, const float 
                             (size_t)trial->ins * sizeof(float));
     kernels->linear_forward(out.at, own.at, NULL, trial->weight.at, trial->bias.at, layer, count, samples);
     check_outputs(trial, out);
-    kernels->linear_backward_input(NULL, scratch, trial->slopes.at, trial->weight.at, layer, count, samples);
+    kernels->linear_backward_input(NULL, scratch, trial->out_gradient.at, trial->weight.at, layer, count, samples);
     kernels->linear_columns(back.at, scratch, layer, count, samples);
     assert_memory_equal(back.at, in_gradient, back.count * sizeof(float));
     const Tensor all[] = {own, out, back};
@@ -118,21 +119,21 @@ static void check_sides(const Kernels *kernels, const Trial *trial, const float 
 static void check_own(const Kernels *kernels, const Trial *trial) {
     const Layer *layer = &trial->layer;
     int count = trial->count, samples = trial->samples;
-    Tensor out = tensor_new(trial->slopes.count), in_gradient = tensor_new(trial->in.count);
+    Tensor out = tensor_new(trial->out_gradient.count), in_gradient = tensor_new(trial->in.count);
     Tensor weight_gradient = tensor_new(trial->weight.count), bias_gradient = tensor_new(trial->bias.count);
     Tensor rows = tensor_new(linear_row_floats(layer) * (size_t)count);
     Tensor scratch = tensor_new(linear_scratch_floats(layer, samples));
     kernels->linear_forward(out.at, rows.at, trial->in.at, trial->weight.at, trial->bias.at, layer, count, samples);
     check_outputs(trial, out);
-    kernels->linear_backward_input(in_gradient.at, scratch.at, trial->slopes.at, trial->weight.at, layer, count,
+    kernels->linear_backward_input(in_gradient.at, scratch.at, trial->out_gradient.at, trial->weight.at, layer, count,
                                    samples);
     check_times("linear input", in_gradient, trial->in_gradient, 1);
     check_sides(kernels, trial, rows.at, scratch.at, in_gradient.at);
     for (int chunk = 0; chunk < 2; chunk++) { // the second adds to the first
         const SgdUpdate descent = {.keep = (float)chunk};
-        kernels->linear_backward_weight(weight_gradient.at, NULL, rows.at, trial->slopes.at, &descent, layer, count,
-                                        samples);
-        kernels->linear_backward_bias(bias_gradient.at, NULL, trial->slopes.at, &descent, layer, samples);
+        kernels->linear_backward_weight(weight_gradient.at, NULL, rows.at, trial->out_gradient.at, &descent, layer,
+                                        count, samples);
+        kernels->linear_backward_bias(bias_gradient.at, NULL, trial->out_gradient.at, &descent, layer, samples);
         check_times("linear weight", weight_gradient, trial->weight_gradient, chunk + 1);
         check_times("linear bias", bias_gradient, trial->bias_gradient, chunk + 1);
     }
@@ -155,14 +156,14 @@ static Tensor rows_of(const Trial *trial) {
 // weights get expected values.
 static void expect_step(double *velocity, double *weight, const Trial *trial, const SgdUpdate *descent) {
     for (size_t i = 0; i < trial->weight.count; i++) {
-        const double slope = trial->weight_gradient[i] + (descent->shift ? (double)descent->shift[i] : 0);
-        velocity[i] = (double)descent->keep * velocity[i] + slope + (double)descent->weight_decay * weight[i];
+        const double gradient = trial->weight_gradient[i] + (descent->shift ? (double)descent->shift[i] : 0);
+        velocity[i] = (double)descent->keep * velocity[i] + gradient + (double)descent->weight_decay * weight[i];
         weight[i] -= (double)descent->lr * velocity[i];
     }
 }
 
-// Every combination of what a step keeps, how weights decay and what shifts their slopes; a step that begins writes the
-// velocity as one that keeps something does.
+// Every combination of what a step keeps, how weights decay and what shifts their gradients; a step that begins writes
+// the velocity as one that keeps something does.
 static void check_sgd_updates(const Kernels *kernels, const Trial *trial) {
     const size_t parameters = trial->weight.count;
     Tensor rows = rows_of(trial), shift = tensor_random(parameters, 14);
@@ -175,8 +176,8 @@ static void check_sgd_updates(const Kernels *kernels, const Trial *trial) {
         Tensor velocity = tensor_random(parameters, 15), weight = tensor_random(parameters, 11);
         double *speeds = doubles(velocity.at, parameters), *moved = doubles(weight.at, parameters);
         expect_step(speeds, moved, trial, &descent);
-        kernels->linear_backward_weight(velocity.at, weight.at, rows.at, trial->slopes.at, &descent, &trial->layer,
-                                        trial->count, trial->samples);
+        kernels->linear_backward_weight(velocity.at, weight.at, rows.at, trial->out_gradient.at, &descent,
+                                        &trial->layer, trial->count, trial->samples);
         check_close("weight after a step", weight.at, moved, parameters, 1e-5);
         if (descent.keep != 0 || descent.begins)
             check_close("velocity after a step", velocity.at, speeds, parameters, 1e-5);
@@ -194,8 +195,8 @@ static void check_same_as_sgd(const Kernels *kernels, const Trial *trial) {
     const size_t parameters = trial->weight.count;
     Tensor rows = rows_of(trial), gradient = tensor_new(parameters);
     const SgdUpdate alone = {.keep = 0};
-    kernels->linear_backward_weight(gradient.at, NULL, rows.at, trial->slopes.at, &alone, &trial->layer, trial->count,
-                                    trial->samples);
+    kernels->linear_backward_weight(gradient.at, NULL, rows.at, trial->out_gradient.at, &alone, &trial->layer,
+                                    trial->count, trial->samples);
     for (int way = 0; way < 4; way++) {
         const Sgd sgd = {.lr = 0.3f, .momentum = way & 1 ? 0.9f : 0, .weight_decay = way & 2 ? 0.07f : 0};
         const SgdUpdate descent = {
@@ -206,7 +207,7 @@ static void check_same_as_sgd(const Kernels *kernels, const Trial *trial) {
             weight[i] = tensor_random(parameters, 11);
         }
         kernels->sgd_step(weight[0].at, velocity[0].at, gradient.at, &sgd, parameters);
-        kernels->linear_backward_weight(velocity[1].at, weight[1].at, rows.at, trial->slopes.at, &descent,
+        kernels->linear_backward_weight(velocity[1].at, weight[1].at, rows.at, trial->out_gradient.at, &descent,
                                         &trial->layer, trial->count, trial->samples);
         assert_memory_equal(velocity[0].at, velocity[1].at, parameters * sizeof(float));
         assert_memory_equal(weight[0].at, weight[1].at, parameters * sizeof(float));
@@ -233,12 +234,12 @@ static void check_joined_step(const Kernels *kernels, const Trial *trial) {
     }
     for (int step = 0; step < 2; step++) {
         const SgdUpdate descent = {.keep = 0.5f, .lr = 0.1f, .weight_decay = 0.01f, .shift = trial->weight.at};
-        kernels->linear_backward_input(in_gradient[0].at, scratch.at, trial->slopes.at, weight[0].at, layer, count,
-                                       samples);
-        kernels->linear_backward_weight(velocity[0].at, weight[0].at, rows.at, trial->slopes.at, &descent, layer, count,
-                                        samples);
+        kernels->linear_backward_input(in_gradient[0].at, scratch.at, trial->out_gradient.at, weight[0].at, layer,
+                                       count, samples);
+        kernels->linear_backward_weight(velocity[0].at, weight[0].at, rows.at, trial->out_gradient.at, &descent, layer,
+                                        count, samples);
         kernels->linear_backward_step(in_gradient[1].at, scratch.at, velocity[1].at, weight[1].at, rows.at,
-                                      trial->slopes.at, &descent, layer, count, samples);
+                                      trial->out_gradient.at, &descent, layer, count, samples);
         assert_memory_equal(in_gradient[0].at, in_gradient[1].at, trial->in.count * sizeof(float));
         assert_memory_equal(velocity[0].at, velocity[1].at, trial->weight.count * sizeof(float));
         assert_memory_equal(weight[0].at, weight[1].at, trial->weight.count * sizeof(float));
@@ -253,16 +254,16 @@ static void check_joined_step(const Kernels *kernels, const Trial *trial) {
 static void check_through_blas(const Blas *blas, const Trial *trial, const float *in, Tensor rows) {
     const Layer *layer = &trial->layer;
     int count = trial->count, samples = trial->samples;
-    Tensor out = tensor_new(trial->slopes.count), in_gradient = tensor_new(trial->in.count);
+    Tensor out = tensor_new(trial->out_gradient.count), in_gradient = tensor_new(trial->in.count);
     Tensor weight_gradient = tensor_new(trial->weight.count);
     linear_blas_forward(out.at, blas, in, rows.at, trial->weight.at, trial->bias.at, layer, count, samples);
     check_outputs(trial, out);
-    linear_blas_backward_input(in_gradient.at, blas, trial->slopes.at, trial->weight.at, layer, count, samples);
+    linear_blas_backward_input(in_gradient.at, blas, trial->out_gradient.at, trial->weight.at, layer, count, samples);
     check_times("linear input, OpenBLAS", in_gradient, trial->in_gradient, 1);
     for (int chunk = 0; chunk < 2; chunk++) {
         const SgdUpdate descent = {.keep = (float)chunk};
-        linear_blas_backward_weight(weight_gradient.at, NULL, blas, in, rows.at, trial->slopes.at, &descent, layer,
-                                    count, samples);
+        linear_blas_backward_weight(weight_gradient.at, NULL, blas, in, rows.at, trial->out_gradient.at, &descent,
+                                    layer, count, samples);
         check_times("linear weight, OpenBLAS", weight_gradient, trial->weight_gradient, chunk + 1);
     }
     tensor_free(out);
@@ -270,14 +271,14 @@ static void check_through_blas(const Blas *blas, const Trial *trial, const float
     tensor_free(weight_gradient);
 }
 
-// Samples without slopes are as good as not there: where they are most, lists leave them out, and without them tiles
+// Samples without gradients are as good as not there: where they are most, lists leave them out, and without them tiles
 // take all. Both ways give the same bits.
 static void check_same_without_rests(const Kernels *kernels, Shape shape, int outs, int count) {
     Trial trial = trial_of(kernels, shape, outs, count, 0);
     const Layer *layer = &trial.layer;
     const int samples = trial.samples, working = count / 3;
-    for (size_t i = 0; i < trial.slopes.count; i++)
-        if (i % (size_t)samples >= (size_t)working) trial.slopes.at[i] = 0;
+    for (size_t i = 0; i < trial.out_gradient.count; i++)
+        if (i % (size_t)samples >= (size_t)working) trial.out_gradient.at[i] = 0;
     Tensor rows = rows_of(&trial), scratch = tensor_new(linear_scratch_floats(layer, samples));
     Tensor weight[2], in_gradient[2];
     for (int way = 0; way < 2; way++) {
@@ -287,7 +288,7 @@ static void check_same_without_rests(const Kernels *kernels, Shape shape, int ou
         weight[way] = tensor_random(trial.weight.count, 11);
         in_gradient[way] = tensor_zeros(trial.in.count);
         kernels->linear_backward_step(in_gradient[way].at, scratch.at, velocity.at, weight[way].at, rows.at,
-                                      trial.slopes.at, &descent, layer, taken, samples);
+                                      trial.out_gradient.at, &descent, layer, taken, samples);
         tensor_free(velocity);
     }
     assert_memory_equal(weight[0].at, weight[1].at, trial.weight.count * sizeof(float));
@@ -311,7 +312,7 @@ static void check_trial(const Kernels *kernels, const Blas *blas, Shape shape, i
     trial_free(&trial);
 }
 
-// With the slopes of a layer that ends the net, and of one behind which many units rest, or almost all.
+// With the gradients of a layer that ends the net, and of one behind which many units rest, or almost all.
 static void check_linear(const Kernels *kernels, const Blas *blas, Shape shape, int outs, int count) {
     for (unsigned rests = 0; rests <= 9; rests += rests ? 3 : 6)
         check_trial(kernels, blas, shape, outs, count, rests);
@@ -347,7 +348,7 @@ static void check_few(const Kernels *kernels) {
     }
 }
 
-// The loss sum(slopes * out) is linear in each value, so the products of the reference are its exact derivatives.
+// The loss sum(gradients * out) is linear in each value, so the products of the reference are its exact derivatives.
 static void linear_agrees_with_the_reference_for_any_number_of_samples(void **state) {
     (void)state;
     with_each_build(check_linears);

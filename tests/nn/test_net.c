@@ -41,7 +41,7 @@ static void the_gradient_of_a_batch_is_the_mean_of_its_samples_gradients(void **
     with_each_build("pool 11; conv 5 1", check_batches); // needs more scratch for few samples than for many
 }
 
-static void check_slope(Fixture *fixture) {
+static void check_derivative(Fixture *fixture) {
     const Noise noise = {.seed = 1, .round = 2, .client = 3, .step = 4};
     const Noise *with[] = {NULL, &noise};
     size_t parameters = fixture->net.spec.parameter_count;
@@ -60,17 +60,17 @@ static void check_slope(Fixture *fixture) {
             net_gradient(&fixture->net, ignored, &result, moved, &batch, with[i]);
             losses[side] = result.loss_sum / batch.count;
         }
-        double slope = (losses[1] - losses[0]) / (2 * (double)step);
-        assert_true(fabs(slope / steepness - 1) < 0.01);
+        double derivative = (losses[1] - losses[0]) / (2 * (double)step);
+        assert_true(fabs(derivative / steepness - 1) < 0.01);
     }
 }
 
 static void the_loss_changes_along_the_gradient_as_fast_as_the_gradient_says(void **state) {
     (void)state;
-    with_each_build(all_layers, check_slope);
-    with_each_build(more_layers, check_slope);
-    with_each_build(wide_head, check_slope);
-    with_each_build(branches, check_slope);
+    with_each_build(all_layers, check_derivative);
+    with_each_build(more_layers, check_derivative);
+    with_each_build(wide_head, check_derivative);
+    with_each_build(branches, check_derivative);
 }
 
 static void check_purity(Fixture *fixture) {

@@ -5,10 +5,10 @@
 typedef struct Case {
     Layer layer;
     size_t samples, weights, plane; // plane: neighbours that share a weight
-    double *in, *weight, *bias, *slopes;
+    double *in, *weight, *bias, *out_gradient;
 } Case;
 
-// The loss sum(slopes * out) of one sample; out (features): NULL, or that sample's values.
+// The loss sum(out_gradient * out) of one sample; out (features): NULL, or that sample's values.
 static double loss_of(const Case *of, size_t s, double *out) {
     const size_t features = shape_size(of->layer.in), group = features / (size_t)of->layer.groups;
     double loss = 0;
@@ -23,14 +23,14 @@ static double loss_of(const Case *of, size_t s, double *out) {
             const size_t own = f / of->plane % of->weights;
             const double result = value * of->weight[own] + of->bias[own];
             if (out) out[f] = result;
-            loss += of->slopes[f * of->samples + s] * result;
+            loss += of->out_gradient[f * of->samples + s] * result;
         }
     }
     return loss;
 }
 
 // Central difference of the losses of samples from..to by *value.
-static double slope_of(const Case *of, double *value, size_t from, size_t to) {
+static double derivative_of(const Case *of, double *value, size_t from, size_t to) {
     const double step = 1e-4, kept = *value;
     double difference = 0;
     for (size_t s = from; s < to; s++) {
@@ -43,24 +43,24 @@ static double slope_of(const Case *of, double *value, size_t from, size_t to) {
     return difference / (2 * step);
 }
 
-static void check_back(const Kernels *kernels, const Case *of, const float *in, const float *slopes,
+static void check_back(const Kernels *kernels, const Case *of, const float *in, const float *out_gradient,
                        const float *weight, const float *statistics) {
     const size_t count = shape_size(of->layer.in) * of->samples;
     Tensor in_gradient = tensor_new(count), weight_gradient = tensor_zeros(of->weights);
     Tensor bias_gradient = tensor_zeros(of->weights);
     double *expected = malloc(count * sizeof *expected);
     assert_non_null(expected);
-    for (int only = 0; only < 2; only++) // the second adds to the slopes of the parameters
+    for (int only = 0; only < 2; only++) // the second adds to the gradients of the parameters
         kernels->norm_backward(weight_gradient.at, bias_gradient.at, only == 0 ? NULL : in_gradient.at, statistics, in,
-                               slopes, weight, &of->layer, (int)of->samples);
+                               out_gradient, weight, &of->layer, (int)of->samples);
     for (size_t i = 0; i < count; i++)
-        expected[i] = slope_of(of, &of->in[i], i % of->samples, i % of->samples + 1);
+        expected[i] = derivative_of(of, &of->in[i], i % of->samples, i % of->samples + 1);
     check_close("input", in_gradient.at, expected, count, 1e-5);
     for (size_t i = 0; i < of->weights; i++)
-        expected[i] = 2 * slope_of(of, &of->weight[i], 0, of->samples);
+        expected[i] = 2 * derivative_of(of, &of->weight[i], 0, of->samples);
     check_close("weight", weight_gradient.at, expected, of->weights, 1e-5);
     for (size_t i = 0; i < of->weights; i++)
-        expected[i] = 2 * slope_of(of, &of->bias[i], 0, of->samples);
+        expected[i] = 2 * derivative_of(of, &of->bias[i], 0, of->samples);
     check_close("bias", bias_gradient.at, expected, of->weights, 1e-5);
     free(expected);
     tensor_free(in_gradient), tensor_free(weight_gradient), tensor_free(bias_gradient);
@@ -75,12 +75,12 @@ static void check_norm(const Kernels *kernels, Shape shape, int groups, size_t w
         .samples = n,
         .weights = weights,
         .plane = weights == channels && !each ? features / channels : 1};
-    Tensor in = tensor_random(count, 1), out = tensor_new(count), slopes = tensor_random(count, 2);
+    Tensor in = tensor_random(count, 1), out = tensor_new(count), out_gradient = tensor_random(count, 2);
     Tensor weight = tensor_random(weights, 3), bias = tensor_random(weights, 4);
     Tensor statistics = tensor_new(2 * (size_t)groups * n);
     for (size_t i = 0; i < count; i++)
         in.at[i] = 3 * in.at[i] + 5; // not around zero: what is subtracted matters
-    of.in = doubles(in.at, count), of.slopes = doubles(slopes.at, count);
+    of.in = doubles(in.at, count), of.out_gradient = doubles(out_gradient.at, count);
     of.weight = doubles(weight.at, weights), of.bias = doubles(bias.at, weights);
     double *expected = malloc(count * sizeof *expected), *sample = malloc(features * sizeof *sample);
     assert_true(expected && sample);
@@ -91,9 +91,9 @@ static void check_norm(const Kernels *kernels, Shape shape, int groups, size_t w
     }
     kernels->norm_forward(out.at, statistics.at, in.at, weight.at, bias.at, &of.layer, (int)n);
     check_close("forward", out.at, expected, count, 5e-6);
-    check_back(kernels, &of, in.at, slopes.at, weight.at, statistics.at);
-    free(expected), free(sample), free(of.in), free(of.slopes), free(of.weight), free(of.bias);
-    const Tensor all[] = {in, out, slopes, weight, bias, statistics};
+    check_back(kernels, &of, in.at, out_gradient.at, weight.at, statistics.at);
+    free(expected), free(sample), free(of.in), free(of.out_gradient), free(of.weight), free(of.bias);
+    const Tensor all[] = {in, out, out_gradient, weight, bias, statistics};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         tensor_free(all[i]);
 }

@@ -6,11 +6,11 @@
 #include "nn/net.h"
 #include "tests/tensor.h"
 
-// A layer at work, in double precision: the loss is the sum of slopes * out.
+// A layer at work, in double precision: the loss is the sum of out_gradient * out.
 typedef struct Case {
     Layer layer;
-    size_t count, samples, plane;     // real samples; lanes; places of a channel
-    double *in, *slopes, *parameters; // (C,plane,samples); the same; weight and bias
+    size_t count, samples, plane;           // real samples; lanes; places of a channel
+    double *in, *out_gradient, *parameters; // (C,plane,samples); the same; weight and bias
 } Case;
 
 typedef struct Moments {
@@ -44,13 +44,13 @@ static double loss_of(const Case *of, double *out) {
                 const double value = (of->in[place] - moments.mean) / sqrt(moments.variance + 1e-5);
                 const double result = value * of->parameters[c] + of->parameters[channels + c];
                 if (out) out[place] = result;
-                loss += of->slopes[place] * result;
+                loss += of->out_gradient[place] * result;
             }
     }
     return loss;
 }
 
-static double slope_at(const Case *of, double *value) {
+static double derivative_at(const Case *of, double *value) {
     const double step = 1e-4, kept = *value;
     *value = kept + step;
     double difference = loss_of(of, NULL);
@@ -60,20 +60,20 @@ static double slope_at(const Case *of, double *value) {
     return difference / (2 * step);
 }
 
-static void check_back(const Kernels *kernels, const Case *of, const Tensor *in, const Tensor *slopes,
+static void check_back(const Kernels *kernels, const Case *of, const Tensor *in, const Tensor *out_gradient,
                        const float *parameters, const float *statistics) {
     const size_t weights = 2 * (size_t)of->layer.in.channels;
     Tensor in_gradient = tensor_new(in->count), gradient = tensor_zeros(weights);
-    for (int only = 0; only < 2; only++) // the second adds to the slopes of the parameters
-        kernels->batch_norm_backward(gradient.at, only == 0 ? NULL : in_gradient.at, statistics, in->at, slopes->at,
-                                     parameters, &of->layer, (int)of->count, (int)of->samples);
+    for (int only = 0; only < 2; only++) // the second adds to the gradients of the parameters
+        kernels->batch_norm_backward(gradient.at, only == 0 ? NULL : in_gradient.at, statistics, in->at,
+                                     out_gradient->at, parameters, &of->layer, (int)of->count, (int)of->samples);
     double *expected = calloc(in->count, sizeof *expected);
     assert_non_null(expected);
     for (size_t i = 0; i < in->count; i++)
-        expected[i] = i % of->samples < of->count ? slope_at(of, &of->in[i]) : 0;
+        expected[i] = i % of->samples < of->count ? derivative_at(of, &of->in[i]) : 0;
     check_close("input", in_gradient.at, expected, in->count, 1e-5);
     for (size_t i = 0; i < weights; i++)
-        expected[i] = 2 * slope_at(of, &of->parameters[i]);
+        expected[i] = 2 * derivative_at(of, &of->parameters[i]);
     check_close("parameters", gradient.at, expected, weights, 1e-5);
     free(expected);
     tensor_free(in_gradient), tensor_free(gradient);
@@ -100,14 +100,15 @@ static void check_case(const Kernels *kernels, Shape shape, int vectors, size_t 
                .count = n - missing,
                .samples = n,
                .plane = features / channels};
-    Tensor in = tensor_random(features * n, 1), slopes = tensor_random(features * n, 2), out = tensor_new(features * n);
+    Tensor in = tensor_random(features * n, 1), out_gradient = tensor_random(features * n, 2),
+           out = tensor_new(features * n);
     Tensor parameters = tensor_random(4 * channels, 3), statistics = tensor_new(batch_statistics_floats(&of.layer));
     for (size_t i = 0; i < in.count; i++) {
         const bool real = i % n < of.count;
         in.at[i] = real ? 3 * in.at[i] + 5 : NAN; // not around zero: what is subtracted matters
-        slopes.at[i] = real ? slopes.at[i] : 0;
+        out_gradient.at[i] = real ? out_gradient.at[i] : 0;
     }
-    of.in = doubles(in.at, in.count), of.slopes = doubles(slopes.at, in.count);
+    of.in = doubles(in.at, in.count), of.out_gradient = doubles(out_gradient.at, in.count);
     of.parameters = doubles(parameters.at, 4 * channels);
     double *expected = doubles(in.at, in.count);
     loss_of(&of, expected);
@@ -115,9 +116,9 @@ static void check_case(const Kernels *kernels, Shape shape, int vectors, size_t 
     for (size_t i = 0; i < out.count; i++)
         assert_true(i % n >= of.count || fabs((double)out.at[i] - expected[i]) < 1e-5 * (1 + fabs(expected[i])));
     check_statistics(&of, (const BatchStatistics *)(const void *)statistics.at, parameters.at);
-    check_back(kernels, &of, &in, &slopes, parameters.at, statistics.at);
-    free(of.in), free(of.slopes), free(of.parameters), free(expected);
-    tensor_free(in), tensor_free(slopes), tensor_free(out), tensor_free(parameters), tensor_free(statistics);
+    check_back(kernels, &of, &in, &out_gradient, parameters.at, statistics.at);
+    free(of.in), free(of.out_gradient), free(of.parameters), free(expected);
+    tensor_free(in), tensor_free(out_gradient), tensor_free(out), tensor_free(parameters), tensor_free(statistics);
 }
 
 static void check_cases(const Kernels *kernels) {

@@ -12,7 +12,7 @@ static void check_pool(const Kernels *kernels, Shape in, int size, int samples, 
         .kind = LAYER_POOL, .in = in, .out = {in.channels, in.rows / size, in.columns / size}, .kernel = size};
     size_t n = (size_t)samples;
     Tensor values = tensor_random(shape_size(in) * n, 5), out = tensor_new(shape_size(layer.out) * n);
-    Tensor slopes = tensor_random(out.count, 6), gradient = tensor_new(values.count);
+    Tensor out_gradient = tensor_random(out.count, 6), gradient = tensor_new(values.count);
     if (ties)
         for (size_t i = 0; i < values.count; i++)
             values.at[i] = roundf(values.at[i]);
@@ -30,18 +30,18 @@ static void check_pool(const Kernels *kernels, Shape in, int size, int samples, 
                         if (best == SIZE_MAX || values.at[i] > values.at[best]) best = i;
                     }
                     maxima[place] = (double)values.at[best];
-                    expected[best] = (double)slopes.at[place];
+                    expected[best] = (double)out_gradient.at[place];
                 }
     kernels->pool_forward(out.at, values.at, &layer, samples);
     check_close("pool forward", out.at, maxima, out.count, 0);
     float *to = overwrite ? values.at : gradient.at;
-    kernels->pool_backward(to, values.at, slopes.at, &layer, samples);
+    kernels->pool_backward(to, values.at, out_gradient.at, &layer, samples);
     check_close("pool backward", to, expected, values.count, 0);
     free(maxima);
     free(expected);
     tensor_free(values);
     tensor_free(out);
-    tensor_free(slopes);
+    tensor_free(out_gradient);
     tensor_free(gradient);
 }
 
@@ -80,14 +80,14 @@ static Seen look(const Tensor *values, const Layer *layer, int c, int y, int x, 
     return seen;
 }
 
-// Adds a window's slope to where it belongs.
-static void spread(double *gradient, const Layer *layer, int c, int y, int x, size_t n, size_t s, double slope) {
+// Adds a window's gradient to where it belongs.
+static void spread(double *gradient, const Layer *layer, int c, int y, int x, size_t n, size_t s, double given) {
     const Window *of = &layer->window;
     for (int ky = 0; ky < of->size.rows; ky++)
         for (int kx = 0; kx < of->size.columns; kx++) {
             int iy = y * of->stride.rows - of->pad.rows + ky, ix = x * of->stride.columns - of->pad.columns + kx;
             if (iy < 0 || ix < 0 || iy >= layer->in.rows || ix >= layer->in.columns) continue;
-            gradient[(size_t)((c * layer->in.rows + iy) * layer->in.columns + ix) * n + s] += slope;
+            gradient[(size_t)((c * layer->in.rows + iy) * layer->in.columns + ix) * n + s] += given;
         }
 }
 
@@ -97,7 +97,7 @@ static void check_windows(const Kernels *kernels, Shape in, Window window, bool 
                         windows_along(in.columns, window.size.columns, window.stride.columns, window.pad.columns)};
     size_t n = (size_t)kernels->lanes * 2, place = 0;
     Tensor values = tensor_random(shape_size(in) * n, 21), out = tensor_new(shape_size(layer.out) * n);
-    Tensor slopes = tensor_random(out.count, 22), gradient = tensor_new(values.count);
+    Tensor out_gradient = tensor_random(out.count, 22), gradient = tensor_new(values.count);
     for (size_t i = 0; i < values.count && !average; i++)
         values.at[i] = roundf(4 * values.at[i]); // ties: the first counts
     double *expected = malloc(out.count * sizeof *expected), *back = calloc(values.count, sizeof *back);
@@ -108,25 +108,25 @@ static void check_windows(const Kernels *kernels, Shape in, Window window, bool 
             for (int x = 0; x < layer.out.columns; x++)
                 for (size_t s = 0; s < n; s++, place++) {
                     Seen seen = look(&values, &layer, c, y, x, n, s);
-                    double slope = (double)slopes.at[place];
+                    double given = (double)out_gradient.at[place];
                     expected[place] = average ? seen.sum * share : (double)values.at[seen.best];
                     if (average)
-                        spread(back, &layer, c, y, x, n, s, slope * share);
+                        spread(back, &layer, c, y, x, n, s, given * share);
                     else
-                        back[seen.best] += slope;
+                        back[seen.best] += given;
                 }
     if (average) {
         kernels->average_forward(out.at, values.at, &layer, (int)n);
-        kernels->average_backward(gradient.at, slopes.at, &layer, (int)n);
+        kernels->average_backward(gradient.at, out_gradient.at, &layer, (int)n);
     } else {
         kernels->pool_forward(out.at, values.at, &layer, (int)n);
-        kernels->pool_backward(gradient.at, values.at, slopes.at, &layer, (int)n);
+        kernels->pool_backward(gradient.at, values.at, out_gradient.at, &layer, (int)n);
     }
     check_close("windows forward", out.at, expected, out.count, average ? 1e-6 : 0);
     check_close("windows backward", gradient.at, back, values.count, 1e-6);
     free(expected);
     free(back);
-    tensor_free(values), tensor_free(out), tensor_free(slopes), tensor_free(gradient);
+    tensor_free(values), tensor_free(out), tensor_free(out_gradient), tensor_free(gradient);
 }
 
 static void check_all_windows(const Kernels *kernels) {
@@ -170,7 +170,7 @@ static void check_activation(const Kernels *kernels, Activation of) {
     size_t n = (size_t)kernels->lanes, count = 40 * n;
     Layer layer = {.kind = LAYER_ACTIVATION, .activation = of, .in = {40, 1, 1}, .out = {40, 1, 1}, .rate = 0.01f};
     Tensor in = tensor_random(count, 23), out = tensor_new(count), gradient = tensor_new(count);
-    Tensor slopes = tensor_random(count, 24);
+    Tensor out_gradient = tensor_random(count, 24);
     double *values = malloc(count * sizeof *values), *back = malloc(count * sizeof *back);
     assert_true(values && back);
     for (size_t i = 0; i < count; i++)
@@ -179,20 +179,20 @@ static void check_activation(const Kernels *kernels, Activation of) {
         const double x = (double)in.at[i], number = (double)layer.rate;
         values[i] = activation_reference(of, x, number);
         const double rise = activation_reference(of, x + step, number) - activation_reference(of, x - step, number);
-        back[i] = (double)slopes.at[i] * rise / (2 * step);
+        back[i] = (double)out_gradient.at[i] * rise / (2 * step);
     }
     kernels->activation_forward(out.at, in.at, &layer, (int)n);
-    kernels->activation_backward(gradient.at, in.at, slopes.at, &layer, (int)n);
+    kernels->activation_backward(gradient.at, in.at, out_gradient.at, &layer, (int)n);
     for (size_t i = 0; i < count; i++) // each value by itself: the large ones must not hide the small
         if (!(fabs((double)out.at[i] - values[i]) <= 3e-7 * fmax(1, fabs(values[i]))))
             fail_msg("function %d of %.9g is %.9g, expected %.9g", of, (double)in.at[i], (double)out.at[i], values[i]);
-    check_close("slope", gradient.at, back, count, 2e-6);
+    check_close("derivative", gradient.at, back, count, 2e-6);
     in.at[3] = NAN;
     kernels->activation_forward(out.at, in.at, &layer, (int)n);
     assert_true(isnan(out.at[3]));
     free(values);
     free(back);
-    tensor_free(in), tensor_free(out), tensor_free(gradient), tensor_free(slopes);
+    tensor_free(in), tensor_free(out), tensor_free(gradient), tensor_free(out_gradient);
 }
 
 static void check_activations(const Kernels *kernels) {
@@ -210,25 +210,25 @@ static void functions_of_one_value_are_those_of_the_library_and_keep_a_nan(void 
 
 static void check_relu(const Kernels *kernels) {
     size_t n = (size_t)kernels->lanes * 2, count = 7 * n;
-    Tensor values = tensor_random(count, 7), slopes = tensor_random(count, 8);
+    Tensor values = tensor_random(count, 7), out_gradient = tensor_random(count, 8);
     values.at[3] = 0;
     values.at[4] = NAN;
-    double *expected = doubles(values.at, count), *expected_slopes = doubles(slopes.at, count);
+    double *expected = doubles(values.at, count), *expected_gradient = doubles(out_gradient.at, count);
     for (size_t i = 0; i < count; i++) {
-        if (expected[i] <= 0) expected_slopes[i] = 0;
+        if (expected[i] <= 0) expected_gradient[i] = 0;
         if (expected[i] <= 0) expected[i] = 0;
     }
     kernels->relu_forward(values.at, 7, (int)n);
-    kernels->relu_backward(slopes.at, values.at, 7, (int)n);
+    kernels->relu_backward(out_gradient.at, values.at, 7, (int)n);
     assert_true(isnan(values.at[4]));
     values.at[4] = 0;
     expected[4] = 0;
     check_close("relu forward", values.at, expected, count, 0);
-    check_close("relu backward", slopes.at, expected_slopes, count, 0);
+    check_close("relu backward", out_gradient.at, expected_gradient, count, 0);
     free(expected);
-    free(expected_slopes);
+    free(expected_gradient);
     tensor_free(values);
-    tensor_free(slopes);
+    tensor_free(out_gradient);
 }
 
 static void relu_clips_at_zero_and_keeps_a_nan(void **state) {

@@ -65,7 +65,7 @@ static void open_net(Fixture *fixture, const char *text, const Kernels *kernels)
                              .count = SAMPLES - 1};
 }
 
-// Without kinks, at which a difference quotient is no slope.
+// Without kinks, at which a difference quotient is no derivative.
 static const char *const nets[] = {"linear 1", "linear 7; linear 1", "conv 3 2; linear 1"};
 
 static void gradients_agree_with_finite_differences(void **state) {
@@ -85,9 +85,9 @@ static void gradients_agree_with_finite_differences(void **state) {
                 loss[side] = result.loss_sum / fixture.batch.count;
             }
             fixture.parameters[p] = held;
-            double slope = (loss[1] - loss[0]) / (2 * (double)step);
-            if (fabs(slope - (double)fixture.gradient[p]) > 5e-3 * (1 + fabs(slope)))
-                fail_msg("%s: parameter %zu has slope %g, and its gradient is %g", nets[i], p, slope,
+            double derivative = (loss[1] - loss[0]) / (2 * (double)step);
+            if (fabs(derivative - (double)fixture.gradient[p]) > 5e-3 * (1 + fabs(derivative)))
+                fail_msg("%s: parameter %zu has derivative %g, and its gradient is %g", nets[i], p, derivative,
                          (double)fixture.gradient[p]);
         }
         net_free(&fixture.net);

@@ -27,17 +27,17 @@ static void check_conv_with_relu(const ConvKernels *conv, const Kernels *kernels
 static void check_pool_with_relu(const Kernels *kernels, Window window) {
     Layer layer = {.kind = LAYER_POOL, .in = {3, 8, 6}, .out = {3, 4, 3}, .kernel = 2, .window = window};
     const size_t n = (size_t)kernels->lanes, ins = shape_size(layer.in);
-    Tensor values = tensor_random(ins * n, 34), slopes = tensor_random(shape_size(layer.out) * n, 35);
+    Tensor values = tensor_random(ins * n, 34), out_gradient = tensor_random(shape_size(layer.out) * n, 35);
     Tensor apart = tensor_new(ins * n), together = tensor_new(ins * n);
     for (size_t i = 0; i < values.count; i++)
         values.at[i] -= 0.5f; // whole windows are zeros afterwards
     kernels->relu_forward(values.at, ins, (int)n);
-    kernels->pool_backward(apart.at, values.at, slopes.at, &layer, (int)n);
+    kernels->pool_backward(apart.at, values.at, out_gradient.at, &layer, (int)n);
     kernels->relu_backward(apart.at, values.at, ins, (int)n);
     layer.rectified = true;
-    kernels->pool_backward(together.at, values.at, slopes.at, &layer, (int)n);
+    kernels->pool_backward(together.at, values.at, out_gradient.at, &layer, (int)n);
     same_floats(&apart, &together);
-    tensor_free(values), tensor_free(slopes), tensor_free(apart), tensor_free(together);
+    tensor_free(values), tensor_free(out_gradient), tensor_free(apart), tensor_free(together);
 }
 
 static void check_norm_with_relu(const Kernels *kernels) {

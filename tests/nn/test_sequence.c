@@ -10,14 +10,14 @@ enum { EXTENT = 6, MOST_PARAMETERS = 256, MOST_VALUES = STEPS * EXTENT * MOST_SA
 
 typedef struct Case Case;
 
-// sum(slopes * out) of one sample; out: NULL, or all outputs, of which it writes that sample's.
+// sum(out_gradient * out) of one sample; out: NULL, or all outputs, of which it writes that sample's.
 typedef double Loss(const Case *of, size_t s, double *out);
 
 struct Case {
     Layer layer;
     Loss *loss;
-    size_t count, samples;            // real ones; lanes
-    double *in, *parameters, *slopes; // (T,F,N), all of the layer's, and as the outputs
+    size_t count, samples;                  // real ones; lanes
+    double *in, *parameters, *out_gradient; // (T,F,N), all of the layer's, and as the outputs
 };
 
 static double sigmoid(double x) {
@@ -49,13 +49,13 @@ static double lstm_loss(const Case *of, size_t s, double *out) {
             if (of->layer.last && t + 1 < STEPS) continue;
             const size_t place = ((of->layer.last ? 0 : t * UNITS) + u) * of->samples + s;
             if (out) out[place] = outputs[u];
-            loss += of->slopes[place] * outputs[u];
+            loss += of->out_gradient[place] * outputs[u];
         }
     }
     return loss;
 }
 
-static double slope_of(const Case *of, double *value, size_t from, size_t to) {
+static double derivative_of(const Case *of, double *value, size_t from, size_t to) {
     const double step = 1e-5, kept = *value;
     double difference = 0;
     for (size_t s = from; s < to; s++) {
@@ -105,7 +105,7 @@ static double attention_loss(const Case *of, size_t s, double *out) {
         for (size_t i = 0; i < EXTENT; i++) {
             const size_t place = (t * EXTENT + i) * of->samples + s;
             if (out) out[place] = given[i];
-            loss += of->slopes[place] * given[i];
+            loss += of->out_gradient[place] * given[i];
         }
     }
     return loss;
@@ -113,7 +113,7 @@ static double attention_loss(const Case *of, size_t s, double *out) {
 
 // What the ops work on.
 typedef struct Tensors {
-    Tensor in, out, slopes, parameters, gradient, in_gradient, kept, scratch;
+    Tensor in, out, out_gradient, parameters, gradient, in_gradient, kept, scratch;
 } Tensors;
 
 static void forward(const Kernels *kernels, const Case *of, const Tensors *at) {
@@ -127,10 +127,10 @@ static void forward(const Kernels *kernels, const Case *of, const Tensors *at) {
 static void backward(const Kernels *kernels, const Case *of, const Tensors *at, float *in_gradient) {
     const int n = (int)of->samples, count = (int)of->count;
     if (of->layer.kind == LAYER_LSTM)
-        kernels->lstm_backward(at->gradient.at, in_gradient, at->kept.at, at->scratch.at, at->slopes.at,
+        kernels->lstm_backward(at->gradient.at, in_gradient, at->kept.at, at->scratch.at, at->out_gradient.at,
                                at->parameters.at, &of->layer, n);
     else
-        kernels->attention_backward(at->gradient.at, in_gradient, at->kept.at, at->scratch.at, at->slopes.at,
+        kernels->attention_backward(at->gradient.at, in_gradient, at->kept.at, at->scratch.at, at->out_gradient.at,
                                     at->parameters.at, &of->layer, count, n);
 }
 
@@ -138,15 +138,15 @@ static void check_back(const Kernels *kernels, const Case *of, const Tensors *at
     const size_t n = of->samples, parameters = at->parameters.count, count = at->in.count;
     double expected[MOST_VALUES > MOST_PARAMETERS ? MOST_VALUES : MOST_PARAMETERS];
     assert_true(parameters <= MOST_PARAMETERS && count <= MOST_VALUES);
-    for (int only = 0; only < 2; only++) { // the second adds to the slopes of the parameters
+    for (int only = 0; only < 2; only++) { // the second adds to the gradients of the parameters
         forward(kernels, of, at);
         backward(kernels, of, at, only == 0 ? NULL : at->in_gradient.at);
     }
     for (size_t i = 0; i < parameters; i++)
-        expected[i] = 2 * slope_of(of, &of->parameters[i], 0, of->count);
+        expected[i] = 2 * derivative_of(of, &of->parameters[i], 0, of->count);
     check_close("parameters", at->gradient.at, expected, parameters, 2e-5);
     for (size_t i = 0; i < count; i++)
-        expected[i] = i % n < of->count ? slope_of(of, &of->in[i], i % n, i % n + 1) : 0;
+        expected[i] = i % n < of->count ? derivative_of(of, &of->in[i], i % n, i % n + 1) : 0;
     check_close("input", at->in_gradient.at, expected, count, 1e-5);
 }
 
@@ -156,7 +156,7 @@ static void check_layer(const Kernels *kernels, Layer layer, Loss *loss, int cou
     const size_t n = (size_t)samples, values = shape_size(layer.in) * n, outs = shape_size(layer.out) * n;
     const Tensors at = {.in = tensor_random(values, 1),
                         .out = tensor_new(outs),
-                        .slopes = tensor_random(outs, 2),
+                        .out_gradient = tensor_random(outs, 2),
                         .parameters = tensor_random(parameters, 3),
                         .gradient = tensor_zeros(parameters),
                         .in_gradient = tensor_new(values),
@@ -165,16 +165,16 @@ static void check_layer(const Kernels *kernels, Layer layer, Loss *loss, int cou
     for (size_t i = 0; i < values; i++)
         if (i % n >= (size_t)count) at.in.at[i] = NAN;
     for (size_t i = 0; i < outs; i++)
-        if (i % n >= (size_t)count) at.slopes.at[i] = 0;
+        if (i % n >= (size_t)count) at.out_gradient.at[i] = 0;
     const Case of = {.layer = layer,
                      .loss = loss,
                      .count = (size_t)count,
                      .samples = n,
                      .in = doubles(at.in.at, values),
                      .parameters = doubles(at.parameters.at, parameters),
-                     .slopes = doubles(at.slopes.at, outs)};
+                     .out_gradient = doubles(at.out_gradient.at, outs)};
     double *expected = malloc(outs * sizeof *expected);
-    assert_true(expected && of.in && of.parameters && of.slopes && n <= MOST_SAMPLES);
+    assert_true(expected && of.in && of.parameters && of.out_gradient && n <= MOST_SAMPLES);
     for (size_t s = 0; s < of.count; s++)
         loss(&of, s, expected);
     forward(kernels, &of, &at);
@@ -182,8 +182,9 @@ static void check_layer(const Kernels *kernels, Layer layer, Loss *loss, int cou
         if (i % n >= of.count) expected[i] = (double)(at.out.at[i] = 0); // they mean nothing
     check_close("outputs", at.out.at, expected, outs, 2e-6);
     check_back(kernels, &of, &at);
-    free(expected), free(of.in), free(of.parameters), free(of.slopes);
-    const Tensor all[] = {at.in, at.out, at.slopes, at.parameters, at.gradient, at.in_gradient, at.kept, at.scratch};
+    free(expected), free(of.in), free(of.parameters), free(of.out_gradient);
+    const Tensor all[] = {at.in,       at.out,         at.out_gradient, at.parameters,
+                          at.gradient, at.in_gradient, at.kept,         at.scratch};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         tensor_free(all[i]);
 }
@@ -206,8 +207,8 @@ static void lstms_agree_with_the_reference_and_finite_differences(void **state) 
     with_each_build(check_lstms);
 }
 
-// Of a tensor (C,H,W,N) the W values at each of C x H places; there and back twice, as the slopes of the parameters add
-// up.
+// Of a tensor (C,H,W,N) the W values at each of C x H places; there and back twice, as the gradients of the parameters
+// add up.
 static void check_each(const Kernels *kernels, Shape shape, int outs, int count, int vectors) {
     const size_t n = (size_t)(vectors * kernels->lanes), to = (size_t)outs, from = (size_t)shape.columns;
     Layer layer = {.kind = LAYER_LINEAR_EACH, .in = shape, .out = {shape.channels, shape.rows, outs}};
@@ -215,29 +216,29 @@ static void check_each(const Kernels *kernels, Shape shape, int outs, int count,
     const Layer one = linear_at_place(&layer);
     const size_t places = linear_places(&layer), own = layer_parameters(&layer), values = places * from * n;
     Tensor in = tensor_random(values, 7), out = tensor_new(places * to * n), weight = tensor_random(own, 8);
-    Tensor slopes = tensor_random(out.count, 9), gradient = tensor_zeros(own), in_gradient = tensor_new(values);
+    Tensor out_gradient = tensor_random(out.count, 9), gradient = tensor_zeros(own), in_gradient = tensor_new(values);
     Tensor rows = tensor_new(places * n * linear_row_floats(&one));
     Tensor scratch = tensor_new(linear_scratch_floats(&one, (int)n));
     double *given = calloc(out.count, sizeof *given), *back = calloc(values, sizeof *back);
     double *expected = calloc(own, sizeof *expected);
     assert_true(given && back && expected && own == to * (from + 1) && places == (size_t)(shape.channels * shape.rows));
     for (size_t i = 0; i < out.count; i++)
-        if (i % n >= (size_t)count) slopes.at[i] = 0;
+        if (i % n >= (size_t)count) out_gradient.at[i] = 0;
     for (size_t i = 0; i < out.count; i++) {
         const size_t s = i % n, o = i / n % to, p = i / n / to;
         given[i] = (double)weight.at[to * from + o];
-        expected[to * from + o] += 2 * (double)slopes.at[i];
+        expected[to * from + o] += 2 * (double)out_gradient.at[i];
         for (size_t f = 0; f < from; f++) {
             const double value = (double)in.at[(p * from + f) * n + s], w = (double)weight.at[o * from + f];
             given[i] += w * value;
-            expected[o * from + f] += 2 * (double)slopes.at[i] * value;
-            back[(p * from + f) * n + s] += (double)slopes.at[i] * w;
+            expected[o * from + f] += 2 * (double)out_gradient.at[i] * value;
+            back[(p * from + f) * n + s] += (double)out_gradient.at[i] * w;
         }
     }
     for (int only = 0; only < 2; only++) {
         kernels->linear_each_forward(out.at, rows.at, in.at, weight.at, &layer, count, (int)n);
-        kernels->linear_each_backward(gradient.at, only == 0 ? NULL : in_gradient.at, scratch.at, rows.at, slopes.at,
-                                      weight.at, &layer, count, (int)n);
+        kernels->linear_each_backward(gradient.at, only == 0 ? NULL : in_gradient.at, scratch.at, rows.at,
+                                      out_gradient.at, weight.at, &layer, count, (int)n);
     }
     for (size_t i = 0; i < out.count; i++)
         if (i % n >= (size_t)count) given[i] = (double)(out.at[i] = 0); // they mean nothing
@@ -245,7 +246,7 @@ static void check_each(const Kernels *kernels, Shape shape, int outs, int count,
     check_close("weight and bias", gradient.at, expected, own, 1e-5);
     check_close("input", in_gradient.at, back, values, 1e-5);
     free(given), free(back), free(expected);
-    const Tensor all[] = {in, out, weight, slopes, gradient, in_gradient, rows, scratch};
+    const Tensor all[] = {in, out, weight, out_gradient, gradient, in_gradient, rows, scratch};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         tensor_free(all[i]);
 }
@@ -285,29 +286,29 @@ static void check_embedding(const Kernels *kernels) {
     const size_t n = (size_t)kernels->lanes, outs = NUMBERS * WIDTH * n;
     const Layer layer = {
         .kind = LAYER_EMBEDDING, .in = {1, 1, NUMBERS}, .out = {1, NUMBERS, WIDTH}, .vocabulary = ROWS};
-    Tensor in = tensor_new(NUMBERS * n), out = tensor_new(outs), slopes = tensor_random(outs, 5);
+    Tensor in = tensor_new(NUMBERS * n), out = tensor_new(outs), out_gradient = tensor_random(outs, 5);
     Tensor weight = tensor_random(ROWS * WIDTH, 6), gradient = tensor_zeros(ROWS * WIDTH);
     double expected[ROWS * WIDTH] = {0};
     for (size_t i = 0; i < in.count; i++)
         in.at[i] = (float)(i * 7 % ROWS);
     kernels->embedding_forward(out.at, in.at, weight.at, &layer, (int)n);
     for (int twice = 0; twice < 2; twice++)
-        kernels->embedding_backward(gradient.at, in.at, slopes.at, &layer, (int)n);
+        kernels->embedding_backward(gradient.at, in.at, out_gradient.at, &layer, (int)n);
     for (size_t i = 0; i < outs; i++) {
         const size_t s = i % n, d = i / n % WIDTH, t = i / n / WIDTH, row = (size_t)in.at[t * n + s];
         assert_true(out.at[i] == weight.at[row * WIDTH + d]);
-        expected[row * WIDTH + d] += 2 * (double)slopes.at[i];
+        expected[row * WIDTH + d] += 2 * (double)out_gradient.at[i];
     }
     check_close("table", gradient.at, expected, ROWS * WIDTH, 1e-6);
     in.at[0] = NAN, in.at[1] = 1e9f, in.at[2] = -5; // what no data set has: nothing outside of the table is read
     kernels->embedding_forward(out.at, in.at, weight.at, &layer, (int)n);
     assert_true(out.at[0] == weight.at[0] && out.at[1] == weight.at[(ROWS - 1) * WIDTH] && out.at[2] == weight.at[0]);
-    const Tensor all[] = {in, out, slopes, weight, gradient};
+    const Tensor all[] = {in, out, out_gradient, weight, gradient};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         tensor_free(all[i]);
 }
 
-static void embeddings_give_rows_of_their_table_and_add_up_the_slopes(void **state) {
+static void embeddings_give_rows_of_their_table_and_add_up_the_gradients(void **state) {
     (void)state;
     with_each_build(check_embedding);
 }
@@ -316,23 +317,23 @@ static void check_positions(const Kernels *kernels) {
     const Shape shape = {1, 5, 3};
     const Layer layer = {.kind = LAYER_POSITIONS, .in = shape, .out = shape};
     const size_t n = 2 * (size_t)kernels->lanes, own = shape_size(shape), values = own * n;
-    Tensor in = tensor_random(values, 5), out = tensor_new(values), slopes = tensor_random(values, 6);
+    Tensor in = tensor_random(values, 5), out = tensor_new(values), out_gradient = tensor_random(values, 6);
     Tensor weight = tensor_random(own, 7), gradient = tensor_zeros(own);
     double expected[15] = {0};
     kernels->positions_forward(out.at, in.at, weight.at, &layer, (int)n);
     for (int twice = 0; twice < 2; twice++)
-        kernels->positions_backward(gradient.at, slopes.at, &layer, (int)n);
+        kernels->positions_backward(gradient.at, out_gradient.at, &layer, (int)n);
     for (size_t i = 0; i < values; i++) {
         assert_true(out.at[i] == in.at[i] + weight.at[i / n]);
-        expected[i / n] += 2 * (double)slopes.at[i];
+        expected[i / n] += 2 * (double)out_gradient.at[i];
     }
     check_close("positions", gradient.at, expected, own, 1e-6);
-    const Tensor all[] = {in, out, slopes, weight, gradient};
+    const Tensor all[] = {in, out, out_gradient, weight, gradient};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         tensor_free(all[i]);
 }
 
-static void positions_are_added_at_each_step_and_their_slopes_add_up(void **state) {
+static void positions_are_added_at_each_step_and_their_gradients_add_up(void **state) {
     (void)state;
     with_each_build(check_positions);
 }
@@ -342,8 +343,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(lstms_agree_with_the_reference_and_finite_differences),
         cmocka_unit_test(attentions_agree_with_the_reference_and_finite_differences),
         cmocka_unit_test(linear_layers_of_each_place_agree_with_the_reference),
-        cmocka_unit_test(embeddings_give_rows_of_their_table_and_add_up_the_slopes),
-        cmocka_unit_test(positions_are_added_at_each_step_and_their_slopes_add_up),
+        cmocka_unit_test(embeddings_give_rows_of_their_table_and_add_up_the_gradients),
+        cmocka_unit_test(positions_are_added_at_each_step_and_their_gradients_add_up),
     };
     return run_cases(argc, argv, tests, NULL, NULL);
 }

@@ -74,7 +74,7 @@ class Results(CardCase):
                     self.assertAlmostEqual(cpu["test_loss"], card["test_loss"], delta=1e-4)
 
     def test_steps_that_need_the_whole_gradient_are_those_of_the_cpu(self):
-        """Adam's epsilon is large enough that slopes near zero, which round differently, make no whole steps."""
+        """Adam's epsilon is large enough that gradients near zero, which round differently, make no whole steps."""
         options = ["--clients", "5", "--local-epochs", "2", "--batch-size", "7"]
         for number, more in enumerate((["--algorithm", "fedavg; optimizer adam eps=0.01", "--lr", "0.01"],
                                        ["--algorithm", "fedprox mu=0.1; optimizer adamw eps=0.01", "--lr", "0.01", "--clip-grad-norm", "0.5"],

@@ -4,7 +4,7 @@
 //
 // A client steps along
 //
-//   slope = gradient + pull (weight - global) + shift + weight_decay weight
+//   direction = gradient + pull (weight - global) + shift + weight_decay weight
 //
 // where `pull` is one number and `shift` one for each weight, both constant for the whole local training. So all that
 // the nets learn of local rules is one more vector: shift - pull global, with pull on top of the weight decay.
@@ -25,13 +25,14 @@ typedef struct Parameter {
     float own;    // as the client has trained it
     float kept;   // the client's own from turn to turn; 0 at first
     float common; // what the server rule tells all clients
-    float slope;  // of the mean loss of all the client's samples at the weights it began with; 0 unless the rule looks
+    // Of the mean loss of all the client's samples at the weights it began with; 0 unless the rule looks.
+    float full_gradient;
 } Parameter;
 
 // The client's turn, the same for all weights.
 typedef struct LocalTurn {
     double number[RULE_NUMBERS]; // the rule's
-    double displacement;         // how far a slope of 1 in every step takes a weight: see local_displacement
+    double displacement;         // how far a gradient of 1 in every step takes a weight: see local_displacement
     double size_ratio;           // the mean of all clients' samples / this one's
     double ahead;                // by so many velocities a replica's gradients are taken ahead of it
 } LocalTurn;
@@ -44,7 +45,7 @@ typedef struct LocalRule {
     bool asks;                             // ... and it reads what the server rule tells, which has to tell something
     double (*pull)(const LocalTurn *turn); // NULL: 0
     void (*prepare)(LocalTurn *turn);      // NULL: nothing
-    bool (*looks)(const double *number);   // whether it wants Parameter.slope, one more pass over the data; NULL: not
+    bool (*looks)(const double *number);   // wants Parameter.full_gradient: one more pass over the data; NULL: no
 } LocalRule;
 
 // To the nearest multiple of 2^-40: kept vectors lie on this grid, so that sums of them are exact. Every float from

@@ -12,9 +12,9 @@ double local_displacement(const Training *training, double pull, uint64_t steps)
     const double lr = training->sgd.lr, momentum = training->sgd.momentum;
     double x = 0, velocity = 0;
     for (uint64_t step = 0; step < steps; step++) {
-        double slope = 1 + pull * x;
-        velocity = momentum * velocity + slope;
-        x -= lr * (training->nesterov ? slope + momentum * velocity : velocity);
+        double gradient = 1 + pull * x;
+        velocity = momentum * velocity + gradient;
+        x -= lr * (training->nesterov ? gradient + momentum * velocity : velocity);
     }
     return -x;
 }
@@ -54,7 +54,7 @@ static Parameter parameter_at(const LocalVectors *at, size_t i) {
                        .own = at->own ? at->own[i] : 0,
                        .kept = at->kept ? at->kept[i] : 0,
                        .common = at->common ? at->common[i] : 0,
-                       .slope = at->slope ? at->slope[i] : 0};
+                       .full_gradient = at->full_gradient ? at->full_gradient[i] : 0};
 }
 
 // One pair of loops for each rule, into which its functions are inlined.

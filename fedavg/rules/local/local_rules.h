@@ -30,8 +30,8 @@ extern "C" {
 
 extern const LocalRule *const local_rules[LOCAL_RULE_COUNT];
 
-// How far SGD with a pull takes a weight in `steps` steps along a slope of 1: the very same arithmetic on one number.
-// With plain SGD that is steps lr.
+// How far SGD with a pull takes a weight in `steps` steps along a gradient of 1: the very same arithmetic on one
+// number. With plain SGD that is steps lr.
 double local_displacement(const Training *training, double pull, uint64_t steps);
 
 // The displacement divided by lr, which is FedNova's norm of a; where lr has fallen to 0, what it comes to as lr falls.
@@ -45,16 +45,16 @@ double local_ahead(const Training *training);
 // Whether the rule wants the gradient that the client begins with.
 bool local_looks(const Chosen *chosen);
 
-// What the rule adds to the client's slopes besides `shift`: pull on top of the weight decay.
+// What the rule adds to the client's gradients besides `shift`: pull on top of the weight decay.
 double local_pull(const Chosen *chosen, const LocalTurn *turn);
 
 // The vectors of one client, each (count).
 typedef struct LocalVectors {
-    const float *global, *own; // as the round began, as the client trained them
-    const float *kept;         // NULL: zeros
-    const float *common;       // NULL: zeros
-    const float *slope;        // NULL: zeros
-    const float *velocity;     // that a replica begins with; NULL: zeros
+    const float *global, *own;  // as the round began, as the client trained them
+    const float *kept;          // NULL: zeros
+    const float *common;        // NULL: zeros
+    const float *full_gradient; // NULL: zeros
+    const float *velocity;      // that a replica begins with; NULL: zeros
 } LocalVectors;
 
 // shift (count) = the rule's shift - pull * global.

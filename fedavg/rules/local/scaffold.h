@@ -4,8 +4,8 @@
 //   step: g + c - c_k        after it, option II:  c_k = c_k - c + (w - w_k) / A_k
 //                                      option I:   c_k = gradient of the client's loss at w, a pass over its data more
 //
-// A_k is K lr with plain SGD; in general it is how far the local optimizer takes a weight along a constant slope of 1,
-// so that c_k stays an average of gradients whatever the momentum and however many steps. The server's half is in
+// A_k is K lr with plain SGD; in general it is how far the local optimizer takes a weight along a constant gradient of
+// 1, so that c_k stays an average of gradients whatever the momentum and however many steps. The server's half is in
 // server/scaffold.h.
 #ifndef SOUNDER_FEDAVG_RULES_LOCAL_SCAFFOLD_H
 #define SOUNDER_FEDAVG_RULES_LOCAL_SCAFFOLD_H
@@ -17,12 +17,12 @@ BOTH float local_scaffold_shift(const Parameter *p, const LocalTurn *turn) {
     return p->common - p->kept;
 }
 
-// With a learning rate that has fallen to 0 the way says nothing of the slopes: c_k stays.
+// With a learning rate that has fallen to 0 the way says nothing of the gradients: c_k stays.
 BOTH float local_scaffold_keep(const Parameter *p, const LocalTurn *turn) {
-    if (turn->number[0] != 0) return local_on_grid(p->slope);
+    if (turn->number[0] != 0) return local_on_grid(p->full_gradient);
     if (turn->displacement == 0) return p->kept;
-    const float slope = (float)(((double)p->global - (double)p->own) / turn->displacement);
-    return local_on_grid(p->kept - p->common + slope);
+    const float gradient = (float)(((double)p->global - (double)p->own) / turn->displacement);
+    return local_on_grid(p->kept - p->common + gradient);
 }
 
 #ifndef __cplusplus

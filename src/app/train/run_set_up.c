@@ -200,7 +200,7 @@ static Status check_numbers(const char *named, const Options *options, const Spe
     return STATUS_OK;
 }
 
-// In lockstep and wild, SGD decays all weights alike: only what has no slope and no decay stays.
+// In lockstep and wild, SGD decays all weights alike: only what has no gradient and no decay stays.
 static Status freeze(Spec *spec, const Options *options, Error *err) {
     char named[OPTION_NAMED_BYTES];
     Error why;

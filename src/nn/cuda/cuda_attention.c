@@ -22,8 +22,8 @@ static AttentionKept attention_kept(float *kept, const Layer *layer, const CudaS
                         .causal = layer->causal};
     at.shares = at.projected + 3 * tensor;
     at.context = at.shares + (size_t)layer->groups * steps * steps * columns;
-    at.projected_slopes = at.context + tensor;
-    at.context_slopes = at.projected_slopes + 3 * tensor;
+    at.projected_gradient = at.context + tensor;
+    at.context_gradient = at.projected_gradient + 3 * tensor;
     return at;
 }
 
@@ -44,12 +44,12 @@ void cuda_attention_backward(float *gradient, float *in_gradient, float *kept, c
     const AttentionKept at = attention_kept(kept, layer, step);
     const Layer into = attention_input_product(layer), from = attention_output_product(layer);
     const size_t width = at.width, second = attention_input_parameters(layer);
-    cuda_linear_backward_input(at.context_slopes, out_gradient, weight + second, stride, &from, blas, step);
+    cuda_linear_backward_input(at.context_gradient, out_gradient, weight + second, stride, &from, blas, step);
     cuda_attention_mix_back(&at, step);
-    if (in_gradient) cuda_linear_backward_input(in_gradient, at.projected_slopes, weight, stride, &into, blas, step);
+    if (in_gradient) cuda_linear_backward_input(in_gradient, at.projected_gradient, weight, stride, &into, blas, step);
     if (!gradient) return;
-    cuda_linear_backward_weight(gradient, gradient + 3 * width * width, in, at.projected_slopes, gradient_stride, &into,
-                                blas, step);
+    cuda_linear_backward_weight(gradient, gradient + 3 * width * width, in, at.projected_gradient, gradient_stride,
+                                &into, blas, step);
     gradient += second;
     cuda_linear_backward_weight(gradient, gradient + width * width, at.context, out_gradient, gradient_stride, &from,
                                 blas, step);

@@ -65,9 +65,9 @@ static double bytes_of(const Record *record, CudaPart part, const CudaOp *op) {
         return bytes_back(pass, op);
     case CUDA_PART_INPUT:
         return in + out + own;
-    case CUDA_PART_SLOPES:
+    case CUDA_PART_PARAMETERS:
         return in + 2 * out + own; // the bias's sums read the gradient again
-    case CUDA_PART_SLOPES_AND_STEP:
+    case CUDA_PART_PARAMETERS_AND_STEP:
         return in + out + stepped(pass) * own;
     case CUDA_PART_STEP:
         return (stepped(pass) + 1) * cuda_arrays_bytes(pass, parameters_left(record));
@@ -76,8 +76,8 @@ static double bytes_of(const Record *record, CudaPart part, const CudaOp *op) {
 }
 
 static double operations_of(const CudaPass *pass, CudaPart part, const CudaOp *op) {
-    bool product = part == CUDA_PART_FORWARD || part == CUDA_PART_INPUT || part == CUDA_PART_SLOPES ||
-                   part == CUDA_PART_SLOPES_AND_STEP;
+    bool product = part == CUDA_PART_FORWARD || part == CUDA_PART_INPUT || part == CUDA_PART_PARAMETERS ||
+                   part == CUDA_PART_PARAMETERS_AND_STEP;
     if (!op || !product) return 0;
     return 2.0 * pass->step.models * pass->plan.batch_size * layer_products(op->layer);
 }

@@ -133,7 +133,7 @@ void cuda_positions_forward(float *out, const float *in, const float *weight, si
 void cuda_positions_backward(float *weight_gradient, const float *out_gradient, size_t stride, const Layer *layer,
                              const CudaStep *step);
 
-// weight: the layer's first parameter, gradient the same of slopes, which are overwritten, or NULL. kept (M,
+// weight: the layer's first parameter, gradient the same of gradients, which are overwritten, or NULL. kept (M,
 // features,N) goes from forward to backward, which spoils it. in_gradient: NULL if nobody needs it. With cuBLAS, step
 // by step.
 size_t cuda_lstm_kept_features(const Layer *layer);
@@ -166,7 +166,7 @@ typedef struct CudaSgdUpdate {
     size_t parameters; // of a model
     const float *lr;   // device (1): the rate, in the place of sgd.lr, for it changes while captured steps stay
     Sgd sgd;
-    const float *shifts; // (M, parameters): each joins the slope of its weight; NULL: none
+    const float *shifts; // (M, parameters): each joins the gradient of its weight; NULL: none
     const float *pulls;  // (M): on top of each model's weight decay; where there are shifts
 } CudaSgdUpdate;
 
@@ -186,15 +186,15 @@ typedef struct CudaWholeStep {
     AdamStep *adam;
 } CudaWholeStep;
 
-// gradient (M, parameters) += the shifts and pulls that join the slopes otherwise, of those parameters.
+// gradient (M, parameters) += the shifts and pulls that join the gradients otherwise, of those parameters.
 void cuda_join_terms(float *gradient, const CudaSgdUpdate *descent, size_t first, size_t count, const CudaStep *step);
-// lengths += the sums of those slopes' squares, in a fixed order.
+// lengths += the sums of those gradients' squares, in a fixed order.
 void cuda_add_lengths(double *lengths, const float *gradient, size_t parameters, size_t first, size_t count,
                       const CudaStep *step);
 // factors and adam of each model's next step, from lengths and forgotten (M, 2).
 void cuda_begin_whole_step(const CudaWholeStep *whole, double *forgotten, const struct CudaOptimizer *optimizer,
                            const CudaSgdUpdate *descent, const CudaStep *step);
-// The step of those parameters. The shifts and pulls have joined the slopes.
+// The step of those parameters. The shifts and pulls have joined the gradients.
 void cuda_whole_step(const CudaSgdUpdate *descent, const CudaWholeStep *whole, const struct CudaOptimizer *optimizer,
                      const float *gradient, size_t first, size_t count, const CudaStep *step);
 

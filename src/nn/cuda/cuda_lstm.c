@@ -34,8 +34,8 @@ LstmKept lstm_kept(float *kept, const Layer *layer, const CudaStep *step) {
                    .last = layer->last};
     at.cells = at.gates + 4 * steps * block;
     at.outputs = at.cells + steps * block;
-    at.output_slopes = at.outputs + steps * block;
-    at.cell_slopes = at.output_slopes + block;
+    at.output_gradient = at.outputs + steps * block;
+    at.cell_gradient = at.output_gradient + block;
     return at;
 }
 
@@ -67,17 +67,17 @@ void cuda_lstm_forward(float *out, float *kept, const float *in, const float *we
     }
 }
 
-// gradient (M strided) of W and U: the products of a step's slopes and what it read, added up from the last step on.
-static void add_slopes(float *gradient, size_t stride, const LstmKept *at, const float *in, int t, const Sizes *of,
-                       struct CudaBlas *blas, const CudaStep *step) {
-    const CudaFactor slopes = lanes_at(at->gates, of->gates, t, CUBLAS_OP_N, of);
+// gradient (M strided) of W and U: the products of a step's gradients and what it read, added up from the last step on.
+static void add_gradient(float *gradient, size_t stride, const LstmKept *at, const float *in, int t, const Sizes *of,
+                         struct CudaBlas *blas, const CudaStep *step) {
+    const CudaFactor gates = lanes_at(at->gates, of->gates, t, CUBLAS_OP_N, of);
     const bool adds = t + 1 < of->steps;
     const CudaProduct inputs = {gradient, stride, adds}, states = {gradient + of->state_weight, stride, adds};
-    // (4H,F) += slopes (4H,N) * in^T (N,F), and the same of the outputs before; of the first step's these are zeros
-    cuda_blas_multiply(blas, inputs, lanes_at(in, of->features, t, CUBLAS_OP_T, of), slopes, of->features, of->gates,
+    // (4H,F) += gradients (4H,N) * in^T (N,F), and the same of the outputs before; of the first step's these are zeros
+    cuda_blas_multiply(blas, inputs, lanes_at(in, of->features, t, CUBLAS_OP_T, of), gates, of->features, of->gates,
                        of->samples, step->models);
     if (t > 0)
-        cuda_blas_multiply(blas, states, lanes_at(at->outputs, of->units, t - 1, CUBLAS_OP_T, of), slopes, of->units,
+        cuda_blas_multiply(blas, states, lanes_at(at->outputs, of->units, t - 1, CUBLAS_OP_T, of), gates, of->units,
                            of->gates, of->samples, step->models);
     else if (!adds)
         for (int m = 0; m < step->models; m++)
@@ -93,16 +93,16 @@ void cuda_lstm_backward(float *gradient, float *in_gradient, float *kept, const 
     const CudaFactor inputs = {weight, of.features, stride, CUBLAS_OP_T};
     const CudaFactor states = {weight + of.state_weight, of.units, stride, CUBLAS_OP_T};
     const size_t block = (size_t)of.units * (size_t)of.samples;
-    const CudaProduct before = {at.output_slopes, block, false};
+    const CudaProduct before = {at.output_gradient, block, false};
     for (int t = of.steps - 1; t >= 0; t--) {
-        const CudaFactor slopes = lanes_at(at.gates, of.gates, t, CUBLAS_OP_N, &of);
+        const CudaFactor gates = lanes_at(at.gates, of.gates, t, CUBLAS_OP_N, &of);
         cuda_lstm_step_backward(&at, out_gradient, (uint32_t)t, step);
-        if (t > 0) // (H,N) = U^T (H,4H) * slopes (4H,N)
-            cuda_blas_multiply(blas, before, slopes, states, of.samples, of.units, of.gates, step->models);
+        if (t > 0) // (H,N) = U^T (H,4H) * gradients (4H,N)
+            cuda_blas_multiply(blas, before, gates, states, of.samples, of.units, of.gates, step->models);
         if (in_gradient)
-            cuda_blas_multiply(blas, become_lanes(in_gradient, of.features, t, &of), slopes, inputs, of.samples,
+            cuda_blas_multiply(blas, become_lanes(in_gradient, of.features, t, &of), gates, inputs, of.samples,
                                of.features, of.gates, step->models);
-        if (gradient) add_slopes(gradient, gradient_stride, &at, in, t, &of, blas, step);
+        if (gradient) add_gradient(gradient, gradient_stride, &at, in, t, &of, blas, step);
     }
-    if (gradient) cuda_lstm_bias_slopes(gradient + of.bias, &at, gradient_stride, step);
+    if (gradient) cuda_lstm_bias_gradient(gradient + of.bias, &at, gradient_stride, step);
 }

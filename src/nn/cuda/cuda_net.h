@@ -60,12 +60,12 @@ typedef struct CudaNetPlan {
     size_t weights_stride;      // floats; 0: all models share one array, which then only M = 1 may train (Hogwild)
     float *velocity;            // (M strided by parameters); NULL: only gradients and evaluation are wanted
     CudaOptimizer optimizer;
-    const float *slope_shifts; // (M strided by parameters): joins every slope; NULL: none
-    const float *pulls;        // (M): on top of the weight decay; where there are slope_shifts
-    float *gradient;           // (M strided by parameters); NULL: only evaluation is wanted. Scratch of training
-    uint64_t *updates;         // Hogwild: steps applied by everybody so far, counted on the device; NULL otherwise
-    bool atomic_updates;       // Hogwild: one atomic add a weight instead of plain stores
-    CudaFence fence;           // Hogwild: the weights are written only while it is open
+    const float *gradient_shifts; // (M strided by parameters): joins every gradient; NULL: none
+    const float *pulls;           // (M): on top of the weight decay; where there are gradient_shifts
+    float *gradient;              // (M strided by parameters); NULL: only evaluation is wanted. Scratch of training
+    uint64_t *updates;            // Hogwild: steps applied by everybody so far, counted on the device; NULL otherwise
+    bool atomic_updates;          // Hogwild: one atomic add a weight instead of plain stores
+    CudaFence fence;              // Hogwild: the weights are written only while it is open
 } CudaNetPlan;
 
 // What model m does: steps through order[first] ... order[first + count - 1] in batches. Its batch b is number

@@ -49,7 +49,7 @@ size_t cuda_ops_carve(CudaOps *ops, char *base, const Spec *spec, int models, in
 extern "C" {
 #endif
 
-// The part of a convolution's CUDA twin that is not plain (conv_any.cu), but for the bias's slopes.
+// The part of a convolution's CUDA twin that is not plain (conv_any.cu), but for the bias's gradients.
 void cuda_conv_any_forward(float *out, const float *in, const float *weight, const float *bias, size_t stride,
                            const Layer *layer, const CudaStep *step);
 void cuda_conv_any_backward_input(float *in_gradient, const float *out_gradient, const float *weight, size_t stride,

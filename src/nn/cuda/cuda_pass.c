@@ -48,7 +48,7 @@ CudaSgdUpdate cuda_pass_descent(const CudaPass *pass) {
                            .parameters = plan->spec.parameter_count,
                            .lr = pass->lr,
                            .sgd = plan->sgd,
-                           .shifts = plan->slope_shifts,
+                           .shifts = plan->gradient_shifts,
                            .pulls = plan->pulls};
 }
 
@@ -62,7 +62,7 @@ static bool steps_plainly(const CudaOptimizer *optimizer) {
 
 // Whether the backward pass moves a linear layer's weights as soon as it knows their gradient.
 static bool steps_linear_layers(const CudaPass *pass) {
-    return !pass->plan.updates && !pass->plan.slope_shifts && steps_plainly(&pass->plan.optimizer) &&
+    return !pass->plan.updates && !pass->plan.gradient_shifts && steps_plainly(&pass->plan.optimizer) &&
            pass->step.samples <= MOST_STEPPED_SAMPLES;
 }
 

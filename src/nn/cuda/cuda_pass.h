@@ -14,11 +14,11 @@ typedef enum CudaPart {
     CUDA_PART_GATHER,
     CUDA_PART_FORWARD, // of an op
     CUDA_PART_LOSS,
-    CUDA_PART_BACK,            // of an op without parameters, or of the relu in a linear one
-    CUDA_PART_INPUT,           // gradient of an op's input
-    CUDA_PART_SLOPES,          // gradient of an op's parameters
-    CUDA_PART_SLOPES_AND_STEP, // ... and their step of SGD in one
-    CUDA_PART_STEP,            // of all parameters that have not made theirs
+    CUDA_PART_BACK,                // of an op without parameters, or of the relu in a linear one
+    CUDA_PART_INPUT,               // gradient of an op's input
+    CUDA_PART_PARAMETERS,          // gradient of an op's parameters
+    CUDA_PART_PARAMETERS_AND_STEP, // ... and their step of SGD in one
+    CUDA_PART_STEP,                // of all parameters that have not made theirs
 } CudaPart;
 
 // Everything that the launches of a step need to know. Owns nothing.

@@ -1,23 +1,23 @@
 // One step of SGD on one parameter, as all kernels that change weights do it: C++ only.
 //
-//   descend<MOMENTUM, ATOMIC, SHIFTS>(descent, model, parameter, slope);
+//   descend<MOMENTUM, ATOMIC, SHIFTS>(descent, model, parameter, gradient);
 #ifndef SOUNDER_NN_CUDA_CUDA_SGD_UPDATE_H
 #define SOUNDER_NN_CUDA_CUDA_SGD_UPDATE_H
 
 #include "nn/cuda/cuda_launch.h"
 
-// Without MOMENTUM the velocity is the slope itself and leaves no trace. ATOMIC: an addition that is atomic for other
-// processes too (Hogwild). SHIFTS: descent has them.
+// Without MOMENTUM the velocity is the gradient itself and leaves no trace. ATOMIC: an addition that is atomic for
+// other processes too (Hogwild). SHIFTS: descent has them.
 template <bool MOMENTUM, bool ATOMIC, bool SHIFTS = false>
-__device__ inline void descend(const CudaSgdUpdate &descent, uint32_t model, size_t parameter, float slope) {
+__device__ inline void descend(const CudaSgdUpdate &descent, uint32_t model, size_t parameter, float gradient) {
     float *weight = descent.weights + model * descent.stride + parameter;
     float *velocity = descent.velocity + model * descent.parameters + parameter;
     Sgd sgd = descent.sgd;
     if (SHIFTS) {
-        slope += descent.shifts[model * descent.parameters + parameter];
+        gradient += descent.shifts[model * descent.parameters + parameter];
         sgd.weight_decay += descent.pulls[model];
     }
-    float speed = sgd_velocity(MOMENTUM ? *velocity : 0, slope, *weight, &sgd);
+    float speed = sgd_velocity(MOMENTUM ? *velocity : 0, gradient, *weight, &sgd);
     if (MOMENTUM) *velocity = speed;
     const float lr = *descent.lr;
     if (ATOMIC)

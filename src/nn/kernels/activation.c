@@ -13,11 +13,11 @@ void ISA_NAME(relu_forward)(float *values, size_t features, int samples) {
 }
 
 void ISA_NAME(relu_backward)(float *gradient, const float *out, size_t features, int samples) {
-    Lanes *slope = (Lanes *)gradient;
+    Lanes *to = (Lanes *)gradient;
     const Lanes *value = (const Lanes *)out;
     size_t count = features * (size_t)samples / SOUNDER_LANES;
     for (size_t i = 0; i < count; i++)
-        slope[i] = lanes_select(value[i] <= lanes_of(0), lanes_of(0), slope[i]);
+        to[i] = lanes_select(value[i] <= lanes_of(0), lanes_of(0), to[i]);
 }
 
 void ISA_NAME(activation_forward)(float *restrict out, const float *restrict in, const Layer *layer, int samples) {
@@ -39,7 +39,7 @@ void ISA_NAME(activation_backward)(float *restrict in_gradient, const float *res
 #define APPLY(kind, name)                                                                                              \
     case kind:                                                                                                         \
         for (size_t i = 0; i < count; i++)                                                                             \
-            in_gradient[i] = out_gradient[i] * name##_slope(in[i], number);                                            \
+            in_gradient[i] = out_gradient[i] * name##_derivative(in[i], number);                                       \
         break;
     switch (layer->activation) { ACTIVATIONS(APPLY) }
 #undef APPLY

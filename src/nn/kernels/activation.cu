@@ -1,6 +1,6 @@
 // The GPU's side of activation.c, and copies of parts of tensors.
-#include "nn/kernels/activation.h"
 #include "nn/cuda/cuda_launch.h"
+#include "nn/kernels/activation.h"
 
 namespace {
 
@@ -9,8 +9,8 @@ __device__ float rectified(float value) {
     return value < 0 ? 0 : value;
 }
 
-__device__ float rectified_slope(float slope, float out) {
-    return out <= 0 ? 0 : slope;
+__device__ float rectified_gradient(float gradient, float out) {
+    return out <= 0 ? 0 : gradient;
 }
 
 __global__ void __launch_bounds__(ITEM_THREADS) relu_forward(float4 *values, size_t count) {
@@ -23,9 +23,9 @@ __global__ void __launch_bounds__(ITEM_THREADS) relu_forward(float4 *values, siz
 __global__ void __launch_bounds__(ITEM_THREADS) relu_backward(float4 *gradient, const float4 *out, size_t count) {
     size_t i = (size_t)blockIdx.x * ITEM_THREADS + threadIdx.x;
     if (i >= count) return;
-    float4 slope = gradient[i], value = out[i];
-    gradient[i] = make_float4(rectified_slope(slope.x, value.x), rectified_slope(slope.y, value.y),
-                              rectified_slope(slope.z, value.z), rectified_slope(slope.w, value.w));
+    float4 old = gradient[i], value = out[i];
+    gradient[i] = make_float4(rectified_gradient(old.x, value.x), rectified_gradient(old.y, value.y),
+                              rectified_gradient(old.z, value.z), rectified_gradient(old.w, value.w));
 }
 
 template <Activation KIND> __device__ float value_of(float x, float number) {
@@ -36,9 +36,9 @@ template <Activation KIND> __device__ float value_of(float x, float number) {
     return x;
 }
 
-template <Activation KIND> __device__ float slope_of(float x, float number) {
+template <Activation KIND> __device__ float derivative_of(float x, float number) {
 #define APPLY(kind, name)                                                                                              \
-    if (KIND == kind) return name##_slope(x, number);
+    if (KIND == kind) return name##_derivative(x, number);
     ACTIVATIONS(APPLY)
 #undef APPLY
     return x;
@@ -56,12 +56,13 @@ __global__ void __launch_bounds__(ITEM_THREADS)
 
 template <Activation KIND>
 __global__ void __launch_bounds__(ITEM_THREADS)
-    activation_backward(float4 *in_gradient, const float4 *in, const float4 *slopes, float number, size_t count) {
+    activation_backward(float4 *in_gradient, const float4 *in, const float4 *out_gradient, float number, size_t count) {
     size_t i = (size_t)blockIdx.x * ITEM_THREADS + threadIdx.x;
     if (i >= count) return;
-    float4 x = in[i], slope = slopes[i];
-    in_gradient[i] = make_float4(slope.x * slope_of<KIND>(x.x, number), slope.y * slope_of<KIND>(x.y, number),
-                                 slope.z * slope_of<KIND>(x.z, number), slope.w * slope_of<KIND>(x.w, number));
+    float4 x = in[i], gradient = out_gradient[i];
+    in_gradient[i] =
+        make_float4(gradient.x * derivative_of<KIND>(x.x, number), gradient.y * derivative_of<KIND>(x.y, number),
+                    gradient.z * derivative_of<KIND>(x.z, number), gradient.w * derivative_of<KIND>(x.w, number));
 }
 
 // A thread for four samples of one feature. Tensors of `to_all` and `from_all` features, from the first on that count.

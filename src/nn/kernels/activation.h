@@ -1,4 +1,4 @@
-// The functions of one value besides relu, and their slopes: one source for the CPU and the GPU.
+// The functions of one value besides relu, and their gradients: one source for the CPU and the GPU.
 //
 // Written without branches and without the library's functions, so that a loop over them becomes vector instructions.
 // All are within a few units in the last place of 1, and a NaN stays a NaN: a diverged net must show in its loss.
@@ -58,7 +58,7 @@ BOTH float tanh_value(float x, float number) {
     return size < 0.625f ? p * square * x + x : x < 0 ? -far : far;
 }
 
-BOTH float tanh_slope(float x, float number) {
+BOTH float tanh_derivative(float x, float number) {
     (void)number;
     const float e = small_exponential(-2.0f * magnitude_of(x)), sum = 1.0f + e;
     return 4.0f * e / (sum * sum);
@@ -70,7 +70,7 @@ BOTH float sigmoid_value(float x, float number) {
     return (x < 0 ? e : 1.0f) / (1.0f + e);
 }
 
-BOTH float sigmoid_slope(float x, float number) {
+BOTH float sigmoid_derivative(float x, float number) {
     (void)number;
     const float e = small_exponential(-magnitude_of(x)), sum = 1.0f + e;
     return e / (sum * sum);
@@ -80,7 +80,7 @@ BOTH float leaky_value(float x, float number) {
     return x < 0 ? number * x : x;
 }
 
-BOTH float leaky_slope(float x, float number) {
+BOTH float leaky_derivative(float x, float number) {
     return x > 0 ? 1.0f : number;
 }
 
@@ -91,7 +91,7 @@ BOTH float relu6_value(float x, float number) {
 }
 
 // Zero at both ends, as in PyTorch.
-BOTH float relu6_slope(float x, float number) {
+BOTH float relu6_derivative(float x, float number) {
     (void)number;
     return x <= 0 || x >= 6.0f ? 0 : 1.0f;
 }
@@ -114,7 +114,7 @@ BOTH float gelu_value(float x, float number) {
     return x * (x < 0 ? tail : 1.0f - tail);
 }
 
-BOTH float gelu_slope(float x, float number) {
+BOTH float gelu_derivative(float x, float number) {
     (void)number;
     const float size = magnitude_of(x), e = small_exponential(-0.5f * x * x), tail = normal_tail(size, e);
     return (x < 0 ? tail : 1.0f - tail) + 0.398942280f * x * e;

@@ -21,7 +21,7 @@ typedef struct Head {
     bool causal;
 } Head;
 
-// projected: those of kept, or their slopes.
+// projected: those of kept, or their gradients.
 static Head head_of(float *projected, float *kept, const Layer *layer, int samples, size_t number, size_t vector) {
     const AttentionPlaces at = attention_places(layer, samples);
     const size_t vectors = (size_t)samples / SOUNDER_LANES, width = (size_t)layer->in.columns;
@@ -99,19 +99,19 @@ void ISA_NAME(attention_forward)(float *out, float *kept, const float *in, const
     ISA_NAME(linear_each_forward)(out, rows, context, behind, &from, count, samples);
 }
 
-// What the slopes of step t's context say of queries, keys and values. The mean of the shares' slopes, weighted by the
-// shares, is the product of the context and its slopes.
-static void attend_back(const Head *slopes, const Head *head, const Lanes *context_slopes, size_t t) {
+// What the gradients of step t's context say of queries, keys and values. The mean of the shares' gradients, weighted
+// by the shares, is the product of the context and its gradients.
+static void attend_back(const Head *gradients, const Head *head, const Lanes *context_gradient, size_t t) {
     const size_t seen = seen_from(head, t), own = 3 * t * head->step;
-    const Lanes *shares = head->shares + t * head->steps * head->vectors, *given = context_slopes + t * head->step;
+    const Lanes *shares = head->shares + t * head->steps * head->vectors, *given = context_gradient + t * head->step;
     const Lanes mean = dot(given, head->context + t * head->step, head);
     for (size_t u = 0; u < seen; u++) {
         const size_t other = 3 * u * head->step;
         const Lanes share = shares[u * head->vectors];
-        const Lanes slope = share * (dot(given, head->value + other, head) - mean) * head->scale;
-        add_scaled(slopes->value + other, share, given, head);
-        add_scaled(slopes->query + own, slope, head->key + other, head);
-        add_scaled(slopes->key + other, slope, head->query + own, head);
+        const Lanes gradient = share * (dot(given, head->value + other, head) - mean) * head->scale;
+        add_scaled(gradients->value + other, share, given, head);
+        add_scaled(gradients->query + own, gradient, head->key + other, head);
+        add_scaled(gradients->key + other, gradient, head->query + own, head);
     }
 }
 
@@ -121,19 +121,19 @@ void ISA_NAME(attention_backward)(float *gradient, float *in_gradient, float *ke
     const Layer into = attention_input_product(layer), from = attention_output_product(layer);
     const AttentionPlaces at = attention_places(layer, samples);
     const size_t tensor = shape_size(layer->in) * (size_t)samples, behind = attention_input_parameters(layer);
-    float *projected_slopes = scratch, *context_slopes = scratch + 3 * tensor, *products = scratch + 4 * tensor;
+    float *projected_gradient = scratch, *context_gradient = scratch + 3 * tensor, *products = scratch + 4 * tensor;
     const float *mixed = kept + at.mixed_rows, *rows = kept + at.rows, *output = weight + behind;
     ISA_NAME(linear_each_backward)
-    (gradient + behind, context_slopes, products, mixed, out_gradient, output, &from, count, samples);
-    memset(projected_slopes, 0, 3 * tensor * sizeof *projected_slopes);
+    (gradient + behind, context_gradient, products, mixed, out_gradient, output, &from, count, samples);
+    memset(projected_gradient, 0, 3 * tensor * sizeof *projected_gradient);
     for (size_t number = 0; number < (size_t)layer->groups; number++)
         for (size_t v = 0; v < (size_t)samples / SOUNDER_LANES; v++) {
             const Head head = head_of(kept + at.projected, kept, layer, samples, number, v);
-            const Head slopes = head_of(projected_slopes, kept, layer, samples, number, v);
-            const Lanes *given = (const Lanes *)context_slopes + number * head.features * head.vectors + v;
+            const Head gradients = head_of(projected_gradient, kept, layer, samples, number, v);
+            const Lanes *given = (const Lanes *)context_gradient + number * head.features * head.vectors + v;
             for (size_t t = 0; t < head.steps; t++)
-                attend_back(&slopes, &head, given, t);
+                attend_back(&gradients, &head, given, t);
         }
     ISA_NAME(linear_each_backward)
-    (gradient, in_gradient, products, rows, projected_slopes, weight, &into, count, samples);
+    (gradient, in_gradient, products, rows, projected_gradient, weight, &into, count, samples);
 }

@@ -1,7 +1,7 @@
-// The GPU's side of attention.c, between the projections: shares, contexts and their slopes.
-#include "nn/kernels/activation.h"
+// The GPU's side of attention.c, between the projections: shares, contexts and their gradients.
 #include "nn/cuda/cuda_launch.h"
 #include "nn/cuda/cuda_sequence.h"
+#include "nn/kernels/activation.h"
 
 namespace {
 
@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(ITEM_THREADS) share(AttentionKept kept, uint32
         shares[(size_t)u * kept.samples] /= sum;
 }
 
-// The same threads: the slopes of their scores, in the place of the shares.
+// The same threads: the gradients of their scores, in the place of the shares.
 __global__ void __launch_bounds__(ITEM_THREADS) share_back(AttentionKept kept, uint32_t items) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
     if (at.item >= items) return;
@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(ITEM_THREADS) share_back(AttentionKept kept, u
     const size_t step = (size_t)3 * kept.width * kept.samples;
     const size_t context = head.context + (size_t)head.step * kept.width * kept.samples;
     const float *value = kept.projected + head.projected + (size_t)2 * kept.width * kept.samples;
-    const float *given = kept.context_slopes + context;
+    const float *given = kept.context_gradient + context;
     const float mean = dot(given, kept.context + context, head.features, kept.samples);
     float *shares = kept.shares + head.shares;
     for (uint32_t u = 0; u < seen_from(kept, head.step); u++)
@@ -100,34 +100,34 @@ __global__ void __launch_bounds__(ITEM_THREADS) mix(AttentionKept kept, uint32_t
     kept.context[own.context + own.step * block] = sum;
 }
 
-// Over the steps that look at this one: the slopes of its values.
+// Over the steps that look at this one: the gradients of its values.
 __global__ void __launch_bounds__(ITEM_THREADS) values_back(AttentionKept kept, uint32_t items) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
     if (at.item >= items) return;
     const Feature own(kept, at);
     const size_t block = (size_t)kept.width * kept.samples, row = (size_t)kept.steps * kept.samples;
-    const float *given = kept.context_slopes + own.context;
+    const float *given = kept.context_gradient + own.context;
     const float *shares = kept.shares + own.shares + (size_t)own.step * kept.samples;
     float sum = 0;
     for (uint32_t t = kept.causal ? own.step : 0; t < kept.steps; t++)
         sum += shares[t * row] * given[t * block];
-    kept.projected_slopes[own.projected + (3 * (size_t)own.step + 2) * block] = sum;
+    kept.projected_gradient[own.projected + (3 * (size_t)own.step + 2) * block] = sum;
 }
 
-// From the slopes of the scores to those of queries and keys.
+// From the gradients of the scores to those of queries and keys.
 __global__ void __launch_bounds__(ITEM_THREADS) queries_and_keys_back(AttentionKept kept, uint32_t items) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
     if (at.item >= items) return;
     const Feature own(kept, at);
     const size_t block = (size_t)kept.width * kept.samples, row = (size_t)kept.steps * kept.samples;
     const float *query = kept.projected + own.projected, *key = query + block;
-    const float *slopes = kept.shares + own.shares;
+    const float *gradients = kept.shares + own.shares;
     float of_query = 0, of_key = 0;
     for (uint32_t u = 0; u < seen_from(kept, own.step); u++)
-        of_query += slopes[own.step * row + (size_t)u * kept.samples] * key[3 * u * block];
+        of_query += gradients[own.step * row + (size_t)u * kept.samples] * key[3 * u * block];
     for (uint32_t t = kept.causal ? own.step : 0; t < kept.steps; t++)
-        of_key += slopes[t * row + (size_t)own.step * kept.samples] * query[3 * t * block];
-    float *to = kept.projected_slopes + own.projected + 3 * (size_t)own.step * block;
+        of_key += gradients[t * row + (size_t)own.step * kept.samples] * query[3 * t * block];
+    float *to = kept.projected_gradient + own.projected + 3 * (size_t)own.step * block;
     to[0] = of_query;
     to[block] = of_key;
 }

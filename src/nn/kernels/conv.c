@@ -153,7 +153,7 @@ void ISA_NAME(conv_forward)(float *out, float *scratch, const float *in, const f
 // kernel_floats apart) and one input channel, whose rows start ky below `in`. gradient: (OC,OH,OW,N) from the first of
 // these channels.
 ALWAYS_INLINE void weight_tile(float *weight_gradient, size_t kernel_floats, const Lanes *in, size_t in_row,
-                               const Lanes *gradient, Shape out, size_t vectors, int channels, int taps) {
+                               const Lanes *out_gradient, Shape out, size_t vectors, int channels, int taps) {
     Lanes sums[TILE_GRADIENT_CHANNELS][5];
 #pragma GCC unroll 8
     for (int o = 0; o < channels; o++)
@@ -162,13 +162,13 @@ ALWAYS_INLINE void weight_tile(float *weight_gradient, size_t kernel_floats, con
             sums[o][k] = lanes_of(0);
     size_t plane = (size_t)out.rows * (size_t)out.columns * vectors;
     for (int y = 0; y < out.rows; y++, in += in_row)
-        for (int x = 0; x < out.columns; x++, gradient += vectors)
+        for (int x = 0; x < out.columns; x++, out_gradient += vectors)
 #pragma GCC unroll 8
             for (int o = 0; o < channels; o++) {
-                Lanes slope = gradient[(size_t)o * plane];
+                Lanes gradient = out_gradient[(size_t)o * plane];
 #pragma GCC unroll 5
                 for (int k = 0; k < taps; k++)
-                    sums[o][k] += slope * in[x + k];
+                    sums[o][k] += gradient * in[x + k];
             }
     for (int o = 0; o < channels; o++)
         for (int k = 0; k < taps; k++)
@@ -176,23 +176,23 @@ ALWAYS_INLINE void weight_tile(float *weight_gradient, size_t kernel_floats, con
 }
 
 // The gradient of weights (o .. o + channels, i, ky, all kx).
-ALWAYS_INLINE void weight_row(float *weight_gradient, const Planes *in, const Lanes *gradient, const Layer *layer,
+ALWAYS_INLINE void weight_row(float *weight_gradient, const Planes *in, const Lanes *out_gradient, const Layer *layer,
                               int o, int i, int ky, size_t vectors, int channels) {
     int kernel = layer->kernel;
     size_t kernel_floats = (size_t)in->channels * (size_t)kernel * (size_t)kernel, row = (size_t)in->columns;
     const Lanes *from = in->at + (size_t)(i * in->rows + ky) * row;
-    const Lanes *slopes = gradient + (size_t)o * (size_t)layer->out.rows * (size_t)layer->out.columns * vectors;
+    const Lanes *gradient = out_gradient + (size_t)o * (size_t)layer->out.rows * (size_t)layer->out.columns * vectors;
     float *to = weight_gradient + (size_t)o * kernel_floats + (size_t)((i * kernel + ky) * kernel);
     if (kernel == 5)
-        weight_tile(to, kernel_floats, from, row, slopes, layer->out, vectors, channels, 5);
+        weight_tile(to, kernel_floats, from, row, gradient, layer->out, vectors, channels, 5);
     else if (kernel == 3)
-        weight_tile(to, kernel_floats, from, row, slopes, layer->out, vectors, channels, 3);
+        weight_tile(to, kernel_floats, from, row, gradient, layer->out, vectors, channels, 3);
     else
         for (int kx = 0; kx < kernel; kx++)
-            weight_tile(to + kx, kernel_floats, from + kx, row, slopes, layer->out, vectors, channels, 1);
+            weight_tile(to + kx, kernel_floats, from + kx, row, gradient, layer->out, vectors, channels, 1);
 }
 
-// The slopes of a few output channels stay in the cache while all input channels meet them.
+// The gradients of a few output channels stay in the cache while all input channels meet them.
 static void weight_backward(float *weight_gradient, const Planes *in, const Lanes *gradient, const Layer *layer,
                             size_t vectors) {
     const int outs = layer->out.channels;
@@ -225,7 +225,7 @@ void ISA_NAME(conv_bias_backward)(float *bias_gradient, const float *out_gradien
     }
 }
 
-void ISA_NAME(conv_stop_slopes)(float *in_gradient, const float *in, size_t floats) {
+void ISA_NAME(conv_stop_gradient)(float *in_gradient, const float *in, size_t floats) {
     for (size_t i = 0; i < floats; i++)
         in_gradient[i] = in[i] <= 0 ? 0 : in_gradient[i];
 }
@@ -246,5 +246,5 @@ void ISA_NAME(conv_backward)(float *packed_gradient, float *bias_gradient, float
         convolve((Lanes *)in_gradient + v, layer->in, &planes, mirrored, NULL, false, adds, layer->kernel, vectors);
     }
     if (in_gradient && layer->rectified)
-        ISA_NAME(conv_stop_slopes)(in_gradient, in, shape_size(layer->in) * (size_t)samples);
+        ISA_NAME(conv_stop_gradient)(in_gradient, in, shape_size(layer->in) * (size_t)samples);
 }

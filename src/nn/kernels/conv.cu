@@ -1,16 +1,17 @@
 // The GPU's side of conv.c: forward and the input's gradient are one kernel (convolve), the weight's gradient is
-// another (slopes). conv_index.h says who computes what. Threads whose sample does not exist give zeros.
-#include "nn/kernels/conv_index.h"
+// another (sum_gradient). conv_index.h says who computes what. Threads whose sample does not exist give zeros.
 #include "nn/cuda/cuda_launch.h"
 #include "nn/cuda/cuda_ops.h"
+#include "nn/kernels/conv_index.h"
 
 namespace {
 
 // Floats of weights that a block keeps in shared memory.
 enum { STAGED_FLOATS = 3072 };
 
-// Blocks that a multiprocessor has room for: leaves each thread of convolve 96 registers, of slopes 168, which suffice.
-enum { CONV_RESIDENT = 5, SLOPES_RESIDENT = 3 };
+// Blocks that a multiprocessor has room for: leaves each thread of convolve 96 registers, of sum_gradient 168, which
+// suffice.
+enum { CONV_RESIDENT = 5, GRADIENT_RESIDENT = 3 };
 
 // COUNT columns of one row of one sample, `samples` apart. Those whose bit is not set in `inside` lie beyond the image
 // and are zero.
@@ -130,7 +131,7 @@ __global__ void __launch_bounds__(CONV_THREADS, CONV_RESIDENT)
 // Sums each of TAPS x TAPS values over a block's threads, in an order that is always the same. to: where the first of
 // them belongs in a kernel of `side` taps a row; of the others those up to `rows` and `columns` belong there too.
 template <int TAPS>
-__device__ void sum_over_threads(float *to, const float (&values)[TAPS][TAPS], float (*shared)[SLOPES_THREADS + 1],
+__device__ void sum_over_threads(float *to, const float (&values)[TAPS][TAPS], float (*shared)[GRADIENT_THREADS + 1],
                                  int rows, int columns, int side) {
     enum { VALUES = TAPS * TAPS, RUN = 16 };
     uint32_t thread = threadIdx.x, threads = blockDim.x, runs = threads / RUN;
@@ -157,10 +158,11 @@ __device__ void sum_over_threads(float *to, const float (&values)[TAPS][TAPS], f
     }
 }
 
-// Adds what one place gives to the slopes of all taps. Output channels beyond the last repeat it; slopes drops them.
+// Adds what one place gives to the gradients of all taps. Output channels beyond the last repeat it; sum_gradient drops
+// them.
 template <int TAPS, int CHANNELS>
-__device__ void add_slopes(float (&sums)[CHANNELS][TAPS][TAPS], const float *in, const float *gradient,
-                           const SlopesBlock &block, const ConvPlace &place, const ConvMap &map) {
+__device__ void add_place(float (&sums)[CHANNELS][TAPS][TAPS], const float *in, const float *gradient,
+                          const GradientBlock &block, const ConvPlace &place, const ConvMap &map) {
     float given[CHANNELS][CONV_COLUMNS];
     uint32_t inside = columns_inside(place.x, map.out.columns);
 #pragma unroll
@@ -190,11 +192,12 @@ __device__ void add_slopes(float (&sums)[CHANNELS][TAPS][TAPS], const float *in,
 
 // The weight's gradient, or one part of it: to model m's and part p's sums, out + m * stride + p * part_stride.
 template <int TAPS, int CHANNELS>
-__global__ void __launch_bounds__(SLOPES_THREADS, SLOPES_RESIDENT)
-    slopes(float *out, size_t stride, size_t part_stride, const float *__restrict__ in,
-           const float *__restrict__ gradient, ConvMap map, SlopesGrid grid, const uint32_t *__restrict__ counts) {
-    __shared__ float shared[TAPS * TAPS][SLOPES_THREADS + 1];
-    SlopesBlock block = slopes_block(blockIdx.x, &map, &grid, TAPS);
+__global__ void __launch_bounds__(GRADIENT_THREADS, GRADIENT_RESIDENT)
+    sum_gradient(float *out, size_t stride, size_t part_stride, const float *__restrict__ in,
+                 const float *__restrict__ gradient, ConvMap map, GradientGrid grid,
+                 const uint32_t *__restrict__ counts) {
+    __shared__ float shared[TAPS * TAPS][GRADIENT_THREADS + 1];
+    GradientBlock block = gradient_block(blockIdx.x, &map, &grid, TAPS);
     int count = (int)counts[block.model];
     uint32_t step = grid.parts * blockDim.x;
     in += block.model * conv_floats(map.in, &map);
@@ -203,7 +206,7 @@ __global__ void __launch_bounds__(SLOPES_THREADS, SLOPES_RESIDENT)
     float sums[CHANNELS][TAPS][TAPS] = {};
     for (uint32_t index = block.part * blockDim.x + threadIdx.x; index < map.places; index += step) {
         ConvPlace place = conv_place(index, &map);
-        if (place.sample < count) add_slopes(sums, in + place.sample, gradient + place.sample, block, place, map);
+        if (place.sample < count) add_place(sums, in + place.sample, gradient + place.sample, block, place, map);
     }
 
     int area = map.kernel * map.kernel;
@@ -249,7 +252,8 @@ __global__ void __launch_bounds__(ITEM_THREADS)
 }
 
 typedef void Convolve(float *, const float *, const float *, const float *, size_t, ConvMap, const uint32_t *);
-typedef void Slopes(float *, size_t, size_t, const float *, const float *, ConvMap, SlopesGrid, const uint32_t *);
+typedef void SumGradient(float *, size_t, size_t, const float *, const float *, ConvMap, GradientGrid,
+                         const uint32_t *);
 
 template <int TAPS> Convolve *convolve_kernel(uint32_t channels) {
     return channels == 10 ? convolve<TAPS, 10> : channels == 8 ? convolve<TAPS, 8> : convolve<TAPS, 4>;
@@ -274,13 +278,16 @@ uint32_t weights_of(const Layer *layer) {
     return (uint32_t)(layer->out.channels * layer->in.channels * layer->kernel * layer->kernel);
 }
 
-void launch_slopes(float *weight_gradient, float *scratch, const float *in, const float *out_gradient, size_t stride,
-                   const Layer *layer, const CudaStep *step) {
+void launch_gradient(float *weight_gradient, float *scratch, const float *in, const float *out_gradient, size_t stride,
+                     const Layer *layer, const CudaStep *step) {
     ConvMap map = forward_map(layer, step->samples);
     uint32_t models = (uint32_t)step->models, weights = weights_of(layer), taps = conv_taps(map.kernel);
-    SlopesGrid grid = slopes_grid(&map, models);
+    GradientGrid grid = gradient_grid(&map, models);
     bool whole = grid.parts == 1;
-    Slopes *kernel = taps == 7 ? slopes<7, 2> : taps == 5 ? slopes<5, 4> : taps == 3 ? slopes<3, 8> : slopes<1, 8>;
+    SumGradient *kernel = taps == 7   ? sum_gradient<7, 2>
+                          : taps == 5 ? sum_gradient<5, 4>
+                          : taps == 3 ? sum_gradient<3, 8>
+                                      : sum_gradient<1, 8>;
     launch(kernel, (size_t)models * grid.tiles * grid.parts, grid.threads, step->stream,
            whole ? weight_gradient : scratch, whole ? stride : weights, (size_t)models * weights, in, out_gradient, map,
            grid, step->counts);
@@ -306,14 +313,14 @@ void cuda_conv_backward_input(float *in_gradient, const float *out_gradient, con
 size_t cuda_conv_scratch_floats(const Layer *layer, int models, int samples) {
     if (!layer_is_plain(layer)) return 0;
     ConvMap map = forward_map(layer, samples);
-    SlopesGrid grid = slopes_grid(&map, (uint32_t)models);
+    GradientGrid grid = gradient_grid(&map, (uint32_t)models);
     return grid.parts == 1 ? 0 : (size_t)grid.parts * (size_t)models * weights_of(layer);
 }
 
 void cuda_conv_backward_weight(float *weight_gradient, float *bias_gradient, float *scratch, const float *in,
                                const float *out_gradient, size_t stride, const Layer *layer, const CudaStep *step) {
     if (layer_is_plain(layer))
-        launch_slopes(weight_gradient, scratch, in, out_gradient, stride, layer, step);
+        launch_gradient(weight_gradient, scratch, in, out_gradient, stride, layer, step);
     else
         cuda_conv_any_backward_weight(weight_gradient, in, out_gradient, stride, layer, step);
     uint32_t plane = (uint32_t)(layer->out.rows * layer->out.columns * step->samples);

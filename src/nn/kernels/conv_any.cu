@@ -81,8 +81,8 @@ __global__ void __launch_bounds__(ITEM_THREADS, RESIDENT)
     in_gradient[(size_t)at.model * items + at.item] = sum;
 }
 
-// What this thread's places give to the slope of one tap.
-__device__ float slope_of(const float4 *in, const float4 *out_gradient, const Geometry &of, int ky, int kx) {
+// What this thread's places give to the gradient of one tap.
+__device__ float tap_gradient(const float4 *in, const float4 *out_gradient, const Geometry &of, int ky, int kx) {
     const uint32_t places = (uint32_t)(of.out.rows * of.out.columns);
     float sum = 0;
     for (uint32_t item = threadIdx.x; item < places * of.quads; item += WEIGHT_THREADS) {
@@ -90,16 +90,16 @@ __device__ float slope_of(const float4 *in, const float4 *out_gradient, const Ge
         int y = row * of.window.stride.rows - of.window.pad.rows + ky * of.dilation.rows;
         int x = column * of.window.stride.columns - of.window.pad.columns + kx * of.dilation.columns;
         if (y < 0 || x < 0 || y >= of.in.rows || x >= of.in.columns) continue;
-        float4 slope = out_gradient[item];
+        float4 gradient = out_gradient[item];
         float4 value = in[(size_t)(y * of.in.columns + x) * of.quads + item % of.quads];
-        sum += (slope.x * value.x + slope.y * value.y) + (slope.z * value.z + slope.w * value.w);
+        sum += (gradient.x * value.x + gradient.y * value.y) + (gradient.z * value.z + gradient.w * value.w);
     }
     return sum;
 }
 
 // A block for each model, output channel and input channel of its group.
 __global__ void __launch_bounds__(WEIGHT_THREADS)
-    weight_slopes(float *gradient, const float4 *in, const float4 *out_gradient, size_t stride, Geometry of) {
+    weight_gradients(float *gradient, const float4 *in, const float4 *out_gradient, size_t stride, Geometry of) {
     __shared__ float sums[WEIGHT_THREADS];
     const uint32_t pairs = (uint32_t)(of.out.channels * of.ins), model = blockIdx.x / pairs;
     const uint32_t pair = blockIdx.x - model * pairs, o = pair / (uint32_t)of.ins, i = pair - o * (uint32_t)of.ins;
@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(WEIGHT_THREADS)
         ((size_t)model * (uint32_t)of.out.channels + o) * (uint32_t)(of.out.rows * of.out.columns) * of.quads;
     gradient += model * stride + (size_t)pair * (uint32_t)(height * width);
     for (int tap = 0; tap < height * width; tap++) {
-        sums[threadIdx.x] = slope_of(in, out_gradient, of, tap / width, tap % width);
+        sums[threadIdx.x] = tap_gradient(in, out_gradient, of, tap / width, tap % width);
         for (uint32_t left = WEIGHT_THREADS / 2; left > 0; left /= 2) {
             __syncthreads();
             if (threadIdx.x < left) sums[threadIdx.x] += sums[threadIdx.x + left];
@@ -151,6 +151,6 @@ void cuda_conv_any_backward_input(float *in_gradient, const float *out_gradient,
 void cuda_conv_any_backward_weight(float *weight_gradient, const float *in, const float *out_gradient, size_t stride,
                                    const Layer *layer, const CudaStep *step) {
     const Geometry of = geometry_of(layer, step);
-    launch(weight_slopes, (size_t)step->models * (uint32_t)(of.out.channels * of.ins), WEIGHT_THREADS, step->stream,
+    launch(weight_gradients, (size_t)step->models * (uint32_t)(of.out.channels * of.ins), WEIGHT_THREADS, step->stream,
            weight_gradient, (const float4 *)in, (const float4 *)out_gradient, stride, of);
 }

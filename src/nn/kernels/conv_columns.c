@@ -54,7 +54,7 @@ static bool is_pointwise(const Layer *layer) {
            window->pad.rows + window->pad.columns == 0;
 }
 
-// The weight's gradient is a product over places and samples. Where a group has the outputs for it, their slopes are
+// The weight's gradient is a product over places and samples. Where a group has the outputs for it, their gradients are
 // transposed, so that output channels are the lanes: gradient (taps, outs). Otherwise lanes are places and samples,
 // summed up at the end of a block: gradient as outer_place says. The weight then is packed once more, transposed.
 static bool transposes(const Cut *cut) {
@@ -213,7 +213,7 @@ static size_t floats_of(const Cut *cut, Block block) {
     return (size_t)block.count * cut->samples;
 }
 
-// With few samples the last one may not be full: there are zeros behind each row of columns and slopes.
+// With few samples the last one may not be full: there are zeros behind each row of columns and gradients.
 static int vectors_of(const Cut *cut, Block block) {
     return (int)((floats_of(cut, block) + SOUNDER_LANES - 1) / SOUNDER_LANES);
 }
@@ -267,55 +267,56 @@ void ISA_NAME(columns_forward)(float *out, float *scratch, const float *in, cons
     }
 }
 
-// Adds what a block says to the weight's gradient. Behind the slopes' rows there is room for them transposed.
-static void gradient_product(float *gradient, const float *columns, const float *slopes, const Cut *cut, int vectors) {
-    float *transposed = (float *)slopes + (size_t)cut->outs * ROW_FLOATS;
+// Adds what a block says to the weight's gradient. Behind the gradients' rows there is room for them transposed.
+static void gradient_product(float *gradient, const float *columns, const float *out_gradient, const Cut *cut,
+                             int vectors) {
+    float *transposed = (float *)out_gradient + (size_t)cut->outs * ROW_FLOATS;
     const size_t row = gradient_row(cut);
     if (!transposes(cut)) {
-        outer_product(gradient, (const Lanes *)slopes, (const Lanes *)columns, cut->outs, cut->taps, vectors,
+        outer_product(gradient, (const Lanes *)out_gradient, (const Lanes *)columns, cut->outs, cut->taps, vectors,
                       ROW_FLOATS / SOUNDER_LANES);
         return;
     }
-    transpose_to_panels(transposed, slopes, ROW_FLOATS, cut->outs, vectors);
+    transpose_to_panels(transposed, out_gradient, ROW_FLOATS, cut->outs, vectors);
     product_of_panels((ProductOut){gradient, row, .adds = true}, (ScalarMatrix){columns, ROW_FLOATS, 1}, transposed,
                       cut->taps, (size_t)(vectors * SOUNDER_LANES), (int)row / SOUNDER_LANES);
 }
 
-// Of one group. slopes: the block's part of out_gradient, in rows as far apart as those of columns.
-static void backward_block(float *packed_gradient, float *in_gradient, bool adds, float *columns, float *slopes,
+// Of one group. gradients: the block's part of out_gradient, in rows as far apart as those of columns.
+static void backward_block(float *packed_gradient, float *in_gradient, bool adds, float *columns, float *gradients,
                            const float *in, const float *out_gradient, const float *packed, const Cut *cut,
                            Block block) {
     const size_t row = (size_t)cut->places * cut->samples;
     const int vectors = vectors_of(cut, block);
-    copy_rows(slopes, ROW_FLOATS, out_gradient + (size_t)block.first * cut->samples, row, cut->outs,
+    copy_rows(gradients, ROW_FLOATS, out_gradient + (size_t)block.first * cut->samples, row, cut->outs,
               floats_of(cut, block));
-    zero_rest(slopes, (size_t)cut->outs, floats_of(cut, block));
+    zero_rest(gradients, (size_t)cut->outs, floats_of(cut, block));
     each_row(gather_row, columns, (float *)in, cut, block);
     zero_rest(columns, (size_t)cut->taps, floats_of(cut, block));
-    gradient_product(packed_gradient, columns, slopes, cut, vectors);
+    gradient_product(packed_gradient, columns, gradients, cut, vectors);
     if (!in_gradient) return;
     ProductOut to = {columns, ROW_FLOATS, .adds = false};
     if (needs_no_scattering(cut))
         to = (ProductOut){in_gradient + (size_t)block.first * cut->samples, row, .adds = adds};
-    product(to, transposed_weight_of(packed, cut), slopes, cut->taps, (size_t)cut->outs, vectors, ROW_FLOATS);
+    product(to, transposed_weight_of(packed, cut), gradients, cut->taps, (size_t)cut->outs, vectors, ROW_FLOATS);
     if (!needs_no_scattering(cut)) each_row(scatter_row, columns, in_gradient, cut, block);
 }
 
 void ISA_NAME(columns_backward)(float *packed_gradient, float *bias_gradient, float *in_gradient, bool adds,
                                 float *scratch, const float *in, const float *out_gradient, const float *packed,
                                 const Layer *layer, int count, int samples) {
-    (void)count; // beyond it, slopes are zero and inputs finite
+    (void)count; // beyond it, gradients are zero and inputs finite
     const Cut cut = cut_of(layer, samples);
     const size_t ins = group_floats(cut.ins, layer->in, &cut), outs = group_floats(cut.outs, layer->out, &cut);
     const size_t floats = shape_size(layer->in) * cut.samples;
-    float *slopes = scratch + (size_t)cut.taps * ROW_FLOATS;
+    float *gradients = scratch + (size_t)cut.taps * ROW_FLOATS;
     ISA_NAME(conv_bias_backward)(bias_gradient, out_gradient, layer->out, samples);
     if (in_gradient && !adds && !needs_no_scattering(&cut)) memset(in_gradient, 0, floats * sizeof *in_gradient);
     for (size_t group = 0; group < (size_t)cut.layer.groups; group++)
         for (int first = 0; first < cut.places; first += cut.block)
             backward_block(packed_gradient + group * gradient_floats(&cut),
-                           in_gradient ? in_gradient + group * ins : NULL, adds, scratch, slopes, in + group * ins,
+                           in_gradient ? in_gradient + group * ins : NULL, adds, scratch, gradients, in + group * ins,
                            out_gradient + group * outs, packed + group * packed_floats(&cut), &cut,
                            block_at(&cut, first));
-    if (in_gradient && layer->rectified) ISA_NAME(conv_stop_slopes)(in_gradient, in, floats);
+    if (in_gradient && layer->rectified) ISA_NAME(conv_stop_gradient)(in_gradient, in, floats);
 }

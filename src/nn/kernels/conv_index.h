@@ -156,49 +156,49 @@ BOTH ConvWeights conv_weights(ConvRow row, int tap, const ConvMap *map) {
 // among several blocks (parts), which leave their sums to a second pass.
 
 enum {
-    SLOPES_THREADS = 128,
-    SLOPES_PLACES = 8 /* of a thread, at least */,
-    SLOPES_BLOCKS = 528 /* enough for a GPU */
+    GRADIENT_THREADS = 128,
+    GRADIENT_PLACES = 8 /* of a thread, at least */,
+    GRADIENT_BLOCKS = 528 /* enough for a GPU */
 };
 
 // Output channels of a thread: such that its sums (times taps squared) fit in registers.
-BOTH uint32_t slopes_channels(uint32_t taps) {
+BOTH uint32_t gradient_channels(uint32_t taps) {
     return taps == 1 ? 8 : taps == 3 ? 8 : taps == 5 ? 4 : 2;
 }
 
-typedef struct SlopesGrid {
+typedef struct GradientGrid {
     uint32_t tiles, parts, threads;
-} SlopesGrid;
+} GradientGrid;
 
-BOTH SlopesGrid slopes_grid(const ConvMap *map, uint32_t models) {
-    uint32_t taps = conv_taps(map->kernel), channels = parts_of((uint32_t)map->out.channels, slopes_channels(taps));
+BOTH GradientGrid gradient_grid(const ConvMap *map, uint32_t models) {
+    uint32_t taps = conv_taps(map->kernel), channels = parts_of((uint32_t)map->out.channels, gradient_channels(taps));
     uint32_t tiles = channels * (uint32_t)map->in.channels * map->segments * map->segments;
-    uint32_t warps = map->places / (32 * SLOPES_PLACES);
-    uint32_t threads = warps == 0 ? 32 : smaller_of(32 * warps, SLOPES_THREADS);
+    uint32_t warps = map->places / (32 * GRADIENT_PLACES);
+    uint32_t threads = warps == 0 ? 32 : smaller_of(32 * warps, GRADIENT_THREADS);
     uint64_t blocks = (uint64_t)models * tiles;
-    uint32_t parts = blocks >= SLOPES_BLOCKS ? 1 : SLOPES_BLOCKS / (uint32_t)blocks;
-    uint32_t most = map->places / (threads * SLOPES_PLACES);
-    SlopesGrid grid = {tiles, most == 0 ? 1 : smaller_of(parts, most), threads};
+    uint32_t parts = blocks >= GRADIENT_BLOCKS ? 1 : GRADIENT_BLOCKS / (uint32_t)blocks;
+    uint32_t most = map->places / (threads * GRADIENT_PLACES);
+    GradientGrid grid = {tiles, most == 0 ? 1 : smaller_of(parts, most), threads};
     return grid;
 }
 
-typedef struct SlopesBlock {
+typedef struct GradientBlock {
     uint32_t model, part;
     int out_channel, in_channel; // the first output channel
     int y, x;                    // of the first tap
-} SlopesBlock;
+} GradientBlock;
 
-BOTH SlopesBlock slopes_block(uint32_t block, const ConvMap *map, const SlopesGrid *grid, uint32_t taps) {
+BOTH GradientBlock gradient_block(uint32_t block, const ConvMap *map, const GradientGrid *grid, uint32_t taps) {
     uint32_t tile = block / grid->parts, model = tile / grid->tiles, part = block - tile * grid->parts;
     tile -= model * grid->tiles;
     uint32_t lines = tile / map->segments, lines_y = lines / map->segments, ins = (uint32_t)map->in.channels;
     uint32_t outs = lines_y / ins;
-    SlopesBlock at = {model,
-                      part,
-                      (int)(outs * slopes_channels(taps)),
-                      (int)(lines_y - outs * ins),
-                      (int)((lines - lines_y * map->segments) * taps),
-                      (int)((tile - lines * map->segments) * taps)};
+    GradientBlock at = {model,
+                        part,
+                        (int)(outs * gradient_channels(taps)),
+                        (int)(lines_y - outs * ins),
+                        (int)((lines - lines_y * map->segments) * taps),
+                        (int)((tile - lines * map->segments) * taps)};
     return at;
 }
 

@@ -1,8 +1,8 @@
 // The kernels of linear_cuda.c, and a linear layer's step of SGD.
 #include "nn/cuda/cuda_ops.h"
 
-#include "nn/cuda/cuda_sgd_update.h"
 #include "nn/cuda/cuda_launch.h"
+#include "nn/cuda/cuda_sgd_update.h"
 
 namespace {
 
@@ -57,7 +57,7 @@ static_assert(TILE / THREAD_OUTS * TILE_INS == ITEM_THREADS, "the threads cover 
 
 struct alignas(16) Tile {
     // Rows of samples; the gap spreads the four samples that a thread stores over the banks.
-    float slopes[TILE_SAMPLES][TILE + 4], values[TILE_SAMPLES][TILE + 4];
+    float gradients[TILE_SAMPLES][TILE + 4], values[TILE_SAMPLES][TILE + 4];
 };
 
 // Four samples of one row of lanes, turned around. Beyond the last sample they are zero; of the row beyond the last
@@ -78,14 +78,14 @@ __device__ void add_products(float (&sums)[THREAD_OUTS][THREAD_INS], const Tile 
 #pragma unroll 4
     for (int s = 0; s < TILE_SAMPLES; s++) {
         float value[THREAD_INS] = {tile.values[s][x], tile.values[s][x + TILE_INS]};
-        const float4 *slopes = (const float4 *)&tile.slopes[s][y];
-        float4 low = slopes[0], high = slopes[1];
-        float slope[THREAD_OUTS] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+        const float4 *gradients = (const float4 *)&tile.gradients[s][y];
+        float4 low = gradients[0], high = gradients[1];
+        float gradient[THREAD_OUTS] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
 #pragma unroll
         for (int o = 0; o < THREAD_OUTS; o++)
 #pragma unroll
             for (int i = 0; i < THREAD_INS; i++)
-                sums[o][i] += slope[o] * value[i];
+                sums[o][i] += gradient[o] * value[i];
     }
 }
 
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     for (uint32_t first = 0; first < quads; first += TILE_SAMPLES / 4) {
         uint32_t quad = first + threadIdx.x % (TILE_SAMPLES / 4);
         __syncthreads(); // the former samples have been used
-        stage_row(tile.slopes, out_gradient, first_out + row, outs, quad, quads, false);
+        stage_row(tile.gradients, out_gradient, first_out + row, outs, quad, quads, false);
         stage_row(tile.values, in, first_in + row, ins, quad, quads, true);
         __syncthreads();
         add_products(sums, tile, x, y);

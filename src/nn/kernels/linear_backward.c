@@ -1,4 +1,4 @@
-// Part of ops.h: the way back of fully connected layers: the inputs' slopes, and the weight's, which may be a step.
+// Part of ops.h: the way back of fully connected layers: the inputs' gradients, and the weight's, which may be a step.
 // linear_strips.h describes the arrays.
 #include "ops.h"
 
@@ -14,7 +14,7 @@ enum { PAGES = 30 };
 // Floats of all samples' rows that an output's list goes through before the next one's does: the first cache's.
 enum { LISTED_FLOATS = 8192 };
 
-// The inputs' slopes -------------------------------------------------------------------------------------------------
+// The inputs' gradient ------------------------------------------------------------------------------------------------
 
 void ISA_NAME(linear_columns)(float *in_gradient, const float *rows, const Layer *layer, int count, int samples) {
     const size_t ins = inputs_of(layer), row_floats = linear_row_floats(layer), used = (size_t)count,
@@ -30,21 +30,21 @@ void ISA_NAME(linear_columns)(float *in_gradient, const float *rows, const Layer
         }
 }
 
-// What the slopes of `outs` outputs from o on, at most PAGES, say to the whole vectors of inputs: rows in scratch
+// What the gradients of `outs` outputs from o on, at most PAGES, say to the whole vectors of inputs: rows in scratch
 // (count, row_floats), where the first outputs begin and the others add.
 static void add_input_share(float *scratch, const float *out_gradient, const float *weight, size_t o, size_t outs,
                             const Layer *layer, int count, int samples) {
     const size_t ins = inputs_of(layer), row_floats = linear_row_floats(layer);
     const size_t columns = ins / SOUNDER_LANES;
-    const ScalarMatrix slopes = {out_gradient + o * (size_t)samples, 1, (size_t)samples};
+    const ScalarMatrix gradients = {out_gradient + o * (size_t)samples, 1, (size_t)samples};
     SparseMatrix sparse;
-    if (sparse_of(&sparse, slopes, (size_t)count, outs, ins))
+    if (sparse_of(&sparse, gradients, (size_t)count, outs, ins))
         sparse_product((ProductOut){scratch, row_floats, .adds = o > 0}, &sparse, weight + o * ins, (size_t)count,
                        columns);
     else if (o == 0)
-        product((ProductOut){scratch, row_floats, .adds = false}, slopes, weight, count, outs, (int)columns, ins);
+        product((ProductOut){scratch, row_floats, .adds = false}, gradients, weight, count, outs, (int)columns, ins);
     else
-        product((ProductOut){scratch, row_floats, .adds = true}, slopes, weight + o * ins, count, outs, (int)columns,
+        product((ProductOut){scratch, row_floats, .adds = true}, gradients, weight + o * ins, count, outs, (int)columns,
                 ins);
 }
 
@@ -70,23 +70,23 @@ void ISA_NAME(linear_backward_input)(float *in_gradient, float *scratch, const f
     if (in_gradient) ISA_NAME(linear_columns)(in_gradient, scratch, layer, count, samples);
 }
 
-// The weight's slopes -------------------------------------------------------------------------------------------------
+// The weight's gradient -----------------------------------------------------------------------------------------------
 
 // What all tiles of a weight's gradient have in common. gradient and weight (OUT,IN); weight may be NULL. before: the
 // weight comes from there to its place tile by tile; NULL: it is there.
 typedef struct WeightStep {
     float *gradient, *weight;
     const float *before;
-    ScalarMatrix slopes; // (OUT,N)
-    const float *rows;   // (N, row_floats)
+    ScalarMatrix out_gradient; // (OUT,N)
+    const float *rows;         // (N, row_floats)
     size_t ins, row_floats, count;
     const float *next; // the rows of a far weight whose turn is PAGES rows later; NULL where they are near
     const SgdUpdate *descent;
 } WeightStep;
 
-// A tile's slopes (outs,width) become a step, or a gradient; `at` is its first element in each array. shift: NULL where
-// there is none. keeps, decays, outs and columns are constants where this is inlined.
-ALWAYS_INLINE void descend_rows(const WeightStep *step, size_t at, const float *shift, const Lanes *slopes, int width,
+// A tile's gradients (outs,width) become a step, or a gradient; `at` is its first element in each array. shift: NULL
+// where there is none. keeps, decays, outs and columns are constants where this is inlined.
+ALWAYS_INLINE void descend_rows(const WeightStep *step, size_t at, const float *shift, const Lanes *sums, int width,
                                 bool keeps, bool decays, int outs, int columns) {
     const SgdUpdate descent = *step->descent; // out of reach of the stores below
     float *gradient = step->gradient + at, *weight = step->weight ? step->weight + at : NULL;
@@ -96,28 +96,28 @@ ALWAYS_INLINE void descend_rows(const WeightStep *step, size_t at, const float *
 #pragma GCC unroll 16
         for (int c = 0; c < columns; c++)
             descend(gradient + c * SOUNDER_LANES, weight ? weight + c * SOUNDER_LANES : NULL,
-                    shift ? shift + c * SOUNDER_LANES : NULL, slopes[r * width + c], &descent, keeps, decays);
+                    shift ? shift + c * SOUNDER_LANES : NULL, sums[r * width + c], &descent, keeps, decays);
 }
 
-ALWAYS_INLINE void descend_tile(const WeightStep *step, size_t at, const Lanes *slopes, int width, int outs,
+ALWAYS_INLINE void descend_tile(const WeightStep *step, size_t at, const Lanes *sums, int width, int outs,
                                 int columns) {
     const float *shift = step->descent->shift ? step->descent->shift + at : NULL;
     const bool keeps = step->descent->keep != 0, decays = step->descent->weight_decay != 0;
     if (shift && keeps)
-        descend_rows(step, at, shift, slopes, width, true, true, outs, columns);
+        descend_rows(step, at, shift, sums, width, true, true, outs, columns);
     else if (shift)
-        descend_rows(step, at, shift, slopes, width, false, true, outs, columns);
+        descend_rows(step, at, shift, sums, width, false, true, outs, columns);
     else if (keeps && decays)
-        descend_rows(step, at, NULL, slopes, width, true, true, outs, columns);
+        descend_rows(step, at, NULL, sums, width, true, true, outs, columns);
     else if (keeps)
-        descend_rows(step, at, NULL, slopes, width, true, false, outs, columns);
+        descend_rows(step, at, NULL, sums, width, true, false, outs, columns);
     else if (decays)
-        descend_rows(step, at, NULL, slopes, width, false, true, outs, columns);
+        descend_rows(step, at, NULL, sums, width, false, true, outs, columns);
     else
-        descend_rows(step, at, NULL, slopes, width, false, false, outs, columns);
+        descend_rows(step, at, NULL, sums, width, false, false, outs, columns);
 }
 
-// A tile sets out from the second cache, or the third, before its slopes are computed.
+// A tile sets out from the second cache, or the third, before its gradients are computed.
 ALWAYS_INLINE void fetch_tile(const float *tile, size_t ins, int outs, int columns) {
 #pragma GCC unroll 8
     for (int r = 0; r < outs; r++)
@@ -149,10 +149,10 @@ ALWAYS_INLINE void bring_tile(const WeightStep *step, size_t at, int outs, int c
 }
 
 // Of the outputs from o on.
-static ScalarMatrix slopes_from(const WeightStep *step, size_t o) {
-    ScalarMatrix slopes = step->slopes;
-    slopes.at += o * slopes.row_stride;
-    return slopes;
+static ScalarMatrix out_gradient_from(const WeightStep *step, size_t o) {
+    ScalarMatrix from = step->out_gradient;
+    from.at += o * from.row_stride;
+    return from;
 }
 
 // By tiles: `outs` outputs from o on and `columns` vectors of inputs from i on. Only the shift is fetched: weights and
@@ -163,7 +163,7 @@ ALWAYS_INLINE void step_tile(const WeightStep *step, size_t o, size_t i, int out
     if (step->descent->shift) fetch_tile(step->descent->shift + at, step->ins, outs, columns);
     fetch_next(step, at, outs, columns);
     bring_tile(step, at, outs, columns);
-    product_sums(sums, slopes_from(step, o), step->rows + i, step->count, step->row_floats, outs, columns);
+    product_sums(sums, out_gradient_from(step, o), step->rows + i, step->count, step->row_floats, outs, columns);
     descend_tile(step, at, sums[0], PRODUCT_COLUMNS, outs, columns);
 }
 
@@ -176,9 +176,9 @@ ALWAYS_INLINE void step_rows(const WeightStep *step, size_t o, Strip strip, int 
         step_tile(step, o, i, outs, 1);
 }
 
-// By lists: one output, whose list is row r of `slopes`. The velocity of the next one sets out, which is far where the
+// By lists: one output, whose list is row r of `lists`. The velocity of the next one sets out, which is far where the
 // weight is.
-ALWAYS_INLINE void step_listed(const WeightStep *step, size_t o, size_t i, const SparseMatrix *slopes, size_t r,
+ALWAYS_INLINE void step_listed(const WeightStep *step, size_t o, size_t i, const SparseMatrix *lists, size_t r,
                                int columns) {
     const SgdUpdate *descent = step->descent;
     const size_t at = o * step->ins + i;
@@ -191,19 +191,19 @@ ALWAYS_INLINE void step_listed(const WeightStep *step, size_t o, size_t i, const
     if (descent->keep != 0) fetch_tile(step->gradient + at + step->ins, step->ins, 1, columns);
     if (step->before) fetch_tile(step->weight + at + step->ins, step->ins, 1, columns);
     bring_tile(step, at, 1, columns);
-    sparse_add_sums(sums, slopes, r, step->rows + i, columns);
+    sparse_add_sums(sums, lists, r, step->rows + i, columns);
     descend_tile(step, at, sums, columns, 1, columns);
 }
 
 // Inputs from i on before `end`, without up to three vectors that are left.
-static void step_list(const WeightStep *step, size_t o, size_t i, size_t end, const SparseMatrix *slopes, size_t r) {
+static void step_list(const WeightStep *step, size_t o, size_t i, size_t end, const SparseMatrix *lists, size_t r) {
     for (; i + SPARSE_COLUMNS * SOUNDER_LANES <= end; i += SPARSE_COLUMNS * SOUNDER_LANES)
-        step_listed(step, o, i, slopes, r, SPARSE_COLUMNS);
+        step_listed(step, o, i, lists, r, SPARSE_COLUMNS);
     for (; i + 4 * SOUNDER_LANES <= end; i += 4 * SOUNDER_LANES)
-        step_listed(step, o, i, slopes, r, 4);
+        step_listed(step, o, i, lists, r, 4);
 }
 
-// Whether a step leaves a row without slopes as it is.
+// Whether a step leaves a row without gradients as it is.
 static bool leaves(const WeightStep *step) {
     const SgdUpdate *descent = step->descent;
     return step->weight && !step->before && descent->keep == 0 && !descent->begins && descent->weight_decay == 0 &&
@@ -212,13 +212,12 @@ static bool leaves(const WeightStep *step) {
 
 // `outs` outputs from o on, by parts of the strip. Returns what is left of it: up to three vectors, whose sums would
 // wait for each other.
-static Strip step_lists(const WeightStep *step, const SparseMatrix *slopes, size_t o, size_t outs, Strip strip) {
+static Strip step_lists(const WeightStep *step, const SparseMatrix *lists, size_t o, size_t outs, Strip strip) {
     const size_t tile = SPARSE_COLUMNS * SOUNDER_LANES, tiles = LISTED_FLOATS / step->count / tile,
                  part = (tiles > 0 ? tiles : 1) * tile;
     for (size_t i = strip.from; i < strip.to; i += part)
         for (size_t r = 0; r < outs; r++)
-            if (slopes->counts[r] > 0 || !leaves(step))
-                step_list(step, o + r, i, at_most(i + part, strip.to), slopes, r);
+            if (lists->counts[r] > 0 || !leaves(step)) step_list(step, o + r, i, at_most(i + part, strip.to), lists, r);
     strip.from = strip.to - (strip.to - strip.from) % tile % (4 * SOUNDER_LANES);
     return strip;
 }
@@ -231,7 +230,7 @@ ALWAYS_INLINE void step_tail(const WeightStep *step, size_t o, size_t i, int out
     for (size_t r = 0; step->before && r < (size_t)outs; r++)
         memcpy(weight + r * step->ins, step->before + at + r * step->ins, (step->ins - i) * sizeof *weight);
     Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS];
-    product_sums(sums, slopes_from(step, o), step->rows + i, step->count, step->row_floats, outs, 1);
+    product_sums(sums, out_gradient_from(step, o), step->rows + i, step->count, step->row_floats, outs, 1);
 #pragma GCC unroll 8
     for (int r = 0; r < outs; r++) {
         const size_t row = (size_t)r * step->ins;
@@ -245,7 +244,7 @@ static WeightStep weight_step(float *weight_gradient, float *weight, const float
     return (WeightStep){.gradient = weight_gradient,
                         .weight = weight,
                         .before = descent->before,
-                        .slopes = {out_gradient, (size_t)samples, 1},
+                        .out_gradient = {out_gradient, (size_t)samples, 1},
                         .rows = rows,
                         .ins = inputs_of(layer),
                         .row_floats = linear_row_floats(layer),
@@ -257,7 +256,7 @@ static WeightStep weight_step(float *weight_gradient, float *weight, const float
 static void step_outputs(const WeightStep *step, size_t o, size_t outs, Strip strip) {
     const size_t whole = outs / PRODUCT_ROWS * PRODUCT_ROWS;
     SparseMatrix sparse;
-    const bool listed = sparse_of(&sparse, slopes_from(step, o), outs, step->count, step->row_floats);
+    const bool listed = sparse_of(&sparse, out_gradient_from(step, o), outs, step->count, step->row_floats);
     if (listed) strip = step_lists(step, &sparse, o, outs, strip);
     for (size_t i = 0; i < whole; i += PRODUCT_ROWS) {
         step_rows(step, o + i, strip, PRODUCT_ROWS);

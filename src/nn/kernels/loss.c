@@ -31,8 +31,8 @@ ALWAYS_INLINE void gradient_of(Lanes *gradient, const Lanes *logits, const Score
     const Lanes share = scale / scores->sum, others = scale * each, own = scale * (1 - smoothing + each);
     for (int k = 0; k < classes; k++) {
         Lanes probability = lanes_exponential(logits[(size_t)k * vectors] - scores->largest) * share;
-        Lanes slope = probability - lanes_select(label == k, own, others);
-        gradient[(size_t)k * vectors] = lanes_select(scale == lanes_of(0), lanes_of(0), slope);
+        Lanes difference = probability - lanes_select(label == k, own, others);
+        gradient[(size_t)k * vectors] = lanes_select(scale == lanes_of(0), lanes_of(0), difference);
     }
 }
 

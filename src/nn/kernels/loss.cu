@@ -69,16 +69,15 @@ __global__ void __launch_bounds__(MOST_THREADS)
     double loss = 0;
     uint32_t right = 0;
     for (uint32_t s = t; s < samples; s += blockDim.x) {
-        float *slopes = gradient ? gradient + model + s : gradient;
+        float *to = gradient ? gradient + model + s : gradient;
         if (s >= count) {
-            if (slopes) write_zeros(slopes, classes, samples);
+            if (to) write_zeros(to, classes, samples);
             continue;
         }
         uint32_t row = progress.firsts[m] + s;
         int label = labels[indices ? indices[row] : row];
         Scores scores = scores_of(logits + model + s, label, shares, classes, samples);
-        if (slopes)
-            write_gradient(slopes, logits + model + s, scores, label, shares, 1.0f / (float)count, classes, samples);
+        if (to) write_gradient(to, logits + model + s, scores, label, shares, 1.0f / (float)count, classes, samples);
         loss += log((double)scores.sum) + (double)scores.largest - (double)scores.correct;
         right += scores.best == label;
     }

@@ -104,72 +104,72 @@ void ISA_NAME(norm_forward)(float *out, float *statistics, const float *in, cons
 
 // Of the values of one vector of samples in a group, over all of which the way back sums up.
 typedef struct Sums {
-    Lanes slope, product; // of weight * d out, and of that times the normalised value
+    Lanes gradient, product; // of weight * d out, and of that times the normalised value
 } Sums;
 
-ALWAYS_INLINE void add_place(Sums *sums, Lanes slope, Lanes value) {
-    sums->slope += slope;
-    sums->product += slope * value;
+ALWAYS_INLINE void add_place(Sums *sums, Lanes gradient, Lanes value) {
+    sums->gradient += gradient;
+    sums->product += gradient * value;
 }
 
-// Where each value has a weight of its own: adds to the slopes of the channel's weights and biases.
-static Sums sums_singly(float *weight_gradient, float *bias_gradient, const Lanes *in, const Lanes *slopes,
+// Where each value has a weight of its own: adds to the gradients of the channel's weights and biases.
+static Sums sums_singly(float *weight_gradient, float *bias_gradient, const Lanes *in, const Lanes *out_gradient,
                         const float *weight, const Group *group, Lanes mean, Lanes scale) {
     Sums sums = {lanes_of(0), lanes_of(0)};
     for (size_t p = 0; p < group->plane; p++) {
-        const Lanes slope = slopes[p * group->vectors], value = (in[p * group->vectors] - mean) * scale;
-        weight_gradient[p] += lanes_sum(slope * value);
-        bias_gradient[p] += lanes_sum(slope);
-        add_place(&sums, slope * weight[p], value);
+        const Lanes gradient = out_gradient[p * group->vectors], value = (in[p * group->vectors] - mean) * scale;
+        weight_gradient[p] += lanes_sum(gradient * value);
+        bias_gradient[p] += lanes_sum(gradient);
+        add_place(&sums, gradient * weight[p], value);
     }
     return sums;
 }
 
 // Where a channel has one: the weight is left to the caller.
-static Sums sums_of(const Lanes *in, const Lanes *slopes, const Group *group, Lanes mean, Lanes scale) {
+static Sums sums_of(const Lanes *in, const Lanes *out_gradient, const Group *group, Lanes mean, Lanes scale) {
     Sums sums[SUMS] = {{lanes_of(0), lanes_of(0)}};
     size_t p = 0;
     for (; p + SUMS <= group->plane; p += SUMS)
 #pragma GCC unroll 4
         for (size_t i = 0; i < SUMS; i++)
-            add_place(&sums[i], slopes[(p + i) * group->vectors], (in[(p + i) * group->vectors] - mean) * scale);
+            add_place(&sums[i], out_gradient[(p + i) * group->vectors], (in[(p + i) * group->vectors] - mean) * scale);
     for (; p < group->plane; p++)
-        add_place(&sums[0], slopes[p * group->vectors], (in[p * group->vectors] - mean) * scale);
-    return (Sums){(sums[0].slope + sums[1].slope) + (sums[2].slope + sums[3].slope),
+        add_place(&sums[0], out_gradient[p * group->vectors], (in[p * group->vectors] - mean) * scale);
+    return (Sums){(sums[0].gradient + sums[1].gradient) + (sums[2].gradient + sums[3].gradient),
                   (sums[0].product + sums[1].product) + (sums[2].product + sums[3].product)};
 }
 
-// Adds to the slopes of the channel's weights and biases.
-static void add_channel(Sums *sums, float *weight_gradient, float *bias_gradient, const Lanes *in, const Lanes *slopes,
-                        const float *weight, const Group *group, Lanes mean, Lanes scale) {
+// Adds to the gradients of the channel's weights and biases.
+static void add_channel(Sums *sums, float *weight_gradient, float *bias_gradient, const Lanes *in,
+                        const Lanes *out_gradient, const float *weight, const Group *group, Lanes mean, Lanes scale) {
     Sums channel;
     if (group->singly) {
-        channel = sums_singly(weight_gradient, bias_gradient, in, slopes, weight, group, mean, scale);
+        channel = sums_singly(weight_gradient, bias_gradient, in, out_gradient, weight, group, mean, scale);
     } else {
-        channel = sums_of(in, slopes, group, mean, scale);
+        channel = sums_of(in, out_gradient, group, mean, scale);
         *weight_gradient += lanes_sum(channel.product);
-        *bias_gradient += lanes_sum(channel.slope);
-        channel = (Sums){channel.slope * *weight, channel.product * *weight};
+        *bias_gradient += lanes_sum(channel.gradient);
+        channel = (Sums){channel.gradient * *weight, channel.product * *weight};
     }
-    sums->slope += channel.slope;
+    sums->gradient += channel.gradient;
     sums->product += channel.product;
 }
 
 // d in = scale * (w d out - mean of that - normalised value * mean of their product)
-static void write_gradient(Lanes *in_gradient, const Lanes *in, const Lanes *slopes, const float *weight,
+static void write_gradient(Lanes *in_gradient, const Lanes *in, const Lanes *out_gradient, const float *weight,
                            const Group *group, const Sums *sums, Lanes mean, Lanes scale) {
-    const Lanes slope = sums->slope * group->share, product = sums->product * group->share;
+    const Lanes gradient = sums->gradient * group->share, product = sums->product * group->share;
     for (size_t p = 0; p < group->plane; p++) {
         const size_t place = p * group->vectors;
         const Lanes value = (in[place] - mean) * scale;
-        in_gradient[place] = scale * (slopes[place] * weight[group->singly ? p : 0] - slope - value * product);
+        in_gradient[place] = scale * (out_gradient[place] * weight[group->singly ? p : 0] - gradient - value * product);
     }
 }
 
 void ISA_NAME(norm_backward)(float *weight_gradient, float *bias_gradient, float *in_gradient, const float *statistics,
                              const float *in, const float *out_gradient, const float *weight, const Layer *layer,
                              int samples) {
-    const Lanes *means = (const Lanes *)statistics, *from = (const Lanes *)in, *slopes = (const Lanes *)out_gradient;
+    const Lanes *means = (const Lanes *)statistics, *from = (const Lanes *)in, *given = (const Lanes *)out_gradient;
     for (int number = 0; number < layer->groups; number++) {
         const Group group = group_of(layer, number, samples);
         for (size_t v = 0; v < group.vectors; v++, means += 2) {
@@ -177,12 +177,12 @@ void ISA_NAME(norm_backward)(float *weight_gradient, float *bias_gradient, float
             for (size_t c = 0; c < group.channels; c++) {
                 const size_t at = channel_at(&group, c, v);
                 const float *w = weights_at(&group, weight, c);
-                add_channel(&sums, weight_gradient + (w - weight), bias_gradient + (w - weight), from + at, slopes + at,
+                add_channel(&sums, weight_gradient + (w - weight), bias_gradient + (w - weight), from + at, given + at,
                             w, &group, means[0], means[1]);
             }
             for (size_t c = 0; c < group.channels && in_gradient; c++) {
                 const size_t at = channel_at(&group, c, v);
-                write_gradient((Lanes *)in_gradient + at, from + at, slopes + at, weights_at(&group, weight, c), &group,
+                write_gradient((Lanes *)in_gradient + at, from + at, given + at, weights_at(&group, weight, c), &group,
                                &sums, means[0], means[1]);
             }
         }

@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(NORM_THREADS)
     const float share = 1.0f / (float)(norm.channels * norm.plane);
     const size_t at = place.first * norm.quads + place.quad;
     weight += first_weight(norm, place, stride);
-    float4 mean = make_float4(0, 0, 0, 0), scale = mean, slopes = mean, products = mean;
+    float4 mean = make_float4(0, 0, 0, 0), scale = mean, gradients = mean, products = mean;
     if (rows > 0) {
         statistics += 2 * ((size_t)place.model * norm.groups + place.group) * norm.quads + place.quad;
         mean = statistics[0];
@@ -125,17 +125,17 @@ __global__ void __launch_bounds__(NORM_THREADS)
     }
     for (uint32_t row = place.lane; row < rows; row += DEPTH) {
         const size_t i = at + (size_t)row * norm.quads;
-        const float4 slope = scaled(out_gradient[i], weight[weight_of(norm, row)]);
-        slopes = plus(slopes, slope);
-        products = plus(products, times(slope, times(minus(in[i], mean), scale)));
+        const float4 gradient = scaled(out_gradient[i], weight[weight_of(norm, row)]);
+        gradients = plus(gradients, gradient);
+        products = plus(products, times(gradient, times(minus(in[i], mean), scale)));
     }
-    slopes = scaled(sum_column(shared, slopes), share);
+    gradients = scaled(sum_column(shared, gradients), share);
     products = scaled(sum_column(shared, products), share);
     for (uint32_t row = place.lane; row < rows; row += DEPTH) {
         const size_t i = at + (size_t)row * norm.quads;
-        const float4 slope = scaled(out_gradient[i], weight[weight_of(norm, row)]);
+        const float4 gradient = scaled(out_gradient[i], weight[weight_of(norm, row)]);
         const float4 value = times(minus(in[i], mean), scale);
-        in_gradient[i] = times(scale, minus(minus(slope, slopes), times(value, products)));
+        in_gradient[i] = times(scale, minus(minus(gradient, gradients), times(value, products)));
     }
 }
 
@@ -143,7 +143,7 @@ __device__ float sum_of(float4 value) {
     return (value.x + value.y) + (value.z + value.w);
 }
 
-// Of the i-th four of slopes that one weight sums up: where they are, and where the statistics of their group.
+// Of the i-th four of gradients that one weight sums up: where they are, and where the statistics of their group.
 struct Source {
     size_t at, statistics;
 };
@@ -167,16 +167,16 @@ __global__ void __launch_bounds__(NORM_THREADS)
     const uint32_t weights = norm.repeats ? norm.plane : all * (norm.singly ? norm.plane : 1);
     const uint32_t model = blockIdx.x / weights, own = blockIdx.x - model * weights;
     const uint32_t rows = norm.repeats ? norm.groups : norm.singly ? 1 : norm.plane; // with the weight
-    float product = 0, slope = 0;
+    float product = 0, sum = 0;
     for (uint32_t i = threadIdx.x; i < rows * norm.quads; i += NORM_THREADS) {
         const Source source = source_of(norm, model, own, i);
         const float4 given = out_gradient[source.at], *from = statistics + source.statistics;
         const float4 value = times(minus(in[source.at], from[0]), from[norm.quads]);
         product += sum_of(times(given, value));
-        slope += sum_of(given);
+        sum += sum_of(given);
     }
     weight_sums[threadIdx.x] = product;
-    bias_sums[threadIdx.x] = slope;
+    bias_sums[threadIdx.x] = sum;
     for (uint32_t left = NORM_THREADS / 2; left > 0; left /= 2) {
         __syncthreads();
         if (threadIdx.x >= left) continue;

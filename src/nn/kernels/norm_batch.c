@@ -81,34 +81,35 @@ void ISA_NAME(batch_norm_forward)(float *out, float *statistics, const float *in
 
 // Over the batch, lane by lane: of d out, and of that times the normalised value.
 typedef struct Sums {
-    Lanes slope, product;
+    Lanes gradient, product;
 } Sums;
 
-static Sums sums_of(const Lanes *in, const Lanes *slopes, const Channel *channel, const BatchStatistics *of) {
+static Sums sums_of(const Lanes *in, const Lanes *out_gradient, const Channel *channel, const BatchStatistics *of) {
     Sums sums = {lanes_of(0), lanes_of(0)};
     for (size_t v = 0; v < channel->vectors; v++) {
         const IntLanes real = real_lanes(channel, v);
-        Lanes slope = lanes_of(0), product = lanes_of(0);
+        Lanes gradient = lanes_of(0), product = lanes_of(0);
         for (size_t p = 0; p < channel->plane; p++) {
             const size_t place = p * channel->vectors + v;
-            slope += slopes[place];
-            product += slopes[place] * ((in[place] - of->mean) * of->scale);
+            gradient += out_gradient[place];
+            product += out_gradient[place] * ((in[place] - of->mean) * of->scale);
         }
-        sums.slope += lanes_select(real, slope, lanes_of(0));
+        sums.gradient += lanes_select(real, gradient, lanes_of(0));
         sums.product += lanes_select(real, product, lanes_of(0));
     }
     return sums;
 }
 
 // d in = scale * weight * (d out - mean of that - normalised value * mean of their product)
-static void write_gradient(Lanes *in_gradient, const Lanes *in, const Lanes *slopes, const Channel *channel,
-                           const BatchStatistics *of, float factor, float slope, float product) {
+static void write_gradient(Lanes *in_gradient, const Lanes *in, const Lanes *out_gradient, const Channel *channel,
+                           const BatchStatistics *of, float factor, float gradient, float product) {
     for (size_t v = 0; v < channel->vectors; v++) {
         const IntLanes real = real_lanes(channel, v);
         for (size_t p = 0; p < channel->plane; p++) {
             const size_t place = p * channel->vectors + v;
             const Lanes value = (in[place] - of->mean) * of->scale;
-            in_gradient[place] = lanes_select(real, factor * (slopes[place] - slope - value * product), lanes_of(0));
+            in_gradient[place] =
+                lanes_select(real, factor * (out_gradient[place] - gradient - value * product), lanes_of(0));
         }
     }
 }
@@ -118,15 +119,15 @@ void ISA_NAME(batch_norm_backward)(float *gradient, float *in_gradient, const fl
                                    int samples) {
     const Channel channel = channel_of(layer, count, samples);
     const size_t channels = (size_t)layer->in.channels, values = channel.plane * channel.vectors;
-    const Lanes *from = (const Lanes *)in, *slopes = (const Lanes *)out_gradient;
+    const Lanes *from = (const Lanes *)in, *given = (const Lanes *)out_gradient;
     const BatchStatistics *of = (const BatchStatistics *)(const void *)statistics;
-    for (size_t c = 0; c < channels; c++, from += values, slopes += values, of++) {
-        const Sums sums = sums_of(from, slopes, &channel, of);
-        const float slope = lanes_sum(sums.slope), product = lanes_sum(sums.product);
+    for (size_t c = 0; c < channels; c++, from += values, given += values, of++) {
+        const Sums sums = sums_of(from, given, &channel, of);
+        const float total = lanes_sum(sums.gradient), product = lanes_sum(sums.product);
         gradient[c] += product;
-        gradient[channels + c] += slope;
+        gradient[channels + c] += total;
         if (in_gradient)
-            write_gradient((Lanes *)in_gradient + c * values, from, slopes, &channel, of, of->scale * weight[c],
-                           slope * channel.share, product * channel.share);
+            write_gradient((Lanes *)in_gradient + c * values, from, given, &channel, of, of->scale * weight[c],
+                           total * channel.share, product * channel.share);
     }
 }

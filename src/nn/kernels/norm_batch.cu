@@ -16,8 +16,8 @@ struct BatchNorm {
 
 // What is known of a channel: from the way there, and the means of the way back.
 struct alignas(16) ChannelSums {
-    float mean, scale;    // scale: 1 / sqrt(variance + 1e-5)
-    float slope, product; // of d out, and of that times the normalised value
+    float mean, scale;       // scale: 1 / sqrt(variance + 1e-5)
+    float gradient, product; // of d out, and of that times the normalised value
 };
 
 struct Pair {
@@ -132,14 +132,14 @@ __global__ void __launch_bounds__(THREADS)
     const size_t first = (size_t)blockIdx.x * norm.quads;
     Pair sums = {0, 0};
     for (uint32_t i = threadIdx.x; i < norm.quads; i += THREADS) {
-        const float4 slope = real_ones(out_gradient[first + i], i % norm.columns, count);
-        sums.first += sum_of(slope);
-        sums.second += sum_of(times(slope, real_ones(normalised(in[first + i], of), i % norm.columns, count)));
+        const float4 given = real_ones(out_gradient[first + i], i % norm.columns, count);
+        sums.first += sum_of(given);
+        sums.second += sum_of(times(given, real_ones(normalised(in[first + i], of), i % norm.columns, count)));
     }
     sums = sum_block(shared, sums);
     if (threadIdx.x > 0) return;
     const float share = count > 0 ? 1.0f / (float)(norm.quads / norm.columns * count) : 0;
-    statistics[blockIdx.x].slope = sums.first * share;
+    statistics[blockIdx.x].gradient = sums.first * share;
     statistics[blockIdx.x].product = sums.second * share;
     if (!gradient) return;
     gradient += model * stride + channel;
@@ -158,10 +158,11 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     const uint32_t model = four.channel / norm.channels;
     const ChannelSums of = statistics[four.channel];
     const float factor = of.scale * weight[model * stride + (four.channel - model * norm.channels)];
-    const float4 slope = out_gradient[four.at], value = normalised(in[four.at], of);
-    const float4 given = make_float4(
-        factor * (slope.x - of.slope - value.x * of.product), factor * (slope.y - of.slope - value.y * of.product),
-        factor * (slope.z - of.slope - value.z * of.product), factor * (slope.w - of.slope - value.w * of.product));
+    const float4 gradient = out_gradient[four.at], value = normalised(in[four.at], of);
+    const float4 given = make_float4(factor * (gradient.x - of.gradient - value.x * of.product),
+                                     factor * (gradient.y - of.gradient - value.y * of.product),
+                                     factor * (gradient.z - of.gradient - value.z * of.product),
+                                     factor * (gradient.w - of.gradient - value.w * of.product));
     in_gradient[four.at] = real_ones(given, four.column, counts[model]);
 }
 

@@ -3,7 +3,7 @@
 //
 // Running means and variances are tensors of the net, as in PyTorch (norm1.running_mean, norm1.running_var): in
 // training each batch moves them a tenth of the way, the variance without bias (one value says nothing of it, and
-// leaves it); no slope, decay or rule of the local training does. They travel with the update and are averaged as
+// leaves it); no gradient, decay or rule of the local training does. They travel with the update and are averaged as
 // weights are, and with `personal norms` (FedBN) they stay with the client. A frozen tensor does not move. What a
 // server's rule makes of a variance is zero at least, also in tests of weights from elsewhere. An update of 2^20 or
 // more is refused, that of a running variance, too: data far from 1 want a mean and a deviation.

@@ -80,33 +80,33 @@ OPS(DECLARE_OP)
 void ISA_NAME(conv_bias_backward)(float *bias_gradient, const float *out_gradient, Shape out, int samples);
 
 // The inputs' gradient loses what the relu that gave `in` stopped. Both: so many floats, of any alignment.
-void ISA_NAME(conv_stop_slopes)(float *in_gradient, const float *in, size_t floats);
+void ISA_NAME(conv_stop_gradient)(float *in_gradient, const float *in, size_t floats);
 
-// What an op does with the slope of a parameter that it has just computed: one vector of it, in registers.
+// What an op does with the gradient of a parameter that it has just computed: one vector of it, in registers.
 
-// gradient = keep * gradient + slope; with weights, shift and weight_decay * weight join the slope, and
-// weight -= lr * gradient: one step of PyTorch's SGD whose velocity is `gradient`, with the bits of sgd_step.
+// stored = keep * stored + gradient; with weights, shift and weight_decay * weight join the gradient, and
+// weight -= lr * stored: one step of PyTorch's SGD whose velocity is `stored`, with the bits of sgd_step.
 // `keeps` is descent->keep != 0 and `decays` descent->weight_decay != 0, found out once for many vectors: what keep = 0
 // forgets is not read, it may be anything; and a step that forgets it does not write it either.
-ALWAYS_INLINE void descend(float *gradient, float *weight, const float *shift, Lanes slope, const SgdUpdate *descent,
+ALWAYS_INLINE void descend(float *stored, float *weight, const float *shift, Lanes gradient, const SgdUpdate *descent,
                            bool keeps, bool decays) {
-    LooseLanes *to = (LooseLanes *)gradient, *from = (LooseLanes *)weight;
-    if (shift) slope += *(const LooseLanes *)shift;
-    if (weight && decays) slope = lanes_fma(lanes_of(descent->weight_decay), *from, slope);
-    if (keeps) slope = lanes_fma(lanes_of(descent->keep), *to, slope);
-    if (descent->begins) slope += 0.0f; // as if zeros had been kept: -0 becomes 0
-    if (keeps || descent->begins || !weight) *to = slope;
-    if (weight) *from = lanes_fma(lanes_of(-descent->lr), slope, *from);
+    LooseLanes *to = (LooseLanes *)stored, *from = (LooseLanes *)weight;
+    if (shift) gradient += *(const LooseLanes *)shift;
+    if (weight && decays) gradient = lanes_fma(lanes_of(descent->weight_decay), *from, gradient);
+    if (keeps) gradient = lanes_fma(lanes_of(descent->keep), *to, gradient);
+    if (descent->begins) gradient += 0.0f; // as if zeros had been kept: -0 becomes 0
+    if (keeps || descent->begins || !weight) *to = gradient;
+    if (weight) *from = lanes_fma(lanes_of(-descent->lr), gradient, *from);
 }
 
 // The same for the first `count` lanes.
-ALWAYS_INLINE void descend_part(float *gradient, float *weight, const float *shift, Lanes slope,
+ALWAYS_INLINE void descend_part(float *stored, float *weight, const float *shift, Lanes gradient,
                                 const SgdUpdate *descent, size_t count) {
-    if (shift) slope += lanes_part(shift, count);
-    Lanes new_gradient = lanes_part(gradient, count), new_weight = weight ? lanes_part(weight, count) : lanes_of(0);
-    descend((float *)&new_gradient, weight ? (float *)&new_weight : NULL, NULL, slope, descent, descent->keep != 0,
+    if (shift) gradient += lanes_part(shift, count);
+    Lanes new_stored = lanes_part(stored, count), new_weight = weight ? lanes_part(weight, count) : lanes_of(0);
+    descend((float *)&new_stored, weight ? (float *)&new_weight : NULL, NULL, gradient, descent, descent->keep != 0,
             descent->weight_decay != 0);
-    lanes_store_part(gradient, new_gradient, count);
+    lanes_store_part(stored, new_stored, count);
     if (weight) lanes_store_part(weight, new_weight, count);
 }
 

@@ -15,7 +15,8 @@ __global__ void __launch_bounds__(ITEM_THREADS)
 }
 
 template <bool ATOMIC, bool SHIFTS>
-void launch_step(const CudaSgdUpdate *descent, const float *gradient, size_t first, size_t count, const CudaStep *step) {
+void launch_step(const CudaSgdUpdate *descent, const float *gradient, size_t first, size_t count,
+                 const CudaStep *step) {
     bool momentum = descent->sgd.momentum > 0;
     launch_items(momentum ? sgd_step<true, ATOMIC, SHIFTS> : sgd_step<false, ATOMIC, SHIFTS>, (uint32_t)count, step,
                  *descent, gradient, first, (uint32_t)count, step->counts);
@@ -39,10 +40,10 @@ __global__ void __launch_bounds__(LENGTH_THREADS) add_lengths(double *lengths, c
                                                               size_t first, size_t count, const uint32_t *counts) {
     __shared__ double sums[LENGTH_THREADS];
     if (counts[blockIdx.x] == 0) return;
-    const float *slopes = gradient + blockIdx.x * parameters + first;
+    const float *own = gradient + blockIdx.x * parameters + first;
     double sum = 0;
     for (size_t i = threadIdx.x; i < count; i += LENGTH_THREADS)
-        sum += (double)slopes[i] * slopes[i];
+        sum += (double)own[i] * own[i];
     sums[threadIdx.x] = sum;
     for (uint32_t left = LENGTH_THREADS / 2; left > 0; left /= 2) {
         __syncthreads();
@@ -71,14 +72,14 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, count);
     if (at.item >= count || counts[at.model] == 0) return;
     const size_t parameter = first + at.item, place = at.model * descent.parameters + parameter;
-    const float slope = gradient[place] * whole.factors[at.model], lr = *descent.lr;
+    const float bounded = gradient[place] * whole.factors[at.model], lr = *descent.lr;
     float *weight = descent.weights + at.model * descent.stride + parameter, *velocity = descent.velocity + place;
     if (ADAM) {
-        *weight = adam_moved(*weight, velocity, squares + place, slope, whole.adam + at.model);
+        *weight = adam_moved(*weight, velocity, squares + place, bounded, whole.adam + at.model);
     } else if (NESTEROV) {
-        *weight -= lr * sgd_nesterov(velocity, slope, *weight, &descent.sgd);
+        *weight -= lr * sgd_nesterov(velocity, bounded, *weight, &descent.sgd);
     } else {
-        *velocity = sgd_velocity(*velocity, slope, *weight, &descent.sgd);
+        *velocity = sgd_velocity(*velocity, bounded, *weight, &descent.sgd);
         *weight -= lr * *velocity;
     }
 }

@@ -206,8 +206,8 @@ ALWAYS_INLINE const float *out_beside(const void *place, const Ending *ending) {
 }
 
 // What a relu that gave `out` lets through.
-ALWAYS_INLINE Lanes let_through(Lanes slope, Lanes out) {
-    return lanes_select(out <= lanes_of(0), lanes_of(0), slope);
+ALWAYS_INLINE Lanes let_through(Lanes gradient, Lanes out) {
+    return lanes_select(out <= lanes_of(0), lanes_of(0), gradient);
 }
 
 // How a result gets to its place: what the ending says, each but for the bias in a function of its own.

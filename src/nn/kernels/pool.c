@@ -23,25 +23,25 @@ ALWAYS_INLINE Lanes window_maximum(const Lanes *window, size_t row, size_t step,
     return maximum;
 }
 
-// The slope that a maximum gets; of a relu's values (rectified), what the relu lets through of it.
-ALWAYS_INLINE Lanes slope_of(Lanes maximum, Lanes slope, bool rectified) {
-    return rectified ? lanes_select(maximum <= lanes_of(0), lanes_of(0), slope) : slope;
+// The gradient that a maximum gets; of a relu's values (rectified), what the relu lets through of it.
+ALWAYS_INLINE Lanes gradient_through(Lanes maximum, Lanes gradient, bool rectified) {
+    return rectified ? lanes_select(maximum <= lanes_of(0), lanes_of(0), gradient) : gradient;
 }
 
-// Gives the slope to the window's first maximum. gradient may be the window itself: the maximum is found before
+// Gives the gradient to the window's first maximum. gradient may be the window itself: the maximum is found before
 // anything is written, and each place is read before it is written.
-ALWAYS_INLINE void window_backward(Lanes *gradient, const Lanes *window, Lanes slope, size_t row, size_t step, int size,
-                                   bool rectified) {
+ALWAYS_INLINE void window_backward(Lanes *in_gradient, const Lanes *window, Lanes gradient, size_t row, size_t step,
+                                   int size, bool rectified) {
     Lanes maximum = window_maximum(window, row, step, size);
-    slope = slope_of(maximum, slope, rectified);
+    gradient = gradient_through(maximum, gradient, rectified);
 #pragma GCC unroll 2
     for (int y = 0; y < size; y++)
 #pragma GCC unroll 2
         for (int x = 0; x < size; x++) {
             size_t place = (size_t)y * row + (size_t)x * step;
             IntLanes first = window[place] == maximum;
-            gradient[place] = lanes_select(first, slope, lanes_of(0));
-            slope = lanes_select(first, lanes_of(0), slope);
+            in_gradient[place] = lanes_select(first, gradient, lanes_of(0));
+            gradient = lanes_select(first, lanes_of(0), gradient);
         }
 }
 
@@ -71,17 +71,18 @@ static void plain_backward(float *in_gradient, const float *in, const float *out
                            int samples) {
     size_t step = (size_t)samples / SOUNDER_LANES, row = (size_t)layer->in.columns * step;
     size_t plane = (size_t)layer->in.rows * row, size = (size_t)layer->kernel;
-    const Lanes *slope = (const Lanes *)out_gradient;
+    const Lanes *gradient = (const Lanes *)out_gradient;
     for (size_t c = 0; c < (size_t)layer->out.channels; c++) {
         for (size_t y = 0; y < (size_t)layer->out.rows; y++)
             for (size_t x = 0; x < (size_t)layer->out.columns; x++)
-                for (size_t v = 0; v < step; v++, slope++) {
+                for (size_t v = 0; v < step; v++, gradient++) {
                     size_t corner = c * plane + y * size * row + x * size * step + v;
                     const Lanes *window = (const Lanes *)in + corner;
                     if (size == 2)
-                        window_backward((Lanes *)in_gradient + corner, window, *slope, row, step, 2, layer->rectified);
+                        window_backward((Lanes *)in_gradient + corner, window, *gradient, row, step, 2,
+                                        layer->rectified);
                     else
-                        window_backward((Lanes *)in_gradient + corner, window, *slope, row, step, layer->kernel,
+                        window_backward((Lanes *)in_gradient + corner, window, *gradient, row, step, layer->kernel,
                                         layer->rectified);
                 }
         zero_rest((Lanes *)in_gradient + c * plane, layer, row, step);
@@ -123,23 +124,23 @@ static Lanes part_sum(const Lanes *plane, const Part *part) {
     return sum;
 }
 
-// Gives the slope to the part's first maximum.
-static void add_to_maximum(Lanes *gradient, const Lanes *plane, const Part *part, Lanes slope, bool rectified) {
+// Gives the gradient to the part's first maximum.
+static void add_to_maximum(Lanes *in_gradient, const Lanes *plane, const Part *part, Lanes gradient, bool rectified) {
     const Lanes maximum = part_maximum(plane, part);
-    slope = slope_of(maximum, slope, rectified);
+    gradient = gradient_through(maximum, gradient, rectified);
     for (int y = part->rows.from; y < part->rows.to; y++)
         for (int x = part->columns.from; x < part->columns.to; x++) {
             const size_t place = place_in(part, y, x);
             const IntLanes first = plane[place] == maximum;
-            gradient[place] += lanes_select(first, slope, lanes_of(0));
-            slope = lanes_select(first, lanes_of(0), slope);
+            in_gradient[place] += lanes_select(first, gradient, lanes_of(0));
+            gradient = lanes_select(first, lanes_of(0), gradient);
         }
 }
 
-static void add_everywhere(Lanes *gradient, const Part *part, Lanes slope) {
+static void add_everywhere(Lanes *in_gradient, const Part *part, Lanes gradient) {
     for (int y = part->rows.from; y < part->rows.to; y++)
         for (int x = part->columns.from; x < part->columns.to; x++)
-            gradient[place_in(part, y, x)] += slope;
+            in_gradient[place_in(part, y, x)] += gradient;
 }
 
 static float share_of(const Layer *layer) {
@@ -168,18 +169,18 @@ static void windows_backward(float *in_gradient, const float *in, const float *o
                              int samples, bool average) {
     const size_t vectors = (size_t)samples / SOUNDER_LANES;
     const size_t plane = (size_t)layer->in.rows * (size_t)layer->in.columns * vectors;
-    const Lanes share = lanes_of(average ? share_of(layer) : 0), *slope = (const Lanes *)out_gradient;
+    const Lanes share = lanes_of(average ? share_of(layer) : 0), *gradient = (const Lanes *)out_gradient;
     memset(in_gradient, 0, shape_size(layer->in) * (size_t)samples * sizeof *in_gradient);
     for (size_t c = 0; c < (size_t)layer->out.channels; c++)
         for (int y = 0; y < layer->out.rows; y++)
             for (int x = 0; x < layer->out.columns; x++) {
                 const Part part = part_of(layer, y, x, vectors);
                 Lanes *to = (Lanes *)in_gradient + c * plane;
-                for (size_t v = 0; v < vectors; v++, slope++)
+                for (size_t v = 0; v < vectors; v++, gradient++)
                     if (average)
-                        add_everywhere(to + v, &part, *slope * share);
+                        add_everywhere(to + v, &part, *gradient * share);
                     else
-                        add_to_maximum(to + v, (const Lanes *)in + c * plane + v, &part, *slope, layer->rectified);
+                        add_to_maximum(to + v, (const Lanes *)in + c * plane + v, &part, *gradient, layer->rectified);
             }
 }
 

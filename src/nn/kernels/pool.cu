@@ -46,36 +46,36 @@ __global__ void __launch_bounds__(ITEM_THREADS) pool_forward(float4 *out, const 
     out[(size_t)at.model * items + at.item] = maximum;
 }
 
-// The gradient of one value of a window; what it takes of the slope is gone for the values that follow.
-__device__ float take_slope(float *slope, float value, float maximum) {
-    float taken = value == maximum ? *slope : 0;
-    if (value == maximum) *slope = 0;
+// The gradient of one value of a window; what it takes of the gradient is gone for the values that follow.
+__device__ float take_gradient(float *left, float value, float maximum) {
+    float taken = value == maximum ? *left : 0;
+    if (value == maximum) *left = 0;
     return taken;
 }
 
-// Gives the slope to the window's first maximum. gradient may be the window itself: the maximum is known before
+// Gives the gradient to the window's first maximum. gradient may be the window itself: the maximum is known before
 // anything is written, and each place is read before it is written.
 template <int SIZE>
-__device__ void window_backward(float4 *gradient, const float4 *window, float4 slope, bool relu, size_t row,
+__device__ void window_backward(float4 *in_gradient, const float4 *window, float4 gradient, bool relu, size_t row,
                                 uint32_t step, uint32_t size) {
     const uint32_t side = SIZE ? SIZE : size;
     float4 maximum = window_maximum<SIZE>(window, row, step, size);
     if (relu) {
-        slope.x = maximum.x > 0 ? slope.x : 0;
-        slope.y = maximum.y > 0 ? slope.y : 0;
-        slope.z = maximum.z > 0 ? slope.z : 0;
-        slope.w = maximum.w > 0 ? slope.w : 0;
+        gradient.x = maximum.x > 0 ? gradient.x : 0;
+        gradient.y = maximum.y > 0 ? gradient.y : 0;
+        gradient.z = maximum.z > 0 ? gradient.z : 0;
+        gradient.w = maximum.w > 0 ? gradient.w : 0;
     }
 #pragma unroll SIZE ? SIZE : 1
     for (uint32_t y = 0; y < side; y++)
 #pragma unroll SIZE ? SIZE : 1
         for (uint32_t x = 0; x < side; x++) {
             float4 value = window[y * row + x * step], taken;
-            taken.x = take_slope(&slope.x, value.x, maximum.x);
-            taken.y = take_slope(&slope.y, value.y, maximum.y);
-            taken.z = take_slope(&slope.z, value.z, maximum.z);
-            taken.w = take_slope(&slope.w, value.w, maximum.w);
-            gradient[y * row + x * step] = taken;
+            taken.x = take_gradient(&gradient.x, value.x, maximum.x);
+            taken.y = take_gradient(&gradient.y, value.y, maximum.y);
+            taken.z = take_gradient(&gradient.z, value.z, maximum.z);
+            taken.w = take_gradient(&gradient.w, value.w, maximum.w);
+            in_gradient[y * row + x * step] = taken;
         }
 }
 
@@ -95,9 +95,9 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     size_t channel = (size_t)at.model * (uint32_t)in_shape.channels + place.channel;
     size_t corner = (channel * rows + y) * row + (size_t)x * quads + place.quad;
     if (place.row < out_rows && place.column < out_columns) {
-        float4 slope =
+        float4 gradient =
             out_gradient[((channel * out_rows + place.row) * out_columns + place.column) * quads + place.quad];
-        window_backward<SIZE>(in_gradient + corner, in + corner, slope, relu, row, quads, size);
+        window_backward<SIZE>(in_gradient + corner, in + corner, gradient, relu, row, quads, size);
         return;
     }
     for (uint32_t i = 0; i < size && y + i < rows; i++)

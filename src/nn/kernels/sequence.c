@@ -48,7 +48,7 @@ void ISA_NAME(positions_forward)(float *out, const float *in, const float *weigh
             out[i * n + s] = in[i * n + s] + weight[i];
 }
 
-// The slopes of a bias of all values.
+// The gradients of a bias of all values.
 void ISA_NAME(positions_backward)(float *weight_gradient, const float *out_gradient, const Layer *layer, int samples) {
     const SgdUpdate descent = {.keep = 1};
     const Layer all = {.kind = LAYER_LINEAR, .out = {(int)shape_size(layer->in), 1, 1}};
@@ -75,13 +75,13 @@ void ISA_NAME(linear_each_backward)(float *gradient, float *in_gradient, float *
     const SgdUpdate descent = {.keep = 1};
     const size_t n = (size_t)samples, ins = linear_ins(layer), outs = linear_outs(layer);
     for (size_t p = 0; p < linear_places(layer); p++, rows += n * linear_row_floats(&one)) {
-        const float *slopes = out_gradient + p * outs * n;
+        const float *given = out_gradient + p * outs * n;
         if (in_gradient) {
             float *to = in_gradient + p * ins * n;
-            ISA_NAME(linear_backward_input)(to, scratch, slopes, weight, &one, count, samples);
+            ISA_NAME(linear_backward_input)(to, scratch, given, weight, &one, count, samples);
         }
-        ISA_NAME(linear_backward_weight)(gradient, NULL, rows, slopes, &descent, &one, count, samples);
-        ISA_NAME(linear_backward_bias)(gradient + outs * ins, NULL, slopes, &descent, &one, samples);
+        ISA_NAME(linear_backward_weight)(gradient, NULL, rows, given, &descent, &one, count, samples);
+        ISA_NAME(linear_backward_bias)(gradient + outs * ins, NULL, given, &descent, &one, samples);
     }
 }
 
@@ -157,58 +157,58 @@ void ISA_NAME(lstm_forward)(float *out, float *kept, float *scratch, const float
 }
 
 // From the gradients of the step's outputs and cells to those of its gates, which take the place of the gates and lie
-// in `slopes` (4H,N), too; cell_slopes (H,N) become those of the cells before.
-static void step_backward(float *kept, float *slopes, float *cell_slopes, const float *output_slopes,
+// in gate_gradient (4H,N), too; cell_gradient (H,N) becomes those of the cells before.
+static void step_backward(float *kept, float *gate_gradient, float *cell_gradient, const float *output_gradient,
                           const Sequence *of, size_t t) {
     const size_t n = of->n, block = of->units * n;
     for (size_t u = 0; u < of->units; u++) {
         float *i = gate_at(kept, of, 0, u, t), *f = gate_at(kept, of, 1, u, t), *g = gate_at(kept, of, 2, u, t);
-        float *o = gate_at(kept, of, 3, u, t), *to = slopes + u * n, *cells = cell_slopes + u * n;
-        const float *cell = kept + of->at.cells + t * block + u * n, *given = output_slopes + u * n;
+        float *o = gate_at(kept, of, 3, u, t), *to = gate_gradient + u * n, *cells = cell_gradient + u * n;
+        const float *cell = kept + of->at.cells + t * block + u * n, *given = output_gradient + u * n;
         for (size_t s = 0; s < n; s++) {
             const float flat = tanh_value(cell[s], 0), before = t > 0 ? *(cell - block + s) : 0;
-            const float slope = cells[s] + given[s] * o[s] * (1 - flat * flat);
-            to[s] = slope * g[s] * i[s] * (1 - i[s]);
-            to[block + s] = slope * before * f[s] * (1 - f[s]);
-            to[2 * block + s] = slope * i[s] * (1 - g[s] * g[s]);
+            const float gradient = cells[s] + given[s] * o[s] * (1 - flat * flat);
+            to[s] = gradient * g[s] * i[s] * (1 - i[s]);
+            to[block + s] = gradient * before * f[s] * (1 - f[s]);
+            to[2 * block + s] = gradient * i[s] * (1 - g[s] * g[s]);
             to[3 * block + s] = given[s] * flat * o[s] * (1 - o[s]);
-            cells[s] = slope * f[s];
+            cells[s] = gradient * f[s];
             i[s] = to[s], f[s] = to[block + s], g[s] = to[2 * block + s], o[s] = to[3 * block + s];
         }
     }
 }
 
 // One product over all steps for each weight: the steps' samples stand side by side.
-static void add_slopes(float *gradient, const float *kept, const Sequence *of) {
+static void add_gradient(float *gradient, const float *kept, const Sequence *of) {
     const SgdUpdate descent = {.keep = 1};
-    const float *slopes = kept + of->at.gates;
+    const float *gates = kept + of->at.gates;
     const int all = (int)(of->steps * of->n);
-    ISA_NAME(linear_backward_weight)(gradient, NULL, kept + of->at.rows, slopes, &descent, &of->input, all, all);
+    ISA_NAME(linear_backward_weight)(gradient, NULL, kept + of->at.rows, gates, &descent, &of->input, all, all);
     const float *states = kept + of->at.states;
-    ISA_NAME(linear_backward_weight)(gradient + of->state_weight, NULL, states, slopes, &descent, &of->state, all, all);
-    ISA_NAME(linear_backward_bias)(gradient + of->input_bias, NULL, slopes, &descent, &of->input, all);
-    ISA_NAME(linear_backward_bias)(gradient + of->state_bias, NULL, slopes, &descent, &of->state, all);
+    ISA_NAME(linear_backward_weight)(gradient + of->state_weight, NULL, states, gates, &descent, &of->state, all, all);
+    ISA_NAME(linear_backward_bias)(gradient + of->input_bias, NULL, gates, &descent, &of->input, all);
+    ISA_NAME(linear_backward_bias)(gradient + of->state_bias, NULL, gates, &descent, &of->state, all);
 }
 
 void ISA_NAME(lstm_backward)(float *gradient, float *in_gradient, float *kept, float *scratch,
                              const float *out_gradient, const float *weight, const Layer *layer, int samples) {
     const Sequence of = sequence_of(layer, samples);
     const size_t n = of.n, block = of.units * n;
-    float *slopes = scratch, *output_slopes = scratch + 4 * block, *cell_slopes = scratch + 8 * block;
+    float *gate_gradient = scratch, *output_gradient = scratch + 4 * block, *cell_gradient = scratch + 8 * block;
     float *products = scratch + 10 * block;
-    memset(output_slopes, 0, block * sizeof *output_slopes);
-    memset(cell_slopes, 0, block * sizeof *cell_slopes);
+    memset(output_gradient, 0, block * sizeof *output_gradient);
+    memset(cell_gradient, 0, block * sizeof *cell_gradient);
     for (size_t t = of.steps; t-- > 0;) {
         if (!layer->last || t + 1 == of.steps) {
             const float *given = out_gradient + (layer->last ? 0 : t * block);
-            ISA_NAME(add)(output_slopes, output_slopes, given, of.units, samples);
+            ISA_NAME(add)(output_gradient, output_gradient, given, of.units, samples);
         }
-        step_backward(kept, slopes, cell_slopes, output_slopes, &of, t);
+        step_backward(kept, gate_gradient, cell_gradient, output_gradient, &of, t);
         const float *back = weight + of.state_weight;
-        ISA_NAME(linear_backward_input)(output_slopes, products, slopes, back, &of.state, samples, samples);
+        ISA_NAME(linear_backward_input)(output_gradient, products, gate_gradient, back, &of.state, samples, samples);
         if (!in_gradient) continue;
         float *to = in_gradient + t * of.features * n;
-        ISA_NAME(linear_backward_input)(to, products, slopes, weight, &of.input, samples, samples);
+        ISA_NAME(linear_backward_input)(to, products, gate_gradient, weight, &of.input, samples, samples);
     }
-    add_slopes(gradient, kept, &of);
+    add_gradient(gradient, kept, &of);
 }

@@ -1,8 +1,8 @@
 // The GPU's side of sequence.c: an embedding, positions, and what an lstm does between its products (cuda_lstm.c).
-#include "nn/kernels/activation.h"
 #include "nn/cuda/cuda_launch.h"
 #include "nn/cuda/cuda_ops.h"
 #include "nn/cuda/cuda_sequence.h"
+#include "nn/kernels/activation.h"
 
 namespace {
 
@@ -53,9 +53,8 @@ Table table_of(const Layer *layer, const CudaStep *step) {
 }
 
 // A thread for a value of a step of a sample.
-__global__ void __launch_bounds__(ITEM_THREADS)
-    positions_forward(float *out, const float *in, const float *weight, size_t stride, uint32_t samples,
-                      uint32_t items) {
+__global__ void __launch_bounds__(ITEM_THREADS) positions_forward(float *out, const float *in, const float *weight,
+                                                                  size_t stride, uint32_t samples, uint32_t items) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
     if (at.item >= items) return;
     const size_t place = (size_t)at.model * items + at.item;
@@ -100,7 +99,7 @@ __global__ void __launch_bounds__(ITEM_THREADS)
         out[(size_t)at.model * items + at.item] = output;
 }
 
-// From the slopes of a step's output and cell to those of its gates, which take their place, and of the cell before.
+// From the gradients of a step's output and cell to those of its gates, which take their place, and of the cell before.
 __global__ void __launch_bounds__(ITEM_THREADS)
     lstm_step_backward(LstmKept kept, const float *out_gradient, uint32_t t, uint32_t items) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
@@ -109,36 +108,36 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     const Gates gates = gates_of(kept, at, items, t);
     const size_t own = (size_t)at.model * items + at.item;
     const size_t place = ((size_t)at.model * kept.steps + t) * items + at.item;
-    float given = is_last ? 0 : kept.output_slopes[own];
+    float given = is_last ? 0 : kept.output_gradient[own];
     if (!kept.last)
         given += out_gradient[place];
     else if (is_last)
         given += out_gradient[own];
     const float flat = tanh_value(kept.cells[place], 0), before = t > 0 ? kept.cells[place - items] : 0;
     const float i = gates[0], f = gates[1], g = gates[2], o = gates[3];
-    const float slope = (is_last ? 0 : kept.cell_slopes[own]) + given * o * (1 - flat * flat);
-    gates[0] = slope * g * i * (1 - i);
-    gates[1] = slope * before * f * (1 - f);
-    gates[2] = slope * i * (1 - g * g);
+    const float gradient = (is_last ? 0 : kept.cell_gradient[own]) + given * o * (1 - flat * flat);
+    gates[0] = gradient * g * i * (1 - i);
+    gates[1] = gradient * before * f * (1 - f);
+    gates[2] = gradient * i * (1 - g * g);
     gates[3] = given * flat * o * (1 - o);
-    kept.cell_slopes[own] = slope * f;
+    kept.cell_gradient[own] = gradient * f;
 }
 
-// A row's slopes at all steps are summed by SUM_WIDTH neighbouring threads, each every SUM_WIDTH-th sample; then their
-// sums are added in pairs. Both biases have the same.
+// A row's gradients at all steps are summed by SUM_WIDTH neighbouring threads, each every SUM_WIDTH-th sample; then
+// their sums are added in pairs. Both biases have the same.
 enum { SUM_WIDTH = 8, SUM_ROWS = ITEM_THREADS / SUM_WIDTH };
 
 __global__ void __launch_bounds__(ITEM_THREADS)
-    lstm_bias_slopes(float *bias_gradient, LstmKept kept, size_t stride, uint32_t rows) {
+    lstm_bias_sums(float *bias_gradient, LstmKept kept, size_t stride, uint32_t rows) {
     __shared__ float parts[SUM_ROWS][SUM_WIDTH];
     const uint32_t place = threadIdx.x / SUM_WIDTH, x = threadIdx.x % SUM_WIDTH;
     const ModelItem at = model_item(blockIdx.x, place, SUM_ROWS, rows);
     float sum = 0;
     if (at.item < rows)
         for (uint32_t t = 0; t < kept.steps; t++) {
-            const float *slopes = kept.gates + (((size_t)at.model * kept.steps + t) * rows + at.item) * kept.samples;
+            const float *gates = kept.gates + (((size_t)at.model * kept.steps + t) * rows + at.item) * kept.samples;
             for (uint32_t s = x; s < kept.samples; s += SUM_WIDTH)
-                sum += slopes[s];
+                sum += gates[s];
         }
     parts[place][x] = sum;
     for (uint32_t half = SUM_WIDTH / 2; half > 0; half /= 2) {
@@ -188,8 +187,8 @@ void cuda_lstm_step_backward(const LstmKept *kept, const float *out_gradient, ui
     launch_items(lstm_step_backward, items, step, *kept, out_gradient, t, items);
 }
 
-void cuda_lstm_bias_slopes(float *bias_gradient, const LstmKept *kept, size_t stride, const CudaStep *step) {
+void cuda_lstm_bias_gradient(float *bias_gradient, const LstmKept *kept, size_t stride, const CudaStep *step) {
     const uint32_t rows = 4 * kept->units;
-    launch(lstm_bias_slopes, (size_t)step->models * parts_of(rows, SUM_ROWS), ITEM_THREADS, step->stream, bias_gradient,
+    launch(lstm_bias_sums, (size_t)step->models * parts_of(rows, SUM_ROWS), ITEM_THREADS, step->stream, bias_gradient,
            *kept, stride, rows);
 }

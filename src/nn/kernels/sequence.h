@@ -86,7 +86,7 @@ static inline AttentionPlaces attention_places(const Layer *layer, int samples) 
     return at;
 }
 
-// The slopes of queries, keys, values and contexts, and what the products need.
+// The gradients of queries, keys, values and contexts, and what the products need.
 static inline size_t attention_scratch_floats(const Layer *layer, int samples) {
     const Layer product = attention_input_product(layer), one = linear_at_place(&product);
     return 4 * shape_size(layer->in) * (size_t)samples + linear_scratch_floats(&one, samples);

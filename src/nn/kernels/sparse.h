@@ -1,6 +1,6 @@
-// Matrix products in which many scalars are zeros: the slopes behind a relu, which are zero wherever a unit rests. Each
-// row of scalars becomes a list of those that are not, so that a product takes no more time than they need. What is
-// left out would have added zeros: results are those of product.h.
+// Matrix products in which many scalars are zeros: the gradients behind a relu, which are zero wherever a unit rests.
+// Each row of scalars becomes a list of those that are not, so that a product takes no more time than they need. What
+// is left out would have added zeros: results are those of product.h.
 #ifndef SOUNDER_NN_KERNELS_SPARSE_H
 #define SOUNDER_NN_KERNELS_SPARSE_H
 

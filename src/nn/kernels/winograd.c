@@ -10,8 +10,8 @@
 //   .*  multiplication point by point
 // and w the kernel, x Q inputs, y the M outputs from them, dw, dx, dy their gradients:
 //   y = E' (E w .* P' x)      dx = P (E w .* E dy)      dw = E' (E dy .* P' x)
-// Or, as the inputs' gradient is the slopes convolved with the kernel back to front, with M inputs and the Q slopes
-// that look at them, all three back to front:
+// Or, as the inputs' gradient is the gradients convolved with the kernel back to front, with M inputs and the Q
+// gradients that look at them, all three back to front:
 //                             dx = E' (E w .* P' dy)    dw = E' (E x .* P' dy)
 // Then the tiles of dx do not overlap: they are written at once instead of added to zeros.
 // Two dimensions apply each transform to the columns and then to the rows: Q * Q points a tile instead of K * K * M * M
@@ -57,8 +57,8 @@ static size_t block_floats(const Layer *layer) {
 }
 
 // The kernels' gradient at one point is a product over samples. Where there are enough input channels to make up for
-// it, the outputs' slopes are transposed, so that output channels are the lanes: gradient (IC, OC). Otherwise lanes are
-// samples, summed up at the end: gradient as outer_place says.
+// it, the outputs' gradients are transposed, so that output channels are the lanes: gradient (IC, OC). Otherwise lanes
+// are samples, summed up at the end: gradient as outer_place says.
 static bool transposes(const Layer *layer) {
     return layer->in.channels >= 2 * SOUNDER_LANES;
 }
@@ -307,7 +307,7 @@ ALWAYS_INLINE void backward(float *packed_gradient, float *in_gradient, bool add
                             float *out_gradient, const float *packed, const Layer *layer, size_t step,
                             const PointSet *set, bool to_front, int samples) {
     const int points = points_of(set), pad = layer->pad;
-    const TileWay side_by_side = {evaluate, SIDE, 0, to_front}; // of the slopes, or the inputs
+    const TileWay side_by_side = {evaluate, SIDE, 0, to_front}; // of the gradients, or the inputs
     const TileWay overlapping = {interpolate_transposed, points, to_front ? points - SIDE - pad : pad, to_front};
     const TileWay gradients =
         to_front ? (TileWay){evaluate_transposed, SIDE, 0, true} : (TileWay){interpolate, points, pad, false};
@@ -332,10 +332,12 @@ void ISA_NAME(winograd_backward)(float *packed_gradient, float *bias_gradient, f
     ISA_NAME(conv_bias_backward)(bias_gradient, out_gradient, layer->out, samples);
     if (in_gradient && !to_front && !adds) memset(in_gradient, 0, floats * sizeof *in_gradient);
     for (int s = 0; s < samples; s += SOUNDER_LANES) {
-        float *to = in_gradient ? in_gradient + s : NULL, *from = (float *)in + s, *slopes = (float *)out_gradient + s;
+        float *to = in_gradient ? in_gradient + s : NULL, *from = (float *)in + s,
+              *gradient = (float *)out_gradient + s;
         const int real = samples_from(s, count);
 #define BACKWARD(kernel, to_front)                                                                                     \
-    backward(packed_gradient, to, adds, scratch, from, slopes, packed, layer, step, points_for(kernel), to_front, real)
+    backward(packed_gradient, to, adds, scratch, from, gradient, packed, layer, step, points_for(kernel), to_front,    \
+             real)
         if (layer->kernel == 5 && to_front)
             BACKWARD(5, true);
         else if (layer->kernel == 5)
@@ -346,5 +348,5 @@ void ISA_NAME(winograd_backward)(float *packed_gradient, float *bias_gradient, f
             BACKWARD(3, false);
 #undef BACKWARD
     }
-    if (in_gradient && !to_front && layer->rectified) ISA_NAME(conv_stop_slopes)(in_gradient, in, floats);
+    if (in_gradient && !to_front && layer->rectified) ISA_NAME(conv_stop_gradient)(in_gradient, in, floats);
 }

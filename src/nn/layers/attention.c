@@ -55,7 +55,7 @@ static void attention_forward(const LayerCall *call) {
 
 static void attention_backward(const LayerCall *call) {
     const LayerBuffers *at = call->at;
-    call->kernels->attention_backward(at->slopes, at->in_gradient, at->statistics, call->scratch, at->out_gradient,
+    call->kernels->attention_backward(at->gradient, at->in_gradient, at->statistics, call->scratch, at->out_gradient,
                                       call->weight, call->layer, call->count, call->samples);
 }
 

@@ -94,7 +94,7 @@ static void conv_pack(const LayerCall *call) {
 }
 
 static void conv_unpack(const LayerCall *call) {
-    way_of(call->layer, call->kernels)->unpack(call->at->slopes, call->at->packed_gradient, call->layer);
+    way_of(call->layer, call->kernels)->unpack(call->at->gradient, call->at->packed_gradient, call->layer);
 }
 
 static void conv_forward(const LayerCall *call) {
@@ -108,7 +108,7 @@ static void conv_backward(const LayerCall *call) {
     const Layer *layer = call->layer;
     const LayerBuffers *at = call->at;
     way_of(layer, call->kernels)
-        ->backward(at->packed_gradient, at->slopes + (layer->bias - layer->weight), at->in_gradient, at->adds,
+        ->backward(at->packed_gradient, at->gradient + (layer->bias - layer->weight), at->in_gradient, at->adds,
                    call->scratch, at->in, at->out_gradient, at->packed, layer, call->count, call->samples);
 }
 

@@ -26,7 +26,7 @@ static void norm_backward(const CudaCall *call) {
     if (!call->gradient) return;
     cuda_norm_backward_weight(call->gradient, call->bias_gradient, op->statistics, op->in, op->out_gradient,
                               call->gradient_stride, layer, call->step);
-    cuda_mark(call->pass, CUDA_PART_SLOPES, op);
+    cuda_mark(call->pass, CUDA_PART_PARAMETERS, op);
 }
 
 // Four of each channel: there are as many columns, or more.
@@ -54,7 +54,7 @@ static void batch_norm_backward(const CudaCall *call) {
     const Layer *layer = op->layer;
     cuda_batch_norm_backward_weight(call->gradient, op->statistics, op->in, op->out_gradient, call->gradient_stride,
                                     layer, call->step);
-    cuda_mark(call->pass, CUDA_PART_SLOPES, op);
+    cuda_mark(call->pass, CUDA_PART_PARAMETERS, op);
     if (!op->in_gradient) return;
     cuda_batch_norm_backward_input(op->in_gradient, op->statistics, op->in, op->out_gradient, call->weight,
                                    call->stride, layer, call->step);

@@ -11,7 +11,7 @@ static void embedding_backward(const CudaCall *call) {
     const CudaOp *op = call->op;
     if (call->gradient)
         cuda_embedding_backward(call->gradient, op->in, op->out_gradient, call->gradient_stride, op->layer, call->step);
-    cuda_mark(call->pass, CUDA_PART_SLOPES, op);
+    cuda_mark(call->pass, CUDA_PART_PARAMETERS, op);
 }
 
 static double positions_bytes(const CudaPass *pass, const CudaOp *op) {
@@ -27,7 +27,7 @@ static void positions_backward(const CudaCall *call) {
     const CudaOp *op = call->op;
     if (call->gradient)
         cuda_positions_backward(call->gradient, op->out_gradient, call->gradient_stride, op->layer, call->step);
-    cuda_mark(call->pass, CUDA_PART_SLOPES, op);
+    cuda_mark(call->pass, CUDA_PART_PARAMETERS, op);
 }
 
 // An lstm's weights are read again at each step; an attention's shares, and the rows that they are of.
@@ -46,7 +46,7 @@ static void lstm_backward(const CudaCall *call) {
     const CudaOp *op = call->op;
     cuda_lstm_backward(call->gradient, op->in_gradient, op->statistics, op->in, op->out_gradient, call->weight,
                        call->stride, call->gradient_stride, op->layer, call->pass->blas, call->step);
-    cuda_mark(call->pass, CUDA_PART_SLOPES, op);
+    cuda_mark(call->pass, CUDA_PART_PARAMETERS, op);
 }
 
 static void attention_forward(const CudaCall *call) {
@@ -59,7 +59,7 @@ static void attention_backward(const CudaCall *call) {
     const CudaOp *op = call->op;
     cuda_attention_backward(call->gradient, op->in_gradient, op->statistics, op->in, op->out_gradient, call->weight,
                             call->stride, call->gradient_stride, op->layer, call->pass->blas, call->step);
-    cuda_mark(call->pass, CUDA_PART_SLOPES, op);
+    cuda_mark(call->pass, CUDA_PART_PARAMETERS, op);
 }
 
 const CudaLayer cuda_embedding_layer = {.forward = embedding_forward, .backward = embedding_backward};

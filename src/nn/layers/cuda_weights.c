@@ -20,7 +20,7 @@ static void conv_backward(const CudaCall *call) {
     if (!call->gradient) return;
     cuda_conv_backward_weight(call->gradient, call->bias_gradient, call->pass->ops.scratch, op->in, op->out_gradient,
                               call->gradient_stride, layer, call->step);
-    cuda_mark(call->pass, CUDA_PART_SLOPES, op);
+    cuda_mark(call->pass, CUDA_PART_PARAMETERS, op);
 }
 
 // The bias is added afterwards.
@@ -53,7 +53,7 @@ static void linear_backward(const CudaCall *call) {
     else
         cuda_linear_backward_weight(call->gradient, call->bias_gradient, op->in, op->out_gradient,
                                     call->gradient_stride, layer, call->pass->blas, call->step);
-    cuda_mark(call->pass, call->steps ? CUDA_PART_SLOPES_AND_STEP : CUDA_PART_SLOPES, op);
+    cuda_mark(call->pass, call->steps ? CUDA_PART_PARAMETERS_AND_STEP : CUDA_PART_PARAMETERS, op);
 }
 
 const CudaLayer cuda_conv_layer = {

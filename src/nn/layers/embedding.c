@@ -27,7 +27,7 @@ static void embedding_forward(const LayerCall *call) {
 // Whole numbers have no gradient.
 static void embedding_backward(const LayerCall *call) {
     const LayerBuffers *at = call->at;
-    call->kernels->embedding_backward(at->slopes, at->in, at->out_gradient, call->layer, call->samples);
+    call->kernels->embedding_backward(at->gradient, at->in, at->out_gradient, call->layer, call->samples);
 }
 
 static const LayerWord words[] = {

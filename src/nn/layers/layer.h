@@ -135,7 +135,7 @@ typedef struct LayerType {
     void (*unpack)(const LayerCall *call);
 
     void (*forward)(const LayerCall *call);
-    void (*backward)(const LayerCall *call); // adds to at->slopes the gradient of its parameters
+    void (*backward)(const LayerCall *call); // adds to at->gradients the gradient of its parameters
 } LayerType;
 
 // The words of a row.

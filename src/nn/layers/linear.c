@@ -181,7 +181,7 @@ static void each_forward(const LayerCall *call) {
 
 static void each_backward(const LayerCall *call) {
     const LayerBuffers *at = call->at;
-    call->kernels->linear_each_backward(at->slopes, at->in_gradient, call->scratch, at->rows, at->out_gradient,
+    call->kernels->linear_each_backward(at->gradient, at->in_gradient, call->scratch, at->rows, at->out_gradient,
                                         call->weight, call->layer, call->count, call->samples);
 }
 

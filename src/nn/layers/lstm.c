@@ -40,7 +40,7 @@ static void lstm_forward(const LayerCall *call) {
 
 static void lstm_backward(const LayerCall *call) {
     const LayerBuffers *at = call->at;
-    call->kernels->lstm_backward(at->slopes, at->in_gradient, at->statistics, call->scratch, at->out_gradient,
+    call->kernels->lstm_backward(at->gradient, at->in_gradient, at->statistics, call->scratch, at->out_gradient,
                                  call->weight, call->layer, call->samples);
 }
 

@@ -40,7 +40,7 @@ static void norm_forward(const LayerCall *call) {
 static void norm_backward(const LayerCall *call) {
     const Layer *layer = call->layer;
     const LayerBuffers *at = call->at;
-    call->kernels->norm_backward(at->slopes, at->slopes + norm_weights(layer), at->in_gradient, at->statistics, at->in,
+    call->kernels->norm_backward(at->gradient, at->gradient + norm_weights(layer), at->in_gradient, at->statistics, at->in,
                                  at->out_gradient, call->weight, layer, call->samples);
 }
 

@@ -27,7 +27,7 @@ static void batch_norm_forward(const LayerCall *call) {
 
 static void batch_norm_backward(const LayerCall *call) {
     const LayerBuffers *at = call->at;
-    call->kernels->batch_norm_backward(at->slopes, at->in_gradient, at->statistics, at->in, at->out_gradient,
+    call->kernels->batch_norm_backward(at->gradient, at->in_gradient, at->statistics, at->in, at->out_gradient,
                                        call->weight, call->layer, call->count, call->samples);
 }
 

@@ -21,7 +21,7 @@ static void positions_forward(const LayerCall *call) {
 }
 
 static void positions_backward(const LayerCall *call) {
-    call->kernels->positions_backward(call->at->slopes, call->at->out_gradient, call->layer, call->samples);
+    call->kernels->positions_backward(call->at->gradient, call->at->out_gradient, call->layer, call->samples);
 }
 
 static const LayerWord words[] = {
