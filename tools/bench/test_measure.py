@@ -1,7 +1,7 @@
 """How tools/bench/run goes on when sides fail and when time runs short. Usage: test_measure.py"""
 import os, subprocess, sys, unittest, unittest.mock
 
-from harness import readme
+from harness import readme, record
 from harness.commands import Failed, OutOfTime, TimeLimit, peer_environment, run
 from harness.cores import CoreCount, processor_seconds
 from harness.measure import Row, measure
@@ -133,6 +133,13 @@ class Readme(unittest.TestCase):
         self.assertTrue(readme.replace_section(page, "three", "x").startswith("a\n<!-- results: three -->\nx\n<!-- end of results -->\n\n<!-- results: one"))
         self.assertRaises(ValueError, readme.replace_section, "no place", "one", "new")
 
+    def test_the_front_page_has_seconds_of_whole_jobs(self):
+        page = "a\n<!-- whole jobs -->\nold\n<!-- end of whole jobs -->\nb\n"
+        told = readme.front_table(page, {"2nn": self.job([8.81])}, 2).splitlines()
+        self.assertEqual(told[0:2] + told[-2:], ["a", "<!-- whole jobs -->", "<!-- end of whole jobs -->", "b"])
+        self.assertEqual(told[4], "| 2nn, 20 rounds | **1** | 8.8 |  |  |")
+        self.assertRaises(ValueError, readme.front_table, "no place", {}, 2)
+
     def test_where_there_is_no_lead_is_said_and_stands_out(self):
         rows = [self.row("fast", [1.0], [4.0]), self.row("even", [1.0], [1.0]), self.row("slow", [2.0], [1.0])]
         self.assertEqual(readme.leads_not(rows, {"2nn": self.job([3, 0.5, 0.5])}),
@@ -155,6 +162,22 @@ class Readme(unittest.TestCase):
         lines = readme.jobs_table({"2nn": self.job([2, 3])})
         self.assertEqual(lines[2:], ["| 2nn: sounder | 1 |  | 10 |  | 100 |  | 50.0% | a command | `--jobs 2nn` |",
                                      "| jax | 2.5 | 2.50x | 25 | 2.50x | 250 | 2.50x | 50.0% | 73 |  |"])
+
+
+class Record(unittest.TestCase):
+    def entry(self, name, ours, *others):
+        def line(cells):
+            return [*cells, *[""] * (len(record.COLUMNS) - len(cells))]
+        return [line([name, "title", "s", "Sounder", ours]), *(line(["", "", "", label, theirs]) for label, theirs in others)]
+
+    def test_a_row_keeps_the_last_figures_of_each_program_beside_it(self):
+        page = record.record("# R\n\n## other\n", "M", [self.entry("one", "1", ("PyTorch 1", "5"), ("PyTorch 2+cu", "6")), self.entry("two", "2")])
+        page = record.record(page, "M", [self.entry("one", "3", ("PyTorch 2", "7")), self.entry("three", "4")])
+        page = record.record(page, "N", [self.entry("one", "8")])
+        self.assertEqual([[[line[3:5] for line in entry] for entry in record.read_table(part)] for part in page.split("\n## ")[2:]],
+                         [[[["Sounder", "1"], ["PyTorch 1", "5"]], [["Sounder", "3"], ["PyTorch 2", "7"]], [["Sounder", "2"]], [["Sounder", "4"]]],
+                          [[["Sounder", "8"]]]])
+        self.assertEqual(record.record(page, "M", []), page)
 
 
 if __name__ == "__main__":

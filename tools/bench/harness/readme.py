@@ -1,4 +1,5 @@
-"""README's results: one table a kind of machine, between comments that name it, so that measuring again replaces that one alone."""
+"""RESULTS.md's sections, one per kind of machine, and README's rows of whole jobs: between comments, so that measuring again replaces them
+alone."""
 import re, statistics
 
 from .report import number
@@ -101,8 +102,22 @@ def section(measured, jobs, versions):
     return "\n".join([*text, "", *leads_not(rows, jobs)])
 
 
+def front_table(page, jobs, cores):
+    """README with the seconds of whole jobs new. jobs: of tools/bench/jobs --json."""
+    begin, end = "<!-- whole jobs -->", "<!-- end of whole jobs -->"
+    before, found, rest = page.partition(begin + "\n")
+    if not found or end not in rest:
+        raise ValueError(f"README.md has no place for the seconds of whole jobs: the lines {begin} and {end} are missing")
+    lines = [f"| whole job, 100 clients, {cores} cores: seconds | Sounder | JAX | pfl-research | Flower |", "|---|---:|---:|---:|---:|"]
+    for name, title in (("2nn", "2nn, 20 rounds"), ("lenet", "LeNet, 5 rounds")):
+        told = job_figures(jobs[name]) if name in jobs else {}
+        cells = [f"{told[side]['wall'][0]:.2g}" if side in told else "" for side in ("sounder", "jax", "pfl", "flower")]
+        lines.append(f"| {title} | **{cells[0]}** | {' | '.join(cells[1:])} |")
+    return before + begin + "\n" + "\n".join(lines) + "\n" + rest[rest.index(end):]
+
+
 def replace_section(page, machine, text):
-    """README with this machine's section new, or, where it has none, put before the others."""
+    """RESULTS.md with this machine's section new, or, where it has none, put before the others."""
     begin, end = f"<!-- results: {machine} -->", "<!-- end of results -->"
     whole = f"{begin}\n{text}\n{end}"
     pattern = re.compile(re.escape(begin) + r"\n.*?" + re.escape(end), re.DOTALL)
@@ -110,5 +125,5 @@ def replace_section(page, machine, text):
         return pattern.sub(lambda _: whole, page, count=1)
     first = page.find("<!-- results: ")
     if first < 0:
-        raise ValueError("README.md has no place for results: a line <!-- results: MACHINE --> is missing")
+        raise ValueError("RESULTS.md has no place for results: a line <!-- results: MACHINE --> is missing")
     return page[:first] + whole + "\n\n" + page[first:]

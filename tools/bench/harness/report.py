@@ -1,4 +1,4 @@
-"""The table, as text for people, as Markdown for RESULTS.md, and as JSON."""
+"""The table, as text for people and as JSON."""
 import statistics
 
 HEAD = ("row", "what", "unit", "side", "median", "min", "max", "ratio", "pairwise", "at least")
@@ -56,34 +56,8 @@ def text_table(rows):
         for line in cells)
 
 
-def markdown_table(rows):
-    def line(cells):
-        return "| " + " | ".join(cells) + " |"
-
-    body = [line(cells) for row in rows for cells in lines_of(row)]
-    rule = "|" + "|".join("---:" if column in (4, 5, 6, 7) else "---" for column in range(len(HEAD))) + "|"
-    return "\n".join([line(HEAD), rule, *body])
-
-
 def machine_lines(facts):
     return [f"{name}: {value}" for name, value in facts.items()]
-
-
-def append_results(path, rows, facts, command):
-    heading = "# Results\n\nOne section a run of tools/bench/run, newest last. README.md says what the rows mean.\n"
-    try:
-        with open(path) as file:
-            empty = not file.read(1)
-    except FileNotFoundError:
-        empty = True
-    with open(path, "a") as file:
-        if empty:
-            file.write(heading)
-        file.write(f"\n## {facts['date']}\n\n`{command}`\n\n")
-        file.write("\n".join(f"- {line}" for line in machine_lines(facts) if not line.startswith("date")))
-        file.write(f"\n\n{markdown_table(rows)}\n")
-        for problem in problems(rows):
-            file.write(f"\n- not measured: {problem}\n")
 
 
 def problems(rows):
