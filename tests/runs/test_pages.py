@@ -244,6 +244,8 @@ class Program:
         if command not in self.options:
             said = subprocess.run([SOUNDER, "help", command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
             self.options[command] = set(re.findall(r"--[a-z][a-z0-9-]*", said.stdout)) if said.returncode == 0 else None
+            if command in ("partition", "sweep"):  # which take a run's options, too
+                self.options[command] |= self.options_of("train")
         return self.options[command]
 
     def check(self, place, code):
