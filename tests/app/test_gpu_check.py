@@ -127,13 +127,14 @@ class Neighbours(Rehearsal):
         with open(self.path("report.json"), "w") as file:
             json.dump(report, file)
         os.makedirs(self.path("tools", "bench"))
-        for name, text in (("README.md", "# A\n\n## On a card\n\nText.\n\n## Options\n\nMore.\n"), ("tools/bench/RESULTS.md", "# R\n")):
+        os.makedirs(self.path("src", "app"))
+        for name, text in (("src/app/README.md", "# A\n\n## On a GPU\n\nText.\n\n## Options\n\nMore.\n"), ("tools/bench/RESULTS.md", "# R\n")):
             with open(self.path(name), "w") as file:
                 file.write(text)
         for _ in range(2):  # the table is replaced, not doubled
             subprocess.run([os.path.join(TOOLS, "gpu-report"), self.path("report.json"), "--readme", "--root", self.folder.name], check=True, stdout=subprocess.DEVNULL)
         subprocess.run([os.path.join(TOOLS, "gpu-report"), self.path("report.json"), "--results", "--root", self.folder.name], check=True, stdout=subprocess.DEVNULL)
-        with open(self.path("README.md")) as file:
+        with open(self.path("src/app/README.md")) as file:
             readme = file.read()
         self.assertEqual(readme.count("| 2nn, 10 | 100 | 1,000,000 | 25% | 50% | JAX, vmap and scan (100 models): 500,000 | 2.0x |"), 1)
         self.assertLess(readme.index("<!-- card -->"), readme.index("## Options"))
