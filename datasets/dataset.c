@@ -10,12 +10,12 @@
 #include "datasets/synthetic/federation.h"
 #include <stdbool.h>
 
-// Samples of a split that the block holds.
+// Number of a split's samples that are in the block.
 static uint64_t held_samples(const DatasetItems *items, DatasetSplitKind split, uint32_t count) {
     return items->outside & 1u << split ? 0 : count;
 }
 
-// Zeroes the gaps between the arrays, so that equal sets are equal blocks.
+// Zeroes the gaps between the arrays, so that equal sets have equal blocks.
 static void clear_gaps(DatasetBlock *block) {
     const DatasetLayout *layout = &block->layout;
     const DatasetItems *items = &block->items;
@@ -33,7 +33,7 @@ static void clear_gaps(DatasetBlock *block) {
         memset(dataset_at(block, ends[i]), 0, next[i] - ends[i]);
 }
 
-// An empty block with its final header, but for what only the samples tell: classes and normalisation.
+// Makes an empty block with its final header, except classes and normalisation, which depend on the samples.
 static Status lay_out(DatasetBlock *block, const DatasetSource *source, Error *err) {
     DatasetLayout layout;
     TRY(dataset_layout(&layout, source->shape, source->train_count, source->test_count, &source->items, err));
@@ -69,11 +69,11 @@ static Status read_synthetic(DatasetBlock *block, const DatasetSource *source, E
     return STATUS_OK;
 }
 
-// One channel: MNIST's constants, so that every set of its kind enters a net as in the published scripts. More: the
+// With one channel: MNIST's constants, so that every such set enters a net as in the published scripts. With several:
 // mean and standard deviation of each channel over the training split, from exact integer sums.
 static void normalise(DatasetBlock *block, const uint8_t *pixels) {
-    if (block->items.pixel_bytes > 1) return; // float samples enter as they are
-    if (block->scale[0] != 0) return;         // the files say how
+    if (block->items.pixel_bytes > 1) return; // float samples enter a net unchanged
+    if (block->scale[0] != 0) return;         // the reader has set the files' own normalisation
     const size_t plane = (size_t)block->shape.rows * (size_t)block->shape.columns;
     const size_t channels = (size_t)block->shape.channels;
     for (size_t c = 0; c < channels; c++) {
@@ -108,7 +108,7 @@ static Status read_federation(DatasetBlock *block, const DatasetSource *source, 
     return federation_fill(&arrays, source, err);
 }
 
-// Looks at samples that stay in their files as the forms look at what they read.
+// Applies to samples that stay in their files the checks that a reader applies to what it reads.
 static Status verify_samples(DatasetBlock *block, const DatasetSource *source, DatasetSplitKind split, Error *err) {
     SamplesFile file;
     TRY(samples_file_open(&file, source, split, err));
@@ -136,7 +136,7 @@ Status dataset_view(Dataset *data, const void *memory, size_t bytes, Error *err)
     DatasetLayout layout;
     if (bytes < sizeof *block || block->magic != DATASET_MAGIC || block->version != DATASET_VERSION)
         return fail(err, STATUS_DATA, "the data set's block: no header of version %d at byte 0", DATASET_VERSION);
-    const bool are_pixels = block->items.pixel_bytes == 1; // numbers have no scale for each channel
+    const bool are_pixels = block->items.pixel_bytes == 1; // numbers have no scale per channel
     if (block->shape.channels < 1 || (are_pixels && block->shape.channels > DATASET_MAX_CHANNELS) ||
         block->shape.rows < 1 || block->shape.columns < 1 || block->classes < 1 || block->classes > DATASET_MAX_CLASSES)
         return fail(err, STATUS_DATA, "the data set's block: %dx%dx%d samples of %d classes", block->shape.channels,
@@ -173,7 +173,7 @@ Status dataset_view(Dataset *data, const void *memory, size_t bytes, Error *err)
     return STATUS_OK;
 }
 
-// Appends an array of count * item_bytes at the next aligned byte; false when the size overflows.
+// Appends an array of count * item_bytes bytes at the next aligned offset. Returns false if the size overflows.
 static bool append(uint64_t *first_byte, uint64_t *end, uint64_t count, uint64_t item_bytes) {
     uint64_t bytes;
     if (__builtin_mul_overflow(count, item_bytes, &bytes)) return false;

@@ -1,5 +1,5 @@
-// What lies in a data set's block: this header, then six arrays, each at a multiple of 64 bytes; samples that lie
-// in files take none. Only the dataset modules see it; everyone else asks dataset_view.
+// Layout of a data set's block: this header, then six arrays, each at a multiple of 64 bytes; samples that are in files
+// need no array. Only the dataset modules include this; other code calls dataset_view.
 #ifndef SOUNDER_DATASETS_DATASET_BLOCK_H
 #define SOUNDER_DATASETS_DATASET_BLOCK_H
 
@@ -10,7 +10,7 @@
 
 enum { DATASET_MAGIC = 0x53444e53, DATASET_VERSION = 5, DATASET_ALIGNMENT = 64 }; // "SNDS"
 
-// Bytes from the start of the block.
+// Offsets of the arrays from the start of the block, in bytes.
 typedef struct DatasetLayout {
     uint64_t train_pixels, train_labels, train_owners, test_pixels, test_labels, test_owners;
     uint64_t block_bytes;
@@ -34,10 +34,10 @@ static inline void *dataset_at(DatasetBlock *block, uint64_t first_byte) {
     return (uint8_t *)block + first_byte;
 }
 
-// What an ordinary set of images has.
+// Items of an ordinary set of images.
 static const DatasetItems DATASET_IMAGES = {.pixel_bytes = 1, .label_bytes = sizeof(uint16_t)};
 
-// Where everything lies follows from the shape, the counts and the items. USAGE when that is more than fits in memory.
+// Computes the layout from shape, counts and items. Fails with USAGE if the block would not fit in memory.
 Status dataset_layout(DatasetLayout *layout, Shape shape, uint32_t train_count, uint32_t test_count,
                       const DatasetItems *items, Error *err);
 

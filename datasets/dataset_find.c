@@ -33,7 +33,8 @@ void dataset_places(DatasetPlaces *places) {
 
 _Static_assert(sizeof(DatasetOrigin) == 32, "an origin is compared as bytes");
 
-// The only file of the folder that is a data set by itself, as an archive of arrays is; false for none and several.
+// Finds the only file in the folder that is a data set by itself, such as an archive of arrays. Returns false if there
+// is none or more than one.
 static bool lone_set_in(char path[DATASET_PATH_BYTES], const char *folder) {
     DIR *listing = opendir(folder);
     int found = 0;
@@ -140,7 +141,7 @@ static Status not_found(const DatasetPlaces *places, const char *name, Error *er
                 name, best ? " (did you mean " : "", best ? best : "", best ? "?)" : "", looked_in);
 }
 
-// The first place that has the files; an incomplete or absent folder is passed over.
+// Uses the first place that has all files; an incomplete or missing folder is skipped.
 static Status named_source(DatasetSource *source, const char *name, Error *err) {
     DatasetPlaces places;
     char folder[2 * DATASET_PATH_BYTES];
@@ -174,7 +175,7 @@ static Status federation_source(DatasetSource *source, const char *data, uint64_
     return STATUS_OK;
 }
 
-// A folder, or a file whose name has an ending, which none of the names of data sets has.
+// True for a folder, and for a file whose name has an ending (no name of a data set has one).
 static bool is_place(const char *data) {
     struct stat about;
     if (strchr(data, '/')) return true;

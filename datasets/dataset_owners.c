@@ -17,7 +17,7 @@ static Status copy_owners(uint32_t **owners, const void *block, size_t bytes, Er
     return STATUS_OK;
 }
 
-// False where there is no unpacked copy.
+// Returns false if there is no unpacked copy.
 static bool read_copy(uint32_t **owners, const DatasetSource *source) {
     int fd;
     struct timespec changed;

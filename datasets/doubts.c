@@ -9,8 +9,8 @@
 #include "datasets/formats/format.h"
 
 enum {
-    MOST_NUMBERS = 1 << 20, // of samples that are looked at
-    LEAST_PIXELS = 64,      // of a sample that may be an image
+    MOST_NUMBERS = 1 << 20, // of samples that are checked
+    LEAST_PIXELS = 64,      // smallest sample that may be an image
     FEW_CLASSES = 10,
 };
 
@@ -26,10 +26,10 @@ static void add(DatasetDoubts *doubts, const char *format, ...) {
 
 typedef struct Range {
     float least, greatest;
-    bool whole; // all of them
+    bool whole; // all numbers are whole
 } Range;
 
-// numbers: float32, perhaps at an odd address.
+// numbers: float32, possibly at an odd address.
 static Range range_of(const uint8_t *numbers, size_t count) {
     Range range = {INFINITY, -INFINITY, true};
     for (size_t i = 0; i < count && range.whole; i++) {
@@ -41,7 +41,8 @@ static Range range_of(const uint8_t *numbers, size_t count) {
     return range;
 }
 
-// Classes that were saved as floating-point numbers are targets of the squared loss. There are several samples of each.
+// Classes that were saved as floating-point numbers would be targets of the squared loss. Classes occur several times
+// each, so there is a doubt only if there are at most half as many possible values as samples.
 static void doubt_targets(DatasetDoubts *doubts, const Dataset *data, const DatasetFormat *format) {
     const Range range = range_of((const uint8_t *)data->train.labels, data->train.count);
     if (!range.whole || range.least < 0 || 2 * ((double)range.greatest + 1) > data->train.count) return;
@@ -75,7 +76,7 @@ static void doubt_classes(DatasetDoubts *doubts, const Dataset *data, const Data
             data->classes, first, numbering);
 }
 
-// Pixels are scaled if they are uint8, and as numbers enter the net as they are.
+// uint8 pixels are scaled; float32 numbers enter the net unchanged.
 static void doubt_scale(DatasetDoubts *doubts, const Dataset *data, const DatasetFormat *format) {
     const size_t size = shape_size(data->shape), all = data->train.count * size;
     if (data->items.pixel_bytes == 1 || size < LEAST_PIXELS) return;
@@ -85,7 +86,7 @@ static void doubt_scale(DatasetDoubts *doubts, const Dataset *data, const Datase
         data->name, (double)range.greatest, format->pixels);
 }
 
-// Channels come first here, and last in other programs.
+// Sounder expects channels first; other programs store them last.
 static void doubt_channels(DatasetDoubts *doubts, const Dataset *data) {
     const Shape shape = data->shape;
     const bool are_last = (shape.columns == 1 || shape.columns == 3) && shape.channels == shape.rows && shape.rows > 3;
@@ -99,7 +100,7 @@ static void doubt_channels(DatasetDoubts *doubts, const Dataset *data) {
 void dataset_find_doubts(DatasetDoubts *doubts, const Dataset *data, const DatasetSource *source) {
     const DatasetFormat *format = &dataset_formats[source->format];
     doubts->count = 0;
-    if (!source->folder[0]) return; // made up
+    if (!source->folder[0]) return; // synthetic
     if (dataset_has_targets(&data->items))
         doubt_targets(doubts, data, format);
     else if (format->targets)

@@ -1,9 +1,9 @@
-// Doubts about a data set that can be read, but was perhaps meant otherwise: training would not tell.
+// Doubts about a data set that can be read but may have been saved wrongly, which training would not show.
 //
-//   dataset_warn_of_doubts(&data, &source);   // or, to have the sentences:
+//   dataset_warn_of_doubts(&data, &source);   // or, to get the sentences:
 //   dataset_find_doubts(&doubts, &data, &source);
 //
-// Only sets from files are looked at, their labels all, of their samples a part.
+// Only sets from files are checked: all labels, and a part of the samples.
 #ifndef SOUNDER_DATASETS_DOUBTS_H
 #define SOUNDER_DATASETS_DOUBTS_H
 
@@ -16,10 +16,10 @@ typedef struct DatasetDoubts {
     char sentences[DATASET_MOST_DOUBTS][DATASET_DOUBT_BYTES]; // each names the data set and a remedy
 } DatasetDoubts;
 
-// data: with its samples, those in files included.
+// data: with the pointers of all samples, also of those in files.
 void dataset_find_doubts(DatasetDoubts *doubts, const Dataset *data, const DatasetSource *source);
 
-// A warning in the log of each.
+// Logs each doubt as a warning.
 void dataset_warn_of_doubts(const Dataset *data, const DatasetSource *source);
 
 #endif

@@ -26,7 +26,7 @@ void distributed_sampler_draw(uint32_t *indices, uint32_t *order, const Distribu
     if (sampler->shuffle) rng_shuffle(order, sampler->samples, rng_key(sampler->seed, RNG_EPOCH, epoch, 0, 0));
     const uint32_t count = distributed_sampler_count(sampler);
     for (uint32_t i = 0; i < count; i++)
-        indices[i] = order[(sampler->rank + i * sampler->ranks) % sampler->samples]; // past the end: its head again
+        indices[i] = order[(sampler->rank + i * sampler->ranks) % sampler->samples]; // past its end the order repeats
 }
 
 void contiguous_split(uint32_t *first, uint32_t *count, uint32_t samples, uint32_t ranks, uint32_t rank) {

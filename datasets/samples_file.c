@@ -19,12 +19,12 @@
 
 enum { MOST_MAPPINGS = 16 };
 
-// Nobody can hand a signal's handler what it has to know. bytes 0: the place is free; 1: being filled in.
+// A global table, because a signal handler gets no argument for it. bytes 0: the entry is free; 1: it is being filled.
 static struct {
     _Atomic uintptr_t begin;
     _Atomic size_t bytes;
     _Atomic int fd;
-    _Atomic uint64_t end; // in the file
+    _Atomic uint64_t end; // of the samples in the file
 } mappings[MOST_MAPPINGS];
 
 static void replace_by_zeros(int number, siginfo_t *info, void *context) {
@@ -36,7 +36,7 @@ static void replace_by_zeros(int number, siginfo_t *info, void *context) {
         const size_t bytes = atomic_load_explicit(&mappings[i].bytes, memory_order_acquire);
         const uintptr_t begin = atomic_load_explicit(&mappings[i].begin, memory_order_relaxed);
         if (bytes <= 1 || at < begin || at - begin >= bytes) continue;
-        struct stat about; // a file as long as it was is one that cannot be read: zeros would be a lie
+        struct stat about; // a file that is as long as before cannot be read: zeros would hide that
         if (fstat(atomic_load_explicit(&mappings[i].fd, memory_order_relaxed), &about) != 0 ||
             (uint64_t)about.st_size >= atomic_load_explicit(&mappings[i].end, memory_order_relaxed))
             break;
@@ -47,8 +47,8 @@ static void replace_by_zeros(int number, siginfo_t *info, void *context) {
             return;
         }
     }
-    sigaction(number, &(struct sigaction){.sa_handler = SIG_DFL}, NULL); // somebody else's: it happens again,
-    if (info->si_code <= 0) raise(number);                               // or was sent
+    sigaction(number, &(struct sigaction){.sa_handler = SIG_DFL}, NULL); // not in one of these mappings: it recurs,
+    if (info->si_code <= 0) raise(number);                               // or was sent by kill
 }
 
 static void note_mapping(const SamplesFile *file, uint64_t end) {
@@ -61,7 +61,7 @@ static void note_mapping(const SamplesFile *file, uint64_t end) {
         atomic_store_explicit(&mappings[i].begin, (uintptr_t)file->mapping, memory_order_relaxed);
         atomic_store_explicit(&mappings[i].fd, file->fd, memory_order_relaxed);
         atomic_store_explicit(&mappings[i].end, end, memory_order_relaxed);
-        // Release, pairs with the acquire in replace_by_zeros: who sees the size sees the place.
+        // Release, pairs with the acquire in replace_by_zeros: a handler that sees the size also sees the other fields.
         atomic_store_explicit(&mappings[i].bytes, file->mapping_bytes, memory_order_release);
         break;
     }
@@ -94,7 +94,7 @@ Status samples_file_state(DatasetFileState *state, int fd, const char *path, Err
 
 Status samples_file_map(SamplesFile *file, int fd, uint64_t begin, size_t bytes, Error *err) {
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), skipped = begin % page;
-    fcntl(fd, F_SETFD, FD_CLOEXEC); // inheriting had to clear it
+    fcntl(fd, F_SETFD, FD_CLOEXEC); // inheriting the descriptor needed the flag cleared
     void *mapping = mmap(NULL, skipped + bytes, PROT_READ, MAP_SHARED, fd, (off_t)(begin - skipped));
     if (mapping == MAP_FAILED) {
         Status status = fail_errno(err, STATUS_OS,
@@ -115,7 +115,7 @@ static bool is_same(const DatasetFileState *a, const DatasetFileState *b) {
            a->changed_nanoseconds == b->changed_nanoseconds;
 }
 
-// What is said of a file in another state: before it serves, and while it serves.
+// Sentences about a changed file: before its samples are used, and while they are used.
 static const char changed_early[] = ": changed while the data set was being read; start again when nobody writes to it";
 static const char changed_late[] = " was written to, or its time changed, while its samples were read where they lie; "
                                    "start again, a run with --resume if the file is what it was";
@@ -126,7 +126,7 @@ static Status check_state(const SamplesFile *file, const char *sentence, Error *
     return is_same(&state, &file->state) ? STATUS_OK : fail(err, STATUS_DATA, "%s%s", file->said, sentence);
 }
 
-// What sentences call the samples; a member of an archive as the reader of arrays does.
+// Sets the names for sentences; a member of an archive is called as by the reader of arrays.
 static void set_names(SamplesFile *file, char path[DATASET_PATH_BYTES], const DatasetSource *source,
                       const DatasetSamples *at) {
     const int stem = (int)strcspn(at->name, ".");
@@ -146,7 +146,7 @@ Status samples_file_open(SamplesFile *file, const DatasetSource *source, Dataset
     asked.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (asked.fd < 0) return fail_errno(err, STATUS_NOINPUT, "%s", path);
     Status status =
-        check_state(&asked, changed_early, err); // no page is touched before the file is known to be as long as it was
+        check_state(&asked, changed_early, err); // no page may be read before the file is known to have its length
     if (status != STATUS_OK) {
         close(asked.fd);
         return status;
@@ -182,7 +182,7 @@ Status samples_file_verify(const SamplesFile *file, const DatasetSource *source,
     Status status = verify_checksum(file, at, &found);
     if (status == STATUS_OK && source->items.pixel_bytes > 1)
         status = verify_numbers(file, at->bytes, shape_size(source->shape), &found);
-    TRY(check_state(file, changed_early, err)); // the reason for whatever was found
+    TRY(check_state(file, changed_early, err)); // a change explains any other finding
     return status == STATUS_OK ? status : fail(err, status, "%s", found.message);
 }
 

@@ -1,10 +1,10 @@
-// A made-up data set of ten classes for tests, benchmarks and machines without data: no files, no download.
+// A synthetic data set of ten classes for tests, benchmarks and machines without data: no files, no download.
 //
-// A class has four prototypes, smooth periodic random fields. A sample is one of its class's prototypes, shifted by up
-// to two pixels each way and scaled, plus a weaker prototype of another class, plus noise. The mixture makes a linear
-// model err while a small convolutional net learns it in a few epochs.
+// A class has four prototypes, smooth periodic random fields. A sample is a prototype of its class, shifted by up to
+// two pixels in each direction and scaled, plus a weaker prototype of another class, plus noise. Because of this
+// mixture a linear model makes errors, while a small convolutional net learns the set in a few epochs.
 //
-// All arithmetic is on integers and each sample is a pure function of (seed, split, index): the same bytes on every
+// All arithmetic is on integers, and each sample is a pure function of (seed, split, index): the same bytes on every
 // machine, for any number of samples, in any order.
 #ifndef SOUNDER_DATASETS_SYNTHETIC_H
 #define SOUNDER_DATASETS_SYNTHETIC_H
@@ -25,13 +25,13 @@ typedef struct Synthetic {
     int16_t *prototypes; // owned; (class, variant, C, H + 4, W + 4): two pixels of margin for the shifts
 } Synthetic;
 
-// Is `data` the word "synthetic", alone or before a ':'?
+// Says whether `data` is the word "synthetic", alone or before a ':'.
 bool synthetic_is_named(const char *data);
 
-// Reads "synthetic[:CxHxW[:TRAIN[:TEST]]]" (default 1x28x28:60000:10000). USAGE when it is none.
+// Reads "synthetic[:CxHxW[:TRAIN[:TEST]]]" (default 1x28x28:60000:10000). Fails with USAGE for any other text.
 Status synthetic_parse(Shape *shape, uint32_t *train_count, uint32_t *test_count, const char *data, Error *err);
 
-// Draws the prototypes. A failed init leaves nothing to free.
+// Draws the prototypes. Nothing to free on failure.
 Status synthetic_init(Synthetic *synthetic, Shape shape, uint64_t seed, Error *err);
 void synthetic_free(Synthetic *synthetic);
 

@@ -14,7 +14,7 @@
 
 #include "base/log.h"
 
-// What follows the block in a copy's file.
+// The end of a copy's file, after the block.
 typedef struct CopyEnd {
     DatasetOrigin origin;
     uint64_t checksum; // of the block and the origin
@@ -22,10 +22,10 @@ typedef struct CopyEnd {
 
 _Static_assert(sizeof(CopyEnd) == sizeof(DatasetOrigin) + 8, "an end is written without padding");
 
-// Where the copy of a data set lies. Its name is that of the data set in short, so that a newer copy replaces it.
+// Location of a data set's copy. The file name is a hash of the data set's paths, so that a newer copy replaces it.
 typedef struct CopyPlace {
     char folder[DATASET_PATH_BYTES];
-    char path[DATASET_PATH_BYTES]; // in folder
+    char path[DATASET_PATH_BYTES]; // of the file in `folder`
 } CopyPlace;
 
 Status unpacked_cache_check(Error *err) {
@@ -34,7 +34,7 @@ Status unpacked_cache_check(Error *err) {
     return fail(err, STATUS_USAGE, "SOUNDER_CACHE=%.60s: needs on or off", choice);
 }
 
-// False when no copy of the data set is wanted, or there is no place for one.
+// Returns false if no copy is wanted or there is no place for one.
 static bool find_place(CopyPlace *place, const DatasetSource *source) {
     char parent[DATASET_PATH_BYTES];
     const char *choice = getenv("SOUNDER_CACHE");
@@ -56,7 +56,7 @@ static bool is_ours(const struct stat *about) {
     return S_ISREG(about->st_mode) && about->st_uid == geteuid() && (about->st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-// *data gets what the block tells of itself; its pointers are to nothing.
+// Verifies the copy and sets *data from its header; the pointers in *data are not valid afterwards.
 static bool has_good_contents(Dataset *data, int fd, const DatasetSource *source) {
     CopyEnd end;
     if (pread(fd, &end, sizeof end, (off_t)source->block_bytes) != (ssize_t)sizeof end ||
@@ -70,7 +70,7 @@ static bool has_good_contents(Dataset *data, int fd, const DatasetSource *source
     return good;
 }
 
-// The copy of a source, whose block has so many bytes if it is good. -1: there is none.
+// Opens the copy of a source. Returns -1 if there is none.
 static int open_copy(struct stat *about, const DatasetSource *source) {
     CopyPlace place;
     if (!find_place(&place, source)) return -1;
@@ -85,7 +85,7 @@ bool unpacked_cache_open(int *fd, struct timespec *changed, const DatasetSource 
     Dataset data;
     *fd = open_copy(&about, source);
     if (*fd < 0) return false;
-    // The time comes first: a change after it is either seen by the checksum or told by the time.
+    // The time is read before the check: a later change is seen either by the checksum or by the time.
     bool good =
         about.st_size == (off_t)(source->block_bytes + sizeof(CopyEnd)) && has_good_contents(&data, *fd, source);
     log_debug("data set: %s copy of %s", good ? "unpacked" : "no use for the", source->folder);
@@ -131,7 +131,7 @@ static void make_folders(const char *folder) {
         if (folder[i] == '/' || folder[i] == '\0') {
             memcpy(path, folder, i);
             path[i] = '\0';
-            mkdir(path, 0700); // if it cannot be made, opening in it will tell
+            mkdir(path, 0700); // if this fails, opening a file in the folder fails, too
         }
 }
 
@@ -141,8 +141,8 @@ void unpacked_cache_keep(const void *block, const DatasetSource *source) {
     if (!find_place(&place, source)) return;
     const CopyEnd end = {source->origin, checksum_of(block, source)};
     make_folders(place.folder);
-    // The file has no name until it is whole, so that nothing is left of a process that dies here. There is no need to
-    // sync it: the checksum tells a copy that a power failure has torn.
+    // The file gets its name only when it is complete, so that nothing remains if the process dies here. It is not
+    // synced: the checksum detects a copy that a power failure has torn.
     int fd = open(place.folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0400);
     bool good = fd >= 0 && write_all(fd, block, source->block_bytes) && write_all(fd, &end, sizeof end);
     if (good) {
@@ -155,7 +155,7 @@ void unpacked_cache_keep(const void *block, const DatasetSource *source) {
 }
 
 bool user_cache_folder(char *folder, size_t bytes) {
-    // The specification has relative paths ignored.
+    // The specification says that relative paths are ignored.
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     int length = -1;
     if (cache && cache[0] == '/')

@@ -1,21 +1,21 @@
-// The block of a data set that had to be unpacked, kept in a file of the user's cache folder for later runs: they map
-// it instead of unpacking again, and all of them share its pages. A convenience only: whatever is wrong with a copy,
-// the files themselves are read.
+// The block of a data set that had to be unpacked, kept in a file of the user's cache folder: later runs map it instead
+// of unpacking again, and share its pages. It is only an optimisation: if a copy cannot be used for any reason, the
+// data set's files are read.
 //
 //   struct timespec changed;
 //   int fd;
 //   if (unpacked_cache_open(&fd, &changed, &source))
 //       ... map fd, read-only: the first source.block_bytes bytes are what dataset_read would give ...
 //   else
-//       TRY(dataset_read(block, &source, err)), and later, when nobody waits: unpacked_cache_keep(block, &source)
+//       TRY(dataset_read(block, &source, err)), and later, off the critical path: unpacked_cache_keep(block, &source)
 //
-// What is promised. A copy is used when it was made from the same files (paths, inodes, sizes, times of change),
-// belongs to the user, is writable by nobody else, has exactly the right size, and its checksum (XXH3, over all of it)
-// is right: one that a power failure has torn or that anybody has damaged is not. A copy is never written to: its file
-// is read-only, it gets its name when it is whole, and a newer one replaces it under that name, so that who has it
-// mapped keeps what was checked. That leaves a program that writes to or truncates the file itself while a run has it
-// mapped (touching what was cut off is a SIGBUS): `changed`, the time of its last change before it was checked, tells.
-// SOUNDER_CACHE=off turns all of this off; on, or nothing, is the other value there is.
+// Guarantees. A copy is used if it was made from the same files (paths, inodes, sizes, times of change), belongs to the
+// user, is not writable by others, has exactly the right size, and has the right checksum (XXH3, over all of it):
+// copies that a power failure has torn or that were changed are not used. A copy is never written to: its file is
+// read-only, gets its name when it is complete, and is replaced under that name by a newer copy, so that a process that
+// has mapped it keeps the contents it has checked. The remaining risk is a program that writes to or truncates the file
+// itself while a run has it mapped (access beyond the new end raises SIGBUS): `changed`, the time of its last change
+// before the check, shows that. SOUNDER_CACHE=off turns the cache off; the other values are on and the empty text.
 #ifndef SOUNDER_DATASETS_UNPACKED_CACHE_H
 #define SOUNDER_DATASETS_UNPACKED_CACHE_H
 
@@ -25,23 +25,23 @@
 #include "datasets/dataset.h"
 #include <stddef.h>
 
-// Opens a good copy (*fd is the caller's, read-only, close-on-exec) and returns true, or returns false: there is none.
+// Opens a valid copy (the caller owns *fd; read-only, close-on-exec) and returns true; returns false if there is none.
 bool unpacked_cache_open(int *fd, struct timespec *changed, const DatasetSource *source);
 
-// Whether there is a good copy of a source of which no more is known than its origin: shape, counts, items and users
-// are then taken from it, so that files whose reading takes long need not be read to know how much is in them.
+// For a source of which only the origin is known: if there is a valid copy, sets shape, counts, items and users from it
+// and returns true, so that files that take long to read need not be read to learn their sizes.
 bool unpacked_cache_describe(DatasetSource *source);
 
-// Keeps a copy of a block that dataset_read has filled, if the source has packed files. Readers see a whole copy or
-// none. That it cannot be kept is no failure.
+// Keeps a copy of a block that dataset_read has filled, if the source has packed files. Readers see a complete copy or
+// none. A copy that cannot be written is no failure.
 void unpacked_cache_keep(const void *block, const DatasetSource *source);
 
-// USAGE when SOUNDER_CACHE has a value that means nothing.
+// Fails with USAGE if SOUNDER_CACHE has an unknown value.
 Status unpacked_cache_check(Error *err);
 
-// The user's cache folder: $XDG_CACHE_HOME/sounder, or ~/.cache/sounder (XDG Base Directory Specification).
-
-// Writes the path (it need not exist) to folder (bytes). False when there is no home or the path does not fit.
+// Writes the path of the user's cache folder, $XDG_CACHE_HOME/sounder or ~/.cache/sounder (XDG Base Directory
+// Specification), to `folder` (`bytes` bytes). The folder need not exist. Returns false if there is no home or the path
+// does not fit.
 bool user_cache_folder(char *folder, size_t bytes);
 
 #endif

@@ -1,5 +1,5 @@
-// Part of format.h: NumPy's arrays as a data set: the members of a .npz archive, or .npy files in a folder. What may
-// lie in them stands in the table of forms (format.c).
+// Part of format.h: NumPy's arrays as a data set: the members of a .npz archive, or .npy files in a folder. The table
+// of forms (format.c) describes the arrays.
 #include <dirent.h>
 #include <inttypes.h>
 #include <math.h>
@@ -36,8 +36,8 @@ typedef struct Arrays {
     NpyHeader headers[ROLES];
     DatasetFileState states[ROLES];
     bool plain[ROLES];             // neither deflated nor a gzip file
-    char said[ROLES][SAID_BYTES];  // what sentences call them; in a folder their paths
-    char others[ZIP_OTHERS_BYTES]; // names of arrays that are none of these
+    char said[ROLES][SAID_BYTES];  // names in sentences; paths for arrays in a folder
+    char others[ZIP_OTHERS_BYTES]; // names of other arrays, for a sentence
 } Arrays;
 
 static bool is_archive(const char *place) {
@@ -86,7 +86,7 @@ static Status find_one(Arrays *arrays, ArrayRole role, Error *err) {
     return status;
 }
 
-// The .npy files of a folder that are no array of a data set, for a sentence.
+// Lists the .npy files of a folder that are no array of a data set, for a sentence.
 static void list_others(Arrays *arrays) {
     DIR *listing = opendir(arrays->place);
     for (const struct dirent *entry; listing && (entry = readdir(listing));) {
@@ -108,7 +108,7 @@ static Status find_all(Arrays *arrays, const char *place, Error *err) {
     return STATUS_OK;
 }
 
-// What fits together --------------------------------------------------------------------------------------------------
+// Checks -------------------------------------------------------------------------------------------------------------
 
 static const char *shape_text(char text[96], const NpyHeader *header) {
     size_t used = 0;
@@ -132,13 +132,13 @@ static Status check_samples(DatasetSource *source, const Arrays *arrays, ArrayRo
     if (x->rank < 1 || x->extent[0] < 1 || x->extent[0] > INT32_MAX)
         return fail(err, STATUS_DATA, "%s: of shape (%s); samples are (N), (N,F), (N,H,W) or (N,C,H,W)", said,
                     shape_text(text, x));
-    const uint64_t *of = x->extent + 1; // of one sample
+    const uint64_t *of = x->extent + 1; // extents of one sample
     source->items.pixel_bytes = x->kind == 'f' ? sizeof(float) : 1;
     if (x->rank == 4) return dataset_take_shape(source, of[0], of[1], of[2], said, err);
     return dataset_take_shape(source, 1, x->rank == 3 ? of[0] : 1, x->rank == 3 ? of[1] : of[0], said, err);
 }
 
-// One number for each sample: targets or clients.
+// Checks an array of one number per sample: targets or clients.
 static Status check_column(const Arrays *arrays, ArrayRole role, ArrayRole samples, Error *err) {
     const NpyHeader *column = &arrays->headers[role], *x = &arrays->headers[samples];
     char text[96];
@@ -196,7 +196,7 @@ static Status check_all(DatasetSource *source, const Arrays *arrays, Error *err)
 
 // Reading -------------------------------------------------------------------------------------------------------------
 
-// Opens an array and reads its header again, which must still be the one that was found.
+// Opens an array and checks that its header is still the one that was found.
 static Status reopen(ByteStream *stream, const Arrays *arrays, ArrayRole role, Error *err) {
     NpyHeader again;
     TRY(open_array(stream, arrays, role, err));
@@ -239,13 +239,13 @@ static Status find_users(DatasetSource *source, const Arrays *arrays, Error *err
     return status;
 }
 
-// Samples that lie in their file as they enter a net stay there, at whatever byte: archives align nothing.
-// Others are read into the block: numbers of float64, numbers that mean and std change, and all of a set of which
-// anything is packed, which the cache of unpacked copies keeps whole.
+// Samples that are stored as they enter a net stay in their file, at any address: archives align nothing. All others
+// are read into the block: numbers of float64, numbers that mean and std change, and all samples of a set that has a
+// packed array, because the cache of unpacked copies keeps whole sets.
 static void leave_samples(DatasetSource *source, const Arrays *arrays, ArrayRole role, DatasetSplitKind split) {
     const NpyHeader *header = &arrays->headers[role];
     DatasetSamples *samples = &source->samples[split];
-    const BytePart *part = &arrays->parts[role]; // zeros but for an archive
+    const BytePart *part = &arrays->parts[role]; // zeros if there is no archive
     const uint64_t bytes = header->count * header->item_bytes;
     const bool is_changed = source->items.pixel_bytes > 1 && arrays->found[MEAN];
     const bool is_whole = !arrays->is_archive || part->packed_bytes == header->header_bytes + bytes;
@@ -278,7 +278,7 @@ Status arrays_find(DatasetSource *source, const char *place, Error *err) {
     return STATUS_OK;
 }
 
-// (x - mean) / std, where each mean and std is for `run` values behind one another.
+// (x - mean) / std, where each mean and std applies to `run` consecutive values.
 static void normalise(float *values, uint32_t samples, const float *mean, const float *std, size_t kinds, size_t run) {
     for (uint32_t i = 0; i < samples; i++)
         for (size_t k = 0; k < kinds; k++, values += run)
@@ -309,7 +309,7 @@ static Status read_targets(DatasetBlock *block, const Arrays *arrays, ArrayRole 
     return status;
 }
 
-// Test samples without an owner are nobody's.
+// Reads the owners; without client_test the test samples have no owners.
 static Status read_owners(DatasetBlock *block, const Arrays *arrays, Error *err) {
     if (!arrays->found[CLIENT_TRAIN]) return STATUS_OK;
     uint32_t *test = dataset_at(block, block->layout.test_owners);
@@ -321,7 +321,7 @@ static Status read_owners(DatasetBlock *block, const Arrays *arrays, Error *err)
     return STATUS_OK;
 }
 
-// Pixels are normalised by the net's first op, numbers here.
+// Pixels are normalised by the net's first op, numbers are normalised here.
 static void apply_normalisation(DatasetBlock *block, const float *mean, const float *std, size_t kinds) {
     const DatasetLayout *at = &block->layout;
     const size_t run = shape_size(block->shape) / kinds;

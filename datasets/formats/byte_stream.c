@@ -43,7 +43,7 @@ Status byte_stream_open(ByteStream *stream, const char *path, Error *err) {
     stream->file_bytes = (uint64_t)about.st_size;
     stream->packed = pread(stream->fd, magic, sizeof magic, 0) == sizeof magic && magic[0] == 0x1f && magic[1] == 0x8b;
     isal_inflate_init(&stream->inflater);
-    stream->inflater.crc_flag = ISAL_GZIP; // a gzip wrapper, its checksum to be verified
+    stream->inflater.crc_flag = ISAL_GZIP; // a gzip wrapper, whose checksum is verified
     return STATUS_OK;
 fail:
     close(stream->fd);
@@ -113,7 +113,7 @@ static Status inflate_some(size_t *got, ByteStream *stream, void *bytes, size_t 
     inflater->next_out = bytes;
     inflater->avail_out = room;
     for (;;) {
-        int code = isal_inflate(inflater); // first, as it may hold back bytes that it has unpacked already
+        int code = isal_inflate(inflater); // before refilling: it may hold bytes that are unpacked already
         if (code < 0)
             return fail(err, STATUS_DATA, "%s: corrupt %s data before byte %" PRIu64 " (%s)", stream->path,
                         packing_of(stream), stream->file_offset - inflater->avail_in, inflate_problem(code));
@@ -205,7 +205,7 @@ Status byte_stream_end(ByteStream *stream, Error *err) {
     if (!stream->packed)
         TRY(read_some(&got, stream, &surplus, 1, err));
     else if (!stream->ended)
-        TRY(inflate_some(&got, stream, &surplus, 1, err)); // reads and checks the trailer
+        TRY(inflate_some(&got, stream, &surplus, 1, err)); // reads and verifies the trailer
     if (got > 0)
         return fail(err, STATUS_DATA, "%s: has too many%s bytes, from byte %" PRIu64 " on", stream->path,
                     stream->packed ? " unpacked" : "", stream->offset);

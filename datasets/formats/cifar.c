@@ -1,6 +1,5 @@
-// Part of format.h: CIFAR-10 and CIFAR-100 as their authors distribute them in binary
-// (cs.toronto.edu/~kriz/cifar.html): records of one label (CIFAR-100: a coarse one, then the fine one, which is taken)
-// and 3x32x32 pixels, channels first.
+// Part of format.h: CIFAR-10 and CIFAR-100 in the binary version of their authors (cs.toronto.edu/~kriz/cifar.html):
+// records of one label (CIFAR-100: a coarse one, then the fine one, which is used) and 3x32x32 pixels, channels first.
 #include <stdio.h>
 #include <string.h>
 
@@ -12,8 +11,8 @@ enum { PIXELS = 3 * 32 * 32, MOST_FILES = 32, RECORDS_AT_ONCE = 32, NAME_BYTES =
 typedef struct Cifar {
     const char *first_file; // of the training set
     const char *test_file;
-    bool is_numbered;    // there may be more training files: data_batch_2.bin, ...
-    uint32_t labels;     // of a record; the last counts
+    bool is_numbered;    // more training files may follow: data_batch_2.bin, ...
+    uint32_t labels;     // number of labels of a record; the last one is used
     uint32_t classes[2]; // of each label
 } Cifar;
 
@@ -40,7 +39,7 @@ static void train_file(char name[NAME_BYTES], const Cifar *kind, int number) {
         snprintf(name, NAME_BYTES, "%s", kind->first_file);
 }
 
-// Adds a file's records to *count.
+// Adds the number of a file's records to *count.
 static Status count_records(uint32_t *count, DatasetSource *source, const Cifar *kind, const char *place,
                             const char *name, Error *err) {
     char path[DATASET_PATH_BYTES];
@@ -71,7 +70,7 @@ Status cifar_find(DatasetSource *source, const char *place, Error *err) {
     return dataset_take_shape(source, 3, 32, 32, place, err);
 }
 
-// Where a split's next records go, and how many it may still have.
+// Where the next records of a split are stored, and how many may follow.
 typedef struct Filling {
     uint8_t *pixels;
     uint16_t *labels;

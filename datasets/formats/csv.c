@@ -1,6 +1,6 @@
 // Part of format.h: tables as data sets: train.csv and test.csv with the same first line, the columns' names. One
 // column is `label` (a class, a whole number from 0) or `target` (a number, for the squared loss), one may be `client`
-// (whose sample it is, a whole number from 0); all others are a sample's numbers.
+// (the sample's owner, a whole number from 0); all others are a sample's numbers.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,13 +15,13 @@ enum { GREATEST_CLIENT = INT32_MAX - 1 };
 
 // Rows ----------------------------------------------------------------------------------------------------------------
 
-// Where the rows of one table go; NULL if unused.
+// Destination of the rows of one table; NULL if unused.
 typedef struct Rows {
     float *values;
     uint16_t *labels;
     float *targets;
     uint32_t *owners;
-    uint32_t room; // rows at most
+    uint32_t room; // greatest number of rows
     uint32_t count;
 } Rows;
 
@@ -46,7 +46,7 @@ static Status read_number(float *value, const CsvTable *table, int column, const
 static Status read_whole(uint32_t *value, const CsvTable *table, int column, const char *field, uint32_t greatest,
                          Error *err) {
     char *end, needs[48];
-    double number = strtod(field, &end); // 3.0 is a whole number, too: pandas writes it where a column had gaps
+    double number = strtod(field, &end); // 3.0 is whole, too: pandas writes it for a column with gaps
     snprintf(needs, sizeof needs, "a whole number from 0 to %u", greatest);
     if (end == field || *end || !(number >= 0 && number <= greatest) || number != floor(number))
         return bad_field(table, column, field, needs, err);
@@ -94,7 +94,7 @@ static Status read_rows(Rows *rows, CsvTable *table, Error *err) {
 
 // The form ------------------------------------------------------------------------------------------------------------
 
-// Both tables, at their first rows.
+// Opens both tables; their first rows come next.
 static Status open_tables(CsvTable tables[2], const char *place, Error *err) {
     TRY(csv_open(&tables[0], place, "train.csv", err));
     Status status = csv_open(&tables[1], place, "test.csv", err);
@@ -137,7 +137,7 @@ static Status find_users(DatasetSource *source, const char *place, Error *err) {
 
 Status csv_find(DatasetSource *source, const char *place, Error *err) {
     CsvTable tables[2];
-    source->packed = true; // numbers as text: read once
+    source->packed = true; // numbers as text: parsed only once
     TRY(open_tables(tables, place, err));
     const bool has_clients = tables[0].client != CSV_NO_COLUMN;
     const uint64_t features = (uint64_t)tables[0].columns - 1 - has_clients;
@@ -188,7 +188,7 @@ Status csv_read(DatasetBlock *block, const DatasetSource *source, Error *err) {
             status = fail(err, STATUS_DATA, "%s: it changed while the data set was being read", tables[i].path);
     }
     for (uint32_t i = 0; i < rows[1].count && rows[1].owners; i++)
-        if (rows[1].owners[i] >= block->users) rows[1].owners[i] = UINT32_MAX; // who trains on nothing
+        if (rows[1].owners[i] >= block->users) rows[1].owners[i] = UINT32_MAX; // users without training samples
     if (status == STATUS_OK) status = check_classes(block, &tables[1], err);
     for (int i = 0; i < 2; i++)
         csv_close(&tables[i]);

@@ -67,8 +67,9 @@ static Status put_role(int *role, int column, const CsvTable *table, const char 
     return STATUS_OK;
 }
 
-// A column without a name is mostly the row's number, which pandas and R write by default: it would become a feature,
-// and where rows are sorted by class it gives the label away. pandas calls such a column "Unnamed: 0".
+// A column without a name usually contains the row numbers that pandas and R write by default: it would become a
+// feature, and if rows are sorted by class it gives the label away. pandas names such a column "Unnamed: 0" when it
+// reads it.
 static Status check_name(const CsvTable *table, const char *name, bool is_last, Error *err) {
     const int column = table->columns + 1;
     const bool is_unnamed = strncmp(name, "Unnamed: ", strlen("Unnamed: ")) == 0;
@@ -87,7 +88,7 @@ static Status check_name(const CsvTable *table, const char *name, bool is_last, 
                 is_last ? "leave out the comma at the end of the line" : "each column needs one");
 }
 
-// A line that is no list of names, or one whose columns are separated by something else.
+// Refuses a line that is no list of names, and columns that are separated by another character.
 static Status check_first_line(const CsvTable *table, Error *err) {
     if (strchr(table->line, '\r'))
         return fail(err, STATUS_DATA,
@@ -106,7 +107,7 @@ static bool is_number(const char *text) {
     return end != text && *end == '\0';
 }
 
-// The sentence for a first line without a column label or target, by what it looks like.
+// Writes the sentence for a first line without a column label or target, depending on its contents.
 static Status no_label(const CsvTable *table, Error *err) {
     enum { MOST = 8 };
     char names[256] = "", name[28];
@@ -129,7 +130,7 @@ static Status no_label(const CsvTable *table, Error *err) {
         table->path, names, table->columns > MOST ? ", ..." : "");
 }
 
-// Keeps the names behind one another, each with its end, and finds the columns that are no numbers of a sample.
+// Stores the names one after another, each with its '\0', and finds the columns that are no numbers of a sample.
 static Status read_names(CsvTable *table, Error *err) {
     char *rest = table->line, *to = table->names = malloc(strlen(table->line) + 2);
     if (!to) return fail(err, STATUS_OS, "no memory for the columns of %s", table->path);
@@ -164,7 +165,7 @@ void csv_close(CsvTable *table) {
     *table = (CsvTable){0};
 }
 
-// The table is not there; another may be, under a name that other programs use.
+// Writes the sentence for a missing table; the folder may have it under a name that other programs use.
 static Status missing(const char *place, const char *name, Error *err) {
     const int why = errno;
     char other[DATASET_PATH_BYTES];

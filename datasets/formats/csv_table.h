@@ -6,7 +6,7 @@
 //       for (char *rest = table.line, *field; (field = csv_next_field(&rest));) ...
 //   csv_close(&table);
 //
-// Failures are DATA and name the file, the line and the column; NOINPUT when the file is not there.
+// Failures are DATA and name the file, the line and the column; NOINPUT if there is no file.
 #ifndef SOUNDER_DATASETS_FORMATS_CSV_TABLE_H
 #define SOUNDER_DATASETS_FORMATS_CSV_TABLE_H
 
@@ -25,26 +25,26 @@ typedef struct CsvTable {
     FILE *file;
     char *line; // of getline; cut into fields
     size_t room;
-    char *names;                        // the first line's, each with its zero byte; owned
-    size_t names_bytes;                 // of all, so that equal names are equal bytes
-    uint32_t number;                    // of the line that was read last
-    int columns, label, target, client; // places; CSV_NO_COLUMN where there is none
+    char *names;                        // of the first line, each ends with '\0'; owned
+    size_t names_bytes;                 // total size of the names: equal names are equal bytes
+    uint32_t number;                    // of the last line read
+    int columns, label, target, client; // indices of columns; CSV_NO_COLUMN: none
 } CsvTable;
 
-// Opens the table `name` in the folder `place` and reads its names. The caller closes it; a failure leaves it closed.
+// Opens the table `name` in the folder `place` and reads its names. The caller closes it; on failure it is closed.
 Status csv_open(CsvTable *table, const char *place, const char *name, Error *err);
 void csv_close(CsvTable *table);
 
-// Reads a line that is not blank, without its end. *more is false at the end of the file.
+// Reads the next line that is not blank, without its end. *more is false at the end of the file.
 Status csv_next_line(bool *more, CsvTable *table, Error *err);
 
-// Takes the next field off *rest, without blanks and quotes around it; NULL when there is none.
+// Removes the next field from *rest and returns it without blanks and quotes around it; NULL if there is none.
 char *csv_next_field(char **rest);
 
-// Whether a quote begins the field that the same field does not end: a comma or a line's end is within the quotes.
+// Says whether the field begins with a quote that it does not close: the quotes contain a comma or an end of line.
 bool csv_is_torn(const char *field);
 
-// The name of a column; it walks over all before it, so it is for sentences alone.
+// Returns the name of a column; slow, because it passes over all previous names: only for sentences.
 const char *csv_name(const CsvTable *table, int column);
 
 bool csv_has_same_names(const CsvTable *a, const CsvTable *b);

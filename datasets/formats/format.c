@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-enum { GREATEST_SIDE = 65535 }; // pixels; keeps rows * columns * channels within an int's reach of sanity
+enum { GREATEST_SIDE = 65535 }; // in pixels; keeps rows * columns * channels far from overflow
 
 // clang-format off
 const DatasetFormat dataset_formats[] = {
@@ -74,8 +74,8 @@ static void add_to_hash(uint64_t hash[2], const void *bytes, size_t count) {
 Status dataset_note_file(DatasetSource *source, const char *path, Error *err) {
     struct stat about;
     if (stat(path, &about) != 0) return fail_errno(err, STATUS_NOINPUT, "%s", path);
-    // The contents' size and time of change; then which file it is, and its last change of any kind: a tool that keeps
-    // the time of the contents cannot keep those.
+    // Size and time of change of the contents; then inode and time of the last change of any kind, which tools that
+    // restore the time of the contents cannot restore.
     const int64_t state[] = {about.st_size,         about.st_mtim.tv_sec, about.st_mtim.tv_nsec,
                              (int64_t)about.st_ino, about.st_ctim.tv_sec, about.st_ctim.tv_nsec};
     add_to_hash(source->origin.paths, path, strlen(path));
@@ -100,7 +100,7 @@ Status dataset_take_shape(DatasetSource *source, uint64_t channels, uint64_t row
 }
 
 Status dataset_count_users(uint32_t *users, const uint32_t *owners, uint32_t count, const char *said, Error *err) {
-    uint8_t *has = calloc(count, 1); // there cannot be more users than samples
+    uint8_t *has = calloc(count, 1); // no more users than samples
     if (!has) return fail(err, STATUS_OS, "no memory for the clients of %u samples", count);
     uint32_t missing = 0;
     *users = 0;
@@ -126,5 +126,5 @@ void dataset_count_classes(DatasetBlock *block, uint32_t *bad) {
     for (uint32_t i = 0; i < block->train_count; i++)
         if (train[i] >= block->classes) block->classes = train[i] + 1;
     for (uint32_t i = 0; i < block->test_count && *bad == UINT32_MAX; i++)
-        if (test[i] >= block->classes) *bad = i; // it could never be predicted
+        if (test[i] >= block->classes) *bad = i; // a class that could never be predicted
 }

@@ -10,7 +10,7 @@ static uint32_t big_endian(const uint8_t bytes[4]) {
     return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | (uint32_t)bytes[3];
 }
 
-// Reads the header and makes sure, before anyone allocates, that the file can hold what it announces.
+// Reads the header and verifies, before memory is allocated, that the file can have the announced size.
 static Status read_header(IdxHeader *header, ByteStream *stream, Error *err) {
     uint8_t magic[4], extents[4 * IDX_MAX_RANK];
     TRY(byte_stream_read(magic, stream, sizeof magic, err));

@@ -9,7 +9,7 @@
 
 #include "datasets/formats/format.h"
 
-enum { GREATEST_SIDE = 65535 }; // pixels; keeps rows * columns * channels within an int's reach of sanity
+enum { GREATEST_SIDE = 65535 }; // in pixels; keeps rows * columns * channels far from overflow
 
 static const char *const STEM[IDX_ROLES] = {"train-images", "train-labels", "t10k-images", "t10k-labels"};
 
@@ -28,7 +28,7 @@ static Status find_file(char path[DATASET_PATH_BYTES], const char *folder, IdxRo
     return fail(err, STATUS_NOINPUT, "%s: no file %s%s, plain or .gz, in this folder", folder, STEM[role], kinds[0]);
 }
 
-// The shape of one image: (N,H,W) is one channel, (N,C,H,W) says how many.
+// Sets the shape of one image: (N,H,W) has one channel, (N,C,H,W) has C.
 static Status image_shape(Shape *shape, const IdxHeader *images, const char *path, Error *err) {
     if (images->rank < 3)
         return fail(err, STATUS_DATA, "%s: rank %d at byte 3; images have rank 3 (N,H,W) or 4 (N,C,H,W)", path,
@@ -69,7 +69,7 @@ Status idx_folder_open(IdxFolder *files, const char *folder, Error *err) {
     return STATUS_OK;
 }
 
-// As a form of data sets ----------------------------------------------------------------------------------------------
+// The form -----------------------------------------------------------------------------------------------------------
 
 DatasetPresence idx_is_here(const char *place) {
     char path[DATASET_PATH_BYTES];
@@ -93,14 +93,15 @@ Status idx_find(DatasetSource *source, const char *place, Error *err) {
     return STATUS_OK;
 }
 
-// Labels are bytes in a file. They are read to the end of their array, and take its places from the first one on.
+// Labels are bytes in a file. They are read into the second half of their array and then widened in place, from the
+// first one on.
 static void widen_labels(uint16_t *labels, uint32_t count) {
     const uint8_t *bytes = (const uint8_t *)labels + count;
     for (uint32_t i = 0; i < count; i++)
         labels[i] = bytes[i];
 }
 
-// One of the files, read by whichever thread.
+// One file to read, by either thread.
 typedef struct FileReading {
     uint8_t *payload;
     const IdxHeader *header;
@@ -115,7 +116,8 @@ static void *read_file(void *argument) {
     return NULL;
 }
 
-// The training images take longer than all the rest, which a second thread reads meanwhile.
+// Reading the training images takes longer than all other files together, so a second thread reads the others at the
+// same time.
 static void *read_other_files(void *argument) {
     FileReading *readings = argument;
     for (IdxRole role = 0; role < IDX_ROLES; role++)
@@ -141,7 +143,7 @@ static Status read_files(DatasetBlock *block, const IdxFolder *files, Error *err
         pthread_join(thread, NULL);
     else
         read_other_files(readings);
-    for (IdxRole role = 0; role < IDX_ROLES; role++) // the first of the four speaks, whichever failed first
+    for (IdxRole role = 0; role < IDX_ROLES; role++) // report the first of the files, whichever failed first
         if (readings[role].status != STATUS_OK) {
             *err = readings[role].err;
             return readings[role].status;

@@ -1,8 +1,8 @@
-// Part of format.h: LEAF's data sets (leaf.cmu.edu): folders train/ and test/ of JSON files with users, each with
-// samples of his own:
+// Part of format.h: LEAF's data sets (leaf.cmu.edu): folders train/ and test/ of JSON files with users, each with its
+// own samples:
 //   {"users": ["u1", ...], "num_samples": [...], "user_data": {"u1": {"x": [[numbers] ...], "y": [...]}, ...}}
 // x are vectors of numbers of one length, y classes (whole numbers from 0) or targets (numbers with a point). Users are
-// clients, in the order of the training files' names and of "users" within.
+// clients, in the order of the training files' names and of "users" within a file.
 #include <dirent.h>
 #include <errno.h>
 #include <jansson.h>
@@ -19,12 +19,12 @@
 
 enum { MOST_FILES = 4096 };
 
-// What is read from the files of both folders, one after another.
+// State while the files of both folders are read one after another.
 typedef struct Leaf {
     DatasetBlock *block; // NULL: the samples are only counted and checked
     json_t *users;       // name -> number; owned
     size_t features;     // of a sample; 0: not known yet
-    bool is_known;       // whether y are classes or targets
+    bool is_known;       // it is known whether y are classes or targets
     bool has_targets;
     uint32_t counts[2]; // samples of train, test
 } Leaf;
@@ -39,7 +39,7 @@ static void free_names(char **names, size_t count) {
     free(names);
 }
 
-// The paths of the JSON files in place/part, sorted.
+// Lists the paths of the JSON files in place/part, sorted.
 static Status list_files(char ***names, size_t *count, const char *place, const char *part, Error *err) {
     char path[DATASET_PATH_BYTES];
     *count = 0;
@@ -69,7 +69,7 @@ static Status list_files(char ***names, size_t *count, const char *place, const 
 
 // Samples -------------------------------------------------------------------------------------------------------------
 
-// Whose sample of which file is being read: for sentences.
+// The sample that is being read, for sentences.
 typedef struct At {
     const char *path, *user;
     int split;
@@ -144,7 +144,7 @@ static Status read_user(Leaf *leaf, const json_t *data, At *at, Error *err) {
     return STATUS_OK;
 }
 
-// Users with samples to train on get numbers; of others there may be test samples.
+// Users with training samples get numbers; other users may have test samples.
 static Status number_user(Leaf *leaf, At *at, bool has_samples, Error *err) {
     const json_t *known = json_object_get(leaf->users, at->user);
     if (at->split == 0 && known)
@@ -236,7 +236,7 @@ static Status note_files(DatasetSource *source, const char *place, const char *p
 
 Status leaf_find(DatasetSource *source, const char *place, Error *err) {
     Leaf leaf = {0};
-    source->packed = true; // numbers as text: read once
+    source->packed = true; // numbers as text: parsed only once
     TRY(note_files(source, place, "train", err));
     TRY(note_files(source, place, "test", err));
     if (unpacked_cache_describe(source)) return STATUS_OK;

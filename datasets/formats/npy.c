@@ -21,7 +21,7 @@ static bool take(const char **text, const char *token) {
     return true;
 }
 
-// A string between quotes of one kind, without escapes.
+// Takes a string in quotes of one kind, without escapes.
 static bool take_string(char *string, size_t room, const char **text) {
     skip_blanks(text);
     const char quote = **text;
@@ -35,7 +35,7 @@ static bool take_string(char *string, size_t room, const char **text) {
     return true;
 }
 
-// "(60000, 28, 28)", "(3,)" or "()". Dimensions beyond those that are read are only counted.
+// Takes "(60000, 28, 28)", "(3,)" or "()". Dimensions beyond NPY_MAX_RANK are only counted.
 static bool take_shape(NpyHeader *header, const char **text) {
     if (!take(text, "(")) return false;
     for (header->rank = 0; !take(text, ")"); header->rank++) {
@@ -44,7 +44,7 @@ static bool take_shape(NpyHeader *header, const char **text) {
         const uint64_t extent = strtoull(*text, &end, 10);
         if (header->rank < NPY_MAX_RANK) header->extent[header->rank] = extent;
         *text = end;
-        take(text, "L"); // Python 2's
+        take(text, "L"); // written by Python 2
         if (!take(text, ",") && (skip_blanks(text), **text != ')')) return false;
     }
     return true;
@@ -69,7 +69,7 @@ static bool read_dictionary(NpyHeader *header, const char *text) {
     return *text == '\0' && header->rank >= 0 && header->type[0];
 }
 
-// "<f4": the byte order, the kind, the bytes of a value.
+// Reads "<f4": byte order, kind, bytes per value.
 static bool read_type(NpyHeader *header) {
     const char *type = header->type;
     const int size = type[0] && type[1] ? type[2] - '0' : 0;
@@ -91,8 +91,8 @@ static Status check_size(NpyHeader *header, ByteStream *stream, Error *err) {
     return byte_stream_expect_size(stream, header->header_bytes + header->count * header->item_bytes, err);
 }
 
-// The sentence for values that are not read, with what to save instead. Text of classes must not become float32, for
-// that would be targets of a squared loss.
+// Writes the sentence for values that are not supported, with what to save instead. Class names must not be converted
+// to float32, which would make them targets of the squared loss.
 static Status bad_type(const NpyHeader *header, const ByteStream *stream, const char *name, bool numbered, Error *err) {
     const char kind = header->type[strspn(header->type, "<>|=")];
     char remedy[64];
@@ -140,7 +140,7 @@ Status npy_read_bytes(uint8_t *bytes, const NpyHeader *header, ByteStream *strea
     return byte_stream_end(stream, err);
 }
 
-// Eight-byte numbers piece by piece, four-byte ones straight into place.
+// Eight-byte numbers are read piece by piece, four-byte numbers straight into place.
 static Status read_floats(float *values, const NpyHeader *header, ByteStream *stream, Error *err) {
     if (header->item_bytes == sizeof(float))
         return byte_stream_read(values, stream, header->count * sizeof(float), err);
@@ -177,7 +177,7 @@ Status npy_read_reals(float *values, const NpyHeader *header, ByteStream *stream
     return STATUS_OK;
 }
 
-// What int64 cannot hold is its greatest.
+// Returns INT64_MAX for values that int64 cannot represent.
 static int64_t whole_at(const uint8_t *bytes, const NpyHeader *header) {
     uint64_t value = 0;
     memcpy(&value, bytes, header->item_bytes);

@@ -1,10 +1,11 @@
-// Part of format.h: texts for nets that guess the next character: train.txt and test.txt, and perhaps text.json, which
-// says how they are cut:
+// Part of format.h: texts for nets that predict the next character: train.txt and test.txt, and optionally text.json,
+// which says how they are cut:
 //   {"length": 80, "step": 1, "separator": "\n\n"}
-// Characters are bytes; the vocabulary is all that occur in either file, numbered from 0 in the order of their values.
-// A sample is `length` of them, its label the one that follows; the next sample begins `step` later. With a separator a
-// file is cut into sections, over whose ends no sample goes: each section of train.txt that has samples is a client,
-// and so is the section of test.txt at the same place, if both files have as many.
+// Characters are bytes; the vocabulary consists of all bytes in either file, numbered from 0 in the order of their
+// values. A sample is `length` characters, its label the next character; the next sample begins `step` later. With a
+// separator a file is cut into sections, and no sample crosses the end of a section: each section of train.txt that has
+// samples is a client, and its test samples are the section of test.txt with the same index, if both files have as many
+// sections.
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -19,7 +20,7 @@
 enum { USUAL_LENGTH = 80, GREATEST_LENGTH = 65535, MOST_SECTIONS = 1 << 24 };
 static const uint32_t NOBODY = UINT32_MAX;
 
-// How texts are cut.
+// How texts are cut into samples.
 typedef struct Cut {
     size_t length, step;
     char separator[256];
@@ -35,7 +36,7 @@ typedef struct Text {
 typedef struct Texts {
     Cut cut;
     Text of[2];      // train, test
-    uint32_t *users; // of each section of train.txt, or NOBODY; owned
+    uint32_t *users; // client of each section of train.txt, or NOBODY; owned
     uint32_t user_count, sections[2];
 } Texts;
 
@@ -123,7 +124,7 @@ typedef struct Section {
     size_t count;
 } Section;
 
-// Cuts the next section off *rest, which becomes NULL behind the last.
+// Removes the next section from *rest, which becomes NULL after the last one.
 static Section next_section(const uint8_t **rest, const Text *text, const Cut *cut) {
     const uint8_t *begin = *rest, *end = text->bytes + text->count;
     const size_t left = (size_t)(end - begin);
@@ -163,7 +164,7 @@ static void free_texts(Texts *texts) {
     free(texts->users);
 }
 
-// counts: samples of both.
+// counts: numbers of samples of train.txt and test.txt.
 static Status open_texts(Texts *texts, uint32_t counts[2], const char *place, Error *err) {
     static const char *const names[] = {"train.txt", "test.txt"};
     *texts = (Texts){.user_count = 0};
@@ -209,7 +210,7 @@ Status text_find(DatasetSource *source, const char *place, Error *err) {
 
 // Samples -------------------------------------------------------------------------------------------------------------
 
-// Returns how many characters there are.
+// Numbers the bytes that occur. Returns how many there are.
 static int make_vocabulary(uint8_t number[256], const Texts *texts) {
     bool occurs[256] = {false};
     int count = 0;
@@ -258,7 +259,7 @@ Status text_read(DatasetBlock *block, const DatasetSource *source, Error *err) {
          has_users ? dataset_at(block, at->train_owners) : NULL, number, &texts, 0);
     fill(dataset_at(block, at->test_pixels), dataset_at(block, at->test_labels),
          has_users ? dataset_at(block, at->test_owners) : NULL, number, &texts, 1);
-    block->scale[0] = 1; // numbers of characters enter a net as they are
+    block->scale[0] = 1; // indices of characters enter a net unchanged
     free_texts(&texts);
     return STATUS_OK;
 }

@@ -12,10 +12,10 @@
 
 enum {
     END_BYTES = 22,       // the end of the directory, before its comment
-    LOCATOR_BYTES = 20,   // zip64: where the larger end lies, right before the end
+    LOCATOR_BYTES = 20,   // zip64: location of the larger end, right before the end
     LARGE_END_BYTES = 56, // zip64: the larger end
     ENTRY_BYTES = 46,     // a member in the directory, before its name
-    LOCAL_BYTES = 30,     // what stands before a member, before its name
+    LOCAL_BYTES = 30,     // the header before a member, before its name
     GREATEST_COMMENT = 65535,
     GREATEST_DIRECTORY = 1 << 26,
     STORED = 0,
@@ -47,7 +47,7 @@ static Status read_at(void *bytes, const Archive *archive, uint64_t begin, size_
     return STATUS_OK;
 }
 
-// The end of the directory is the last thing in the file, but for a comment whose length it tells.
+// The end of the directory is the last part of the file, followed only by a comment whose length it contains.
 static Status find_end(uint8_t end[END_BYTES], uint64_t *place, const Archive *archive, Error *err) {
     uint8_t *tail = malloc(END_BYTES + GREATEST_COMMENT);
     if (!tail) return fail(err, STATUS_OS, "no memory for the end of %s", archive->path);
@@ -91,7 +91,7 @@ static Status find_directory(Archive *archive, Error *err) {
                 archive->path, place, archive->directory_bytes, archive->begin);
 }
 
-// Sizes and the place of a member that four bytes cannot hold stand in a field of zip64, in this order, if at all.
+// Sizes and the location of a member that do not fit four bytes are stored in a zip64 field, in this order.
 static void read_large_numbers(uint64_t *const numbers[3], const uint8_t *fields, size_t bytes) {
     while (bytes >= 4) {
         const size_t length = (size_t)little_endian(fields + 2, 2);
@@ -110,7 +110,7 @@ static void read_large_numbers(uint64_t *const numbers[3], const uint8_t *fields
     }
 }
 
-// From a member's place in the directory to that of its bytes, which its own head tells.
+// Finds a member's bytes from its entry in the directory; the member's own header gives the offset.
 static Status locate(BytePart *part, const char *name, const uint8_t *entry, const Archive *archive, Error *err) {
     uint8_t head[LOCAL_BYTES];
     const uint64_t method = little_endian(entry + 10, 2), name_bytes = little_endian(entry + 28, 2);

@@ -1,5 +1,5 @@
-// Where the members of a zip archive lie (PKWARE's APPNOTE.TXT, 6.3), as numpy.savez and zip write it: stored or
-// deflated, with or without zip64, not encrypted, in one file.
+// Finds the members of a zip archive (PKWARE's APPNOTE.TXT, 6.3) as written by numpy.savez and zip: stored or deflated,
+// with or without zip64, not encrypted, in one file.
 //
 //   static const char *const names[] = {"x_train.npy", "y_train.npy"};
 //   BytePart parts[2];
@@ -17,9 +17,9 @@
 
 enum { ZIP_OTHERS_BYTES = 256 };
 
-// found[i]: whether names[i] is a member, and parts[i] then tells where. others: the names of the other members, as far
-// as there is room, for a sentence. DATA, with the byte, when the file is no archive or a wanted member is packed
-// otherwise; NOINPUT when the file is not there.
+// found[i] says whether names[i] is a member; parts[i] is then its location. others: names of the other members for a
+// sentence, as far as there is room. Fails with DATA and the byte if the file is no archive or a wanted member is
+// packed in another way; with NOINPUT if there is no file.
 Status zip_look_up(BytePart *parts, bool *found, char others[ZIP_OTHERS_BYTES], const char *const *names, int count,
                    const char *path, Error *err);
 

@@ -10,7 +10,7 @@
 
 enum { STREAM_FALLBACK = 1 };
 
-// Draws before something else happens.
+// Number of draws, after which the table is topped up or the partition fails.
 static uint32_t tries_of(DirichletForm form, uint64_t numbers) {
     return form == DIRICHLET_TOPPED ? 10 : form == DIRICHLET_NIID_BENCH ? partition_tries(numbers) : 11;
 }
@@ -26,8 +26,8 @@ static bool is_full(const DirichletRule *rule, uint32_t size, double average) {
     return rule->form == DIRICHLET_NIID_BENCH ? size >= average : size > average;
 }
 
-// Draws the clients' shares of one label, not yet divided by their sum, which is returned. Clients that are full get 0.
-// When alpha is so small that every gamma number underflows, one open client takes all: Dirichlet's limit for
+// Draws the clients' shares of one label; they are not divided by their sum, which is returned. Full clients get 0. If
+// alpha is so small that every gamma number underflows, one client that is not full gets all: Dirichlet's limit for
 // alpha -> 0.
 static double draw_shares(double *shares, const uint32_t *sizes, uint32_t clients, double average,
                           const DirichletRule *rule, RngKey key) {
@@ -46,7 +46,7 @@ static double draw_shares(double *shares, const uint32_t *sizes, uint32_t client
     return 1;
 }
 
-// One try: fills table and sizes (clients).
+// One attempt: fills table and sizes (clients).
 static void draw_all(uint32_t *table, uint32_t *sizes, double *shares, const uint32_t *class_sizes, uint32_t classes,
                      uint32_t clients, double average, const DirichletRule *rule, uint32_t try) {
     memset(sizes, 0, clients * sizeof *sizes);
@@ -83,7 +83,7 @@ static bool comes_before(uint32_t a, uint32_t b, const uint32_t *sizes) {
     return sizes[a] != sizes[b] ? sizes[a] > sizes[b] : a < b;
 }
 
-// The client at `at` of the heap (count), whose largest client is at the top, goes down to its place.
+// Moves the client at `at` of the heap (count) down to its place; the largest client is at the top.
 static void sift(uint32_t *heap, uint32_t count, uint32_t at, const uint32_t *sizes) {
     const uint32_t client = heap[at];
     for (uint32_t child; (child = 2 * at + 1) < count; at = child) {
@@ -94,9 +94,9 @@ static void sift(uint32_t *heap, uint32_t count, uint32_t at, const uint32_t *si
     heap[at] = client;
 }
 
-// Gives every short client what it lacks from the largest one. That one keeps enough: it has at least the average,
-// which is twice the minimum (or, when the minimum is 1 and a client has nothing, at least 2). So those that were short
-// never give: heap (clients) gets the others.
+// Gives every short client the missing samples from the largest one. The donor keeps enough: it has at least the
+// average, which is twice the minimum (or, if the minimum is 1 and a client has nothing, at least 2). So short clients
+// never give, and heap (clients) contains only the others.
 static void top_up(uint32_t *table, uint32_t *sizes, uint32_t *heap, uint32_t classes, uint32_t clients,
                    uint32_t minimum) {
     uint32_t donors = 0;
@@ -127,7 +127,7 @@ Status dirichlet_draw(uint32_t *table, const uint32_t *class_sizes, uint32_t cla
     const double average = (double)samples / clients;
     const uint32_t minimum = least_samples(rule, samples, clients),
                    tries = tries_of(rule->form, (uint64_t)classes * clients);
-    // Where the clients' minima make more than there is, no draw can meet them.
+    // If the clients' minima together exceed the number of samples, no draw can meet them.
     const bool possible = (uint64_t)minimum * clients <= samples;
     for (uint32_t try = 0; try < tries && lacking > 0 && possible; try++) {
         draw_all(table, sizes, shares, class_sizes, classes, clients, average, rule, try);

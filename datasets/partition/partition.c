@@ -10,9 +10,9 @@
 
 enum { PARTITION_MAGIC = 0x50444e53, PARTITION_VERSION = 1 }; // "SNDP"
 
-// A block holds this header, then offsets (clients + 1, not for whole), then indices (samples); then, if clients hold
-// samples out, the number that each client holds out (clients), or, if clients have test samples of their own, the
-// offsets of those (clients + 1) and the samples of the test set.
+// A block contains this header, offsets (clients + 1, not with `whole`) and indices (samples). If clients hold samples
+// out, the number for each client follows (clients); if clients have test samples of their own, the offsets of those
+// (clients + 1) and their indices in the test set follow.
 typedef struct PartitionBlock {
     uint32_t magic, version;
     uint32_t whole; // 1: every client has all samples
@@ -25,7 +25,7 @@ static size_t offset_count(const PartitionSpec *spec) {
     return spec->whole ? 0 : (size_t)spec->clients + 1;
 }
 
-// A test set has owners whenever the training set has; if its files name no owners, the entries are no users.
+// A test set has owners if the training set has; if its files name no owners, no entry is a user.
 static TestedOn tests_on(const PartitionSpec *spec) {
     const bool by_user = spec->owners && spec->test_owners && !spec->whole && partitioners[spec->form.row].by_user;
     if (spec->client_test > 0) return TESTS_ON_HELD_OUT;
@@ -46,7 +46,7 @@ static void fill_identity(uint32_t *indices, uint32_t count) {
         indices[i] = i;
 }
 
-// From owners (samples), each a client or NOBODY, to lists: each client's samples in the file's order.
+// Turns owners (samples), each a client or NOBODY, into lists: each client's samples in the file's order.
 static void list_by_owner(uint32_t *offsets, uint32_t *indices, const uint32_t *owner, uint32_t samples,
                           uint32_t clients) {
     memset(offsets, 0, ((size_t)clients + 1) * sizeof *offsets);
@@ -54,14 +54,15 @@ static void list_by_owner(uint32_t *offsets, uint32_t *indices, const uint32_t *
         if (owner[i] != NOBODY) offsets[owner[i] + 1]++;
     for (uint32_t client = 0; client < clients; client++)
         offsets[client + 1] += offsets[client];
-    // offsets[client] walks to the client's end while it fills, then all are moved back by one client.
+    // While the lists are filled, offsets[client] moves to the client's end; then all offsets are moved back by one
+    // client.
     for (uint32_t i = 0; i < samples; i++)
         if (owner[i] != NOBODY) indices[offsets[owner[i]]++] = i;
     memmove(offsets + 1, offsets, clients * sizeof *offsets);
     offsets[0] = 0;
 }
 
-// The same, then shuffled if they may be.
+// Lists each client's samples and shuffles them unless the partitioner keeps the file's order.
 static void list_owned(uint32_t *offsets, uint32_t *indices, const PartitionTask *task) {
     list_by_owner(offsets, indices, task->owner, task->samples, task->clients);
     for (uint32_t client = 0; client < task->clients && !task->keeps_order; client++)
@@ -69,7 +70,7 @@ static void list_owned(uint32_t *offsets, uint32_t *indices, const PartitionTask
                     rng_key(task->spec->seed, RNG_PARTITION, STREAM_CLIENT_ORDER, client, 0));
 }
 
-// A user's test samples go to the client that has its training samples; those of other users go to no client.
+// A user's test samples belong to the client that has its training samples; those of other users belong to no client.
 static Status list_own_tests(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, Error *err) {
     const PartitionSpec *spec = task->spec;
     uint32_t *client_of = malloc(((size_t)spec->users + spec->test_samples) * sizeof *client_of);
@@ -128,7 +129,7 @@ static void hold_out(uint32_t *tests, const uint32_t *offsets, uint32_t *indices
     for (uint32_t client = 0; client < spec->clients; client++) {
         const uint32_t count = offsets[client + 1] - offsets[client];
         rng_shuffle(indices + offsets[client], count, rng_key(spec->seed, RNG_PARTITION, STREAM_HELD_OUT, client, 0));
-        // 1e-9: (1 - 0.1) * 10 shall be 9, however the two are rounded.
+        // 1e-9: (1 - 0.1) * 10 has to be 9, whatever the rounding of both numbers.
         uint32_t trains = (uint32_t)((1 - spec->client_test) * count + 1e-9);
         if (trains == 0 && count > 0) trains = 1;
         tests[client] = count - trains;
@@ -165,7 +166,7 @@ Status partition_build(void *memory, const PartitionSpec *spec, const uint16_t *
     return STATUS_OK;
 }
 
-// Offsets of lists, client by client, of `samples` in all.
+// Checks the offsets of the clients' lists, which have at most `samples` entries.
 static Status check_offsets(const uint32_t *offsets, uint32_t clients, uint32_t samples, const char *what, Error *err) {
     for (uint32_t client = 0; client < clients; client++)
         if (offsets[client] > offsets[client + 1] || offsets[client + 1] > samples)
@@ -174,7 +175,7 @@ static Status check_offsets(const uint32_t *offsets, uint32_t clients, uint32_t 
     return STATUS_OK;
 }
 
-// The clients' test samples are stored after their samples. items: the count of numbers in the block after its header.
+// The clients' test samples are stored after their samples. items: count of the numbers in the block after its header.
 static Status view_tests(Partition *partition, const PartitionBlock *block, const uint32_t *offsets, size_t items,
                          Error *err) {
     const uint32_t *tests = partition->indices + block->samples, clients = block->clients;

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "datasets/partition/partitioner.h"
 
-// Classes a client ----------------------------------------------------------------------------------------------------
+// Some classes for each client ---------------------------------------------------------------------------------------
 
 enum { MODE_RANDOM, MODE_FIRST_DETERMINISTIC, MODE_DETERMINISTIC };
 
@@ -16,13 +16,13 @@ static uint32_t wrapped(uint64_t label, uint32_t classes) {
     return (uint32_t)(label % classes);
 }
 
-// The classes (count) of one client, in chosen (classes), whose rest is scratch.
+// Chooses the classes (count) of one client; chosen (classes): the rest of it is scratch.
 static void choose_classes(uint32_t *chosen, const PartitionTask *task, uint32_t client, uint32_t count, int mode) {
     const uint32_t first = wrapped(client, task->classes);
     for (uint32_t i = 0; i < task->classes; i++)
         chosen[i] = mode == MODE_RANDOM ? i : wrapped((uint64_t)first + i, task->classes);
     if (mode == MODE_DETERMINISTIC) return;
-    // A draw without replacement: the head of a shuffle, behind what is settled.
+    // Draws without replacement: shuffles only the head of the array, after the settled entries.
     const uint32_t settled = mode == MODE_FIRST_DETERMINISTIC;
     RngKey key = rng_key(task->spec->seed, RNG_PARTITION, STREAM_CLASSES, client, 0);
     for (uint32_t i = settled; i < count; i++) {
@@ -32,8 +32,8 @@ static void choose_classes(uint32_t *chosen, const PartitionTask *task, uint32_t
     }
 }
 
-// wants (clients, classes): whether a client gets samples of a class. Each class is cut into as many parts as want it,
-// in the clients' order, the first ones longer by one.
+// wants (clients, classes): whether a client gets samples of a class. Each class is cut into one part for each client
+// that wants it, in the clients' order, the first parts longer by one.
 static Status assign_wanted(PartitionTask *task, const uint8_t *wants, bool shuffled, const char *name, Error *err) {
     ByClass classes;
     uint32_t unused = 0;
@@ -95,7 +95,7 @@ Status partition_noniid_label(PartitionTask *task, Error *err) {
 // Shards --------------------------------------------------------------------------------------------------------------
 
 typedef struct ShardPlan {
-    uint32_t size, used; // samples of a shard, shards that are dealt
+    uint32_t size, used; // samples of a shard; number of shards that are used
 } ShardPlan;
 
 static Status plan_shards(ShardPlan *plan, const PartitionTask *task, Error *err) {
@@ -146,8 +146,8 @@ Status partition_shard(PartitionTask *task, Error *err) {
 
 // A distribution ------------------------------------------------------------------------------------------------------
 
-// Of a class with `size` samples: how many each of its columns gets. Every column has `preassigned`, the rest goes by
-// weights from a lognormal distribution, rounded down, and what is left over goes to one column at random.
+// Computes how many of a class's `size` samples each of its columns gets. Every column gets `preassigned`, the rest is
+// split by weights from a lognormal distribution, rounded down, and the remainder goes to one random column.
 static Status share_class(uint32_t *columns, const PartitionTask *task, uint32_t label, uint32_t size, uint32_t count,
                           Error *err) {
     const Form *form = &task->spec->form;
@@ -171,7 +171,7 @@ static Status share_class(uint32_t *columns, const PartitionTask *task, uint32_t
     return STATUS_OK;
 }
 
-// Client i takes the next column that is left of the classes i, i + 1, ..., i + C - 1.
+// Client i takes the next free column of each of the classes i, i + 1, ..., i + C - 1.
 static void take_columns(PartitionTask *task, uint32_t label, const uint32_t *columns, const uint32_t *sorted,
                          uint32_t per_client) {
     uint32_t column = 0;

@@ -12,7 +12,7 @@
 #include "base/regular_file.h"
 #include "datasets/partition/partitioner.h"
 
-enum { MOST_CLIENTS = 1000000 }; // what --clients takes
+enum { MOST_CLIENTS = 1000000 }; // as for --clients
 
 static const char head[] = "sounder partition 1\n";
 
@@ -25,7 +25,7 @@ static void write_client(FILE *file, const Partition *partition, uint32_t client
 }
 
 Status partition_file_write(const char *path, const Partition *partition, uint32_t samples, Error *err) {
-    FILE *file = fopen(path, "wxe"); // what is there stays
+    FILE *file = fopen(path, "wxe"); // never replaces a file
     if (!file) return fail_errno(err, STATUS_CANTCREATE, "%.500s: cannot be created", path);
     fprintf(file, "%ssamples %u clients %u\n", head, samples, partition->clients);
     for (uint32_t client = 0; client < partition->clients; client++)
@@ -43,7 +43,7 @@ typedef struct Reading {
     const char *path;
     char *line; // owned, by getline
     size_t room;
-    uint32_t number; // of the line
+    uint32_t number; // of the current line
 } Reading;
 
 static Status damaged(const Reading *reading, const char *what, Error *err) {
@@ -77,7 +77,7 @@ static void close_file(Reading *reading) {
     if (reading->file) fclose(reading->file);
 }
 
-// The samples of one client. taken (samples): whether somebody has them.
+// Reads the samples of one client. taken (samples): whether a client has them already.
 static Status read_client(uint32_t *indices, uint32_t *filled, uint8_t *taken, uint32_t samples, Reading *reading,
                           Error *err) {
     TRY(next_line(reading, err));

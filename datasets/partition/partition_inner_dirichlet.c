@@ -1,20 +1,20 @@
 // Part of partitioner.h: Flower's InnerDirichletPartitioner (Hsu, Qi, Brown 2019): every client has its own mixture of
-// the classes, drawn from Dirichlet(alpha), and as many samples as it is said to have. The other Dirichlet partitions
-// are dirichlet.c's.
+// the classes, drawn from Dirichlet(alpha), and a given number of samples. The other Dirichlet partitions are in
+// dirichlet.c.
 #include <math.h>
 #include <stdlib.h>
 
 #include "base/keyed_text.h"
 #include "datasets/partition/partitioner.h"
 
-enum { BLOCK = 256 }; // classes whose sum is known: a pick looks at all blocks, then into one
+enum { BLOCK = 256 }; // classes with a common sum: a pick searches the blocks, then one block
 
 typedef struct Inner {
     double *alpha;  // (clients)
-    double *priors; // (clients, classes): how a client likes the classes, relative to the one it likes best
-    double *sums;   // (clients, blocks): of the block's classes with samples left
-    uint32_t *left; // (clients) samples a client still wants
-    uint32_t *open; // (clients) those who want any
+    double *priors; // (clients, classes): a client's weight of each class, relative to its greatest weight
+    double *sums;   // (clients, blocks): sum over the block's classes that have samples left
+    uint32_t *left; // (clients) samples that a client still needs
+    uint32_t *open; // (clients) the clients that need any
     uint32_t left_of[DATASET_MAX_CLASSES]; // unused samples
     uint32_t open_count, classes, blocks;
 } Inner;
@@ -35,8 +35,9 @@ static double sum_all(const Inner *inner, uint32_t client) {
     return sum;
 }
 
-// A client's row, relative to the class that it likes best among those with samples left. Logarithms, because with a
-// small alpha all the numbers themselves may underflow, and the client still likes one class far better than others.
+// Draws a client's weights, relative to the greatest among the classes that have samples left. It uses logarithms,
+// because with a small alpha all numbers themselves may underflow although one class still has a far greater weight
+// than the others.
 static void draw_prior(Inner *inner, const PartitionTask *task, uint32_t client) {
     const RngKey key = rng_key(task->spec->seed, RNG_PARTITION, STREAM_PRIORS, client, 0);
     double *prior = inner->priors + (size_t)client * task->classes, best = -INFINITY;
@@ -65,17 +66,17 @@ static Status read_sizes(Inner *inner, const PartitionTask *task, Error *err) {
                 sum, task->samples);
 }
 
-// u: uniform in [0, 1). Used-up classes leave their part to the others.
+// u: uniform in [0, 1). The part of used-up classes goes to the others.
 static uint32_t pick_class(Inner *inner, const PartitionTask *task, uint32_t client, double u) {
     const double *prior = inner->priors + (size_t)client * inner->classes;
     const double *sums = inner->sums + (size_t)client * inner->blocks;
-    if (!(sum_all(inner, client) > 1e-200)) draw_prior(inner, task, client); // what it liked is used up
+    if (!(sum_all(inner, client) > 1e-200)) draw_prior(inner, task, client); // its classes are used up
     const double place = u * sum_all(inner, client);
     double running = 0;
     uint32_t block = 0, last = 0;
     while (block + 1 < inner->blocks && !(place < running + sums[block]))
         running += sums[block++];
-    while (block > 0 && sums[block] == 0) // where rounding has led behind the last class
+    while (block > 0 && sums[block] == 0) // rounding has led past the last class
         block--;
     for (uint32_t label = block * BLOCK; label < inner->classes && label < (block + 1) * BLOCK; label++) {
         if (inner->left_of[label] == 0 || prior[label] == 0) continue;
@@ -91,7 +92,9 @@ static void exhaust(Inner *inner, uint32_t clients, uint32_t label) {
         sum_block(inner, client, label / BLOCK);
 }
 
-// One sample after the other: a client that is not full, a class by its prior, that class's last unused sample.
+// Assigns one sample after another: draws a client that needs samples and a class by its weights, and takes that
+// class's last unused sample. exhaust() updates the block sums when a class is used up, so that a pick costs blocks +
+// BLOCK steps instead of one per class.
 static void pick_all(Inner *inner, PartitionTask *task, const ByClass *classes) {
     RngKey key = rng_key(task->spec->seed, RNG_PARTITION, STREAM_PICKS, 0, 0);
     for (uint32_t pick = 0; inner->open_count > 0; pick++) {

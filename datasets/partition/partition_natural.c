@@ -1,5 +1,5 @@
-// Part of partitioner.h: partitions that follow what the samples are by nature, or mix it with chance: whose they are,
-// how bright they are, and how similar clients shall be. Flower's NaturalIdPartitioner, GroupedNaturalIdPartitioner and
+// Part of partitioner.h: partitions by a property of the samples, exactly or mixed with chance: their owners, their
+// brightness, or the similarity of clients. Flower's NaturalIdPartitioner, GroupedNaturalIdPartitioner and
 // ContinuousPartitioner; SCAFFOLD's similarity (Karimireddy et al., ICML 2020).
 #include <math.h>
 #include <stdlib.h>
@@ -27,8 +27,7 @@ Status partition_natural_id(PartitionTask *task, Error *err) {
     return STATUS_OK;
 }
 
-// Samples drawn at random, `count` of them behind the first `drawn`, are dealt evenly to the clients from first to
-// end - 1.
+// Assigns `count` samples of a random order, after the first `drawn`, evenly to the clients from first to end - 1.
 static Status assign_pool(PartitionTask *task, uint32_t drawn, uint32_t count, uint32_t first, uint32_t end,
                           Error *err) {
     uint32_t *order = malloc(task->samples * sizeof *order), client = 0;
@@ -47,9 +46,9 @@ static Status assign_pool(PartitionTask *task, uint32_t drawn, uint32_t count, u
 
 // LEAF ----------------------------------------------------------------------------------------------------------------
 
-// Users in random order, those with fewer samples than the minimum left out, until the fraction of all samples is
-// reached. room (users): how many of a user's samples are taken, the last one's are cut; client (users): its number in
-// that order. OS.
+// Chooses users in random order, without those that have fewer samples than the minimum, until the fraction of all
+// samples is reached. room (users): how many of a user's samples are used, fewer than all for the last user; client
+// (users): the user's index among the chosen ones. Fails with OS.
 static Status choose_users(uint32_t *taken, uint32_t *client, uint32_t *room, const PartitionSpec *spec,
                            uint32_t samples, Error *err) {
     const uint32_t minimum = (uint32_t)spec->form.number[1], wanted = (uint32_t)(spec->form.number[0] * samples);
@@ -107,7 +106,7 @@ Status partition_leaf(PartitionTask *task, Error *err) {
                 taken, spec->users, task->clients, taken);
 }
 
-// Whoever owned them: a part of all samples, as if they came from one user.
+// A random fraction of all samples, whatever their owners, assigned evenly.
 Status partition_leaf_iid(PartitionTask *task, Error *err) {
     const uint32_t count = (uint32_t)(task->spec->form.number[0] * task->samples);
     return assign_pool(task, 0, count, 0, task->clients, err);
@@ -117,7 +116,7 @@ Status partition_leaf_iid(PartitionTask *task, Error *err) {
 
 enum { ALLOW_SMALLER, ALLOW_BIGGER, DROP_REMINDER, STRICT };
 
-// How many groups so many users make; 0: none.
+// Number of groups that `users` users form; 0: none.
 static uint32_t count_groups(uint32_t users, uint32_t size, int mode) {
     if (mode == STRICT && users % size != 0) return 0;
     return mode == ALLOW_SMALLER ? (users + size - 1) / size : users / size;
@@ -145,7 +144,7 @@ Status partition_grouped_natural_id(PartitionTask *task, Error *err) {
         return fail(err, STATUS_USAGE,
                     "grouped-natural-id: %u users make %u groups, and there are %u clients; set --clients %u",
                     spec->users, groups, task->clients, groups);
-    uint32_t *rank = malloc(spec->users * sizeof *rank), seen = 0; // a user's place in the order of appearance
+    uint32_t *rank = malloc(spec->users * sizeof *rank), seen = 0; // a user's index in the order of appearance
     if (!rank) return fail(err, STATUS_OS, "no memory for %u users", spec->users);
     memset(rank, 0xff, spec->users * sizeof *rank);
     for (uint32_t i = 0; i < task->samples; i++) {
@@ -163,8 +162,8 @@ Status partition_grouped_natural_id(PartitionTask *task, Error *err) {
 
 // Similarity ----------------------------------------------------------------------------------------------------------
 
-// So many per cent of the samples, drawn at random, are dealt evenly; the rest is sorted by label and cut into runs.
-// The last clients may have nothing but samples drawn at random, as many as the others.
+// `percent` of the samples, drawn at random, are assigned evenly; the rest is sorted by label and cut into runs. The
+// last iid-clients clients get only random samples, as many as the others.
 Status partition_similarity(PartitionTask *task, Error *err) {
     const double *number = task->spec->form.number;
     const uint32_t apart = (uint32_t)number[1], others = task->clients - apart;
@@ -172,7 +171,7 @@ Status partition_similarity(PartitionTask *task, Error *err) {
     if (apart >= task->clients)
         return fail(err, STATUS_USAGE, "similarity iid-clients=%u: there are only %u clients; lower it", apart,
                     task->clients);
-    const uint32_t left = part_start(others, task->clients, task->samples); // for the others
+    const uint32_t left = part_start(others, task->clients, task->samples); // number of samples of the other clients
     const uint32_t alike = (uint32_t)(left * number[0] / 100);
     TRY(by_class_init(&classes, task, err));
     Status status = assign_pool(task, 0, alike, 0, others, err);
@@ -204,7 +203,7 @@ static int by_value(const void *a, const void *b) {
     return (x->sample > y->sample) - (x->sample < y->sample);
 }
 
-// The mean of a sample's pixels, or of its numbers.
+// The mean of a sample's pixels or numbers.
 static double brightness(const Dataset *data, uint32_t sample) {
     const size_t size = shape_size(data->shape);
     double sum = 0;
@@ -217,7 +216,7 @@ static double brightness(const Dataset *data, uint32_t sample) {
     return sum / (double)size;
 }
 
-// strictness times the standardised brightness plus the rest times a normal number, sorted and cut into even parts.
+// Sorts by strictness times the standardised brightness plus (1 - strictness) times a normal number, and cuts evenly.
 Status partition_continuous(PartitionTask *task, Error *err) {
     const double strictness = task->spec->form.number[0];
     const RngKey key = rng_key(task->spec->seed, RNG_PARTITION, STREAM_NOISE, 0, 0);

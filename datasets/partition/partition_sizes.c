@@ -1,5 +1,6 @@
-// Part of partitioner.h: partitions that know sizes alone: consecutive runs of the file's order. Flower's
-// LinearPartitioner, SquarePartitioner, ExponentialPartitioner and SizePartitioner.
+// Part of partitioner.h: partitions into consecutive runs of the file's order, defined by their sizes. Flower's
+// LinearPartitioner, SquarePartitioner, ExponentialPartitioner and SizePartitioner; and NIID-Bench's random samples
+// with sizes from Dirichlet(beta).
 #include <math.h>
 #include <stdlib.h>
 
@@ -7,7 +8,7 @@
 #include "base/log.h"
 #include "datasets/partition/partitioner.h"
 
-// Gives each client its run.
+// Assigns each client its run.
 static void assign_runs(PartitionTask *task, const uint32_t *sizes) {
     uint32_t sample = 0;
     for (uint32_t client = 0; client < task->clients; client++)
@@ -16,7 +17,7 @@ static void assign_runs(PartitionTask *task, const uint32_t *sizes) {
     task->keeps_order = true;
 }
 
-// Sizes as f(1), f(2), ... relative to their sum, rounded down; what is left goes to the last client.
+// Sizes proportional to f(1), f(2), ..., rounded down; the remainder goes to the last client.
 static Status assign_growing(PartitionTask *task, double (*f)(double), const char *name, Error *err) {
     uint32_t *sizes = malloc(task->clients * sizeof *sizes), given = 0, first_empty = task->clients;
     if (!sizes) return fail(err, STATUS_OS, "no memory for the sizes of %u clients", task->clients);
@@ -83,8 +84,8 @@ Status partition_size(PartitionTask *task, Error *err) {
     return status;
 }
 
-// NIID-Bench's iid-diff-quantity: sizes from one draw of Dirichlet(beta), again until all have the minimum; samples at
-// random.
+// NIID-Bench's iid-diff-quantity: sizes from one draw of Dirichlet(beta), repeated until all clients have the minimum;
+// random samples.
 Status partition_quantity(PartitionTask *task, Error *err) {
     const uint32_t tries = partition_tries(task->clients);
     const double beta = task->spec->form.number[0], minimum = task->spec->form.number[1];
@@ -99,7 +100,7 @@ Status partition_quantity(PartitionTask *task, Error *err) {
             sum += shares[client] = rng_gamma(key, client, beta);
         for (uint32_t client = 0; client < task->clients; client++)
             smallest = fmin(smallest, (shares[client] /= sum) * task->samples);
-        good = sum > 0 && smallest >= minimum; // with a small beta all the numbers may underflow
+        good = sum > 0 && smallest >= minimum; // with a small beta all numbers may underflow
     }
     if (status == STATUS_OK && !good)
         status = fail(err, STATUS_USAGE,

@@ -28,7 +28,7 @@ static double surprise(double p, double q) {
     return p > 0 ? p * log(p / q) : 0;
 }
 
-// The measures of one client: p its label shares, q those of all.
+// The measures of one client; p: its label shares, q: those of all samples.
 static void measure(double values[PARTITION_MEASURES], const double *p, const double *q, uint32_t classes) {
     memset(values, 0, PARTITION_MEASURES * sizeof *values);
     for (uint32_t c = 0; c < classes; c++) {
@@ -43,7 +43,7 @@ static void measure(double values[PARTITION_MEASURES], const double *p, const do
     values[HELLINGER] = sqrt(values[HELLINGER]);
 }
 
-// Of entropy and classes little is far from the others, of the rest much.
+// Says which value differs more from the other clients: the lower one for entropy and classes, otherwise the greater.
 static bool is_worse(int kind, double value, double worst) {
     return kind == ENTROPY || kind == CLASSES ? value < worst : value > worst;
 }
@@ -53,7 +53,7 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// sizes (clients) are sorted in place.
+// Sorts sizes (clients) in place.
 static void describe_sizes(PartitionStats *stats, uint32_t *sizes, uint32_t clients) {
     double squares = 0, ranked = 0;
     const double mean = (double)stats->samples / clients;

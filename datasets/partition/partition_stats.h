@@ -5,10 +5,10 @@
 //   PartitionStats stats;
 //   TRY(partition_statistics(&stats, counts, clients, classes, err));
 //
-// With p the label shares of a client and q those of all dealt samples: entropy -sum p log p / log classes; Hellinger
-// distance sqrt(sum (sqrt p - sqrt q)^2 / 2); EMD sum |p - q| (Zhao et al. 2018: twice the total variation);
-// Jensen-Shannon divergence in bits; and how many classes the client has. A client without samples counts in the sizes
-// alone.
+// With p the label shares of a client and q those of all assigned samples: entropy -sum p log p / log classes;
+// Hellinger distance sqrt(sum (sqrt p - sqrt q)^2 / 2); EMD sum |p - q| (Zhao et al. 2018: twice the total variation);
+// Jensen-Shannon divergence in bits; and the number of classes that the client has. A client without samples counts
+// only in the sizes.
 #ifndef SOUNDER_DATASETS_PARTITION_PARTITION_STATS_H
 #define SOUNDER_DATASETS_PARTITION_PARTITION_STATS_H
 
@@ -17,7 +17,7 @@
 #include "base/err.h"
 #include "datasets/partition.h"
 
-// Over the clients: the plain mean, the mean weighted by samples, and the client that is furthest from the others.
+// Over the clients: the mean, the mean weighted by samples, and the client that differs most from the others.
 typedef struct ClientMean {
     double mean, weighted, worst;
 } ClientMean;
@@ -25,19 +25,19 @@ typedef struct ClientMean {
 enum { PARTITION_MEASURES = 5 };
 
 typedef struct PartitionStats {
-    uint32_t samples;               // dealt
+    uint32_t samples;               // assigned to clients
     uint32_t smallest, largest;     // clients' sizes
     double median, variation, gini; // of the sizes; variation: standard deviation / mean
     ClientMean measures[PARTITION_MEASURES];
 } PartitionStats;
 
-// The measures' names, as they are printed and written.
+// Names of the measures, as they are printed and written.
 extern const char *const partition_measures[PARTITION_MEASURES];
 
-// counts (clients, classes): samples of each class. labels NULL: all are of class 0.
+// counts (clients, classes): number of samples of each class. labels NULL: all are of class 0.
 void partition_count(uint32_t *counts, const Partition *partition, const uint16_t *labels, uint32_t classes);
 
-// OS.
+// Fails with OS.
 Status partition_statistics(PartitionStats *stats, const uint32_t *counts, uint32_t clients, uint32_t classes,
                             Error *err);
 

@@ -1,5 +1,4 @@
-// Part of partition.h: the partitioners: how each is written, and what it does. A row here and one below, in the same
-// order.
+// Part of partition.h: the partitioners: their texts, and the functions of their rows in the same order.
 #include "datasets/partition/partitioner.h"
 
 #include <assert.h>
@@ -20,7 +19,7 @@
 #define CLASSES_EACH(preset_)                                                                                          \
     { .name = "classes", .type = FORM_WHOLE, .minimum = 1, .maximum = 256, .preset = preset_, .help = "of a client" }
 
-// A row reads best on few lines.
+// Rows are easier to read on few lines.
 // clang-format off
 static const FormRow rows[] = {
     {.name = "contiguous", .source = "own", .help = "equal runs of the file's order; the last client takes the remainder"},

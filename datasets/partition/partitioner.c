@@ -1,4 +1,4 @@
-// What partitioners share, and those that write the clients' lists themselves, in an order that is theirs.
+// Functions that partitioners share, and the partitioners that write the clients' lists themselves, in their own order.
 #include "datasets/partition/partitioner.h"
 
 #include <stdlib.h>
@@ -91,7 +91,7 @@ Status build_shards(uint32_t *offsets, uint32_t *indices, const PartitionTask *t
     return STATUS_OK;
 }
 
-// Deals the sorted samples by the table (classes, clients) of counts, then shuffles each client's own.
+// Copies the sorted samples by the table (classes, clients) of counts, then shuffles each client's own.
 static void fill_by_table(uint32_t *offsets, uint32_t *indices, const uint32_t *table, const uint32_t *sorted,
                           const PartitionTask *task) {
     const uint32_t clients = task->clients;
@@ -101,7 +101,8 @@ static void fill_by_table(uint32_t *offsets, uint32_t *indices, const uint32_t *
         for (uint32_t label = 0; label < task->classes; label++)
             offsets[client + 1] += table[(size_t)label * clients + client];
     }
-    // offsets[client] walks to the client's end while it fills, then all are moved back by one client.
+    // While the lists are filled, offsets[client] moves to the client's end; then all offsets are moved back by one
+    // client.
     for (uint32_t label = 0; label < task->classes; label++)
         for (uint32_t client = 0; client < clients; client++) {
             uint32_t count = table[(size_t)label * clients + client];

@@ -1,8 +1,8 @@
-// Dealing samples to clients: what every partitioner fills in. The rows of partition_table.c name these functions; who
-// adds one adds its form there.
+// The contract of a partitioner: the task that it is given, and the owners that it assigns. The rows of
+// partition_table.c name these functions; a new partitioner needs a row there.
 //
-// A partitioner says for each sample which client owns it. Samples that nobody owns are lost, as its source has it;
-// a client's samples are then put in a random order, unless the source keeps the file's.
+// A partitioner assigns each sample to the client that owns it. Samples without an owner are left out, if its source
+// says so; a client's samples are then shuffled, unless the source keeps the file's order.
 #ifndef SOUNDER_DATASETS_PARTITION_PARTITIONER_H
 #define SOUNDER_DATASETS_PARTITION_PARTITIONER_H
 
@@ -16,14 +16,14 @@
 
 enum { NOBODY = UINT32_MAX };
 
-// The streams of RNG_PARTITION: the first number of a key. 0 is dirichlet_draw's.
+// The streams of RNG_PARTITION: the first index of a key. dirichlet_draw uses 0.
 enum {
     STREAM_IID = 1,
     STREAM_SHARDS,
     STREAM_CLIENT_ORDER,
     STREAM_PRIORS,  // class proportions of one client
-    STREAM_PICKS,   // one sample after the other
-    STREAM_CLASSES, // which classes a client gets
+    STREAM_PICKS,   // picks of one sample after another
+    STREAM_CLASSES, // the choice of a client's classes
     STREAM_CLASS_ORDER,
     STREAM_SIZES,
     STREAM_NOISE,
@@ -31,10 +31,10 @@ enum {
 };
 
 typedef struct PartitionTask {
-    const PartitionSpec *spec; // clients, seed and the form's numbers, in the order of the row's keys
-    const uint16_t *labels;    // (samples), each below classes; NULL only for those that do not look at them
+    const PartitionSpec *spec; // clients, seed and the form's numbers in the order of the row's keys
+    const uint16_t *labels;    // (samples), each below classes; NULL only for partitioners that do not use them
     uint32_t samples, classes, clients;
-    uint32_t *owner;  // (samples) out: a client or NOBODY, which is what it begins with
+    uint32_t *owner;  // (samples) out: a client; NOBODY at first
     bool keeps_order; // out: a client's samples stay in the file's order
 } PartitionTask;
 
@@ -44,7 +44,7 @@ typedef struct ByClass {
     uint32_t first[DATASET_MAX_CLASSES + 1];
 } ByClass;
 
-// OS. Nothing to free on failure.
+// Fails with OS. Nothing to free on failure.
 Status by_class_init(ByClass *classes, const PartitionTask *task, Error *err);
 void by_class_free(ByClass *classes);
 
@@ -52,31 +52,31 @@ static inline uint32_t class_size(const ByClass *classes, uint32_t label) {
     return classes->first[label + 1] - classes->first[label];
 }
 
-// Where part `part` of `parts` starts when `samples` are cut so that the first ones are longer by one.
+// First sample of part `part` of `parts` if `samples` are cut so that the first parts are longer by one.
 static inline uint32_t part_start(uint32_t part, uint32_t parts, uint32_t samples) {
     uint32_t remainder = samples % parts;
     return samples / parts * part + (part < remainder ? part : remainder);
 }
 
-// A double in [0, 1) as number `index` of a stream.
+// Number `index` of a stream as a double in [0, 1).
 static inline double partition_uniform(RngKey key, uint32_t index) {
     RngBlock block = rng_block(key, index, 0, 0, 0);
     return ((double)(((uint64_t)block.word[0] << 21) | (block.word[1] >> 11))) * 0x1p-53;
 }
 
-// How often a partition of so many random numbers is drawn until it fits: at most 100,000 times, and no more than some
-// ten million numbers, which take seconds.
+// How many times a partition that needs `numbers` random numbers is drawn until it fits: at most 100,000 times, and
+// about ten million numbers, which takes seconds; at least 11 times.
 static inline uint32_t partition_tries(uint64_t numbers) {
     enum { MOST_TRIES = 100000, LEAST_TRIES = 11, MOST_NUMBERS = 10000000 };
     const uint64_t tries = MOST_NUMBERS / (numbers > 0 ? numbers : 1);
     return tries > MOST_TRIES ? MOST_TRIES : tries < LEAST_TRIES ? LEAST_TRIES : (uint32_t)tries;
 }
 
-// The numbers of a REALS part: one for all clients or one each; malloc'ed into *values (clients). USAGE when there are
-// more or fewer; then nothing is to be freed.
+// Reads a REALS part: one number for all clients, or one for each; the caller frees *values (clients). Fails with USAGE
+// for any other count, and leaves nothing to free.
 Status partition_reals(double **values, const PartitionTask *task, int key, const char *name, Error *err);
 
-// Those that write the lists themselves: offsets (clients + 1), indices (samples).
+// These partitioners write the lists themselves: offsets (clients + 1), indices (samples).
 Status build_contiguous(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, Error *err);
 Status build_iid(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, Error *err);
 Status build_shards(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, Error *err);
@@ -84,7 +84,7 @@ Status build_dirichlet(uint32_t *offsets, uint32_t *indices, const PartitionTask
 Status build_noniid_labeldir(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, Error *err);
 Status build_file(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, Error *err);
 
-// Those that name owners.
+// These partitioners assign owners.
 Status partition_inner_dirichlet(PartitionTask *task, Error *err);
 Status partition_pathological(PartitionTask *task, Error *err);
 Status partition_noniid_label(PartitionTask *task, Error *err);
@@ -102,12 +102,10 @@ Status partition_similarity(PartitionTask *task, Error *err);
 Status partition_continuous(PartitionTask *task, Error *err);
 Status partition_quantity(PartitionTask *task, Error *err);
 
-// What is behind the rows of partition_table, in the same order.
-
-// One of the two functions.
+// The functions of the rows of partition_table, in the same order. A partitioner has either `assign` or `build`.
 typedef struct Partitioner {
-    bool by_class; // looks at labels
-    bool by_user;  // all samples that it deals of a user go to one client (with `deal`)
+    bool by_class; // uses labels
+    bool by_user;  // all assigned samples of a user belong to one client (with `assign`)
 
     Status (*assign)(PartitionTask *task, Error *err); // names owners
     Status (*build)(uint32_t *offsets, uint32_t *indices, const PartitionTask *task,
@@ -116,26 +114,27 @@ typedef struct Partitioner {
 
 extern const Partitioner partitioners[];
 
-// How many samples of each class each client gets under the Dirichlet partition; partition.h says by which rules.
-
-// Who gets no more samples of the classes to come, and what happens when a client ends up with fewer than the minimum.
-// Three published ways bear one name; all draw, class after class, the clients' proportions from Dirichlet(alpha).
+// Counts of samples by class and client under the Dirichlet partition; see partition.h for its rules.
+//
+// The forms differ in two points: which clients get no more samples of the remaining classes, and what happens if a
+// client has fewer than the minimum at the end. All draw the clients' proportions of each class in turn from
+// Dirichlet(alpha); three published methods have the same name.
 typedef enum DirichletForm {
-    DIRICHLET_TOPPED,     // who has more than samples / clients; 10 draws, then the largest give to the smallest
-    DIRICHLET_PLAIN,      // nobody; 11 draws, then an error (Flower, self_balancing=False)
-    DIRICHLET_BALANCED,   // who has more than samples / clients; 11 draws, then an error (Flower, self_balancing=True)
-    DIRICHLET_NIID_BENCH, // who has samples / clients or more; drawn again until it fits (NIID-Bench, noniid-labeldir)
+    DIRICHLET_TOPPED,     // full above samples / clients; 10 draws, then the largest clients give to the smallest
+    DIRICHLET_PLAIN,      // never full; 11 draws, then an error (Flower, self_balancing=False)
+    DIRICHLET_BALANCED,   // full above samples / clients; 11 draws, then an error (Flower, self_balancing=True)
+    DIRICHLET_NIID_BENCH, // full from samples / clients on; drawn again until it fits (NIID-Bench, noniid-labeldir)
 } DirichletForm;
 
 typedef struct DirichletRule {
     const double *alpha; // (clients), each > 0; borrowed
     DirichletForm form;
-    uint32_t minimum; // of samples a client; topped: at most half the average
+    uint32_t minimum; // of samples per client; topped: at most half the average
     uint64_t seed;
 } DirichletRule;
 
-// Fills table (classes, clients), of the caller's. class_sizes (classes): the samples there are, summing to at least
-// `clients`. OS when there is no memory for one class's proportions, USAGE when no draw met the minimum.
+// Fills the caller's table (classes, clients). class_sizes (classes): number of samples of each class, `clients` or
+// more in all. Fails with OS if there is no memory for one class's proportions, USAGE if no draw met the minimum.
 Status dirichlet_draw(uint32_t *table, const uint32_t *class_sizes, uint32_t classes, uint32_t clients,
                       const DirichletRule *rule, Error *err);
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_USERS = 1000 }; // of those whose numbers stand in the form
+enum { MOST_USERS = 1000 }; // most users whose numbers can be given in the form
 
 // Quadratics ----------------------------------------------------------------------------------------------------------
 
@@ -47,7 +47,7 @@ static Status describe_quadratics(DatasetSource *source, Error *err) {
 static void fill_quadratics(const FederationSplit *split, const DatasetSource *source) {
     double a[MOST_USERS], b[MOST_USERS], samples[MOST_USERS];
     uint32_t s = 0;
-    read_each(a, source, KEY_A, "a", NULL); // each was read before without a complaint
+    read_each(a, source, KEY_A, "a", NULL); // these calls have succeeded in describe_quadratics
     read_each(b, source, KEY_B, "b", NULL);
     read_each(samples, source, KEY_SAMPLES, "samples", NULL);
     for (uint32_t user = 0; user < source->users; user++)
@@ -67,7 +67,7 @@ static Status fill_both_quadratics(FederationArrays *arrays, const DatasetSource
     return STATUS_OK;
 }
 
-// All of them ---------------------------------------------------------------------------------------------------------
+// The table ----------------------------------------------------------------------------------------------------------
 
 typedef struct Federation {
     Status (*describe)(DatasetSource *source, Error *err);

@@ -4,8 +4,8 @@
 //   synthetic-feddyn    Acar et al., ICLR 2021: generate_syn_logistic of their code; the test set is the training set
 //   synthetic-leaf      LEAF (Caldas et al. 2018): data/synthetic/data_generator.py; users come from clusters
 //   fcube               NIID-Bench (Li, Diao, Chen, He, ICDE 2022): points of a cube, a user for two opposite octants
-// Where those programs draw from numpy's generator, this draws from the counter-based one: the distributions are
-// theirs, the numbers are not. alpha and beta are standard deviations, as in their code.
+// The original programs draw from numpy's generator, this code from the counter-based one: the distributions are equal,
+// the numbers are not. alpha and beta are standard deviations, as in their code.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "base/rng.h"
 #include "datasets/synthetic/federation.h"
 
-// The streams of RNG_FEDERATION: the first number of a key.
+// The streams of RNG_FEDERATION: the first index of a key.
 enum { STREAM_SIZES, STREAM_USER, STREAM_WEIGHTS, STREAM_MEANS, STREAM_SAMPLES, STREAM_CLUSTERS, STREAM_LOGITS };
 
 static RngKey key_of(const DatasetSource *source, uint32_t stream, uint32_t user, uint32_t sample) {
@@ -24,7 +24,7 @@ static double normal(RngKey key, uint32_t index, double mean, double stddev) {
     return mean + stddev * rng_normal(key, index);
 }
 
-// The part of a user's samples that is trained on, the first int(0.9 n).
+// Number of a user's training samples: the first int(0.9 n).
 static uint32_t train_part(uint32_t size) {
     return (uint32_t)(0.9 * size);
 }
@@ -35,10 +35,10 @@ enum { MOST_DIMENSIONS = 1024, MOST_CLASSES = 100 };
 
 typedef struct User {
     uint32_t dimensions, classes;
-    double mean[MOST_DIMENSIONS];                   // of its samples; the variance of coordinate j, from 1, is j^-1.2
+    double mean[MOST_DIMENSIONS];                   // of its samples; the variance of coordinate j (from 1) is j^-1.2
     double weights[MOST_DIMENSIONS * MOST_CLASSES]; // (classes, dimensions)
     double bias[MOST_CLASSES];
-    double noise; // standard deviation of what is added to the scores
+    double noise; // standard deviation of the noise on the scores
 } User;
 
 static void draw_model(User *user, RngKey key, double mean) {
@@ -69,7 +69,7 @@ static uint16_t draw_sample(float *values, const User *user, RngKey key, RngKey 
     return (uint16_t)label;
 }
 
-// The places that are filled next.
+// Indices of the next samples to fill.
 typedef struct Filling {
     uint32_t train, test;
 } Filling;
@@ -81,7 +81,7 @@ static void put_sample(const FederationSplit *split, uint32_t *next, uint32_t ow
     split->owners[(*next)++] = owner;
 }
 
-// All samples of one user; with `shared` they are both trained and tested on.
+// Draws all samples of one user; with `shared` each is used for both training and test.
 static void fill_user(FederationArrays *arrays, Filling *filling, const User *user, const DatasetSource *source,
                       uint32_t number, uint32_t size, bool shared) {
     float values[MOST_DIMENSIONS];
@@ -119,7 +119,7 @@ static Status check_counts(const DatasetSource *source, double train, Error *err
 
 enum { PROX_DIMENSIONS = 60, PROX_CLASSES = 10 };
 
-// int(lognormal(4, 2)) + 50
+// Size of a user: int(lognormal(4, 2)) + 50.
 static double prox_size(const DatasetSource *source, uint32_t user) {
     return floor(exp(normal(key_of(source, STREAM_SIZES, 0, 0), user, 4, 2))) + 50;
 }
@@ -144,7 +144,7 @@ Status fill_fedprox(FederationArrays *arrays, const DatasetSource *source, Error
     User *user;
     Filling filling = {0};
     TRY(new_user(&user, source, err));
-    if (iid) draw_model(user, key_of(source, STREAM_WEIGHTS, 0, 0), 0); // one for all, and no means
+    if (iid) draw_model(user, key_of(source, STREAM_WEIGHTS, 0, 0), 0); // one model for all users, without means
     for (uint32_t number = 0; number < source->users; number++) {
         RngKey own = key_of(source, STREAM_USER, number, 0);
         if (!iid) draw_model(user, key_of(source, STREAM_WEIGHTS, number, 0), normal(own, 0, 0, alpha));
@@ -159,7 +159,7 @@ Status fill_fedprox(FederationArrays *arrays, const DatasetSource *source, Error
 
 enum { DYN_ALPHA, DYN_BETA, DYN_THETA, DYN_USERS, DYN_SAMPLES, DYN_SOLUTION, DYN_DATA };
 
-// int(lognormal(log(average), theta)), at least 1
+// Size of a user: int(lognormal(log(average), theta)), at least 1.
 static double dyn_size(const DatasetSource *source, uint32_t user) {
     const double *number = source->federation.number;
     double size = floor(
@@ -198,7 +198,7 @@ Status fill_feddyn(FederationArrays *arrays, const DatasetSource *source, Error 
 
 enum { LEAF_USERS, LEAF_CLASSES, LEAF_CLUSTERS, LEAF_DIMENSIONS, MOST_CLUSTERS = 32 };
 
-// min(int(lognormal(3, 2)) + 5, 1000)
+// Size of a user: min(int(lognormal(3, 2)) + 5, 1000).
 static double leaf_size(const DatasetSource *source, uint32_t user) {
     return fmin(floor(exp(normal(key_of(source, STREAM_SIZES, 0, 0), user, 3, 2))) + 5, 1000);
 }
@@ -217,7 +217,8 @@ Status describe_leaf(DatasetSource *source, Error *err) {
     return check_counts(source, samples, err);
 }
 
-// W = Q m: every weight of a user is a mixture of as many as there are clusters, by numbers near its cluster's.
+// W = Q m: every weight of a user is a mixture of as many numbers as there are clusters; the mixture m is near its
+// cluster's.
 static void draw_leaf_user(User *user, const DatasetSource *source, uint32_t number) {
     const uint32_t clusters = (uint32_t)source->federation.number[LEAF_CLUSTERS];
     RngKey own = key_of(source, STREAM_USER, number, 0), shared = key_of(source, STREAM_WEIGHTS, 0, 0);
@@ -280,7 +281,7 @@ Status fill_fcube(FederationArrays *arrays, const DatasetSource *source, Error *
         float values[3];
         for (int j = 0; j < 3; j++)
             values[j] = 2 * rng_float(block.word[j]) - 1;
-        // Whose octant it lies in.
+        // The user whose octants contain the point.
         uint32_t user = (values[1] * values[0] < 0 ? 2u : 0u) + (values[2] * values[0] < 0 ? 1u : 0u);
         put_sample(&arrays->test, &test, user, values, 3, values[0] > 0 ? 0 : 1);
     }

@@ -13,11 +13,11 @@ enum {
     KNOTS = 5,    // a prototype interpolates a periodic KNOTS x KNOTS grid of random heights
     MARGIN = 2,   // greatest shift, pixels
     HEIGHT = 256, // of a knot: uniform in [-HEIGHT, HEIGHT)
-    NOISE = 96,   // of 256: how much of a byte pair's spread is added
+    NOISE = 96,   // of 256: factor of the noise
     GREATEST_SIDE = 4096,
 };
 
-// The streams of RNG_SYNTHETIC: what the second number of a key counts.
+// The streams of RNG_SYNTHETIC: the second index of a key.
 enum { STREAM_TRAIN = SYNTHETIC_TRAIN, STREAM_TEST = SYNTHETIC_TEST, STREAM_PROTOTYPES };
 
 static const char NAME[] = "synthetic";
@@ -30,7 +30,7 @@ bool synthetic_is_named(const char *data) {
 // Reads `before` and a number in [1, greatest] at *text and moves past them.
 static bool read_number(uint32_t *number, const char **text, char before, uint32_t greatest) {
     char *end;
-    if (**text != before || !isdigit((unsigned char)(*text)[1])) return false; // strtoull would take spaces and signs
+    if (**text != before || !isdigit((unsigned char)(*text)[1])) return false; // strtoull would accept blanks and signs
     unsigned long long value = strtoull(*text + 1, &end, 10);
     if (value < 1 || value > greatest) return false;
     *number = (uint32_t)value;
@@ -67,7 +67,7 @@ static int16_t *prototype(const Synthetic *synthetic, uint32_t label, uint32_t v
            (label * VARIANTS + variant) * (size_t)synthetic->shape.channels * padded_plane(synthetic->shape);
 }
 
-// Where pixel `position` of `side` lies on the periodic grid: between knots *low and *high, *part / 256 of the way.
+// Position of pixel `position` of `side` on the periodic grid: *part / 256 of the way from knot *low to knot *high.
 static void place_on_grid(int *low, int *high, int *part, int position, int side) {
     int wrapped = (position % side + side) % side;
     int place = wrapped * KNOTS * 256 / side;
@@ -111,10 +111,10 @@ void synthetic_free(Synthetic *synthetic) {
     free(synthetic->prototypes);
 }
 
-// What one sample is made of.
+// The components of one sample.
 typedef struct Recipe {
     uint32_t label;
-    const int16_t *main, *other; // prototypes, moved to the sample's shift
+    const int16_t *main, *other; // prototypes, at the sample's shift
     int main_part, other_part;   // of 256
 } Recipe;
 
@@ -151,7 +151,8 @@ uint8_t synthetic_sample(uint8_t *pixels, const Synthetic *synthetic, SyntheticS
             const size_t row = (size_t)channel * plane + (size_t)r * stride;
             for (size_t c = 0; c < (size_t)shape.columns; c++, drawn++) {
                 if (drawn % 8 == 0) noise = rng_block(key, 1 + drawn / 8, 0, 0, 0);
-                // The sum of two random bytes is spread like a tent: near enough to a bell, and a block gives eight.
+                // The sum of two random bytes has a triangular distribution, close enough to a normal one, and a block
+                // gives eight sums.
                 const uint32_t pair = noise.word[drawn % 8 / 2] >> 16 * (drawn % 2);
                 const int grain = (int)(pair & 255) + (int)(pair >> 8 & 255) - 255;
                 const int field = recipe.main[row + c] * recipe.main_part + recipe.other[row + c] * recipe.other_part;
