@@ -1,14 +1,14 @@
 #!/bin/sh
 # shellcheck disable=SC2046,SC2086 # lists of words
-# Makes of the boxes what others install: one object for libsounder, and the headers as they read outside the tree.
+# Turns the boxes into what is installed: one object for libsounder, and headers that can be used outside the tree.
 #
 #   build.sh OBJECT INCLUDE_FOLDER SOURCE_FOLDER "HEADER ..." ARCHIVE ...     (headers that these include come too)
 #
-# Names. Of the boxes' functions only those that an installed header declares stay visible, and the linker knows them
-# as sounder_NAME: a program may have a `fail` or a `net_init` of its own. The headers say so with #pragma
-# redefine_extname, so sources write the short names. They include each other as <sounder/base/err.h>, so no folder
-# called base, io or nn gets onto anybody's include path. C++ sees extern "C", and plain integers where C has _Atomic
-# ones: only functions of the library touch those.
+# Names. Only functions that an installed header declares stay visible, and the linker knows them as sounder_NAME, so
+# that a program may have a `fail` or a `net_init` of its own. The headers rename them with #pragma redefine_extname, so
+# sources use the short names. Headers include each other as <sounder/base/err.h>, so no folder called base, io or nn
+# is added to a program's include path. C++ sees extern "C", and plain integers where C has _Atomic ones: only functions
+# of the library access those.
 set -eu
 object=$1 include=$2 source=$3 headers=$4
 shift 4
