@@ -6,7 +6,8 @@
 #include "fedavg/memory/state.h"
 #include "fedavg/rules/world/walk.h"
 
-bool cuda_clients_shift(const RunConfig *config) {
+// Whether the rule adds anything to a client's gradients.
+static bool shifts(const RunConfig *config) {
     const LocalTurn turn = local_turn(&config->recipe.local, &config->training, 1, 1);
     return algorithm_of(&config->recipe).local->shifts || local_pull(&config->recipe.local, &turn) != 0;
 }
@@ -17,7 +18,7 @@ static bool keeps(const RunConfig *config) {
 }
 
 uint32_t cuda_clients_arrays(const RunConfig *config) {
-    if (!cuda_clients_shift(config)) return 0;
+    if (!shifts(config)) return 0;
     return keeps(config) ? 3 : 1;
 }
 
@@ -31,7 +32,7 @@ Status cuda_clients_init(CudaClients *clients, const RunMemory *memory, uint32_t
     const RunConfig *config = memory->config;
     const size_t floats = models * (size_t)config->parameters;
     *clients = (CudaClients){.memory = memory, .row = config->recipe.local.row, .models = models};
-    if (!cuda_clients_shift(config)) return STATUS_OK;
+    if (!shifts(config)) return STATUS_OK;
     clients->host_turns = calloc(models, sizeof *clients->host_turns);
     clients->host_pulls = calloc(models, sizeof *clients->host_pulls);
     clients->host_unfit = calloc(models, sizeof *clients->host_unfit);

@@ -30,8 +30,7 @@ typedef struct CudaClients {
     uint32_t *host_unfit;              // owned (models)
 } CudaClients;
 
-// Whether the rule adds anything to a client's gradients, and how many arrays of a model's size a client then needs.
-bool cuda_clients_shift(const RunConfig *config);
+// How many arrays of a model's size a client needs for its rule: none if that adds nothing to the client's gradients.
 uint32_t cuda_clients_arrays(const RunConfig *config);
 
 // Where the rule adds nothing to any gradient, shifts stays NULL and the calls below do nothing. To be freed also after

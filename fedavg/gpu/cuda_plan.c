@@ -5,7 +5,6 @@
 #include "fedavg/gpu/cuda_clients.h"
 #include "fedavg/gpu/cuda_worker.h"
 #include "fedavg/gpu/gpu.h"
-#include "fedavg/rules/local/optimizer_rules.h"
 #include "nn/cuda/cuda_net.h"
 
 enum {

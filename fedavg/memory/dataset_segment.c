@@ -5,12 +5,6 @@
 
 #include "datasets/unpacked_cache.h"
 
-static Status map_copy(DatasetSegment *segment, int fd, Error *err) {
-    segment->is_copy = segment->is_kept = true;
-    segment->worker_fd = fd;
-    return segment_map_raw(&segment->segment, fd, SEGMENT_READ, err);
-}
-
 static Status read_files(DatasetSegment *segment, const DatasetSource *source, Error *err) {
     TRY(segment_create_raw(&segment->segment, "data set", source->block_bytes, err));
     Status status = dataset_read(segment->segment.memory, source, err);
@@ -25,8 +19,10 @@ static Status read_files(DatasetSegment *segment, const DatasetSource *source, E
 Status dataset_segment_load(DatasetSegment *segment, const DatasetSource *source, Error *err) {
     int fd;
     *segment = NO_DATASET_SEGMENT;
-    if (unpacked_cache_open(&fd, &segment->changed, source)) return map_copy(segment, fd, err);
-    return read_files(segment, source, err);
+    if (!unpacked_cache_open(&fd, &segment->changed, source)) return read_files(segment, source, err);
+    segment->is_copy = segment->is_kept = true;
+    segment->worker_fd = fd;
+    return segment_map_raw(&segment->segment, fd, SEGMENT_READ, err);
 }
 
 Status dataset_segment_view(Dataset *data, const DatasetSegment *segment, Error *err) {

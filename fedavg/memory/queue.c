@@ -67,10 +67,6 @@ uint32_t queue_unfinished(const Queue *queue) {
     return unfinished;
 }
 
-static bool is_owned_by(const Job *job, uint32_t rank) {
-    return atomic_load_explicit(&job->owner, memory_order_relaxed) == rank + 1;
-}
-
 uint32_t queue_reopen(Queue *queue) {
     uint32_t opened = 0;
     for (uint32_t i = 0; i < queue->count; i++) {
@@ -86,7 +82,7 @@ uint32_t queue_reopen_rank(Queue *queue, uint32_t rank, bool finished_too) {
     uint32_t opened = 0;
     for (uint32_t i = 0; i < queue->count; i++) {
         Job *job = &queue->jobs[i];
-        if (!is_owned_by(job, rank)) continue;
+        if (atomic_load_explicit(&job->owner, memory_order_relaxed) != rank + 1) continue;
         if (!finished_too && !is_unfinished(job)) continue;
         job_open(job);
         opened++;

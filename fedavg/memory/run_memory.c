@@ -124,18 +124,13 @@ static Status create_slots(RunMemory *memory, const RunPlan *plan, Error *err) {
     return segment_create(&memory->slots_segment, "slots", bytes > 0 ? bytes : SLOT_ALIGNMENT, err);
 }
 
-static Status create_kept(RunMemory *memory, const RunPlan *plan, Error *err) {
-    const RunConfig *config = &plan->config;
-    if (config->kept.rows == 0) return STATUS_OK;
-    return client_state_file_create(&memory->kept, &config->kept, plan->kept_folder, err);
-}
-
 Status run_memory_create(RunMemory *memory, RunPlan *plan, Error *err) {
     Status status;
     // The control segment comes last: it publishes the sizes and offsets that the others settle.
     TRY_GOTO(fail, create_weights(memory, plan, err));
     TRY_GOTO(fail, create_slots(memory, plan, err));
-    TRY_GOTO(fail, create_kept(memory, plan, err));
+    if (plan->config.kept.rows > 0)
+        TRY_GOTO(fail, client_state_file_create(&memory->kept, &plan->config.kept, plan->kept_folder, err));
     TRY_GOTO(fail, create_control(memory, plan, err));
     segment_publish(&memory->slots_segment);
     bind_weights(memory);

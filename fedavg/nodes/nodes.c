@@ -35,13 +35,14 @@ static const char *size_name(void) {
     return NULL;
 }
 
-uint32_t nodes_started(void) {
+// How many copies of this program mpirun or srun has started, by the environment; 1: it was started alone.
+static uint32_t started_copies(void) {
     const char *name = size_name();
     return name ? number_in_environment(name) : 1;
 }
 
 Status nodes_refuse_copies(const char *command, const char *way_out, Error *err) {
-    const uint32_t copies = nodes_started();
+    const uint32_t copies = started_copies();
     if (copies <= 1) return STATUS_OK;
     return fail(err, STATUS_USAGE,
                 "sounder %s: mpirun or srun has started it %u times (%s), and each would do the same; start it once%s",
@@ -140,7 +141,7 @@ static Status join(Nodes *nodes, uint32_t started, Error *err) {
 // After a failure the process is about to end, and MPI with it.
 Status nodes_init(Nodes *nodes, Error *err) {
     *nodes = (Nodes){.size = 1, .silence_seconds = 60, .message_bytes = NODES_MESSAGE_BYTES}; // until more is known
-    uint32_t started = nodes_started();
+    uint32_t started = started_copies();
     if (started <= 1) return STATUS_OK;
     Status status = join(nodes, started, err);
     if (status == STATUS_OK) status = nodes_busy(nodes, err);

@@ -49,9 +49,6 @@ typedef struct Nodes {
     uint64_t watched_nanoseconds;    // when they were last looked at
 } Nodes;
 
-// As how many processes mpirun or srun has started this program, by the environment; 1: alone.
-uint32_t nodes_started(void);
-
 // USAGE in one of several: the command would be done as many times over. way_out: what else than starting one the user
 // can do, "; ..." or "".
 Status nodes_refuse_copies(const char *command, const char *way_out, Error *err);

@@ -6,12 +6,10 @@
 #include "fedavg/rules/local/local_rules.h"
 #include "fedavg/rules/send/masks.h"
 #include "fedavg/rules/send/send_rules.h"
-#include "fedavg/rules/server/server_rules.h"
 #include "fedavg/rules/world/sampler.h"
-#include "fedavg/rules/world/stale_rules.h"
 #include "fedavg/rules/world/walk.h"
 
-CohortBytes cohort_bytes(const RunConfig *config) {
+static CohortBytes bytes_of_each(const RunConfig *config) {
     CohortBytes each;
     const Algorithm algorithm = algorithm_of(&config->recipe);
     const uint64_t whole = config->parameters * sizeof(float);
@@ -39,10 +37,16 @@ static Member member_of(const RunMemory *memory, uint32_t client) {
     return member;
 }
 
+// Of the combine rules that know a buffered schedule, none cuts what the shares sum to.
+static void share_step(Member *members, uint32_t count, const World *world, const Chosen *combine) {
+    CohortShares whole;
+    cohort_shares(&whole, members, count, world, combine);
+}
+
 static Status simulate(Schedule *schedule, const RunMemory *memory, const RunConfig *config, uint32_t rounds,
                        Error *err) {
     const Recipe *recipe = &config->recipe;
-    const CohortBytes each = cohort_bytes(config);
+    const CohortBytes each = bytes_of_each(config);
     Member *clients = malloc(config->clients * sizeof *clients);
     if (!clients) return fail(err, STATUS_OS, "no memory for %u clients", config->clients);
     for (uint32_t client = 0; client < config->clients; client++)
@@ -58,6 +62,7 @@ static Status simulate(Schedule *schedule, const RunMemory *memory, const RunCon
                                  .versions = rounds,
                                  .rule = &recipe->schedule,
                                  .stale = &recipe->stale,
+                                 .share = share_step,
                                  .combine = &recipe->combine};
     Status status = schedule_simulate(schedule, &given, err);
     free(clients);
@@ -99,7 +104,7 @@ Status cohort_schedule(RunMemory *memory, RunConfig *config, uint32_t rounds, No
 Status cohort_init(Cohort *cohort, const RunMemory *memory, uint32_t clients_per_round, Error *err) {
     uint32_t clients = memory->config->clients;
     const uint32_t flights = memory->schedule.most_jobs, members = flights > clients ? flights : clients;
-    *cohort = (Cohort){.memory = memory, .wanted = clients_per_round, .each = cohort_bytes(memory->config)};
+    *cohort = (Cohort){.memory = memory, .wanted = clients_per_round, .each = bytes_of_each(memory->config)};
     cohort->drawn = malloc(clients * sizeof *cohort->drawn);
     cohort->losses = malloc(2 * (size_t)clients * sizeof *cohort->losses);
     cohort->samples = malloc(clients * sizeof *cohort->samples);

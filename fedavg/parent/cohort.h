@@ -24,7 +24,6 @@ enum { REPORT_BYTES = 16 }; // of a client: its number, samples, loss
 typedef struct CohortBytes {
     uint64_t down, sent, up;
 } CohortBytes;
-CohortBytes cohort_bytes(const RunConfig *config);
 
 // Fills in which client trains when, in a run of `rounds` rounds in which updates may wait for later steps. All nodes
 // take the schedule of node 0, whose durations count. The config has its slots; its pending update is planned here.

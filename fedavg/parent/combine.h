@@ -16,7 +16,7 @@
 #include "base/err.h"
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/parent/row_walk.h"
-#include "fedavg/rules/combine/combine_rules.h"
+#include "fedavg/rules/combine/combine_rule.h"
 #include "fedavg/rules/combine/mix_rules.h"
 #include "nn/blas.h"
 

@@ -10,7 +10,6 @@
 #include "fedavg/memory/state.h"
 #include "fedavg/rules/attack/attack_rules.h"
 #include "fedavg/rules/local/local_rules.h"
-#include "fedavg/rules/local/optimizer_rules.h"
 #include "fedavg/rules/world/walk.h"
 #include "fedavg/worker/deliver.h"
 #include "fedavg/worker/stepper.h"

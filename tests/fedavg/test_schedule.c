@@ -22,6 +22,11 @@ typedef struct Fixture {
     ScheduleGiven given;
 } Fixture;
 
+static void share(Member *members, uint32_t count, const World *world, const Chosen *combine) {
+    CohortShares whole;
+    cohort_shares(&whole, members, count, world, combine);
+}
+
 static void set_up(Fixture *f, const char *numbers, uint32_t versions) {
     char text[256];
     Error err;
@@ -39,6 +44,7 @@ static void set_up(Fixture *f, const char *numbers, uint32_t versions) {
                                .versions = versions,
                                .rule = &f->recipe.schedule,
                                .stale = &f->recipe.stale,
+                               .share = share,
                                .combine = &f->recipe.combine};
 }
 

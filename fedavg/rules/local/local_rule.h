@@ -32,7 +32,7 @@ typedef struct Parameter {
 // The client's turn, the same for all weights.
 typedef struct LocalTurn {
     double number[RULE_NUMBERS]; // the rule's
-    double displacement;         // how far a gradient of 1 in every step takes a weight: see local_displacement
+    double displacement;         // how far a gradient of 1 in every step takes a weight
     double size_ratio;           // the mean of all clients' samples / this one's
     double ahead;                // by so many velocities a replica's gradients are taken ahead of it
 } LocalTurn;

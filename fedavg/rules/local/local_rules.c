@@ -8,7 +8,9 @@
 const LocalRule *const local_rules[LOCAL_RULE_COUNT] = {LOCAL_RULES(LOCAL_ROW)};
 #undef LOCAL_ROW
 
-double local_displacement(const Training *training, double pull, uint64_t steps) {
+// How far SGD with a pull takes a weight in `steps` steps along a gradient of 1, by the same arithmetic. With plain SGD
+// that is steps * lr.
+static double displacement_of(const Training *training, double pull, uint64_t steps) {
     const double lr = training->sgd.lr, momentum = training->sgd.momentum;
     double x = 0, velocity = 0;
     for (uint64_t step = 0; step < steps; step++) {
@@ -37,7 +39,7 @@ LocalTurn local_turn(const Chosen *chosen, const Training *training, uint64_t st
     LocalTurn turn = {.size_ratio = size_ratio};
     memcpy(turn.number, chosen->number, sizeof turn.number);
     if (local_rules[chosen->row]->prepare) local_rules[chosen->row]->prepare(&turn);
-    turn.displacement = local_displacement(training, local_pull(chosen, &turn), steps);
+    turn.displacement = displacement_of(training, local_pull(chosen, &turn), steps);
     return turn;
 }
 
@@ -46,7 +48,7 @@ double local_reach(const Chosen *chosen, const Training *training, uint64_t step
     if (lr > 0) return local_turn(chosen, training, steps, 1).displacement / lr;
     Training unit = *training;
     unit.sgd.lr = 1;
-    return local_displacement(&unit, 0, steps); // a pull works by the way made, which is none
+    return displacement_of(&unit, 0, steps); // a pull works by the way made, which is none
 }
 
 static Parameter parameter_at(const LocalVectors *at, size_t i) {

@@ -30,11 +30,8 @@ extern "C" {
 
 extern const LocalRule *const local_rules[LOCAL_RULE_COUNT];
 
-// How far SGD with a pull takes a weight in `steps` steps along a gradient of 1: the very same arithmetic on one
-// number. With plain SGD that is steps lr.
-double local_displacement(const Training *training, double pull, uint64_t steps);
-
-// The displacement divided by lr, which is FedNova's norm of a; where lr has fallen to 0, what it comes to as lr falls.
+// LocalTurn.displacement divided by lr, which is FedNova's norm of a; where lr has fallen to 0, what it comes to as lr
+// falls.
 double local_reach(const Chosen *chosen, const Training *training, uint64_t steps);
 
 LocalTurn local_turn(const Chosen *chosen, const Training *training, uint64_t steps, double size_ratio);

@@ -16,11 +16,6 @@ static inline int64_t plus(int64_t a, int64_t b) {
     return (int64_t)((uint64_t)a + (uint64_t)b);
 }
 
-// A comparison with a NaN is false, so this also refuses what is not a number.
-static bool fits(float trained, float global) {
-    return fabsf(trained - global) < LIMIT;
-}
-
 // Whether a difference is `limit` or more. In 32 bits, as wide as the differences, and without an early exit, the loop
 // becomes vectors.
 AGGREGATE_VECTORS static uint32_t reach(const float *trained, const float *global, float limit, size_t count) {
@@ -43,7 +38,8 @@ static bool updates_reach(const float *trained, const float *global, float limit
 
 size_t aggregate_first_unfit(const float *trained, const float *global, size_t count) {
     size_t first = updates_reach(trained, global, LIMIT, count) ? 0 : count;
-    while (first < count && fits(trained[first], global ? global[first] : 0))
+    // A comparison with a NaN is false, so that this stops at a NaN, too.
+    while (first < count && fabsf(trained[first] - (global ? global[first] : 0)) < LIMIT)
         first++;
     return first;
 }

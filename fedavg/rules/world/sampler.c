@@ -80,11 +80,6 @@ static uint32_t find(const uint64_t *tree, uint32_t clients, uint64_t position) 
     return place; // the tree counts from 1
 }
 
-static void take_out(uint64_t *tree, uint32_t clients, uint32_t client, uint64_t samples) {
-    for (uint32_t i = client + 1; i <= clients; i += i & -i)
-        tree[i] -= samples;
-}
-
 // Whole numbers all the way: the same draw on every machine.
 static uint32_t draw_by_samples(uint32_t *drawn, const Draw *draw, uint32_t size, bool replace) {
     RngKey key = rng_key(draw->seed, RNG_SAMPLER, draw->round, STREAM_BY_SIZE, 0);
@@ -94,7 +89,8 @@ static uint32_t draw_by_samples(uint32_t *drawn, const Draw *draw, uint32_t size
         uint32_t client = find(draw->scratch, draw->clients, below(key, count, left));
         drawn[count] = client;
         if (replace) continue;
-        take_out(draw->scratch, draw->clients, client, draw->samples[client]);
+        for (uint32_t i = client + 1; i <= draw->clients; i += i & -i)
+            draw->scratch[i] -= draw->samples[client];
         left -= draw->samples[client];
     }
     if (!draw->in_order) qsort(drawn, count, sizeof *drawn, ascending);

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fedavg/rules/combine/combine_rules.h"
 #include "fedavg/rules/world/sampler.h"
 #include "fedavg/rules/world/stale_rules.h"
 #include "fedavg/rules/world/walk.h"
@@ -240,7 +239,6 @@ static int by_client(const void *a, const void *b) {
 // What each update in the buffer counts: as in a round of these clients.
 static Status weigh(Simulation *sim, Error *err) {
     const ScheduleGiven *given = sim->given;
-    CohortShares all;
     ScheduledJob **jobs = malloc(sim->k * sizeof *jobs);
     if (!jobs) return fail(err, STATUS_OS, "no memory for %u updates", sim->k);
     for (uint32_t i = 0; i < sim->k; i++)
@@ -250,7 +248,7 @@ static Status weigh(Simulation *sim, Error *err) {
         sim->members[i] = given->clients[jobs[i]->client];
         sim->members[i].fate = MEMBER_ARRIVES;
     }
-    cohort_shares(&all, sim->members, sim->k, given->world, given->combine);
+    given->share(sim->members, sim->k, given->world, given->combine);
     for (uint32_t i = 0; i < sim->k; i++) {
         jobs[i]->applied = sim->version;
         jobs[i]->weight = sim->members[i].share;

@@ -87,7 +87,10 @@ typedef struct ScheduleGiven {
     uint64_t down_bytes, up_bytes; // of each
     uint64_t seed;
     uint32_t versions; // that the run makes; with more of them the beginning stays the same
-    const Chosen *rule, *stale, *combine;
+    const Chosen *rule, *stale;
+    // Fills in the shares of members (count) whose updates make a step; combine: its rule.
+    void (*share)(Member *members, uint32_t count, const World *world, const Chosen *combine);
+    const Chosen *combine;
 } ScheduleGiven;
 
 // USAGE where fewer than M clients have samples, or updates hardly ever arrive. Nothing to free on failure.

@@ -87,7 +87,7 @@ typedef struct Member {
     uint32_t flight; // of a schedule: which of its jobs this is
     MemberFate fate;
     uint64_t steps;            // batches in those epochs
-    double reach;              // how many full steps its optimizer makes of them (local_displacement / lr)
+    double reach;              // how many full steps its optimizer makes of them (local_reach)
     uint64_t end_microseconds; // since the round's begin, when it hands in
     double loss;               // mean loss of the global weights on its training data, where the rule asks for it
     double share;              // of those that arrive: p_k, its weight in the mean; they sum to 1
