@@ -54,7 +54,7 @@ const RuleText *part_rule(Part part, uint32_t row) {
     case PART_SERVER:
         return row < SERVER_RULE_COUNT ? &server_rules[row]->text : NULL;
     case PART_SCHEDULE:
-        return row < ENGINE_COUNT ? &engine_facts[row].text : NULL;
+        return row < SCHEDULE_COUNT ? &engine_facts[row].text : NULL;
     }
     return NULL;
 }

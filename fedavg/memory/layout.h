@@ -144,9 +144,8 @@ typedef struct RunConfig {
     World world;
     Recipe recipe;
     ReleasePlan release;      // of its sums
-    EngineKind engine;        // the recipe's
+    EngineKind engine;        // of the recipe and the clock
     bool tests_clients;       // models are tested on all clients' own samples, too
-    bool real_clock;          // of a buffered schedule: updates count as they come (worker/flights.h)
     bool inspects_updates;    // their lengths and fingerprints are noted
     uint32_t finetune_epochs; // after which those are evaluated, too; 0: not
     SlotPlan slots;

@@ -94,7 +94,8 @@ void cohort_plan_pending(RunConfig *config, const Schedule *schedule) {
 Status cohort_schedule(RunMemory *memory, RunConfig *config, uint32_t rounds, Nodes *nodes, Error *err) {
     Schedule *schedule = &memory->schedule;
     schedule_free(schedule);
-    if (!algorithm_of(&config->recipe).engine->buffers) return STATUS_OK;
+    const EngineFacts *engine = &engine_facts[config->engine];
+    if (!engine->buffers || engine->in_real_time) return STATUS_OK;
     TRY(simulate(schedule, memory, config, rounds, err));
     TRY(share_schedule(schedule, nodes, err));
     cohort_plan_pending(config, schedule);

@@ -2,6 +2,7 @@
 //
 //   engine_rounds.c     the cohort's clients are jobs; the new model is the mean of what they send
 //   engine_buffered.c   the same, but an update may be part of a later round's step
+//   real_clock.c        the same in real time: the round ends when enough updates have arrived
 //   engine_wild.c       every worker is a client and trains the one model in place
 //   engine_lockstep.c   a round is all or nothing, and starts over when a worker dies
 //
@@ -14,12 +15,16 @@
 
 #include "base/err.h"
 #include "fedavg/memory/layout.h"
+#include "fedavg/parent/cohort.h"
 
 typedef struct Rounds Rounds;
 
 typedef struct Engine {
     // Plans the data that the slots segment holds beside the state that outlives a round (memory/state.h). NULL: none.
     void (*plan)(SlotPlan *slots, const RunConfig *config);
+
+    // Draws the round's cohort. NULL: as World says (rounds_draw).
+    void (*draw)(Cohort *cohort, uint32_t round);
 
     // Posts the jobs of the round and has the workers do them.
     Status (*run)(Rounds *rounds, uint32_t round, Error *err);
@@ -33,10 +38,24 @@ typedef struct Engine {
 
     // Does the parent's work for its workers while they train, as in supervisor.h. NULL: there is none.
     Status (*serve)(Rounds *rounds, bool *busy, Error *err);
+
+    // For engines whose workers train on from round to round; NULL: all stand at the barrier when `run` returns.
+    // is_enough: whether the round has all its updates. rest: brings the workers to the barrier before they do other
+    // work.
+    bool (*is_enough)(const Rounds *rounds);
+    Status (*rest)(Rounds *rounds, Error *err);
+
+    // Whether a worker that trains waits for others or for a client, so that a lack of progress is no fault of its own.
+    // NULL: no worker waits.
+    bool (*is_waiting)(const Rounds *rounds, uint32_t rank);
 } Engine;
 
-extern const Engine engine_rounds, engine_wild, engine_lockstep, engine_buffered;
+extern const Engine engine_rounds, engine_wild, engine_lockstep, engine_buffered, engine_real_clock;
 const Engine *engine_of(EngineKind kind);
+
+// *lr: the learning rate of the round's local trainings. Node 0 computes it, since its functions are the library's; all
+// nodes use it.
+Status engine_lr(float *lr, const Rounds *rounds, uint32_t round, Error *err);
 
 // Fills in config->slots.
 void engine_plan(RunConfig *config);

@@ -6,7 +6,7 @@
 #include "fedavg/memory/state.h"
 #include "fedavg/parent/rounds.h"
 #include "fedavg/rules/local/local_rules.h"
-#include "fedavg/worker/flights.h"
+#include "fedavg/worker/client.h"
 
 static Status check_arrived(bool *step, const Rounds *rounds, uint32_t round, Error *err) {
     const Pending *pending = &rounds->pending;
@@ -31,8 +31,7 @@ static Status give(const int64_t **gifts, Rounds *rounds, uint32_t round, bool g
     float *met = run_memory_vector(memory, state_vector(memory, STATE_MET));
     int64_t *given = run_memory_sum(memory, 0, 1);
     Training training = config->training;
-    training.sgd.lr = lr_at(&training.schedule, training.sgd.lr, round + 1);
-    TRY(nodes_broadcast(rounds->nodes, &training.sgd.lr, sizeof training.sgd.lr, err)); // as set_lr does
+    TRY(engine_lr(&training.sgd.lr, rounds, round + 1, err));
     LocalTurn turn = local_turn(chosen, &training, 0, 1);
     turn.ahead = local_ahead(&training);
     LocalVectors at = {.global = memory->weights, .kept = row};
@@ -57,7 +56,6 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     const RunConfig *config = rounds->memory->config;
     Pending *pending = &rounds->pending;
     bool used[MAX_WORKERS], finite, step;
-    if (config->real_clock) return real_clock_settle(rounds, round, err);
     TRY(pending_collect(pending, rounds->cohort.members, round, rounds->nodes, err));
     TRY(client_state_rows_commit(&rounds->kept, round, rounds->nodes, err));
     TRY(check_arrived(&step, rounds, round, err));
@@ -79,19 +77,4 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     return STATUS_OK;
 }
 
-static void plan(SlotPlan *slots, const RunConfig *config) {
-    client_plan(slots, config);
-    if (config->real_clock) slots->rows = flights_rows(config->workers);
-}
-
-static Status run(Rounds *rounds, uint32_t round, Error *err) {
-    return rounds->memory->config->real_clock ? real_clock_run(rounds, round, err)
-                                              : engine_run_clients(rounds, round, err);
-}
-
-static Status serve(Rounds *rounds, bool *busy, Error *err) {
-    (void)busy;
-    return rounds->clock.flies ? real_clock_serve(rounds, err) : STATUS_OK;
-}
-
-const Engine engine_buffered = {.plan = plan, .run = run, .settle = settle, .serve = serve};
+const Engine engine_buffered = {.plan = client_plan, .run = engine_run_clients, .settle = settle};

@@ -58,5 +58,17 @@ static Status run(Rounds *rounds, uint32_t round, Error *err) {
         round, MAX_ATTEMPTS);
 }
 
-const Engine engine_lockstep = {
-    .plan = ssgd_plan, .run = run, .settle = engine_adopt, .init = init, .free = free_exchange, .serve = serve};
+// One hung worker keeps all others at the step barrier.
+static bool is_waiting(const Rounds *rounds, uint32_t rank) {
+    const Control *control = rounds->memory->control;
+    const uint32_t position = control->order.position[rank];
+    return barrier_has_arrived(&control->step, position) || barrier_has_arrived(&control->exchange, position);
+}
+
+const Engine engine_lockstep = {.plan = ssgd_plan,
+                                .run = run,
+                                .settle = engine_adopt,
+                                .init = init,
+                                .free = free_exchange,
+                                .serve = serve,
+                                .is_waiting = is_waiting};

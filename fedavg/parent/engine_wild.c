@@ -9,4 +9,9 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     return engine_reject(rounds, round, "gradients", err); // of all steps, so none was applied
 }
 
-const Engine engine_wild = {.run = engine_run_clients, .settle = settle};
+// With a bound, a worker waits for one that lags.
+static bool is_waiting(const Rounds *rounds, uint32_t rank) {
+    return hogwild_waits(rounds->memory->control, rank);
+}
+
+const Engine engine_wild = {.run = engine_run_clients, .settle = settle, .is_waiting = is_waiting};

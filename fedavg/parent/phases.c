@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "fedavg/worker/hogwild.h"
 
 enum {
     FAREWELL_SECONDS = 1, // for the workers to end by themselves
@@ -87,18 +86,10 @@ static Status on_death(void *context, uint32_t rank, Error *err) {
     return STATUS_OK;
 }
 
-// In lockstep one hung worker keeps all others at the step barrier, and with a bound one that lags; that is no fault of
-// theirs.
 static bool is_waiting(void *context, uint32_t rank) {
     const Phases *phases = context;
-    const Control *control = phases->config.memory->control;
-    uint32_t position = control->order.position[rank];
-    if (hogwild_waits(control, rank)) return true;
-    if (control->config.real_clock && phases->kind == PHASE_TRAIN && !atomic_load(&control->all_land) &&
-        atomic_load(&control->flights[rank].state) != FLIGHT_POSTED)
-        return true;
-    return in_lockstep(phases) &&
-           (barrier_has_arrived(&control->step, position) || barrier_has_arrived(&control->exchange, position));
+    return phases->kind == PHASE_TRAIN && phases->config.is_waiting &&
+           phases->config.is_waiting(phases->config.serve_context, rank);
 }
 
 static bool is_enough(void *context) {

@@ -32,6 +32,8 @@ typedef struct PhasesConfig {
     Status (*serve)(void *context, bool *busy, Error *err); // as in supervisor.h; may be NULL
     // phases_fly has waited long enough; may be NULL. Gets the serve_context.
     bool (*is_enough)(void *context);
+    // A worker that trains waits for others or for work, and does not hang; may be NULL. Gets the serve_context.
+    bool (*is_waiting)(void *context, uint32_t rank);
     // A worker has died, before anything is done about it; may be NULL. Gets the serve_context.
     Status (*bury)(void *context, uint32_t rank, Error *err);
     void *serve_context;

@@ -35,7 +35,8 @@ static uint32_t version_of(const Rounds *rounds) {
     return atomic_load_explicit(&rounds->memory->control->published, memory_order_relaxed);
 }
 
-void real_clock_free(RealClock *clock) {
+static void free_clock(Rounds *rounds) {
+    RealClock *clock = &rounds->clock;
     schedule_free(&clock->log);
     free(clock->busy);
     free(clock->scratch);
@@ -62,10 +63,9 @@ static void draw(Rounds *rounds) {
     clock->next = 0;
 }
 
-Status real_clock_init(Rounds *rounds, Error *err) {
+static Status init(Rounds *rounds, Error *err) {
     const RunConfig *config = rounds->memory->config;
     RealClock *clock = &rounds->clock;
-    if (!config->real_clock) return STATUS_OK;
     clock->picks = malloc(config->clients * sizeof *clock->picks);
     clock->visits = calloc(config->clients, sizeof *clock->visits);
     clock->lost = malloc(config->clients * sizeof *clock->lost);
@@ -73,7 +73,7 @@ Status real_clock_init(Rounds *rounds, Error *err) {
     clock->scratch = malloc(((size_t)config->clients + 1) * sizeof *clock->scratch);
     clock->busy = calloc(config->clients, sizeof *clock->busy);
     if (!clock->picks || !clock->visits || !clock->lost || !clock->samples || !clock->scratch || !clock->busy) {
-        real_clock_free(clock);
+        free_clock(rounds);
         return fail(err, STATUS_OS, "no memory for %u clients", config->clients);
     }
     for (uint32_t client = 0; client < config->clients; client++)
@@ -209,10 +209,16 @@ static Status collect(Rounds *rounds, uint32_t rank, Error *err) {
     return STATUS_OK;
 }
 
-Status real_clock_serve(Rounds *rounds, Error *err) {
+static bool is_enough(const Rounds *rounds) {
+    return rounds->clock.flies && rounds->clock.collected == (uint32_t)numbers(rounds)[BUFFERED_K];
+}
+
+static Status serve(Rounds *rounds, bool *busy, Error *err) {
+    (void)busy;
     enum { REFUSED_IN_A_ROW = 100 };
     RealClock *clock = &rounds->clock;
-    for (uint32_t rank = 0; rank < rounds->memory->config->workers && !real_clock_is_enough(rounds); rank++) {
+    if (!clock->flies) return STATUS_OK;
+    for (uint32_t rank = 0; rank < rounds->memory->config->workers && !is_enough(rounds); rank++) {
         Flight *flight = flight_of(rounds, rank);
         const uint32_t state = atomic_load_explicit(&flight->state, memory_order_acquire); // pairs with the landing
         const bool dead = rounds->phases.supervisor.workers[rank].state == WORKER_DEAD;
@@ -229,11 +235,7 @@ Status real_clock_serve(Rounds *rounds, Error *err) {
                 (double)rounds->memory->config->training.sgd.lr);
 }
 
-bool real_clock_is_enough(const Rounds *rounds) {
-    return rounds->clock.flies && rounds->clock.collected == (uint32_t)numbers(rounds)[BUFFERED_K];
-}
-
-Status real_clock_run(Rounds *rounds, uint32_t round, Error *err) {
+static Status run(Rounds *rounds, uint32_t round, Error *err) {
     RealClock *clock = &rounds->clock;
     queue_clear(rounds->memory->queue);
     rounds->pending = (Pending){.memory = rounds->pending.memory, .due = rounds->pending.due};
@@ -256,7 +258,7 @@ Status real_clock_run(Rounds *rounds, uint32_t round, Error *err) {
     return status;
 }
 
-Status real_clock_settle(Rounds *rounds, uint32_t round, Error *err) {
+static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     const RunConfig *config = rounds->memory->config;
     const Mean mean = {.arrived = 1, .factor = 1, .total = run_memory_sum(rounds->memory, 0, 0)};
     const ServerTurn turn = server_turn(&config->recipe.server, round, rounds->clock.collected, config->clients);
@@ -268,7 +270,7 @@ Status real_clock_settle(Rounds *rounds, uint32_t round, Error *err) {
     return STATUS_OK;
 }
 
-Status real_clock_rest(Rounds *rounds, Error *err) {
+static Status rest(Rounds *rounds, Error *err) {
     if (!rounds->clock.flies) return STATUS_OK;
     rounds->clock.flies = false;
     atomic_store(&rounds->memory->control->all_land, 1);
@@ -276,3 +278,25 @@ Status real_clock_rest(Rounds *rounds, Error *err) {
         bell_ring(&flight_of(rounds, rank)->bell);
     return phases_rest(&rounds->phases, err);
 }
+
+// A worker that has landed waits for its next client.
+static bool is_waiting(const Rounds *rounds, uint32_t rank) {
+    return !atomic_load(&rounds->memory->control->all_land) &&
+           atomic_load(&flight_of(rounds, rank)->state) != FLIGHT_POSTED;
+}
+
+static void plan(SlotPlan *slots, const RunConfig *config) {
+    client_plan(slots, config);
+    slots->rows = flights_rows(config->workers);
+}
+
+const Engine engine_real_clock = {.plan = plan,
+                                  .draw = cohort_expect,
+                                  .run = run,
+                                  .settle = settle,
+                                  .init = init,
+                                  .free = free_clock,
+                                  .serve = serve,
+                                  .is_enough = is_enough,
+                                  .rest = rest,
+                                  .is_waiting = is_waiting};

@@ -2,10 +2,6 @@
 // worker a client, takes the updates in the order in which it finds them, and makes a version of every K, while the
 // workers train on. What came when is recorded as a schedule, from which the simulated clock comes to the same bits.
 //
-//   each round: TRY(real_clock_run(rounds, round, err));     // K updates have come
-//               TRY(real_clock_settle(rounds, round, err));  // the weights are the new model, and published
-//   before workers do something else: TRY(real_clock_rest(rounds, err));
-//
 // A client whose worker died before it landed is begun anew, from the newest version; an update that has landed counts
 // once, whoever dies.
 #ifndef SOUNDER_FEDAVG_PARENT_REAL_CLOCK_H
@@ -29,17 +25,5 @@ typedef struct RealClock {
     uint64_t start_nanoseconds, round_nanoseconds;
     bool flies; // the workers train
 } RealClock;
-
-// Does nothing with another clock, as real_clock_rest does. Nothing to free on failure.
-Status real_clock_init(Rounds *rounds, Error *err);
-void real_clock_free(RealClock *clock);
-
-Status real_clock_run(Rounds *rounds, uint32_t round, Error *err);
-Status real_clock_settle(Rounds *rounds, uint32_t round, Error *err);
-Status real_clock_rest(Rounds *rounds, Error *err);
-
-// While the workers train: takes what has landed. Whether the version has all its updates.
-Status real_clock_serve(Rounds *rounds, Error *err);
-bool real_clock_is_enough(const Rounds *rounds);
 
 #endif

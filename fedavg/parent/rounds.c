@@ -200,10 +200,8 @@ Status engine_adopt(Rounds *rounds, uint32_t round, Error *err) {
     return finite ? STATUS_OK : engine_reject(rounds, round, "weights", err);
 }
 
-// What the first node computes, all use.
-static Status set_lr(Rounds *rounds, uint32_t round, Error *err) {
+Status engine_lr(float *lr, const Rounds *rounds, uint32_t round, Error *err) {
     const Training *training = &rounds->memory->config->training;
-    float *lr = &rounds->memory->control->order.lr;
     *lr = lr_at(&training->schedule, training->sgd.lr, round);
     return nodes_broadcast(rounds->nodes, lr, sizeof *lr, err);
 }
@@ -218,9 +216,12 @@ void rounds_go_on(RunMemory *memory, uint32_t round) {
 }
 
 Status rounds_draw(Rounds *rounds, uint32_t round, Error *err) {
-    TRY(set_lr(rounds, round, err));
+    TRY(engine_lr(&rounds->memory->control->order.lr, rounds, round, err));
     rounds_go_on(rounds->memory, round);
-    if (rounds->memory->config->real_clock) return cohort_expect(&rounds->cohort, round), STATUS_OK;
+    if (rounds->engine->draw) {
+        rounds->engine->draw(&rounds->cohort, round);
+        return STATUS_OK;
+    }
     cohort_begin(&rounds->cohort, round);
     if (rounds->cohort.candidates > 0) TRY(rounds_choose_candidates(rounds, round, err));
     TRY(cohort_complete(&rounds->cohort, rounds->nodes, err));
@@ -298,7 +299,8 @@ const Engine *engine_of(EngineKind kind) {
     static const Engine *const engines[ENGINE_COUNT] = {[ENGINE_ROUNDS] = &engine_rounds,
                                                         [ENGINE_WILD] = &engine_wild,
                                                         [ENGINE_LOCKSTEP] = &engine_lockstep,
-                                                        [ENGINE_BUFFERED] = &engine_buffered};
+                                                        [ENGINE_BUFFERED] = &engine_buffered,
+                                                        [ENGINE_REAL_CLOCK] = &engine_real_clock};
     return engines[kind];
 }
 
@@ -337,7 +339,13 @@ static Status serve(void *context, bool *busy, Error *err) {
 }
 
 static bool is_enough(void *context) {
-    return real_clock_is_enough(context);
+    const Rounds *rounds = context;
+    return rounds->engine->is_enough && rounds->engine->is_enough(rounds);
+}
+
+static bool is_waiting(void *context, uint32_t rank) {
+    const Rounds *rounds = context;
+    return rounds->engine->is_waiting && rounds->engine->is_waiting(rounds, rank);
 }
 
 static Status bury(void *context, uint32_t rank, Error *err) {
@@ -355,6 +363,7 @@ static Status start_phases(Rounds *rounds, const PhasesConfig *config, Error *er
     PhasesConfig served = *config;
     served.serve = serve;
     served.is_enough = is_enough;
+    served.is_waiting = is_waiting;
     served.bury = rounds->parent.backend->bury ? bury : NULL;
     served.serve_context = rounds;
     TRY(phases_init(&rounds->phases, &served, err));
@@ -366,7 +375,6 @@ static Status start_phases(Rounds *rounds, const PhasesConfig *config, Error *er
 static void free_memory(Rounds *rounds) {
     if (rounds->engine->free) rounds->engine->free(rounds);
     crafting_free(&rounds->crafting);
-    real_clock_free(&rounds->clock);
     pending_free(&rounds->pending);
     combine_free(&rounds->combine);
     client_state_rows_free(&rounds->kept);
@@ -381,7 +389,6 @@ static Status allocate(Rounds *rounds, const RoundsConfig *config, Error *err) {
     TRY(combine_init(&rounds->combine, rounds->memory, rounds->nodes, err));
     TRY(crafting_init(&rounds->crafting, &rounds->combine, err));
     TRY(pending_init(&rounds->pending, rounds->memory, config->rounds_done, err));
-    TRY(real_clock_init(rounds, err));
     return rounds->engine->init ? rounds->engine->init(rounds, err) : STATUS_OK;
 }
 

@@ -94,7 +94,7 @@ static Status evaluate_backdoor(Rounds *rounds, uint32_t round, RoundReport *rep
 }
 
 Status rounds_evaluate(Rounds *rounds, uint32_t round, RoundReport *report, Error *err) {
-    TRY(real_clock_rest(rounds, err));
+    if (rounds->engine->rest) TRY(rounds->engine->rest(rounds, err));
     const ParentBackend *parent = rounds->parent.backend;
     uint64_t start = clock_nanoseconds();
     BatchResult result;
@@ -112,7 +112,7 @@ Status rounds_evaluate(Rounds *rounds, uint32_t round, RoundReport *report, Erro
 }
 
 Status rounds_evaluate_clients(Rounds *rounds, uint32_t round, EvaluationTask task, Error *err) {
-    TRY(real_clock_rest(rounds, err));
+    if (rounds->engine->rest) TRY(rounds->engine->rest(rounds, err));
     const RunConfig *config = rounds->memory->config;
     uint64_t begin = trace_begin(rounds->trace);
     queue_clear(rounds->memory->queue);

@@ -36,4 +36,5 @@ const EngineFacts engine_facts[ENGINE_COUNT] = {
     [ENGINE_BUFFERED] = {.text = {"buffered", "nobody waits for all: every K updates that arrive make a step",
                                   "Nguyen et al., AISTATS 2022", BUFFERED_NUMBERS},
                          .buffers = true},
+    [ENGINE_REAL_CLOCK] = {.buffers = true, .in_real_time = true},
 };

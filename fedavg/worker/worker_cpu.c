@@ -39,10 +39,9 @@ static Status cpu_train_clients(void *state, uint32_t round, pid_t parent, Error
     return train_jobs(state, client_train, round);
 }
 
-static Status cpu_train_buffered(void *state, uint32_t round, pid_t parent, Error *err) {
-    LocalModel *self = state;
-    if (!self->memory->config->real_clock) return cpu_train_clients(state, round, parent, err);
-    flights_train(self);
+static Status cpu_train_in_real_time(void *state, uint32_t round, pid_t parent, Error *err) {
+    (void)round, (void)parent, (void)err;
+    flights_train(state);
     return STATUS_OK;
 }
 
@@ -76,5 +75,6 @@ const WorkerBackend worker_on_cpu = {.init = cpu_init,
                                      .train = {[ENGINE_ROUNDS] = cpu_train_clients,
                                                [ENGINE_WILD] = cpu_train_wild,
                                                [ENGINE_LOCKSTEP] = cpu_train_in_lockstep,
-                                               [ENGINE_BUFFERED] = cpu_train_buffered},
+                                               [ENGINE_BUFFERED] = cpu_train_clients,
+                                               [ENGINE_REAL_CLOCK] = cpu_train_in_real_time},
                                      .evaluate = cpu_evaluate};

@@ -134,9 +134,13 @@ static void note_cold_start(Run *run) {
     if (first != UINT64_MAX) run->cold_start_seconds = (double)(first - run->start_nanoseconds) * 1e-9;
 }
 
-// On the real clock no other process can go on: a run that is told to stop has come to its end.
+static bool is_in_real_time(const Run *run) {
+    return engine_facts[run->memory.config->engine].in_real_time;
+}
+
+// In real time no other process can continue the run: one that is told to stop has come to its end.
 static bool is_finished(const Run *run) {
-    if (run->memory.config->real_clock && run->stop_signal && run->rounds_done > 0) return true;
+    if (is_in_real_time(run) && run->stop_signal && run->rounds_done > 0) return true;
     return run->rounds_done >= (uint32_t)run->options.rounds || goals_end(&run->memory.control->goals, &run->options);
 }
 
@@ -233,7 +237,7 @@ static void note_signal(const Run *run, bool at_once, int *exit_code) {
     char done[48] = "at once", word[SHELL_WORD_BYTES];
     if (!train_is_first(run)) return;
     if (!at_once) snprintf(done, sizeof done, "after round %u", run->rounds_done);
-    if (!is_finished(run) && run->memory.config->real_clock)
+    if (!is_finished(run) && is_in_real_time(run))
         log_warning("stopped by signal %d %s; on the real clock a run cannot go on", signal, done);
     else if (is_finished(run) || run->rounds_done == 0)
         log_warning("stopped by signal %d %s, %s", signal, done,
@@ -287,14 +291,14 @@ static Status begin(Run *run, Error *err) {
 // On the real clock it is known now what came when.
 static Status write_arrivals(const Run *run, Error *err) {
     const Folder folder = run_folder_at(&run->folder);
-    if (!run->memory.config->real_clock) return STATUS_OK;
+    if (!is_in_real_time(run)) return STATUS_OK;
     return run_schedule_write(&folder, &run->rounds.clock.log, err);
 }
 
 static Status run_with_workers(Run *run, Error *err) {
     TRY(begin(run, err));
     print_device(run);
-    if (run->memory.config->real_clock)
+    if (is_in_real_time(run))
         progress_say(&run->progress,
                      "clock: real; nothing can resume the run, but --init begins another with the model "
                      "of its last checkpoint\n");

@@ -273,14 +273,14 @@ Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *opt
 
 static RunConfig make_config(const Options *options, const Spec *spec, const Nodes *nodes) {
     const Algorithm algorithm = algorithm_of(&options->recipe);
+    const bool in_real_time = algorithm.engine->buffers && options_clock_is_real(options);
     return (RunConfig){
         .spec = *spec,
         .training = options->training,
         .world = options->world,
         .recipe = options->recipe,
         .release = options->release,
-        .engine = recipe_engine(&options->recipe),
-        .real_clock = algorithm.engine->buffers && options_clock_is_real(options),
+        .engine = in_real_time ? ENGINE_REAL_CLOCK : recipe_engine(&options->recipe),
         .tests_clients =
             options->eval_clients_every > 0 || run_figures[run_figure_of(&options->recipe, false)].is_personal,
         .inspects_updates = options->inspect_updates || algorithm.combine->factor || algorithm.combine->bound,
@@ -366,7 +366,7 @@ static Status check_kept(const RunConfig *config, const Options *options, const 
 static Status check_rows(const RunConfig *config, Error *err) {
     const Algorithm algorithm = algorithm_of(&config->recipe);
     const double bytes = (double)slots_rows_bytes(&config->slots), available = (double)segment_available();
-    if (bytes == 0 || config->real_clock) return STATUS_OK;
+    if (bytes == 0 || engine_facts[config->engine].in_real_time) return STATUS_OK;
     const bool combines = algorithm.combine->rows;
     const bool crafted = attack_is_crafted(&config->attack) && !combines && !algorithm.traits.has[MIXES];
     const Part part = combines ? PART_COMBINE : PART_MIX;
@@ -386,7 +386,6 @@ static Status check_rows(const RunConfig *config, Error *err) {
 static Status plan_schedule(RunMemory *memory, RunConfig *config, const Options *options, Nodes *nodes, Error *err) {
     const char *file = options_replay(options);
     const uint32_t rounds = (uint32_t)options->rounds;
-    if (config->real_clock) return STATUS_OK; // it is told when it is over
     if (!file || !algorithm_of(&config->recipe).engine->buffers)
         return cohort_schedule(memory, config, rounds, nodes, err);
     schedule_free(&memory->schedule);
@@ -404,7 +403,7 @@ static Status check_pending(const RunConfig *config, uint32_t updates, Error *er
                     "schedule buffered of --algorithm has up to %u updates wait for a later step, in %u tensors of a "
                     "checkpoint, which has room for %d; lower M",
                     updates, slots->pending, MOST_WAITING);
-    const double rows = config->real_clock ? (double)slots_rows_bytes(slots) : 0;
+    const double rows = engine_facts[config->engine].in_real_time ? (double)slots_rows_bytes(slots) : 0;
     const double bytes = rows + (double)slots->pending * (double)slots->sum_bytes,
                  available = (double)segment_available();
     if (bytes == 0) return STATUS_OK;
