@@ -90,6 +90,94 @@ static const ClashRow clashes[] = {
     {WRITES,
      {ADDS, PERSONAL, CLIPS, NOISES, CODES, MIXES, COMBINES, RELEASES, MOVES},
      "no clients come together there"},
+    // What clients keep, the rules that take part, and the states of their optimizers.
+    {STATE_KEPT, {KEEPS_FOR_ROUNDS, PERSONAL, FEEDS_BACK}, "a client keeps one of the two"},
+    {STATE_KEPT, {NOVA}, "the length of a training is known only where the optimizer starts anew"},
+    {STATE_KEPT, {BUFFERS_UPDATES}, "what a client keeps belongs to rounds of one model"},
+    {STATE_AVERAGED, {NOT_SGD}, "momenta alone are averaged"},
+    {STATE_AVERAGED, {KEEPS}, "one of the two can be summed beside the updates"},
+    {STATE_AVERAGED, {PERSONAL}, "what stays with a client is no mean"},
+    {STATE_AVERAGED, {MIXES, COMBINES}, "momenta are averaged as a plain mean"},
+    {STATE_AVERAGED, {NOISES, RELEASES}, "momenta would tell what noise hides"},
+    {STATE_AVERAGED, {BUFFERS}, "momenta do not wait with the updates"},
+    {MOREAU, {DECAYS, CLIPS_GRADIENTS}, "its two steps have none; leave the option out"},
+    {FREEZES, {DECAYS_SHARED}, "frozen tensors would decay under --algorithm hogwild or ssgd; leave one out"},
+    // Worlds in which a rule cannot do its work.
+    {GAUSSIAN,
+     {SAMPLES_UNEVENLY, OVER_SELECTS},
+     "its epsilon is known only for cohorts of --sampling uniform or poisson that are all kept; change it"},
+    {TREE,
+     {SAMPLES_OUT_OF_TURN, OVER_SELECTS},
+     "its epsilon is known only for cohorts of --sampling cyclic without --cycle-shuffle that are all kept; change it"},
+    {LEARNS,
+     {SOME_CLIENTS, SAMPLES_SOME, DROPS_OUT, DROPS_STRAGGLERS, ENDS_ROUNDS},
+     "all its clients take part in every round; leave the option out"},
+    {VARIES,
+     {TIMES_UPLOADS, OVER_SELECTS, ENDS_ROUNDS, TIME_FILE},
+     "how much a client sends is known only when it has trained; take send top-k"},
+    {BUFFERS,
+     {SAMPLES_AT_ONCE},
+     "it begins one client after the other; take uniform, or by-size without --replacement"},
+    {BUFFERS, {STRAGGLES}, "its slow clients are late; take --client-time"},
+    {BUFFERS, {OVER_SELECTS}, "it takes the first K of M; lower its K"},
+    {BUFFERS, {ENDS_ROUNDS}, "its rounds end with the Kth update; take its max-staleness"},
+    {BUFFERS, {DRIFTS_CLASSES}, "it weighs clients before the first round; take labels or pixels"},
+    {REPLICAS_ARRIVE, {SOME_CLIENTS}, "with schedule buffered its clients all train; leave the option out"},
+    {REPLICAS_ARRIVE, {DROPS_OUT}, "with schedule buffered its clients all arrive; leave the option out"},
+    {REPLICAS_ARRIVE, {REPLAYS}, "with schedule buffered it needs the simulated clock; leave the option out"},
+    // The share of an update has to be known when it arrives, before those that will join it.
+    {REAL_CLOCK, {SEVERAL_NODES}, "workers of one machine share it; start it without mpirun"},
+    {REAL_CLOCK, {CLIPS, NOISES, CODES}, "updates arrive whole; leave send out"},
+    {REAL_CLOCK, {COMBINES}, "it takes the mean as updates come; leave combine out"},
+    {REAL_CLOCK,
+     {COUNTS_LATER},
+     "what an update counts must not depend on those that come later; add combine mean uniform"},
+    {REAL_CLOCK,
+     {SCHEDULES_LR, WARMS_UP},
+     "no round has a learning rate of its own; leave --lr-schedule and --warm-up out"},
+    {REAL_CLOCK, {BOUNDS}, "nobody waits; leave bound out"},
+    {REAL_CLOCK, {PUBLISHES}, "workers begin with their next client at once; leave dispatch=publish out"},
+    {REAL_CLOCK, {ONCE}, "who comes twice counts twice; leave twice=no out"},
+    {REAL_CLOCK, {LAGS}, "as many clients train as there are workers; give K instead of lag"},
+    {REAL_CLOCK, {REPLICAS}, "replicas meet the centre on the simulated clock; leave it out"},
+    {REAL_CLOCK, {DROPS_OUT}, "clients drop out of the simulated world; leave --drop-out out"},
+    {REAL_CLOCK,
+     {TIMES, TIMES_UPLOADS, TIMES_DOWNLOADS},
+     "durations are those of the machine; leave --client-time and bandwidths out"},
+    // A crafted update replaces one that nothing has been done to, among all others.
+    {ATTACKS_UPDATES, {KEEPS}, "its clients keep what follows from their update; take label-flip"},
+    {SCALES_BY_SHARE,
+     {STALE_SHARES},
+     "with --clock real the share of an update depends on how late it comes, which no attacker knows; write a number, "
+     "such as --attack \"scaled factor=10\""},
+    {CRAFTS, {BUFFERS}, "attackers have to see the updates of a round"},
+    {CRAFTS, {SHARES_FIRST}, "its shares follow from what clients train; take the mean or a robust rule"},
+    {CRAFTS, {CLIPS}, "what attackers agree on is not clipped"},
+    {CRAFTS, {CODES}, "what attackers agree on is not encoded"},
+    {CRAFTS, {STATE_AVERAGED}, "its momenta would tell them apart; take fresh or keep"},
+    {CHANGES_MEANING, {BACKDOOR}, "its success is told by images and labels as they were; take drift classes"},
+    {BLURS, {BACKDOOR}, "that marks pixels; leave one of the two out"},
+    // Samples and nets.
+    {CROPS, {BLURS}, "noise would be cropped with the image; leave one of the two out"},
+    {FLIPS, {BLURS}, "noise would be flipped with the image; leave one of the two out"},
+    {NO_IMAGES, {CROPS, FLIPS}, "those samples are no images; leave it out"},
+    {TARGETS, {SMOOTHS}, "those samples have targets instead of labels; leave it out"},
+    {TARGETS, {ATTACKS_SAMPLES}, "those samples have no labels; take another attack"},
+    {EMBEDS, {CROPS, FLIPS}, "an embedding reads no images; leave it out"},
+    {EMBEDS, {BLURS, DRIFTS_PIXELS}, "an embedding reads whole numbers; leave it out"},
+    {WHOLE_BATCHES,
+     {WRITES},
+     "a batchnorm has running statistics, which have no gradients to add up; train in rounds (--algorithm fedavg), or "
+     "normalise with groupnorm"},
+    // These go on: the first side, and this.
+    {ON_GPU,
+     {STATE_KEPT, STATE_AVERAGED, PERSONAL, MASKS, TRAINS_STATE, BUFFERS, TRUSTS, BLURS, DRIFTS, ATTACKS_SAMPLES,
+      REPLICAS, GLOBAL_BATCH},
+     "is for the CPU alone"},
+    {ON_GPU, {LOOKS}, "with option=I is for the CPU alone"},
+    {ON_GPU, {CLIPS_SHARED, FREEZES_SHARED}, "with --algorithm ssgd or hogwild is for the CPU alone"},
+    {ON_GPU, {STEPS_ALONE}, "with steps or a bound is for the CPU alone"},
+    {ON_GPU, {LOCKSTEP_NODES}, "on several nodes is for the CPU alone"},
 };
 
 #define TRAIT_PART(trait, part) [trait] = PART_##part,
@@ -193,11 +281,16 @@ void recipe_traits(Traits *traits, const Recipe *recipe) {
     traits_of_schedule(traits->has, recipe);
 }
 
+// Options come first, then parts of the algorithm, then what they are to work with.
+static int place(Trait trait) {
+    return trait >= NO_IMAGES ? 2 : trait_option(trait) ? 0 : 1;
+}
+
 bool clash_among(Clash *clash, const Traits *traits, Trait with) {
     for (const ClashRow *row = clashes; row < clashes + sizeof clashes / sizeof *clashes; row++)
         for (const Trait *other = row->others; traits->has[row->one] && *other; other++) {
             if (!traits->has[*other] || (with && with != row->one && with != *other)) continue;
-            const bool swaps = trait_option(*other) && !trait_option(row->one);
+            const bool swaps = place(*other) < place(row->one);
             *clash = (Clash){.sides = {swaps ? *other : row->one, swaps ? row->one : *other}, .why = row->why};
             return true;
         }

@@ -66,7 +66,7 @@ typedef struct Traits {
 } Traits;
 
 typedef struct Clash {
-    Trait sides[2];  // of an option and a part of the algorithm the option comes first
+    Trait sides[2];  // options come first, then parts of the algorithm, then data, net, nodes and device
     const char *why; // a phrase; ends with what to do where the sides do not say it
 } Clash;
 

@@ -191,15 +191,15 @@ static void an_unknown_option_names_what_was_probably_meant(void **state) {
 static void what_robust_rules_codes_and_releases_do_not_go_with_is_refused(void **state) {
     (void)state;
     static const Refusal refusals[] = {
-        {"--algorithm|send threshold|--up-bandwidth|1000",
-         "--up-bandwidth does not go with send threshold of --algorithm: how much a client sends is known only when it "
-         "has "
-         "trained; take send top-k"},
-        {"--algorithm|dp-fedavg|--sampling|by-size",
-         "--sampling does not go with release gaussian of --algorithm, whose epsilon is known only for cohorts of "
-         "--sampling uniform or poisson that are all kept; change it"},
+        {"--algorithm|send threshold|--up-bandwidth|1000", "--up-bandwidth 1000 does not go with send threshold of "
+                                                           "--algorithm: how much a client sends is known only when it "
+                                                           "has "
+                                                           "trained; take send top-k"},
+        {"--algorithm|dp-fedavg|--sampling|by-size", "--sampling by-size does not go with release gaussian of "
+                                                     "--algorithm: its epsilon is known only for cohorts of "
+                                                     "--sampling uniform or poisson that are all kept; change it"},
         {"--algorithm|dp-ftrl|--sampling|cyclic|--over-selection|1.5",
-         "--over-selection does not go with release tree of --algorithm, whose epsilon is known only for cohorts of "
+         "--over-selection 1.5 does not go with release tree of --algorithm: its epsilon is known only for cohorts of "
          "--sampling cyclic without --cycle-shuffle that are all kept; change it"},
         {"--algorithm|dp-fedavg noise=1 epsilon=2",
          "--algorithm: release gaussian: one of noise and epsilon follows from the other; leave one of the two out"},
@@ -242,7 +242,7 @@ static void an_attack_without_attackers_and_what_it_does_not_go_with_is_refused(
          "--attack: sign_flip: no such attack, did you mean sign-flip?; there are label-flip, sign-flip, scaled, "
          "gaussian, zero, free-rider, alie, ipm, min-max, min-sum, mimic, backdoor"},
         {"--attack|zero|--attackers|0.2|--algorithm|scaffold",
-         "--attack zero does not go with local scaffold of --algorithm, whose clients keep what follows from their "
+         "--attack zero does not go with local scaffold of --algorithm: its clients keep what follows from their "
          "update; "
          "take label-flip"},
         {"--attack|label-flip|--attackers|0.2|--algorithm|ssgd",

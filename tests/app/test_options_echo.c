@@ -128,6 +128,13 @@ static void randomise(Options *options, uint32_t trial) {
     }
 }
 
+static void leave_out(Options *options, const char *name) {
+    Options defaults;
+    options_defaults(&defaults);
+    option_copy(options, &defaults, option_find(name));
+    options->given[option_index(option_find(name))] = false;
+}
+
 // Makes a random choice of options one that options_resolve accepts, as a run's effective options are.
 static void make_consistent(Options *options) {
     static const char *const forms[] = {"contiguous",          "iid",    "dirichlet",
@@ -162,6 +169,13 @@ static void make_consistent(Options *options) {
     strcpy(options->attack, options->seed % 2 ? "label-flip" : "label-flip from=3 to=1");
     strcpy(options->attackers, options->seed % 3 ? "1.0" : "0");
     strcpy(options->client_noise, options->seed % 3 ? "gaussian sigma=0.1" : "block");
+    if (options->seed % 2)
+        options->training.augment = defaults.training.augment; // noise would be cropped with the image
+    else
+        leave_out(options, "client-noise");
+    if (options_algorithm(options).engine->writes_weights) leave_out(options, "freeze");
+    if (options->recipe.personal.row == PERSONAL_MOREAU)
+        options->training.sgd.weight_decay = 0, options->training.clip = 0;
     strcpy(options->drift, "labels round=20");
     world->candidates = options->clients_per_round;
     LrSchedule *schedule = &options->training.schedule;

@@ -63,10 +63,10 @@ class CudaNodes(NodesCase):
     def test_lockstep_over_nodes_is_for_their_cpus(self):
         options = [*TINY, "--algorithm", "ssgd", "--workers", "1"]
         err = self.refused(2, *options, "--device", "cuda", "--out", "run")
-        self.assertIn("--algorithm ssgd on several nodes is for their CPUs alone; use --device cpu", err)
+        self.assertIn("schedule lockstep of --algorithm on several nodes is for the CPU alone; use --device cpu", err)
         self.assertFalse(os.path.exists(self.path("run")))
         out, _ = self.train_nodes(2, *options, "--device", "auto", "--gpu", "0", "--out", "run")
-        self.assertRegex(out, "device: the CPU, for --algorithm ssgd on several nodes is for their CPUs alone\n")
+        self.assertRegex(out, "device: the CPU, for schedule lockstep of --algorithm on several nodes is for the CPU alone\n")
         self.train(*options, "--device", "cpu", "--out", "cpu")
         self.assertEqual(self.model("cpu"), self.model("run"))
 

@@ -31,9 +31,9 @@ class Options(CardCase):
         self.assertEqual(self.summary("auto")["device"], "cpu")
 
     def test_what_waits_or_keeps_replicas_is_for_the_cpu_alone(self):
-        for algorithm, sentence in (("hogwild bound=1", "schedule wild with steps or a bound is for the CPU alone"),
-                                    ("hogwild steps=2", "schedule wild with steps or a bound is for the CPU alone"),
-                                    ("easgd", "local elastic is for the CPU alone")):
+        for algorithm, sentence in (("hogwild bound=1", "schedule wild of --algorithm with steps or a bound is for the CPU alone"),
+                                    ("hogwild steps=2", "schedule wild of --algorithm with steps or a bound is for the CPU alone"),
+                                    ("easgd", "local elastic of --algorithm is for the CPU alone")):
             _, err = self.train("--data", DATA, "--model", MODEL, "--momentum", "0", "--algorithm", algorithm, "--device", "cuda", "--out", "no", code=64)
             self.assertIn(sentence, self.has_one_sentence(err))
 

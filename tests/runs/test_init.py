@@ -95,7 +95,7 @@ class Init(RunCase):
         for options, sentence in ((["--freeze", "conv9.*"], '--freeze: "conv9.*" fits none of the net\'s tensors; there are conv1.weight'),
                                   (["--freeze", "*"], "--freeze: every tensor of the net that learns would be frozen; leave one"),
                                   (["--freeze", "conv*", "--algorithm", "ssgd", "--weight-decay", "0.1", "--device", "cpu"],
-                                   "frozen tensors would decay with --weight-decay under --algorithm hogwild or ssgd")):
+                                   "does not go with --weight-decay 0.1: frozen tensors would decay under --algorithm hogwild or ssgd")):
             _, err = self.train(*TASK, "--model", NET, *options, "--out", "refused", code=64)
             self.assertIn(sentence, err)
 
@@ -175,8 +175,8 @@ class Init(RunCase):
     def test_what_a_batch_norm_does_not_go_with_is_refused(self):
         for options, sentence in ((["--batch-size", "257", "--device", "cpu"],
                                    "--batch-size: a batchnorm in --model computes a batch at once, of at most 256 samples, not 257"),
-                                  (["--algorithm", "ssgd", "--device", "cpu"], "has running statistics, which have no slopes to add up"),
-                                  (["--algorithm", "hogwild", "--workers", "2", "--device", "cpu"], "has running statistics, which have no slopes to add up")):
+                                  (["--algorithm", "ssgd", "--device", "cpu"], "has running statistics, which have no gradients to add up"),
+                                  (["--algorithm", "hogwild", "--workers", "2", "--device", "cpu"], "has running statistics, which have no gradients to add up")):
             _, err = self.train(*TASK, "--model", NORM, *options, "--out", "refused", code=64)
             self.assertIn(sentence, err)
 

@@ -198,7 +198,7 @@ class Robust(NodesCase):
         self.assertEqual(self.rounds("run")[0]["updates_refused"], 1)
         for arguments, sentence in ((["--attack", "label-flip 3 to=10"], "--attack label-flip 3 to=10: synthetic has labels from 0 to 9"),
                                     (["--attack", "label-flip", "--data", "quadratics a=1,4 b=0,3", "--clients", "2", "--model", "linear 1"],
-                                     "--attack label-flip: the samples of quadratics have no labels; take another attack"),
+                                     "--attack label-flip does not go with --data \"quadratics a=1,4 b=0,3\": those samples have no labels; take another attack"),
                                     (["--attack", "backdoor 10"], "--attack backdoor 10: synthetic has labels from 0 to 9"),
                                     (["--attack", "backdoor size=9"], "--attack backdoor size=9: synthetic has no images on which a square of 9 x 9 "
                                                                       "pixels has room")):

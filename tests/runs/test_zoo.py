@@ -23,18 +23,18 @@ REASONS = {
     ("hogwild", "nodes"): "its workers write one piece of memory",
 }
 for name in ("ditto", "pfedme", "fedper", "fedrep", "lg-fedavg", "fedbn", "local-only"):
-    REASONS[name, "card"] = "personal models are for the CPU alone"
+    REASONS[name, "card"] = " of --algorithm is for the CPU alone"
 REASONS["fltrust", "card"] = "combine fltrust of --algorithm is for the CPU alone"
-REASONS["secagg", "card"] = "send masked is for the CPU alone"
+REASONS["secagg", "card"] = "send masked of --algorithm is for the CPU alone"
 REASONS["afl", "card"] = "server rounds-mean of --algorithm is for the CPU alone"
 COLUMNS = ("workers", "storm", "killed", "nodes")
 LATE = ("fedbuff", "fedasync", "asgd", "dc-asgd", "downpour", "staleness-aware", "semi-sync", "async-easgd", "async-eamsgd")
 for name in LATE:
-    REASONS[name, "card"] = "schedule buffered is for the CPU alone"
+    REASONS[name, "card"] = "schedule buffered of --algorithm is for the CPU alone"
 for name in ("local-sgd", "post-local-sgd"):
-    REASONS[name, "card"] = "--client-optimizer-state keep and average are for the CPU alone"  # without momentum below
+    REASONS[name, "card"] = "--client-optimizer-state keep is for the CPU alone"  # without momentum below
 for name in ("", "async-"):
-    REASONS[name + "easgd", "card"] = "--client-optimizer-state keep and average are for the CPU alone"
+    REASONS[name + "easgd", "card"] = "--client-optimizer-state keep is for the CPU alone"
     REASONS[name + "eamsgd", "card"] = REASONS[name + "easgd", "card"]
 # What so few clients need: noise in their count that is below that of their updates, a buffer that they do not fill.
 NUMBERS = {"dp-adaptive": "dp-adaptive noise=0.3", "fedbuff": "fedbuff K=2"}
@@ -412,12 +412,12 @@ class Zoo(RunCase):
             return self.train(*TASK, *CLIENTS, "--algorithm", *arguments, "--out", "no", code=code)[1]
 
         real = ("--clock", "real")
-        self.assertIn("--clock real: what an update counts must not depend on those that come later; add combine mean uniform",
+        self.assertIn("--clock real does not go with combine mean of --algorithm: what an update counts must not depend on those that come later; add combine mean uniform",
                       refused("fedbuff K=2; combine mean samples", *real))
-        self.assertIn("--clock real: updates arrive whole", refused("asgd; send clip", *real))
-        self.assertIn("--clock real: no round has a learning rate of its own", refused("asgd", *real, "--lr-schedule", "cosine"))
-        self.assertIn("--clock real: clients drop out of the simulated world", refused("asgd", *real, "--drop-out", "0.1"))
-        self.assertIn("--attack scaled: with --clock real the share of an update depends on how late it comes",
+        self.assertIn("--clock real does not go with send clip of --algorithm: updates arrive whole", refused("asgd; send clip", *real))
+        self.assertIn("--clock real does not go with --lr-schedule cosine: no round has a learning rate of its own", refused("asgd", *real, "--lr-schedule", "cosine"))
+        self.assertIn("--clock real does not go with --drop-out 0.1: clients drop out of the simulated world", refused("asgd", *real, "--drop-out", "0.1"))
+        self.assertIn("--attack scaled does not go with stale poly of --algorithm: with --clock real the share of an update depends on how late it comes",
                       refused("fedasync", *real, "--attack", "scaled", "--attackers", "0"))
         many = ("--clients", "9000", "--clients-per-round", "4500", "--data", "synthetic:1x1x1:9000:10", "--model", "linear 10")
         self.assertRegex(refused("fedasync", *many), r"has up to \d+ updates wait .*, in \d+ tensors of a checkpoint, which has room for 8000; lower M")

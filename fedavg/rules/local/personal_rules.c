@@ -76,14 +76,6 @@ static Status find_norms(PersonalPlan *plan, const Spec *spec, Error *err) {
 }
 
 static Status check_moreau(const PersonalPlan *plan, const Training *training, Error *err) {
-    const struct {
-        const char *option;
-        bool given;
-    } others[] = {{"--weight-decay", training->sgd.weight_decay != 0}, {"--clip-grad-norm", training->clip > 0}};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (others[i].given)
-            return fail(err, STATUS_USAGE, "personal moreau does not go with %s: its two steps have none; leave it out",
-                        others[i].option);
     if (plan->lambda * plan->inner_lr < 2 && plan->lambda * (double)training->sgd.lr < 1) return STATUS_OK;
     return fail(
         err, STATUS_USAGE,

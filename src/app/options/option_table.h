@@ -119,8 +119,11 @@ Status option_take(const Option **option, const char **value, int *next, int arg
 Status option_once(const char **before, const Option *option, const char *value, Error *err);
 
 // What was typed, as a message may repeat it: short, and without anything that a terminal might obey.
-enum { OPTION_SHOWN_BYTES = 64 };
+enum { OPTION_SHOWN_BYTES = 72 };
 void option_printable(char shown[OPTION_SHOWN_BYTES], const char *value);
+
+// The value as a sentence names it: in quotes if it has blanks, its end cut off if it is long.
+void option_show(char shown[OPTION_SHOWN_BYTES], const Options *options, const Option *option);
 
 // The value as text that option_set reads back to the same value; doubles with the fewest digits that do.
 // text: (OPTION_VALUE_BYTES) of the caller's.

@@ -326,6 +326,13 @@ void option_format(char *text, const Options *options, const Option *option) {
     }
 }
 
+void option_show(char shown[OPTION_SHOWN_BYTES], const Options *options, const Option *option) {
+    char value[OPTION_VALUE_BYTES];
+    option_format(value, options, option);
+    const char *quote = strchr(value, ' ') ? "\"" : "";
+    snprintf(shown, OPTION_SHOWN_BYTES, "%s%.60s%s%s", quote, value, strlen(value) > 60 ? "..." : "", quote);
+}
+
 static void choices_in_words(char *text, const Option *option) {
     size_t used = 0;
     for (int i = 0; i < OPTION_MAX_CHOICES && option->choices[i]; i++) {

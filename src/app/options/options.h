@@ -136,10 +136,11 @@ Status options_resolve(Options *options, Error *err);
 // --alpha or --shards-per-client without --partition asks for the partition that it is a number of.
 void options_adopt_form(Options *options);
 
-// Parts of options_resolve (options_rules.c), USAGE each with both sides named: what the optimizer keeps; and, for
-// clients that are drawn, the plan of the release, the updates that the combine rule needs, the attack.
+// Parts of options_resolve: the texts of attack, noise and drift; what the optimizer keeps from round to round; a
+// momentum without effect (all USAGE).
+Status options_read_world(Options *options, Error *err);
 void options_keep_state(Options *options);
-Status options_check_state(const Options *options, Error *err);
+Status options_check_momentum(const Options *options, Error *err);
 
 // Check what a run settles for its rounds when it begins (options_longer.c; options: resolved). USAGE with the
 // sentence: a learning rate or a budget that ends before so many rounds; --resume for so many rounds; goals that no

@@ -11,8 +11,8 @@
 #include "datasets/synthetic/federation.h"
 #include "fedavg/rules/local/local_rules.h"
 #include "fedavg/rules/local/optimizer_rules.h"
-#include "fedavg/rules/send/send_rules.h"
 #include "option_table.h"
+#include "option_traits.h"
 #include "options.h"
 
 static bool given(const Options *options, const char *name) {
@@ -139,25 +139,10 @@ static Status resolve_candidates(Options *options, Error *err) {
                 options->clients);
 }
 
-// The simulated clock has to know how long an update travels before it is trained.
-static Status check_varying_bytes(const Options *options, Error *err) {
-    static const char *const clocks[] = {"up-bandwidth", "over-selection", "deadline", "client-file"};
-    const SendCode *code = algorithm_of(&options->recipe).code;
-    char name[OPTION_NAMED_BYTES];
-    for (size_t i = 0; i < sizeof clocks / sizeof *clocks && code->varies; i++)
-        if (given(options, clocks[i]))
-            return fail(err, STATUS_USAGE,
-                        "%s does not go with send %s of --algorithm: how much a client sends is known only when it has "
-                        "trained; take send top-k",
-                        options_named(name, options, clocks[i]), code->text.name);
-    return STATUS_OK;
-}
-
 static Status resolve_world(Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
     World *world = &options->world;
     TRY(check_stragglers(options, err));
-    TRY(check_varying_bytes(options, err));
     if (world->client_time == CLIENT_TIME_FILE && !options->client_file[0])
         return fail(err, STATUS_USAGE, "%s file: needs --client-file FILE",
                     options_named(name, options, "client-time"));
@@ -189,8 +174,7 @@ static Status resolve_virtual_clients(Options *options, Error *err) {
     Chosen *local = &options->recipe.local;
     if (algorithm_of(&options->recipe).local->replicas && isnan(local->number[0]))
         local->number[0] = 0.9 / options->clients;
-    TRY(options_resolve_rules(options, err));
-    return resolve_world(options, err);
+    return STATUS_OK;
 }
 
 // In hogwild and ssgd all clients take part in every step of the one model.
@@ -362,14 +346,21 @@ Status options_resolve(Options *options, Error *err) {
     TRY(check_global_batch(options, err));
     TRY(check_partition(options, err));
     TRY(options_check_use(options, err));
+    TRY(options_read_world(options, err));
     options_keep_state(options);
-    TRY(options_check_state(options, err));
     TRY(options_check_goals(options, err));
     TRY(resolve_schedule(options, err));
     const EngineFacts *facts = options_algorithm(options).engine;
-    if (facts->client_is_worker) return resolve_clients_that_are_workers(options, err);
-    if (facts->worker_needs_client) return resolve_workers_that_need_clients(options, err);
-    return resolve_virtual_clients(options, err);
+    TRY(facts->client_is_worker      ? resolve_clients_that_are_workers(options, err)
+        : facts->worker_needs_client ? resolve_workers_that_need_clients(options, err)
+                                     : resolve_virtual_clients(options, err));
+    Traits traits;
+    options_traits(&traits, options);
+    TRY(options_check_traits(options, &traits, err));
+    TRY(options_check_momentum(options, err));
+    if (facts->whole_cohort) return STATUS_OK;
+    TRY(options_resolve_rules(options, err));
+    return resolve_world(options, err);
 }
 
 void options_resolve_on_gpu(Options *options, bool side_by_side) {
@@ -382,16 +373,6 @@ void options_resolve_on_gpu(Options *options, bool side_by_side) {
     if (clients_follow) options->clients = options->clients_per_round = options->workers;
 }
 
-enum { SHOWN_BYTES = 72 };
-
-// The value in quotes if it has blanks, its end cut off if it is long.
-static void show(char text[SHOWN_BYTES], const Options *options, const Option *option) {
-    char value[OPTION_VALUE_BYTES];
-    option_format(value, options, option);
-    const char *quote = strchr(value, ' ') ? "\"" : "";
-    snprintf(text, SHOWN_BYTES, "%s%.60s%s%s", quote, value, strlen(value) > 60 ? "..." : "", quote);
-}
-
 Status options_resume(Options *options, const Options *saved, Error *err) {
     TRY(check_resume_and_out(options, err));
     const Option *resume = option_find("resume"), *out = option_find("out");
@@ -400,9 +381,9 @@ Status options_resume(Options *options, const Options *saved, Error *err) {
         const Option *option = &option_table[i];
         if (option == resume || (options->given[i] && option->may_change)) continue;
         if (options->given[i] && !option_equal(options, saved, option)) {
-            char now[SHOWN_BYTES], then[SHOWN_BYTES], name[OPTION_NAMED_BYTES];
-            show(now, options, option);
-            show(then, saved, option);
+            char now[OPTION_SHOWN_BYTES], then[OPTION_SHOWN_BYTES], name[OPTION_NAMED_BYTES];
+            option_show(now, options, option);
+            option_show(then, saved, option);
             return fail(err, STATUS_USAGE,
                         "%s %s: the run in %.200s has %s, and another value would be another run; leave %s%s out",
                         options_named(name, options, option->name), now, options->resume, then,

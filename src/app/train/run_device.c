@@ -1,18 +1,11 @@
 #include "run_device.h"
 
 #include <dirent.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "app/options/option_traits.h"
 #include "base/log.h"
-#include "fedavg/rules/attack/attack_rules.h"
-#include "fedavg/rules/combine/combine_rules.h"
-#include "fedavg/rules/local/local_rules.h"
-#include "fedavg/rules/local/optimizer_rules.h"
-#include "fedavg/rules/local/personal_rules.h"
-#include "fedavg/rules/send/send_rules.h"
-#include "fedavg/rules/server/server_rules.h"
 #include "shm/supervisor.h"
 
 Status run_device_check(const Options *options, Error *err) {
@@ -46,35 +39,6 @@ Status run_device_fit(Options *options, const DatasetSource *source, Error *err)
 
 enum { NVIDIA = 0x10de }; // among the vendors of PCI devices
 
-// What the GPU's lockstep cannot do, or NULL.
-static const char *only_on_cpu(const Options *options) {
-    const Algorithm algorithm = algorithm_of(&options->recipe);
-    if (options->training.optimizer_state != OPTIMIZER_FRESH)
-        return "--client-optimizer-state keep and average are for the CPU alone";
-    if (options->training.clip > 0 && recipe_engine(&options->recipe) != ENGINE_ROUNDS)
-        return "--clip-grad-norm with --algorithm ssgd or hogwild is for the CPU alone";
-    if (algorithm.traits.has[LOOKS]) return "local scaffold option=I is for the CPU alone";
-    if (algorithm.traits.has[PERSONAL]) return "personal models are for the CPU alone";
-    if (algorithm.traits.has[MASKS]) return "--algorithm with send masked is for the CPU alone";
-    if (algorithm.server->trains_state) return "server rounds-mean of --algorithm is for the CPU alone";
-    if (algorithm.engine->buffers) return "--algorithm with schedule buffered is for the CPU alone";
-    if (algorithm.combine->trusts) return "combine fltrust of --algorithm is for the CPU alone";
-    if (options->client_noise[0] || options->drift[0]) return "--client-noise and --drift are for the CPU alone";
-    if (options->attack[0] && attack_is_in_training(&options->attack_rule))
-        return "--attack label-flip and backdoor are for the CPU alone";
-    if (algorithm.local->replicas) return "local elastic is for the CPU alone";
-    const Chosen *schedule = &options->recipe.schedule;
-    if (algorithm.engine->client_is_worker &&
-        (schedule->number[WILD_STEPS] > 1 || !isnan(schedule->number[WILD_BOUND])))
-        return "schedule wild with steps or a bound is for the CPU alone";
-    if (options->freeze[0] && recipe_engine(&options->recipe) != ENGINE_ROUNDS)
-        return "--freeze with --algorithm ssgd or hogwild is for the CPU alone";
-    if (!algorithm.engine->in_lockstep) return NULL;
-    if (options->training.global_batch) return "--global-batch is for the CPU alone";
-    if (options->nodes > 1) return "--algorithm ssgd on several nodes is for their CPUs alone";
-    return NULL;
-}
-
 static void block_signals(RunDevice *device) {
     sigset_t interrupts;
     parent_signals(&interrupts);
@@ -99,12 +63,13 @@ Status run_device_open(RunDevice *device, const Options *options, const char *fo
     *device = (RunDevice){.mps.keeper_fd = -1};
     TRY(run_device_check(options, err));
     if (options->device == DEVICE_CPU || !device_is_built()) return STATUS_OK;
-    const char *obstacle = only_on_cpu(options);
-    if (obstacle && options->device == DEVICE_CUDA) return fail(err, STATUS_USAGE, "%s; use --device cpu", obstacle);
-    if (obstacle) {
-        fail(&device->why_not, STATUS_USAGE, "%s", obstacle);
-        return STATUS_OK;
-    }
+    Traits traits;
+    options_traits(&traits, options);
+    traits.has[ON_GPU] = true;
+    if (options_check_traits(options, &traits, &device->why_not) != STATUS_OK)
+        return options->device == DEVICE_AUTO
+                   ? STATUS_OK
+                   : fail(err, STATUS_USAGE, "%s; use --device cpu", device->why_not.message);
     block_signals(device);
     Error mps_err, gpu_err;
     MpsUse use = folder ? (MpsUse)options->mps : MPS_AUTO;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "app/options/option_table.h"
+#include "app/options/option_traits.h"
 #include "app/train/model_file.h"
 #include "app/train/run_figure.h"
 #include "app/train/run_folder.h"
@@ -27,7 +28,6 @@
 #include "fedavg/rules/combine/mix_rules.h"
 #include "fedavg/rules/local/local_rules.h"
 #include "fedavg/rules/send/send_rules.h"
-#include "fedavg/rules/server/server_rules.h"
 #include "fedavg/rules/sum/shard_sum.h"
 #include "fedavg/worker/stepper.h"
 #include "nn/spec.h"
@@ -133,28 +133,19 @@ static Status check_model_name(const Options *options, Error *err) {
                 suggestion.best ? suggestion.best : "", suggestion.best ? "?)" : "", names);
 }
 
-static Status check_augment(const Options *options, const Dataset *data, Error *err) {
+static Status check_crop(const Options *options, const Dataset *data, Error *err) {
     char named[OPTION_NAMED_BYTES];
-    const Augment *augment = &options->training.augment;
+    const uint32_t crop = options->training.augment.crop;
     const Shape shape = data->shape;
-    options_named(named, options, augment->crop > 0 ? "random-crop" : "random-flip");
-    if (data->items.pixel_bytes > 1)
-        return fail(err, STATUS_USAGE, "%s: the samples of %s are no images; leave it out", named, data->name);
-    if (options->view.noise.row != VIEW_NOISE_NONE)
-        return fail(err, STATUS_USAGE, "%s does not go with --client-noise: noise would be cropped with the image",
-                    named);
-    if ((int)augment->crop < shape.rows && (int)augment->crop < shape.columns) return STATUS_OK;
+    if ((int)crop < shape.rows && (int)crop < shape.columns) return STATUS_OK;
     return fail(err, STATUS_USAGE, "%s %u: images of %dx%d pixels may be cut off completely; give less than either",
-                named, augment->crop, shape.rows, shape.columns);
+                options_named(named, options, "random-crop"), crop, shape.rows, shape.columns);
 }
 
 static Status check_false_labels(const Options *options, const Dataset *data, Error *err) {
     char named[OPTION_NAMED_BYTES];
     const double *number = options->attack_rule.number;
     options_named(named, options, "attack");
-    if (dataset_has_targets(&data->items))
-        return fail(err, STATUS_USAGE, "%s %s: the samples of %s have no labels; take another attack", named,
-                    options->attack, data->name);
     const double side = number[BACKDOOR_SIZE];
     const bool marks = options->attack_rule.row == ATTACK_BACKDOOR;
     if (marks && (data->items.pixel_bytes > 1 || side > data->shape.rows || side > data->shape.columns))
@@ -173,20 +164,11 @@ static double number_at(const DatasetSplit *samples, const Dataset *data, size_t
 }
 
 // An embedding reads whole numbers below its vocabulary.
-static Status check_numbers(const char *named, const Options *options, const Spec *spec, const Dataset *data,
-                            Error *err) {
+static Status check_numbers(const Options *options, const Spec *spec, const Dataset *data, Error *err) {
+    char named[OPTION_NAMED_BYTES];
     const DatasetSplit *const parts[] = {&data->train, &data->test};
     const size_t size = shape_size(data->shape);
     const int vocabulary = spec->layers[0].vocabulary;
-    if (augment_is_on(&options->training.augment))
-        return fail(err, STATUS_USAGE,
-                    "%s: an embedding reads no images, which --random-crop and --random-flip change; leave these out",
-                    named);
-    if (options->view.noise.row != VIEW_NOISE_NONE || options->view.drift.row == VIEW_DRIFT_PIXELS)
-        return fail(
-            err, STATUS_USAGE,
-            "%s: an embedding reads whole numbers, which --client-noise and --drift pixels change; leave these out",
-            named);
     for (int p = 0; p < 2; p++)
         for (size_t i = 0; i < parts[p]->count * size; i++) {
             const double number = number_at(parts[p], data, i);
@@ -195,38 +177,40 @@ static Status check_numbers(const char *named, const Options *options, const Spe
                         "%s: %s sample %zu of %s has the value %g, but an embedding of %d rows reads whole numbers "
                         "from 0 to %d; "
                         "give it more rows, or take another data set",
-                        named, p ? "test" : "training", i / size, data->name, number, vocabulary, vocabulary - 1);
+                        options_named(named, options, "model"), p ? "test" : "training", i / size, data->name, number,
+                        vocabulary, vocabulary - 1);
         }
     return STATUS_OK;
 }
 
-// In lockstep and wild, SGD decays all weights alike: only what has no gradient and no decay stays.
-static Status freeze(Spec *spec, const Options *options, Error *err) {
-    char named[OPTION_NAMED_BYTES];
-    Error why;
-    options_named(named, options, "freeze");
-    const Status status = spec_freeze(spec, options->freeze, &why);
-    if (status != STATUS_OK) return fail(err, status, "%s: %s", named, why.message);
-    if (!options_algorithm(options).engine->writes_weights || options->training.sgd.weight_decay == 0) return STATUS_OK;
-    return fail(err, STATUS_USAGE,
-                "%s: frozen tensors would decay with --weight-decay under --algorithm hogwild or ssgd; leave one out",
-                named);
-}
-
-// A batch norm takes a batch at once, and moves its statistics by steps of a client's own.
+// A batch norm computes a batch at once.
 static Status check_whole_batches(const Options *options, Error *err) {
     char named[OPTION_NAMED_BYTES];
-    if (options->training.batch_size > SPEC_WHOLE_BATCH)
-        return fail(err, STATUS_USAGE,
-                    "%s: a batchnorm in --model computes a batch at once, of at most %d samples, not %u; lower that, "
-                    "or normalise with groupnorm",
-                    options_named(named, options, "batch-size"), SPEC_WHOLE_BATCH, options->training.batch_size);
-    if (options_algorithm(options).engine->writes_weights)
-        return fail(err, STATUS_USAGE,
-                    "%s: a batchnorm in --model has running statistics, which have no slopes to add up; train in "
-                    "rounds (--algorithm fedavg), or normalise with groupnorm",
-                    options_named(named, options, "algorithm"));
-    return STATUS_OK;
+    if (options->training.batch_size <= SPEC_WHOLE_BATCH) return STATUS_OK;
+    return fail(err, STATUS_USAGE,
+                "%s: a batchnorm in --model computes a batch at once, of at most %d samples, not %u; lower that, or "
+                "normalise with groupnorm",
+                options_named(named, options, "batch-size"), SPEC_WHOLE_BATCH, options->training.batch_size);
+}
+
+// Refuses options, data and a net that do not go together, and numbers of one that are too large for another.
+static Status check_fit(const Options *options, const Spec *spec, const Dataset *data, Error *err) {
+    Traits traits;
+    options_traits(&traits, options);
+    traits.has[NO_IMAGES] = data->items.pixel_bytes > 1;
+    traits.has[TARGETS] = dataset_has_targets(&data->items);
+    traits.has[EMBEDS] = spec->layers[0].kind == LAYER_EMBEDDING;
+    traits.has[WHOLE_BATCHES] = spec_needs_whole_batches(spec);
+    TRY(options_check_traits(options, &traits, err));
+    if (traits.has[EMBEDS]) TRY(check_numbers(options, spec, data, err));
+    if (traits.has[WHOLE_BATCHES]) TRY(check_whole_batches(options, err));
+    if (traits.has[CROPS]) TRY(check_crop(options, data, err));
+    if (traits.has[ATTACKS_SAMPLES]) TRY(check_false_labels(options, data, err));
+    const Chosen *combine = &options->recipe.combine;
+    char named[OPTION_NAMED_BYTES];
+    if (!traits.has[TRUSTS] || combine->number[0] <= data->train.count) return STATUS_OK;
+    return fail(err, STATUS_USAGE, "%s: root=%g samples for the server, where %s has %u; lower that",
+                options_named(named, options, "algorithm"), combine->number[0], data->name, data->train.count);
 }
 
 Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *options, const Dataset *data, Error *err) {
@@ -241,26 +225,15 @@ Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *opt
         error_keep_sketch(err, &layer);
         return status;
     }
-    if (spec->layers[0].kind == LAYER_EMBEDDING) TRY(check_numbers(named, options, spec, data, err));
-    if (spec_needs_whole_batches(spec)) {
-        TRY(check_whole_batches(options, err));
-        spec->whole_batch = (int)options->training.batch_size;
-    }
-    if (options->freeze[0]) TRY(freeze(spec, options, err));
-    if (augment_is_on(&options->training.augment)) TRY(check_augment(options, data, err));
-    if (options->training.label_smoothing > 0 && dataset_has_targets(&data->items))
-        return fail(err, STATUS_USAGE, "%s: the samples of %s have targets instead of labels; leave it out",
-                    options_named(named, options, "label-smoothing"), data->name);
-    if (attack_is_in_training(&options->attack_rule)) TRY(check_false_labels(options, data, err));
-    const double root = options->recipe.combine.number[0];
-    if (algorithm_of(&options->recipe).combine->trusts && root > data->train.count)
-        return fail(err, STATUS_USAGE, "%s: root=%g samples for the server, where %s has %u; lower that",
-                    options_named(named, options, "algorithm"), root, data->name, data->train.count);
+    TRY(check_fit(options, spec, data, err));
+    if (spec_needs_whole_batches(spec)) spec->whole_batch = (int)options->training.batch_size;
+    Error why;
+    if (options->freeze[0] && (status = spec_freeze(spec, options->freeze, &why)) != STATUS_OK)
+        return fail(err, status, "%s: %s", options_named(named, options, "freeze"), why.message);
     spec->augment = options->training.augment;
     if (options->attack_rule.row == ATTACK_BACKDOOR)
         spec->trigger = (uint32_t)options->attack_rule.number[BACKDOOR_SIZE];
     spec->smoothing = (float)options->training.label_smoothing;
-    Error why;
     if (view_check(&options->view, data->shape, (uint32_t)options->clients, !dataset_has_targets(&data->items), &why) !=
         STATUS_OK)
         return fail(err, STATUS_USAGE, "--%s", why.message);
