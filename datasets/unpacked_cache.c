@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/file.h"
 #include "base/log.h"
 
 // The end of a copy's file, after the block.
@@ -113,38 +114,17 @@ bool unpacked_cache_describe(DatasetSource *source) {
 
 // Keeping ------------------------------------------------------------------------------------------------------------
 
-static bool write_all(int fd, const void *bytes, size_t count) {
-    const uint8_t *next = bytes;
-    while (count > 0) {
-        ssize_t written = write(fd, next, count);
-        if (written < 0 && errno == EINTR) continue;
-        if (written <= 0) return false;
-        next += written;
-        count -= (size_t)written;
-    }
-    return true;
-}
-
-static void make_folders(const char *folder) {
-    char path[DATASET_PATH_BYTES];
-    for (size_t i = 1; folder[i - 1]; i++)
-        if (folder[i] == '/' || folder[i] == '\0') {
-            memcpy(path, folder, i);
-            path[i] = '\0';
-            mkdir(path, 0700); // if this fails, opening a file in the folder fails, too
-        }
-}
-
 void unpacked_cache_keep(const void *block, const DatasetSource *source) {
     CopyPlace place;
     char unnamed[64];
     if (!find_place(&place, source)) return;
     const CopyEnd end = {source->origin, checksum_of(block, source)};
-    make_folders(place.folder);
+    make_folders(place.folder, 0700); // if this fails, opening a file in the folder fails, too
     // The file gets its name only when it is complete, so that nothing remains if the process dies here. It is not
     // synced: the checksum detects a copy that a power failure has torn.
     int fd = open(place.folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0400);
-    bool good = fd >= 0 && write_all(fd, block, source->block_bytes) && write_all(fd, &end, sizeof end);
+    bool good = fd >= 0 && file_write_all(fd, block, source->block_bytes) == source->block_bytes &&
+                file_write_all(fd, &end, sizeof end) == sizeof end;
     if (good) {
         snprintf(unnamed, sizeof unnamed, "/proc/self/fd/%d", fd);
         unlink(place.path); // an older copy; linkat does not replace

@@ -13,7 +13,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-#include "base/regular_file.h"
+#include "base/file.h"
 #include "datasets/formats/format.h"
 #include "datasets/unpacked_cache.h"
 

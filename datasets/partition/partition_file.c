@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/regular_file.h"
+#include "base/file.h"
 #include "datasets/partition/partitioner.h"
 
 enum { MOST_CLIENTS = 1000000 }; // as for --clients

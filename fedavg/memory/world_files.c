@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/regular_file.h"
+#include "base/file.h"
 #include "fedavg/memory/fingerprint.h"
 
 enum { COLUMNS = 3 };

@@ -80,6 +80,12 @@ static Status describe(Device *device, Error *err) {
     return STATUS_OK;
 }
 
+static Status check_use(cudaError_t error, int gpu, Error *err) {
+    if (is_of_mps(error)) return mps_failed(err, error);
+    CUDA_TRY(error, err, "GPU %d cannot be used (look at nvidia-smi for who uses it)", gpu);
+    return STATUS_OK;
+}
+
 Status device_open(Device *device, int gpu, Error *err) {
     *device = (Device){0};
     int gpus = 0;
@@ -89,18 +95,13 @@ Status device_open(Device *device, int gpu, Error *err) {
     if (gpu < 0) TRY(local_gpu(&gpu, gpus, err));
     if (gpu >= gpus)
         return fail(err, STATUS_UNAVAILABLE, "there is no GPU %d: this machine has %d, numbered from 0", gpu, gpus);
-    error = cudaSetDevice(gpu);
-    if (is_of_mps(error)) return mps_failed(err, error);
-    CUDA_TRY(error, err, "GPU %d cannot be used (look at nvidia-smi for who uses it)", gpu);
+    TRY(check_use(cudaSetDevice(gpu), gpu, err));
     device->index = gpu;
     return describe(device, err);
 }
 
 Status device_sleep_when_waiting(int gpu, Error *err) {
-    cudaError_t error = cudaInitDevice(gpu, cudaDeviceScheduleBlockingSync, cudaInitDeviceFlagsAreValid);
-    if (is_of_mps(error)) return mps_failed(err, error);
-    CUDA_TRY(error, err, "GPU %d cannot be used (look at nvidia-smi for who uses it)", gpu);
-    return STATUS_OK;
+    return check_use(cudaInitDevice(gpu, cudaDeviceScheduleBlockingSync, cudaInitDeviceFlagsAreValid), gpu, err);
 }
 
 void device_close(void) {

@@ -9,11 +9,10 @@
 #include "base/text.h"
 
 void disarm_text(char *text) {
-    for (unsigned char *c = (unsigned char *)text; *c;) {
-        const size_t letter = text_letter((char *)c), bytes = letter ? letter : 1;
-        const bool is_c1 = *c == 0xc2 && letter == 2 && c[1] <= 0x9f;
-        if (letter == 0 || *c < ' ' || *c == 0x7f || is_c1) memset(c, '?', bytes);
-        c += bytes;
+    while (*text) {
+        const size_t letter = text_letter(text), bytes = letter ? letter : 1;
+        if (text_is_raw(text, letter)) memset(text, '?', bytes);
+        text += bytes;
     }
 }
 

@@ -1,6 +1,5 @@
 #include "text.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +17,11 @@ size_t text_letter(const char *text) {
     }
     const bool is_letter = letter >= least[length] && letter <= 0x10ffff && !(letter >= 0xd800 && letter <= 0xdfff);
     return is_letter ? length : 0;
+}
+
+bool text_is_raw(const char *text, size_t letter) {
+    const unsigned char *bytes = (const unsigned char *)text;
+    return letter == 0 || bytes[0] < ' ' || bytes[0] == 0x7f || (bytes[0] == 0xc2 && bytes[1] < 0xa0);
 }
 
 // replacement: written for each byte that is not UTF-8; NULL copies the byte.
@@ -54,17 +58,10 @@ void text_list(char *list, size_t bytes, const char *name, size_t name_bytes) {
 
 // Words of a shell ----------------------------------------------------------------------------------------------------
 
-// Finds letters that a terminal or a JSON text cannot show: control characters (C1 controls in UTF-8 included) and
-// bytes that are not UTF-8.
-static bool is_raw(const char *text, size_t letter) {
-    const unsigned char *bytes = (const unsigned char *)text;
-    return letter == 0 || bytes[0] < ' ' || bytes[0] == 0x7f || (bytes[0] == 0xc2 && bytes[1] < 0xa0);
-}
-
 static bool has_raw(const char *text) {
     for (size_t letter; *text; text += letter) {
         letter = text_letter(text);
-        if (is_raw(text, letter)) return true;
+        if (text_is_raw(text, letter)) return true;
     }
     return false;
 }
@@ -72,7 +69,7 @@ static bool has_raw(const char *text) {
 // Writes one letter as it is quoted; octal: within $'...'. Returns the number of bytes it has read from `text`.
 static size_t quote_letter(char quoted[16], const char *text, bool octal) {
     const size_t letter = text_letter(text), length = letter ? letter : 1;
-    if (octal && is_raw(text, letter)) {
+    if (octal && text_is_raw(text, letter)) {
         for (size_t i = 0; i < length; i++)
             snprintf(quoted + 4 * i, 5, "\\%03o", (unsigned char)text[i]);
     } else if (*text == '\'') {

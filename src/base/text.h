@@ -9,11 +9,16 @@
 #ifndef SOUNDER_BASE_TEXT_H
 #define SOUNDER_BASE_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 // Length in bytes of the UTF-8 letter at `text`: 1 to 4; 0 at the end of the text and if the bytes are not UTF-8 (an
 // overlong form, half of a surrogate pair, above U+10FFFF).
 size_t text_letter(const char *text);
+
+// Says whether a terminal or a JSON text cannot show this letter (letter: its text_letter): a control character (C1
+// controls in UTF-8 included) or a byte that is not UTF-8.
+bool text_is_raw(const char *text, size_t letter);
 
 // Copies as many whole letters as fit into `bytes` bytes, '\0' included. A byte that is not UTF-8 counts as a letter
 // and is copied. Returns `to`.

@@ -158,35 +158,20 @@ static bool is_damaged(const Folder *folder, uint32_t round) {
     return status == STATUS_DATA;
 }
 
-static Status remove_round(const Folder *folder, const NameKind *kind, uint32_t round, Error *err) {
-    char name[NAME_MAX + 1];
-    if (unlinkat(folder->fd, name_of(name, kind, round), 0) == 0 || errno == ENOENT) return STATUS_OK;
-    return fail_errno(err, STATUS_IO, "%s/%s cannot be removed", folder->path, name);
-}
-
 // Keeps the KEPT latest checkpoints up to round `newest`. Later ones exist after a run was resumed from an earlier one:
-// a damaged one is the reason for that and is removed; a valid one was put there by a user and stays.
-static Status prune(const Folder *folder, uint32_t newest, Error *err) {
+// a damaged one is the reason for that and is removed; a valid one was put there by a user and stays. PARTIAL removes
+// the temporary files that killed writers left.
+static Status prune(const Folder *folder, const NameKind *kind, uint32_t newest, Error *err) {
     uint32_t *rounds;
     size_t count, seen = 0;
+    char name[NAME_MAX + 1];
     Status status = STATUS_OK;
-    TRY(list_rounds(&rounds, &count, folder, &WHOLE, err));
+    TRY(list_rounds(&rounds, &count, folder, kind, err));
     for (size_t i = 0; i < count && status == STATUS_OK; i++) {
-        bool stays = rounds[i] <= newest ? seen++ < KEPT : !is_damaged(folder, rounds[i]);
-        if (!stays) status = remove_round(folder, &WHOLE, rounds[i], err);
+        if (kind == &WHOLE && (rounds[i] <= newest ? seen++ < KEPT : !is_damaged(folder, rounds[i]))) continue;
+        if (unlinkat(folder->fd, name_of(name, kind, rounds[i]), 0) != 0 && errno != ENOENT)
+            status = fail_errno(err, STATUS_IO, "%s/%s cannot be removed", folder->path, name);
     }
-    free(rounds);
-    return status;
-}
-
-// Removes temporary files that killed writers left.
-static Status remove_partial(const Folder *folder, Error *err) {
-    uint32_t *rounds;
-    size_t count;
-    Status status = STATUS_OK;
-    TRY(list_rounds(&rounds, &count, folder, &PARTIAL, err));
-    for (size_t i = 0; i < count && status == STATUS_OK; i++)
-        status = remove_round(folder, &PARTIAL, rounds[i], err);
     free(rounds);
     return status;
 }
@@ -212,8 +197,8 @@ Status checkpoint_write(const Folder *folder, uint32_t rounds_done, const NamedT
     status = durable_write(folder, name_of(name, &WHOLE, rounds_done), parts.parts, parts.count, err);
     parts_free(&parts);
     TRY(status);
-    TRY(remove_partial(folder, err));
-    return prune(folder, rounds_done, err);
+    TRY(prune(folder, &PARTIAL, 0, err));
+    return prune(folder, &WHOLE, rounds_done, err);
 }
 
 Status checkpoint_open_last(Safetensors *file, bool *found, uint32_t *rounds_done, const Folder *folder, Error *err) {

@@ -12,17 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int write_all(int file, const FilePart *part) {
-    const uint8_t *next = part->bytes;
-    for (size_t left = part->count; left > 0;) {
-        ssize_t written = write(file, next, left);
-        if (written < 0 && errno == EINTR) continue;
-        if (written < 0) return -1;
-        next += written;
-        left -= (size_t)written;
-    }
-    return 0;
-}
+#include "base/log.h"
 
 // Writes and syncs the temporary file. Returns 0, or -1 with errno.
 static int write_temporary(int folder, const char *name, const FilePart *parts, size_t part_count) {
@@ -30,14 +20,14 @@ static int write_temporary(int folder, const char *name, const FilePart *parts, 
     if (unlinkat(folder, name, 0) != 0 && errno != ENOENT) return -1;
     int file = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (file < 0) return -1;
-    int result = 0;
-    for (size_t i = 0; i < part_count && result == 0; i++)
-        result = write_all(file, &parts[i]);
-    if (result == 0) result = fsync(file);
-    int saved_errno = errno;
-    int closed = close(file);
-    if (result != 0) errno = saved_errno;
-    return result != 0 ? result : closed;
+    bool good = true;
+    for (size_t i = 0; i < part_count && good; i++)
+        good = file_write_all(file, parts[i].bytes, parts[i].count) == parts[i].count;
+    good = good && fsync(file) == 0;
+    const int why = errno, closed = close(file);
+    if (good) return closed;
+    errno = why;
+    return -1;
 }
 
 Status durable_write(const Folder *folder, const char *name, const FilePart *parts, size_t part_count, Error *err) {
@@ -52,6 +42,15 @@ Status durable_write(const Folder *folder, const char *name, const FilePart *par
     }
     if (fsync(folder->fd) == 0) return STATUS_OK;
     return fail_errno(err, STATUS_IO, "%s/%s is written, but its folder cannot be synced", folder->path, name);
+}
+
+Status file_append(int fd, const char *path, const char *what, const void *bytes, size_t count, Error *err) {
+    const off_t before = lseek(fd, 0, SEEK_END);
+    const size_t written = file_write_all(fd, bytes, count);
+    if (written == count) return STATUS_OK;
+    Status status = fail_errno(err, STATUS_IO, "%s: %s cannot be written", path, what);
+    if (before >= 0 && written > 0 && ftruncate(fd, before) != 0) log_warning("%s: its end stays torn", path);
+    return status;
 }
 
 Status file_check_own(int fd, const char *path, Error *err) {
@@ -89,16 +88,4 @@ bool file_has_sha256(const Folder *folder, const char *name, const char *hex) {
     }
     close(fd);
     return strcmp(found, hex) == 0;
-}
-
-int make_folders(const char *path) {
-    char partial[FOLDER_PATH_BYTES];
-    snprintf(partial, sizeof partial, "%s", path);
-    for (char *end = partial + 1; *end; end++) {
-        if (*end != '/') continue;
-        *end = 0;
-        if (mkdir(partial, 0777) < 0 && errno != EEXIST) return -1;
-        *end = '/';
-    }
-    return mkdir(partial, 0777) < 0 && errno != EEXIST ? -1 : 0;
 }

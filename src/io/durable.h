@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
+#include "base/file.h"
 
 // An open folder. Its files are found through the descriptor, so that a folder that is renamed to its path in the
 // meantime is not touched.
@@ -28,6 +29,10 @@ typedef struct FilePart {
 // the new file already in place.
 Status durable_write(const Folder *folder, const char *name, const FilePart *parts, size_t part_count, Error *err);
 
+// Appends the bytes to the file; removes them again if only a part can be written. what: their name in the sentence, "a
+// line". Fails with IO, the path and the reason.
+Status file_append(int fd, const char *path, const char *what, const void *bytes, size_t count, Error *err);
+
 // Fails with USAGE, the path and a remedy unless the open file is regular, belongs to the user and has no other name.
 // Writing in place into such a file could change a file elsewhere, to which a link in a copied folder leads.
 Status file_check_own(int fd, const char *path, Error *err);
@@ -37,13 +42,5 @@ void sha256_hex(char hex[65], const FilePart *parts, size_t part_count);
 
 // Says whether the folder has a regular file `name` (no link) whose bytes have this SHA-256.
 bool file_has_sha256(const Folder *folder, const char *name, const char *hex);
-
-// Folders.
-
-enum { FOLDER_PATH_BYTES = 4096 };
-
-// Creates the folder and its missing parents, as mkdir -p. `path` is shorter than FOLDER_PATH_BYTES. Returns 0, or -1
-// with errno if a part of the path cannot be created.
-int make_folders(const char *path);
 
 #endif

@@ -1,6 +1,5 @@
 #include "event_file.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <float.h>
 #include <isa-l/crc.h>
@@ -10,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/log.h"
+#include "io/durable.h"
 
 // Messages -----------------------------------------------------------------------------------------------------------
 
@@ -67,7 +66,7 @@ void message_real(Message *message, int field, double value) {
     append(message, &value, sizeof value);
 }
 
-void message_single(Message *message, int field, float value) {
+static void message_single(Message *message, int field, float value) {
     append_key(message, field, WIRE_4_BYTES);
     append(message, &value, sizeof value);
 }
@@ -82,7 +81,7 @@ void message_text(Message *message, int field, const char *value) {
     append_long(message, field, value, strlen(value));
 }
 
-void message_reals(Message *message, int field, const double *values, size_t count) {
+static void message_reals(Message *message, int field, const double *values, size_t count) {
     append_long(message, field, values, count * sizeof *values);
 }
 
@@ -108,23 +107,6 @@ static uint32_t masked_checksum(unsigned char *bytes, size_t count) {
     return (checksum >> 15 | checksum << 17) + 0xa282ead8u;
 }
 
-static Status write_record(EventFile *file, Error *err) {
-    unsigned char *bytes = file->record.bytes;
-    size_t count = file->record.count, done = 0;
-    const off_t before = lseek(file->fd, 0, SEEK_END);
-    while (done < count) {
-        const ssize_t written = write(file->fd, bytes + done, count - done); // a partial write: the next tells why
-        if (written < 0 && errno == EINTR) continue;
-        if (written < 0) break;
-        done += (size_t)written;
-    }
-    if (done == count) return STATUS_OK;
-    Status status = fail_errno(err, STATUS_IO, "%s: an event cannot be written", file->name);
-    if (before >= 0 && done > 0 && ftruncate(file->fd, before) != 0)
-        log_warning("%s: its last event stays torn", file->name);
-    return status;
-}
-
 void event_begin(EventFile *file, double wall_time, int64_t step) {
     file->record.count = 0;
     file->record.no_memory = false;
@@ -145,7 +127,7 @@ Status event_end(EventFile *file, Error *err) {
     memcpy(record->bytes + sizeof length, &checksum, sizeof checksum);
     checksum = masked_checksum(record->bytes + HEAD_BYTES, length);
     memcpy(record->bytes + HEAD_BYTES + length, &checksum, sizeof checksum);
-    return write_record(file, err);
+    return file_append(file->fd, file->name, "an event", record->bytes, record->count, err);
 }
 
 Status event_restart(EventFile *file, double wall_time, int64_t step, Error *err) {

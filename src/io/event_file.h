@@ -33,9 +33,7 @@ typedef struct Message {
 
 void message_whole(Message *message, int field, uint64_t value);
 void message_real(Message *message, int field, double value);
-void message_single(Message *message, int field, float value);
 void message_text(Message *message, int field, const char *value);
-void message_reals(Message *message, int field, const double *values, size_t count); // packed
 
 // Begins a message within the message: the fields written until message_end belong to it. Returns the position for
 // message_end.

@@ -81,7 +81,7 @@ static Status parse(Line *line, const char *path, Error *err) {
 }
 
 // Reads the next line; *more is false at the end. Lines that are not of the types (NULL: all types) get no object.
-static Status next_line_of(Line *line, bool *more, FILE *file, const char *const *types, const char *path, Error *err) {
+static Status next_line(Line *line, bool *more, FILE *file, const char *const *types, const char *path, Error *err) {
     json_decref(line->object);
     line->object = NULL;
     line->first_byte += line->bytes;
@@ -103,10 +103,6 @@ static Status next_line_of(Line *line, bool *more, FILE *file, const char *const
     return is_whole && may_be_of(line->text, types) ? parse(line, path, err) : STATUS_OK;
 }
 
-static Status next_line(Line *line, bool *more, FILE *file, const char *path, Error *err) {
-    return next_line_of(line, more, file, NULL, path, err);
-}
-
 static void line_free(Line *line) {
     json_decref(line->object);
     free(line->text);
@@ -126,11 +122,14 @@ static void replace(json_t **kept, json_t *object) {
     *kept = json_incref(object);
 }
 
-static void note_past(MetricsPast *past, json_t *object) {
+static Status note_past(void *context, json_t *object, Error *err) {
+    (void)err;
+    MetricsPast *past = context;
     const json_int_t told = has_type(object, "round") ? round_of(object) : 0;
     if (told > past->round) past->round = (uint32_t)told;
     if (has_type(object, "start")) replace(&past->start, object);
     replace(&past->summary, has_type(object, "summary") ? object : NULL);
+    return STATUS_OK;
 }
 
 void metrics_past_free(MetricsPast *past) {
@@ -140,48 +139,31 @@ void metrics_past_free(MetricsPast *past) {
 }
 
 Status metrics_past(MetricsPast *past, const Folder *folder, Error *err) {
-    char path[4096];
-    FILE *file;
-    Line line = {0};
-    bool more = true;
     *past = (MetricsPast){0};
-    TRY(open_past(&file, path, folder, err));
-    if (!file) return STATUS_OK;
-    Status status = STATUS_OK;
-    while (more && status == STATUS_OK) {
-        status = next_line(&line, &more, file, path, err);
-        if (status == STATUS_OK && line.object) note_past(past, line.object);
-    }
-    line_free(&line);
-    fclose(file);
+    const Status status = metrics_visit(folder, NULL, note_past, past, err);
     if (status != STATUS_OK) metrics_past_free(past);
     return status;
 }
 
+static Status add_line(void *lines, json_t *line, Error *err) {
+    return json_array_append(lines, line) == 0 ? STATUS_OK : fail(err, STATUS_OS, "no memory to read %s", FILE_NAME);
+}
+
 Status metrics_read(json_t **lines, const Folder *folder, Error *err) {
-    FILE *file;
-    char path[4096];
-    TRY(open_past(&file, path, folder, err));
     *lines = json_array();
-    Line line = {0};
-    Status status = *lines ? STATUS_OK : fail(err, STATUS_OS, "no memory to read %s", path);
-    for (bool more = file != NULL; more && status == STATUS_OK;) {
-        status = next_line(&line, &more, file, path, err);
-        if (status == STATUS_OK && line.object && json_array_append(*lines, line.object) != 0)
-            status = fail(err, STATUS_OS, "no memory to read %s", path);
-    }
-    line_free(&line);
-    if (file) fclose(file);
+    Status status = *lines ? metrics_visit(folder, NULL, add_line, *lines, err)
+                           : fail(err, STATUS_OS, "no memory to read %s/%s", folder->path, FILE_NAME);
     if (status == STATUS_OK && json_array_size(*lines) == 0)
-        status = fail(err, STATUS_NOINPUT, "%s tells of no run; give the folder of one", path);
+        status = fail(err, STATUS_NOINPUT, "%s/%s tells of no run; give the folder of one", folder->path, FILE_NAME);
     if (status != STATUS_OK) json_decref(*lines), *lines = NULL;
     return status;
 }
 
 static bool is_one_of(const json_t *object, const char *const *types) {
-    for (; *types; types++)
-        if (has_type(object, *types)) return true;
-    return false;
+    bool found = !types;
+    for (; !found && *types; types++)
+        found = has_type(object, *types);
+    return found;
 }
 
 Status metrics_visit(const Folder *folder, const char *const *types,
@@ -192,7 +174,7 @@ Status metrics_visit(const Folder *folder, const char *const *types,
     Line line = {0};
     Status status = STATUS_OK;
     for (bool more = file != NULL; more && status == STATUS_OK;) {
-        status = next_line_of(&line, &more, file, types, path, err);
+        status = next_line(&line, &more, file, types, path, err);
         if (status == STATUS_OK && line.object && is_one_of(line.object, types))
             status = visit(context, line.object, err);
     }
@@ -220,7 +202,7 @@ static Status filter_lines(FilePart *kept, uint64_t *file_bytes, FILE *file, uin
     *kept = (FilePart){text, 0};
     Status status = STATUS_OK;
     while (more && status == STATUS_OK) {
-        status = next_line(&line, &more, file, path, err);
+        status = next_line(&line, &more, file, NULL, path, err);
         if (status != STATUS_OK || !more || !is_kept(&line, rounds_done)) continue;
         if (line.bytes > most - kept->count) status = fail(err, STATUS_IO, "%s grows while it is read", path);
         if (status == STATUS_OK) memcpy(text + kept->count, line.text, line.bytes);
@@ -282,28 +264,6 @@ void metrics_begin(JsonObject *line, const char *type) {
     put_text(line, "time", text);
 }
 
-// Returns the number of bytes written: `count`, or fewer with errno.
-static size_t write_all(int fd, const char *bytes, size_t count) {
-    size_t done = 0;
-    while (done < count) {
-        ssize_t written = write(fd, bytes + done, count - done); // after a partial write, the next one reports why
-        if (written < 0 && errno == EINTR) continue;
-        if (written < 0) break;
-        done += (size_t)written;
-    }
-    return done;
-}
-
-static Status append_text(Metrics *metrics, const char *text, size_t length, Error *err) {
-    off_t before = lseek(metrics->fd, 0, SEEK_END);
-    size_t written = write_all(metrics->fd, text, length);
-    if (written == length) return STATUS_OK;
-    Status status = fail_errno(err, STATUS_IO, "%s: a line cannot be written", metrics->path);
-    if (before >= 0 && written > 0 && ftruncate(metrics->fd, before) != 0)
-        log_warning("%s: its last line stays torn", metrics->path);
-    return status;
-}
-
 Status metrics_append(Metrics *metrics, JsonObject *line, Error *err) {
     char *text;
     size_t length;
@@ -312,7 +272,7 @@ Status metrics_append(Metrics *metrics, JsonObject *line, Error *err) {
         json_text(&text, &length, line, JSON_COMPACT | JSON_REAL_PRECISION(METRICS_DIGITS), metrics->path, err);
     if (status == STATUS_OK) {
         text[length] = '\n'; // replaces the terminator
-        status = append_text(metrics, text, length + 1, err);
+        status = file_append(metrics->fd, metrics->path, "a line", text, length + 1, err);
         free(text);
     }
     if (status == STATUS_OK && metrics->on_line) metrics->on_line(metrics->context, root);

@@ -48,9 +48,9 @@ void metrics_past_free(MetricsPast *past);
 // NOINPUT if there is no file or no line in it.
 Status metrics_read(json_t **lines, const Folder *folder, Error *err);
 
-// Calls visit for every whole line whose type is one of `types` (NULL-terminated), in order. Lines of other types are
-// not parsed, and lines that are appended during the visit are not read. Stops at the first failure of visit. No file
-// counts as no lines.
+// Calls visit for every whole line whose type is one of `types` (NULL-terminated; NULL: any type), in order. Lines of
+// other types are not parsed, and lines that are appended during the visit are not read. Stops at the first failure of
+// visit. No file counts as no lines.
 Status metrics_visit(const Folder *folder, const char *const *types,
                      Status (*visit)(void *context, json_t *line, Error *err), void *context, Error *err);
 

@@ -309,7 +309,7 @@ static Status write_all(const Folder *folder, const json_t *runs, Error *err) {
 }
 
 Status figures_write(const char *path, const json_t *report, Error *err) {
-    if (make_folders(path) != 0) return fail_errno(err, STATUS_CANTCREATE, "%.200s cannot be created", path);
+    if (make_folders(path, 0777) != 0) return fail_errno(err, STATUS_CANTCREATE, "%.200s cannot be created", path);
     const Folder folder = {.fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), .path = path};
     if (folder.fd < 0) return fail_errno(err, STATUS_CANTCREATE, "%.200s cannot be opened", path);
     Status status = write_all(&folder, json_object_get(report, "runs"), err);

@@ -349,7 +349,7 @@ static Status climb(Sweep *sweep, Error *err) {
 
 static Status run_sweep(Sweep *sweep, int *exit_code, Error *err) {
     const uint64_t begin = clock_nanoseconds();
-    if (make_folders(sweep->options.out) != 0)
+    if (make_folders(sweep->options.out, 0777) != 0)
         return fail_errno(err, STATUS_CANTCREATE, "%.200s cannot be created", sweep->options.out);
     TRY(open_signals(sweep, err));
     print_heading(sweep);

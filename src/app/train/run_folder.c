@@ -82,7 +82,7 @@ static Status create_dated(RunFolder *folder, const char *label, Error *err) {
     struct tm local;
     char date[32];
     strftime(date, sizeof date, "%Y%m%d-%H%M%S", localtime_r(&now, &local));
-    if (make_folders("runs") < 0)
+    if (make_folders("runs", 0777) < 0)
         return fail_errno(err, STATUS_CANTCREATE, "cannot create the folder runs here; give --out a place to write");
     for (int number = 1; number < 1000; number++) {
         char suffix[16] = "";
@@ -145,7 +145,7 @@ static Status make_folder(RunFolder *folder, const char *path, const char *label
     if (!path[0]) return create_dated(folder, label, err);
     TRY(set_path(folder, path, err));
     folder->made = access(folder->path, F_OK) != 0;
-    if (make_folders(folder->path) == 0) return STATUS_OK;
+    if (make_folders(folder->path, 0777) == 0) return STATUS_OK;
     return fail_errno(err, STATUS_CANTCREATE, "cannot create the run folder %s", folder->path);
 }
 

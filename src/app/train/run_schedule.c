@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/regular_file.h"
+#include "base/file.h"
 #include "base/text_stream.h"
 
 static const char NAMES[] = "job,client,visit,start,applied,fate,weight,trust,begin_microseconds,end_microseconds\n";

@@ -1,0 +1,38 @@
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+Status regular_file_open(FILE **file, const char *path, Error *err) {
+    struct stat about;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) return fail_errno(err, STATUS_NOINPUT, "%.500s cannot be opened", path);
+    if (fstat(fd, &about) == 0 && S_ISREG(about.st_mode) && (*file = fdopen(fd, "r"))) return STATUS_OK;
+    close(fd);
+    return fail(err, STATUS_NOINPUT, "%.500s is no regular file; save what it gives in one, and name that", path);
+}
+
+size_t file_write_all(int fd, const void *bytes, size_t count) {
+    size_t done = 0;
+    while (done < count) {
+        const ssize_t written = write(fd, (const char *)bytes + done, count - done); // after a part: the next tells why
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) break;
+        done += (size_t)written;
+    }
+    return done;
+}
+
+int make_folders(const char *path, mode_t mode) {
+    char partial[FOLDER_PATH_BYTES];
+    snprintf(partial, sizeof partial, "%s", path);
+    for (char *end = partial + 1; *end; end++) {
+        if (*end != '/') continue;
+        *end = 0;
+        if (mkdir(partial, mode) < 0 && errno != EEXIST) return -1;
+        *end = '/';
+    }
+    return mkdir(partial, mode) < 0 && errno != EEXIST ? -1 : 0;
+}

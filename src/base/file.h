@@ -1,0 +1,25 @@
+// Files: opens one that a user names, writes all bytes, creates folders.
+#ifndef SOUNDER_BASE_FILE_H
+#define SOUNDER_BASE_FILE_H
+
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+// Opens a regular file that a user names, for reading from beginning to end. The caller closes *file. Fails with
+// NOINPUT, with nothing to close, if the path is no regular file: opening a named pipe would wait for a writer without
+// end, and its contents can be read only once.
+Status regular_file_open(FILE **file, const char *path, Error *err);
+
+// Writes all bytes, also if write(2) is interrupted or writes a part. Returns the number of bytes written: `count`, or
+// fewer with errno.
+size_t file_write_all(int fd, const void *bytes, size_t count);
+
+enum { FOLDER_PATH_BYTES = 4096 };
+
+// Creates the folder and its missing parents with this mode, as mkdir -p. `path` is shorter than FOLDER_PATH_BYTES.
+// Returns 0, or -1 with errno if a part of the path cannot be created.
+int make_folders(const char *path, mode_t mode);
+
+#endif
