@@ -1,3 +1,4 @@
+// The pixels are copied one by one, as a flip reverses them: an image's copy costs far less than its way through a net.
 #include "augment.h"
 
 #include <string.h>

@@ -1,12 +1,12 @@
 // Random crops and flips of training images: PyTorch's RandomCrop(size, padding) and RandomHorizontalFlip.
 //
-// An image is framed by `crop` black pixels on every side, and a window of its own size is cut out anywhere; then, with
-// `flip`, it is mirrored every other time. The draw is a pure function of (seed, round, client, step, place in the
-// batch), as dropout's is: a client's images are the same on any worker, on the CPU and on a GPU. Evaluation sees
-// images as they are, for it has no noise.
+// An image gets `crop` black pixels on every side, and a window of its own size is cut out at a random place; with
+// `flip` every other image is then mirrored. The draw is a pure function of (seed, round, client, step, place in the
+// batch), as dropout's is: so a client's images are the same on any worker, on the CPU and on a GPU. Evaluation has no
+// noise and uses the images unchanged.
 //
-// Besides: the square with which an attacker marks images that it gives another label (Gu, Dolan-Gavitt, Garg 2017), in
-// training and to see whether that has worked.
+// The header also has the square with which an attacker marks images that it labels falsely (Gu, Dolan-Gavitt, Garg
+// 2017), for training and to measure the attack's success.
 #ifndef SOUNDER_NN_AUGMENT_H
 #define SOUNDER_NN_AUGMENT_H
 
@@ -23,9 +23,9 @@ typedef struct Augment {
     bool flip;
 } Augment;
 
-// What becomes of one image.
+// The random crop and flip of one image.
 typedef struct AugmentDraw {
-    int down, right; // where the window lies, from -crop to crop
+    int down, right; // offset of the window, from -crop to crop
     bool flipped;
 } AugmentDraw;
 
@@ -38,7 +38,7 @@ BOTH RngKey augment_key(uint64_t seed, uint32_t round, uint32_t client) {
     return rng_key(seed, RNG_AUGMENT, round, client, 0);
 }
 
-// place: of the sample in the batch.
+// place: number of the sample in the batch.
 BOTH AugmentDraw augment_draw(const Augment *augment, RngKey key, uint32_t step, uint32_t place) {
     RngBlock random = rng_block(key, place, step, 0, 0);
     uint32_t offsets = 2 * augment->crop + 1;
@@ -48,7 +48,7 @@ BOTH AugmentDraw augment_draw(const Augment *augment, RngKey key, uint32_t step,
     return draw;
 }
 
-// Which pixel of a channel's plane stands at `pixel` afterwards; -1: a black one.
+// The pixel of a channel's plane that moves to `pixel`; -1: a black one.
 BOTH int augment_source(AugmentDraw draw, Shape shape, int pixel) {
     int row = pixel / shape.columns, column = pixel - row * shape.columns;
     if (draw.flipped) column = shape.columns - 1 - column;
@@ -59,16 +59,16 @@ BOTH int augment_source(AugmentDraw draw, Shape shape, int pixel) {
 }
 
 #ifndef __cplusplus
-// images (count, C,H,W): sample s is what becomes of row indices[s] (or first + s if indices is NULL) of pixels. place:
-// of the first sample in the batch, as noise counts.
+// images (count, C,H,W): sample s is row indices[s] (or first + s if indices is NULL) of pixels, cropped and flipped.
+// place: number of the first sample in the batch.
 void augment_images(uint8_t *images, const uint8_t *pixels, const uint32_t *indices, uint32_t first,
                     const Augment *augment, Shape shape, const Noise *noise, uint32_t place, int count);
 
-// images (count, C,H,W): rows indices[s] (or first + s) of pixels as they are.
+// images (count, C,H,W): rows indices[s] (or first + s) of pixels, unchanged.
 void augment_copy(uint8_t *images, const uint8_t *pixels, const uint32_t *indices, uint32_t first, Shape shape,
                   int count);
 
-// A white square of so many rows and columns in the upper left corner of each of the images (count, C,H,W).
+// Draws a white square of `square` rows and columns in the upper left corner of each of the images (count, C,H,W).
 void augment_mark(uint8_t *images, uint32_t square, Shape shape, int count);
 #endif
 

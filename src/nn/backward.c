@@ -26,7 +26,8 @@ void pass_leave(const Pass *pass, size_t first, size_t count) {
         memset(pass->gradient + first, 0, count * sizeof *pass->gradient);
 }
 
-// The layer's parameters from its number `first` on.
+// Completes `count` of the layer's parameters from number `first` of the layer on: makes their step with the summed
+// gradient, or copies the gradient out. A velocity that rests is cleared first, as sgd_step reads it.
 static void finish_run(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass, size_t first,
                        size_t count) {
     const size_t place = layer->weight + first;
@@ -39,6 +40,7 @@ static void finish_run(const Net *net, const LayerBuffers *at, const Layer *laye
     }
 }
 
+// Completes a layer tensor by tensor, since frozen tensors and running statistics must stay as they are.
 static void finish_tensors(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass) {
     const Spec *spec = &net->spec;
     const size_t end = layer->weight + layer_parameters(layer);
@@ -52,6 +54,8 @@ static void finish_tensors(const Net *net, const LayerBuffers *at, const Layer *
     }
 }
 
+// Completes a layer whose gradient was summed in the arena. The whole layer is one run unless some of its tensors are
+// special, which is rare: long runs make the step's loop fast.
 static void finish_gradient(const LayerCall *call) {
     const Net *net = call->net;
     const Layer *layer = call->layer;
@@ -67,7 +71,7 @@ static void finish_gradient(const LayerCall *call) {
         finish_run(net, at, layer, pass, 0, count);
 }
 
-// The batch's last chunk has been through the layer.
+// Completes the layer after the batch's last chunk, and then tells the hook, which may send the gradient at once.
 static void finish_layer(const LayerCall *call) {
     const Net *net = call->net;
     const Layer *layer = call->layer;
@@ -81,13 +85,15 @@ static void finish_layer(const LayerCall *call) {
         net->on_gradient.complete(net->on_gradient.context, layer->weight);
 }
 
+// A layer writes its input's gradient; if other readers of that value have written their part already, the layer's own
+// part is added to theirs afterwards.
 static void layer_backward(const LayerCall *call) {
     const LayerBuffers *at = call->at;
     layer_type(call->layer)->backward(call);
     if (at->sum) call->kernels->add(at->sum, at->sum, at->in_gradient, shape_size(call->layer->in), call->samples);
 }
 
-// Layers end - 1 to first; number: of the part that the chunk is.
+// The backward pass through layers end - 1 to first. number: the chunk's number among the parts.
 static void layers_backward(const Net *net, int first, int end, const Pass *pass, Chunk chunk, int number) {
     for (int l = end - 1; l >= first; l--) {
         LayerBuffers moved;
@@ -101,6 +107,8 @@ static void layers_backward(const Net *net, int first, int end, const Pass *pass
     }
 }
 
+// The head first, on the whole chunk, then the body part by part. A layer's parameters are complete when the batch's
+// last sample has passed: for the body that is the last part of the last chunk.
 void net_backward(Net *net, const Pass *pass, Chunk chunk) {
     const ChunkPlan *plan = &net->buffers->chunk;
     layers_backward(net, plan->head, net->spec.layer_count, pass, chunk, 0);

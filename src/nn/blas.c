@@ -1,4 +1,6 @@
 #include "blas.h"
+// OpenBLAS is opened with dlopen and its functions are looked up by name; their types come from its header. The symbol
+// table of this program therefore never needs it.
 
 #include <cblas.h>
 #include <dlfcn.h>
@@ -7,7 +9,7 @@
 #include <string.h>
 
 typedef struct OpenBlas {
-    Blas blas;     // what callers see; first, so that one pointer is both
+    Blas blas;     // the public part; first, so that one pointer serves for both
     void *library; // owned
     __typeof__(cblas_sgemm) *floats;
     __typeof__(cblas_dsyrk) *products;
@@ -25,7 +27,7 @@ Status blas_allowed(bool *allowed, Error *err) {
     return fail(err, STATUS_USAGE, "SOUNDER_BLAS=%s: needs on or off", wish);
 }
 
-// OpenBLAS's name for the processors that have a build's instructions; NULL: it shall look itself.
+// OpenBLAS's name for the oldest core that has the build's instructions; NULL: OpenBLAS chooses.
 static const char *core_of(const Kernels *kernels) {
 #ifdef __x86_64__
     static const char *const cores[][2] = {{"avx512", "SkylakeX"}, {"avx2", "Haswell"}, {"baseline", "Prescott"}};
@@ -37,12 +39,13 @@ static const char *core_of(const Kernels *kernels) {
     return NULL;
 }
 
-// Sets a variable that the user has not set; tells whether it did.
+// Sets a variable unless the user has set it. Returns whether it did.
 static bool lend(const char *variable, const char *value) {
     return value && !getenv(variable) && setenv(variable, value, 0) == 0;
 }
 
-// RTLD_LOCAL: another BLAS that is loaded some day keeps its own names.
+// RTLD_LOCAL, so that another BLAS in this process keeps its own names. The variables are set only while the library is
+// loaded.
 static void *load(const Kernels *kernels, bool *one_thread) {
     static const char *const names[] = {"libopenblas.so.0", "libopenblas.so"};
     bool core = lend("OPENBLAS_CORETYPE", core_of(kernels));
@@ -55,6 +58,7 @@ static void *load(const Kernels *kernels, bool *one_thread) {
     return library;
 }
 
+// memcpy instead of a cast: C does not convert between pointers to data and to functions.
 static Status find(void *function, void *library, const char *name, Error *err) {
     void *symbol = dlsym(library, name);
     memcpy(function, &symbol, sizeof symbol);
@@ -63,7 +67,7 @@ static Status find(void *function, void *library, const char *name, Error *err) 
                 name);
 }
 
-// What it says of itself: "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...", of which the first two words count.
+// Builds the name from OpenBLAS's own text, "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...", of which it takes two words.
 static void write_name(OpenBlas *blas) {
     const char *config = blas->config();
     int words = 0, length = 0;

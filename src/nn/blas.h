@@ -1,22 +1,21 @@
-// OpenBLAS, for the products of wide linear layers over many samples (linear_blas.h says which). It is opened when a
-// net whose shapes want it is made, and never linked: all other runs neither need nor load it, and start as fast as
-// without.
+// OpenBLAS, for the products of wide linear layers over many samples (linear_blas.h says which). net_init opens it for
+// a net with such layers; it is never linked, so that all other runs neither need it nor spend time to load it.
 //
 //   Blas *blas;
 //   TRY(blas_open(&blas, kernels_best(), err));
 //   blas->multiply(blas, ...);
 //   blas_close(blas);
 //
-// The environment. OpenBLAS reads it while it is loaded, and there alone; blas_open lends it, for that moment, what the
-// user has not set:
+// OpenBLAS reads its environment while it is loaded, and not later. blas_open sets for that moment the variables that
+// the user has not set:
 //   OPENBLAS_CORETYPE    the core of the instruction set that the other ops run on. OpenBLAS takes processors that are
 //                        younger than itself for old ones: 0.3.21 takes a Sapphire Rapids for a Prescott (SSE3) and a
 //                        Zen 5 for a Haswell (AVX2), and is then 2 to 5 times as slow.
 //   OPENBLAS_NUM_THREADS 1: the workers share the cores.
-// SOUNDER_BLAS=off leaves OpenBLAS alone: nets compute every product themselves, wide ones more slowly, to other bits.
+// With SOUNDER_BLAS=off nets compute every product themselves: wide layers are slower, and their bits differ.
 //
-// The bits of its products depend on its version and on the core: blas_name says both. They do not depend on who
-// computes a product, or when.
+// The bits of its products depend on its version and on the core, which blas_name returns. They do not depend on the
+// process that computes a product, nor on the time.
 #ifndef SOUNDER_NN_BLAS_H
 #define SOUNDER_NN_BLAS_H
 
@@ -30,17 +29,17 @@ enum { BLAS_NAME_BYTES = 96 };
 
 typedef struct Blas Blas;
 
-// Whether SOUNDER_BLAS allows it: "on", the default, or "off". USAGE for anything else.
+// Whether SOUNDER_BLAS allows OpenBLAS: "on", the default, or "off". USAGE for any other value.
 Status blas_allowed(bool *allowed, Error *err);
 
-// Loads the library. kernels: whose instruction set it shall use. Call it while the process has one thread, as it may
-// change the environment for a moment. UNAVAILABLE if there is no OpenBLAS.
+// Loads the library for the instruction set of `kernels`. Call it while the process has one thread, as it changes the
+// environment for a moment. UNAVAILABLE if there is no OpenBLAS.
 Status blas_open(Blas **blas, const Kernels *kernels, Error *err);
 
-// NULL is left alone.
+// NULL does nothing.
 void blas_close(Blas *blas);
 
-// "OpenBLAS 0.3.21 SkylakeX"; with ", 4 threads" if the user has asked for more than one. Lives as long as blas.
+// "OpenBLAS 0.3.21 SkylakeX"; with ", 4 threads" if the user asked for more than one. Valid as long as blas.
 const char *blas_name(const Blas *blas);
 
 // A factor of a product: a row-major matrix whose rows are `stride` floats apart, or its transpose.
@@ -50,7 +49,7 @@ typedef struct BlasMatrix {
     bool transposed;
 } BlasMatrix;
 
-// An opened library. Layers multiply through its first member, so that programs link them without blas.c, too.
+// An opened library. Layers multiply through its first member, so that programs can link them without blas.c.
 struct Blas {
     // out (rows, columns) = left (rows, inner) * right (inner, columns) + keep * out. With keep 0, out is not read.
     // out's rows are out_stride floats apart.
@@ -58,8 +57,8 @@ struct Blas {
                      size_t rows, size_t columns, size_t inner);
 };
 
-// out (rows, rows), its upper half, grows by the products of the rows of values (rows, inner), which are `stride`
-// doubles apart.
+// Adds the products of the rows of values (rows, inner), which are `stride` doubles apart, to the upper half of out
+// (rows, rows).
 void blas_add_products(const Blas *blas, double *out, const double *values, size_t stride, size_t rows, size_t inner);
 
 #endif

@@ -3,19 +3,24 @@
 #include "nn/layers/layer.h"
 #include "nn/linear_blas.h"
 
+// How the arena is laid out. buffers_chunk first plans how many samples go through the net together, buffers_carve then
+// plans which tensors share memory (flow.h) and walks over the layers twice: once to measure the arena and once to
+// place the tensors. After that a pass only follows pointers: no memory is allocated in a step.
 enum { SAMPLES_UNIT = 16, SAMPLES_MOST = 128, SAMPLES_MOST_THROUGH_BLAS = 512 };
 
-// Where a head's weights do not fit the cache: so many that the body's values are HEAD_SHARE times as many as they.
+// The head's samples if its weights do not fit the cache: as many as make its body's values HEAD_SHARE times as large
+// as the weights, but at most HEAD_SAMPLES.
 enum { HEAD_SHARE = 8, HEAD_SAMPLES = 64 };
 
-// A body whose SAMPLES_UNIT samples take more than so many caches goes by single vectors, but by PART_LEAST samples at
-// least: each line of its tensors is then used whole while it is near.
+// If SAMPLES_UNIT samples of a body take more than NEAR_CACHES caches, its parts shrink to one vector of samples, but
+// to no fewer than PART_LEAST, so that each cache line of its tensors is used whole while it is in the cache.
 enum { NEAR_CACHES = 4, PART_LEAST = 8 };
 
-// A chunk's activations and gradients should fit in what most cores have as second-level cache.
+// Target size of a chunk's activations and gradients: the second-level cache of most cores.
 static const size_t cache_bytes = 512 * 1024;
 
-// One walk over the layers places everything; with base NULL it only measures.
+// Hands out the arena piece by piece. The same walk over the layers measures the arena (with base NULL) and places the
+// tensors, so that the two cannot disagree.
 typedef struct Carver {
     char *base;
     size_t used; // bytes
@@ -39,12 +44,12 @@ static size_t larger(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
-// Samples side by side in layer l's tensors.
+// Number of samples side by side in layer l's tensors.
 static int samples_at(const ChunkPlan *chunk, int l) {
     return l < chunk->head ? chunk->part : chunk->samples;
 }
 
-// The parts in which layer l's tensors lie.
+// Number of parts in layer l's tensors.
 static size_t parts_at(const ChunkPlan *chunk, int l) {
     return l < chunk->head ? (size_t)buffers_parts(chunk, chunk->samples) : 1;
 }
@@ -53,12 +58,14 @@ static float *carve_some(Carver *carver, size_t floats) {
     return floats > 0 ? carve_floats(carver, floats) : NULL;
 }
 
-// Whether the gradients of its parameters are summed over chunks before they are handed on.
+// Whether the gradient of the layer's parameters is summed over chunks in the arena. A layer that can head a net adds
+// straight to the caller's gradient or velocity instead.
 static bool sums_gradient(const Layer *layer) {
     return layer_has_parameters(layer) && !layer_has(layer, HEADS);
 }
 
-// What a layer needs besides its values and gradients.
+// Places everything that the layer needs besides its values and gradients. A layer's scratch is shared by all layers,
+// so only the largest counts. The first layer that learns needs no scratch for its input's gradient.
 static void carve_layer(LayerBuffers *at, Carver *carver, const Layer *layer, const Kernels *kernels, size_t *scratch,
                         int samples, size_t parts, bool is_first) {
     const LayerType *type = layer_type(layer);
@@ -75,12 +82,14 @@ static void carve_layer(LayerBuffers *at, Carver *carver, const Layer *layer, co
     if (!is_first) *scratch = larger(*scratch, room.input_scratch);
 }
 
-// Floats of the value that a layer takes, or of its own, for all samples of a part.
+// Floats of layer l's value, or of the net's input, for all samples of a part.
 static size_t value_floats(const Spec *spec, const ChunkPlan *chunk, int l) {
     const Shape shape = l == SPEC_INPUT ? spec->input : spec->layers[l].out;
     return shape_size(shape) * (size_t)samples_at(chunk, l);
 }
 
+// Places a layer's value, or shares its source's place if the flow says that it works in place. The head's first layer
+// after a body has no `in`: body_forward writes its samples as rows.
 static void carve_values(LayerBuffers *at, NetBuffers *buffers, Carver *carver, const Flow *flow, const Spec *spec,
                          int l) {
     const ChunkPlan *chunk = &buffers->chunk;
@@ -96,12 +105,13 @@ static void carve_values(LayerBuffers *at, NetBuffers *buffers, Carver *carver, 
     at->out = flow->places[l].owner == l ? carve_floats(carver, parts_at(chunk, l) * at->steps.out) : at->in;
 }
 
+// Places everything that the forward pass writes, layer by layer.
 static void carve_forward(NetBuffers *buffers, Carver *carver, const Flow *flow, const Spec *spec,
                           const Kernels *kernels) {
     const ChunkPlan *chunk = &buffers->chunk;
     size_t scratch = 0, n = (size_t)chunk->samples;
     buffers->first_layer = spec->layer_count;
-    // A linear layer that comes first gets its input as rows.
+    // A net that begins with a linear layer gets its samples as rows of that layer.
     buffers->input = layer_has(&spec->layers[0], HEADS)
                          ? NULL
                          : carve_floats(carver, parts_at(chunk, 0) * value_floats(spec, chunk, SPEC_INPUT));
@@ -120,7 +130,8 @@ static void carve_forward(NetBuffers *buffers, Carver *carver, const Flow *flow,
         carver, augment_is_on(&spec->augment) || spec->trigger ? shape_size(spec->input) * (size_t)chunk->part : 0);
 }
 
-// A slot's memory, and in *step how far apart its parts are: only what head and body meet in has parts of its own.
+// The memory of a slot, and in *step the distance between its parts: 0, except for the one slot between head and body.
+// The head writes that slot for all parts at once, before the body reads it part by part.
 static float *gradient_at(size_t *step, const NetBuffers *buffers, const Flow *flow, int slot) {
     *step = 0;
     if (slot == FLOW_NOWHERE) return NULL;
@@ -133,6 +144,8 @@ static float *gradient_at(size_t *step, const NetBuffers *buffers, const Flow *f
     return buffers->gradients[slot];
 }
 
+// Places the slots of gradients, and gives every layer the slots that the flow chose for it. Slots hold the samples of
+// one part, as a part's backward pass is over before the next one's begins.
 static void carve_backward(NetBuffers *buffers, Carver *carver, const Flow *flow, const Spec *spec) {
     for (int slot = 0; slot < flow->slot_count; slot++)
         buffers->gradients[slot] = carve_floats(carver, flow->slots[slot]);
@@ -144,6 +157,8 @@ static void carve_backward(NetBuffers *buffers, Carver *carver, const Flow *flow
         at->out_gradient = gradient_at(&steps->out_gradient, buffers, flow, place->gradient);
         at->in_gradient = gradient_at(&steps->in_gradient, buffers, flow, place->in_gradient);
         at->adds = place->adds;
+        // Tensors of a part are a constant distance from those of the first part, so a pass over part `number` uses the
+        // first part's table with moved pointers. Part 0, which is all of a small batch, needs no copy of the table.
         at->sum = gradient_at(&steps->sum, buffers, flow, place->sum);
         at->other_gradient = gradient_at(&steps->other_gradient, buffers, flow, place->other_gradient);
         at->other_adds = place->other_adds;
@@ -170,7 +185,8 @@ const LayerBuffers *buffers_part(LayerBuffers *moved, const NetBuffers *buffers,
     return moved;
 }
 
-// How many layers read a layer's value, and which of them comes first: on the way back, it comes last.
+// For each layer, the number of layers that read its value, and the first of them, which the backward pass reaches
+// last.
 typedef struct Readers {
     int count[SPEC_MAX_LAYERS], first[SPEC_MAX_LAYERS];
 } Readers;
@@ -185,6 +201,10 @@ static Readers readers_of(const Spec *spec) {
     return readers;
 }
 
+// A relu after a layer that RECTIFIES is marked in both layers if it is the layer's only reader: otherwise other
+// readers would see rectified values. For the backward pass the order is reversed: a layer can apply the relu's
+// backward pass to the gradient that it writes only if no other reader adds to that gradient afterwards, that is, if it
+// is the relu's only reader, or, for a convolution, which adds to what is there, the relu's first reader.
 void buffers_join_relus(Spec *spec) {
     const Readers readers = readers_of(spec);
     for (int l = 1; l < spec->layer_count; l++) {
@@ -199,13 +219,15 @@ void buffers_join_relus(Spec *spec) {
     }
 }
 
-// Whether the layer may write its value over its source's.
+// Whether the layer can write its value over its source's. An addition can do so only if the backward pass of its
+// source does not read the overwritten value.
 static bool works_in_place(const Spec *spec, const Layer *layer) {
     if (!layer_has(layer, IS_SUM)) return layer_has(layer, IN_PLACE);
     return layer->source != SPEC_INPUT && layer_has(&spec->layers[layer->source], SUM_OVERWRITES);
 }
 
-// Pooling of windows side by side may write its input's gradient over the input.
+// Describes the layers to flow_plan. Sizes are those of the samples that go through a layer together. The head's first
+// layer `keeps`: its input's gradient holds all parts of the chunk and must survive until the body has read them.
 static void plan(Flow *flow, const Spec *spec, const ChunkPlan *chunk) {
     FlowNode nodes[SPEC_MAX_LAYERS];
     for (int l = 0; l < spec->layer_count; l++) {
@@ -240,6 +262,7 @@ static LayerLoad load_of(const Layer *layer) {
     return layer_type(layer)->load ? layer_type(layer)->load(layer) : (LayerLoad){0};
 }
 
+// Plans a chunk for a net without a body. Each value counts twice, as a value and as a gradient.
 static int chunk_of_parts(const Spec *spec, bool through_blas) {
     size_t floats = shape_size(spec->input), weights = 0, wide = 0;
     for (int l = 0; l < spec->layer_count; l++) {
@@ -259,8 +282,9 @@ static int chunk_of_parts(const Spec *spec, bool through_blas) {
     return samples > SAMPLES_MOST ? SAMPLES_MOST : (int)samples;
 }
 
-// The first fully connected layer, if nothing behind it looks at what lies before it, and if all that is a matter of
-// vectors of samples. 0: the net has no body.
+// The number of the first fully connected layer, provided that all layers before it can work in parts and no layer
+// after it reads a value from before it; 0 if the net has no body. Such a split pays because the body's convolutions
+// like few samples, whose tensors stay in the cache, and the head's products like many, which share its weights.
 static int head_of(const Spec *spec) {
     int head = 0;
     while (head < spec->layer_count && !layer_has(&spec->layers[head], HEADS))
@@ -278,8 +302,8 @@ static int rounded_up(size_t samples, int unit) {
     return (int)((samples + (size_t)unit - 1) / (size_t)unit) * unit;
 }
 
-// Parts are what the cache holds, in whole vectors. All of a chunk's parts wait for their way back while the head is at
-// work; so there are many only where that saves the head from bringing in its weights.
+// A part has as many samples as the cache holds, in whole vectors. All of a chunk's parts stay in memory while the head
+// works on them, so a chunk has many parts only if that saves the head from reading its weights again.
 static ChunkPlan chunk_in_parts(const Spec *spec, int head, int lanes) {
     size_t floats = shape_size(spec->input), weights = 0;
     for (int l = 0; l < spec->layer_count; l++) {

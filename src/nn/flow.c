@@ -1,12 +1,16 @@
+// The planner makes three passes over the nodes: it finds readers and the gradients that are needed; then it gives
+// values their buffers; then, from the last node to the first, gradients their slots. It runs once per net, on at most
+// SPEC_MAX_LAYERS nodes, so it is simple rather than fast.
 #include "flow.h"
 
-// While a plan is made.
+// The state of flow_plan. Nodes that share a value share its buffer; gradients take slots, which are taken when the
+// backward pass first writes them and released after their last use, so that few slots serve many nodes.
 typedef struct Planner {
     Flow *flow;
     const FlowNode *nodes;
     int count;
     int readers[SPEC_MAX_LAYERS];
-    bool carries[SPEC_MAX_LAYERS]; // parameters lie before its value, so that somebody needs its gradient
+    bool carries[SPEC_MAX_LAYERS]; // it or an earlier node on its path has parameters, so its gradient is needed
     bool taken[FLOW_MAX_SLOTS];
 } Planner;
 
@@ -16,6 +20,8 @@ static bool is_node(int number) {
 
 // Values --------------------------------------------------------------------------------------------------------------
 
+// Counts each node's readers and finds the nodes that need a gradient: no gradient flows back beyond the
+// first parameters.
 static void look_at_nodes(Planner *planner) {
     for (int n = 0; n < planner->count; n++) {
         const FlowNode *node = &planner->nodes[n];
@@ -29,11 +35,12 @@ static void look_at_nodes(Planner *planner) {
     }
 }
 
-// The net's input is read by the first node alone.
+// Whether one node alone reads the value. The net's input is read by the first node alone.
 static bool is_read_once(const Planner *planner, int number) {
     return !is_node(number) || planner->readers[number] == 1;
 }
 
+// A node can write its value over its source's only if no other node reads the source.
 static void place_values(Planner *planner) {
     FlowPlace *places = planner->flow->places;
     for (int n = 0; n < planner->count; n++) {
@@ -47,8 +54,8 @@ static bool shares_value(const Planner *planner, int n) {
     return planner->flow->places[n].owner != n;
 }
 
-// Whether node n may write over its source's value on the way back: nobody else reads that, and nobody whose value it
-// was in the same buffer looks there any more.
+// Whether node n may write its source's gradient over its source's value: no other node reads the value, and no node
+// that shares its buffer reads its own value on its later backward pass.
 static bool may_overwrite(const Planner *planner, int n) {
     const FlowNode *nodes = planner->nodes;
     int value = nodes[n].source;
@@ -61,6 +68,7 @@ static bool may_overwrite(const Planner *planner, int n) {
 
 // Gradients -----------------------------------------------------------------------------------------------------------
 
+// Takes the first free slot, and enlarges it to `values`, if it is smaller.
 static int take_slot(Planner *planner, size_t values) {
     Flow *flow = planner->flow;
     int slot = 0;
@@ -76,6 +84,8 @@ static void release_slot(Planner *planner, int slot) {
     if (slot >= 0 && slot != planner->flow->kept) planner->taken[slot] = false;
 }
 
+// The second source: a slot of its own for the first reader to write, and an addition for the later ones. The gradient
+// is never shared with the node's own, since both sources may have other readers.
 static void plan_other(Planner *planner, int n) {
     FlowPlace *places = planner->flow->places, *place = &places[n];
     const int other = planner->nodes[n].other;
@@ -85,7 +95,9 @@ static void plan_other(Planner *planner, int n) {
     place->other_gradient = places[other].gradient;
 }
 
-// Returns whether the node's own gradient becomes that of its source.
+// Plans the gradient of the node's source. There are four cases: the node adds to a gradient that other readers wrote;
+// the node passes its own gradient on in place; it overwrites its source's value; or it takes a slot of its own, which
+// is added to the others' gradient afterwards if there is one. Returns whether the node's own slot is now its source's.
 static bool plan_source(Planner *planner, int n) {
     FlowPlace *places = planner->flow->places, *place = &places[n];
     const FlowNode *node = &planner->nodes[n];
@@ -112,6 +124,8 @@ static bool plan_source(Planner *planner, int n) {
     return keeps && is_first;
 }
 
+// Walks from the last node to the first. A node's slot is free again when the node has used it, unless it has become
+// its source's.
 static void plan_gradients(Planner *planner) {
     FlowPlace *places = planner->flow->places;
     for (int n = 0; n < planner->count; n++)

@@ -1,11 +1,12 @@
-// Where the values of a net lie and how gradients flow back, whatever it is computed on: for the nodes of a graph in
-// the order of their computation, which share buffers where that is safe.
+// Plans which values and gradients of a net share memory, for the CPU and the GPU alike. The nodes of a graph are given
+// in the order of their computation.
 //
 //   Flow flow;
-//   flow_plan(&flow, nodes, count);        // then: a buffer for each node that owns its value, one for each slot
+//   flow_plan(&flow, nodes, count);   // then allocate a buffer per node that owns its value, and one per slot
 //
-// A gradient is whole when the way back, from the last node to the first, comes to the node whose value it belongs to:
-// the first reader on that way writes it, the others add to it. In a chain of layers two slots take turns.
+// The backward pass goes from the last node to the first. A node's gradient is complete when that pass reaches the
+// node: the first reader of its value on the backward pass writes the gradient, the others add to it. In a chain of
+// layers the gradients take turns in two slots.
 #ifndef SOUNDER_NN_FLOW_H
 #define SOUNDER_NN_FLOW_H
 
@@ -14,41 +15,41 @@
 
 #include "nn/spec.h"
 
-// In the place of a node: the net's input. In the place of a slot: there is none.
+// Special numbers: of a node, the net's input; of a slot, no slot.
 enum { FLOW_INPUT = -1, FLOW_NOWHERE = -1, FLOW_MAX_SLOTS = SPEC_MAX_LAYERS + 2 };
 
 typedef struct FlowNode {
-    int source, other; // nodes whose values it takes, or FLOW_INPUT; other: that, unless it takes two
+    int source, other; // numbers of the nodes that it reads, or FLOW_INPUT; other is FLOW_INPUT unless it reads two
     bool has_parameters;
-    bool in_place;   // it may write its value over its source's, and the gradients likewise
-    bool overwrites; // it may write its source's gradient over its source's value
-    bool looks_back; // its way back looks at its own value
+    bool in_place;   // it can write its value over its source's, and its source's gradient over its own
+    bool overwrites; // it can write its source's gradient over its source's value
+    bool looks_back; // its backward pass reads its own value
     bool passes;     // its source's gradient is the first part of its own
-    bool adds;       // it can add its source's gradient to what others have written of it
-    bool keeps;      // where it writes its source's gradient, nobody else writes from there on; one node at most
-    size_t in, out;  // values of a sample, or of as many as go through the node together
+    bool adds;       // it can add its source's gradient to the one already there
+    bool keeps;      // no other node may write to the slot of its source's gradient afterwards; at most one node
+    size_t in, out;  // number of values of a sample, or of as many samples as go through the node together
 } FlowNode;
 
-// What the plan says of a node. Slots of gradients: from 0 on; FLOW_NOWHERE; or flow_over_value(node).
+// The plan for one node. A slot is a number from 0 on, FLOW_NOWHERE, or flow_over_value(node).
 typedef struct FlowPlace {
-    int owner;          // the node in whose buffer its value lies: itself or one before; FLOW_INPUT
-    bool works;         // it has something to do on the way back
-    int gradient;       // of its value
-    int in_gradient;    // where it writes its source's gradient; FLOW_NOWHERE: nobody needs it
-    bool adds;          // it adds it to what others have written there
-    int sum;            // where that is added afterwards, because others have written there; or FLOW_NOWHERE
-    int other_gradient; // of the other value; FLOW_NOWHERE: nobody needs it
-    bool other_adds;    // it is added to what others have written there
+    int owner;       // the node whose buffer holds its value: itself or an earlier one; FLOW_INPUT
+    bool works;      // its backward pass has something to do
+    int gradient;    // slot of its value's gradient
+    int in_gradient; // slot that it writes its source's gradient to; FLOW_NOWHERE: not needed
+    bool adds;       // it adds the gradient to what that slot holds
+    int sum;         // slot that in_gradient is added to afterwards, as other readers wrote there; FLOW_NOWHERE: none
+    int other_gradient; // slot of its second source's gradient; FLOW_NOWHERE: not needed
+    bool other_adds;    // other_gradient is added to what that slot holds
 } FlowPlace;
 
 typedef struct Flow {
     FlowPlace places[SPEC_MAX_LAYERS];
-    size_t slots[FLOW_MAX_SLOTS]; // values, of as many samples as the nodes' are
+    size_t slots[FLOW_MAX_SLOTS]; // size of each slot, in values of as many samples as those of the nodes
     int slot_count;
-    int kept; // the slot of a node that keeps; or FLOW_NOWHERE
+    int kept; // the slot that a node with `keeps` writes; or FLOW_NOWHERE
 } Flow;
 
-// The slot number that stands for the buffer of a node's value, and back again.
+// The slot number that means the buffer of a node's value. Applied to such a number, it gives the node.
 static inline int flow_over_value(int node) {
     return FLOW_NOWHERE - 1 - node;
 }
@@ -57,7 +58,7 @@ static inline bool flow_is_over_value(int slot) {
     return slot < FLOW_NOWHERE;
 }
 
-// nodes: 1 to SPEC_MAX_LAYERS, each but the last read by another; the last one's gradient lies in slot 0.
+// nodes: 1 to SPEC_MAX_LAYERS; a later node reads each of them but the last, whose gradient is in slot 0.
 void flow_plan(Flow *flow, const FlowNode *nodes, int count);
 
 #endif

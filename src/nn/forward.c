@@ -11,8 +11,10 @@ static void layer_forward(const Net *net, const LayerBuffers *at, int l, const f
     layer_type(call.layer)->forward(&call);
 }
 
-// Part `number` of a chunk through the body; then its samples stand one a row for the head. What waits for no way back
-// is overwritten by the next part, while it is near.
+// Takes part `number` of a chunk through the body, and writes its output as rows for the head. In training every part
+// has its own values, which wait for the backward pass. An evaluation keeps no values: all parts then use the first
+// part's tensors, which stay in the cache, and only the net's input, loaded for the whole chunk, has its own place per
+// part.
 static void body_forward(const Net *net, const float *parameters, const Noise *noise, bool trains, Chunk part,
                          int number) {
     const NetBuffers *buffers = net->buffers;
@@ -34,6 +36,7 @@ static void body_forward(const Net *net, const float *parameters, const Noise *n
                               part.count, part.samples);
 }
 
+// First the whole body, part by part, then the head on all samples of the chunk.
 void net_forward(Net *net, const float *parameters, const Noise *noise, bool trains, Chunk chunk) {
     const ChunkPlan *plan = &net->buffers->chunk;
     for (int number = 0; plan->head > 0 && number < buffers_parts(plan, chunk.count); number++)

@@ -1,4 +1,7 @@
 // Part of spec.h: marks the parameters that patterns freeze.
+//
+// A tensor that is frozen is neither moved nor sent. A layer is frozen if all of its tensors are: passes then skip its
+// gradients, and no gradient flows further back than the first layer that learns.
 #include "spec.h"
 
 #include <fnmatch.h>
@@ -15,6 +18,7 @@ static void list_tensors(char *list, size_t bytes, const Spec *spec) {
     if (used >= bytes) memcpy(list + bytes - 4, "...", 4);
 }
 
+// Freezes the tensors whose name fits one pattern. A pattern that fits none is most likely misspelt, so it is an error.
 static Status freeze_those(Spec *spec, const char *pattern, Error *err) {
     bool fits = false;
     for (int t = 0; t < spec->tensor_count; t++)
@@ -25,6 +29,7 @@ static Status freeze_those(Spec *spec, const char *pattern, Error *err) {
     return fail(err, STATUS_USAGE, "\"%.60s\" fits none of the net's tensors; there are %s", pattern, names);
 }
 
+// Whether the tensor is one of the layer's. A layer's parameters are stored one after the other.
 static bool is_in(const ParameterTensor *tensor, const Layer *layer) {
     return tensor->first >= layer->weight && tensor->first < layer->weight + layer_parameters(layer);
 }
@@ -48,7 +53,8 @@ bool spec_freezes_at(const Spec *spec, size_t first) {
     return false;
 }
 
-// A layer is frozen when all its tensors are. Returns whether something is left to learn: running statistics are not.
+// Marks a layer as frozen if all its tensors are. Returns whether any parameter is left to learn; running statistics do
+// not count, as batches move them, not gradients.
 static bool freeze_layers(Spec *spec) {
     bool learns = false;
     for (int l = 0; l < spec->layer_count; l++) {

@@ -1,4 +1,7 @@
 #include "layer_text.h"
+//
+// A reader takes words from the left with layer_text_whole and its kin. Every failure says the layer's number and text,
+// the word and what to write instead, and underlines the word in the net's text (error_sketch).
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +11,8 @@
 
 static const char blanks[] = " \t\n";
 
+// Cuts the layer's text into words, and takes "from NAME" and "as NAME" off its end, in either order, so that no
+// layer's reader needs to know them.
 static Status split_words(LayerText *of, Error *err) {
     memcpy(of->split, of->text, sizeof of->split);
     of->word_count = 0;
@@ -31,6 +36,7 @@ static Status split_words(LayerText *of, Error *err) {
     return STATUS_OK;
 }
 
+// Keeps the layer's text twice: whole for messages, and cut into words, whose addresses give their place in the text.
 Status layer_text_next(LayerText *of, const char **rest, Error *err) {
     const char *start = *rest + strspn(*rest, blanks), *end = strchr(start, ';');
     *rest = end ? end + 1 : NULL;
@@ -59,7 +65,7 @@ bool layer_text_has_more(const LayerText *of) {
     return of->taken < of->word_count;
 }
 
-// One whole number that ends at `*end`.
+// Reads one whole number, up to *end.
 static bool read_whole(int *value, const char *text, char **end, int low, int high) {
     long number = strtol(text, end, 10);
     if (*end == text || number < low || number > high) return false;
@@ -82,6 +88,7 @@ Status layer_text_whole(int *value, LayerText *of, const char *name, int low, in
     return not_whole(of, name, word, low, high, err);
 }
 
+// One number means both sides, so that square windows, which most nets have, are written with one.
 Status layer_text_sides(Sides *value, LayerText *of, const char *name, int low, int high, Error *err) {
     if (!layer_text_has_more(of)) return layer_text_wrong(of, err);
     const char *word = of->words[of->taken++];
@@ -141,6 +148,7 @@ static bool is_name(const char *text) {
                                                        "0123456789_-")] == '\0';
 }
 
+// Names must differ, since a later layer finds its source by the name alone.
 Status layer_text_name(LayerText *of, int layer, Error *err) {
     *of->names[layer] = '\0';
     if (!of->as) return STATUS_OK;
@@ -161,6 +169,7 @@ bool layer_text_key(LayerText *of, const char *key) {
     return is_next;
 }
 
+// A word that is left over is most often the first word of a layer after a forgotten ';'.
 Status layer_text_end(const LayerText *of, Error *err) {
     for (int w = of->taken; w < of->word_count; w++)
         for (size_t i = 0; layer_form(i); i++)

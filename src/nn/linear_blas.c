@@ -1,8 +1,10 @@
+// OpenBLAS multiplies; the loops here do the rest of an op: bias, padding, and the step. They pass over the weight in
+// memory once more, which costs little beside a product of LINEAR_MANY_SAMPLES samples.
 #include "linear_blas.h"
 
 #include <string.h>
 
-// The inputs (IN,count), however they lie.
+// The inputs (IN,count) from `in`, or from rows if that is NULL.
 static BlasMatrix inputs(const float *in, const float *rows, const Layer *layer, size_t samples) {
     return in ? (BlasMatrix){in, samples, false} : (BlasMatrix){rows, linear_row_floats(layer), true};
 }
@@ -31,6 +33,8 @@ void linear_blas_backward_input(float *in_gradient, const Blas *blas, const floa
         memset(in_gradient + i * n + used, 0, (n - used) * sizeof *in_gradient);
 }
 
+// OpenBLAS can multiply its output by `keep` and add. So decay and shift join the velocity before the product, and the
+// product adds the gradient; the step follows when it is complete.
 void linear_blas_backward_weight(float *weight_gradient, float *weight, const Blas *blas, const float *in,
                                  const float *rows, const float *out_gradient, const SgdUpdate *descent,
                                  const Layer *layer, int count, int samples) {
@@ -40,7 +44,7 @@ void linear_blas_backward_weight(float *weight_gradient, float *weight, const Bl
     if (weight && (descent->weight_decay != 0 || descent->shift)) {
         for (size_t i = 0; i < weights; i++) {
             float decay = descent->weight_decay * weight[i] + (descent->shift ? descent->shift[i] : 0);
-            // What 0 forgets is not read.
+            // With keep 0 the product does not read the velocity.
             weight_gradient[i] = keep == 0 ? decay : keep * weight_gradient[i] + decay;
         }
         keep = 1;

@@ -1,4 +1,7 @@
 // Part of spec.h: nets by name: texts for spec_parse.
+//
+// The texts follow their papers' nets, with group normalisation instead of batch normalisation in residual nets: its
+// statistics do not mix the samples of a batch, so that small batches and clients of few samples train, too.
 #include "spec.h"
 
 #include <stdio.h>

@@ -13,7 +13,7 @@
 #include "nn/pass.h"
 #include "nn/regression.h"
 
-// Whether the shapes want OpenBLAS, in chunks as large as they come, and the user allows it.
+// Whether some layer is wide enough for OpenBLAS in the largest chunks that the net can have, and the user allows it.
 static Status wants_blas(bool *wants, const Spec *spec, Error *err) {
     bool allowed;
     TRY(blas_allowed(&allowed, err));
@@ -24,6 +24,7 @@ static Status wants_blas(bool *wants, const Spec *spec, Error *err) {
     return STATUS_OK;
 }
 
+// Opens and closes OpenBLAS for its name, as version and core are known only once it is loaded.
 Status net_blas_name(char name[NET_BLAS_NAME_BYTES], const Spec *spec, const Kernels *kernels, Error *err) {
     *name = 0;
     bool wants;
@@ -36,12 +37,14 @@ Status net_blas_name(char name[NET_BLAS_NAME_BYTES], const Spec *spec, const Ker
     return STATUS_OK;
 }
 
+// Ops of sequences have no build for few samples, so a net with one of them always takes vectors of the usual width.
 static bool has_sequences(const Spec *spec) {
     for (int l = 0; l < spec->layer_count; l++)
         if (layer_has(&spec->layers[l], OF_SEQUENCES)) return true;
     return false;
 }
 
+// Carves the arena twice: to measure it and, once it is allocated, to place the tensors.
 static Status allocate(Net *net, ChunkPlan chunk, Error *err) {
     net->buffers = malloc(sizeof *net->buffers);
     if (net->buffers) {
@@ -56,6 +59,8 @@ static Status allocate(Net *net, ChunkPlan chunk, Error *err) {
     return STATUS_OK;
 }
 
+// Relus are fused in the net's own copy of the spec: the caller's stays as it was parsed, since a GPU fuses other
+// pairs.
 Status net_init(Net *net, const Spec *spec, const Kernels *kernels, Error *err) {
     bool through_blas;
     TRY(wants_blas(&through_blas, spec, err));
@@ -76,12 +81,12 @@ void net_free(Net *net) {
 
 // Work on one chunk ---------------------------------------------------------------------------------------------------
 
-// The batch's samples from `first` on.
+// The chunk of the batch's samples from `first` on.
 static Chunk chunk_at(const Net *net, const Batch *batch, uint32_t first) {
     return net_chunk(net, first, batch->count - first, net->buffers->chunk.samples);
 }
 
-// A part of the samples becomes the net's input: in (C,H,W,N), or rows if that is NULL.
+// Loads a part of float32 samples: to in (C,H,W,N), or to rows if in is NULL.
 static void load_values(const Net *net, float *in, float *rows, const Batch *batch, const uint32_t *indices,
                         uint32_t first, Chunk part) {
     const uint8_t *values = batch->pixels;
@@ -96,6 +101,8 @@ static int smaller(uint32_t a, int b) {
     return a < (uint32_t)b ? (int)a : b;
 }
 
+// Loads a part of images: to in (C,H,W,N), or to rows if in is NULL. Crops, flips and marks need a copy of the images,
+// which is then gathered instead of the data set's own pixels. Only training passes noise, so evaluation never crops.
 static void load_images(const Net *net, float *in, float *rows, const Batch *batch, const uint32_t *indices,
                         uint32_t first, const Noise *noise, Chunk part) {
     const Shape shape = net->spec.input;
@@ -122,7 +129,8 @@ static void load_images(const Net *net, float *in, float *rows, const Batch *bat
                                   linear_row_floats(&net->spec.layers[0]), part.count);
 }
 
-// noise: as in forward.
+// noise: NULL in evaluation, which neither crops nor flips. Parts are stored one after the other if the net has a body;
+// otherwise the chunk is its only part.
 static void load_samples(const Net *net, const Batch *batch, const Noise *noise, Chunk chunk) {
     const size_t step = shape_size(net->spec.input) * (size_t)net->buffers->chunk.part;
     for (int p = 0; p < buffers_parts(&net->buffers->chunk, chunk.count); p++) {
@@ -137,6 +145,7 @@ static void load_samples(const Net *net, const Batch *batch, const Noise *noise,
     }
 }
 
+// Labels keep the chunk's order, whatever the parts: the loss is computed for the whole chunk.
 static void load_labels(const Net *net, const Batch *batch, Chunk chunk) {
     for (int s = 0; s < chunk.count; s++) {
         const uint32_t place = chunk.first + (uint32_t)s;
@@ -158,7 +167,7 @@ static const float *logits_of(const Net *net) {
     return net->buffers->layers[net->spec.layer_count - 1].out;
 }
 
-// Smoothing is for training alone: tests are told the loss of the labels.
+// Labels are smoothed in training only: an evaluation returns the loss of the labels themselves.
 static double loss_of(const Net *net, float *gradient, uint32_t *hits, float scale, Chunk chunk) {
     const float *outputs = logits_of(net);
     if (net->spec.squared_loss)
@@ -170,8 +179,8 @@ static double loss_of(const Net *net, float *gradient, uint32_t *hits, float sca
 
 // Whole batches -------------------------------------------------------------------------------------------------------
 
-// A batch of `count` samples is to go through the net with these parameters. If it trains, gradients that add up chunk
-// by chunk begin as zeros.
+// Prepares the net for a batch of `count` samples and these parameters: chooses the kernels and packs the weights. If
+// the batch trains, the gradients that chunks add to start from zero.
 static void begin(Net *net, const float *parameters, uint32_t count, bool trains) {
     net->at_work = net->few && count <= (uint32_t)net->few->lanes ? net->few : net->kernels;
     for (int l = 0; l < net->spec.layer_count; l++) {
@@ -184,12 +193,15 @@ static void begin(Net *net, const float *parameters, uint32_t count, bool trains
     }
 }
 
+// The parent watches this counter: a worker whose counter does not grow hangs, however long its batch takes.
 static void count_progress(const Net *net, Chunk chunk) {
-    // Relaxed: whoever watches only looks whether it grows.
+    // Relaxed: the reader only checks whether it grows.
     if (net->progress) atomic_fetch_add_explicit(net->progress, (uint64_t)chunk.count, memory_order_relaxed);
 }
 
-// There and back. The batch is not empty. Returns the sum of the samples' losses.
+// Forward and backward pass of a batch, which must not be empty, chunk by chunk: a chunk's values are still in the
+// cache when its backward pass reads them. Returns the sum of the samples' losses. The gradient is scaled by the
+// batch's size in the loss, so that chunks simply add up to the gradient of the mean loss.
 static double train(Net *net, const Pass *pass, const Batch *batch) {
     begin(net, pass->parameters, batch->count, true);
     float scale = 1.0f / (float)batch->count;
@@ -215,6 +227,8 @@ void net_gradient(Net *net, float *gradient, BatchResult *result, const float *p
         memset(gradient, 0, net->spec.parameter_count * sizeof *gradient);
 }
 
+// The backward pass itself makes the step, layer by layer. So the parameters that the pass reads are those before the
+// step, and the velocity takes the place of a gradient.
 void net_train_step(Net *net, float *parameters, float *velocity, BatchResult *result, const Sgd *sgd,
                     const float *shift, const Batch *batch, const Noise *noise) {
     *result = (BatchResult){0};
@@ -233,6 +247,8 @@ void net_train_step(Net *net, float *parameters, float *velocity, BatchResult *r
     net_follow(net, parameters);
 }
 
+// The forward pass has left the next running statistics in its own tensors. They are written last, because a step
+// treats all parameters alike and would move these, too.
 void net_follow(const Net *net, float *parameters) {
     for (int l = 0; l < net->spec.layer_count; l++) {
         const Layer *layer = &net->spec.layers[l];
@@ -247,6 +263,7 @@ void net_follow(const Net *net, float *parameters) {
     }
 }
 
+// Losses are summed in double precision, chunk after chunk, in an order that depends on the batch alone.
 void net_evaluate(Net *net, BatchResult *result, const float *parameters, const Batch *batch) {
     *result = (BatchResult){0};
     begin(net, parameters, batch->count, false);

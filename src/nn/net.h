@@ -7,14 +7,16 @@
 //   net_evaluate(&net, &result, parameters, &batch);                     // no dropout, no gradient
 //   net_free(&net);
 //
-// Activations live in one arena, batch innermost: (C,H,W,N) with N samples side by side. A batch runs depth-first in
-// chunks, each through the whole net and back, and the gradients add up; so the arena fits the cache whatever the
+// Activations are stored in one arena, batch innermost: (C,H,W,N) with N samples side by side. A batch runs depth-first
+// in chunks, each through the whole net and back, and the gradients add up: the arena then fits the cache whatever the
 // batch size. Through the layers before the first fully connected one a chunk goes part by part (ChunkPlan in
-// buffers.h). N is the part's samples, rounded up to whole vectors, or 4 for batches of at most so many: a small batch
-// costs no more than that. Lanes beyond the last sample start from zeros and add nothing to any gradient. Results
-// depend only on the arguments (and the instruction set): same inputs, same bits. Steps with momentum are fastest
-// after subnormals_flush (base/cores.h), which the program calls at its start. Wide linear layers multiply through
-// OpenBLAS where many samples share the product (linear_blas.h): their bits depend on its version and core, too.
+// buffers.h). N is the number of samples of a part, rounded up to whole vectors, or to vectors of 4 for batches of at
+// most 4 samples: a small batch costs no more than its samples. Lanes after the last sample start from zeros and add
+// nothing to any gradient.
+//
+// Results depend only on the arguments and the instruction set: same inputs, same bits. Wide linear layers multiply
+// through OpenBLAS if many samples share the product (linear_blas.h): their bits depend on its version and core, too.
+// Steps with momentum are fastest after subnormals_flush (base/cores.h), which the program calls at its start.
 #ifndef SOUNDER_NN_NET_H
 #define SOUNDER_NN_NET_H
 
@@ -30,52 +32,54 @@
 
 enum { NET_BLAS_NAME_BYTES = 96 };
 
-// Whom net_gradient tells that the gradients of all parameters from `first` on are complete: layer by layer, from the
-// last one that has parameters (whose weight lies at `first`) to the first.
+// A callback of net_gradient: the gradients of all parameters from `first` on are complete. It is called once per layer
+// with parameters, from the last one (whose weight begins at `first`) to the first, so that a caller can send gradients
+// while the backward pass continues.
 typedef struct GradientHook {
-    void (*complete)(void *context, size_t first); // NULL after net_init: nobody
+    void (*complete)(void *context, size_t first); // NULL after net_init: no callback
     void *context;
 } GradientHook;
 
 typedef struct Net {
     Spec spec;
     const Kernels *kernels;
-    const Kernels *few;     // for batches of at most few->lanes samples; NULL: no other ones
-    const Kernels *at_work; // of both, those of the batch that goes through the net
+    const Kernels *few;     // for batches of at most few->lanes samples; NULL: `kernels` for them, too
+    const Kernels *at_work; // `kernels` or `few`: the one of the current batch
     void *arena;            // owned: activations, their gradients, packed weights
     size_t arena_bytes;
-    struct NetBuffers *buffers; // owned: where each layer's tensors lie in the arena
-    struct Blas *blas;          // owned: for the products of wide layers; NULL if the shapes want none
-    _Atomic uint64_t *progress; // NULL after net_init; if set: grows by the samples of every chunk done, a sign of life
+    struct NetBuffers *buffers; // owned: the places of each layer's tensors in the arena
+    struct Blas *blas;          // owned: for the products of wide layers; NULL if the net has none
+    _Atomic uint64_t *progress; // if not NULL, grows by the samples of every chunk: a sign of life; NULL after net_init
     GradientHook on_gradient;
-    uint32_t steps;                // so far: they go through the weights to and fro
-    bool rests;                    // the next step's velocity is zero, whatever lies there; false after it
-    const float *start;            // where the next step finds the parameters, if elsewhere; NULL after it
-    size_t still_first, still_end; // 0 after net_init: layers whose weights lie in this range are not moved by steps
+    uint32_t steps;                // made so far; every second step goes through the weights in reverse order
+    bool rests;                    // the next step takes its velocity as zero, whatever is stored; false after it
+    const float *start;            // the parameters that the next step starts from, if not those that it changes
+    size_t still_first, still_end; // steps leave the layers whose weights are in this range unchanged; 0 after net_init
 } Net;
 
-// Allocates the arena; opens OpenBLAS if the shapes want it (UNAVAILABLE if there is none). Leaves nothing to free on
-// failure.
+// Allocates the arena; opens OpenBLAS if a layer is wide enough for it (UNAVAILABLE if there is none). There is nothing
+// to free on failure.
 Status net_init(Net *net, const Spec *spec, const Kernels *kernels, Error *err);
 void net_free(Net *net);
 
-// What multiplies for the net's wide layers, with version and core ("OpenBLAS 0.3.21 SkylakeX"); empty if its shapes
-// want none. For the record of a run, and to find out before it begins that OpenBLAS is missing (UNAVAILABLE).
+// The library that multiplies for the net's wide layers, with version and core ("OpenBLAS 0.3.21 SkylakeX"); empty if
+// no layer is wide. For the record of a run, and to report a missing OpenBLAS before it begins (UNAVAILABLE).
 Status net_blas_name(char name[NET_BLAS_NAME_BYTES], const Spec *spec, const Kernels *kernels, Error *err);
 
-// gradient (parameter_count) = d(mean loss over the batch) / d(parameters), overwritten. With noise NULL there is no
-// dropout. parameters (parameter_count) may lie in memory that others change (Hogwild).
+// gradient (parameter_count) = d(mean loss over the batch) / d(parameters), overwritten. noise is NULL for no dropout.
+// parameters (parameter_count) may be memory that other processes change (Hogwild).
 void net_gradient(Net *net, float *gradient, BatchResult *result, const float *parameters, const Batch *batch,
                   const Noise *noise);
 
-// One step of SGD: what net_gradient and then sgd_step do, within rounding, but layer by layer on the way back, so that
-// no gradient is ever written to memory. velocity (parameter_count) starts as zeros; without momentum its values
-// mean nothing. An empty batch changes nothing. shift (parameter_count), unless NULL, joins the gradient.
+// One step of SGD: as net_gradient followed by sgd_step, within rounding, but layer by layer during the backward pass,
+// so that no gradient is written to memory. velocity (parameter_count) starts as zeros; without momentum its values
+// have no meaning. An empty batch changes nothing. shift (parameter_count) joins the gradient, unless it is NULL.
 void net_train_step(Net *net, float *parameters, float *velocity, BatchResult *result, const Sgd *sgd,
                     const float *shift, const Batch *batch, const Noise *noise);
 
-// Running statistics of batch norms become what the batch of the last net_gradient makes of them, whatever a step has
-// made of them since; those that are frozen or stand still do not. net_train_step does so by itself.
+// Moves the running statistics of batch norms in `parameters` by the batch of the last net_gradient, and overwrites
+// what a step has made of them. Frozen statistics, and those in the still range, do not move. net_train_step calls it
+// itself.
 void net_follow(const Net *net, float *parameters);
 
 // Loss and hits of the net in evaluation mode.

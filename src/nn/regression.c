@@ -1,3 +1,4 @@
+// These loops are not built per instruction set: such data sets are small, and their bits should not depend on the CPU.
 #include "regression.h"
 
 #include <math.h>

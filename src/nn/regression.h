@@ -1,6 +1,5 @@
-// Samples that are float32 as they are, and the squared loss of a net's one output against float32 targets: for data
-// whose theory is known (datasets/synthetic/federation.h), not for speed. Plain C: the same bits whatever the
-// instruction set.
+// float32 samples, and the squared loss of a net's one output against float32 targets: for data whose theory is known
+// (datasets/synthetic/federation.h), not for speed. Plain C: the same bits for every instruction set.
 #ifndef SOUNDER_NN_REGRESSION_H
 #define SOUNDER_NN_REGRESSION_H
 
@@ -12,7 +11,7 @@
 void values_gather(float *out, const uint8_t *values, const uint32_t *indices, uint32_t first, size_t size, int count,
                    int samples);
 
-// As Kernels.gather_rows: rows (count, row_floats), with zeros from the last value to the end of a vector.
+// Kernels.gather_rows for float32: rows (count, row_floats), with zeros after the last value up to a whole vector.
 void values_gather_rows(float *rows, const uint8_t *values, const uint32_t *indices, uint32_t first, size_t size,
                         size_t row_floats, int count);
 

@@ -11,7 +11,8 @@
 
 static const size_t max_parameters = INT_MAX;
 
-// "norm3.weight" of the net's third layer with the module "norm", whatever kinds such layers are.
+// The number of the layer among those of its module: "norm3.weight" belongs to the third layer with the module "norm",
+// whatever the kinds of such layers.
 static int ordinal_of(const Spec *spec, const Layer *layer) {
     const char *module = layer_type(layer)->module;
     int ordinal = 1;
@@ -20,6 +21,7 @@ static int ordinal_of(const Spec *spec, const Layer *layer) {
     return ordinal;
 }
 
+// Fills in a tensor of the parameter array from the layer's own description, with its full name.
 static void add_tensor(Spec *spec, const char *module, int ordinal, const LayerTensor *of) {
     ParameterTensor *tensor = &spec->tensors[spec->tensor_count++];
     *tensor = (ParameterTensor){.rank = of->rank,
@@ -62,7 +64,7 @@ void spec_floor_variances(float *parameters, const Spec *spec) {
     }
 }
 
-// What a layer gives must be of use to another, but for the last one's.
+// Each layer but the last must be read by another one, so that no layer is computed in vain.
 static Status check_readers(const Spec *spec, Error *err) {
     bool is_read[SPEC_MAX_LAYERS] = {false};
     for (int l = 0; l < spec->layer_count; l++) {
@@ -80,6 +82,7 @@ static Status check_readers(const Spec *spec, Error *err) {
     return STATUS_OK;
 }
 
+// Reads one layer: its source gives its input's shape, its words give the rest. Names count from the next layer on.
 static Status read_one(Spec *spec, LayerText *of, Error *err) {
     const int number = spec->layer_count++;
     Layer *layer = &spec->layers[number];
@@ -91,7 +94,7 @@ static Status read_one(Spec *spec, LayerText *of, Error *err) {
     return add_parameters(spec, layer, of, err);
 }
 
-enum { MAX_CLASSES = 65535 }; // what two bytes of a label tell apart
+enum { MAX_CLASSES = 65535 }; // two bytes of a label
 
 static Status check_input(Shape input, int classes, Error *err) {
     if (input.channels < 1 || input.rows < 1 || input.columns < 1 || layer_is_too_large(input, (Sides){0, 0}))
@@ -104,6 +107,8 @@ static Status check_input(Shape input, int classes, Error *err) {
     return STATUS_OK;
 }
 
+// Parses layer by layer, as a layer's shapes follow from those before it. An error that has no sketch yet gets one that
+// underlines the whole layer.
 Status spec_parse(Spec *spec, const char *text, Shape input, int classes, Error *err) {
     TRY(check_input(input, classes, err));
     if (strlen(text) >= SPEC_TEXT_BYTES)
@@ -131,6 +136,7 @@ Status spec_parse(Spec *spec, const char *text, Shape input, int classes, Error 
     return STATUS_USAGE;
 }
 
+// PyTorch's uniform initialisation. Every value has a word of its own in the random stream of its tensor.
 static void draw_uniform(float *values, const ParameterTensor *tensor, RngKey key) {
     const float bound = (float)(tensor->stretch / sqrt((double)tensor->fan_in));
     RngBlock block = {{0}};
@@ -140,6 +146,7 @@ static void draw_uniform(float *values, const ParameterTensor *tensor, RngKey ke
     }
 }
 
+// The key of a tensor's values is its number in the net: values do not depend on how many values other tensors have.
 void spec_initialise(float *parameters, const Spec *spec, uint64_t seed) {
     for (int t = 0; t < spec->tensor_count; t++) {
         const ParameterTensor *tensor = &spec->tensors[t];
@@ -156,6 +163,7 @@ void spec_initialise(float *parameters, const Spec *spec, uint64_t seed) {
     }
 }
 
+// Forward pass, weight's gradient and input's gradient take the same number of products each.
 double spec_training_flop(const Spec *spec) {
     double flop = 0;
     bool first = true;
@@ -179,6 +187,8 @@ const char *spec_tensor_name(const Spec *spec, size_t parameter) {
     return tensor_at(spec, parameter)->name;
 }
 
+// Running statistics follow the data instead of the learning rate: for a layer that reads the net's input only other
+// data help.
 const char *spec_tensor_remedy(const Spec *spec, size_t parameter) {
     const ParameterTensor *tensor = tensor_at(spec, parameter);
     if (!tensor->follows) return "; lower --lr";

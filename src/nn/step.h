@@ -1,4 +1,5 @@
-// What one step of training takes and gives, whatever it is computed on: plain data for C and C++.
+// The arguments and results of one step of training, and the formulas of its optimizers: plain data for C and C++, the
+// same for the CPU and the GPU.
 #ifndef SOUNDER_NN_STEP_H
 #define SOUNDER_NN_STEP_H
 
@@ -8,28 +9,28 @@
 
 #include "base/host_device.h"
 
-// Test samples a pass: fixed, so that losses are summed in the same order in every run.
+// Number of test samples per pass. It is fixed, so that losses are summed in the same order in every run.
 enum { EVALUATION_CHUNK = 500 };
 
-// A mini-batch: `count` samples of a data set that lies elsewhere (usually read-only shared memory).
+// A mini-batch: `count` samples of a data set, which is stored elsewhere (usually in read-only shared memory).
 typedef struct Batch {
     const uint8_t *pixels;    // (samples, C,H,W), all of the data set; bytes of float32 if the spec has float_input
     const uint16_t *labels;   // (samples); bytes of float32 targets if it has squared_loss
-    const uint32_t *indices;  // (count) which samples, or NULL for first, first + 1, ...
+    const uint32_t *indices;  // (count) numbers of the samples; NULL: first, first + 1, ...
     uint32_t first;           // used when indices is NULL
     uint32_t count;           // samples in this batch
     const float *scale;       // (C) a pixel p of channel c enters the net as p * scale[c] + shift[c]
     const float *shift;       // (C)
-    const uint16_t *label_of; // (classes) what stands for each label on the CPU; NULL: the label
-    uint32_t triggered;       // the first so many samples bear the spec's trigger and this label; on the CPU
+    const uint16_t *label_of; // (classes) the label that replaces each label, on the CPU; NULL: none is replaced
+    uint32_t triggered;       // the first `triggered` samples get the spec's trigger and trigger_label; on the CPU
     uint16_t trigger_label;
 } Batch;
 
-// What dropout masks depend on, besides layer, channel and sample. NULL where a function takes it: no dropout.
+// The key of dropout masks, besides layer, channel and sample. A function that gets NULL drops nothing.
 typedef struct Noise {
     uint64_t seed;
     uint32_t round, client, step;
-    uint32_t first_sample; // place of the batch's first sample, where it is a part of a larger batch
+    uint32_t first_sample; // number of the batch's first sample in the larger batch that it is a part of
 } Noise;
 
 typedef struct BatchResult {
@@ -42,14 +43,14 @@ typedef struct Sgd {
     float lr, momentum, weight_decay;
 } Sgd;
 
-// The one formula of a step, everywhere in this order of rounding: the velocity that `gradient` leaves, after which
-// weight -= lr * velocity.
+// The formula of a step, in this order of rounding everywhere, so that the CPU, the GPU and fused ops agree: returns
+// the velocity after `gradient`. The step ends with weight -= lr * velocity.
 BOTH float sgd_velocity(float velocity, float gradient, float weight, const Sgd *sgd) {
     float decayed = gradient + sgd->weight_decay * weight;
     return sgd->momentum * velocity + decayed;
 }
 
-// The same with Nesterov's momentum: changes the velocity and returns what lr is multiplied by.
+// The step with Nesterov's momentum: changes the velocity and returns the direction that lr multiplies.
 BOTH float sgd_nesterov(float *velocity, float gradient, float weight, const Sgd *sgd) {
     float decayed = gradient + sgd->weight_decay * weight;
     *velocity = sgd->momentum * *velocity + decayed;
@@ -62,17 +63,17 @@ typedef struct Adam {
     bool shrinks; // AdamW: the decay shrinks the weight instead of joining the gradient
 } Adam;
 
-// A step of them, as far as it is the same for all weights.
+// The numbers of one step of Adam or AdamW that are the same for all weights.
 typedef struct AdamStep {
     float beta1, beta2, eps;
     float rate;   // lr / (1 - beta1^t)
     float root;   // sqrt(1 - beta2^t)
-    float decay;  // that joins the gradient: Adam's
-    float shrink; // what the weight is multiplied by first: AdamW's 1 - lr decay, otherwise 1
+    float decay;  // weight decay that joins the gradient (Adam); 0 for AdamW
+    float shrink; // factor of the weight before the step: 1 - lr decay for AdamW, otherwise 1
 } AdamStep;
 
-// The next step with this learning rate. forgotten (2): how much of the moment and of the square is still that of their
-// start; ones at first. Products instead of powers, which C libraries round differently.
+// The next step with this learning rate. forgotten (2) holds beta1^t and beta2^t, ones at first: the shares of the
+// moments that are still their initial zeros. They are products, as C libraries round powers differently.
 BOTH AdamStep adam_next(double *forgotten, const Adam *adam, double lr, double decay) {
     AdamStep step;
     forgotten[0] *= adam->beta1;
@@ -87,7 +88,7 @@ BOTH AdamStep adam_next(double *forgotten, const Adam *adam, double lr, double d
     return step;
 }
 
-// Returns the new weight. moment, square: start as zeros.
+// Makes the step for one weight and returns the new weight. moment and square start as zeros.
 BOTH float adam_moved(float weight, float *moment, float *square, float gradient, const AdamStep *step) {
     const float decayed = gradient + step->decay * weight;
     *moment += (1 - step->beta1) * (decayed - *moment);

@@ -5,6 +5,7 @@
 
 #include "nn/kernels/sequence.h"
 
+// Projections and their gradients (3 + 3), context and its gradient (1 + 1), and the shares.
 size_t cuda_attention_kept_features(const Layer *layer) {
     const size_t steps = (size_t)layer->in.rows;
     return 8 * shape_size(layer->in) + (size_t)layer->groups * steps * steps;
@@ -27,6 +28,7 @@ static AttentionKept attention_kept(float *kept, const Layer *layer, const CudaS
     return at;
 }
 
+// Projections are products of all steps and samples, so cuBLAS computes them; between them the kernels of attention.cu.
 void cuda_attention_forward(float *out, float *kept, const float *in, const float *weight, size_t stride,
                             const Layer *layer, struct CudaBlas *blas, const CudaStep *step) {
     const AttentionKept at = attention_kept(kept, layer, step);
@@ -38,6 +40,8 @@ void cuda_attention_forward(float *out, float *kept, const float *in, const floa
     cuda_linear_forward(out, at.context, second, second + width * width, stride, false, &from, blas, step);
 }
 
+// The order is that of the chain rule from the output back. in_gradient must be computed before the weights change,
+// which is the caller's promise: the step follows later.
 void cuda_attention_backward(float *gradient, float *in_gradient, float *kept, const float *in,
                              const float *out_gradient, const float *weight, size_t stride, size_t gradient_stride,
                              const Layer *layer, struct CudaBlas *blas, const CudaStep *step) {

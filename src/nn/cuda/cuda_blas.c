@@ -8,14 +8,14 @@
 #define WORD(name)         #name
 #define VERSIONED(version) "libcublas.so." WORD(version)
 #define LIBRARY            VERSIONED(CUBLAS_VER_MAJOR)
-// Where the toolkit of this build has it, for a loader that was not told; a build may leave that out.
+// The cuBLAS of the toolkit that built this program, for a loader that does not know its folder; a build can omit it.
 #ifndef SOUNDER_CUBLAS_FOLDER
 #define SOUNDER_CUBLAS_FOLDER ""
 #endif
 #define SYMBOL_OF(function)                                                                                            \
     WORD(function) // cublas_v2.h renames functions: the symbol of cublasCreate is cublasCreate_v2
 
-// What is needed only while opening.
+// Functions that only cuda_blas_open calls.
 typedef struct Setup {
     __typeof__(cublasCreate) *create;
     __typeof__(cublasSetStream) *set_stream;
@@ -30,10 +30,12 @@ static Status find(void **function, void *library, const char *name, Error *err)
                 CUBLAS_VER_MAJOR);
 }
 
+// The library of the version that this build knows is tried first, in the loader's path and in the toolkit's folder.
+// The error message is that of the first try.
 static Status load(CudaBlas *blas, Setup *setup, Error *err) {
     static const char *const names[] = {LIBRARY, SOUNDER_CUBLAS_FOLDER "/" LIBRARY, "libcublas.so"};
-    char why[256] = ""; // of the first, which is the one that belongs to this build
-    // RTLD_NODELETE: cuBLAS leaves things of its own behind, and must not vanish under them.
+    char why[256] = ""; // of the first name, whose library has this build's version
+    // RTLD_NODELETE: cuBLAS leaves state of its own in the process, whose code must not be unloaded.
     for (size_t i = 0; i < sizeof names / sizeof *names && !blas->library; i++) {
         blas->library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
         if (!blas->library && i == 0) snprintf(why, sizeof why, "%s", dlerror());
@@ -62,7 +64,7 @@ Status cuda_blas_open(CudaBlas *blas, cudaStream_t stream, bool tf32, Error *err
     Status status;
     TRY_GOTO(fail, load(blas, &setup, err));
     TRY_GOTO(fail, blas_try(setup.create(&blas->handle), "starting cuBLAS", err));
-    // In this order: setting the stream puts cuBLAS's own workspace back.
+    // In this order: setting the stream resets the workspace to cuBLAS's own.
     TRY_GOTO(fail, blas_try(setup.set_stream(blas->handle, stream), "giving cuBLAS its stream", err));
     cudaError_t allocated = cudaMalloc(&blas->workspace, CUDA_BLAS_WORKSPACE_BYTES);
     if (allocated != cudaSuccess) {
@@ -86,6 +88,8 @@ void cuda_blas_close(CudaBlas *blas) {
     *blas = (CudaBlas){0};
 }
 
+// A failure is remembered instead of returned: products are called between launches that cannot fail either, and a
+// captured step is checked as a whole (cuda_blas_check).
 void cuda_blas_multiply(CudaBlas *blas, CudaProduct product, CudaFactor a, CudaFactor b, int columns, int rows,
                         int inner, int models) {
     const float one = 1, kept = product.adds ? 1 : 0;

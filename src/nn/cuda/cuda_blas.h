@@ -1,5 +1,5 @@
-// cuBLAS, for the products of linear layers. It is opened when the first net on a GPU is made and never linked: a
-// program that stays on the CPU neither needs nor loads it.
+// cuBLAS, for the products of linear layers. The first net on a GPU opens it; it is never linked, so that a program on
+// the CPU neither needs nor loads it.
 //
 //   CudaBlas blas;
 //   TRY(cuda_blas_open(&blas, stream, tf32, err));
@@ -7,8 +7,8 @@
 //   TRY(cuda_blas_check(&blas, err));            // did all of them reach the stream?
 //   cuda_blas_close(&blas);
 //
-// It computes in a workspace of its own on one stream: that is what makes captured products legal, and their bits the
-// same in every run (cuBLAS documentation, "Results reproducibility").
+// It computes in a workspace of its own on one stream. Captured products need that, and it makes their bits the same in
+// every run (cuBLAS documentation, "Results reproducibility").
 #ifndef SOUNDER_NN_CUDA_CUDA_BLAS_H
 #define SOUNDER_NN_CUDA_CUDA_BLAS_H
 
@@ -17,7 +17,7 @@
 
 #include "base/err.h"
 
-enum { CUDA_BLAS_WORKSPACE_BYTES = 32 << 20 }; // what NVIDIA recommends for Hopper; enough for all before it
+enum { CUDA_BLAS_WORKSPACE_BYTES = 32 << 20 }; // NVIDIA's recommendation for Hopper; older GPUs need less
 
 typedef struct CudaBlas {
     void *library;         // owned
@@ -25,18 +25,18 @@ typedef struct CudaBlas {
     void *workspace;       // owned, device memory
     __typeof__(cublasSgemmStridedBatched) *multiply;
     __typeof__(cublasDestroy) *destroy;
-    cublasStatus_t failure; // the first that a product met since the last check
+    cublasStatus_t failure; // of the first product that failed since the last check
 } CudaBlas;
 
 // tf32: products may round their factors to 10 bits and use tensor cores. Everything runs on `stream`. UNAVAILABLE if
 // there is no cuBLAS; nothing to close on failure.
 Status cuda_blas_open(CudaBlas *blas, cudaStream_t stream, bool tf32, Error *err);
 
-// A CudaBlas of zeros is left alone.
+// A CudaBlas of zeros is closed already.
 void cuda_blas_close(CudaBlas *blas);
 
-// A factor of a product. Our matrices are stored row by row, cuBLAS's column by column: what is (R,C) to us is (C,R) to
-// it. So products are written for the transposes, with the factors in reverse order.
+// A factor of a product. Our matrices are stored row by row, cuBLAS's column by column: our (R,C) is its (C,R). So
+// products are written for the transposes, with the factors in reverse order.
 typedef struct CudaFactor {
     const float *at;
     int row;       // floats from one row to the next
@@ -47,10 +47,10 @@ typedef struct CudaFactor {
 typedef struct CudaProduct {
     float *at; // rows of `columns` floats
     size_t stride;
-    bool adds; // to what is there
+    bool adds; // adds to the stored values
 } CudaProduct;
 
-// Block number `block` of a tensor (M, blocks, rows,N), N being `samples`: as a factor, and as what a product becomes.
+// Block number `block` of a tensor (M, blocks, rows,N), N being `samples`: as a factor, and as the result of a product.
 static inline CudaFactor cuda_blas_lanes(const float *tensor, int rows, int block, int blocks, int samples,
                                          cublasOperation_t as) {
     const size_t floats = (size_t)rows * (size_t)samples;
@@ -62,7 +62,7 @@ static inline CudaProduct cuda_blas_become_lanes(float *tensor, int rows, int bl
     return (CudaProduct){tensor + (size_t)block * floats, (size_t)blocks * floats, false};
 }
 
-// product (rows, columns) of each model = a * b, where `inner` is summed over; in cuBLAS's view, columns first.
+// product (rows, columns) of each model = a * b, summed over `inner`; in cuBLAS's view, columns first.
 void cuda_blas_multiply(CudaBlas *blas, CudaProduct product, CudaFactor a, CudaFactor b, int columns, int rows,
                         int inner, int models);
 

@@ -7,7 +7,7 @@
 #include "nn/cuda/cuda_pass.h"
 #include "nn/layers/cuda_layer.h"
 
-// One step that is looked at.
+// The measurement of one step.
 typedef struct Record {
     const CudaPass *pass;
     CudaCost *costs;
@@ -16,7 +16,7 @@ typedef struct Record {
     cudaError_t failure;
 } Record;
 
-// Arrays that a step of SGD reads and writes: weights, and with momentum velocities.
+// Number of arrays of parameters that a step of SGD reads and writes: weights, and with momentum velocities.
 static double stepped(const CudaPass *pass) {
     return pass->plan.sgd.momentum > 0 ? 4 : 2;
 }
@@ -27,7 +27,7 @@ static bool steps_on_the_way(const Record *record) {
     return false;
 }
 
-// Parameters of the ops of a kind, or of all.
+// Number of parameters whose step is not made in their gradient's kernel but by the last kernel of the step.
 static size_t parameters_left(const Record *record) {
     const CudaPass *pass = record->pass;
     if (!steps_on_the_way(record)) return pass->plan.spec.parameter_count;
@@ -48,6 +48,8 @@ static double bytes_back(const CudaPass *pass, const CudaOp *op) {
     return cuda_values_bytes(pass, op, layer->back_in, is_said ? layer->back_out : 3);
 }
 
+// Counts every tensor once per kernel that reads or writes it. Caches make the real traffic smaller: a part that takes
+// less time than its bytes need has found them there.
 static double bytes_of(const Record *record, CudaPart part, const CudaOp *op) {
     const CudaPass *pass = record->pass;
     const Spec *spec = &pass->plan.spec;
@@ -56,7 +58,7 @@ static double bytes_of(const Record *record, CudaPart part, const CudaOp *op) {
     double own = op ? cuda_arrays_bytes(pass, layer_parameters(op->layer)) : 0;
     switch (part) {
     case CUDA_PART_GATHER:
-        return cuda_lanes_bytes(pass, shape_size(spec->input)) * 1.25; // a byte is read for each float
+        return cuda_lanes_bytes(pass, shape_size(spec->input)) * 1.25; // reads a byte for each float that it writes
     case CUDA_PART_FORWARD:
         return bytes_forward(pass, op);
     case CUDA_PART_LOSS:
@@ -75,6 +77,7 @@ static double bytes_of(const Record *record, CudaPart part, const CudaOp *op) {
     return 0;
 }
 
+// Only products count: the other kernels are bound by memory.
 static double operations_of(const CudaPass *pass, CudaPart part, const CudaOp *op) {
     bool product = part == CUDA_PART_FORWARD || part == CUDA_PART_INPUT || part == CUDA_PART_PARAMETERS ||
                    part == CUDA_PART_PARAMETERS_AND_STEP;
@@ -91,6 +94,7 @@ static void name_part(char *name, CudaPart part, const CudaOp *op) {
         snprintf(name, CUDA_COST_NAME_BYTES, "%s", parts[part]);
 }
 
+// The mark of the measured pass: called after each part, it names the part, counts its bytes and records an event.
 static void note(void *context, CudaPart part, const CudaOp *op) {
     Record *record = context;
     CudaCost *cost = &record->costs[record->count];
@@ -112,6 +116,8 @@ static Status take_times(Record *record, Error *err) {
     return STATUS_OK;
 }
 
+// Makes one step outside the graph, with an event after each part: a captured step has no places to measure. So the
+// times include the launches, which a replayed graph does not have.
 Status cuda_net_costs(CudaNet *net, CudaCost *costs, int *count, Error *err) {
     const CudaPass *own;
     TRY(cuda_net_pass(net, &own, err));

@@ -3,7 +3,7 @@
 
 #include "base/cuda_try.h"
 
-// Launches report to nobody: what went wrong since the last look stands in CUDA's last error and in blas.
+// Launches return no status: CUDA's last error and blas keep the failures since the last call of this function.
 static Status launched(CudaGraph *graph, Error *err) {
     CUDA_TRY(cudaGetLastError(), err, "launching a step on the card");
     return cuda_blas_check(graph->blas, err);
@@ -25,21 +25,24 @@ static Status instantiate(cudaGraphExec_t *executable, cudaGraph_t captured, Err
     return STATUS_OK;
 }
 
+// Captures `steps` steps in a row as one graph. The stream must leave the capture even if a launch fails.
 static Status capture(cudaGraphExec_t *executable, CudaGraph *graph, int steps, Error *err) {
     cudaStream_t stream = graph->pass->step.stream;
-    // Thread-local: another thread may allocate meanwhile.
+    // Thread-local, as another thread may allocate memory during the capture.
     CUDA_TRY(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), err, "capturing %d steps", steps);
     for (int s = 0; s < steps; s++)
         graph->enqueue(graph->pass);
     Status status = launched(graph, err);
     cudaGraph_t captured = NULL;
-    cudaError_t ended = cudaStreamEndCapture(stream, &captured); // in any case: the stream must leave the capture
+    cudaError_t ended = cudaStreamEndCapture(stream, &captured); // on failure, too: the stream must leave the capture
     if (status == STATUS_OK && ended != cudaSuccess) status = cuda_fail(err, ended, "capturing %d steps", steps);
     if (status == STATUS_OK) return instantiate(executable, captured, err);
     if (captured) cudaGraphDestroy(captured);
     return status;
 }
 
+// The first step runs directly (see the header). Then as many steps as fit run in graphs of CUDA_GRAPH_STEPS, the rest
+// one by one.
 Status cuda_graph_run(CudaGraph *graph, uint32_t steps, Error *err) {
     while (steps > 0) {
         if (!graph->has_run) {

@@ -1,5 +1,5 @@
-// Who does what in a launch over M models: arithmetic that the kernels of src/nn share. Plain C as well, so that tests
-// can run it over every thread of a grid.
+// The division of a launch over M models among its threads: arithmetic that the kernels of src/nn share. It is plain C,
+// too, so that tests can run it over every thread of a grid.
 #ifndef SOUNDER_NN_CUDA_CUDA_INDEX_H
 #define SOUNDER_NN_CUDA_CUDA_INDEX_H
 
@@ -8,7 +8,7 @@
 #include "base/host_device.h"
 #include "base/shape.h"
 
-// How many parts of `size` cover `count`.
+// The number of parts of `size` that cover `count`.
 BOTH uint32_t parts_of(uint32_t count, uint32_t size) {
     return (count + size - 1) / size;
 }
@@ -17,20 +17,20 @@ BOTH uint32_t smaller_of(uint32_t a, uint32_t b) {
     return a < b ? a : b;
 }
 
-// Thread `item` of a model's `items` threads. From items on: nothing to do.
+// Thread `item` of a model's `items` threads. A thread with item >= items does nothing.
 typedef struct ModelItem {
     uint32_t model, item;
 } ModelItem;
 
-// Each model's items fill whole blocks of `threads`, one model after the other. All in the grid's x dimension, as the
-// others end at 65,535 blocks.
+// Each model's items fill whole blocks of `threads`, one model after the other, all in the grid's x dimension: the
+// others are limited to 65,535 blocks.
 BOTH ModelItem model_item(uint32_t block, uint32_t thread, uint32_t threads, uint32_t items) {
     uint32_t blocks = parts_of(items, threads), model = block / blocks;
     ModelItem at = {model, (block - model * blocks) * threads + thread};
     return at;
 }
 
-// Which pixels and sample a thread of gather.cu brings: four neighbouring pixels of one channel of one sample.
+// The pixels and the sample of one thread of gather.cu: four neighbouring pixels of one channel of one sample.
 
 enum { GATHER_PIXELS = 4 };
 
@@ -53,7 +53,7 @@ BOTH GatherPlace gather_place(uint32_t item, Shape shape, int samples) {
     return place;
 }
 
-// Which window a thread of pool.cu works on, for four samples.
+// The window of one thread of pool.cu, for four samples.
 typedef struct PoolPlace {
     uint32_t channel, row, column; // of the window
     uint32_t quad;                 // four samples; fastest, so that neighbouring threads read side by side
@@ -70,16 +70,16 @@ BOTH PoolPlace pool_place(uint32_t item, Shape windows, uint32_t quads) {
     return place;
 }
 
-// The windows of the way back: those of the way forward and, at the right and lower edge, those that rows and columns
-// left over do not fill. Their part of the image gets zeros.
+// The windows of the backward pass: those of the forward pass and, at the right and lower edge, windows over the rows
+// and columns that fill no window. Their part of the image gets zeros.
 BOTH Shape pool_all_windows(Shape in, int size) {
     Shape windows = {in.channels, (int)parts_of((uint32_t)in.rows, (uint32_t)size),
                      (int)parts_of((uint32_t)in.columns, (uint32_t)size)};
     return windows;
 }
 
-// Which bytes of the mask (features,N) a thread of dropout.cu draws: four features, which share the words of one Philox
-// block, of four samples.
+// The bytes of the mask (features,N) that one thread of dropout.cu draws: four features, which share the words of one
+// Philox block, of four samples.
 
 enum { DROPOUT_FEATURES = 4, DROPOUT_SAMPLES = 4 };
 

@@ -1,15 +1,16 @@
-// The CUDA twins of the ops in kernels.h: X.cu beside X.c, the same arguments in the same order, plus a step that says
-// for how many models at once and on which stream.
+// The CUDA twins of the ops in kernels.h: X.cu beside X.c, with the same arguments in the same order, plus a step that
+// gives the number of models and the stream.
 //
-// Every op works on M models in lockstep. Activations are (M, C,H,W, N), batch innermost: N = step->samples columns a
-// model, a multiple of 4, of which the first counts[m] are real. Parameters of model m begin `stride` floats behind
-// those of model m - 1; stride 0: all models share them (then only M = 1 may write). What the CPU op promises about the
-// columns from count on holds here too: they enter as zeros, gradients are zero there, all are finite if the weights
-// are. A model whose count is 0 is idle: its gradients come out zero and its weights, which must be finite, stay.
-// Pointers are device memory, 16-byte aligned except for parameters and pixels. Nothing synchronises and nothing
-// depends on the host after the launch, so that all of it can be captured in a graph: what changes from step to step is
-// read from device memory. Sums are taken in a fixed order: the same bits in every run. A tensor of one model has less
-// than 2^32 floats. A launch that was refused shows in cudaGetLastError.
+// Every op works on M models in lockstep. Activations are (M, C,H,W, N), batch innermost: N = step->samples columns per
+// model, a multiple of 4, of which the first counts[m] are real. Parameters of model m begin m * stride floats after
+// those of model 0; with stride 0 all models share them (then only M = 1 may write). The columns from count on keep the
+// promises of the CPU op: they enter as zeros, gradients are zero there, and all are finite if the weights are. A model
+// whose count is 0 is idle: its gradients become zero, and its weights, which must be finite, stay.
+//
+// Pointers are device memory, 16-byte aligned except for parameters and pixels. No op synchronises or depends on the
+// host after its launch, so that a graph can capture all of them: numbers that change from step to step are read from
+// device memory. Sums are taken in a fixed order, so that every run has the same bits. A tensor of one model has fewer
+// than 2^32 floats. A refused launch shows in cudaGetLastError.
 //
 // The arithmetic of indices is in __host__ __device__ functions of X_index.h; tests run every kernel over all threads
 // of its grid on the CPU (tests/emulator).
@@ -37,10 +38,10 @@ typedef struct CudaStep {
     cudaStream_t stream;
 } CudaStep;
 
-// Begins the next step of every model's task (cuda_progress.h): writes its counts, firsts and numbers down for the ops
-// that follow, and gathers its samples. Sample s < counts[m] of model m is row indices[firsts[m] + s] (or firsts[m] + s
-// if indices is NULL) of pixels (rows, C,H,W), as augment.h makes it of the model's key unless augment is NULL. scale,
-// shift: device (C).
+// Begins the next step of every model's task (cuda_progress.h): stores its counts, firsts and numbers for the ops that
+// follow, and gathers its samples. Sample s < counts[m] of model m is row indices[firsts[m] + s] (or firsts[m] + s if
+// indices is NULL) of pixels (rows, C,H,W), cropped and flipped by the model's key as in augment.h unless augment is
+// NULL. scale, shift: device (C).
 struct CudaProgress;
 void cuda_gather(float *out, const uint8_t *pixels, const uint32_t *indices, const struct CudaProgress *progress,
                  const float *scale, const float *shift, Shape shape, const Augment *augment, const CudaStep *step);
@@ -48,17 +49,17 @@ void cuda_gather(float *out, const uint8_t *pixels, const uint32_t *indices, con
 void cuda_conv_forward(float *out, const float *in, const float *weight, const float *bias, size_t stride,
                        const Layer *layer, const CudaStep *step);
 // weight_gradient (M strided; OC,IC,K,K) and bias_gradient (M strided; OC) are overwritten; stride is the gradients'.
-// scratch: cuda_conv_scratch_floats, forgotten between calls; may be shared by all layers on one stream.
+// scratch: cuda_conv_scratch_floats, meaningless between calls; all layers on one stream can share it.
 void cuda_conv_backward_weight(float *weight_gradient, float *bias_gradient, float *scratch, const float *in,
                                const float *out_gradient, size_t stride, const Layer *layer, const CudaStep *step);
-// Floats of device memory. With few models the sums are shared among more blocks, whose parts lie there; otherwise 0,
-// and scratch may be NULL. A few hundred kilobytes at most.
+// Floats of device memory. With few models the sums are divided among more blocks, which store their parts there: a few
+// hundred kilobytes at most. Otherwise 0, and scratch may be NULL.
 size_t cuda_conv_scratch_floats(const Layer *layer, int models, int samples);
 void cuda_conv_backward_input(float *in_gradient, const float *out_gradient, const float *weight, size_t stride,
                               const Layer *layer, const CudaStep *step);
 
-// With relu, max(0, .) follows the pooling in the same pass; on the way back a window whose maximum is not above zero
-// then gets no gradient. in_gradient may be `in` itself if the layer is plain.
+// With relu, the same pass applies max(0, .) after the pooling; on the backward pass a window whose maximum is not
+// positive then gets no gradient. in_gradient may be `in` itself if the layer is plain.
 void cuda_pool_forward(float *out, const float *in, bool relu, const Layer *layer, const CudaStep *step);
 void cuda_pool_backward(float *in_gradient, const float *in, const float *out_gradient, bool relu, const Layer *layer,
                         const CudaStep *step);
@@ -70,7 +71,7 @@ void cuda_activation_forward(float *out, const float *in, const Layer *layer, co
 void cuda_activation_backward(float *in_gradient, const float *in, const float *out_gradient, const Layer *layer,
                               const CudaStep *step);
 
-// statistics: (M, groups, 2,N). The gradients of weight and bias are overwritten.
+// statistics: (M, groups, 2,N). Overwrites the gradients of weight and bias.
 void cuda_norm_forward(float *out, float *statistics, const float *in, const float *weight, const float *bias,
                        size_t stride, const Layer *layer, const CudaStep *step);
 void cuda_norm_backward_input(float *in_gradient, const float *statistics, const float *in, const float *out_gradient,
@@ -78,10 +79,10 @@ void cuda_norm_backward_input(float *in_gradient, const float *statistics, const
 void cuda_norm_backward_weight(float *weight_gradient, float *bias_gradient, const float *statistics, const float *in,
                                const float *out_gradient, size_t stride, const Layer *layer, const CudaStep *step);
 
-// statistics: (M, C, 4): mean and scale of the way there; backward_weight, which comes first, adds the means that
-// backward_input needs. parameters: weight, bias, running means and variances. means, variances (M strided; C): those
-// parameters, which the batch moves if it trains; NULL: it leaves them. gradient (M strided; weight, bias and zeros for
-// the running ones) is overwritten; NULL: only the means are wanted. An idle model has its running statistics.
+// statistics: (M, C, 4): the mean and scale of the forward pass; backward_weight, which must come first, adds the means
+// that backward_input needs. parameters: weight, bias, running means and variances. means, variances (M strided; C):
+// the running ones, which move if the batch trains; NULL: they stay. gradient (M strided; weight, bias and zeros for
+// the running ones) is overwritten; NULL: only the means are computed. An idle model uses its running statistics.
 void cuda_batch_norm_forward(float *out, float *statistics, float *means, float *variances, const float *in,
                              const float *parameters, size_t stride, bool trains, const Layer *layer,
                              const CudaStep *step);
@@ -91,27 +92,27 @@ void cuda_batch_norm_backward_input(float *in_gradient, const float *statistics,
                                     const float *out_gradient, const float *weight, size_t stride, const Layer *layer,
                                     const CudaStep *step);
 
-// Some features of tensors of all models: from `first` on, of a tensor that has `all`.
+// `features` of the `all` features of a tensor, from `first` on, for all models.
 typedef struct CudaRows {
     float *at; // (M, all,N)
     size_t all, first;
 } CudaRows;
 
-// Those of `to` become, or with `adds` are increased by, those of `from`.
+// to = from, or with `adds` to += from.
 void cuda_add(CudaRows to, CudaRows from, size_t features, bool adds, const CudaStep *step);
 
 void cuda_relu_forward(float *values, size_t features, const CudaStep *step);
 void cuda_relu_backward(float *gradient, const float *out, size_t features, const CudaStep *step);
 
-// The mask that the CPU draws for the same key and step number. keys, numbers: device (M): models that do not have the
-// same number of batches come to a step with different numbers.
+// Draws the mask that the CPU draws for the same key and step number. keys, numbers: device (M). Models differ in step
+// numbers, since they differ in their number of batches.
 void cuda_dropout_draw(int8_t *keep, const RngKey *keys, const uint32_t *numbers, float rate, size_t features,
                        const CudaStep *step);
 void cuda_dropout_apply(float *values, const int8_t *keep, float rate, size_t features, size_t plane,
                         const CudaStep *step);
 
-// cuBLAS, strided and batched over the models, once for each place of in (M, places, IN,N) and out (M, places, OUT,N):
-// a layer of all values has one. Then one kernel for the bias (and max(0, .) with relu).
+// Linear layers through cuBLAS, strided and batched over the models, once per place of in (M, places, IN,N) and out (M,
+// places, OUT,N); a layer over its whole input has one place. One kernel then adds the bias (and rectifies with relu).
 struct CudaBlas; // cuda_blas.h
 void cuda_linear_forward(float *out, const float *in, const float *weight, const float *bias, size_t stride, bool relu,
                          const Layer *layer, struct CudaBlas *blas, const CudaStep *step);
@@ -121,21 +122,22 @@ void cuda_linear_backward_weight(float *weight_gradient, float *bias_gradient, c
                                  const float *out_gradient, size_t stride, const Layer *layer, struct CudaBlas *blas,
                                  const CudaStep *step);
 
-// A row of the table for each number of in (M, T,N); the table's gradient (M strided) is overwritten.
+// A row of the table for each number of in (M, T,N); overwrites the table's gradient (M strided).
 void cuda_embedding_forward(float *out, const float *in, const float *weight, size_t stride, const Layer *layer,
                             const CudaStep *step);
 void cuda_embedding_backward(float *weight_gradient, const float *in, const float *out_gradient, size_t stride,
                              const Layer *layer, const CudaStep *step);
 
-// out (M, T,E,N) = in + weight (M strided; T,E), whose gradient is overwritten. in's gradient is out's.
+// out (M, T,E,N) = in + weight (M strided; T,E); overwrites the weight's gradient. The input's gradient is
+// out_gradient.
 void cuda_positions_forward(float *out, const float *in, const float *weight, size_t stride, const Layer *layer,
                             const CudaStep *step);
 void cuda_positions_backward(float *weight_gradient, const float *out_gradient, size_t stride, const Layer *layer,
                              const CudaStep *step);
 
-// weight: the layer's first parameter, gradient the same of gradients, which are overwritten, or NULL. kept (M,
-// features,N) goes from forward to backward, which spoils it. in_gradient: NULL if nobody needs it. With cuBLAS, step
-// by step.
+// Long short-term memory; its products use cuBLAS, step by step. weight: the layer's first parameter. gradient: the
+// gradients of all its parameters, overwritten, or NULL. kept (M, features,N): written on the forward pass, read and
+// overwritten on the backward pass. in_gradient: NULL if not needed.
 size_t cuda_lstm_kept_features(const Layer *layer);
 void cuda_lstm_forward(float *out, float *kept, const float *in, const float *weight, size_t stride, const Layer *layer,
                        struct CudaBlas *blas, const CudaStep *step);
@@ -143,7 +145,7 @@ void cuda_lstm_backward(float *gradient, float *in_gradient, float *kept, const 
                         const float *weight, size_t stride, size_t gradient_stride, const Layer *layer,
                         struct CudaBlas *blas, const CudaStep *step);
 
-// The same of an attention.
+// Attention, with the arguments of an lstm.
 size_t cuda_attention_kept_features(const Layer *layer);
 void cuda_attention_forward(float *out, float *kept, const float *in, const float *weight, size_t stride,
                             const Layer *layer, struct CudaBlas *blas, const CudaStep *step);
@@ -152,53 +154,53 @@ void cuda_attention_backward(float *gradient, float *in_gradient, float *kept, c
                              const Layer *layer, struct CudaBlas *blas, const CudaStep *step);
 
 // Softmax and cross-entropy. gradient (M, classes, N): d(mean loss over the model's samples) / d(logits); NULL: the
-// step evaluates, and hits are counted. Losses and hits are added to those of progress, whose tasks go on to their next
-// step. Labels by rows as in cuda_gather.
+// step evaluates and counts hits. Losses and hits are added to those of progress, and its tasks move on to their next
+// step. Labels are addressed by row as in cuda_gather.
 void cuda_softmax_cross_entropy(float *gradient, const struct CudaProgress *progress, const float *logits,
                                 const uint16_t *labels, const uint32_t *indices, float smoothing, int classes,
                                 const CudaStep *step);
 
-// What a step of SGD works on: arrays of all parameters of a model. Travels to kernels by value.
+// The arrays that a step of SGD changes, of all parameters of a model. Passed to kernels by value.
 typedef struct CudaSgdUpdate {
     float *weights;    // (M strided; parameters)
     float *velocity;   // (M, parameters); without momentum neither read nor written
     size_t stride;     // of the weights, floats
     size_t parameters; // of a model
-    const float *lr;   // device (1): the rate, in the place of sgd.lr, for it changes while captured steps stay
+    const float *lr;   // device (1): used instead of sgd.lr, as the rate changes while captured steps do not
     Sgd sgd;
-    const float *shifts; // (M, parameters): each joins the gradient of its weight; NULL: none
-    const float *pulls;  // (M): on top of each model's weight decay; where there are shifts
+    const float *shifts; // (M, parameters): each joins the gradient of its weight; NULL: nothing
+    const float *pulls;  // (M): added to each model's weight decay, if there are shifts
 } CudaSgdUpdate;
 
-// As sgd_step, of the `count` parameters from `first` on. gradient: (M, parameters). Idle models keep theirs.
+// sgd_step for the `count` parameters from `first` on. gradient: (M, parameters). Idle models keep their parameters.
 void cuda_sgd_step(const CudaSgdUpdate *descent, const float *gradient, size_t first, size_t count,
                    const CudaStep *step);
-// The same with one atomic addition a weight: of several processes' steps at once (Hogwild) none is lost.
+// cuda_sgd_step with one atomic addition per weight, so that no step of several processes is lost (Hogwild).
 void cuda_sgd_step_atomically(const CudaSgdUpdate *descent, const float *gradient, size_t first, size_t count,
                               const CudaStep *step);
 
 struct CudaOptimizer; // cuda_net.h
 
-// What a step needs that looks at a model's whole gradient first, or remembers more than a velocity. Device (M each).
+// Arrays for a step that needs a model's whole gradient first, or more state than a velocity. Device (M each).
 typedef struct CudaWholeStep {
     double *lengths; // squared, of the gradients; zeros between steps
-    float *factors;  // what the gradient is multiplied by, so that it is not longer than it may be
+    float *factors;  // factors of the gradients, which bound their length (clipping)
     AdamStep *adam;
 } CudaWholeStep;
 
-// gradient (M, parameters) += the shifts and pulls that join the gradients otherwise, of those parameters.
+// gradient (M, parameters) += shifts + pulls * weights, for these parameters.
 void cuda_join_terms(float *gradient, const CudaSgdUpdate *descent, size_t first, size_t count, const CudaStep *step);
-// lengths += the sums of those gradients' squares, in a fixed order.
+// lengths += the squares of the gradient of these parameters, in a fixed order.
 void cuda_add_lengths(double *lengths, const float *gradient, size_t parameters, size_t first, size_t count,
                       const CudaStep *step);
-// factors and adam of each model's next step, from lengths and forgotten (M, 2).
+// Sets factors and adam of each model's next step from lengths and forgotten (M, 2).
 void cuda_begin_whole_step(const CudaWholeStep *whole, double *forgotten, const struct CudaOptimizer *optimizer,
                            const CudaSgdUpdate *descent, const CudaStep *step);
-// The step of those parameters. The shifts and pulls have joined the gradients.
+// The step of these parameters, after cuda_join_terms has added shifts and pulls to the gradient.
 void cuda_whole_step(const CudaSgdUpdate *descent, const CudaWholeStep *whole, const struct CudaOptimizer *optimizer,
                      const float *gradient, size_t first, size_t count, const CudaStep *step);
 
-// cuda_linear_backward_weight and the step of the layer's parameters in one pass over them: no gradient is stored.
+// cuda_linear_backward_weight and the layer's step of SGD in one pass over its parameters, which stores no gradient.
 void cuda_linear_step(const CudaSgdUpdate *descent, const float *in, const float *out_gradient, const Layer *layer,
                       const CudaStep *step);
 

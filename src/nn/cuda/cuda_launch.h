@@ -1,7 +1,7 @@
-// Launches as the .cu files of src/nn need them: C++ only.
+// Kernel launches for the .cu files of src/nn: C++ only.
 //
 //   launch(kernel, blocks, threads, step->stream, out, in, sizes);
-//   launch_items(kernel, items, step, out, in, items);             // `items` threads for each model, see model_item
+//   launch_items(kernel, items, step, out, in, items);             // `items` threads per model, see model_item
 #ifndef SOUNDER_NN_CUDA_CUDA_LAUNCH_H
 #define SOUNDER_NN_CUDA_CUDA_LAUNCH_H
 
@@ -17,7 +17,7 @@ __device__ inline bool is_open(const CudaFence &fence) {
     return !fence.word || *fence.word == fence.expected;
 }
 
-// A grid of one dimension. What goes wrong shows in cudaGetLastError.
+// Launches a grid of one dimension. Errors show in cudaGetLastError.
 template <typename... Parameters, typename... Arguments>
 void launch(void (*kernel)(Parameters...), size_t blocks, uint32_t threads, cudaStream_t stream,
             Arguments... arguments) {

@@ -6,7 +6,7 @@
 // Sizes of the products.
 typedef struct Sizes {
     int features, units, gates, samples, steps;
-    size_t state_weight, bias; // behind the first parameter
+    size_t state_weight, bias; // offsets from the first parameter
 } Sizes;
 
 static Sizes sizes_of(const Layer *layer, const CudaStep *step) {
@@ -39,7 +39,7 @@ LstmKept lstm_kept(float *kept, const Layer *layer, const CudaStep *step) {
     return at;
 }
 
-// Blocks of lanes (rows,N) at step t of tensors (M, T, rows,N): as a factor, and as what a product becomes.
+// Blocks of lanes (rows,N) at step t of tensors (M, T, rows,N): as a factor, and as the result of a product.
 static CudaFactor lanes_at(const float *tensor, int rows, int t, cublasOperation_t as, const Sizes *of) {
     return cuda_blas_lanes(tensor, rows, t, of->steps, of->samples, as);
 }
@@ -48,6 +48,8 @@ static CudaProduct become_lanes(float *tensor, int rows, int t, const Sizes *of)
     return cuda_blas_become_lanes(tensor, rows, t, of->steps, of->samples);
 }
 
+// Steps depend on each other, so each has two products of its own, over all models at once. The second adds to the
+// first in cuBLAS: that saves a pass over the gates.
 void cuda_lstm_forward(float *out, float *kept, const float *in, const float *weight, size_t stride, const Layer *layer,
                        struct CudaBlas *blas, const CudaStep *step) {
     const Sizes of = sizes_of(layer, step);
@@ -56,7 +58,7 @@ void cuda_lstm_forward(float *out, float *kept, const float *in, const float *we
     const CudaFactor states = {weight + of.state_weight, of.units, stride, CUBLAS_OP_N};
     for (int t = 0; t < of.steps; t++) {
         CudaProduct gates = become_lanes(at.gates, of.gates, t, &of);
-        // gates (4H,N) = W (4H,F) * in (F,N) + U (4H,H) * outputs before (H,N)
+        // gates (4H,N) = W (4H,F) * in (F,N) + U (4H,H) * previous outputs (H,N)
         cuda_blas_multiply(blas, gates, lanes_at(in, of.features, t, CUBLAS_OP_N, &of), inputs, of.samples, of.gates,
                            of.features, step->models);
         gates.adds = true;
@@ -67,13 +69,15 @@ void cuda_lstm_forward(float *out, float *kept, const float *in, const float *we
     }
 }
 
-// gradient (M strided) of W and U: the products of a step's gradients and what it read, added up from the last step on.
+// Adds step t's part to the gradient (M strided) of W and U: the products of the gates' gradients with the input and
+// with the previous outputs. The last step, which the backward pass reaches first, overwrites the gradient.
 static void add_gradient(float *gradient, size_t stride, const LstmKept *at, const float *in, int t, const Sizes *of,
                          struct CudaBlas *blas, const CudaStep *step) {
     const CudaFactor gates = lanes_at(at->gates, of->gates, t, CUBLAS_OP_N, of);
     const bool adds = t + 1 < of->steps;
     const CudaProduct inputs = {gradient, stride, adds}, states = {gradient + of->state_weight, stride, adds};
-    // (4H,F) += gradients (4H,N) * in^T (N,F), and the same of the outputs before; of the first step's these are zeros
+    // (4H,F) += gate gradients (4H,N) * in^T (N,F); U's are added likewise, except at the first step, which has no
+    // previous outputs
     cuda_blas_multiply(blas, inputs, lanes_at(in, of->features, t, CUBLAS_OP_T, of), gates, of->features, of->gates,
                        of->samples, step->models);
     if (t > 0)
@@ -85,6 +89,8 @@ static void add_gradient(float *gradient, size_t stride, const LstmKept *at, con
                                   (of->bias - of->state_weight) * sizeof *gradient, step->stream);
 }
 
+// Backward through time. The gates' gradients of a step overwrite its gates; their product with U gives the gradient of
+// the previous output, which the next iteration reads.
 void cuda_lstm_backward(float *gradient, float *in_gradient, float *kept, const float *in, const float *out_gradient,
                         const float *weight, size_t stride, size_t gradient_stride, const Layer *layer,
                         struct CudaBlas *blas, const CudaStep *step) {

@@ -8,32 +8,35 @@
 #include "nn/cuda/cuda_pass.h"
 #include "nn/layers/cuda_layer.h"
 
-enum { MOST_MODELS = 65535 }; // of one batch of products, in all versions of cuBLAS
+enum { MOST_MODELS = 65535 }; // limit of a batched product in all versions of cuBLAS
 enum { MOST_CHANNELS = 16 };
 
 typedef enum StepKind { STEP_TRAIN, STEP_GRADIENT, STEP_EVALUATE, STEP_KINDS } StepKind;
 
+// A net owns one stream, one device allocation and cuBLAS. Everything that its steps read or write is at fixed
+// addresses from cuda_net_init on, since captured graphs hold these addresses.
 struct CudaNet {
     CudaPass pass;
     CudaBlas blas;        // owned
     cudaStream_t stream;  // owned
     char *arena;          // owned, device: activations, gradients, progress, counters
-    CudaProgress counted; // the counters as the host has read them last, in `counters`
+    CudaProgress counted; // the counters that the host has read last, in `counters`
     char *counters;       // owned
     size_t counter_bytes;
     CudaGraph graphs[STEP_KINDS]; // owned
-    CudaAssignment *pending;      // owned (M): assignments that the GPU does not know yet
+    CudaAssignment *pending;      // owned (M): assignments that have not been sent to the GPU
     int pending_count;
 };
 
 // Memory --------------------------------------------------------------------------------------------------------------
 
-// One walk over the arrays places them; with base NULL it only measures.
+// Hands out memory array by array; with base NULL it only measures.
 typedef struct Carver {
     char *base;
     size_t used; // bytes
 } Carver;
 
+// Aligned as cudaMalloc aligns, so that no two arrays share a cache line and every array suits float4.
 static void *carve(Carver *carver, size_t items, size_t item_bytes) {
     enum { ALIGNMENT = 256 };
     void *place = carver->base ? carver->base + carver->used : NULL;
@@ -41,12 +44,12 @@ static void *carve(Carver *carver, size_t items, size_t item_bytes) {
     return place;
 }
 
-// Columns of a tensor: the ops want whole float4s.
+// Columns of a tensor: whole float4s, which the ops read.
 static int columns_of(uint32_t batch_size) {
     return (int)((batch_size + 3) / 4 * 4);
 }
 
-// In device memory: where the tasks stand. Returns its bytes.
+// Places the models' progress in device memory. Returns its bytes.
 static size_t carve_progress(CudaPass *pass, char *base, const Spec *spec, int models) {
     CudaProgress *progress = &pass->progress;
     size_t m = (size_t)models;
@@ -67,7 +70,7 @@ static size_t carve_progress(CudaPass *pass, char *base, const Spec *spec, int m
     return carver.used;
 }
 
-// What the host reads: on the device, and as a copy in its own memory. Returns its bytes.
+// Places the counters that the host reads: on the device, and in the host's copy. Returns their bytes.
 static size_t carve_counters(CudaProgress *progress, char *base, int models) {
     Carver carver = {base, 0};
     progress->loss_sums = carve(&carver, (size_t)models, sizeof(double));
@@ -84,6 +87,8 @@ size_t cuda_net_bytes(const Spec *spec, int models, uint32_t batch_size) {
            CUDA_BLAS_WORKSPACE_BYTES;
 }
 
+// Allocates one block for counters, progress and activations. The counters are at its beginning, so that one copy
+// brings them to the host.
 static Status allocate(CudaNet *net, Error *err) {
     CudaPass *pass = &net->pass;
     const Spec *spec = &pass->plan.spec;
@@ -111,7 +116,7 @@ static Status allocate(CudaNet *net, Error *err) {
 
 // Life ----------------------------------------------------------------------------------------------------------------
 
-// Ops count a tensor's floats in 32 bits.
+// Whether a tensor would have more floats than 32 bits can count.
 static bool is_too_large(const Spec *spec, uint32_t batch_size) {
     size_t most = shape_size(spec->input);
     for (int l = 0; l < spec->layer_count; l++)
@@ -123,6 +128,7 @@ static bool is_too_large(const Spec *spec, uint32_t batch_size) {
     return most > INT32_MAX / 4 || batch_size > INT32_MAX / most - 3;
 }
 
+// Refuses plans that no launch could compute, with the sentence that the user sees.
 static Status check_plan(const CudaNetPlan *plan, Error *err) {
     const Spec *spec = &plan->spec;
     if (plan->models < 1 || plan->models > MOST_MODELS)
@@ -147,10 +153,12 @@ static Status check_plan(const CudaNetPlan *plan, Error *err) {
     return STATUS_OK;
 }
 
+// Everything that can fail for want of memory or a library. cuda_net_init releases the rest through cuda_net_free,
+// which takes a net at any stage.
 static Status start(CudaNet *net, Error *err) {
     CudaPass *pass = &net->pass;
     const CudaNetPlan *plan = &pass->plan;
-    // A blocking stream: what the caller copies on the default stream comes before the next launch here.
+    // A blocking stream: copies of the caller on the default stream are ordered before the next launch here.
     CUDA_TRY(cudaStreamCreate(&net->stream), err, "making a stream on the card");
     TRY(allocate(net, err));
     TRY(cuda_blas_open(&net->blas, net->stream, plan->tf32, err));
@@ -203,6 +211,9 @@ void cuda_net_free(CudaNet *net) {
 
 // Work ----------------------------------------------------------------------------------------------------------------
 
+// Assignments are collected on the host and sent with the next call, CUDA_MOST_ASSIGNMENTS per launch: one launch
+// then serves many models. A second assignment of a model
+// before that replaces the first, but does not undo its `fresh`.
 Status cuda_net_assign(CudaNet *net, int model, const CudaTask *task, bool fresh, Error *err) {
     if (model < 0 || model >= net->pass.plan.models)
         return fail(err, STATUS_USAGE, "no model %d in a launch of %d", model, net->pass.plan.models);
@@ -216,7 +227,7 @@ Status cuda_net_assign(CudaNet *net, int model, const CudaTask *task, bool fresh
     return STATUS_OK;
 }
 
-// Tells the GPU what was assigned.
+// Sends the assignments to the GPU, CUDA_MOST_ASSIGNMENTS per launch.
 static Status flush(CudaNet *net, Error *err) {
     for (int first = 0; first < net->pending_count; first += CUDA_MOST_ASSIGNMENTS) {
         int left = net->pending_count - first;
@@ -228,11 +239,13 @@ static Status flush(CudaNet *net, Error *err) {
     return STATUS_OK;
 }
 
+// Each kind of step has a graph of its own, captured when it first runs.
 static Status run_steps(CudaNet *net, StepKind kind, uint32_t steps, Error *err) {
     TRY(flush(net, err));
     return cuda_graph_run(&net->graphs[kind], steps, err);
 }
 
+// The rate is read from device memory by captured steps, so that a new rate needs no new capture.
 Status cuda_net_set_lr(CudaNet *net, float lr, Error *err) {
     CUDA_TRY(cudaMemcpyAsync(net->pass.lr, &lr, sizeof lr, cudaMemcpyHostToDevice, net->stream), err,
              "copying the learning rate to the card");
@@ -258,7 +271,7 @@ static Status wait(CudaNet *net, Error *err) {
     return STATUS_OK;
 }
 
-// Waits, and copies the counters to the host.
+// Waits for the stream and copies the counters to the host.
 static Status read_counters(CudaNet *net, Error *err) {
     CUDA_TRY(cudaMemcpyAsync(net->counters, net->arena, net->counter_bytes, cudaMemcpyDeviceToHost, net->stream), err,
              "copying the counters from the card");
@@ -273,6 +286,7 @@ Status cuda_net_results(CudaNet *net, BatchResult *results, Error *err) {
     return STATUS_OK;
 }
 
+// The device counts staleness in CUDA_NET_BUCKETS buckets; the caller may want fewer, of which the last holds the rest.
 Status cuda_net_staleness(CudaNet *net, uint64_t *refused, uint64_t *sum, uint64_t *histogram, int buckets,
                           Error *err) {
     const CudaProgress *progress = &net->pass.progress;
@@ -289,6 +303,7 @@ Status cuda_net_staleness(CudaNet *net, uint64_t *refused, uint64_t *sum, uint64
     return STATUS_OK;
 }
 
+// Evaluates batch by batch, and transposes each batch's logits (classes,N) to sample-major order on the host.
 Status cuda_net_logits(CudaNet *net, float *logits, uint32_t count, Error *err) {
     const CudaNetPlan *plan = &net->pass.plan;
     size_t columns = (size_t)net->pass.step.samples, classes = (size_t)plan->spec.classes;

@@ -4,9 +4,9 @@
 #include "nn/flow.h"
 #include "nn/layers/cuda_layer.h"
 
-enum { ALIGNMENT = 256 }; // bytes: as cudaMalloc's, so that no tensor shares a line with another
+enum { ALIGNMENT = 256 }; // bytes: cudaMalloc's, so that no two tensors share a line
 
-// One walk over the layers places everything; with base NULL it only measures.
+// Hands out the arena tensor by tensor; with base NULL it only measures.
 typedef struct Carver {
     char *base;
     size_t used;  // bytes
@@ -19,12 +19,12 @@ static void *carve(Carver *carver, size_t bytes) {
     return place;
 }
 
-// A tensor (M, features,N).
+// Places a tensor (M, features,N).
 static float *carve_lanes(Carver *carver, size_t features) {
     return carve(carver, features * carver->lanes * sizeof(float));
 }
 
-// How many layers take what each gives.
+// Counts the readers of each layer's value.
 static void count_readers(int readers[SPEC_MAX_LAYERS], const Spec *spec) {
     for (int l = 0; l < spec->layer_count; l++) {
         readers[l] = 0;
@@ -34,7 +34,8 @@ static void count_readers(int readers[SPEC_MAX_LAYERS], const Spec *spec) {
     }
 }
 
-// The layers from `l` on that one op computes: writes it and returns their number.
+// Writes the op that computes the layers from `l` on, and returns their number: two if a relu can be joined with its
+// neighbour, because no other layer reads the value between them.
 static int fuse(CudaOp *op, const Spec *spec, const int *readers, int l) {
     const Layer *layer = &spec->layers[l], *next = l + 1 < spec->layer_count ? layer + 1 : NULL;
     if (next && (next->source != l || readers[l] > 1)) next = NULL;
@@ -45,8 +46,9 @@ static int fuse(CudaOp *op, const Spec *spec, const int *readers, int l) {
     return relu ? 2 : 1;
 }
 
+// Lists the ops, and describes them to flow_plan as nodes. A node's numbers are those of ops, not of layers.
 static void list_ops(CudaOps *ops, FlowNode *nodes, const Spec *spec) {
-    int readers[SPEC_MAX_LAYERS], op_of[SPEC_MAX_LAYERS]; // op_of: who computes what a layer gives
+    int readers[SPEC_MAX_LAYERS], op_of[SPEC_MAX_LAYERS]; // op_of: the op that computes each layer's value
     count_readers(readers, spec);
     ops->count = 0;
     for (int l = 0; l < spec->layer_count;) {
@@ -62,8 +64,8 @@ static void list_ops(CudaOps *ops, FlowNode *nodes, const Spec *spec) {
             .has_parameters = layer_learns(layer),
             .in_place = layer_has(layer, IN_PLACE),
             .looks_back = layer_has(layer, READS_OUTPUT) || (op->relu && cuda_layer(layer)->traits & READS_RELU_OUTPUT),
-            .passes =
-                layer_has(layer, PASSES_GRADIENT), // a part of a join's gradient has another distance between models
+            // Not PASSES_A_PART: a part of a tensor has another distance between models than a tensor of its size.
+            .passes = layer_has(layer, PASSES_GRADIENT),
             .in = shape_size(layer->in),
             .out = shape_size(layer->out),
         };
@@ -73,6 +75,7 @@ static void list_ops(CudaOps *ops, FlowNode *nodes, const Spec *spec) {
         ops->first++;
 }
 
+// Places the tensors of the forward pass. Dropout's mask exists only for training.
 static void carve_forward(CudaOps *ops, Carver *carver, const Flow *flow, const FlowNode *nodes, const Spec *spec,
                           bool training) {
     float *input = carve_lanes(carver, shape_size(spec->input));
@@ -90,6 +93,7 @@ static void carve_forward(CudaOps *ops, Carver *carver, const Flow *flow, const 
     ops->logits = ops->ops[ops->count - 1].out;
 }
 
+// Places the slots of gradients and gives every op the slots that the flow chose for it.
 static void carve_backward(CudaOps *ops, Carver *carver, const Flow *flow) {
     float *slots[FLOW_MAX_SLOTS];
     for (int slot = 0; slot < flow->slot_count; slot++)
@@ -109,6 +113,7 @@ static void carve_backward(CudaOps *ops, Carver *carver, const Flow *flow) {
     ops->logits_gradient = slots[0];
 }
 
+// The ops of a stream run one after the other, so all share the largest scratch.
 static void carve_scratch(CudaOps *ops, Carver *carver, int models, int samples) {
     size_t most = 0;
     for (int i = 0; i < ops->count; i++) {
@@ -119,6 +124,7 @@ static void carve_scratch(CudaOps *ops, Carver *carver, int models, int samples)
     ops->scratch = most > 0 ? carve(carver, most * sizeof(float)) : NULL;
 }
 
+// As on the CPU (buffers.c), one plan serves for measuring and placing; evaluation alone needs no gradients.
 size_t cuda_ops_carve(CudaOps *ops, char *base, const Spec *spec, int models, int samples, bool training) {
     Carver carver = {.base = base, .lanes = (size_t)models * (size_t)samples};
     FlowNode nodes[SPEC_MAX_LAYERS];

@@ -18,6 +18,7 @@ static CudaCall call_of(const CudaPass *pass, const CudaOp *op, CudaPurpose purp
                       .steps = steps};
 }
 
+// The launches of a forward pass. Only training crops and flips images.
 static void forward(const CudaPass *pass, CudaPurpose purpose) {
     const CudaNetPlan *plan = &pass->plan;
     const CudaStep *step = &pass->step;
@@ -52,26 +53,30 @@ CudaSgdUpdate cuda_pass_descent(const CudaPass *pass) {
                            .pulls = plan->pulls};
 }
 
-// From so many samples on cuBLAS's product and a step of its own are the faster way.
+// Up to this number of samples, a linear layer's step in its gradient's kernel is faster than cuBLAS's product followed
+// by a kernel for the step.
 enum { MOST_STEPPED_SAMPLES = 128 };
 
-// Whether a step may begin before the whole gradient is known.
+// Whether the step of one weight needs the gradient of that weight alone. Clipping needs the whole gradient's length,
+// and Adam and Nesterov's momentum need other formulas than a linear layer's kernel has.
 static bool steps_plainly(const CudaOptimizer *optimizer) {
     return !optimizer->squares && !optimizer->nesterov && optimizer->clip == 0;
 }
 
-// Whether the backward pass moves a linear layer's weights as soon as it knows their gradient.
+// Whether the backward pass makes the steps of linear layers itself. Hogwild must know first that the whole gradient is
+// finite, and shifts are added by other kernels.
 static bool steps_linear_layers(const CudaPass *pass) {
     return !pass->plan.updates && !pass->plan.gradient_shifts && steps_plainly(&pass->plan.optimizer) &&
            pass->step.samples <= MOST_STEPPED_SAMPLES;
 }
 
+// Whether the layer's step is made by its gradient's kernel, if the pass makes such steps at all.
 static bool steps_early(const CudaPass *pass, const Layer *layer) {
     return layer_has(layer, HEADS) && !spec_freezes_of(&pass->plan.spec, layer);
 }
 
-// Goes from the logits' gradient back to the first op with parameters, whose input gradient no op needs. With `steps`,
-// linear layers make their step of SGD on the way.
+// The backward pass from the logits' gradient to the first op with parameters, whose input gradient is not needed. With
+// `steps`, linear layers make their step of SGD at once.
 static void backward(const CudaPass *pass, bool steps) {
     for (int i = pass->ops.count - 1; i >= pass->ops.first; i--) {
         const CudaOp *op = &pass->ops.ops[i];
@@ -98,13 +103,13 @@ void cuda_pass_gradient(const CudaPass *pass) {
     forward_and_back(pass, FOR_GRADIENT, false);
 }
 
-// Neighbouring parameters that step alike.
+// A run of neighbouring parameters that are stepped by one launch.
 typedef struct Run {
     size_t first, count;
 } Run;
 
-// Those that are not frozen, follow no batches and have not made their step, as linear layers have with `steps`.
-// Returns how many runs they are.
+// Lists the parameters that still have to step: neither frozen nor running statistics, nor, with `steps`, those of
+// linear layers. Returns the number of runs.
 static int runs_of(Run runs[SPEC_MAX_TENSORS], const CudaPass *pass, bool steps) {
     const Spec *spec = &pass->plan.spec;
     int count = 0;
@@ -118,11 +123,11 @@ static int runs_of(Run runs[SPEC_MAX_TENSORS], const CudaPass *pass, bool steps)
     return count;
 }
 
-// A kernel that steps with the descent: SGD's, or Hogwild's.
+// A kernel that steps parameters as the descent says: SGD's, or Hogwild's.
 typedef void StepKernel(const CudaSgdUpdate *descent, const float *gradient, size_t first, size_t count,
                         const CudaStep *step);
 
-// One launch for each run.
+// Makes the step of all remaining parameters, one launch per run.
 static void step_others(const CudaPass *pass, StepKernel *kernel, bool steps, const CudaStep *step) {
     const CudaSgdUpdate descent = cuda_pass_descent(pass);
     Run runs[SPEC_MAX_TENSORS];
@@ -130,7 +135,7 @@ static void step_others(const CudaPass *pass, StepKernel *kernel, bool steps, co
         kernel(&descent, pass->plan.gradient, runs[r].first, runs[r].count, step);
 }
 
-// Clipped, with Nesterov's momentum, or Adam's: once the whole gradient is known.
+// Steps that need the whole gradient: clipped ones, and those of Nesterov's momentum and Adam.
 static void step_whole(const CudaPass *pass) {
     const CudaNetPlan *plan = &pass->plan;
     const CudaOptimizer *optimizer = &plan->optimizer;
@@ -147,7 +152,8 @@ static void step_whole(const CudaPass *pass) {
         cuda_whole_step(&descent, &pass->whole, optimizer, plan->gradient, runs[r].first, runs[r].count, &pass->step);
 }
 
-// The step is refused on the GPU, by a count of zero: to SGD the model is then idle.
+// A step of Hogwild. If the GPU finds the gradient not finite, it sets the count to zero: to SGD the model is then
+// idle, and the host need not know.
 static void hogwild(const CudaPass *pass) {
     const CudaNetPlan *plan = &pass->plan;
     CudaStep applied = pass->step;
@@ -157,6 +163,8 @@ static void hogwild(const CudaPass *pass) {
     cuda_progress_count(&pass->progress, applied.stream);
 }
 
+// With plain SGD most weights of a net, those of its linear layers, are stepped by their gradient's kernel; one more
+// launch per run of the remaining parameters completes the step.
 void cuda_pass_train(const CudaPass *pass) {
     const bool steps = steps_linear_layers(pass);
     forward_and_back(pass, FOR_STEP, steps);

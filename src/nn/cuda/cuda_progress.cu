@@ -6,10 +6,12 @@
 
 namespace {
 
+// Passed to the kernel by value: no copy to the device is needed, and the host's array may be reused at once.
 struct Assignments {
     CudaAssignment of[CUDA_MOST_ASSIGNMENTS];
 };
 
+// A thread per assignment. The keys of dropout and crops are derived here once per task, not in every step.
 __global__ void __launch_bounds__(CUDA_MOST_ASSIGNMENTS)
     assign(CudaProgress progress, const Assignments assignments, uint32_t count) {
     if (threadIdx.x >= count) return;
@@ -31,14 +33,17 @@ __global__ void __launch_bounds__(CUDA_MOST_ASSIGNMENTS)
     }
 }
 
+// Hogwild's weights are shared: one step with a NaN would spoil all processes' work, so the step is refused as a whole
+// before any weight changes.
 __global__ void __launch_bounds__(ITEM_THREADS) judge(CudaProgress progress, const float *gradient, uint32_t count) {
     uint32_t i = blockIdx.x * ITEM_THREADS + threadIdx.x;
     if (i >= count) return;
     if (i == 0 && !is_open(progress.fence)) *progress.applied = 0;
-    // False for a NaN too. Whoever finds one stores the same zero.
+    // False for a NaN, too. All threads that find such a value store the same zero.
     if (!(fabsf(gradient[i]) <= FLT_MAX)) *progress.applied = 0;
 }
 
+// Staleness is the number of updates by others between this step's reading of the weights and its own update.
 __global__ void __launch_bounds__(1) count_update(CudaProgress progress) {
     if (*progress.counts == 0) return;
     if (*progress.applied == 0) {

@@ -1,4 +1,4 @@
-// One step of SGD on one parameter, as all kernels that change weights do it: C++ only.
+// One step of SGD on one parameter, which all kernels that change weights share: C++ only.
 //
 //   descend<MOMENTUM, ATOMIC, SHIFTS>(descent, model, parameter, gradient);
 #ifndef SOUNDER_NN_CUDA_CUDA_SGD_UPDATE_H
@@ -6,8 +6,8 @@
 
 #include "nn/cuda/cuda_launch.h"
 
-// Without MOMENTUM the velocity is the gradient itself and leaves no trace. ATOMIC: an addition that is atomic for
-// other processes too (Hogwild). SHIFTS: descent has them.
+// Without MOMENTUM the velocity is the gradient itself and is not stored. ATOMIC: an addition that is atomic for other
+// processes, too (Hogwild). SHIFTS: descent has shifts.
 template <bool MOMENTUM, bool ATOMIC, bool SHIFTS = false>
 __device__ inline void descend(const CudaSgdUpdate &descent, uint32_t model, size_t parameter, float gradient) {
     float *weight = descent.weights + model * descent.stride + parameter;

@@ -3,7 +3,7 @@
 
 #include "nn/cuda/cuda_blas.h"
 
-// Sizes of a layer's products: one at each place, of all models.
+// Sizes of a layer's products. There is one product per place, for all models at once.
 typedef struct Sizes {
     int places, ins, outs, samples;
 } Sizes;
@@ -12,7 +12,7 @@ static Sizes sizes_of(const Layer *layer, const CudaStep *step) {
     return (Sizes){(int)linear_places(layer), (int)linear_ins(layer), (int)linear_outs(layer), step->samples};
 }
 
-// Place p of a tensor of lanes (M, places, features,N): as a factor, and as what a product becomes.
+// Place p of a tensor of lanes (M, places, features,N): as a factor, and as the result of a product.
 static CudaFactor lanes(const float *at, int features, int p, cublasOperation_t as, const Sizes *of) {
     return cuda_blas_lanes(at, features, p, of->places, of->samples, as);
 }

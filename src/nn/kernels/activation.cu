@@ -28,6 +28,8 @@ __global__ void __launch_bounds__(ITEM_THREADS) relu_backward(float4 *gradient, 
                               rectified_gradient(old.z, value.z), rectified_gradient(old.w, value.w));
 }
 
+// The function is a template parameter, so that each kernel computes one without a branch; the formulas are the CPU's
+// (activation.h).
 template <Activation KIND> __device__ float value_of(float x, float number) {
 #define APPLY(kind, name)                                                                                              \
     if (KIND == kind) return name##_value(x, number);
@@ -65,7 +67,8 @@ __global__ void __launch_bounds__(ITEM_THREADS)
                     gradient.z * derivative_of<KIND>(x.z, number), gradient.w * derivative_of<KIND>(x.w, number));
 }
 
-// A thread for four samples of one feature. Tensors of `to_all` and `from_all` features, from the first on that count.
+// Copies or adds features of tensors with `to_all` and `from_all` floats per model. A thread handles four samples of
+// one feature.
 __global__ void __launch_bounds__(ITEM_THREADS)
     add_rows(float4 *to, const float4 *from, size_t to_all, size_t from_all, bool adds, uint32_t items) {
     ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
@@ -75,7 +78,7 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     *to = adds ? make_float4(old.x + more.x, old.y + more.y, old.z + more.z, old.w + more.w) : more;
 }
 
-// Vectors of four samples in all models' tensors together: the op does the same to all of them.
+// Vectors of four samples in all models' tensors together, as the op treats all of them alike.
 size_t quads_of(size_t features, const CudaStep *step) {
     return (size_t)step->models * features * (size_t)step->samples / 4;
 }

@@ -1,7 +1,8 @@
-// The functions of one value besides relu, and their gradients: one source for the CPU and the GPU.
+// The functions of one value besides relu, and their derivatives: one source for the CPU and the GPU.
 //
-// Written without branches and without the library's functions, so that a loop over them becomes vector instructions.
-// All are within a few units in the last place of 1, and a NaN stays a NaN: a diverged net must show in its loss.
+// They have no branches and no calls of the C library, so that the compiler turns a loop over them into vector
+// instructions. All err by a few units in the last place of 1, and a NaN stays a NaN: a diverged net must show in its
+// loss.
 #ifndef SOUNDER_NN_KERNELS_ACTIVATION_H
 #define SOUNDER_NN_KERNELS_ACTIVATION_H
 
@@ -22,7 +23,7 @@ typedef union FloatBits {
     uint32_t bits;
 } FloatBits;
 
-// e^x for x <= 0 (Cephes' expf); e^-87 stands for what is smaller. Adding 1.5 * 2^23 rounds to a whole number, which is
+// e^x for x <= 0 (Cephes' expf); smaller results become e^-87. Adding 1.5 * 2^23 rounds to a whole number, which is
 // then in the low bits: a NaN needs no conversion that would be undefined.
 BOTH float small_exponential(float x) {
     const float shift = 12582912.0f;

@@ -1,8 +1,8 @@
 // Part of ops.h: softmax attention of a sequence to itself (Vaswani et al. 2017) as PyTorch's MultiheadAttention has
 // it, with queries, keys and values of the same sequence and without dropout:
 //   q, k, v = in_proj of each step;  shares (T,T) = softmax of q k' / sqrt(width) in each head;  out_proj of shares v
-// The projections are linear layers of each step. A lane is a sample, so each has its own shares; what a causal layer
-// does not look at, the steps behind, is neither written nor read.
+// The projections are linear layers of each step. A lane is a sample, so each has its own shares. A causal layer
+// neither writes nor reads the shares of later steps.
 #include "sequence.h"
 
 #include <math.h>
@@ -10,8 +10,8 @@
 
 #include "ops.h"
 
-// A pass over one head of one vector of samples. Values of neighbouring features are `vectors` apart, those of
-// neighbouring steps `step` or, where queries, keys and values lie side by side, three times as far.
+// One head of one vector of samples. Neighbouring features are `vectors` apart. Neighbouring steps are `step` apart, or
+// three times as far in tensors that hold queries, keys and values side by side.
 typedef struct Head {
     Lanes *query, *key, *value; // of the first step
     Lanes *shares;              // (T,T)
@@ -21,7 +21,7 @@ typedef struct Head {
     bool causal;
 } Head;
 
-// projected: those of kept, or their gradients.
+// projected: the queries, keys and values of kept, or their gradients.
 static Head head_of(float *projected, float *kept, const Layer *layer, int samples, size_t number, size_t vector) {
     const AttentionPlaces at = attention_places(layer, samples);
     const size_t vectors = (size_t)samples / SOUNDER_LANES, width = (size_t)layer->in.columns;
@@ -40,7 +40,7 @@ static Head head_of(float *projected, float *kept, const Layer *layer, int sampl
                   .causal = layer->causal};
 }
 
-// Steps that step t looks at.
+// Number of steps that step t attends to.
 static size_t seen_from(const Head *head, size_t t) {
     return head->causal ? t + 1 : head->steps;
 }
@@ -63,7 +63,8 @@ static void add_scaled(Lanes *to, Lanes factor, const Lanes *from, const Head *h
         to[i] += factor * from[i];
 }
 
-// The shares of step t, and its context.
+// Computes the shares of step t, and its context. The largest score is subtracted before exponentials, as in any
+// softmax, so that none overflows.
 static void attend(const Head *head, size_t t) {
     const size_t seen = seen_from(head, t), vectors = head->vectors;
     Lanes *shares = head->shares + t * head->steps * vectors, *context = head->context + t * head->step;
@@ -99,8 +100,9 @@ void ISA_NAME(attention_forward)(float *out, float *kept, const float *in, const
     ISA_NAME(linear_each_forward)(out, rows, context, behind, &from, count, samples);
 }
 
-// What the gradients of step t's context say of queries, keys and values. The mean of the shares' gradients, weighted
-// by the shares, is the product of the context and its gradients.
+// Adds step t's part to the gradients of queries, keys and values, from the gradient of its context. The mean of the
+// shares' gradients, weighted by the shares, equals the product of the
+// context and its gradient, so that it is known before they are.
 static void attend_back(const Head *gradients, const Head *head, const Lanes *context_gradient, size_t t) {
     const size_t seen = seen_from(head, t), own = 3 * t * head->step;
     const Lanes *shares = head->shares + t * head->steps * head->vectors, *given = context_gradient + t * head->step;
@@ -115,6 +117,7 @@ static void attend_back(const Head *gradients, const Head *head, const Lanes *co
     }
 }
 
+// The shares' gradients are not stored: each is computed from the context's gradient and used at once.
 void ISA_NAME(attention_backward)(float *gradient, float *in_gradient, float *kept, float *scratch,
                                   const float *out_gradient, const float *weight, const Layer *layer, int count,
                                   int samples) {

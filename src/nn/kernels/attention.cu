@@ -1,20 +1,21 @@
-// The GPU's side of attention.c, between the projections: shares, contexts and their gradients.
+// The GPU's side of attention.c, between the projections: shares, contexts and their gradients. Each thread computes
+// values of its own, so that no sum is shared and its order is fixed.
 #include "nn/cuda/cuda_launch.h"
 #include "nn/cuda/cuda_sequence.h"
 #include "nn/kernels/activation.h"
 
 namespace {
 
-// Steps that step t looks at.
+// Number of steps that step t attends to.
 __device__ uint32_t seen_from(const AttentionKept &kept, uint32_t t) {
     return kept.causal ? t + 1 : kept.steps;
 }
 
-// A thread's sample of one step in one head. Queries, keys and values are `width` features apart.
+// Offsets of a thread's sample of one step in one head. Queries, keys and values are `width` features apart.
 struct Head {
     uint32_t features, step;   // of the head; the thread's own
-    size_t projected, context; // places of the head's first feature at the first step
-    size_t shares;             // that of the first share of the thread's step
+    size_t projected, context; // offsets of the head's first feature at the first step
+    size_t shares;             // offset of the first share of the thread's step
     __device__ Head(const AttentionKept &kept, ModelItem at) {
         const uint32_t place = at.item / kept.samples, sample = at.item - place * kept.samples;
         const uint32_t head = place / kept.steps;
@@ -34,7 +35,7 @@ __device__ float dot(const float *a, const float *b, uint32_t features, uint32_t
     return sum;
 }
 
-// A thread for a sample of a step in a head: its row of shares.
+// Computes a row of shares. A thread per sample, step and head.
 __global__ void __launch_bounds__(ITEM_THREADS) share(AttentionKept kept, uint32_t items) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
     if (at.item >= items) return;
@@ -55,7 +56,7 @@ __global__ void __launch_bounds__(ITEM_THREADS) share(AttentionKept kept, uint32
         shares[(size_t)u * kept.samples] /= sum;
 }
 
-// The same threads: the gradients of their scores, in the place of the shares.
+// Overwrites a row of shares with the gradients of its scores. A thread per sample, step and head.
 __global__ void __launch_bounds__(ITEM_THREADS) share_back(AttentionKept kept, uint32_t items) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
     if (at.item >= items) return;
@@ -71,7 +72,7 @@ __global__ void __launch_bounds__(ITEM_THREADS) share_back(AttentionKept kept, u
             (dot(given, value + u * step, head.features, kept.samples) - mean) * kept.scale;
 }
 
-// A thread's sample of one feature of one step: places in all tensors.
+// Offsets of a thread's sample of one feature of one step.
 struct Feature {
     uint32_t step;
     size_t projected, context; // of the feature at the first step
@@ -87,6 +88,7 @@ struct Feature {
     }
 };
 
+// Computes a value of a context. A thread per sample, feature and step.
 __global__ void __launch_bounds__(ITEM_THREADS) mix(AttentionKept kept, uint32_t items) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
     if (at.item >= items) return;
@@ -100,7 +102,7 @@ __global__ void __launch_bounds__(ITEM_THREADS) mix(AttentionKept kept, uint32_t
     kept.context[own.context + own.step * block] = sum;
 }
 
-// Over the steps that look at this one: the gradients of its values.
+// Computes the gradient of a value of `value`: a sum over the steps that attend to this one.
 __global__ void __launch_bounds__(ITEM_THREADS) values_back(AttentionKept kept, uint32_t items) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
     if (at.item >= items) return;
@@ -114,7 +116,7 @@ __global__ void __launch_bounds__(ITEM_THREADS) values_back(AttentionKept kept, 
     kept.projected_gradient[own.projected + (3 * (size_t)own.step + 2) * block] = sum;
 }
 
-// From the gradients of the scores to those of queries and keys.
+// Computes the gradients of a query's and a key's value from the gradients of the scores.
 __global__ void __launch_bounds__(ITEM_THREADS) queries_and_keys_back(AttentionKept kept, uint32_t items) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
     if (at.item >= items) return;

@@ -1,6 +1,6 @@
 // Part of ops.h: 2-D convolution (cross-correlation, as in PyTorch), stride 1, square kernel, zero padding, bias:
-// computed directly. Best for few input channels (a net's first layer), and for kernels that winograd.c does not take.
-// Lanes are samples.
+// computed directly. It is the fastest way for few input channels (a net's first layer), and the only one for plain
+// kernels that neither winograd.c nor conv_columns.c takes. Lanes are samples.
 #include "ops.h"
 
 #include <string.h>
@@ -27,6 +27,7 @@ static int gradient_pad(const Layer *layer) {
     return layer->kernel - 1 - layer->pad;
 }
 
+// Scratch holds the padded input or, later, the padded output gradient, so the larger of both is enough.
 ConvSizes ISA_NAME(conv_sizes)(const Layer *layer) {
     Shape in = layer->in, out = layer->out;
     size_t weight = (size_t)out.channels * (size_t)in.channels * (size_t)layer->kernel * (size_t)layer->kernel;
@@ -53,7 +54,8 @@ void ISA_NAME(conv_unpack)(float *weight_gradient, const float *packed_gradient,
     memcpy(weight_gradient, packed_gradient, ISA_NAME(conv_sizes)(layer).gradient * sizeof *weight_gradient);
 }
 
-// Copies one vector of samples of a tensor (C,H,W,N) into zero-padded planes. vectors: N / SOUNDER_LANES.
+// Copies one vector of samples of a tensor (C,H,W,N) into zero-padded planes. vectors: N / SOUNDER_LANES. Padding in a
+// copy frees the inner loops from every comparison with an edge, and puts the samples of one vector side by side.
 static Planes pad_planes(Lanes *scratch, const Lanes *tensor, Shape shape, int pad, size_t vectors) {
     Planes planes = {scratch, shape.channels, shape.rows + 2 * pad, shape.columns + 2 * pad};
     if (pad > 0) memset(scratch, 0, planes_floats(planes.channels, planes.rows, planes.columns) * sizeof(float));
@@ -66,8 +68,9 @@ static Planes pad_planes(Lanes *scratch, const Lanes *tensor, Shape shape, int p
     return planes;
 }
 
-// One tile: `channels` outputs, weights kernel_floats apart, of `columns` neighbours. All int parameters but
-// `inputs` are constants where this is inlined for the common kernels.
+// One register tile: `channels` outputs, whose weights are kernel_floats apart, times `columns` neighbours. All int
+// parameters but `inputs` are constants wherever this is inlined for the common kernels. Each tap is broadcast once for
+// all columns, and each input vector is used by all channels.
 ALWAYS_INLINE void forward_tile(Lanes *sums, const Lanes *in, size_t in_plane, size_t in_row, const float *weight,
                                 size_t kernel_floats, int inputs, int kernel, int channels, int columns) {
     Lanes tile[TILE_CHANNELS][TILE_COLUMNS];
@@ -97,7 +100,8 @@ ALWAYS_INLINE void forward_tile(Lanes *sums, const Lanes *in, size_t in_plane, s
             sums[o * TILE_COLUMNS + x] = tile[o][x];
 }
 
-// A tile of any kernel size, full (TILE_CHANNELS by TILE_COLUMNS) or a single output.
+// A tile of any kernel size, full (TILE_CHANNELS by TILE_COLUMNS) or a single output. Kernels of 3 and 5 taps are
+// constants here, so that their loops unroll; others share one slower loop.
 static void tile_sums(Lanes *sums, const Planes *in, int y, int x, const float *weight, int kernel, bool full) {
     size_t plane = (size_t)in->rows * (size_t)in->columns, row = (size_t)in->columns;
     size_t kernel_floats = (size_t)in->channels * (size_t)kernel * (size_t)kernel;
@@ -112,9 +116,10 @@ static void tile_sums(Lanes *sums, const Planes *in, int y, int x, const float *
         forward_tile(sums, from, plane, row, weight, kernel_floats, in->channels, kernel, TILE_CHANNELS, TILE_COLUMNS);
 }
 
-// Valid convolution of padded planes with weight (out.channels, in->channels, K, K); out (C,H,W,N) of shape `shape`.
-// Where the tiles do not divide the output, the last tile of a row or column of tiles moves back and computes some
-// outputs twice; outputs smaller than a tile are computed one by one. adds: to what stands in out.
+// Valid convolution of padded planes with weight (out.channels, in->channels, K, K); out (C,H,W,N) has the shape
+// `shape`. If the tiles do not divide the output, the last tile of a row or column of tiles moves back and computes
+// some outputs twice; outputs smaller than a tile are computed one by one. adds: adds to the values in out, each output
+// once.
 static void convolve(Lanes *out, Shape shape, const Planes *in, const float *weight, const float *bias, bool rectifies,
                      bool adds, int kernel, size_t vectors) {
     bool full = shape.channels >= TILE_CHANNELS && shape.columns >= TILE_COLUMNS;
@@ -149,9 +154,9 @@ void ISA_NAME(conv_forward)(float *out, float *scratch, const float *in, const f
     }
 }
 
-// Adds to the gradient of `taps` weights, kx0 on, of one kernel row: `channels` output channels (weights
-// kernel_floats apart) and one input channel, whose rows start ky below `in`. gradient: (OC,OH,OW,N) from the first of
-// these channels.
+// Adds to the gradient of `taps` weights, from kx0 on, of one kernel row: for `channels` output channels (weights
+// kernel_floats apart) and one input channel, whose rows begin ky rows below `in`. out_gradient: (OC,OH,OW,N) from the
+// first of these channels on. The sums stay in registers for the whole plane.
 ALWAYS_INLINE void weight_tile(float *weight_gradient, size_t kernel_floats, const Lanes *in, size_t in_row,
                                const Lanes *out_gradient, Shape out, size_t vectors, int channels, int taps) {
     Lanes sums[TILE_GRADIENT_CHANNELS][5];
@@ -192,7 +197,7 @@ ALWAYS_INLINE void weight_row(float *weight_gradient, const Planes *in, const La
             weight_tile(to + kx, kernel_floats, from + kx, row, gradient, layer->out, vectors, channels, 1);
 }
 
-// The gradients of a few output channels stay in the cache while all input channels meet them.
+// The gradients of a few output channels stay in the cache while all input channels are multiplied with them.
 static void weight_backward(float *weight_gradient, const Planes *in, const Lanes *gradient, const Layer *layer,
                             size_t vectors) {
     const int outs = layer->out.channels;
@@ -230,6 +235,8 @@ void ISA_NAME(conv_stop_gradient)(float *in_gradient, const float *in, size_t fl
         in_gradient[i] = in[i] <= 0 ? 0 : in_gradient[i];
 }
 
+// The planes of one vector of samples serve for all output channels; then the same scratch takes the padded output
+// gradient for the input's gradient.
 void ISA_NAME(conv_backward)(float *packed_gradient, float *bias_gradient, float *in_gradient, bool adds,
                              float *scratch, const float *in, const float *out_gradient, const float *packed,
                              const Layer *layer, int count, int samples) {

@@ -1,5 +1,5 @@
-// The GPU's side of conv.c: forward and the input's gradient are one kernel (convolve), the weight's gradient is
-// another (sum_gradient). conv_index.h says who computes what. Threads whose sample does not exist give zeros.
+// The GPU's side of conv.c: one kernel (convolve) computes forward and the input's gradient, another (sum_gradient) the
+// weight's gradient. conv_index.h divides the work. Threads whose sample does not exist give zeros.
 #include "nn/cuda/cuda_launch.h"
 #include "nn/cuda/cuda_ops.h"
 #include "nn/kernels/conv_index.h"
@@ -9,12 +9,11 @@ namespace {
 // Floats of weights that a block keeps in shared memory.
 enum { STAGED_FLOATS = 3072 };
 
-// Blocks that a multiprocessor has room for: leaves each thread of convolve 96 registers, of sum_gradient 168, which
-// suffice.
+// Blocks per multiprocessor: leaves each thread of convolve 96 registers, and of sum_gradient 168, which suffice.
 enum { CONV_RESIDENT = 5, GRADIENT_RESIDENT = 3 };
 
-// COUNT columns of one row of one sample, `samples` apart. Those whose bit is not set in `inside` lie beyond the image
-// and are zero.
+// Loads COUNT columns of one row of one sample, `samples` apart. Columns whose bit in `inside` is not set are beyond
+// the image and read as zero. The bits are computed once per row instead of comparing every column with both edges.
 template <int COUNT>
 __device__ void load_columns(float (&values)[COUNT], const float *from, uint32_t inside, int samples) {
 #pragma unroll
@@ -22,13 +21,16 @@ __device__ void load_columns(float (&values)[COUNT], const float *from, uint32_t
         values[j] = inside & 1u << j ? *from : 0;
 }
 
-// `i` is known to the compiler.
+// `i` is a constant. With a constant `i` the choice costs nothing, and a float4 stays in registers, which an array of
+// unknown index would not.
 __device__ float component(float4 vector, int i) {
     return i == 0 ? vector.x : i == 1 ? vector.y : i == 2 ? vector.z : vector.w;
 }
 
-// Brings the weights of `count` rows from `first` on to staged (rows, TAPS, channels); zeros beyond kernel and
-// channels.
+// Copies the weights of `count` rows from `first` on to staged (rows, TAPS, channels), with zeros beyond kernel and
+// channels. All threads of a block use the same weights, so the block reads them once. They are stored so that a thread
+// reads four channels' weights of a tap as one float4, which all threads read at the same address: shared memory
+// broadcasts it.
 template <int TAPS, int CHANNELS>
 __device__ void stage_weights(float *staged, const float *weight, const ConvMap &map, uint32_t first, uint32_t count,
                               uint32_t channel) {
@@ -46,7 +48,8 @@ __device__ void stage_weights(float *staged, const float *weight, const ConvMap 
     }
 }
 
-// Adds what one row of taps (TAPS, channels) makes of one row of the input. Each value serves all taps that meet it.
+// Adds the products of one row of taps (TAPS, channels) with one row of the input. Each value serves all taps that meet
+// it.
 template <int TAPS, int CHANNELS>
 __device__ void add_row(float (&sums)[CHANNELS][CONV_COLUMNS], const float (&values)[CONV_COLUMNS + TAPS - 1],
                         const float4 *taps) {
@@ -75,7 +78,8 @@ __device__ void start_sums(float (&sums)[CHANNELS][CONV_COLUMNS], const float *b
     }
 }
 
-// out: the first channel's first column.
+// out: the first channel's first column. Channels and columns beyond the output are not stored, and samples beyond the
+// last store zeros, as the next layer's contract wants.
 template <int CHANNELS>
 __device__ void store_sums(float *out, const float (&sums)[CHANNELS][CONV_COLUMNS], bool real, uint32_t channels,
                            int columns, size_t plane, int samples) {
@@ -86,8 +90,10 @@ __device__ void store_sums(float *out, const float (&sums)[CHANNELS][CONV_COLUMN
             if (o < channels && x < columns) out[x * samples] = real ? sums[o][x] : 0;
 }
 
-// A thread computes CHANNELS output channels of one place. bias: NULL for none. Weight and bias are not __restrict__,
-// which would promise that nobody changes them meanwhile: with Hogwild others do.
+// A thread computes CHANNELS output channels of one place. bias: NULL for none. Weight and bias are not
+// __restrict__, which would promise that they do not change: with Hogwild other processes change them. The block
+// walks over chunks of kernel rows that fit the staged weights, and every thread keeps its sums in registers for
+// all of them. Threads of places beyond the last take part in the staging, as __syncthreads needs all of them.
 template <int TAPS, int CHANNELS>
 __global__ void __launch_bounds__(CONV_THREADS, CONV_RESIDENT)
     convolve(float *out, const float *__restrict__ in, const float *weight, const float *bias, size_t stride,
@@ -128,8 +134,9 @@ __global__ void __launch_bounds__(CONV_THREADS, CONV_RESIDENT)
                          (size_t)(map.out.rows * map.out.columns) * (size_t)map.samples, map.samples);
 }
 
-// Sums each of TAPS x TAPS values over a block's threads, in an order that is always the same. to: where the first of
-// them belongs in a kernel of `side` taps a row; of the others those up to `rows` and `columns` belong there too.
+// Sums each of TAPS x TAPS values over a block's threads, in a fixed order. to: the place of the first value in a
+// kernel of `side` taps a row; only values within `rows` and `columns` are written. First runs of RUN neighbouring
+// threads are summed, each by one thread, then the runs: two short passes instead of a tree for each of the values.
 template <int TAPS>
 __device__ void sum_over_threads(float *to, const float (&values)[TAPS][TAPS], float (*shared)[GRADIENT_THREADS + 1],
                                  int rows, int columns, int side) {
@@ -146,7 +153,7 @@ __device__ void sum_over_threads(float *to, const float (&values)[TAPS][TAPS], f
 #pragma unroll
         for (int j = 0; j < RUN; j++)
             sum += from[j];
-        *from = sum; // nobody else reads this run
+        *from = sum; // no other thread reads this run
     }
     __syncthreads();
     for (uint32_t i = thread; i < VALUES; i += threads) {
@@ -158,7 +165,7 @@ __device__ void sum_over_threads(float *to, const float (&values)[TAPS][TAPS], f
     }
 }
 
-// Adds what one place gives to the gradients of all taps. Output channels beyond the last repeat it; sum_gradient drops
+// Adds one place's part to the gradients of all taps. Output channels beyond the last repeat it; sum_gradient drops
 // them.
 template <int TAPS, int CHANNELS>
 __device__ void add_place(float (&sums)[CHANNELS][TAPS][TAPS], const float *in, const float *gradient,
@@ -190,7 +197,7 @@ __device__ void add_place(float (&sums)[CHANNELS][TAPS][TAPS], const float *in, 
     }
 }
 
-// The weight's gradient, or one part of it: to model m's and part p's sums, out + m * stride + p * part_stride.
+// The weight's gradient, or one part of it. The sums of model m and part p go to out + m * stride + p * part_stride.
 template <int TAPS, int CHANNELS>
 __global__ void __launch_bounds__(GRADIENT_THREADS, GRADIENT_RESIDENT)
     sum_gradient(float *out, size_t stride, size_t part_stride, const float *__restrict__ in,
@@ -255,6 +262,8 @@ typedef void Convolve(float *, const float *, const float *, const float *, size
 typedef void SumGradient(float *, size_t, size_t, const float *, const float *, ConvMap, GradientGrid,
                          const uint32_t *);
 
+// Sizes of tiles are template parameters, so that their loops unroll into registers; these choose among the few that
+// are built.
 template <int TAPS> Convolve *convolve_kernel(uint32_t channels) {
     return channels == 10 ? convolve<TAPS, 10> : channels == 8 ? convolve<TAPS, 8> : convolve<TAPS, 4>;
 }
@@ -278,6 +287,8 @@ uint32_t weights_of(const Layer *layer) {
     return (uint32_t)(layer->out.channels * layer->in.channels * layer->kernel * layer->kernel);
 }
 
+// Where the weight has too few tiles to fill the GPU, each tile's places are divided among `parts` blocks, whose sums a
+// second kernel adds in order. Atomic additions would do without it, but not with the same bits in every run.
 void launch_gradient(float *weight_gradient, float *scratch, const float *in, const float *out_gradient, size_t stride,
                      const Layer *layer, const CudaStep *step) {
     ConvMap map = forward_map(layer, step->samples);

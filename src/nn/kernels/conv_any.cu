@@ -1,6 +1,6 @@
 // The GPU's side of conv_columns.c: convolutions of any stride, padding, dilation and kernel, in groups, computed
-// directly. A thread for four samples of one place of the output, or of the input's gradient; a block for the weights
-// of one pair of channels. Sums are taken in a fixed order.
+// directly. One thread computes four samples of one place of the output, or of the input's gradient; one block the
+// weights of one pair of channels. Sums are taken in a fixed order.
 #include "nn/cuda/cuda_launch.h"
 #include "nn/cuda/cuda_ops.h"
 
@@ -8,10 +8,10 @@ namespace {
 
 enum { WEIGHT_THREADS = 128 };
 
-// Blocks that a multiprocessor has room for: leaves each thread 64 registers, which suffice.
+// Blocks per multiprocessor: leaves each thread 64 registers, which suffice.
 enum { RESIDENT = 4 };
 
-// What is convolved: plain data, an argument of the kernels.
+// A convolution's shapes: plain data, an argument of the kernels.
 struct Geometry {
     Shape in, out;
     Window window;
@@ -25,6 +25,8 @@ __device__ float4 plus_product(float4 sum, float factor, float4 value) {
                        sum.w + factor * value.w);
 }
 
+// A thread walks over all taps of all input channels of its group; taps outside the image are skipped. Weights are
+// read by all threads of a warp at the same address. It takes every shape.
 __global__ void __launch_bounds__(ITEM_THREADS, RESIDENT)
     convolve(float4 *out, const float4 *in, const float *weight, const float *bias, size_t stride, Geometry of) {
     uint32_t items = pool_items(of.out, of.quads);
@@ -49,12 +51,14 @@ __global__ void __launch_bounds__(ITEM_THREADS, RESIDENT)
     out[(size_t)at.model * items + at.item] = sum;
 }
 
-// The place of the output that sees `place` through a tap; below 0: there is none.
+// The place of the output that reads `place` through a tap; negative: none.
 __device__ int seen_from(int place, int pad, int tap, int dilation, int stride, int length) {
     int from = place + pad - tap * dilation;
     return from < 0 || from % stride != 0 || from / stride >= length ? -1 : from / stride;
 }
 
+// Each place of the input gathers from the places of the output that read it, instead of adding to places from
+// there: so no place is added to by several threads.
 __global__ void __launch_bounds__(ITEM_THREADS, RESIDENT)
     convolve_back(float4 *in_gradient, const float4 *out_gradient, const float *weight, size_t stride, Geometry of) {
     uint32_t items = pool_items(of.in, of.quads);
@@ -81,7 +85,7 @@ __global__ void __launch_bounds__(ITEM_THREADS, RESIDENT)
     in_gradient[(size_t)at.model * items + at.item] = sum;
 }
 
-// What this thread's places give to the gradient of one tap.
+// The sum of this thread's places for the gradient of one tap.
 __device__ float tap_gradient(const float4 *in, const float4 *out_gradient, const Geometry &of, int ky, int kx) {
     const uint32_t places = (uint32_t)(of.out.rows * of.out.columns);
     float sum = 0;
@@ -97,7 +101,9 @@ __device__ float tap_gradient(const float4 *in, const float4 *out_gradient, cons
     return sum;
 }
 
-// A block for each model, output channel and input channel of its group.
+// Computes the gradient of all taps of one pair of channels. A block per model, output channel and input channel of
+// its group. The block's threads share the places of the plane, tap after tap; their sums are added in pairs, in a
+// fixed order.
 __global__ void __launch_bounds__(WEIGHT_THREADS)
     weight_gradients(float *gradient, const float4 *in, const float4 *out_gradient, size_t stride, Geometry of) {
     __shared__ float sums[WEIGHT_THREADS];

@@ -1,24 +1,26 @@
-// Part of ops.h: 2-D convolution of any stride, padding, dilation and kernel, in groups: through matrices of columns.
-// Also the way for plain ones of a single tap and many channels, and of few samples, which leave no lane empty here.
+// Part of ops.h: 2-D convolution of any stride, padding, dilation and kernel, in groups, through matrices of columns.
+// It also computes plain convolutions of a single tap and many channels, and those of few samples, where it leaves no
+// lane empty.
 //
-// For a block of neighbouring places of the output, what each of them sees of the input is written below one another: a
-// column for a place (and sample), a row for each input channel of the group and tap of the kernel. With the weight as
-// (outputs, rows) of a group:
+// A block is a number of neighbouring places of the output. Its matrix has a column for each place and sample, and a
+// row for each input channel of the group and tap of the kernel: the input value that the place multiplies with that
+// tap. With the weight as (outputs, rows) of a group:
 //   out = weight * columns      d columns = weight' * d out      d weight = d out * columns'
-// and d in is d columns, added up where the places look. Blocks are small enough for the matrices to stay in the cache.
+// and d in is d columns, added up over the places that read a value. Blocks are small enough for the matrices to stay
+// in the cache.
 #include "ops.h"
 
 #include <string.h>
 
 #include "nn/kernels/product.h"
 
-// Floats that a block's row should have at most, and all rows together; but a place's samples always fit.
+// Target size of a block's row, in floats, and of all rows together. A place's samples always fit.
 enum { ROW_MOST = 256, BLOCK_FLOATS = 64 * 1024, PLACE_MOST = 512 };
 
-// A line more, so that the rows do not compete for the same set of a cache.
+// One cache line more, so that the rows do not compete for one set of a cache.
 enum { ROW_FLOATS = PLACE_MOST + 16 };
 
-// How a layer is cut: what is the same for all groups and blocks.
+// The division of a layer into groups and blocks.
 typedef struct Cut {
     Layer layer;
     int ins, outs, taps; // channels of a group; rows of its columns
@@ -26,7 +28,7 @@ typedef struct Cut {
     size_t samples;
 } Cut;
 
-// A plain layer, in the terms of the others.
+// A copy of a layer in which a plain one is described by a window, dilation and groups.
 static Layer described(const Layer *layer) {
     Layer full = *layer;
     if (!layer_is_plain(layer)) return full;
@@ -36,6 +38,8 @@ static Layer described(const Layer *layer) {
     return full;
 }
 
+// A block's rows are at most ROW_MOST floats, and all rows together at most BLOCK_FLOATS, so that the matrix stays in
+// the cache while it is multiplied; one place is the least.
 static Cut cut_of(const Layer *layer, int samples) {
     Cut cut = {.layer = described(layer), .samples = (size_t)samples};
     cut.ins = layer->in.channels / cut.layer.groups;
@@ -47,26 +51,26 @@ static Cut cut_of(const Layer *layer, int samples) {
     return cut;
 }
 
-// Whether each place of the output sees the place of the input that has its number: the input is its own columns.
+// Whether output place i reads input place i alone, for all i: the input is then its own matrix of columns.
 static bool is_pointwise(const Layer *layer) {
     const Window *window = &layer->window;
     return window->size.rows * window->size.columns == 1 && window->stride.rows * window->stride.columns == 1 &&
            window->pad.rows + window->pad.columns == 0;
 }
 
-// The weight's gradient is a product over places and samples. Where a group has the outputs for it, their gradients are
+// The weight's gradient is a product over places and samples. If a group has enough outputs, their gradients are
 // transposed, so that output channels are the lanes: gradient (taps, outs). Otherwise lanes are places and samples,
-// summed up at the end of a block: gradient as outer_place says. The weight then is packed once more, transposed.
+// which are summed at the end of a block: gradient as in outer_place. The weight is then packed once more, transposed.
 static bool transposes(const Cut *cut) {
     return cut->outs >= SOUNDER_LANES;
 }
 
-// Floats of a row of the gradient.
+// Number of floats of a row of the gradient.
 static size_t gradient_row(const Cut *cut) {
     return ((size_t)cut->outs + SOUNDER_LANES - 1) / SOUNDER_LANES * SOUNDER_LANES;
 }
 
-// Floats of a group's packed weight: (outs, taps), and behind it (taps, outs) for the way back.
+// Floats of a group's packed weight: (outs, taps), followed by (taps, outs) for the backward pass.
 static size_t packed_floats(const Cut *cut) {
     return (size_t)(transposes(cut) ? 2 : 1) * (size_t)cut->outs * (size_t)cut->taps;
 }
@@ -114,15 +118,15 @@ void ISA_NAME(columns_unpack)(float *weight_gradient, const float *packed_gradie
                 *weight_gradient++ = packed_gradient[gradient_place(&cut, o, tap)];
 }
 
-// Where a tap looks from neighbouring places of one row of the output: places `from` to `to` - 1 see the input's
-// columns x, x + step, ...; `any`: there are such places.
+// The input values that a tap reads for neighbouring places of one row of the output: places `from` to `to` - 1 read
+// the input's columns x, x + step, ...; `any` is false if there are no such places.
 typedef struct Sight {
     int from, to, x, step;
     size_t row; // of the input's plane
     bool any;
 } Sight;
 
-// Of the places first .. end of row y of the output, through tap (ky,kx).
+// The sight of the places first .. end of row y of the output, through tap (ky,kx).
 static Sight sight_of(const Layer *layer, int y, int first, int end, int ky, int kx) {
     const Window *window = &layer->window;
     const int row = y * window->stride.rows - window->pad.rows + ky * layer->dilation.rows;
@@ -135,16 +139,16 @@ static Sight sight_of(const Layer *layer, int y, int first, int end, int ky, int
     return (Sight){from, to, from * step + shift, step, (size_t)row, any};
 }
 
-// Neighbouring places of the output.s plane.
+// Neighbouring places of the output's plane.
 typedef struct Block {
     int first, count; // places
 } Block;
 
-// columns: row `tap` of the block's matrix, its floats for the places of one row of the output.
+// The work on the part of row `tap` of the block's matrix that belongs to one row of the output.
 typedef void RowWork(float *columns, float *plane, const Cut *cut, Sight sight, int first, int end);
 
-// The samples of `count` places, `step` places apart. GCC would call memcpy for each of them, were its vectors not kept
-// from it.
+// Copies the samples of `count` places that are `step` places apart. IN_REGISTER keeps GCC from calling memcpy for each
+// of them.
 ALWAYS_INLINE void copy_places(float *to, const float *from, int count, int step, size_t samples) {
     for (int x = 0; x < count; x++, to += samples, from += (size_t)step * samples)
         for (size_t i = 0; i < samples; i += SOUNDER_LANES) {
@@ -158,7 +162,7 @@ ALWAYS_INLINE void clear_places(float *to, int count, size_t samples) {
     if (count > 0) memset(to, 0, (size_t)count * samples * sizeof *to);
 }
 
-// The input's values, or zeros.
+// Copies the input's values to a row of columns, with zeros for places that read the padding.
 ALWAYS_INLINE void gather_row(float *columns, float *plane, const Cut *cut, Sight sight, int first, int end) {
     const size_t n = cut->samples;
     if (!sight.any) sight.from = sight.to = end;
@@ -172,7 +176,7 @@ ALWAYS_INLINE void gather_row(float *columns, float *plane, const Cut *cut, Sigh
     clear_places(columns + (size_t)(sight.to - sight.from) * n, end - sight.to, n);
 }
 
-// Adds to the input's gradient.
+// Adds a row of columns to the input's gradient.
 ALWAYS_INLINE void scatter_row(float *columns, float *plane, const Cut *cut, Sight sight, int first, int end) {
     const size_t n = cut->samples;
     (void)end;
@@ -184,7 +188,8 @@ ALWAYS_INLINE void scatter_row(float *columns, float *plane, const Cut *cut, Sig
             lanes_store_samples(to + i, lanes_of_samples(to + i, n) + lanes_of_samples(from + i, n), n);
 }
 
-// tensor: the group's first input channel, (ins,H,W,N). All channels are seen through a tap alike.
+// Calls work for every row of the block's matrix. tensor: the group's first input channel, (ins,H,W,N). The sight is
+// the same for all channels, so it is computed once per tap.
 ALWAYS_INLINE void each_row(RowWork *work, float *columns, float *tensor, const Cut *cut, Block block) {
     const Layer *layer = &cut->layer;
     const Sides size = layer->window.size;
@@ -213,7 +218,7 @@ static size_t floats_of(const Cut *cut, Block block) {
     return (size_t)block.count * cut->samples;
 }
 
-// With few samples the last one may not be full: there are zeros behind each row of columns and gradients.
+// With few samples the last vector may not be full: the floats after each row of columns and gradients are zeros.
 static int vectors_of(const Cut *cut, Block block) {
     return (int)((floats_of(cut, block) + SOUNDER_LANES - 1) / SOUNDER_LANES);
 }
@@ -224,17 +229,17 @@ static void zero_rest(float *rows, size_t count, size_t floats) {
         memset(rows + floats, 0, (SOUNDER_LANES - floats % SOUNDER_LANES) * sizeof *rows);
 }
 
-// Floats from a group's first channel to the next group's.
+// Floats between the first channels of two groups.
 static size_t group_floats(int channels, Shape shape, const Cut *cut) {
     return (size_t)channels * (size_t)shape.rows * (size_t)shape.columns * cut->samples;
 }
 
-// Whether a block's part of a tensor can be written where it belongs: in whole vectors.
+// Whether a block's part of a tensor consists of whole vectors, so that it can be written in place.
 static bool fills_vectors(const Cut *cut) {
     return cut->samples % SOUNDER_LANES == 0;
 }
 
-// Whether the columns' gradient is the input's, and can be written there.
+// Whether the columns' gradient is the input's gradient, and can be written in its place.
 static bool needs_no_scattering(const Cut *cut) {
     return is_pointwise(&cut->layer) && fills_vectors(cut);
 }
@@ -244,7 +249,7 @@ static void copy_rows(float *to, size_t to_floats, const float *from, size_t fro
         memcpy(to + (size_t)r * to_floats, from + (size_t)r * from_floats, floats * sizeof *to);
 }
 
-// The tensors are only read, but rows are gathered by what may write, too.
+// The input is only read, but each_row serves for writing, too, hence the casts.
 void ISA_NAME(columns_forward)(float *out, float *scratch, const float *in, const float *packed, const float *bias,
                                const Layer *layer, int count, int samples) {
     (void)count; // all lanes are computed
@@ -267,7 +272,7 @@ void ISA_NAME(columns_forward)(float *out, float *scratch, const float *in, cons
     }
 }
 
-// Adds what a block says to the weight's gradient. Behind the gradients' rows there is room for them transposed.
+// Adds a block's part to the weight's gradient. There is room for the transposed gradients after their rows.
 static void gradient_product(float *gradient, const float *columns, const float *out_gradient, const Cut *cut,
                              int vectors) {
     float *transposed = (float *)out_gradient + (size_t)cut->outs * ROW_FLOATS;
@@ -282,7 +287,8 @@ static void gradient_product(float *gradient, const float *columns, const float 
                       cut->taps, (size_t)(vectors * SOUNDER_LANES), (int)row / SOUNDER_LANES);
 }
 
-// Of one group. gradients: the block's part of out_gradient, in rows as far apart as those of columns.
+// The backward pass of one group and block. gradients: the block's part of out_gradient, in rows of ROW_FLOATS. The
+// columns are gathered again instead of kept from the forward pass: they are several times as large as the input.
 static void backward_block(float *packed_gradient, float *in_gradient, bool adds, float *columns, float *gradients,
                            const float *in, const float *out_gradient, const float *packed, const Cut *cut,
                            Block block) {
@@ -305,7 +311,7 @@ static void backward_block(float *packed_gradient, float *in_gradient, bool adds
 void ISA_NAME(columns_backward)(float *packed_gradient, float *bias_gradient, float *in_gradient, bool adds,
                                 float *scratch, const float *in, const float *out_gradient, const float *packed,
                                 const Layer *layer, int count, int samples) {
-    (void)count; // beyond it, gradients are zero and inputs finite
+    (void)count; // gradients are zero and inputs finite from it on
     const Cut cut = cut_of(layer, samples);
     const size_t ins = group_floats(cut.ins, layer->in, &cut), outs = group_floats(cut.outs, layer->out, &cut);
     const size_t floats = shape_size(layer->in) * cut.samples;

@@ -1,11 +1,12 @@
-// How conv.cu cuts a convolution into threads and blocks.
+// The division of a convolution into threads and blocks in conv.cu.
 //
-// Every thread keeps sums in registers, and what it multiplies comes in pieces of a few neighbours:
+// Every thread keeps sums in registers and multiplies pieces of a few neighbours:
 //   taps      of a kernel row: 1, 3, 5 or 7 (conv_taps); larger and even kernels are cut into segments of that many,
 //             the last of which may reach beyond the kernel, where weights count as zero
 //   columns   of the output: CONV_COLUMNS, of one row and one sample; the last may reach beyond the image
 //   channels  of the output: a template parameter of the kernels
-// A place is such a group of columns; the sample comes fastest, so that neighbouring threads read side by side.
+// A place is such a group of columns of one sample. The sample is the fastest index, so that neighbouring threads read
+// neighbouring floats.
 #ifndef SOUNDER_NN_KERNELS_CONV_INDEX_H
 #define SOUNDER_NN_KERNELS_CONV_INDEX_H
 
@@ -16,9 +17,9 @@
 
 enum { CONV_COLUMNS = 4, CONV_THREADS = 128 };
 
-// What is convolved with what; plain data, an argument of the kernels. `mirrored`: the gradient of the input, which is
-// a convolution of the output's gradient, padded by K - 1 - pad, with the weight (in.channels, out.channels, K, K)
-// turned by half a turn. Otherwise the weight is (out.channels, in.channels, K, K).
+// A convolution's shapes; plain data, an argument of the kernels. With `mirrored` it computes the input's gradient: a
+// convolution of the output's gradient, padded by K - 1 - pad, with the weight (in.channels, out.channels, K, K)
+// rotated by half a turn. Otherwise the weight is (out.channels, in.channels, K, K).
 typedef struct ConvMap {
     Shape in, out;
     int kernel, pad;
@@ -28,7 +29,7 @@ typedef struct ConvMap {
     uint32_t places;   // groups of columns in the output, times N
 } ConvMap;
 
-// The number of taps that leaves the fewest beyond the kernel; if equal, the largest.
+// Taps per segment: the number that leaves the fewest taps beyond the kernel; if equal, the largest.
 BOTH uint32_t conv_taps(int kernel) {
     uint32_t side = (uint32_t)kernel, best = 7;
     if (side == 1) return 1;
@@ -50,7 +51,7 @@ BOTH ConvMap conv_map(Shape in, Shape out, int kernel, int pad, bool mirrored, i
     return map;
 }
 
-// Floats of one model's tensor.
+// Number of floats of one model's tensor.
 BOTH size_t conv_floats(Shape shape, const ConvMap *map) {
     return (size_t)shape.channels * (size_t)shape.rows * (size_t)shape.columns * (size_t)map->samples;
 }
@@ -67,13 +68,13 @@ BOTH ConvPlace conv_place(uint32_t place, const ConvMap *map) {
     return at;
 }
 
-// Where in a model's output a place's first column of one channel lies.
+// The offset of a place's first column, for one channel, in a model's output.
 BOTH size_t conv_offset(uint32_t channel, ConvPlace place, const ConvMap *map) {
     size_t line = (size_t)channel * (size_t)map->out.rows + (size_t)place.y;
     return (line * (size_t)map->out.columns + (size_t)place.x) * (size_t)map->samples + (size_t)place.sample;
 }
 
-// Which of the columns x, x + 1, ... lie in an image, one bit each.
+// A bit mask of the columns x, x + 1, ... that are inside an image.
 BOTH uint32_t columns_inside(int x, int columns) {
     uint32_t from_0 = x >= 0 ? ~0u : x > -32 ? ~0u << -x : 0;
     int left = columns - x;
@@ -81,9 +82,9 @@ BOTH uint32_t columns_inside(int x, int columns) {
 }
 
 // Forward and the input's gradient ------------------------------------------------------------------------------------
-// A block for some places and some output channels of one model.
+// A block computes some places and some output channels of one model.
 
-// Output channels of a thread: 4, 8 or 10, whichever leaves the fewest beyond the last; if equal, the largest.
+// Output channels per thread: 4, 8 or 10, the number that leaves the fewest beyond the last; if equal, the largest.
 BOTH uint32_t conv_channels(int channels) {
     uint32_t count = (uint32_t)channels, best = 10;
     for (uint32_t tile = 8; tile >= 4; tile -= 4)
@@ -123,7 +124,7 @@ BOTH ConvRow conv_row(uint32_t row, const ConvMap *map, uint32_t taps) {
     return at;
 }
 
-// The row that follows, without a division.
+// The row after this one, computed without a division.
 BOTH ConvRow conv_next_row(ConvRow row, int kernel, int taps) {
     row.x += taps;
     if (row.x < kernel) return row;
@@ -135,7 +136,7 @@ BOTH ConvRow conv_next_row(ConvRow row, int kernel, int taps) {
     return row;
 }
 
-// Where in a model's weight the taps of one row and tap lie: that of output channel o is at first + o * step.
+// Offsets of the weights of one kernel row and tap in a model's weight: output channel o's is at first + o * step.
 typedef struct ConvWeights {
     uint32_t first, step;
 } ConvWeights;
@@ -151,9 +152,9 @@ BOTH ConvWeights conv_weights(ConvRow row, int tap, const ConvMap *map) {
 }
 
 // The weight's gradient -----------------------------------------------------------------------------------------------
-// A block for some output channels of one input channel, of one model; all rows of taps by
-// all taps of a segment. The places are shared among its threads and, where there are too few blocks to fill a GPU,
-// among several blocks (parts), which leave their sums to a second pass.
+// A block sums for some output channels and one input channel of one model, over all rows of taps and all taps of a
+// segment. Its threads share the places. If there are too few blocks to fill a GPU, several blocks (parts) share them
+// and leave their sums to a second pass.
 
 enum {
     GRADIENT_THREADS = 128,
@@ -161,7 +162,7 @@ enum {
     GRADIENT_BLOCKS = 528 /* enough for a GPU */
 };
 
-// Output channels of a thread: such that its sums (times taps squared) fit in registers.
+// Output channels per thread: as many as leave its sums (times taps squared) in registers.
 BOTH uint32_t gradient_channels(uint32_t taps) {
     return taps == 1 ? 8 : taps == 3 ? 8 : taps == 5 ? 4 : 2;
 }

@@ -1,5 +1,5 @@
-// Part of ops.h: dropout (Srivastava et al., JMLR 2014) of elements or, as dropout2d, of whole channels. The masks come
-// from Philox, so they depend on seed, round, client, layer, step, sample and feature alone.
+// Part of ops.h: dropout (Srivastava et al., JMLR 2014) of elements or, as dropout2d, of whole channels. Philox draws
+// the masks, which therefore depend on seed, round, client, layer, step, sample and feature alone.
 #include "ops.h"
 
 #include <assert.h>
@@ -9,12 +9,13 @@ typedef int8_t ByteLanes __attribute__((vector_size(SOUNDER_LANES), may_alias));
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "even words are the low halves of double words");
 
-// The four counters of rng_block, one sample a lane.
+// The four counters of rng_block, with one sample per lane.
 typedef struct WordBlock {
     WordLanes word[4];
 } WordBlock;
 
-// high and low words of factor * words, lane by lane: the even and the odd words are multiplied in turn.
+// The high and low words of factor * words, lane by lane. Vector units multiply 32-bit words to 64 bits in every other
+// lane, so the even and the odd words take turns.
 ALWAYS_INLINE void multiply(WordLanes *high, WordLanes *low, WordLanes words, uint32_t factor) {
     const DoubleWords low_half = (DoubleWords){0} + 0xffffffffu;
     DoubleWords pairs = (DoubleWords)words;
@@ -23,7 +24,7 @@ ALWAYS_INLINE void multiply(WordLanes *high, WordLanes *low, WordLanes words, ui
     *low = (WordLanes)((even & low_half) | (odd << 32));
 }
 
-// rng_block (base/rng.h), a lane for each sample.
+// rng_block (base/rng.h) for one sample per lane.
 static WordBlock block_lanes(RngKey key, WordBlock counter) {
     WordLanes *word = counter.word;
     for (int i = 0; i < 10; i++) {
@@ -40,6 +41,7 @@ static WordBlock block_lanes(RngKey key, WordBlock counter) {
     return counter;
 }
 
+// One block of random words serves four neighbouring features of a sample, as the GPU's twin draws it.
 void ISA_NAME(dropout_draw)(int8_t *keep, const DropoutNoise *noise, size_t features, int samples) {
     const WordLanes none = {0};
     WordLanes lane;

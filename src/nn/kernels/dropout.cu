@@ -1,10 +1,10 @@
 // The GPU's side of dropout.c.
-#include "nn/cuda/cuda_launch.h"
 #include "nn/cuda/cuda_index.h"
+#include "nn/cuda/cuda_launch.h"
 
 namespace {
 
-// One bit a feature of the block's four; the key is the model's.
+// One bit per feature of the block's four; the key is the model's.
 __device__ uint32_t kept_features(RngKey key, uint32_t feature, uint32_t sample, uint32_t number, float rate) {
     RngBlock block = rng_block(key, feature / DROPOUT_FEATURES, sample, number, 0);
     uint32_t kept = 0;
@@ -14,6 +14,8 @@ __device__ uint32_t kept_features(RngKey key, uint32_t feature, uint32_t sample,
     return kept;
 }
 
+// Four features of a sample share one block of random numbers, as on the CPU, so that both draw the same mask. A thread
+// draws four samples and writes their bytes as one word per feature.
 __global__ void __launch_bounds__(ITEM_THREADS) dropout_draw(int8_t *keep, const RngKey *keys, const uint32_t *numbers,
                                                              float rate, uint32_t features, uint32_t samples) {
     uint32_t items = dropout_items(features, samples);

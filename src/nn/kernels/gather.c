@@ -8,8 +8,8 @@ enum { CACHE_LINE_BYTES = 64, ROWS_AHEAD = 4 };
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the first of four pixels is a word's lowest byte");
 
-// One channel of one vector of samples: `plane` pixels of each source. Reading four pixels of every sample as one
-// vector of words makes the transpose cheap: each shift brings the next pixel of all samples to the low byte.
+// Gathers one channel of one vector of samples: `plane` pixels of each source. It reads four pixels of every sample as
+// one vector of words, which makes the transpose cheap: each shift moves the next pixel of all samples to the low byte.
 static void gather_plane(Lanes *out, const uint8_t *const source[SOUNDER_LANES], size_t plane, Lanes scale, Lanes shift,
                          size_t vectors) {
     for (size_t p = 0; p < plane; p += 4) {
@@ -29,6 +29,7 @@ static void gather_plane(Lanes *out, const uint8_t *const source[SOUNDER_LANES],
     }
 }
 
+// Lanes without a sample get a scale and a shift of zero, so the loop needs no condition.
 void ISA_NAME(gather)(float *out, const uint8_t *pixels, const uint32_t *indices, uint32_t first, const float *scale,
                       const float *shift, Shape shape, int count, int samples) {
     size_t plane = (size_t)shape.rows * (size_t)shape.columns, size = shape_size(shape);
@@ -56,8 +57,8 @@ static const uint8_t *row_of(const uint8_t *pixels, const uint32_t *indices, uin
     return pixels + (size_t)(indices ? indices[s] : first + (uint32_t)s) * size;
 }
 
-// Shuffled samples lie anywhere in a data set that no cache holds: asked for in time, they come from memory side by
-// side.
+// Shuffled samples are scattered over a data set that no cache holds. Prefetched some rows ahead, they arrive from
+// memory in parallel.
 static void prefetch_row(const uint8_t *row, size_t bytes) {
     for (size_t i = 0; i < bytes; i += CACHE_LINE_BYTES)
         __builtin_prefetch(row + i);

@@ -5,7 +5,7 @@
 
 namespace {
 
-// The first of the pixels in the lowest byte. Words are read at once where all of them lie at multiples of four bytes.
+// Reads `count` pixels, the first one to the lowest byte. IN_WORDS reads four at once, which needs aligned planes.
 template <bool IN_WORDS> __device__ uint32_t pixels_at(const uint8_t *from, uint32_t count) {
     if (IN_WORDS) return *(const uint32_t *)from;
     uint32_t word = 0;
@@ -14,7 +14,7 @@ template <bool IN_WORDS> __device__ uint32_t pixels_at(const uint8_t *from, uint
     return word;
 }
 
-// What a step begins with. Nobody else reads what this writes before the next kernel.
+// Stores the step's numbers for the ops that follow. No other thread of this kernel reads them.
 __device__ void begin_step(const CudaProgress &progress, uint32_t model, uint32_t first, uint32_t count) {
     progress.counts[model] = count;
     progress.firsts[model] = first;
@@ -25,7 +25,7 @@ __device__ void begin_step(const CudaProgress &progress, uint32_t model, uint32_
     }
 }
 
-// The same of a plane that is cropped or flipped.
+// pixels_at for a plane that is cropped or flipped.
 __device__ uint32_t moved_pixels_at(const uint8_t *plane, const GatherPlace &place, AugmentDraw draw, Shape shape) {
     uint32_t word = 0;
     for (uint32_t i = 0; i < place.count; i++) {
@@ -37,6 +37,10 @@ __device__ uint32_t moved_pixels_at(const uint8_t *plane, const GatherPlace &pla
 
 enum Reading { WORDS, BYTES, MOVED };
 
+// A thread brings four pixels of one channel of one sample; neighbouring threads have neighbouring samples, so that
+// writes are side by side. Reads jump from sample to sample, but each takes a word. Columns beyond the model's
+// samples get zeros. Crops and flips are computed per pixel from the image's draw, so that no copy of the image is
+// made.
 template <Reading READING>
 __global__ void __launch_bounds__(ITEM_THREADS)
     gather(float *out, const uint8_t *pixels, const uint32_t *indices, const __grid_constant__ CudaProgress progress,

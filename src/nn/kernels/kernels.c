@@ -8,7 +8,7 @@
 
 enum { BUILDS = 3 };
 
-// Puts the builds that this machine can run into `runnable`, the widest first; returns how many.
+// Writes the builds that this machine can run to `runnable`, the widest first; returns their number.
 static size_t runnable_builds(const Kernels *runnable[BUILDS]) {
     size_t count = 0;
 #ifdef __x86_64__
@@ -44,6 +44,6 @@ const Kernels *kernels_best(void) {
     if (wished) return wished;
     log_warning("SOUNDER_ISA=%s is unknown or cannot run on this machine; using %s (known: avx512, avx2, baseline)",
                 wish, runnable[0]->name);
-    setenv("SOUNDER_ISA", runnable[0]->name, 1); // neither this process nor its workers shall say it again
+    setenv("SOUNDER_ISA", runnable[0]->name, 1); // so that neither this process nor its workers warn again
     return runnable[0];
 }

@@ -24,25 +24,25 @@
 #define ISA_EXPAND(name, isa) ISA_JOIN(name, isa)
 #define ISA_NAME(name)        ISA_EXPAND(name, SOUNDER_ISA)
 
-// A file that defines SOUNDER_CALLS is compiled sooner and runs slower; sums may be rounded in other places then.
+// A file that defines SOUNDER_CALLS compiles faster and runs slower; sums can then be rounded in other places.
 #ifdef SOUNDER_CALLS
 #define ALWAYS_INLINE static inline
 #else
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #endif
 
-// may_alias: tensors are float arrays, looked at through these types.
+// may_alias: tensors are arrays of float that are accessed through these types.
 typedef float Lanes __attribute__((vector_size(4 * SOUNDER_LANES), may_alias));
 typedef float LooseLanes __attribute__((vector_size(4 * SOUNDER_LANES), may_alias, aligned(4))); // anywhere in memory
 typedef int32_t IntLanes __attribute__((vector_size(4 * SOUNDER_LANES), may_alias));
 typedef uint32_t WordLanes __attribute__((vector_size(4 * SOUNDER_LANES), may_alias));
 
-// The compiler forgets where the pointer comes from. It would keep one for each of the places that are read or written
-// from there on otherwise.
+// Hides from the compiler how the pointer was computed. Otherwise it keeps one pointer in a register for each place
+// that the loop reads or writes.
 #define FORGET_ORIGIN(pointer) __asm__("" : "+r"(pointer))
 
-// The value is in a register from here on: GCC would read it from memory again for each of its uses, where it has few
-// registers, though reading is what such a loop waits for.
+// Keeps the value in a register from here on. With few registers GCC would read it from memory again at each use, and
+// such loops wait for memory already.
 #ifdef __x86_64__
 #define IN_REGISTER(lanes) __asm__("" : "+v"(lanes))
 #else
@@ -54,8 +54,8 @@ ALWAYS_INLINE Lanes lanes_of(float value) {
     return value - (Lanes){0};
 }
 
-// The first `count` lanes, for count up to SOUNDER_LANES, read from and written to anywhere in memory; nothing behind
-// them is touched, and the other lanes read as zeros.
+// The first `count` lanes, for count up to SOUNDER_LANES, at any address. No memory after them is touched; a read gives
+// zeros in the other lanes.
 #if SOUNDER_LANES == 16
 ALWAYS_INLINE Lanes lanes_part(const float *from, size_t count) {
     return (Lanes)_mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1), from);
@@ -86,8 +86,8 @@ ALWAYS_INLINE void lanes_store_part(float *to, Lanes part, size_t count) {
 }
 #endif
 
-// Tensors of few samples have N = FEW_SAMPLES, less than a vector: what lies at one of their places, with zeros behind
-// it, read from and written to anywhere in memory.
+// Tensors of few samples have N = FEW_SAMPLES, less than a vector. These read and write the samples of one place, at
+// any address; a read gives zeros in the other lanes.
 enum { FEW_SAMPLES = 4 };
 #if SOUNDER_LANES == 16
 ALWAYS_INLINE Lanes lanes_of_few(const float *from) {
@@ -112,7 +112,7 @@ ALWAYS_INLINE void lanes_store_few(float *to, Lanes few) {
 }
 #endif
 
-// A vector of the N samples at one place of a tensor.
+// The vector of the N samples at one place of a tensor.
 ALWAYS_INLINE Lanes lanes_of_samples(const float *from, size_t samples) {
     return samples < SOUNDER_LANES ? lanes_of_few(from) : *(const Lanes *)from;
 }
@@ -123,8 +123,8 @@ ALWAYS_INLINE void lanes_store_samples(float *to, Lanes value, size_t samples) {
         *(Lanes *)to = value;
 }
 
-// a * b + c, with one rounding where the machine can: said outright, as a compiler contracts such an expression in one
-// place and not in another.
+// a * b + c, with one rounding if the machine has the instruction. The function states it, because a compiler contracts
+// a * b + c in one place and not in another.
 #if SOUNDER_LANES == 16
 ALWAYS_INLINE Lanes lanes_fma(Lanes a, Lanes b, Lanes c) {
     return (Lanes)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
@@ -150,7 +150,7 @@ ALWAYS_INLINE Lanes lanes_select(IntLanes mask, Lanes yes, Lanes no) {
     return (Lanes)(((IntLanes)yes & mask) | ((IntLanes)no & ~mask));
 }
 
-// What is negative becomes zero; a NaN and -0 stay: where neither is the larger one, max gives its second operand.
+// Negative lanes become zero; a NaN and -0 stay, since max returns its second operand if neither is larger.
 #if SOUNDER_LANES == 16
 ALWAYS_INLINE Lanes lanes_rectified(Lanes value) {
     return (Lanes)_mm512_max_ps(_mm512_setzero_ps(), (__m512)value);
@@ -165,7 +165,7 @@ ALWAYS_INLINE Lanes lanes_rectified(Lanes value) {
 }
 #endif
 
-// Of two vectors seen as one row of floats, then of fours of floats, every other one.
+// Index lists that take every other float, or every other group of four floats, of two vectors in a row.
 #if SOUNDER_LANES == 16
 #define LANES_EVEN  0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30
 #define LANES_ODD   1, 3, 17, 19, 5, 7, 21, 23, 9, 11, 25, 27, 13, 15, 29, 31
@@ -185,9 +185,9 @@ ALWAYS_INLINE Lanes lanes_rectified(Lanes value) {
 #error "SOUNDER_LANES must be 16, 8 or 4"
 #endif
 
-// Sums across lanes and exchanges of rows and columns go through log2(SOUNDER_LANES) stages, each of which parts the
-// lanes of pairs of vectors: after the last one, vector c has the lanes c of all vectors, in their order. Two stages
-// stay within fours of lanes, which processors mix faster.
+// Sums across lanes and transposes take log2(SOUNDER_LANES) stages. Each stage splits the lanes of pairs of vectors;
+// after the last one, vector c holds lane c of all vectors, in order. Two of the stages stay within groups of four
+// lanes, which processors shuffle faster.
 ALWAYS_INLINE Lanes lanes_even(Lanes left, Lanes right, int stage) {
     return stage < 2 ? __builtin_shufflevector(left, right, LANES_EVEN)
                      : __builtin_shufflevector(left, right, LANES_FOURS);
@@ -197,8 +197,8 @@ ALWAYS_INLINE Lanes lanes_odd(Lanes left, Lanes right, int stage) {
                      : __builtin_shufflevector(left, right, LANES_OTHER);
 }
 
-// Sums across the lanes of `count` vectors at once, SOUNDER_LANES at most and a constant: lane j of the result is the
-// sum of values[j]'s lanes, neighbours first, and all sums together cost about three instructions each.
+// Sums across the lanes of `count` vectors at once; count is a constant of at most SOUNDER_LANES. Lane j of the result
+// is the sum of values[j]'s lanes, neighbours first. One sum costs about three instructions, since they share shuffles.
 ALWAYS_INLINE Lanes lanes_sums_of(Lanes *values, int count) {
 #pragma GCC unroll 4
     for (int stage = 0, left = SOUNDER_LANES; left > 1; stage++, left /= 2, count = (count + 1) / 2)
@@ -214,7 +214,7 @@ ALWAYS_INLINE Lanes lanes_sums(Lanes values[SOUNDER_LANES]) {
     return lanes_sums_of(values, SOUNDER_LANES);
 }
 
-// Exchanges rows and columns of a square of floats.
+// Transposes a square of floats.
 ALWAYS_INLINE void lanes_transpose(Lanes rows[SOUNDER_LANES]) {
 #pragma GCC unroll 4
     for (int stage = 0, left = SOUNDER_LANES; left > 1; stage++, left /= 2) {
@@ -230,8 +230,8 @@ ALWAYS_INLINE void lanes_transpose(Lanes rows[SOUNDER_LANES]) {
     }
 }
 
-// e^x for x <= 0 (Cephes' expf: within 2 units in the last place). Below -87 the result would be denormal, and e^-87
-// stands for it. A NaN stays a NaN.
+// e^x for x <= 0 (Cephes' expf: within 2 units in the last place). Below -87 the result would be denormal, so it is
+// e^-87 instead. A NaN stays a NaN.
 ALWAYS_INLINE Lanes lanes_exponential(Lanes x) {
     const Lanes lowest = lanes_of(-87.0f);
     x = lanes_select(x < lowest, lowest, x);

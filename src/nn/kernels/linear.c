@@ -1,13 +1,13 @@
-// Part of ops.h: the way forward of fully connected layers: dot products of the weight's rows and the samples' rows,
-// which linear_strips.h describes. linear_backward.c goes the way back.
+// Part of ops.h: the forward pass of fully connected layers: dot products of the weight's rows and the samples' rows,
+// which linear_strips.h describes. linear_backward.c has the backward pass.
 #include "ops.h"
 
 #include "nn/kernels/linear_strips.h"
 
-// Rows of the weight that are at work together; dot products of a tile.
+// Rows of the weight in a tile; and the most dot products of a tile.
 enum { DOT_OUTS = 4, DOT_MOST = 20 };
 
-// One square of inputs and samples after the other.
+// Transposes square by square, so that both sides are read and written in whole vectors.
 void ISA_NAME(linear_rows)(float *rows, const float *in, const Layer *layer, int count, int samples) {
     const size_t ins = inputs_of(layer), row_floats = linear_row_floats(layer), used = (size_t)count,
                  n = (size_t)samples;
@@ -22,7 +22,8 @@ void ISA_NAME(linear_rows)(float *rows, const float *in, const Layer *layer, int
         }
 }
 
-// DOT_OUTS rows of the weight, or fewer at the end, where the last one fills up. tails: what lies beyond whole vectors.
+// DOT_OUTS rows of the weight. If fewer are left, the last one is repeated. tails: their inputs after the whole
+// vectors.
 typedef struct WeightRows {
     const float *at[DOT_OUTS];
     Lanes tails[DOT_OUTS];
@@ -30,7 +31,7 @@ typedef struct WeightRows {
 } WeightRows;
 
 static WeightRows weight_rows(const float *weight, size_t outs, size_t ins) {
-    WeightRows rows; // without zeros first, which take longer than what follows
+    WeightRows rows; // not initialised, as zeros would take longer than the code below
     rows.count = at_most(outs, DOT_OUTS);
     size_t whole = whole_of(ins);
     for (size_t r = 0; r < DOT_OUTS; r++) {
@@ -40,7 +41,7 @@ static WeightRows weight_rows(const float *weight, size_t outs, size_t ins) {
     return rows;
 }
 
-// out (real outs, samples) += the sums across the lanes of sums (outs, count), count being SOUNDER_LANES at most.
+// out (real outs, samples) += the sums across the lanes of sums (outs, count). count is at most SOUNDER_LANES.
 ALWAYS_INLINE void add_totals(float *out, Lanes *sums, size_t real, size_t samples, int outs, int count) {
     float totals[DOT_MOST + SOUNDER_LANES] __attribute__((aligned(64))) = {0};
     const int all = outs * count;
@@ -56,9 +57,9 @@ ALWAYS_INLINE void add_totals(float *out, Lanes *sums, size_t real, size_t sampl
     }
 }
 
-// out (DOT_OUTS, samples): that of the weight's rows from `first` on, `outs` of them, gets the strip's share in dot
-// products with the next `count` samples' rows. Meanwhile the rows that lie `ahead` floats further set out, unless that
-// is 0. first, outs and count are constants where this is inlined.
+// out (DOT_OUTS, samples) += the strip's dot products of the next `count` samples' rows with `outs` of the weight's
+// rows, from `first` on. It prefetches the weight's rows that are `ahead` floats further, unless that is 0. first, outs
+// and count are constants wherever this is inlined.
 ALWAYS_INLINE void dot_tile(float *out, const WeightRows *weight, size_t ahead, const float *rows, size_t row_floats,
                             Strip strip, size_t samples, int first, int outs, int count) {
     const float *const *from = weight->at + first;
@@ -98,8 +99,8 @@ ALWAYS_INLINE void dot_tile(float *out, const WeightRows *weight, size_t ahead, 
     add_totals(out + (size_t)first * samples, all, at_most(behind, (size_t)outs), samples, outs, count);
 }
 
-// The sums of a tile fill the registers, less those of a sample and a row of the weight. Ten samples are two tiles of
-// five, of which the first sends for the rows ahead.
+// The sums of a tile fill the registers, except those for one sample and one row of the weight. Ten samples are two
+// tiles of five, of which the first prefetches.
 #if SOUNDER_LANES == 16
 ALWAYS_INLINE void dot_rows(float *out, const WeightRows *weight, size_t ahead, const float *rows, size_t row_floats,
                             Strip strip, int count, size_t samples) {
@@ -143,6 +144,8 @@ ALWAYS_INLINE void dot_rows(float *out, const WeightRows *weight, size_t ahead, 
 }
 #endif
 
+// Strip by strip, all rows of the weight pass by the same part of the samples' rows, which stay in the cache: so the
+// weight, the largest array, is read once. The outputs begin as the bias, and each strip adds its dot products.
 void ISA_NAME(linear_forward)(float *out, float *rows, const float *in, const float *weight, const float *bias,
                               const Layer *layer, int count, int samples) {
     size_t outs = (size_t)layer->out.channels, ins = inputs_of(layer), row_floats = linear_row_floats(layer);

@@ -6,8 +6,7 @@
 
 namespace {
 
-// A row is summed by SUM_WIDTH neighbouring threads, each every SUM_WIDTH-th float4; then their sums are added in
-// pairs.
+// SUM_WIDTH neighbouring threads sum a row, each every SUM_WIDTH-th float4; then their sums are added in pairs.
 enum { SUM_WIDTH = 8, SUM_ROWS = ITEM_THREADS / SUM_WIDTH };
 
 // False for a NaN, which therefore stays: a diverged net must show in its loss.
@@ -15,7 +14,7 @@ __device__ float rectified(float value, bool relu) {
     return relu && value < 0 ? 0 : value;
 }
 
-// One thread for four samples of one feature.
+// Adds the bias. A thread per four samples of one feature.
 __global__ void __launch_bounds__(ITEM_THREADS)
     add_bias(float4 *out, const float *bias, size_t stride, bool relu, uint32_t outs, uint32_t row, uint32_t items) {
     ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
@@ -27,7 +26,8 @@ __global__ void __launch_bounds__(ITEM_THREADS)
                        rectified(value.z + shift, relu), rectified(value.w + shift, relu));
 }
 
-// Rows of the same number at all places are summed.
+// Sums each row over its samples and over all places. SUM_WIDTH threads per row keep reads of neighbouring threads
+// together, and leave enough rows for a block.
 __global__ void __launch_bounds__(ITEM_THREADS)
     sum_rows(float *sums, const float4 *values, size_t stride, uint32_t places, uint32_t rows, uint32_t row) {
     __shared__ float parts[SUM_ROWS][SUM_WIDTH];
@@ -50,8 +50,8 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     if (x == 0 && at.item < rows) sums[at.model * stride + at.item] = parts[place][0];
 }
 
-// A block steps a tile of the weight, TILE outputs times TILE inputs; a thread THREAD_OUTS neighbouring outputs of the
-// inputs x and x + 32. The products of a few samples at a time are added up in the samples' order.
+// A block steps a tile of the weight, TILE outputs times TILE inputs; a thread steps THREAD_OUTS neighbouring outputs
+// of the inputs x and x + 32. Products are added in the samples' order, a few samples at a time.
 enum { TILE = 64, TILE_SAMPLES = 16, THREAD_OUTS = 8, THREAD_INS = 2, TILE_INS = TILE / THREAD_INS };
 static_assert(TILE / THREAD_OUTS * TILE_INS == ITEM_THREADS, "the threads cover the tile");
 
@@ -60,7 +60,7 @@ struct alignas(16) Tile {
     float gradients[TILE_SAMPLES][TILE + 4], values[TILE_SAMPLES][TILE + 4];
 };
 
-// Four samples of one row of lanes, turned around. Beyond the last sample they are zero; of the row beyond the last
+// Stages four samples of one row of lanes, transposed. They are zero beyond the last sample; in the row after the last
 // (`ones`, the input of the bias) they are one.
 __device__ void stage_row(float (*to)[TILE + 4], const float4 *lanes, uint32_t row, uint32_t rows, uint32_t quad,
                           uint32_t quads, bool ones) {
@@ -89,7 +89,10 @@ __device__ void add_products(float (&sums)[THREAD_OUTS][THREAD_INS], const Tile 
     }
 }
 
-// The bias is the weight of one more input, which is always one. weight, bias: places among the parameters.
+// The bias is the weight of one more input, which is always one. weight, bias: offsets among the parameters. The
+// products of a tile are summed in registers, from samples that are staged in shared memory; then each thread steps
+// its weights at once. That saves
+// writing the gradient and reading it again.
 template <bool MOMENTUM>
 __global__ void __launch_bounds__(ITEM_THREADS)
     linear_step(const __grid_constant__ CudaSgdUpdate descent, const float4 *in, const float4 *out_gradient,

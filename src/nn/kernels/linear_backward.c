@@ -1,5 +1,5 @@
-// Part of ops.h: the way back of fully connected layers: the inputs' gradients, and the weight's, which may be a step.
-// linear_strips.h describes the arrays.
+// Part of ops.h: the backward pass of fully connected layers: the inputs' gradient, and the weight's, which may become
+// a step at once. linear_strips.h describes the arrays.
 #include "ops.h"
 
 #include <string.h>
@@ -7,11 +7,11 @@
 #include "nn/kernels/linear_strips.h"
 #include "nn/kernels/sparse.h"
 
-// Rows of the weight that are gone along together: each lies in other pages, whose addresses a core remembers, and from
-// which it fetches ahead, for some dozens only. A multiple of PRODUCT_ROWS.
+// Rows of the weight that are walked along together. Each row is in other pages; a core caches the addresses of some
+// dozens of pages only, and prefetches from no more streams. A multiple of PRODUCT_ROWS.
 enum { PAGES = 30 };
 
-// Floats of all samples' rows that an output's list goes through before the next one's does: the first cache's.
+// Floats of all samples' rows that one output's list reads before the next output's does: half of the first cache.
 enum { LISTED_FLOATS = 8192 };
 
 // The inputs' gradient ------------------------------------------------------------------------------------------------
@@ -30,8 +30,8 @@ void ISA_NAME(linear_columns)(float *in_gradient, const float *rows, const Layer
         }
 }
 
-// What the gradients of `outs` outputs from o on, at most PAGES, say to the whole vectors of inputs: rows in scratch
-// (count, row_floats), where the first outputs begin and the others add.
+// Adds the share of `outs` outputs from o on, at most PAGES, to the inputs' gradient: whole vectors of the rows in
+// scratch (count, row_floats). The first outputs overwrite scratch, the others add to it.
 static void add_input_share(float *scratch, const float *out_gradient, const float *weight, size_t o, size_t outs,
                             const Layer *layer, int count, int samples) {
     const size_t ins = inputs_of(layer), row_floats = linear_row_floats(layer);
@@ -48,7 +48,7 @@ static void add_input_share(float *scratch, const float *out_gradient, const flo
                 ins);
 }
 
-// The tail's inputs, from all outputs.
+// The gradient of the tail's inputs, from all outputs at once: their weights are copied to whole vectors first.
 static void tail_input_share(float *scratch, const float *out_gradient, const float *weight, const Layer *layer,
                              int count, int samples) {
     const size_t outs = (size_t)layer->out.channels, ins = inputs_of(layer), row_floats = linear_row_floats(layer);
@@ -61,6 +61,8 @@ static void tail_input_share(float *scratch, const float *out_gradient, const fl
             tails, count, outs, 1, SOUNDER_LANES);
 }
 
+// Group after group of PAGES outputs adds its share to the rows in scratch, which stay in the cache, while the weight
+// is read once in the order of memory.
 void ISA_NAME(linear_backward_input)(float *in_gradient, float *scratch, const float *out_gradient, const float *weight,
                                      const Layer *layer, int count, int samples) {
     const size_t outs = (size_t)layer->out.channels;
@@ -72,23 +74,23 @@ void ISA_NAME(linear_backward_input)(float *in_gradient, float *scratch, const f
 
 // The weight's gradient -----------------------------------------------------------------------------------------------
 
-// What all tiles of a weight's gradient have in common. gradient and weight (OUT,IN); weight may be NULL. before: the
-// weight comes from there to its place tile by tile; NULL: it is there.
+// The common data of all tiles of a weight's gradient. gradient and weight: (OUT,IN); weight may be NULL. before: the
+// weights before the step, which are copied to `weight` tile by tile; NULL: they are there.
 typedef struct WeightStep {
     float *gradient, *weight;
     const float *before;
     ScalarMatrix out_gradient; // (OUT,N)
     const float *rows;         // (N, row_floats)
     size_t ins, row_floats, count;
-    const float *next; // the rows of a far weight whose turn is PAGES rows later; NULL where they are near
+    const float *next; // the rows of a far weight PAGES rows later, to be prefetched; NULL if they are near
     const SgdUpdate *descent;
 } WeightStep;
 
-// A tile's gradients (outs,width) become a step, or a gradient; `at` is its first element in each array. shift: NULL
-// where there is none. keeps, decays, outs and columns are constants where this is inlined.
+// Stores a tile's sums (outs,width) as a gradient, or makes the step; `at` is the offset of its first element in each
+// array. shift: NULL if there is none. keeps, decays, outs and columns are constants wherever this is inlined.
 ALWAYS_INLINE void descend_rows(const WeightStep *step, size_t at, const float *shift, const Lanes *sums, int width,
                                 bool keeps, bool decays, int outs, int columns) {
-    const SgdUpdate descent = *step->descent; // out of reach of the stores below
+    const SgdUpdate descent = *step->descent; // a copy, since the stores below might alias it
     float *gradient = step->gradient + at, *weight = step->weight ? step->weight + at : NULL;
 #pragma GCC unroll 8
     for (int r = 0; r < outs;
@@ -99,6 +101,7 @@ ALWAYS_INLINE void descend_rows(const WeightStep *step, size_t at, const float *
                     shift ? shift + c * SOUNDER_LANES : NULL, sums[r * width + c], &descent, keeps, decays);
 }
 
+// Calls descend_rows with constant flags, so that each combination gets a loop without branches.
 ALWAYS_INLINE void descend_tile(const WeightStep *step, size_t at, const Lanes *sums, int width, int outs,
                                 int columns) {
     const float *shift = step->descent->shift ? step->descent->shift + at : NULL;
@@ -117,7 +120,7 @@ ALWAYS_INLINE void descend_tile(const WeightStep *step, size_t at, const Lanes *
         descend_rows(step, at, NULL, sums, width, false, false, outs, columns);
 }
 
-// A tile sets out from the second cache, or the third, before its gradients are computed.
+// Prefetches a tile from the second or third cache, before its gradients are computed.
 ALWAYS_INLINE void fetch_tile(const float *tile, size_t ins, int outs, int columns) {
 #pragma GCC unroll 8
     for (int r = 0; r < outs; r++)
@@ -126,7 +129,7 @@ ALWAYS_INLINE void fetch_tile(const float *tile, size_t ins, int outs, int colum
             __builtin_prefetch(tile + (size_t)r * ins + (size_t)c * SOUNDER_LANES);
 }
 
-// The same of a far weight, for the place that lies PAGES rows later.
+// Prefetches the tile that is PAGES rows later in a far weight.
 ALWAYS_INLINE void fetch_next(const WeightStep *step, size_t at, int outs, int columns) {
     if (!step->next) return;
 #pragma GCC unroll 8
@@ -136,7 +139,7 @@ ALWAYS_INLINE void fetch_next(const WeightStep *step, size_t at, int outs, int c
             fetch_far(step->next + at + (size_t)r * step->ins + (size_t)c * SOUNDER_LANES);
 }
 
-// A tile of a weight that is not in its place yet comes there.
+// Copies a tile of the weights before the step to its place, if they are elsewhere.
 ALWAYS_INLINE void bring_tile(const WeightStep *step, size_t at, int outs, int columns) {
     if (!step->before) return;
 #pragma GCC unroll 8
@@ -148,15 +151,15 @@ ALWAYS_INLINE void bring_tile(const WeightStep *step, size_t at, int outs, int c
         }
 }
 
-// Of the outputs from o on.
+// The outputs' gradients from output o on.
 static ScalarMatrix out_gradient_from(const WeightStep *step, size_t o) {
     ScalarMatrix from = step->out_gradient;
     from.at += o * from.row_stride;
     return from;
 }
 
-// By tiles: `outs` outputs from o on and `columns` vectors of inputs from i on. Only the shift is fetched: weights and
-// velocity alone fit where all three do not.
+// The dense way: `outs` outputs from o on and `columns` vectors of inputs from i on. Only the shift is prefetched:
+// weights and velocity alone fit the cache, all three do not.
 ALWAYS_INLINE void step_tile(const WeightStep *step, size_t o, size_t i, int outs, int columns) {
     const size_t at = o * step->ins + i;
     Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS];
@@ -167,7 +170,7 @@ ALWAYS_INLINE void step_tile(const WeightStep *step, size_t o, size_t i, int out
     descend_tile(step, at, sums[0], PRODUCT_COLUMNS, outs, columns);
 }
 
-// `outs` rows of the weight from o on, in one strip.
+// The dense way for `outs` outputs from o on and one strip.
 ALWAYS_INLINE void step_rows(const WeightStep *step, size_t o, Strip strip, int outs) {
     size_t i = strip.from;
     for (; i + PRODUCT_COLUMNS * SOUNDER_LANES <= strip.to; i += PRODUCT_COLUMNS * SOUNDER_LANES)
@@ -176,8 +179,8 @@ ALWAYS_INLINE void step_rows(const WeightStep *step, size_t o, Strip strip, int 
         step_tile(step, o, i, outs, 1);
 }
 
-// By lists: one output, whose list is row r of `lists`. The velocity of the next one sets out, which is far where the
-// weight is.
+// The way by lists, for one output, whose list is row r of `lists`. It prefetches the velocity of the next output,
+// which is as far away as the weight is.
 ALWAYS_INLINE void step_listed(const WeightStep *step, size_t o, size_t i, const SparseMatrix *lists, size_t r,
                                int columns) {
     const SgdUpdate *descent = step->descent;
@@ -195,7 +198,7 @@ ALWAYS_INLINE void step_listed(const WeightStep *step, size_t o, size_t i, const
     descend_tile(step, at, sums, columns, 1, columns);
 }
 
-// Inputs from i on before `end`, without up to three vectors that are left.
+// The way by lists for the inputs from i to `end`, except for up to three vectors at the end.
 static void step_list(const WeightStep *step, size_t o, size_t i, size_t end, const SparseMatrix *lists, size_t r) {
     for (; i + SPARSE_COLUMNS * SOUNDER_LANES <= end; i += SPARSE_COLUMNS * SOUNDER_LANES)
         step_listed(step, o, i, lists, r, SPARSE_COLUMNS);
@@ -203,15 +206,15 @@ static void step_list(const WeightStep *step, size_t o, size_t i, size_t end, co
         step_listed(step, o, i, lists, r, 4);
 }
 
-// Whether a step leaves a row without gradients as it is.
+// Whether a step leaves the weights of an output unchanged if its gradients are zero.
 static bool leaves(const WeightStep *step) {
     const SgdUpdate *descent = step->descent;
     return step->weight && !step->before && descent->keep == 0 && !descent->begins && descent->weight_decay == 0 &&
            !descent->shift;
 }
 
-// `outs` outputs from o on, by parts of the strip. Returns what is left of it: up to three vectors, whose sums would
-// wait for each other.
+// The way by lists for `outs` outputs from o on, part by part of the strip. Returns the rest of the strip: up to three
+// vectors, so few that their sums would wait for each other.
 static Strip step_lists(const WeightStep *step, const SparseMatrix *lists, size_t o, size_t outs, Strip strip) {
     const size_t tile = SPARSE_COLUMNS * SOUNDER_LANES, tiles = LISTED_FLOATS / step->count / tile,
                  part = (tiles > 0 ? tiles : 1) * tile;
@@ -222,7 +225,7 @@ static Strip step_lists(const WeightStep *step, const SparseMatrix *lists, size_
     return strip;
 }
 
-// The inputs from i on that do not fill a vector.
+// The inputs from i on, which do not fill a vector.
 ALWAYS_INLINE void step_tail(const WeightStep *step, size_t o, size_t i, int outs) {
     const size_t at = o * step->ins + i;
     const float *shift = step->descent->shift ? step->descent->shift + at : NULL;
@@ -252,7 +255,7 @@ static WeightStep weight_step(float *weight_gradient, float *weight, const float
                         .descent = descent};
 }
 
-// `outs` outputs from o on, at most PAGES, in one strip.
+// Chooses the way for `outs` outputs from o on, at most PAGES, in one strip: by lists if enough gradients are zeros.
 static void step_outputs(const WeightStep *step, size_t o, size_t outs, Strip strip) {
     const size_t whole = outs / PRODUCT_ROWS * PRODUCT_ROWS;
     SparseMatrix sparse;
@@ -268,6 +271,8 @@ static void step_outputs(const WeightStep *step, size_t o, size_t outs, Strip st
     }
 }
 
+// A far weight is walked in the order of memory, or in reverse order in every second step, and the rows PAGES further
+// are prefetched meanwhile.
 void ISA_NAME(linear_backward_weight)(float *weight_gradient, float *weight, const float *rows,
                                       const float *out_gradient, const SgdUpdate *descent, const Layer *layer,
                                       int count, int samples) {
@@ -282,7 +287,8 @@ void ISA_NAME(linear_backward_weight)(float *weight_gradient, float *weight, con
         }
 }
 
-// Where the samples' rows fill more than a strip, arithmetic takes longer than reading the weight twice.
+// Both passes read each group of rows while it is in the cache. If the samples' rows fill more than a strip, arithmetic
+// takes longer than reading the weight twice, and the passes follow each other.
 void ISA_NAME(linear_backward_step)(float *in_gradient, float *scratch, float *velocity, float *weight,
                                     const float *rows, const float *out_gradient, const SgdUpdate *descent,
                                     const Layer *layer, int count, int samples) {
@@ -303,6 +309,7 @@ void ISA_NAME(linear_backward_step)(float *in_gradient, float *scratch, float *v
     if (in_gradient) ISA_NAME(linear_columns)(in_gradient, scratch, layer, count, samples);
 }
 
+// SOUNDER_LANES sums at a time, so that they share the shuffles across lanes.
 void ISA_NAME(linear_backward_bias)(float *bias_gradient, float *bias, const float *out_gradient,
                                     const SgdUpdate *descent, const Layer *layer, int samples) {
     size_t outs = (size_t)layer->out.channels;

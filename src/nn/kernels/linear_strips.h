@@ -1,7 +1,7 @@
-// What linear.c and linear_backward.c have in common. The vectors run along the inputs there, not along the samples: no
-// lane is wasted however small the batch, and the weight is read where it lies. `rows` (N, row_floats) are the samples,
-// one a row, with zeros behind the last input. Inputs beyond the last whole vector, at most SOUNDER_LANES - 1, are the
-// tail.
+// The common part of linear.c and linear_backward.c. Their vectors run along the inputs, not along the samples: so no
+// lane is wasted however small the batch, and the weight is read in place. `rows` (N, row_floats) holds one row per
+// sample, with zeros after the last input. The tail is the inputs after the last whole vector, at most SOUNDER_LANES -
+// 1.
 #ifndef SOUNDER_NN_KERNELS_LINEAR_STRIPS_H
 #define SOUNDER_NN_KERNELS_LINEAR_STRIPS_H
 
@@ -10,8 +10,8 @@
 #include "nn/kernels.h"
 #include "nn/kernels/lanes.h"
 
-// Floats of all rows' part that the inner loops go through again and again: half of what most cores have as second
-// cache. Weights of a layer that has no room in it.
+// STRIP_FLOATS: floats of all rows that the inner loops read again and again: half of the second cache of most cores.
+// FAR_WEIGHTS: number of weights from which on a layer does not fit that cache.
 enum { STRIP_FLOATS = 64 * 1024, FAR_WEIGHTS = 1 << 18 };
 
 static inline size_t inputs_of(const Layer *layer) {
@@ -22,7 +22,7 @@ static inline size_t whole_of(size_t floats) {
     return floats / SOUNDER_LANES * SOUNDER_LANES;
 }
 
-// Inputs worked on together.
+// Number of inputs that are worked on together.
 static inline size_t strip_of(int count) {
     size_t floats = STRIP_FLOATS / (size_t)count;
     return floats < 2 * SOUNDER_LANES ? 2 * SOUNDER_LANES : whole_of(floats);
@@ -32,17 +32,17 @@ static inline size_t at_most(size_t count, size_t limit) {
     return count < limit ? count : limit;
 }
 
-// Whether a layer's weight comes from the third cache or from memory, further away than a core looks ahead by itself.
+// Whether a layer's weight is read from the third cache or memory, too far away for a core's own prefetching.
 static inline bool is_far(size_t outs, size_t ins) {
     return outs * ins > FAR_WEIGHTS;
 }
 
-// A line of a far weight sets out for the second cache. A line that is no weight's is no fault.
+// Prefetches a line of a far weight into the second cache. A line outside the weight is harmless.
 ALWAYS_INLINE void fetch_far(const float *line) {
     __builtin_prefetch(line, 0, 2);
 }
 
-// The part of each row that a strip takes: whole vectors from `from` to `to`, and the tail behind them if `tail`.
+// The part of each row in a strip: whole vectors from `from` to `to`, and the tail after them if `tail`.
 typedef struct Strip {
     size_t from, to;
     bool tail;

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-// One vector of samples at column s: what their softmax needs.
+// The numbers of a softmax, for one vector of samples.
 typedef struct Scores {
     Lanes largest; // logit
     Lanes sum;     // of e^(logit - largest)
@@ -11,6 +11,7 @@ typedef struct Scores {
     IntLanes best; // class of the first largest logit
 } Scores;
 
+// Two passes over the logits: the largest logit first, so that no exponential overflows.
 ALWAYS_INLINE Scores scores_of(const Lanes *logits, IntLanes label, int classes, size_t vectors) {
     Scores scores = {.largest = logits[0], .sum = lanes_of(0), .correct = lanes_of(0), .best = (IntLanes){0}};
     for (int k = 0; k < classes; k++) {
@@ -25,6 +26,7 @@ ALWAYS_INLINE Scores scores_of(const Lanes *logits, IntLanes label, int classes,
     return scores;
 }
 
+// The exponentials are computed again: storing them would take a tensor of the logits' size.
 ALWAYS_INLINE void gradient_of(Lanes *gradient, const Lanes *logits, const Scores *scores, IntLanes label, Lanes scale,
                                float smoothing, int classes, size_t vectors) {
     const float each = smoothing / (float)classes;
@@ -36,7 +38,7 @@ ALWAYS_INLINE void gradient_of(Lanes *gradient, const Lanes *logits, const Score
     }
 }
 
-// What the loss subtracts from the logarithm of the sum: the mean logit under the labels' distribution.
+// With smoothing, the loss subtracts the mean logit under the label's distribution from the logarithm of the sum.
 static void smooth(Scores *scores, const Lanes *logits, float smoothing, int classes, size_t vectors) {
     Lanes total = lanes_of(0);
     if (smoothing == 0) return;

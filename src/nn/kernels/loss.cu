@@ -6,7 +6,7 @@ namespace {
 
 enum { MOST_THREADS = 256 };
 
-// What one sample's softmax needs.
+// The numbers of one sample's softmax.
 struct Scores {
     float largest; // logit
     float sum;     // of e^(logit - largest)
@@ -14,12 +14,12 @@ struct Scores {
     int best;      // class of the first largest logit
 };
 
-// How the label is spread: 1 and 0 without smoothing.
+// The label's distribution: 1 and 0 without smoothing.
 struct Shares {
     float own, others;
 };
 
-// logits: of one sample, `samples` floats apart.
+// logits: of one sample, `samples` floats apart. The largest logit is subtracted before e^x, so that no sum overflows.
 __device__ Scores scores_of(const float *logits, int label, Shares shares, int classes, size_t samples) {
     Scores scores = {logits[0], 0, 0, 0};
     for (int k = 0; k < classes; k++) {
@@ -35,6 +35,7 @@ __device__ Scores scores_of(const float *logits, int label, Shares shares, int c
     return scores;
 }
 
+// d loss / d logit = (probability - the label's share) * scale
 __device__ void write_gradient(float *gradient, const float *logits, const Scores &scores, int label, Shares shares,
                                float scale, int classes, size_t samples) {
     float share = scale / scores.sum;
@@ -49,15 +50,16 @@ __device__ void write_zeros(float *gradient, int classes, size_t samples) {
         gradient[(size_t)k * samples] = 0;
 }
 
-// The task goes on behind the samples of this step, which no later kernel looks up in the task.
+// Moves the task past the samples of this step. Later kernels of the step do not read the task.
 __device__ void end_step(const CudaProgress &progress, uint32_t model, uint32_t count) {
     progress.next[model] += count;
     progress.left[model] -= count;
     progress.next_numbers[model]++;
 }
 
-// One block a model, one thread a sample (or several, one after another). Losses are added up in pairs, in a fixed
-// order. blockDim.x is a power of two.
+// One block per model, one thread per sample (or several samples, one after another). Losses are added in pairs, in
+// a fixed order. blockDim.x is a power of two. It also ends the step: the model's task moves on, in the last kernel
+// of the step that reads its place. Hits are counted in evaluation only.
 __global__ void __launch_bounds__(MOST_THREADS)
     softmax_cross_entropy(float *gradient, const __grid_constant__ CudaProgress progress, const float *logits,
                           const uint16_t *labels, const uint32_t *indices, Shares shares, int classes,

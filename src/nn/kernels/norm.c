@@ -1,13 +1,13 @@
 // Part of ops.h: group normalisation (Wu and He, ECCV 2018) and layer normalisation (Ba, Kiros, Hinton 2016) as PyTorch
 // has them: each sample's values of a group of channels get mean 0 and variance 1, then a factor and a shift of their
-// channel or, as layer normalisation, of their own. Where each row is normalised by itself, it is a group and has one
+// channel or, as layer normalisation, of their own. If each row is normalised by itself, a row is a group of one
 // channel.
 //   out = (in - mean) / sqrt(variance + 1e-5) * weight + bias
 #include "ops.h"
 
 #include <math.h>
 
-// What the loops over one group have in common. A lane is a sample, so each has its own mean.
+// The common data of the loops over one group. A lane is a sample, so each lane has its own mean.
 typedef struct Group {
     size_t first, channels; // channels of the group
     size_t plane, vectors;  // places of a channel; vectors of samples
@@ -28,17 +28,17 @@ static Group group_of(const Layer *layer, int number, int samples) {
                    .share = 1.0f / (float)(channels * plane)};
 }
 
-// The places of a channel of the group, for vector v.
+// The offset of a channel of the group, for vector v.
 static size_t channel_at(const Group *group, size_t channel, size_t v) {
     return (group->first + channel) * group->plane * group->vectors + v;
 }
 
-// The first weight of a channel; with `singly` those of its other places follow.
+// The first weight of a channel; with `singly` the weights of its other places follow.
 static const float *weights_at(const Group *group, const float *weight, size_t channel) {
     return group->repeats ? weight : weight + (group->first + channel) * (group->singly ? group->plane : 1);
 }
 
-// Places of a channel in SUMS sums at a time, so that an addition need not wait for the one before.
+// Number of partial sums over a channel's places, so that an addition need not wait for the one before.
 enum { SUMS = 4 };
 
 typedef Lanes Term(Lanes value, Lanes mean);
@@ -52,7 +52,7 @@ ALWAYS_INLINE Lanes squared_distance(Lanes value, Lanes mean) {
     return (value - mean) * (value - mean);
 }
 
-// The mean of what term gives for the group's values. Sums of each channel first: of few values each, they round less.
+// The mean of term over the group's values. It sums each channel first, as sums of few values round less.
 ALWAYS_INLINE Lanes mean_of(Term *term, const Lanes *in, const Group *group, Lanes mean, size_t v) {
     Lanes total = lanes_of(0);
     for (size_t c = 0; c < group->channels; c++) {
@@ -78,6 +78,8 @@ static Lanes scale_of(Lanes variance) {
     return scale;
 }
 
+// Groups are taken one by one, and within them vectors of samples: a group's values are read three times, and stay in
+// the cache meanwhile.
 void ISA_NAME(norm_forward)(float *out, float *statistics, const float *in, const float *weight, const float *bias,
                             const Layer *layer, int samples) {
     Lanes *means = (Lanes *)statistics, *to = (Lanes *)out;
@@ -102,7 +104,7 @@ void ISA_NAME(norm_forward)(float *out, float *statistics, const float *in, cons
     }
 }
 
-// Of the values of one vector of samples in a group, over all of which the way back sums up.
+// The two sums over the values of one vector of samples in a group that the backward pass needs.
 typedef struct Sums {
     Lanes gradient, product; // of weight * d out, and of that times the normalised value
 } Sums;
@@ -112,7 +114,7 @@ ALWAYS_INLINE void add_place(Sums *sums, Lanes gradient, Lanes value) {
     sums->product += gradient * value;
 }
 
-// Where each value has a weight of its own: adds to the gradients of the channel's weights and biases.
+// The sums of a channel in which each value has a weight of its own. Adds to the gradients of its weights and biases.
 static Sums sums_singly(float *weight_gradient, float *bias_gradient, const Lanes *in, const Lanes *out_gradient,
                         const float *weight, const Group *group, Lanes mean, Lanes scale) {
     Sums sums = {lanes_of(0), lanes_of(0)};
@@ -125,7 +127,7 @@ static Sums sums_singly(float *weight_gradient, float *bias_gradient, const Lane
     return sums;
 }
 
-// Where a channel has one: the weight is left to the caller.
+// The sums of a channel that has one weight, without that weight.
 static Sums sums_of(const Lanes *in, const Lanes *out_gradient, const Group *group, Lanes mean, Lanes scale) {
     Sums sums[SUMS] = {{lanes_of(0), lanes_of(0)}};
     size_t p = 0;
@@ -139,7 +141,7 @@ static Sums sums_of(const Lanes *in, const Lanes *out_gradient, const Group *gro
                   (sums[0].product + sums[1].product) + (sums[2].product + sums[3].product)};
 }
 
-// Adds to the gradients of the channel's weights and biases.
+// Adds a channel to the sums of its group, and to the gradients of its weights and biases.
 static void add_channel(Sums *sums, float *weight_gradient, float *bias_gradient, const Lanes *in,
                         const Lanes *out_gradient, const float *weight, const Group *group, Lanes mean, Lanes scale) {
     Sums channel;
@@ -166,6 +168,7 @@ static void write_gradient(Lanes *in_gradient, const Lanes *in, const Lanes *out
     }
 }
 
+// A first walk over a group's channels takes the sums, a second one writes the gradient, which needs them complete.
 void ISA_NAME(norm_backward)(float *weight_gradient, float *bias_gradient, float *in_gradient, const float *statistics,
                              const float *in, const float *out_gradient, const float *weight, const Layer *layer,
                              int samples) {

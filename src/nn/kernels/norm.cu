@@ -1,5 +1,5 @@
-// The GPU's side of norm.c. A block for one group of channels of one model and WIDTH neighbouring quads of samples:
-// each column of DEPTH threads shares the group's values, and adds up in a fixed order.
+// The GPU's side of norm.c. A block works on one group of channels of one model and WIDTH neighbouring quads of
+// samples; each column of DEPTH threads shares the group's values, and adds them up in a fixed order.
 #include "nn/cuda/cuda_launch.h"
 
 namespace {
@@ -14,12 +14,14 @@ struct Norm {
     bool repeats;              // all groups have the same weights
 };
 
-// What a thread has to do with: the group's values are rows of `quads`; the thread looks at every DEPTH-th.
+// The place of a thread: the group's values are rows of `quads`, of which the thread reads every DEPTH-th.
 struct Place {
-    uint32_t model, group, quad, lane; // quad: from `quads` on there is nothing to do
+    uint32_t model, group, quad, lane; // a quad >= `quads` has nothing to do
     size_t first;                      // the group's first row
 };
 
+// Neighbouring threads have neighbouring quads, so that a block reads whole lines; quads beyond the last still take
+// part in the sums, with zeros.
 __device__ Place place_of(const Norm &norm) {
     const uint32_t segments = parts_of(norm.quads, WIDTH), group = blockIdx.x / segments;
     Place place;
@@ -47,7 +49,7 @@ __device__ float4 scaled(float4 a, float factor) {
     return make_float4(a.x * factor, a.y * factor, a.z * factor, a.w * factor);
 }
 
-// The sum over a column of threads, for all of them.
+// Sums over a column of threads; all of them get the sum.
 __device__ float4 sum_column(float4 (&shared)[DEPTH][WIDTH], float4 value) {
     const uint32_t lane = threadIdx.x / WIDTH, column = threadIdx.x % WIDTH;
     __syncthreads(); // the former sum has been read
@@ -64,7 +66,7 @@ __device__ float scale_of(float variance) {
     return 1.0f / sqrtf(variance + NORM_EPSILON);
 }
 
-// The first weight of the place's group, and which of the group's is that of a row.
+// Offset of the first weight of the place's group; and the number within the group of a row's weight.
 __device__ size_t first_weight(const Norm &norm, const Place &place, size_t stride) {
     const uint32_t weights = norm.channels * (norm.singly ? norm.plane : 1);
     return place.model * stride + (norm.repeats ? 0 : (size_t)place.group * weights);
@@ -74,6 +76,8 @@ __device__ uint32_t weight_of(const Norm &norm, uint32_t row) {
     return norm.singly ? row : row / norm.plane;
 }
 
+// Three passes over the group's values: mean, variance and result. The variance is that of distances from the mean,
+// as on the CPU: the difference of mean square and squared mean would cancel.
 __global__ void __launch_bounds__(NORM_THREADS)
     norm_forward(float4 *out, float4 *statistics, const float4 *in, const float *weight, const float *bias,
                  size_t stride, Norm norm) {
@@ -108,6 +112,8 @@ __global__ void __launch_bounds__(NORM_THREADS)
     statistics[norm.quads] = scale;
 }
 
+// With g = w d out and v the normalised value: d in = scale * (g - mean of g - v * mean of g v). Both means are
+// sums over the group, which a first pass takes; a second pass writes the gradient.
 __global__ void __launch_bounds__(NORM_THREADS)
     norm_backward_input(float4 *in_gradient, const float4 *statistics, const float4 *in, const float4 *out_gradient,
                         const float *weight, size_t stride, Norm norm) {
@@ -143,7 +149,7 @@ __device__ float sum_of(float4 value) {
     return (value.x + value.y) + (value.z + value.w);
 }
 
-// Of the i-th four of gradients that one weight sums up: where they are, and where the statistics of their group.
+// Offsets of the i-th four gradients that one weight sums up, and of the statistics of their group.
 struct Source {
     size_t at, statistics;
 };
@@ -158,7 +164,9 @@ __device__ Source source_of(const Norm &norm, uint32_t model, uint32_t own, uint
     return source;
 }
 
-// A block for each model and weight: the sums of its places and samples.
+// Sums over the places and samples of one weight. A block per model and weight. The sums of weight and bias run
+// over samples, while those of norm_backward_input stay within a sample: hence a kernel of its own. Its threads'
+// sums are halved in pairs, in a fixed order.
 __global__ void __launch_bounds__(NORM_THREADS)
     norm_backward_weight(float *weight_gradient, float *bias_gradient, const float4 *statistics, const float4 *in,
                          const float4 *out_gradient, size_t stride, Norm norm) {

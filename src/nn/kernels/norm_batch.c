@@ -1,14 +1,15 @@
-// Batch normalisation (Ioffe and Szegedy, ICML 2015) as PyTorch has it: in training the values of a channel in all
-// samples of the batch get mean 0 and variance 1, in tests running means and variances count; then factor and shift.
+// Part of ops.h: batch normalisation (Ioffe and Szegedy, ICML 2015) as PyTorch has it: in training the values of a
+// channel in all samples of the batch get mean 0 and variance 1; tests use the running mean and variance instead. A
+// factor and a shift of the channel follow:
 //   out = (in - mean) / sqrt(variance + 1e-5) * weight + bias
-// The batch is one chunk. Lanes beyond its last sample hold anything: they are left out of every sum.
+// The batch is one chunk. Lanes after its last sample can hold any values, so every sum leaves them out.
 #include "ops.h"
 
 #include <math.h>
 
 #include "nn/kernels/norm_batch.h"
 
-// What the loops over one channel have in common.
+// The common data of the loops over one channel.
 typedef struct Channel {
     size_t plane, vectors; // places; vectors of samples
     int count;             // samples
@@ -40,7 +41,7 @@ static float mean_of(const Lanes *in, const Channel *channel) {
     return lanes_sum(total) * channel->share;
 }
 
-// The mean of their squared distances from their mean.
+// The mean of the values' squared distances from their mean.
 static float variance_of(const Lanes *in, const Channel *channel, float mean) {
     Lanes total = lanes_of(0);
     for (size_t v = 0; v < channel->vectors; v++) {
@@ -54,6 +55,7 @@ static float variance_of(const Lanes *in, const Channel *channel, float mean) {
     return lanes_sum(total) * channel->share;
 }
 
+// The next running statistics are kept, not written: the net writes them after the step (net_follow).
 static void follow(BatchStatistics *of, float mean, float variance, const Channel *channel) {
     of->next_mean = norm_follow_mean(mean, of->mean);
     of->next_variance = norm_follow_variance(variance, of->variance, (float)(channel->plane * (size_t)channel->count));
@@ -79,7 +81,7 @@ void ISA_NAME(batch_norm_forward)(float *out, float *statistics, const float *in
     }
 }
 
-// Over the batch, lane by lane: of d out, and of that times the normalised value.
+// Sums over the batch, lane by lane: of d out, and of d out times the normalised value.
 typedef struct Sums {
     Lanes gradient, product;
 } Sums;

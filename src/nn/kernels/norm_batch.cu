@@ -1,5 +1,5 @@
-// The GPU's side of norm_batch.c. A block for one channel of one model adds up its values in a fixed order; a thread
-// for four neighbouring samples of a place then writes what the sums make of them.
+// The GPU's side of norm_batch.c. A block adds up the values of one channel of one model in a fixed order; then a
+// thread per four neighbouring samples of a place writes the results.
 #include "nn/cuda/cuda_launch.h"
 #include "nn/kernels/norm_batch.h"
 
@@ -14,7 +14,7 @@ struct BatchNorm {
     uint32_t columns;  // fours of samples of a place
 };
 
-// What is known of a channel: from the way there, and the means of the way back.
+// The numbers of a channel: from the forward pass, and the means that the backward pass needs.
 struct alignas(16) ChannelSums {
     float mean, scale;       // scale: 1 / sqrt(variance + 1e-5)
     float gradient, product; // of d out, and of that times the normalised value
@@ -24,7 +24,8 @@ struct Pair {
     float first, second;
 };
 
-// The sums over a block's threads, for all of them.
+// Sums over a block's threads; all of them get the sum. Two sums share the passes over shared memory, since the
+// backward pass needs two at a time.
 __device__ Pair sum_block(Pair (&shared)[THREADS], Pair value) {
     __syncthreads(); // the former sums have been read
     shared[threadIdx.x] = value;
@@ -38,7 +39,7 @@ __device__ Pair sum_block(Pair (&shared)[THREADS], Pair value) {
     return shared[0];
 }
 
-// With zeros in the columns that hold no sample.
+// Zeros the columns that hold no sample.
 __device__ float4 real_ones(float4 value, uint32_t column, uint32_t count) {
     return make_float4(4 * column < count ? value.x : 0, 4 * column + 1 < count ? value.y : 0,
                        4 * column + 2 < count ? value.z : 0, 4 * column + 3 < count ? value.w : 0);
@@ -57,7 +58,7 @@ __device__ float4 times(float4 a, float4 b) {
     return make_float4(a.x * b.x, a.y * b.y, a.z * b.z, a.w * b.w);
 }
 
-// The mean of a channel's values, or with `squares` of their squared distances from `from`.
+// The mean of a channel's values, or with `squares` the mean of their squared distances from `from`.
 __device__ float mean_of(Pair (&shared)[THREADS], const float4 *in, float from, bool squares, const BatchNorm &norm,
                          uint32_t count) {
     float sum = 0;
@@ -71,6 +72,8 @@ __device__ float mean_of(Pair (&shared)[THREADS], const float4 *in, float from, 
     return sum_block(shared, whole).first / (float)(norm.quads / norm.columns * count);
 }
 
+// In training the channel's mean and variance are those of the batch, which also move the running ones; in tests,
+// and for an idle model, they are the running ones. A running variance below zero counts as zero.
 __global__ void __launch_bounds__(THREADS)
     batch_norm_statistics(ChannelSums *statistics, float *means, float *variances, const float4 *in,
                           const float *parameters, size_t stride, bool trains, BatchNorm norm, const uint32_t *counts) {
@@ -94,7 +97,7 @@ __global__ void __launch_bounds__(THREADS)
     if (variances) variances[model * stride + channel] = norm_follow_variance(running_variance, variance, values);
 }
 
-// Which four values a thread writes. From the model's last on there is nothing to do.
+// The four values that a thread writes. A thread after the model's last values has nothing to do.
 struct Four {
     uint32_t channel, column; // of all models; of the place
     size_t at;
@@ -122,6 +125,8 @@ __global__ void __launch_bounds__(ITEM_THREADS)
                                value.w * factor + shift);
 }
 
+// Computes the two sums of a channel, which are the gradients of bias and weight, and stores their means for
+// batch_norm_backward_input. The running statistics' gradients are zeros: nothing but a batch moves them.
 __global__ void __launch_bounds__(THREADS)
     batch_norm_backward_weight(float *gradient, ChannelSums *statistics, const float4 *in, const float4 *out_gradient,
                                size_t stride, BatchNorm norm, const uint32_t *counts) {

@@ -1,18 +1,18 @@
-// What batch normalisation keeps of a channel between the way there and the way back, and what its running statistics
-// become after the step.
+// The statistics that batch normalisation passes from the forward to the backward pass, and the update of its running
+// statistics after a step.
 //
-// Running means and variances are tensors of the net, as in PyTorch (norm1.running_mean, norm1.running_var): in
-// training each batch moves them a tenth of the way, the variance without bias (one value says nothing of it, and
-// leaves it); no gradient, decay or rule of the local training does. They travel with the update and are averaged as
-// weights are, and with `personal norms` (FedBN) they stay with the client. A frozen tensor does not move. What a
-// server's rule makes of a variance is zero at least, also in tests of weights from elsewhere. An update of 2^20 or
-// more is refused, that of a running variance, too: data far from 1 want a mean and a deviation.
+// Running means and variances are tensors of the net, as in PyTorch (norm1.running_mean, norm1.running_var). In
+// training each batch moves them a tenth of the way, the variance without bias (a batch of one value says nothing about
+// the variance and leaves it); no gradient, decay or rule of the local training changes them. They are sent with the
+// update and averaged as weights are; with `personal norms` (FedBN) they stay with the client. A frozen tensor does not
+// move. A variance that a server rule makes negative becomes zero, also in a test of weights from elsewhere. An update
+// of 2^20 or more is refused, also for a running variance: such data need a mean and a deviation.
 #ifndef SOUNDER_NN_KERNELS_NORM_BATCH_H
 #define SOUNDER_NN_KERNELS_NORM_BATCH_H
 
 #include "nn/spec.h"
 
-// The part that a batch has in the running statistics.
+// The weight of a batch in the running statistics.
 #define NORM_MOMENTUM 0.1f
 
 typedef struct BatchStatistics {
@@ -20,7 +20,7 @@ typedef struct BatchStatistics {
     float next_mean, next_variance; // running, after this batch; written in training alone
 } BatchStatistics;
 
-// The running statistics after a batch of so many values of the channel.
+// The running statistics after a batch with `values` values of the channel.
 BOTH float norm_follow_mean(float running, float of_batch) {
     return (1 - NORM_MOMENTUM) * running + NORM_MOMENTUM * of_batch;
 }

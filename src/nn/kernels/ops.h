@@ -1,5 +1,5 @@
-// The ops of one instruction set's build. The list below gives each its declaration, of the type that its member of
-// Kernels has (the contract stands there: kernels.h), and its place in table.c.
+// The ops of one instruction set's build. The lists below declare each op with the type of its member of Kernels, whose
+// contract is in kernels.h, and give it its place in table.c.
 #ifndef SOUNDER_NN_KERNELS_OPS_H
 #define SOUNDER_NN_KERNELS_OPS_H
 
@@ -8,7 +8,7 @@
 
 // EACH(member of Kernels, name of the function)
 
-// Whose vectors run along inputs, tiles or columns: they take tensors of few samples (lanes.h), too.
+// Ops whose vectors run along inputs, tiles or columns: they also take tensors of few samples (lanes.h).
 #define OPS_OF_VALUES(EACH)                                                                                            \
     EACH(sgd_step, sgd_step)                                                                                           \
     EACH(sgd_step_atomically, sgd_step_atomically)                                                                     \
@@ -31,7 +31,7 @@
     EACH(linear_backward_step, linear_backward_step)                                                                   \
     EACH(linear_backward_bias, linear_backward_bias)
 
-// Whose vectors are samples: a build with vectors of FEW_SAMPLES does it for few.
+// Ops whose vectors are samples: for few samples they need a build with vectors of FEW_SAMPLES lanes.
 #define OPS_OF_SAMPLES(EACH)                                                                                           \
     EACH(gather, gather)                                                                                               \
     EACH(pool_forward, pool_forward)                                                                                   \
@@ -51,7 +51,7 @@
     EACH(dropout_apply, dropout_apply)                                                                                 \
     EACH(softmax_cross_entropy, softmax_cross_entropy)
 
-// The same, but there is another way with few samples, or none.
+// Ops whose vectors are samples, but which have no build for few samples: another op serves there, or none.
 #define OPS_OF_VECTORS(EACH)                                                                                           \
     EACH(conv.sizes, conv_sizes)                                                                                       \
     EACH(conv.pack, conv_pack)                                                                                         \
@@ -75,31 +75,32 @@
 OPS(DECLARE_OP)
 #undef DECLARE_OP
 
-// bias_gradient (OC) += the sums of out_gradient (out.channels, out.rows, out.columns, N) over all but channels: what
-// all ways to convolve have in common.
+// bias_gradient (OC) += the sums of out_gradient (out.channels, out.rows, out.columns, N) over all but channels. All
+// ways to convolve share it.
 void ISA_NAME(conv_bias_backward)(float *bias_gradient, const float *out_gradient, Shape out, int samples);
 
-// The inputs' gradient loses what the relu that gave `in` stopped. Both: so many floats, of any alignment.
+// The backward pass of the relu whose output is `in`, on in_gradient. Both have `floats` floats, of any alignment.
 void ISA_NAME(conv_stop_gradient)(float *in_gradient, const float *in, size_t floats);
 
-// What an op does with the gradient of a parameter that it has just computed: one vector of it, in registers.
+// How an op stores the gradient of parameters that it has just computed: one vector of it, in registers.
 
-// stored = keep * stored + gradient; with weights, shift and weight_decay * weight join the gradient, and
-// weight -= lr * stored: one step of PyTorch's SGD whose velocity is `stored`, with the bits of sgd_step.
-// `keeps` is descent->keep != 0 and `decays` descent->weight_decay != 0, found out once for many vectors: what keep = 0
-// forgets is not read, it may be anything; and a step that forgets it does not write it either.
+// stored = keep * stored + gradient; with weights, shift and weight_decay * weight join the gradient, and weight -= lr
+// * stored: one step of PyTorch's SGD whose velocity is `stored`, with the bits of sgd_step. `keeps` is descent->keep
+// != 0 and `decays` is descent->weight_decay != 0, tested once for many vectors. With keep = 0 the stored value is not
+// read, so it can be anything, and a step does not write it: that saves a third of the memory that a step without
+// momentum moves.
 ALWAYS_INLINE void descend(float *stored, float *weight, const float *shift, Lanes gradient, const SgdUpdate *descent,
                            bool keeps, bool decays) {
     LooseLanes *to = (LooseLanes *)stored, *from = (LooseLanes *)weight;
     if (shift) gradient += *(const LooseLanes *)shift;
     if (weight && decays) gradient = lanes_fma(lanes_of(descent->weight_decay), *from, gradient);
     if (keeps) gradient = lanes_fma(lanes_of(descent->keep), *to, gradient);
-    if (descent->begins) gradient += 0.0f; // as if zeros had been kept: -0 becomes 0
+    if (descent->begins) gradient += 0.0f; // as if zeros had been stored: -0 becomes 0
     if (keeps || descent->begins || !weight) *to = gradient;
     if (weight) *from = lanes_fma(lanes_of(-descent->lr), gradient, *from);
 }
 
-// The same for the first `count` lanes.
+// descend for the first `count` lanes.
 ALWAYS_INLINE void descend_part(float *stored, float *weight, const float *shift, Lanes gradient,
                                 const SgdUpdate *descent, size_t count) {
     if (shift) gradient += lanes_part(shift, count);

@@ -3,8 +3,8 @@
 
 #include <stdint.h>
 
-// weight - lr * velocity, with one rounding where the machine can: said outright, as a compiler contracts such an
-// expression in one loop and not in another.
+// weight - lr * velocity, with one rounding where the machine can. The function states it, because a compiler contracts
+// such an expression in one loop and not in another.
 static inline float descended(float weight, float lr, float velocity) {
 #if defined __FMA__ || defined __ARM_FEATURE_FMA
     return __builtin_fmaf(-lr, velocity, weight);
@@ -15,7 +15,7 @@ static inline float descended(float weight, float lr, float velocity) {
 
 void ISA_NAME(sgd_step)(float *restrict weights, float *restrict velocity, const float *restrict gradient,
                         const Sgd *sgd, size_t count) {
-    const Sgd fixed = *sgd; // out of reach of the stores below
+    const Sgd fixed = *sgd; // a copy, since the stores below might alias sgd
     for (size_t i = 0; i < count; i++) {
         velocity[i] = sgd_velocity(velocity[i], gradient[i], weights[i], &fixed);
         weights[i] = descended(weights[i], fixed.lr, velocity[i]);
@@ -23,8 +23,8 @@ void ISA_NAME(sgd_step)(float *restrict weights, float *restrict velocity, const
 }
 
 static void descend_atomically(float *weight, float lr, float velocity) {
-    // The weights are an ordinary float array for everyone else; here one is seen as a 32-bit word. Relaxed: Hogwild
-    // asks for no lost update, not for any order between weights.
+    // Other processes use the weights as an ordinary array of float; here a weight is accessed as a 32-bit word.
+    // Relaxed: Hogwild needs that no update is lost, but no order between weights.
     uint32_t *word = (uint32_t *)(void *)weight;
     uint32_t seen = __atomic_load_n(word, __ATOMIC_RELAXED);
     for (;;) {

@@ -3,7 +3,7 @@
 
 namespace {
 
-// One thread a parameter of a model.
+// One thread per parameter of a model.
 template <bool MOMENTUM, bool ATOMIC, bool SHIFTS>
 __global__ void __launch_bounds__(ITEM_THREADS)
     sgd_step(CudaSgdUpdate descent, const float *gradient, size_t first, uint32_t count, const uint32_t *counts) {
@@ -14,6 +14,7 @@ __global__ void __launch_bounds__(ITEM_THREADS)
                                       gradient[at.model * descent.parameters + parameter]);
 }
 
+// Momentum is chosen here, so that a step without it neither reads nor writes a velocity.
 template <bool ATOMIC, bool SHIFTS>
 void launch_step(const CudaSgdUpdate *descent, const float *gradient, size_t first, size_t count,
                  const CudaStep *step) {
@@ -26,6 +27,7 @@ void launch_step(const CudaSgdUpdate *descent, const float *gradient, size_t fir
 
 enum { LENGTH_THREADS = 256 };
 
+// gradient += pull * weight + shift. It is a kernel of its own because clipping must see the sum of all terms.
 __global__ void __launch_bounds__(ITEM_THREADS)
     join_terms(float *gradient, CudaSgdUpdate descent, size_t first, uint32_t count, const uint32_t *counts) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, count);
@@ -35,7 +37,7 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     gradient[place] = gradient[place] + descent.pulls[at.model] * weight + descent.shifts[place];
 }
 
-// A block for a model. What an idle one's gradient is stays out of its next step.
+// Adds the squares of a model's gradient. A block per model. An idle model's gradient must not enter its next step.
 __global__ void __launch_bounds__(LENGTH_THREADS) add_lengths(double *lengths, const float *gradient, size_t parameters,
                                                               size_t first, size_t count, const uint32_t *counts) {
     __shared__ double sums[LENGTH_THREADS];
@@ -52,7 +54,7 @@ __global__ void __launch_bounds__(LENGTH_THREADS) add_lengths(double *lengths, c
     if (threadIdx.x == 0) lengths[blockIdx.x] += sums[0];
 }
 
-// A thread for a model. As torch.nn.utils.clip_grad_norm_.
+// Clips as torch.nn.utils.clip_grad_norm_ does. A thread per model.
 __global__ void __launch_bounds__(ITEM_THREADS)
     begin_whole_step(CudaWholeStep whole, double *forgotten, CudaOptimizer optimizer, CudaSgdUpdate descent,
                      uint32_t models, const uint32_t *counts) {
@@ -65,6 +67,8 @@ __global__ void __launch_bounds__(ITEM_THREADS)
         whole.adam[m] = adam_next(forgotten + 2 * (size_t)m, &optimizer.adam, *descent.lr, descent.sgd.weight_decay);
 }
 
+// The factor of each model's clipping is applied here, on the way, so that no pass scales the gradient. The
+// formulas are those of step.h, which the CPU uses, too.
 template <bool ADAM, bool NESTEROV>
 __global__ void __launch_bounds__(ITEM_THREADS)
     whole_step(CudaSgdUpdate descent, CudaWholeStep whole, float *squares, const float *gradient, size_t first,

@@ -9,17 +9,18 @@
 enum { MOST_PAIRS = 3, MOST_POINTS = 2 * MOST_PAIRS + 2, MOST_POINTS_2D = MOST_POINTS * MOST_POINTS };
 
 // The points 0, +at[0], -at[0], +at[1], ... and infinity, and polynomials in squares, lowest coefficient first. Every
-// use is inlined, where all of this is constants.
+// function that uses a set is inlined, so that all of its numbers become constants.
 typedef struct PointSet {
     int pairs;
     float at[MOST_PAIRS];
-    float zeros[MOST_PAIRS + 1];              // with all squares of `at` as zeros: (y - at[0]^2) (y - at[1]^2) ...
-    float others[MOST_PAIRS][MOST_PAIRS];     // with those of all pairs but this one
-    float weight_of_zero, weight[MOST_PAIRS]; // one over what the point's Lagrange polynomial is there
+    float zeros[MOST_PAIRS + 1];              // (y - at[0]^2) (y - at[1]^2) ...: its zeros are all squares of `at`
+    float others[MOST_PAIRS][MOST_PAIRS];     // the same product without the factor of this pair
+    float weight_of_zero, weight[MOST_PAIRS]; // 1 / the value of the point's Lagrange polynomial at the point
 } PointSet;
 
-// Of the choices we tried these round least, for 3x3 and 5x5 kernels: outputs err by 2.3 and 5.5 times what a direct
-// convolution in floats does. Lavin and Gray's 1 and 2 in place of 2/3 and 3/2: more than 4 times.
+// These point sets round least of those that we tried, for 3x3 and 5x5 kernels: the errors of the outputs are 2.3 and
+// 5.5 times those of a direct convolution in floats. Lavin and Gray's 1 and 2 instead of 2/3 and 3/2 give more than 4
+// times.
 #define SQUARE_A (4.0f / 9)
 #define SQUARE_B (9.0f / 4)
 static const PointSet SIX_POINTS = {
@@ -38,7 +39,7 @@ static const PointSet EIGHT_POINTS = {3,
 #undef SQUARE_A
 #undef SQUARE_B
 
-// For kernels of this side: K + 3 points give 4 outputs.
+// The points for kernels of this side: K + 3 points give 4 outputs.
 ALWAYS_INLINE const PointSet *points_for(int kernel) {
     return kernel == 5 ? &EIGHT_POINTS : &SIX_POINTS;
 }
@@ -47,12 +48,12 @@ ALWAYS_INLINE int points_of(const PointSet *set) {
     return 2 * set->pairs + 2;
 }
 
-// A transform gives its results group by group, those together that have terms in common: a few rows of a square fit
-// the registers, all of them do not. Values at the points: 0 and infinity are the first group, then each pair;
-// coefficients: even ones, then odd ones.
+// A transform computes its results group by group, where a group's results share terms: a few rows of a square fit the
+// registers, a whole square does not. For values at the points, 0 and infinity are the first group, and each pair is
+// one; for coefficients, the even ones are the first group and the odd ones the second.
 enum { MOST_IN_GROUP = MOST_POINTS / 2 };
 
-// Values of the polynomial with n <= 5 coefficients, lowest first, at the points.
+// Values at the points of the polynomial with n <= 5 coefficients, lowest first.
 ALWAYS_INLINE void evaluate(Lanes *values, int group, const LooseLanes *coefficients, ptrdiff_t step,
                             const PointSet *set, int n) {
     if (group == 0) {
@@ -73,7 +74,8 @@ ALWAYS_INLINE void evaluate(Lanes *values, int group, const LooseLanes *coeffici
     values[1] = even - at * odd;
 }
 
-// n <= 5 of them. Sums of two products are said outright: a compiler contracts either, one here and the other there.
+// The transpose of evaluate, with n <= 5 sums. Sums of two products use lanes_fma: a compiler would contract either of
+// the two products, and not the same one everywhere.
 ALWAYS_INLINE void evaluate_transposed(Lanes *sums, int group, const LooseLanes *values, ptrdiff_t step,
                                        const PointSet *set, int n) {
     Lanes shares[MOST_PAIRS];
@@ -103,9 +105,9 @@ ALWAYS_INLINE void evaluate_transposed(Lanes *sums, int group, const LooseLanes 
     }
 }
 
-// Lagrange's and Newton's polynomials without their denominators, which the points' weights put on the kernel instead.
-// With Z(y) the polynomial of `zeros` and R(y) that of the pair's `others`: Z(x^2) for 0, x (x + a) R(x^2) and
-// x (x - a) R(x^2) for a and -a, and x Z(x^2) for infinity. n is that of the points.
+// Lagrange's and Newton's polynomials without their denominators: the kernel's values are multiplied by point_weight
+// instead, once per batch. With Z(y) the polynomial of `zeros` and R(y) that of the pair's `others`, the polynomials
+// are Z(x^2) for 0, x (x + a) R(x^2) and x (x - a) R(x^2) for a and -a, and x Z(x^2) for infinity. n: number of points.
 ALWAYS_INLINE void interpolate(Lanes *coefficients, int group, const LooseLanes *values, ptrdiff_t step,
                                const PointSet *set, int n) {
     const Lanes end = values[group == 0 ? 0 : (n - 1) * step];
@@ -151,20 +153,21 @@ ALWAYS_INLINE void interpolate_transposed(Lanes *values, int group, const LooseL
     values[1] = even - at * odd;
 }
 
-// What the kernel's value at the point is multiplied by.
+// The factor of the kernel's value at the point.
 ALWAYS_INLINE float point_weight(const PointSet *set, int point) {
     if (point == 0) return set->weight_of_zero;
     return point > 2 * set->pairs ? 1 : set->weight[(point - 1) / 2];
 }
 
-// out: the group's results from `in`, whose elements are in_step apart. n: coefficients, or points if it interpolates.
+// Writes the group's results to out. Elements of `in` are in_step apart. n: number of coefficients, or of points if it
+// interpolates.
 typedef void Transform(Lanes *out, int group, const LooseLanes *in, ptrdiff_t in_step, const PointSet *set, int n);
 
 ALWAYS_INLINE bool gives_values(Transform *transform) {
     return transform == evaluate || transform == interpolate_transposed;
 }
 
-// Groups of a transform with `outs` results.
+// Number of groups of a transform with `outs` results.
 ALWAYS_INLINE int groups_of(Transform *transform, int outs) {
     return gives_values(transform) ? outs / 2 : 2;
 }
@@ -173,7 +176,7 @@ ALWAYS_INLINE int group_size(Transform *transform, int group, int outs) {
     return gives_values(transform) ? 2 : (outs + 1 - group) / 2;
 }
 
-// Where the group's result i stands among all.
+// The index of the group's result i among all results.
 ALWAYS_INLINE int place_of(Transform *transform, int group, int i, int outs) {
     if (!gives_values(transform)) return 2 * i + group;
     if (group == 0) return i == 0 ? 0 : outs - 1;
@@ -186,31 +189,32 @@ typedef struct Square {
     ptrdiff_t row_step, column_step;
 } Square;
 
-// The same square of so many rows and columns, the last ones first.
+// The square of `side` rows and columns in reverse order.
 ALWAYS_INLINE Square turned(Square square, int side) {
     return (Square){square.at + (side - 1) * (square.row_step + square.column_step), -square.row_step,
                     -square.column_step};
 }
 
-// What becomes of the results of a transform.
+// How the results of a transform are stored.
 typedef struct Ending {
-    const float *bias; // joins them; NULL: there is none
-    bool rectifies;    // what is negative becomes zero
-    bool adds;         // they join what stands at their places
-    bool stops;        // where a relu gave no more than zero, zeros are written
-    uintptr_t outs;    // bytes from a place to what the relu gave for it
+    const float *bias; // added to them; NULL: nothing
+    bool rectifies;    // negative results become zero
+    bool adds;         // they are added to the values already stored
+    bool stops;        // they become zero wherever the output of a relu is not positive
+    uintptr_t outs;    // bytes from a result's place to that relu output
 } Ending;
 
 ALWAYS_INLINE const float *out_beside(const void *place, const Ending *ending) {
     return (const float *)((uintptr_t)place + ending->outs);
 }
 
-// What a relu that gave `out` lets through.
+// The backward pass of a relu whose output is `out`.
 ALWAYS_INLINE Lanes let_through(Lanes gradient, Lanes out) {
     return lanes_select(out <= lanes_of(0), lanes_of(0), gradient);
 }
 
-// How a result gets to its place: what the ending says, each but for the bias in a function of its own.
+// Stores one result. There is one function per combination of an Ending's flags, so that the inner loops have no
+// branches.
 typedef void Put(LooseLanes *place, Lanes result, const Ending *ending);
 
 ALWAYS_INLINE void put(LooseLanes *place, Lanes result, const Ending *ending) {
@@ -236,8 +240,8 @@ ALWAYS_INLINE void put_added_stopped(LooseLanes *place, Lanes result, const Endi
     put_stopped(place, *place + result, ending);
 }
 
-// The transform of the columns and then of the rows of in (ins,ins) is put to out (outs,outs), which does not overlap
-// in.
+// out (outs,outs) = the transform of the columns and then of the rows of in (ins,ins), stored by put. out and in must
+// not overlap.
 ALWAYS_INLINE void transform_2d_onto(Put *put_result, const Ending *ending, Transform *transform, Square out, int outs,
                                      Square in, int ins, const PointSet *set, int n) {
     const int groups = groups_of(transform, outs);

@@ -9,7 +9,7 @@ ALWAYS_INLINE Lanes larger(Lanes maximum, Lanes value) {
     return lanes_select((value > maximum) | (value != value), value, maximum);
 }
 
-// The window below sets out meanwhile: a core looks ahead along a row, but not from row to row.
+// Prefetches the window below: a core prefetches along a row by itself, but not from row to row.
 ALWAYS_INLINE Lanes window_maximum(const Lanes *window, size_t row, size_t step, int size) {
     Lanes maximum = *window;
 #pragma GCC unroll 2
@@ -23,13 +23,14 @@ ALWAYS_INLINE Lanes window_maximum(const Lanes *window, size_t row, size_t step,
     return maximum;
 }
 
-// The gradient that a maximum gets; of a relu's values (rectified), what the relu lets through of it.
+// The gradient of a window's maximum. If the window holds a relu's output (rectified), it includes the relu's backward
+// pass.
 ALWAYS_INLINE Lanes gradient_through(Lanes maximum, Lanes gradient, bool rectified) {
     return rectified ? lanes_select(maximum <= lanes_of(0), lanes_of(0), gradient) : gradient;
 }
 
-// Gives the gradient to the window's first maximum. gradient may be the window itself: the maximum is found before
-// anything is written, and each place is read before it is written.
+// Gives the gradient to the window's first maximum, and zero to the others. in_gradient may be the window itself: the
+// maximum is found before anything is written, and each place is read before it is written.
 ALWAYS_INLINE void window_backward(Lanes *in_gradient, const Lanes *window, Lanes gradient, size_t row, size_t step,
                                    int size, bool rectified) {
     Lanes maximum = window_maximum(window, row, step, size);
@@ -45,7 +46,7 @@ ALWAYS_INLINE void window_backward(Lanes *in_gradient, const Lanes *window, Lane
         }
 }
 
-// Of a plain pooling: zeros the rows and columns of one channel that no window covers.
+// For a plain pooling: zeros the rows and columns of one channel that no window covers.
 static void zero_rest(Lanes *plane, const Layer *layer, size_t row, size_t step) {
     size_t rows = (size_t)(layer->out.rows * layer->kernel), columns = (size_t)(layer->out.columns * layer->kernel);
     for (size_t y = 0; y < (size_t)layer->in.rows; y++)
@@ -53,6 +54,7 @@ static void zero_rest(Lanes *plane, const Layer *layer, size_t row, size_t step)
             plane[y * row + i] = lanes_of(0);
 }
 
+// The side 2 is passed as a constant, for which the loops over the window unroll: nearly all nets pool by 2.
 static void plain_forward(float *out, const float *in, const Layer *layer, int samples) {
     size_t step = (size_t)samples / SOUNDER_LANES, row = (size_t)layer->in.columns * step;
     size_t size = (size_t)layer->kernel;
@@ -67,6 +69,7 @@ static void plain_forward(float *out, const float *in, const Layer *layer, int s
         }
 }
 
+// Every place of the input is written once, by its window or by zero_rest, so that nothing must be cleared before.
 static void plain_backward(float *in_gradient, const float *in, const float *out_gradient, const Layer *layer,
                            int samples) {
     size_t step = (size_t)samples / SOUNDER_LANES, row = (size_t)layer->in.columns * step;
@@ -91,7 +94,7 @@ static void plain_backward(float *in_gradient, const float *in, const float *out
 
 // Any windows ---------------------------------------------------------------------------------------------------------
 
-// A part of a channel's plane, for one vector of samples: places are `step` apart, rows `row`.
+// The part of a channel's plane that a window covers, for one vector of samples. Places are `step` apart, rows `row`.
 typedef struct Part {
     Span rows, columns;
     size_t row, step;
@@ -124,7 +127,7 @@ static Lanes part_sum(const Lanes *plane, const Part *part) {
     return sum;
 }
 
-// Gives the gradient to the part's first maximum.
+// Adds the gradient to the part's first maximum. Windows may overlap, so it adds, unlike window_backward.
 static void add_to_maximum(Lanes *in_gradient, const Lanes *plane, const Part *part, Lanes gradient, bool rectified) {
     const Lanes maximum = part_maximum(plane, part);
     gradient = gradient_through(maximum, gradient, rectified);
@@ -147,6 +150,7 @@ static float share_of(const Layer *layer) {
     return 1.0f / (float)(layer->window.size.rows * layer->window.size.columns);
 }
 
+// Maxima and averages of any windows differ in one line each, so they share the walk over windows.
 static void windows_forward(float *out, const float *in, const Layer *layer, int samples, bool average) {
     const size_t vectors = (size_t)samples / SOUNDER_LANES;
     const size_t plane = (size_t)layer->in.rows * (size_t)layer->in.columns * vectors;
@@ -165,6 +169,7 @@ static void windows_forward(float *out, const float *in, const Layer *layer, int
             }
 }
 
+// Windows may overlap or leave gaps, so the gradient starts as zeros and every window adds to it.
 static void windows_backward(float *in_gradient, const float *in, const float *out_gradient, const Layer *layer,
                              int samples, bool average) {
     const size_t vectors = (size_t)samples / SOUNDER_LANES;

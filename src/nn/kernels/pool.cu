@@ -1,4 +1,4 @@
-// The GPU's side of pool.c. SIZE is the window's side where it is known to the compiler, otherwise 0.
+// The GPU's side of pool.c. SIZE is the window's side if it is a constant, otherwise 0.
 #include "nn/cuda/cuda_index.h"
 #include "nn/cuda/cuda_launch.h"
 
@@ -18,7 +18,7 @@ __device__ float rectified(float value) {
     return value < 0 ? 0 : value;
 }
 
-// A window's values of four samples: neighbours in a row are `step` apart, rows `row`.
+// The maximum of a window of four samples: neighbours in a row are `step` apart, rows `row`.
 template <int SIZE> __device__ float4 window_maximum(const float4 *window, size_t row, uint32_t step, uint32_t size) {
     const uint32_t side = SIZE ? SIZE : size;
     float4 maximum = *window;
@@ -30,6 +30,8 @@ template <int SIZE> __device__ float4 window_maximum(const float4 *window, size_
     return maximum;
 }
 
+// A thread per window and four samples. With relu, max(0, .) follows at once: rectifying the maximum is rectifying all
+// values.
 template <int SIZE>
 __global__ void __launch_bounds__(ITEM_THREADS) pool_forward(float4 *out, const float4 *in, bool relu, Shape in_shape,
                                                              Shape windows, uint32_t size, uint32_t quads) {
@@ -46,14 +48,14 @@ __global__ void __launch_bounds__(ITEM_THREADS) pool_forward(float4 *out, const 
     out[(size_t)at.model * items + at.item] = maximum;
 }
 
-// The gradient of one value of a window; what it takes of the gradient is gone for the values that follow.
+// The gradient of one value of a window. The first maximum takes it all, and leaves zero for the values after it.
 __device__ float take_gradient(float *left, float value, float maximum) {
     float taken = value == maximum ? *left : 0;
     if (value == maximum) *left = 0;
     return taken;
 }
 
-// Gives the gradient to the window's first maximum. gradient may be the window itself: the maximum is known before
+// Gives the gradient to the window's first maximum. in_gradient may be the window itself: the maximum is known before
 // anything is written, and each place is read before it is written.
 template <int SIZE>
 __device__ void window_backward(float4 *in_gradient, const float4 *window, float4 gradient, bool relu, size_t row,
@@ -79,6 +81,8 @@ __device__ void window_backward(float4 *in_gradient, const float4 *window, float
         }
 }
 
+// A thread per window and four samples, where windows also cover the rows and columns that the forward pass
+// dropped: threads of such windows write zeros, so that no pass over the gradient must clear it before.
 template <int SIZE>
 __global__ void __launch_bounds__(ITEM_THREADS)
     pool_backward(float4 *in_gradient, const float4 *in, const float4 *out_gradient, bool relu, Shape in_shape,
@@ -105,8 +109,8 @@ __global__ void __launch_bounds__(ITEM_THREADS)
             in_gradient[corner + i * row + j * quads] = make_float4(0, 0, 0, 0);
 }
 
-// Any windows: a thread for a place of the output and four samples on the way forward; on the way back for a place of
-// the input, where it looks at all windows over that place. So nothing is added up by several threads.
+// Any windows. On the forward pass a thread computes one place of the output for four samples; on the backward pass one
+// place of the input, for which it visits all windows over that place. So no value is added up by several threads.
 struct Plane {
     size_t row;    // quads from one row to the next
     uint32_t step; // from one column to the next
@@ -159,7 +163,7 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     out[(size_t)at.model * items + at.item] = value;
 }
 
-// Whether the place (y,x) has the first maximum of a window's part; with relu, only if that is above zero. One sample.
+// Whether the place (y,x) holds the first maximum of a window; with relu, only if that is positive. One sample.
 __device__ bool is_first_maximum(const float *plane, Plane of, Span rows, Span columns, int y, int x, bool relu) {
     const float value = plane[y * of.row + x * of.step];
     if (relu && !(value > 0)) return false;
@@ -174,10 +178,12 @@ __device__ bool is_first_maximum(const float *plane, Plane of, Span rows, Span c
     return true;
 }
 
-// Blocks that a multiprocessor has room for: leaves each thread 64 registers, which suffice.
+// Blocks per multiprocessor: leaves each thread 64 registers, which suffice.
 enum { WINDOWS_RESIDENT = 4 };
 
-// A thread for each sample of a place.
+// A thread per sample of a place. For every window over the place, the thread finds out whether the place holds the
+// window's first maximum, instead of adding to the maximum's place: neighbouring windows may share that, and
+// additions of several threads would have no fixed order.
 template <bool AVERAGE>
 __global__ void __launch_bounds__(ITEM_THREADS, WINDOWS_RESIDENT)
     windows_backward(float *in_gradient, const float *in, const float *out_gradient, bool relu, Shape in_shape,

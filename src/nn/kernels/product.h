@@ -1,5 +1,5 @@
-// Matrix products in which one factor's elements are Lanes: the core of winograd.c and, for small batches, of linear
-// layers' way back.
+// Matrix products in which the elements of one factor are Lanes: the core of winograd.c and conv_columns.c and, for
+// small batches, of the backward pass of linear layers.
 //
 // A row of the lanes factors is `columns` vectors, one after the other. Scalars are broadcast. The tiles keep their
 // accumulators in registers: 32 of them with AVX-512, 16 otherwise.
@@ -23,9 +23,9 @@ typedef struct ScalarMatrix {
     size_t row_stride, column_stride;
 } ScalarMatrix;
 
-// sums[r][c] += sum over k of scalars(r,k) * vector c of row k, rows being row_floats apart, for one register tile.
-// rows and columns are constants where this is inlined. The scalars of the next tile set out ahead of their turn; of a
-// transpose, where a line has those of several tiles, the last ones of the tile after it.
+// sums[r][c] += sum over k of scalars(r,k) * vector c of row k, for one register tile; rows are row_floats apart. rows
+// and columns are constants wherever this is inlined. It prefetches the scalars of the next tile; for a transpose,
+// whose cache lines hold the scalars of several tiles, it prefetches the last scalars of the tile after the next.
 ALWAYS_INLINE void product_add_sums(Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS], ScalarMatrix scalars, const float *lanes,
                                     size_t inner, size_t row_floats, int rows, int columns) {
     const size_t rows_ahead = (size_t)(scalars.row_stride == 1 ? 3 * rows - 1 : rows);
@@ -45,7 +45,7 @@ ALWAYS_INLINE void product_add_sums(Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS], S
     }
 }
 
-// The same from zero.
+// product_add_sums from zero.
 ALWAYS_INLINE void product_sums(Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS], ScalarMatrix scalars, const float *lanes,
                                 size_t inner, size_t row_floats, int rows, int columns) {
 #pragma GCC unroll 8
@@ -56,9 +56,9 @@ ALWAYS_INLINE void product_sums(Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS], Scala
     product_add_sums(sums, scalars, lanes, inner, row_floats, rows, columns);
 }
 
-// Where a product goes: element vectors (r,c) at[r * row_floats + c * SOUNDER_LANES]. adds: to what stands there, a
-// constant where this is inlined. bias: one for each row, joins the finished sum; NULL: none. rectifies: what is
-// negative then becomes zero.
+// The destination of a product: its vectors (r,c) are stored at at[r * row_floats + c * SOUNDER_LANES]. adds: adds to
+// the stored values; a constant wherever this is inlined. bias: one float per row, added to the finished sums; NULL:
+// nothing. rectifies: negative sums with their bias become zero.
 typedef struct ProductOut {
     float *at;
     size_t row_floats;
@@ -67,7 +67,7 @@ typedef struct ProductOut {
     bool rectifies;
 } ProductOut;
 
-// The sums of a tile get their bias, and are rectified where the product is.
+// Adds the bias to the sums of a tile, and rectifies them if the product does.
 ALWAYS_INLINE void product_conclude(Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS], const ProductOut *out, int rows,
                                     int columns) {
 #pragma GCC unroll 8
@@ -86,7 +86,7 @@ ALWAYS_INLINE void product_conclude(Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS], c
 ALWAYS_INLINE void product_tile(ProductOut out, ScalarMatrix scalars, const float *lanes, size_t inner,
                                 size_t row_floats, int rows, int columns) {
     Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS];
-    if (out.adds) // what the next tile adds to sets out
+    if (out.adds) // prefetches what the next tile adds to
 #pragma GCC unroll 8
         for (int r = 0; r < rows; r++)
             __builtin_prefetch(out.at + (size_t)(rows + r) * out.row_floats);
@@ -105,7 +105,8 @@ ALWAYS_INLINE void product_tile(ProductOut out, ScalarMatrix scalars, const floa
             *(Lanes *)(out.at + (size_t)r * out.row_floats + (size_t)c * SOUNDER_LANES) = sums[r][c];
 }
 
-// All rows of one strip of columns. Tiles share them evenly: a narrow one has too few sums to wait for.
+// All rows of one strip of columns. The rows are shared evenly among tiles: a tile of few rows has so few sums that
+// each addition would wait for the one before.
 ALWAYS_INLINE void product_strip(ProductOut out, ScalarMatrix scalars, const float *lanes, int rows, size_t inner,
                                  size_t row_floats, int columns) {
     const int tiles = (rows + PRODUCT_ROWS - 1) / PRODUCT_ROWS;
@@ -139,8 +140,8 @@ ALWAYS_INLINE void product_strip(ProductOut out, ScalarMatrix scalars, const flo
     }
 }
 
-// out (rows, columns) = scalars (rows, inner) * lanes (inner, columns), a row of lanes being row_floats apart from the
-// next. Rows of out are aligned, those of lanes need not be.
+// out (rows, columns) = scalars (rows, inner) * lanes (inner, columns). Rows of lanes are row_floats apart. Rows of out
+// are aligned; rows of lanes need not be.
 ALWAYS_INLINE void product(ProductOut out, ScalarMatrix scalars, const float *lanes, int rows, size_t inner,
                            int columns, size_t row_floats) {
     int c = 0;
@@ -166,8 +167,8 @@ ALWAYS_INLINE void product(ProductOut out, ScalarMatrix scalars, const float *la
     }
 }
 
-// Panels: a lanes factor as its strips are read, one behind the other: (inner, PANEL) each. So no two rows of a strip
-// compete for the same set of a cache.
+// Panels store a lanes factor in the order in which its strips are read, one strip (inner, PANEL) after the other, so
+// that no two rows of a strip compete for one set of a cache.
 enum { PANEL = PRODUCT_COLUMNS * SOUNDER_LANES };
 
 // Floats of a row in whole panels.
@@ -175,7 +176,7 @@ static inline size_t in_panels(int floats) {
     return ((size_t)floats + PANEL - 1) / PANEL * PANEL;
 }
 
-// The same where the lanes lie in panels.
+// product for lanes that are stored in panels.
 ALWAYS_INLINE void product_of_panels(ProductOut out, ScalarMatrix scalars, const float *panels, int rows, size_t inner,
                                      int columns) {
     for (; columns > 0; columns -= PRODUCT_COLUMNS, out.at += PANEL, panels += inner * PANEL)
@@ -186,15 +187,15 @@ static inline size_t outer_tiles(int rows, int columns) {
     return (size_t)((rows + OUTER_ROWS - 1) / OUTER_ROWS) * (size_t)((columns + OUTER_COLUMNS - 1) / OUTER_COLUMNS);
 }
 
-// Where element (r,c) lies in what outer_product adds to: tiles row by row, each row-major.
+// The index of element (r,c) in the sums of outer_product: tiles row by row, each tile row-major.
 static inline size_t outer_place(int r, int c, int columns) {
     size_t tile = (size_t)(r / OUTER_ROWS) * (size_t)((columns + OUTER_COLUMNS - 1) / OUTER_COLUMNS) +
                   (size_t)(c / OUTER_COLUMNS);
     return tile * OUTER_TILE + (size_t)(r % OUTER_ROWS * OUTER_COLUMNS + c % OUTER_COLUMNS);
 }
 
-// sums(r,c) += the sum over k < inner and over lanes of left[r][k] * right[c][k]: one tile, starting at row r0 and
-// column c0. Rows and columns beyond the edge repeat the last one; their sums fall in places that nobody reads.
+// sums(r,c) += the sum over k < inner and over lanes of left[r][k] * right[c][k], for one tile that begins at row r0
+// and column c0. Rows and columns beyond the edge repeat the last one; the places of their sums are never read.
 ALWAYS_INLINE void outer_tile(float *sums, const Lanes *left, const Lanes *right, int r0, int c0, int rows, int columns,
                               int inner, size_t row_lanes) {
     const Lanes *l[OUTER_ROWS], *r[OUTER_COLUMNS];
@@ -229,8 +230,8 @@ ALWAYS_INLINE void outer_product(float *sums, const Lanes *left, const Lanes *ri
             outer_tile(sums, left, right, r0, c0, rows, columns, inner, row_lanes);
 }
 
-// to: panels (vectors * SOUNDER_LANES, PANEL) of from (rows, vectors) transposed, whose rows are from_floats apart.
-// What lies behind `rows` in the last vector is zero.
+// Writes from (rows, vectors), whose rows are from_floats apart, transposed to panels (vectors * SOUNDER_LANES, PANEL).
+// The last vector is zero after `rows`.
 ALWAYS_INLINE void transpose_to_panels(float *to, const float *from, size_t from_floats, int rows, int vectors) {
     const size_t panel = (size_t)vectors * SOUNDER_LANES * PANEL;
     for (int r = 0; r < rows; r += SOUNDER_LANES)

@@ -1,8 +1,9 @@
-// Embedding, positions, linear layers of each step, and long short-term memory (Hochreiter and Schmidhuber 1997; with
-// forget gates, Gers, Schmidhuber, Cummins 2000) as PyTorch's LSTM has it, one layer in one direction:
-//   i, f, o = sigmoid(W x + b + U h + c) each, g = tanh of the same, cell = f cell + i g, h = o tanh(cell)
-// The products are those of linear layers (linear.c); a step's are of the whole chunk, and the weight's gradient is one
-// product over all steps.
+// Part of ops.h: embedding, positions, linear layers of each step, and long short-term memory (Hochreiter and
+// Schmidhuber 1997; with forget gates, Gers, Schmidhuber, Cummins 2000) as PyTorch's LSTM has it, one layer in one
+// direction:
+//   i, f, o = sigmoid(W x + b + U h + c) each, g = tanh of such a sum, cell = f cell + i g, h = o tanh(cell)
+// The products are those of linear layers (linear.c). A step's products are of the whole chunk, and the weight's
+// gradient is one product over all steps.
 #include "sequence.h"
 
 #include <string.h>
@@ -12,12 +13,15 @@
 
 // Embedding -----------------------------------------------------------------------------------------------------------
 
-// What is no row's number means the nearest one: whoever reads the data has refused it (NaN: the first).
+// The number of a row. A value that is no row's number becomes the nearest one (NaN: the first); readers of data have
+// refused such values before.
 static size_t row_of(float value, const Layer *layer) {
     const float last = (float)(layer->vocabulary - 1);
     return value >= last ? (size_t)last : value > 0 ? (size_t)(value + 0.5f) : 0;
 }
 
+// The table's rows are stored value by value, but lanes are samples: the values of one row go to as many different
+// vectors.
 void ISA_NAME(embedding_forward)(float *out, const float *in, const float *weight, const Layer *layer, int samples) {
     const size_t n = (size_t)samples, steps = (size_t)layer->out.rows, width = (size_t)layer->out.columns;
     for (size_t t = 0; t < steps; t++)
@@ -28,6 +32,7 @@ void ISA_NAME(embedding_forward)(float *out, const float *in, const float *weigh
         }
 }
 
+// Samples are added one by one, since several may have the same number.
 void ISA_NAME(embedding_backward)(float *weight_gradient, const float *in, const float *out_gradient,
                                   const Layer *layer, int samples) {
     const size_t n = (size_t)samples, steps = (size_t)layer->out.rows, width = (size_t)layer->out.columns;
@@ -48,7 +53,7 @@ void ISA_NAME(positions_forward)(float *out, const float *in, const float *weigh
             out[i * n + s] = in[i * n + s] + weight[i];
 }
 
-// The gradients of a bias of all values.
+// The gradient of positions is that of the bias of a linear layer with as many outputs as values.
 void ISA_NAME(positions_backward)(float *weight_gradient, const float *out_gradient, const Layer *layer, int samples) {
     const SgdUpdate descent = {.keep = 1};
     const Layer all = {.kind = LAYER_LINEAR, .out = {(int)shape_size(layer->in), 1, 1}};
@@ -56,7 +61,7 @@ void ISA_NAME(positions_backward)(float *weight_gradient, const float *out_gradi
 }
 
 // Linear layers of each place -----------------------------------------------------------------------------------------
-// The ops of a linear layer, place after place.
+// The ops of a linear layer, applied place after place.
 
 void ISA_NAME(linear_each_forward)(float *out, float *rows, const float *in, const float *weight, const Layer *layer,
                                    int count, int samples) {
@@ -87,12 +92,12 @@ void ISA_NAME(linear_each_backward)(float *gradient, float *in_gradient, float *
 
 // Long short-term memory ----------------------------------------------------------------------------------------------
 
-// A pass over a chunk: its sizes, the two products, and where the parameters and what is kept lie.
+// A pass over a chunk: its sizes, its two products, and the offsets of parameters and kept tensors.
 typedef struct Sequence {
     Layer input, state; // products
     size_t n, steps, units, features;
     LstmPlaces at;
-    size_t state_weight, state_bias; // behind the first parameter: U; and c, which is as long as b before it
+    size_t state_weight, state_bias; // offsets from the first parameter of U and of c, which is as long as b before it
     size_t input_bias;
 } Sequence;
 
@@ -115,7 +120,7 @@ static float *gate_at(float *kept, const Sequence *of, size_t gate, size_t u, si
     return kept + of->at.gates + ((gate * of->units + u) * of->steps + t) * of->n;
 }
 
-// sums, more (4H,N): the gates' two products, which are added up here.
+// The cell of step t. sums, more (4H,N): the two products of the gates, which are added here.
 static void step_forward(float *kept, const float *sums, const float *more, const Sequence *of, size_t t) {
     const size_t n = of->n, block = of->units * n;
     for (size_t u = 0; u < of->units; u++) {
@@ -137,6 +142,7 @@ static void step_forward(float *kept, const float *sums, const float *more, cons
     }
 }
 
+// The outputs are kept with one step of zeros before them, so that the first step's product has no special case.
 void ISA_NAME(lstm_forward)(float *out, float *kept, float *scratch, const float *in, const float *weight,
                             const Layer *layer, int samples) {
     const Sequence of = sequence_of(layer, samples);
@@ -156,8 +162,9 @@ void ISA_NAME(lstm_forward)(float *out, float *kept, float *scratch, const float
     memcpy(out, given, (layer->last ? 1 : of.steps) * block * sizeof *out);
 }
 
-// From the gradients of the step's outputs and cells to those of its gates, which take the place of the gates and lie
-// in gate_gradient (4H,N), too; cell_gradient (H,N) becomes those of the cells before.
+// The backward pass of step t's cell. It turns the gradients of the step's outputs and cells into those of its gates,
+// which overwrite the gates and are written to gate_gradient (4H,N), too. cell_gradient (H,N) becomes that of the
+// previous cells.
 static void step_backward(float *kept, float *gate_gradient, float *cell_gradient, const float *output_gradient,
                           const Sequence *of, size_t t) {
     const size_t n = of->n, block = of->units * n;
@@ -178,7 +185,7 @@ static void step_backward(float *kept, float *gate_gradient, float *cell_gradien
     }
 }
 
-// One product over all steps for each weight: the steps' samples stand side by side.
+// Computes each weight's gradient in one product over all steps: the samples of all steps are side by side.
 static void add_gradient(float *gradient, const float *kept, const Sequence *of) {
     const SgdUpdate descent = {.keep = 1};
     const float *gates = kept + of->at.gates;
@@ -190,6 +197,8 @@ static void add_gradient(float *gradient, const float *kept, const Sequence *of)
     ISA_NAME(linear_backward_bias)(gradient + of->state_bias, NULL, gates, &descent, &of->state, all);
 }
 
+// Backward through time, from the last step on. The weights' gradients wait until all steps are done: one large product
+// is faster than one per step.
 void ISA_NAME(lstm_backward)(float *gradient, float *in_gradient, float *kept, float *scratch,
                              const float *out_gradient, const float *weight, const Layer *layer, int samples) {
     const Sequence of = sequence_of(layer, samples);

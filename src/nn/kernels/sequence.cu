@@ -11,13 +11,13 @@ struct Table {
     uint32_t vocabulary, width, steps, samples;
 };
 
-// As on the CPU: what is no row's number means the nearest one (NaN: the first).
+// As on the CPU, a value that is no row's number becomes the nearest one (NaN: the first).
 __device__ uint32_t row_of(float value, uint32_t vocabulary) {
     const float last = (float)(vocabulary - 1);
     return value >= last ? vocabulary - 1 : value > 0 ? (uint32_t)(value + 0.5f) : 0;
 }
 
-// A thread for a value of a step of a sample.
+// A thread per value of a step of a sample.
 __global__ void __launch_bounds__(ITEM_THREADS)
     embedding_forward(float *out, const float *in, const float *weight, size_t stride, Table table, uint32_t items) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
@@ -29,7 +29,8 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     out[(size_t)at.model * items + at.item] = weight[at.model * stride + (size_t)row * table.width + column];
 }
 
-// A thread for a parameter: it looks for its row at every step of every sample, in that order.
+// A thread per parameter, which looks for its row at every step of every sample. So no parameter is added up by several
+// threads.
 __global__ void __launch_bounds__(ITEM_THREADS)
     embedding_backward(float *weight_gradient, const float *in, const float *out_gradient, size_t stride, Table table,
                        uint32_t items) {
@@ -52,7 +53,7 @@ Table table_of(const Layer *layer, const CudaStep *step) {
     return table;
 }
 
-// A thread for a value of a step of a sample.
+// A thread per value of a step of a sample.
 __global__ void __launch_bounds__(ITEM_THREADS) positions_forward(float *out, const float *in, const float *weight,
                                                                   size_t stride, uint32_t samples, uint32_t items) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
@@ -61,7 +62,7 @@ __global__ void __launch_bounds__(ITEM_THREADS) positions_forward(float *out, co
     out[place] = in[place] + weight[at.model * stride + at.item / samples];
 }
 
-// Four gates' places of one unit and sample, `block` floats apart.
+// The four gates of one unit and sample, `block` floats apart.
 struct Gates {
     float *at;
     size_t block;
@@ -73,7 +74,7 @@ __device__ Gates gates_of(const LstmKept &kept, ModelItem at, uint32_t block, ui
     return gates;
 }
 
-// A thread for a unit of a sample: from the sums of a step's products to its output.
+// Computes a step's output from the sums of its products. A thread per unit of a sample.
 __global__ void __launch_bounds__(ITEM_THREADS)
     lstm_step_forward(LstmKept kept, float *out, const float *bias, size_t stride, uint32_t t, uint32_t items) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
@@ -99,7 +100,9 @@ __global__ void __launch_bounds__(ITEM_THREADS)
         out[(size_t)at.model * items + at.item] = output;
 }
 
-// From the gradients of a step's output and cell to those of its gates, which take their place, and of the cell before.
+// Turns the gradients of a step's output and cell into those of its gates, in their place, and of the previous
+// cell. The last step has no gradient from a later one, and reads zeros instead of the arrays, which then need not
+// be cleared.
 __global__ void __launch_bounds__(ITEM_THREADS)
     lstm_step_backward(LstmKept kept, const float *out_gradient, uint32_t t, uint32_t items) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
@@ -123,8 +126,8 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     kept.cell_gradient[own] = gradient * f;
 }
 
-// A row's gradients at all steps are summed by SUM_WIDTH neighbouring threads, each every SUM_WIDTH-th sample; then
-// their sums are added in pairs. Both biases have the same.
+// SUM_WIDTH neighbouring threads sum a row's gradients over all steps, each every SUM_WIDTH-th sample; then their sums
+// are added in pairs. Both biases have the same gradient.
 enum { SUM_WIDTH = 8, SUM_ROWS = ITEM_THREADS / SUM_WIDTH };
 
 __global__ void __launch_bounds__(ITEM_THREADS)

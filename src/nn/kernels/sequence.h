@@ -1,4 +1,5 @@
-// Sequences: what layers keep that read samples step by step. A sequence 1 x T x F lies as (T,F,N): a step is a block.
+// The tensors that an lstm and an attention keep for the backward pass. A sequence 1 x T x F is stored as (T,F,N): each
+// step is a block.
 #ifndef SOUNDER_NN_KERNELS_SEQUENCE_H
 #define SOUNDER_NN_KERNELS_SEQUENCE_H
 
@@ -6,7 +7,7 @@
 
 #include "nn/kernels.h"
 
-// The two products of an lstm's step as linear layers: of its input, and of the outputs of the step before.
+// The two products of an lstm's step as linear layers: of its input, and of the previous step's outputs.
 static inline Layer lstm_input_product(const Layer *layer) {
     return (Layer){.kind = LAYER_LINEAR, .in = {layer->in.columns, 1, 1}, .out = {4 * lstm_units(layer), 1, 1}};
 }
@@ -15,18 +16,18 @@ static inline Layer lstm_state_product(const Layer *layer) {
     return (Layer){.kind = LAYER_LINEAR, .in = {lstm_units(layer), 1, 1}, .out = {4 * lstm_units(layer), 1, 1}};
 }
 
-// What a linear layer is at one place.
+// The linear layer that computes one place.
 static inline Layer linear_at_place(const Layer *layer) {
     const Shape in = {(int)linear_ins(layer), 1, 1}, out = {(int)linear_outs(layer), 1, 1};
     return (Layer){.kind = LAYER_LINEAR, .in = in, .out = out};
 }
 
-// Where the parts of what an lstm keeps for the way back lie, in floats. T steps, H units, F inputs of a step.
+// Offsets of the tensors that an lstm keeps for the backward pass, in floats. T steps, H units, F inputs of a step.
 typedef struct LstmPlaces {
     size_t gates;        // (4H, T, N): input, forget, cell, output, as their functions left them; then their gradients
     size_t cells;        // (T, H, N)
-    size_t outputs;      // (T + 1, H, N): of the step before; the first are zeros
-    size_t rows, states; // (T, N, row floats): inputs and outputs before, sample by sample, as linear layers want them
+    size_t outputs;      // (T + 1, H, N): shifted by one step; the first ones are zeros
+    size_t rows, states; // (T, N, row floats): inputs and previous outputs, a row per sample, for linear layers
     size_t end;
 } LstmPlaces;
 
@@ -42,7 +43,7 @@ static inline LstmPlaces lstm_places(const Layer *layer, int samples) {
     return at;
 }
 
-// Two blocks of gates, the gradients of an output and a cell, and what the products need.
+// Scratch: two blocks of gates, the gradients of an output and a cell, and the scratch of the products.
 static inline size_t lstm_scratch_floats(const Layer *layer, int samples) {
     const size_t n = (size_t)samples, h = (size_t)lstm_units(layer);
     const Layer input = lstm_input_product(layer), state = lstm_state_product(layer);
@@ -51,7 +52,8 @@ static inline size_t lstm_scratch_floats(const Layer *layer, int samples) {
 }
 
 // The two projections of an attention as linear layers of each step: of its input to queries, keys and values, and of
-// the heads' contexts; and the parameters of the first, weight and bias, behind which those of the second lie.
+// the heads' contexts. attention_input_parameters: floats of the first one's weight and bias, after which the second
+// one's begin.
 static inline Layer attention_input_product(const Layer *layer) {
     const Shape in = layer->in;
     return (Layer){.kind = LAYER_LINEAR_EACH, .in = in, .out = {1, in.rows, 3 * in.columns}};
@@ -65,10 +67,10 @@ static inline size_t attention_input_parameters(const Layer *layer) {
     return 3 * (size_t)layer->in.columns * ((size_t)layer->in.columns + 1);
 }
 
-// Where the parts of what an attention keeps for the way back lie, in floats. T steps of E values.
+// Offsets of the tensors that an attention keeps for the backward pass, in floats. T steps of E values.
 typedef struct AttentionPlaces {
     size_t projected;        // (T, 3E, N): queries, keys, values
-    size_t shares;           // (heads, T, T, N): of each step, what it takes from the others
+    size_t shares;           // (heads, T, T, N): the shares with which a step takes the values of the others
     size_t context;          // (T, E, N)
     size_t rows, mixed_rows; // (T, N, row floats): inputs and contexts, sample by sample
     size_t end;
@@ -86,7 +88,7 @@ static inline AttentionPlaces attention_places(const Layer *layer, int samples) 
     return at;
 }
 
-// The gradients of queries, keys, values and contexts, and what the products need.
+// Scratch: the gradients of queries, keys, values and contexts, and the scratch of the products.
 static inline size_t attention_scratch_floats(const Layer *layer, int samples) {
     const Layer product = attention_input_product(layer), one = linear_at_place(&product);
     return 4 * shape_size(layer->in) * (size_t)samples + linear_scratch_floats(&one, samples);

@@ -1,6 +1,6 @@
-// Matrix products in which many scalars are zeros: the gradients behind a relu, which are zero wherever a unit rests.
-// Each row of scalars becomes a list of those that are not, so that a product takes no more time than they need. What
-// is left out would have added zeros: results are those of product.h.
+// Matrix products for scalars of which many are zeros, as the gradients before a relu are for every unit that rests.
+// Each row of scalars becomes a list of its nonzero ones, so that a product takes time for these alone. The scalars
+// left out would have added zeros: results are those of product.h.
 #ifndef SOUNDER_NN_KERNELS_SPARSE_H
 #define SOUNDER_NN_KERNELS_SPARSE_H
 
@@ -11,24 +11,24 @@
 // Vectors of a tile, whose sums stay in registers.
 enum { SPARSE_COLUMNS = 12 };
 
-// Rows of scalars at most, and scalars.
+// Most rows, and most scalars, of a SparseMatrix.
 enum { SPARSE_ROWS = 128, SPARSE_SCALARS = 30 * SPARSE_ROWS };
 
-// A scalar, and where the row of lanes that it multiplies begins.
+// A scalar, and the row of lanes that it multiplies.
 typedef struct Factor {
     float value;
-    uint32_t place; // floats from where the first row begins
+    uint32_t place; // floats between the first row's begin and this row's
 } Factor;
 
 typedef struct SparseMatrix {
-    size_t inner; // room of a row's list
+    size_t inner; // room of a row's list, in factors
     uint32_t counts[SPARSE_ROWS];
     Factor factors[SPARSE_SCALARS];
 } SparseMatrix;
 
-// The lists of scalars (rows, inner), where rows of lanes are row_floats apart. False, with nothing of use in them,
-// where they have no room or do not pay: their sums load a vector for each multiplication, those of product.h half a
-// one.
+// Makes the lists of scalars (rows, inner), where rows of lanes are row_floats apart. Returns false, and leaves the
+// lists meaningless, if they have too many scalars or do not pay: a sum over a list loads a vector for each
+// multiplication, product.h loads half a vector.
 static inline bool sparse_of(SparseMatrix *sparse, ScalarMatrix scalars, size_t rows, size_t inner, size_t row_floats) {
     if (rows > SPARSE_ROWS || rows * inner > SPARSE_SCALARS || inner * row_floats > UINT32_MAX) return false;
     sparse->inner = inner;
@@ -47,7 +47,7 @@ static inline bool sparse_of(SparseMatrix *sparse, ScalarMatrix scalars, size_t 
     return 5 * total < 3 * rows * inner;
 }
 
-// sums[c] += the sum over row r of each scalar * vector c of its row of lanes. columns is a constant where this is
+// sums[c] += the sum over row r's list of scalar * vector c of its row of lanes. columns is a constant wherever this is
 // inlined.
 ALWAYS_INLINE void sparse_add_sums(Lanes *sums, const SparseMatrix *sparse, size_t r, const float *lanes, int columns) {
     const Factor *factor = sparse->factors + r * sparse->inner, *end = factor + sparse->counts[r];

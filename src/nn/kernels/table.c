@@ -1,4 +1,4 @@
-// Part of ops.h: the table of one instruction set's build, and of its ops for few samples.
+// Part of ops.h: the table of one instruction set's build, and the table of its ops for few samples.
 #include "ops.h"
 
 #define QUOTE(text)     #text

@@ -1,4 +1,4 @@
-// The tiles that winograd.c cuts planes into, on their way to the points and back.
+// Cuts planes into the tiles of winograd.c, and transforms tiles to values at the points and back.
 #ifndef SOUNDER_NN_KERNELS_TILES_H
 #define SOUNDER_NN_KERNELS_TILES_H
 
@@ -8,10 +8,10 @@
 #include "nn/kernels/points.h"
 #include "nn/spec.h"
 
-enum { LINE_FLOATS = 16 }; // of a cache
+enum { LINE_FLOATS = 16 }; // of a cache line
 
-// Floats of one point: (channels, block), and a vector more, so that the values that a transform reads or writes
-// together, one in each point, do not compete for the same set of a cache.
+// Floats of all channels' values at one point: (channels, block), plus one vector, so that the values that a transform
+// accesses together, one per point, do not compete for one set of a cache.
 static inline size_t point_floats(int channels, size_t block) {
     return (size_t)channels * block + SOUNDER_LANES;
 }
@@ -33,7 +33,7 @@ static inline float *plane_at(const Plane *plane, int y, int x) {
     return plane->at + ((size_t)y * (size_t)plane->columns + (size_t)x) * plane->step;
 }
 
-// The part of a tile of `side` places from y on that lies within 0 .. size.
+// The part of a tile of `side` places from y on that is within 0 .. size.
 typedef struct Range {
     int from, to;
 } Range;
@@ -44,16 +44,16 @@ static inline Range inside(int y, int side, int size) {
 
 // Tiles ---------------------------------------------------------------------------------------------------------------
 
-// Tiles of few samples share vectors: a group of them, one after the other without gaps, in which each element of a
-// tile has GROUP_ROW vectors, one more than it needs.
+// Tiles of few samples share vectors: a group of tiles is stored without gaps, element by element. An element of the
+// group has GROUP_ROW vectors, one more than it needs.
 enum { GROUP_VECTORS = 5, GROUP_ROW = GROUP_VECTORS + 1 };
 
 static inline int tiles_together(int samples) {
     return 3 * samples <= 2 * SOUNDER_LANES ? GROUP_VECTORS * SOUNDER_LANES / samples : 1;
 }
 
-// The elements of the tile (side,side) from (y,x) on, `step` floats apart, with zeros outside the plane. What it writes
-// too much behind few samples is overwritten by the group's next tile.
+// Copies the tile (side,side) at (y,x), its elements `step` floats apart, with zeros outside the plane. With few
+// samples it writes a whole vector for each element; the group's next tile overwrites what was too much.
 static inline void copy_tile(float *to, size_t step, const Plane *plane, int y, int x, int side) {
     Range rows = inside(y, side, plane->rows), columns = inside(x, side, plane->columns);
     for (int i = 0; i < side; i++) {
@@ -67,7 +67,7 @@ static inline void copy_tile(float *to, size_t step, const Plane *plane, int y, 
     }
 }
 
-// Where the tile lies, if all of it lies inside the plane. N is that of whole vectors.
+// Finds the tile in the plane if all of it is inside the plane. N must be a multiple of the vector.
 static inline bool tile_in_place(Square *tile, const Plane *plane, int y, int x, int side) {
     if (y < 0 || x < 0 || y + side > plane->rows || x + side > plane->columns) return false;
     const ptrdiff_t step = (ptrdiff_t)plane->step / SOUNDER_LANES;
@@ -85,26 +85,26 @@ static inline Square load_tile(Lanes copy[MOST_POINTS_2D], const Plane *plane, i
 
 // Tiles first .. first + count of a plane, `step` apart.
 //
-// At the points, tiles follow each other without gaps, `samples` floats each: the products' vectors are full even if
-// the samples do not fill one. A tile is read and written as a whole vector all the same. What it writes too much is
-// overwritten by the next tile and, behind the last one, with zeros; what it reads too much is cleared.
+// At the points, tiles are stored without gaps, `samples` floats each: so the products' vectors are full even if the
+// samples do not fill one. Tiles are nevertheless read and written as whole vectors. The next tile overwrites what a
+// write was too long, and zeros do after the last tile; the surplus of a read is cleared.
 typedef struct Block {
     int first, count, columns, step;
-    int samples;   // in this vector: SOUNDER_LANES or fewer
-    int together;  // tiles of a group
+    int samples;   // of this vector of samples: SOUNDER_LANES or fewer
+    int together;  // tiles per group
     size_t floats; // room for a channel's tiles at one point
-    IntLanes real; // true for these
+    IntLanes real; // true for the lanes of these samples
 } Block;
 
-// How tiles and points are related, all of it constants where this is inlined. Tile (ty,tx) starts at
-// (ty * step - offset, tx * step - offset) of a plane.
+// The relation between tiles and points; all of it is constant wherever this is inlined. Tile (ty,tx) begins at (ty *
+// step - offset, tx * step - offset) of a plane.
 typedef struct TileWay {
     Transform *transform;
     int side, offset;
-    bool turns; // the transform takes or gives a tile with the last element first
+    bool turns; // the transform reads or writes a tile in reverse order
 } TileWay;
 
-// The part of the tile (side,side) that lies inside the plane.
+// Stores the part of the tile (side,side) that is inside the plane.
 ALWAYS_INLINE void store_tile(const Plane *plane, const float *tile, int row_floats, const Block *block,
                               const Ending *ending, int y, int x, int side) {
     const Range rows = inside(y, side, plane->rows), columns = inside(x, side, plane->columns);
@@ -131,20 +131,20 @@ static inline int tile_x(const Block *block, int t, int offset) {
     return (block->first + t) % block->columns * block->step - offset;
 }
 
-// Tile t of channel c at the points: one value a point.
+// Tile t of channel c at the points: one value per point.
 ALWAYS_INLINE Square values_at(float *values, const PointSet *set, Shape shape, const Block *block, int c, int t) {
     const ptrdiff_t step = (ptrdiff_t)point_floats(shape.channels, block->floats) / SOUNDER_LANES;
     return (Square){(LooseLanes *)(values + ((size_t)c * block->floats + (size_t)(t * block->samples))),
                     points_of(set) * step, step};
 }
 
-// Of the group's tiles, which lie in several vectors.
+// The vector with this number of the group's tiles, which span several vectors.
 ALWAYS_INLINE Square vector_of(Square values, int vector) {
     values.at = (LooseLanes *)((float *)values.at + vector * SOUNDER_LANES);
     return values;
 }
 
-// Tiles of the group that begins with tile t.
+// Number of tiles in the group that begins with tile t.
 static inline int tiles_at(const Block *block, int t) {
     return block->count - t < block->together ? block->count - t : block->together;
 }
@@ -153,8 +153,8 @@ ALWAYS_INLINE Square seen(Square tile, TileWay way) {
     return way.turns ? turned(tile, way.side) : tile;
 }
 
-// The tile at that place of the next channel sets out: a core looks ahead along a row, but not from plane to plane.
-// Tiles of few samples that share vectors, which lie near, do not gain.
+// Prefetches the same tile of the next channel: a core prefetches along a row by itself, but not from plane to plane.
+// Tiles of few samples, which share vectors and are close together, do not gain.
 ALWAYS_INLINE void fetch_tile(const Plane *plane, TileWay way, const Block *block, int t) {
     if (block->together > 1) return;
     const int y = tile_y(block, t, way.offset), x = tile_x(block, t, way.offset);
@@ -198,7 +198,7 @@ ALWAYS_INLINE void to_points(TileWay way, const PointSet *set, float *values, fl
     }
 }
 
-// A tile of whole vectors that lies inside the plane gets what the transform gives for the values, at once.
+// Transforms the values directly into a tile of whole vectors inside the plane, without a copy.
 ALWAYS_INLINE void put_tile(TileWay way, const PointSet *set, Square place, Square values, const Ending *ending) {
     const int side = way.side, points = points_of(set);
     const Square to = seen(place, way);
@@ -214,7 +214,7 @@ ALWAYS_INLINE void put_tile(TileWay way, const PointSet *set, Square place, Squa
         transform_2d_onto(put, ending, way.transform, to, side, values, points, set, side);
 }
 
-// The block's tiles get what the transform gives for the values. ending: its bias is the first channel's.
+// Transforms the values into the block's tiles. ending: its bias points to the first channel's.
 ALWAYS_INLINE void from_points(TileWay way, const PointSet *set, float *tensor, float *values, Ending ending,
                                Shape shape, size_t step, const Block *block) {
     const int side = way.side;
@@ -231,7 +231,7 @@ ALWAYS_INLINE void from_points(TileWay way, const PointSet *set, float *tensor, 
                 put_tile(way, set, place, from, &ending);
                 continue;
             }
-            Lanes group[MOST_POINTS_2D * GROUP_ROW + 1]; // one more, which the last lanes' vector reaches into
+            Lanes group[MOST_POINTS_2D * GROUP_ROW + 1]; // one more, as the last lanes' vector reaches into it
             const int tiles = tiles_at(block, t), row = tiles > 1 ? GROUP_ROW : 1;
             for (int v = 0; v * SOUNDER_LANES < tiles * block->samples; v++) {
                 const Square tile = {group + v, side * row, row};

@@ -10,13 +10,14 @@
 //   .*  multiplication point by point
 // and w the kernel, x Q inputs, y the M outputs from them, dw, dx, dy their gradients:
 //   y = E' (E w .* P' x)      dx = P (E w .* E dy)      dw = E' (E dy .* P' x)
-// Or, as the inputs' gradient is the gradients convolved with the kernel back to front, with M inputs and the Q
-// gradients that look at them, all three back to front:
+// The inputs' gradient is also the convolution of the outputs' gradient with the reversed kernel. Computed for M inputs
+// from the Q output gradients that read them, all three in reverse order:
 //                             dx = E' (E w .* P' dy)    dw = E' (E x .* P' dy)
 // Then the tiles of dx do not overlap: they are written at once instead of added to zeros.
-// Two dimensions apply each transform to the columns and then to the rows: Q * Q points a tile instead of K * K * M * M
-// multiplications, 6.25 times fewer for K = 5 and 4 times fewer for K = 3. At each point, the sums over channels and
-// tiles are three matrix products (product.h). Tiles of Q places overlap by K - 1; with P, dx adds up where they do.
+//
+// Two dimensions apply each transform to the columns and then to the rows: Q * Q points per tile instead of K * K * M *
+// M multiplications, 6.25 times fewer for K = 5 and 4 times fewer for K = 3. At each point, the sums over channels and
+// tiles are three matrix products (product.h). Tiles of Q places overlap by K - 1; with P, dx adds up in the overlap.
 #include "ops.h"
 
 #include <string.h>
@@ -24,14 +25,14 @@
 #include "nn/kernels/product.h"
 #include "nn/kernels/tiles.h"
 
-// Vectors of one channel at one point that are worked on together. At least FEW_VECTORS, which feed the products'
-// register tiles; as many more as make up for the kernels' values, which each block brings in anew: the points' values
-// are to be KERNEL_SHARES times as large; but no more than the second and third cache hold, if that leaves a register
-// tile's width. With 32 registers FEW_VECTORS of less than MOST_VECTORS have not been found to gain.
+// Number of vectors of one channel at one point that are worked on together. At least FEW_VECTORS, which feed the
+// products' register tiles. More of them make up for reading the kernels' values once per block: the points' values
+// should be KERNEL_SHARES times as large. But no more than the second and third cache hold, if that is at least the
+// width of a register tile. With 32 registers, no FEW_VECTORS below MOST_VECTORS has been faster.
 enum { LEAST_VECTORS = PRODUCT_COLUMNS, FEW_VECTORS = SOUNDER_LANES == 16 ? 16 : 4, MOST_VECTORS = 16 };
 enum { KERNEL_SHARES = 2, CACHED_BYTES = 5 << 18 };
 
-// Outputs of a tile, squared.
+// Side of a tile of outputs.
 enum { SIDE = 4 };
 
 // Q * Q.
@@ -56,19 +57,19 @@ static size_t block_floats(const Layer *layer) {
     return larger(vectors / LEAST_VECTORS * LEAST_VECTORS, LEAST_VECTORS) * SOUNDER_LANES;
 }
 
-// The kernels' gradient at one point is a product over samples. Where there are enough input channels to make up for
-// it, the outputs' gradients are transposed, so that output channels are the lanes: gradient (IC, OC). Otherwise lanes
-// are samples, summed up at the end: gradient as outer_place says.
+// The kernels' gradient at one point is a product over samples. If there are enough input channels to pay for it, the
+// outputs' gradients are transposed, so that output channels are the lanes: gradient (IC, OC). Otherwise lanes are
+// samples, summed at the end: gradient as in outer_place.
 static bool transposes(const Layer *layer) {
     return layer->in.channels >= 2 * SOUNDER_LANES;
 }
 
-// Floats of a row of the gradient.
+// Number of floats of a row of the gradient.
 static size_t gradient_row(int outs) {
     return ((size_t)outs + SOUNDER_LANES - 1) / SOUNDER_LANES * SOUNDER_LANES;
 }
 
-// Of the gradient at one point.
+// Number of floats of the gradient at one point.
 static size_t gradient_floats(const Layer *layer) {
     int outs = layer->out.channels, ins = layer->in.channels;
     return transposes(layer) ? (size_t)ins * gradient_row(outs) : OUTER_TILE * outer_tiles(outs, ins);
@@ -88,7 +89,7 @@ ConvSizes ISA_NAME(winograd_sizes)(const Layer *layer) {
 // Room for a kernel's weights in whole squares of lanes.
 enum { MOST_TAPS = 25 + SOUNDER_LANES - 1 };
 
-// packed: (Q * Q, OC,IC), the kernel's values at the points, each divided by what interpolation leaves out.
+// packed: (Q * Q, OC,IC), the kernel's values at the points, multiplied by the weights that interpolate leaves out.
 ALWAYS_INLINE void pack(float *packed, const float *weight, size_t kernels, int k) {
     const PointSet *set = points_for(k);
     const int taps = k * k, points = points_of(set);
@@ -127,7 +128,7 @@ typedef struct Channels {
     size_t out, in;
 } Channels;
 
-// Of the kernel whose gradient lies at that place of each point; there are places behind the last channels, too.
+// The kernel whose gradient is stored at this place of each point; places after the last channels have no kernel.
 static Channels channels_at(const Layer *layer, size_t place) {
     size_t outs = (size_t)layer->out.channels, ins = (size_t)layer->in.channels;
     if (transposes(layer)) return (Channels){place % gradient_row((int)outs), place / gradient_row((int)outs)};
@@ -136,7 +137,7 @@ static Channels channels_at(const Layer *layer, size_t place) {
                       tile % across * OUTER_COLUMNS + place % OUTER_COLUMNS};
 }
 
-// k: the kernel's side, a constant where this is inlined.
+// k: the kernel's side, a constant wherever this is inlined.
 ALWAYS_INLINE void unpack(float *weight_gradient, const float *packed_gradient, const Layer *layer, int k) {
     size_t outs = (size_t)layer->out.channels, ins = (size_t)layer->in.channels, floats = gradient_floats(layer);
     const PointSet *set = points_for(k);
@@ -172,15 +173,15 @@ void ISA_NAME(winograd_unpack)(float *weight_gradient, const float *packed_gradi
 // The layer -----------------------------------------------------------------------------------------------------------
 // Products at each point, between the transforms.
 
-// One vector of samples of a layer at work: how it is cut, and where a block's values lie, ins (Q * Q, IC,
-// block.floats) and outs (Q * Q, OC, block.floats).
+// The work on one vector of samples of a layer: its division into blocks, and the places of a block's values, ins (Q *
+// Q, IC, block.floats) and outs (Q * Q, OC, block.floats).
 typedef struct Workplace {
     int inputs, outputs; // channels
     int tile_count;
-    Block block; // the one at work; its `count` is that of all but the last
+    Block block; // the current one; its `count` is that of all blocks but the last
     float *ins, *outs;
-    float *transposed;                             // panels (block.floats, PANEL): outs at one point; NULL without
-    size_t points;                                 // Q * Q
+    float *transposed; // panels (block.floats, PANEL) of outs at one point; NULL if not transposed
+    size_t points;     // Q * Q
     size_t in_floats, out_floats, gradient_floats; // of one point
 } Workplace;
 
@@ -188,7 +189,7 @@ static int tiles_of(int places) {
     return (places + SIDE - 1) / SIDE;
 }
 
-// Tiles of M places lie side by side in planes of that shape. All blocks but the last hold as many as they can.
+// Tiles of SIDE places are side by side in planes of the shape. All blocks but the last hold as many as they can.
 static Workplace workplace_of(const Layer *layer, Shape shape, float *scratch, int samples) {
     int rows = tiles_of(shape.rows), columns = tiles_of(shape.columns);
     size_t floats = block_floats(layer);
@@ -235,7 +236,7 @@ static void forward_products(const Workplace *work, const float *packed, int vec
     }
 }
 
-// Adds what a block's points say to the kernels' gradient at one point.
+// Adds a block's part to the kernels' gradient at one point.
 static void gradient_product(float *gradient, const Workplace *work, const float *ins, const float *outs, int vectors) {
     size_t row = work->block.floats, to = gradient_row(work->outputs);
     if (!work->transposed) {
@@ -248,7 +249,7 @@ static void gradient_product(float *gradient, const Workplace *work, const float
                       work->inputs, (size_t)(vectors * SOUNDER_LANES), (int)to / SOUNDER_LANES);
 }
 
-// Adds to the weight's gradient; unless last, the inputs' points give way to their gradient's.
+// Adds to the weight's gradient. Then, unless `last`, the inputs' gradient overwrites the inputs' values at the points.
 static void backward_products(float *packed_gradient, const Workplace *work, const float *packed, int vectors,
                               bool last) {
     size_t kernels = (size_t)work->outputs * (size_t)work->inputs, row = work->block.floats;
@@ -276,12 +277,12 @@ ALWAYS_INLINE void forward(float *out, float *scratch, float *in, const float *p
     }
 }
 
-// Of `count` samples in the vector that begins with the first.
+// Number of samples, of `count`, in the vector that begins with sample `first`.
 static int samples_from(int first, int count) {
     return count - first < SOUNDER_LANES ? count - first : SOUNDER_LANES;
 }
 
-// The tensors are only read, but the tiles' type serves for writing, too.
+// The input is only read, but a Plane serves for writing, too, hence the casts.
 void ISA_NAME(winograd_forward)(float *out, float *scratch, const float *in, const float *packed, const float *bias,
                                 const Layer *layer, int count, int samples) {
     const size_t step = (size_t)samples;
@@ -294,20 +295,20 @@ void ISA_NAME(winograd_forward)(float *out, float *scratch, const float *in, con
     }
 }
 
-// Whether the way back goes back to front, by tiles of the inputs. Not where there are more of those than of the
-// outputs, nor where more is lost on the outputs' channels, as P' takes longer than E, than is won on the inputs'.
+// Whether the backward pass works on reversed tiles of the inputs. It does not if there are more of them than tiles of
+// outputs, or if the outputs' channels lose more (P' takes longer than E) than the inputs' channels gain.
 static bool goes_back_to_front(const Layer *layer) {
     return tiles_of(layer->in.rows) * tiles_of(layer->in.columns) <=
                tiles_of(layer->out.rows) * tiles_of(layer->out.columns) &&
            layer->out.channels < 2 * layer->in.channels;
 }
 
-// to_front: back to front; otherwise in_gradient is added to, and holds zeros or what others have written.
+// to_front: reversed tiles of the inputs; otherwise in_gradient is added to, and must hold zeros or other gradients.
 ALWAYS_INLINE void backward(float *packed_gradient, float *in_gradient, bool adds, float *scratch, float *in,
                             float *out_gradient, const float *packed, const Layer *layer, size_t step,
                             const PointSet *set, bool to_front, int samples) {
     const int points = points_of(set), pad = layer->pad;
-    const TileWay side_by_side = {evaluate, SIDE, 0, to_front}; // of the gradients, or the inputs
+    const TileWay side_by_side = {evaluate, SIDE, 0, to_front}; // of the outputs' gradients, or of the inputs
     const TileWay overlapping = {interpolate_transposed, points, to_front ? points - SIDE - pad : pad, to_front};
     const TileWay gradients =
         to_front ? (TileWay){evaluate_transposed, SIDE, 0, true} : (TileWay){interpolate, points, pad, false};

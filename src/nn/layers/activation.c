@@ -1,4 +1,9 @@
 // Part of layer.h: functions of one value: relu, which works in place, and those of activation.h.
+//
+// Relu is the most frequent layer, and needs the least: its backward pass can read its output instead of its input, for
+// where the output is zero the gradient is zero. So it works in place, without a tensor of its own, and can be fused
+// with its neighbours (buffers_join_relus). The other functions need their input, since their output does not determine
+// the derivative; they have a tensor of their own and copy nothing.
 #include "in_place.h"
 
 static Status read_leaky(Layer *layer, LayerText *of, Error *err) {
@@ -6,12 +11,14 @@ static Status read_leaky(Layer *layer, LayerText *of, Error *err) {
     return layer_text_has_more(of) ? layer_text_number(&layer->rate, of, "SLOPE", 0, 1, err) : STATUS_OK;
 }
 
+// A layer before the relu that `rectifies` has rectified its output already: the relu then only passes its input on.
 static void relu_forward(const LayerCall *call) {
     const Layer *layer = call->layer;
     layer_bring_over(call);
     if (!layer->rectifies) call->kernels->relu_forward(call->at->out, shape_size(layer->out), call->samples);
 }
 
+// A layer after the relu that is `rectified` has included this backward pass in its own.
 static void relu_backward(const LayerCall *call) {
     const Layer *layer = call->layer;
     const LayerBuffers *at = call->at;

@@ -1,9 +1,14 @@
 // Part of layer.h: softmax attention of a sequence to itself.
+//
+// `statistics` holds everything that the forward pass keeps: projections, shares and contexts. The shares grow with the
+// square of the steps, so the reader bounds them, too, and `load` counts all of it when the samples of a chunk are
+// chosen. The op for few samples does not exist: vectors are samples here.
 #include <math.h>
 
 #include "layer.h"
 #include "nn/kernels/sequence.h"
 
+// The width of a step is divided among the heads, so they must divide it.
 static Status read_attention(Layer *layer, LayerText *of, Error *err) {
     TRY(layer_text_whole(&layer->groups, of, "HEADS", 1, MAX_CHANNELS, err));
     layer->causal = layer_text_key(of, "causal");
@@ -21,7 +26,8 @@ static Status read_attention(Layer *layer, LayerText *of, Error *err) {
     return STATUS_OK;
 }
 
-// The first weight is drawn as Glorot and Bengio (2010) do, from inputs and outputs; biases begin as zeros.
+// in_proj_weight is drawn as Glorot and Bengio (2010) propose, from inputs and outputs, and biases start as zeros: as
+// in PyTorch's MultiheadAttention.
 static int attention_tensors(LayerTensor tensors[LAYER_MOST_TENSORS], const Layer *layer) {
     const int64_t width = layer->in.columns;
     tensors[0] = (LayerTensor){
@@ -32,11 +38,12 @@ static int attention_tensors(LayerTensor tensors[LAYER_MOST_TENSORS], const Laye
     return 4;
 }
 
-// Four projections; scores and contexts.
+// Four projections per step, and one product each for scores and contexts over all steps.
 static double attention_products(const Layer *layer) {
     return (double)shape_size(layer->out) * (4.0 * layer->in.columns + 2.0 * layer->in.rows);
 }
 
+// An attention's kept tensors are far larger than its values, and each chunk moves them through the cache.
 static LayerLoad attention_load(const Layer *layer) {
     return (LayerLoad){.weights = layer_parameters(layer), .floats = attention_places(layer, 1).end};
 }

@@ -1,12 +1,17 @@
 // Part of layer.h: 2-D convolution.
+//
+// There are three ways to compute a convolution (ConvKernels), each of which wants the weight in a layout of its own.
+// So the weight is packed once per batch, every chunk adds its gradient in that layout, and the sum is unpacked at the
+// end of the batch. The way follows from the layer's shapes and the kernels.
 #include <string.h>
 
 #include "windows.h"
 
-// Winograd's transforms pay off once enough channels share them; so do columns for kernels of one tap.
+// Least input channels of Winograd's way, whose transforms are shared by all channels, and of columns with one tap.
 enum { WINOGRAD_LEAST_CHANNELS = 6, COLUMNS_LEAST_CHANNELS = 16 };
 
-// How these kernels compute the convolution.
+// The way to compute the convolution with these kernels. Those for few samples have no direct way: columns leave no
+// lane empty there.
 static const ConvKernels *way_of(const Layer *layer, const Kernels *kernels) {
     const int ins = layer->in.channels;
     if (!layer_is_plain(layer) || (layer->kernel == 1 && ins >= COLUMNS_LEAST_CHANNELS)) return &kernels->columns;
@@ -26,6 +31,8 @@ static bool are(Sides sides, int rows, int columns) {
     return sides.rows == rows && sides.columns == columns;
 }
 
+// Reads the words. A convolution of stride 1 with a square kernel becomes a plain layer, which has faster ops; the
+// others keep their window. Sizes are checked with the border that the ops add to the input.
 static Status read_conv(Layer *layer, LayerText *of, Error *err) {
     Window window = {.stride = {1, 1}};
     TRY(layer_text_whole(&layer->out.channels, of, "CHANNELS", 1, MAX_CHANNELS, err));
@@ -52,6 +59,7 @@ static Status read_conv(Layer *layer, LayerText *of, Error *err) {
     }
     TRY(layer_slide(layer, &reaching, (Sides){reach.rows - 1, reach.columns - 1}, of, "kernel", err));
     const Sides border = layer_is_plain(layer) ? (Sides){layer->kernel, layer->kernel} : window.pad;
+    // The fan-in of weight and bias is the number of products in one output, as in PyTorch.
     return layer_check_size(layer, border, of, err);
 }
 
@@ -74,7 +82,7 @@ static size_t larger(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
-// Small batches take the kernels for few samples, which may compute it another way.
+// Room for both sets of kernels: small batches take the kernels for few samples, which may compute it another way.
 static LayerRoom conv_room(const Layer *layer, const Kernels *kernels, int samples) {
     (void)samples;
     const ConvSizes many = way_of(layer, kernels)->sizes(layer);
@@ -84,7 +92,7 @@ static LayerRoom conv_room(const Layer *layer, const Kernels *kernels, int sampl
                        .scratch = larger(many.scratch, few.scratch)};
 }
 
-// The gradient adds up over the batch's chunks, from zero.
+// The gradient adds up over the batch's chunks, so it starts from zero.
 static void conv_pack(const LayerCall *call) {
     const Layer *layer = call->layer;
     const ConvKernels *way = way_of(layer, call->kernels);

@@ -1,7 +1,7 @@
 // Part of cuda_layer.h: normalisation on a GPU.
 #include "cuda_layer.h"
 
-// Both read their input in several passes.
+// Both passes read their input several times: for the mean, the variance and the result.
 static double norm_bytes(const CudaPass *pass, const CudaOp *op) {
     return cuda_values_bytes(pass, op, 3, 2);
 }
@@ -29,12 +29,13 @@ static void norm_backward(const CudaCall *call) {
     cuda_mark(call->pass, CUDA_PART_PARAMETERS, op);
 }
 
-// Four of each channel: there are as many columns, or more.
+// Four floats per channel. They fit in a float per channel and column, as a model has at least four columns.
 static size_t batch_norm_statistics(const Layer *layer) {
     return (size_t)layer->in.channels;
 }
 
-// A batch that is for a step moves what is not frozen of the running statistics, too: none is read before the next.
+// In a step the batch moves the running statistics at once, unless they are frozen: no op reads them before the next
+// step.
 static void batch_norm_forward(const CudaCall *call) {
     const CudaOp *op = call->op;
     const Layer *layer = op->layer;
@@ -49,6 +50,7 @@ static void batch_norm_forward(const CudaCall *call) {
                             call->purpose != FOR_TESTS, layer, call->step);
 }
 
+// The weight's kernel comes first even if the layer is frozen: it computes the means that the input's gradient needs.
 static void batch_norm_backward(const CudaCall *call) {
     const CudaOp *op = call->op;
     const Layer *layer = op->layer;

@@ -30,7 +30,7 @@ static void positions_backward(const CudaCall *call) {
     cuda_mark(call->pass, CUDA_PART_PARAMETERS, op);
 }
 
-// An lstm's weights are read again at each step; an attention's shares, and the rows that they are of.
+// An lstm reads its weights again at each step, and an attention its shares and the rows that they weigh.
 static double recurrent_bytes(const CudaPass *pass, const CudaOp *op) {
     return cuda_values_bytes(pass, op, 1, 1) + cuda_lanes_bytes(pass, 2 * cuda_layer_statistics(op->layer)) +
            lstm_steps(op->layer) * cuda_arrays_bytes(pass, layer_parameters(op->layer));

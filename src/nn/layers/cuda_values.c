@@ -3,6 +3,8 @@
 
 // Poolings and functions ---------------------------------------------------------------------------------------------
 
+// Max pooling takes the relu beside it into its own pass (op->relu); the average does not, as a sum does not commute
+// with max(0, .).
 static void pool_forward(const CudaCall *call) {
     const CudaOp *op = call->op;
     cuda_pool_forward(op->out, op->in, op->relu, op->layer, call->step);
@@ -42,11 +44,12 @@ static CudaRows rows_of(float *at, const Layer *layer, size_t first) {
     return (CudaRows){at, shape_size(layer->out), first};
 }
 
-// Layers that work in place work on a copy where other layers read their input, too.
+// If another layer also reads the input, a layer that works in place works on a copy.
 static void bring(const CudaCall *call, float *to, float *from, const Layer *layer) {
     if (to != from) cuda_add(rows_of(to, layer, 0), rows_of(from, layer, 0), shape_size(layer->out), false, call->step);
 }
 
+// Only a relu that no neighbour has taken becomes an op of its own.
 static void relu_forward(const CudaCall *call) {
     const CudaOp *op = call->op;
     bring(call, op->out, op->in, op->layer);
@@ -60,6 +63,7 @@ static void relu_backward(const CudaCall *call) {
     cuda_mark(call->pass, CUDA_PART_BACK, op);
 }
 
+// The mask is a byte per feature: drawn, and then read.
 static double dropout_bytes(const CudaPass *pass, const CudaOp *op) {
     const double keep = (double)pass->step.models * pass->step.samples * (double)dropout_features(op->layer);
     return cuda_values_bytes(pass, op, 2, 0) + 2 * keep;
@@ -71,6 +75,7 @@ static void drop(const CudaCall *call, float *values) {
     cuda_dropout_apply(values, op->keep, op->layer->rate, features, shape_size(op->layer->in) / features, call->step);
 }
 
+// The mask is drawn on the GPU from the keys of the models' tasks: the host sends no random numbers.
 static void dropout_forward(const CudaCall *call) {
     const CudaOp *op = call->op;
     bring(call, op->out, op->in, op->layer);
@@ -94,7 +99,7 @@ static double add_bytes(const CudaPass *pass, const CudaOp *op) {
     return cuda_values_bytes(pass, op, 3, 2);
 }
 
-// The other value is added to the features from `first` on, or copied there.
+// Adds the second input to the features from `first` on, or copies it there.
 static void combine(const CudaCall *call, size_t first, bool adds) {
     const CudaOp *op = call->op;
     const Layer *layer = op->layer;
@@ -103,7 +108,7 @@ static void combine(const CudaCall *call, size_t first, bool adds) {
     cuda_add(rows_of(op->out, layer, first), (CudaRows){op->other, other, 0}, other, adds, call->step);
 }
 
-// The output's gradient is that of the input, and from feature `first` on that of the other value.
+// The output's gradient is the input's gradient, and from feature `first` on the second input's gradient.
 static void pass_on(const CudaCall *call, size_t first) {
     const CudaOp *op = call->op;
     const Layer *layer = op->layer;

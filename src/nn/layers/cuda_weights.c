@@ -23,7 +23,7 @@ static void conv_backward(const CudaCall *call) {
     cuda_mark(call->pass, CUDA_PART_PARAMETERS, op);
 }
 
-// The bias is added afterwards.
+// The bias is added by a pass of its own, which reads and writes the output once more.
 static double linear_bytes(const CudaPass *pass, const CudaOp *op) {
     return cuda_values_bytes(pass, op, 1, 3) + cuda_arrays_bytes(pass, layer_parameters(op->layer));
 }
@@ -34,6 +34,8 @@ static void linear_forward(const CudaCall *call) {
                         call->step);
 }
 
+// A relu in the op is undone first, in place in the output's gradient. Then the input's gradient, which needs the
+// weights before the step, and at last the weight's gradient, or its step.
 static void linear_backward(const CudaCall *call) {
     const CudaOp *op = call->op;
     const Layer *layer = op->layer;

@@ -1,4 +1,8 @@
-// Part of layer.h: dropout, of elements or of whole channels. A layer's groups are the features that it decides about.
+// Part of layer.h: dropout, of elements or of whole channels. Layer.groups is the number of features to keep or drop.
+//
+// The mask is a pure function of seed, round, client, layer, step and sample. So a client drops the same features on
+// any worker, on the CPU and on a GPU, in a chunk of any size, and when a killed worker's turn is repeated. The forward
+// pass keeps the mask, a byte per feature, for the backward pass.
 #include "in_place.h"
 
 static Status read_rate(Layer *layer, LayerText *of, Error *err) {
@@ -16,12 +20,14 @@ static LayerRoom dropout_room(const Layer *layer, const Kernels *kernels, int sa
     return (LayerRoom){.keep = dropout_features(layer) * (size_t)samples};
 }
 
+// Multiplies by the mask and 1 / (1 - rate): values on the forward pass, gradients on the backward pass.
 static void apply(const LayerCall *call, float *values) {
     const size_t features = dropout_features(call->layer);
     call->kernels->dropout_apply(values, call->at->keep, call->layer->rate, features,
                                  shape_size(call->layer->in) / features, call->samples);
 }
 
+// The layer's number in the net is part of the key, so that two dropouts of one net draw different masks.
 static void dropout_forward(const LayerCall *call) {
     const Layer *layer = call->layer;
     const Noise *noise = call->noise;

@@ -1,4 +1,7 @@
 // Part of layer.h: a learnt row for each whole number of a sample.
+//
+// The numbers enter as floats, like all samples: a float counts exactly beyond MAX_CHANNELS. They must not be
+// normalised, hence READS_NUMBERS, and they have no gradient, so an embedding can only be the first layer.
 #include "layer.h"
 
 static Status read_embedding(Layer *layer, LayerText *of, Error *err) {

@@ -1,4 +1,4 @@
-// Layers that work in place work on a copy where other layers read their input, too.
+// Copies for layers that work in place: if another layer also reads their input, they work on a copy of it.
 #ifndef SOUNDER_NN_LAYERS_IN_PLACE_H
 #define SOUNDER_NN_LAYERS_IN_PLACE_H
 

@@ -1,4 +1,7 @@
 // Part of layer.h: sums and joins of two layers' values.
+//
+// Both layers read two values: their source, and the one called NAME (Layer.other). The gradient of the source costs no
+// copy: an addition's is the output's gradient, and a join's is its first part, as channels are the slowest index.
 #include <string.h>
 
 #include "layer.h"
@@ -32,7 +35,7 @@ static void add_forward(const LayerCall *call) {
     call->kernels->add(at->out, at->in, at->other, shape_size(call->layer->out), call->samples);
 }
 
-// One after the other: channels come first in all tensors.
+// Copies one input after the other: channels are the slowest index of all tensors.
 static void concat_forward(const LayerCall *call) {
     const LayerBuffers *at = call->at;
     const size_t n = (size_t)call->samples;
@@ -41,8 +44,8 @@ static void concat_forward(const LayerCall *call) {
     memcpy(at->out + own, at->other, (all - own) * sizeof *at->out);
 }
 
-// The output's gradient from feature `first` on is the other value's gradient; the planner lets the input's gradient be
-// its beginning.
+// Gives the second input its gradient: the output's gradient from feature `first` on. The planner has already made the
+// first input's gradient the beginning of the output's.
 static void give_other(const LayerCall *call, size_t first) {
     const LayerBuffers *at = call->at;
     if (!at->other_gradient) return;

@@ -1,4 +1,12 @@
 // Part of layer.h: fully connected layers, of all values of a sample or of the last axis at each place.
+//
+// A fully connected layer differs from the others in three ways, since its weight is by far larger than its values:
+//   - The ops take samples as rows, so that vectors run along the inputs and a small batch wastes no lanes. The forward
+//     pass writes these rows and the backward pass reads them.
+//   - No gradient of the weight is stored in the arena: the backward pass adds it to the caller's gradient, or makes
+//     the step of SGD, while a tile is in registers. So the layer handles frozen tensors and the velocity itself.
+//   - Wide layers multiply through OpenBLAS if the chunk is large (linear_blas.h).
+// With `each` the weight is small and shared by many places, so these layers are like all others.
 #include "nn/linear_blas.h"
 
 #include "layer.h"
@@ -16,6 +24,7 @@ static Status read_linear(Layer *layer, LayerText *of, Error *err) {
     return STATUS_OK;
 }
 
+// Both kinds have the same parameters; with `each` these are of one place.
 static int linear_tensors(LayerTensor tensors[LAYER_MOST_TENSORS], const Layer *layer) {
     const int64_t outs = (int64_t)linear_outs(layer), ins = (int64_t)linear_ins(layer);
     tensors[0] = (LayerTensor){.name = "weight", .rank = 2, .shape = {outs, ins}, .fan_in = ins};
@@ -37,6 +46,7 @@ static LayerRoom linear_room(const Layer *layer, const Kernels *kernels, int sam
                        .input_scratch = linear_scratch_floats(layer, samples)};
 }
 
+// The number of samples alone chooses between OpenBLAS and the layer's own op, so that the bits are reproducible.
 static void linear_forward(const LayerCall *call) {
     const Net *net = call->net;
     const Layer *layer = call->layer;
@@ -54,12 +64,13 @@ static bool heads_a_body(const LayerCall *call) {
     return head > 0 && call->layer == &call->net->spec.layers[head];
 }
 
-// Where the op writes its input's gradient; NULL: it stays in scratch, to be handed back.
+// The tensor that the op writes its input's gradient to; NULL: the gradient stays in scratch, for hand_back.
 static float *columns_of(const LayerCall *call) {
     return heads_a_body(call) ? NULL : call->at->in_gradient;
 }
 
-// The body gets its part of the gradient in scratch, one sample a row.
+// Copies each part's share of the input's gradient from scratch, where it has one row per sample, to the body's
+// tensors.
 static void hand_back(const LayerCall *call) {
     const Net *net = call->net;
     const ChunkPlan *plan = &net->buffers->chunk;
@@ -101,7 +112,8 @@ static void backward_weight(const LayerCall *call, const SgdUpdate *descent, flo
                                               samples);
 }
 
-// Whether the input's gradient and the step share one pass over the weight.
+// Whether one pass over the weight can compute the input's gradient and make the step: it then reads a large weight
+// from memory once instead of twice.
 static bool steps_on_the_way(const LayerCall *call, const float *weight) {
     const Net *net = call->net;
     const Layer *layer = call->layer;
@@ -110,6 +122,8 @@ static bool steps_on_the_way(const LayerCall *call, const float *weight) {
     return weight && call->at->in_gradient && !through_blas && !spec_freezes_at(&net->spec, layer->weight);
 }
 
+// The numbers of a step of SGD for this chunk. The first chunk multiplies the velocity by the momentum, the others add
+// to it; a velocity that rests is taken as zero instead. Only the batch's last chunk makes the step (`step`).
 static SgdUpdate sgd_update_of(const LayerCall *call, bool step) {
     const Net *net = call->net;
     const Pass *pass = call->pass;
@@ -126,6 +140,8 @@ static SgdUpdate sgd_update_of(const LayerCall *call, bool step) {
     return descent;
 }
 
+// The bias is a tensor of its own: it can be frozen while the weight learns, and its part of the velocity, shift and
+// parameters has its own place.
 static void backward_bias(const LayerCall *call, SgdUpdate *descent, bool step) {
     const Pass *pass = call->pass;
     const Layer *layer = call->layer;
@@ -139,6 +155,8 @@ static void backward_bias(const LayerCall *call, SgdUpdate *descent, bool step) 
                                             call->at->out_gradient, descent, layer, call->samples);
 }
 
+// The order matters: the input's gradient must be computed with the weights before the step. If the step is the
+// chunk's, linear_backward_step computes both in one pass over the weight; otherwise the input's gradient is first.
 static void linear_backward(const LayerCall *call) {
     const Net *net = call->net;
     const Pass *pass = call->pass;

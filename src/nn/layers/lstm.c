@@ -1,4 +1,8 @@
 // Part of layer.h: long short-term memory over a sequence.
+//
+// Weights, biases and their names are those of PyTorch's LSTM with one layer. It has two biases, which are added: one
+// of them would do, but checkpoints have both. All are drawn uniformly within 1 / sqrt(UNITS), as PyTorch does,
+// whatever their own number of inputs; hence fan_in is UNITS for all of them.
 #include "layer.h"
 #include "nn/kernels/sequence.h"
 
@@ -23,6 +27,7 @@ static double lstm_products(const Layer *layer) {
     return 4.0 * lstm_steps(layer) * lstm_units(layer) * (layer->in.columns + lstm_units(layer));
 }
 
+// The kept tensors, several times as large as the values, pass through the cache with every chunk.
 static LayerLoad lstm_load(const Layer *layer) {
     return (LayerLoad){.weights = layer_parameters(layer), .floats = lstm_places(layer, 1).end};
 }

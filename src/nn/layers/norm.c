@@ -1,4 +1,8 @@
 // Part of layer.h: group and layer normalisation, within each sample.
+//
+// Group and layer normalisation are one kind of layer: they differ in the values that share a mean (`groups`) and in
+// the values that share a factor (`singly`, `each`). The statistics of every group and sample, a mean and a factor, are
+// kept for the backward pass, which computes the normalised values again from the input instead of storing them.
 #include "layer.h"
 
 static Status read_group_norm(Layer *layer, LayerText *of, Error *err) {
@@ -8,6 +12,8 @@ static Status read_group_norm(Layer *layer, LayerText *of, Error *err) {
                 LAYER_ARGS(of), layer->groups, layer->in.channels);
 }
 
+// With `each` every row of values is a group. A row of one value would be normalised to zero, which is surely a
+// mistake.
 static Status read_layer_norm(Layer *layer, LayerText *of, Error *err) {
     layer->each = layer_text_key(of, "each");
     layer->singly = !layer->each;
@@ -17,6 +23,7 @@ static Status read_layer_norm(Layer *layer, LayerText *of, Error *err) {
                 LAYER_ARGS(of), layer->in.channels, layer->in.rows);
 }
 
+// PyTorch's shapes: a GroupNorm has one factor per channel, a LayerNorm has the shape of what it normalises.
 static int norm_tensors(LayerTensor tensors[LAYER_MOST_TENSORS], const Layer *layer) {
     const Shape in = layer->in;
     const int rank = layer->singly && in.rows * in.columns > 1 ? 3 : 1;
@@ -40,8 +47,8 @@ static void norm_forward(const LayerCall *call) {
 static void norm_backward(const LayerCall *call) {
     const Layer *layer = call->layer;
     const LayerBuffers *at = call->at;
-    call->kernels->norm_backward(at->gradient, at->gradient + norm_weights(layer), at->in_gradient, at->statistics, at->in,
-                                 at->out_gradient, call->weight, layer, call->samples);
+    call->kernels->norm_backward(at->gradient, at->gradient + norm_weights(layer), at->in_gradient, at->statistics,
+                                 at->in, at->out_gradient, call->weight, layer, call->samples);
 }
 
 static const LayerWord words[] = {

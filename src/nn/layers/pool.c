@@ -1,6 +1,11 @@
 // Part of layer.h: pooling: maxima and averages of windows, averages of whole channels.
+//
+// Max pooling of square windows side by side is plain and has an op of its own, which can write the gradient over the
+// input: every place belongs to one window at most, so that no other window reads it any more. All other windows, which
+// may overlap, take a general op that adds to zeros.
 #include "windows.h"
 
+// A padding of at most half a window, as in PyTorch, so that every window meets the image.
 static Status read_pool_window(Window *window, Layer *layer, LayerText *of, Error *err) {
     *window = (Window){0};
     TRY(layer_text_sides(&window->size, of, "S", 1, MAX_KERNEL, err));
@@ -26,6 +31,7 @@ static Status read_average(Layer *layer, LayerText *of, Error *err) {
     return read_pool_window(&layer->window, layer, of, err);
 }
 
+// One window over everything, whatever the image's size.
 static Status read_global(Layer *layer, LayerText *of, Error *err) {
     (void)of, (void)err;
     const Sides all = {layer->in.rows, layer->in.columns};

@@ -1,11 +1,14 @@
 // Part of layer.h: a learnt vector for each step of a sequence is added to it.
+//
+// Attention is blind to the order of its steps: with this layer before it, each step's values depend on their place.
+// The gradient of the sequence is the output's gradient unchanged (PASSES_GRADIENT).
 #include "layer.h"
 
 static Status read_positions(Layer *layer, LayerText *of, Error *err) {
     return layer_check_sequence(layer, of, err);
 }
 
-// Small values, as transformers begin with: they shall not drown the values that they are added to.
+// Small initial values, as transformers have them, so that they do not drown the values that they are added to.
 static int positions_tensors(LayerTensor tensors[LAYER_MOST_TENSORS], const Layer *layer) {
     tensors[0] = (LayerTensor){.name = "weight",
                                .rank = 2,

@@ -1,4 +1,7 @@
 // Part of layer.h: reads one layer of a net's text by the rows of layers.
+//
+// Each layer's first word finds its row in the table, whose reader takes the words that follow. The checks here are
+// those that many layers share. Sentences name the layer by its number and text.
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -6,6 +9,7 @@
 #include "base/suggest.h"
 #include "layer.h"
 
+// In double precision, as the product may overflow an int.
 bool layer_is_too_large(Shape shape, Sides border) {
     double rows = shape.rows + 2.0 * border.rows, columns = shape.columns + 2.0 * border.columns;
     return shape.channels * rows * columns > LAYER_MOST_VALUES;
@@ -20,7 +24,7 @@ Status layer_check_sequence(const Layer *layer, const LayerText *of, Error *err)
                 LAYER_ARGS(of), layer->in.channels, layer->in.rows, layer->in.columns);
 }
 
-// Other programs need these words, and nets here do not.
+// Layer names of other programs whose function nets here have without a layer.
 static const struct NeedlessWord {
     const char *word, *why;
 } needless[] = {
@@ -30,7 +34,7 @@ static const struct NeedlessWord {
     {"log_softmax", "softmax and cross-entropy follow the last layer by themselves"},
 };
 
-// "conv, pool, ... or linear".
+// Writes "conv, pool, ... or linear".
 static void list_words(char *list, size_t bytes) {
     size_t used = 0;
     for (size_t i = 0; layer_form(i) && used < bytes; i++) {
@@ -52,6 +56,7 @@ static const char *closest_word(const char *typed) {
     return suggestion.best;
 }
 
+// An unknown word: says what to do instead if nets here need no such layer, and else which word is meant.
 static Status no_form(const LayerText *of, Error *err) {
     const char *word = of->words[0], *best = closest_word(word);
     for (size_t i = 0; i < sizeof needless / sizeof *needless; i++)

@@ -1,10 +1,11 @@
-// Part of layer.h: the list of layers, and what can be asked of any of them. Part of spec.h, too.
+// Part of layer.h: the table of layer types, and look-ups in it. Part of spec.h, too.
 #include "layer.h"
 
 #define LAYER_ROW(kind, row) [kind] = &row,
 const LayerType *const layer_types[] = {LAYER_TYPES(LAYER_ROW)};
 enum { TYPE_COUNT = sizeof layer_types / sizeof *layer_types };
 
+// Counts through the words of all types. The words of a type are neighbours in the help.
 const LayerWord *layer_word(LayerKind *kind, size_t number) {
     for (int t = 0; t < TYPE_COUNT; number -= (size_t)layer_types[t++]->word_count)
         if (number < (size_t)layer_types[t]->word_count) {
@@ -24,6 +25,7 @@ bool layer_has_parameters(const Layer *layer) {
     return layer_type(layer)->tensors != NULL;
 }
 
+// Asks the row for its tensors and adds up their floats: the shapes are the only place that knows their number.
 size_t layer_parameters(const Layer *layer) {
     LayerTensor tensors[LAYER_MOST_TENSORS];
     size_t floats = 0;

@@ -1,3 +1,5 @@
+// The words of layers with windows, and the shape that a window leaves. PyTorch's rules for padding and for windows
+// that do not fit are kept, so that a net's shapes are the same in both.
 #include "windows.h"
 
 Status layer_read_keys(LayerKey *keys, size_t count, LayerText *of, Error *err) {
