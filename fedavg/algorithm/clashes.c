@@ -26,6 +26,7 @@ typedef struct ClashRow {
 
 #define NEEDS_CLIP "its noise is a multiple of what updates are clipped to; add send clip"
 
+// clang-format off
 static const ClashRow clashes[] = {
     // What clients keep, and how they step.
     {SUMS, {LOCAL_NAME_DIFFERS}, "it is the half of the local rule of its name"},
@@ -78,17 +79,14 @@ static const ClashRow clashes[] = {
     {COMPENSATES, {SEVERAL_STEPS}, "what it turns is one gradient; add steps=1"},
     {COMPENSATES, {NOT_SGD}, "only SGD's steps are gradients"},
     // Workers that write one model.
-    {WRITES,
-     {NESTEROV},
+    {WRITES, {NESTEROV},
      "nesterov=yes is for clients that train on their own; or take schedule rounds steps=1 with server momentum "
      "nesterov=yes and --lr 1"},
-    {LOCKSTEP,
-     {NOT_SGD},
+    {LOCKSTEP, {NOT_SGD},
      "its workers share one velocity, SGD's; for Adam on the mean gradient take schedule rounds steps=1 with server "
      "adam and --lr 1 (tools/from.md)"},
     {WILD, {NOT_SGD}, "its workers write SGD's steps into one model"},
-    {WRITES,
-     {ADDS, PERSONAL, CLIPS, NOISES, CODES, MIXES, COMBINES, RELEASES, MOVES},
+    {WRITES, {ADDS, PERSONAL, CLIPS, NOISES, CODES, MIXES, COMBINES, RELEASES, MOVES},
      "no clients come together there"},
     // What clients keep, the rules that take part, and the states of their optimizers.
     {STATE_KEPT, {KEEPS_FOR_ROUNDS, PERSONAL, FEEDS_BACK}, "a client keeps one of the two"},
@@ -103,20 +101,15 @@ static const ClashRow clashes[] = {
     {MOREAU, {DECAYS, CLIPS_GRADIENTS}, "its two steps have none; leave the option out"},
     {FREEZES, {DECAYS_SHARED}, "frozen tensors would decay under --algorithm hogwild or ssgd; leave one out"},
     // Worlds in which a rule cannot do its work.
-    {GAUSSIAN,
-     {SAMPLES_UNEVENLY, OVER_SELECTS},
+    {GAUSSIAN, {SAMPLES_UNEVENLY, OVER_SELECTS},
      "its epsilon is known only for cohorts of --sampling uniform or poisson that are all kept; change it"},
-    {TREE,
-     {SAMPLES_OUT_OF_TURN, OVER_SELECTS},
+    {TREE, {SAMPLES_OUT_OF_TURN, OVER_SELECTS},
      "its epsilon is known only for cohorts of --sampling cyclic without --cycle-shuffle that are all kept; change it"},
-    {LEARNS,
-     {SOME_CLIENTS, SAMPLES_SOME, DROPS_OUT, DROPS_STRAGGLERS, ENDS_ROUNDS},
+    {LEARNS, {SOME_CLIENTS, SAMPLES_SOME, DROPS_OUT, DROPS_STRAGGLERS, ENDS_ROUNDS},
      "all its clients take part in every round; leave the option out"},
-    {VARIES,
-     {TIMES_UPLOADS, OVER_SELECTS, ENDS_ROUNDS, TIME_FILE},
+    {VARIES, {TIMES_UPLOADS, OVER_SELECTS, ENDS_ROUNDS, TIME_FILE},
      "how much a client sends is known only when it has trained; take send top-k"},
-    {BUFFERS,
-     {SAMPLES_AT_ONCE},
+    {BUFFERS, {SAMPLES_AT_ONCE},
      "it begins one client after the other; take uniform, or by-size without --replacement"},
     {BUFFERS, {STRAGGLES}, "its slow clients are late; take --client-time"},
     {BUFFERS, {OVER_SELECTS}, "it takes the first K of M; lower its K"},
@@ -129,11 +122,9 @@ static const ClashRow clashes[] = {
     {REAL_CLOCK, {SEVERAL_NODES}, "workers of one machine share it; start it without mpirun"},
     {REAL_CLOCK, {CLIPS, NOISES, CODES}, "updates arrive whole; leave send out"},
     {REAL_CLOCK, {COMBINES}, "it takes the mean as updates come; leave combine out"},
-    {REAL_CLOCK,
-     {COUNTS_LATER},
+    {REAL_CLOCK, {COUNTS_LATER},
      "what an update counts must not depend on those that come later; add combine mean uniform"},
-    {REAL_CLOCK,
-     {SCHEDULES_LR, WARMS_UP},
+    {REAL_CLOCK, {SCHEDULES_LR, WARMS_UP},
      "no round has a learning rate of its own; leave --lr-schedule and --warm-up out"},
     {REAL_CLOCK, {BOUNDS}, "nobody waits; leave bound out"},
     {REAL_CLOCK, {PUBLISHES}, "workers begin with their next client at once; leave dispatch=publish out"},
@@ -141,13 +132,11 @@ static const ClashRow clashes[] = {
     {REAL_CLOCK, {LAGS}, "as many clients train as there are workers; give K instead of lag"},
     {REAL_CLOCK, {REPLICAS}, "replicas meet the centre on the simulated clock; leave it out"},
     {REAL_CLOCK, {DROPS_OUT}, "clients drop out of the simulated world; leave --drop-out out"},
-    {REAL_CLOCK,
-     {TIMES, TIMES_UPLOADS, TIMES_DOWNLOADS},
+    {REAL_CLOCK, {TIMES, TIMES_UPLOADS, TIMES_DOWNLOADS},
      "durations are those of the machine; leave --client-time and bandwidths out"},
     // A crafted update replaces one that nothing has been done to, among all others.
     {ATTACKS_UPDATES, {KEEPS}, "its clients keep what follows from their update; take label-flip"},
-    {SCALES_BY_SHARE,
-     {STALE_SHARES},
+    {SCALES_BY_SHARE, {STALE_SHARES},
      "with --clock real the share of an update depends on how late it comes, which no attacker knows; write a number, "
      "such as --attack \"scaled factor=10\""},
     {CRAFTS, {BUFFERS}, "attackers have to see the updates of a round"},
@@ -155,30 +144,30 @@ static const ClashRow clashes[] = {
     {CRAFTS, {CLIPS}, "what attackers agree on is not clipped"},
     {CRAFTS, {CODES}, "what attackers agree on is not encoded"},
     {CRAFTS, {STATE_AVERAGED}, "its momenta would tell them apart; take fresh or keep"},
-    {CHANGES_MEANING, {BACKDOOR}, "its success is told by images and labels as they were; take drift classes"},
-    {BLURS, {BACKDOOR}, "that marks pixels; leave one of the two out"},
+    {BACKDOOR, {DRIFTS_LABELS, DRIFTS_PIXELS},
+     "its success is told by images and labels as they were; take drift classes"},
+    {BACKDOOR, {BLURS}, "it marks pixels; leave one of the two out"},
     // Samples and nets.
-    {CROPS, {BLURS}, "noise would be cropped with the image; leave one of the two out"},
-    {FLIPS, {BLURS}, "noise would be flipped with the image; leave one of the two out"},
+    {BLURS, {CROPS, FLIPS}, "noise would be cropped or flipped with the image; leave one of the two out"},
     {NO_IMAGES, {CROPS, FLIPS}, "those samples are no images; leave it out"},
     {TARGETS, {SMOOTHS}, "those samples have targets instead of labels; leave it out"},
     {TARGETS, {ATTACKS_SAMPLES}, "those samples have no labels; take another attack"},
+    {TARGETS, {DRIFTS_LABELS}, "those samples have no labels; take pixels or classes"},
     {EMBEDS, {CROPS, FLIPS}, "an embedding reads no images; leave it out"},
     {EMBEDS, {BLURS, DRIFTS_PIXELS}, "an embedding reads whole numbers; leave it out"},
-    {WHOLE_BATCHES,
-     {WRITES},
+    {WHOLE_BATCHES, {WRITES},
      "a batchnorm has running statistics, which have no gradients to add up; train in rounds (--algorithm fedavg), or "
      "normalise with groupnorm"},
-    // These go on: the first side, and this.
-    {ON_GPU,
-     {STATE_KEPT, STATE_AVERAGED, PERSONAL, MASKS, TRAINS_STATE, BUFFERS, TRUSTS, BLURS, DRIFTS, ATTACKS_SAMPLES,
-      REPLICAS, GLOBAL_BATCH},
+    // These continue the first side: "personal ditto of --algorithm is for the CPU alone".
+    {ON_GPU, {STATE_KEPT, STATE_AVERAGED, PERSONAL, MASKS, TRAINS_STATE, BUFFERS, TRUSTS, BLURS, DRIFTS,
+     ATTACKS_SAMPLES, REPLICAS, GLOBAL_BATCH},
      "is for the CPU alone"},
     {ON_GPU, {LOOKS}, "with option=I is for the CPU alone"},
     {ON_GPU, {CLIPS_SHARED, FREEZES_SHARED}, "with --algorithm ssgd or hogwild is for the CPU alone"},
     {ON_GPU, {STEPS_ALONE}, "with steps or a bound is for the CPU alone"},
     {ON_GPU, {LOCKSTEP_NODES}, "on several nodes is for the CPU alone"},
 };
+// clang-format on
 
 #define TRAIT_PART(trait, part) [trait] = PART_##part,
 static const Part parts[TRAIT_COUNT] = {ALGORITHM_TRAITS(TRAIT_PART)};

@@ -49,7 +49,7 @@
     X(TIMES, "client-time") X(TIME_FILE, "client-file") X(TIMES_UPLOADS, "up-bandwidth") \
     X(TIMES_DOWNLOADS, "down-bandwidth") X(REAL_CLOCK, "clock") X(REPLAYS, "clock") \
     X(SCHEDULES_LR, "lr-schedule") X(WARMS_UP, "warm-up") X(BLURS, "client-noise") \
-    X(DRIFTS, "drift") X(DRIFTS_CLASSES, "drift") X(DRIFTS_PIXELS, "drift") X(CHANGES_MEANING, "drift") \
+    X(DRIFTS, "drift") X(DRIFTS_CLASSES, "drift") X(DRIFTS_PIXELS, "drift") X(DRIFTS_LABELS, "drift") \
     X(DECAYS, "weight-decay") X(DECAYS_SHARED, "weight-decay") X(CLIPS_GRADIENTS, "clip-grad-norm") \
     X(CLIPS_SHARED, "clip-grad-norm") X(FREEZES, "freeze") X(FREEZES_SHARED, "freeze") \
     X(GLOBAL_BATCH, "global-batch") X(CROPS, "random-crop") X(FLIPS, "random-flip") X(SMOOTHS, "label-smoothing") \
@@ -67,7 +67,7 @@ typedef struct Traits {
 
 typedef struct Clash {
     Trait sides[2];  // options come first, then parts of the algorithm, then data, net, nodes and device
-    const char *why; // a phrase; ends with what to do where the sides do not say it
+    const char *why; // a phrase; ends with what to do where the sides do not say it. With ON_GPU: continues the first
 } Clash;
 
 // Finds the traits of an algorithm; leaves those of options as they are.

@@ -75,7 +75,7 @@ static void labels_stand_for_each_other_in_another_order_in_every_concept(void *
     (void)state;
     uint16_t labels[3][CLASSES];
     uint32_t order[CLASSES];
-    for (uint32_t concept = 0; concept < 3; concept++) {
+    for (uint32_t concept = 0; concept < 3; concept ++) {
         unsigned seen = 0;
         view_labels(labels[concept], order, CLASSES, 1, concept);
         for (int label = 0; label < CLASSES; label++)
@@ -127,14 +127,12 @@ static void what_cannot_be_seen_so_is_refused(void **state) {
     assert_string_equal(err.message, "a drift that is gradual needs a period, in rounds, such as period=10");
     assert_int_equal(view_parse_drift(&chosen, "lables", &err), STATUS_USAGE);
     assert_non_null(strstr(err.message, "did you mean labels?"));
-    const ViewPlan blocks = {.noise = noise("block 1")}, labels = {.drift = drift("labels")};
-    assert_int_equal(view_check(&blocks, (Shape){1, 4, 4}, 16, true, &err), STATUS_OK);
-    assert_int_equal(view_check(&blocks, (Shape){1, 4, 4}, 17, true, &err), STATUS_USAGE);
-    assert_int_equal(view_check(&labels, IMAGE, 1, true, &err), STATUS_OK);
-    assert_int_equal(view_check(&labels, IMAGE, 1, false, &err), STATUS_USAGE);
+    const ViewPlan blocks = {.noise = noise("block 1")};
+    assert_int_equal(view_check(&blocks, (Shape){1, 4, 4}, 16, &err), STATUS_OK);
+    assert_int_equal(view_check(&blocks, (Shape){1, 4, 4}, 17, &err), STATUS_USAGE);
     const ViewPlan pixels = {.drift = drift("pixels step=4")};
-    assert_int_equal(view_check(&pixels, (Shape){1, 5, 5}, 1, true, &err), STATUS_OK);
-    assert_int_equal(view_check(&pixels, (Shape){1, 1, 80}, 1, true, &err), STATUS_USAGE);
+    assert_int_equal(view_check(&pixels, (Shape){1, 5, 5}, 1, &err), STATUS_OK);
+    assert_int_equal(view_check(&pixels, (Shape){1, 1, 80}, 1, &err), STATUS_USAGE);
     assert_int_equal(noise("gaussian sigma=0").row, VIEW_NOISE_NONE);
 }
 

@@ -101,7 +101,7 @@ static BlockOf block_of(Shape shape, uint32_t client, uint32_t clients) {
                      (column + 1) * columns / side - first_column};
 }
 
-Status view_check(const ViewPlan *plan, Shape shape, uint32_t clients, bool has_classes, Error *err) {
+Status view_check(const ViewPlan *plan, Shape shape, uint32_t clients, Error *err) {
     const BlockOf smallest = block_of(shape, 0, clients);
     if (plan->noise.row == VIEW_NOISE_BLOCK && (smallest.rows == 0 || smallest.columns == 0))
         return fail(err, STATUS_USAGE,
@@ -115,8 +115,6 @@ Status view_check(const ViewPlan *plan, Shape shape, uint32_t clients, bool has_
             "drift pixels step=%g: nothing would be left of samples of %dx%d; give a smaller step, or take labels "
             "or classes",
             step, shape.rows, shape.columns);
-    if (plan->drift.row == VIEW_DRIFT_LABELS && !has_classes)
-        return fail(err, STATUS_USAGE, "drift labels: the samples have targets, not labels; take pixels or classes");
     return STATUS_OK;
 }
 

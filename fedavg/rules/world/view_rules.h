@@ -29,7 +29,7 @@ Status view_parse_noise(Chosen *noise, const char *text, Error *err);
 Status view_parse_drift(Chosen *drift, const char *text, Error *err);
 
 // Whether samples of this shape can be seen so.
-Status view_check(const ViewPlan *plan, Shape shape, uint32_t clients, bool has_classes, Error *err);
+Status view_check(const ViewPlan *plan, Shape shape, uint32_t clients, Error *err);
 
 // How often what samples mean has changed for the client before this round's training. The test set is where clients
 // that drift gradually go.

@@ -42,7 +42,7 @@ static void traits_of_clients(bool *has, const Options *options) {
     has[DRIFTS] = options->view.drift.row != VIEW_DRIFT_NONE;
     has[DRIFTS_CLASSES] = options->view.drift.row == VIEW_DRIFT_CLASSES;
     has[DRIFTS_PIXELS] = options->view.drift.row == VIEW_DRIFT_PIXELS;
-    has[CHANGES_MEANING] = has[DRIFTS_PIXELS] || options->view.drift.row == VIEW_DRIFT_LABELS;
+    has[DRIFTS_LABELS] = options->view.drift.row == VIEW_DRIFT_LABELS;
 }
 
 static void traits_of_training(bool *has, const Options *options) {

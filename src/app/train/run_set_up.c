@@ -234,8 +234,7 @@ Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *opt
     if (options->attack_rule.row == ATTACK_BACKDOOR)
         spec->trigger = (uint32_t)options->attack_rule.number[BACKDOOR_SIZE];
     spec->smoothing = (float)options->training.label_smoothing;
-    if (view_check(&options->view, data->shape, (uint32_t)options->clients, !dataset_has_targets(&data->items), &why) !=
-        STATUS_OK)
+    if (view_check(&options->view, data->shape, (uint32_t)options->clients, &why) != STATUS_OK)
         return fail(err, STATUS_USAGE, "--%s", why.message);
     spec->float_input = data->items.pixel_bytes > 1 || options->view.noise.row != VIEW_NOISE_NONE;
     spec->squared_loss = dataset_has_targets(&data->items);
