@@ -91,6 +91,12 @@ $1 == "#define" && $2 == guard && wanted == guard { guarded = 1 }
     if (++comparisons > 8) complain("the ninth line outside the engines' own files that compares an algorithm")
 }
 
+# A process looks up its rules once (fedavg/algorithm/algorithm.h), and a part of a recipe has a field of its name.
+FILENAME !~ /^(fedavg\/algorithm|tests)\// {
+    if (/recipe(\.|->)parts\[/) complain("a part of a recipe by its index; write recipe.server")
+    if (/engine_facts\[/ && ++lookups > 4) complain("the fifth lookup of an engine; ask memory->algorithm.engine")
+}
+
 # A layer is a row (src/nn/layers); the planners may only know what a relu joins, and what is fully connected.
 /kind *(==|!=) *LAYER_[A-Z]|case LAYER_[A-Z]/ && FILENAME ~ /^src\/nn\// && FILENAME !~ /^src\/nn\/layers\// {
     if (++kinds > 7) complain("the eighth line outside src/nn/layers that compares a kind of layer")

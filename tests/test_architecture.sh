@@ -73,6 +73,8 @@ echo 'int x;' | refuses 'SOUNDER_SHM_A_H' shm/a.h
 printf '#ifndef SOUNDER_SHM_A_H\n#define SOUNDER_SHM_B_H\n#endif\n' | refuses 'SOUNDER_SHM_A_H' shm/a.h
 for i in 1 2 3 4 5 6 7 8 9; do echo "if (engine == ENGINE_WILD) $i;"; done | refuses 'ninth line' src/app/a.c
 for i in 1 2 3 4 5 6 7 8; do echo "case LAYER_CONV: // $i"; done | refuses 'eighth line' src/nn/a.c
+for i in 1 2 3 4 5; do echo "if (engine_facts[config->engine].buffers) $i;"; done | refuses 'fifth lookup' src/app/a.c
+echo 'turn(&config->recipe.parts[PART_SERVER]);' | refuses 'write recipe.server' fedavg/parent/a.c
 echo '// The other half of b.h.' | refuses 'no header of this name' shm/a.c
 long_function too_long 61 | refuses 'too_long has 61 lines' src/app/a.c
 printf '    // %0114d\n' 7 | refuses 'a comment of 121 columns' src/nn/a.cu

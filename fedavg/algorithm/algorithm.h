@@ -1,9 +1,9 @@
 // The rules that a run has: the rows that a recipe names, looked up once per process.
 //
-//   const Algorithm algorithm = algorithm_of(&config->recipe);      // memory->algorithm, where there is a RunMemory
+//   const Algorithm algorithm = algorithm_of(&options->recipe);     // of a run: memory->algorithm, or run_algorithm
 //   if (algorithm.local->keeps) ...                                 // a row says what its rule does
 //   if (algorithm.traits.has[MASKS]) ...                            // a trait follows from a row and its numbers
-//   server_turn(&config->recipe.server, round, cohort, clients);    // the numbers of a rule are the recipe's
+//   server_turn(&options->recipe.server, round, cohort, clients);   // the numbers of a rule are the recipe's
 //
 // An Algorithm points to tables of its process: each process makes its own, and none is stored in a segment. The recipe
 // may be freed afterwards.

@@ -9,12 +9,12 @@
 // Whether the rule adds anything to a client's gradients.
 static bool shifts(const RunConfig *config) {
     const LocalTurn turn = local_turn(&config->recipe.local, &config->training, 1, 1);
-    return algorithm_of(&config->recipe).local->shifts || local_pull(&config->recipe.local, &turn) != 0;
+    return run_algorithm(config).local->shifts || local_pull(&config->recipe.local, &turn) != 0;
 }
 
 // Whether kept rows are the local rule's, and not what a code has left over.
 static bool keeps(const RunConfig *config) {
-    return algorithm_of(&config->recipe).local->keeps;
+    return run_algorithm(config).local->keeps;
 }
 
 uint32_t cuda_clients_arrays(const RunConfig *config) {

@@ -113,7 +113,7 @@ static Status allocate(CudaParent *self, RunConfig *config, Error *err) {
     TRY(allocate_view(self, bytes, err));
     CUDA_TRY(cudaMalloc((void **)&self->used, MAX_WORKERS), err, "%d bytes for the list of slots", MAX_WORKERS);
     CUDA_TRY(cudaMalloc((void **)&self->not_finite, sizeof *self->not_finite), err, "a counter");
-    if (algorithm_of(&config->recipe).engine->writes_weights)
+    if (run_algorithm(config).engine->writes_weights)
         CUDA_TRY(cudaMalloc((void **)&self->kept_weights, bytes), err, "%zu bytes for a copy of the model", bytes);
     bytes = slots_kept_bytes(&config->slots);
     if (bytes > 0)

@@ -57,7 +57,7 @@ static GpuNeed gpu_need(const RunConfig *config, const Spec *spec, const Dataset
     GpuNeed need = {.contexts = (uint64_t)workers * CONTEXT_BYTES}; // the parent's is there already
     // A worker has weights, velocity and gradient of each local model, and what its rule adds and keeps, and zeros
     // where it sends something else than it has trained; the parent the host's view and two copies.
-    const uint64_t squares = algorithm_of(&config->recipe).optimizer->states - 1;
+    const uint64_t squares = run_algorithm(config).optimizer->states - 1;
     need.weights = block_bytes(gpu->weights_bytes) + block_bytes(slots_bytes(&slots)) +
                    model_bytes(config) * ((3 + cuda_clients_arrays(config) + squares) * (uint64_t)workers * models +
                                           (cuda_sends(config) ? workers : 0) + 3);
@@ -102,7 +102,7 @@ static Status refuse(const RunConfig *config, const Device *device, const Spec *
 // No launch ever has more models than this: the cohort, or in lockstep a worker's share of the shards; with Hogwild a
 // worker trains the one model.
 static uint32_t most_models(const RunConfig *config, uint32_t clients_per_round) {
-    const EngineFacts *facts = algorithm_of(&config->recipe).engine;
+    const EngineFacts *facts = run_algorithm(config).engine;
     if (facts->client_is_worker) return 1;
     return facts->in_lockstep ? (config->clients + config->workers - 1) / config->workers : clients_per_round;
 }

@@ -18,10 +18,16 @@ TraceBuffer *run_memory_trace(const RunMemory *memory, uint32_t rank) {
     return (TraceBuffer *)(first + rank * trace_buffer_bytes(config->trace_capacity));
 }
 
+Algorithm run_algorithm(const RunConfig *config) {
+    Algorithm algorithm = algorithm_of(&config->recipe);
+    algorithm.engine = &engine_facts[config->engine];
+    return algorithm;
+}
+
 static void bind_control(RunMemory *memory) {
     memory->control = memory->control_segment.memory;
     memory->config = &memory->control->config;
-    memory->algorithm = algorithm_of(&memory->config->recipe);
+    memory->algorithm = run_algorithm(memory->config);
     memory->queue = (Queue *)((uint8_t *)memory->control_segment.memory + memory->config->queue_offset);
 }
 
@@ -42,7 +48,7 @@ static Status create_control(RunMemory *memory, RunPlan *plan, Error *err) {
     RunConfig *config = &plan->config;
     config->queue_offset = round_up(sizeof(Control), 64);
     config->trace_capacity = plan->trace_capacity;
-    const bool masks = algorithm_of(&config->recipe).traits.has[MASKS];
+    const bool masks = run_algorithm(config).traits.has[MASKS];
     const size_t masked_bytes = masks ? sizeof(MaskedCohort) + plan->job_capacity * sizeof(uint32_t) : 0;
     const size_t queue_end = round_up(config->queue_offset + queue_bytes(plan->job_capacity), 64);
     config->masked_offset = masks ? queue_end : 0;
@@ -113,7 +119,7 @@ static Status create_weights(RunMemory *memory, RunPlan *plan, Error *err) {
     TRY(segment_create_raw(&memory->weights_segment, "weights",
                            plan->weights_header_bytes + config->parameters * sizeof(float), err));
     memcpy(memory->weights_segment.memory, plan->weights_header, plan->weights_header_bytes);
-    if (algorithm_of(&config->recipe).engine->writes_weights) return STATUS_OK;
+    if (run_algorithm(config).engine->writes_weights) return STATUS_OK;
     return segment_reopen_readonly(&memory->weights_fd, &memory->weights_segment, err);
 }
 

@@ -49,13 +49,16 @@ typedef struct RunMemory {
     int partition_fd, weights_fd; // parent: what workers inherit where they may not write, -1 otherwise
     Control *control;
     const RunConfig *config; // the control segment's
-    Algorithm algorithm;     // config->recipe's; this process's own
+    Algorithm algorithm;     // the run's; this process's own
     Queue *queue;
     Dataset data;
     Partition partition;
     float *weights; // (parameters) the shared model
     uint8_t *slots;
 } RunMemory;
+
+// The algorithm of a run: its recipe's, with the engine that its clock asks for. For a RunConfig without a RunMemory.
+Algorithm run_algorithm(const RunConfig *config);
 
 // Maps or reads the data set and builds the partition, each in its segment. Nothing to free on failure. ready: the data
 // set's segment where it is there already, which is taken over; NULL: it is not.

@@ -38,7 +38,7 @@ uint32_t state_vector(const RunMemory *memory, StateVector which) {
 }
 
 void state_plan(RunConfig *config) {
-    const Algorithm algorithm = algorithm_of(&config->recipe);
+    const Algorithm algorithm = run_algorithm(config);
     const EngineFacts *engine = algorithm.engine;
     const uint32_t lasting = index_of(config, &algorithm, STATE_VECTORS);
     config->slots = (SlotPlan){.vectors = lasting,

@@ -11,7 +11,7 @@
 
 static CohortBytes bytes_of_each(const RunConfig *config) {
     CohortBytes each;
-    const Algorithm algorithm = algorithm_of(&config->recipe);
+    const Algorithm algorithm = run_algorithm(config);
     const uint64_t whole = config->parameters * sizeof(float);
     SentWeights sent;
     sent_weights(&sent, &config->spec, &config->personal);
@@ -86,7 +86,7 @@ static Status share_schedule(Schedule *schedule, Nodes *nodes, Error *err) {
 }
 
 void cohort_plan_pending(RunConfig *config, const Schedule *schedule) {
-    const Traits traits = algorithm_of(&config->recipe).traits;
+    const Traits traits = run_algorithm(config).traits;
     const uint32_t each = traits.has[NEEDS_BEGUN] ? 2 : 1;
     config->slots.pending = traits.has[REPLICAS] ? 0 : each * schedule->most_pending;
 }
@@ -94,7 +94,7 @@ void cohort_plan_pending(RunConfig *config, const Schedule *schedule) {
 Status cohort_schedule(RunMemory *memory, RunConfig *config, uint32_t rounds, Nodes *nodes, Error *err) {
     Schedule *schedule = &memory->schedule;
     schedule_free(schedule);
-    const EngineFacts *engine = &engine_facts[config->engine];
+    const EngineFacts *engine = run_algorithm(config).engine;
     if (!engine->buffers || engine->in_real_time) return STATUS_OK;
     TRY(simulate(schedule, memory, config, rounds, err));
     TRY(share_schedule(schedule, nodes, err));

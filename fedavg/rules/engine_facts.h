@@ -1,5 +1,5 @@
 // The schedules of an algorithm: how the processes of a run work together, and what memory, options and workers have to
-// know of it. Elsewhere nothing compares a kind: `engine_facts[engine].in_lockstep` says what there is to do.
+// know of it. Elsewhere nothing compares a kind: memory->algorithm.engine->in_lockstep says what there is to do.
 #ifndef SOUNDER_FEDAVG_RULES_ENGINE_FACTS_H
 #define SOUNDER_FEDAVG_RULES_ENGINE_FACTS_H
 

@@ -15,7 +15,7 @@
 #include "fedavg/worker/stepper.h"
 
 void client_plan(SlotPlan *slots, const RunConfig *config) {
-    const Algorithm algorithm = algorithm_of(&config->recipe);
+    const Algorithm algorithm = run_algorithm(config);
     const bool averages = config->training.optimizer_state == OPTIMIZER_AVERAGED,
                rows = algorithm.combine->rows || algorithm.traits.has[MIXES] || attack_is_crafted(&config->attack);
     const uint32_t each = algorithm.local->keeps || averages ? 2 : 1;

@@ -17,7 +17,7 @@ Stepper stepper_begin(const RunMemory *memory, const LocalStep *step) {
 
 // The velocity; with Adam also the squares, and how much of both is still that of their start.
 uint64_t stepper_state_floats(const RunConfig *config) {
-    const uint32_t states = algorithm_of(&config->recipe).optimizer->states;
+    const uint32_t states = run_algorithm(config).optimizer->states;
     return states * config->parameters + (states > 1 ? 4 : 0); // two doubles
 }
 

@@ -135,7 +135,7 @@ static void note_cold_start(Run *run) {
 }
 
 static bool is_in_real_time(const Run *run) {
-    return engine_facts[run->memory.config->engine].in_real_time;
+    return run->memory.algorithm.engine->in_real_time;
 }
 
 // In real time no other process can continue the run: one that is told to stop has come to its end.

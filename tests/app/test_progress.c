@@ -28,7 +28,7 @@ static Stage *set_up(uint32_t workers) {
     memset(stage->memory.control, 0, sizeof *stage->memory.control);
     stage->memory.control->config.workers = workers;
     stage->memory.config = &stage->memory.control->config;
-    stage->memory.algorithm = algorithm_of(&stage->memory.config->recipe);
+    stage->memory.algorithm = run_algorithm(stage->memory.config);
     barrier_init(&stage->memory.control->phase, workers + 1, 0);
     stage->rounds.memory = &stage->memory;
     stage->rounds.phases.supervisor.workers = calloc(workers, sizeof(WorkerRecord));

@@ -36,7 +36,7 @@ static Fixture *start(EngineKind engine) {
     engine_plan(config);
     fixture->memory = (RunMemory){.control = &fixture->control,
                                   .config = config,
-                                  .algorithm = algorithm_of(&config->recipe),
+                                  .algorithm = run_algorithm(config),
                                   .weights = fixture->weights,
                                   .slots = (uint8_t *)fixture->slots};
     fixture->nodes = (Nodes){.size = 1};

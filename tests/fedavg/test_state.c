@@ -31,7 +31,7 @@ static Fixture *start(const char *algorithm) {
     config->clients = CLIENTS;
     config->workers = config->nodes = 1;
     config->parameters = PARAMETERS;
-    f->memory = (RunMemory){.control = &f->control, .config = config, .algorithm = algorithm_of(&config->recipe)};
+    f->memory = (RunMemory){.control = &f->control, .config = config, .algorithm = run_algorithm(config)};
     return f;
 }
 

@@ -220,8 +220,7 @@ static void a_worker_on_the_gpu_needs_memory_of_the_host_too(void **state) {
     static const Dataset data = {.shape = {1, 6, 6}, .classes = 7, .train.count = 4, .test.count = 2};
     static RunConfig config = {.workers = 1, .clients = 2, .training.batch_size = 2};
     const Partition partition = {.clients = 2, .indices = indices, .offsets = offsets, .samples = 4};
-    RunMemory memory = {
-        .config = &config, .algorithm = algorithm_of(&config.recipe), .data = data, .partition = partition};
+    RunMemory memory = {.config = &config, .algorithm = run_algorithm(&config), .data = data, .partition = partition};
     Device device;
     Error err;
     emulator_reset();

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/keyed_text.h"
-#include "fedavg/rules/local/local_rules.h"
 #include "fedavg/rules/local/optimizer_rules.h"
 #include "fedavg/rules/local/personal_rules.h"
 #include "fedavg/rules/world/schedule.h"

@@ -9,7 +9,6 @@
 #include "base/cores.h"
 #include "datasets/partition.h"
 #include "datasets/synthetic/federation.h"
-#include "fedavg/rules/local/local_rules.h"
 #include "fedavg/rules/local/optimizer_rules.h"
 #include "option_table.h"
 #include "option_traits.h"

@@ -5,8 +5,6 @@
 #include <string.h>
 
 #include "fedavg/rules/attack/attack_rules.h"
-#include "fedavg/rules/combine/combine_rules.h"
-#include "fedavg/rules/combine/mix_rules.h"
 #include "fedavg/rules/local/optimizer_rules.h"
 #include "fedavg/rules/privacy/release_rules.h"
 #include "fedavg/rules/world/schedule.h"
@@ -49,15 +47,16 @@ static Status resolve_release(Options *options, Error *err) {
 
 // Robust rules make no sense of fewer updates than so many; a round in which fewer arrive leaves the model as it is.
 static Status check_updates(const Options *options, Error *err) {
-    const Chosen *mix = &options->recipe.mix, *combine = &options->recipe.combine;
-    const CombineRule *rule = combine_rules[combine->row];
+    const Recipe *recipe = &options->recipe;
+    const Algorithm algorithm = algorithm_of(recipe);
+    const CombineRule *rule = algorithm.combine;
     const uint32_t updates = (uint32_t)options->clients_per_round;
-    const uint32_t mixed = mix_rules[mix->row].mix ? mix_rules[mix->row].mixed(updates, mix->number) : updates;
-    const double least = rule->least ? rule->least(combine->number) : 1;
+    const uint32_t mixed = algorithm.mix->mix ? algorithm.mix->mixed(updates, recipe->mix.number) : updates;
+    const double least = rule->least ? rule->least(recipe->combine.number) : 1;
     char name[OPTION_NAMED_BYTES], mixes[64] = "";
     if (mixed >= least) return STATUS_OK;
-    if (mix->row != MIX_NONE)
-        snprintf(mixes, sizeof mixes, ", of which mix %s makes %u", mix_rules[mix->row].text.name, mixed);
+    if (algorithm.traits.has[MIXES])
+        snprintf(mixes, sizeof mixes, ", of which mix %s makes %u", algorithm.mix->text.name, mixed);
     return fail(err, STATUS_USAGE,
                 "%s %u: so many updates%s; combine %s of --algorithm needs at least %g; raise that or %s",
                 options_named(name, options, "clients-per-round"), updates, mixes, rule->text.name, least,

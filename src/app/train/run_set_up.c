@@ -24,9 +24,6 @@
 #include "fedavg/memory/state.h"
 #include "fedavg/parent/rounds.h"
 #include "fedavg/rules/attack/attack_rules.h"
-#include "fedavg/rules/combine/combine_rules.h"
-#include "fedavg/rules/combine/mix_rules.h"
-#include "fedavg/rules/local/local_rules.h"
 #include "fedavg/rules/send/send_rules.h"
 #include "fedavg/rules/sum/shard_sum.h"
 #include "fedavg/worker/stepper.h"
@@ -285,7 +282,7 @@ static uint32_t trace_capacity(const Options *options, const Spec *spec, const D
 
 // One row for each client that has had a turn, and some to spare.
 static void plan_kept(RunConfig *config, const Options *options) {
-    const Traits traits = algorithm_of(&config->recipe).traits;
+    const Traits traits = run_algorithm(config).traits;
     const bool state = config->training.optimizer_state == OPTIMIZER_KEPT;
     SentWeights sent;
     sent_weights(&sent, &config->spec, &config->personal);
@@ -336,9 +333,9 @@ static Status check_kept(const RunConfig *config, const Options *options, const 
 
 // Updates side by side grow with the cohort: they are compared with what the machine has before anything is filled.
 static Status check_rows(const RunConfig *config, Error *err) {
-    const Algorithm algorithm = algorithm_of(&config->recipe);
+    const Algorithm algorithm = run_algorithm(config);
     const double bytes = (double)slots_rows_bytes(&config->slots), available = (double)segment_available();
-    if (bytes == 0 || engine_facts[config->engine].in_real_time) return STATUS_OK;
+    if (bytes == 0 || algorithm.engine->in_real_time) return STATUS_OK;
     const bool combines = algorithm.combine->rows;
     const bool crafted = attack_is_crafted(&config->attack) && !combines && !algorithm.traits.has[MIXES];
     const Part part = combines ? PART_COMBINE : PART_MIX;
@@ -358,8 +355,7 @@ static Status check_rows(const RunConfig *config, Error *err) {
 static Status plan_schedule(RunMemory *memory, RunConfig *config, const Options *options, Nodes *nodes, Error *err) {
     const char *file = options_replay(options);
     const uint32_t rounds = (uint32_t)options->rounds;
-    if (!file || !algorithm_of(&config->recipe).engine->buffers)
-        return cohort_schedule(memory, config, rounds, nodes, err);
+    if (!file || !run_algorithm(config).engine->buffers) return cohort_schedule(memory, config, rounds, nodes, err);
     schedule_free(&memory->schedule);
     TRY(run_schedule_read(&memory->schedule, file, config->clients, config->training.local_epochs, rounds, err));
     cohort_plan_pending(config, &memory->schedule);
@@ -375,7 +371,7 @@ static Status check_pending(const RunConfig *config, uint32_t updates, Error *er
                     "schedule buffered of --algorithm has up to %u updates wait for a later step, in %u tensors of a "
                     "checkpoint, which has room for %d; lower M",
                     updates, slots->pending, MOST_WAITING);
-    const double rows = engine_facts[config->engine].in_real_time ? (double)slots_rows_bytes(slots) : 0;
+    const double rows = run_algorithm(config).engine->in_real_time ? (double)slots_rows_bytes(slots) : 0;
     const double bytes = rows + (double)slots->pending * (double)slots->sum_bytes,
                  available = (double)segment_available();
     if (bytes == 0) return STATUS_OK;
