@@ -44,26 +44,23 @@ static Status describe_quadratics(DatasetSource *source, Error *err) {
     return STATUS_OK;
 }
 
-static void fill_quadratics(const FederationSplit *split, const DatasetSource *source) {
+static Status fill_quadratics(FederationArrays *arrays, const DatasetSource *source, Error *err) {
+    const FederationSplit *train = &arrays->train;
     double a[MOST_USERS], b[MOST_USERS], samples[MOST_USERS];
     uint32_t s = 0;
-    read_each(a, source, KEY_A, "a", NULL); // these calls have succeeded in describe_quadratics
-    read_each(b, source, KEY_B, "b", NULL);
-    read_each(samples, source, KEY_SAMPLES, "samples", NULL);
+    TRY(read_each(a, source, KEY_A, "a", err));
+    TRY(read_each(b, source, KEY_B, "b", err));
+    TRY(read_each(samples, source, KEY_SAMPLES, "samples", err));
     for (uint32_t user = 0; user < source->users; user++)
         for (uint32_t i = 0; i < (uint32_t)samples[user]; i++, s++) {
-            float x = (float)sqrt(a[user]) * (i % 2 ? -1 : 1),
-                  target = (float)(sqrt(a[user]) * b[user]) * (i % 2 ? -1 : 1);
-            split->values[s] = x;
-            ((float *)(void *)split->labels)[s] = target;
-            split->owners[s] = user;
+            const float sign = i % 2 ? -1 : 1;
+            train->values[s] = (float)sqrt(a[user]) * sign;
+            ((float *)(void *)train->labels)[s] = (float)(sqrt(a[user]) * b[user]) * sign;
+            train->owners[s] = user;
         }
-}
-
-static Status fill_both_quadratics(FederationArrays *arrays, const DatasetSource *source, Error *err) {
-    (void)err;
-    fill_quadratics(&arrays->train, source);
-    fill_quadratics(&arrays->test, source);
+    memcpy(arrays->test.values, train->values, s * sizeof *train->values);
+    memcpy(arrays->test.labels, train->labels, s * sizeof(float));
+    memcpy(arrays->test.owners, train->owners, s * sizeof *train->owners);
     return STATUS_OK;
 }
 
@@ -117,10 +114,8 @@ static const FormRow rows[] = {
 // clang-format on
 
 static const Federation federations[] = {
-    {describe_quadratics, fill_both_quadratics},
-    {describe_fedprox, fill_fedprox},
-    {describe_feddyn, fill_feddyn},
-    {describe_leaf, fill_leaf},
+    {describe_quadratics, fill_quadratics}, {describe_fedprox, fill_fedprox},
+    {describe_feddyn, fill_feddyn},         {describe_leaf, fill_leaf},
     {describe_fcube, fill_fcube},
 };
 

@@ -24,11 +24,6 @@ static double normal(RngKey key, uint32_t index, double mean, double stddev) {
     return mean + stddev * rng_normal(key, index);
 }
 
-// Number of a user's training samples: the first int(0.9 n).
-static uint32_t train_part(uint32_t size) {
-    return (uint32_t)(0.9 * size);
-}
-
 // A user --------------------------------------------------------------------------------------------------------------
 
 enum { MOST_DIMENSIONS = 1024, MOST_CLASSES = 100 };
@@ -85,113 +80,122 @@ static void put_sample(const FederationSplit *split, uint32_t *next, uint32_t ow
 static void fill_user(FederationArrays *arrays, Filling *filling, const User *user, const DatasetSource *source,
                       uint32_t number, uint32_t size, bool shared) {
     float values[MOST_DIMENSIONS];
+    const uint32_t train_part = (uint32_t)(0.9 * size);
     for (uint32_t i = 0; i < size; i++) {
         uint16_t label = draw_sample(values, user, key_of(source, STREAM_SAMPLES, number, i),
                                      key_of(source, STREAM_LOGITS, number, i));
-        bool trains = shared || i < train_part(size), tests = shared || i >= train_part(size);
+        bool trains = shared || i < train_part, tests = shared || i >= train_part;
         if (trains) put_sample(&arrays->train, &filling->train, number, values, user->dimensions, label);
         if (tests) put_sample(&arrays->test, &filling->test, number, values, user->dimensions, label);
     }
 }
 
-static Status new_user(User **user, const DatasetSource *source, Error *err) {
-    *user = calloc(1, sizeof **user);
-    if (!*user) return fail(err, STATUS_OS, "no memory for a user of %s", source->name);
-    (*user)->dimensions = (uint32_t)source->shape.columns;
-    (*user)->classes = (uint32_t)source->classes;
-    return STATUS_OK;
-}
-
-static void describe_classes(DatasetSource *source, uint32_t users, uint32_t dimensions, uint32_t classes) {
+static void set_classes(DatasetSource *source, uint32_t users, uint32_t dimensions, uint32_t classes) {
     source->users = users;
     source->shape = (Shape){1, 1, (int)dimensions};
     source->classes = (int)classes;
 }
 
-static Status check_counts(const DatasetSource *source, double train, Error *err) {
-    if (train > 1e8)
+// How the users of a federation differ.
+typedef struct Kind {
+    double (*size)(const DatasetSource *source, uint32_t number);           // samples of a user, a whole number
+    void (*draw)(User *user, const DatasetSource *source, uint32_t number); // its model and means, which are 0 at first
+    bool shared;                                                            // the test set is the training set
+} Kind;
+
+// Sets the counts of a source whose users, shape and classes are set. They are added as doubles, because extreme
+// numbers of the form give more samples than 32 bits can count.
+static Status describe_users(DatasetSource *source, const Kind *kind, Error *err) {
+    double samples = 0, train = 0;
+    for (uint32_t number = 0; number < source->users; number++) {
+        const double size = kind->size(source, number);
+        samples += size;
+        train += kind->shared ? size : floor(0.9 * size);
+    }
+    if (samples > 1e8)
         return fail(err, STATUS_USAGE, "%s: %.0f samples; lower users or what makes their sizes differ", source->name,
-                    train);
+                    samples);
+    source->train_count = (uint32_t)train;
+    source->test_count = (uint32_t)(kind->shared ? samples : samples - train);
+    return STATUS_OK;
+}
+
+static Status fill_users(FederationArrays *arrays, const DatasetSource *source, const Kind *kind, Error *err) {
+    Filling filling = {0};
+    User *user = calloc(1, sizeof *user);
+    if (!user) return fail(err, STATUS_OS, "no memory for a user of %s", source->name);
+    user->dimensions = (uint32_t)source->shape.columns;
+    user->classes = (uint32_t)source->classes;
+    for (uint32_t number = 0; number < source->users; number++) {
+        kind->draw(user, source, number);
+        fill_user(arrays, &filling, user, source, number, (uint32_t)kind->size(source, number), kind->shared);
+    }
+    free(user);
     return STATUS_OK;
 }
 
 // FedProx -------------------------------------------------------------------------------------------------------------
 
-enum { PROX_DIMENSIONS = 60, PROX_CLASSES = 10 };
+enum { PROX_ALPHA, PROX_BETA, PROX_USERS, PROX_IID, PROX_DIMENSIONS = 60, PROX_CLASSES = 10 };
 
 // Size of a user: int(lognormal(4, 2)) + 50.
-static double prox_size(const DatasetSource *source, uint32_t user) {
-    return floor(exp(normal(key_of(source, STREAM_SIZES, 0, 0), user, 4, 2))) + 50;
+static double prox_size(const DatasetSource *source, uint32_t number) {
+    return floor(exp(normal(key_of(source, STREAM_SIZES, 0, 0), number, 4, 2))) + 50;
 }
 
-Status describe_fedprox(DatasetSource *source, Error *err) {
-    double train = 0, test = 0;
-    describe_classes(source, (uint32_t)source->federation.number[2], PROX_DIMENSIONS, PROX_CLASSES);
-    for (uint32_t user = 0; user < source->users; user++) {
-        double size = prox_size(source, user);
-        train += floor(0.9 * size);
-        test += size - floor(0.9 * size);
+static void draw_prox(User *user, const DatasetSource *source, uint32_t number) {
+    const double *numbers = source->federation.number;
+    const RngKey own = key_of(source, STREAM_USER, number, 0);
+    if (numbers[PROX_IID] != 0) { // one model for all users, without means
+        draw_model(user, key_of(source, STREAM_WEIGHTS, 0, 0), 0);
+        return;
     }
-    TRY(check_counts(source, train + test, err));
-    source->train_count = (uint32_t)train;
-    source->test_count = (uint32_t)test;
-    return STATUS_OK;
+    draw_model(user, key_of(source, STREAM_WEIGHTS, number, 0), normal(own, 0, 0, numbers[PROX_ALPHA]));
+    draw_means(user, key_of(source, STREAM_MEANS, number, 0), normal(own, 1, 0, numbers[PROX_BETA]));
+}
+
+static const Kind fedprox = {.size = prox_size, .draw = draw_prox};
+
+Status describe_fedprox(DatasetSource *source, Error *err) {
+    set_classes(source, (uint32_t)source->federation.number[PROX_USERS], PROX_DIMENSIONS, PROX_CLASSES);
+    return describe_users(source, &fedprox, err);
 }
 
 Status fill_fedprox(FederationArrays *arrays, const DatasetSource *source, Error *err) {
-    const double alpha = source->federation.number[0], beta = source->federation.number[1];
-    const bool iid = source->federation.number[3] != 0;
-    User *user;
-    Filling filling = {0};
-    TRY(new_user(&user, source, err));
-    if (iid) draw_model(user, key_of(source, STREAM_WEIGHTS, 0, 0), 0); // one model for all users, without means
-    for (uint32_t number = 0; number < source->users; number++) {
-        RngKey own = key_of(source, STREAM_USER, number, 0);
-        if (!iid) draw_model(user, key_of(source, STREAM_WEIGHTS, number, 0), normal(own, 0, 0, alpha));
-        if (!iid) draw_means(user, key_of(source, STREAM_MEANS, number, 0), normal(own, 1, 0, beta));
-        fill_user(arrays, &filling, user, source, number, (uint32_t)prox_size(source, number), false);
-    }
-    free(user);
-    return STATUS_OK;
+    return fill_users(arrays, source, &fedprox, err);
 }
 
 // FedDyn --------------------------------------------------------------------------------------------------------------
 
-enum { DYN_ALPHA, DYN_BETA, DYN_THETA, DYN_USERS, DYN_SAMPLES, DYN_SOLUTION, DYN_DATA };
+enum { DYN_ALPHA, DYN_BETA, DYN_THETA, DYN_USERS, DYN_SAMPLES, DYN_ONE_MODEL, DYN_NO_MEANS };
 
 // Size of a user: int(lognormal(log(average), theta)), at least 1.
-static double dyn_size(const DatasetSource *source, uint32_t user) {
-    const double *number = source->federation.number;
+static double dyn_size(const DatasetSource *source, uint32_t number) {
+    const double *numbers = source->federation.number;
     double size = floor(
-        exp(normal(key_of(source, STREAM_SIZES, 0, 0), user, log(number[DYN_SAMPLES] + 1e-3), number[DYN_THETA])));
+        exp(normal(key_of(source, STREAM_SIZES, 0, 0), number, log(numbers[DYN_SAMPLES] + 1e-3), numbers[DYN_THETA])));
     return size < 1 ? 1 : size;
 }
 
+static void draw_dyn(User *user, const DatasetSource *source, uint32_t number) {
+    const double *numbers = source->federation.number;
+    const bool one_model = numbers[DYN_ONE_MODEL] != 0;
+    const RngKey own = key_of(source, STREAM_USER, number, 0);
+    draw_model(user, key_of(source, STREAM_WEIGHTS, one_model ? 0 : number, 0),
+               one_model ? 0 : normal(own, 0, 0, numbers[DYN_ALPHA]));
+    if (numbers[DYN_NO_MEANS] == 0)
+        draw_means(user, key_of(source, STREAM_MEANS, number, 0), normal(own, 1, 0, numbers[DYN_BETA]));
+}
+
+static const Kind feddyn = {.size = dyn_size, .draw = draw_dyn, .shared = true};
+
 Status describe_feddyn(DatasetSource *source, Error *err) {
-    double samples = 0;
-    describe_classes(source, (uint32_t)source->federation.number[DYN_USERS], 30, 5);
-    for (uint32_t user = 0; user < source->users; user++)
-        samples += dyn_size(source, user);
-    TRY(check_counts(source, samples, err));
-    source->train_count = source->test_count = (uint32_t)samples;
-    return STATUS_OK;
+    set_classes(source, (uint32_t)source->federation.number[DYN_USERS], 30, 5);
+    return describe_users(source, &feddyn, err);
 }
 
 Status fill_feddyn(FederationArrays *arrays, const DatasetSource *source, Error *err) {
-    const double *number = source->federation.number;
-    const bool one_solution = number[DYN_SOLUTION] != 0, no_means = number[DYN_DATA] != 0;
-    User *user;
-    Filling filling = {0};
-    TRY(new_user(&user, source, err));
-    for (uint32_t k = 0; k < source->users; k++) {
-        RngKey own = key_of(source, STREAM_USER, k, 0);
-        draw_model(user, key_of(source, STREAM_WEIGHTS, one_solution ? 0 : k, 0),
-                   one_solution ? 0 : normal(own, 0, 0, number[DYN_ALPHA]));
-        if (!no_means) draw_means(user, key_of(source, STREAM_MEANS, k, 0), normal(own, 1, 0, number[DYN_BETA]));
-        fill_user(arrays, &filling, user, source, k, (uint32_t)dyn_size(source, k), true);
-    }
-    free(user);
-    return STATUS_OK;
+    return fill_users(arrays, source, &feddyn, err);
 }
 
 // LEAF ----------------------------------------------------------------------------------------------------------------
@@ -199,27 +203,13 @@ Status fill_feddyn(FederationArrays *arrays, const DatasetSource *source, Error 
 enum { LEAF_USERS, LEAF_CLASSES, LEAF_CLUSTERS, LEAF_DIMENSIONS, MOST_CLUSTERS = 32 };
 
 // Size of a user: min(int(lognormal(3, 2)) + 5, 1000).
-static double leaf_size(const DatasetSource *source, uint32_t user) {
-    return fmin(floor(exp(normal(key_of(source, STREAM_SIZES, 0, 0), user, 3, 2))) + 5, 1000);
-}
-
-Status describe_leaf(DatasetSource *source, Error *err) {
-    const double *number = source->federation.number;
-    describe_classes(source, (uint32_t)number[LEAF_USERS], (uint32_t)number[LEAF_DIMENSIONS],
-                     (uint32_t)number[LEAF_CLASSES]);
-    double samples = 0;
-    for (uint32_t user = 0; user < source->users; user++) {
-        uint32_t size = (uint32_t)leaf_size(source, user);
-        samples += size;
-        source->train_count += train_part(size);
-        source->test_count += size - train_part(size);
-    }
-    return check_counts(source, samples, err);
+static double leaf_size(const DatasetSource *source, uint32_t number) {
+    return fmin(floor(exp(normal(key_of(source, STREAM_SIZES, 0, 0), number, 3, 2))) + 5, 1000);
 }
 
 // W = Q m: every weight of a user is a mixture of as many numbers as there are clusters; the mixture m is near its
 // cluster's.
-static void draw_leaf_user(User *user, const DatasetSource *source, uint32_t number) {
+static void draw_leaf(User *user, const DatasetSource *source, uint32_t number) {
     const uint32_t clusters = (uint32_t)source->federation.number[LEAF_CLUSTERS];
     RngKey own = key_of(source, STREAM_USER, number, 0), shared = key_of(source, STREAM_WEIGHTS, 0, 0);
     uint32_t cluster = rng_below(rng_block(own, 0, 3, 0, 0).word[0], clusters);
@@ -238,19 +228,20 @@ static void draw_leaf_user(User *user, const DatasetSource *source, uint32_t num
                 user->weights[c * user->dimensions + j - 1] = weight;
         }
     draw_means(user, key_of(source, STREAM_MEANS, number, 0), normal(own, 0, 0, 1));
+    user->noise = 0.1;
+}
+
+static const Kind leaf = {.size = leaf_size, .draw = draw_leaf};
+
+Status describe_leaf(DatasetSource *source, Error *err) {
+    const double *numbers = source->federation.number;
+    set_classes(source, (uint32_t)numbers[LEAF_USERS], (uint32_t)numbers[LEAF_DIMENSIONS],
+                (uint32_t)numbers[LEAF_CLASSES]);
+    return describe_users(source, &leaf, err);
 }
 
 Status fill_leaf(FederationArrays *arrays, const DatasetSource *source, Error *err) {
-    User *user;
-    Filling filling = {0};
-    TRY(new_user(&user, source, err));
-    user->noise = 0.1;
-    for (uint32_t number = 0; number < source->users; number++) {
-        draw_leaf_user(user, source, number);
-        fill_user(arrays, &filling, user, source, number, (uint32_t)leaf_size(source, number), false);
-    }
-    free(user);
-    return STATUS_OK;
+    return fill_users(arrays, source, &leaf, err);
 }
 
 // FCUBE ---------------------------------------------------------------------------------------------------------------
@@ -259,7 +250,7 @@ enum { CUBE_USERS = 4, CUBE_TESTS = 1000 };
 
 Status describe_fcube(DatasetSource *source, Error *err) {
     (void)err;
-    describe_classes(source, CUBE_USERS, 3, 2);
+    set_classes(source, CUBE_USERS, 3, 2);
     source->train_count = CUBE_USERS * (uint32_t)source->federation.number[0];
     source->test_count = CUBE_TESTS;
     return STATUS_OK;
