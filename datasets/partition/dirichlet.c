@@ -10,11 +10,6 @@
 
 enum { STREAM_FALLBACK = 1 };
 
-// Number of draws, after which the table is topped up or the partition fails.
-static uint32_t tries_of(DirichletForm form, uint64_t numbers) {
-    return form == DIRICHLET_TOPPED ? 10 : form == DIRICHLET_NIID_BENCH ? partition_tries(numbers) : 11;
-}
-
 static uint32_t least_samples(const DirichletRule *rule, uint32_t samples, uint32_t clients) {
     if (rule->form != DIRICHLET_TOPPED || rule->minimum == 0) return rule->minimum;
     uint32_t half = samples / clients / 2;
@@ -63,13 +58,6 @@ static void draw_all(uint32_t *table, uint32_t *sizes, double *shares, const uin
             given = upto;
         }
     }
-}
-
-static uint32_t count_short(const uint32_t *sizes, uint32_t clients, uint32_t minimum) {
-    uint32_t count = 0;
-    for (uint32_t client = 0; client < clients; client++)
-        count += sizes[client] < minimum;
-    return count;
 }
 
 static uint32_t largest_of(const uint32_t *values, uint32_t count, size_t stride) {
@@ -126,12 +114,16 @@ Status dirichlet_draw(uint32_t *table, const uint32_t *class_sizes, uint32_t cla
     uint32_t *sizes = (uint32_t *)(shares + clients), *heap = sizes + clients;
     const double average = (double)samples / clients;
     const uint32_t minimum = least_samples(rule, samples, clients),
-                   tries = tries_of(rule->form, (uint64_t)classes * clients);
+                   tries = rule->form == DIRICHLET_TOPPED       ? 10
+                           : rule->form == DIRICHLET_NIID_BENCH ? partition_tries((uint64_t)classes * clients)
+                                                                : 11;
     // If the clients' minima together exceed the number of samples, no draw can meet them.
     const bool possible = (uint64_t)minimum * clients <= samples;
     for (uint32_t try = 0; try < tries && lacking > 0 && possible; try++) {
         draw_all(table, sizes, shares, class_sizes, classes, clients, average, rule, try);
-        lacking = count_short(sizes, clients, minimum);
+        lacking = 0;
+        for (uint32_t client = 0; client < clients; client++)
+            lacking += sizes[client] < minimum;
     }
     if (lacking > 0 && rule->form == DIRICHLET_TOPPED) {
         log_info(

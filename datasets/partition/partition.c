@@ -41,11 +41,6 @@ size_t partition_block_bytes(const PartitionSpec *spec, uint32_t samples) {
     return sizeof(PartitionBlock) + (offset_count(spec) + samples + tests[tests_on(spec)]) * sizeof(uint32_t);
 }
 
-static void fill_identity(uint32_t *indices, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++)
-        indices[i] = i;
-}
-
 // Turns owners (samples), each a client or NOBODY, into lists: each client's samples in the file's order.
 static void list_by_owner(uint32_t *offsets, uint32_t *indices, const uint32_t *owner, uint32_t samples,
                           uint32_t clients) {
@@ -60,14 +55,6 @@ static void list_by_owner(uint32_t *offsets, uint32_t *indices, const uint32_t *
         if (owner[i] != NOBODY) indices[offsets[owner[i]]++] = i;
     memmove(offsets + 1, offsets, clients * sizeof *offsets);
     offsets[0] = 0;
-}
-
-// Lists each client's samples and shuffles them unless the partitioner keeps the file's order.
-static void list_owned(uint32_t *offsets, uint32_t *indices, const PartitionTask *task) {
-    list_by_owner(offsets, indices, task->owner, task->samples, task->clients);
-    for (uint32_t client = 0; client < task->clients && !task->keeps_order; client++)
-        rng_shuffle(indices + offsets[client], offsets[client + 1] - offsets[client],
-                    rng_key(task->spec->seed, RNG_PARTITION, STREAM_CLIENT_ORDER, client, 0));
 }
 
 // A user's test samples belong to the client that has its training samples; those of other users belong to no client.
@@ -94,7 +81,10 @@ static Status build_by_owners(uint32_t *offsets, uint32_t *indices, PartitionTas
     for (uint32_t i = 0; i < task->samples; i++)
         task->owner[i] = NOBODY;
     Status status = partitioner->assign(task, err);
-    if (status == STATUS_OK) list_owned(offsets, indices, task);
+    if (status == STATUS_OK) list_by_owner(offsets, indices, task->owner, task->samples, task->clients);
+    for (uint32_t client = 0; client < task->clients && status == STATUS_OK && !task->keeps_order; client++)
+        rng_shuffle(indices + offsets[client], offsets[client + 1] - offsets[client],
+                    rng_key(task->spec->seed, RNG_PARTITION, STREAM_CLIENT_ORDER, client, 0));
     uint32_t *tests = indices + (status == STATUS_OK ? offsets[task->clients] : 0);
     if (status == STATUS_OK && tests_on(task->spec) == TESTS_ON_OWN)
         status = list_own_tests(tests, tests + task->clients + 1, task, err);

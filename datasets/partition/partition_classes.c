@@ -125,15 +125,9 @@ Status partition_shard(PartitionTask *task, Error *err) {
     ByClass classes;
     TRY(plan_shards(&plan, task, err));
     TRY(by_class_init(&classes, task, err));
-    uint32_t *order = malloc(plan.used * sizeof *order);
-    if (!order) {
-        by_class_free(&classes);
-        return fail(err, STATUS_OS, "no memory for %u shards", plan.used);
-    }
-    for (uint32_t i = 0; i < plan.used; i++)
-        order[i] = i;
-    rng_shuffle(order, plan.used, rng_key(task->spec->seed, RNG_PARTITION, STREAM_SHARDS, 1, 0));
-    for (uint32_t client = 0; client < task->clients; client++)
+    uint32_t *order = NULL;
+    Status status = random_order(&order, plan.used, rng_key(task->spec->seed, RNG_PARTITION, STREAM_SHARDS, 1, 0), err);
+    for (uint32_t client = 0; client < task->clients && status == STATUS_OK; client++)
         for (uint32_t i = part_start(client, task->clients, plan.used);
              i < part_start(client + 1, task->clients, plan.used); i++)
             for (uint64_t s = (uint64_t)order[i] * plan.size;
@@ -141,7 +135,7 @@ Status partition_shard(PartitionTask *task, Error *err) {
                 task->owner[classes.sorted[s]] = client;
     free(order);
     by_class_free(&classes);
-    return STATUS_OK;
+    return status;
 }
 
 // A distribution ------------------------------------------------------------------------------------------------------

@@ -16,20 +16,17 @@ enum { MOST_CLIENTS = 1000000 }; // as for --clients
 
 static const char head[] = "sounder partition 1\n";
 
-static void write_client(FILE *file, const Partition *partition, uint32_t client) {
-    uint32_t count;
-    const uint32_t *indices = partition_client(partition, client, &count);
-    for (uint32_t i = 0; i < count; i++)
-        fprintf(file, i ? " %u" : "%u", indices[i]);
-    fputc('\n', file);
-}
-
 Status partition_file_write(const char *path, const Partition *partition, uint32_t samples, Error *err) {
     FILE *file = fopen(path, "wxe"); // never replaces a file
     if (!file) return fail_errno(err, STATUS_CANTCREATE, "%.500s: cannot be created", path);
     fprintf(file, "%ssamples %u clients %u\n", head, samples, partition->clients);
-    for (uint32_t client = 0; client < partition->clients; client++)
-        write_client(file, partition, client);
+    for (uint32_t client = 0; client < partition->clients; client++) {
+        uint32_t count;
+        const uint32_t *indices = partition_client(partition, client, &count);
+        for (uint32_t i = 0; i < count; i++)
+            fprintf(file, i ? " %u" : "%u", indices[i]);
+        fputc('\n', file);
+    }
     const bool good = !ferror(file) && fflush(file) == 0;
     if (fclose(file) == 0 && good) return STATUS_OK;
     Status status = fail_errno(err, STATUS_IO, "%.500s: cannot be written", path);

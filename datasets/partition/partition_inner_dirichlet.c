@@ -87,13 +87,8 @@ static uint32_t pick_class(Inner *inner, const PartitionTask *task, uint32_t cli
     return last;
 }
 
-static void exhaust(Inner *inner, uint32_t clients, uint32_t label) {
-    for (uint32_t client = 0; client < clients; client++)
-        sum_block(inner, client, label / BLOCK);
-}
-
 // Assigns one sample after another: draws a client that needs samples and a class by its weights, and takes that
-// class's last unused sample. exhaust() updates the block sums when a class is used up, so that a pick costs blocks +
+// class's last unused sample. Block sums are updated when a class is used up, so that a pick costs blocks +
 // BLOCK steps instead of one per class.
 static void pick_all(Inner *inner, PartitionTask *task, const ByClass *classes) {
     RngKey key = rng_key(task->spec->seed, RNG_PARTITION, STREAM_PICKS, 0, 0);
@@ -102,7 +97,8 @@ static void pick_all(Inner *inner, PartitionTask *task, const ByClass *classes) 
         uint32_t client = inner->open[place];
         uint32_t label = pick_class(inner, task, client, partition_uniform(key, pick));
         task->owner[classes->sorted[classes->first[label] + --inner->left_of[label]]] = client;
-        if (inner->left_of[label] == 0) exhaust(inner, task->clients, label);
+        for (uint32_t other = 0; other < task->clients && inner->left_of[label] == 0; other++)
+            sum_block(inner, other, label / BLOCK);
         if (--inner->left[client] == 0) inner->open[place] = inner->open[--inner->open_count];
     }
 }

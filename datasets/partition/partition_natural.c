@@ -30,11 +30,8 @@ Status partition_natural_id(PartitionTask *task, Error *err) {
 // Assigns `count` samples of a random order, after the first `drawn`, evenly to the clients from first to end - 1.
 static Status assign_pool(PartitionTask *task, uint32_t drawn, uint32_t count, uint32_t first, uint32_t end,
                           Error *err) {
-    uint32_t *order = malloc(task->samples * sizeof *order), client = 0;
-    if (!order) return fail(err, STATUS_OS, "no memory for the order of %u samples", task->samples);
-    for (uint32_t i = 0; i < task->samples; i++)
-        order[i] = i;
-    rng_shuffle(order, task->samples, rng_key(task->spec->seed, RNG_PARTITION, STREAM_IID, 1, 0));
+    uint32_t *order, client = 0;
+    TRY(random_order(&order, task->samples, rng_key(task->spec->seed, RNG_PARTITION, STREAM_IID, 1, 0), err));
     for (uint32_t i = 0; i < count; i++) {
         while (i >= part_start(client + 1, end - first, count))
             client++;
@@ -52,25 +49,23 @@ static Status assign_pool(PartitionTask *task, uint32_t drawn, uint32_t count, u
 static Status choose_users(uint32_t *taken, uint32_t *client, uint32_t *room, const PartitionSpec *spec,
                            uint32_t samples, Error *err) {
     const uint32_t minimum = (uint32_t)spec->form.number[1], wanted = (uint32_t)(spec->form.number[0] * samples);
-    uint32_t *sizes = calloc(spec->users, 2 * sizeof *sizes), *order = sizes + spec->users, given = 0;
+    uint32_t *order = NULL, *sizes = calloc(spec->users, sizeof *sizes), given = 0;
     if (!sizes) return fail(err, STATUS_OS, "no memory for %u users", spec->users);
+    Status status = random_order(&order, spec->users, rng_key(spec->seed, RNG_PARTITION, STREAM_PICKS, 1, 0), err);
     for (uint32_t i = 0; i < samples; i++)
         sizes[spec->owners[i]]++;
-    for (uint32_t user = 0; user < spec->users; user++) {
-        order[user] = user;
-        room[user] = 0;
-    }
-    rng_shuffle(order, spec->users, rng_key(spec->seed, RNG_PARTITION, STREAM_PICKS, 1, 0));
+    memset(room, 0, spec->users * sizeof *room);
     *taken = 0;
-    for (uint32_t i = 0; i < spec->users && given < wanted; i++) {
+    for (uint32_t i = 0; i < spec->users && given < wanted && status == STATUS_OK; i++) {
         const uint32_t user = order[i], left = wanted - given;
         if (sizes[user] < minimum || sizes[user] == 0) continue;
         room[user] = sizes[user] < left ? sizes[user] : left;
         given += room[user];
         client[user] = (*taken)++;
     }
+    free(order);
     free(sizes);
-    return STATUS_OK;
+    return status;
 }
 
 static Status count_leaf(uint32_t *clients, const PartitionSpec *spec, uint32_t samples, Error *err) {

@@ -90,9 +90,9 @@ Status partition_quantity(PartitionTask *task, Error *err) {
     const uint32_t tries = partition_tries(task->clients);
     const double beta = task->spec->form.number[0], minimum = task->spec->form.number[1];
     double *shares = malloc(task->clients * sizeof *shares), running = 0;
-    uint32_t *order = malloc(task->samples * sizeof *order), given = 0;
+    uint32_t *order = NULL, given = 0;
     bool good = false;
-    Status status = shares && order ? STATUS_OK : fail(err, STATUS_OS, "no memory for %u clients", task->clients);
+    Status status = shares ? STATUS_OK : fail(err, STATUS_OS, "no memory for %u clients", task->clients);
     for (uint32_t try = 0; try < tries && !good && status == STATUS_OK; try++) {
         const RngKey key = rng_key(task->spec->seed, RNG_PARTITION, STREAM_SIZES, 1, try);
         double sum = 0, smallest = INFINITY;
@@ -107,10 +107,8 @@ Status partition_quantity(PartitionTask *task, Error *err) {
                       "iid-diff-quantity: after %u draws some of %u clients have fewer than %.0f samples; "
                       "raise beta, lower minimum or --clients",
                       tries, task->clients, minimum);
-    for (uint32_t i = 0; i < task->samples && status == STATUS_OK; i++)
-        order[i] = i;
     if (status == STATUS_OK)
-        rng_shuffle(order, task->samples, rng_key(task->spec->seed, RNG_PARTITION, STREAM_IID, 2, 0));
+        status = random_order(&order, task->samples, rng_key(task->spec->seed, RNG_PARTITION, STREAM_IID, 2, 0), err);
     for (uint32_t client = 0; client < task->clients && status == STATUS_OK; client++) {
         running += shares[client];
         uint32_t upto =

@@ -37,9 +37,17 @@ Status partition_reals(double **values, const PartitionTask *task, int key, cons
                 task->clients);
 }
 
-static void fill_identity(uint32_t *indices, uint32_t count) {
+void fill_identity(uint32_t *indices, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
         indices[i] = i;
+}
+
+Status random_order(uint32_t **order, uint32_t count, RngKey key, Error *err) {
+    *order = malloc(count * sizeof **order);
+    if (!*order) return fail(err, STATUS_OS, "no memory for a random order of %u", count);
+    fill_identity(*order, count);
+    rng_shuffle(*order, count, key);
+    return STATUS_OK;
 }
 
 Status build_contiguous(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, Error *err) {
@@ -70,15 +78,10 @@ Status build_shards(uint32_t *offsets, uint32_t *indices, const PartitionTask *t
                     task->samples, task->clients, per_client, task->samples / task->clients);
     const uint32_t shards = task->clients * per_client;
     ByClass classes;
+    uint32_t *order = NULL, filled = 0;
     TRY(by_class_init(&classes, task, err));
-    uint32_t *order = malloc(shards * sizeof *order), filled = 0;
-    if (!order) {
-        by_class_free(&classes);
-        return fail(err, STATUS_OS, "no memory for %u shards", shards);
-    }
-    fill_identity(order, shards);
-    rng_shuffle(order, shards, rng_key(task->spec->seed, RNG_PARTITION, STREAM_SHARDS, 0, 0));
-    for (uint32_t i = 0; i < shards; i++) {
+    Status status = random_order(&order, shards, rng_key(task->spec->seed, RNG_PARTITION, STREAM_SHARDS, 0, 0), err);
+    for (uint32_t i = 0; i < shards && status == STATUS_OK; i++) {
         if (i % per_client == 0) offsets[i / per_client] = filled;
         const uint32_t first = part_start(order[i], shards, task->samples);
         const uint32_t end = part_start(order[i] + 1, shards, task->samples);
@@ -88,7 +91,7 @@ Status build_shards(uint32_t *offsets, uint32_t *indices, const PartitionTask *t
     offsets[task->clients] = filled;
     free(order);
     by_class_free(&classes);
-    return STATUS_OK;
+    return status;
 }
 
 // Copies the sorted samples by the table (classes, clients) of counts, then shuffles each client's own.

@@ -76,6 +76,12 @@ static inline uint32_t partition_tries(uint64_t numbers) {
 // for any other count, and leaves nothing to free.
 Status partition_reals(double **values, const PartitionTask *task, int key, const char *name, Error *err);
 
+// Fills indices (count) with 0, 1, 2, ...
+void fill_identity(uint32_t *indices, uint32_t count);
+
+// Draws a random order of 0 to count - 1; the caller frees *order (count). Fails with OS.
+Status random_order(uint32_t **order, uint32_t count, RngKey key, Error *err);
+
 // These partitioners write the lists themselves: offsets (clients + 1), indices (samples).
 Status build_contiguous(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, Error *err);
 Status build_iid(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, Error *err);
