@@ -15,40 +15,27 @@ static uint64_t held_samples(const DatasetItems *items, DatasetSplitKind split, 
     return items->outside & 1u << split ? 0 : count;
 }
 
-// Zeroes the gaps between the arrays, so that equal sets have equal blocks.
-static void clear_gaps(DatasetBlock *block) {
-    const DatasetLayout *layout = &block->layout;
-    const DatasetItems *items = &block->items;
-    const size_t sample = shape_size(block->shape) * items->pixel_bytes;
-    const uint64_t train = block->train_count, test = block->test_count;
-    const uint64_t ends[6] = {layout->train_pixels + held_samples(items, DATASET_TRAIN, block->train_count) * sample,
-                              layout->train_labels + train * items->label_bytes,
-                              layout->train_owners + train * items->owner_bytes,
-                              layout->test_pixels + held_samples(items, DATASET_TEST, block->test_count) * sample,
-                              layout->test_labels + test * items->label_bytes,
-                              layout->test_owners + test * items->owner_bytes};
-    const uint64_t next[6] = {layout->train_labels, layout->train_owners, layout->test_pixels,
-                              layout->test_labels,  layout->test_owners,  layout->block_bytes};
-    for (int i = 0; i < 6; i++)
-        memset(dataset_at(block, ends[i]), 0, next[i] - ends[i]);
-}
-
-// Makes an empty block with its final header, except classes and normalisation, which depend on the samples.
+// Makes an empty block with its final header, except classes and normalisation, which depend on the samples. Zeroes the
+// last line before each array and before the end, which contains the gap after the array before: equal sets then have
+// equal blocks. The rest of the line is filled later, or now in the case of the header.
 static Status lay_out(DatasetBlock *block, const DatasetSource *source, Error *err) {
-    DatasetLayout layout;
-    TRY(dataset_layout(&layout, source->shape, source->train_count, source->test_count, &source->items, err));
-    memset(block, 0, layout.train_pixels);
+    DatasetLayout at;
+    TRY(dataset_layout(&at, source->shape, source->train_count, source->test_count, &source->items, err));
+    const uint64_t ends[] = {at.train_labels, at.train_owners, at.test_pixels,
+                             at.test_labels,  at.test_owners,  at.block_bytes};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        memset(dataset_at(block, ends[i] - DATASET_ALIGNMENT), 0, DATASET_ALIGNMENT);
+    memset(block, 0, at.train_pixels);
     *block = (DatasetBlock){.magic = DATASET_MAGIC,
                             .version = DATASET_VERSION,
                             .shape = source->shape,
                             .train_count = source->train_count,
                             .test_count = source->test_count,
-                            .layout = layout,
+                            .layout = at,
                             .items = source->items,
                             .users = source->users,
                             .begins = {source->samples[DATASET_TRAIN].begin, source->samples[DATASET_TEST].begin}};
     memcpy(block->name, source->name, sizeof block->name);
-    clear_gaps(block);
     return STATUS_OK;
 }
 

@@ -74,7 +74,8 @@ static inline float dataset_number(const uint8_t *pixels, size_t place) {
     return number;
 }
 
-// State of a file when it was found; another inode, size or time of change is another state.
+// State of a file when it was found; another inode, size or time of change is another state. Plain data without
+// padding, compared as bytes.
 typedef struct DatasetFileState {
     uint64_t file, bytes; // its inode, its size
     int64_t changed_seconds, changed_nanoseconds;

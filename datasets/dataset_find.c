@@ -95,7 +95,6 @@ Status dataset_unknown(const char *place, Error *err) {
 }
 
 static Status folder_source(DatasetSource *source, const char *folder, Error *err) {
-    DatasetLayout layout;
     char resolved[PATH_MAX];
     if (!realpath(folder, resolved)) return fail_errno(err, STATUS_NOINPUT, "%s", folder);
     const DatasetFormat *format = dataset_format_of(resolved);
@@ -106,8 +105,6 @@ static Status folder_source(DatasetSource *source, const char *folder, Error *er
                     resolved, format->files, format->name, rival->files, rival->name);
     *source = (DatasetSource){.items = DATASET_IMAGES, .format = (uint32_t)(format - dataset_formats)};
     TRY(format->find(source, resolved, err));
-    TRY(dataset_layout(&layout, source->shape, source->train_count, source->test_count, &source->items, err));
-    source->block_bytes = layout.block_bytes;
     snprintf(source->folder, sizeof source->folder, "%s", resolved);
     text_cut(source->name, sizeof source->name, strrchr(resolved, '/') + 1);
     disarm_text(source->name);
@@ -156,22 +153,11 @@ static Status named_source(DatasetSource *source, const char *name, Error *err) 
 }
 
 static Status synthetic_source(DatasetSource *source, const char *data, uint64_t seed, Error *err) {
-    DatasetLayout layout;
     TRY(synthetic_parse(&source->shape, &source->train_count, &source->test_count, data, err));
     source->items = DATASET_IMAGES;
-    TRY(dataset_layout(&layout, source->shape, source->train_count, source->test_count, &source->items, err));
-    source->block_bytes = layout.block_bytes;
     source->classes = SYNTHETIC_CLASSES;
     source->seed = seed;
     snprintf(source->name, sizeof source->name, "synthetic");
-    return STATUS_OK;
-}
-
-static Status federation_source(DatasetSource *source, const char *data, uint64_t seed, Error *err) {
-    DatasetLayout layout;
-    TRY(federation_describe(source, data, seed, err));
-    TRY(dataset_layout(&layout, source->shape, source->train_count, source->test_count, &source->items, err));
-    source->block_bytes = layout.block_bytes;
     return STATUS_OK;
 }
 
@@ -183,10 +169,14 @@ static bool is_place(const char *data) {
 }
 
 Status dataset_find(DatasetSource *source, const char *data, uint64_t seed, Error *err) {
+    DatasetLayout layout;
     *source = (DatasetSource){0};
     TRY(unpacked_cache_check(err));
-    if (federation_is_named(data)) return federation_source(source, data, seed, err);
-    if (synthetic_is_named(data)) return synthetic_source(source, data, seed, err);
-    if (is_place(data)) return folder_source(source, data, err);
-    return named_source(source, data, err);
+    TRY(federation_is_named(data)  ? federation_describe(source, data, seed, err)
+        : synthetic_is_named(data) ? synthetic_source(source, data, seed, err)
+        : is_place(data)           ? folder_source(source, data, err)
+                                   : named_source(source, data, err));
+    TRY(dataset_layout(&layout, source->shape, source->train_count, source->test_count, &source->items, err));
+    source->block_bytes = layout.block_bytes;
+    return STATUS_OK;
 }

@@ -78,17 +78,13 @@ static void forget_mapping(const SamplesFile *file) {
 
 // Opening ------------------------------------------------------------------------------------------------------------
 
-static DatasetFileState state_of(const struct stat *about) {
-    return (DatasetFileState){.file = (uint64_t)about->st_ino,
-                              .bytes = (uint64_t)about->st_size,
-                              .changed_seconds = about->st_mtim.tv_sec,
-                              .changed_nanoseconds = about->st_mtim.tv_nsec};
-}
-
 Status samples_file_state(DatasetFileState *state, int fd, const char *path, Error *err) {
     struct stat about;
     if (fstat(fd, &about) != 0) return fail_errno(err, STATUS_IO, "%s", path);
-    *state = state_of(&about);
+    *state = (DatasetFileState){.file = (uint64_t)about.st_ino,
+                                .bytes = (uint64_t)about.st_size,
+                                .changed_seconds = about.st_mtim.tv_sec,
+                                .changed_nanoseconds = about.st_mtim.tv_nsec};
     return STATUS_OK;
 }
 
@@ -110,11 +106,6 @@ Status samples_file_map(SamplesFile *file, int fd, uint64_t begin, size_t bytes,
     return STATUS_OK;
 }
 
-static bool is_same(const DatasetFileState *a, const DatasetFileState *b) {
-    return a->file == b->file && a->bytes == b->bytes && a->changed_seconds == b->changed_seconds &&
-           a->changed_nanoseconds == b->changed_nanoseconds;
-}
-
 // Sentences about a changed file: before its samples are used, and while they are used.
 static const char changed_early[] = ": changed while the data set was being read; start again when nobody writes to it";
 static const char changed_late[] = " was written to, or its time changed, while its samples were read where they lie; "
@@ -123,7 +114,8 @@ static const char changed_late[] = " was written to, or its time changed, while 
 static Status check_state(const SamplesFile *file, const char *sentence, Error *err) {
     DatasetFileState state;
     TRY(samples_file_state(&state, file->fd, file->said, err));
-    return is_same(&state, &file->state) ? STATUS_OK : fail(err, STATUS_DATA, "%s%s", file->said, sentence);
+    if (memcmp(&state, &file->state, sizeof state) == 0) return STATUS_OK;
+    return fail(err, STATUS_DATA, "%s%s", file->said, sentence);
 }
 
 // Sets the names for sentences; a member of an archive is called as by the reader of arrays.

@@ -151,7 +151,7 @@ static Status expect_packed_size(const ByteStream *stream, uint64_t bytes, Error
         pread(stream->fd, size, sizeof size, (off_t)trailer) != (ssize_t)sizeof size)
         return fail(err, STATUS_DATA, "%s: truncated: a gzip file of %" PRIu64 " bytes", stream->path,
                     stream->file_bytes);
-    uint32_t announced = (uint32_t)size[0] | (uint32_t)size[1] << 8 | (uint32_t)size[2] << 16 | (uint32_t)size[3] << 24;
+    const uint32_t announced = (uint32_t)little_endian(size, sizeof size);
     if (announced != (uint32_t)bytes)
         return fail(err, STATUS_DATA,
                     "%s: truncated or corrupt: the gzip trailer at byte %" PRIu64 " tells of %" PRIu32

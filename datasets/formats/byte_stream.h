@@ -45,6 +45,14 @@ typedef struct ByteStream {
     uint8_t buffer[BYTE_STREAM_BUFFER_BYTES];
 } ByteStream;
 
+// The number of `count` bytes, the lowest first.
+static inline uint64_t little_endian(const uint8_t *bytes, int count) {
+    uint64_t value = 0;
+    for (int i = count - 1; i >= 0; i--)
+        value = value << 8 | bytes[i];
+    return value;
+}
+
 // Fails with NOINPUT if the file does not exist or may not be read.
 Status byte_stream_open(ByteStream *stream, const char *path, Error *err);
 void byte_stream_close(ByteStream *stream);

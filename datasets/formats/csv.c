@@ -164,16 +164,6 @@ static Rows rows_of(DatasetBlock *block, uint32_t room, uint64_t values, uint64_
                   .room = room};
 }
 
-static Status check_classes(DatasetBlock *block, const CsvTable *test, Error *err) {
-    uint32_t bad;
-    block->classes = 1;
-    if (dataset_has_targets(&block->items)) return STATUS_OK;
-    dataset_count_classes(block, &bad);
-    if (bad == UINT32_MAX) return STATUS_OK;
-    return fail(err, STATUS_DATA, "%s: label %d of sample %u; the training labels go up to %d", test->path,
-                ((uint16_t *)dataset_at(block, block->layout.test_labels))[bad], bad, block->classes - 1);
-}
-
 Status csv_read(DatasetBlock *block, const DatasetSource *source, Error *err) {
     const DatasetLayout *at = &block->layout;
     CsvTable tables[2];
@@ -189,7 +179,7 @@ Status csv_read(DatasetBlock *block, const DatasetSource *source, Error *err) {
     }
     for (uint32_t i = 0; i < rows[1].count && rows[1].owners; i++)
         if (rows[1].owners[i] >= block->users) rows[1].owners[i] = UINT32_MAX; // users without training samples
-    if (status == STATUS_OK) status = check_classes(block, &tables[1], err);
+    if (status == STATUS_OK) status = dataset_count_classes(block, tables[1].path, err);
     for (int i = 0; i < 2; i++)
         csv_close(&tables[i]);
     return status;

@@ -101,20 +101,15 @@ static Status check_first_line(const CsvTable *table, Error *err) {
                 *separator == '\t' ? "" : "\"");
 }
 
-static bool is_number(const char *text) {
-    char *end;
-    strtod(text, &end);
-    return end != text && *end == '\0';
-}
-
 // Writes the sentence for a first line without a column label or target, depending on its contents.
 static Status no_label(const CsvTable *table, Error *err) {
     enum { MOST = 8 };
-    char names[256] = "", name[28];
+    char names[256] = "", name[28], *end;
     int numbers = 0;
     const char *at = table->names;
     for (int column = 0; column < table->columns; column++, at += strlen(at) + 1) {
-        numbers += is_number(at);
+        strtod(at, &end);
+        numbers += end != at && !*end;
         text_cut(name, sizeof name, at);
         if (column < MOST) text_list(names, sizeof names, name, strlen(name));
     }

@@ -118,13 +118,16 @@ Status dataset_count_users(uint32_t *users, const uint32_t *owners, uint32_t cou
                 said, missing, *users - 1);
 }
 
-void dataset_count_classes(DatasetBlock *block, uint32_t *bad) {
-    const uint16_t *train = dataset_at(block, block->layout.train_labels);
-    const uint16_t *test = dataset_at(block, block->layout.test_labels);
-    block->classes = 0;
-    *bad = UINT32_MAX;
+Status dataset_count_classes(DatasetBlock *block, const char *test, Error *err) {
+    const uint16_t *labels = dataset_at(block, block->layout.train_labels);
+    block->classes = 1;
+    if (dataset_has_targets(&block->items)) return STATUS_OK;
     for (uint32_t i = 0; i < block->train_count; i++)
-        if (train[i] >= block->classes) block->classes = train[i] + 1;
-    for (uint32_t i = 0; i < block->test_count && *bad == UINT32_MAX; i++)
-        if (test[i] >= block->classes) *bad = i; // a class that could never be predicted
+        if (labels[i] >= block->classes) block->classes = labels[i] + 1;
+    labels = dataset_at(block, block->layout.test_labels);
+    for (uint32_t i = 0; i < block->test_count; i++)
+        if (labels[i] >= block->classes)
+            return fail(err, STATUS_DATA, "%s: label %d of sample %u; the training labels go up to %d", test, labels[i],
+                        i, block->classes - 1);
+    return STATUS_OK;
 }

@@ -15,8 +15,6 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/shape.h"
-#include "datasets/dataset.h"
 
 enum { IDX_MAX_RANK = 4 };
 
@@ -30,23 +28,5 @@ Status idx_header(IdxHeader *header, const char *path, Error *err);
 
 // Fills the caller's payload (header->payload_bytes). The file must still have the header that idx_header saw.
 Status idx_read(uint8_t *payload, const IdxHeader *header, const char *path, Error *err);
-
-// A folder with the four IDX files of an image data set, as MNIST and similar sets are distributed:
-//
-//   train-images-idx3-ubyte  train-labels-idx1-ubyte  t10k-images-idx3-ubyte  t10k-labels-idx1-ubyte
-//
-// Each name may have '.' for the second '-' (train-images.idx3-ubyte), and each file may be plain or end in .gz; a
-// plain one is preferred. Images are (N,H,W), or (N,C,H,W) in files that may be called idx4; labels are (N).
-typedef enum IdxRole { IDX_TRAIN_IMAGES, IDX_TRAIN_LABELS, IDX_TEST_IMAGES, IDX_TEST_LABELS, IDX_ROLES } IdxRole;
-
-typedef struct IdxFolder {
-    char path[IDX_ROLES][DATASET_PATH_BYTES];
-    IdxHeader header[IDX_ROLES];
-    Shape shape; // of one image, the same in both splits
-} IdxFolder;
-
-// Finds the files, reads their headers and checks that they fit each other. Fails with NOINPUT if one is missing, DATA
-// with file and offset if one is damaged or they contradict each other.
-Status idx_folder_open(IdxFolder *files, const char *folder, Error *err);
 
 #endif

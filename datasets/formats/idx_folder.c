@@ -9,6 +9,20 @@
 
 #include "datasets/formats/format.h"
 
+// A folder with the four IDX files of an image data set, as MNIST and similar sets are distributed:
+//
+//   train-images-idx3-ubyte  train-labels-idx1-ubyte  t10k-images-idx3-ubyte  t10k-labels-idx1-ubyte
+//
+// Each name may have '.' for the second '-' (train-images.idx3-ubyte), and each file may be plain or end in .gz; a
+// plain one is preferred. Images are (N,H,W), or (N,C,H,W) in files that may be called idx4; labels are (N).
+typedef enum IdxRole { IDX_TRAIN_IMAGES, IDX_TRAIN_LABELS, IDX_TEST_IMAGES, IDX_TEST_LABELS, IDX_ROLES } IdxRole;
+
+typedef struct IdxFolder {
+    char path[IDX_ROLES][DATASET_PATH_BYTES];
+    IdxHeader header[IDX_ROLES];
+    Shape shape; // of one image, the same in both splits
+} IdxFolder;
+
 enum { GREATEST_SIDE = 65535 }; // in pixels; keeps rows * columns * channels far from overflow
 
 static const char *const STEM[IDX_ROLES] = {"train-images", "train-labels", "t10k-images", "t10k-labels"};
@@ -54,7 +68,9 @@ static Status check_split(Shape *shape, const IdxFolder *files, IdxRole images, 
     return STATUS_OK;
 }
 
-Status idx_folder_open(IdxFolder *files, const char *folder, Error *err) {
+// Finds the files, reads their headers and checks that they fit each other. Fails with NOINPUT if one is missing, DATA
+// with file and offset if one is damaged or they contradict each other.
+static Status open_folder(IdxFolder *files, const char *folder, Error *err) {
     for (IdxRole role = 0; role < IDX_ROLES; role++)
         TRY(find_file(files->path[role], folder, role, err));
     for (IdxRole role = 0; role < IDX_ROLES; role++)
@@ -81,7 +97,7 @@ DatasetPresence idx_is_here(const char *place) {
 
 Status idx_find(DatasetSource *source, const char *place, Error *err) {
     IdxFolder files;
-    TRY(idx_folder_open(&files, place, err));
+    TRY(open_folder(&files, place, err));
     source->shape = files.shape;
     source->train_count = files.header[IDX_TRAIN_LABELS].extent[0];
     source->test_count = files.header[IDX_TEST_LABELS].extent[0];
@@ -155,18 +171,12 @@ static Status read_files(DatasetBlock *block, const IdxFolder *files, Error *err
 
 Status idx_read_all(DatasetBlock *block, const DatasetSource *source, Error *err) {
     IdxFolder files;
-    uint32_t bad;
-    TRY(idx_folder_open(&files, source->folder, err));
+    TRY(open_folder(&files, source->folder, err));
     if (memcmp(&files.shape, &source->shape, sizeof files.shape) != 0 ||
         files.header[IDX_TRAIN_LABELS].extent[0] != source->train_count ||
         files.header[IDX_TEST_LABELS].extent[0] != source->test_count)
         return fail(err, STATUS_DATA, "%s: the files' headers (byte 4) changed while the data set was being read",
                     source->folder);
     TRY(read_files(block, &files, err));
-    dataset_count_classes(block, &bad);
-    if (bad == UINT32_MAX) return STATUS_OK;
-    const uint16_t *labels = dataset_at(block, block->layout.test_labels);
-    return fail(err, STATUS_DATA, "%s: label %d at%s byte %zu; the training labels go up to %d",
-                files.path[IDX_TEST_LABELS], labels[bad], strstr(files.path[IDX_TEST_LABELS], ".gz") ? " unpacked" : "",
-                files.header[IDX_TEST_LABELS].header_bytes + bad, block->classes - 1);
+    return dataset_count_classes(block, files.path[IDX_TEST_LABELS], err);
 }

@@ -4,20 +4,17 @@
 // x are vectors of numbers of one length, y classes (whole numbers from 0) or targets (numbers with a point). Users are
 // clients, in the order of the training files' names and of "users" within a file.
 #include <dirent.h>
-#include <errno.h>
 #include <jansson.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 
 #include "base/file.h"
 #include "datasets/formats/format.h"
 #include "datasets/unpacked_cache.h"
-
-enum { MOST_FILES = 4096 };
 
 // State while the files of both folders are read one after another.
 typedef struct Leaf {
@@ -26,44 +23,34 @@ typedef struct Leaf {
     size_t features;     // of a sample; 0: not known yet
     bool is_known;       // it is known whether y are classes or targets
     bool has_targets;
+    int split;          // of the files that are being read: 0: train, 1: test
     uint32_t counts[2]; // samples of train, test
 } Leaf;
 
-static int by_name(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
+static int is_json(const struct dirent *entry) {
+    const char *ending = strrchr(entry->d_name, '.');
+    return ending && strcasecmp(ending, ".json") == 0;
 }
 
-static void free_names(char **names, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        free(names[i]);
-    free(names);
+static int by_name(const struct dirent **a, const struct dirent **b) {
+    return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-// Lists the paths of the JSON files in place/part, sorted.
-static Status list_files(char ***names, size_t *count, const char *place, const char *part, Error *err) {
-    char path[DATASET_PATH_BYTES];
-    *count = 0;
-    *names = calloc(MOST_FILES, sizeof **names);
-    if (!*names) return fail(err, STATUS_OS, "no memory for the files of %s", place);
-    if (snprintf(path, sizeof path, "%s/%s", place, part) >= DATASET_PATH_BYTES) path[0] = '\0';
-    DIR *folder = opendir(path);
-    Status status = folder ? STATUS_OK : fail_errno(err, STATUS_NOINPUT, "%s/%s", place, part);
-    for (struct dirent *entry; folder && (entry = readdir(folder)) && *count < MOST_FILES;) {
-        const char *ending = strrchr(entry->d_name, '.');
-        if (!ending || strcasecmp(ending, ".json") != 0) continue;
-        if (asprintf(&(*names)[*count], "%s/%s", path, entry->d_name) < 0) {
-            status = fail(err, STATUS_OS, "no memory for the files of %s", path);
-            break;
-        }
-        ++*count;
+// Calls visit (may be NULL) with the path of each JSON file in place/part, in the order of their names. Fails with
+// NOINPUT if there is none.
+static Status each_file(const char *place, const char *part,
+                        Status (*visit)(void *context, const char *path, Error *err), void *context, Error *err) {
+    char path[DATASET_PATH_BYTES + NAME_MAX];
+    struct dirent **files;
+    const int used = snprintf(path, sizeof path, "%s/%s", place, part), count = scandir(path, &files, is_json, by_name);
+    if (count < 0) return fail_errno(err, STATUS_NOINPUT, "%s", path);
+    Status status = count > 0 ? STATUS_OK : fail(err, STATUS_NOINPUT, "%s: no file .json in this folder", path);
+    for (int i = 0; i < count; i++) {
+        snprintf(path + used, sizeof path - (size_t)used, "/%s", files[i]->d_name);
+        if (status == STATUS_OK && visit) status = visit(context, path, err);
+        free(files[i]);
     }
-    if (folder) closedir(folder);
-    if (status == STATUS_OK && *count == 0)
-        status = fail(err, STATUS_NOINPUT, "%s: no file .json in this folder", path);
-    if (status == STATUS_OK)
-        qsort(*names, *count, sizeof **names, by_name);
-    else
-        free_names(*names, *count);
+    free(files);
     return status;
 }
 
@@ -72,7 +59,6 @@ static Status list_files(char ***names, size_t *count, const char *place, const 
 // The sample that is being read, for sentences.
 typedef struct At {
     const char *path, *user;
-    int split;
     uint32_t owner;
     size_t sample;
 } At;
@@ -91,8 +77,8 @@ static Status take_x(Leaf *leaf, const json_t *x, const At *at, Error *err) {
     float *to = NULL;
     if (leaf->block) {
         const DatasetLayout *layout = &leaf->block->layout;
-        to = (float *)dataset_at(leaf->block, at->split == 0 ? layout->train_pixels : layout->test_pixels) +
-             leaf->counts[at->split] * features;
+        to = (float *)dataset_at(leaf->block, leaf->split == 0 ? layout->train_pixels : layout->test_pixels) +
+             leaf->counts[leaf->split] * features;
     }
     for (size_t i = 0; i < features; i++) {
         const json_t *number = json_is_array(x) ? json_array_get(x, i) : x;
@@ -115,9 +101,9 @@ static Status take_y(Leaf *leaf, const json_t *y, const At *at, Error *err) {
         return bad_sample(at, "y", "out of range", err);
     if (!leaf->block) return STATUS_OK;
     const DatasetLayout *layout = &leaf->block->layout;
-    void *labels = dataset_at(leaf->block, at->split == 0 ? layout->train_labels : layout->test_labels);
-    uint32_t *owners = dataset_at(leaf->block, at->split == 0 ? layout->train_owners : layout->test_owners);
-    const uint32_t place = leaf->counts[at->split];
+    void *labels = dataset_at(leaf->block, leaf->split == 0 ? layout->train_labels : layout->test_labels);
+    uint32_t *owners = dataset_at(leaf->block, leaf->split == 0 ? layout->train_owners : layout->test_owners);
+    const uint32_t place = leaf->counts[leaf->split];
     if (is_target)
         ((float *)labels)[place] = target;
     else
@@ -131,15 +117,15 @@ static Status read_user(Leaf *leaf, const json_t *data, At *at, Error *err) {
     if (!json_is_array(x) || !json_is_array(y) || json_array_size(x) != json_array_size(y))
         return fail(err, STATUS_DATA, "%s: user %.60s: no x and y of the same length in \"user_data\"", at->path,
                     at->user);
-    const uint32_t room = !leaf->block     ? INT32_MAX
-                          : at->split == 0 ? leaf->block->train_count
-                                           : leaf->block->test_count;
+    const uint32_t room = !leaf->block       ? INT32_MAX
+                          : leaf->split == 0 ? leaf->block->train_count
+                                             : leaf->block->test_count;
     for (at->sample = 0; at->sample < json_array_size(x); at->sample++) {
-        if (leaf->counts[at->split] >= room)
+        if (leaf->counts[leaf->split] >= room)
             return fail(err, STATUS_DATA, "%s: more samples than before: it changed while it was being read", at->path);
         TRY(take_x(leaf, json_array_get(x, at->sample), at, err));
         TRY(take_y(leaf, json_array_get(y, at->sample), at, err));
-        leaf->counts[at->split]++;
+        leaf->counts[leaf->split]++;
     }
     return STATUS_OK;
 }
@@ -147,22 +133,22 @@ static Status read_user(Leaf *leaf, const json_t *data, At *at, Error *err) {
 // Users with training samples get numbers; other users may have test samples.
 static Status number_user(Leaf *leaf, At *at, bool has_samples, Error *err) {
     const json_t *known = json_object_get(leaf->users, at->user);
-    if (at->split == 0 && known)
+    if (leaf->split == 0 && known)
         return fail(err, STATUS_DATA, "%s: user %.60s stands in the training files twice", at->path, at->user);
     at->owner = known ? (uint32_t)json_integer_value(known) : UINT32_MAX;
-    if (at->split != 0 || !has_samples) return STATUS_OK;
+    if (leaf->split != 0 || !has_samples) return STATUS_OK;
     at->owner = (uint32_t)json_object_size(leaf->users);
     if (json_object_set_new(leaf->users, at->user, json_integer(at->owner)) == 0) return STATUS_OK;
     return fail(err, STATUS_OS, "no memory for the users of %s", at->path);
 }
 
-static Status read_json(Leaf *leaf, const json_t *all, const char *path, int split, Error *err) {
+static Status read_json(Leaf *leaf, const json_t *all, const char *path, Error *err) {
     const json_t *users = json_object_get(all, "users"), *data = json_object_get(all, "user_data"), *user;
     size_t i;
     if (!json_is_array(users) || !json_is_object(data))
         return fail(err, STATUS_DATA, "%s: no \"users\" and \"user_data\", as LEAF's files have", path);
     json_array_foreach(users, i, user) {
-        At at = {.path = path, .user = json_string_value(user), .split = split};
+        At at = {.path = path, .user = json_string_value(user)};
         if (!at.user) return fail(err, STATUS_DATA, "%s: entry %zu of \"users\" is no text", path, i);
         const json_t *own = json_object_get(data, at.user);
         TRY(number_user(leaf, &at, json_array_size(json_object_get(own, "y")) > 0, err));
@@ -171,7 +157,7 @@ static Status read_json(Leaf *leaf, const json_t *all, const char *path, int spl
     return STATUS_OK;
 }
 
-static Status read_file(Leaf *leaf, const char *path, int split, Error *err) {
+static Status read_file(void *leaf, const char *path, Error *err) {
     json_error_t problem;
     FILE *file;
     TRY(regular_file_open(&file, path, err));
@@ -182,63 +168,40 @@ static Status read_file(Leaf *leaf, const char *path, int split, Error *err) {
     if (!all)
         return fail(err, STATUS_DATA, "%s:%d: column %d: not JSON: %s", path, problem.line, problem.column,
                     problem.text);
-    Status status = read_json(leaf, all, path, split, err);
+    Status status = read_json(leaf, all, path, err);
     json_decref(all);
     return status;
 }
 
-static Status read_split(Leaf *leaf, const char *place, int split, Error *err) {
-    char **names;
-    size_t count;
-    TRY(list_files(&names, &count, place, split == 0 ? "train" : "test", err));
-    Status status = STATUS_OK;
-    for (size_t i = 0; i < count && status == STATUS_OK; i++)
-        status = read_file(leaf, names[i], split, err);
-    free_names(names, count);
-    if (status == STATUS_OK && leaf->counts[split] == 0)
-        status = fail(err, STATUS_DATA, "%s/%s: no samples in this folder", place, split == 0 ? "train" : "test");
-    return status;
-}
+static const char *const parts[] = {"train", "test"};
 
 static Status read_both(Leaf *leaf, const char *place, Error *err) {
     leaf->users = json_object();
     if (!leaf->users) return fail(err, STATUS_OS, "no memory for the users of %s", place);
-    Status status = read_split(leaf, place, 0, err);
-    if (status == STATUS_OK) status = read_split(leaf, place, 1, err);
-    return status;
+    for (leaf->split = 0; leaf->split < 2; leaf->split++) {
+        TRY(each_file(place, parts[leaf->split], read_file, leaf, err));
+        if (leaf->counts[leaf->split] == 0)
+            return fail(err, STATUS_DATA, "%s/%s: no samples in this folder", place, parts[leaf->split]);
+    }
+    return STATUS_OK;
 }
 
 // The form ------------------------------------------------------------------------------------------------------------
 
-static bool has_files(const char *place, const char *part) {
-    char **names;
-    size_t count;
-    if (!dataset_has_file(place, part) || list_files(&names, &count, place, part, NULL) != STATUS_OK) return false;
-    free_names(names, count);
-    return true;
-}
-
 DatasetPresence leaf_is_here(const char *place) {
-    if (!has_files(place, "train")) return DATASET_ABSENT;
-    return has_files(place, "test") ? DATASET_WHOLE : DATASET_IN_PART;
+    if (each_file(place, parts[0], NULL, NULL, NULL) != STATUS_OK) return DATASET_ABSENT;
+    return each_file(place, parts[1], NULL, NULL, NULL) == STATUS_OK ? DATASET_WHOLE : DATASET_IN_PART;
 }
 
-static Status note_files(DatasetSource *source, const char *place, const char *part, Error *err) {
-    char **names;
-    size_t count;
-    TRY(list_files(&names, &count, place, part, err));
-    Status status = STATUS_OK;
-    for (size_t i = 0; i < count && status == STATUS_OK; i++)
-        status = dataset_note_file(source, names[i], err);
-    free_names(names, count);
-    return status;
+static Status note_file(void *source, const char *path, Error *err) {
+    return dataset_note_file(source, path, err);
 }
 
 Status leaf_find(DatasetSource *source, const char *place, Error *err) {
     Leaf leaf = {0};
     source->packed = true; // numbers as text: parsed only once
-    TRY(note_files(source, place, "train", err));
-    TRY(note_files(source, place, "test", err));
+    TRY(each_file(place, parts[0], note_file, source, err));
+    TRY(each_file(place, parts[1], note_file, source, err));
     if (unpacked_cache_describe(source)) return STATUS_OK;
     Status status = read_both(&leaf, place, err);
     source->train_count = leaf.counts[0];
@@ -254,6 +217,7 @@ Status leaf_find(DatasetSource *source, const char *place, Error *err) {
 
 Status leaf_read(DatasetBlock *block, const DatasetSource *source, Error *err) {
     const bool has_targets = dataset_has_targets(&block->items);
+    char test[DATASET_PATH_BYTES + 8];
     Leaf leaf = {.block = block, .features = shape_size(block->shape), .is_known = true, .has_targets = has_targets};
     Status status = read_both(&leaf, source->folder, err);
     const bool is_whole = leaf.counts[0] == block->train_count && leaf.counts[1] == block->test_count &&
@@ -262,11 +226,6 @@ Status leaf_read(DatasetBlock *block, const DatasetSource *source, Error *err) {
     if (status != STATUS_OK) return status;
     if (!is_whole)
         return fail(err, STATUS_DATA, "%s: its files changed while the data set was being read", source->folder);
-    block->classes = 1;
-    if (has_targets) return STATUS_OK;
-    uint32_t bad;
-    dataset_count_classes(block, &bad);
-    if (bad == UINT32_MAX) return STATUS_OK;
-    return fail(err, STATUS_DATA, "%s/test: label %d of sample %u; the training labels go up to %d", source->folder,
-                ((uint16_t *)dataset_at(block, block->layout.test_labels))[bad], bad, block->classes - 1);
+    snprintf(test, sizeof test, "%s/test", source->folder);
+    return dataset_count_classes(block, test, err);
 }

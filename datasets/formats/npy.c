@@ -114,8 +114,7 @@ Status npy_header(NpyHeader *header, ByteStream *stream, const char *name, bool 
                     stream->path);
     const size_t length_bytes = magic[6] == 1 ? 2 : 4;
     TRY(byte_stream_read(length, stream, length_bytes, err));
-    const uint32_t text_bytes =
-        (uint32_t)length[0] | (uint32_t)length[1] << 8 | (uint32_t)length[2] << 16 | (uint32_t)length[3] << 24;
+    const uint32_t text_bytes = (uint32_t)little_endian(length, sizeof length);
     if (text_bytes > GREATEST_HEADER)
         return fail(err, STATUS_DATA, "%s: a header of %" PRIu32 " bytes at byte %d; at most %d are read", stream->path,
                     text_bytes, MAGIC_BYTES, GREATEST_HEADER);

@@ -30,13 +30,6 @@ typedef struct Archive {
     uint64_t begin, directory_bytes; // the directory
 } Archive;
 
-static uint64_t little_endian(const uint8_t *bytes, int count) {
-    uint64_t value = 0;
-    for (int i = count - 1; i >= 0; i--)
-        value = value << 8 | bytes[i];
-    return value;
-}
-
 static Status read_at(void *bytes, const Archive *archive, uint64_t begin, size_t count, Error *err) {
     if (begin > archive->bytes || count > archive->bytes - begin)
         return fail(err, STATUS_DATA, "%s: not a whole zip archive: %zu bytes at byte %" PRIu64 " lie behind its end",

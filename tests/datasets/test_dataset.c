@@ -191,7 +191,7 @@ static void files_that_contradict_each_other_are_refused(void **state) {
     const uint8_t flat_images[] = {0, 0, 8, 2, 0, 0, 0, 3, 0, 0, 0, 1, 7, 7, 7};
     const uint8_t deep_labels[] = {0, 0, 8, 2, 0, 0, 0, 3, 0, 0, 0, 1, 0, 1, 2};
     expect_contradiction(*state, 1, too_few_labels, sizeof too_few_labels, "2 labels (byte 4) for the 3 images");
-    expect_contradiction(*state, 3, unknown_label, sizeof unknown_label, "label 3 at byte 9");
+    expect_contradiction(*state, 3, unknown_label, sizeof unknown_label, "label 3 of sample 1");
     expect_contradiction(*state, 2, other_shape, sizeof other_shape, "1x1x1");
     expect_contradiction(*state, 0, flat_images, sizeof flat_images, "rank 2 at byte 3");
     expect_contradiction(*state, 1, deep_labels, sizeof deep_labels, "rank 2 at byte 3");
