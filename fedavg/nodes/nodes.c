@@ -26,7 +26,8 @@ static uint32_t number_in_environment(const char *name) {
     return text ? (uint32_t)strtoul(text, NULL, 10) : 0;
 }
 
-// Open MPI's mpirun; MPICH's and its kin's, and srun with PMI-2; srun otherwise.
+// The variables that tell a process how many copies were started: Open MPI's mpirun; MPICH's and its kin's, and srun
+// with PMI-2; srun otherwise.
 static const char *const size_names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
 
 static const char *size_name(void) {
@@ -35,7 +36,8 @@ static const char *size_name(void) {
     return NULL;
 }
 
-// How many copies of this program mpirun or srun has started, by the environment; 1: it was started alone.
+// Returns how many copies of this program mpirun or srun has started, by the environment alone: 1 if it was started
+// alone. A program that runs on one machine must not need an MPI library to find that out.
 static uint32_t started_copies(void) {
     const char *name = size_name();
     return name ? number_in_environment(name) : 1;
@@ -54,7 +56,7 @@ void nodes_stay_alone(void) {
         unsetenv(size_names[i]);
 }
 
-// Where a process lives: two with the same Place can see each other's deaths.
+// The place of a process: two processes that share boot and process namespace can see each other's deaths.
 typedef struct Place {
     char host[NODE_HOST_BYTES];
     char boot[NODE_HOST_BYTES]; // changes with every start of a machine, and differs between any two
@@ -80,6 +82,8 @@ static bool sees_death_of(const Place *mine, const Place *other) {
            mine->pid_namespace == other->pid_namespace;
 }
 
+// Nodes on one machine watch each other through a pidfd, which shows a death at once. Of nodes elsewhere only silence
+// can be noticed.
 static Status meet(Nodes *nodes, Error *err) {
     Place mine = own_place();
     Place *places = calloc(nodes->size, sizeof *places);
@@ -111,7 +115,8 @@ static void release(Nodes *nodes) {
     *nodes = (Nodes){.size = 1};
 }
 
-// MPI starts threads of its own. A signal to this process must not end up with one of them: it is the supervisor's.
+// MPI starts threads of its own. A signal to this process must not be delivered to one of them, for the supervisor
+// waits for it: the threads inherit the blocked mask.
 static Status open_transport(Nodes *nodes, Error *err) {
     sigset_t all, before;
     sigfillset(&all);
@@ -138,7 +143,7 @@ static Status join(Nodes *nodes, uint32_t started, Error *err) {
     return meet(nodes, err);
 }
 
-// After a failure the process is about to end, and MPI with it.
+// After a failure the process is about to end, and MPI with it, so that nothing is left to close.
 Status nodes_init(Nodes *nodes, Error *err) {
     *nodes = (Nodes){.size = 1, .silence_seconds = 60, .message_bytes = NODES_MESSAGE_BYTES}; // until more is known
     uint32_t started = started_copies();
@@ -179,7 +184,7 @@ static Status hear(Nodes *nodes, Error *err) {
     }
 }
 
-// Who has said that it leaves has a better reason than to have died, which it does next.
+// A node that has said that it leaves dies next: its leaving is the better reason, and comes first.
 static Status find_gone(const Nodes *nodes, Error *err) {
     for (uint32_t node = 0; node < nodes->size; node++)
         if (nodes->peers[node].has_left) return gave_up(nodes, node, err);
@@ -206,8 +211,9 @@ Status nodes_watch(Nodes *nodes, Error *err) {
     if (nodes->size == 1) return STATUS_OK;
     uint64_t now = clock_nanoseconds();
     if (now - nodes->watched_nanoseconds < watch_nanoseconds && !nodes->is_busy) return STATUS_OK;
-    // If this process has not looked for long, because it was stopped or busy, no other node can be blamed for it. What
-    // was heard meanwhile (nodes_busy listens, too) was heard now at the latest: a later time would be a silence.
+    // If this process has not looked for long, because it was stopped or busy, no other node can be blamed for the
+    // silence: it is added to when each was heard. A signal that arrived meanwhile (nodes_busy listens, too) counts as
+    // heard now at the latest, since a later time would be a silence to come.
     const uint64_t since = nodes->watched_nanoseconds ? now - nodes->watched_nanoseconds : 0,
                    away = since > watch_nanoseconds ? since - watch_nanoseconds : 0;
     for (uint32_t node = 0; node < nodes->size; node++) {
@@ -223,7 +229,7 @@ Status nodes_watch(Nodes *nodes, Error *err) {
     return find_silent(nodes, err);
 }
 
-// Said twice, for a node whose last signal is still under way is left out; looking for signals moves those along.
+// Signals twice: a node whose last signal is still under way is left out, and looking for signals moves those along.
 Status nodes_busy(Nodes *nodes, Error *err) {
     for (int times = 0; times < 2 && nodes->size > 1; times++) {
         TRY(nodes->transport->signal(nodes->connection, NODE_BUSY, err));
@@ -243,6 +249,8 @@ Status nodes_test(Nodes *nodes, bool *done, Error *err) {
     return status;
 }
 
+// Spins for a moment, since most messages of a round arrive within microseconds, and sleeps between looks after that.
+// Every look watches the other nodes, so that the wait ends if one of them is lost.
 Status nodes_wait(Nodes *nodes, Error *err) {
     uint64_t start = clock_nanoseconds();
     for (;;) {
@@ -258,6 +266,7 @@ Status nodes_wait(Nodes *nodes, Error *err) {
     }
 }
 
+// Sums piece by piece, for a message holds at most message_bytes: MPI counts in int.
 Status nodes_sum(Nodes *nodes, int64_t *values, size_t count, Error *err) {
     const size_t most = nodes->message_bytes / sizeof *values;
     for (size_t first = 0; first < count && nodes->size > 1; first += most) {
@@ -284,8 +293,8 @@ static size_t sum_of(const size_t *counts, uint32_t nodes) {
     return sum;
 }
 
-// One piece of each node after the other: they arrive side by side and are then put where they belong. pieces (nodes),
-// arrived: of the caller's.
+// Gathers one piece of each node after the other: the pieces arrive side by side and are then copied to their places.
+// pieces (nodes) and arrived are the caller's.
 static Status gather_pieces(Nodes *nodes, char *all, const char *mine, const size_t *counts, size_t *pieces,
                             char *arrived, size_t most, Error *err) {
     for (size_t done = 0;; done += most) {
@@ -325,7 +334,7 @@ Status nodes_gather(Nodes *nodes, void *all, const void *mine, const size_t *cou
 
 Status nodes_agree(Nodes *nodes, Status mine, Error *err) {
     if (nodes->size == 1) return mine;
-    // The nodes that failed, and of those the lowest: counts of failures, one place a node.
+    // One count of failures per node, so that all nodes name one: the lowest that failed.
     int64_t *failures = calloc(nodes->size, sizeof *failures);
     if (!failures) return fail(err, STATUS_OS, "no memory for %u nodes", nodes->size);
     failures[nodes->rank] = mine != STATUS_OK;

@@ -1,4 +1,4 @@
-// In a build with MPI: what runs on several nodes need is a module.
+// Part of nodes_transport.h: a build with MPI loads its transport as a module, when a run on several nodes begins.
 #include <dlfcn.h>
 
 #include "base/module.h"
@@ -9,7 +9,7 @@ bool nodes_are_built(void) {
 }
 
 Status nodes_transport_load(const NodesTransport **transport, Error *err) {
-    // Open MPI loads components of its own, which look for its symbols.
+    // Open MPI loads components of its own, which look for its symbols: they have to be global.
     *transport = module_symbol("sounder_mpi.so", "nodes_mpi", true);
     if (*transport) return STATUS_OK;
     return fail(

@@ -1,4 +1,5 @@
-// Nodes over MPI. The only file that knows MPI; built into a module of its own (CMakeLists.txt says why).
+// Part of nodes_transport.h: nodes over MPI. No other file knows MPI; this one is built into a module of its own
+// (CMakeLists.txt says why).
 #include <mpi.h>
 #include <stdlib.h>
 
@@ -23,6 +24,9 @@ static Status check(int code, const char *what, Error *err) {
     return fail(err, STATUS_UNAVAILABLE, "the connection between the nodes failed in %s: %s", what, text);
 }
 
+// Two communicators, so that a signal is never taken for a piece of a collective, whatever else is under way. Errors
+// are returned, not fatal as is MPI's way: the other nodes' parents then end their runs with a checkpoint and a
+// sentence.
 static Status join(NodesConnection **connection, uint32_t *rank, uint32_t *size, Error *err) {
     NodesConnection *self = calloc(1, sizeof *self);
     if (!self) return fail(err, STATUS_OS, "no memory for the connection between the nodes");
@@ -94,6 +98,8 @@ static Status test(NodesConnection *self, bool *done, Error *err) {
     return STATUS_OK;
 }
 
+// A node that does not take its signals has one under way and gets no other: signals must not pile up for a node that
+// is stopped.
 static Status send_signal(NodesConnection *self, NodeSignal signal, Error *err) {
     for (int node = 0; node < self->size; node++) {
         if (node == self->rank) continue;

@@ -1,4 +1,4 @@
-// In a build without MPI.
+// Part of nodes_transport.h: a build without MPI has no transport.
 #include "fedavg/nodes/nodes_transport.h"
 
 bool nodes_are_built(void) {

@@ -1,10 +1,10 @@
-// What nodes.h asks of whatever carries bytes between machines, as a table of functions, so that MPI stays in one file
-// (nodes_mpi.c) and one module, which is loaded only where there is more than one node.
+// The table of functions that carry bytes between machines for nodes.h, so that MPI stays in one file (nodes_mpi.c) and
+// one module, which is loaded only where there is more than one node.
 //
 // One process per node calls these, from one thread. Collectives: every node begins the same ones in the same order
-// with matching sizes; one at a time is under way on a node, from begin_... until test says done, and its buffers
-// belong to it so long. Sizes are below 2 GiB. Nothing here waits for another node, except open and a close in good
-// order. A failed call: UNAVAILABLE, with MPI's own words.
+// with matching sizes; a node has one under way at a time, from begin_... until test says done, and its buffers belong
+// to it until then. Sizes are below 2 GiB. No function waits for another node, except open and a close in good order. A
+// failed call: UNAVAILABLE, with MPI's own words.
 #ifndef SOUNDER_FEDAVG_NODES_NODES_TRANSPORT_H
 #define SOUNDER_FEDAVG_NODES_NODES_TRANSPORT_H
 

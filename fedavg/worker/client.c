@@ -14,6 +14,8 @@
 #include "fedavg/worker/deliver.h"
 #include "fedavg/worker/stepper.h"
 
+// Sums need one slot per worker, however many clients there are. Rows need one slot per client, since a rule that looks
+// at all updates side by side (a median, an attacker that knows the others) cannot start from a sum.
 void client_plan(SlotPlan *slots, const RunConfig *config) {
     const Algorithm algorithm = run_algorithm(config);
     const bool averages = config->training.optimizer_state == OPTIMIZER_AVERAGED,
@@ -25,7 +27,8 @@ void client_plan(SlotPlan *slots, const RunConfig *config) {
     slots->rows = rows ? (config->cohort + config->nodes - 1) / config->nodes : 0;
 }
 
-// Vectors a little more than whole pages apart: the same place of two of them does not compete for one set of a cache.
+// The vectors are a little more than whole pages apart. At whole pages element i of all vectors would compete for one
+// set of the first cache, and a step reads several vectors side by side.
 static size_t vector_stride(uint64_t parameters) {
     enum { PAGE = 4096, APART = 1408 };
     return (parameters * sizeof(float) + PAGE - 1) / PAGE * PAGE + APART;
@@ -40,6 +43,8 @@ static Status begin_labels(LocalModel *model, Error *err) {
     return STATUS_OK;
 }
 
+// Vectors that the algorithm does not need are not there: their pointers stay NULL, and the rest of the worker asks for
+// that and not for the algorithm again.
 Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t rank, Error *err) {
     const RunConfig *config = memory->config;
     *model = (LocalModel){.memory = memory, .rank = rank};
@@ -125,15 +130,15 @@ Batch local_model_batch(LocalModel *model, const uint32_t *order, uint32_t numbe
     return batch;
 }
 
-// A client's training: what its rule adds to every step (rules/local/local_rule.h).
+// A client's training, and what its rule adds to every step (rules/local/local_rule.h).
 typedef struct Turn {
     LocalTurn rule;
     LocalVectors at; // the client's
     LocalStep step;
 } Turn;
 
-// model->full_gradient becomes the gradient of the mean loss of the client's samples, at the weights that it begins
-// with.
+// model->full_gradient becomes the gradient of the mean loss of the client's samples at the weights that it begins
+// with. It costs one more pass over the samples, and only rules that correct each step by it ask.
 static void look(LocalModel *model) {
     const size_t parameters = model->memory->config->parameters;
     uint32_t count;
@@ -149,6 +154,9 @@ static void look(LocalModel *model) {
     }
 }
 
+// Collects all that is constant during the client's training, so that a step has no rule to ask. The state of an
+// optimizer that clients keep is stored after the replica, if there is one, in that row. A rule that adds to each
+// gradient becomes one vector: shift - pull global, with pull on top of the weight decay.
 static Turn begin_turn(LocalModel *model, const Job *job, uint32_t samples, uint32_t round) {
     const RunMemory *memory = model->memory;
     const RunConfig *config = memory->config;
@@ -191,7 +199,7 @@ static Turn begin_turn(LocalModel *model, const Job *job, uint32_t samples, uint
     return turn;
 }
 
-// A replica goes on from where it was; the first time it is the centre, as the weights are.
+// A replica continues from where it was; in its first turn it is the centre, as the weights are.
 static void begin_replica(LocalModel *model, Turn *turn) {
     turn->step.replica = &turn->at;
     turn->step.turn = &turn->rule;
@@ -199,7 +207,8 @@ static void begin_replica(LocalModel *model, Turn *turn) {
         memcpy(model->weights, turn->at.kept, model->memory->config->parameters * sizeof *model->weights);
 }
 
-// Batches of one order of the client's samples; returns the sum of their losses.
+// Trains on batches of one order of the client's samples and returns the sum of their losses. A replica exchanges with
+// the centre after its first step, since the gradient of that step is one at the old replica.
 static double train_stretch(LocalModel *model, Stepper *stepper, const uint32_t *indices, uint32_t count,
                             uint32_t client, const Stretch *stretch, bool *exchanged) {
     const uint64_t seed = model->memory->config->seed;
@@ -226,6 +235,8 @@ double local_model_train(LocalModel *model, const LocalStep *step, uint32_t clie
     return local_model_train_on(model, step, indices, count, client, epochs, round);
 }
 
+// Walks stretch by stretch: a schedule that counts steps can begin and end in the middle of an epoch, and continues in
+// that order of samples in the next round.
 double local_model_train_on(LocalModel *model, const LocalStep *step, const uint32_t *indices, uint32_t count,
                             uint32_t client, uint32_t epochs, uint32_t round) {
     const RunConfig *config = model->memory->config;
@@ -243,8 +254,8 @@ double local_model_train_on(LocalModel *model, const LocalStep *step, const uint
     return loss_sum;
 }
 
-// What stays with the client first, while the rest stands still, then the other way round. The head's epochs draw
-// shuffles and dropout of their own.
+// Trains the client's own part first, while the shared part is frozen, then the shared part while its own is frozen.
+// The epochs of its own part draw shuffles and dropout that no other round draws.
 static double train_in_turn(LocalModel *model, const LocalStep *step, const Job *job, uint32_t round) {
     const PersonalPlan *plan = &model->memory->config->personal;
     model->net.still_first = 0, model->net.still_end = plan->first;
@@ -255,13 +266,17 @@ static double train_in_turn(LocalModel *model, const LocalStep *step, const Job 
     return loss_sum;
 }
 
-// Whether a turn begins with the global weights and nobody but its first step asks for them.
+// Whether a turn begins with the global weights and only its first step reads them. That step then reads the shared
+// vector itself, which saves a copy of the model for each client.
 static bool starts_with_a_step(const LocalModel *model) {
     const RunMemory *memory = model->memory;
     return !model->shift && !model->full_gradient && !memory->algorithm.local->replicas &&
            memory->config->personal.run_count == 0;
 }
 
+// The client's result may depend on nothing that an earlier client left in the worker's model: weights, velocity, view
+// and the frozen range are all set anew here. The random numbers are keyed by round, client and visit, so that a client
+// that trains twice from one model does not repeat itself.
 void client_train(LocalModel *model, Job *job, uint32_t round) {
     const RunMemory *memory = model->memory;
     uint64_t start = clock_nanoseconds();

@@ -1,3 +1,4 @@
+// Part of client.h: what a worker evaluates for the parent, by the task of a job.
 #include "client.h"
 
 #include <string.h>
@@ -5,6 +6,8 @@
 #include "base/clock.h"
 #include "fedavg/rules/attack/attack_rules.h"
 
+// Evaluates one chunk of the test set. The parent cuts the set into chunks of a fixed size, so that the sum of their
+// losses does not depend on the number of workers.
 static BatchResult evaluate_test_set(LocalModel *model, const Job *job) {
     const Dataset *data = &model->memory->data;
     Batch batch = {.pixels = data->test.pixels,
@@ -19,8 +22,8 @@ static BatchResult evaluate_test_set(LocalModel *model, const Job *job) {
     return result;
 }
 
-// Marked test samples (count) of other classes than the backdoor's target: hits are those that the model takes for it.
-// The job stays as it was: it may be done again.
+// Evaluates marked test samples (count) whose class is not the backdoor's target: hits are those that the model takes
+// for the target. job->count stays as it was, since the job may have to be done again.
 static BatchResult evaluate_backdoor(LocalModel *model, const Job *job, uint32_t *count) {
     const Dataset *data = &model->memory->data;
     const Chosen *attack = &model->memory->config->attack;
@@ -60,6 +63,8 @@ static BatchResult evaluate_samples(LocalModel *model, const float *weights, con
     return sum;
 }
 
+// A client is tested on test samples of its own, on training samples that were held out, or on its training samples, as
+// the partition has them. With drift the client holds another client's part of the data set.
 ClientSamples evaluation_samples(const RunMemory *memory, const Job *job, uint32_t round) {
     const RunConfig *config = memory->config;
     const Partition *partition = &memory->partition;
@@ -89,6 +94,8 @@ static BatchResult evaluate_client(LocalModel *model, const float *weights, Job 
     return evaluate_samples(model, weights, &samples);
 }
 
+// Trains a copy and evaluates it: the update is in no sum, and the shuffles are those of a round that does not exist,
+// so that a run's bits do not depend on whether it is evaluated.
 static BatchResult evaluate_fine_tuned(LocalModel *model, Job *job, uint32_t round) {
     memcpy(model->weights, model->memory->weights, model->memory->config->parameters * sizeof(float));
     const LocalStep plain = {.sgd = run_memory_training(model->memory).sgd};
@@ -96,8 +103,9 @@ static BatchResult evaluate_fine_tuned(LocalModel *model, Job *job, uint32_t rou
     return evaluate_client(model, model->weights, job, round);
 }
 
-// The update of the server's own training, from the global weights on every so many-th training sample, becomes the
-// vector that stands beside the clients' updates. Its shuffles are those of a client that nobody is.
+// The server trains on every n-th training sample itself, and its update becomes the vector that a trusting rule
+// compares the clients' updates with. The shuffles are those of client number `clients`, which no client has. Every
+// node trains for itself, which costs less than sending the vector.
 static void train_root(LocalModel *model, Job *job, uint32_t round) {
     const RunMemory *memory = model->memory;
     const RunConfig *config = memory->config;
@@ -109,7 +117,7 @@ static void train_root(LocalModel *model, Job *job, uint32_t round) {
     memcpy(model->weights, memory->weights, config->parameters * sizeof(float));
     const LocalStep plain = {.sgd = run_memory_training(memory).sgd};
     local_model_train_on(model, &plain, root, job->count, config->clients, job->epochs, round);
-    // What stays with clients is no part of what they are compared with.
+    // Clients send no part that stays with them, so that the comparison is without it, too.
     personal_withhold(model->weights, model->memory);
     for (size_t i = 0; i < config->parameters; i++)
         update[i] = model->weights[i] - memory->weights[i];

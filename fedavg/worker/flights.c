@@ -5,7 +5,9 @@
 #include "base/clock.h"
 #include "fedavg/rules/world/schedule.h"
 
-// own (parameters) becomes the newest version, whose number is returned.
+// own (parameters) becomes the newest version, whose number is returned. The parent may publish while a worker copies:
+// two versions are stored, so that the copy fails only if the next but one has begun to overwrite it, and then it
+// starts over. The worker never holds a lock that the parent would have to wait for.
 static uint32_t copy_newest(float *own, const RunMemory *memory) {
     Control *control = memory->control;
     const RunConfig *config = memory->config;
@@ -23,7 +25,7 @@ static bool is_called(const Control *control, const Flight *flight) {
     return state == FLIGHT_POSTED || atomic_load_explicit(&control->all_land, memory_order_acquire);
 }
 
-// False: all land, and there is none.
+// Sleeps until the parent gives a client. False: all workers must land, and there is no client.
 static bool wait_for_client(const Control *control, Flight *flight) {
     while (!is_called(control, flight)) {
         const uint32_t heard = bell_listen(&flight->bell);
@@ -32,6 +34,9 @@ static bool wait_for_client(const Control *control, Flight *flight) {
     return !atomic_load_explicit(&control->all_land, memory_order_acquire);
 }
 
+// Trains client after client. The global weights of a client are the private copy that it began from, which stays as it
+// is in its row: the parent computes the update from that row when the client has landed, although the shared model has
+// moved on by then.
 void flights_train(LocalModel *model) {
     const RunMemory *shared = model->memory;
     Control *control = shared->control;

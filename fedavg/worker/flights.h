@@ -1,12 +1,12 @@
-// What a worker does on the real clock (schedule buffered, --clock real): it takes the client that it is given, trains
-// it from the newest version of the model there is, and lands; the parent (parent/real_clock.h) takes the update from
-// its row and gives it the next client, while the others train on.
+// A worker on the real clock (schedule buffered, --clock real) takes the client that the parent gives it, trains it
+// from the newest version of the model, and lands. The parent (parent/real_clock.c) takes the update from the worker's
+// row and gives it the next client, while the others train on.
 //
-//   rows (RunConfig.slots):  [0, workers) what each worker has trained; [workers, 2 workers) what it began with;
-//                            then the two last versions of the model, the even and the odd one
+//   rows (RunConfig.slots):  [0, workers) the weights that each worker has trained; [workers, 2 workers) those that it
+//                            began with; then the two last versions of the model, the even and the odd one
 //
-// The parent writes a version over the last but one, so that a worker that copies the newest one reads what nobody
-// writes; one that was kept so long that the next but one has begun copies again.
+// The parent writes a version over the last but one, so that a worker that copies the newest one reads memory that no
+// process writes. A worker that was held up until the next but one has begun copies again.
 #ifndef SOUNDER_FEDAVG_WORKER_FLIGHTS_H
 #define SOUNDER_FEDAVG_WORKER_FLIGHTS_H
 

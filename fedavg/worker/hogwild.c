@@ -7,6 +7,8 @@
 #include "datasets/order.h"
 #include "fedavg/worker/stepper.h"
 
+// A gradient that is not finite must not reach the shared weights, where no other worker could undo it. A test of each
+// element would cost a branch per weight; one sum becomes a loop of vectors.
 static bool all_finite(const float *values, size_t count) {
     // x * 0 is 0 for every finite x and NaN otherwise; the sum stays 0 exactly when all are finite.
     float sum = 0;
@@ -17,9 +19,10 @@ static bool all_finite(const float *values, size_t count) {
 
 // The bound -----------------------------------------------------------------------------------------------------------
 
-// Clocks order nothing but waits: what a worker reads may be torn, with a bound as without, so that relaxed orders do.
+// Clocks order nothing but waits. The weights that a worker reads may be torn, with a bound as without, so that relaxed
+// orders suffice.
 
-// The updates of the slowest of the other workers that train, + 1; `none` if nobody does.
+// Returns the updates of the slowest of the other workers that train, + 1; `none` if no other worker trains.
 static uint64_t slowest(const Control *control, uint32_t rank, uint64_t none) {
     uint64_t least = UINT64_MAX;
     for (uint32_t other = 0; other < control->config.workers; other++) {
@@ -29,6 +32,8 @@ static uint64_t slowest(const Control *control, uint32_t rank, uint64_t none) {
     return least == UINT64_MAX ? none : least;
 }
 
+// A worker whose wait is over but that makes no progress hangs: the parent must not excuse it. So the distance is
+// computed again here, not only the mark that the worker has set.
 bool hogwild_waits(const Control *control, uint32_t rank) {
     const WildClock *clock = &control->clocks[rank];
     if (!atomic_load_explicit(&clock->waits, memory_order_relaxed)) return false; // there may be no bound
@@ -36,7 +41,8 @@ bool hogwild_waits(const Control *control, uint32_t rank) {
     return own > slowest(control, rank, own) + (uint64_t)control->config.recipe.schedule.number[WILD_BOUND];
 }
 
-// Until the slowest is near enough. The parent takes the dead out and kills who hangs, so that this ends.
+// Waits until the slowest worker is near enough. The wait ends in any case: the parent takes dead workers out and kills
+// workers that hang.
 static void wait_for_slowest(Control *control, uint32_t rank, uint64_t bound) {
     enum { SPINS = 200 };
     WildClock *clock = &control->clocks[rank];
@@ -64,6 +70,7 @@ typedef struct Wild {
     uint64_t read_at;      // how many updates there were then
 } Wild;
 
+// A worker joins where the slowest is: at 0 it would hold up all others until it had caught up with them.
 static void begin(Wild *wild, LocalModel *model, uint32_t client) {
     Control *control = model->memory->control;
     const double *number = control->config.recipe.schedule.number;
@@ -105,7 +112,8 @@ static void count_update(Wild *wild) {
     wild->taken = 0;
 }
 
-// What the private steps have changed, as a step of rate 1 and without momentum.
+// Adds the change by the private steps to the shared weights, as one step of rate 1 without momentum: so one function
+// writes shared weights, with vectors or atomically, as the run has it.
 static void add_private_steps(Wild *wild) {
     LocalModel *model = wild->model;
     for (size_t i = 0; i < wild->control->config.parameters; i++)
@@ -114,7 +122,8 @@ static void add_private_steps(Wild *wild) {
     count_update(wild);
 }
 
-// One step of one worker: read, compute, write, count.
+// One step of one worker: read, compute, write, count. A gradient that is not finite is counted and dropped; the worker
+// continues, since the next batch may be fine.
 static void wild_step(Wild *wild, const Batch *batch, BatchResult *result, const Noise *noise) {
     LocalModel *model = wild->model;
     const size_t parameters = wild->control->config.parameters;
@@ -137,6 +146,8 @@ static void wild_step(Wild *wild, const Batch *batch, BatchResult *result, const
     if (wild->taken == wild->steps) add_private_steps(wild);
 }
 
+// The job's samples are trained in place, so that nothing is handed in: when the worker dies, the steps that it has
+// made stay in the weights, and another worker repeats the client.
 void hogwild_train(LocalModel *model, Job *job, uint32_t round) {
     const RunMemory *memory = model->memory;
     const RunConfig *config = memory->config;

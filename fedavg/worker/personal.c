@@ -1,3 +1,4 @@
+// Part of client.h: the parameters, or the second model, that stay with a client (personalisation).
 #include "client.h"
 
 #include <math.h>
@@ -6,12 +7,12 @@
 #include "base/log.h"
 #include "fedavg/rules/sum/aggregate.h"
 
-// The shuffles and dropout of a second model's training are its own: no round has this number.
+// A second model's training has shuffles and dropout of its own: no round has this number.
 static uint32_t personal_round(uint32_t round) {
     return round | 1u << 30;
 }
 
-// Of all parameters, some runs that follow each other in a row.
+// Ranges of the parameters, stored one after the other in a client's row.
 typedef struct Runs {
     const PersonalRun *runs;
     uint32_t count;
@@ -28,7 +29,9 @@ static void add_kept(float *values, const float *kept, Runs of) {
             values[i] += *kept++;
 }
 
-// kept (a row) = values - from (parameters). If that is not finite everywhere it becomes what it was.
+// kept (a row) = values - from (parameters). A row that would not be finite stays as it was: it is the client's alone,
+// so that the round continues without a refusal. Differences are stored, not weights, since the zeros of a client
+// without a row then mean the common beginning.
 static void keep(float *kept, const float *values, const float *from, const float *was, Runs of, uint32_t client) {
     size_t infinite = 0, count = 0;
     for (uint32_t r = 0; r < of.count; r++)
@@ -48,7 +51,8 @@ static const float *row_before(const LocalModel *model, const Job *job) {
     return client_state_row(&model->memory->kept, job->kept_from);
 }
 
-// The client's second model, as it was at the end of its last turn.
+// Loads the client's second model as it was at the end of its last turn: the common first weights plus the stored
+// difference.
 static void load_second(float *weights, const LocalModel *model, const Job *job) {
     const PersonalRun all = {0, model->memory->config->parameters};
     memcpy(weights, model->initial, all.end * sizeof *weights);
@@ -63,7 +67,7 @@ void personal_begin(LocalModel *model, const Job *job) {
     if (plan->inner > 0) memcpy(model->second, model->memory->weights, config->parameters * sizeof *model->second);
 }
 
-// theta -= lr (g(theta) + lambda (theta - x)), so many times; then x -= lr lambda (x - theta).
+// Makes `inner` steps theta -= lr (g(theta) + lambda (theta - x)), then x -= lr lambda (x - theta).
 void personal_step(LocalModel *model, BatchResult *result, const Batch *batch, const Noise *noise) {
     const RunConfig *config = model->memory->config;
     const PersonalPlan *plan = &config->personal;
@@ -81,6 +85,8 @@ void personal_step(LocalModel *model, BatchResult *result, const Batch *batch, c
     if (batch->count > 0 && plan->inner > 0) net_follow(&model->net, x);
 }
 
+// Trains the second model, pulled to the global one: the pull lambda (weight - global) is `pull` on the weights and a
+// constant shift, as local rules add it.
 static void train_second(LocalModel *model, const Job *job, uint32_t round) {
     const RunConfig *config = model->memory->config;
     const PersonalPlan *plan = &config->personal;
@@ -92,7 +98,8 @@ static void train_second(LocalModel *model, const Job *job, uint32_t round) {
     local_model_train(model, &step, job->client, plan->epochs, personal_round(round));
 }
 
-// The second model takes the place of the first one while it is trained, unless that was done on the way.
+// The second model takes the place of the first one while it is trained, so that training has one path. With inner
+// steps it has been trained beside the first one already.
 static void conclude_second(LocalModel *model, const Job *job, uint32_t round) {
     const RunConfig *config = model->memory->config;
     const PersonalRun all = {0, config->parameters};
@@ -107,6 +114,8 @@ static void conclude_second(LocalModel *model, const Job *job, uint32_t round) {
          (Runs){&all, 1}, job->client);
 }
 
+// The parameters that stay with a client have to be exactly the global ones in what it hands in: their update is 0, and
+// neither the sum nor the length of the update shows them.
 void personal_withhold(float *weights, const RunMemory *memory) {
     const Runs stay = runs_of(&memory->config->personal);
     for (uint32_t r = 0; r < stay.count; r++) {

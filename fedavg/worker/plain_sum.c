@@ -4,14 +4,16 @@
 
 #include "fedavg/rules/sum/aggregate.h"
 
-// Weights: so few that a core fetches what lies ahead in all three arrays while it works. With 32 Ki, which fit the
-// second cache, it does so for one array at a time, and a large model takes 1.8 times as long.
+// Weights per block: so few that a core fetches ahead in all three arrays while it works. With 32 Ki, which fit the
+// second cache, it fetches ahead in one array at a time, and a large model takes 1.8 times as long.
 enum { BLOCK = 256 };
 
 static size_t block_at(size_t first, size_t count) {
     return count - first < BLOCK ? count - first : BLOCK;
 }
 
+// A block that is not fit shows only when earlier blocks are in the sum. Those are subtracted again: integer sums
+// forget an update exactly, as sums of floats would not.
 size_t plain_sum_add(PlainSum *plain, const float *trained, const float *global, size_t count) {
     size_t unfit = count, added = 0;
     XXH3_64bits_reset(plain->hash);

@@ -20,7 +20,7 @@ static bool adds_noise(const Sender *sender) {
     return sender->memory->config->release.local_noise > 0;
 }
 
-// *array (count): aligned for vectors. Returns whether there was enough memory.
+// *array (count) is aligned for vectors. Returns whether there was enough memory.
 static bool allocate(void *array, size_t count, size_t item_bytes) {
     void *block = aligned_alloc(64, (count * item_bytes + 64) / 64 * 64);
     memcpy(array, &block, sizeof block);
@@ -56,6 +56,7 @@ void sender_free(Sender *sender) {
     *sender = (Sender){0};
 }
 
+// The job has the length already if the run inspects updates; the model is then read one time less.
 static double clip(const Sender *sender, Job *job, const float *trained) {
     const RunMemory *memory = sender->memory;
     const size_t parameters = memory->config->parameters;
@@ -72,7 +73,8 @@ bool sender_is_idle(const Sender *sender) {
     return !sender->update && !sender->memory->algorithm.traits.has[CLIPS];
 }
 
-// The weights that are sent, of all (parameters), and the other way round.
+// Copies the weights that are sent, of all (parameters), into one vector; scatter copies them back. Parameters that
+// stay with clients are neither clipped, nor encoded, nor counted in bytes.
 static void gather(float *sent, const float *all, const SentWeights *weights) {
     for (uint32_t r = 0; r < weights->run_count; r++) {
         const PersonalRun run = weights->runs[r];
@@ -89,8 +91,8 @@ static void scatter(float *all, const float *sent, const SentWeights *weights) {
     }
 }
 
-// update, become (count): from what was trained, which become holds. Where nothing was done to an element it becomes
-// exactly what was trained.
+// Fills in update and become (count); become holds the trained weights. An element that clipping leaves alone becomes
+// exactly what was trained, not global + (trained - global), which rounds.
 AGGREGATE_VECTORS static void fill_payload(float *restrict update, float *restrict become, const float *restrict global,
                                            double factor, size_t count) {
     for (size_t i = 0; i < count; i++) {
@@ -100,7 +102,7 @@ AGGREGATE_VECTORS static void fill_payload(float *restrict update, float *restri
     }
 }
 
-// What has been changed becomes the global weight plus the change.
+// An element that changes becomes the global weight plus its new update; the others keep their bits.
 static void add_to_payload(float *update, float *become, const float *global, const float *more, size_t count) {
     for (size_t i = 0; i < count; i++) {
         if (more[i] == 0) continue;
@@ -116,7 +118,8 @@ static void add_noise(Sender *sender, double deviation, RngKey key) {
     }
 }
 
-// What earlier updates left over joins this one, and what this one leaves over stands in the job's new row.
+// Error feedback: the part of earlier updates that the code left out joins this update, and the part that it leaves out
+// now goes into the job's new row. A refused update leaves the old row in force.
 static void begin_feedback(Sender *sender, const Job *job) {
     const size_t count = sender->weights.count;
     const float *before = client_state_row(&sender->memory->kept, job->kept_from);
@@ -134,7 +137,8 @@ static void end_feedback(Sender *sender, const Job *job, const Payload *payload,
     client_state_row_write(&sender->memory->kept, job->kept_to, sender->left, count);
 }
 
-// The update becomes bytes, and these what the server reads.
+// Encodes the update and decodes the bytes again, as the server would: what is handed in is exactly what arrives. The
+// client's key is cleared in between, so that a decoder cannot use random numbers that the server does not have.
 static void encode(Sender *sender, Job *job, RngKey key) {
     const SendCode *code = code_of(sender);
     const SentWeights *weights = &sender->weights;
@@ -160,6 +164,9 @@ static void encode(Sender *sender, Job *job, RngKey key) {
     end_feedback(sender, job, &payload, code->becomes);
 }
 
+// Without noise and code the trained weights are sent as they are, and clipping is only a factor of the sum. Otherwise
+// the order is clip, noise, encode: the noise has to cover the longest clipped update, and the code works on an update
+// that is private already.
 Sent sender_send(Sender *sender, Job *job, const float *trained, uint32_t round) {
     const RunMemory *memory = sender->memory;
     const RunConfig *config = memory->config;
@@ -184,6 +191,8 @@ Sent sender_send(Sender *sender, Job *job, const float *trained, uint32_t round)
     return (Sent){sender->values, becomes ? memory->weights : NULL, 1, NAN};
 }
 
+// Rules over rows compare weights. An update that nothing has changed is copied: computing global + (trained - global)
+// would round.
 void sent_as_weights(float *row, const Sent *sent, const float *global, size_t count) {
     if (sent->from && sent->factor == 1) {
         memcpy(row, sent->values, count * sizeof *row);

@@ -1,5 +1,5 @@
-// What a client does to its update before it hands it in (rules/send/send_rules.h): clips it, adds noise, encodes it.
-// The bytes that would travel are really made, and what is handed in is what the server reads from them.
+// A client changes its update before it hands it in (rules/send/send_rules.h): clips it, adds noise, encodes it. The
+// bytes that would travel are really made, and the update that is handed in is decoded from them.
 //
 //   const Sent sent = sender_send(&sender, job, trained, round);
 //   aggregate_add(sum, sent.values, sent.from, job->share * sent.factor, parameters);

@@ -26,10 +26,10 @@ typedef struct Lockstep {
     uint64_t synchronising_nanoseconds, hidden_nanoseconds;
 } Lockstep;
 
-// Who has what --------------------------------------------------------------------------------------------------------
+// Shards --------------------------------------------------------------------------------------------------------------
 
-// Where a shard's shuffled order lies in the worker's buffer: as its indices lie in the partition. Of a global batch
-// all shards have the same indices and order.
+// Returns where the shuffled order of a shard is stored in the worker's buffer: where its indices are stored in the
+// partition, so that shards need no table of offsets. All shards of a global batch share indices and order.
 static uint32_t *shard_order(const LocalModel *model, uint32_t shard, uint32_t *count) {
     const uint32_t *indices = partition_client(&model->memory->partition, shard, count);
     return model->order + (indices - model->memory->partition.indices);
@@ -50,7 +50,8 @@ static void shuffle_shards(const Lockstep *self, uint32_t epoch) {
             shuffle_shard(self, shard, epoch);
 }
 
-// The shares of this node's shards in the mean gradient of this step.
+// Computes the shares of this node's shards in the mean gradient of this step. They change from step to step, since a
+// shard that is out of samples has none.
 static void share_step(Lockstep *self) {
     const RunMemory *memory = self->memory;
     uint32_t total = ssgd_step_samples(memory, self->number);
@@ -67,7 +68,7 @@ static uint64_t pulse_of(const Lockstep *self, uint32_t buckets) {
     return (uint64_t)self->step * self->buckets.count + buckets;
 }
 
-// Acquire, pairs with the store in mark_complete: whoever sees a bucket complete sees its gradients.
+// Acquire, pairs with the store in mark_complete: a worker that sees a bucket complete sees its gradients.
 static bool is_complete(const Lockstep *self, uint32_t bucket) {
     for (uint32_t member = 0; member < self->members; member++)
         if (atomic_load_explicit(&self->sync->members[member].complete, memory_order_acquire) <
@@ -81,7 +82,8 @@ static void mark_complete(Lockstep *self, uint32_t buckets) {
     atomic_store_explicit(&self->sync->members[self->position].complete, pulse_of(self, buckets), memory_order_release);
 }
 
-// One node alone knows the mean at once and steps.
+// A run on one node has all gradients, so that the mean of a slice is known at once, and the step follows while the
+// slice is in the cache.
 static void step_elements(const Lockstep *self, size_t first, size_t count) {
     const RunConfig *config = self->memory->config;
     float mean[SHARD_SUM_BLOCK];
@@ -91,7 +93,7 @@ static void step_elements(const Lockstep *self, size_t first, size_t count) {
                                        &training.sgd, count);
 }
 
-// One of several has sums to contribute.
+// One of several nodes contributes sums, of the blocks of the fixed tree that its shards cover whole.
 static void sum_elements(const Lockstep *self, size_t first, size_t count) {
     for (uint32_t sum = 0; sum < self->sums; sum++) {
         ShardRange block = self->sum_blocks[sum];
@@ -111,11 +113,12 @@ static void sum_slice(const Lockstep *self, Slice slice) {
     }
 }
 
-// Sums somebody's slice of a complete bucket, unless that is done or being done.
+// Sums a slice of a complete bucket, its own or another worker's, unless that is done or under way. The claim is a
+// number of the step: a slice that was taken in an earlier step is free again without any reset.
 static void take_slice(Lockstep *self, uint32_t bucket, uint32_t position) {
     _Atomic uint64_t *taken = &self->sync->taken[bucket][position];
     uint64_t seen = atomic_load_explicit(taken, memory_order_relaxed), now = (uint64_t)self->step + 1;
-    // Relaxed: what the slice is made of was seen in is_complete, and the barrier at the step's end shows its result.
+    // Relaxed: is_complete has seen the gradients of the slice, and the barrier at the step's end shows the result.
     if (seen == now ||
         !atomic_compare_exchange_strong_explicit(taken, &seen, now, memory_order_relaxed, memory_order_relaxed))
         return;
@@ -134,6 +137,8 @@ static void take_own_slices(Lockstep *self) {
         take_slice(self, bucket, self->position);
 }
 
+// A worker that is done early helps the others. Its own slices are first, and each worker then starts with its
+// neighbour's, so that helpers do not all try one slice.
 static void take_all_slices(Lockstep *self) {
     take_own_slices(self);
     for (uint32_t bucket = 0; bucket < self->buckets.count && is_complete(self, bucket); bucket++)
@@ -143,7 +148,9 @@ static void take_all_slices(Lockstep *self) {
 
 // Steps ---------------------------------------------------------------------------------------------------------------
 
-// The net's hook: the gradients from `first` on are complete.
+// The net's hook: the gradients from `first` on are complete. Layers finish from the last to the first, so that a
+// bucket is summed while the backward pass goes through earlier layers. The last bucket is left to compute_gradients,
+// which says that all are done.
 static void on_gradient(void *context, size_t first) {
     Lockstep *self = context;
     const Buckets *buckets = &self->buckets;
@@ -172,14 +179,15 @@ static void compute_gradient(Lockstep *self, uint32_t shard, ShardPart part) {
     job->samples += batch.count;
 }
 
-// The next of this worker's shards, from `shard` on, that has samples in this step.
+// Returns the next of this worker's shards, from `shard` on, that has samples in this step.
 static uint32_t next_shard(const Lockstep *self, uint32_t shard) {
     while (shard < self->shards.end && ssgd_shard_part(self->memory, shard, self->number).count == 0)
         shard += self->members;
     return shard;
 }
 
-// Gradients of this worker's shards for one step into their slots.
+// Computes the gradients of this worker's shards for one step into their slots. Buckets are complete only during the
+// last shard; that one must be known in advance, because shards without samples are skipped.
 static void compute_gradients(Lockstep *self) {
     uint64_t start = trace_begin(self->trace);
     self->complete = 0;
@@ -190,7 +198,7 @@ static void compute_gradients(Lockstep *self) {
         compute_gradient(self, shard, ssgd_shard_part(self->memory, shard, self->number));
         shard = next;
     }
-    // Relaxed: read when the bucket that is marked next is seen complete.
+    // Relaxed: other workers read it after they have seen the next bucket complete.
     atomic_store_explicit(&self->sync->members[self->position].finished_nanoseconds, clock_nanoseconds(),
                           memory_order_relaxed);
     mark_complete(self, self->buckets.count); // also by those who had nothing to compute
@@ -222,6 +230,9 @@ static Status step_from_mean(const Lockstep *self) {
     return STATUS_OK;
 }
 
+// One step. Sums before and after the first wait differ only in time: before it a worker sums what is complete while
+// others still compute; after it everything is complete, and it sums what is left. The barrier at the end keeps a fast
+// worker from the next step, which reads weights and overwrites gradients that a slow one still uses.
 static Status lockstep(Lockstep *self) {
     Barrier *barrier = &self->memory->control->step;
     share_step(self);
@@ -250,6 +261,8 @@ static Status train_epochs(Lockstep *self) {
     return STATUS_OK;
 }
 
+// Reads the members once: the parent counts them before the phase, and a death in the middle cancels the barriers and
+// with them the round, so that the number holds for the whole round.
 Status ssgd_train(LocalModel *model, uint32_t round, pid_t parent) {
     const RunMemory *memory = model->memory;
     const PhaseOrder *order = &memory->control->order;

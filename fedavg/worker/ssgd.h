@@ -53,7 +53,7 @@ typedef struct ShardPart {
     uint32_t first, count;
 } ShardPart;
 
-// What a shard has of batch `number` of an epoch: full batches, one remainder, then none.
+// A shard's part of batch `number` of an epoch: full batches, one remainder, then none.
 ShardPart ssgd_shard_part(const RunMemory *memory, uint32_t shard, uint32_t number);
 
 // Samples of all shards in batch `number`.

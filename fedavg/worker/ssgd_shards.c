@@ -1,7 +1,10 @@
+// Part of ssgd.h: which shards, vectors and samples belong to which node, worker and step.
 #include "ssgd.h"
 
 #include "base/clock.h"
 
+// Consecutive shards per node, as even as whole shards allow: a node then covers whole branches of the tree of sums,
+// and sends few of them.
 ShardRange ssgd_node_shards(const RunConfig *config, uint32_t node) {
     uint64_t shards = config->clients;
     if (config->nodes <= 1) return (ShardRange){0, config->clients};
@@ -45,6 +48,8 @@ static uint32_t shard_count(const RunMemory *memory, uint32_t shard) {
     return count;
 }
 
+// Shards of different sizes run out of samples at different steps; from then on their part is empty. Of a global batch
+// a shard has a constant fraction, computed by multiplication so that the parts tile the batch.
 ShardPart ssgd_shard_part(const RunMemory *memory, uint32_t shard, uint32_t number) {
     const Training *training = &memory->config->training;
     uint64_t first = (uint64_t)number * training->batch_size, shards = memory->config->clients;
@@ -62,6 +67,7 @@ uint32_t ssgd_step_samples(const RunMemory *memory, uint32_t number) {
     return total;
 }
 
+// The largest shard decides: the others take part in fewer steps.
 uint32_t ssgd_round_steps(const RunMemory *memory) {
     const RunConfig *config = memory->config;
     uint32_t most = 0, size = config->training.batch_size;
@@ -73,6 +79,8 @@ uint32_t ssgd_round_steps(const RunMemory *memory) {
     return most * config->training.local_epochs;
 }
 
+// Finishes the jobs of this worker's shards. Jobs of this engine are not taken from the queue: a worker's place among
+// the members says which are its own.
 void ssgd_finish(const RunMemory *memory, uint32_t rank, uint64_t start_nanoseconds) {
     const PhaseOrder *order = &memory->control->order;
     Queue *queue = memory->queue;

@@ -15,13 +15,14 @@ Stepper stepper_begin(const RunMemory *memory, const LocalStep *step) {
                      .forgotten = {1, 1}};
 }
 
-// The velocity; with Adam also the squares, and how much of both is still that of their start.
+// The velocity; with Adam also the squares, and the part of both that is still that of their start.
 uint64_t stepper_state_floats(const RunConfig *config) {
     const uint32_t states = run_algorithm(config).optimizer->states;
     return states * config->parameters + (states > 1 ? 4 : 0); // two doubles
 }
 
-// Whether steps are taken on the way back through the net.
+// Whether steps are taken during the backward pass, where each weight is read and written once per step while its
+// gradient is in the cache. Clipping needs the whole gradient first; Nesterov's and Adam's steps have no fused kernel.
 static bool is_fused(const Stepper *stepper) {
     return !stepper->step.follows && stepper->optimizer->row == OPTIMIZER_SGD && !stepper->nesterov &&
            stepper->clip == 0;
@@ -38,9 +39,11 @@ void stepper_end(LocalModel *model) {
     model->net.start = NULL;
 }
 
+// A client without a row begins with a fresh optimizer. Without momentum over rounds the velocity is not even cleared:
+// the first fused step writes it without reading.
 void stepper_load(Stepper *stepper, LocalModel *model, const float *row) {
     const size_t count = model->memory->config->parameters, bytes = count * sizeof(float);
-    // Nobody reads the velocity then but the next step, which need not read zeros either.
+    // Only the next step reads the velocity then, and it need not read zeros either.
     model->net.rests = !row && is_fused(stepper) && !stepper->step.state_after &&
                        model->memory->config->training.optimizer_state == OPTIMIZER_FRESH;
     if (model->net.rests) return;
@@ -104,7 +107,7 @@ AGGREGATE_VECTORS static void step_adam(float *restrict weights, float *restrict
         weights[i] = adam_moved(weights[i], &moment[i], &square[i], gradients[i], &step);
 }
 
-// The weights from first to end - 1.
+// Steps the weights from first to end - 1.
 static void step_along(const Stepper *stepper, const AdamStep *adam, LocalModel *model, size_t first, size_t end) {
     float *weights = model->weights + first, *velocity = model->velocity + first;
     const float *gradients = model->gradient + first;
@@ -114,6 +117,8 @@ static void step_along(const Stepper *stepper, const AdamStep *adam, LocalModel 
         (stepper->nesterov ? step_nesterov : step_sgd)(weights, velocity, gradients, &stepper->step.sgd, end - first);
 }
 
+// The pull of a local rule is weight decay towards the global weights: one factor in the kernel, whose other half is in
+// the shift.
 static void step_fused(const Stepper *stepper, LocalModel *model, BatchResult *result, const Batch *batch,
                        const Noise *noise) {
     Sgd sgd = stepper->step.sgd;
@@ -121,7 +126,7 @@ static void step_fused(const Stepper *stepper, LocalModel *model, BatchResult *r
     net_train_step(&model->net, model->weights, model->velocity, result, &sgd, stepper->step.shift, batch, noise);
 }
 
-// What rules have added to the gradients of tensors that are frozen, or follow batches.
+// Clears what rules have added to the gradients of tensors that are frozen, or follow batches.
 static void zero_frozen(LocalModel *model) {
     const Spec *spec = &model->net.spec;
     for (int t = 0; t < spec->tensor_count; t++) {
@@ -131,6 +136,8 @@ static void zero_frozen(LocalModel *model) {
     }
 }
 
+// The order matters. Rules come first, then frozen parts are cleared, so that clipping measures only what moves. Frozen
+// weights are put back at the end, since weight decay moves them without any gradient.
 void stepper_step(Stepper *stepper, LocalModel *model, BatchResult *result, const Batch *batch, const Noise *noise) {
     const LocalStep *step = &stepper->step;
     const size_t count = model->memory->config->parameters;

@@ -31,7 +31,7 @@ uint64_t stepper_state_floats(const RunConfig *config);
 void stepper_start(const Stepper *stepper, LocalModel *model);
 void stepper_end(LocalModel *model);
 
-// What the optimizer remembers becomes that of the row, zeros for NULL; the other way round.
+// Loads the state of the optimizer from a client's row (NULL: zeros); stores it there.
 void stepper_load(Stepper *stepper, LocalModel *model, const float *row);
 void stepper_store(float *row, const Stepper *stepper, const LocalModel *model);
 

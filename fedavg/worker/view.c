@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Samples of bytes may have to become floats, or to be moved.
+// Whether a view needs samples of its own: samples of bytes that become floats, or that are moved.
 static bool copies(const RunConfig *config) {
     return config->view.noise.row != VIEW_NOISE_NONE || config->view.drift.row == VIEW_DRIFT_PIXELS;
 }
@@ -31,6 +31,8 @@ void view_free(View *view) {
     *view = (View){0};
 }
 
+// A view is a pure function of seed, round and client: nothing about it is stored between rounds, and any worker sees a
+// client's samples as any other does. An attacker's false labels apply on top of those of drift.
 void view_begin(View *view, uint32_t client, uint32_t round, const uint16_t *label_of) {
     const RunConfig *config = view->memory->config;
     view->label_of = label_of;
@@ -47,7 +49,7 @@ void view_begin(View *view, uint32_t client, uint32_t round, const uint16_t *lab
     view->label_of = view->own_labels;
 }
 
-// to = from, `step` pixels further down and right, black where nothing comes from.
+// to = from, moved down and right by `step` pixels; pixels that nothing moves to are black.
 static void move(uint8_t *to, const uint8_t *from, Shape shape, int step, size_t pixel_bytes) {
     const size_t row_bytes = (size_t)shape.columns * pixel_bytes;
     memset(to, 0, shape_size(shape) * pixel_bytes);
@@ -64,7 +66,8 @@ static void normalise(float *to, const uint8_t *from, Shape shape, const float *
             to[i] = (float)from[i] * scale[channel] + shift[channel];
 }
 
-// Of one sample, into its place among those of the batch.
+// Writes the client's view of one sample to its place in the batch. Samples are moved before they become floats, since
+// black is 0 as a byte but not after normalisation.
 static void see(View *view, uint32_t place, uint32_t index, const Batch *batch, uint8_t *moved) {
     const RunConfig *config = view->memory->config;
     const bool bytes = view->memory->data.items.pixel_bytes == 1;
@@ -84,7 +87,7 @@ static void see(View *view, uint32_t place, uint32_t index, const Batch *batch, 
         memcpy(to, from, size * from_bytes);
     else
         normalise((float *)(void *)to, from, shape, batch->scale, batch->shift);
-    // The noise of a client's test samples is drawn behind that of the training samples.
+    // The random numbers of a client's test samples follow those of the training samples.
     const uint32_t draw = index + (view->of_test_set ? view->memory->data.train.count : 0);
     if (view->noisy)
         view_add_noise((float *)(void *)to, shape, bytes ? batch->scale : NULL, &config->view.noise, config->seed,
@@ -94,7 +97,7 @@ static void see(View *view, uint32_t place, uint32_t index, const Batch *batch, 
 static void copy_samples(View *view, Batch *batch) {
     const RunConfig *config = view->memory->config;
     const size_t label_bytes = view->memory->data.items.label_bytes, size = shape_size(config->spec.input);
-    // Behind the last sample there is room for one more.
+    // There is room for one more sample after the last: `moved`.
     uint8_t *labels = (uint8_t *)view->labels, *moved = (uint8_t *)view->samples + batch->count * size * sizeof(float);
     for (uint32_t place = 0; place < batch->count; place++) {
         const uint32_t index = batch->indices ? batch->indices[place] : batch->first + place;

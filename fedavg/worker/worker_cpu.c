@@ -1,4 +1,4 @@
-// The workers' arithmetic on one core: jobs from the queue, one after the other.
+// Part of worker_backend.h: the workers' arithmetic on one core, which takes jobs from the queue one after the other.
 #include <stdlib.h>
 
 #include "fedavg/worker/client.h"
@@ -23,6 +23,7 @@ static void cpu_free(void *state) {
     free(state);
 }
 
+// A worker takes the next client when it is done with one, so that a slow client holds up one worker and not the queue.
 static Status train_jobs(LocalModel *self, void (*train)(LocalModel *, Job *, uint32_t), uint32_t round) {
     TraceBuffer *trace = run_memory_trace(self->memory, self->rank);
     for (Job *job; (job = queue_take(self->memory->queue, self->rank));) {
