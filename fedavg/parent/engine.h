@@ -7,7 +7,7 @@
 //   engine_lockstep.c   a round is all or nothing, and starts over when a worker dies
 //
 //   engine_plan(&config);                                    // before the memory is created
-//   const Engine *engine = engine_of(config.engine);
+//   const Engine *engine = &engine_rounds;                   // rounds.c has the engine of each EngineKind
 //   TRY(engine->run(rounds, round, err));                    // every job is done, however many workers died
 //   TRY(engine->settle(rounds, round, err));                 // the weights are the new model
 #ifndef SOUNDER_FEDAVG_PARENT_ENGINE_H
@@ -51,7 +51,6 @@ typedef struct Engine {
 } Engine;
 
 extern const Engine engine_rounds, engine_wild, engine_lockstep, engine_buffered, engine_real_clock;
-const Engine *engine_of(EngineKind kind);
 
 // *lr: the learning rate of the round's local trainings. Node 0 computes it, since its functions are the library's; all
 // nodes use it.

@@ -295,21 +295,18 @@ Status rounds_conclude(Rounds *rounds, RoundReport *report, Error *err) {
 
 // Life ----------------------------------------------------------------------------------------------------------------
 
-const Engine *engine_of(EngineKind kind) {
-    static const Engine *const engines[ENGINE_COUNT] = {[ENGINE_ROUNDS] = &engine_rounds,
-                                                        [ENGINE_WILD] = &engine_wild,
-                                                        [ENGINE_LOCKSTEP] = &engine_lockstep,
-                                                        [ENGINE_BUFFERED] = &engine_buffered,
-                                                        [ENGINE_REAL_CLOCK] = &engine_real_clock};
-    return engines[kind];
-}
+static const Engine *const engines[ENGINE_COUNT] = {[ENGINE_ROUNDS] = &engine_rounds,
+                                                    [ENGINE_WILD] = &engine_wild,
+                                                    [ENGINE_LOCKSTEP] = &engine_lockstep,
+                                                    [ENGINE_BUFFERED] = &engine_buffered,
+                                                    [ENGINE_REAL_CLOCK] = &engine_real_clock};
 
 static uint64_t slot_stride(uint64_t bytes) {
     return (bytes + SLOT_ALIGNMENT - 1) / SLOT_ALIGNMENT * SLOT_ALIGNMENT;
 }
 
 void engine_plan(RunConfig *config) {
-    const Engine *engine = engine_of(config->engine);
+    const Engine *engine = engines[config->engine];
     state_plan(config);
     if (engine->plan) engine->plan(&config->slots, config);
     config->slots.vector_bytes = slot_stride(config->parameters * sizeof(float));
@@ -395,7 +392,7 @@ static Status allocate(Rounds *rounds, const RoundsConfig *config, Error *err) {
 Status rounds_init(Rounds *rounds, const RoundsConfig *config, Error *err) {
     RunMemory *memory = config->phases.memory;
     *rounds = (Rounds){
-        .engine = engine_of(memory->config->engine),
+        .engine = engines[memory->config->engine],
         .memory = memory,
         .parent = {.backend = config->backend, .memory = memory, .nodes = config->nodes, .squared_length = NAN},
         .nodes = config->nodes,
