@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Each client that has had a turn has one row in force and one in each of the two checkpoints that a run may resume
+// from, and each member of a round writes a new one beside them. Row 0 means no state.
 uint32_t client_state_rows_needed(uint32_t clients, uint32_t members, uint32_t rounds) {
     const uint64_t turns = (uint64_t)members * rounds, most = turns < clients ? turns : clients;
     return (uint32_t)(1 + 3 * most + 2 * (uint64_t)members);
@@ -12,15 +14,16 @@ static bool keeps(const ClientStateRows *kept) {
     return kept->memory && kept->memory->config->kept.rows > 0;
 }
 
-// Only the first node resumes from checkpoints, and so only it keeps what they need.
+// Only the first node resumes from checkpoints, and so only it holds back rows for them.
 static void note_checkpoints(ClientStateRows *kept, uint32_t last) {
     const bool resumes = kept->memory->config->node == 0;
     kept->saved[0] = !resumes ? UINT32_MAX : last > 0 ? last - 1 : 0;
     kept->saved[1] = resumes ? last : UINT32_MAX;
 }
 
-// The rows of the checkpoint before stay as they are until two others are written. A row that is in neither table is
-// free at once: otherwise each process that resumes the run would take new ones, until none is left.
+// Finds out from the tables of the last two checkpoints which rows are taken. Rows of the older one stay as they are
+// until two newer checkpoints are written. A row in neither table is free at once: otherwise each process that resumes
+// the run would take new ones, until none is left.
 static void resume(ClientStateRows *kept, uint32_t round) {
     const uint32_t clients = kept->memory->config->clients, *before = kept->memory->kept_before;
     uint32_t used = 1;
@@ -77,6 +80,8 @@ uint32_t client_state_rows_of(const ClientStateRows *kept, uint32_t client) {
     return keeps(kept) ? kept->table[1 + client] : NO_CLIENT_STATE;
 }
 
+// A client never overwrites its row. It writes a staged one, which becomes its own when the round has succeeded: a
+// worker that dies, or a round that is done again, leaves the old state whole.
 Status client_state_rows_stage(ClientStateRows *kept, uint32_t count, Error *err) {
     for (uint32_t place = 0; keeps(kept) && place < count; place++) {
         const uint32_t row = kept->spares > 0 ? kept->spare[--kept->spares] : kept->table[0]++;
@@ -89,6 +94,7 @@ Status client_state_rows_stage(ClientStateRows *kept, uint32_t count, Error *err
     return STATUS_OK;
 }
 
+// A row is needed by a checkpoint if it was in force then: born at or before its round, and replaced after it.
 static bool is_needed(const ClientStateRows *kept, uint32_t row) {
     for (int last = 0; last < 2; last++)
         if (kept->born[row] <= kept->saved[last] && kept->saved[last] < kept->gone[row]) return true;
@@ -104,7 +110,7 @@ static void give_up(ClientStateRows *kept, uint32_t row, uint32_t round) {
         kept->spare[kept->spares++] = row;
 }
 
-// What a client of another node has written comes here, too.
+// Copies the row of one client from its node to all others, any of which may train the client next.
 static Status receive(const ClientStateRows *kept, const Job *job, uint32_t row, Nodes *nodes, size_t *counts,
                       Error *err) {
     const size_t bytes = kept->memory->config->kept.floats * sizeof(float);
@@ -127,6 +133,8 @@ static Status share_rows(const ClientStateRows *kept, Nodes *nodes, Error *err) 
     return status;
 }
 
+// The round has succeeded: staged rows of accepted clients replace their old ones. The hash in the table is set to 0,
+// which has the next checkpoint compute it.
 Status client_state_rows_commit(ClientStateRows *kept, uint32_t round, Nodes *nodes, Error *err) {
     if (!keeps(kept)) return STATUS_OK;
     const Queue *queue = kept->memory->queue;
@@ -153,6 +161,8 @@ void client_state_rows_drop(ClientStateRows *kept) {
         kept->spare[kept->spares++] = kept->staged[place];
 }
 
+// A new checkpoint is on disk, so that the oldest of three is no longer resumed from: rows that only it needed are
+// free.
 void client_state_rows_saved(ClientStateRows *kept, uint32_t round) {
     if (!keeps(kept) || kept->saved[1] == round) return;
     kept->saved[0] = kept->saved[1];

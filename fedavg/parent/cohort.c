@@ -9,6 +9,8 @@
 #include "fedavg/rules/world/sampler.h"
 #include "fedavg/rules/world/walk.h"
 
+// Bytes that travel between the server and one client, if they were two machines. They are counted by the algorithm's
+// definition, not by what this program copies, so that the figures compare with papers.
 static CohortBytes bytes_of_each(const RunConfig *config) {
     CohortBytes each;
     const Algorithm algorithm = run_algorithm(config);
@@ -37,12 +39,14 @@ static Member member_of(const RunMemory *memory, uint32_t client) {
     return member;
 }
 
-// Of the combine rules that know a buffered schedule, none cuts what the shares sum to.
+// The sum of the shares is not needed: no combine rule that knows a buffered schedule cuts it.
 static void share_step(Member *members, uint32_t count, const World *world, const Chosen *combine) {
     CohortShares whole;
     cohort_shares(&whole, members, count, world, combine);
 }
 
+// Simulates the whole run's arrivals before its first round, since durations depend on clients and clock alone and not
+// on weights. The schedule then says how many updates ever wait at once, which memory has to hold.
 static Status simulate(Schedule *schedule, const RunMemory *memory, const RunConfig *config, uint32_t rounds,
                        Error *err) {
     const Recipe *recipe = &config->recipe;
@@ -69,6 +73,8 @@ static Status simulate(Schedule *schedule, const RunMemory *memory, const RunCon
     return status;
 }
 
+// Durations are drawn with functions of the C library, whose last bits differ between machines: all nodes use node 0's
+// schedule.
 static Status share_schedule(Schedule *schedule, Nodes *nodes, Error *err) {
     if (nodes->size == 1) return STATUS_OK;
     uint32_t sizes[] = {schedule->count, schedule->most_jobs, schedule->most_pending};
@@ -133,7 +139,7 @@ void cohort_free(Cohort *cohort) {
     *cohort = (Cohort){0};
 }
 
-// How many are drawn so that as many as wanted come.
+// Clients to draw so that as many as wanted arrive.
 static uint32_t selected(const World *world, uint32_t clients, uint32_t wanted) {
     double size = ceil(world->over_selection * wanted);
     return size < clients ? (uint32_t)size : clients;
@@ -145,12 +151,13 @@ uint32_t cohort_capacity(const World *world, uint32_t clients, uint32_t clients_
     return selected(world, clients, clients_per_round);
 }
 
-// Of more than are wanted the first to come are kept.
+// Clients that train in a round at most. Only the first arrivals of a larger draw are kept, so that the others never
+// train.
 uint32_t cohort_trains(const World *world, uint32_t clients, uint32_t clients_per_round) {
     return world->sampling == SAMPLING_POISSON ? clients : clients_per_round;
 }
 
-// The drawn clients as members, those that were drawn several times once.
+// Makes members of the drawn clients; a client that was drawn several times is one member that counts several times.
 static void enlist(Cohort *cohort, uint32_t drawn) {
     cohort->count = 0;
     for (uint32_t i = 0; i < drawn; i++) {
@@ -169,7 +176,7 @@ static bool is_scheduled(const Cohort *cohort) {
     return cohort->memory->schedule.count > 0;
 }
 
-// Who begins from the weights of this round, and what becomes of them.
+// The clients that begin from this round's weights are its members, with the fate that the schedule gives them.
 static void enlist_scheduled(Cohort *cohort) {
     const Schedule *schedule = &cohort->memory->schedule;
     cohort->count = 0;
@@ -184,7 +191,8 @@ static void enlist_scheduled(Cohort *cohort) {
     }
 }
 
-// Where what clients hold drifts, how much it is does, too.
+// With drift of classes a client holds another part of the data set in each round, so that its number of samples
+// changes, too.
 static void find_samples(Cohort *cohort, uint32_t round) {
     const RunConfig *config = cohort->memory->config;
     if (config->view.drift.row != VIEW_DRIFT_CLASSES) return;
@@ -201,6 +209,8 @@ void cohort_expect(Cohort *cohort, uint32_t round) {
     cohort->abandoned = false;
 }
 
+// Draws as a pure function of seed, round and the simulated time, so that a resumed run draws the clients that it would
+// have drawn. With power-of-choice the draw only names candidates, and their losses decide.
 void cohort_begin(Cohort *cohort, uint32_t round) {
     const RunConfig *config = cohort->memory->config;
     const World *world = &config->world;
@@ -229,7 +239,7 @@ void cohort_begin(Cohort *cohort, uint32_t round) {
     if (cohort->candidates == 0) enlist(cohort, drawn);
 }
 
-// Candidates get the model to say what their loss is.
+// Candidates that are asked for their loss get the model, which counts as traffic.
 static bool asks_candidates(const RunConfig *config) {
     return config->world.sampling == SAMPLING_POWER_OF_CHOICE && config->world.candidates_by != CANDIDATES_LAST;
 }
@@ -246,6 +256,8 @@ void cohort_choose(Cohort *cohort) {
     cohort->candidates = 0;
 }
 
+// Computes steps and durations of all members. Random durations use functions of the C library: node 0's are taken by
+// all nodes.
 static Status find_durations(Cohort *cohort, Nodes *nodes, Error *err) {
     const RunConfig *config = cohort->memory->config;
     const Training training = run_memory_training(cohort->memory);
@@ -264,6 +276,8 @@ static Status find_durations(Cohort *cohort, Nodes *nodes, Error *err) {
     return nodes_broadcast(nodes, cohort->members, cohort->count * sizeof *cohort->members, err);
 }
 
+// Counts members by their fate, and the traffic of the round. A client that drops out has had the model but sends
+// nothing; one that is late has sent in vain.
 static void count_absences(Cohort *cohort) {
     uint64_t neighbours_bytes = 0;
     const bool masks = cohort->memory->algorithm.traits.has[MASKS];
@@ -288,6 +302,8 @@ void cohort_count_sent(Cohort *cohort, const Queue *queue) {
         cohort->up_bytes = cohort->up_bytes - cohort->each.sent + queue->jobs[i].sent_bytes;
 }
 
+// The largest jobs first: workers take jobs in this order, and a large one at the end would have the others wait for
+// it.
 static int job_order(const void *a, const void *b) {
     const Member *x = a, *y = b;
     bool x_trains = x->fate == MEMBER_ARRIVES, y_trains = y->fate == MEMBER_ARRIVES;
@@ -302,6 +318,7 @@ bool cohort_wants_losses(const Cohort *cohort) {
     return cohort->memory->algorithm.traits.has[BY_LOSSES] && cohort->jobs > 0;
 }
 
+// Notes each client's mean loss, by which a later draw may prefer clients.
 void cohort_note(Cohort *cohort, const Queue *queue) {
     const RunMemory *memory = cohort->memory;
     if (!memory->client_notes || memory->algorithm.combine->learn) return;
@@ -361,7 +378,8 @@ Status cohort_weigh(Cohort *cohort, Nodes *nodes, Error *err) {
     return check_weighed(cohort, err);
 }
 
-// The round takes until the next version; what its clients send is counted in it, though it may arrive later.
+// A round ends with the next version. The updates that its clients send are counted in it, though they may arrive
+// later.
 static void complete_scheduled(Cohort *cohort) {
     const uint64_t *published = cohort->memory->schedule.published;
     cohort->shares = (CohortShares){.factor = 1, .total = 1};
@@ -373,6 +391,8 @@ static void complete_scheduled(Cohort *cohort) {
     qsort(cohort->members, cohort->count, sizeof *cohort->members, job_order);
 }
 
+// Decides which members arrive before any client trains: those that drop out or are late would train for nothing.
+// Shares follow from the members that arrive. Jobs are sorted last, since members keep their places from then on.
 Status cohort_complete(Cohort *cohort, Nodes *nodes, Error *err) {
     const RunConfig *config = cohort->memory->config;
     if (is_scheduled(cohort)) {

@@ -15,6 +15,7 @@ static const Recipe *recipe_of(const Combine *combine) {
     return &combine->memory->config->recipe;
 }
 
+// Allocates and notes what combine_free has to free. A failure is noted, too, and looked at once, after the last.
 static void *own(Combine *combine, size_t count, size_t bytes) {
     void *memory = aligned_alloc(64, (count * bytes + 63) / 64 * 64);
     combine->owned[combine->owned_count++] = memory;
@@ -70,7 +71,7 @@ Status combine_blas_name(char name[BLAS_NAME_BYTES], const Algorithm *algorithm,
     return STATUS_OK;
 }
 
-// A mix that leaves every update as it is costs nothing, not even the last bit.
+// Mixing in buckets of one leaves every update as it is. Without it no bit of the products is rounded.
 static const MixRule *find_mix(const Combine *combine) {
     const Chosen *chosen = &recipe_of(combine)->mix;
     const bool alone = chosen->row == MIX_BUCKETS && chosen->number[0] == 1;
@@ -119,7 +120,7 @@ static double training_loss(const Job *job) {
     return job->loss_sum / (double)job->samples;
 }
 
-// A loss counts by how far it is above the least, so that not all weights can be too small for a double.
+// A loss counts by its distance from the least one, so that not all weights can be too small for a double.
 static double weight_of(const Combine *combine, const Job *job, double least) {
     if (!combine->rule->by_training) return job->share;
     const double weight =
@@ -127,7 +128,8 @@ static double weight_of(const Combine *combine, const Job *job, double least) {
     return weight > 0 ? weight : 0; // a loss that is no number
 }
 
-// Rows are in the order of the clients, not of the jobs, so that ties go to the lower client.
+// Rows are in the order of the clients, not of the jobs, so that ties go to the lower client, whatever the order of the
+// work was. Weights of updates that arrived are scaled to a sum of 1.
 static void list_jobs(Combine *combine) {
     Queue *queue = combine->memory->queue;
     double sum = 0, least = INFINITY;
@@ -162,7 +164,8 @@ static void add_products(void *context, const Rows *rows, uint32_t section, size
                   count);
 }
 
-// All nodes get the sections of all, which they add in the same order.
+// Products are computed in sections whose number does not depend on the nodes. Each node computes some of them, all
+// nodes get them all, and add them in order: so the bits are those of one node.
 static Status find_products(Combine *combine, Error *err) {
     const size_t rows = all_rows(combine), square = rows * rows, bytes = square * sizeof(double);
     memset(combine->sections, 0, ROW_SECTIONS * bytes);
@@ -180,7 +183,8 @@ static Status find_products(Combine *combine, Error *err) {
 
 // Mixing --------------------------------------------------------------------------------------------------------------
 
-// products (mixed, mixed) = parts * products * parts^T; what is aside stays as it is.
+// products (mixed, mixed) = parts * products * parts^T. Mixed updates are never made for this: their products follow
+// from the products of the rows. A row aside (a center, the server's own update) is not mixed.
 static void mix_products(Combine *combine) {
     const size_t from = all_rows(combine), to = combine->mixed_count + combine->asides;
     double *half = combine->workspace;
@@ -219,6 +223,8 @@ static void mix_rows(Combine *combine, uint32_t round) {
 
 // Choosing ------------------------------------------------------------------------------------------------------------
 
+// The rule sets the shares of the (mixed) rows in the result, beginning with equal ones or with the weights of a mean.
+// Mixed updates count equally, since each holds parts of several clients.
 static void choose(Combine *combine) {
     const bool mixes = combine->mix->mix != NULL;
     const uint32_t count = combine->mixed_count;
@@ -236,7 +242,7 @@ static void choose(Combine *combine) {
     if (combine->rule->choose) combine->rule->choose(combine->mixed_shares, &choice);
 }
 
-// The shares of mixed updates are shares of updates.
+// A share of a mixed update is a share of each of its parts.
 static void share_rows(Combine *combine) {
     const uint32_t all = all_rows(combine), mixed = combine->mixed_count + combine->asides;
     if (!combine->mix->mix) {
@@ -251,7 +257,8 @@ static void share_rows(Combine *combine) {
 
 // Sums ----------------------------------------------------------------------------------------------------------------
 
-// The exact mean by shares: each node adds the rows of its own clients, the first one what is aside.
+// Adds the exact mean by shares: each node adds the rows of its own clients, the first node also what is aside. A block
+// of the total stays in the cache while all rows pass.
 static void add_by_share(Combine *combine) {
     const RunMemory *memory = combine->memory;
     const size_t parameters = memory->config->parameters;
@@ -267,7 +274,8 @@ static void add_by_share(Combine *combine) {
     }
 }
 
-// Column rules of mixed updates, which are made block by block.
+// Runs a column rule (a median, say) on mixed updates, which are made block by block: stored whole, they would take as
+// much memory as all rows.
 static void add_mixed_columns(const Combine *combine, const Rows *rows, size_t first, size_t count) {
     const Chosen *chosen = &recipe_of(combine)->combine;
     const size_t all = all_rows(combine);

@@ -1,5 +1,5 @@
-// What the parent makes of updates that lie side by side (rules/combine/rows.h), as the recipe's rules for mixing and
-// combining say.
+// Combines updates that are stored side by side (rules/combine/rows.h), by the algorithm's rules for mixing and
+// combining.
 //
 //   TRY(combine_init(&combine, &memory, nodes, err));
 //   each round, when all jobs are done:
@@ -7,9 +7,9 @@
 //       combine_conclude(&combine);                          // ... of a round that has succeeded
 //   combine_free(&combine);
 //
-// Updates are only looked at; what is computed from them first are their products, if a rule wants distances. Mixed
-// updates and choices among them are shares of the updates, with which the exact mean ends the work; a rule that looks
-// at each weight on its own sees the columns of those that were chosen.
+// The updates themselves are never changed. A rule that wants distances gets their products first. Mixed updates and
+// choices among them are shares of the updates, which the exact mean then adds. A rule that looks at each weight on its
+// own sees the columns of the chosen updates.
 #ifndef SOUNDER_FEDAVG_PARENT_COMBINE_H
 #define SOUNDER_FEDAVG_PARENT_COMBINE_H
 
@@ -56,8 +56,8 @@ typedef struct Combine {
 Status combine_blas_name(char name[BLAS_NAME_BYTES], const Algorithm *algorithm, const Chosen *attack, uint32_t cohort,
                          uint64_t parameters, Error *err);
 
-// Where updates are summed as they come this and the rest do nothing. UNAVAILABLE where OpenBLAS is wanted and cannot
-// be opened. Nothing to free on failure.
+// In a run without rows these functions do nothing. UNAVAILABLE if OpenBLAS is wanted and cannot be opened. Nothing to
+// free on failure.
 Status combine_init(Combine *combine, const RunMemory *memory, Nodes *nodes, Error *err);
 void combine_free(Combine *combine);
 
@@ -66,7 +66,7 @@ void combine_free(Combine *combine);
 // in.
 Status combine_rows(Combine *combine, bool *enough, uint32_t round, Error *err);
 
-// What the rule remembers until the next round.
+// Stores what the rule remembers until the next round.
 void combine_conclude(Combine *combine);
 
 #endif

@@ -39,7 +39,7 @@ void crafting_free(Crafting *crafting) {
     *crafting = (Crafting){0};
 }
 
-// Those whom attackers know, of all that are done; how many of these there are, and how many attack.
+// Lists the clients that attackers know, of all that are done; counts these clients, and the attackers among them.
 static int by_client(const void *a, const void *b) {
     const Job *x = *(Job *const *)a, *y = *(Job *const *)b;
     return (x->client > y->client) - (x->client < y->client);
@@ -66,7 +66,7 @@ static Status walk(Crafting *crafting, const float *aside, RowVisit visit, Error
     return row_walk(&crafting->combine->walk, crafting->jobs, crafting->count, aside, visit, crafting, err);
 }
 
-// Every node's part of crafting->update, for all of them: as bits, which a sum with zeros leaves as they are.
+// Shares every node's part of crafting->update with all others: as bits, which a sum with zeros leaves as they are.
 static Status share_update(Crafting *crafting, Error *err) {
     static_assert(sizeof(int64_t) == sizeof *crafting->update, "they are summed as such");
     const size_t parameters = config_of(crafting)->parameters;
@@ -123,8 +123,8 @@ static Status find_reach(Crafting *crafting, Error *err) {
     return STATUS_OK;
 }
 
-// One victim is copied for good, so that it counts too much: the client that is named, or the furthest in the first
-// round that is attacked. In rounds without it the furthest is copied.
+// One victim is copied in all rounds, so that it counts too much: the client that is named, or the furthest in the
+// first attacked round. In rounds without it the furthest is copied.
 static Status find_copied(Crafting *crafting, Error *err) {
     const double *products, named = config_of(crafting)->attack.number[0];
     uint32_t *victim = &crafting->combine->memory->control->victim;
@@ -140,7 +140,7 @@ static Status find_copied(Crafting *crafting, Error *err) {
 
 // Forging -------------------------------------------------------------------------------------------------------------
 
-// How much of the mean and of the deviations it is, or whose copy.
+// Finds how much of the mean and of the deviations the update is, or which row it copies.
 static Status plan_update(Crafting *crafting, uint32_t clients, uint32_t attackers, Error *err) {
     const Chosen *attack = &config_of(crafting)->attack;
     crafting->of_mean = 1, crafting->of_deviation = 0, crafting->copied = UINT32_MAX;
@@ -170,7 +170,8 @@ static void visit_update(void *context, const Rows *rows, uint32_t section, size
             (double)rows->values[crafting->copied][i] - (double)rows->from[crafting->copied][i];
 }
 
-// The attackers' rows, of which each node has those of its own clients; all see that one fits or does not.
+// Writes the crafted update into the attackers' rows, of which each node has those of its own clients. Every node
+// checks it for itself and comes to one answer.
 static void hand_in(Crafting *crafting) {
     const RunMemory *memory = crafting->combine->memory;
     const size_t parameters = memory->config->parameters;

@@ -1,13 +1,13 @@
-// The parent's part of attacks whose update follows from those of others (rules/attack/crafted.h): all have trained,
-// honest clients and attackers, and what they hand in lies side by side; then the attackers' rows become the update on
-// which they agree, before anything is combined.
+// The parent's part of attacks whose update follows from the updates of others (rules/attack/crafted.h). All clients
+// have trained, honest ones and attackers, and their updates are stored side by side; then the attackers' rows become
+// the update on which they agree, before any rule combines the rows.
 //
 //   TRY(crafting_init(&crafting, &combine, err));
 //   TRY(crafting_rows(&crafting, err));                // each round, when all jobs are done
 //   crafting_free(&crafting);
 //
-// What is crafted is a function of the rows alone: the same bits for any number of workers and nodes. Each node crafts
-// the weights that it sees of all rows, and the exact sum carries them to the others.
+// The crafted update is a function of the rows alone: its bits do not depend on the number of workers and nodes. Each
+// node crafts the weights that it sees of all rows, and the exact sum carries them to the others.
 #ifndef SOUNDER_FEDAVG_PARENT_CRAFTING_H
 #define SOUNDER_FEDAVG_PARENT_CRAFTING_H
 
@@ -30,8 +30,8 @@ typedef struct Crafting {
 Status crafting_init(Crafting *crafting, Combine *combine, Error *err);
 void crafting_free(Crafting *crafting);
 
-// The queue holds all the round's jobs. Attackers whose crafted update does not fit are refused by name. Where nobody
-// is known to the attackers they hand in what they have trained.
+// The queue holds all the round's jobs. Attackers whose crafted update does not fit are refused by name. Attackers that
+// know no client hand in what they have trained.
 Status crafting_rows(Crafting *crafting, Error *err);
 
 #endif

@@ -1,5 +1,6 @@
-// fedbuff: the clients that begin from one version train as a cohort of fedavg, but nobody waits for all of them: the
-// step of a round takes the updates that have arrived by then, of this cohort and of earlier ones.
+// Part of engine.h: fedbuff. The clients that begin from one version train as a cohort of fedavg, but the step of a
+// round does not wait for all of them: it takes the updates that have arrived by then, of this cohort and of earlier
+// ones.
 #include <string.h>
 
 #include "base/log.h"
@@ -8,6 +9,8 @@
 #include "fedavg/rules/local/local_rules.h"
 #include "fedavg/worker/client.h"
 
+// A step of refused updates alone leaves the model. That ends the run only if the round's own clients were refused,
+// too: otherwise later steps have updates.
 static Status check_arrived(bool *step, const Rounds *rounds, uint32_t round, Error *err) {
     const Pending *pending = &rounds->pending;
     uint32_t done = 0;
@@ -20,8 +23,9 @@ static Status check_arrived(bool *step, const Rounds *rounds, uint32_t round, Er
     return engine_refused_all(rounds, round, err);
 }
 
-// The replica that has arrived gives to the centre, which is all that happens in this step. Its next turn, which is the
-// next round's, loses the same: it finds here what it has met; itself, if it gives nothing. *gifts: NULL then.
+// The replica that has arrived gives to the centre, and nothing else happens in this step. The replica loses what it
+// gives in its next turn, which is the next round's: it finds in STATE_MET the centre that it has met, or itself if it
+// gives nothing (*gifts is then NULL).
 static Status give(const int64_t **gifts, Rounds *rounds, uint32_t round, bool gives, Error *err) {
     RunMemory *memory = rounds->memory;
     const RunConfig *config = memory->config;
@@ -52,6 +56,7 @@ static Status give(const int64_t **gifts, Rounds *rounds, uint32_t round, bool g
     return STATUS_OK;
 }
 
+// Client state is committed before the step: a replica gives from its new row.
 static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     const RunConfig *config = rounds->memory->config;
     Pending *pending = &rounds->pending;

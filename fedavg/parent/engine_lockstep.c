@@ -1,4 +1,4 @@
-// ssgd: a round is all or nothing; after a death it starts over from the weights it began with.
+// Part of engine.h: ssgd. A round is all or nothing: after a death it starts over from the weights that it began with.
 #include "base/log.h"
 #include "fedavg/parent/rounds.h"
 #include "fedavg/worker/ssgd.h"
@@ -22,7 +22,7 @@ static Status serve(Rounds *rounds, bool *busy, Error *err) {
     return exchanges(rounds) ? exchange_serve(&rounds->exchange, busy, err) : STATUS_OK;
 }
 
-// A job stands for a shard of this node; shards have fixed places.
+// One job per shard of this node. Shards have fixed places, so that the sums over them have one order.
 static void post_shards(Rounds *rounds) {
     const RunConfig *config = rounds->memory->config;
     ShardRange own = ssgd_node_shards(config, config->node);

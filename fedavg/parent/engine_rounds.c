@@ -1,4 +1,5 @@
-// fedavg: the clients of a round train on their own, and the new model is the mean of what they send.
+// Part of engine.h: fedavg. The clients of a round train on their own, and the new model is the mean of the updates
+// that they send.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,8 @@ Status engine_mean_unfit(const Rounds *rounds, uint32_t round, Error *err) {
                 round_lr(rounds));
 }
 
-// The sum of the shares that arrived, of how many clients.
+// Returns the sum of the shares that arrived, and of how many clients they are. The mean is divided by it, so that
+// clients that were refused leave no gap.
 static double arrived_share(uint32_t *clients, const Rounds *rounds) {
     const Queue *queue = rounds->memory->queue;
     double arrived = 0;
@@ -38,7 +40,7 @@ static double arrived_share(uint32_t *clients, const Rounds *rounds) {
                : arrived / rounds->cohort.shares.total; // 1 whatever the rounding of the shares' sum
 }
 
-// Of updates side by side.
+// Combines updates that are stored side by side.
 static Status combine(Mean *mean, bool *enough, Rounds *rounds, uint32_t round, Error *err) {
     TRY(combine_rows(&rounds->combine, enough, round, err));
     *mean = (Mean){.arrived = 1, .factor = 1, .total = rounds->combine.total};
@@ -48,7 +50,7 @@ static Status combine(Mean *mean, bool *enough, Rounds *rounds, uint32_t round, 
     return STATUS_OK;
 }
 
-// What the sum of the updates is divided by and multiplied with.
+// Finds what the sum of the updates is divided by and multiplied with.
 static Status find_mean(Mean *mean, uint32_t *clients, const Rounds *rounds, Error *err) {
     const RunConfig *config = rounds->memory->config;
     const CombineRule *rule = rounds->memory->algorithm.combine;
@@ -80,8 +82,8 @@ void engine_find_used(bool *used, const Rounds *rounds) {
     }
 }
 
-// What the next round's updates are clipped to follows from how many of this one's were. The first node's, for exp is
-// the library's.
+// The norm that the next round's updates are clipped to follows from how many of this round's were clipped. Node 0
+// computes it, since exp is the C library's; all nodes use it.
 static Status adapt_clip(Rounds *rounds, uint32_t round, Error *err) {
     const RunConfig *config = rounds->memory->config;
     const Queue *queue = rounds->memory->queue;
@@ -93,8 +95,8 @@ static Status adapt_clip(Rounds *rounds, uint32_t round, Error *err) {
     return nodes_broadcast(rounds->nodes, norm, sizeof *norm, err);
 }
 
-// A round without a step: where clients begin with another state than the model (ServerRule.trains_state), the weights
-// become the model again, which is that of a step by nothing.
+// A round without a step. Where clients begin with another state than the model (ServerRule.trains_state), a step by
+// nothing makes the weights the model again.
 static void stand_still(const Rounds *rounds, uint32_t round) {
     const RunMemory *memory = rounds->memory;
     const RunConfig *config = memory->config;
@@ -107,7 +109,9 @@ static void stand_still(const Rounds *rounds, uint32_t round) {
     server_apply(memory->weights, &states, &nothing, &turn, config->recipe.server.row, config->parameters);
 }
 
-// The exact mean over the sums of the workers, of all nodes.
+// Makes the step of a round. A release that hides who takes part steps even if no update arrived: noise alone, as if
+// zeros had arrived. Updates under masks can only be used if enough clients arrived to take off the masks of the
+// others.
 static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     const bool hides = rounds->memory->config->release.hides && !rounds->cohort.abandoned;
     if (rounds->cohort.jobs == 0 && !hides) { // nobody arrived

@@ -1,4 +1,4 @@
-// hogwild: the workers have published what they trained when the round ends.
+// Part of engine.h: hogwild. The workers have published what they trained when the round ends.
 #include "fedavg/parent/rounds.h"
 #include "fedavg/worker/hogwild.h"
 

@@ -1,3 +1,4 @@
+// Part of rounds.h: the jobs of a phase on several nodes, dealt before it and merged after it.
 #include "fedavg/parent/rounds.h"
 
 #include <stdlib.h>
@@ -21,6 +22,8 @@ static Status count_jobs(size_t *counts, uint32_t *total, const Queue *queue, No
     return status;
 }
 
+// Puts all nodes' jobs into this queue by their places. Everything that is then computed from the queue is computed on
+// every node, in one order, so that it needs no message of its own.
 Status node_jobs_merge(Queue *queue, Nodes *nodes, Error *err) {
     if (nodes->size == 1) return STATUS_OK;
     size_t *counts = calloc(nodes->size, sizeof *counts);

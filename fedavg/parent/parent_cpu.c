@@ -1,4 +1,4 @@
-// The parent's arithmetic in the run's shared memory.
+// Part of parent_backend.h: the parent's arithmetic in the run's shared memory.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +48,8 @@ static Status cpu_init(Parent *parent, Error *err) {
     return fail(err, STATUS_OS, "no memory for a copy of %zu parameters", parameters);
 }
 
-// Where workers only read the weights nothing needs to be put back: a round that fails has not touched them.
+// Saves what workers may write, to be put back if the round fails. Weights that workers only read are untouched by a
+// round that fails.
 static Status cpu_begin(Parent *parent, Error *err) {
     (void)err;
     RunMemory *memory = parent->memory;
@@ -78,7 +79,8 @@ static Status cpu_adopt(Parent *parent, bool *finite, Error *err) {
     return STATUS_OK;
 }
 
-// The first node's sum loses what is left of the masks in those of all.
+// Takes from the first node's sum what is left of the masks in the sum over all nodes: the masks between clients that
+// arrived and others that did not.
 static Status unmask(Parent *parent, uint32_t round, Error *err) {
     const RunConfig *config = parent->memory->config;
     const Queue *queue = parent->memory->queue;
@@ -106,7 +108,8 @@ void parent_add_noise(int64_t *total, const Parent *parent, double noise, uint32
         release_add_noise(total, noise, config->seed, round, sent.runs, sent.run_count);
 }
 
-// This node's sums become one, which the first node's noise joins, and then that of all nodes.
+// This node's sums become one, node 0 adds the noise of the release, then the nodes' sums are added. Noise before that
+// sum means that no node ever sees the sum without it.
 static Status sum_over_nodes(Parent *parent, size_t count, double noise, uint32_t round, Error *err) {
     const RunConfig *config = parent->memory->config;
     CpuParent *self = parent->state;
@@ -122,7 +125,8 @@ static Status sum_over_nodes(Parent *parent, size_t count, double noise, uint32_
     return nodes_sum(parent->nodes, self->total, config->slots.each * config->parameters, err);
 }
 
-// The model's, and those that clients begin with (ServerRule.trains_state): the states of such a rule are weights, too.
+// A variance (of a normalisation layer) may not become negative, which a server's step can make of it. That holds for
+// the model and for the weights that clients begin with (ServerRule.trains_state), which are states of such a rule.
 static void floor_variances(const RunMemory *memory) {
     const Spec *spec = &memory->config->spec;
     const ServerRule *rule = memory->algorithm.server;
@@ -138,6 +142,8 @@ static void floor_variances(const RunMemory *memory) {
     }
 }
 
+// Sums, combines and steps in one pass, block by block (server_apply): the sums of all workers are read once, and the
+// mean is never stored. Sums over nodes, under masks or with noise have to be one vector first.
 static Status cpu_average(Parent *parent, bool *finite, const bool *used, const Mean *mean, const ServerTurn *turn,
                           Error *err) {
     const RunConfig *config = parent->memory->config;

@@ -25,7 +25,8 @@ static bool mixes_models(const RunMemory *memory) {
     return memory->config->recipe.schedule.number[BUFFERED_MIXES] == MIXES_MODELS;
 }
 
-// What the worker of one node has written goes to all.
+// Copies a pending update from the node that trained it to all others: the others' sums are zeros, so that a sum over
+// nodes is a copy. The weights that it began with are this round's, on all nodes.
 static Status share(const RunMemory *memory, const Job *job, Nodes *nodes, Error *err) {
     const size_t parameters = memory->config->parameters;
     int64_t *waiting = run_memory_pending(memory, job->pending - 1);
@@ -36,7 +37,7 @@ static Status share(const RunMemory *memory, const Job *job, Nodes *nodes, Error
     return STATUS_OK;
 }
 
-// An update is part of this round's step.
+// Counts an update that is part of this round's step.
 static void count(Pending *pending, const ScheduledJob *job) {
     const uint32_t staleness = job->applied - job->start;
     pending->updates++;
@@ -50,7 +51,8 @@ static void count(Pending *pending, const ScheduledJob *job) {
         pending->arrived += job->weight;
 }
 
-// A late step is turned to where the weights are now; one that becomes too long is refused.
+// Corrects a late update towards the current weights, by the learning rate that it was trained with. An update that
+// becomes too long is refused.
 static Status compensate(ScheduledJob *job, const RunMemory *memory, const float *begun, Nodes *nodes, Error *err) {
     const RunConfig *config = memory->config;
     float lr = lr_at(&config->training.schedule, config->training.sgd.lr, job->start + 1);
@@ -61,7 +63,7 @@ static Status compensate(ScheduledJob *job, const RunMemory *memory, const float
     return STATUS_OK;
 }
 
-// A late update learns where the weights are now, if its rule wants that.
+// Corrects a late update by the distance that the weights have moved since it began, if its rule wants that.
 static Status catch_up(ScheduledJob *job, const RunMemory *memory, Nodes *nodes, Error *err) {
     const float *begun = run_memory_begun(memory, job->pending);
     if (!begun || job->refused) return STATUS_OK;
@@ -86,6 +88,8 @@ static Status find_due(Pending *pending, uint32_t version, Nodes *nodes, Error *
     return STATUS_OK;
 }
 
+// Collects this round's step: updates that need not wait are counted, all others are stored; then those that are due
+// join. On nodes after the first nothing is due, since the sum over nodes would count it once per node.
 Status pending_collect(Pending *pending, const Member *members, uint32_t round, Nodes *nodes, Error *err) {
     RunMemory *memory = pending->memory;
     *pending = (Pending){.memory = memory, .due = pending->due};

@@ -28,7 +28,7 @@ typedef struct Pending {
     const int64_t **due; // owned (slots.pending update): what has waited for this round's step, unless it was refused
     uint32_t due_count;
 
-    // Of the updates in the step: how many, how many of them were refused, the sum of the weights of the others.
+    // The updates in the step, those that were refused, and the sum of the weights of all others.
     uint32_t updates, refused;
     uint32_t client; // whose the last of them is
     double arrived;

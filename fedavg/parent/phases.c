@@ -16,6 +16,9 @@ void phases_forgive(Phases *phases) {
     phases->fruitless_deaths = phases->explained_deaths = 0;
 }
 
+// A run in which each replacement dies must end, but a run in which workers die now and then must not. So deaths count
+// only in a row, without a finished job in between; deaths that workers explain, as their successors will, count
+// sooner.
 static bool has_given_up(const Phases *phases) {
     return phases->fruitless_deaths >= MAX_FRUITLESS_DEATHS || phases->explained_deaths >= MAX_EXPLAINED_DEATHS;
 }
@@ -42,8 +45,8 @@ static Status count_death(Phases *phases, uint32_t rank, Error *err) {
                 phases->fruitless_deaths);
 }
 
-// Opens again what the dead worker leaves undone. Its finished jobs stay: evaluation has its results beside the job,
-// Hogwild in the weights, fedavg in the worker's slot, unless it died just as it was adding to that.
+// Opens the jobs again that the dead worker leaves undone. Its finished jobs stay: evaluation has its results beside
+// the job, Hogwild in the weights, fedavg in the worker's slot, unless the worker died just as it was adding to that.
 static void reopen_jobs(Phases *phases, uint32_t rank) {
     RunMemory *memory = phases->config.memory;
     SumState *sum = &memory->control->sums[rank];
@@ -57,7 +60,8 @@ static void reopen_jobs(Phases *phases, uint32_t rank) {
     phases->unfinished = queue_unfinished(memory->queue);
 }
 
-// A machine that refuses a process now may have room for it later: until then the others go on, if there are any.
+// A machine that refuses a process now may have room for it later: until then the run continues with the other workers,
+// if there are any.
 static Status replace_worker(Phases *phases, uint32_t rank, Error *err) {
     Error reason;
     Status status = supervisor_start(&phases->supervisor, rank, &reason);
@@ -72,6 +76,8 @@ static Status replace_worker(Phases *phases, uint32_t rank, Error *err) {
     return STATUS_OK;
 }
 
+// In rounds the phase continues, and another worker takes the open jobs. In lockstep the others wait for the dead
+// worker's gradients, so that the step is cancelled for all; a replacement must not join a round that starts over.
 static Status on_death(void *context, uint32_t rank, Error *err) {
     Phases *phases = context;
     if (phases->config.bury) TRY(phases->config.bury(phases->config.serve_context, rank, err));
@@ -107,13 +113,14 @@ static void on_tick(void *context) {
     if (phases->config.on_tick) phases->config.on_tick(phases->config.context);
 }
 
-// Whoever lives after a gather stands at the barrier, also one whose report of readiness has not been read yet.
+// A worker that lives after a gather is at the barrier, also one whose report of readiness has not been read yet.
 static bool is_member(const Phases *phases, uint32_t rank) {
     WorkerState state = phases->supervisor.workers[rank].state;
     return state == WORKER_STARTING || state == WORKER_RUNNING;
 }
 
-// Gathers; on return nothing is ordered, and with respawn every rank that could be started is alive and at the barrier.
+// Gathers; on return no order is in force, and with respawn every rank that could be started is alive and at the
+// barrier. The order is cleared before replacements start: they would otherwise join a phase that is over.
 static Status gather(Phases *phases, Error *err) {
     Supervisor *supervisor = &phases->supervisor;
     for (;;) {
@@ -133,6 +140,8 @@ static Status gather(Phases *phases, Error *err) {
     }
 }
 
+// The members of a phase are counted here, and the step barriers made for them, while all workers wait. A worker that
+// joins later has no place among them and takes part from the next phase on.
 static void give_order(Phases *phases, PhaseKind kind, uint32_t round) {
     Control *control = phases->config.memory->control;
     PhaseOrder *order = &control->order;
@@ -158,6 +167,8 @@ Status phases_run(Phases *phases, PhaseKind kind, uint32_t round, Error *err) {
     return status;
 }
 
+// The workers of a real clock train on from round to round: they are released once, and each round is only a wait until
+// enough updates have arrived.
 Status phases_fly(Phases *phases, uint32_t round, Error *err) {
     phases_forgive(phases);
     if (phases->stand_still) {
@@ -176,6 +187,7 @@ Status phases_rest(Phases *phases, Error *err) {
     return status;
 }
 
+// Jobs whose worker died are posted again until none is left: a phase without an unfinished job ends the loop.
 Status phases_run_jobs(Phases *phases, PhaseKind kind, uint32_t round, Error *err) {
     Queue *queue = phases->config.memory->queue;
     phases_forgive(phases);
@@ -213,7 +225,7 @@ fail:
     return status;
 }
 
-// Workers end by themselves if they can, so that what looks at them (a profiler, a sanitizer, MPS) sees them end.
+// Workers end by themselves if they can, so that a profiler, a sanitizer or MPS sees them end.
 void phases_free(Phases *phases) {
     if (phases->stand_still) {
         phases->config.memory->control->order.kind = PHASE_END;

@@ -1,18 +1,18 @@
-// Phases: what the parent has all workers do at once, and how deaths in the middle of it are put right.
+// A phase is work that the parent has all workers do at once; deaths in the middle of it change no result.
 //
 //   TRY(phases_init(&phases, &config, err));                        // starts the workers
-//   queue_post(memory->queue) ...;                                  // all workers stand still
+//   queue_post(memory->queue) ...;                                  // all workers wait at the barrier
 //   TRY(phases_run_jobs(&phases, PHASE_TRAIN, round, err));         // every job is done, however many workers died
 //   phases_free(&phases);
 //
-// A phase is: the parent writes jobs and an order, releases the barrier, gathers everybody at it again. Between gather
-// and release all workers stand still and the parent alone touches shared memory.
+// The parent writes jobs and an order, releases the barrier, and gathers all workers at it again. Between gather and
+// release all workers wait, and the parent alone touches shared memory.
 //
-// Death. What a dead worker had finished stays; what it had begun is opened again at once, and a replacement
+// Death. The finished jobs of a dead worker stay; the job that it had begun is opened again at once, and a replacement
 // (--on-worker-death respawn) joins the phase. Only a worker that died in the microseconds in which it was adding an
-// update to its slot leaves a useless sum: then all its jobs of the round are done again. What is still open after the
-// gather is posted in a further phase. In lockstep (ssgd) the step barrier is cancelled, the round's first weights are
-// restored, and the round is done again. Either way the bits are those of an undisturbed run.
+// update to its slot leaves a useless sum: then all its jobs of the round are done again. Jobs that are still open
+// after the gather are posted in a further phase. In lockstep (ssgd) the step barrier is cancelled, the round's first
+// weights are restored, and the round is done again. Either way the bits are those of an undisturbed run.
 #ifndef SOUNDER_FEDAVG_PARENT_PHASES_H
 #define SOUNDER_FEDAVG_PARENT_PHASES_H
 
@@ -63,12 +63,12 @@ Status phases_run_jobs(Phases *phases, PhaseKind kind, uint32_t round, Error *er
 // A single phase, from release to gather; for lockstep, where the caller looks itself whether all jobs are done.
 Status phases_run(Phases *phases, PhaseKind kind, uint32_t round, Error *err);
 
-// Has the workers train, if they stand still, and returns when is_enough says so, while they go on; phases_rest waits
-// until they have come to the barrier, of which the caller has told them.
+// Has the workers train, if they are at the barrier, and returns when is_enough says so, while they train on.
+// phases_rest waits until they are at the barrier again, to which the caller has called them.
 Status phases_fly(Phases *phases, uint32_t round, Error *err);
 Status phases_rest(Phases *phases, Error *err);
 
-// Deaths so far are no reason to give the run up.
+// Forgets deaths so far as a reason to give the run up.
 void phases_forgive(Phases *phases);
 
 // Orders the workers to end, if they stand still, and waits a second for them (with hang_seconds 0 as long as it takes,

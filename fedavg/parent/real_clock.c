@@ -20,7 +20,9 @@ static Flight *flight_of(const Rounds *rounds, uint32_t rank) {
     return &rounds->memory->control->flights[rank];
 }
 
-// The weights of now become this version, over the last but one.
+// Publishes the current weights as this version, over the last but one. `writing` is set before the copy and the
+// version after it: a worker that has copied weights sees by `writing` whether they changed meanwhile, and the parent
+// waits for no worker.
 static void publish(const Rounds *rounds, uint32_t version) {
     RunMemory *memory = rounds->memory;
     Control *control = memory->control;
@@ -47,7 +49,8 @@ static void free_clock(Rounds *rounds) {
     *clock = (RealClock){0};
 }
 
-// The order in which clients begin from this version.
+// Draws the order in which clients begin from this version. The draw covers all clients, for it is not known how many
+// will begin before the next version.
 static void draw(Rounds *rounds) {
     const RunConfig *config = rounds->memory->config;
     RealClock *clock = &rounds->clock;
@@ -84,6 +87,8 @@ static Status init(Rounds *rounds, Error *err) {
     return STATUS_OK;
 }
 
+// Clients whose worker died come first: they were drawn before. Then the draw goes round, past clients that train at
+// this moment or have no samples.
 static bool pick(uint32_t *client, RealClock *clock) {
     if (clock->lost_count > 0) {
         *client = clock->lost[--clock->lost_count];
@@ -96,7 +101,8 @@ static bool pick(uint32_t *client, RealClock *clock) {
     return false;
 }
 
-// Gives the worker a client, if one is free.
+// Gives the worker a client, if one is free. A job here has a flight's place instead of one in the queue: there is no
+// phase at whose end the queue would be read.
 static void post(Rounds *rounds, uint32_t rank) {
     RealClock *clock = &rounds->clock;
     const RunConfig *config = rounds->memory->config;
@@ -118,8 +124,8 @@ static void post(Rounds *rounds, uint32_t rank) {
     bell_ring(&flight->bell);
 }
 
-// The update becomes part of the version in the making, unless it is refused. Where late ones are compensated or mixed,
-// a version is one update.
+// Adds the update to the version in the making, unless it is refused. Where late updates are compensated or mixed, a
+// version is one update, so that the sum can be changed as a whole.
 static bool add(const Rounds *rounds, uint32_t rank, double weight) {
     RunMemory *memory = rounds->memory;
     const RunConfig *config = memory->config;
@@ -144,6 +150,8 @@ static bool add(const Rounds *rounds, uint32_t rank, double weight) {
     return false;
 }
 
+// Records the arrival. A replay has only this record, so that it holds all that decides the bits: client, visit, the
+// version that the update began with, and its weights.
 static Status note(Rounds *rounds, uint32_t rank, double weight, double trust, Error *err) {
     RealClock *clock = &rounds->clock;
     const Flight *flight = flight_of(rounds, rank);
@@ -167,7 +175,8 @@ static Status note(Rounds *rounds, uint32_t rank, double weight, double trust, E
     return STATUS_OK;
 }
 
-// A place in the round's record for an update that makes no part of the version, where those that do leave one.
+// Returns a place in the round's record for an update that makes no part of the version, as long as enough places
+// remain for updates that do.
 static Job *tell_unused(Rounds *rounds) {
     Queue *queue = rounds->memory->queue;
     const uint32_t to_come = (uint32_t)numbers(rounds)[BUFFERED_K] - rounds->clock.collected;
@@ -176,6 +185,8 @@ static Job *tell_unused(Rounds *rounds) {
     return NULL;
 }
 
+// Takes one landed update. Its job is copied into the queue, which a round's figures are computed from as with any
+// other engine.
 static Status collect(Rounds *rounds, uint32_t rank, Error *err) {
     RealClock *clock = &rounds->clock;
     const RunConfig *config = rounds->memory->config;
@@ -213,6 +224,8 @@ static bool is_enough(const Rounds *rounds) {
     return rounds->clock.flies && rounds->clock.collected == (uint32_t)numbers(rounds)[BUFFERED_K];
 }
 
+// Looks at all workers in turn while they train. Updates that come in too late for this version stay landed and are
+// found in the next round.
 static Status serve(Rounds *rounds, bool *busy, Error *err) {
     (void)busy;
     enum { REFUSED_IN_A_ROW = 100 };

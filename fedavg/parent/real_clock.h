@@ -1,9 +1,10 @@
-// --clock real: nobody waits, and updates are part of the version after which they really come. The parent gives every
-// worker a client, takes the updates in the order in which it finds them, and makes a version of every K, while the
-// workers train on. What came when is recorded as a schedule, from which the simulated clock comes to the same bits.
+// --clock real: no worker waits for another, and an update is part of the version after which it really arrives. The
+// parent gives every worker a client, takes the updates in the order in which it finds them, and makes a version of
+// every K updates, while the workers train on. Each arrival is recorded as a job of a schedule, from which the
+// simulated clock makes the run again, bit by bit.
 //
-// A client whose worker died before it landed is begun anew, from the newest version; an update that has landed counts
-// once, whoever dies.
+// A client whose worker died before it landed begins again, from the newest version. An update that has landed counts
+// once, whichever process dies.
 #ifndef SOUNDER_FEDAVG_PARENT_REAL_CLOCK_H
 #define SOUNDER_FEDAVG_PARENT_REAL_CLOCK_H
 

@@ -22,7 +22,8 @@ Job *rounds_post(Rounds *rounds, uint32_t place) {
     return job;
 }
 
-// All who have begun have masks in common, also with those who will not hand in.
+// All clients that have begun have masks in common, also with clients that will not hand in: the parent takes those
+// masks off again.
 static void post_masked(Rounds *rounds) {
     MaskedCohort *masked = run_memory_masked(rounds->memory);
     if (!masked) return;
@@ -37,6 +38,8 @@ static void post_scheduled(Job *job, const ScheduledJob *scheduled, const SlotPl
     job->pending = scheduled->pending == NO_PENDING || slots->pending == 0 ? 0 : scheduled->pending + 1;
 }
 
+// Posts this node's part of the cohort. Jobs are dealt by place, and places are in order of falling size, so that every
+// node gets large and small ones.
 static void post_clients(Rounds *rounds) {
     const Schedule *schedule = &rounds->memory->schedule;
     post_masked(rounds);
@@ -80,6 +83,8 @@ uint64_t rounds_samples(const Rounds *rounds, bool evaluate) {
     return samples + evaluated;
 }
 
+// A worker's wait at the barrier is its distance from the last arrival: the time that a better distribution of the work
+// could save.
 static void collect_workers(const Rounds *rounds, RoundReport *report) {
     const Control *control = rounds->memory->control;
     uint32_t workers = rounds->memory->config->workers;
@@ -115,7 +120,8 @@ static void collect_staleness(const Rounds *rounds, RoundReport *report) {
     report->staleness_mean = updates > 0 ? (double)sum / (double)updates : NAN;
 }
 
-// In the order of the jobs, which is the same for any number of workers and nodes.
+// Means over the updates that arrived, added in the order of the jobs, which does not depend on the number of workers
+// and nodes.
 static void collect_lengths(const Rounds *rounds, RoundReport *report) {
     const Queue *queue = rounds->memory->queue;
     double lengths = 0, most = 0, squares = 0, shares = 0;
@@ -167,7 +173,7 @@ void rounds_clear_tallies(Rounds *rounds) {
     }
 }
 
-// The update that a rule trusts, which each node makes for itself.
+// Has the update made that a rule trusts. Each node makes it for itself, since all hold the training samples.
 static Status train_root(Rounds *rounds, uint32_t round, Error *err) {
     const RunConfig *config = rounds->memory->config;
     if (!rounds->memory->algorithm.combine->trusts || rounds->cohort.jobs == 0) return STATUS_OK;
@@ -179,6 +185,7 @@ static Status train_root(Rounds *rounds, uint32_t round, Error *err) {
     return phases_run_jobs(&rounds->phases, PHASE_EVALUATE, round, err);
 }
 
+// New rows for client state are staged before the jobs are posted, because a job names the row that its client writes.
 Status engine_run_clients(Rounds *rounds, uint32_t round, Error *err) {
     TRY(train_root(rounds, round, err));
     TRY(client_state_rows_stage(&rounds->kept, rounds->cohort.jobs, err));
@@ -186,6 +193,7 @@ Status engine_run_clients(Rounds *rounds, uint32_t round, Error *err) {
     return phases_run_jobs(&rounds->phases, PHASE_TRAIN, round, err);
 }
 
+// Puts the weights back before it fails: a run that ends here still writes its last good model.
 Status engine_reject(Rounds *rounds, uint32_t round, const char *what, Error *err) {
     const Sgd sgd = run_memory_training(rounds->memory).sgd; // with the round's rate
     TRY(rounds->parent.backend->restore(&rounds->parent, err));
@@ -206,6 +214,8 @@ Status engine_lr(float *lr, const Rounds *rounds, uint32_t round, Error *err) {
     return nodes_broadcast(rounds->nodes, lr, sizeof *lr, err);
 }
 
+// The shared weights are the model while it is evaluated and saved, and become the state that clients begin with only
+// for training.
 void rounds_go_on(RunMemory *memory, uint32_t round) {
     const RunConfig *config = memory->config;
     const uint32_t state = memory->algorithm.server->trains_state;
@@ -215,6 +225,8 @@ void rounds_go_on(RunMemory *memory, uint32_t round) {
         memory->weights[i] = (float)weights[i].real;
 }
 
+// Draws in two steps where losses decide: candidates have to be evaluated before members are chosen, and members before
+// they are weighed.
 Status rounds_draw(Rounds *rounds, uint32_t round, Error *err) {
     TRY(engine_lr(&rounds->memory->control->order.lr, rounds, round, err));
     rounds_go_on(rounds->memory, round);
@@ -238,7 +250,7 @@ static void count_round(Rounds *rounds) {
     totals->up_bytes += rounds->cohort.up_bytes;
 }
 
-// A release is worth the same in every round, but on a tree.
+// Every round's release costs the same privacy, except on a tree, where a release is part of several sums.
 static void note_release(const Rounds *rounds, RoundReport *report) {
     const RunConfig *config = rounds->memory->config;
     double rdp[ACCOUNTANT_ORDERS];
@@ -253,6 +265,7 @@ static void note_release(const Rounds *rounds, RoundReport *report) {
     report->epsilon = accountant_spent(rdp, config->release.delta).epsilon;
 }
 
+// Jobs of all nodes are merged here, so that all that follows works on one queue, as on one node.
 static Status run_training(Rounds *rounds, uint32_t round, Error *err) {
     uint64_t begin = trace_begin(rounds->trace);
     rounds_clear_tallies(rounds);
@@ -261,6 +274,8 @@ static Status run_training(Rounds *rounds, uint32_t round, Error *err) {
     return node_jobs_merge(rounds->memory->queue, rounds->nodes, err);
 }
 
+// The report holds what the engine and the cohort know when the model is published. Its clock stops before the
+// evaluation, which is measured on its own.
 Status rounds_train(Rounds *rounds, uint32_t round, RoundReport *report, Error *err) {
     *report = (RoundReport){.round = round, .lr = (double)rounds->memory->control->order.lr};
     note_release(rounds, report);
@@ -281,6 +296,7 @@ Status rounds_train(Rounds *rounds, uint32_t round, RoundReport *report, Error *
     return STATUS_OK;
 }
 
+// One sum over the nodes carries deaths and signals, so that all nodes stop after this round or none does.
 Status rounds_conclude(Rounds *rounds, RoundReport *report, Error *err) {
     Supervisor *supervisor = &rounds->phases.supervisor;
     int64_t facts[SIGTERM + 1] = {report->workers_lost}; // then, by number, how many nodes a signal has reached
@@ -327,7 +343,7 @@ uint64_t rounds_progress(const Rounds *rounds) {
     return samples;
 }
 
-// While the workers work: the other nodes.
+// Serves while the workers work: watches the other nodes, and lets the engine serve its workers in training.
 static Status serve(void *context, bool *busy, Error *err) {
     Rounds *rounds = context;
     TRY(nodes_watch(rounds->nodes, err));
@@ -350,7 +366,7 @@ static Status bury(void *context, uint32_t rank, Error *err) {
     return rounds->parent.backend->bury(&rounds->parent, rank, err);
 }
 
-// For waits outside of a phase.
+// A second stop signal ends waits outside of a phase, too.
 static bool is_cancelled(void *context) {
     Rounds *rounds = context;
     return supervisor_interrupts(&rounds->phases.supervisor) >= 2;
@@ -389,6 +405,7 @@ static Status allocate(Rounds *rounds, const RoundsConfig *config, Error *err) {
     return rounds->engine->init ? rounds->engine->init(rounds, err) : STATUS_OK;
 }
 
+// Memory first, then the backend, then the workers: they map what the parent owns, and start with it complete.
 Status rounds_init(Rounds *rounds, const RoundsConfig *config, Error *err) {
     RunMemory *memory = config->phases.memory;
     *rounds = (Rounds){

@@ -16,16 +16,16 @@
 #include "fedavg/memory/queue.h"
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/nodes/nodes.h"
+#include "fedavg/parent/client_state_rows.h"
 #include "fedavg/parent/cohort.h"
 #include "fedavg/parent/combine.h"
-#include "fedavg/parent/engine.h"
 #include "fedavg/parent/crafting.h"
-#include "fedavg/parent/client_state_rows.h"
+#include "fedavg/parent/engine.h"
 #include "fedavg/parent/parent_backend.h"
+#include "fedavg/parent/pending.h"
 #include "fedavg/parent/phases.h"
 #include "fedavg/parent/real_clock.h"
 #include "fedavg/parent/ssgd_exchange.h"
-#include "fedavg/parent/pending.h"
 
 typedef struct RoundsConfig {
     PhasesConfig phases;
@@ -42,22 +42,22 @@ typedef struct RoundReport {
     double test_loss;  // mean over the test set
     uint32_t test_hits, test_count;
     uint32_t backdoor_hits, backdoor_count; // of marked test samples; 0 of 0 where nobody attacks by a backdoor
-    double seconds; // from the first job to the published model
+    double seconds;                         // from the first job to the published model
     double evaluate_seconds;
-    uint64_t samples;      // training samples processed
-    uint32_t workers_lost; // deaths since the previous report
-    uint32_t refused;      // clients whose update was refused
-    uint32_t attackers;    // clients that attacked
-    uint32_t clipped;      // clients whose update was longer than `clip`
-    double clip;           // what updates were clipped to; 0: to nothing
-    double epsilon;        // spent so far, at the release's delta; infinite where nothing is hidden
-    const Cohort *cohort;  // of the rounds; borrowed
+    uint64_t samples;       // training samples processed
+    uint32_t workers_lost;  // deaths since the previous report
+    uint32_t refused;       // clients whose update was refused
+    uint32_t attackers;     // clients that attacked
+    uint32_t clipped;       // clients whose update was longer than `clip`
+    double clip;            // what updates were clipped to; 0: to nothing
+    double epsilon;         // spent so far, at the release's delta; infinite where nothing is hidden
+    const Cohort *cohort;   // of the rounds; borrowed
     const Combine *combine; // likewise
-    const Pending *pending;     // likewise; NULL where updates never wait
+    const Pending *pending; // likewise; NULL where updates never wait
     // Lengths of the updates that arrived: mean and largest; mean by share of their squares; that of the mean update,
     // squared. NaN where they are not measured.
     double length_mean, length_most, mean_square, square_of_mean;
-    uint64_t refused_steps;                   // hogwild
+    uint64_t refused_steps; // hogwild
     // How many updates landed between the reading of weights and the update made of them: how many have 0, 1, 2, ...,
     // the last that many or more; the mean of all. NaN: nothing is ever stale.
     int64_t staleness[STALENESS_BUCKETS];
@@ -83,9 +83,9 @@ struct Rounds {
     Pending pending;
     RealClock clock;
     Parent parent;
-    Nodes *nodes;       // borrowed
-    Exchange exchange;  // ssgd on several nodes
-    TraceBuffer *trace; // the parent's
+    Nodes *nodes;                  // borrowed
+    Exchange exchange;             // ssgd on several nodes
+    TraceBuffer *trace;            // the parent's
     double rdp[ACCOUNTANT_ORDERS]; // of one round's release; zeros for a tree
 };
 
@@ -109,10 +109,10 @@ Status rounds_train(Rounds *rounds, uint32_t round, RoundReport *report, Error *
 Status rounds_evaluate(Rounds *rounds, uint32_t round, RoundReport *report, Error *err);
 
 // Evaluates every client's own samples by `task` (EVALUATE_CLIENT, EVALUATE_FINE_TUNED). The results are the jobs of
-// the queue, one a client, by its number.
+// the queue, one per client, by its number.
 Status rounds_evaluate_clients(Rounds *rounds, uint32_t round, EvaluationTask task, Error *err);
 
-// What else the nodes have to tell each other, before a round is reported and the next one begins: all deaths, signals.
+// Exchanges worker deaths and stop signals between nodes at the end of a round.
 Status rounds_conclude(Rounds *rounds, RoundReport *report, Error *err);
 
 // Samples all workers have worked through since their start: for a progress line.
@@ -145,9 +145,11 @@ void rounds_clear_tallies(Rounds *rounds);
 //   TRY(phases_run_jobs(...));
 //   TRY(node_jobs_merge(queue, &nodes, err));                    // the queue holds all jobs of all nodes, by place
 //
-// What is then computed from the queue (losses, shares, accuracy) is computed in the same order as by one node alone.
+// All that is then computed from the queue (losses, shares, accuracy) is computed in the order that one node alone
+// would take.
 
-// Whose job is the one at `place`, where jobs are dealt one by one: neighbours in a list of falling sizes differ least.
+// Whether the job at `place` is this node's. Jobs are dealt one by one, since neighbours in a list of falling sizes
+// differ least.
 bool node_jobs_mine(const Nodes *nodes, uint32_t place);
 
 // The queue's capacity is at least that of all jobs.

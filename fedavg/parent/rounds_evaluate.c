@@ -1,11 +1,11 @@
-// What the parent has evaluated: candidates and members before they train, the model and every client's own samples
-// after.
+// Part of rounds.h: evaluation. The parent has candidates and members evaluated before they train, the model and every
+// client's own samples afterwards.
 #include "base/clock.h"
 #include "fedavg/parent/rounds.h"
 #include "fedavg/rules/attack/attack_rules.h"
 #include "fedavg/rules/world/sampler.h"
 
-// losses (count) of the global model on what each of the clients (count) trains on, or on a batch of it.
+// Finds the losses (count) of the global model on what each of the clients (count) trains on, or on one batch of it.
 static Status find_losses(Rounds *rounds, uint32_t round, double *losses, const uint32_t *clients, uint32_t count,
                           EvaluationTask task, Error *err) {
     const RunConfig *config = rounds->memory->config;
@@ -42,7 +42,7 @@ Status rounds_choose_candidates(Rounds *rounds, uint32_t round, Error *err) {
     return STATUS_OK;
 }
 
-// Those who train, now that it is known who does.
+// The members that train are known now: their losses decide what each of them counts.
 Status rounds_weigh_members(Rounds *rounds, uint32_t round, Error *err) {
     Cohort *cohort = &rounds->cohort;
     for (uint32_t place = 0; place < cohort->jobs; place++)

@@ -55,7 +55,7 @@ void row_walk_free(RowWalk *walk) {
     *walk = (RowWalk){0};
 }
 
-// What a node sees in this step: a piece of one of its sections, or nothing.
+// Returns the piece that a node sees in this step: a part of one of its sections, or nothing.
 static Slice piece_at(const RowWalk *walk, uint32_t node, uint32_t step, uint32_t *section) {
     const uint32_t size = walk->nodes->size, end = ROW_SECTIONS * (node + 1) / size;
     *section = ROW_SECTIONS * node / size + step / walk->pieces;
@@ -65,7 +65,8 @@ static Slice piece_at(const RowWalk *walk, uint32_t node, uint32_t step, uint32_
     return (Slice){smaller(first, slice.end), smaller(first + walk->piece, slice.end)};
 }
 
-// For every node its piece of each of this node's rows; what comes lies node by node, a row behind the other.
+// Sends every node its piece of each of this node's rows. Pieces arrive node by node, one row after the other. One
+// piece at a time travels, so that memory does not grow with the model.
 static Status exchange(RowWalk *walk, const Job *const *jobs, uint32_t count, uint32_t step, size_t own, Error *err) {
     Nodes *nodes = walk->nodes;
     float *next = walk->sent;
@@ -94,6 +95,8 @@ static void find_received(RowWalk *walk, const Job *const *jobs, uint32_t count,
             if (jobs[row]->node == node) walk->values[row] = at, at += own;
 }
 
+// Visits all rows, section by section: on one node in place, on several after an exchange in which each node gets its
+// sections of all rows. All nodes take part in all steps, also those that have nothing left to see.
 Status row_walk(RowWalk *walk, const Job *const *jobs, uint32_t count, const float *aside, RowVisit visit,
                 void *context, Error *err) {
     const uint32_t size = walk->nodes->size, steps = (ROW_SECTIONS + size - 1) / size * walk->pieces;
@@ -116,6 +119,7 @@ Status row_walk(RowWalk *walk, const Job *const *jobs, uint32_t count, const flo
     return STATUS_OK;
 }
 
+// The results of sections go to all nodes, each from the node that computed it.
 Status row_walk_gather(RowWalk *walk, void *sections, size_t bytes, Error *err) {
     const uint32_t size = walk->nodes->size, rank = walk->nodes->rank;
     if (size == 1) return STATUS_OK;

@@ -87,7 +87,8 @@ void exchange_begin(Exchange *exchange, uint32_t round, uint32_t steps) {
 
 // One bucket ----------------------------------------------------------------------------------------------------------
 
-// For every node: the flag, then its slice of each of this node's sums.
+// Sends every node the flag, then its slice of each of this node's sums. The flag travels with the sums because nodes
+// begin collectives in one order only: a node that failed cannot send anything else.
 static Status begin_sums(Exchange *exchange, float flag, Error *err) {
     Nodes *nodes = exchange->nodes;
     uint32_t bucket = current_bucket(exchange), own_sums = exchange->sum_counts[nodes->rank];
@@ -108,7 +109,8 @@ static Status begin_sums(Exchange *exchange, float flag, Error *err) {
                                             exchange->received_bytes, exchange->sent_bytes, err);
 }
 
-// Whether all nodes sent sums; their leaves then point at them.
+// Returns whether all nodes sent sums; their leaves then point at them. The leaves are in the order of the shards, so
+// that the tree adds them as one node would.
 static bool read_sums(Exchange *exchange) {
     const float *next = exchange->received;
     ShardLeaf *leaf = exchange->leaves;
@@ -149,7 +151,7 @@ static uint64_t last_gradient_nanoseconds(const Exchange *exchange) {
     return last;
 }
 
-// Of the time that a step's buckets were under way, hidden is what lies before this node's last gradient.
+// A bucket's time under way is hidden as far as this node still computed gradients: until its last one.
 static void count_time(Exchange *exchange) {
     uint64_t last = last_gradient_nanoseconds(exchange);
     for (uint32_t bucket = 0; bucket < exchange->buckets.count; bucket++) {
@@ -178,7 +180,7 @@ static void give_up_round(Exchange *exchange) {
     barrier_cancel(&exchange->memory->control->exchange);
 }
 
-// What was under way has come.
+// The message under way has arrived: sums become a mean, which is sent on; a mean ends the bucket.
 static Status take_in(Exchange *exchange, Error *err) {
     if (exchange->state == EXCHANGE_MEAN) {
         end_bucket(exchange);
@@ -193,7 +195,7 @@ static bool is_under_way(const Exchange *exchange) {
     return exchange->state == EXCHANGE_SUMS || exchange->state == EXCHANGE_MEAN;
 }
 
-// Whether the workers of this node have summed the bucket whose turn it is.
+// Whether the workers of this node have summed the bucket that is next.
 static bool is_summed(const Exchange *exchange) {
     const Control *control = exchange->memory->control;
     uint64_t step = exchange->done / exchange->buckets.count;
@@ -215,11 +217,13 @@ Status exchange_serve(Exchange *exchange, bool *busy, Error *err) {
         if (!done) break;
         TRY(take_in(exchange, err));
     }
-    // Where the workers need the core, this process does not poll on it.
+    // The workers may need the core: with fewer cores than processes this one sleeps between two looks.
     if (exchange->memory->control->phase.spins == 0) nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
     return STATUS_OK;
 }
 
+// A node on which a worker died still owes the others an answer: they wait for its sums. It sends the flag in their
+// place, so that all nodes give the round up together.
 Status exchange_finish(Exchange *exchange, Error *err) {
     while (is_under_way(exchange)) {
         TRY(nodes_wait(exchange->nodes, err));

@@ -43,8 +43,8 @@ Status trace_file_open(TraceFile *file, const char *path, const RunMemory *memor
     return STATUS_OK;
 }
 
-// Times become those since the trace began; what began before it (a worker's wait for the first order) is cut there.
-// On the real clock workers write while the parent reads: it takes what was there at one look.
+// Takes the spans of all writers. Times become those since the trace began; a span from before (a worker's wait for the
+// first order) is cut there. In real time workers write while the parent reads, and it takes what is complete.
 static TraceSpan *take_spans(TraceFile *file, const RunMemory *memory, size_t *count) {
     const RunConfig *config = memory->config;
     size_t taken[MAX_WORKERS + 1];
@@ -67,7 +67,7 @@ static TraceSpan *take_spans(TraceFile *file, const RunMemory *memory, size_t *c
     return spans;
 }
 
-// A worker's track number is its rank + 1, the parent's, who has the rank behind all workers, 0.
+// A worker's track number is its rank + 1. The parent, whose rank follows the workers', has track 0.
 static void write_span(FILE *stream, const TraceSpan *span, uint32_t node, uint32_t workers) {
     uint64_t begin = span->begin_nanoseconds, duration = span->end_nanoseconds - begin;
     bool is_parent = span->rank == workers;
