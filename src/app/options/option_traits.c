@@ -81,11 +81,11 @@ static const char *name_side(char text[SIDE_BYTES], Trait trait, const Options *
         snprintf(text, SIDE_BYTES, "%s of --algorithm", trait_rule(rule, trait, &options->recipe));
     } else if (trait == SEVERAL_NODES) { // mpirun says it, no option
         snprintf(text, SIDE_BYTES, "a run on %d nodes", options->nodes);
+    } else if (option_find(option)->type == OPTION_FLAG) {
+        options_named(text, options, option);
     } else {
         option_show(value, options, option_find(option));
-        const bool is_flag = option_find(option)->type == OPTION_FLAG;
-        snprintf(text, SIDE_BYTES, "%s%s%s", options_named(name, options, option), is_flag ? "" : " ",
-                 is_flag ? "" : value);
+        snprintf(text, SIDE_BYTES, "%s %s", options_named(name, options, option), value);
     }
     return text;
 }
