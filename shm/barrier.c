@@ -30,7 +30,7 @@ static uint32_t present_generation(const Barrier *barrier) {
     return generation_of(atomic_load(&barrier->generation));
 }
 
-static void wake_everyone(Barrier *barrier) {
+static void wake_sleepers(Barrier *barrier) {
     syscall(SYS_futex, &barrier->generation, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
@@ -46,7 +46,7 @@ static void open_if_complete(Barrier *barrier, uint32_t generation) {
     uint32_t word = atomic_load(&barrier->generation);
     while (generation_of(word) == generation) {
         if (atomic_compare_exchange_weak(&barrier->generation, &word, generation + GENERATION_STEP)) {
-            if (word & SLEEPERS) wake_everyone(barrier);
+            if (word & SLEEPERS) wake_sleepers(barrier);
             return;
         }
     }
@@ -123,7 +123,7 @@ void barrier_depart(Barrier *barrier, uint32_t rank) {
     // Stored before the scan: all other ranks may be waiting only for this one.
     atomic_store(&barrier->slots[rank].gone, 1);
     open_if_complete(barrier, present_generation(barrier));
-    wake_everyone(barrier); // the rank may have died between advancing the generation and waking the sleepers
+    wake_sleepers(barrier); // the rank may have died between advancing the generation and waking the sleepers
 }
 
 void barrier_revive(Barrier *barrier, uint32_t rank) {
@@ -136,5 +136,5 @@ void barrier_cancel(Barrier *barrier) {
     atomic_store(&barrier->cancelled, 1);
     // Advancing the word makes the kernel refuse the sleep of a rank that read `cancelled` just before the store.
     atomic_fetch_add(&barrier->generation, GENERATION_STEP);
-    wake_everyone(barrier);
+    wake_sleepers(barrier);
 }

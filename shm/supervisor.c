@@ -128,14 +128,6 @@ static void signal_workers(const Supervisor *supervisor, int signal_number) {
             pidfd_send_signal(supervisor->workers[rank].pidfd, signal_number, NULL, 0);
 }
 
-// Ctrl-Z at the terminal reaches only the parent, since the workers have a process group of their own: this stops them,
-// too.
-static void suspend(const Supervisor *supervisor) {
-    signal_workers(supervisor, SIGSTOP);
-    suspend_self();
-    signal_workers(supervisor, SIGCONT);
-}
-
 // A batch system signals all processes of a job, and the process that started this one (a sweep, a launcher) forwards
 // the signal, too. So the forwarded signals and the others are counted apart, and the greater count is the number of
 // requests.
@@ -144,7 +136,10 @@ static void read_signals(Supervisor *supervisor) {
     const pid_t starter = getppid();
     while (read(supervisor->signal_fd, &info, sizeof info) == sizeof info) {
         if (info.ssi_signo == SIGTSTP) {
-            suspend(supervisor);
+            // Ctrl-Z at the terminal reaches only the parent, since the workers have a process group of their own.
+            signal_workers(supervisor, SIGSTOP);
+            suspend_self();
+            signal_workers(supervisor, SIGCONT);
             continue;
         }
         const bool is_handed_on = (pid_t)info.ssi_pid == starter;
@@ -324,7 +319,7 @@ static Status take_events(Supervisor *supervisor, int timeout_milliseconds, Erro
     return STATUS_OK;
 }
 
-static Status nobody_left(const Supervisor *supervisor, Error *err) {
+static Status no_worker_left(const Supervisor *supervisor, Error *err) {
     if (supervisor->workers[supervisor->last_dead].state != WORKER_DEAD)
         return fail(err, STATUS_UNAVAILABLE, "no worker has been started");
     char last[WORKER_MESSAGE_BYTES + 128];
@@ -366,7 +361,7 @@ Status supervisor_gather(Supervisor *supervisor, Error *err) {
         double tick_seconds = tick(supervisor);
         supervisor->goes_on = supervisor->config.is_enough && supervisor->config.is_enough(supervisor->config.context);
         if (supervisor->goes_on) return STATUS_OK;
-        if (supervisor_alive(supervisor) == 0) return nobody_left(supervisor, err);
+        if (supervisor_alive(supervisor) == 0) return no_worker_left(supervisor, err);
         if (barrier_others_arrived(supervisor->config.barrier, parent_rank(supervisor))) return STATUS_OK;
         timeout_milliseconds = busy ? 0 : TICK_MILLISECONDS - (int)(tick_seconds * 1e3);
     }

@@ -1,5 +1,6 @@
 #include "shm/group/group.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,14 +22,33 @@ Status group_fail(Group *group, Status status, int rank, const Error *reason, Er
     return fail(err, status, "%s", reason->message);
 }
 
-// Life ----------------------------------------------------------------------------------------------------------------
+// Sentences -----------------------------------------------------------------------------------------------------------
 
-static Status open_over_mpi(Group *group, const GroupPlace *place, Error *err) {
-    if (group_mpi_open) return group_mpi_open(group, place, err);
-    return fail(err, STATUS_UNAVAILABLE,
-                "mpi://: this program was built without MPI; install it (Debian: libopenmpi-dev), configure with "
-                "-D SOUNDER_MPI=ON, and link sounder_group_mpi");
+void group_call_late(const Group *group, const GroupCall *call, const bool *missing, Error *sentence) {
+    char names[GROUP_RANKS_TEXT_BYTES], text[GROUP_CALL_TEXT_BYTES];
+    fail(sentence, STATUS_TIMEOUT, "rank %u waited %.1f s in %s (call %lu of a group of %u): %s did not come",
+         group->rank, (double)group->timeout_nanoseconds * 1e-9, group_call_text(text, call), call->sequence,
+         group->size, group_ranks_text(names, missing, group->size));
 }
+
+void group_message_late(const Group *group, const GroupRequest *request, Error *sentence) {
+    char peer[32] = "no rank";
+    if (request->peer != GROUP_ANY) snprintf(peer, sizeof peer, "rank %d", request->peer);
+    fail(sentence, STATUS_TIMEOUT, "rank %u waited %.1f s in %s of %zu %s: %s did not %s it", group->rank,
+         (double)group->timeout_nanoseconds * 1e-9, request->is_send ? "send" : "recv", request->count,
+         group_type_name(request->type), peer, request->is_send ? "receive" : "send");
+}
+
+void group_message_mismatch(const Group *group, const GroupRequest *request, uint64_t sent_count, uint32_t sent_type,
+                            Error *sentence) {
+    fail(sentence, STATUS_MISMATCH,
+         "the ranks' calls do not fit together: rank %d's message %lu to rank %u is send of %lu %s, but rank %u called "
+         "recv of %zu %s",
+         request->peer, request->number, group->rank, sent_count, group_type_name((GroupType)sent_type), group->rank,
+         request->count, group_type_name(request->type));
+}
+
+// Life ----------------------------------------------------------------------------------------------------------------
 
 Status group_init(Group **group, const GroupConfig *config, Error *err) {
     *group = NULL;
@@ -38,8 +58,15 @@ Status group_init(Group **group, const GroupConfig *config, Error *err) {
     if (!made) return fail(err, STATUS_OS, "out of memory for a process group");
     made->timeout_nanoseconds = nanoseconds(config->timeout_seconds);
     made->failed_rank = -1;
-    Status status =
-        place.is_mpi ? open_over_mpi(made, &place, err) : group_shared_open(made, &place, config->memory, err);
+    Status status;
+    if (!place.is_mpi)
+        status = group_shared_open(made, &place, config->memory, err);
+    else if (group_mpi_open)
+        status = group_mpi_open(made, &place, err);
+    else
+        status = fail(err, STATUS_UNAVAILABLE,
+                      "mpi://: this program was built without MPI; install it (Debian: libopenmpi-dev), configure with "
+                      "-D SOUNDER_MPI=ON, and link sounder_group_mpi");
     if (status == STATUS_OK)
         *group = made;
     else

@@ -94,42 +94,16 @@ DEFINE_AVERAGE(average_i32, int32_t, int64_t)
 DEFINE_AVERAGE(average_i64, int64_t, __int128)
 DEFINE_AVERAGE(average_u8, uint8_t, uint32_t)
 
+// In the order of GroupOp; the bitwise operations are only for integers.
+// clang-format off
 static Combine *const table[][8] = {
-    [GROUP_F32] = {[GROUP_SUM] = sum_f32,
-                   [GROUP_PRODUCT] = product_f32,
-                   [GROUP_MIN] = min_f32,
-                   [GROUP_MAX] = max_f32,
-                   [GROUP_AVG] = average_f32},
-    [GROUP_F64] = {[GROUP_SUM] = sum_f64,
-                   [GROUP_PRODUCT] = product_f64,
-                   [GROUP_MIN] = min_f64,
-                   [GROUP_MAX] = max_f64,
-                   [GROUP_AVG] = average_f64},
-    [GROUP_I32] = {[GROUP_SUM] = sum_32,
-                   [GROUP_PRODUCT] = product_32,
-                   [GROUP_MIN] = min_i32,
-                   [GROUP_MAX] = max_i32,
-                   [GROUP_AVG] = average_i32,
-                   [GROUP_BAND] = band_32,
-                   [GROUP_BOR] = bor_32,
-                   [GROUP_BXOR] = bxor_32},
-    [GROUP_I64] = {[GROUP_SUM] = sum_64,
-                   [GROUP_PRODUCT] = product_64,
-                   [GROUP_MIN] = min_i64,
-                   [GROUP_MAX] = max_i64,
-                   [GROUP_AVG] = average_i64,
-                   [GROUP_BAND] = band_64,
-                   [GROUP_BOR] = bor_64,
-                   [GROUP_BXOR] = bxor_64},
-    [GROUP_U8] = {[GROUP_SUM] = sum_u8,
-                  [GROUP_PRODUCT] = product_u8,
-                  [GROUP_MIN] = min_u8,
-                  [GROUP_MAX] = max_u8,
-                  [GROUP_AVG] = average_u8,
-                  [GROUP_BAND] = band_u8,
-                  [GROUP_BOR] = bor_u8,
-                  [GROUP_BXOR] = bxor_u8},
+    [GROUP_F32] = {sum_f32, product_f32, min_f32, max_f32, average_f32},
+    [GROUP_F64] = {sum_f64, product_f64, min_f64, max_f64, average_f64},
+    [GROUP_I32] = {sum_32, product_32, min_i32, max_i32, average_i32, band_32, bor_32, bxor_32},
+    [GROUP_I64] = {sum_64, product_64, min_i64, max_i64, average_i64, band_64, bor_64, bxor_64},
+    [GROUP_U8] = {sum_u8, product_u8, min_u8, max_u8, average_u8, band_u8, bor_u8, bxor_u8},
 };
+// clang-format on
 
 bool group_op_is_defined(GroupType type, GroupOp op) {
     return table[type][op] != NULL;

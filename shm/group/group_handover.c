@@ -26,17 +26,13 @@ typedef struct Handover {
     uint64_t deadline;
 } Handover;
 
-static Status give_up(const Handover *handover, Status status, const Error *reason, Error *err) {
-    return group_shared_fail(handover->shared, status, -1, reason, err);
-}
-
 // Between two attempts: checks for deaths and failures, and for the deadline.
 static Status wait_on(const Handover *handover, uint32_t rank, Error *err) {
     Error reason;
     TRY(group_shared_look(handover->shared, err));
     if (clock_nanoseconds() < handover->deadline) return STATUS_OK;
     fail(&reason, STATUS_TIMEOUT, "the memory of a sub-group: rank %u did not take its part in time", rank);
-    return give_up(handover, STATUS_TIMEOUT, &reason, err);
+    return group_shared_fail(handover->shared, STATUS_TIMEOUT, -1, &reason, err);
 }
 
 static Status send_to(const Handover *handover, uint32_t rank, const int *fds, size_t count, Error *err) {
@@ -45,7 +41,7 @@ static Status send_to(const Handover *handover, uint32_t rank, const int *fds, s
             errno != ECONNRESET) { // gone: its death will be found
             Error reason;
             const Status status = fail_errno(&reason, STATUS_OS, "cannot hand rank %u the memory of a sub-group", rank);
-            return give_up(handover, status, &reason, err);
+            return group_shared_fail(handover->shared, status, -1, &reason, err);
         }
         TRY(wait_on(handover, rank, err));
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
@@ -76,14 +72,14 @@ static Status receive_from(const Handover *handover, uint32_t rank, int *fds, si
             fail(&reason, STATUS_OS,
                  "rank %u of a group of %u needs more open files for a sub-group; raise the limit (ulimit -n)",
                  handover->shared->group->rank, handover->shared->group->size);
-            return give_up(handover, STATUS_OS, &reason, err);
+            return group_shared_fail(handover->shared, STATUS_OS, -1, &reason, err);
         case NOTICE_IS_STRANGE:
             break;
         }
         for (size_t i = 0; i < got; i++)
             close(fds[i]);
         fail(&reason, STATUS_SOFTWARE, "the memory of a sub-group: rank %u sent what no rank sends", rank);
-        return give_up(handover, STATUS_SOFTWARE, &reason, err);
+        return group_shared_fail(handover->shared, STATUS_SOFTWARE, -1, &reason, err);
     }
 }
 
@@ -94,7 +90,7 @@ static Status serve_member(const Handover *handover, uint32_t leader, uint32_t m
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
         Error reason;
         const Status status = fail_errno(&reason, STATUS_OS, "no sockets for a sub-group");
-        return give_up(handover, status, &reason, err);
+        return group_shared_fail(handover->shared, status, -1, &reason, err);
     }
     Status status = STATUS_OK;
     if (leader == 0) { // rank 0 keeps what it would send to itself

@@ -2,7 +2,6 @@
 // message is an envelope of 32 bytes and its data, padded to a multiple of 32, so that an envelope never wraps and a
 // short message needs one cache line besides the counter. A long message flows through the ring while its receiver
 // empties it.
-#include <stdio.h>
 #include <string.h>
 
 #include "shm/group/group_shared.h"
@@ -62,11 +61,6 @@ static Status read_ring(const SharedGroup *shared, const Channel *channel, uint6
 
 // Sending -------------------------------------------------------------------------------------------------------------
 
-static void put_envelope(const Channel *channel, uint64_t position, const GroupRequest *request) {
-    Envelope envelope = {.number = request->number, .count = request->count, .type = (uint32_t)request->type};
-    memcpy(channel->bytes + (position & (channel->capacity - 1)), &envelope, sizeof envelope);
-}
-
 // Writes as much of the message as the ring has room for.
 static Status push(SharedGroup *shared, GroupRequest *request, Error *err) {
     Channel channel = channel_of(shared, shared->group->rank, (uint32_t)request->peer);
@@ -77,7 +71,8 @@ static Status push(SharedGroup *shared, GroupRequest *request, Error *err) {
     uint64_t held = written - taken, room = held < channel.capacity ? channel.capacity - held : 0, position = written;
     if (!request->started) {
         if (room < sizeof(Envelope)) return STATUS_OK;
-        put_envelope(&channel, position, request);
+        const Envelope envelope = {.number = request->number, .count = request->count, .type = (uint32_t)request->type};
+        memcpy(channel.bytes + (position & (channel.capacity - 1)), &envelope, sizeof envelope);
         request->started = true;
         position += sizeof(Envelope);
         room -= sizeof(Envelope);
@@ -95,7 +90,7 @@ static Status push(SharedGroup *shared, GroupRequest *request, Error *err) {
     // Release, pairs with the load in pull: envelope and data are complete.
     atomic_store_explicit(&channel.counters->written, position, memory_order_release);
     shared->moved++;
-    group_shared_ring(shared, (uint32_t)request->peer);
+    bell_ring(&shared->members[(uint32_t)request->peer].bell);
     return STATUS_OK;
 }
 
@@ -124,17 +119,6 @@ static GroupRequest *claim(SharedGroup *shared, uint32_t from) {
     return NULL;
 }
 
-static Status refuse(SharedGroup *shared, const GroupRequest *request, const Envelope *envelope, Error *err) {
-    Error reason;
-    fail(&reason, STATUS_MISMATCH,
-         "the ranks' calls do not fit together: rank %d's message %lu to rank %u is send of %lu %s, but rank %u called "
-         "recv of %zu %s",
-         request->peer, envelope->number, shared->group->rank, envelope->count,
-         group_type_name((GroupType)envelope->type), shared->group->rank, request->count,
-         group_type_name(request->type));
-    return group_shared_fail(shared, STATUS_MISMATCH, -1, &reason, err);
-}
-
 // Reads the part of a message that has arrived. *position is the place at which this rank continues to read.
 static Status take(SharedGroup *shared, const Channel *channel, GroupRequest *request, uint64_t *position,
                    uint64_t written, Error *err) {
@@ -142,8 +126,11 @@ static Status take(SharedGroup *shared, const Channel *channel, GroupRequest *re
         Envelope envelope;
         memcpy(&envelope, channel->bytes + (*position & (channel->capacity - 1)), sizeof envelope);
         request->number = envelope.number;
-        if (envelope.count != request->count || envelope.type != request->type)
-            return refuse(shared, request, &envelope, err);
+        if (envelope.count != request->count || envelope.type != request->type) {
+            Error reason;
+            group_message_mismatch(shared->group, request, envelope.count, envelope.type, &reason);
+            return group_shared_fail(shared, STATUS_MISMATCH, -1, &reason, err);
+        }
         request->started = true;
         *position += sizeof envelope;
     }
@@ -178,7 +165,7 @@ static Status pull(SharedGroup *shared, uint32_t from, Error *err) {
     // Release, pairs with the load in push: the sender may overwrite the bytes that were read.
     atomic_store_explicit(&channel.counters->taken, position, memory_order_release);
     shared->moved++;
-    group_shared_ring(shared, from);
+    bell_ring(&shared->members[from].bell);
     return STATUS_OK;
 }
 
@@ -220,17 +207,12 @@ static bool is_done(SharedGroup *shared, void *context) {
     return ((const GroupRequest *)context)->done;
 }
 
-static void who_is_silent(const SharedGroup *shared, const void *context, Error *sentence) {
-    const GroupRequest *request = context;
-    char who[32] = "no rank";
-    if (request->peer != GROUP_ANY) snprintf(who, sizeof who, "rank %d", request->peer);
-    fail(sentence, STATUS_TIMEOUT, "rank %u waited %.1f s in %s of %zu %s: %s did not %s", shared->group->rank,
-         (double)shared->group->timeout_nanoseconds * 1e-9, request->is_send ? "send" : "recv", request->count,
-         group_type_name(request->type), who, request->is_send ? "receive it" : "send it");
+static void message_is_late(const SharedGroup *shared, const void *context, Error *sentence) {
+    group_message_late(shared->group, context, sentence);
 }
 
 Status group_mailbox_wait(Group *group, GroupRequest *request, Error *err) {
-    return group_shared_wait(group->state, &(GroupWaiting){is_done, who_is_silent, request}, err);
+    return group_shared_wait(group->state, &(GroupWaiting){is_done, message_is_late, request}, err);
 }
 
 // Also checks whether the other ranks live, for callers that only test and never wait.

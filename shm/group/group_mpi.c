@@ -73,11 +73,8 @@ static Status fail_by_lateness(Group *group, const GroupCall *call, const MPI_Re
     bool missing[GROUP_MAX_RANKS];
     for (uint32_t rank = 0; rank < group->size; rank++)
         missing[rank] = requests[rank] != MPI_REQUEST_NULL;
-    char names[GROUP_RANKS_TEXT_BYTES], text[GROUP_CALL_TEXT_BYTES];
     Error reason;
-    fail(&reason, STATUS_TIMEOUT, "rank %u waited %.1f s in %s (call %lu of a group of %u): %s did not come",
-         group->rank, (double)group->timeout_nanoseconds * 1e-9, group_call_text(text, call), call->sequence,
-         group->size, group_ranks_text(names, missing, group->size));
+    group_call_late(group, call, missing, &reason);
     return group_fail(group, STATUS_TIMEOUT, -1, &reason, err);
 }
 
@@ -254,12 +251,8 @@ static Status expect_data(Group *group, GroupRequest *request, int source, Error
                                    request_of(request, 1)),
                          "receive", err);
     Error reason;
-    fail(&reason, STATUS_MISMATCH,
-         "the ranks' calls do not fit together: rank %d's message %lu to rank %u is send of %lu %s, but rank %u called "
-         "recv of %zu %s",
-         source, request->number, group->rank, request->header[HEADER_COUNT],
-         group_type_name((GroupType)request->header[HEADER_TYPE]), group->rank, request->count,
-         group_type_name(request->type));
+    group_message_mismatch(group, request, request->header[HEADER_COUNT], (uint32_t)request->header[HEADER_TYPE],
+                           &reason);
     return group_fail(group, STATUS_MISMATCH, -1, &reason, err);
 }
 
@@ -299,9 +292,7 @@ static Status wait(Group *group, GroupRequest *request, Error *err) {
         TRY(advance_messages(group, err));
         if (request->done || clock_nanoseconds() < deadline) continue;
         Error reason;
-        fail(&reason, STATUS_TIMEOUT, "rank %u waited %.1f s in %s of %zu %s: rank %d did not %s it", group->rank,
-             (double)group->timeout_nanoseconds * 1e-9, request->is_send ? "send" : "recv", request->count,
-             group_type_name(request->type), request->peer, request->is_send ? "receive" : "send");
+        group_message_late(group, request, &reason);
         return group_fail(group, STATUS_TIMEOUT, -1, &reason, err);
     }
     return STATUS_OK;

@@ -22,7 +22,7 @@ const unsigned char *pass_own_piece(const Pass *pass, const Chunk *chunk, uint32
 }
 
 unsigned char *pass_place(const Pass *pass, const Chunk *chunk, uint32_t publisher) {
-    size_t row = pass->combines || pass->publisher != EVERYBODY ? 0 : publisher * pass->row_elements;
+    size_t row = pass->combines || pass->publisher != ALL_RANKS ? 0 : publisher * pass->row_elements;
     return pass->out + (row + chunk->begin) * group_type_bytes((GroupType)pass->call->type);
 }
 
@@ -49,8 +49,8 @@ Status group_run_passes(Group *group, const GroupCall *call, void *out, const vo
     Pass pass = {.call = call,
                  .in = in,
                  .out = out,
-                 .publisher = EVERYBODY,
-                 .reader = EVERYBODY,
+                 .publisher = ALL_RANKS,
+                 .reader = ALL_RANKS,
                  .row_elements = call->count,
                  .elements = call->count * group_size(group)};
     switch ((GroupOperation)call->operation) {

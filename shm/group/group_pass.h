@@ -16,7 +16,7 @@
 
 #include "shm/group/group_call.h"
 
-enum { EVERYBODY = -1 };
+enum { ALL_RANKS = -1 };
 
 // Rank p publishes piece (p, q) for rank q. Pieces are rows: row q of p's input, or p's whole input.
 typedef struct Pass {
@@ -25,7 +25,7 @@ typedef struct Pass {
     unsigned char *out;
     bool has_rows;         // `in` has one row for each reader; otherwise it is one piece for all readers
     bool combines;         // a reader combines its pieces into one row; otherwise `out` has one row for each publisher
-    int publisher, reader; // a rank, or EVERYBODY
+    int publisher, reader; // a rank, or ALL_RANKS
     size_t row_elements;   // of every row; the last rows are shorter if ...
     size_t elements;       // ... `elements` is less than all rows together
 } Pass;
@@ -36,7 +36,7 @@ typedef struct Chunk {
 } Chunk;
 
 static inline bool pass_concerns(int whom, uint32_t rank) {
-    return whom == EVERYBODY || whom == (int)rank;
+    return whom == ALL_RANKS || whom == (int)rank;
 }
 
 // Number of elements of the chunk of piece (publisher, reader); the same on all ranks.

@@ -19,7 +19,7 @@ enum { SPINS_WHEN_CORES_SUFFICE = 4000 };
 // Offsets of the parts of the segment, for a group of one size.
 typedef struct Layout {
     size_t record, members, rings, ring_bytes, slots, total;
-    size_t bytes_per_ring, bytes_per_chunk;
+    size_t bytes_per_ring, bytes_per_chunk, slot_bytes;
 } Layout;
 
 static size_t clamp(size_t value, size_t least, size_t most) {
@@ -40,7 +40,8 @@ static Layout layout_of(size_t size) {
     layout.rings = layout.members + size * sizeof(GroupMember);
     layout.ring_bytes = layout.rings + size * size * sizeof(GroupRing);
     layout.slots = layout.ring_bytes + size * size * layout.bytes_per_ring;
-    layout.total = layout.slots + size * 2 * layout.bytes_per_chunk;
+    layout.slot_bytes = size * 2 * layout.bytes_per_chunk;
+    layout.total = layout.slots + layout.slot_bytes;
     return layout;
 }
 
@@ -57,19 +58,13 @@ static void find_parts(SharedGroup *shared, size_t size) {
     shared->device_slots = shared->slots;
 }
 
-static size_t device_slot_bytes(const Layout *layout, uint32_t size) {
-    return (size_t)size * 2 * layout->bytes_per_chunk;
-}
-
 static Status make_segment(SharedGroup *shared, uint32_t size, GroupMemory memory, Error *err) {
     Layout layout = layout_of(size);
     TRY(segment_create(&shared->segment, "group", layout.total, err));
     find_parts(shared, size);
     *shared->header = (GroupHeader){
         .size = size, .memory = memory, .ring_bytes = layout.bytes_per_ring, .chunk_bytes = layout.bytes_per_chunk};
-    if (memory == GROUP_CUDA)
-        TRY(group_cuda_create(shared, device_slot_bytes(&layout, size), (size_t)size * size * layout.bytes_per_ring,
-                              err));
+    if (memory == GROUP_CUDA) TRY(group_cuda_create(shared, layout.slot_bytes, layout.slots - layout.ring_bytes, err));
     segment_publish(&shared->segment);
     return STATUS_OK;
 }
@@ -163,10 +158,8 @@ static Status enter(SharedGroup *shared, Error *err) {
     sched_getaffinity(0, sizeof self->cores, (cpu_set_t *)self->cores); // a mask that does not fit leaves no core
     Error reason = {.message = ""};
     Status opened = STATUS_OK;
-    if (group->rank > 0 && shared->header->memory == GROUP_CUDA) {
-        Layout layout = layout_of(group->size);
-        opened = group_cuda_open(shared, device_slot_bytes(&layout, group->size), &reason);
-    }
+    if (group->rank > 0 && shared->header->memory == GROUP_CUDA)
+        opened = group_cuda_open(shared, layout_of(group->size).slot_bytes, &reason);
     // The caller gets no group, so it cannot ask which rank failed: the sentence alone says it.
     if (opened != STATUS_OK) return group_shared_fail(shared, opened, -1, &reason, err);
     GroupCall call = {.operation = OPERATION_BARRIER, .type = GROUP_U8};

@@ -8,7 +8,7 @@
 // by step, which is enough because no rank arrives at a step before all have arrived at the previous one. Messages: one
 // byte ring for each ordered pair of ranks, written by the sender and emptied by the receiver.
 //
-// Every wait polls for a while if each rank has a core of its own, then sleeps at its own bell (a futex). A rank that
+// Every wait polls for a while if each rank has a core of its own, then sleeps at its own bell (bell.h). A rank that
 // changes something that others wait for rings the sleeping ones. A sleeper wakes by itself every 20 ms and checks the
 // others' process descriptors, so that a death, or a ring that was lost because its rank died, is noticed within that
 // time.
@@ -17,11 +17,12 @@
 
 #include <poll.h>
 #include <stdatomic.h>
+#include <stddef.h>
 
+#include "shm/bell.h"
 #include "shm/cuda_share.h"
 #include "shm/group/group_transport.h"
 #include "shm/segment.h"
-#include <stddef.h>
 
 typedef struct GroupArrival {
     _Alignas(64) _Atomic uint64_t step; // from 1; stored (release) after the call and the slot are written
@@ -29,9 +30,8 @@ typedef struct GroupArrival {
 } GroupArrival;
 
 typedef struct GroupMember {
-    GroupArrival arrivals[2];             // of odd and even steps
-    _Alignas(64) _Atomic uint32_t asleep; // 1: ring the bell
-    _Atomic uint32_t bell;                // counts rings; the futex word
+    GroupArrival arrivals[2]; // of odd and even steps
+    Bell bell;                // rung by ranks that changed something this rank may wait for
     int32_t pid;
     uint64_t pid_namespace;          // in which it has that pid; 0: not known
     _Alignas(64) uint64_t cores[16]; // the affinity mask (1024 cores), set before the first arrival
@@ -116,9 +116,6 @@ Status group_shared_look(SharedGroup *shared, Error *err);
 
 // Makes the whole group fail, unless it has failed already, and returns the first failure.
 Status group_shared_fail(SharedGroup *shared, Status status, int rank, const Error *reason, Error *err);
-
-// Wakes a rank if it sleeps; to be called after the store that it may be waiting for.
-void group_shared_ring(SharedGroup *shared, uint32_t rank);
 
 // In a split, each rank sends this to all others about the part that it will join.
 typedef struct GroupOffer {

@@ -32,15 +32,12 @@ static bool all_are_here(SharedGroup *shared, void *context) {
     return meeting->misfit >= 0 || meeting->next == shared->group->size;
 }
 
-static void who_is_late(const SharedGroup *shared, const void *context, Error *sentence) {
+static void call_is_late(const SharedGroup *shared, const void *context, Error *sentence) {
     const Meeting *meeting = context;
     bool missing[GROUP_MAX_RANKS];
     for (uint32_t rank = 0; rank < shared->group->size; rank++)
         missing[rank] = !is_here(shared, rank, shared->step);
-    char names[GROUP_RANKS_TEXT_BYTES], text[GROUP_CALL_TEXT_BYTES];
-    fail(sentence, STATUS_TIMEOUT, "rank %u waited %.1f s in %s (call %lu of a group of %u): %s did not come",
-         shared->group->rank, (double)shared->group->timeout_nanoseconds * 1e-9, group_call_text(text, meeting->call),
-         meeting->call->sequence, shared->group->size, group_ranks_text(names, missing, shared->group->size));
+    group_call_late(shared->group, meeting->call, missing, sentence);
 }
 
 // Stores this rank's arrival at the next step. Only the last rank to arrive rings the others. Its own store precedes
@@ -53,13 +50,13 @@ static void arrive(SharedGroup *shared, const GroupCall *call) {
     for (uint32_t rank = 0; rank < shared->group->size; rank++)
         if (!is_here(shared, rank, shared->step)) return;
     for (uint32_t rank = 0; rank < shared->group->size; rank++)
-        if (rank != shared->group->rank) group_shared_ring(shared, rank);
+        if (rank != shared->group->rank) bell_ring(&shared->members[rank].bell);
 }
 
 static Status meet(SharedGroup *shared, const GroupCall *call, Error *err) {
     arrive(shared, call);
     Meeting meeting = {.call = call, .misfit = -1};
-    TRY(group_shared_wait(shared, &(GroupWaiting){all_are_here, who_is_late, &meeting}, err));
+    TRY(group_shared_wait(shared, &(GroupWaiting){all_are_here, call_is_late, &meeting}, err));
     if (meeting.misfit < 0) return STATUS_OK;
     Error reason;
     group_call_mismatch(call, shared->group->rank, &shared->members[meeting.misfit].arrivals[shared->step % 2].call,
@@ -136,7 +133,7 @@ static Status read_slots(SharedGroup *shared, const Pass *pass, const Chunk *chu
 
 // Elements of a row that one step can move: as many as fit a slot, which holds one piece or one for each rank, in whole
 // lines.
-static size_t elements_a_step(const SharedGroup *shared, const Pass *pass) {
+static size_t elements_per_step(const SharedGroup *shared, const Pass *pass) {
     size_t bytes = shared->header->chunk_bytes;
     if (pass->has_rows) bytes = bytes / shared->group->size / 64 * 64;
     return bytes / group_type_bytes((GroupType)pass->call->type);
@@ -152,7 +149,7 @@ static Status settle(SharedGroup *shared, const Pass *pass, Status moved, Error 
 static Status run_pass(Group *group, const Pass *pass, Error *err) {
     SharedGroup *shared = group->state;
     Error reason = {.message = ""};
-    Chunk chunk = {.most = elements_a_step(shared, pass)};
+    Chunk chunk = {.most = elements_per_step(shared, pass)};
     do { // at least once: the ranks of calls without elements meet, too
         TRY(settle(shared, pass, publish(shared, pass, &chunk, &reason), &reason, err));
         TRY(meet(shared, pass->call, err));

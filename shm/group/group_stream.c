@@ -12,24 +12,23 @@
 
 enum {
     LINE_BYTES = 64,
-    VECTORS_A_LINE = LINE_BYTES / sizeof(__m128i),
+    VECTORS_PER_LINE = LINE_BYTES / sizeof(__m128i),
     WORTH_STREAMING_BYTES = 4096,
     WORTH_TRYING_BYTES = 384 << 10, // slots that are reused sooner are still in their reader's second-level cache
     TRIAL_BYTES = 8192,             // more than a core's store buffer can defer
     QUICK_NANOSECONDS = 2000        // for TRIAL_BYTES: 0.2 to 1 us through a shared cache, 4.5 us without one
 };
 
-// Streams whole lines; `to` is aligned to a line.
-static void stream_lines(__m128i *to, const __m128i *from, size_t lines) {
-    for (size_t i = 0; i < lines * VECTORS_A_LINE; i++)
-        _mm_stream_si128(&to[i], _mm_loadu_si128(&from[i]));
-    _mm_sfence(); // streaming stores are ordered with later ones only by this
-}
-
+// Copies past the caches: whole lines of `to` by streaming stores, its unaligned head and rest by memcpy.
 static void stream(unsigned char *to, const unsigned char *from, size_t bytes) {
-    size_t head = -(uintptr_t)to % LINE_BYTES, lines = (bytes - head) / LINE_BYTES, rest = head + lines * LINE_BYTES;
+    const size_t head = -(uintptr_t)to % LINE_BYTES, lines = (bytes - head) / LINE_BYTES,
+                 rest = head + lines * LINE_BYTES;
+    __m128i *target = (__m128i *)(to + head);
+    const __m128i *source = (const __m128i *)(from + head);
     memcpy(to, from, head);
-    stream_lines((__m128i *)(to + head), (const __m128i *)(from + head), lines);
+    for (size_t i = 0; i < lines * VECTORS_PER_LINE; i++)
+        _mm_stream_si128(&target[i], _mm_loadu_si128(&source[i]));
+    _mm_sfence(); // streaming stores are ordered with later ones only by this
     memcpy(to + rest, from + rest, bytes - rest);
 }
 

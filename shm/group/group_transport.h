@@ -65,6 +65,18 @@ __attribute__((weak)) Status group_mpi_open(Group *group, const GroupPlace *plac
 // Records the failure, so that later calls return it, and returns it with its sentence in *err.
 Status group_fail(Group *group, Status status, int rank, const Error *reason, Error *err);
 
+// Sentences that the transports share.
+
+// "rank 0 waited 60.0 s in barrier (call 7 of a group of 3): rank 2 did not come". missing: marks (size).
+void group_call_late(const Group *group, const GroupCall *call, const bool *missing, Error *sentence);
+
+// "rank 0 waited 60.0 s in recv of 10 f32: rank 2 did not send it".
+void group_message_late(const Group *group, const GroupRequest *request, Error *sentence);
+
+// The request's sender sent another count or type than this rank expects.
+void group_message_mismatch(const Group *group, const GroupRequest *request, uint64_t sent_count, uint32_t sent_type,
+                            Error *sentence);
+
 // Finds the group's meeting place and this process's rank in the configuration and the environment.
 //
 // env:// reads the first set of variables that is complete: RANK, WORLD_SIZE (LOCAL_RANK) of sounder launch and

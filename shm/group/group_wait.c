@@ -1,9 +1,4 @@
 // Part of group_shared.h: how ranks that share memory wait for each other and fail together.
-#include <limits.h>
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include "base/clock.h"
 #include "shm/barrier.h"
 #include "shm/group/group_shared.h"
@@ -24,11 +19,6 @@ Status group_shared_check(SharedGroup *shared, Error *err) {
     return is_recorded(shared) ? adopt_record(shared, err) : STATUS_OK;
 }
 
-static void ring_bell(GroupMember *member) {
-    atomic_fetch_add_explicit(&member->bell, 1, memory_order_relaxed); // the futex call orders it
-    syscall(SYS_futex, &member->bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-}
-
 Status group_shared_fail(SharedGroup *shared, Status status, int rank, const Error *reason, Error *err) {
     GroupRecord *record = shared->record;
     uint32_t empty = RECORD_EMPTY;
@@ -38,7 +28,7 @@ Status group_shared_fail(SharedGroup *shared, Status status, int rank, const Err
         record->error = *reason;
         atomic_store_explicit(&record->state, RECORD_COMPLETE, memory_order_release); // pairs with is_recorded
         for (uint32_t other = 0; other < shared->group->size; other++)
-            ring_bell(&shared->members[other]);
+            bell_ring(&shared->members[other].bell);
     }
     // The rank that took the record may have died before it was complete; then this rank's own sentence is used.
     return is_recorded(shared) ? adopt_record(shared, err) : group_fail(shared->group, status, rank, reason, err);
@@ -46,15 +36,8 @@ Status group_shared_fail(SharedGroup *shared, Status status, int rank, const Err
 
 // Waits ---------------------------------------------------------------------------------------------------------------
 
-void group_shared_ring(SharedGroup *shared, uint32_t rank) {
-    GroupMember *member = &shared->members[rank];
-    // Dekker with sleep_at_bell: this rank has stored what the other waits for and now loads `asleep`; the other stores
-    // `asleep` and then checks once more. The fences make at least one of the two see the other's store.
-    atomic_thread_fence(memory_order_seq_cst);
-    if (atomic_load_explicit(&member->asleep, memory_order_relaxed)) ring_bell(member);
-}
-
-// Says whether there is work after all: checks everything that other ranks may have changed before they saw `asleep`.
+// Says whether there is work after all: checks everything that other ranks may have changed before they saw a listener
+// at the bell.
 static Status is_called(bool *called, SharedGroup *shared, const GroupWaiting *waiting, Error *err) {
     uint64_t moved = shared->moved;
     if (shared->group->pending > 0) TRY(group_mailbox_advance(shared->group, err));
@@ -63,17 +46,11 @@ static Status is_called(bool *called, SharedGroup *shared, const GroupWaiting *w
 }
 
 static Status sleep_at_bell(SharedGroup *shared, const GroupWaiting *waiting, uint64_t nanoseconds, Error *err) {
-    GroupMember *self = &shared->members[shared->group->rank];
-    uint32_t bell = atomic_load_explicit(&self->bell, memory_order_relaxed);
-    atomic_store_explicit(&self->asleep, 1, memory_order_relaxed);
-    atomic_thread_fence(memory_order_seq_cst); // pairs with the fence in group_shared_ring
+    Bell *bell = &shared->members[shared->group->rank].bell;
+    const uint32_t heard = bell_listen(bell);
     bool called = false;
     Status status = is_called(&called, shared, waiting, err);
-    if (status == STATUS_OK && !called) {
-        struct timespec timeout = {.tv_nsec = (long)nanoseconds}; // relative, on CLOCK_MONOTONIC
-        syscall(SYS_futex, &self->bell, FUTEX_WAIT, bell, &timeout, NULL, 0);
-    }
-    atomic_store_explicit(&self->asleep, 0, memory_order_relaxed);
+    if (status == STATUS_OK && !called) bell_wait(bell, heard, nanoseconds);
     return status;
 }
 
@@ -113,12 +90,6 @@ Status group_shared_look(SharedGroup *shared, Error *err) {
     return dead < 0 ? STATUS_OK : fail_by_death(shared, dead, err);
 }
 
-static Status fail_by_lateness(SharedGroup *shared, const GroupWaiting *waiting, Error *err) {
-    Error reason;
-    waiting->late(shared, waiting->context, &reason);
-    return group_shared_fail(shared, STATUS_TIMEOUT, -1, &reason, err);
-}
-
 Status group_shared_wait(SharedGroup *shared, const GroupWaiting *waiting, Error *err) {
     uint64_t deadline = 0;
     for (uint32_t polls = 0;;) {
@@ -135,7 +106,11 @@ Status group_shared_wait(SharedGroup *shared, const GroupWaiting *waiting, Error
         Status status = group_shared_look(shared, err);
         if (status == STATUS_PEER_DIED && waiting->ready(shared, waiting->context)) return STATUS_OK;
         TRY(status);
-        if (now >= deadline) return fail_by_lateness(shared, waiting, err);
+        if (now >= deadline) {
+            Error reason;
+            waiting->late(shared, waiting->context, &reason);
+            return group_shared_fail(shared, STATUS_TIMEOUT, -1, &reason, err);
+        }
         uint64_t left = deadline - now;
         TRY(sleep_at_bell(shared, waiting, left < GROUP_LOOK_NANOSECONDS ? left : GROUP_LOOK_NANOSECONDS, err));
     }

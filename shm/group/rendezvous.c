@@ -90,32 +90,32 @@ static int rename_to_new(const char *from, const char *to) {
     return 0;
 }
 
-// The socket file gets its name only when it accepts connections: it is created under another name and renamed.
-static int bind_file(int fd, const char *path) {
-    char beside[108];
-    snprintf(beside, sizeof beside, "%.91s.%d", path, getpid());
+static int bind_to(int fd, const char *name, bool is_file) {
     struct sockaddr_un address;
-    socklen_t bytes = make_address(&address, beside, true);
-    if (bind(fd, (struct sockaddr *)&address, bytes) != 0) return -1;
-    if (listen(fd, GROUP_MAX_RANKS) == 0 && rename_to_new(beside, path) == 0) return 0;
-    int error = errno == EEXIST ? EADDRINUSE : errno;
-    unlink(beside);
-    errno = error;
-    return -1;
+    const socklen_t bytes = make_address(&address, name, is_file);
+    return bind(fd, (struct sockaddr *)&address, bytes);
 }
 
-static int bind_name(int fd, const char *name) {
-    struct sockaddr_un address;
-    socklen_t bytes = make_address(&address, name, false);
-    return bind(fd, (struct sockaddr *)&address, bytes) == 0 ? listen(fd, GROUP_MAX_RANKS) : -1;
+// The socket file gets its name only when it accepts connections: it is created under another name and renamed.
+static int listen_at_file(int fd, const char *path) {
+    char beside[108];
+    snprintf(beside, sizeof beside, "%.91s.%d", path, getpid());
+    if (bind_to(fd, beside, true) != 0) return -1;
+    if (listen(fd, GROUP_MAX_RANKS) == 0 && rename_to_new(beside, path) == 0) return 0;
+    const int why = errno == EEXIST ? EADDRINUSE : errno;
+    unlink(beside);
+    errno = why;
+    return -1;
 }
 
 static Status listen_at(Rendezvous *meeting, const GroupPlace *place, bool *taken, Error *err) {
     *taken = false;
     meeting->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (meeting->listener < 0) return fail_errno(err, STATUS_OS, "%s: no socket", meeting->name);
-    int bound =
-        place->is_file ? bind_file(meeting->listener, place->socket) : bind_name(meeting->listener, place->socket);
+    const int bound = place->is_file ? listen_at_file(meeting->listener, place->socket)
+                      : bind_to(meeting->listener, place->socket, false) == 0
+                          ? listen(meeting->listener, GROUP_MAX_RANKS)
+                          : -1;
     if (bound == 0) {
         if (place->is_file) snprintf(meeting->path, sizeof meeting->path, "%s", place->socket);
         return STATUS_OK;
@@ -126,18 +126,13 @@ static Status listen_at(Rendezvous *meeting, const GroupPlace *place, bool *take
     return *taken ? STATUS_OK : STATUS_CANTCREATE;
 }
 
-static uint32_t mark_missing(bool *missing, const Rendezvous *meeting) {
-    uint32_t count = 0;
-    for (uint32_t rank = 0; rank < meeting->size; rank++)
-        count += missing[rank] = meeting->pidfds[rank] < 0;
-    return count;
-}
-
 // Writes "only 1 of 3 ranks came, ranks 1 and 2 missing". Returns the number of missing ranks.
 static uint32_t describe_missing(Error *text, const Rendezvous *meeting) {
     bool missing[GROUP_MAX_RANKS];
     char names[GROUP_RANKS_TEXT_BYTES];
-    uint32_t count = mark_missing(missing, meeting);
+    uint32_t count = 0;
+    for (uint32_t rank = 0; rank < meeting->size; rank++)
+        count += missing[rank] = meeting->pidfds[rank] < 0;
     fail(text, STATUS_TIMEOUT, "only %u of %u ranks came, %s missing", meeting->size - count, meeting->size,
          group_ranks_text(names, missing, meeting->size));
     return count;
@@ -152,6 +147,11 @@ static Status strange_notice(const Rendezvous *meeting, uint32_t rank, Error *er
     return fail(err, STATUS_MISMATCH,
                 "%s: what rank %u sent is not understood: another version of Sounder; build all ranks alike",
                 meeting->name, rank);
+}
+
+static Status rank_ended(const Rendezvous *meeting, uint32_t rank, Error *err) {
+    return fail(err, STATUS_PEER_DIED, "%s: rank %u (%s) ended while the group was meeting", meeting->name, rank,
+                group_process_text(meeting->pids[rank]).text);
 }
 
 void rendezvous_refuse(Rendezvous *meeting, Status status, const Error *reason) {
@@ -208,7 +208,7 @@ static Status check_hello(const Rendezvous *meeting, const Hello *hello, int pid
     return STATUS_OK;
 }
 
-static void tell_everyone_who_is_missing(const Rendezvous *meeting) {
+static void tell_ranks_who_is_missing(const Rendezvous *meeting) {
     Error text;
     if (describe_missing(&text, meeting) == 0) return;
     for (uint32_t rank = 1; rank < meeting->size; rank++) // a rank with a full buffer has been told before
@@ -239,7 +239,7 @@ static Status admit(Rendezvous *meeting, int *guest, Error *err) {
     meeting->pids[hello.rank] = pid;
     meeting->sockets[hello.rank] = *guest;
     *guest = -1;
-    tell_everyone_who_is_missing(meeting);
+    tell_ranks_who_is_missing(meeting);
     return STATUS_OK;
 }
 
@@ -252,8 +252,7 @@ static Status hear(Rendezvous *meeting, uint32_t rank, Error *err) {
     close_one(&meeting->sockets[rank]);
     if (fate == NOTICE_IS_THERE) return fail(err, STATUS_TIMEOUT, "%s", notice.text);
     if (fate == NOTICE_IS_STRANGE) return strange_notice(meeting, rank, err);
-    return fail(err, STATUS_PEER_DIED, "%s: rank %u (%s) ended while the group was meeting", meeting->name, rank,
-                group_process_text(meeting->pids[rank]).text);
+    return rank_ended(meeting, rank, err);
 }
 
 // Waits for one event and handles the listener, the guests and the ranks, in this order.
@@ -300,9 +299,7 @@ Status rendezvous_share(Rendezvous *meeting, int memory_fd, uint64_t deadline, E
     for (uint32_t rank = 1; rank < meeting->size; rank++) {
         // The kernel limits the descriptors in transfer (ETOOMANYREFS): they get fewer as ranks receive theirs.
         while (notice_send(meeting->sockets[rank], NOTICE_WELCOME, STATUS_OK, "", fds, 1 + meeting->size) != 0) {
-            if (errno == EPIPE || errno == ECONNRESET)
-                return fail(err, STATUS_PEER_DIED, "%s: rank %u (%s) ended while the group was meeting", meeting->name,
-                            rank, group_process_text(meeting->pids[rank]).text);
+            if (errno == EPIPE || errno == ECONNRESET) return rank_ended(meeting, rank, err);
             if (clock_nanoseconds() >= deadline || (errno != ETOOMANYREFS && errno != EAGAIN))
                 return fail_errno(err, STATUS_OS, "%s: cannot hand rank %u the group's memory", meeting->name, rank);
             pause_before_retry();
@@ -352,15 +349,8 @@ static Status take_descriptors(Rendezvous *meeting, int *memory_fd, const int *f
     return STATUS_OK;
 }
 
-static Status lose_patience(Rendezvous *meeting, const char *missing, Error *err) {
-    Error reason;
-    too_late(meeting, missing, &reason);
-    notice_send(meeting->sockets[0], NOTICE_REFUSED, STATUS_TIMEOUT, reason.message, NULL, 0);
-    return fail(err, STATUS_TIMEOUT, "%s", reason.message);
-}
-
 Status rendezvous_receive(Rendezvous *meeting, int *memory_fd, uint64_t deadline, Error *err) {
-    Error missing = {.message = "rank 0 is there, but does not answer"};
+    Error missing = {.message = "rank 0 is there, but does not answer"}, reason;
     for (;;) {
         struct pollfd answer = {.fd = meeting->sockets[0], .events = POLLIN};
         poll(&answer, 1, milliseconds_until(deadline));
@@ -369,8 +359,10 @@ Status rendezvous_receive(Rendezvous *meeting, int *memory_fd, uint64_t deadline
         size_t fd_count = 1 + GROUP_MAX_RANKS;
         switch (notice_receive(&notice, fds, &fd_count, meeting->sockets[0])) {
         case NOTICE_IS_NOT_THERE:
-            if (clock_nanoseconds() >= deadline) return lose_patience(meeting, missing.message, err);
-            continue;
+            if (clock_nanoseconds() < deadline) continue;
+            too_late(meeting, missing.message, &reason);
+            notice_send(meeting->sockets[0], NOTICE_REFUSED, STATUS_TIMEOUT, reason.message, NULL, 0);
+            return fail(err, STATUS_TIMEOUT, "%s", reason.message);
         case NOTICE_IS_TOO_MUCH:
             return fail(err, STATUS_OS, "%s: a group of %u needs %u more open files; raise the limit (ulimit -n)",
                         meeting->name, meeting->size, 1 + meeting->size);
@@ -389,7 +381,7 @@ Status rendezvous_receive(Rendezvous *meeting, int *memory_fd, uint64_t deadline
     }
 }
 
-// Everyone ------------------------------------------------------------------------------------------------------------
+// All ranks -----------------------------------------------------------------------------------------------------------
 
 // Another process listens there already. If it is a second rank 0 that is still meeting, it must learn of this one, and
 // then both fail; if it has just ended, the place is free.

@@ -103,7 +103,7 @@ static int generation_of(const State *state) {
     return state->word & ~SLEEPERS;
 }
 
-static void wake_everyone(const Model *model, State *state) {
+static void wake_sleepers(const Model *model, State *state) {
     for (int rank = 0; rank < model->workers; rank++)
         if (state->workers[rank].step == ASLEEP) state->workers[rank].step = LOOK;
 }
@@ -160,7 +160,7 @@ static void step_open_if_complete(Search *search, State *state, Actor *actor, St
         state->word = (uint8_t)(actor->generation + GENERATION_STEP);
         break;
     case WAKE:
-        wake_everyone(model, state);
+        wake_sleepers(model, state);
         actor->step = (uint8_t)after;
         break;
     default:
@@ -259,7 +259,7 @@ static void step_supervisor(Search *search, State *state) {
         start_scan(model, actor);
         return;
     case DEPART_WAKE:
-        if (model->mutation != DEPART_DOES_NOT_WAKE) wake_everyone(model, state);
+        if (model->mutation != DEPART_DOES_NOT_WAKE) wake_sleepers(model, state);
         break;
     case REVIVE_ARRIVAL:
         if (model->mutation != REVIVE_KEEPS_THE_ARRIVAL) state->arrived[state->subject] = (uint8_t)generation_of(state);
