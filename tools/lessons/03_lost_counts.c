@@ -61,8 +61,9 @@ int main(void) {
 
     const int counted = atomic_load(&shared->counted), lost = counted - atomic_load(&shared->race);
     printf("race: %d of %d counts are lost\n", lost, counted);
-    printf("slow motion: %d of %d counts are lost\n", RANKS * SLOW_COUNTS - atomic_load(&shared->slow),
-           RANKS * SLOW_COUNTS);
+    const int slowly = RANKS * SLOW_COUNTS - atomic_load(&shared->slow);
+    printf("slow motion: %d of %d counts are lost\n", slowly, RANKS * SLOW_COUNTS);
     segment_free(&segment);
-    return lost > 0 ? 0 : EX_SOFTWARE; // with one core and much luck
+    // The race may lose nothing: on a busy machine two ranks seldom run at once. Slow motion loses as many every time.
+    return slowly == (RANKS - 1) * SLOW_COUNTS ? 0 : EX_SOFTWARE;
 }
