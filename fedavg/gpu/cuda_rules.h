@@ -6,9 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "nn/cuda/cuda_net.h"
 #include "fedavg/rules/local/local_rules.h"
 #include "fedavg/rules/server/server_rules.h"
+#include "nn/cuda/cuda_net.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -34,7 +34,7 @@ typedef struct CudaServerStep {
 
 void cuda_server_apply(const CudaServerStep *step, const ServerTurn *turn, uint32_t row, cudaStream_t stream);
 
-// Both (count): what is negative becomes zero, as in spec_floor_variances.
+// Both (count): what is negative becomes zero, as in tensors_floor_variances.
 void cuda_floor(float *weights, float *host_view, size_t count, cudaStream_t stream);
 
 // The local rule of `models` clients; model m's arrays begin m * count floats behind these, its turn is turns[m].

@@ -197,8 +197,8 @@ static Status refuse(const CudaWorker *self, uint32_t m, Error *err) {
     TRY(copy(self, &after, self->weights + m * self->memory->config->parameters + parameter, sizeof after, err));
     TRY(cuda_worker_wait(self, err, "looking at a refused update"));
     log_warning("client %u: update refused: a weight of %s became %g (it was %g)%s", self->jobs[m]->client,
-                spec_tensor_name(&self->memory->config->spec, parameter), log_real((double)after), (double)before,
-                spec_tensor_remedy(&self->memory->config->spec, parameter));
+                tensors_at(&self->memory->tensors, parameter)->name, log_real((double)after), (double)before,
+                run_memory_remedy(self->memory, parameter));
     queue_finish(self->jobs[m], JOB_REFUSED);
     return STATUS_OK;
 }

@@ -29,6 +29,7 @@ static void bind_control(RunMemory *memory) {
     memory->config = &memory->control->config;
     memory->algorithm = run_algorithm(memory->config);
     memory->queue = (Queue *)((uint8_t *)memory->control_segment.memory + memory->config->queue_offset);
+    memory->tensors = spec_tensors(&memory->config->spec);
 }
 
 static void bind_weights(RunMemory *memory) {
@@ -243,6 +244,10 @@ Masking run_memory_masking(const RunMemory *memory, uint32_t round) {
                      .parameters = config->parameters,
                      .still_first = config->personal.first,
                      .still_end = config->personal.end};
+}
+
+const char *run_memory_remedy(const RunMemory *memory, size_t parameter) {
+    return spec_tensor_remedy(&memory->config->spec, parameter);
 }
 
 Training run_memory_training(const RunMemory *memory) {

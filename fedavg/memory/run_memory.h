@@ -53,7 +53,8 @@ typedef struct RunMemory {
     Queue *queue;
     Dataset data;
     Partition partition;
-    float *weights; // (parameters) the shared model
+    float *weights;     // (parameters) the shared model
+    TensorList tensors; // the model's; the control segment's, and the caller's before run_memory_create
     uint8_t *slots;
 } RunMemory;
 
@@ -100,6 +101,9 @@ Training run_memory_training(const RunMemory *memory);
 
 // A worker begins its first job of the run: when that was goes into its tally.
 void run_memory_note_start(const RunMemory *memory, uint32_t rank);
+
+// The end of a message about a weight of this parameter that moves too far.
+const char *run_memory_remedy(const RunMemory *memory, size_t parameter);
 
 // Whose masks are in the sums of `round`; of count 0 where updates are not masked.
 Masking run_memory_masking(const RunMemory *memory, uint32_t round);

@@ -11,12 +11,12 @@
 
 // Bytes that travel between the server and one client, if they were two machines. They are counted by the algorithm's
 // definition, not by what this program copies, so that the figures compare with papers.
-static CohortBytes bytes_of_each(const RunConfig *config) {
+static CohortBytes bytes_of_each(const RunConfig *config, const TensorList *tensors) {
     CohortBytes each;
     const Algorithm algorithm = run_algorithm(config);
     const uint64_t whole = config->parameters * sizeof(float);
     SentWeights sent;
-    sent_weights(&sent, &config->spec, &config->personal);
+    sent_weights(&sent, tensors, &config->personal);
     each.down = sent.count * sizeof(float); // what stays is not sent
     if (algorithm.traits.has[VOTES]) each.down = bytes_of_bits(sent.count, 2);
     if (algorithm.server->tells) each.down += whole;
@@ -50,7 +50,7 @@ static void share_step(Member *members, uint32_t count, const World *world, cons
 static Status simulate(Schedule *schedule, const RunMemory *memory, const RunConfig *config, uint32_t rounds,
                        Error *err) {
     const Recipe *recipe = &config->recipe;
-    const CohortBytes each = bytes_of_each(config);
+    const CohortBytes each = bytes_of_each(config, &memory->tensors);
     Member *clients = malloc(config->clients * sizeof *clients);
     if (!clients) return fail(err, STATUS_OS, "no memory for %u clients", config->clients);
     for (uint32_t client = 0; client < config->clients; client++)
@@ -111,7 +111,8 @@ Status cohort_schedule(RunMemory *memory, RunConfig *config, uint32_t rounds, No
 Status cohort_init(Cohort *cohort, const RunMemory *memory, uint32_t clients_per_round, Error *err) {
     uint32_t clients = memory->config->clients;
     const uint32_t flights = memory->schedule.most_jobs, members = flights > clients ? flights : clients;
-    *cohort = (Cohort){.memory = memory, .wanted = clients_per_round, .each = bytes_of_each(memory->config)};
+    *cohort = (Cohort){
+        .memory = memory, .wanted = clients_per_round, .each = bytes_of_each(memory->config, &memory->tensors)};
     cohort->drawn = malloc(clients * sizeof *cohort->drawn);
     cohort->losses = malloc(2 * (size_t)clients * sizeof *cohort->losses);
     cohort->samples = malloc(clients * sizeof *cohort->samples);

@@ -192,7 +192,7 @@ static void hand_in(Crafting *crafting) {
             job->state = JOB_REFUSED;
             log_warning("client %u: update refused: its attack %s made %g of a weight of %s", job->client,
                         attack_rules[memory->config->attack.row].name, log_real((double)crafted[unfit]),
-                        spec_tensor_name(&memory->config->spec, unfit));
+                        tensors_at(&memory->tensors, unfit)->name);
         } else if (job->node == crafting->combine->nodes->rank) {
             memcpy(run_memory_row(memory, job->place), crafted, parameters * sizeof *crafted);
         }

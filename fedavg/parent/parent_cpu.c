@@ -100,7 +100,7 @@ static Status unmask(Parent *parent, uint32_t round, Error *err) {
 void parent_add_noise(int64_t *total, const Parent *parent, double noise, uint32_t round) {
     const RunConfig *config = parent->memory->config;
     SentWeights sent;
-    sent_weights(&sent, &config->spec, &config->personal);
+    sent_weights(&sent, &parent->memory->tensors, &config->personal);
     if (config->release.tree_rounds > 0)
         release_add_tree_noise(total, noise, config->release.tree_rounds, config->seed, round, sent.runs,
                                sent.run_count);
@@ -128,12 +128,12 @@ static Status sum_over_nodes(Parent *parent, size_t count, double noise, uint32_
 // A variance (of a normalisation layer) may not become negative, which a server's step can make of it. That holds for
 // the model and for the weights that clients begin with (ServerRule.trains_state), which are states of such a rule.
 static void floor_variances(const RunMemory *memory) {
-    const Spec *spec = &memory->config->spec;
+    const TensorList *list = &memory->tensors;
     const ServerRule *rule = memory->algorithm.server;
-    spec_floor_variances(memory->weights, spec);
+    tensors_floor_variances(memory->weights, list);
     if (rule->trains_state == 0) return;
-    for (int t = 0; t < spec->tensor_count; t++) {
-        const ParameterTensor *tensor = &spec->tensors[t];
+    for (int t = 0; t < list->count; t++) {
+        const ParameterTensor *tensor = &list->tensors[t];
         for (uint32_t s = 0; s < rule->states && tensor_is_variance(tensor); s++) {
             ServerState *values = run_memory_state(memory, s) + tensor->first;
             for (size_t i = 0; i < tensor->count; i++)

@@ -43,8 +43,8 @@ static bool is_refused(const ClientUpdate *update, PlainSum plain) {
     update->job->fingerprint = plain.fingerprint;
     if (unfit == count) return false;
     log_warning("client %u: update refused: a weight of %s became %g (it was %g)%s", update->job->client,
-                spec_tensor_name(&model->net.spec, unfit), log_real((double)after[unfit]), (double)before[unfit],
-                spec_tensor_remedy(&model->net.spec, unfit));
+                tensors_at(&model->memory->tensors, unfit)->name, log_real((double)after[unfit]), (double)before[unfit],
+                run_memory_remedy(model->memory, unfit));
     return true;
 }
 
@@ -54,7 +54,7 @@ static bool is_momentum_refused(const LocalModel *model, const Job *job) {
     const size_t unfit = aggregate_first_unfit(model->velocity, NULL, count);
     if (unfit == count) return false;
     log_warning("client %u: update refused: the momentum of a weight of %s became %g", job->client,
-                spec_tensor_name(&model->net.spec, unfit), log_real((double)model->velocity[unfit]));
+                tensors_at(&model->memory->tensors, unfit)->name, log_real((double)model->velocity[unfit]));
     return true;
 }
 
@@ -95,25 +95,25 @@ static bool is_attack_refused(float *trained, Job *job, const RunMemory *memory,
     if (unfit == config->parameters) return false;
     log_warning("client %u: update refused: its attack %s made %g of a weight of %s", job->client,
                 attack_rules[config->attack.row].name, log_real((double)trained[unfit]),
-                spec_tensor_name(&config->spec, unfit));
+                tensors_at(&memory->tensors, unfit)->name);
     return true;
 }
 
 // Noise and feedback may make more of an update than was trained.
-static bool is_sent_in_vain(const RunConfig *config, const Job *job, const float *trained, const Sent *sent) {
-    const size_t count = config->parameters;
+static bool is_sent_in_vain(const RunMemory *memory, const Job *job, const float *trained, const Sent *sent) {
+    const size_t count = memory->config->parameters;
     if (sent->values == trained) return false;
     const size_t unfit = aggregate_first_unfit(sent->values, sent->from, count);
     if (unfit == count) return false;
     log_warning("client %u: update refused: what it sends of %s moves a weight by %g", job->client,
-                spec_tensor_name(&config->spec, unfit), log_real((double)sent->values[unfit]));
+                tensors_at(&memory->tensors, unfit)->name, log_real((double)sent->values[unfit]));
     return true;
 }
 
 bool deliver_send(Sent *sent, Sender *sender, Job *job, float *trained, uint32_t key) {
     if (is_attack_refused(trained, job, sender->memory, key)) return false;
     *sent = sender_send(sender, job, trained, key);
-    return !is_sent_in_vain(sender->memory->config, job, trained, sent);
+    return !is_sent_in_vain(sender->memory, job, trained, sent);
 }
 
 // The update passes all checks and is sent; otherwise its job is finished as refused.

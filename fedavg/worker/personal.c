@@ -126,9 +126,9 @@ void personal_withhold(float *weights, const RunMemory *memory) {
 }
 
 void personal_unmoved(float *weights, const RunMemory *memory) {
-    const Spec *spec = &memory->config->spec;
-    for (int t = 0; t < spec->tensor_count && spec->freezes; t++) {
-        const ParameterTensor *tensor = &spec->tensors[t];
+    const TensorList *list = &memory->tensors;
+    for (int t = 0; t < list->count && list->freezes; t++) {
+        const ParameterTensor *tensor = &list->tensors[t];
         if (tensor->frozen)
             memcpy(weights + tensor->first, memory->weights + tensor->first, tensor->count * sizeof *weights);
     }

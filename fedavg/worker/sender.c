@@ -30,7 +30,7 @@ static bool allocate(void *array, size_t count, size_t item_bytes) {
 Status sender_init(Sender *sender, const RunMemory *memory, Error *err) {
     const RunConfig *config = memory->config;
     *sender = (Sender){.memory = memory};
-    sent_weights(&sender->weights, &config->spec, &config->personal);
+    sent_weights(&sender->weights, &memory->tensors, &config->personal);
     const size_t count = sender->weights.count;
     const bool encodes = code_of(sender)->encode, changes = encodes || adds_noise(sender);
     const bool feeds_back = memory->algorithm.traits.has[FEEDS_BACK];

@@ -55,7 +55,8 @@ static Status read_model(Spec *spec, float **parameters, const Safetensors *file
     TRY(find_net(spec, file, path, options, data, err));
     *parameters = aligned_floats(spec->parameter_count);
     if (!*parameters) return fail(err, STATUS_OS, "no memory for %zu parameters", spec->parameter_count);
-    const Status status = model_load_alone(*parameters, spec, file, path, err);
+    const TensorList list = spec_tensors(spec);
+    const Status status = model_load_alone(*parameters, &list, file, path, err);
     if (status != STATUS_OK) free(*parameters);
     return status;
 }

@@ -239,7 +239,7 @@ static Status set_up(Replay *self, Error *err) {
     TRY(run_create_memory(&self->memory, options, &spec, &about, &device, &self->opened, &nodes, err));
     run_record_fill(&record, options, &self->memory, run_hash_data(&self->memory.data), kernels_best()->name, "");
     if (self->options.round == 1) return STATUS_OK;
-    TRY(run_checkpoint_restore(&self->memory, &round, &spec, &self->opened, &record, &past, err));
+    TRY(run_checkpoint_restore(&self->memory, &round, &self->opened, &record, &past, err));
     rounds_go_on(&self->memory, (uint32_t)self->options.round);
     if (round == (uint32_t)self->options.round - 1) return STATUS_OK;
     return fail(err, STATUS_SOFTWARE, "the model of round %d is missing, that of round %u is there",
@@ -261,8 +261,8 @@ static Job *post_job(Replay *self) {
 }
 
 static Status write_update(const Replay *self, const float *trained, Error *err) {
-    const Spec *spec = &self->memory.config->spec;
-    size_t count = (size_t)spec->tensor_count + 1, header_bytes, parameters = spec->parameter_count;
+    const TensorList *list = &self->memory.tensors;
+    size_t count = (size_t)list->count + 1, header_bytes, parameters = self->memory.config->parameters;
     TensorEntry *entries = calloc(count, sizeof *entries);
     float *update = malloc(parameters * sizeof *update);
     char *header = NULL;
@@ -270,7 +270,7 @@ static Status write_update(const Replay *self, const float *trained, Error *err)
         entries && update ? STATUS_OK : fail(err, STATUS_OS, "no memory for an update of %zu parameters", parameters);
     FILE *file = NULL;
     if (status != STATUS_OK) goto done;
-    model_entries(entries, spec);
+    model_entries(entries, list);
     entries[count - 1] =
         (TensorEntry){.name = "losses", .type = TENSOR_F64, .rank = 1, .shape = {(int64_t)self->steps}};
     for (size_t i = 0; i < parameters; i++)

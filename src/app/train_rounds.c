@@ -342,8 +342,8 @@ static Status restore(Run *run, Error *err) {
     if (!run->options.resume[0] || !train_is_first(run)) return STATUS_OK;
     TRY(run_record_check(&run->past, &run->record, run->folder.path, err));
     progress_step_begin(&run->progress, "reading the checkpoint");
-    Status status = run_checkpoint_restore(&run->memory, &run->rounds_done, &run->spec, &run->folder, &run->record,
-                                           &run->past, err);
+    Status status =
+        run_checkpoint_restore(&run->memory, &run->rounds_done, &run->folder, &run->record, &run->past, err);
     progress_step_end(&run->progress);
     TRY(status);
     if (run->rounds_done <= (uint32_t)run->options.rounds) return STATUS_OK;

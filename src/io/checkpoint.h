@@ -20,7 +20,7 @@ typedef struct NamedTensor {
     char name[SAFETENSORS_NAME_BYTES];
     TensorType type; // 0 is F32
     int rank;
-    int64_t shape[4];
+    int64_t shape[SAFETENSORS_MAX_RANK];
     const void *values;
 } NamedTensor;
 

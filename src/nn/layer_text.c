@@ -156,10 +156,10 @@ Status layer_text_name(LayerText *of, int layer, Error *err) {
     if (before != SPEC_INPUT)
         return fail(err, STATUS_USAGE, LAYER_FORMAT "layer %d has the name \"%s\" already; give another",
                     LAYER_ARGS(of), before + 1, of->as);
-    if (strlen(of->as) >= TENSOR_NAME_BYTES || !is_name(of->as))
+    if (strlen(of->as) >= LAYER_NAME_BYTES || !is_name(of->as))
         return fail(err, STATUS_USAGE, LAYER_FORMAT "\"%s\" is no name; give a letter and up to %d letters and digits",
-                    LAYER_ARGS(of), of->as, TENSOR_NAME_BYTES - 2);
-    snprintf(of->names[layer], TENSOR_NAME_BYTES, "%s", of->as);
+                    LAYER_ARGS(of), of->as, LAYER_NAME_BYTES - 2);
+    snprintf(of->names[layer], LAYER_NAME_BYTES, "%s", of->as);
     return STATUS_OK;
 }
 

@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "nn/spec.h"
 
-enum { LAYER_MAX_WORDS = 24 };
+enum { LAYER_MAX_WORDS = 24, LAYER_NAME_BYTES = 32 };
 
 typedef struct LayerText {
     const char *whole; // text of the net; borrowed
@@ -20,8 +20,8 @@ typedef struct LayerText {
     int word_count, taken; // taken: words that have been read, the layer's own included
     const char *from, *as; // the names after these two words, or NULL
     const LayerForm *form;
-    const Spec *spec;                               // the layers read so far
-    char names[SPEC_MAX_LAYERS][TENSOR_NAME_BYTES]; // names of their outputs; empty: none
+    const Spec *spec;                              // the layers read so far
+    char names[SPEC_MAX_LAYERS][LAYER_NAME_BYTES]; // names of their outputs; empty: none
 } LayerText;
 
 // The beginning of each sentence about a layer: its number and text.

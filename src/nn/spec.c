@@ -56,14 +56,6 @@ static Status add_parameters(Spec *spec, Layer *layer, const LayerText *of, Erro
     return STATUS_OK;
 }
 
-void spec_floor_variances(float *parameters, const Spec *spec) {
-    for (int t = 0; t < spec->tensor_count; t++) {
-        const ParameterTensor *tensor = &spec->tensors[t];
-        for (size_t i = 0; i < tensor->count && tensor_is_variance(tensor); i++)
-            if (parameters[tensor->first + i] < 0) parameters[tensor->first + i] = 0;
-    }
-}
-
 // Each layer but the last must be read by another one, so that no layer is computed in vain.
 static Status check_readers(const Spec *spec, Error *err) {
     bool is_read[SPEC_MAX_LAYERS] = {false};
@@ -176,21 +168,11 @@ double spec_training_flop(const Spec *spec) {
     return flop;
 }
 
-static const ParameterTensor *tensor_at(const Spec *spec, size_t parameter) {
-    const ParameterTensor *tensor = spec->tensors;
-    while (parameter >= tensor->first + tensor->count)
-        tensor++;
-    return tensor;
-}
-
-const char *spec_tensor_name(const Spec *spec, size_t parameter) {
-    return tensor_at(spec, parameter)->name;
-}
-
 // Running statistics follow the data instead of the learning rate: for a layer that reads the net's input only other
 // data help.
 const char *spec_tensor_remedy(const Spec *spec, size_t parameter) {
-    const ParameterTensor *tensor = tensor_at(spec, parameter);
+    const TensorList list = spec_tensors(spec);
+    const ParameterTensor *tensor = tensors_at(&list, parameter);
     if (!tensor->follows) return "; lower --lr";
     if (spec_layer_of(spec, tensor)->source != SPEC_INPUT)
         return "; running statistics move by less than 2^20 in a round: lower --lr, or bring the data near 1, by a "

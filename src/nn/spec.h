@@ -51,9 +51,10 @@
 #include "base/shape.h"
 #include "nn/augment.h"
 #include "nn/kernels/window.h"
+#include "nn/tensors.h"
 #include <stddef.h>
 
-enum { SPEC_MAX_LAYERS = 128, SPEC_MAX_TENSORS = 4 * SPEC_MAX_LAYERS, SPEC_TEXT_BYTES = 2048, TENSOR_NAME_BYTES = 32 };
+enum { SPEC_MAX_LAYERS = 128, SPEC_MAX_TENSORS = 4 * SPEC_MAX_LAYERS, SPEC_TEXT_BYTES = 2048 };
 enum { SPEC_WHOLE_BATCH = 256 };
 
 // EACH(layer kind, its row), in the order of the help. The rows are defined in nn/layers.
@@ -188,21 +189,6 @@ size_t layer_parameters(const Layer *layer);
 // Multiply-adds of one sample on the forward pass.
 double layer_products(const Layer *layer);
 
-// One named parameter tensor, as PyTorch's state_dict has it ("conv1.weight").
-typedef struct ParameterTensor {
-    char name[TENSOR_NAME_BYTES];
-    int rank; // number of dimensions, 1 to 4
-    int64_t shape[4];
-    size_t first;   // first float in the parameter array
-    size_t count;   // floats
-    int64_t fan_in; // inputs of one output, which bound the initial values; 0: all values start as `start`
-    double stretch; // the bound is stretch / sqrt(fan_in)
-    float start;
-    bool normal;  // the initial values are normally distributed with deviation `stretch`
-    bool frozen;  // training leaves it unchanged, and it is not sent
-    bool follows; // running statistics (norm_batch.h): batches change it, gradients do not
-} ParameterTensor;
-
 typedef struct Spec {
     Shape input;
     int classes;
@@ -236,13 +222,6 @@ Status spec_freeze(Spec *spec, const char *patterns, Error *err);
 // chunk, of at most spec->whole_batch samples; whole_batch is at most SPEC_WHOLE_BATCH.
 bool spec_needs_whole_batches(const Spec *spec);
 
-// Whether the tensor holds running variances. spec_floor_variances sets negative variances to zero: a server rule that
-// extrapolates can make them negative.
-static inline bool tensor_is_variance(const ParameterTensor *tensor) {
-    return tensor->follows && tensor->start > 0;
-}
-void spec_floor_variances(float *parameters, const Spec *spec);
-
 // The layer that the tensor belongs to.
 const Layer *spec_layer_of(const Spec *spec, const ParameterTensor *tensor);
 
@@ -256,8 +235,10 @@ bool spec_freezes_at(const Spec *spec, size_t first);
 // gradient of the first layer is never computed and does not count.
 double spec_training_flop(const Spec *spec);
 
-// Name of the tensor that parameter number `parameter` belongs to, for messages.
-const char *spec_tensor_name(const Spec *spec, size_t parameter);
+// The net's tensors. They are the spec's.
+static inline TensorList spec_tensors(const Spec *spec) {
+    return (TensorList){spec->tensors, spec->tensor_count, spec->freezes};
+}
 
 // The end of a message about a parameter that has become too large: what the user can change.
 const char *spec_tensor_remedy(const Spec *spec, size_t parameter);

@@ -195,7 +195,8 @@ static void no_variance_stays_below_zero(void **state) {
     float parameters[] = {-1, -2, -3, -4, -5, -6, -7, 8, -9, -10, -11};
     const float floored[] = {-1, -2, -3, -4, -5, -6, 0, 8, -9, -10, -11};
     assert_int_equal(spec.parameter_count, sizeof parameters / sizeof *parameters);
-    spec_floor_variances(parameters, &spec);
+    const TensorList list = spec_tensors(&spec);
+    tensors_floor_variances(parameters, &list);
     assert_memory_equal(parameters, floored, sizeof floored);
 }
 

@@ -77,10 +77,10 @@ static bool stays(const PersonalPlan *personal, size_t parameter) {
     return false;
 }
 
-void sent_weights(SentWeights *sent, const Spec *spec, const PersonalPlan *personal) {
+void sent_weights(SentWeights *sent, const TensorList *list, const PersonalPlan *personal) {
     *sent = (SentWeights){.count = 0};
-    for (int t = 0; t < spec->tensor_count; t++) {
-        const ParameterTensor *tensor = &spec->tensors[t];
+    for (int t = 0; t < list->count; t++) {
+        const ParameterTensor *tensor = &list->tensors[t];
         if (tensor->frozen || stays(personal, tensor->first)) continue; // whole layers stay
         PersonalRun *run = &sent->runs[sent->run_count];
         if (sent->run_count > 0 && run[-1].end == tensor->first)

@@ -14,7 +14,7 @@
 #include "fedavg/rules/local/personal_rules.h"
 #include "fedavg/rules/rule.h"
 #include "fedavg/rules/send/send_rule.h"
-#include "nn/spec.h"
+#include "nn/tensors.h"
 
 enum { CLIP_NONE, CLIP_FIXED, CLIP_ADAPTIVE, CLIP_RULE_COUNT };
 enum { CLIP_NORM, CLIP_QUANTILE, CLIP_RATE, CLIP_COUNT_NOISE }; // numbers of a clip
@@ -47,13 +47,13 @@ bool send_feeds_back(const Chosen *code);
 // The weights that are sent: all but those that stay with the client and those that are frozen.
 typedef struct SentWeights {
     size_t count;
-    PersonalRun runs[SPEC_MAX_TENSORS];
+    PersonalRun runs[TENSORS_MOST];
     uint32_t run_count;
-    size_t ends[SPEC_MAX_TENSORS], rows[SPEC_MAX_TENSORS]; // as in Coding
+    size_t ends[TENSORS_MOST], rows[TENSORS_MOST]; // as in Coding
     uint32_t tensors;
 } SentWeights;
 
-void sent_weights(SentWeights *sent, const Spec *spec, const PersonalPlan *personal);
+void sent_weights(SentWeights *sent, const TensorList *list, const PersonalPlan *personal);
 
 // Bytes of an update on the wire: exactly, or the most where the code varies.
 uint64_t send_bytes(const Chosen *code, const SentWeights *sent);

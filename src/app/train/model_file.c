@@ -39,26 +39,27 @@ void model_notes(ModelNotes *notes, const Spec *spec, const ModelAbout *about) {
     memcpy(notes->notes, all, sizeof all);
 }
 
-void model_entries(TensorEntry *entries, const Spec *spec) {
-    for (int i = 0; i < spec->tensor_count; i++) {
-        const ParameterTensor *tensor = &spec->tensors[i];
+void model_entries(TensorEntry *entries, const TensorList *list) {
+    for (int i = 0; i < list->count; i++) {
+        const ParameterTensor *tensor = &list->tensors[i];
         entries[i] = (TensorEntry){.type = TENSOR_F32, .rank = tensor->rank};
         snprintf(entries[i].name, sizeof entries[i].name, "%s", tensor->name);
         memcpy(entries[i].shape, tensor->shape, sizeof tensor->shape);
     }
 }
 
-Status model_header(char **header, size_t *header_bytes, const Spec *spec, const ModelAbout *about, Error *err) {
-    TensorEntry entries[SPEC_MAX_TENSORS];
+Status model_header(char **header, size_t *header_bytes, const Spec *spec, const TensorList *list,
+                    const ModelAbout *about, Error *err) {
+    TensorEntry entries[TENSORS_MOST];
     ModelNotes notes;
     model_notes(&notes, spec, about);
-    model_entries(entries, spec);
-    return safetensors_header(header, header_bytes, entries, (size_t)spec->tensor_count, notes.notes, MODEL_NOTES, err);
+    model_entries(entries, list);
+    return safetensors_header(header, header_bytes, entries, (size_t)list->count, notes.notes, MODEL_NOTES, err);
 }
 
-void model_tensors(NamedTensor *tensors, const Spec *spec, const float *parameters) {
-    for (int i = 0; i < spec->tensor_count; i++) {
-        const ParameterTensor *tensor = &spec->tensors[i];
+void model_tensors(NamedTensor *tensors, const TensorList *list, const float *parameters) {
+    for (int i = 0; i < list->count; i++) {
+        const ParameterTensor *tensor = &list->tensors[i];
         tensors[i] = (NamedTensor){.rank = tensor->rank, .values = parameters + tensor->first};
         snprintf(tensors[i].name, sizeof tensors[i].name, "%s", tensor->name);
         memcpy(tensors[i].shape, tensor->shape, sizeof tensor->shape);
@@ -79,29 +80,30 @@ static void add_name(Names *names, const char *name) {
         snprintf(names->text + used, sizeof names->text - used, "%s%s", used > 0 ? ", " : "", name);
 }
 
-Status model_load(float *parameters, const Spec *spec, const Safetensors *file, const char *path, Error *err) {
-    NamedTensor tensors[SPEC_MAX_TENSORS];
+Status model_load(float *parameters, const TensorList *list, const Safetensors *file, const char *path, Error *err) {
+    NamedTensor tensors[TENSORS_MOST];
     Names unfit = {.count = 0};
-    model_tensors(tensors, spec, parameters);
-    for (int t = 0; t < spec->tensor_count; t++) {
+    model_tensors(tensors, list, parameters);
+    for (int t = 0; t < list->count; t++) {
         char why_not[CHECKPOINT_WHY_BYTES];
         if (!checkpoint_fits(why_not, file, &tensors[t], true)) add_name(&unfit, why_not);
     }
     if (unfit.count > 0)
         return fail(err, STATUS_DATA, "%s does not fit the net (%d of %d tensors): %s%s", path, unfit.count,
-                    spec->tensor_count, unfit.text, unfit.count > MOST_NAMES ? ", ..." : "");
-    for (int t = 0; t < spec->tensor_count; t++)
-        TRY(checkpoint_load(parameters + spec->tensors[t].first, file, &tensors[t], err));
+                    list->count, unfit.text, unfit.count > MOST_NAMES ? ", ..." : "");
+    for (int t = 0; t < list->count; t++)
+        TRY(checkpoint_load(parameters + list->tensors[t].first, file, &tensors[t], err));
     return STATUS_OK;
 }
 
-Status model_load_alone(float *parameters, const Spec *spec, const Safetensors *file, const char *path, Error *err) {
+Status model_load_alone(float *parameters, const TensorList *list, const Safetensors *file, const char *path,
+                        Error *err) {
     Names others = {.count = 0};
-    TRY(model_load(parameters, spec, file, path, err));
+    TRY(model_load(parameters, list, file, path, err));
     for (size_t i = 0; i < file->count; i++) {
         bool known = false;
-        for (int t = 0; t < spec->tensor_count && !known; t++)
-            known = strcmp(spec->tensors[t].name, file->entries[i].name) == 0;
+        for (int t = 0; t < list->count && !known; t++)
+            known = strcmp(list->tensors[t].name, file->entries[i].name) == 0;
         if (!known) add_name(&others, file->entries[i].name);
     }
     if (others.count > 0)
@@ -121,11 +123,11 @@ Status model_refuse_onnx(const char *path, Error *err) {
         path, path, path);
 }
 
-Status model_begin_from(float *parameters, const Spec *spec, const char *path, Error *err) {
+Status model_begin_from(float *parameters, const TensorList *list, const char *path, Error *err) {
     Safetensors file;
     TRY(model_refuse_onnx(path, err));
     TRY(safetensors_open(&file, path, err));
-    const Status status = model_load_alone(parameters, spec, &file, path, err);
+    const Status status = model_load_alone(parameters, list, &file, path, err);
     safetensors_close(&file);
     return status;
 }

@@ -37,27 +37,29 @@ typedef struct ModelNotes {
 
 void model_notes(ModelNotes *notes, const Spec *spec, const ModelAbout *about);
 
-// entries (spec->tensor_count): one a parameter tensor, in parameter order.
-void model_entries(TensorEntry *entries, const Spec *spec);
+// entries (list->count): one per parameter tensor, in parameter order.
+void model_entries(TensorEntry *entries, const TensorList *list);
 
 // The head of a file that holds this net's parameters: malloc'ed, the caller frees it; payload follows at header_bytes.
-Status model_header(char **header, size_t *header_bytes, const Spec *spec, const ModelAbout *about, Error *err);
+Status model_header(char **header, size_t *header_bytes, const Spec *spec, const TensorList *list,
+                    const ModelAbout *about, Error *err);
 
-// tensors (spec->tensor_count): views into parameters (parameter_count) for checkpoint_write.
-void model_tensors(NamedTensor *tensors, const Spec *spec, const float *parameters);
+// tensors (list->count): views into parameters (parameter_count) for checkpoint_write.
+void model_tensors(NamedTensor *tensors, const TensorList *list, const float *parameters);
 
 // parameters (parameter_count) from a file whose tensors have the net's names, shapes and finite values. DATA, naming
 // `path` and all tensors that do not fit; then nothing is copied.
-Status model_load(float *parameters, const Spec *spec, const Safetensors *file, const char *path, Error *err);
+Status model_load(float *parameters, const TensorList *list, const Safetensors *file, const char *path, Error *err);
 
 // The same from a file that should hold nothing but this net: a warning names the tensors that the net has no use for.
-Status model_load_alone(float *parameters, const Spec *spec, const Safetensors *file, const char *path, Error *err);
+Status model_load_alone(float *parameters, const TensorList *list, const Safetensors *file, const char *path,
+                        Error *err);
 
 // USAGE with what to type instead for a path that ends in ".onnx": such files are read in Python (tools/python).
 Status model_refuse_onnx(const char *path, Error *err);
 
 // The same as model_load_alone from the file at `path`.
-Status model_begin_from(float *parameters, const Spec *spec, const char *path, Error *err);
+Status model_begin_from(float *parameters, const TensorList *list, const char *path, Error *err);
 
 // A checkpoint: the weights, and of the slots those that outlive a round, as tensors "sounder.velocity.0", .... Its
 // note "sounder.run" says of which run it is, beside the notes of a model file. round: how many are done.
@@ -66,7 +68,7 @@ Status run_checkpoint_write(const RunFolder *folder, const RunMemory *memory, co
 
 // Fills weights and slots from the last checkpoint and sets *rounds_done. DATA when that is another run's. Where there
 // is none, *rounds_done stays as it is if the run had not come so far; NOINPUT if it had.
-Status run_checkpoint_restore(RunMemory *memory, uint32_t *rounds_done, const Spec *spec, const RunFolder *folder,
+Status run_checkpoint_restore(RunMemory *memory, uint32_t *rounds_done, const RunFolder *folder,
                               const RunRecord *record, const RunRecord *past, Error *err);
 
 #endif

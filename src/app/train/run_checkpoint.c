@@ -123,7 +123,7 @@ static Status check_kept(RunMemory *memory, const StateRow *row, uint32_t round,
     return status;
 }
 
-Status run_checkpoint_restore(RunMemory *memory, uint32_t *rounds_done, const Spec *spec, const RunFolder *folder,
+Status run_checkpoint_restore(RunMemory *memory, uint32_t *rounds_done, const RunFolder *folder,
                               const RunRecord *record, const RunRecord *past, Error *err) {
     char path[RUN_PATH_BYTES];
     Safetensors file;
@@ -133,7 +133,7 @@ Status run_checkpoint_restore(RunMemory *memory, uint32_t *rounds_done, const Sp
     TRY(checkpoint_open_last(&file, &found, &round, &checkpoints, err));
     if (!found) return check_nothing_lost(folder, past, err);
     Status status = check_run(&file, path, round, record, err);
-    if (status == STATUS_OK) status = model_load(memory->weights, spec, &file, path, err);
+    if (status == STATUS_OK) status = model_load(memory->weights, &memory->tensors, &file, path, err);
     *rounds_done = round;
     if (memory->schedule.count > 0 && round <= memory->schedule.versions) // the caller refuses more
         schedule_resume(&memory->schedule, round);
@@ -156,14 +156,14 @@ Status run_checkpoint_write(const RunFolder *folder, const RunMemory *memory, co
     const Folder checkpoints = checkpoints_at(path, folder);
     TRY(state_open(&state, memory, err));
     // One allocation: tensors, then notes, then the texts of those of the state.
-    const size_t most = (size_t)spec->tensor_count + MODEL_NOTES + state.count + 1;
-    size_t count = (size_t)spec->tensor_count, note_count = 0;
+    const size_t most = (size_t)memory->tensors.count + MODEL_NOTES + state.count + 1;
+    size_t count = (size_t)memory->tensors.count, note_count = 0;
     NamedTensor *tensors = calloc(most, sizeof *tensors + sizeof(TensorNote) + STATE_TEXT_BYTES);
     if (!tensors) free(state.rows);
     if (!tensors) return fail(err, STATUS_OS, "no memory for a checkpoint of %zu tensors and notes", most);
     TensorNote *notes = (TensorNote *)(void *)(tensors + most);
     char *text = (char *)(notes + most);
-    model_tensors(tensors, spec, memory->weights);
+    model_tensors(tensors, &memory->tensors, memory->weights);
     notes[note_count++] = (TensorNote){"sounder.run", record->identity};
     for (uint32_t i = 0; i < state.count; i++) {
         const StateRow *row = &state.rows[i];

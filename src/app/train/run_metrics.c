@@ -205,12 +205,13 @@ static void put_test(JsonObject *line, const RoundTest *test, RunFigure figure) 
 
 // Of the new model, and of each of its tensors.
 static void put_fingerprints(JsonObject *line, const RunMemory *memory) {
-    const Spec *spec = &memory->config->spec;
+    const TensorList *list = &memory->tensors;
     JsonObject tensors;
-    put_fingerprint(line, "model_xxh3", XXH3_64bits(memory->weights, spec->parameter_count * sizeof *memory->weights));
+    put_fingerprint(line, "model_xxh3",
+                    XXH3_64bits(memory->weights, memory->config->parameters * sizeof *memory->weights));
     json_begin(&tensors);
-    for (int t = 0; t < spec->tensor_count; t++) {
-        const ParameterTensor *tensor = &spec->tensors[t];
+    for (int t = 0; t < list->count; t++) {
+        const ParameterTensor *tensor = &list->tensors[t];
         uint64_t hash = XXH3_64bits(memory->weights + tensor->first, tensor->count * sizeof *memory->weights);
         put_fingerprint(&tensors, tensor->name, hash);
     }

@@ -281,11 +281,11 @@ static uint32_t trace_capacity(const Options *options, const Spec *spec, const D
 }
 
 // One row for each client that has had a turn, and some to spare.
-static void plan_kept(RunConfig *config, const Options *options) {
+static void plan_kept(RunConfig *config, const TensorList *tensors, const Options *options) {
     const Traits traits = run_algorithm(config).traits;
     const bool state = config->training.optimizer_state == OPTIMIZER_KEPT;
     SentWeights sent;
-    sent_weights(&sent, &config->spec, &config->personal);
+    sent_weights(&sent, tensors, &config->personal);
     const uint64_t floats = traits.has[REPLICAS] && state ? config->parameters + stepper_state_floats(config)
                             : traits.has[FEEDS_BACK]      ? config->parameters + send_keeps(&config->recipe.code, &sent)
                             : traits.has[KEEPS]           ? config->parameters
@@ -409,7 +409,7 @@ static Status begin_weights(RunMemory *memory, const Options *options, const Spe
     if (!options->init[0] || (options->resume[0] && has_checkpoint(folder))) return STATUS_OK;
     options_named(named, options, "init");
     Error why;
-    const Status status = model_begin_from(memory->weights, spec, options->init, &why);
+    const Status status = model_begin_from(memory->weights, &memory->tensors, options->init, &why);
     if (status != STATUS_OK) return fail(err, status, "%s: %s", named, why.message);
     if (memory->config->personal.second)
         memcpy(run_memory_vector(memory, state_vector(memory, STATE_INITIAL)), memory->weights,
@@ -439,6 +439,7 @@ Status run_create_memory(RunMemory *memory, const Options *options, const Spec *
     char *header = NULL;
     RunPlan plan = {.config = make_config(options, spec, nodes),
                     .spins = options->workers <= cores_usable() ? SPINS_WHEN_CORES_SUFFICE : 0};
+    memory->tensors = spec_tensors(spec);
     plan.job_capacity = rounds_job_capacity(&plan.config, clients_per_round, data->test.count);
     Error part;
     char named[OPTION_NAMED_BYTES];
@@ -452,7 +453,7 @@ Status run_create_memory(RunMemory *memory, const Options *options, const Spec *
     TRY(check_pending(&plan.config, memory->schedule.most_pending, err));
     const Folder kept_folder = run_folder_at(folder);
     if (folder->lock_fd >= 0) plan.kept_folder = &kept_folder;
-    plan_kept(&plan.config, options);
+    plan_kept(&plan.config, &memory->tensors, options);
     TRY(check_kept(&plan.config, options, folder, err));
     if (device->on_gpu) {
         plan.config.gpu.tf32 = options->tf32;
@@ -460,7 +461,7 @@ Status run_create_memory(RunMemory *memory, const Options *options, const Spec *
                      err));
     }
     plan.trace_capacity = trace_capacity(options, spec, data, plan.job_capacity);
-    TRY(model_header(&header, &plan.weights_header_bytes, spec, about, err));
+    TRY(model_header(&header, &plan.weights_header_bytes, spec, &memory->tensors, about, err));
     plan.weights_header = header;
     Status status = run_memory_create(memory, &plan, err);
     free(header);
