@@ -154,7 +154,7 @@ class Zoo(RunCase):
         self.train(*TASK, *CLIENTS, "--algorithm", "async-easgd 0", "--client-time", "lognormal", "--rounds", "9", "--out", "loose")
         self.train(*TASK, *CLIENTS, "--algorithm", "async-easgd 0", "--client-time", "lognormal", "--rounds", "1", "--out", "begun")
         self.assertEqual(self.model("loose"), self.model("begun"))  # without a spring the centre does not move
-        for options, why in ((["--clients-per-round", "2"], "whose clients all train"), (["--drop-out", "0.1"], "whose clients all arrive"),
+        for options, why in ((["--clients-per-round", "2"], "its clients all train"), (["--drop-out", "0.1"], "its clients all arrive"),
                              (["--clock", "real"], "replicas meet the centre on the simulated clock")):
             _, err = self.train(*TASK, *CLIENTS, "--algorithm", "async-easgd", *options, "--out", "no", code=64)
             self.assertIn(why, err)
