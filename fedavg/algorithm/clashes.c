@@ -104,13 +104,13 @@ static const ClashRow clashes[] = {
     {GAUSSIAN, {SAMPLES_UNEVENLY, OVER_SELECTS},
      "its epsilon is known only for cohorts of --sampling uniform or poisson that are all kept; change it"},
     {TREE, {SAMPLES_OUT_OF_TURN, OVER_SELECTS},
-     "its epsilon is known only for cohorts of --sampling cyclic without --cycle-shuffle that are all kept; change it"},
+     "its epsilon is known only for cohorts of --sampling cyclic without shuffle=yes that are all kept; change it"},
     {LEARNS, {SOME_CLIENTS, SAMPLES_SOME, DROPS_OUT, DROPS_STRAGGLERS, ENDS_ROUNDS},
      "all its clients take part in every round; leave the option out"},
     {VARIES, {TIMES_UPLOADS, OVER_SELECTS, ENDS_ROUNDS, TIME_FILE},
      "how much a client sends is known only when it has trained; take send top-k"},
     {BUFFERS, {SAMPLES_AT_ONCE},
-     "it begins one client after the other; take uniform, or by-size without --replacement"},
+     "it begins one client after the other; take uniform, or by-size without replacement=yes"},
     {BUFFERS, {STRAGGLES}, "its slow clients are late; take --client-time"},
     {BUFFERS, {OVER_SELECTS}, "it takes the first K of M; lower its K"},
     {BUFFERS, {ENDS_ROUNDS}, "its rounds end with the Kth update; take its max-staleness"},
@@ -160,8 +160,9 @@ static const ClashRow clashes[] = {
      "normalise with groupnorm"},
     // These continue the first side: "personal ditto of --algorithm is for the CPU alone".
     {ON_GPU, {STATE_KEPT, STATE_AVERAGED, PERSONAL, MASKS, TRAINS_STATE, BUFFERS, TRUSTS, BLURS, DRIFTS,
-     ATTACKS_SAMPLES, REPLICAS, GLOBAL_BATCH},
+     ATTACKS_SAMPLES, REPLICAS},
      "is for the CPU alone"},
+    {ON_GPU, {GLOBAL_BATCH}, "with batch=global is for the CPU alone"},
     {ON_GPU, {LOOKS}, "with option=I is for the CPU alone"},
     {ON_GPU, {CLIPS_SHARED, FREEZES_SHARED}, "with --algorithm ssgd or hogwild is for the CPU alone"},
     {ON_GPU, {STEPS_ALONE}, "with steps or a bound is for the CPU alone"},
@@ -247,6 +248,8 @@ static void traits_of_schedule(bool *has, const Recipe *recipe) {
     has[WILD] = engine->client_is_worker;
     has[STEPS_ALONE] = has[WILD] && (number[WILD_STEPS] > 1 || !isnan(number[WILD_BOUND]));
     has[LOCKSTEP] = engine->in_lockstep;
+    has[GLOBAL_BATCH] = engine->in_lockstep && number[LOCKSTEP_BATCH] == LOCKSTEP_GLOBAL;
+    has[SHARES_SAMPLES] = has[GLOBAL_BATCH] || (has[WILD] && number[WILD_DATA] == HOGWILD_FULL);
     has[STALE] = recipe->stale.row != STALE_CONSTANT;
     has[COMPENSATES] = recipe->stale.row == STALE_COMPENSATED;
     has[STALE_SHARES] = has[STALE] && !has[COMPENSATES];

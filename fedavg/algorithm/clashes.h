@@ -34,7 +34,8 @@
     X(MOVES, SERVER) X(SUMS, SERVER) X(VOTES, SERVER) X(TRAINS_STATE, SERVER) X(SERVER_NAME_DIFFERS, SERVER) \
     X(BUFFERS, SCHEDULE) X(BUFFERS_UPDATES, SCHEDULE) X(NOT_BUFFERS, SCHEDULE) X(WRITES, SCHEDULE) \
     X(WILD, SCHEDULE) X(STEPS_ALONE, SCHEDULE) X(LOCKSTEP, SCHEDULE) X(LOCKSTEP_NODES, SCHEDULE) \
-    X(GATHERS, SCHEDULE) X(STEPS_ON_SEVERAL, SCHEDULE) X(SEVERAL_STEPS, SCHEDULE) X(BOUNDS, SCHEDULE) \
+    X(GLOBAL_BATCH, SCHEDULE) X(SHARES_SAMPLES, SCHEDULE) X(GATHERS, SCHEDULE) X(STEPS_ON_SEVERAL, SCHEDULE) \
+    X(SEVERAL_STEPS, SCHEDULE) X(BOUNDS, SCHEDULE) \
     X(PUBLISHES, SCHEDULE) X(ONCE, SCHEDULE) X(LAGS, SCHEDULE) X(BY_STEPS, SCHEDULE) \
     X(STALE, STALE) X(STALE_SHARES, STALE) X(COMPENSATES, STALE) X(NEEDS_BEGUN, STALE)
 
@@ -46,13 +47,13 @@
     X(SAMPLES_UNEVENLY, "sampling") X(SAMPLES_OUT_OF_TURN, "sampling") X(SAMPLES_SOME, "sampling") \
     X(SAMPLES_AT_ONCE, "sampling") X(OVER_SELECTS, "over-selection") X(DROPS_OUT, "drop-out") \
     X(STRAGGLES, "stragglers") X(DROPS_STRAGGLERS, "stragglers") X(ENDS_ROUNDS, "deadline") \
-    X(TIMES, "client-time") X(TIME_FILE, "client-file") X(TIMES_UPLOADS, "up-bandwidth") \
+    X(TIMES, "client-time") X(TIME_FILE, "client-time") X(TIMES_UPLOADS, "up-bandwidth") \
     X(TIMES_DOWNLOADS, "down-bandwidth") X(REAL_CLOCK, "clock") X(REPLAYS, "clock") \
     X(SCHEDULES_LR, "lr-schedule") X(WARMS_UP, "warm-up") X(BLURS, "client-noise") \
     X(DRIFTS, "drift") X(DRIFTS_CLASSES, "drift") X(DRIFTS_PIXELS, "drift") X(DRIFTS_LABELS, "drift") \
     X(DECAYS, "weight-decay") X(DECAYS_SHARED, "weight-decay") X(CLIPS_GRADIENTS, "clip-grad-norm") \
     X(CLIPS_SHARED, "clip-grad-norm") X(FREEZES, "freeze") X(FREEZES_SHARED, "freeze") \
-    X(GLOBAL_BATCH, "global-batch") X(CROPS, "random-crop") X(FLIPS, "random-flip") X(SMOOTHS, "label-smoothing") \
+    X(CROPS, "random-crop") X(FLIPS, "random-flip") X(SMOOTHS, "label-smoothing") \
     X(NO_IMAGES, "data") X(TARGETS, "data") X(EMBEDS, "model") X(WHOLE_BATCHES, "model") \
     X(SEVERAL_NODES, "nodes") X(ON_GPU, "device")
 // clang-format on

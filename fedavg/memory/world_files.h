@@ -1,7 +1,9 @@
 // What files tell of clients: how fast each one is, and when it is there. The parent's, for the simulated clock.
 //
-//   --client-file: a line a client, "CLIENT MICROSECONDS BYTES": microseconds a sample, bytes a second (0: no limit)
-//   --availability-file: any number of lines, "CLIENT BEGIN END": it is there from BEGIN to before END, in seconds
+//   --client-time file:FILE: one line per client, "CLIENT MICROSECONDS BYTES": microseconds per sample, bytes per
+//   second (0: no limit)
+//   --sampling available:FILE: any number of lines, "CLIENT BEGIN END": the client is there from BEGIN to before END,
+//   in seconds
 //
 //   --clock replay:FILE: who trained when; here what is in it, as a number that tells files apart
 //

@@ -41,7 +41,7 @@ typedef struct Cohort {
     double *losses;          // owned (2 clients): theirs, and room to sort them
     uint32_t *samples;       // owned (clients): of each client
     uint64_t *scratch;       // owned (clients + 1)
-    uint8_t *there;          // owned (clients): by --availability-file; NULL without it
+    uint8_t *there;          // owned (clients): by the file of --sampling available; NULL without it
     uint64_t nobody_until;   // microseconds of all rounds: when the next client comes, if no client is there
     Member *members;         // owned (clients): who was drawn
     uint32_t count;          // of them

@@ -18,21 +18,28 @@ const EngineFacts engine_facts[ENGINE_COUNT] = {
                                      .whole = true},
                    [ROUNDS_WARMUP] = {.name = "warmup", .preset = 0, .minimum = 0, .maximum = 1e9, .whole = true}}}},
     [ENGINE_WILD] =
-        {.text =
-             {"wild",
-              "workers write the global weights as they train",
-              "Niu et al. 2011; steps: Dean et al. 2012; bound: Ho et al. 2013",
-              {[WILD_STEPS] = {.name = "steps", .preset = 1, .minimum = 1, .maximum = 1e6, .whole = true},
-               [WILD_BOUND] =
-                   {.name = "bound", .preset = NAN, .minimum = 0, .maximum = 1e6, .derived = "none", .whole = true}}},
+        {.text = {"wild",
+                  "workers write the global weights as they train",
+                  "Niu et al. 2011; steps: Dean et al. 2012; bound: Ho et al. 2013; update: plain stores may lose "
+                  "updates, atomic adds "
+                  "do not; data: a worker trains on all samples, or on its part",
+                  {[WILD_STEPS] = {.name = "steps", .preset = 1, .minimum = 1, .maximum = 1e6, .whole = true},
+                   [WILD_BOUND] =
+                       {.name = "bound", .preset = NAN, .minimum = 0, .maximum = 1e6, .derived = "none", .whole = true},
+                   [WILD_UPDATE] = {.name = "update", .words = {"plain", "atomic"}},
+                   [WILD_DATA] = {.name = "data", .words = {"full", "shard"}}}},
          .whole_cohort = true,
          .client_is_worker = true,
          .writes_weights = true},
-    [ENGINE_LOCKSTEP] = {.text = {"lockstep", "all meet at every step", "Chen et al. 2016", {{0}}},
-                         .whole_cohort = true,
-                         .worker_needs_client = true,
-                         .writes_weights = true,
-                         .in_lockstep = true},
+    [ENGINE_LOCKSTEP] =
+        {.text = {"lockstep",
+                  "all meet at every step",
+                  "Chen et al. 2016; batch: each client has its own, or all share each batch of all samples",
+                  {[LOCKSTEP_BATCH] = {.name = "batch", .words = {"client", "global"}}}},
+         .whole_cohort = true,
+         .worker_needs_client = true,
+         .writes_weights = true,
+         .in_lockstep = true},
     [ENGINE_BUFFERED] = {.text = {"buffered", "nobody waits for all: every K updates that arrive make a step",
                                   "Nguyen et al., AISTATS 2022", BUFFERED_NUMBERS},
                          .buffers = true},

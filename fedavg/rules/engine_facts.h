@@ -20,7 +20,14 @@ enum { SCHEDULE_COUNT = ENGINE_BUFFERED + 1, ENGINE_COUNT = ENGINE_REAL_CLOCK + 
 
 // The numbers of ENGINE_WILD: a worker takes so many steps on its own before it adds what came of them; it is so many
 // updates at most ahead of the slowest, NaN: any number.
-enum { WILD_STEPS, WILD_BOUND };
+// HOGWILD_*: how it writes the shared weights, and whether it trains on all samples or on its part.
+enum { WILD_STEPS, WILD_BOUND, WILD_UPDATE, WILD_DATA };
+enum { HOGWILD_PLAIN, HOGWILD_ATOMIC }; // plain stores, which may lose updates, or one compare-and-swap a weight
+enum { HOGWILD_FULL, HOGWILD_SHARD };
+
+// The number of ENGINE_LOCKSTEP: whether each client has a batch of its own, or all share each batch of all samples.
+enum { LOCKSTEP_BATCH };
+enum { LOCKSTEP_CLIENT, LOCKSTEP_GLOBAL };
 
 // The facts that memory, options and workers have to know of an engine.
 typedef struct EngineFacts {

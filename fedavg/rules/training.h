@@ -13,8 +13,6 @@
 // What a client's optimizer begins its turn with: zeros, what it had, or the mean of what the last cohort had.
 enum { OPTIMIZER_FRESH, OPTIMIZER_KEPT, OPTIMIZER_AVERAGED };
 
-enum { HOGWILD_PLAIN, HOGWILD_ATOMIC }; // how steps are written: plain stores, or one compare-and-swap a weight
-
 // The numbers of every local training.
 typedef struct Training {
     Sgd sgd;             // with the rate of the options; run_memory_training has the round's

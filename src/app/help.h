@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "base/keyed_text.h"
 #include "base/suggest.h"
 
 // The topics of `sounder help`, between blanks.
@@ -30,6 +31,9 @@ void help_print_algorithms(FILE *file);  // --algorithm: the zoo, then every rul
 void help_print_partitions(FILE *file);  // --partition, --client-noise, --drift
 void help_print_attacks(FILE *file);     // --attack
 void help_print_federations(FILE *file); // --data: made-up users
+
+// The forms of a table, each with its numbers and its source.
+void help_print_forms(FILE *file, const FormTable *table);
 
 // Explains the typed name: an algorithm, a net, a layer, a rule, a partition, a view, an attack, a federation or a
 // data set. Prints the row of each table that has it as the table's topic shows it; follows: below a text, after a

@@ -25,14 +25,14 @@ static const DialStep steps[] = {
     {"--algorithm fedasync --rounds 12 --client-time lognormal",
      "every update is a version. Staleness M - 1: 3. `asgd` adds updates as they are, `staleness-aware` and \"stale "
      "poly\" weigh them by their age."},
-    {"--algorithm \"hogwild steps=8\" --hogwild-data shard --rounds 3",
+    {"--algorithm \"hogwild steps=8 data=shard\" --rounds 3",
      "no versions any more: whoever has taken 8 steps adds what came of them to the one memory that all read and "
      "write. "
      "Staleness is measured, in updates."},
-    {"--algorithm \"hogwild bound=2\" --hogwild-data shard --rounds 3",
+    {"--algorithm \"hogwild bound=2 data=shard\" --rounds 3",
      "every step goes into the one memory at once; nobody gets more than 2 updates ahead of the slowest."},
-    {"--algorithm hogwild --hogwild-data shard --rounds 3",
-     "nobody waits for anybody. --hogwild-update atomic loses no update of a weight."},
+    {"--algorithm \"hogwild data=shard\" --rounds 3",
+     "nobody waits for anybody. update=atomic loses no update of a weight."},
 };
 
 void dial_print(FILE *file) {

@@ -6,8 +6,8 @@
 
 #include "app/options/option_table.h"
 #include "datasets/dataset.h"
-#include "datasets/synthetic/federation.h"
 #include "datasets/partition.h"
+#include "datasets/synthetic/federation.h"
 #include "fedavg/rules/attack/attack_rules.h"
 #include "nn/spec.h"
 
@@ -42,7 +42,7 @@ static void print_form(FILE *file, const FormRow *row) {
     char usage[FORM_USAGE_BYTES], text[1024];
     form_usage(usage, row);
     fprintf(file, "  %s\n", usage);
-    snprintf(text, sizeof text, "%s (%s)", row->help, row->source);
+    snprintf(text, sizeof text, row->source ? "%s (%s)" : "%s", row->help, row->source);
     print_paragraph(file, 4, text);
     for (int k = 0; k < FORM_MAX_KEYS && row->keys[k].name; k++) {
         snprintf(text, sizeof text, "%s: %s", row->keys[k].name, row->keys[k].help);
@@ -50,7 +50,7 @@ static void print_form(FILE *file, const FormRow *row) {
     }
 }
 
-static void print_forms(FILE *file, const FormTable *table) {
+void help_print_forms(FILE *file, const FormTable *table) {
     for (uint32_t i = 0; i < table->count; i++) {
         fputc('\n', file);
         print_form(file, &table->rows[i]);
@@ -114,7 +114,7 @@ void help_print_partitions(FILE *file) {
         "What --partition takes: a name, and parts of the form PART=VALUE behind it, in one word for the "
         "shell. A part in brackets has the value that stands there if it is left out. Numbers of samples come "
         "from the training set; what \"lost\" means is that nobody trains on it.");
-    print_forms(file, &partition_table);
+    help_print_forms(file, &partition_table);
     fputc('\n', file);
     print_paragraph(file, 0,
                     "What --client-noise takes: how each client sees its samples, in training and on its own test "
@@ -152,7 +152,7 @@ void help_print_federations(FILE *file) {
         file, 0,
         "Made-up data of users who differ, for --data: a name, and parts of the form PART=VALUE behind it, in "
         "one word for the shell. Unless --partition says otherwise every client is a user (natural-id).");
-    print_forms(file, &federation_table);
+    help_print_forms(file, &federation_table);
 }
 
 // Whether an algorithm's text ("local prox; combine krum") has the rule in the part.
@@ -244,6 +244,11 @@ bool help_print_name(FILE *file, Suggestion *suggestion, bool follows) {
     search_rules(&search, view_drifts, VIEW_DRIFT_COUNT, "--drift (help partitions):");
     search_rules(&search, attack_rules, ATTACK_RULE_COUNT, "--attack (help attacks):");
     search_forms(&search, &federation_table, "--data, made up (help federations):");
+    for (int i = 0; i < option_count; i++) {
+        char of[64];
+        snprintf(of, sizeof of, "--%s (help %s):", option_table[i].name, option_table[i].name);
+        if (option_table[i].form) search_forms(&search, &option_table[i].form->table, of);
+    }
     for (size_t i = 0; i < dataset_name_count; i++)
         is_it(&search, dataset_names[i], "--data %s: a public data set (help data)", dataset_names[i]);
     suggestion_consider_as(suggestion, "fmnist", "fashion-mnist");

@@ -31,10 +31,10 @@ static int append(char *usage, int used, const char *format, const char *a, cons
 
 void form_usage(char usage[FORM_USAGE_BYTES], const FormRow *row) {
     int used = append(usage, 0, "%s%s%s", row->name, "", "");
-    for (int k = 0; k < count_keys(row); k++) {
+    for (int k = row->leads ? 1 : 0; k < count_keys(row); k++) {
         const FormKey *key = &row->keys[k];
         if (key->type == FORM_TEXT) {
-            used = append(usage, used, "%s%s%s", ":", key->name, "");
+            used = append(usage, used, key->preset ? "[:%s]%s%s" : ":%s%s%s", key->name, "", "");
             continue;
         }
         char choices[128] = "";
@@ -118,11 +118,13 @@ static bool read_value(double *number, const char *text, const FormKey *key) {
 }
 
 static Status refuse_value(const char *text, const FormRow *row, const FormKey *key, Error *err) {
+    const bool leads = row->leads && key == row->keys;
     if (key->type == FORM_CHOICE)
         return fail(err, STATUS_USAGE, "%s: %s=%.60s: needs one of %s", row->name, key->name, text, key->choices);
     if (key->type == FORM_TEXT)
         return fail(err, STATUS_USAGE, "%s: needs a value; write %s:%s", row->name, row->name, key->name);
-    return fail(err, STATUS_USAGE, "%s: %s=%.60s: needs %s from %.15g to %.15g%s", row->name, key->name, text,
+    return fail(err, STATUS_USAGE, "%s%s%s%s%.60s: needs %s from %.15g to %.15g%s", leads ? "" : row->name,
+                leads ? "" : ": ", leads ? "" : key->name, leads ? "" : "=", text,
                 key->type == FORM_WHOLE ? "a whole number" : "a number", key->minimum, key->maximum,
                 key->type == FORM_REALS ? ", or several between commas" : "");
 }
@@ -138,8 +140,9 @@ static Status take_value(Form *form, size_t *used, const char *value, size_t len
     return refuse_value(text, row, &row->keys[key], err);
 }
 
-static Status take_part(Form *form, size_t *used, const char *word, const FormRow *row, Error *err) {
-    size_t length = strcspn(word, blanks), name = strcspn(word, "=");
+// The first `length` bytes of `word`.
+static Status take_part(Form *form, size_t *used, const char *word, size_t length, const FormRow *row, Error *err) {
+    const size_t name = strcspn(word, "=");
     char shown[64];
     snprintf(shown, sizeof shown, "%.*s", (int)length, word);
     for (int k = 0; k < count_keys(row); k++) {
@@ -168,12 +171,18 @@ static Status take_presets(Form *form, size_t *used, const FormRow *row, Error *
     return STATUS_OK;
 }
 
-// Reads the "key=value" parts after the name. A text after a colon has been read before.
+// Reads the "key=value" parts after the name, and for a row that ends with a text a colon and that text.
 static Status take_parts(Form *form, size_t *used, const char *whole, const char *text, const FormRow *row,
                          Error *err) {
+    const int last = count_keys(row) - 1;
+    const char *const ends = last >= 0 && row->keys[last].type == FORM_TEXT ? " \t:" : blanks;
     for (text += strspn(text, blanks); *text; text += strspn(text, blanks)) {
-        const size_t length = strcspn(text, blanks);
-        if (take_part(form, used, text, row, err) != STATUS_OK) {
+        if (*text == ':' && ends != blanks) {
+            form->given[last] = true;
+            return take_value(form, used, text + 1, strlen(text + 1), row, last, err);
+        }
+        const size_t length = strcspn(text, ends);
+        if (take_part(form, used, text, length, row, err) != STATUS_OK) {
             error_sketch(err, whole, (size_t)(text - whole), length);
             return STATUS_USAGE;
         }
@@ -194,7 +203,7 @@ Status form_parse(Form *form, const char *text, const FormTable *table, Error *e
     if (strlen(text) + ROOM_FOR_PRESETS > FORM_TEXT_BYTES)
         return fail(err, STATUS_USAGE, "%.40s...: longer than %d bytes", text, FORM_TEXT_BYTES - ROOM_FOR_PRESETS);
     snprintf(name, sizeof name, "%.*s", (int)length, text);
-    while (form->row < table->count && strcmp(table->rows[form->row].name, name) != 0)
+    while (form->row < table->count && !table->rows[form->row].leads && strcmp(table->rows[form->row].name, name) != 0)
         form->row++;
     if (form->row == table->count) {
         unknown_row(name, table, err);
@@ -202,20 +211,31 @@ Status form_parse(Form *form, const char *text, const FormTable *table, Error *e
         return STATUS_USAGE;
     }
     const FormRow *row = &table->rows[form->row];
-    int last = count_keys(row) - 1;
-    text += length;
-    if (*text == ':' && last >= 0 && row->keys[last].type == FORM_TEXT) {
-        form->given[last] = true;
-        TRY(take_value(form, &used, text + 1, strlen(text + 1), row, last, err));
-        text += strlen(text);
+    if (row->leads) {
+        form->given[0] = true;
+        TRY(take_value(form, &used, text, length, row, 0, err));
     }
-    if (*text == ':') {
-        unknown_key(text, row, err);
-        error_sketch(err, whole, (size_t)(text - whole), strlen(text));
-        return STATUS_USAGE;
-    }
-    TRY(take_parts(form, &used, whole, text, row, err));
+    TRY(take_parts(form, &used, whole, text + length, row, err));
     return take_presets(form, &used, row, err);
+}
+
+double form_number(const Form *form, const FormTable *table, const char *name, double otherwise) {
+    const FormRow *row = &table->rows[form->row];
+    for (int k = 0; k < count_keys(row); k++)
+        if (strcmp(row->keys[k].name, name) == 0 && *form_text(form, k)) return form->number[k];
+    return otherwise;
+}
+
+void form_write(char *text, size_t bytes, const Form *form, const FormTable *table) {
+    const FormRow *row = &table->rows[form->row];
+    size_t used = (size_t)snprintf(text, bytes, "%s", row->leads ? form_text(form, 0) : row->name);
+    for (int k = row->leads ? 1 : 0; k < count_keys(row) && used < bytes; k++) {
+        const char *value = form_text(form, k);
+        const bool is_text = row->keys[k].type == FORM_TEXT;
+        if (!*value) continue;
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s%s%s", is_text ? ":" : " ",
+                                 is_text ? "" : row->keys[k].name, is_text ? "" : "=", value);
+    }
 }
 
 uint32_t form_reals(double *values, uint32_t room, const Form *form, int key) {

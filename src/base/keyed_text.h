@@ -9,9 +9,9 @@
 //   TRY(form_parse(&form, "shard size=300", &table, err));
 //   form.number[0]   // 300: the values have the same indices as their keys in the row
 //
-// The last key of a row may be a text that follows the name and a colon and extends to the end: "file:my parts.txt".
-// One table serves the parser, the ranges, "did you mean" and the help. Errors are USAGE with a sentence that names the
-// part and the form.
+// The last key of a row may be a text that follows a colon and extends to the end: "file:my parts.txt". A row may begin
+// with the value of its first key in place of a name: "0.5 work=partial". One table serves the parser, the ranges, "did
+// you mean" and the help. Errors are USAGE with a sentence that names the part and the form.
 #ifndef SOUNDER_BASE_KEYED_TEXT_H
 #define SOUNDER_BASE_KEYED_TEXT_H
 
@@ -42,7 +42,8 @@ typedef struct FormKey {
 
 typedef struct FormRow {
     const char *name;
-    const char *help, *source; // a phrase each; source: the publication that describes it
+    const char *help, *source; // a phrase each; source: the publication that describes it; NULL if there is none
+    bool leads; // the value of the first key takes the place of the name, which help alone shows; for the only row
     FormKey keys[FORM_MAX_KEYS];
 } FormRow;
 
@@ -71,6 +72,12 @@ bool form_is(const char *text, const char *name);
 static inline const char *form_text(const Form *form, int key) {
     return form->text + form->place[key];
 }
+
+// Returns the number of the key of this name; `otherwise` if the row has no such key, or its value is empty.
+double form_number(const Form *form, const FormTable *table, const char *name, double otherwise);
+
+// Writes the whole text again, with the presets: "lognormal mean=1 deviation=1" for "lognormal mean=1".
+void form_write(char *text, size_t bytes, const Form *form, const FormTable *table);
 
 // Writes the first `room` numbers of a REALS key to `values`. Returns how many numbers the key has.
 uint32_t form_reals(double *values, uint32_t room, const Form *form, int key);

@@ -95,7 +95,7 @@ static const Side sides[] = {
     {"", "--over-selection|1.5"},
     {"", "--drop-out|0.1"},
     {"", "--stragglers|0.5"},
-    {"", "--stragglers|0.5|--straggler-work|partial|--local-epochs|2"},
+    {"", "--stragglers|0.5 work=partial|--local-epochs|2"},
     {"", "--deadline|3"},
     {"", "--up-bandwidth|1000"},
     {"", "--down-bandwidth|1000"},
@@ -113,7 +113,7 @@ static const Side sides[] = {
     {"", "--random-crop|2"},
     {"", "--random-flip"},
     {"", "--label-smoothing|0.1"},
-    {"", "--global-batch"},
+    {"schedule lockstep batch=global", ""},
     {"", "--partition|iid"},
     {"", "--eval-clients-every|1"},
 };

@@ -200,7 +200,7 @@ static void what_robust_rules_codes_and_releases_do_not_go_with_is_refused(void 
                                                      "--sampling uniform or poisson that are all kept; change it"},
         {"--algorithm|dp-ftrl|--sampling|cyclic|--over-selection|1.5",
          "--over-selection 1.5 does not go with release tree of --algorithm: its epsilon is known only for cohorts of "
-         "--sampling cyclic without --cycle-shuffle that are all kept; change it"},
+         "--sampling cyclic without shuffle=yes that are all kept; change it"},
         {"--algorithm|dp-fedavg noise=1 epsilon=2",
          "--algorithm: release gaussian: one of noise and epsilon follows from the other; leave one of the two out"},
         {"--algorithm|dp-fedavg epsilon=8|--clients|100|--clients-per-round|10|--privacy-rounds|4|--rounds|5",
@@ -252,6 +252,38 @@ static void an_attack_without_attackers_and_what_it_does_not_go_with_is_refused(
     check_refusals(refusals, sizeof refusals / sizeof *refusals, STATUS_USAGE);
 }
 
+static void parts_of_a_form_are_checked_and_what_was_an_option_says_what_to_write(void **state) {
+    (void)state;
+    static const Refusal refusals[] = {
+        {"--client-time-mean|2",
+         "--client-time-mean: is a part of --client-time now; write --client-time \"lognormal mean=2\""},
+        {"--client_time_mean=2|--client-time|exponential",
+         "--client-time-mean: is a part of --client-time now; write --client-time \"exponential mean=2\""},
+        {"--client-time|file|--client-file|my file",
+         "--client-file: is a part of --client-time now; write --client-time \"file:my file\""},
+        {"--sampling|uniform|--candidates|5",
+         "--candidates: is a part of --sampling now; write --sampling \"power-of-choice candidates=5\""},
+        {"--replacement|--sampling|by-size",
+         "--replacement: is a part of --sampling now; write --sampling \"by-size replacement=yes\""},
+        {"--algorithm|hogwild steps=2|--hogwild-data|shard",
+         "--hogwild-data: is a part of --algorithm now; write --algorithm \"hogwild steps=2 data=shard\""},
+        {"--global-batch|false",
+         "--global-batch: is a part of --algorithm now; write --algorithm \"ssgd batch=global\""},
+        {"--lr-rounds", "--lr-rounds: is a part of --lr-schedule now; write --lr-schedule \"cosine rounds=X\""},
+        {"--client-time|lognormal meen=2", "--client-time lognormal: meen=2 is no part of it (did you mean mean?); "
+                                           "write lognormal [mean=1] [deviation=1] "
+                                           "[noise=X]"},
+        {"--sampling|power",
+         "--sampling power: no such sampling (did you mean power-of-choice?); `sounder help sampling` lists them"},
+        {"--stragglers|1.5", "--stragglers 1.5: needs a number from 0 to 1"},
+        {"--stragglers|0.5 work=some", "--stragglers SHARE: work=some: needs one of drop partial"},
+        {"--client-time|file", "--client-time file: needs a file; write file:FILE"},
+        {"--lr-schedule|step,cosine",
+         "--lr-schedule step,cosine: needs one value; for several: sounder sweep --lr-schedule step,cosine"},
+    };
+    check_refusals(refusals, sizeof refusals / sizeof *refusals, STATUS_USAGE);
+}
+
 static void options_that_contradict_each_other_are_refused(void **state) {
     (void)state;
     static const Refusal refusals[] = {
@@ -269,12 +301,10 @@ static void options_that_contradict_each_other_are_refused(void **state) {
          "--alpha 0.5: only used with --partition dirichlet; add that or leave --alpha out"},
         {"--partition|dirichlet:0.1", "--partition dirichlet: :0.1 is no part of it; write dirichlet [alpha=0.5,...] "
                                       "[form=topped|plain|balanced|niid-bench] [minimum=10]"},
-        {"--alpha|0.3|--shards-per-client|2",
-         "--shards-per-client 2: only used with --partition shards; add that or leave --shards-per-client out"},
-        {"--hogwild-update|atomic",
-         "--hogwild-update atomic: only used with --algorithm hogwild; add that or leave --hogwild-update out"},
-        {"--algorithm|ssgd|--hogwild-data|shard",
-         "--hogwild-data shard: only used with --algorithm hogwild; add that or leave --hogwild-data out"},
+        {"--algorithm|fedavg update=atomic",
+         "--algorithm: part 1 (\"fedavg update=atomic\"): fedavg has no number \"update\"; it has none of its own"},
+        {"--algorithm|ssgd data=shard",
+         "--algorithm: part 1 (\"ssgd data=shard\"): ssgd has no number \"data\"; it has batch"},
         {"--client-optimizer-state|keep|--algorithm|scaffold",
          "--client-optimizer-state keep does not go with local scaffold of --algorithm: a client keeps one of the two"},
         {"--client-optimizer-state|keep|--algorithm|fednova",
@@ -283,8 +313,9 @@ static void options_that_contradict_each_other_are_refused(void **state) {
          "where the optimizer starts anew"},
         {"--client-optimizer-state|keep|--algorithm|top-k",
          "--client-optimizer-state keep does not go with send top-k of --algorithm: a client keeps one of the two"},
-        {"--algorithm|hogwild|--partition|iid",
-         "--partition iid: only used with --hogwild-data shard; add that or leave --partition out"},
+        {"--algorithm|hogwild|--partition|iid", "--partition iid: only used with clients that have samples of their "
+                                                "own (hogwild with data=shard, ssgd without "
+                                                "batch=global); add that or leave --partition out"},
         {"--algorithm|hogwild|--workers|4|--clients|8",
          "--clients 8: with --algorithm hogwild every client is a worker, and --workers is 4; make them equal or leave "
          "one out"},
@@ -355,7 +386,7 @@ static void workers_and_clients_follow_from_each_other(void **state) {
     assert_int_equal(options.clients_per_round, 100);
     check_ok(parse_and_resolve(&options, "--algorithm|hogwild|--clients|7", &err));
     assert_int_equal(options.workers, 7);
-    check_ok(parse_and_resolve(&options, "--algorithm|hogwild|--workers|3|--hogwild-data|shard|--partition|iid", &err));
+    check_ok(parse_and_resolve(&options, "--algorithm|hogwild data=shard|--workers|3|--partition|iid", &err));
     assert_int_equal(options.clients, 3);
     check_ok(parse_and_resolve(&options, "--algorithm|ssgd|--clients|1|--local-epochs|2|--partition|iid", &err));
     assert_int_equal(options.workers, 1);
@@ -371,8 +402,6 @@ static void the_number_of_a_partition_alone_asks_for_that_partition(void **state
     check_ok(parse_and_resolve(&options, "--alpha|0.1", &err));
     assert_string_equal(options.partition, "dirichlet");
     assert_true(options.alpha == 0.1);
-    check_ok(parse_and_resolve(&options, "--shards-per-client|3", &err));
-    assert_string_equal(options.partition, "shards");
 }
 
 static void a_line_end_ends_a_part_of_a_net_or_an_algorithm(void **state) {
@@ -511,6 +540,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(an_unknown_option_names_what_was_probably_meant),
         cmocka_unit_test(what_robust_rules_codes_and_releases_do_not_go_with_is_refused),
         cmocka_unit_test(an_attack_without_attackers_and_what_it_does_not_go_with_is_refused),
+        cmocka_unit_test(parts_of_a_form_are_checked_and_what_was_an_option_says_what_to_write),
         cmocka_unit_test(options_that_contradict_each_other_are_refused),
         cmocka_unit_test(what_has_no_effect_without_momentum_is_refused_and_a_momentum_without_effect),
         cmocka_unit_test(a_momentum_is_taken_wherever_a_step_follows_another),

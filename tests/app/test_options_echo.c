@@ -114,6 +114,10 @@ static void random_value(char value[OPTION_VALUE_BYTES], const Option *option, R
     case OPTION_TEXT:
         strcpy(value, text);
         break;
+    case OPTION_FORM:
+        strcpy(value, option_name_in_table(option, 0) ? option->form->table.rows[word % option->form->table.count].name
+                                                      : "0.25 work=partial");
+        break;
     }
 }
 
@@ -135,6 +139,11 @@ static void leave_out(Options *options, const char *name) {
     options->given[option_index(option_find(name))] = false;
 }
 
+static void set(Options *options, const char *name, const char *value) {
+    Error err;
+    check_ok(option_set(options, option_find(name), value, "", &err));
+}
+
 // Makes a random choice of options one that options_resolve accepts, as a run's effective options are.
 static void make_consistent(Options *options) {
     static const char *const forms[] = {"contiguous",          "iid",    "dirichlet",
@@ -153,15 +162,15 @@ static void make_consistent(Options *options) {
     if (recipe_engine(&options->recipe) != ENGINE_ROUNDS || options->clients_per_round > options->clients)
         options->clients_per_round = options->clients;
     World *world = &options->world;
-    if (options->recipe.release.row != RELEASE_EXACT) world->sampling = SAMPLING_UNIFORM, world->over_selection = 1;
-    if (options->recipe.release.row == RELEASE_TREE) world->sampling = SAMPLING_CYCLIC, world->cycle_shuffle = false;
+    if (options->recipe.release.row != RELEASE_EXACT) set(options, "sampling", "uniform"), world->over_selection = 1;
+    if (options->recipe.release.row == RELEASE_TREE) set(options, "sampling", "cyclic");
     const bool all = combine_rules[options->recipe.combine.row]->learn != NULL;
     const bool arrive = local_rules[options->recipe.local.row]->replicas && // whose clients all do
                         options_algorithm(options).engine->buffers;
     if (all || arrive) options->clients_per_round = options->clients, world->drop_out = 0;
     if (all || options_algorithm(options).engine->buffers) {
-        world->sampling = SAMPLING_UNIFORM, world->over_selection = 1;
-        world->stragglers = world->deadline = 0;
+        set(options, "sampling", "uniform"), world->over_selection = 1;
+        set(options, "stragglers", "0"), world->deadline = 0;
     }
     strcpy(options->clock, arrive || options->seed % 2 ? "simulated" : "replay:file");
     if (options->recipe.clip.row == CLIP_ADAPTIVE) strcat(options->algorithm, " noise=0.01");
@@ -177,14 +186,9 @@ static void make_consistent(Options *options) {
     if (options->recipe.personal.row == PERSONAL_MOREAU)
         options->training.sgd.weight_decay = 0, options->training.clip = 0;
     strcpy(options->drift, "labels round=20");
-    world->candidates = options->clients_per_round;
-    LrSchedule *schedule = &options->training.schedule;
-    schedule->rounds = (uint32_t)options->rounds;
-    schedule->minimum = fmin(schedule->minimum, (double)options->training.sgd.lr);
-    if (walk_by_steps(&options->recipe.schedule)) world->straggler_work = STRAGGLERS_DROP;
+    if (walk_by_steps(&options->recipe.schedule)) set(options, "stragglers", "0");
     if (world->straggler_work == STRAGGLERS_PARTIAL) options->training.local_epochs++;
-    if (world->client_time == CLIENT_TIME_FILE) strcpy(options->client_file, "file");
-    if (world->time_minimum > world->time_mean) world->time_mean = world->time_minimum;
+    if (world->client_time == CLIENT_TIME_FILE) set(options, "client-time", "file noise=0.1:file");
     for (int pass = 0; pass < 2; pass++) // what makes an option apply may itself not apply
         for (int i = 0; i < option_count; i++)
             if (!option_applies(options, &option_table[i])) {

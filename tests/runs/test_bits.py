@@ -108,7 +108,7 @@ class BitsCase(RunCase):
             for model in models:
                 out = self.path(f"{algorithm}-{isa}-{model}{''.join(options)}")
                 with self.subTest(isa=isa, model=model, options=options):
-                    self.assertEqual(bits(isa, training(model, algorithm, out) + list(options), out, launcher),
+                    self.assertEqual(bits(isa, merged(*training(model, algorithm, out), *options), out, launcher),
                                      BITS[isa, model, algorithm])
                 ran += 1
         if ran == 0:
@@ -130,7 +130,7 @@ class Steps(BitsCase):
         self.check("hogwild")
 
     def test_atomic_steps_of_one_hogwild_worker_have_the_bits_of_plain_ones(self):
-        self.check("hogwild", "--hogwild-update", "atomic")
+        self.check("hogwild", "--algorithm", "hogwild update=atomic")
 
     def test_two_nodes_have_the_same_bits_as_one(self):
         if why_no_nodes():

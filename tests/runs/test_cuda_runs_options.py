@@ -61,7 +61,7 @@ class Options(CardCase):
         self.assertRegex(out, rf"^Sounder .* 1 worker, {cores} clients?, Emulated card\n")
         out, _ = self.train(*free, "--algorithm", "ssgd", "--out", "ssgd")
         self.assertRegex(out, rf"^Sounder .* 1 worker, {cores} clients?, Emulated card\n")
-        out, _ = self.train(*free, "--algorithm", "hogwild", "--hogwild-data", "shard", "--out", "hogwild")
+        out, _ = self.train(*free, "--algorithm", "hogwild data=shard", "--out", "hogwild")
         self.assertRegex(out, r"^Sounder .* 1 worker, 1 client, Emulated card\n")
         self.assertEqual(self.rounds("hogwild")[-1]["samples"], 160)
         out, _ = self.train(*free, "--clients", "8", "--mps", "start", "--out", "mps", env=self.fake_mps())

@@ -122,13 +122,13 @@ class Results(CardCase):
         self.assertEqual(len(models), 1)
 
     def test_hogwild_of_one_worker_is_that_of_the_cpu_and_of_several_counts_every_update(self):
-        options = ["--data", DATA, "--model", MODEL, "--batch-size", "16", "--algorithm", "hogwild", "--rounds", "3"]
+        options = ["--data", DATA, "--model", MODEL, "--batch-size", "16", "--rounds", "3", "--algorithm"]
         for update in ("plain", "atomic"):
             with self.subTest(update):
                 one, several = f"{update}-1", f"{update}-3"
-                self.train(*options, "--hogwild-update", update, "--device", "cpu", "--workers", "1", "--out", update + "-cpu")
+                self.train(*options, f"hogwild update={update}", "--device", "cpu", "--workers", "1", "--out", update + "-cpu")
                 for workers, run in (("1", one), ("3", several)):
-                    self.train(*options, "--hogwild-update", update, "--device", "cuda", "--workers", workers, "--out", run)
+                    self.train(*options, f"hogwild update={update}", "--device", "cuda", "--workers", workers, "--out", run)
                 for cpu, card in zip(self.rounds(update + "-cpu"), self.rounds(one)):
                     self.assertAlmostEqual(cpu["train_loss"], card["train_loss"], delta=1e-4)
                     self.assertEqual((card["updates"], card["staleness"]), (10, [10]))

@@ -58,7 +58,7 @@ class Diff(RunCase):
         self.run_small("b", "--clients-per-round", "3", "--sampling", "cyclic")
         told = self.diff("a", "b", 1)
         self.assertRegex(told, r"round 1\n  client \d: took part in the (first|second) run alone\n")
-        self.assertIn("  --sampling: uniform, cyclic\n", told)
+        self.assertIn("  --sampling: uniform, cyclic shuffle=no\n", told)
 
     def test_the_lowest_client_that_differs_in_the_first_round_that_does_is_named(self):
         self.run_small("a")

@@ -110,7 +110,7 @@ class Nodes(NodesCase):
         cases = {"fedavg": [*SMALL, "--rounds", "2"], "ssgd": [*TWO_BUCKETS, "--rounds", "2"],
                  "sampled": [*SMALL, "--rounds", "3", "--clients", "20", "--clients-per-round", "7", "--partition", "dirichlet",
                              "--alpha", "0.3"],
-                 "global-batch": [*TWO_BUCKETS, "--rounds", "1", "--global-batch"]}
+                 "global-batch": [*TWO_BUCKETS, "--rounds", "1", "--algorithm", "ssgd batch=global"]}
         for name, arguments in cases.items():
             with self.subTest(name):
                 self.train(*arguments, "--workers", "4", "--out", f"{name}-1")

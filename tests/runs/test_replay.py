@@ -33,8 +33,8 @@ class Replay(RunCase):
 
     def test_every_client_comes_out_as_in_the_run_from_its_first_round_to_its_last(self):
         self.run_small("run", "--rounds", "4", "--workers", "3", "--partition", "dirichlet", "--alpha", "0.3",
-                       "--clients-per-round", "3", "--sampling", "power-of-choice", "--candidates", "5", "--stragglers", "0.4",
-                       "--straggler-work", "partial", "--local-epochs", "3", "--weight-decay", "0.01",
+                       "--clients-per-round", "3", "--sampling", "power-of-choice candidates=5", "--stragglers",
+                       "0.4 work=partial", "--local-epochs", "3", "--weight-decay", "0.01",
                        "--lr-schedule", "exponential")
         for round in (1, 3, 4):
             for line in self.clients("run", round):
@@ -94,7 +94,7 @@ class Replay(RunCase):
                 self.assertAlmostEqual(new - old, step, delta=1e-6)
 
     def test_a_client_that_began_twice_from_one_model_is_replayed_in_its_last_turn(self):
-        self.run_small("run", "--clients", "4", "--clients-per-round", "3", "--client-time", "lognormal", "--client-time-deviation", "2",
+        self.run_small("run", "--clients", "4", "--clients-per-round", "3", "--client-time", "lognormal deviation=2",
                        "--rounds", "10", "--algorithm", "fedbuff K=3")
         turns = [(line["round"], line["client"]) for line in self.metrics("run") if line["type"] == "client" and line.get("visit")]
         self.assertTrue(turns)

@@ -286,8 +286,8 @@ class Runs(RunCase):
             for data, passes in (("full", 2), ("shard", 1)):
                 with self.subTest(update=update, data=data):
                     run = f"{update}-{data}"
-                    self.train("--data", DATA, "--algorithm", "hogwild", "--workers", "2", "--rounds", "4", "--lr", "0.05", "--momentum", "0.5",
-                               "--hogwild-update", update, "--hogwild-data", data, "--out", run)
+                    self.train("--data", DATA, "--algorithm", f"hogwild update={update} data={data}", "--workers", "2", "--rounds", "4", "--lr", "0.05",
+                               "--momentum", "0.5", "--out", run)
                     for entry in self.rounds(run):
                         self.assertEqual(entry["samples"], TRAIN * passes)
                         steps = 2 * -(-TRAIN // (64 if data == "full" else 128))  # of 64 samples, the last one of fewer
@@ -304,7 +304,7 @@ class Runs(RunCase):
         self.assertAlmostEqual(plain["train_loss"], private["train_loss"], places=4)  # one worker alone adds what it has
         self.assertAlmostEqual(plain["test_loss"], private["test_loss"], places=4)
         self.assertEqual((plain["updates"], private["updates"]), (-(-TRAIN // 64), -(-TRAIN // (5 * 64))))
-        self.train(*options, "--algorithm", "hogwild steps=5 bound=1", "--workers", "3", "--hogwild-update", "atomic", "--rounds", "4",
+        self.train(*options, "--algorithm", "hogwild steps=5 bound=1 update=atomic", "--workers", "3", "--rounds", "4",
                    "--lr", "0.05", "--out", "three")
         for entry in self.rounds("three"):
             self.assertEqual((entry["updates"], sum(entry["staleness"])), (3 * private["updates"],) * 2)

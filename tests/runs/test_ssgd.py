@@ -11,6 +11,7 @@ TWO_BUCKETS = ["--data", "synthetic:1x28x28:1600:200", "--model", "conv 4 3; rel
                "--algorithm", "ssgd", "--clients", "6", "--batch-size", "32", "--rounds", "2"]
 WHOLE_BATCH = ["--data", "synthetic:1x28x28:250:100", "--model", "lenet", "--algorithm", "ssgd", "--rounds", "1", "--local-epochs",
                "2"]
+GLOBAL_BATCH = [*WHOLE_BATCH, "--algorithm", "ssgd batch=global"]
 
 
 class Ssgd(RunCase):
@@ -68,7 +69,7 @@ class Ssgd(RunCase):
         self.train(*WHOLE_BATCH, "--workers", "1", "--clients", "1", "--out", "whole")
         for clients, workers in (("2", "2"), ("4", "2"), ("5", "3"), ("1", "1")):
             run = f"{clients}-{workers}"
-            self.train(*WHOLE_BATCH, "--global-batch", "--clients", clients, "--workers", workers, "--out", run)
+            self.train(*GLOBAL_BATCH, "--clients", clients, "--workers", workers, "--out", run)
             self.assert_close("whole", run)
             self.assertEqual([entry["samples"] for entry in self.rounds(run)], [500])
         self.assertEqual(self.model("whole"), self.model("1-1"))
@@ -78,19 +79,19 @@ class Ssgd(RunCase):
             self.assert_close("whole", "own-batches")
 
     def test_more_shards_than_samples_in_a_global_batch_leave_some_idle(self):
-        arguments = [*WHOLE_BATCH, "--batch-size", "3"]
-        self.train(*arguments, "--workers", "1", "--clients", "1", "--out", "whole")
-        self.train(*arguments, "--workers", "2", "--clients", "5", "--global-batch", "--out", "split")
+        arguments = ["--batch-size", "3"]
+        self.train(*WHOLE_BATCH, *arguments, "--workers", "1", "--clients", "1", "--out", "whole")
+        self.train(*GLOBAL_BATCH, *arguments, "--workers", "2", "--clients", "5", "--out", "split")
         self.assert_close("whole", "split")
 
     def test_a_global_batch_is_of_ssgd_and_has_no_partition(self):
-        _, err = self.train("--global-batch", "--out", "run", code=64)
-        self.assertIn("--global-batch true: only used with --algorithm ssgd", err)
-        _, err = self.train("--algorithm", "ssgd", "--global-batch", "--partition", "iid", "--out", "run", code=64)
-        self.assertIn("--partition iid: with --global-batch", err)
+        _, err = self.train("--algorithm", "fedavg batch=global", "--out", "run", code=64)
+        self.assertIn('fedavg has no number "batch"', err)
+        _, err = self.train("--algorithm", "ssgd batch=global", "--partition", "iid", "--out", "run", code=64)
+        self.assertIn("--partition iid: only used with clients that have samples of their own", err)
 
     def test_a_global_batch_goes_on_from_its_checkpoint_to_the_same_bits(self):
-        arguments = [*WHOLE_BATCH, "--global-batch", "--clients", "4", "--workers", "2"]
+        arguments = [*GLOBAL_BATCH, "--clients", "4", "--workers", "2"]
         self.train(*arguments, "--rounds", "3", "--out", "calm")
         self.train(*arguments, "--rounds", "2", "--out", "torn")
         self.train("--resume", "torn", "--rounds", "3", "--workers", "3")

@@ -13,9 +13,9 @@ SMALL = ["--data", "synthetic:1x8x8:240:60", "--model", "conv 3 3; pool 2; relu;
 ALGORITHMS = {"fedavg": ["--clients", "4"], "fednova": ["--clients", "4", "--partition", "dirichlet"],
               "ssgd": ["--clients", "2"], "hogwild": ["--workers", "1"]}
 SCHEDULES = {
-    "step": (["--lr-step", "2", "--lr-gamma", "0.5"], lambda t: 0.1 * 0.5 ** (t // 2)),
-    "exponential": (["--lr-gamma", "0.8"], lambda t: 0.1 * 0.8 ** t),
-    "cosine": (["--lr-minimum", "0.02"], lambda t: 0.02 + 0.08 * (1 + math.cos(math.pi * t / 4)) / 2),
+    "step every=2 gamma=0.5": lambda t: 0.1 * 0.5 ** (t // 2),
+    "exponential gamma=0.8": lambda t: 0.1 * 0.8 ** t,
+    "cosine minimum=0.02": lambda t: 0.02 + 0.08 * (1 + math.cos(math.pi * t / 4)) / 2,
 }
 
 
@@ -29,10 +29,10 @@ class Schedules(RunCase):
 
     def test_every_algorithm_follows_the_schedule_and_says_so_in_its_record(self):
         for algorithm in ALGORITHMS:
-            for kind, (options, formula) in SCHEDULES.items():
+            for kind, formula in SCHEDULES.items():
                 with self.subTest(algorithm=algorithm, schedule=kind):
                     run = f"{algorithm}-{kind}"
-                    self.run_it(run, algorithm, "--rounds", "4", "--lr-schedule", kind, *options)
+                    self.run_it(run, algorithm, "--rounds", "4", "--lr-schedule", kind)
                     for t, rate in enumerate(self.rates(run)):
                         self.assertAlmostEqual(rate, formula(t), places=7)
 
@@ -40,7 +40,7 @@ class Schedules(RunCase):
         for algorithm in ("fedavg", "scaffold", "fednova", "local prox mu=0.1; combine nova", "qfedavg"):
             with self.subTest(algorithm):
                 self.train(*SMALL, "--algorithm", algorithm, "--clients", "4", "--workers", "2", "--lr", "0.1", "--rounds", "7",
-                           "--lr-schedule", "exponential", "--lr-gamma", "1e-9", "--out", algorithm)
+                           "--lr-schedule", "exponential gamma=1e-9", "--out", algorithm)
                 self.assertEqual(self.rates(algorithm)[-1], 0)
                 bits = self.bits(algorithm)
                 self.assertEqual(bits[-3:], [bits[-1]] * 3)
@@ -59,8 +59,8 @@ class Schedules(RunCase):
         for algorithm in ALGORITHMS:
             with self.subTest(algorithm):
                 models = set()
-                for number, options in enumerate(([], ["--lr-schedule", "exponential", "--lr-gamma", "1", "--warm-up", "0"],
-                                                  ["--lr-schedule", "step", "--lr-step", "1", "--lr-gamma", "1"])):
+                for number, options in enumerate(([], ["--lr-schedule", "exponential gamma=1", "--warm-up", "0"],
+                                                  ["--lr-schedule", "step every=1 gamma=1"])):
                     self.run_it(f"{algorithm}-{number}", algorithm, "--rounds", "2", *options)
                     models.add(self.model(f"{algorithm}-{number}"))
                 self.assertEqual(len(models), 1)
@@ -81,25 +81,24 @@ class Schedules(RunCase):
 
     def test_resume_continues_the_schedule_to_the_same_bits(self):
         for algorithm in ("fedavg", "hogwild", "ssgd"):
-            for kind, (options, _) in SCHEDULES.items():
+            for kind in SCHEDULES:
                 with self.subTest(algorithm=algorithm, schedule=kind):
-                    options = ["--lr-schedule", kind, *options, "--warm-up", "1"]
+                    end = " rounds=4" if "cosine" in kind else ""
+                    options = ["--lr-schedule", kind + end, "--warm-up", "1"]
                     whole, parts = f"{algorithm}-{kind}-whole", f"{algorithm}-{kind}-parts"
-                    end = ["--lr-rounds", "4"] if kind == "cosine" else []
-                    self.run_it(whole, algorithm, "--rounds", "4", *options, *end)
-                    self.run_it(parts, algorithm, "--rounds", "2", *options, *end)
+                    self.run_it(whole, algorithm, "--rounds", "4", *options)
+                    self.run_it(parts, algorithm, "--rounds", "2", *options)
                     self.train("--resume", parts, "--rounds", "4", "--quiet")
                     self.assertEqual(self.model(parts), self.model(whole))
                     self.assertEqual(self.rates(parts), self.rates(whole))
 
     def test_a_cosine_has_an_end_that_a_resumed_run_cannot_move(self):
-        options = ["--lr-schedule", "cosine", "--rounds", "2"]
-        self.run_it("run", "fedavg", *options)
+        self.run_it("run", "fedavg", "--lr-schedule", "cosine", "--rounds", "2")
         _, err = self.train("--resume", "run", "--rounds", "3", "--quiet", code=64)
         self.assertIn("--rounds 3: the cosine of the learning rate ends with round 2; lower that or begin a run with more "
-                      "--lr-rounds", err)
-        _, err = self.train(*SMALL, *options, "--lr-minimum", "0.5", "--out", "no", code=64)
-        self.assertIn("--lr-minimum 0.5: above --lr, which is 0.01; lower it", err)
+                      "rounds= in --lr-schedule", err)
+        _, err = self.train(*SMALL, "--lr-schedule", "cosine minimum=0.5", "--out", "no", code=64)
+        self.assertIn("--lr-schedule: cosine: minimum=0.5: above --lr, which is 0.01; lower it", err)
 
     @unittest.skipIf(ON_CARD, "nodes are the business of the CPU's runs")
     def test_two_nodes_have_the_rates_of_one(self):

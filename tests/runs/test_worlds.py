@@ -11,9 +11,9 @@ ON_CARD = "emulated" in os.path.basename(SOUNDER)
 SMALL = ["--data", "synthetic:1x8x8:600:100", "--model", "conv 3 3; pool 2; relu; dropout 0.2; linear 10", "--batch-size", "10",
          "--clients", "12", "--partition", "dirichlet", "--alpha", "0.3", "--quiet", "--device", "cuda" if ON_CARD else "cpu"]
 # Everything at once.
-WORLD = ["--clients-per-round", "5", "--sampling", "power-of-choice", "--candidates", "8", "--drop-out", "0.2", "--stragglers", "0.4",
-         "--straggler-work", "partial", "--local-epochs", "4", "--over-selection", "1.4", "--deadline", "6", "--client-time", "lognormal",
-         "--client-time-noise", "0.3", "--down-bandwidth", "2000", "--up-bandwidth", "1000", "--rounds", "6"]
+WORLD = ["--clients-per-round", "5", "--sampling", "power-of-choice candidates=8", "--drop-out", "0.2", "--stragglers",
+         "0.4 work=partial", "--local-epochs", "4", "--over-selection", "1.4", "--deadline", "6", "--client-time",
+         "lognormal noise=0.3", "--down-bandwidth", "2000", "--up-bandwidth", "1000", "--rounds", "6"]
 KINDS = ["uniform", "poisson", "by-size", "power-of-choice", "cyclic", "available"]
 
 
@@ -45,7 +45,7 @@ class World(WorldCase):
         self.run_world("plain", *cohort)
         for number, options in enumerate((
                 ["--sampling", "uniform", "--drop-out", "0", "--stragglers", "0", "--over-selection", "1"],
-                ["--sampling", "available", "--availability", "1"], ["--deadline", "1000"],
+                ["--sampling", "available probability=1"], ["--deadline", "1000"],
                 ["--client-time", "lognormal", "--up-bandwidth", "1e6"])):
             with self.subTest(options):
                 self.run_world(str(number), *cohort, *options)
@@ -56,8 +56,8 @@ class World(WorldCase):
             if kind == "power-of-choice":
                 continue  # which looks at what was trained
             with self.subTest(kind):
-                options = ["--sampling", kind, "--clients-per-round", "5", "--drop-out", "0.2", "--rounds", "4"]
-                options += ["--availability", "0.7"] if kind == "available" else []
+                sampling = "available probability=0.7" if kind == "available" else kind
+                options = ["--sampling", sampling, "--clients-per-round", "5", "--drop-out", "0.2", "--rounds", "4"]
                 self.run_world(kind, *options)
                 self.run_world(kind + "-other", *options, "--lr", "0.1", "--local-epochs", "2")
                 cohorts, others = self.cohorts(kind), self.cohorts(kind + "-other")
@@ -68,7 +68,7 @@ class World(WorldCase):
 
     def test_seconds_and_bytes_are_those_of_who_started_and_who_handed_in(self):
         rounds = self.run_world("run", "--clients-per-round", "6", "--drop-out", "0.3", "--stragglers", "0.5", "--rounds", "5",
-                                "--client-time-mean", "2", "--down-bandwidth", "1000", "--up-bandwidth", "500")
+                                "--client-time", "constant mean=2", "--down-bandwidth", "1000", "--up-bandwidth", "500")
         model = self.model_bytes("run")
         seconds = 2 + model / 1000 + (model + 16) / 500
         down = up = time = 0
@@ -94,7 +94,7 @@ class World(WorldCase):
             self.assertEqual(entry["up_bytes"], 8 * (model + 16))
 
     def test_partial_work_is_samples_of_fewer_epochs(self):
-        self.run_world("run", "--stragglers", "0.5", "--straggler-work", "partial", "--local-epochs", "4", "--rounds", "3")
+        self.run_world("run", "--stragglers", "0.5 work=partial", "--local-epochs", "4", "--rounds", "3")
         sizes = {}
         for members in self.cohorts("run").values():
             slow = [entry for entry in members.values() if entry["epochs"] < 4]
@@ -106,7 +106,7 @@ class World(WorldCase):
     def test_a_client_that_does_all_epochs_learns_the_same_whoever_straggles(self):
         options = ["--clients-per-round", "4", "--local-epochs", "3", "--rounds", "1"]
         self.run_world("all", *options)
-        self.run_world("some", *options, "--stragglers", "0.5", "--straggler-work", "partial")
+        self.run_world("some", *options, "--stragglers", "0.5 work=partial")
         all_of_them, some = self.cohorts("all")[1], self.cohorts("some")[1]
         whole = [client for client, entry in some.items() if entry["epochs"] == 3]
         self.assertEqual(len(whole), 2)
@@ -154,7 +154,7 @@ class World(WorldCase):
         rounds = self.run_world("all", "--rounds", "1", "--lr", "1e-30", "--momentum", "0", "--model", "linear 10")
         losses = sorted((-entry["loss"], client) for client, entry in self.cohorts("all")[1].items())
         self.run_world("choice", "--rounds", "1", "--lr", "1e-30", "--momentum", "0", "--model", "linear 10", "--clients-per-round", "4",
-                       "--sampling", "power-of-choice", "--candidates", "12")
+                       "--sampling", "power-of-choice candidates=12")
         entry, model = self.rounds("choice")[0], self.model_bytes("choice")
         self.assertEqual(sorted(self.cohorts("choice")[1]), sorted(client for _, client in losses[:4]))
         self.assertEqual(entry["down_bytes"], 12 * model)
@@ -162,24 +162,24 @@ class World(WorldCase):
         self.assertEqual({member["share"] for member in self.cohorts("choice")[1].values()}, {0.25})
 
     def test_power_of_choice_by_one_batch_is_that_by_all_data_where_all_data_is_one_batch(self):
-        choice = ["--rounds", "4", "--clients-per-round", "3", "--sampling", "power-of-choice", "--candidates", "12", "--candidates-by"]
+        choice = ["--rounds", "4", "--clients-per-round", "3", "--sampling"]
         for size, same in (("600", True), ("4", False)):
-            whole = self.run_world("data" + size, *choice, "data", "--batch-size", size)
-            part = self.run_world("batch" + size, *choice, "batch", "--batch-size", size)
+            whole = self.run_world("data" + size, *choice, "power-of-choice candidates=12", "--batch-size", size)
+            part = self.run_world("batch" + size, *choice, "power-of-choice candidates=12 by=batch", "--batch-size", size)
             self.assertEqual([entry["down_bytes"] for entry in whole], [entry["down_bytes"] for entry in part])
             drawn = [[sorted(members) for members in self.cohorts(run + size).values()] for run in ("data", "batch")]
             self.assertEqual(drawn[0] == drawn[1], same)
 
     def test_power_of_choice_by_the_last_training_takes_those_who_never_trained_and_then_the_largest_losses(self):
-        rounds = self.run_world("last", "--rounds", "4", "--clients-per-round", "4", "--sampling", "power-of-choice", "--candidates", "12",
-                                "--candidates-by", "last")
+        rounds = self.run_world("last", "--rounds", "4", "--clients-per-round", "4", "--sampling",
+                                "power-of-choice candidates=12 by=last")
         cohorts = self.cohorts("last")
         known = {client: entry["loss"] for number in (1, 2, 3) for client, entry in cohorts[number].items()}
         self.assertEqual(len(known), 12)
         self.assertEqual(sorted(cohorts[4]), sorted(sorted(known, key=lambda client: -known[client])[:4]))
         self.assertEqual([entry["down_bytes"] for entry in rounds], 4 * [4 * self.model_bytes("last")])
-        self.run_world("resumed", "--rounds", "2", "--clients-per-round", "4", "--sampling", "power-of-choice", "--candidates", "12",
-                       "--candidates-by", "last")
+        self.run_world("resumed", "--rounds", "2", "--clients-per-round", "4", "--sampling",
+                       "power-of-choice candidates=12 by=last")
         self.train("--resume", "resumed", "--rounds", "4", "--quiet")
         self.assertEqual(self.model("resumed"), self.model("last"))
 
@@ -264,7 +264,7 @@ class World(WorldCase):
 
     def test_a_file_says_how_long_each_client_takes(self):
         pace = self.write("pace", "# client, microseconds, bytes\n" + "".join(f"{k}, {1000 * (k + 1)}, {0 if k else 500}\n" for k in range(12)))
-        rounds = self.run_world("run", "--client-time", "file", "--client-file", pace, "--clients-per-round", "1", "--sampling", "cyclic",
+        rounds = self.run_world("run", "--client-time", "file:" + pace, "--clients-per-round", "1", "--sampling", "cyclic",
                                 "--local-epochs", "2", "--rounds", "12")
         model = self.model_bytes("run")
         for k, entry in enumerate(rounds):
@@ -275,11 +275,11 @@ class World(WorldCase):
 
     def test_a_file_says_when_clients_are_there_and_the_clock_waits_for_the_next(self):
         trace = self.write("trace", "3 0 2\n4 0 1\n\n7 10 11.5\n")
-        rounds = self.run_world("run", "--sampling", "available", "--availability-file", trace, "--clients-per-round", "2", "--rounds", "6",
+        rounds = self.run_world("run", "--sampling", "available:" + trace, "--clients-per-round", "2", "--rounds", "6",
                                 "--workers", "2")
         self.assertEqual([sorted(self.cohorts("run")[r]) for r in range(1, 7)], [[3, 4], [3], [], [7], [7], []])
         self.assertEqual([entry["simulated_seconds_total"] for entry in rounds], [1, 2, 10, 11, 12, 12])
-        self.run_world("resumed", "--sampling", "available", "--availability-file", trace, "--clients-per-round", "2", "--rounds", "3")
+        self.run_world("resumed", "--sampling", "available:" + trace, "--clients-per-round", "2", "--rounds", "3")
         self.train("--resume", "resumed", "--rounds", "6", "--quiet")
         self.assertEqual(self.model("resumed"), self.model("run"))
         self.write("trace", "3 0 3\n")
@@ -291,11 +291,11 @@ class World(WorldCase):
                                ("0 1 2 3\n", ":1: more than three numbers"), ("12 1 2\n", ":1: no number of a client"),
                                ("0.5 1 2\n", ":1: no number of a client"), ("0 1 2\n0 1 2\n", ":2: a second line of this client"),
                                ("0 1 2\n", "client 1 has no line"), ("0 -1 2\n", ":1: not a number"), ("0 inf 2\n", ":1: not a number")):
-            _, err = self.train(*SMALL, "--client-time", "file", "--client-file", self.write("bad", text), "--out", "none", code=64)
+            _, err = self.train(*SMALL, "--client-time", "file:" + self.write("bad", text), "--out", "none", code=64)
             self.assertIn(sentence, err)
         _, err = self.train(*SMALL, "--client-time", "file", code=64)
-        self.assertIn("--client-time file: needs --client-file FILE", err)
-        _, err = self.train(*SMALL, "--sampling", "available", "--availability-file", self.path("missing"), code=66)
+        self.assertIn("--client-time file: needs a file; write file:FILE", err)
+        _, err = self.train(*SMALL, "--sampling", "available:" + self.path("missing"), code=66)
         self.assertIn("missing cannot be opened", err)
 
     def test_what_algorithms_without_cohorts_cannot_do_is_refused(self):

@@ -79,12 +79,14 @@ static Status divide_cores(Options *options, Job *job, const SweepPlan *plan, in
 
 // The first option that makes another run of it than the one that is there. NULL: it is the same.
 static const Option *find_difference(const PastRun *past, const Options *options) {
-    PastRun wanted = {.options = *options};
+    PastRun there = *past, wanted = {.options = *options};
+    options_pin_cosine(&there.options, there.options.rounds);
+    options_pin_cosine(&wanted.options, wanted.options.rounds);
     for (int i = 0; i < option_count; i++) {
         const Option *option = &option_table[i];
         char left[OPTION_VALUE_BYTES], right[OPTION_VALUE_BYTES];
         if (option->unsaved || option->may_change || strcmp(option->name, "data") == 0) continue;
-        past_run_option(left, past, option);
+        past_run_option(left, &there, option);
         past_run_option(right, &wanted, option);
         if (strcmp(left, right) != 0) return option;
     }
@@ -116,7 +118,6 @@ static void drop_argument(Job *job, int *count, const char *name) {
 
 // What the run would make of its --rounds is said before that becomes fewer.
 static Status begin_short(Job *job, int rounds, Error *err) {
-    static const char *const followers[] = {"lr-rounds", "privacy-rounds"};
     Options *options = malloc(sizeof *options);
     char all[32], some[32];
     int count = job_argument_count(job);
@@ -125,9 +126,13 @@ static Status begin_short(Job *job, int rounds, Error *err) {
     snprintf(all, sizeof all, "%d", job->rounds);
     snprintf(some, sizeof some, "%d", rounds);
     bool made = true;
-    for (size_t i = 0; i < 2 && made && status == STATUS_OK; i++)
-        if (option_applies(options, option_find(followers[i])) && !options_given(options, followers[i]))
-            made = add_argument(job, &count, followers[i], all);
+    const Option *budget = option_find("privacy-rounds");
+    if (status == STATUS_OK && option_applies(options, budget) && !options_given(options, budget->name))
+        made = add_argument(job, &count, budget->name, all);
+    if (status == STATUS_OK && options_pin_cosine(options, job->rounds)) {
+        drop_argument(job, &count, "lr-schedule");
+        made = made && add_argument(job, &count, "lr-schedule", options->lr_schedule);
+    }
     free(options);
     drop_argument(job, &count, "rounds");
     if (status == STATUS_OK && !(made && add_argument(job, &count, "rounds", some)))

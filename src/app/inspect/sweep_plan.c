@@ -78,7 +78,8 @@ static Status add_text(SweepAxis *axis, const char *text, Error *err) {
 }
 
 static Status add_values(SweepAxis *axis, const char *text, Error *err) {
-    if (axis->option->type == OPTION_TEXT && strpbrk(text, " {}")) return add_text(axis, text, err);
+    const bool is_text = axis->option->type == OPTION_TEXT || axis->option->type == OPTION_FORM;
+    if (is_text && strpbrk(text, " {}")) return add_text(axis, text, err);
     return add_list(axis, text, err);
 }
 

@@ -163,7 +163,7 @@ static void put_option(Message *record, const Options *options, const Option *op
     const size_t value = message_begin(record, 2);
     if (option->type == OPTION_FLAG)
         message_whole(record, 4, strcmp(text, "true") == 0);
-    else if (option->type == OPTION_TEXT || option->type == OPTION_CHOICE)
+    else if (option->type == OPTION_TEXT || option->type == OPTION_CHOICE || option->type == OPTION_FORM)
         message_text(record, 3, text);
     else
         message_real(record, 2, strtod(text, NULL));

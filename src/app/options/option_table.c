@@ -1,9 +1,15 @@
 #include "option_table.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stddef.h>
+#include <string.h>
 
-#include "option_conditions.h"
+#include "base/keyed_text.h"
+#include "fedavg/rules/local/optimizer_rules.h"
+#include "fedavg/rules/local/personal_rules.h"
+#include "fedavg/rules/world/schedule.h"
+#include "fedavg/rules/world/walk.h"
 #include "option_names.h"
 
 const char *const option_group_titles[GROUP_COUNT] = {
@@ -14,6 +20,90 @@ const char *const option_group_titles[GROUP_COUNT] = {
     [GROUP_FAULTS] = "Faults",
     [GROUP_RUN] = "The run and its files",
 };
+
+// The column `applies`: whether the other options let an option matter. The options may be incomplete or wrong: a text
+// that cannot be read counts as its default would.
+
+static bool is_dirichlet(const Options *options) {
+    return form_is(options->partition, "dirichlet") && !strstr(options->partition, "alpha=") &&
+           !strchr(options->partition, ':'); // a mistake that is to be shown as it was written
+}
+
+// A single step from a standing start is a gradient, whatever the momentum; only what is kept lets it go on.
+static bool steps_once(const Options *options, const Recipe *recipe) {
+    const Traits traits = algorithm_of(recipe).traits;
+    const bool buffers = traits.has[BUFFERS];
+    const bool keeps = buffers ? traits.has[REPLICAS]
+                               : !options_given(options, "client-optimizer-state") ||
+                                     options->training.optimizer_state != OPTIMIZER_FRESH;
+    return !keeps && traits.has[BY_STEPS] && recipe->schedule.number[buffers ? BUFFERED_STEPS : ROUNDS_STEPS] == 1;
+}
+
+static bool has_momentum(const Options *options) {
+    Recipe recipe;
+    Error ignored;
+    return recipe_parse(&recipe, options->algorithm, &ignored) != STATUS_OK ||
+           (recipe.optimizer.row == OPTIMIZER_SGD && recipe.personal.row != PERSONAL_MOREAU &&
+            !steps_once(options, &recipe));
+}
+
+static bool counts_epochs(const Options *options) {
+    return !options_algorithm(options).traits.has[BY_STEPS];
+}
+
+static bool spends_epsilon(const Options *options) {
+    Recipe recipe;
+    Error ignored;
+    return recipe_parse(&recipe, options->algorithm, &ignored) == STATUS_OK && recipe.release.row != RELEASE_EXACT &&
+           !isnan(recipe.release.number[RELEASE_EPSILON]);
+}
+
+static bool is_not_ssgd(const Options *options) {
+    return !options_algorithm(options).engine->in_lockstep;
+}
+
+static bool may_use_gpu(const Options *options) {
+    return options->device != DEVICE_CPU;
+}
+
+static bool may_launch_many(const Options *options) {
+    return may_use_gpu(options) && !options_algorithm(options).engine->client_is_worker;
+}
+
+// The world (fedavg/rules/world/world.h) is one of clients that are drawn for a round.
+#define DRAWS_COHORTS "an --algorithm with rounds (not ssgd, hogwild)"
+static bool draws_cohorts(const Options *options) {
+    return !options_algorithm(options).engine->whole_cohort;
+}
+
+static bool has_attack(const Options *options) {
+    return draws_cohorts(options) && options->attack[0];
+}
+
+static bool evaluates_clients(const Options *options) {
+    return draws_cohorts(options) && options->eval_clients_every > 0;
+}
+
+static bool has_target(const Options *options) {
+    return options->target_accuracy > 0;
+}
+
+static bool has_buffer(const Options *options) {
+    return options_algorithm(options).engine->buffers;
+}
+
+#define SAMPLES_OF_CLIENTS "clients that have samples of their own (hogwild with data=shard, ssgd without batch=global)"
+static bool is_partitioned(const Options *options) {
+    return !options_algorithm(options).traits.has[SHARES_SAMPLES];
+}
+
+#define DRAWS_FIXED_SIZE DRAWS_COHORTS " and another --sampling than poisson or by-size with replacement=yes"
+static bool draws_fixed_size(const Options *options) {
+    const World *world = &options->world;
+    return draws_cohorts(options) && world->sampling != SAMPLING_POISSON && !world->replacement;
+}
+
+// The table -----------------------------------------------------------------------------------------------------------
 
 #define FIELD(member) .offset = offsetof(Options, member)
 
@@ -74,7 +164,7 @@ const Option option_table[] = {
     {.name = "partition", .type = OPTION_TEXT, FIELD(partition), .group = GROUP_CLIENTS, .common = true,
      .also = "split iid",
      .placeholder = "FORM", .preset = "contiguous",
-     .applies = is_partitioned, .condition = "--hogwild-data shard",
+     .applies = is_partitioned, .condition = SAMPLES_OF_CLIENTS,
      .choices = {"file:"}, .name_of = name_of_partition,
      .help = "how samples are dealt (help partitions)"},
     {.name = "alpha", .type = OPTION_REAL, FIELD(alpha), .group = GROUP_CLIENTS, .common = true,
@@ -83,60 +173,22 @@ const Option option_table[] = {
      .applies = is_dirichlet, .condition = "--partition dirichlet",
      .brief = "of dirichlet; small: few classes a client",
      .help = "Dirichlet concentration: the smaller, the fewer classes a client has; implies that partition"},
-    {.name = "shards-per-client", .type = OPTION_WHOLE, FIELD(shards_per_client), .group = GROUP_CLIENTS,
-     .placeholder = "N", .preset = "2", .minimum = 1, .maximum = 1000000,
-     .applies = is_shards, .condition = "--partition shards",
-     .help = "runs of label-sorted samples that each client gets; implies that partition"},
 
-    {.name = "sampling", .type = OPTION_CHOICE, FIELD(world.sampling), .group = GROUP_WORLD,
+    {.name = "sampling", .type = OPTION_FORM, FIELD(sampling), .form = &sampling_form, .group = GROUP_WORLD,
      .also = "sampler selection client-selection",
-     .placeholder = "HOW", .preset = "uniform",
+     .placeholder = "FORM", .preset = "uniform",
      .applies = draws_cohorts, .condition = DRAWS_COHORTS,
-     .choices = {[SAMPLING_UNIFORM] = "uniform", [SAMPLING_POISSON] = "poisson", [SAMPLING_BY_SIZE] = "by-size",
-                 [SAMPLING_POWER_OF_CHOICE] = "power-of-choice", [SAMPLING_CYCLIC] = "cyclic",
-                 [SAMPLING_AVAILABLE] = "available"},
-     .help = "how a round's clients are drawn: uniform: so many of all; poisson: each with the same probability; by-size: by "
-             "their samples; power-of-choice: those with the largest loss among candidates; cyclic: one group after the "
-             "other; available: of those that are there"},
-    {.name = "replacement", .type = OPTION_FLAG, FIELD(world.replacement), .group = GROUP_WORLD,
-     .preset = "false", .applies = samples_by_size, .condition = "--sampling by-size",
-     .help = "draw by size with replacement: who is drawn twice counts twice"},
-    {.name = "candidates", .type = OPTION_WHOLE, FIELD(world.candidates), .group = GROUP_WORLD,
-     .placeholder = "N", .derived = "twice the clients per round", .minimum = 1, .maximum = 1000000,
-     .applies = samples_by_choice, .condition = "--sampling power-of-choice",
-     .help = "clients whose losses are compared before a round; they are drawn by size"},
-    {.name = "candidates-by", .type = OPTION_CHOICE, FIELD(world.candidates_by), .group = GROUP_WORLD,
-     .placeholder = "LOSS", .preset = "data",
-     .applies = samples_by_choice, .condition = "--sampling power-of-choice",
-     .choices = {[CANDIDATES_DATA] = "data", [CANDIDATES_BATCH] = "batch", [CANDIDATES_LAST] = "last"},
-     .help = "loss by which candidates are compared: data: the model's on all their data; batch: on one batch of it; last: "
-             "their own when they last trained, which costs nothing"},
-    {.name = "cycle-shuffle", .type = OPTION_FLAG, FIELD(world.cycle_shuffle), .group = GROUP_WORLD,
-     .preset = "false", .applies = samples_cyclically, .condition = "--sampling cyclic",
-     .help = "deal the clients in another order in every cycle"},
-    {.name = "availability", .type = OPTION_REAL, FIELD(world.availability), .group = GROUP_WORLD,
-     .placeholder = "P", .preset = "1", .minimum = 0, .above_minimum = true, .maximum = 1,
-     .applies = samples_available, .condition = "--sampling available",
-     .help = "probability that a client is there in a round"},
-    {.name = "availability-file", .type = OPTION_TEXT, FIELD(availability_file), .group = GROUP_WORLD,
-     .placeholder = "FILE", .derived = "none",
-     .applies = samples_available, .condition = "--sampling available",
-     .help = "when clients are there, in simulated seconds: lines of a client's number, begin and end"},
+     .help = "how a round's clients are drawn"},
     {.name = "drop-out", .type = OPTION_REAL, FIELD(world.drop_out), .group = GROUP_WORLD,
      .also = "dropout drop-rate client-dropout",
      .placeholder = "P", .preset = "0", .minimum = 0, .maximum = 1,
      .applies = draws_cohorts, .condition = DRAWS_COHORTS,
      .help = "probability that a client that was drawn never hands in"},
-    {.name = "stragglers", .type = OPTION_REAL, FIELD(world.stragglers), .group = GROUP_WORLD,
+    {.name = "stragglers", .type = OPTION_FORM, FIELD(stragglers), .form = &stragglers_form, .group = GROUP_WORLD,
      .also = "drop-percent straggler",
-     .placeholder = "SHARE", .preset = "0", .minimum = 0, .maximum = 1,
+     .placeholder = "FORM", .preset = "0",
      .applies = draws_cohorts, .condition = DRAWS_COHORTS,
-     .help = "part of a round's clients that does not manage all local epochs"},
-    {.name = "straggler-work", .type = OPTION_CHOICE, FIELD(world.straggler_work), .group = GROUP_WORLD,
-     .placeholder = "WHAT", .preset = "drop",
-     .applies = has_stragglers, .condition = "--stragglers above 0",
-     .choices = {[STRAGGLERS_DROP] = "drop", [STRAGGLERS_PARTIAL] = "partial"},
-     .help = "what becomes of a straggler: it is left out, or hands in after fewer epochs"},
+     .help = "part of a round's clients that does not manage all local epochs, and what becomes of them"},
     {.name = "over-selection", .type = OPTION_REAL, FIELD(world.over_selection), .group = GROUP_WORLD,
      .placeholder = "FACTOR", .preset = "1", .minimum = 1, .maximum = 1000,
      .applies = draws_fixed_size, .condition = DRAWS_FIXED_SIZE,
@@ -145,14 +197,9 @@ const Option option_table[] = {
      .placeholder = "SECONDS", .derived = "none", .minimum = 0, .above_minimum = true, .maximum = 1000000000,
      .applies = draws_cohorts, .condition = DRAWS_COHORTS,
      .help = "simulated seconds in which a client has to hand in; with fewer than half of the clients a round is lost"},
-    {.name = "client-time", .type = OPTION_CHOICE, FIELD(world.client_time), .group = GROUP_WORLD,
-     .placeholder = "HOW", .preset = "constant",
+    {.name = "client-time", .type = OPTION_FORM, FIELD(client_time), .form = &client_time_form, .group = GROUP_WORLD,
+     .placeholder = "FORM", .preset = "constant",
      .applies = draws_cohorts, .condition = DRAWS_COHORTS,
-     .choices = {[CLIENT_TIME_CONSTANT] = "constant", [CLIENT_TIME_LOGNORMAL] = "lognormal",
-                 [CLIENT_TIME_LOGNORMAL_PER_SAMPLE] = "lognormal-per-sample",
-                 [CLIENT_TIME_HALF_NORMAL] = "half-normal", [CLIENT_TIME_UNIFORM] = "uniform",
-                 [CLIENT_TIME_EXPONENTIAL] = "exponential", [CLIENT_TIME_PER_SAMPLE] = "per-sample",
-                 [CLIENT_TIME_FILE] = "file"},
      .help = "how a client's simulated seconds of training are drawn, once for all rounds"},
     {.name = "clock", .type = OPTION_TEXT, FIELD(clock), .group = GROUP_WORLD,
      .placeholder = "CLOCK", .preset = "simulated", .choices = {"simulated", "real", "replay:"},
@@ -160,28 +207,6 @@ const Option option_table[] = {
      .help = "when updates arrive: simulated, by --client-time; real: as workers have trained them (the bits depend on the "
              "machine, and nothing resumes the run); replay:FILE: as schedule.csv of another run says, to the bits of that "
              "run"},
-    {.name = "client-file", .type = OPTION_TEXT, FIELD(client_file), .group = GROUP_WORLD,
-     .placeholder = "FILE", .derived = "none",
-     .applies = has_client_file, .condition = "--client-time file",
-     .help = "a line for each client: its number, microseconds a sample (of training: FedScale counts three times those of "
-             "its files), bytes a second"},
-    {.name = "client-time-mean", .type = OPTION_REAL, FIELD(world.time_mean), .group = GROUP_WORLD,
-     .placeholder = "X", .preset = "1", .minimum = 0, .maximum = 1000000,
-     .applies = has_mean, .condition = "another --client-time than half-normal or file",
-     .help = "simulated seconds: the mean, with lognormal the median, with per-sample those of one sample (FedScale's: "
-             "lognormal-per-sample with mean 0.013591, that is 0.005 e, and deviation 0.6)"},
-    {.name = "client-time-deviation", .type = OPTION_REAL, FIELD(world.time_deviation), .group = GROUP_WORLD,
-     .placeholder = "X", .preset = "1", .minimum = 0, .maximum = 1000000,
-     .applies = has_deviation, .condition = "--client-time lognormal, half-normal or one per sample",
-     .help = "standard deviation of the normal number in it; with lognormal of the logarithm"},
-    {.name = "client-time-minimum", .type = OPTION_REAL, FIELD(world.time_minimum), .group = GROUP_WORLD,
-     .placeholder = "X", .preset = "0", .minimum = 0, .maximum = 1000000,
-     .applies = has_minimum, .condition = "--client-time half-normal, uniform or per-sample",
-     .help = "the least simulated seconds"},
-    {.name = "client-time-noise", .type = OPTION_REAL, FIELD(world.time_noise), .group = GROUP_WORLD,
-     .placeholder = "X", .preset = "0", .minimum = 0, .maximum = 100,
-     .applies = draws_cohorts, .condition = DRAWS_COHORTS,
-     .help = "standard deviation of the logarithm of a factor that is drawn for each client and round"},
     {.name = "down-bandwidth", .type = OPTION_REAL, FIELD(world.down_bytes_per_second), .group = GROUP_WORLD,
      .also = "bandwidth",
      .placeholder = "BYTES", .derived = "no limit", .minimum = 0, .above_minimum = true, .maximum = 1000000000000000,
@@ -220,7 +245,7 @@ const Option option_table[] = {
     {.name = "client-test", .type = OPTION_REAL, FIELD(client_test), .group = GROUP_CLIENTS,
      .also = "test-split holdout validation-split",
      .placeholder = "X", .preset = "0", .minimum = 0, .maximum = 1, .below_maximum = true,
-     .applies = is_partitioned, .condition = "samples that belong to clients (--hogwild-data shard, no --global-batch)",
+     .applies = is_partitioned, .condition = SAMPLES_OF_CLIENTS,
      .help = "share of each client's samples that it does not train on, to test models on its own data; takes the place of "
              "test samples that the data set itself gives the client's users"},
 
@@ -245,44 +270,17 @@ const Option option_table[] = {
      .brief = "passes over a client's samples in a round",
      .help = "passes of a client over its own samples in a round"},
     {.name = "batch-size", .type = OPTION_WHOLE, FIELD(training.batch_size), .group = GROUP_TRAINING, .common = true,
-     .also = "bs b local-bs",
+     .also = "bs b local-bs batch",
      .placeholder = "N", .preset = "64", .minimum = 1, .maximum = 65536,
      .help = "samples in a step"},
-    {.name = "global-batch", .type = OPTION_FLAG, FIELD(training.global_batch), .group = GROUP_TRAINING,
-     .preset = "false", .applies = is_ssgd, .condition = "--algorithm ssgd",
-     .help = "the clients share each batch of all samples, instead of one batch a client"},
     {.name = "lr", .type = OPTION_FLOAT, FIELD(training.sgd.lr), .group = GROUP_TRAINING, .common = true,
      .also = "learning-rate eta step-size",
      .placeholder = "X", .preset = "0.01", .minimum = 0, .above_minimum = true, .maximum = 1000,
      .help = "the clients' learning rate, not a server's lr="},
-    {.name = "lr-schedule", .type = OPTION_CHOICE, FIELD(training.schedule.kind), .group = GROUP_TRAINING,
-     .also = "scheduler lr-scheduler schedule",
-     .placeholder = "HOW", .preset = "constant",
-     .choices = {[LR_CONSTANT] = "constant", [LR_STEP] = "step", [LR_EXPONENTIAL] = "exponential",
-                 [LR_COSINE] = "cosine"},
-     .help = "how --lr changes from round to round: constant: not at all; step: times --lr-gamma every --lr-step rounds; "
-             "exponential: times --lr-gamma in each round; cosine: along half a wave of the cosine down to --lr-minimum"},
-    {.name = "lr-step", .type = OPTION_WHOLE, FIELD(training.schedule.step), .group = GROUP_TRAINING,
-     .also = "step-size-rounds milestones",
-     .placeholder = "ROUNDS", .preset = "10", .minimum = 1, .maximum = 1000000,
-     .applies = falls_in_steps, .condition = "--lr-schedule step",
-     .help = "rounds between two falls"},
-    {.name = "lr-gamma", .type = OPTION_REAL, FIELD(training.schedule.gamma), .group = GROUP_TRAINING,
-     .also = "gamma lr-decay lr-decay-per-round lr-decay-factor",
-     .placeholder = "X", .derived = "0.1 with step, 0.99 with exponential",
-     .minimum = 0, .above_minimum = true, .maximum = 1,
-     .applies = falls_by_gamma, .condition = "--lr-schedule step or exponential",
-     .help = "what the learning rate is multiplied by"},
-    {.name = "lr-minimum", .type = OPTION_REAL, FIELD(training.schedule.minimum), .group = GROUP_TRAINING,
-     .also = "eta-min min-lr",
-     .placeholder = "X", .preset = "0", .minimum = 0, .maximum = 1000,
-     .applies = falls_as_cosine, .condition = "--lr-schedule cosine",
-     .help = "where the cosine ends, at most --lr"},
-    {.name = "lr-rounds", .type = OPTION_WHOLE, FIELD(training.schedule.rounds), .group = GROUP_TRAINING,
-     .also = "t-max",
-     .placeholder = "ROUNDS", .derived = "as many as --rounds", .minimum = 1, .maximum = 1000000,
-     .applies = falls_as_cosine, .condition = "--lr-schedule cosine",
-     .help = "rounds until the cosine ends, --warm-up and all; more than --rounds lets the run go on later"},
+    {.name = "lr-schedule", .type = OPTION_FORM, FIELD(lr_schedule), .form = &lr_schedule_form, .group = GROUP_TRAINING,
+     .also = "scheduler lr-scheduler schedule gamma lr-decay lr-decay-per-round lr-decay-factor step-size-rounds milestones eta-min min-lr t-max",
+     .placeholder = "FORM", .preset = "constant",
+     .help = "how --lr changes from round to round"},
     {.name = "warm-up", .type = OPTION_WHOLE, FIELD(training.schedule.warm_up), .group = GROUP_TRAINING,
      .also = "warmup warmup-rounds",
      .placeholder = "ROUNDS", .preset = "0", .minimum = 0, .maximum = 1000000,
@@ -310,16 +308,6 @@ const Option option_table[] = {
              "average of the momenta that the last round's clients ended with, weighted as their updates. With steps= in "
              "schedule rounds (local-sgd), and where clients train replicas (easgd), they keep it unless told otherwise or "
              "they keep something else; with steps= in schedule buffered (downpour) it is always fresh"},
-    {.name = "hogwild-update", .type = OPTION_CHOICE, FIELD(training.hogwild_update), .group = GROUP_TRAINING,
-     .placeholder = "HOW", .preset = "plain",
-     .applies = is_hogwild, .condition = "--algorithm hogwild",
-     .choices = {[HOGWILD_PLAIN] = "plain", [HOGWILD_ATOMIC] = "atomic"},
-     .help = "how a worker writes the shared weights: plain stores may lose updates, atomic adds do not"},
-    {.name = "hogwild-data", .type = OPTION_CHOICE, FIELD(hogwild_data), .group = GROUP_TRAINING,
-     .placeholder = "WHICH", .preset = "full",
-     .applies = is_hogwild, .condition = "--algorithm hogwild",
-     .choices = {[HOGWILD_FULL] = "full", [HOGWILD_SHARD] = "shard"},
-     .help = "what each Hogwild worker trains on: all samples, or its part"},
     {.name = "device", .type = OPTION_CHOICE, FIELD(device), .group = GROUP_TRAINING, .eval = true, .common = true,
      .also = "cuda",
      .placeholder = "NAME", .preset = "auto", .may_change = true,

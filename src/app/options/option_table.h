@@ -10,6 +10,7 @@
 #include "options.h"
 
 #include "base/suggest.h"
+#include "option_forms.h"
 
 typedef enum OptionType {
     OPTION_WHOLE,  // int or uint32_t
@@ -19,6 +20,7 @@ typedef enum OptionType {
     OPTION_FLAG,   // bool
     OPTION_CHOICE, // int or uint32_t, an index into choices
     OPTION_TEXT,   // char[OPTION_TEXT_BYTES]
+    OPTION_FORM,   // char[OPTION_TEXT_BYTES], whose numbers `form` takes into other fields
 } OptionType;
 
 typedef enum OptionGroup {
@@ -31,7 +33,7 @@ typedef enum OptionGroup {
     GROUP_COUNT
 } OptionGroup;
 
-enum { OPTION_MAX_CHOICES = 64, OPTION_VALUE_BYTES = OPTION_TEXT_BYTES, OPTION_RANGE_BYTES = 128 };
+enum { OPTION_MAX_CHOICES = 64, OPTION_VALUE_BYTES = OPTION_TEXT_BYTES, OPTION_RANGE_BYTES = 768 };
 
 typedef struct Option {
     const char *name;                        // the same on the command line (--name) and in YAML (name:)
@@ -42,6 +44,7 @@ typedef struct Option {
     const char *derived;                     // words for the default when preset is NULL; config.yaml leaves it out
     const char *choices[OPTION_MAX_CHOICES]; // CHOICE: in the order of the enum; TEXT: words that completion offers
     const char *(*name_of)(size_t index); // TEXT: the names in the table that owns them, for completion; NULL ends them
+    const OptionForm *form;               // FORM: names, their numbers, and where they are stored
     bool (*applies)(const Options *options); // whether the other options let this one matter; NULL: always
     const char *condition;                   // what makes it apply, in the user's words: "--partition dirichlet"
     size_t offset;                           // of the field in Options, or in the record of the table
@@ -64,6 +67,7 @@ extern const int option_count;
 extern const char *const option_group_titles[GROUP_COUNT];
 
 int option_index(const Option *option);
+bool option_same_name(const char *name, const char *typed); // '_' is as good as '-'
 const Option *option_find(const char *name); // '_' is as good as '-'; NULL: no such option
 bool option_applies(const Options *options, const Option *option);
 bool option_is_zero(const Options *options, const Option *option); // 0, "", false, the first choice
@@ -125,11 +129,15 @@ void option_printable(char shown[OPTION_SHOWN_BYTES], const char *value);
 // The value as a sentence names it: in quotes if it has blanks, its end cut off if it is long.
 void option_show(char shown[OPTION_SHOWN_BYTES], const Options *options, const Option *option);
 
-// The value as text that option_set reads back to the same value; doubles with the fewest digits that do.
+// The value as text that option_set reads back to the same value; doubles with the fewest digits that do, forms with
+// all that is preset.
 // text: (OPTION_VALUE_BYTES) of the caller's.
 void option_format(char *text, const Options *options, const Option *option);
 
-// What values there are: "from 1 to 256", "fedavg, hogwild or ssgd", "" for FLAG and TEXT.
+// The name of value number `index`, of those that belong to a table; NULL: there is none.
+const char *option_name_in_table(const Option *option, size_t index);
+
+// What values there are: "from 1 to 256", "fedavg, hogwild or ssgd", the forms, "" for FLAG and TEXT.
 // text: (OPTION_RANGE_BYTES) of the caller's.
 void option_range(char *text, const Option *option);
 

@@ -22,7 +22,7 @@ static void traits_of_world(bool *has, const Options *options) {
     has[DROPS_STRAGGLERS] = has[STRAGGLES] && world->straggler_work == STRAGGLERS_DROP;
     has[ENDS_ROUNDS] = world->deadline > 0;
     has[TIMES] = options_given(options, "client-time");
-    has[TIME_FILE] = options_given(options, "client-file");
+    has[TIME_FILE] = options->client_file[0] != 0;
     has[TIMES_UPLOADS] = options_given(options, "up-bandwidth");
     has[TIMES_DOWNLOADS] = options_given(options, "down-bandwidth");
     has[REAL_CLOCK] = options_clock_is_real(options);
@@ -57,7 +57,6 @@ static void traits_of_training(bool *has, const Options *options) {
     has[CLIPS_SHARED] = has[CLIPS_GRADIENTS] && has[WRITES];
     has[FREEZES] = options->freeze[0] != 0;
     has[FREEZES_SHARED] = has[FREEZES] && has[WRITES];
-    has[GLOBAL_BATCH] = training->global_batch && has[LOCKSTEP];
     has[LOCKSTEP_NODES] = has[LOCKSTEP] && options->nodes > 1;
     has[CROPS] = training->augment.crop > 0;
     has[FLIPS] = training->augment.flip;

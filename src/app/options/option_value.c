@@ -33,6 +33,7 @@ static size_t field_bytes(const Option *option) {
     case OPTION_FLAG:
         return sizeof(bool);
     case OPTION_TEXT:
+    case OPTION_FORM:
         break;
     }
     return OPTION_TEXT_BYTES;
@@ -47,12 +48,21 @@ static void store(void *record, const Option *option, const void *value) {
 }
 
 void option_copy(Options *to, const Options *from, const Option *option) {
+    Form form;
     store(to, option, field_of(from, option));
+    if (option->form && form_parse(&form, field_of(from, option), &option->form->table, NULL) == STATUS_OK)
+        option->form->take(to, &form);
 }
 
 bool option_equal(const Options *a, const Options *b, const Option *option) {
     const void *left = field_of(a, option), *right = field_of(b, option);
+    char all[OPTION_VALUE_BYTES], others[OPTION_VALUE_BYTES];
     if (option->type == OPTION_TEXT) return strcmp(left, right) == 0;
+    if (option->type == OPTION_FORM) {
+        option_format(all, a, option);
+        option_format(others, b, option);
+        return strcmp(all, others) == 0;
+    }
     return memcmp(left, right, field_bytes(option)) == 0;
 }
 
@@ -187,10 +197,17 @@ Status option_set(Options *options, const Option *option, const char *value, con
     return STATUS_OK;
 }
 
+const char *option_name_in_table(const Option *option, size_t index) {
+    const FormTable *forms = option->form ? &option->form->table : NULL;
+    if (forms) return index < forms->count && !forms->rows->leads ? forms->rows[index].name : NULL;
+    return option->name_of ? option->name_of(index) : NULL;
+}
+
 // Whether the value looks like several, which `sounder sweep` takes: 1,2 or 1..3 or, of whole numbers, 1-3.
 static bool is_several(char *several, size_t bytes, const Option *option, const char *value) {
-    const bool is_number = option->type == OPTION_WHOLE || option->type == OPTION_SEED || option->type == OPTION_REAL ||
-                           option->type == OPTION_FLOAT;
+    const bool leads = option->form && option->form->table.rows->leads; // with a number
+    const bool is_number = leads || option->type == OPTION_WHOLE || option->type == OPTION_SEED ||
+                           option->type == OPTION_REAL || option->type == OPTION_FLOAT;
     const char *comma = strchr(value, ','), *name;
     unsigned long first, last;
     char rest;
@@ -199,7 +216,7 @@ static bool is_several(char *several, size_t bytes, const Option *option, const 
     if (is_number && !value[strspn(value, "0123456789.,+-e")] && (comma || strstr(value, ".."))) return true;
     if (is_number && sscanf(value, "%lu-%lu%c", &first, &last, &rest) == 2)
         return snprintf(several, bytes, "%lu..%lu", first, last) > 0;
-    for (size_t i = 0; comma && option->name_of && (name = option->name_of(i)); i++)
+    for (size_t i = 0; comma && (name = option_name_in_table(option, i)); i++)
         if (strlen(name) == (size_t)(comma - value) && memcmp(name, value, strlen(name)) == 0) return true;
     return false;
 }
@@ -221,6 +238,7 @@ static Status refuse_value(const Option *option, const char *value, const char *
         [OPTION_FLAG] = "true or false",
         [OPTION_CHOICE] = "",
         [OPTION_TEXT] = "a UTF-8 text of 1 to 2047 bytes without control characters",
+        [OPTION_FORM] = "a UTF-8 text of 1 to 2047 bytes without control characters; it is one of ",
     };
     static_assert(OPTION_TEXT_BYTES == 2048, "the sentence above says so");
     char shown[OPTION_SHOWN_BYTES], range[OPTION_RANGE_BYTES], several[OPTION_TEXT_BYTES];
@@ -237,6 +255,22 @@ static Status refuse_value(const Option *option, const char *value, const char *
     return fail(err, STATUS_USAGE, "%s%s %s: needs %s%s%s%s%s%s", where, option->name, shown, kinds[option->type],
                 range, is_share ? ", not a share of them" : "", best ? "; did you mean " : "", best ? best : "",
                 best ? "?" : "");
+}
+
+// Stores the text, and what it says.
+static Status read_form(void *record, const Option *option, const char *value, const char *where, Error *err) {
+    char text[OPTION_TEXT_BYTES];
+    Form form;
+    Error why;
+    if (!read_text(text, option, value)) return refuse_value(option, value, where, err);
+    if (form_parse(&form, text, &option->form->table, &why) != STATUS_OK) {
+        fail(err, STATUS_USAGE, "%s%s %s", where, option->name, why.message);
+        error_keep_sketch(err, &why);
+        return STATUS_USAGE;
+    }
+    store(record, option, text);
+    option->form->take(record, &form);
+    return STATUS_OK;
 }
 
 Status option_read(void *record, const Option *option, const char *value, const char *where, Error *err) {
@@ -275,6 +309,10 @@ Status option_read(void *record, const Option *option, const char *value, const 
             return refuse_several(option, value, several, where, err);
         good = read_text(parsed.text, option, value);
         break;
+    case OPTION_FORM:
+        if (is_several(several, sizeof several, option, value))
+            return refuse_several(option, value, several, where, err);
+        return read_form(record, option, value, where, err);
     }
     if (good) {
         store(record, option, &parsed);
@@ -301,6 +339,7 @@ static void format_float(char *text, size_t bytes, float value) {
 
 void option_format(char *text, const Options *options, const Option *option) {
     const void *field = field_of(options, option);
+    Form form;
     switch (option->type) {
     case OPTION_WHOLE:
         snprintf(text, OPTION_VALUE_BYTES, "%d", *(const int *)field);
@@ -323,23 +362,37 @@ void option_format(char *text, const Options *options, const Option *option) {
     case OPTION_TEXT:
         strcpy(text, field);
         break;
+    case OPTION_FORM:
+        strcpy(text, field);
+        if (form_parse(&form, field, &option->form->table, NULL) == STATUS_OK)
+            form_write(text, OPTION_VALUE_BYTES, &form, &option->form->table);
+        break;
     }
 }
 
 void option_show(char shown[OPTION_SHOWN_BYTES], const Options *options, const Option *option) {
     char value[OPTION_VALUE_BYTES];
     option_format(value, options, option);
+    if (option->form) strcpy(value, field_of(options, option)); // as it was typed
     const char *quote = strchr(value, ' ') ? "\"" : "";
     snprintf(shown, OPTION_SHOWN_BYTES, "%s%.60s%s%s", quote, value, strlen(value) > 60 ? "..." : "", quote);
 }
 
+// Choice number i, or the usage of form number i; NULL: there is none.
+static const char *choice_in_words(char usage[FORM_USAGE_BYTES], const Option *option, int i) {
+    if (!option->form) return i < OPTION_MAX_CHOICES ? option->choices[i] : NULL;
+    if (i >= (int)option->form->table.count) return NULL;
+    form_usage(usage, &option->form->table.rows[i]);
+    return usage;
+}
+
 static void choices_in_words(char *text, const Option *option) {
+    char usage[FORM_USAGE_BYTES], next[FORM_USAGE_BYTES];
+    const char *choice;
     size_t used = 0;
-    for (int i = 0; i < OPTION_MAX_CHOICES && option->choices[i]; i++) {
-        bool last = i + 1 == OPTION_MAX_CHOICES || !option->choices[i + 1];
-        const char *separator = i == 0 ? "" : last ? " or " : ", ";
-        int written = snprintf(text + used, OPTION_RANGE_BYTES - used, "%s%s", separator, option->choices[i]);
-        used += (size_t)written;
+    for (int i = 0; (choice = choice_in_words(usage, option, i)); i++) {
+        const char *separator = i == 0 ? "" : choice_in_words(next, option, i + 1) ? ", " : " or ";
+        used += (size_t)snprintf(text + used, OPTION_RANGE_BYTES - used, "%s%s", separator, choice);
         assert(used < OPTION_RANGE_BYTES);
     }
 }
@@ -365,6 +418,7 @@ void option_range(char *text, const Option *option) {
                  low, high);
         break;
     case OPTION_CHOICE:
+    case OPTION_FORM:
         choices_in_words(text, option);
         break;
     case OPTION_FLAG:

@@ -31,7 +31,6 @@
 
 enum { OPTION_TEXT_BYTES = 2048, OPTION_MAX_COUNT = 96 };
 
-typedef enum HogwildData { HOGWILD_FULL, HOGWILD_SHARD } HogwildData;
 typedef enum DeviceKind { DEVICE_AUTO, DEVICE_CPU, DEVICE_CUDA } DeviceKind;
 typedef enum MpsUse { MPS_AUTO, MPS_OFF, MPS_START } MpsUse;
 typedef enum DeathPolicy { DEATH_CONTINUE, DEATH_RESPAWN, DEATH_ABORT } DeathPolicy;
@@ -53,9 +52,11 @@ typedef struct Options {
     char partition[OPTION_TEXT_BYTES]; // a form of datasets/partition.h: contiguous
     double client_test;                // share of a client's samples that are held out; 0
     double alpha;                      // dirichlet, > 0, if the form does not say it; 0.5
-    int shards_per_client;             // shards, likewise; 2
     char clock[OPTION_TEXT_BYTES];     // of a buffered schedule: simulated, real, replay:FILE
-    char client_file[OPTION_TEXT_BYTES], availability_file[OPTION_TEXT_BYTES]; // of the world; "": none
+    // Forms as they were typed, and what they say: in world, in training.schedule, and two files ("": none).
+    char sampling[OPTION_TEXT_BYTES], stragglers[OPTION_TEXT_BYTES], client_time[OPTION_TEXT_BYTES];
+    char lr_schedule[OPTION_TEXT_BYTES];
+    char client_file[OPTION_TEXT_BYTES], availability_file[OPTION_TEXT_BYTES];
     World world;                       // uniform sampling, no client drops out, straggles or takes other than a second
     char attack[OPTION_TEXT_BYTES];    // what bad clients do; "": none
     char attackers[OPTION_TEXT_BYTES]; // which they are
@@ -70,7 +71,6 @@ typedef struct Options {
     int models_per_launch;          // clients in lockstep on the GPU; 0: as many as fit
     bool tf32;                      // false
     int mps;                        // MpsUse: auto
-    int hogwild_data;               // HogwildData: full
     char out[OPTION_TEXT_BYTES];    // "": runs/<time>-<model>
     char resume[OPTION_TEXT_BYTES]; // "": a new run
     int checkpoint_every;           // rounds; 1; 0: only at the end
@@ -133,7 +133,7 @@ Status options_read_run(Options *options, const char *folder, Error *err);
 // idle, so log_init comes first.
 Status options_resolve(Options *options, Error *err);
 
-// --alpha or --shards-per-client without --partition asks for the partition that it is a number of.
+// --alpha without --partition asks for the partition that it is a number of.
 void options_adopt_form(Options *options);
 
 // Parts of options_resolve: the texts of attack, noise and drift; what the optimizer keeps from round to round; a
@@ -165,7 +165,10 @@ void options_resolve_on_gpu(Options *options, bool side_by_side);
 // USAGE when another one was given and differs. options->out becomes the folder of --resume, wherever it was moved.
 Status options_resume(Options *options, const Options *saved, Error *err);
 
-// The form of the partition with the numbers that options of their own give it: "dirichlet alpha=0.5".
+// Where --lr-schedule is a cosine that does not say when it ends, makes it say so. False: it is none, or says it.
+bool options_pin_cosine(Options *options, int rounds);
+
+// The form of the partition with the number that an option of its own gives it: "dirichlet alpha=0.5".
 // text: (OPTION_TEXT_BYTES) of the caller's, which is returned.
 const char *options_partition(char *text, const Options *options);
 

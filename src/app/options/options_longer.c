@@ -12,7 +12,7 @@ Status options_check_rounds(const Options *options, int rounds, Error *err) {
     if (schedule->kind == LR_COSINE && schedule->rounds > 0 && schedule->rounds < (uint32_t)rounds)
         return fail(err, STATUS_USAGE,
                     "%s %d: the cosine of the learning rate ends with round %u; lower that or begin a run with more "
-                    "--lr-rounds",
+                    "rounds= in --lr-schedule",
                     name, rounds, schedule->rounds);
     if (spends && options->privacy_rounds < rounds)
         return fail(err, STATUS_USAGE,

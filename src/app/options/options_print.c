@@ -5,18 +5,21 @@
 #include "option_table.h"
 #include "options.h"
 
-enum { DESCRIPTION_BYTES = 512 };
+enum { DESCRIPTION_BYTES = 1536 };
 
 // "rounds of training (from 1 to 1000000)"
 static void describe(char text[DESCRIPTION_BYTES], const Option *option) {
     char range[OPTION_RANGE_BYTES];
     option_range(range, option);
     if (option->type == OPTION_SEED) range[0] = '\0'; // all 64 bits: nobody needs to be told the limit
-    snprintf(text, DESCRIPTION_BYTES,
-             option->type == OPTION_CHOICE ? "%s: %s"
-             : *range                      ? "%s (%s)"
-                                           : "%s%s",
-             option->help, range);
+    if (option->form)
+        snprintf(text, DESCRIPTION_BYTES, "%s (help %s): %s", option->help, option->name, range);
+    else
+        snprintf(text, DESCRIPTION_BYTES,
+                 option->type == OPTION_CHOICE ? "%s: %s"
+                 : *range                      ? "%s (%s)"
+                                               : "%s%s",
+                 option->help, range);
 }
 
 static const char *default_of(const Option *option) {
@@ -65,7 +68,7 @@ void option_print_words(FILE *file, const Option *option, const char *commands) 
     for (int choice = 0; choice < OPTION_MAX_CHOICES && option->choices[choice]; choice++)
         fprintf(file, " %s", option->choices[choice]);
     const char *name;
-    for (size_t i = 0; option->name_of && (name = option->name_of(i)); i++)
+    for (size_t i = 0; (name = option_name_in_table(option, i)); i++)
         fprintf(file, " %s", name);
     fputc('\n', file);
 }

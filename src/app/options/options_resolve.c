@@ -47,36 +47,20 @@ static Status check_resume_and_out(Options *options, Error *err) {
                 options->out, options->resume);
 }
 
-static Status check_global_batch(const Options *options, Error *err) {
-    char name[OPTION_NAMED_BYTES];
-    bool shared = options->training.global_batch && options_algorithm(options).engine->in_lockstep;
-    if (!shared || !given(options, "partition")) return STATUS_OK;
-    return fail(err, STATUS_USAGE,
-                "%s %s: with --global-batch the clients share each batch of all samples; leave one of the two out",
-                options_named(name, options, "partition"), options->partition);
-}
-
 const char *options_partition(char *text, const Options *options) {
     const char *form = options->partition;
     snprintf(text, OPTION_TEXT_BYTES, "%s", form);
     // 17 digits name any double.
     if (option_applies(options, option_find("alpha")))
         snprintf(text, OPTION_TEXT_BYTES, "%.1500s alpha=%.17g", form, options->alpha);
-    if (option_applies(options, option_find("shards-per-client")))
-        snprintf(text, OPTION_TEXT_BYTES, "%.1500s per-client=%d", form, options->shards_per_client);
     return text;
 }
 
 static Status check_partition(const Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES], text[OPTION_TEXT_BYTES];
-    static const struct {
-        const char *option, *form, *part;
-    } twice[] = {{"alpha", "dirichlet", "alpha="}, {"shards-per-client", "shards", "per-client="}};
-    for (size_t i = 0; i < sizeof twice / sizeof *twice; i++)
-        if (given(options, twice[i].option) && form_is(options->partition, twice[i].form) &&
-            strstr(options->partition, twice[i].part))
-            return fail(err, STATUS_USAGE, "%s: --partition \"%.200s\" says it, too; leave one of the two out",
-                        options_named(name, options, twice[i].option), options->partition);
+    if (given(options, "alpha") && form_is(options->partition, "dirichlet") && strstr(options->partition, "alpha="))
+        return fail(err, STATUS_USAGE, "%s: --partition \"%.200s\" says it, too; leave one of the two out",
+                    options_named(name, options, "alpha"), options->partition);
     Form form;
     Error why;
     Status status = partition_parse(&form, options_partition(text, options), &why);
@@ -93,6 +77,7 @@ Status options_check_use(const Options *options, Error *err) {
         if (!options->given[i] || option_applies(options, option)) continue;
         char value[OPTION_VALUE_BYTES], name[OPTION_NAMED_BYTES];
         option_format(value, options, option);
+        if (option->form) strcpy(value, (const char *)options + option->offset); // as it was typed
         return fail(err, STATUS_USAGE, "%s %.60s: only used with %s; add that or leave %s%s out",
                     options_named(name, options, option->name), value, option->condition,
                     options->lines[i] > 0 ? "" : "--", option->name);
@@ -120,10 +105,11 @@ static Status check_stragglers(const Options *options, Error *err) {
     const World *world = &options->world;
     bool partial = world->stragglers > 0 && world->straggler_work == STRAGGLERS_PARTIAL;
     if (!partial || options->training.local_epochs > 1) return STATUS_OK;
-    return fail(err, STATUS_USAGE,
-                "%s partial: with --local-epochs 1 there are no fewer epochs that a straggler could do; raise that or "
-                "take drop",
-                options_named(name, options, "straggler-work"));
+    return fail(
+        err, STATUS_USAGE,
+        "%s: work=partial: with --local-epochs 1 there are no fewer epochs that a straggler could do; raise that "
+        "or take work=drop",
+        options_named(name, options, "stragglers"));
 }
 
 // Candidates: at least as many as the round takes, at most all clients.
@@ -133,9 +119,9 @@ static Status resolve_candidates(Options *options, Error *err) {
     if (world->sampling != SAMPLING_POWER_OF_CHOICE) return STATUS_OK;
     if (world->candidates == 0) world->candidates = smaller(2 * options->clients_per_round, options->clients);
     if (world->candidates >= options->clients_per_round && world->candidates <= options->clients) return STATUS_OK;
-    return fail(err, STATUS_USAGE, "%s %d: needs at least --clients-per-round (%d) and at most --clients (%d)",
-                options_named(name, options, "candidates"), world->candidates, options->clients_per_round,
-                options->clients);
+    return fail(
+        err, STATUS_USAGE, "%s: candidates=%d: needs at least --clients-per-round (%d) and at most --clients (%d)",
+        options_named(name, options, "sampling"), world->candidates, options->clients_per_round, options->clients);
 }
 
 static Status resolve_world(Options *options, Error *err) {
@@ -143,11 +129,11 @@ static Status resolve_world(Options *options, Error *err) {
     World *world = &options->world;
     TRY(check_stragglers(options, err));
     if (world->client_time == CLIENT_TIME_FILE && !options->client_file[0])
-        return fail(err, STATUS_USAGE, "%s file: needs --client-file FILE",
+        return fail(err, STATUS_USAGE, "%s file: needs a file; write file:FILE",
                     options_named(name, options, "client-time"));
     if (world->client_time == CLIENT_TIME_UNIFORM && world->time_minimum > world->time_mean)
-        return fail(err, STATUS_USAGE, "%s %g: with --client-time uniform at most the mean, which is %g",
-                    options_named(name, options, "client-time-minimum"), world->time_minimum, world->time_mean);
+        return fail(err, STATUS_USAGE, "%s: uniform: minimum=%g: needs at most the mean, which is %g",
+                    options_named(name, options, "client-time"), world->time_minimum, world->time_mean);
     return resolve_candidates(options, err);
 }
 
@@ -264,6 +250,10 @@ static Status read_algorithm(Options *options, Error *err) {
         options->recipe.optimizer.row == OPTIMIZER_SGD && options->recipe.optimizer.number[0] != 0;
     if (options->recipe.optimizer.row == OPTIMIZER_ADAMW && !given(options, "weight-decay"))
         options->training.sgd.weight_decay = 0.01f; // PyTorch's default
+    const Chosen *schedule = &options->recipe.schedule;
+    const Traits traits = algorithm_of(&options->recipe).traits;
+    options->training.hogwild_update = traits.has[WILD] ? (uint32_t)schedule->number[WILD_UPDATE] : 0;
+    options->training.global_batch = traits.has[GLOBAL_BATCH];
     return STATUS_OK;
 }
 
@@ -304,7 +294,7 @@ static Status adopt_users(Options *options, Error *err) {
         error_keep_sketch(err, &why);
         return status;
     }
-    if (!option_applies(options, option_find("partition")) || options->training.global_batch) return STATUS_OK;
+    if (!option_applies(options, option_find("partition"))) return STATUS_OK;
     // What is wrong with files is said when they are read.
     if (!is_made_up && dataset_find(&source, options->data, options->seed, NULL) != STATUS_OK) return STATUS_OK;
     if (source.users == 0) return STATUS_OK;
@@ -316,24 +306,19 @@ static Status adopt_users(Options *options, Error *err) {
 static Status resolve_schedule(Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
     LrSchedule *schedule = &options->training.schedule;
-    if (schedule->kind == LR_STEP && schedule->gamma == 0) schedule->gamma = 0.1;
-    if (schedule->kind == LR_EXPONENTIAL && schedule->gamma == 0) schedule->gamma = 0.99;
     if (schedule->kind != LR_COSINE) return STATUS_OK;
     if (schedule->rounds == 0) schedule->rounds = (uint32_t)options->rounds;
     TRY(options_check_rounds(options, options->rounds, err));
     if (schedule->minimum > (double)options->training.sgd.lr)
-        return fail(err, STATUS_USAGE, "%s %g: above --lr, which is %g; lower it",
-                    options_named(name, options, "lr-minimum"), schedule->minimum, (double)options->training.sgd.lr);
+        return fail(err, STATUS_USAGE, "%s: cosine: minimum=%g: above --lr, which is %g; lower it",
+                    options_named(name, options, "lr-schedule"), schedule->minimum, (double)options->training.sgd.lr);
     return STATUS_OK;
 }
 
 void options_adopt_form(Options *options) {
-    static const char *const forms[][2] = {{"alpha", "dirichlet"}, {"shards-per-client", "shards"}};
-    for (size_t i = 0; i < sizeof forms / sizeof *forms && !given(options, "partition"); i++) {
-        if (!given(options, forms[i][0])) continue;
-        strcpy(options->partition, forms[i][1]);
-        options->given[option_index(option_find("partition"))] = true;
-    }
+    if (given(options, "partition") || !given(options, "alpha")) return;
+    strcpy(options->partition, "dirichlet");
+    options->given[option_index(option_find("partition"))] = true;
 }
 
 Status options_resolve(Options *options, Error *err) {
@@ -342,7 +327,6 @@ Status options_resolve(Options *options, Error *err) {
     forget_overruled(options);
     TRY(adopt_users(options, err));
     TRY(check_resume_and_out(options, err));
-    TRY(check_global_batch(options, err));
     TRY(check_partition(options, err));
     TRY(options_check_use(options, err));
     TRY(options_read_world(options, err));
@@ -372,6 +356,15 @@ void options_resolve_on_gpu(Options *options, bool side_by_side) {
     if (clients_follow) options->clients = options->clients_per_round = options->workers;
 }
 
+bool options_pin_cosine(Options *options, int rounds) {
+    LrSchedule *schedule = &options->training.schedule;
+    const size_t length = strlen(options->lr_schedule);
+    if (schedule->kind != LR_COSINE || strstr(options->lr_schedule, "rounds=")) return false;
+    snprintf(options->lr_schedule + length, OPTION_TEXT_BYTES - length, " rounds=%d", rounds);
+    schedule->rounds = (uint32_t)rounds;
+    return true;
+}
+
 Status options_resume(Options *options, const Options *saved, Error *err) {
     TRY(check_resume_and_out(options, err));
     const Option *resume = option_find("resume"), *out = option_find("out");
@@ -393,12 +386,7 @@ Status options_resume(Options *options, const Options *saved, Error *err) {
         options->lines[i] = 0;
     }
     // What followed from the rounds of then.
-    LrSchedule *schedule = &options->training.schedule;
-    const Option *end = option_find("lr-rounds");
-    if (schedule->kind == LR_COSINE && !saved->given[option_index(end)]) {
-        schedule->rounds = (uint32_t)saved->rounds;
-        options->given[option_index(end)] = true;
-    }
+    options_pin_cosine(options, saved->rounds);
     // So is the noise that an epsilon takes.
     const Option *budget = option_find("privacy-rounds");
     if (option_applies(options, budget) && !saved->given[option_index(budget)]) {

@@ -11,6 +11,7 @@
 
 #include <yaml.h>
 
+#include "former_options.h"
 #include "option_table.h"
 #include "options.h"
 
@@ -137,25 +138,51 @@ static const char *scalar_value(const Reader *reader, const Option *option) {
     return plain && (strcmp(value, "~") == 0 || strcasecmp(value, "null") == 0) ? "" : value;
 }
 
+// By table index: the line of each option, and lines and values of those that are parts of others now.
+typedef struct Entries {
+    size_t lines[OPTION_MAX_COUNT], former_lines[FORMER_OPTIONS];
+    char former[FORMER_OPTIONS][OPTION_TEXT_BYTES];
+} Entries;
+
 // Current event: the key. Reads the value and sets the option.
-static Status read_entry(Options *options, size_t seen_on_line[OPTION_MAX_COUNT], Reader *reader, Error *err) {
+static Status read_entry(Options *options, Entries *entries, Reader *reader, Error *err) {
     char where[600];
     size_t line = line_of(reader);
     snprintf(where, sizeof where, "%.500s:%zu: ", reader->path, line);
     TRY(check_scalar(reader, err));
     const char *name = (const char *)reader->event.data.scalar.value;
-    const Option *option = option_find(name);
+    const FormerOption *former = former_find(name);
+    const Option *option = option_find(former ? former->option : name);
     if (!option) return option_unknown(name, where, err);
-    size_t *seen = &seen_on_line[option_index(option)];
+    size_t *seen = former ? &entries->former_lines[former - former_options] : &entries->lines[option_index(option)];
     if (*seen)
         return fail(err, STATUS_USAGE, "%s%s: stands on line %zu already; leave one of the two out", where,
-                    option->name, *seen);
+                    former ? former->was.name : option->name, *seen);
     *seen = line;
     TRY(next_event(reader, err));
     TRY(check_scalar(reader, err));
+    if (former) {
+        snprintf(entries->former[former - former_options], OPTION_TEXT_BYTES, "%s", scalar_value(reader, option));
+        return STATUS_OK;
+    }
     TRY(option_set(options, option, scalar_value(reader, option), where, err));
     options->lines[option_index(option)] = (int)line;
     snprintf(options->file, sizeof options->file, "%s", reader->path);
+    return STATUS_OK;
+}
+
+// When the whole file is read: the options that parts of them belong to may follow.
+static Status take_former(Options *options, const Entries *entries, const Reader *reader, Error *err) {
+    for (int place = 0; place < 2 * FORMER_OPTIONS; place++) { // a text behind a colon comes last
+        const int i = place % FORMER_OPTIONS;
+        char where[600];
+        if (!entries->former_lines[i] || (former_options[i].key == NULL) != (place >= FORMER_OPTIONS)) continue;
+        snprintf(where, sizeof where, "%.500s:%zu: ", reader->path, entries->former_lines[i]);
+        TRY(former_take(options, &former_options[i], entries->former[i], where, err));
+        const int index = option_index(option_find(former_options[i].option));
+        if (options->given[index] && options->lines[index] == 0) options->lines[index] = (int)entries->former_lines[i];
+        snprintf(options->file, sizeof options->file, "%s", reader->path);
+    }
     return STATUS_OK;
 }
 
@@ -167,12 +194,13 @@ static Status read_document(Options *options, Reader *reader, Error *err) {
     if (reader->event.type != YAML_MAPPING_START_EVENT) return refuse(reader, "no mapping", err);
     if (reader->event.data.mapping_start.anchor) return refuse(reader, "an anchor", err);
     if (reader->event.data.mapping_start.tag) return refuse(reader, "a tag", err);
-    size_t seen_on_line[OPTION_MAX_COUNT] = {0};
+    Entries entries = {0};
     for (;;) {
         TRY(next_event(reader, err));
         if (reader->event.type == YAML_MAPPING_END_EVENT) break;
-        TRY(read_entry(options, seen_on_line, reader, err));
+        TRY(read_entry(options, &entries, reader, err));
     }
+    TRY(take_former(options, &entries, reader, err));
     TRY(next_event(reader, err)); // the end of the document
     TRY(next_event(reader, err));
     if (reader->event.type != YAML_STREAM_END_EVENT) return refuse(reader, "a second document", err);
@@ -202,7 +230,7 @@ Status options_read_yaml(Options *options, const char *path, Error *err) {
 // Our reader takes any scalar as a text; other readers of YAML would make a number, a truth value or nothing of these.
 static yaml_scalar_style_t style_of(const Option *option, const char *value) {
     static const char *const special[] = {"true", "false", "yes", "no", "on", "off", "y", "n", "null"};
-    if (option->type != OPTION_TEXT) return YAML_PLAIN_SCALAR_STYLE;
+    if (option->type != OPTION_TEXT && option->type != OPTION_FORM) return YAML_PLAIN_SCALAR_STYLE;
     bool letter_first = (value[0] >= 'a' && value[0] <= 'z') || (value[0] >= 'A' && value[0] <= 'Z') || value[0] == '/';
     if (!letter_first) return YAML_DOUBLE_QUOTED_SCALAR_STYLE;
     for (size_t i = 0; i < sizeof special / sizeof *special; i++)

@@ -56,7 +56,7 @@ static Status check_nothing_lost(const RunFolder *folder, const RunRecord *past,
 static Status check_run(const Safetensors *file, const char *folder, uint32_t round, const RunRecord *record,
                         Error *err) {
     const char *run = safetensors_note(file, "sounder.run");
-    if (run && strcmp(run, record->identity) == 0) return STATUS_OK;
+    if (run && (strcmp(run, record->identity) == 0 || strcmp(run, record->former_identity) == 0)) return STATUS_OK;
     return fail(err, STATUS_DATA,
                 "%s: the checkpoint of round %u is of another run (%.32s, this is %s): config.yaml, the data or the "
                 "checkpoint was exchanged; give them back, or begin anew with another --out",

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "app/options/former_options.h"
 #include "app/options/option_table.h"
 #include "base/log.h"
 #include "base/text_stream.h"
@@ -32,13 +33,25 @@ static bool makes_the_run(const Option *option) {
            strcmp(option->name, "tf32") != 0;
 }
 
-static uint64_t hash_options(const Options *options, uint64_t seed) {
+static uint64_t hash_option(const char *name, const char *value, uint64_t seed) {
+    char text[OPTION_VALUE_BYTES + 64];
+    int length = snprintf(text, sizeof text, "%s=%s\n", name, value);
+    return XXH3_64bits_withSeed(text, (size_t)length, seed);
+}
+
+// The options as they were when numbers of a form were options of their own; apart: also those that now are parts of
+// --algorithm and --partition, which could be written in that way then, too.
+static uint64_t hash_options(const Options *options, uint64_t seed, bool apart) {
     for (int i = 0; i < option_count; i++) {
-        char value[OPTION_VALUE_BYTES], text[OPTION_VALUE_BYTES + 64];
+        char value[OPTION_VALUE_BYTES];
         if (!makes_the_run(&option_table[i])) continue;
-        option_format(value, options, &option_table[i]);
-        int length = snprintf(text, sizeof text, "%s=%s\n", option_table[i].name, value);
-        seed = XXH3_64bits_withSeed(text, (size_t)length, seed);
+        former_value(value, options, &option_table[i], apart);
+        seed = hash_option(option_table[i].name, value, seed);
+        for (int k = 0; k < FORMER_OPTIONS; k++) {
+            if (strcmp(former_options[k].after, option_table[i].name) != 0) continue;
+            former_part(value, options, &former_options[k], apart);
+            seed = hash_option(former_options[k].was.name, value, seed);
+        }
     }
     return seed;
 }
@@ -59,7 +72,9 @@ void run_record_fill(RunRecord *record, const Options *options, const RunMemory 
     write_hash(record->data, data);
     write_hash(record->partition, partition);
     if (memory->world_files.recording_hash) write_hash(record->recording, memory->world_files.recording_hash);
-    write_hash(record->identity, hash_options(options, data ^ partition ^ world_files_hash(&memory->world_files)));
+    const uint64_t read = data ^ partition ^ world_files_hash(&memory->world_files);
+    write_hash(record->identity, hash_options(options, read, false));
+    write_hash(record->former_identity, hash_options(options, read, true));
 }
 
 // A file that somebody has written to by hand may have anything at any key.

@@ -27,10 +27,11 @@ typedef struct RunRecord {
     char device[128]; // the GPU's name, or the instruction set's
     char blas[128];   // what multiplies for wide layers; empty: nothing
     char data[HASH_TEXT_BYTES], partition[HASH_TEXT_BYTES], identity[HASH_TEXT_BYTES];
-    char recording[HASH_TEXT_BYTES]; // empty: no recorded schedule is replayed
-    RunFigure figure;                // that the run is about
-    uint32_t rounds_done;            // when the process began
-    int clients, clients_per_round;  // which may have followed from the number of workers
+    char former_identity[HASH_TEXT_BYTES]; // that a checkpoint may have instead (options/former_options.h)
+    char recording[HASH_TEXT_BYTES];       // empty: no recorded schedule is replayed
+    RunFigure figure;                      // that the run is about
+    uint32_t rounds_done;                  // when the process began
+    int clients, clients_per_round;        // which may have followed from the number of workers
     int checkpoint_every;
     uint32_t rounds_told; // of an earlier process: the last that metrics.jsonl tells of
     uint32_t summed_up;   // the rounds that its summary tells of; 0: its last line is no summary

@@ -58,8 +58,7 @@ Status run_read_saved_options(Options *options, RunRecord *past, Error *err) {
 }
 
 static Status read_partition(PartitionSpec *partition, const Options *options, Error *err) {
-    bool whole = options_algorithm(options).engine->client_is_worker ? options->hogwild_data == HOGWILD_FULL
-                                                                     : options->training.global_batch;
+    const bool whole = options_algorithm(options).traits.has[SHARES_SAMPLES];
     *partition = (PartitionSpec){.whole = whole,
                                  .clients = (uint32_t)options->clients,
                                  .seed = options->seed,

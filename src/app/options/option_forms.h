@@ -1,0 +1,19 @@
+// Options whose value is a form, a name and its numbers: --client-time "lognormal mean=2 deviation=0.5". Their tables
+// give parser, ranges, "did you mean" and help; a value is stored as it was typed, and what it says in the fields that
+// the run reads.
+//
+//   {.name = "client-time", .type = OPTION_FORM, FIELD(client_time), .form = &client_time_form, ...}
+#ifndef SOUNDER_APP_OPTIONS_OPTION_FORMS_H
+#define SOUNDER_APP_OPTIONS_OPTION_FORMS_H
+
+#include "app/options/options.h"
+#include "base/keyed_text.h"
+
+typedef struct OptionForm {
+    FormTable table; // sampling_form: row SAMPLING_*, and so on
+    void (*take)(Options *options, const Form *form);
+} OptionForm;
+
+extern const OptionForm sampling_form, stragglers_form, client_time_form, lr_schedule_form;
+
+#endif
