@@ -21,7 +21,8 @@ static Status read_each(double *values, const DatasetSource *source, int key, co
                 name, count, source->users);
 }
 
-static Status describe_quadratics(DatasetSource *source, Error *err) {
+static Status describe_quadratics(DatasetSource *source, const UserKind *kind, Error *err) {
+    (void)kind;
     double samples[MOST_USERS], b[MOST_USERS];
     source->users = form_reals(b, MOST_USERS, &source->federation, KEY_A);
     if (source->users > MOST_USERS)
@@ -44,7 +45,8 @@ static Status describe_quadratics(DatasetSource *source, Error *err) {
     return STATUS_OK;
 }
 
-static Status fill_quadratics(FederationArrays *arrays, const DatasetSource *source, Error *err) {
+static Status fill_quadratics(FederationArrays *arrays, const DatasetSource *source, const UserKind *kind, Error *err) {
+    (void)kind;
     const FederationSplit *train = &arrays->train;
     double a[MOST_USERS], b[MOST_USERS], samples[MOST_USERS];
     uint32_t s = 0;
@@ -65,11 +67,6 @@ static Status fill_quadratics(FederationArrays *arrays, const DatasetSource *sou
 }
 
 // The table ----------------------------------------------------------------------------------------------------------
-
-typedef struct Federation {
-    Status (*describe)(DatasetSource *source, Error *err);
-    Status (*fill)(FederationArrays *arrays, const DatasetSource *source, Error *err);
-} Federation;
 
 #define DEVIATION(name_, preset_, help_)                                                                               \
     {                                                                                                                  \
@@ -113,11 +110,10 @@ static const FormRow rows[] = {
 };
 // clang-format on
 
-static const Federation federations[] = {
-    {describe_quadratics, fill_quadratics}, {describe_fedprox, fill_fedprox},
-    {describe_feddyn, fill_feddyn},         {describe_leaf, fill_leaf},
-    {describe_fcube, fill_fcube},
-};
+static const Federation quadratics = {describe_quadratics, fill_quadratics, NULL};
+
+static const Federation *const federations[] = {&quadratics, &fedprox_federation, &feddyn_federation, &leaf_federation,
+                                                &fcube_federation};
 
 static_assert(sizeof rows / sizeof *rows == sizeof federations / sizeof *federations, "one for each form");
 
@@ -137,9 +133,11 @@ Status federation_describe(DatasetSource *source, const char *data, uint64_t see
         (DatasetItems){.pixel_bytes = sizeof(float), .label_bytes = sizeof(uint16_t), .owner_bytes = sizeof(uint32_t)};
     TRY(form_parse(&source->federation, data, &federation_table, err));
     snprintf(source->name, sizeof source->name, "%s", rows[source->federation.row].name);
-    return federations[source->federation.row].describe(source, err);
+    const Federation *federation = federations[source->federation.row];
+    return federation->describe(source, federation->kind, err);
 }
 
 Status federation_fill(FederationArrays *arrays, const DatasetSource *source, Error *err) {
-    return federations[source->federation.row].fill(arrays, source, err);
+    const Federation *federation = federations[source->federation.row];
+    return federation->fill(arrays, source, federation->kind, err);
 }

@@ -43,15 +43,17 @@ typedef struct FederationArrays {
 
 Status federation_fill(FederationArrays *arrays, const DatasetSource *source, Error *err);
 
-// Functions of the rows of federation_table other than quadratics; only for federation.c. describe_X sets the sizes of
-// a source whose form, seed, name and items are set; fill_X fills arrays of these sizes.
-Status describe_fedprox(DatasetSource *source, Error *err);
-Status fill_fedprox(FederationArrays *arrays, const DatasetSource *source, Error *err);
-Status describe_feddyn(DatasetSource *source, Error *err);
-Status fill_feddyn(FederationArrays *arrays, const DatasetSource *source, Error *err);
-Status describe_leaf(DatasetSource *source, Error *err);
-Status fill_leaf(FederationArrays *arrays, const DatasetSource *source, Error *err);
-Status describe_fcube(DatasetSource *source, Error *err);
-Status fill_fcube(FederationArrays *arrays, const DatasetSource *source, Error *err);
+// How the users of a federation of classes differ: for federation_classes.c.
+typedef struct UserKind UserKind;
+
+// What is behind a row of federation_table: describe sets the sizes of a source whose form, seed, name and items are
+// set; fill fills arrays of these sizes.
+typedef struct Federation {
+    Status (*describe)(DatasetSource *source, const UserKind *kind, Error *err);
+    Status (*fill)(FederationArrays *arrays, const DatasetSource *source, const UserKind *kind, Error *err);
+    const UserKind *kind; // NULL: not used
+} Federation;
+
+extern const Federation fedprox_federation, feddyn_federation, leaf_federation, fcube_federation;
 
 #endif

@@ -96,17 +96,18 @@ static void set_classes(DatasetSource *source, uint32_t users, uint32_t dimensio
     source->classes = (int)classes;
 }
 
-// How the users of a federation differ.
-typedef struct Kind {
+struct UserKind {
+    void (*describe)(DatasetSource *source);                                // sets users, shape and classes
     double (*size)(const DatasetSource *source, uint32_t number);           // samples of a user, a whole number
     void (*draw)(User *user, const DatasetSource *source, uint32_t number); // its model and means, which are 0 at first
     bool shared;                                                            // the test set is the training set
-} Kind;
+};
 
-// Sets the counts of a source whose users, shape and classes are set. They are added as doubles, because extreme
-// numbers of the form give more samples than 32 bits can count.
-static Status describe_users(DatasetSource *source, const Kind *kind, Error *err) {
+// Sets the sizes of a source. Samples are added as doubles, because extreme numbers of the form give more samples than
+// 32 bits can count.
+static Status describe_users(DatasetSource *source, const UserKind *kind, Error *err) {
     double samples = 0, train = 0;
+    kind->describe(source);
     for (uint32_t number = 0; number < source->users; number++) {
         const double size = kind->size(source, number);
         samples += size;
@@ -120,7 +121,7 @@ static Status describe_users(DatasetSource *source, const Kind *kind, Error *err
     return STATUS_OK;
 }
 
-static Status fill_users(FederationArrays *arrays, const DatasetSource *source, const Kind *kind, Error *err) {
+static Status fill_users(FederationArrays *arrays, const DatasetSource *source, const UserKind *kind, Error *err) {
     Filling filling = {0};
     User *user = calloc(1, sizeof *user);
     if (!user) return fail(err, STATUS_OS, "no memory for a user of %s", source->name);
@@ -154,16 +155,12 @@ static void draw_prox(User *user, const DatasetSource *source, uint32_t number) 
     draw_means(user, key_of(source, STREAM_MEANS, number, 0), normal(own, 1, 0, numbers[PROX_BETA]));
 }
 
-static const Kind fedprox = {.size = prox_size, .draw = draw_prox};
-
-Status describe_fedprox(DatasetSource *source, Error *err) {
+static void describe_prox(DatasetSource *source) {
     set_classes(source, (uint32_t)source->federation.number[PROX_USERS], PROX_DIMENSIONS, PROX_CLASSES);
-    return describe_users(source, &fedprox, err);
 }
 
-Status fill_fedprox(FederationArrays *arrays, const DatasetSource *source, Error *err) {
-    return fill_users(arrays, source, &fedprox, err);
-}
+const Federation fedprox_federation = {
+    describe_users, fill_users, &(const UserKind){.describe = describe_prox, .size = prox_size, .draw = draw_prox}};
 
 // FedDyn --------------------------------------------------------------------------------------------------------------
 
@@ -187,16 +184,13 @@ static void draw_dyn(User *user, const DatasetSource *source, uint32_t number) {
         draw_means(user, key_of(source, STREAM_MEANS, number, 0), normal(own, 1, 0, numbers[DYN_BETA]));
 }
 
-static const Kind feddyn = {.size = dyn_size, .draw = draw_dyn, .shared = true};
-
-Status describe_feddyn(DatasetSource *source, Error *err) {
+static void describe_dyn(DatasetSource *source) {
     set_classes(source, (uint32_t)source->federation.number[DYN_USERS], 30, 5);
-    return describe_users(source, &feddyn, err);
 }
 
-Status fill_feddyn(FederationArrays *arrays, const DatasetSource *source, Error *err) {
-    return fill_users(arrays, source, &feddyn, err);
-}
+const Federation feddyn_federation = {
+    describe_users, fill_users,
+    &(const UserKind){.describe = describe_dyn, .size = dyn_size, .draw = draw_dyn, .shared = true}};
 
 // LEAF ----------------------------------------------------------------------------------------------------------------
 
@@ -231,33 +225,29 @@ static void draw_leaf(User *user, const DatasetSource *source, uint32_t number) 
     user->noise = 0.1;
 }
 
-static const Kind leaf = {.size = leaf_size, .draw = draw_leaf};
-
-Status describe_leaf(DatasetSource *source, Error *err) {
+static void describe_leaf(DatasetSource *source) {
     const double *numbers = source->federation.number;
     set_classes(source, (uint32_t)numbers[LEAF_USERS], (uint32_t)numbers[LEAF_DIMENSIONS],
                 (uint32_t)numbers[LEAF_CLASSES]);
-    return describe_users(source, &leaf, err);
 }
 
-Status fill_leaf(FederationArrays *arrays, const DatasetSource *source, Error *err) {
-    return fill_users(arrays, source, &leaf, err);
-}
+const Federation leaf_federation = {describe_users, fill_users,
+                                    &(const UserKind){.describe = describe_leaf, .size = leaf_size, .draw = draw_leaf}};
 
 // FCUBE ---------------------------------------------------------------------------------------------------------------
 
 enum { CUBE_USERS = 4, CUBE_TESTS = 1000 };
 
-Status describe_fcube(DatasetSource *source, Error *err) {
-    (void)err;
+static Status describe_fcube(DatasetSource *source, const UserKind *kind, Error *err) {
+    (void)kind, (void)err;
     set_classes(source, CUBE_USERS, 3, 2);
     source->train_count = CUBE_USERS * (uint32_t)source->federation.number[0];
     source->test_count = CUBE_TESTS;
     return STATUS_OK;
 }
 
-Status fill_fcube(FederationArrays *arrays, const DatasetSource *source, Error *err) {
-    (void)err;
+static Status fill_fcube(FederationArrays *arrays, const DatasetSource *source, const UserKind *kind, Error *err) {
+    (void)kind, (void)err;
     uint32_t train = 0, test = 0;
     for (uint32_t user = 0; user < CUBE_USERS; user++)
         for (uint32_t i = 0; i < (uint32_t)source->federation.number[0]; i++) {
@@ -278,3 +268,5 @@ Status fill_fcube(FederationArrays *arrays, const DatasetSource *source, Error *
     }
     return STATUS_OK;
 }
+
+const Federation fcube_federation = {describe_fcube, fill_fcube, NULL};
