@@ -328,11 +328,6 @@ static Status no_worker_left(const Supervisor *supervisor, Error *err) {
     return fail(err, STATUS_UNAVAILABLE, "all %u workers have died (last: %s)", supervisor->config.workers, last);
 }
 
-static Status serve(const Supervisor *supervisor, bool *busy, Error *err) {
-    *busy = false;
-    return supervisor->config.serve ? supervisor->config.serve(supervisor->config.context, busy, err) : STATUS_OK;
-}
-
 // Checks for hung workers and calls on_tick, at most five times a second while the parent waits. Returns how long the
 // current tick has lasted.
 static double tick(Supervisor *supervisor) {
@@ -356,8 +351,8 @@ Status supervisor_gather(Supervisor *supervisor, Error *err) {
         if (supervisor->interrupts >= 2)
             return fail(err, STATUS_CANCELLED, "stopped at once by a second signal (SIG%s)",
                         sigabbrev_np(supervisor->last_signal));
-        bool busy;
-        TRY(serve(supervisor, &busy, err));
+        bool busy = false;
+        if (supervisor->config.serve) TRY(supervisor->config.serve(supervisor->config.context, &busy, err));
         double tick_seconds = tick(supervisor);
         supervisor->goes_on = supervisor->config.is_enough && supervisor->config.is_enough(supervisor->config.context);
         if (supervisor->goes_on) return STATUS_OK;

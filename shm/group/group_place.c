@@ -117,13 +117,6 @@ static Status check_machine(const GroupPlace *place, const Launcher *launcher, E
         launcher->local_size, here, place->size);
 }
 
-// Two jobs may have been given the same port: the job's own name tells their processes apart.
-static void name_job(GroupPlace *place, const Launcher *launcher) {
-    const char *job = launcher && launcher->job ? getenv(launcher->job) : NULL;
-    const char *step = launcher && launcher->step ? getenv(launcher->step) : NULL;
-    if (job && !place->job[0]) snprintf(place->job, sizeof place->job, "%.40s-%.20s", job, step ? step : "");
-}
-
 static Status find_by_environment(GroupPlace *place, Error *err) {
     const Launcher *launcher = find_launcher();
     if (launcher) TRY(read_identity(place, launcher, err));
@@ -138,7 +131,10 @@ static Status find_by_environment(GroupPlace *place, Error *err) {
                     launcher->size, place->size);
     const char *host = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
     TRY(check_machine(place, launcher, err));
-    name_job(place, launcher);
+    // Two jobs may have been given the same port: the job's own name tells their processes apart.
+    const char *job = launcher && launcher->job ? getenv(launcher->job) : NULL;
+    const char *step = launcher && launcher->step ? getenv(launcher->step) : NULL;
+    if (job && !place->job[0]) snprintf(place->job, sizeof place->job, "%.40s-%.20s", job, step ? step : "");
     if (host && port) return meet_at_port(place, host, port, err);
     if (!launcher)
         return fail(err, STATUS_USAGE, "env://: MASTER_ADDR and MASTER_PORT are not set, for all ranks alike");
@@ -175,17 +171,9 @@ static const char *after(const char *text, const char *prefix) {
     return strncmp(text, prefix, length) == 0 ? text + length : NULL;
 }
 
-static Status find(GroupPlace *place, const char *init, Error *err) {
-    const char *rest;
-    if ((rest = after(init, "env://"))) return find_by_environment(place, err);
-    if ((rest = after(init, "tcp://"))) return find_by_address(place, rest, err);
-    if ((rest = after(init, "file://"))) return find_by_file(place, rest, err);
-    return fail(err, STATUS_USAGE, "%s: ranks meet by env://, tcp://host:port, file:///path or mpi://", init);
-}
-
 Status group_place_find(GroupPlace *place, const GroupConfig *config, Error *err) {
     const char *init = config->init ? config->init : "env://";
-    const char *launch = getenv("SOUNDER_LAUNCH_ID");
+    const char *launch = getenv("SOUNDER_LAUNCH_ID"), *rest;
     *place = (GroupPlace){.rank = config->rank, .size = config->size, .local_rank = -1};
     if (launch) snprintf(place->job, sizeof place->job, "%.60s", launch);
     if (after(init, "mpi://")) {
@@ -194,7 +182,14 @@ Status group_place_find(GroupPlace *place, const GroupConfig *config, Error *err
         place->is_mpi = true;
         return STATUS_OK;
     }
-    TRY(find(place, init, err));
+    if ((rest = after(init, "env://")))
+        TRY(find_by_environment(place, err));
+    else if ((rest = after(init, "tcp://")))
+        TRY(find_by_address(place, rest, err));
+    else if ((rest = after(init, "file://")))
+        TRY(find_by_file(place, rest, err));
+    else
+        return fail(err, STATUS_USAGE, "%s: ranks meet by env://, tcp://host:port, file:///path or mpi://", init);
     if (place->size < 1 || place->size > GROUP_MAX_RANKS)
         return fail(err, STATUS_USAGE, "%s: a group has 1 to %d ranks, not %d", place->name, GROUP_MAX_RANKS,
                     place->size);

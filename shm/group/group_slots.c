@@ -126,11 +126,6 @@ static Status take_combined(SharedGroup *shared, const Pass *pass, const Chunk *
                   (GroupOp)pass->call->op, err);
 }
 
-static Status read_slots(SharedGroup *shared, const Pass *pass, const Chunk *chunk, Error *err) {
-    if (!pass_concerns(pass->reader, shared->group->rank)) return STATUS_OK;
-    return pass->combines ? take_combined(shared, pass, chunk, err) : take_copies(shared, pass, chunk, err);
-}
-
 // Elements of a row that one step can move: as many as fit a slot, which holds one piece or one for each rank, in whole
 // lines.
 static size_t elements_per_step(const SharedGroup *shared, const Pass *pass) {
@@ -153,7 +148,9 @@ static Status run_pass(Group *group, const Pass *pass, Error *err) {
     do { // at least once: the ranks of calls without elements meet, too
         TRY(settle(shared, pass, publish(shared, pass, &chunk, &reason), &reason, err));
         TRY(meet(shared, pass->call, err));
-        TRY(settle(shared, pass, read_slots(shared, pass, &chunk, &reason), &reason, err));
+        if (pass_concerns(pass->reader, group->rank))
+            TRY(settle(shared, pass, (pass->combines ? take_combined : take_copies)(shared, pass, &chunk, &reason),
+                       &reason, err));
         chunk.begin += chunk.most;
     } while (chunk.begin < pass->row_elements);
     return STATUS_OK;

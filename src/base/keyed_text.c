@@ -171,6 +171,12 @@ static Status take_presets(Form *form, size_t *used, const FormRow *row, Error *
     return STATUS_OK;
 }
 
+// Adds a sketch to a refusal of the `length` bytes at `at` of the text `whole`.
+static Status sketched(Status status, const char *whole, const char *at, size_t length, Error *err) {
+    if (status != STATUS_OK) error_sketch(err, whole, (size_t)(at - whole), length);
+    return status;
+}
+
 // Reads the "key=value" parts after the name, and for a row that ends with a text a colon and that text.
 static Status take_parts(Form *form, size_t *used, const char *whole, const char *text, const FormRow *row,
                          Error *err) {
@@ -182,10 +188,7 @@ static Status take_parts(Form *form, size_t *used, const char *whole, const char
             return take_value(form, used, text + 1, strlen(text + 1), row, last, err);
         }
         const size_t length = strcspn(text, ends);
-        if (take_part(form, used, text, length, row, err) != STATUS_OK) {
-            error_sketch(err, whole, (size_t)(text - whole), length);
-            return STATUS_USAGE;
-        }
+        TRY(sketched(take_part(form, used, text, length, row, err), whole, text, length, err));
         text += length;
     }
     return STATUS_OK;
@@ -205,11 +208,7 @@ Status form_parse(Form *form, const char *text, const FormTable *table, Error *e
     snprintf(name, sizeof name, "%.*s", (int)length, text);
     while (form->row < table->count && !table->rows[form->row].leads && strcmp(table->rows[form->row].name, name) != 0)
         form->row++;
-    if (form->row == table->count) {
-        unknown_row(name, table, err);
-        error_sketch(err, whole, (size_t)(text - whole), length);
-        return STATUS_USAGE;
-    }
+    if (form->row == table->count) return sketched(unknown_row(name, table, err), whole, text, length, err);
     const FormRow *row = &table->rows[form->row];
     if (row->leads) {
         form->given[0] = true;

@@ -189,43 +189,32 @@ static bool is_kept(const Line *line, uint32_t rounds_done) {
     return line->object && round_of(line->object) <= (json_int_t)rounds_done && !has_type(line->object, "summary");
 }
 
-// Copies the lines to keep to a malloc'ed text; *file_bytes is the length of the lines read.
-static Status filter_lines(FilePart *kept, uint64_t *file_bytes, FILE *file, uint32_t rounds_done, const char *path,
-                           Error *err) {
-    Line line = {.is_noted = true}; // metrics_past has reported damage before
-    bool more = true;
-    struct stat about;
-    if (fstat(fileno(file), &about) != 0) return fail_errno(err, STATUS_IO, "%s cannot be read", path);
-    const size_t most = (size_t)about.st_size;
-    char *text = malloc(most + 1);
-    if (!text) return fail(err, STATUS_OS, "%s: no memory for its %zu bytes", path, most);
-    *kept = (FilePart){text, 0};
-    Status status = STATUS_OK;
-    while (more && status == STATUS_OK) {
-        status = next_line(&line, &more, file, NULL, path, err);
-        if (status != STATUS_OK || !more || !is_kept(&line, rounds_done)) continue;
-        if (line.bytes > most - kept->count) status = fail(err, STATUS_IO, "%s grows while it is read", path);
-        if (status == STATUS_OK) memcpy(text + kept->count, line.text, line.bytes);
-        kept->count += line.bytes;
-    }
-    *file_bytes = line.first_byte;
-    line_free(&line);
-    if (status != STATUS_OK) free(text);
-    return status;
-}
-
+// Rewrites the file without the lines that a run after `rounds_done` rounds does not keep, unless it keeps all.
 static Status remove_undone(const Folder *folder, uint32_t rounds_done, Error *err) {
     char path[4096];
-    FilePart kept;
-    uint64_t file_bytes = 0;
     FILE *file;
     TRY(open_past(&file, path, folder, err));
     if (!file) return STATUS_OK;
-    Status status = filter_lines(&kept, &file_bytes, file, rounds_done, path, err);
+    struct stat about = {.st_size = 0};
+    Status status =
+        fstat(fileno(file), &about) == 0 ? STATUS_OK : fail_errno(err, STATUS_IO, "%s cannot be read", path);
+    const size_t most = (size_t)about.st_size;
+    size_t kept = 0;
+    char *text = malloc(most + 1);
+    if (!text) status = fail(err, STATUS_OS, "%s: no memory for its %zu bytes", path, most);
+    Line line = {.is_noted = true}; // metrics_past has reported damage before
+    for (bool more = true; more && status == STATUS_OK;) {
+        status = next_line(&line, &more, file, NULL, path, err);
+        if (status != STATUS_OK || !more || !is_kept(&line, rounds_done)) continue;
+        if (line.bytes > most - kept) status = fail(err, STATUS_IO, "%s grows while it is read", path);
+        if (status == STATUS_OK) memcpy(text + kept, line.text, line.bytes);
+        kept += line.bytes;
+    }
+    line_free(&line);
     fclose(file);
-    if (status != STATUS_OK) return status;
-    if (kept.count < file_bytes) status = durable_write(folder, FILE_NAME, &kept, 1, err);
-    free((void *)kept.bytes);
+    if (status == STATUS_OK && kept < line.first_byte)
+        status = durable_write(folder, FILE_NAME, &(FilePart){text, kept}, 1, err);
+    free(text);
     return status;
 }
 
