@@ -160,20 +160,15 @@ static Status verify_checksum(const SamplesFile *file, const DatasetSamples *at,
                 checksum, at->checksum);
 }
 
-static Status verify_numbers(const SamplesFile *file, uint64_t bytes, uint64_t each, Error *err) {
-    for (uint64_t i = 0; i < bytes / sizeof(float); i++) {
-        const float value = dataset_number(file->samples, i);
-        if (!isfinite(value)) return npy_not_finite(file->said, i, each, value, err);
-    }
-    return STATUS_OK;
-}
-
 Status samples_file_verify(const SamplesFile *file, const DatasetSource *source, DatasetSplitKind split, Error *err) {
     const DatasetSamples *at = &source->samples[split];
     Error found;
     Status status = verify_checksum(file, at, &found);
-    if (status == STATUS_OK && source->items.pixel_bytes > 1)
-        status = verify_numbers(file, at->bytes, shape_size(source->shape), &found);
+    const uint64_t numbers = source->items.pixel_bytes > 1 ? at->bytes / sizeof(float) : 0;
+    for (uint64_t i = 0; i < numbers && status == STATUS_OK; i++) {
+        const float value = dataset_number(file->samples, i);
+        if (!isfinite(value)) status = npy_not_finite(file->said, i, shape_size(source->shape), value, &found);
+    }
     TRY(check_state(file, changed_early, err)); // a change explains any other finding
     return status == STATUS_OK ? status : fail(err, status, "%s", found.message);
 }

@@ -19,14 +19,9 @@ typedef enum ArrayRole { X_TRAIN, Y_TRAIN, X_TEST, Y_TEST, CLIENT_TRAIN, CLIENT_
 enum { SAID_BYTES = DATASET_PATH_BYTES + 32 };
 static const ArrayRole LAST_REQUIRED = Y_TEST;
 
-static const char *const names[ROLES] = {[X_TRAIN] = "x_train.npy",
-                                         [Y_TRAIN] = "y_train.npy",
-                                         [X_TEST] = "x_test.npy",
-                                         [Y_TEST] = "y_test.npy",
-                                         [CLIENT_TRAIN] = "client_train.npy",
-                                         [CLIENT_TEST] = "client_test.npy",
-                                         [MEAN] = "mean.npy",
-                                         [STD] = "std.npy"};
+// In the order of ArrayRole.
+static const char *const names[ROLES] = {"x_train.npy",      "y_train.npy",     "x_test.npy", "y_test.npy",
+                                         "client_train.npy", "client_test.npy", "mean.npy",   "std.npy"};
 
 typedef struct Arrays {
     const char *place; // borrowed
@@ -209,19 +204,17 @@ static Status reopen(ByteStream *stream, const Arrays *arrays, ArrayRole role, E
     return status;
 }
 
-static Status read_wholes(uint32_t *values, const Arrays *arrays, ArrayRole role, uint32_t greatest, const char *what,
-                          Error *err) {
+// Reads the values of an array into `to` (count): pixels unchanged, whole numbers up to `greatest` as uint32_t if
+// `what` names them, all others as floats.
+static Status read_array(void *to, const Arrays *arrays, ArrayRole role, uint32_t greatest, const char *what,
+                         Error *err) {
+    const NpyHeader *header = &arrays->headers[role];
+    const bool are_pixels = (role == X_TRAIN || role == X_TEST) && header->kind != 'f';
     ByteStream stream;
     TRY(reopen(&stream, arrays, role, err));
-    Status status = npy_read_wholes(values, &arrays->headers[role], &stream, greatest, what, err);
-    byte_stream_close(&stream);
-    return status;
-}
-
-static Status read_reals(float *values, const Arrays *arrays, ArrayRole role, Error *err) {
-    ByteStream stream;
-    TRY(reopen(&stream, arrays, role, err));
-    Status status = npy_read_reals(values, &arrays->headers[role], &stream, err);
+    Status status = what         ? npy_read_wholes(to, header, &stream, greatest, what, err)
+                    : are_pixels ? npy_read_bytes(to, header, &stream, err)
+                                 : npy_read_reals(to, header, &stream, err);
     byte_stream_close(&stream);
     return status;
 }
@@ -231,7 +224,7 @@ static Status find_users(DatasetSource *source, const Arrays *arrays, Error *err
     uint32_t *owners = malloc(source->train_count * sizeof *owners);
     if (!owners) return fail(err, STATUS_OS, "no memory for the clients of %u samples", source->train_count);
     Status status =
-        read_wholes(owners, arrays, CLIENT_TRAIN, source->train_count - 1, "clients, numbered without gaps,", err);
+        read_array(owners, arrays, CLIENT_TRAIN, source->train_count - 1, "clients, numbered without gaps,", err);
     if (status == STATUS_OK)
         status = dataset_count_users(&source->users, owners, source->train_count, arrays->said[CLIENT_TRAIN], err);
     free(owners);
@@ -286,22 +279,12 @@ static void normalise(float *values, uint32_t samples, const float *mean, const 
                 values[j] = (values[j] - mean[k]) / std[k];
 }
 
-static Status read_samples(DatasetBlock *block, const Arrays *arrays, ArrayRole role, uint64_t place, Error *err) {
-    ByteStream stream;
-    void *to = dataset_at(block, place);
-    if (block->items.pixel_bytes > 1) return read_reals(to, arrays, role, err);
-    TRY(reopen(&stream, arrays, role, err));
-    Status status = npy_read_bytes(to, &arrays->headers[role], &stream, err);
-    byte_stream_close(&stream);
-    return status;
-}
-
 static Status read_targets(DatasetBlock *block, const Arrays *arrays, ArrayRole role, uint64_t place, Error *err) {
     const uint64_t count = arrays->headers[role].count;
-    if (dataset_has_targets(&block->items)) return read_reals(dataset_at(block, place), arrays, role, err);
+    if (dataset_has_targets(&block->items)) return read_array(dataset_at(block, place), arrays, role, 0, NULL, err);
     uint32_t *values = malloc(count * sizeof *values);
     if (!values) return fail(err, STATUS_OS, "no memory for %" PRIu64 " labels", count);
-    Status status = read_wholes(values, arrays, role, DATASET_MAX_CLASSES - 1, "labels", err);
+    Status status = read_array(values, arrays, role, DATASET_MAX_CLASSES - 1, "labels", err);
     uint16_t *labels = dataset_at(block, place);
     for (uint64_t i = 0; i < count && status == STATUS_OK; i++)
         labels[i] = (uint16_t)values[i];
@@ -313,10 +296,10 @@ static Status read_targets(DatasetBlock *block, const Arrays *arrays, ArrayRole 
 static Status read_owners(DatasetBlock *block, const Arrays *arrays, Error *err) {
     if (!arrays->found[CLIENT_TRAIN]) return STATUS_OK;
     uint32_t *test = dataset_at(block, block->layout.test_owners);
-    TRY(read_wholes(dataset_at(block, block->layout.train_owners), arrays, CLIENT_TRAIN, block->users - 1, "clients",
-                    err));
+    TRY(read_array(dataset_at(block, block->layout.train_owners), arrays, CLIENT_TRAIN, block->users - 1, "clients",
+                   err));
     if (arrays->found[CLIENT_TEST])
-        return read_wholes(test, arrays, CLIENT_TEST, block->users - 1, "clients with training samples", err);
+        return read_array(test, arrays, CLIENT_TEST, block->users - 1, "clients with training samples", err);
     memset(test, 0xff, block->test_count * sizeof *test);
     return STATUS_OK;
 }
@@ -342,8 +325,8 @@ static Status read_normalisation(DatasetBlock *block, const Arrays *arrays, Erro
     float *mean = malloc(2 * kinds * sizeof *mean);
     if (!mean) return fail(err, STATUS_OS, "no memory for the means of %zu features", kinds);
     float *std = mean + kinds;
-    Status status = read_reals(mean, arrays, MEAN, err);
-    if (status == STATUS_OK) status = read_reals(std, arrays, STD, err);
+    Status status = read_array(mean, arrays, MEAN, 0, NULL, err);
+    if (status == STATUS_OK) status = read_array(std, arrays, STD, 0, NULL, err);
     for (size_t i = 0; i < kinds && status == STATUS_OK; i++)
         if (!(std[i] > 0))
             status = fail(err, STATUS_DATA, "%s: value %zu is %g; a standard deviation is above 0", arrays->said[STD],
@@ -370,8 +353,9 @@ Status arrays_read(DatasetBlock *block, const DatasetSource *source, Error *err)
         again.items.label_bytes != source->items.label_bytes || arrays.found[CLIENT_TRAIN] != (source->users != 0))
         return fail(err, STATUS_DATA, "%s: the arrays changed while the data set was being read", source->folder);
     if (!(source->items.outside & 1u << DATASET_TRAIN))
-        TRY(read_samples(block, &arrays, X_TRAIN, at->train_pixels, err));
-    if (!(source->items.outside & 1u << DATASET_TEST)) TRY(read_samples(block, &arrays, X_TEST, at->test_pixels, err));
+        TRY(read_array(dataset_at(block, at->train_pixels), &arrays, X_TRAIN, 0, NULL, err));
+    if (!(source->items.outside & 1u << DATASET_TEST))
+        TRY(read_array(dataset_at(block, at->test_pixels), &arrays, X_TEST, 0, NULL, err));
     TRY(read_targets(block, &arrays, Y_TRAIN, at->train_labels, err));
     TRY(read_targets(block, &arrays, Y_TEST, at->test_labels, err));
     TRY(read_owners(block, &arrays, err));

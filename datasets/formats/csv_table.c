@@ -61,12 +61,6 @@ bool csv_has_same_names(const CsvTable *a, const CsvTable *b) {
            memcmp(a->names, b->names, a->names_bytes) == 0;
 }
 
-static Status put_role(int *role, int column, const CsvTable *table, const char *name, Error *err) {
-    if (*role != CSV_NO_COLUMN) return fail(err, STATUS_DATA, "%s:1: two columns are called %s", table->path, name);
-    *role = column;
-    return STATUS_OK;
-}
-
 // A column without a name usually contains the row numbers that pandas and R write by default: it would become a
 // feature, and if rows are sorted by class it gives the label away. pandas names such a column "Unnamed: 0" when it
 // reads it.
@@ -134,11 +128,14 @@ static Status read_names(CsvTable *table, Error *err) {
     table->label = table->target = table->client = CSV_NO_COLUMN;
     table->columns = 0;
     for (char *field; (field = csv_next_field(&rest)); table->columns++) {
-        const int column = table->columns;
         TRY(check_name(table, field, !rest, err));
-        if (strcmp(field, "label") == 0) TRY(put_role(&table->label, column, table, field, err));
-        if (strcmp(field, "target") == 0) TRY(put_role(&table->target, column, table, field, err));
-        if (strcmp(field, "client") == 0) TRY(put_role(&table->client, column, table, field, err));
+        int *const role = strcmp(field, "label") == 0    ? &table->label
+                          : strcmp(field, "target") == 0 ? &table->target
+                          : strcmp(field, "client") == 0 ? &table->client
+                                                         : NULL;
+        if (role && *role != CSV_NO_COLUMN)
+            return fail(err, STATUS_DATA, "%s:1: two columns are called %s", table->path, field);
+        if (role) *role = table->columns;
         to = stpcpy(to, field) + 1;
     }
     table->names_bytes = (size_t)(to - table->names);

@@ -20,10 +20,7 @@ typedef enum IdxRole { IDX_TRAIN_IMAGES, IDX_TRAIN_LABELS, IDX_TEST_IMAGES, IDX_
 typedef struct IdxFolder {
     char path[IDX_ROLES][DATASET_PATH_BYTES];
     IdxHeader header[IDX_ROLES];
-    Shape shape; // of one image, the same in both splits
 } IdxFolder;
-
-enum { GREATEST_SIDE = 65535 }; // in pixels; keeps rows * columns * channels far from overflow
 
 static const char *const STEM[IDX_ROLES] = {"train-images", "train-labels", "t10k-images", "t10k-labels"};
 
@@ -42,47 +39,39 @@ static Status find_file(char path[DATASET_PATH_BYTES], const char *folder, IdxRo
     return fail(err, STATUS_NOINPUT, "%s: no file %s%s, plain or .gz, in this folder", folder, STEM[role], kinds[0]);
 }
 
-// Sets the shape of one image: (N,H,W) has one channel, (N,C,H,W) has C.
-static Status image_shape(Shape *shape, const IdxHeader *images, const char *path, Error *err) {
-    if (images->rank < 3)
-        return fail(err, STATUS_DATA, "%s: rank %d at byte 3; images have rank 3 (N,H,W) or 4 (N,C,H,W)", path,
-                    images->rank);
-    uint32_t channels = images->rank == 4 ? images->extent[1] : 1;
-    uint32_t rows = images->extent[images->rank - 2], columns = images->extent[images->rank - 1];
-    if (channels > DATASET_MAX_CHANNELS || rows > GREATEST_SIDE || columns > GREATEST_SIDE)
-        return fail(err, STATUS_DATA,
-                    "%s: images of %ux%ux%u (bytes 8 to %zu); at most %d channels and %d rows and columns are read",
-                    path, channels, rows, columns, images->header_bytes - 1, DATASET_MAX_CHANNELS, GREATEST_SIDE);
-    *shape = (Shape){(int)channels, (int)rows, (int)columns};
-    return STATUS_OK;
-}
-
-static Status check_split(Shape *shape, const IdxFolder *files, IdxRole images, IdxRole labels, Error *err) {
-    TRY(image_shape(shape, &files->header[images], files->path[images], err));
+// Sets the source's shape: images (N,H,W) have one channel, (N,C,H,W) have C.
+static Status take_split(uint32_t *count, DatasetSource *source, const IdxFolder *files, IdxRole images, IdxRole labels,
+                         Error *err) {
+    const IdxHeader *header = &files->header[images];
+    if (header->rank < 3)
+        return fail(err, STATUS_DATA, "%s: rank %d at byte 3; images have rank 3 (N,H,W) or 4 (N,C,H,W)",
+                    files->path[images], header->rank);
     if (files->header[labels].rank != 1)
         return fail(err, STATUS_DATA, "%s: rank %d at byte 3; labels have rank 1", files->path[labels],
                     files->header[labels].rank);
-    if (files->header[labels].extent[0] != files->header[images].extent[0])
-        return fail(err, STATUS_DATA, "%s: %u labels (byte 4) for the %u images of %s", files->path[labels],
-                    files->header[labels].extent[0], files->header[images].extent[0], files->path[images]);
-    return STATUS_OK;
+    *count = files->header[labels].extent[0];
+    if (*count != header->extent[0])
+        return fail(err, STATUS_DATA, "%s: %u labels (byte 4) for the %u images of %s", files->path[labels], *count,
+                    header->extent[0], files->path[images]);
+    const uint32_t *sides = header->extent + header->rank - 2;
+    return dataset_take_shape(source, header->rank == 4 ? header->extent[1] : 1, sides[0], sides[1],
+                              files->path[images], err);
 }
 
-// Finds the files, reads their headers and checks that they fit each other. Fails with NOINPUT if one is missing, DATA
-// with file and offset if one is damaged or they contradict each other.
-static Status open_folder(IdxFolder *files, const char *folder, Error *err) {
+// Finds the files, reads their headers, checks that they fit each other and sets the source's shape and counts. Fails
+// with NOINPUT if one is missing, DATA with file and offset if one is damaged or they contradict each other.
+static Status open_folder(DatasetSource *source, IdxFolder *files, const char *folder, Error *err) {
     for (IdxRole role = 0; role < IDX_ROLES; role++)
         TRY(find_file(files->path[role], folder, role, err));
     for (IdxRole role = 0; role < IDX_ROLES; role++)
         TRY(idx_header(&files->header[role], files->path[role], err));
-    Shape test;
-    TRY(check_split(&files->shape, files, IDX_TRAIN_IMAGES, IDX_TRAIN_LABELS, err));
-    TRY(check_split(&test, files, IDX_TEST_IMAGES, IDX_TEST_LABELS, err));
-    if (memcmp(&files->shape, &test, sizeof test) != 0)
-        return fail(err, STATUS_DATA, "%s: images of %dx%dx%d (byte 8), but the training images are %dx%dx%d",
-                    files->path[IDX_TEST_IMAGES], test.channels, test.rows, test.columns, files->shape.channels,
-                    files->shape.rows, files->shape.columns);
-    return STATUS_OK;
+    TRY(take_split(&source->test_count, source, files, IDX_TEST_IMAGES, IDX_TEST_LABELS, err));
+    const Shape test = source->shape;
+    TRY(take_split(&source->train_count, source, files, IDX_TRAIN_IMAGES, IDX_TRAIN_LABELS, err));
+    if (memcmp(&source->shape, &test, sizeof test) == 0) return STATUS_OK;
+    return fail(err, STATUS_DATA, "%s: images of %dx%dx%d (byte 8), but the training images are %dx%dx%d",
+                files->path[IDX_TEST_IMAGES], test.channels, test.rows, test.columns, source->shape.channels,
+                source->shape.rows, source->shape.columns);
 }
 
 // The form -----------------------------------------------------------------------------------------------------------
@@ -97,10 +86,7 @@ DatasetPresence idx_is_here(const char *place) {
 
 Status idx_find(DatasetSource *source, const char *place, Error *err) {
     IdxFolder files;
-    TRY(open_folder(&files, place, err));
-    source->shape = files.shape;
-    source->train_count = files.header[IDX_TRAIN_LABELS].extent[0];
-    source->test_count = files.header[IDX_TEST_LABELS].extent[0];
+    TRY(open_folder(source, &files, place, err));
     for (IdxRole role = 0; role < IDX_ROLES; role++) {
         const char *ending = strrchr(files.path[role], '.');
         TRY(dataset_note_file(source, files.path[role], err));
@@ -171,10 +157,10 @@ static Status read_files(DatasetBlock *block, const IdxFolder *files, Error *err
 
 Status idx_read_all(DatasetBlock *block, const DatasetSource *source, Error *err) {
     IdxFolder files;
-    TRY(open_folder(&files, source->folder, err));
-    if (memcmp(&files.shape, &source->shape, sizeof files.shape) != 0 ||
-        files.header[IDX_TRAIN_LABELS].extent[0] != source->train_count ||
-        files.header[IDX_TEST_LABELS].extent[0] != source->test_count)
+    DatasetSource again = {.items = source->items};
+    TRY(open_folder(&again, &files, source->folder, err));
+    if (memcmp(&again.shape, &source->shape, sizeof again.shape) != 0 || again.train_count != source->train_count ||
+        again.test_count != source->test_count)
         return fail(err, STATUS_DATA, "%s: the files' headers (byte 4) changed while the data set was being read",
                     source->folder);
     TRY(read_files(block, &files, err));

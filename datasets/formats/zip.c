@@ -155,17 +155,6 @@ static Status look_through(BytePart *parts, bool *found, char *others, const cha
     return STATUS_OK;
 }
 
-static Status look_in(BytePart *parts, bool *found, char *others, const char *const *names, int count, Archive *archive,
-                      Error *err) {
-    TRY(find_directory(archive, err));
-    uint8_t *directory = malloc((size_t)archive->directory_bytes + 1);
-    if (!directory) return fail(err, STATUS_OS, "no memory for the directory of %s", archive->path);
-    Status status = read_at(directory, archive, archive->begin, (size_t)archive->directory_bytes, err);
-    if (status == STATUS_OK) status = look_through(parts, found, others, names, count, archive, directory, err);
-    free(directory);
-    return status;
-}
-
 Status zip_look_up(BytePart *parts, bool *found, char others[ZIP_OTHERS_BYTES], const char *const *names, int count,
                    const char *path, Error *err) {
     struct stat about;
@@ -173,15 +162,19 @@ Status zip_look_up(BytePart *parts, bool *found, char others[ZIP_OTHERS_BYTES], 
     if (archive.fd < 0) return fail_errno(err, STATUS_NOINPUT, "%s", path);
     memset(found, 0, (size_t)count * sizeof *found);
     *others = '\0';
-    Status status;
-    if (fstat(archive.fd, &about) != 0) {
+    Status status = STATUS_OK;
+    uint8_t *directory = NULL;
+    if (fstat(archive.fd, &about) != 0)
         status = fail_errno(err, STATUS_IO, "%s", path);
-    } else if (!S_ISREG(about.st_mode)) {
+    else if (!S_ISREG(about.st_mode))
         status = fail(err, STATUS_DATA, "%s: not a regular file", path);
-    } else {
-        archive.bytes = (uint64_t)about.st_size;
-        status = look_in(parts, found, others, names, count, &archive, err);
-    }
+    archive.bytes = (uint64_t)about.st_size;
+    if (status == STATUS_OK) status = find_directory(&archive, err);
+    if (status == STATUS_OK && !(directory = malloc((size_t)archive.directory_bytes + 1)))
+        status = fail(err, STATUS_OS, "no memory for the directory of %s", path);
+    if (status == STATUS_OK) status = read_at(directory, &archive, archive.begin, (size_t)archive.directory_bytes, err);
+    if (status == STATUS_OK) status = look_through(parts, found, others, names, count, &archive, directory, err);
+    free(directory);
     close(archive.fd);
     return status;
 }

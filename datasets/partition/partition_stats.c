@@ -8,11 +8,7 @@
 
 enum { ENTROPY, HELLINGER, EMD, JENSEN_SHANNON, CLASSES };
 
-const char *const partition_measures[PARTITION_MEASURES] = {[ENTROPY] = "entropy",
-                                                            [HELLINGER] = "hellinger",
-                                                            [EMD] = "emd",
-                                                            [JENSEN_SHANNON] = "jensen_shannon",
-                                                            [CLASSES] = "classes"};
+const char *const partition_measures[PARTITION_MEASURES] = {"entropy", "hellinger", "emd", "jensen_shannon", "classes"};
 
 void partition_count(uint32_t *counts, const Partition *partition, const uint16_t *labels, uint32_t classes) {
     memset(counts, 0, (size_t)partition->clients * classes * sizeof *counts);
