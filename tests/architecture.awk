@@ -53,7 +53,7 @@ function is_file(path,    line, found) {
 }
 
 # A file without a header of its name says in line 1 whose part it is.
-FNR == 1 && FILENAME ~ /\.c$/ && FILENAME !~ /^tests\/|\/main\.c$|^fedavg\/(worker|parent|gpu|nodes)\// && !/^\/\/ Part of [a-z_]+\.h: / {
+FNR == 1 && FILENAME ~ /\.c$/ && FILENAME !~ /^tests\/|\/main\.c$/ && !/^\/\/ Part of [a-z_]+\.h: / {
     own = FILENAME
     sub(/c$/, "h", own)
     if (!is_file(own)) complain("no header of this name: line 1 says whose part it is, `// Part of rounds.h: ...`")

@@ -46,7 +46,7 @@ size_t blocks_of(size_t count) {
     return (count + ITEM_THREADS - 1) / ITEM_THREADS;
 }
 
-// One thread a weight of a model.
+// One thread per weight of a model.
 __global__ void __launch_bounds__(ITEM_THREADS)
     broadcast(float *__restrict__ weights, const float *__restrict__ global, uint32_t count) {
     ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, count);

@@ -12,6 +12,8 @@ static void bind(CudaBlocks *blocks, const GpuConfig *gpu) {
     blocks->test_labels = (const uint16_t *)(const void *)(data + gpu->test_labels_offset);
 }
 
+// The handles go into the run's configuration in shared memory, from which workers open the blocks: the parent writes
+// them before it starts the first worker.
 Status cuda_blocks_create(CudaBlocks *blocks, GpuConfig *gpu, Error *err) {
     *blocks = (CudaBlocks){0};
     Status status;

@@ -28,6 +28,8 @@ static Status allocate(void *pointer, size_t count, size_t item_bytes, const cha
     return STATUS_OK;
 }
 
+// A rule that adds nothing to the steps needs none of these arrays: memory of the GPU is left for more models per
+// launch.
 Status cuda_clients_init(CudaClients *clients, const RunMemory *memory, uint32_t models, Error *err) {
     const RunConfig *config = memory->config;
     const size_t floats = models * (size_t)config->parameters;
@@ -70,7 +72,7 @@ static Status wait_for_gpu(const CudaClients *clients, Error *err, const char *w
     return STATUS_OK;
 }
 
-// What client m has kept so far; zeros for its first turn.
+// Copies the state of client m to the GPU; zeros in its first turn.
 static Status upload_kept(const CudaClients *clients, uint32_t m, const Job *job, Error *err) {
     const size_t floats = clients->memory->config->parameters, bytes = floats * sizeof(float);
     float *to = clients->kept + m * floats;
@@ -94,6 +96,8 @@ static Status begin_turn(const CudaClients *clients, uint32_t m, const Job *job,
     return clients->kept ? upload_kept(clients, m, job, err) : STATUS_OK;
 }
 
+// As begin_turn of client.c: all that is constant during the training is computed before it, with the functions that
+// the CPU uses.
 Status cuda_clients_begin(CudaClients *clients, Job *const *jobs, uint32_t count, uint32_t round,
                           const CudaBlocks *blocks, const float *weights, cudaStream_t stream, Error *err) {
     const RunConfig *config = clients->memory->config;
@@ -116,6 +120,8 @@ Status cuda_clients_begin(CudaClients *clients, Job *const *jobs, uint32_t count
     return wait_for_gpu(clients, err, "beginning the clients' turns");
 }
 
+// New states go straight into the host's file of rows. A row of a client that turns out not to fit is written, too, but
+// never becomes the client's.
 Status cuda_clients_conclude(CudaClients *clients, bool *fits, Job *const *jobs, uint32_t count, Error *err) {
     const RunConfig *config = clients->memory->config;
     for (uint32_t m = 0; m < count; m++)

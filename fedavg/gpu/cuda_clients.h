@@ -1,9 +1,9 @@
-// What the local rule does with the clients of a launch (rules/local/local_rules.h), around their training on the GPU.
+// The local rule's part of a launch's clients (rules/local/local_rules.h), around their training on the GPU.
 //
 //   TRY(cuda_clients_init(&clients, memory, models, err));      // before the net, whose plan takes shifts and pulls
 //   each launch: TRY(cuda_clients_begin(&clients, jobs, count, round, blocks, weights, stream, err));
 //                ... they train ...
-//                TRY(cuda_clients_conclude(&clients, fits, jobs, count, err)); // what they keep lies in new rows
+//                TRY(cuda_clients_conclude(&clients, fits, jobs, count, err)); // their state is in new rows
 //                cuda_clients_add_changes(&clients, changes, shares, fence);
 //   cuda_clients_free(&clients);
 #ifndef SOUNDER_FEDAVG_GPU_CUDA_CLIENTS_H

@@ -1,3 +1,4 @@
+// Part of gpu.h: the test set on the GPU, for the parent of a run and for programs of one process.
 #include "fedavg/gpu/cuda_blocks.h"
 
 #include <string.h>
@@ -27,7 +28,7 @@ Status cuda_evaluator_run(BatchResult *result, CudaNet *net, const Dataset *data
     return cuda_net_results(net, result, err);
 }
 
-// Weights, pixels and labels behind one another in one allocation, 256-byte aligned.
+// Weights, pixels and labels in one allocation, each at a multiple of 256 bytes.
 typedef struct EvaluationMemory {
     uint8_t *memory; // device, owned
     size_t pixels, labels, bytes;

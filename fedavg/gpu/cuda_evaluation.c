@@ -1,5 +1,5 @@
-// What a worker on the GPU evaluates: clients' own samples, before and after training, a client a model of a launch.
-// And what it measures of updates.
+// Part of cuda_worker.h: evaluation of clients' own samples, before and after training, with one model of a launch per
+// client; and the length of updates.
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -8,8 +8,8 @@
 #include "fedavg/gpu/cuda_worker.h"
 #include "fedavg/worker/deliver.h"
 
-// Gives every model the samples of its job's client, test samples by their numbers behind the training samples. *steps:
-// of the largest. No copy from host_order is under way.
+// Gives every model the samples of its job's client. Test samples are numbered after the training samples, so that one
+// array of the GPU serves both. *steps: of the largest client. No copy from host_order is under way.
 static Status assign_clients(CudaWorker *self, uint32_t *steps, uint32_t jobs, uint32_t round, Error *err) {
     uint32_t first = 0, size = self->memory->config->training.batch_size;
     *steps = 0;
@@ -31,7 +31,7 @@ static Status assign_clients(CudaWorker *self, uint32_t *steps, uint32_t jobs, u
     return STATUS_OK;
 }
 
-// All jobs of a phase have the same task.
+// All jobs of a phase have one task, so that the models of a launch are prepared alike.
 static Status prepare_models(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
     if (self->jobs[0]->task == EVALUATE_FINE_TUNED) {
         TRY(cuda_clients_rest(&self->clients, self->stream, err));
@@ -61,7 +61,8 @@ Status cuda_evaluate_clients(CudaWorker *self, uint32_t jobs, uint32_t round, Er
     return STATUS_OK;
 }
 
-// The host has the weights that the round began with, too: what comes out is what a worker on the CPU would note.
+// The host has the weights that the round began with, too: it measures what a worker on the CPU would measure, by the
+// CPU's code, since a sum on the GPU would have other partial sums.
 Status cuda_inspect_updates(const CudaWorker *self, uint32_t jobs, Error *err) {
     const RunMemory *memory = self->memory;
     size_t count = memory->config->parameters, bytes = count * sizeof(float);

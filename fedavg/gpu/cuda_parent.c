@@ -1,5 +1,5 @@
-// The parent's arithmetic on the GPU. The host's shared memory (weights and lasting slots) is overwritten only when a
-// round has succeeded: whatever happens to the GPU, it holds the model of the last round that did.
+// Part of gpu.h: the parent's arithmetic on the GPU. The host's shared memory (weights and lasting slots) is
+// overwritten only when a round has succeeded: if the GPU fails, it holds the model of the last successful round.
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,7 +71,7 @@ static Status keep_view_on_host(CudaParent *self, Error *err) {
     return STATUS_OK;
 }
 
-// What the GPU has written is brought to the host, where it does not lie there already.
+// Brings the weights that the GPU has written to the host, unless they are stored there already.
 static Status fetch_view(const CudaParent *self, Error *err) {
     if (self->view_is_pinned) return STATUS_OK;
 #if CUDART_VERSION >= 13000
@@ -163,7 +163,8 @@ fail:
     return status;
 }
 
-// The kernels that a dead worker still had queued find another generation than theirs.
+// A dead worker's kernels may still be queued on the GPU and would write after its death. The parent changes the
+// worker's generation: these kernels find another one than their own and leave shared memory alone.
 static Status cuda_bury(Parent *parent, uint32_t rank, Error *err) {
     CudaParent *self = parent->state;
     self->generations[rank]++;
@@ -184,7 +185,8 @@ static void measure_workers(CudaParent *self, const RunConfig *config) {
     self->free_bytes = 0;
 }
 
-// Where workers only read the weights nothing needs to be put back.
+// Saves what workers may write, to be put back if the round fails; workers that only read the weights leave nothing to
+// save.
 static Status cuda_begin(Parent *parent, Error *err) {
     const RunConfig *config = parent->memory->config;
     CudaParent *self = parent->state;
@@ -205,8 +207,9 @@ static Status cuda_restore(Parent *parent, Error *err) {
     return wait_for_gpu(self, err, "putting the model back as the round began");
 }
 
-// One step of the server rule on the first `sums` slots of those that are used; then the host's view of the weights,
-// and whether they are finite. The mean of no sums is zero.
+// Makes one step of the server rule on the first `sums` slots of those that are used; then the host's view of the
+// weights, and whether they are finite. The mean of no sums is zero. One kernel sums, steps and counts weights that are
+// not finite, so that each slot is read once.
 static Status apply(Parent *parent, bool *finite, const bool *used, uint32_t sums, const Mean *mean,
                     const ServerTurn *turn, Error *err) {
     const RunConfig *config = parent->memory->config;
@@ -245,8 +248,8 @@ static Status apply(Parent *parent, bool *finite, const bool *used, uint32_t sum
     return STATUS_OK;
 }
 
-// The host gets what outlives the round: first all but the weights. A failure in between leaves weights of the round
-// before and a momentum that is one round ahead, never weights without their round.
+// Copies all that outlives the round to the host, all but the weights first. A failure in between leaves weights of the
+// round before and a momentum that is one round ahead, never weights without their round.
 static Status take_lasting(const Parent *parent, Error *err) {
     const CudaParent *self = parent->state;
     const RunMemory *memory = parent->memory;
@@ -254,6 +257,7 @@ static Status take_lasting(const Parent *parent, Error *err) {
     return wait_for_gpu(self, err, "copying from the card what outlives the round");
 }
 
+// The host's model changes here alone, after all copies from the GPU have succeeded.
 static void publish(const Parent *parent) {
     const CudaParent *self = parent->state;
     memcpy(parent->memory->weights, self->view, parent->memory->config->parameters * sizeof(float));
@@ -277,7 +281,8 @@ static Status sum_slots(const Parent *parent, int64_t *total, int64_t *slots, co
     return STATUS_OK;
 }
 
-// The sum over all nodes, which the first one's noise joins, travels through the host and comes back in slot 0.
+// The sum over all nodes, with node 0's noise, travels through the host and is copied back into slot 0: MPI here knows
+// no memory of GPUs.
 static Status sum_over_nodes(Parent *parent, int64_t *total, const bool *used, uint32_t which, double noise,
                              uint32_t round, Error *err) {
     const RunConfig *config = parent->memory->config;

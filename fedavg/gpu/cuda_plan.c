@@ -1,4 +1,4 @@
-// Where a run on the GPU has what, and whether it all fits.
+// Part of gpu.h: the places of a run's data on the GPU, and whether all of it fits.
 #include <stdio.h>
 
 #include "fedavg/gpu/cuda_blocks.h"
@@ -9,9 +9,9 @@
 
 enum {
     BLOCK_ALIGNMENT = 256,   // of every array in a block, bytes
-    MODELS_BY_DEFAULT = 128, // a launch; more make it no faster
-    // What a process has on the GPU besides what it allocates: its context, cuBLAS as far as it is loaded, kernels and
-    // graphs. An estimate for Hopper; a run tells what it measured at --log-level info.
+    MODELS_BY_DEFAULT = 128, // per launch; more make it no faster
+    // The bytes of a process on the GPU besides its allocations: its context, cuBLAS as far as it is loaded, kernels
+    // and graphs. An estimate for Hopper; a run logs the measured bytes at --log-level info.
     CONTEXT_BYTES = 640 * 1024 * 1024,
 };
 
@@ -68,7 +68,7 @@ static GpuNeed gpu_need(const RunConfig *config, const Spec *spec, const Dataset
     return need;
 }
 
-// Of those, what one more worker needs.
+// Returns the bytes that one more worker needs.
 static uint64_t worker_bytes(const RunConfig *config, const Spec *spec, const Dataset *data) {
     uint32_t models = config->gpu.models_per_launch;
     return gpu_need(config, spec, data, 2, models).all - gpu_need(config, spec, data, 1, models).all;
@@ -111,6 +111,8 @@ static uint32_t smaller(uint32_t a, uint32_t b) {
     return a < b ? a : b;
 }
 
+// Decides before any process starts whether the run fits: an allocation that fails in the middle of a round would end
+// it, and the GPU's own message names no remedy. Without a wish, models per launch are lowered until they fit.
 Status gpu_plan(RunConfig *config, const Device *device, const Spec *spec, const Dataset *data,
                 uint32_t clients_per_round, uint32_t models, Error *err) {
     GpuConfig *gpu = &config->gpu;

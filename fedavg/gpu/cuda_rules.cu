@@ -9,7 +9,7 @@
 
 namespace {
 
-// What all server rules need of a weight, and leave behind: one thread a weight.
+// The numbers that all server rules need of a weight, and leave there: one thread per weight.
 struct ServerLoad {
     uint32_t states;
     bool sums, tells;
@@ -56,7 +56,7 @@ __device__ Parameter parameter_at(const CudaTurns &at, const ModelItem &item) {
     return {at.global[item.item], at.own[place], at.kept ? at.kept[place] : 0, at.common ? at.common[item.item] : 0, 0};
 }
 
-// One thread a weight of a model.
+// One thread per weight of a model.
 #define LOCAL_KERNELS(name)                                                                                            \
     __global__ void __launch_bounds__(ITEM_THREADS) name##_shifts(float *shifts, CudaTurns at) {                       \
         const ModelItem item = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, (uint32_t)at.count);                  \
@@ -113,7 +113,7 @@ size_t blocks_of(size_t count) {
 void cuda_server_apply(const CudaServerStep *step, const ServerTurn *turn, uint32_t row, cudaStream_t stream) {
     const ServerRule *rule = server_rules[row];
     const ServerLoad load = {rule->states, rule->sums, rule->tells, 1.0 / (AGGREGATE_UNIT * step->arrived)};
-    // What fails shows in cudaGetLastError, as with launches.
+    // A failure shows in cudaGetLastError, as with launches.
     (void)cudaMemsetAsync(step->not_finite, 0, sizeof *step->not_finite, stream);
     launch(server_kernels[row], blocks_of(step->count), ITEM_THREADS, stream, *step, load, *turn);
 }

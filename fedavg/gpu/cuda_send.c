@@ -30,6 +30,8 @@ void cuda_send_free(CudaWorker *self) {
     sender_free(&self->sender);
 }
 
+// One model at a time goes to the host and back: sending costs encoding anyway, and one buffer on the host is enough
+// for any number of models.
 static Status send(CudaWorker *self, uint32_t m, uint32_t round, Error *err) {
     const RunMemory *memory = self->memory;
     const size_t parameters = memory->config->parameters, bytes = parameters * sizeof(float);

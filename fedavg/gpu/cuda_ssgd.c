@@ -1,5 +1,5 @@
-// Synchronous SGD on the GPU: see ssgd.h. A worker's shards are the models of a launch; when it has more of them than
-// a launch has models, it takes them in groups.
+// Part of cuda_worker.h: synchronous SGD on the GPU (worker/ssgd.h). A worker's shards are the models of a launch; when
+// it has more shards than a launch has models, it takes them in groups.
 #include "base/clock.h"
 #include "base/cuda_try.h"
 #include "datasets/order.h"
@@ -23,7 +23,7 @@ static uint32_t shard_at(const CudaLockstep *self, uint32_t index) {
     return self->position + index * self->members;
 }
 
-// Where a shard's shuffled order lies: as its indices lie in the partition.
+// Returns where a shard's shuffled order is stored: where its indices are stored in the partition.
 static uint32_t order_first(const CudaLockstep *self, uint32_t shard) {
     const Partition *partition = &self->worker->memory->partition;
     uint32_t count;
@@ -72,7 +72,8 @@ static Status collect_losses(const CudaLockstep *self, uint32_t group, Error *er
     return STATUS_OK;
 }
 
-// Gradients of a group's shards for one step into their slots.
+// Computes the gradients of a group's shards for one step and copies them into their slots. The losses of a group are
+// collected before its models are given other shards.
 static Status compute_group(const CudaLockstep *self, uint32_t group, uint32_t number, uint32_t step, Error *err) {
     CudaWorker *worker = self->worker;
     const RunMemory *memory = worker->memory;
@@ -93,7 +94,8 @@ static Status compute_group(const CudaLockstep *self, uint32_t group, uint32_t n
     return STATUS_OK;
 }
 
-// The mean gradient of this worker's slice over all shards that had samples in this step; then the SGD step.
+// Computes the mean gradient of this worker's slice over all shards that had samples in this step, and makes the SGD
+// step: one kernel, since no other worker writes the slice.
 static void step_slice(const CudaLockstep *self, uint32_t number) {
     const CudaWorker *worker = self->worker;
     const CudaBlocks *blocks = &worker->blocks;
@@ -139,8 +141,8 @@ static Status lockstep(CudaLockstep *self, uint32_t number, uint32_t step, Error
     return fail(err, status, "the step barrier failed (%s)", status_name(status));
 }
 
-// Which parameters are summed and stepped by this worker. Slices begin on cache lines, so that no two workers
-// write the same one.
+// Finds the parameters that this worker sums and steps. Slices begin on cache lines, so that no two workers write one
+// line.
 static void find_slice(CudaLockstep *self) {
     size_t parameters = self->worker->memory->config->parameters, lines = (parameters + 15) / 16;
     size_t first = lines * self->position / self->members * 16, end = lines * (self->position + 1) / self->members * 16;

@@ -1,4 +1,5 @@
-// Trains the models of a launch in a round, stretch by stretch (fedavg/rules/world/walk.h), and orders their samples.
+// Part of cuda_worker.h: trains the models of a launch in a round, stretch by stretch (rules/world/walk.h), and orders
+// their samples.
 #include <math.h>
 
 #include "base/clock.h"
@@ -20,7 +21,7 @@ static uint32_t job_samples(const CudaWorker *self, const Job *job) {
     return count;
 }
 
-// Jobs for a launch of as many models.
+// Takes jobs for a launch of as many models.
 uint32_t cuda_take(const CudaWorker *self, Job **jobs) {
     uint32_t count = 0;
     while (count < self->models && (jobs[count] = queue_take(self->memory->queue, self->rank)))
@@ -32,7 +33,7 @@ static Walk walk_of_job(const CudaWorker *self, const Job *job, uint32_t round) 
     return walk_of(&self->memory->config->recipe.schedule, round, job->epochs);
 }
 
-// The stretch of this index of a job's training, empty behind its last: what a launch does next.
+// Returns the stretch of this index of a job's training, empty after its last: what a launch does next.
 static Stretch stretch_of(const CudaWorker *self, const Job *job, uint32_t round, uint32_t index) {
     const Walk walk = walk_of_job(self, job, round);
     Stretch stretch;
@@ -64,8 +65,8 @@ static bool goes_on(const CudaWorker *self, uint32_t jobs, uint32_t round, uint3
     return false;
 }
 
-// While the GPU works: what will be trained next is shuffled, the next stretch or the next jobs. A worker among
-// several takes no jobs in advance, which others may come to before it does.
+// Shuffles on the host while the GPU works: the next stretch, or the next jobs. A worker among several takes no jobs in
+// advance, since another worker may be free for them earlier.
 static void look_ahead(CudaWorker *self, uint32_t jobs, uint32_t round, uint32_t index) {
     if (self->shuffled.clients > 0) return;
     if (goes_on(self, jobs, round, index + 1)) return shuffle_next(self, self->jobs, jobs, round, index + 1);
@@ -74,8 +75,8 @@ static void look_ahead(CudaWorker *self, uint32_t jobs, uint32_t round, uint32_t
     if (self->next_count > 0) shuffle_next(self, self->next_jobs, self->next_count, round, 0);
 }
 
-// host_order: of this stretch, whether it was shuffled in advance or not. A launch may be trained several times in a
-// row.
+// Makes host_order that of this stretch, which may have been shuffled in advance. A launch may be trained several times
+// in a row.
 static void order_samples(CudaWorker *self, uint32_t jobs, uint32_t round, uint32_t index) {
     const CudaShuffled *next = &self->shuffled;
     bool is_ready =
@@ -129,6 +130,8 @@ static uint64_t samples_until(const CudaWorker *self, uint32_t jobs, uint32_t ro
     return samples;
 }
 
+// Waits every few steps, not once at the end: the parent takes a worker without progress for hung, and the host
+// shuffles between two waits.
 static Status train_stretch(CudaWorker *self, uint32_t jobs, uint32_t round, uint32_t index, Error *err) {
     _Atomic uint64_t *progress = &self->memory->control->pulses[self->rank].progress;
     uint32_t steps;
@@ -145,7 +148,8 @@ static Status train_stretch(CudaWorker *self, uint32_t jobs, uint32_t round, uin
     return STATUS_OK;
 }
 
-// All that the jobs' clients train in the round; their losses, samples and seconds.
+// Trains all that the jobs' clients train in the round; notes losses, samples and seconds. Stretches end at different
+// steps for different clients: a client that is done idles, and the launch continues until the last is.
 Status cuda_train_models(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
     uint64_t start = clock_nanoseconds();
     TRY(cuda_net_set_lr(self->net, run_memory_training(self->memory).sgd.lr, err));

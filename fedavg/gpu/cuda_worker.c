@@ -51,7 +51,7 @@ static void cuda_worker_free(void *worker) {
     device_close(); // a profiler, and MPS, want the context to end before the process does
 }
 
-// All that clients train on, or are tested on, in one order.
+// All samples that clients train on, or are tested on, in one order.
 static size_t order_length(const CudaWorker *self) {
     const Partition *partition = &self->memory->partition;
     const uint32_t tests = partition->own_offsets ? partition->own_offsets[partition->clients] : 0;
@@ -73,7 +73,7 @@ static Status allocate_host(CudaWorker *self, Error *err) {
     return fail(err, STATUS_OS, "no memory for a worker of %u models", self->models);
 }
 
-// Zeros: models of a launch that had no client yet compute with them, and no NaN shall come of it.
+// Clears the memory: models of a launch that have no client yet compute with it, and must not meet a NaN.
 static Status allocate(void *pointer, size_t count, size_t item_bytes, const char *what, Error *err) {
     size_t bytes = count * item_bytes;
     void **memory = pointer;
@@ -132,7 +132,8 @@ static CudaNetPlan make_plan(const CudaWorker *self) {
     return plan;
 }
 
-// The word is changed when this process has died, so that what it still had queued leaves alone what others share.
+// Reads this worker's generation, which its kernels compare. The parent changes it when this process has died, so that
+// kernels that are still queued leave shared memory alone.
 static Status open_fence(CudaWorker *self, Error *err) {
     self->fence.word = self->blocks.generations + self->rank;
     CUDA_TRY(cudaMemcpy(&self->fence.expected, self->fence.word, sizeof self->fence.expected, cudaMemcpyDeviceToHost),
@@ -158,6 +159,8 @@ static Status upload_counts(CudaWorker *self, Error *err) {
     return cuda_worker_wait(self, err, "copying the sizes of the shards");
 }
 
+// With as many workers as cores the host thread sleeps while it waits for the GPU, instead of taking the core from
+// another worker. That must be set before the context is made.
 static Status cuda_worker_init(void **worker, const RunMemory *memory, uint32_t rank, Error *err) {
     const RunConfig *config = memory->config;
     CudaWorker *self = calloc(1, sizeof *self);
@@ -190,6 +193,7 @@ static Status clear(const CudaWorker *self, void *memory, size_t bytes, Error *e
 
 // Fedavg -------------------------------------------------------------------------------------------------------------
 
+// Names the weight that is not fit, which the host has to fetch: only a refusal pays for that.
 static Status refuse(const CudaWorker *self, uint32_t m, Error *err) {
     size_t parameter = self->host_unfit[m];
     float before, after;
@@ -208,13 +212,13 @@ static void refuse_kept(const CudaWorker *self, uint32_t m) {
     queue_finish(self->jobs[m], JOB_REFUSED);
 }
 
-// Where the combine rule asks for it the length has been measured.
+// The length has been measured if the combine rule has a bound.
 static double share_of(const CudaWorker *self, const Job *job) {
     return job->share * deliver_bound(self->memory, job->squared_length);
 }
 
-// Refuses by name the updates that are not finite or out of range: their share in the sum becomes 0. *accepted: the
-// others.
+// Refuses by name the updates that are not finite or out of range: their share in the sum becomes 0, so that one kernel
+// adds all models of the launch. *accepted: the number of the others.
 static Status judge(CudaWorker *self, uint32_t *accepted, uint32_t jobs, uint32_t round, Error *err) {
     size_t parameters = self->memory->config->parameters;
     *accepted = 0;
@@ -234,7 +238,8 @@ static Status judge(CudaWorker *self, uint32_t *accepted, uint32_t jobs, uint32_
     return copy(self, self->shares, self->host_shares, jobs * sizeof *self->shares, err);
 }
 
-// As in client.c: the slot may hold the sum of an earlier round, or what a dead predecessor finished in this one.
+// As in deliver.c: the slot may hold the sum of an earlier round, which is cleared, or updates of this round that a
+// dead predecessor finished, which stay.
 static Status begin_sum(const CudaWorker *self, uint32_t round, Error *err) {
     const RunConfig *config = self->memory->config;
     SumState *state = &self->memory->control->sums[self->rank];
@@ -246,7 +251,8 @@ static Status begin_sum(const CudaWorker *self, uint32_t round, Error *err) {
     return STATUS_OK;
 }
 
-// What the clients that were not refused hand in goes into their rows, which lie in the host's memory.
+// Copies the updates of accepted clients into their rows, which are stored in the host's memory, where the parent
+// combines them.
 static Status hand_in_rows(CudaWorker *self, uint32_t jobs, Error *err) {
     const RunMemory *memory = self->memory;
     const size_t parameters = memory->config->parameters;
@@ -260,8 +266,8 @@ static Status hand_in_rows(CudaWorker *self, uint32_t jobs, Error *err) {
     return STATUS_OK;
 }
 
-// Adds the updates to this worker's slot and finishes the jobs. A worker that dies from here to the last line leaves a
-// sum of which nobody knows what it holds, and says so by `adding`.
+// Adds the updates to this worker's slot and finishes the jobs. A worker that dies between the two marks of `adding`
+// leaves a sum that no process can use: the parent has its jobs of the round done again.
 static Status hand_in(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
     const RunConfig *config = self->memory->config;
     SumState *state = &self->memory->control->sums[self->rank];
@@ -302,7 +308,8 @@ static Status train_clients(CudaWorker *self, uint32_t jobs, uint32_t round, Err
 
 // Hogwild ------------------------------------------------------------------------------------------------------------
 
-// The velocity in the slot is replaced when the client is done: a worker that dies in between leaves the old one.
+// Trains the one model with Hogwild. The velocity in the slot is replaced when the client is done: a worker that dies
+// earlier leaves the old one.
 static Status train_wild(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
     const RunConfig *config = self->memory->config;
     WorkerTally *tally = &self->memory->control->tallies[self->rank];
@@ -322,9 +329,9 @@ static Status train_wild(CudaWorker *self, uint32_t jobs, uint32_t round, Error 
     return STATUS_OK;
 }
 
-// What the parent orders ----------------------------------------------------------------------------------------------
+// Phases --------------------------------------------------------------------------------------------------------------
 
-// As many jobs as a launch has models, until there are none.
+// Returns the next jobs, as many as a launch has models: those that were taken in advance, if there are any.
 static uint32_t take_jobs(CudaWorker *self) {
     uint32_t jobs = self->next_count;
     if (jobs == 0) {

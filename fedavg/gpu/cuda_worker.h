@@ -1,7 +1,7 @@
 // A worker's arithmetic on the GPU: up to `models` clients at once in lockstep (nn/cuda/cuda_net.h).
 //
-// What a client computes depends on the global weights, its samples and (seed, round, client): which clients share a
-// launch makes no difference, since the models of a launch never meet.
+// A client's result depends on the global weights, its samples and (seed, round, client). Which clients share a launch
+// makes no difference, since the models of a launch never meet.
 #ifndef SOUNDER_FEDAVG_GPU_CUDA_WORKER_H
 #define SOUNDER_FEDAVG_GPU_CUDA_WORKER_H
 
@@ -69,7 +69,7 @@ Status cuda_ssgd_train(CudaWorker *self, uint32_t round, pid_t parent, Error *er
 // Does what self->jobs (jobs) of an evaluation say about clients, and finishes them.
 Status cuda_evaluate_clients(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err);
 
-// What clients do to their updates, where they do anything (cuda_send.c). To be freed also after a failure.
+// Sends updates where the run changes them first (cuda_send.c). To be freed also after a failure.
 bool cuda_sends(const RunConfig *config);
 Status cuda_send_init(CudaWorker *self, Error *err);
 void cuda_send_free(CudaWorker *self);

@@ -1,10 +1,10 @@
-// What a run does on the GPU. Two builds of these functions, one of which is linked: gpu_none.c, where the program
-// has no CUDA, and cuda_parent.c, cuda_worker.c, .... Call them only after device_open has succeeded.
+// The functions of a run on the GPU, in two builds, one of which is linked: gpu_none.c, where the program has no CUDA,
+// and cuda_parent.c, cuda_worker.c, .... Call them only after device_open has succeeded.
 //
-// The parent owns all memory that several processes use (shm/cuda_share.h): the weights, a slot a worker or client, the
-// data set; workers import it, which is also the probe whether CUDA IPC works here. What only one process uses (local
-// models, activations, the order of the samples) it allocates itself. Sums, weights and metrics are those of the CPU
-// within the rounding of the nets' arithmetic; the mean itself is exact as there.
+// The parent owns all memory that several processes use (shm/cuda_share.h): the weights, one slot per worker or client,
+// the data set; workers import it, which is also the probe whether CUDA IPC works here. A process allocates for itself
+// what it alone uses (local models, activations, the order of the samples). Sums, weights and metrics are those of the
+// CPU within the rounding of the nets' arithmetic; the mean itself is exact as there.
 #ifndef SOUNDER_FEDAVG_GPU_GPU_H
 #define SOUNDER_FEDAVG_GPU_GPU_H
 

@@ -1,4 +1,4 @@
-// A program without CUDA has no GPU; device_open says so before any of this is asked for.
+// Part of gpu.h: a program without CUDA has no GPU; device_open says so before any of this is called.
 #include "fedavg/gpu/gpu.h"
 
 static Status no_cuda(Error *err) {
