@@ -54,7 +54,7 @@ extern const Engine engine_rounds, engine_wild, engine_lockstep, engine_buffered
 
 // *lr: the learning rate of the round's local trainings. Node 0 computes it, since its functions are the library's; all
 // nodes use it.
-Status engine_lr(float *lr, const Rounds *rounds, uint32_t round, Error *err);
+Status engine_lr(float *lr, const RunMemory *memory, Nodes *nodes, uint32_t round, Error *err);
 
 // Fills in config->slots.
 void engine_plan(RunConfig *config);

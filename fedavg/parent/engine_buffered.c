@@ -35,7 +35,7 @@ static Status give(const int64_t **gifts, Rounds *rounds, uint32_t round, bool g
     float *met = run_memory_vector(memory, state_vector(memory, STATE_MET));
     int64_t *given = run_memory_sum(memory, 0, 1);
     Training training = config->training;
-    TRY(engine_lr(&training.sgd.lr, rounds, round + 1, err));
+    TRY(engine_lr(&training.sgd.lr, memory, rounds->nodes, round + 1, err));
     LocalTurn turn = local_turn(chosen, &training, 0, 1);
     turn.ahead = local_ahead(&training);
     LocalVectors at = {.global = memory->weights, .kept = row};

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "fedavg/parent/engine.h"
 #include "fedavg/rules/sum/aggregate.h"
 #include "fedavg/rules/world/stale_rules.h"
 
@@ -55,8 +56,8 @@ static void count(Pending *pending, const ScheduledJob *job) {
 // becomes too long is refused.
 static Status compensate(ScheduledJob *job, const RunMemory *memory, const float *begun, Nodes *nodes, Error *err) {
     const RunConfig *config = memory->config;
-    float lr = lr_at(&config->training.schedule, config->training.sgd.lr, job->start + 1);
-    TRY(nodes_broadcast(nodes, &lr, sizeof lr, err)); // what the first node computes, all use
+    float lr;
+    TRY(engine_lr(&lr, memory, nodes, job->start + 1, err));
     job->refused = !stale_compensate(run_memory_pending(memory, job->pending), begun, memory->weights,
                                      &config->recipe.stale, (double)lr, config->parameters);
     if (job->refused) log_warning(PENDING_REFUSED, job->client);

@@ -208,10 +208,10 @@ Status engine_adopt(Rounds *rounds, uint32_t round, Error *err) {
     return finite ? STATUS_OK : engine_reject(rounds, round, "weights", err);
 }
 
-Status engine_lr(float *lr, const Rounds *rounds, uint32_t round, Error *err) {
-    const Training *training = &rounds->memory->config->training;
+Status engine_lr(float *lr, const RunMemory *memory, Nodes *nodes, uint32_t round, Error *err) {
+    const Training *training = &memory->config->training;
     *lr = lr_at(&training->schedule, training->sgd.lr, round);
-    return nodes_broadcast(rounds->nodes, lr, sizeof *lr, err);
+    return nodes_broadcast(nodes, lr, sizeof *lr, err);
 }
 
 // The shared weights are the model while it is evaluated and saved, and become the state that clients begin with only
@@ -228,7 +228,7 @@ void rounds_go_on(RunMemory *memory, uint32_t round) {
 // Draws in two steps where losses decide: candidates have to be evaluated before members are chosen, and members before
 // they are weighed.
 Status rounds_draw(Rounds *rounds, uint32_t round, Error *err) {
-    TRY(engine_lr(&rounds->memory->control->order.lr, rounds, round, err));
+    TRY(engine_lr(&rounds->memory->control->order.lr, rounds->memory, rounds->nodes, round, err));
     rounds_go_on(rounds->memory, round);
     if (rounds->engine->draw) {
         rounds->engine->draw(&rounds->cohort, round);
