@@ -338,7 +338,7 @@ static Status measure_mean(Parent *parent, const bool *used, const Mean *mean, E
 
 static Status cuda_average(Parent *parent, bool *finite, const bool *used, const Mean *mean, const ServerTurn *turn,
                            Error *err) {
-    static const bool first_alone[MAX_WORKERS] = {true}; // there lies the sum of several nodes, or of rows
+    static const bool first_alone[MAX_WORKERS] = {true}; // it has the sum of several nodes, or of rows
     const bool through_host = parent->nodes->size > 1 || parent->memory->config->release.hides;
     if (mean->total)
         TRY(average_total(parent, finite, mean, turn, err));

@@ -23,7 +23,7 @@ static uint64_t model_bytes(const RunConfig *config) {
     return align(config->parameters * sizeof(float));
 }
 
-// Test samples lie right behind the training samples: test sample i is also sample train.count + i.
+// Test samples follow the training samples: test sample i is also sample train.count + i.
 static void place_data(GpuConfig *gpu, const Dataset *data) {
     const uint64_t sample = shape_size(data->shape), train = data->train.count, all = train + data->test.count;
     gpu->test_pixels_offset = train * sample;

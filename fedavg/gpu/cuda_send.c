@@ -1,5 +1,5 @@
 // Part of cuda_worker.h: clients of a run on the GPU send their updates (worker/deliver.h) on the host, by the code of
-// the CPU, so that the same trained weights give the same bits. The sent updates are then added on the GPU.
+// the CPU, so that equal weights give equal bits. The sent updates are then added on the GPU.
 #include <stdlib.h>
 
 #include "base/cuda_try.h"

@@ -98,7 +98,7 @@ static Status assign_stretch(CudaWorker *self, uint32_t *steps, uint32_t jobs, u
     order_samples(self, jobs, round, index);
     for (uint32_t m = 0; m < jobs; m++) {
         const uint32_t samples = job_samples(self, self->jobs[m]);
-        const Stretch stretch = stretch_of(self, self->jobs[m], round, index); // empty: the others go on
+        const Stretch stretch = stretch_of(self, self->jobs[m], round, index); // empty: the others continue
         CudaTask task = {
             .first = first + stretch.first * size,
             .count = stretch_samples(&stretch, samples, size),

@@ -82,8 +82,8 @@ static bool sees_death_of(const Place *mine, const Place *other) {
            mine->pid_namespace == other->pid_namespace;
 }
 
-// Nodes on one machine watch each other through a pidfd, which shows a death at once. Of nodes elsewhere only silence
-// can be noticed.
+// Nodes on one machine watch each other through a pidfd, which shows a death at once. Only silence tells of a death
+// elsewhere.
 static Status meet(Nodes *nodes, Error *err) {
     Place mine = own_place();
     Place *places = calloc(nodes->size, sizeof *places);
@@ -184,7 +184,7 @@ static Status hear(Nodes *nodes, Error *err) {
     }
 }
 
-// A node that has said that it leaves dies next: its leaving is the better reason, and comes first.
+// A node that has said that it leaves dies next: its leaving is the better reason, and is looked for first.
 static Status find_gone(const Nodes *nodes, Error *err) {
     for (uint32_t node = 0; node < nodes->size; node++)
         if (nodes->peers[node].has_left) return gave_up(nodes, node, err);

@@ -64,7 +64,7 @@ Status nodes_init(Nodes *nodes, Error *err);
 Status nodes_sum(Nodes *nodes, int64_t *values, size_t count, Error *err);
 Status nodes_broadcast(Nodes *nodes, void *bytes, size_t count, Error *err);
 
-// all: the nodes' `mine` in the nodes' order, one behind the other; counts (size): bytes of each.
+// all: the nodes' `mine` in the nodes' order, one after the other; counts (size): bytes of each.
 Status nodes_gather(Nodes *nodes, void *all, const void *mine, const size_t *counts, Error *err);
 
 // All or none: after something that can fail on one node alone. `mine` is its status there, returned if it is a

@@ -30,7 +30,7 @@ typedef struct NodesTransport {
     Status (*begin_sum)(NodesConnection *connection, int64_t *values, size_t count, Error *err);
     // bytes (count) become those of node 0.
     Status (*begin_broadcast)(NodesConnection *connection, void *bytes, size_t count, Error *err);
-    // all: the nodes' `mine`, one behind the other in the nodes' order; counts (size): bytes of each.
+    // all: the nodes' `mine`, one after the other in the nodes' order; counts (size): bytes of each.
     Status (*begin_gather)(NodesConnection *connection, void *all, const void *mine, const size_t *counts, Error *err);
     // received: one piece of every node for this one, received_counts (size) bytes each; sent: one piece for every
     // node, sent_counts (size) bytes each; both one behind the other in the nodes' order.

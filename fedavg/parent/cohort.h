@@ -29,7 +29,7 @@ typedef struct CohortBytes {
 // take the schedule of node 0, whose durations count. The config has its slots; its pending update is planned here.
 Status cohort_schedule(RunMemory *memory, RunConfig *config, uint32_t rounds, Nodes *nodes, Error *err);
 
-// Plans the pending update of a schedule that comes from elsewhere, as from a file.
+// Plans the pending update of a schedule from elsewhere, such as a file.
 void cohort_plan_pending(RunConfig *config, const Schedule *schedule);
 
 typedef struct Cohort {
@@ -63,7 +63,7 @@ uint32_t cohort_trains(const World *world, uint32_t clients, uint32_t clients_pe
 
 void cohort_begin(Cohort *cohort, uint32_t round);
 
-// On the real clock no client is drawn for a round: the clients that have come are known when it is over.
+// On the real clock no client is drawn for a round: its clients are known when it is over.
 void cohort_expect(Cohort *cohort, uint32_t round);
 
 // Whether the members' losses have to be known before they train: then, after cohort_complete, members[i].loss is

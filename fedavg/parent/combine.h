@@ -28,7 +28,7 @@ typedef struct Combine {
     RowWalk walk;
     Blas *blas; // owned; NULL: products are few, or not wanted
     bool wants_products;
-    uint32_t asides;                   // rows behind those of the clients: 1 where the rule remembers the last
+    uint32_t asides;                   // rows after the clients': 1 where the rule remembers the last
                                        // result, or trusts the server's
     float *center;                     // borrowed (parameters): that update, of the slots; NULL without
     Job **jobs;                        // (rows): those of all nodes whose updates arrived, ascending by client

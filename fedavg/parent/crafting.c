@@ -171,7 +171,7 @@ static void visit_update(void *context, const Rows *rows, uint32_t section, size
 }
 
 // Writes the crafted update into the attackers' rows, of which each node has those of its own clients. Every node
-// checks it for itself and comes to one answer.
+// checks it for itself, with one result.
 static void hand_in(Crafting *crafting) {
     const RunMemory *memory = crafting->combine->memory;
     const size_t parameters = memory->config->parameters;

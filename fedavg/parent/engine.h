@@ -39,7 +39,7 @@ typedef struct Engine {
     // Does the parent's work for its workers while they train, as in supervisor.h. NULL: there is none.
     Status (*serve)(Rounds *rounds, bool *busy, Error *err);
 
-    // For engines whose workers train on from round to round; NULL: all stand at the barrier when `run` returns.
+    // For engines whose workers train on from round to round; NULL: all are at the barrier when `run` returns.
     // is_enough: whether the round has all its updates. rest: brings the workers to the barrier before they do other
     // work.
     bool (*is_enough)(const Rounds *rounds);

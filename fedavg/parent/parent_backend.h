@@ -1,11 +1,11 @@
 // The parent's arithmetic: the one shared model, the mean of the clients' updates, what a failed round is put back to.
 // One table of functions for each place where it can be done: parent_on_cpu works in the run's shared memory itself;
 // the GPU's (gpu/gpu.h) in blocks of the GPU's memory, and copies weights and velocities into the shared memory
-// whenever a round is done, so that checkpoints, the final model and live/ come from there on either.
+// whenever a round is done, so that checkpoints, the final model and live/ read it there on either.
 //
 //   Parent parent = {.math = &parent_on_cpu, .memory = &memory};
 //   TRY(parent.math->init(&parent, err));              // the shared memory is filled, no worker has started yet
-//   TRY(parent.math->begin(&parent, err));             // each round, while the workers stand still
+//   TRY(parent.math->begin(&parent, err));             // each round, while all workers wait
 //   ... they train ...
 //   TRY(parent.math->average(&parent, &finite, used, &mean, &turn, err)); // fedavg
 //   TRY(parent.math->adopt(&parent, &finite, err));                       // hogwild, ssgd
@@ -27,7 +27,7 @@ typedef struct Parent Parent;
 typedef struct Mean {
     double arrived, factor;
     double noise;               // deviation of what joins every weight of it; 0: nothing does
-    const int64_t *total;       // (parameters), of all nodes; NULL: it lies in the slots of the workers
+    const int64_t *total;       // (parameters), of all nodes; NULL: it is in the workers' slots
     const int64_t *changes;     // likewise, beside a total
     const int64_t *const *late; // (late_count), (parameters) each: what joins them; of this node alone
     uint32_t late_count;
@@ -42,7 +42,7 @@ typedef struct ParentBackend {
     Status (*bury)(Parent *parent, uint32_t rank, Error *err);
 
     // Remembers, for restore, the weights where workers write them, and the vectors that the slots' plan says are kept;
-    // starts the count of updates anew.
+    // starts the count of updates at 0.
     Status (*begin)(Parent *parent, Error *err);
     Status (*restore)(Parent *parent, Error *err);
 

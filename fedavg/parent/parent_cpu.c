@@ -11,7 +11,7 @@
 typedef struct CpuParent {
     float *weights, *vectors; // owned (parameters), (kept vectors, parameters): as the round began
     int64_t *total;           // owned (each, parameters); where all sums become one first
-    const int64_t **sums[2];  // owned lists of what lies in the slots: sums of updates, of changes
+    const int64_t **sums[2];  // owned lists of the sums in the slots: of updates, of changes
 } CpuParent;
 
 static void cpu_free(Parent *parent) {

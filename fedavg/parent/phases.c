@@ -7,7 +7,7 @@
 
 enum {
     FAREWELL_SECONDS = 1, // for the workers to end by themselves
-    // Where every replacement dies too, a run would go on for ever.
+    // A run in which every replacement dies would never end.
     MAX_FRUITLESS_DEATHS = 300, // in a row, with no job finished in between
     MAX_EXPLAINED_DEATHS = 3,   // ... of workers that said why, as their successors will
 };

@@ -52,7 +52,7 @@ typedef struct Phases {
     uint32_t lost;             // deaths so far
 } Phases;
 
-// Starts all workers and waits until they stand at the barrier. Nothing to free on failure. The Phases must not move
+// Starts all workers and waits until they are at the barrier. Nothing to free on failure. The Phases must not move
 // afterwards.
 Status phases_init(Phases *phases, const PhasesConfig *config, Error *err);
 
@@ -71,8 +71,8 @@ Status phases_rest(Phases *phases, Error *err);
 // Forgets deaths so far as a reason to give the run up.
 void phases_forgive(Phases *phases);
 
-// Orders the workers to end, if they stand still, and waits a second for them (with hang_seconds 0 as long as it takes,
-// until a second stop signal); kills who is left.
+// Orders the workers to end, if they are at the barrier, and waits a second for them (with hang_seconds 0 as long as it
+// takes, until a second stop signal); kills those that are left.
 void phases_free(Phases *phases);
 
 #endif

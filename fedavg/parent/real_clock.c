@@ -87,7 +87,7 @@ static Status init(Rounds *rounds, Error *err) {
     return STATUS_OK;
 }
 
-// Clients whose worker died come first: they were drawn before. Then the draw goes round, past clients that train at
+// Clients whose worker died are first: they were drawn before. Then the draw goes round, past clients that train at
 // this moment or have no samples.
 static bool pick(uint32_t *client, RealClock *clock) {
     if (clock->lost_count > 0) {
@@ -236,7 +236,7 @@ static Status serve(Rounds *rounds, bool *busy, Error *err) {
         const uint32_t state = atomic_load_explicit(&flight->state, memory_order_acquire); // pairs with the landing
         const bool dead = rounds->phases.supervisor.workers[rank].state == WORKER_DEAD;
         if (state == FLIGHT_LANDED) TRY(collect(rounds, rank, err));
-        if (state == FLIGHT_POSTED && dead) { // nobody takes its place: another worker begins its client anew
+        if (state == FLIGHT_POSTED && dead) { // another worker begins its client again
             clock->lost[clock->lost_count++] = flight->job.client;
             atomic_store_explicit(&flight->state, FLIGHT_NONE, memory_order_relaxed);
         }

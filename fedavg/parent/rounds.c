@@ -250,7 +250,7 @@ static void count_round(Rounds *rounds) {
     totals->up_bytes += rounds->cohort.up_bytes;
 }
 
-// Every round's release costs the same privacy, except on a tree, where a release is part of several sums.
+// Every round's release costs as much privacy, except on a tree, where a release is part of several sums.
 static void note_release(const Rounds *rounds, RoundReport *report) {
     const RunConfig *config = rounds->memory->config;
     double rdp[ACCOUNTANT_ORDERS];

@@ -32,7 +32,7 @@ typedef struct RoundsConfig {
     const ParentBackend *backend; // where the parent's arithmetic is done
     uint32_t clients_per_round;
     uint32_t rounds_done; // of a run that is resumed
-    Nodes *nodes;         // borrowed; all of them call the same functions of this header
+    Nodes *nodes;         // borrowed; all of them call each function of this header
 } RoundsConfig;
 
 typedef struct RoundReport {
@@ -69,7 +69,7 @@ typedef struct RoundReport {
     double worker_sync_seconds[MAX_WORKERS], worker_hidden_seconds[MAX_WORKERS];
     double exchange_seconds, exchange_hidden_seconds;
     double synchronising_seconds, hidden_seconds;
-    int stop_signal; // that has reached one of the nodes: the run shall end here; 0: none
+    int stop_signal; // that has reached one of the nodes: the run must end here; 0: none
 } RoundReport;
 
 struct Rounds {
@@ -89,7 +89,7 @@ struct Rounds {
     double rdp[ACCOUNTANT_ORDERS]; // of one round's release; zeros for a tree
 };
 
-// Starts all workers and waits until they stand at the barrier. Nothing to free on failure.
+// Starts all workers and waits until they are at the barrier. Nothing to free on failure.
 Status rounds_init(Rounds *rounds, const RoundsConfig *config, Error *err);
 
 // Draws the round's cohort; has candidates evaluated where the draw asks for their losses.

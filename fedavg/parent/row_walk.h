@@ -1,4 +1,4 @@
-// The rows of a cohort (rules/combine/rows.h) piece by piece, wherever they lie: alone in this node's memory, or on
+// The rows of a cohort (rules/combine/rows.h) piece by piece, wherever they are: alone in this node's memory, or on
 // several nodes, each of which has those of its own clients.
 //
 //   TRY(row_walk_init(&walk, &memory, nodes, ROW_TRAVELLING_FLOATS, err));
@@ -6,8 +6,8 @@
 //   row_walk_free(&walk);
 //
 // The weights are cut into ROW_SECTIONS sections of whole blocks, of which each node has a run: it sees all rows of
-// these, and sends the others what they see. So what is computed from a section is computed once, from the same numbers
-// in the same order, for any number of nodes.
+// these, and sends the others what they see. So what is computed from a section is computed once, from equal numbers
+// in one order, for any number of nodes.
 #ifndef SOUNDER_FEDAVG_PARENT_ROW_WALK_H
 #define SOUNDER_FEDAVG_PARENT_ROW_WALK_H
 
@@ -33,7 +33,7 @@ typedef struct RowWalk {
 Status row_walk_init(RowWalk *walk, const RunMemory *memory, Nodes *nodes, size_t travelling, Error *err);
 void row_walk_free(RowWalk *walk);
 
-// A piece: rows.values point at its first weight. Pieces of one section come one after the other.
+// A piece: rows.values point at its first weight. Pieces of one section follow each other.
 typedef void (*RowVisit)(void *context, const Rows *rows, uint32_t section, size_t first, size_t count);
 
 // jobs (count): done, on all nodes; their rows come in this order. aside (parameters), the same on all nodes: one more

@@ -2,7 +2,7 @@
 // like.
 //
 //   TRY(trace_file_open(&file, path, &memory, &nodes, err));    // path "": no trace, and all that follows does nothing
-//   TRY(trace_file_drain(&file, &memory, &nodes, err));         // while all workers stand still
+//   TRY(trace_file_drain(&file, &memory, &nodes, err));         // while all workers wait
 //   TRY(trace_file_close(&file, err));
 //
 // A JSON array of complete events ("ph": "X"), in microseconds since the run began; a node is a process, its parent

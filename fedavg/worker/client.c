@@ -178,7 +178,7 @@ static Turn begin_turn(LocalModel *model, const Job *job, uint32_t samples, uint
     turn.step.follows = config->personal.inner > 0;
     if (rule->asks) turn.at.common = run_memory_vector(memory, state_vector(memory, STATE_COMMON));
     if (training.optimizer_state == OPTIMIZER_KEPT) {
-        const size_t first = rule->replicas ? config->parameters : 0; // behind the replica
+        const size_t first = rule->replicas ? config->parameters : 0; // after the replica
         turn.step.state = turn.at.kept ? turn.at.kept + first : NULL;
         float *after = client_state_row(&memory->kept, job->kept_to);
         turn.step.state_after = after ? after + first : NULL;
@@ -290,7 +290,7 @@ void client_train(LocalModel *model, Job *job, uint32_t round) {
     Turn turn = begin_turn(model, job, count, round);
     if (starts) turn.step.start = memory->weights;
     if (memory->algorithm.local->replicas) begin_replica(model, &turn);
-    const uint32_t key = schedule_key(round - 1, job->visit); // no two trainings from one model are the same
+    const uint32_t key = schedule_key(round - 1, job->visit); // so that no training from one model repeats another
     job->loss_sum = memory->config->personal.alternates
                         ? train_in_turn(model, &turn.step, job, key)
                         : local_model_train(model, &turn.step, job->client, job->epochs, key);

@@ -17,7 +17,7 @@ typedef struct LocalModel {
     const RunMemory *memory; // borrowed
     uint32_t rank;
     Net net;         // owned
-    void *vectors;   // owned: the vectors below lie in it, each (parameters)
+    void *vectors;   // owned: memory of the vectors below, each (parameters)
     float *weights;  // the local model
     float *velocity; // SGD momentum
     float *gradient;
@@ -104,7 +104,7 @@ void personal_load(LocalModel *model, const Job *job);
 // A worker evaluates the global model on the test set, or on a client's own samples, before and after training.
 
 // Does what job->task says and finishes the job with loss_sum, hits and samples. Every worker makes the sums in the
-// same order, so that the same bits come out.
+// one order, so that no bit depends on it.
 void evaluation_run(LocalModel *model, Job *job, uint32_t round);
 
 // The samples that a job about a client is to be evaluated on: indices (count), borrowed, of the test set or of the

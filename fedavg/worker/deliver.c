@@ -33,7 +33,7 @@ void deliver_inspect(Job *job, const RunMemory *memory, const float *trained) {
 }
 
 // Notes the fingerprint of the trained weights, too: both look at every weight, in one pass. plain.sum gets the update
-// in the same pass unless it is NULL.
+// in that pass, too, unless it is NULL.
 static bool is_refused(const ClientUpdate *update, PlainSum plain) {
     const LocalModel *model = update->model;
     const float *before = model->memory->weights, *after = model->weights;
@@ -245,7 +245,7 @@ static bool has_replicas_that_arrive(const LocalModel *model) {
     return algorithm->local->replicas && algorithm->engine->buffers;
 }
 
-// The client's new row holds the replica: the parent finds it there when the replica's turn to give comes.
+// The client's new row holds the replica: the parent finds it there when the replica gives.
 static void hand_in_replica(ClientUpdate *update) {
     if (is_accepted(update)) queue_finish(update->job, JOB_DONE);
 }

@@ -1,6 +1,6 @@
 // The way of a trained update from a client into the memory that workers and parent share. The client's update is
 // measured, checked and sent (sender.h), and then put where the run's rules want it: added to the worker's sum, written
-// into a row beside the updates of others, or stored until the step that it belongs to. Which of these it is follows
+// into a row beside the updates of others, or stored until the step that it belongs to. The choice follows
 // from the run's configuration alone, so that local_model_init chooses it once.
 //
 //   model->delivery = delivery_of(model);                     // once per worker

@@ -1,4 +1,4 @@
-// Part of client.h: what a worker evaluates for the parent, by the task of a job.
+// Part of client.h: a worker's evaluation for the parent, by the task of a job.
 #include "client.h"
 
 #include <string.h>

@@ -1,11 +1,11 @@
 // An update that goes into the sum as it was trained: checked, fingerprinted and added block by block, while a block is
-// in the cache. Of a large model that is one way through memory instead of three.
+// in the cache. A large model then passes through memory once instead of three times.
 //
 //   const size_t unfit = plain_sum_add(&plain, trained, global, count);
 //   if (unfit < count) ... trained[unfit] must be refused, and the sum is what it was, or as new ...
 //
-// The same bits as aggregate_first_unfit, XXH3 of all that was trained, and aggregate_add, one after the other. That an
-// update is refused shows only when a part of it has been added; what integers have added up they take away again.
+// The bits are those of aggregate_first_unfit, XXH3 of all that was trained, and aggregate_add, one after the other. A
+// refusal is known only when a part of the update has been added; integer sums take it away again.
 #ifndef SOUNDER_FEDAVG_WORKER_PLAIN_SUM_H
 #define SOUNDER_FEDAVG_WORKER_PLAIN_SUM_H
 

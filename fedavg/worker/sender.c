@@ -151,7 +151,7 @@ static void encode(Sender *sender, Job *job, RngKey key) {
                      .key = key,
                      .feeds_back = sender->left != NULL};
     begin_feedback(sender, job);
-    if (code->keeps && sender->left) { // behind what is left over
+    if (code->keeps && sender->left) { // after what is left over
         const float *before = client_state_row(&sender->memory->kept, job->kept_from);
         float *after = client_state_row(&sender->memory->kept, job->kept_to);
         coding.before = before ? before + weights->count : NULL;

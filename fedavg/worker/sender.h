@@ -32,7 +32,7 @@ typedef struct Sent {
 Status sender_init(Sender *sender, const RunMemory *memory, Error *err);
 void sender_free(Sender *sender);
 
-// trained (parameters): finite; the job says the squared length of the update, or NaN. What feeds back goes into the
+// trained (parameters): finite; the job says the squared length of the update, or NaN. Feedback goes into the
 // job's new row, and the job counts the bytes that were sent. The result borrows from trained, the sender and the
 // memory.
 Sent sender_send(Sender *sender, Job *job, const float *trained, uint32_t round);

@@ -1,4 +1,4 @@
-// Part of ssgd.h: which shards, vectors and samples belong to which node, worker and step.
+// Part of ssgd.h: the shards, vectors and samples of each node, worker and step.
 #include "ssgd.h"
 
 #include "base/clock.h"
@@ -48,8 +48,8 @@ static uint32_t shard_count(const RunMemory *memory, uint32_t shard) {
     return count;
 }
 
-// Shards of different sizes run out of samples at different steps; from then on their part is empty. Of a global batch
-// a shard has a constant fraction, computed by multiplication so that the parts tile the batch.
+// Shards of different sizes run out of samples at different steps; from then on their part is empty. A shard's part of
+// a global batch is a constant fraction, computed by multiplication so that the parts tile the batch.
 ShardPart ssgd_shard_part(const RunMemory *memory, uint32_t shard, uint32_t number) {
     const Training *training = &memory->config->training;
     uint64_t first = (uint64_t)number * training->batch_size, shards = memory->config->clients;

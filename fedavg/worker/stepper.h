@@ -5,7 +5,7 @@
 //   stepper_step(&stepper, model, &result, &batch, &noise);      // once a batch
 //
 // The direction of a step is made in this order: the gradient, + pull weight + shift, clipped, + weight decay. Plain
-// SGD is fused with the way back through the net (net_train_step); everything else is a gradient and loops over the
+// SGD is fused with the backward pass of the net (net_train_step); everything else is a gradient and loops over the
 // weights, which have the same bits on every instruction set.
 #ifndef SOUNDER_FEDAVG_WORKER_STEPPER_H
 #define SOUNDER_FEDAVG_WORKER_STEPPER_H

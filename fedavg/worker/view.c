@@ -32,7 +32,7 @@ void view_free(View *view) {
 }
 
 // A view is a pure function of seed, round and client: nothing about it is stored between rounds, and any worker sees a
-// client's samples as any other does. An attacker's false labels apply on top of those of drift.
+// client's samples as any other does. An attacker's false labels apply on top of drift's.
 void view_begin(View *view, uint32_t client, uint32_t round, const uint16_t *label_of) {
     const RunConfig *config = view->memory->config;
     view->label_of = label_of;
