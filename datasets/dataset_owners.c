@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "datasets/dataset.h"
+#include "datasets/dataset_block.h"
 #include "datasets/unpacked_cache.h"
 
 static Status copy_owners(uint32_t **owners, const void *block, size_t bytes, Error *err) {
@@ -32,10 +32,9 @@ static bool read_copy(uint32_t **owners, const DatasetSource *source) {
 }
 
 Status dataset_train_owners(uint32_t **owners, const DatasetSource *source, Error *err) {
-    enum { ALIGNMENT = 64 };
     if (source->users == 0) return fail(err, STATUS_USAGE, "%s: its samples have no owners", source->name);
     if (read_copy(owners, source)) return STATUS_OK;
-    void *block = aligned_alloc(ALIGNMENT, (source->block_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
+    void *block = aligned_alloc(DATASET_ALIGNMENT, source->block_bytes);
     if (!block) return fail(err, STATUS_OS, "no memory for %zu bytes of %s", source->block_bytes, source->name);
     Status status = dataset_read(block, source, err);
     if (status == STATUS_OK) status = copy_owners(owners, block, source->block_bytes, err);

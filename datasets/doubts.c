@@ -14,9 +14,7 @@ enum {
     FEW_CLASSES = 10,
 };
 
-static void add(DatasetDoubts *doubts, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void add(DatasetDoubts *doubts, const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static void add(DatasetDoubts *doubts, const char *format, ...) {
     va_list arguments;
     if (doubts->count == DATASET_MOST_DOUBTS) return;
     va_start(arguments, format);

@@ -100,13 +100,10 @@ static Status settle_host(Error *err) {
 }
 
 static void shared_free(SharedGroup *shared, uint32_t size) {
-    for (uint32_t rank = 0; shared->pidfds && rank < size; rank++)
-        if (shared->pidfds[rank] >= 0) close(shared->pidfds[rank]);
-    for (uint32_t rank = 0; shared->sockets && rank < size; rank++)
-        if (shared->sockets[rank] >= 0) close(shared->sockets[rank]);
+    for (uint32_t i = 0; shared->pidfds && i < 2 * size; i++) // the sockets, too
+        if (shared->pidfds[i] >= 0) close(shared->pidfds[i]);
     if (shared->device.memory) group_cuda_detach(shared);
     segment_free(&shared->segment);
-    free(shared->sockets);
     free(shared->pidfds);
     free(shared->polls);
     free(shared->peers);
@@ -119,13 +116,12 @@ static Status shared_new(SharedGroup **made, Group *group, Error *err) {
         shared->group = group;
         shared->peers = calloc(group->size, sizeof *shared->peers);
         shared->polls = calloc(group->size, sizeof *shared->polls);
-        shared->pidfds = malloc(group->size * sizeof *shared->pidfds);
-        shared->sockets = malloc(group->size * sizeof *shared->sockets);
+        shared->pidfds = malloc(2 * group->size * sizeof *shared->pidfds);
         shared->mover = shared->host_mover = (GroupMover){publish_host, copy_host, combine_host, settle_host};
-        if (shared->pidfds) memset(shared->pidfds, -1, group->size * sizeof *shared->pidfds);
-        if (shared->sockets) memset(shared->sockets, -1, group->size * sizeof *shared->sockets);
+        if (shared->pidfds) memset(shared->pidfds, -1, 2 * group->size * sizeof *shared->pidfds);
+        if (shared->pidfds) shared->sockets = shared->pidfds + group->size;
     }
-    if (!shared || !shared->peers || !shared->polls || !shared->pidfds || !shared->sockets) {
+    if (!shared || !shared->peers || !shared->polls || !shared->pidfds) {
         if (shared) shared_free(shared, group->size);
         return fail(err, STATUS_OS, "out of memory for a group of %u ranks", group->size);
     }

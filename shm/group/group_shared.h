@@ -91,11 +91,11 @@ typedef struct SharedGroup {
     uint64_t step;                // of this rank's last arrival
     GroupPeer *peers;             // owned (size)
     GroupRequest *receives;       // not begun, in the order they were started
-    int *pidfds;                  // owned (size)
-    int *sockets;                // owned (size), of the meeting; -1: none. Rank 0: to each rank; others: [0], to rank 0
-    struct pollfd *polls;        // owned (size); fd -1: nothing to check
-    uint64_t moved;              // steps that messages have made, to notice progress
-    uint64_t looked_nanoseconds; // time of the last check of the process descriptors
+    int *pidfds;                  // (size); owned with the sockets that follow
+    int *sockets;                 // (size), of the meeting; -1: none. Rank 0: to each rank; others: [0], to rank 0
+    struct pollfd *polls;         // owned (size); fd -1: nothing to check
+    uint64_t moved;               // steps that messages have made, to notice progress
+    uint64_t looked_nanoseconds;  // time of the last check of the process descriptors
 } SharedGroup;
 
 // A wait until `ready` returns true. `late` writes the sentence for a wait that has timed out.

@@ -19,46 +19,6 @@ enum { KEPT = 2, SHA256_DIGITS = 64, SHAPE_TEXT_BYTES = 96 };
 // The checksum is stored in the file itself: it is computed with these zeros in its place.
 static const char NO_CHECKSUM[] = "0000000000000000000000000000000000000000000000000000000000000000";
 
-// A safetensors file as the parts of a durable write: the header, then the caller's tensors, which are not copied.
-typedef struct TensorParts {
-    char *header;    // owned
-    FilePart *parts; // owned; parts[0] is the header
-    size_t count;
-} TensorParts;
-
-static void parts_free(TensorParts *parts) {
-    free(parts->header);
-    free(parts->parts);
-}
-
-static Status parts_init(TensorParts *parts, const NamedTensor *tensors, size_t count, const TensorNote *notes,
-                         size_t note_count, Error *err) {
-    TensorEntry *entries = calloc(count + 1, sizeof *entries);
-    size_t header_bytes;
-    Status status;
-    *parts = (TensorParts){.parts = calloc(count + 1, sizeof *parts->parts), .count = count + 1};
-    if (!entries || !parts->parts) {
-        status = fail(err, STATUS_OS, "no memory for writing %zu tensors", count);
-        goto fail;
-    }
-    for (size_t i = 0; i < count; i++) {
-        entries[i].type = tensors[i].type;
-        entries[i].rank = tensors[i].rank;
-        memcpy(entries[i].name, tensors[i].name, sizeof entries[i].name);
-        memcpy(entries[i].shape, tensors[i].shape, sizeof tensors[i].shape);
-    }
-    TRY_GOTO(fail, safetensors_header(&parts->header, &header_bytes, entries, count, notes, note_count, err));
-    parts->parts[0] = (FilePart){parts->header, header_bytes};
-    for (size_t i = 0; i < count; i++)
-        parts->parts[i + 1] = (FilePart){tensors[i].values, entries[i].bytes};
-    free(entries);
-    return STATUS_OK;
-fail:
-    free(entries);
-    parts_free(parts);
-    return status;
-}
-
 // A kind of file in the folder: <before>round-NNNNNN.safetensors<after>.
 typedef struct NameKind {
     const char *before, *after;
@@ -176,26 +136,43 @@ static Status prune(const Folder *folder, const NameKind *kind, uint32_t newest,
     return status;
 }
 
+// The checksum's note is put first, so the first 64 zeros in the header are its value: the file is hashed with the zeros
+// and written with the checksum in their place. The tensors are not copied: each is a part of the durable write.
 Status checkpoint_write(const Folder *folder, uint32_t rounds_done, const NamedTensor *tensors, size_t count,
                         const TensorNote *notes, size_t note_count, Error *err) {
-    char name[NAME_MAX + 1], round_text[16], checksum[SHA256_DIGITS + 1];
-    TensorParts parts;
-    Status status;
+    char name[NAME_MAX + 1], round_text[16], checksum[SHA256_DIGITS + 1], *header = NULL;
+    size_t header_bytes;
     TensorNote *all = calloc(note_count + 2, sizeof *all);
-    if (!all) return fail(err, STATUS_OS, "no memory for the %zu notes of a checkpoint", note_count);
+    TensorEntry *entries = calloc(count + 1, sizeof *entries);
+    FilePart *parts = calloc(count + 1, sizeof *parts);
+    Status status = STATUS_OK;
+    if (!all || !entries || !parts) {
+        status = fail(err, STATUS_OS, "no memory for writing %zu tensors", count);
+        goto fail;
+    }
     snprintf(round_text, sizeof round_text, "%" PRIu32, rounds_done);
     all[0] = (TensorNote){"sha256", NO_CHECKSUM};
     all[1] = (TensorNote){"rounds_done", round_text};
     for (size_t i = 0; i < note_count; i++)
         all[i + 2] = notes[i];
-    status = parts_init(&parts, tensors, count, all, note_count + 2, err);
+    for (size_t i = 0; i < count; i++) {
+        entries[i].type = tensors[i].type;
+        entries[i].rank = tensors[i].rank;
+        memcpy(entries[i].name, tensors[i].name, sizeof entries[i].name);
+        memcpy(entries[i].shape, tensors[i].shape, sizeof tensors[i].shape);
+    }
+    TRY_GOTO(fail, safetensors_header(&header, &header_bytes, entries, count, all, note_count + 2, err));
+    parts[0] = (FilePart){header, header_bytes};
+    for (size_t i = 0; i < count; i++)
+        parts[i + 1] = (FilePart){tensors[i].values, entries[i].bytes};
+    sha256_hex(checksum, parts, count + 1);
+    memcpy(memmem(header, header_bytes, NO_CHECKSUM, SHA256_DIGITS), checksum, SHA256_DIGITS);
+    status = durable_write(folder, name_of(name, &WHOLE, rounds_done), parts, count + 1, err);
+fail:
+    free(header);
+    free(parts);
+    free(entries);
     free(all);
-    TRY(status);
-    sha256_hex(checksum, parts.parts, parts.count);
-    // The note was put first, so the first 64 zeros in the header are its value.
-    memcpy(memmem(parts.header, parts.parts[0].count, NO_CHECKSUM, SHA256_DIGITS), checksum, SHA256_DIGITS);
-    status = durable_write(folder, name_of(name, &WHOLE, rounds_done), parts.parts, parts.count, err);
-    parts_free(&parts);
     TRY(status);
     TRY(prune(folder, &PARTIAL, 0, err));
     return prune(folder, &WHOLE, rounds_done, err);
