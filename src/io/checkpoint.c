@@ -136,8 +136,8 @@ static Status prune(const Folder *folder, const NameKind *kind, uint32_t newest,
     return status;
 }
 
-// The checksum's note is put first, so the first 64 zeros in the header are its value: the file is hashed with the zeros
-// and written with the checksum in their place. The tensors are not copied: each is a part of the durable write.
+// The note of the checksum is put first, so the first 64 zeros in the header are its value: the file is hashed with the
+// zeros and written with the checksum in their place. The tensors are not copied: each is a part of the durable write.
 Status checkpoint_write(const Folder *folder, uint32_t rounds_done, const NamedTensor *tensors, size_t count,
                         const TensorNote *notes, size_t note_count, Error *err) {
     char name[NAME_MAX + 1], round_text[16], checksum[SHA256_DIGITS + 1], *header = NULL;
