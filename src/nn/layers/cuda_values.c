@@ -148,7 +148,5 @@ const CudaLayer cuda_activation_layer = {.forward = activation_forward, .backwar
 const CudaLayer cuda_relu_layer = {.forward = relu_forward, .backward = relu_backward};
 const CudaLayer cuda_dropout_layer = {
     .traits = DROPS, .forward = dropout_forward, .backward = dropout_backward, .bytes = dropout_bytes};
-const CudaLayer cuda_dropout2d_layer = {
-    .traits = DROPS, .forward = dropout_forward, .backward = dropout_backward, .bytes = dropout_bytes};
 const CudaLayer cuda_add_layer = {.forward = add_forward, .backward = add_backward, .bytes = add_bytes};
 const CudaLayer cuda_concat_layer = {.forward = concat_forward, .backward = concat_backward};

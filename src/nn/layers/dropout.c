@@ -47,24 +47,14 @@ static void dropout_backward(const LayerCall *call) {
     if (call->noise) apply(call, call->at->in_gradient);
 }
 
-static const LayerWord of_elements[] = {
+static const LayerWord words[] = {
     {.form = {"dropout", "dropout RATE", "elements dropped in training"}, .read = read_rate},
-};
-
-static const LayerWord of_channels[] = {
     {.form = {"dropout2d", "dropout2d RATE", "whole channels dropped in training"}, .read = read_rate_of_channels},
 };
 
 const LayerType dropout_layer = {.name = "dropout",
-                                 LAYER_WORDS(of_elements),
+                                 LAYER_WORDS(words),
                                  .traits = IN_PLACE | IN_PARTS,
                                  .room = dropout_room,
                                  .forward = dropout_forward,
                                  .backward = dropout_backward};
-
-const LayerType dropout2d_layer = {.name = "dropout2d",
-                                   LAYER_WORDS(of_channels),
-                                   .traits = IN_PLACE | IN_PARTS,
-                                   .room = dropout_room,
-                                   .forward = dropout_forward,
-                                   .backward = dropout_backward};
