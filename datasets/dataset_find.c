@@ -129,7 +129,7 @@ static Status not_found(const DatasetPlaces *places, const char *name, Error *er
     for (size_t i = 0; i < dataset_name_count; i++)
         suggestion_consider(&suggestion, dataset_names[i]);
     for (uint32_t i = 0; i < federation_table.count; i++)
-        suggestion_consider(&suggestion, federation_table.rows[i].name);
+        suggestion_consider(&suggestion, form_row(&federation_table, i)->name);
     suggestion_consider_as(&suggestion, "fmnist", "fashion-mnist");
     const char *best = suggestion.best;
     return fail(err, STATUS_NOINPUT,

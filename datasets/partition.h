@@ -14,7 +14,7 @@
 // If the partition assigns users to clients (natural-id, grouped-natural-id, leaf) and the test set names the owners of
 // its samples, a client is tested on the test samples of its users instead, unless --client-test is given.
 //
-// A partitioner is a row of partition_table.c and a function (partitioner.h).
+// A partitioner is a file with its functions and its row (partitioner.h).
 #ifndef SOUNDER_DATASETS_PARTITION_H
 #define SOUNDER_DATASETS_PARTITION_H
 

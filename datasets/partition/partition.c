@@ -27,7 +27,7 @@ static size_t offset_count(const PartitionSpec *spec) {
 
 // A test set has owners if the training set has; if its files name no owners, no entry is a user.
 static TestedOn tests_on(const PartitionSpec *spec) {
-    const bool by_user = spec->owners && spec->test_owners && !spec->whole && partitioners[spec->form.row].by_user;
+    const bool by_user = spec->owners && spec->test_owners && !spec->whole && partitioners[spec->form.row]->by_user;
     if (spec->client_test > 0) return TESTS_ON_HELD_OUT;
     for (uint32_t i = 0; i < spec->test_samples && by_user; i++)
         if (spec->test_owners[i] < spec->users) return TESTS_ON_OWN;
@@ -104,8 +104,8 @@ static Status check_spec(const PartitionSpec *spec, const uint16_t *labels, uint
     if (!spec->whole && spec->clients > samples)
         return fail(err, STATUS_USAGE, "%u sample%s cannot be divided among %u clients; give at most %u client%s",
                     samples, samples == 1 ? "" : "s", spec->clients, samples, samples == 1 ? "" : "s");
-    const FormRow *row = &partition_table.rows[spec->form.row];
-    if (!labels && !spec->whole && partitioners[spec->form.row].by_class)
+    const FormRow *row = form_row(&partition_table, spec->form.row);
+    if (!labels && !spec->whole && partitioners[spec->form.row]->by_class)
         return fail(err, STATUS_USAGE, "%s: deals by class, and the data set has targets instead of classes; take %s",
                     row->name, spec->users ? "natural-id" : "iid");
     for (uint32_t i = 0; i < samples && labels; i++)
@@ -144,7 +144,7 @@ Status partition_build(void *memory, const PartitionSpec *spec, const uint16_t *
     }
     PartitionTask task = {
         .spec = spec, .labels = labels, .samples = samples, .classes = (uint32_t)classes, .clients = spec->clients};
-    const Partitioner *partitioner = &partitioners[spec->form.row];
+    const Partitioner *partitioner = partitioners[spec->form.row];
     TRY(partitioner->build ? partitioner->build(offsets, indices, &task, err)
                            : build_by_owners(offsets, indices, &task, partitioner, err));
     block->samples = offsets[spec->clients];

@@ -82,12 +82,12 @@ static Status assign_few_classes(PartitionTask *task, uint32_t count, int mode, 
     return status;
 }
 
-Status partition_pathological(PartitionTask *task, Error *err) {
+static Status partition_pathological(PartitionTask *task, Error *err) {
     const Form *form = &task->spec->form;
     return assign_few_classes(task, (uint32_t)form->number[0], (int)form->number[1], false, "pathological", err);
 }
 
-Status partition_noniid_label(PartitionTask *task, Error *err) {
+static Status partition_noniid_label(PartitionTask *task, Error *err) {
     return assign_few_classes(task, (uint32_t)task->spec->form.number[0], MODE_FIRST_DETERMINISTIC, true,
                               "noniid-label", err);
 }
@@ -120,7 +120,7 @@ static Status plan_shards(ShardPlan *plan, const PartitionTask *task, Error *err
     return STATUS_OK;
 }
 
-Status partition_shard(PartitionTask *task, Error *err) {
+static Status partition_shard(PartitionTask *task, Error *err) {
     ShardPlan plan = {0};
     ByClass classes;
     TRY(plan_shards(&plan, task, err));
@@ -178,7 +178,7 @@ static void take_columns(PartitionTask *task, uint32_t label, const uint32_t *co
     }
 }
 
-Status partition_distribution(PartitionTask *task, Error *err) {
+static Status partition_distribution(PartitionTask *task, Error *err) {
     const uint32_t per_client = (uint32_t)task->spec->form.number[0];
     if (per_client > task->classes || task->clients % task->classes != 0)
         return fail(err, STATUS_USAGE,
@@ -198,3 +198,35 @@ Status partition_distribution(PartitionTask *task, Error *err) {
     by_class_free(&classes);
     return status;
 }
+
+// Rows are easier to read on few lines.
+// clang-format off
+const Partitioner pathological_partitioner = {
+    .text = {.name = "pathological", .source = FLOWER ": PathologicalPartitioner",
+        .help = "every client has so many classes; a class is cut evenly among those who have it, one that nobody has is lost",
+        .keys = {CLASSES_EACH("2"),
+                 {.name = "mode", .type = FORM_CHOICE, .preset = "random", .choices = "random first-deterministic deterministic",
+                  .help = "which: at random; the client's number modulo the classes, then at random; or the classes from that on"}}},
+    .by_class = true, .assign = partition_pathological};
+const Partitioner shard_partitioner = {
+    .text = {.name = "shard", .source = FLOWER ": ShardPartitioner",
+        .help = "sorted by label, cut into equal shards, dealt at random; what does not fill a shard is lost",
+        .keys = {COUNT("per-client", "", "shards of a client"),
+                 COUNT("size", "", "samples of a shard; one of the two, or both"),
+                 {.name = "keep-incomplete", .type = FORM_CHOICE, .preset = "no", .choices = "no yes",
+                  .help = "whether a last, smaller shard is dealt, too (with size alone)"}}},
+    .by_class = true, .assign = partition_shard};
+const Partitioner distribution_partitioner = {
+    .text = {.name = "distribution", .source = FLOWER ": DistributionPartitioner, with FedProx's power law",
+        .help = "so many classes a client, neighbours in a ring; how much of each, by a lognormal distribution",
+        .keys = {CLASSES_EACH("2"),
+                 {.name = "mean", .type = FORM_REAL, .minimum = -100, .maximum = 100, .preset = "0", .help = "of the logarithm"},
+                 {.name = "sigma", .type = FORM_REAL, .minimum = 0, .maximum = 100, .preset = "2", .help = "its standard deviation"},
+                 {.name = "preassigned", .type = FORM_WHOLE, .minimum = 0, .maximum = MOST, .preset = "5", .help = "samples of each of a client's classes, before the rest is dealt"}}},
+    .by_class = true, .assign = partition_distribution};
+const Partitioner noniid_label_partitioner = {
+    .text = {.name = "noniid-label", .source = "NIID-Bench: noniid-#label",
+        .help = "pathological with mode=first-deterministic, each class shuffled before it is cut",
+        .keys = {CLASSES_EACH("2")}},
+    .by_class = true, .assign = partition_noniid_label};
+// clang-format on

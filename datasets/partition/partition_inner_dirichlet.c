@@ -103,7 +103,7 @@ static void pick_all(Inner *inner, PartitionTask *task, const ByClass *classes) 
     }
 }
 
-Status partition_inner_dirichlet(PartitionTask *task, Error *err) {
+static Status partition_inner_dirichlet(PartitionTask *task, Error *err) {
     ByClass classes;
     TRY(by_class_init(&classes, task, err));
     const uint32_t blocks = (task->classes + BLOCK - 1) / BLOCK;
@@ -131,3 +131,14 @@ Status partition_inner_dirichlet(PartitionTask *task, Error *err) {
     by_class_free(&classes);
     return status;
 }
+
+// Rows are easier to read on few lines.
+// clang-format off
+const Partitioner inner_dirichlet_partitioner = {
+    .text = {.name = "inner-dirichlet", .source = FLOWER ": InnerDirichletPartitioner (Hsu, Qi, Brown 2019)",
+        .help = "each client has its own mixture of classes, from Dirichlet(alpha), and a size of its own",
+        .keys = {ALPHA("0.5"),
+                 {.name = "sizes", .type = FORM_REALS, .minimum = 0, .maximum = MOST, .preset = "",
+                  .help = "samples of a client: one for all, or one for each; equal ones if it is left out"}}},
+    .by_class = true, .assign = partition_inner_dirichlet};
+// clang-format on

@@ -14,7 +14,7 @@ static Status check_owners(const PartitionTask *task, const char *name, Error *e
     return fail(err, STATUS_USAGE, "%s: nobody owns the samples of this data set; take iid or another partition", name);
 }
 
-Status partition_natural_id(PartitionTask *task, Error *err) {
+static Status partition_natural_id(PartitionTask *task, Error *err) {
     const PartitionSpec *spec = task->spec;
     TRY(check_owners(task, "natural-id", err));
     if (spec->users != task->clients)
@@ -76,7 +76,7 @@ static Status count_leaf(uint32_t *clients, const PartitionSpec *spec, uint32_t 
     return status;
 }
 
-Status partition_leaf(PartitionTask *task, Error *err) {
+static Status partition_leaf(PartitionTask *task, Error *err) {
     const PartitionSpec *spec = task->spec;
     TRY(check_owners(task, "leaf", err));
     uint32_t *client = calloc(spec->users, 2 * sizeof *client), *room = client + spec->users, taken = 0;
@@ -102,7 +102,7 @@ Status partition_leaf(PartitionTask *task, Error *err) {
 }
 
 // A random fraction of all samples, whatever their owners, assigned evenly.
-Status partition_leaf_iid(PartitionTask *task, Error *err) {
+static Status partition_leaf_iid(PartitionTask *task, Error *err) {
     const uint32_t count = (uint32_t)(task->spec->form.number[0] * task->samples);
     return assign_pool(task, 0, count, 0, task->clients, err);
 }
@@ -118,15 +118,15 @@ static uint32_t count_groups(uint32_t users, uint32_t size, int mode) {
 }
 
 Status partition_count_clients(uint32_t *clients, const PartitionSpec *spec, uint32_t samples, Error *err) {
-    const Partitioner *partitioner = &partitioners[spec->form.row];
+    const Partitioner *partitioner = partitioners[spec->form.row];
     *clients = 0;
     if (partitioner->assign == partition_natural_id) *clients = spec->users;
-    if (partitioner->assign == partition_grouped_natural_id)
+    if (partitioner == &grouped_natural_id_partitioner)
         *clients = count_groups(spec->users, (uint32_t)spec->form.number[0], (int)spec->form.number[1]);
     return partitioner->assign == partition_leaf && spec->owners ? count_leaf(clients, spec, samples, err) : STATUS_OK;
 }
 
-Status partition_grouped_natural_id(PartitionTask *task, Error *err) {
+static Status partition_grouped_natural_id(PartitionTask *task, Error *err) {
     const PartitionSpec *spec = task->spec;
     const uint32_t size = (uint32_t)spec->form.number[0];
     const int mode = (int)spec->form.number[1];
@@ -159,7 +159,7 @@ Status partition_grouped_natural_id(PartitionTask *task, Error *err) {
 
 // `percent` of the samples, drawn at random, are assigned evenly; the rest is sorted by label and cut into runs. The
 // last iid-clients clients get only random samples, as many as the others.
-Status partition_similarity(PartitionTask *task, Error *err) {
+static Status partition_similarity(PartitionTask *task, Error *err) {
     const double *number = task->spec->form.number;
     const uint32_t apart = (uint32_t)number[1], others = task->clients - apart;
     ByClass classes;
@@ -212,7 +212,7 @@ static double brightness(const Dataset *data, uint32_t sample) {
 }
 
 // Sorts by strictness times the standardised brightness plus (1 - strictness) times a normal number, and cuts evenly.
-Status partition_continuous(PartitionTask *task, Error *err) {
+static Status partition_continuous(PartitionTask *task, Error *err) {
     const double strictness = task->spec->form.number[0];
     const RngKey key = rng_key(task->spec->seed, RNG_PARTITION, STREAM_NOISE, 0, 0);
     double sum = 0, squares = 0;
@@ -237,3 +237,35 @@ Status partition_continuous(PartitionTask *task, Error *err) {
     free(all);
     return STATUS_OK;
 }
+
+// Rows are easier to read on few lines.
+// clang-format off
+const Partitioner natural_id_partitioner = {
+    .text = {.name = "natural-id", .source = FLOWER ": NaturalIdPartitioner", .help = "every client has the samples of one user, where the data set has users"},
+    .by_user = true, .assign = partition_natural_id};
+const Partitioner grouped_natural_id_partitioner = {
+    .text = {.name = "grouped-natural-id", .source = FLOWER ": GroupedNaturalIdPartitioner", .help = "every client has the samples of several users, in the order in which users appear",
+        .keys = {{.name = "size", .type = FORM_WHOLE, .minimum = 1, .maximum = MOST, .help = "users of a client"},
+                 {.name = "mode", .type = FORM_CHOICE, .preset = "allow-smaller", .choices = "allow-smaller allow-bigger drop-reminder strict",
+                  .help = "where users do not divide evenly: a smaller last group, some larger groups, users are lost, or an error"}}},
+    .by_user = true, .assign = partition_grouped_natural_id};
+const Partitioner continuous_partitioner = {
+    .text = {.name = "continuous", .source = FLOWER ": ContinuousPartitioner",
+        .help = "sorted by strictness times brightness (mean pixel, standardised) plus (1 - strictness) times a normal number, cut evenly",
+        .keys = {{.name = "strictness", .type = FORM_REAL, .minimum = 0, .maximum = 1, .preset = "0.5", .help = "0 is random, 1 sorted"}}},
+    .assign = partition_continuous};
+const Partitioner similarity_partitioner = {
+    .text = {.name = "similarity", .source = "SCAFFOLD (Karimireddy et al., ICML 2020)", .help = "so many per cent of the samples dealt at random, the others sorted by label and cut into runs",
+        .keys = {{.name = "percent", .type = FORM_REAL, .minimum = 0, .maximum = 100, .preset = "10", .help = "0: clients of one or two classes, 100: iid"},
+                 {.name = "iid-clients", .type = FORM_WHOLE, .minimum = 0, .maximum = MOST, .preset = "0", .help = "the last so many clients, such as attackers, get only samples drawn at random (Karimireddy, He, Jaggi, ICLR 2022)"}}},
+    .by_class = true, .assign = partition_similarity};
+const Partitioner leaf_partitioner = {
+    .text = {.name = "leaf", .source = "LEAF (Caldas et al. 2018): -s niid", .help = "users in random order until a fraction of all samples is reached, the last one cut; a client is a user, the others are lost",
+        .keys = {{.name = "fraction", .type = FORM_REAL, .minimum = 0, .maximum = 1, .preset = "0.1", .help = "of the samples"},
+                 {.name = "minimum", .type = FORM_WHOLE, .minimum = 0, .maximum = MOST, .preset = "0", .help = "samples of a user who is taken"}}},
+    .by_user = true, .assign = partition_leaf};
+const Partitioner leaf_iid_partitioner = {
+    .text = {.name = "leaf-iid", .source = "LEAF (Caldas et al. 2018): -s iid", .help = "a fraction of all samples, drawn at random whoever owns them, dealt evenly; the others are lost",
+        .keys = {{.name = "fraction", .type = FORM_REAL, .minimum = 0, .maximum = 1, .preset = "0.1", .help = "of the samples"}}},
+    .assign = partition_leaf_iid};
+// clang-format on

@@ -48,19 +48,19 @@ static double square(double x) {
     return x * x;
 }
 
-Status partition_linear(PartitionTask *task, Error *err) {
+static Status partition_linear(PartitionTask *task, Error *err) {
     return assign_growing(task, identity, "linear", err);
 }
 
-Status partition_square(PartitionTask *task, Error *err) {
+static Status partition_square(PartitionTask *task, Error *err) {
     return assign_growing(task, square, "square", err);
 }
 
-Status partition_exponential(PartitionTask *task, Error *err) {
+static Status partition_exponential(PartitionTask *task, Error *err) {
     return assign_growing(task, exp, "exponential", err);
 }
 
-Status partition_size(PartitionTask *task, Error *err) {
+static Status partition_size(PartitionTask *task, Error *err) {
     double *wanted, sum = 0;
     TRY(partition_reals(&wanted, task, 0, "sizes", err));
     uint32_t *sizes = malloc(task->clients * sizeof *sizes);
@@ -86,7 +86,7 @@ Status partition_size(PartitionTask *task, Error *err) {
 
 // NIID-Bench's iid-diff-quantity: sizes from one draw of Dirichlet(beta), repeated until all clients have the minimum;
 // random samples.
-Status partition_quantity(PartitionTask *task, Error *err) {
+static Status partition_quantity(PartitionTask *task, Error *err) {
     const uint32_t tries = partition_tries(task->clients);
     const double beta = task->spec->form.number[0], minimum = task->spec->form.number[1];
     double *shares = malloc(task->clients * sizeof *shares), running = 0;
@@ -120,3 +120,25 @@ Status partition_quantity(PartitionTask *task, Error *err) {
     free(shares);
     return status;
 }
+
+// Rows are easier to read on few lines.
+// clang-format off
+const Partitioner linear_partitioner = {
+    .text = {.name = "linear", .source = FLOWER ": LinearPartitioner", .help = "sizes grow as 1, 2, 3, ...; runs of the file's order"},
+    .assign = partition_linear};
+const Partitioner square_partitioner = {
+    .text = {.name = "square", .source = FLOWER ": SquarePartitioner", .help = "sizes grow as 1, 4, 9, ...; runs of the file's order"},
+    .assign = partition_square};
+const Partitioner exponential_partitioner = {
+    .text = {.name = "exponential", .source = FLOWER ": ExponentialPartitioner", .help = "sizes grow as e, e^2, e^3, ...; runs of the file's order"},
+    .assign = partition_exponential};
+const Partitioner size_partitioner = {
+    .text = {.name = "size", .source = FLOWER ": SizePartitioner", .help = "runs of the file's order with these sizes; what is left over is lost",
+        .keys = {{.name = "sizes", .type = FORM_REALS, .minimum = 0, .maximum = MOST, .help = "samples of a client: one for all, or one for each"}}},
+    .assign = partition_size};
+const Partitioner iid_diff_quantity_partitioner = {
+    .text = {.name = "iid-diff-quantity", .source = NIID_BENCH, .help = "random samples, sizes from Dirichlet(beta)",
+        .keys = {{.name = "beta", .type = FORM_REAL, .minimum = 1e-6, .maximum = 1e9, .preset = "0.5", .help = "the smaller, the more the sizes differ"},
+                 {.name = "minimum", .type = FORM_WHOLE, .minimum = 0, .maximum = MOST, .preset = "10", .help = "samples that every client has"}}},
+    .assign = partition_quantity};
+// clang-format on

@@ -50,7 +50,7 @@ Status random_order(uint32_t **order, uint32_t count, RngKey key, Error *err) {
     return STATUS_OK;
 }
 
-Status build_contiguous(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, Error *err) {
+static Status build_contiguous(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, Error *err) {
     (void)err;
     fill_identity(indices, task->samples);
     for (uint32_t client = 0; client < task->clients; client++) {
@@ -61,7 +61,7 @@ Status build_contiguous(uint32_t *offsets, uint32_t *indices, const PartitionTas
     return STATUS_OK;
 }
 
-Status build_iid(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, Error *err) {
+static Status build_iid(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, Error *err) {
     (void)err;
     fill_identity(indices, task->samples);
     rng_shuffle(indices, task->samples, rng_key(task->spec->seed, RNG_PARTITION, STREAM_IID, 0, 0));
@@ -70,7 +70,7 @@ Status build_iid(uint32_t *offsets, uint32_t *indices, const PartitionTask *task
     return STATUS_OK;
 }
 
-Status build_shards(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, Error *err) {
+static Status build_shards(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, Error *err) {
     const uint32_t per_client = (uint32_t)task->spec->form.number[0];
     if ((uint64_t)task->clients * per_client > task->samples)
         return fail(err, STATUS_USAGE,
@@ -145,13 +145,46 @@ free_alpha:
     return status;
 }
 
-Status build_dirichlet(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, Error *err) {
+static Status build_dirichlet(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, Error *err) {
     const Form *form = &task->spec->form;
     DirichletRule rule = {.form = (DirichletForm)form->number[1], .minimum = (uint32_t)form->number[2]};
     return build_by_rule(offsets, indices, task, &rule, err);
 }
 
-Status build_noniid_labeldir(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, Error *err) {
+static Status build_noniid_labeldir(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, Error *err) {
     DirichletRule rule = {.form = DIRICHLET_NIID_BENCH, .minimum = (uint32_t)task->spec->form.number[1]};
     return build_by_rule(offsets, indices, task, &rule, err);
 }
+
+// Rows are easier to read on few lines.
+// clang-format off
+const Partitioner contiguous_partitioner = {
+    .text = {.name = "contiguous", .source = "own", .help = "equal runs of the file's order; the last client takes the remainder"},
+    .build = build_contiguous};
+const Partitioner iid_partitioner = {
+    .text = {.name = "iid", .source = FLOWER ": IidPartitioner", .help = "a random permutation, cut into equal runs; sizes differ by at most one"},
+    .build = build_iid};
+const Partitioner dirichlet_partitioner = {
+    .text = {.name = "dirichlet", .source = FLOWER ": DirichletPartitioner",
+        .help = "class after class, dealt by proportions from Dirichlet(alpha)",
+        .keys = {ALPHA("0.5"),
+                 {.name = "form", .type = FORM_CHOICE, .preset = "topped", .choices = "topped plain balanced niid-bench",
+                  .help = "plain: drawn up to 11 times until all have the minimum, else an error (Flower's default); balanced: "
+                          "and who has more than the average gets no more (self_balancing=True); topped: as balanced, but the "
+                          "tenth draw is kept, and those who lack samples get them from the largest; niid-bench: who has the "
+                          "average gets no more, drawn again until it fits"},
+                 {.name = "minimum", .type = FORM_WHOLE, .minimum = 0, .maximum = MOST, .preset = "10", .help = "samples that every client has; 0: some may have none"}}},
+    .by_class = true, .build = build_dirichlet};
+const Partitioner shards_partitioner = {
+    .text = {.name = "shards", .source = "McMahan et al. 2017", .help = "sorted by label, cut into shards that differ by at most one sample, dealt at random; none is lost",
+        .keys = {{.name = "per-client", .type = FORM_WHOLE, .minimum = 1, .maximum = 1e6, .preset = "2", .help = "shards of a client"}}},
+    .by_class = true, .build = build_shards};
+const Partitioner noniid_labeldir_partitioner = {
+    .text = {.name = "noniid-labeldir", .source = "NIID-Bench (Li, Diao, Chen, He, ICDE 2022)",
+        .help = "dirichlet in the form niid-bench",
+        .keys = {ALPHA("0.5"), COUNT("minimum", "10", "samples that every client has")}},
+    .by_class = true, .build = build_noniid_labeldir};
+const Partitioner homo_partitioner = {
+    .text = {.name = "homo", .source = NIID_BENCH, .help = "iid by the name it has there"},
+    .build = build_iid};
+// clang-format on

@@ -1,5 +1,5 @@
-// The contract of a partitioner: the task that it is given, and the owners that it assigns. The rows of
-// partition_table.c name these functions; a new partitioner needs a row there.
+// The contract of a partitioner: the task that it is given, and the owners that it assigns. A new partitioner is a file
+// with its functions and its row, `const Partitioner NAME_partitioner`, and its name in PARTITIONERS.
 //
 // A partitioner assigns each sample to the client that owns it. Samples without an owner are left out, if its source
 // says so; a client's samples are then shuffled, unless the source keeps the file's order.
@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/keyed_text.h"
 #include "base/rng.h"
 #include "datasets/dataset.h"
 #include "datasets/partition.h"
@@ -82,43 +83,62 @@ void fill_identity(uint32_t *indices, uint32_t count);
 // Draws a random order of 0 to count - 1; the caller frees *order (count). Fails with OS.
 Status random_order(uint32_t **order, uint32_t count, RngKey key, Error *err);
 
-// These partitioners write the lists themselves: offsets (clients + 1), indices (samples).
-Status build_contiguous(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, Error *err);
-Status build_iid(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, Error *err);
-Status build_shards(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, Error *err);
-Status build_dirichlet(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, Error *err);
-Status build_noniid_labeldir(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, Error *err);
-Status build_file(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, Error *err);
-
-// These partitioners assign owners.
-Status partition_inner_dirichlet(PartitionTask *task, Error *err);
-Status partition_pathological(PartitionTask *task, Error *err);
-Status partition_noniid_label(PartitionTask *task, Error *err);
-Status partition_shard(PartitionTask *task, Error *err);
-Status partition_distribution(PartitionTask *task, Error *err);
-Status partition_linear(PartitionTask *task, Error *err);
-Status partition_square(PartitionTask *task, Error *err);
-Status partition_exponential(PartitionTask *task, Error *err);
-Status partition_size(PartitionTask *task, Error *err);
-Status partition_natural_id(PartitionTask *task, Error *err);
-Status partition_grouped_natural_id(PartitionTask *task, Error *err);
-Status partition_leaf(PartitionTask *task, Error *err);
-Status partition_leaf_iid(PartitionTask *task, Error *err);
-Status partition_similarity(PartitionTask *task, Error *err);
-Status partition_continuous(PartitionTask *task, Error *err);
-Status partition_quantity(PartitionTask *task, Error *err);
-
-// The functions of the rows of partition_table, in the same order. A partitioner has either `assign` or `build`.
+// A partitioner has either `assign` or `build`. Its row is in the file of its functions.
 typedef struct Partitioner {
+    FormRow text;
     bool by_class; // uses labels
     bool by_user;  // all assigned samples of a user belong to one client (with `assign`)
 
     Status (*assign)(PartitionTask *task, Error *err); // names owners
     Status (*build)(uint32_t *offsets, uint32_t *indices, const PartitionTask *task,
-                    Error *err); // writes the lists
+                    Error *err); // writes the lists: offsets (clients + 1), indices (samples)
 } Partitioner;
 
-extern const Partitioner partitioners[];
+// The partitioners, in the order of the help.
+#define PARTITIONERS(EACH)                                                                                             \
+    EACH(contiguous)                                                                                                   \
+    EACH(iid)                                                                                                          \
+    EACH(dirichlet)                                                                                                    \
+    EACH(shards)                                                                                                       \
+    EACH(inner_dirichlet)                                                                                              \
+    EACH(pathological)                                                                                                 \
+    EACH(shard)                                                                                                        \
+    EACH(linear)                                                                                                       \
+    EACH(square)                                                                                                       \
+    EACH(exponential)                                                                                                  \
+    EACH(size)                                                                                                         \
+    EACH(distribution)                                                                                                 \
+    EACH(noniid_labeldir)                                                                                              \
+    EACH(noniid_label)                                                                                                 \
+    EACH(natural_id)                                                                                                   \
+    EACH(file)                                                                                                         \
+    EACH(grouped_natural_id)                                                                                           \
+    EACH(continuous)                                                                                                   \
+    EACH(iid_diff_quantity)                                                                                            \
+    EACH(homo)                                                                                                         \
+    EACH(similarity)                                                                                                   \
+    EACH(leaf)                                                                                                         \
+    EACH(leaf_iid)
+
+#define DECLARE_PARTITIONER(name) extern const Partitioner name##_partitioner;
+PARTITIONERS(DECLARE_PARTITIONER)
+
+extern const Partitioner *const partitioners[]; // in that order
+
+// Parts of rows.
+#define FLOWER     "Flower Datasets"
+#define MOST       1e9
+#define NIID_BENCH "NIID-Bench (Li, Diao, Chen, He, ICDE 2022)"
+
+#define ALPHA(preset_)                                                                                                 \
+    {                                                                                                                  \
+        .name = "alpha", .type = FORM_REALS, .minimum = 1e-9, .maximum = 1e9, .preset = preset_,                       \
+        .help = "concentration: the smaller, the fewer classes a client has; one, or one for each client"              \
+    }
+#define COUNT(name_, preset_, help_)                                                                                   \
+    { .name = name_, .type = FORM_WHOLE, .minimum = 1, .maximum = MOST, .preset = preset_, .help = help_ }
+#define CLASSES_EACH(preset_)                                                                                          \
+    { .name = "classes", .type = FORM_WHOLE, .minimum = 1, .maximum = 256, .preset = preset_, .help = "of a client" }
 
 // Counts of samples by class and client under the Dirichlet partition; see partition.h for its rules.
 //

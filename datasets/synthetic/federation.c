@@ -1,6 +1,5 @@
 #include "datasets/synthetic/federation.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,63 +65,31 @@ static Status fill_quadratics(FederationArrays *arrays, const DatasetSource *sou
     return STATUS_OK;
 }
 
-// The table ----------------------------------------------------------------------------------------------------------
-
-#define DEVIATION(name_, preset_, help_)                                                                               \
-    {                                                                                                                  \
-        .name = name_, .type = FORM_REAL, .minimum = 0, .maximum = 100, .preset = preset_,                             \
-        .help = "standard deviation " help_                                                                            \
-    }
-#define USERS(preset_)                                                                                                 \
-    { .name = "users", .type = FORM_WHOLE, .minimum = 1, .maximum = 1e6, .preset = preset_, .help = "how many" }
-
 // clang-format off
-static const FormRow rows[] = {
-    {.name = "quadratics", .source = "own, after the lower bounds of SCAFFOLD, 2020",
-     .help = "client i has the loss a/2 (w - b)^2 + c^2/2 in weight and bias of \"linear 1\", with its own a and b; the test "
-             "set is the training set",
-     .keys = {{.name = "a", .type = FORM_REALS, .minimum = 1e-6, .maximum = 1e6, .help = "curvatures, one for each client"},
-              {.name = "b", .type = FORM_REALS, .minimum = -1e6, .maximum = 1e6, .help = "optima; one for all, or one for each"},
-              {.name = "samples", .type = FORM_REALS, .minimum = 2, .maximum = 1e6, .preset = "2", .help = "of a client, even; one for all, or one for each"}}},
-    {.name = "synthetic-fedprox", .source = "FedProx: synthetic(alpha, beta)",
-     .help = "60 numbers, 10 classes by each user's own linear model; sizes int(lognormal(4, 2)) + 50, a tenth of them tested",
-     .keys = {DEVIATION("alpha", "0", "of the means of the users' models"), DEVIATION("beta", "0", "of the means of the users' data"),
-              USERS("30"), {.name = "iid", .type = FORM_CHOICE, .choices = "no yes", .preset = "no", .help = "one model and no means: synthetic_iid"}}},
-    {.name = "synthetic-feddyn", .source = "FedDyn: example_synthetic.py",
-     .help = "30 numbers, 5 classes by each user's own linear model; the test set is the training set",
-     .keys = {DEVIATION("alpha", "0", "of the means of the users' models"), DEVIATION("beta", "0", "of the means of the users' data"),
-              {.name = "theta", .type = FORM_REAL, .minimum = 0, .maximum = 10, .preset = "0", .help = "imbalance: sizes int(lognormal(log samples, theta))"},
-              USERS("20"),
-              {.name = "samples", .type = FORM_WHOLE, .minimum = 1, .maximum = 1e6, .preset = "200", .help = "of a user, without imbalance"},
-              {.name = "one-model", .type = FORM_CHOICE, .choices = "no yes", .preset = "no", .help = "all users have one"},
-              {.name = "no-means", .type = FORM_CHOICE, .choices = "no yes", .preset = "no", .help = "all users' data lie around 0"}}},
-    {.name = "synthetic-leaf", .source = "LEAF: data/synthetic",
-     .help = "users of several clusters, whose linear models are near to each other; sizes min(int(lognormal(3, 2)) + 5, 1000), a "
-             "tenth of them tested",
-     .keys = {USERS("100"),
-              {.name = "classes", .type = FORM_WHOLE, .minimum = 2, .maximum = 100, .preset = "5", .help = "of the data"},
-              {.name = "clusters", .type = FORM_WHOLE, .minimum = 1, .maximum = 32, .preset = "2", .help = "equally likely"},
-              {.name = "dimensions", .type = FORM_WHOLE, .minimum = 1, .maximum = 1024, .preset = "10", .help = "numbers of a sample"}}},
-    {.name = "fcube", .source = "NIID-Bench: FCUBE",
-     .help = "points of a cube with two classes by the side of the first coordinate; each of 4 users has two opposite octants; 1,000 "
-             "points of the whole cube tested",
-     .keys = {{.name = "samples", .type = FORM_WHOLE, .minimum = 2, .maximum = 1e6, .preset = "1000", .help = "of a user"}}},
-};
+const Federation quadratics_federation = {
+    .text = {.name = "quadratics", .source = "own, after the lower bounds of SCAFFOLD, 2020",
+        .help = "client i has the loss a/2 (w - b)^2 + c^2/2 in weight and bias of \"linear 1\", with its own a and b; the test "
+                "set is the training set",
+        .keys = {{.name = "a", .type = FORM_REALS, .minimum = 1e-6, .maximum = 1e6, .help = "curvatures, one for each client"},
+                 {.name = "b", .type = FORM_REALS, .minimum = -1e6, .maximum = 1e6, .help = "optima; one for all, or one for each"},
+                 {.name = "samples", .type = FORM_REALS, .minimum = 2, .maximum = 1e6, .preset = "2", .help = "of a client, even; one for all, or one for each"}}},
+    .describe = describe_quadratics, .fill = fill_quadratics};
 // clang-format on
 
-static const Federation quadratics = {describe_quadratics, fill_quadratics, NULL};
+// The table ----------------------------------------------------------------------------------------------------------
 
-static const Federation *const federations[] = {&quadratics, &fedprox_federation, &feddyn_federation, &leaf_federation,
-                                                &fcube_federation};
+#define FEDERATION(name) &name##_federation,
+static const Federation *const federations[] = {FEDERATIONS(FEDERATION)};
 
-static_assert(sizeof rows / sizeof *rows == sizeof federations / sizeof *federations, "one for each form");
+#define FEDERATION_TEXT(name) &name##_federation.text,
+static const FormRow *const texts[] = {FEDERATIONS(FEDERATION_TEXT)};
 
 const FormTable federation_table = {
-    .rows = rows, .count = sizeof rows / sizeof *rows, .what = "federation", .topic = "federations"};
+    .list = texts, .count = sizeof texts / sizeof *texts, .what = "federation", .topic = "federations"};
 
 bool federation_is_named(const char *data) {
     for (uint32_t i = 0; i < federation_table.count; i++)
-        if (form_is(data, rows[i].name)) return true;
+        if (form_is(data, form_row(&federation_table, i)->name)) return true;
     return false;
 }
 
@@ -132,8 +99,8 @@ Status federation_describe(DatasetSource *source, const char *data, uint64_t see
     source->items =
         (DatasetItems){.pixel_bytes = sizeof(float), .label_bytes = sizeof(uint16_t), .owner_bytes = sizeof(uint32_t)};
     TRY(form_parse(&source->federation, data, &federation_table, err));
-    snprintf(source->name, sizeof source->name, "%s", rows[source->federation.row].name);
     const Federation *federation = federations[source->federation.row];
+    snprintf(source->name, sizeof source->name, "%s", federation->text.name);
     return federation->describe(source, federation->kind, err);
 }
 

@@ -46,14 +46,19 @@ Status federation_fill(FederationArrays *arrays, const DatasetSource *source, Er
 // How the users of a federation of classes differ: for federation_classes.c.
 typedef struct UserKind UserKind;
 
-// What is behind a row of federation_table: describe sets the sizes of a source whose form, seed, name and items are
-// set; fill fills arrays of these sizes.
+// A row: `describe` sets the sizes of a source whose form, seed, name and items are set, `fill` fills arrays of these
+// sizes. A new federation is a file with its functions and its row, and its name in FEDERATIONS.
 typedef struct Federation {
+    FormRow text;
     Status (*describe)(DatasetSource *source, const UserKind *kind, Error *err);
     Status (*fill)(FederationArrays *arrays, const DatasetSource *source, const UserKind *kind, Error *err);
     const UserKind *kind; // NULL: not used
 } Federation;
 
-extern const Federation fedprox_federation, feddyn_federation, leaf_federation, fcube_federation;
+// The federations, in the order of the help.
+#define FEDERATIONS(EACH) EACH(quadratics) EACH(fedprox) EACH(feddyn) EACH(leaf) EACH(fcube)
+
+#define DECLARE_FEDERATION(name) extern const Federation name##_federation;
+FEDERATIONS(DECLARE_FEDERATION)
 
 #endif

@@ -159,9 +159,6 @@ static void describe_prox(DatasetSource *source) {
     set_classes(source, (uint32_t)source->federation.number[PROX_USERS], PROX_DIMENSIONS, PROX_CLASSES);
 }
 
-const Federation fedprox_federation = {
-    describe_users, fill_users, &(const UserKind){.describe = describe_prox, .size = prox_size, .draw = draw_prox}};
-
 // FedDyn --------------------------------------------------------------------------------------------------------------
 
 enum { DYN_ALPHA, DYN_BETA, DYN_THETA, DYN_USERS, DYN_SAMPLES, DYN_ONE_MODEL, DYN_NO_MEANS };
@@ -187,10 +184,6 @@ static void draw_dyn(User *user, const DatasetSource *source, uint32_t number) {
 static void describe_dyn(DatasetSource *source) {
     set_classes(source, (uint32_t)source->federation.number[DYN_USERS], 30, 5);
 }
-
-const Federation feddyn_federation = {
-    describe_users, fill_users,
-    &(const UserKind){.describe = describe_dyn, .size = dyn_size, .draw = draw_dyn, .shared = true}};
 
 // LEAF ----------------------------------------------------------------------------------------------------------------
 
@@ -231,9 +224,6 @@ static void describe_leaf(DatasetSource *source) {
                 (uint32_t)numbers[LEAF_CLASSES]);
 }
 
-const Federation leaf_federation = {describe_users, fill_users,
-                                    &(const UserKind){.describe = describe_leaf, .size = leaf_size, .draw = draw_leaf}};
-
 // FCUBE ---------------------------------------------------------------------------------------------------------------
 
 enum { CUBE_USERS = 4, CUBE_TESTS = 1000 };
@@ -269,4 +259,49 @@ static Status fill_fcube(FederationArrays *arrays, const DatasetSource *source, 
     return STATUS_OK;
 }
 
-const Federation fcube_federation = {describe_fcube, fill_fcube, NULL};
+// The rows ------------------------------------------------------------------------------------------------------------
+
+#define DEVIATION(name_, preset_, help_)                                                                               \
+    {                                                                                                                  \
+        .name = name_, .type = FORM_REAL, .minimum = 0, .maximum = 100, .preset = preset_,                             \
+        .help = "standard deviation " help_                                                                            \
+    }
+#define USERS(preset_)                                                                                                 \
+    { .name = "users", .type = FORM_WHOLE, .minimum = 1, .maximum = 1e6, .preset = preset_, .help = "how many" }
+
+// clang-format off
+const Federation fedprox_federation = {
+    .text = {.name = "synthetic-fedprox", .source = "FedProx: synthetic(alpha, beta)",
+        .help = "60 numbers, 10 classes by each user's own linear model; sizes int(lognormal(4, 2)) + 50, a tenth of them tested",
+        .keys = {DEVIATION("alpha", "0", "of the means of the users' models"), DEVIATION("beta", "0", "of the means of the users' data"),
+                 USERS("30"), {.name = "iid", .type = FORM_CHOICE, .choices = "no yes", .preset = "no", .help = "one model and no means: synthetic_iid"}}},
+    .describe = describe_users, .fill = fill_users,
+    .kind = &(const UserKind){.describe = describe_prox, .size = prox_size, .draw = draw_prox}};
+const Federation feddyn_federation = {
+    .text = {.name = "synthetic-feddyn", .source = "FedDyn: example_synthetic.py",
+        .help = "30 numbers, 5 classes by each user's own linear model; the test set is the training set",
+        .keys = {DEVIATION("alpha", "0", "of the means of the users' models"), DEVIATION("beta", "0", "of the means of the users' data"),
+                 {.name = "theta", .type = FORM_REAL, .minimum = 0, .maximum = 10, .preset = "0", .help = "imbalance: sizes int(lognormal(log samples, theta))"},
+                 USERS("20"),
+                 {.name = "samples", .type = FORM_WHOLE, .minimum = 1, .maximum = 1e6, .preset = "200", .help = "of a user, without imbalance"},
+                 {.name = "one-model", .type = FORM_CHOICE, .choices = "no yes", .preset = "no", .help = "all users have one"},
+                 {.name = "no-means", .type = FORM_CHOICE, .choices = "no yes", .preset = "no", .help = "all users' data lie around 0"}}},
+    .describe = describe_users, .fill = fill_users,
+    .kind = &(const UserKind){.describe = describe_dyn, .size = dyn_size, .draw = draw_dyn, .shared = true}};
+const Federation leaf_federation = {
+    .text = {.name = "synthetic-leaf", .source = "LEAF: data/synthetic",
+        .help = "users of several clusters, whose linear models are near to each other; sizes min(int(lognormal(3, 2)) + 5, 1000), a "
+                "tenth of them tested",
+        .keys = {USERS("100"),
+                 {.name = "classes", .type = FORM_WHOLE, .minimum = 2, .maximum = 100, .preset = "5", .help = "of the data"},
+                 {.name = "clusters", .type = FORM_WHOLE, .minimum = 1, .maximum = 32, .preset = "2", .help = "equally likely"},
+                 {.name = "dimensions", .type = FORM_WHOLE, .minimum = 1, .maximum = 1024, .preset = "10", .help = "numbers of a sample"}}},
+    .describe = describe_users, .fill = fill_users,
+    .kind = &(const UserKind){.describe = describe_leaf, .size = leaf_size, .draw = draw_leaf}};
+const Federation fcube_federation = {
+    .text = {.name = "fcube", .source = "NIID-Bench: FCUBE",
+        .help = "points of a cube with two classes by the side of the first coordinate; each of 4 users has two opposite octants; 1,000 "
+                "points of the whole cube tested",
+        .keys = {{.name = "samples", .type = FORM_WHOLE, .minimum = 2, .maximum = 1e6, .preset = "1000", .help = "of a user"}}},
+    .describe = describe_fcube, .fill = fill_fcube};
+// clang-format on

@@ -53,7 +53,7 @@ static void print_form(FILE *file, const FormRow *row) {
 void help_print_forms(FILE *file, const FormTable *table) {
     for (uint32_t i = 0; i < table->count; i++) {
         fputc('\n', file);
-        print_form(file, &table->rows[i]);
+        print_form(file, form_row(table, i));
     }
 }
 
@@ -205,7 +205,7 @@ static void search_rules(Search *search, const RuleText *rules, uint32_t count, 
 
 static void search_forms(Search *search, const FormTable *table, const char *of) {
     for (uint32_t i = 0; i < table->count; i++)
-        if (is_it(search, table->rows[i].name, of, "")) print_form(search->file, &table->rows[i]);
+        if (is_it(search, form_row(table, i)->name, of, "")) print_form(search->file, form_row(table, i));
 }
 
 // algorithm: the text of one with this name, whose rules are shown already; empty: there is none.

@@ -50,7 +50,7 @@ void form_usage(char usage[FORM_USAGE_BYTES], const FormRow *row) {
 static Status unknown_row(const char *name, const FormTable *table, Error *err) {
     Suggestion suggestion = {.typed = name};
     for (uint32_t i = 0; i < table->count; i++)
-        suggestion_consider(&suggestion, table->rows[i].name);
+        suggestion_consider(&suggestion, form_row(table, i)->name);
     return fail(err, STATUS_USAGE, "%.60s: no such %s%s%s%s; `sounder help %s` lists them", name, table->what,
                 suggestion.best ? " (did you mean " : "", suggestion.best ? suggestion.best : "",
                 suggestion.best ? "?)" : "", table->topic);
@@ -206,10 +206,11 @@ Status form_parse(Form *form, const char *text, const FormTable *table, Error *e
     if (strlen(text) + ROOM_FOR_PRESETS > FORM_TEXT_BYTES)
         return fail(err, STATUS_USAGE, "%.40s...: longer than %d bytes", text, FORM_TEXT_BYTES - ROOM_FOR_PRESETS);
     snprintf(name, sizeof name, "%.*s", (int)length, text);
-    while (form->row < table->count && !table->rows[form->row].leads && strcmp(table->rows[form->row].name, name) != 0)
+    while (form->row < table->count && !form_row(table, form->row)->leads &&
+           strcmp(form_row(table, form->row)->name, name) != 0)
         form->row++;
     if (form->row == table->count) return sketched(unknown_row(name, table, err), whole, text, length, err);
-    const FormRow *row = &table->rows[form->row];
+    const FormRow *row = form_row(table, form->row);
     if (row->leads) {
         form->given[0] = true;
         TRY(take_value(form, &used, text, length, row, 0, err));
@@ -219,14 +220,14 @@ Status form_parse(Form *form, const char *text, const FormTable *table, Error *e
 }
 
 double form_number(const Form *form, const FormTable *table, const char *name, double otherwise) {
-    const FormRow *row = &table->rows[form->row];
+    const FormRow *row = form_row(table, form->row);
     for (int k = 0; k < count_keys(row); k++)
         if (strcmp(row->keys[k].name, name) == 0 && *form_text(form, k)) return form->number[k];
     return otherwise;
 }
 
 void form_write(char *text, size_t bytes, const Form *form, const FormTable *table) {
-    const FormRow *row = &table->rows[form->row];
+    const FormRow *row = form_row(table, form->row);
     size_t used = (size_t)snprintf(text, bytes, "%s", row->leads ? form_text(form, 0) : row->name);
     for (int k = row->leads ? 1 : 0; k < count_keys(row) && used < bytes; k++) {
         const char *value = form_text(form, k);

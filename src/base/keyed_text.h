@@ -4,7 +4,7 @@
 //   static const FormRow rows[] = {
 //       {.name = "shard", .help = "sorted by label, dealt", .keys = {{.name = "size", .type = FORM_WHOLE, ...}}},
 //   };
-//   static const FormTable table = {rows, 1, "partition", "partitions"};
+//   static const FormTable table = {rows, 1, "partition", "partitions", NULL};
 //   Form form;
 //   TRY(form_parse(&form, "shard size=300", &table, err));
 //   form.number[0]   // 300: the values have the same indices as their keys in the row
@@ -50,9 +50,14 @@ typedef struct FormRow {
 typedef struct FormTable {
     const FormRow *rows;
     uint32_t count;
-    const char *what;  // the kind of thing that a row is: "partition"
-    const char *topic; // the table's name in `sounder help`: "partitions"
+    const char *what;           // the kind of thing that a row is: "partition"
+    const char *topic;          // the table's name in `sounder help`: "partitions"
+    const FormRow *const *list; // in place of `rows`, where these are in several files
 } FormTable;
+
+static inline const FormRow *form_row(const FormTable *table, size_t index) {
+    return table->list ? table->list[index] : &table->rows[index];
+}
 
 // Plain data without pointers: may be copied.
 typedef struct Form {

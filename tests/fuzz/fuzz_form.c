@@ -8,7 +8,7 @@
 static void must_be_in_range(const Form *form, const FormTable *table) {
     enum { MOST_REALS = 4 };
     must(form->row < table->count);
-    const FormRow *row = &table->rows[form->row];
+    const FormRow *row = form_row(table, form->row);
     char usage[FORM_USAGE_BYTES];
     form_usage(usage, row);
     must(memchr(usage, 0, sizeof usage) && strncmp(usage, row->name, strlen(row->name)) == 0);
@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t bytes) {
     Form form;
     if (input[0] % 2) {
         if (refused_with_a_sentence(partition_parse(&form, text, &err), &err) == STATUS_OK) {
-            must(form_is(text, partition_table.rows[form.row].name));
+            must(form_is(text, form_row(&partition_table, form.row)->name));
             must_be_in_range(&form, &partition_table);
         }
     } else {

@@ -52,7 +52,7 @@ static void take_sampling(Options *options, const Form *form) {
     take_text(options->availability_file, form, table);
 }
 
-const OptionForm sampling_form = {{samplings, SAMPLING_COUNT, "sampling", "sampling"}, take_sampling};
+const OptionForm sampling_form = {{samplings, SAMPLING_COUNT, "sampling", "sampling", NULL}, take_sampling};
 
 // --stragglers --------------------------------------------------------------------------------------------------------
 
@@ -68,7 +68,7 @@ static void take_stragglers(Options *options, const Form *form) {
     options->world.straggler_work = (int)form->number[1];
 }
 
-const OptionForm stragglers_form = {{stragglers, 1, "part", "stragglers"}, take_stragglers};
+const OptionForm stragglers_form = {{stragglers, 1, "part", "stragglers", NULL}, take_stragglers};
 
 // --client-time -------------------------------------------------------------------------------------------------------
 
@@ -111,7 +111,7 @@ static void take_client_time(Options *options, const Form *form) {
     take_text(options->client_file, form, table);
 }
 
-const OptionForm client_time_form = {{client_times, CLIENT_TIME_FILE + 1, "client time", "client-time"},
+const OptionForm client_time_form = {{client_times, CLIENT_TIME_FILE + 1, "client time", "client-time", NULL},
                                      take_client_time};
 
 // --lr-schedule -------------------------------------------------------------------------------------------------------
@@ -146,4 +146,4 @@ static void take_lr_schedule(Options *options, const Form *form) {
     schedule->rounds = (uint32_t)form_number(form, table, "rounds", 0);
 }
 
-const OptionForm lr_schedule_form = {{lr_schedules, LR_COSINE + 1, "schedule", "lr-schedule"}, take_lr_schedule};
+const OptionForm lr_schedule_form = {{lr_schedules, LR_COSINE + 1, "schedule", "lr-schedule", NULL}, take_lr_schedule};

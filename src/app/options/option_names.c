@@ -14,7 +14,7 @@
 const char *name_of_data(size_t index) {
     if (index < dataset_name_count) return dataset_names[index];
     index -= dataset_name_count;
-    return index < federation_table.count ? federation_table.rows[index].name : NULL;
+    return index < federation_table.count ? form_row(&federation_table, index)->name : NULL;
 }
 
 const char *name_of_model(size_t index) {
@@ -23,7 +23,7 @@ const char *name_of_model(size_t index) {
 
 const char *name_of_partition(size_t index) {
     for (uint32_t i = 0; i < partition_table.count; i++) {
-        const FormRow *row = &partition_table.rows[i];
+        const FormRow *row = form_row(&partition_table, i);
         if (row->keys[0].name && row->keys[0].type == FORM_TEXT) continue; // "file:", whose value is a path
         if (index-- == 0) return row->name;
     }
