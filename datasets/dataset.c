@@ -117,6 +117,8 @@ Status dataset_read(void *memory, const DatasetSource *source, Error *err) {
     return STATUS_OK;
 }
 
+// A block may come from a cache file or another process: every field that a pointer is computed from is checked before
+// it is used, and the layout is computed again from the counts and has to be the same.
 Status dataset_view(Dataset *data, const void *memory, size_t bytes, Error *err) {
     const DatasetBlock *block = memory;
     const uint8_t *base = memory;

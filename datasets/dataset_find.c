@@ -71,6 +71,8 @@ bool dataset_other_table(char name[DATASET_PATH_BYTES], const char *place) {
     return found;
 }
 
+// The sentence depends on the likely mistake: a table under another name, a file of an unknown form, or the folder of a
+// file that is a data set by itself.
 Status dataset_unknown(const char *place, Error *err) {
     char looked_for[ERROR_MESSAGE_BYTES] = "", table[DATASET_PATH_BYTES];
     struct stat about;
@@ -114,6 +116,7 @@ static Status folder_source(DatasetSource *source, const char *folder, Error *er
 const char *const dataset_names[] = {"fashion-mnist", "mnist", "cifar10", "cifar100", "synthetic"};
 const size_t dataset_name_count = sizeof dataset_names / sizeof *dataset_names;
 
+// A name of dataset_names is known but not installed; any other name is mistyped, or a folder that is missing.
 static Status not_found(const DatasetPlaces *places, const char *name, Error *err) {
     char looked_in[ERROR_MESSAGE_BYTES] = "this folder";
     for (int i = 0; i < places->count; i++) {

@@ -50,6 +50,8 @@ static void doubt_targets(DatasetDoubts *doubts, const Dataset *data, const Data
         data->name, (double)range.least, (double)range.greatest, format->classes);
 }
 
+// A class without samples costs an output of the net that is never right; many classes with few samples each are
+// probably quantities.
 static void doubt_classes(DatasetDoubts *doubts, const Dataset *data, const DatasetFormat *format) {
     static const char numbering[] =
         "if that is not meant, number them from 0 without gaps: numpy.unique(y, return_inverse=True)[1]";

@@ -27,6 +27,9 @@ static struct {
     _Atomic uint64_t end; // of the samples in the file
 } mappings[MOST_MAPPINGS];
 
+// The handler of SIGBUS: replaces the mapping that contains the address by zeros if its file has become shorter. It
+// only makes system calls and reads lock-free atomics, because it may interrupt any code. For any other cause the
+// default action follows.
 static void replace_by_zeros(int number, siginfo_t *info, void *context) {
     (void)context;
     const int before = errno;

@@ -74,6 +74,8 @@ static bool sleep_on(Barrier *barrier, uint32_t expected, uint64_t nanoseconds) 
            errno != ETIMEDOUT;
 }
 
+// Polls `spins` times, then sleeps in the futex. A rank with a parent wakes after each slice to check whether the
+// parent lives: if it was killed, no other process would wake the rank.
 Status barrier_sleep(Barrier *barrier, uint32_t generation, int parent, uint64_t deadline_nanoseconds) {
     for (uint32_t polls = 0;;) {
         // Acquire, pairs with the compare-and-swap in open_if_complete and the addition in barrier_cancel: a rank that

@@ -179,6 +179,7 @@ static Status plan_descriptors(SpawnPlan *plan, const SupervisorConfig *config, 
     return status;
 }
 
+// All texts are prepared in the parent: the child shares the parent's memory and must not allocate.
 static Status plan_texts(SpawnPlan *plan, const SupervisorConfig *config, uint32_t rank, Error *err) {
     size_t arguments = 0, variables = 0;
     while (config->arguments[arguments])
@@ -234,6 +235,8 @@ static Status launch(WorkerProcess *process, SpawnPlan *plan, uint32_t rank, Err
     return status;
 }
 
+// The parent keeps only the pidfd and the read end of the start-up pipe. If it kept the write end, it would never see
+// that the worker has closed it.
 Status spawn_worker(WorkerProcess *process, const SupervisorConfig *config, uint32_t rank, int arrival_fd, Error *err) {
     int startup[2];
     if (pipe2(startup, O_CLOEXEC | O_NONBLOCK) != 0)

@@ -340,6 +340,8 @@ static double tick(Supervisor *supervisor) {
     return 0;
 }
 
+// Each turn handles events, then the caller's own work. The gather ends when all living workers have arrived, when
+// is_enough says so, or when no worker is left.
 Status supervisor_gather(Supervisor *supervisor, Error *err) {
     supervisor->deaths = 0;
     // If the workers continued after the last gather, its tick continues, too: gathers may be shorter than a tick.

@@ -167,6 +167,8 @@ static Status check_normalisation(const DatasetSource *source, const Arrays *arr
                 arrays->place, means, stds, channels, are_numbers ? ", or for each feature" : "");
 }
 
+// Compares the headers of all arrays before any values are read: a contradiction is found at once, also in large
+// arrays.
 static Status check_all(DatasetSource *source, const Arrays *arrays, Error *err) {
     const NpyHeader *headers = arrays->headers;
     DatasetSource test = *source;

@@ -54,6 +54,7 @@ static Status read_whole(uint32_t *value, const CsvTable *table, int column, con
     return STATUS_OK;
 }
 
+// The first pass over a table only counts its rows, with NULL for all destinations: both passes refuse the same.
 static Status read_row(Rows *rows, CsvTable *table, Error *err) {
     const size_t features = (size_t)table->columns - 1 - (table->client != CSV_NO_COLUMN);
     float *to = rows->values ? rows->values + rows->count * features : NULL, value;

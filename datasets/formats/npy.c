@@ -105,6 +105,8 @@ static Status bad_type(const NpyHeader *header, const ByteStream *stream, const 
                 header->type, remedy);
 }
 
+// The file may be damaged or no array at all: the header's length is limited before it is read, and its dictionary may
+// have only the three keys of the format.
 Status npy_header(NpyHeader *header, ByteStream *stream, const char *name, bool numbered, Error *err) {
     uint8_t magic[MAGIC_BYTES], length[4] = {0};
     *header = (NpyHeader){.rank = -1};

@@ -60,6 +60,8 @@ static Status find_end(uint8_t end[END_BYTES], uint64_t *place, const Archive *a
                 archive->path, archive->bytes);
 }
 
+// If numbers of the directory do not fit 32 bits (zip64), the end contains 2^32 - 1 instead of them; a locator right
+// before the end then points to a larger end that has them.
 static Status find_directory(Archive *archive, Error *err) {
     uint8_t end[END_BYTES] = {0}, locator[LOCATOR_BYTES], large[LARGE_END_BYTES];
     uint64_t place = 0;
@@ -130,6 +132,7 @@ static Status locate(BytePart *part, const char *name, const uint8_t *entry, con
                 archive->path, name, part->packed_bytes, part->begin);
 }
 
+// Locates the wanted members and collects the names of all others for a sentence.
 static Status look_through(BytePart *parts, bool *found, char *others, const char *const *names, int count,
                            const Archive *archive, const uint8_t *directory, Error *err) {
     for (uint64_t at = 0; at < archive->directory_bytes;) {

@@ -104,6 +104,7 @@ static void top_up(uint32_t *table, uint32_t *sizes, uint32_t *heap, uint32_t cl
     }
 }
 
+// Draws whole tables, as the published methods do, until one meets the minimum.
 Status dirichlet_draw(uint32_t *table, const uint32_t *class_sizes, uint32_t classes, uint32_t clients,
                       const DirichletRule *rule, Error *err) {
     uint32_t samples = 0, lacking = clients;

@@ -126,6 +126,8 @@ static void hold_out(uint32_t *tests, const uint32_t *offsets, uint32_t *indices
     }
 }
 
+// A partitioner either writes the clients' lists itself or assigns owners, from which the lists are made. If it leaves
+// samples out, the block becomes shorter than partition_block_bytes said.
 Status partition_build(void *memory, const PartitionSpec *spec, const uint16_t *labels, uint32_t samples, int classes,
                        Error *err) {
     TRY(check_spec(spec, labels, samples, classes, err));
@@ -183,6 +185,7 @@ static Status view_tests(Partition *partition, const PartitionBlock *block, cons
     return STATUS_OK;
 }
 
+// All offsets are checked once here, so that partition_client needs no check.
 Status partition_view(Partition *partition, const void *memory, size_t bytes, Error *err) {
     const PartitionBlock *block = memory;
     if (bytes < sizeof *block || block->magic != PARTITION_MAGIC || block->version != PARTITION_VERSION)

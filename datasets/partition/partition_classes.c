@@ -98,6 +98,8 @@ typedef struct ShardPlan {
     uint32_t size, used; // samples of a shard; number of shards that are used
 } ShardPlan;
 
+// One of the two numbers may be missing: without a size, all samples are divided into the clients' shards; without a
+// number per client, the shards are divided among the clients.
 static Status plan_shards(ShardPlan *plan, const PartitionTask *task, Error *err) {
     const Form *form = &task->spec->form;
     const uint32_t per_client = form->given[0] ? (uint32_t)form->number[0] : 0;

@@ -76,6 +76,7 @@ static Status count_leaf(uint32_t *clients, const PartitionSpec *spec, uint32_t 
     return status;
 }
 
+// A user's samples are used in the file's order, until its room is 0.
 static Status partition_leaf(PartitionTask *task, Error *err) {
     const PartitionSpec *spec = task->spec;
     TRY(check_owners(task, "leaf", err));
@@ -126,6 +127,7 @@ Status partition_count_clients(uint32_t *clients, const PartitionSpec *spec, uin
     return partitioner->assign == partition_leaf && spec->owners ? count_leaf(clients, spec, samples, err) : STATUS_OK;
 }
 
+// Users are ranked by their first sample, as in Flower; consecutive ranks form a group.
 static Status partition_grouped_natural_id(PartitionTask *task, Error *err) {
     const PartitionSpec *spec = task->spec;
     const uint32_t size = (uint32_t)spec->form.number[0];

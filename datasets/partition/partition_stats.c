@@ -79,6 +79,7 @@ static void add_client(PartitionStats *stats, const uint32_t *counts, uint32_t s
     }
 }
 
+// The first loop sums the labels of all clients; the second one compares each client with the sum.
 Status partition_statistics(PartitionStats *stats, const uint32_t *counts, uint32_t clients, uint32_t classes,
                             Error *err) {
     double q[DATASET_MAX_CLASSES] = {0};

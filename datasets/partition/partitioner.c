@@ -70,6 +70,7 @@ static Status build_iid(uint32_t *offsets, uint32_t *indices, const PartitionTas
     return STATUS_OK;
 }
 
+// The shards are cut from the samples sorted by label, so that most of them have samples of only one class.
 static Status build_shards(uint32_t *offsets, uint32_t *indices, const PartitionTask *task, Error *err) {
     const uint32_t per_client = (uint32_t)task->spec->form.number[0];
     if ((uint64_t)task->clients * per_client > task->samples)

@@ -236,6 +236,7 @@ static Status describe_fcube(DatasetSource *source, const UserKind *kind, Error 
     return STATUS_OK;
 }
 
+// A user's two octants are opposite, so that each user has samples of both classes.
 static Status fill_fcube(FederationArrays *arrays, const DatasetSource *source, const UserKind *kind, Error *err) {
     (void)kind, (void)err;
     uint32_t train = 0, test = 0;

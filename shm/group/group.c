@@ -299,6 +299,7 @@ static uint32_t list_members(uint32_t *members, const Share *shares, uint32_t si
     return count;
 }
 
+// The ranks exchange their shares, so that each of them computes the members of its part by itself.
 static Status divide(Group **part, Group *group, const Share *own, Error *err) {
     *part = NULL;
     Share shares[GROUP_MAX_RANKS];

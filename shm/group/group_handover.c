@@ -49,6 +49,7 @@ static Status send_to(const Handover *handover, uint32_t rank, const int *fds, s
     return STATUS_OK;
 }
 
+// Receives `count` descriptors from a rank; checks for deaths and failures while it waits.
 static Status receive_from(const Handover *handover, uint32_t rank, int *fds, size_t count, Error *err) {
     enum { LOOK_MILLISECONDS = GROUP_LOOK_NANOSECONDS / 1000000 };
     for (;;) {

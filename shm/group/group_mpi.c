@@ -207,6 +207,8 @@ static int data_tag(const GroupRequest *request) {
     return TAG_DATA + (int)(request->number % DATA_TAGS);
 }
 
+// A send starts the transfer of header and data. A receive only expects a header at first, because its sender may be
+// any rank; the data are expected when the header has arrived (expect_data).
 static Status start(Group *group, GroupRequest *request, Error *err) {
     MpiGroup *mpi = group->state;
     if (request->bytes > INT32_MAX)
@@ -392,6 +394,7 @@ static Status check_identity(const GroupPlace *place, int rank, int size, Error 
     return STATUS_OK;
 }
 
+// The program may have started MPI itself; the group ends MPI only if it has started it.
 Status group_mpi_open(Group *group, const GroupPlace *place, Error *err) {
     bool started;
     int rank, size;

@@ -45,6 +45,7 @@ static Status all_reduce_slices(Group *group, const Pass *whole, PassRunner *run
     return run(group, &pass, err);
 }
 
+// Translates a call into passes by the table of group_pass.h.
 Status group_run_passes(Group *group, const GroupCall *call, void *out, const void *in, PassRunner *run, Error *err) {
     Pass pass = {.call = call,
                  .in = in,

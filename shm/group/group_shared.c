@@ -204,6 +204,8 @@ static Status share_segment(SharedGroup *shared, Rendezvous *meeting, uint64_t d
     return fail(err, status, "%s", reason.message);
 }
 
+// The ranks meet through sockets, then share the segment and their process descriptors. The sockets stay open, because
+// later splits send the memory of their parts through them.
 Status group_shared_open(Group *group, const GroupPlace *place, GroupMemory memory, Error *err) {
     if (memory == GROUP_CUDA && !group_cuda_create)
         return fail(err, STATUS_UNAVAILABLE,

@@ -22,6 +22,8 @@ static bool misfits(const SharedGroup *shared, uint32_t rank, const GroupCall *c
     return !group_call_fits(call, &shared->members[rank].arrivals[shared->step % 2].call);
 }
 
+// Continues where the previous call has stopped: an arrival at this step stays visible until this rank has arrived at
+// the next one.
 static bool all_are_here(SharedGroup *shared, void *context) {
     Meeting *meeting = context;
     for (; meeting->next < shared->group->size && is_here(shared, meeting->next, shared->step); meeting->next++)

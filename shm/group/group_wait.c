@@ -90,6 +90,8 @@ Status group_shared_look(SharedGroup *shared, Error *err) {
     return dead < 0 ? STATUS_OK : fail_by_death(shared, dead, err);
 }
 
+// Polls while every rank has a core of its own, then sleeps in slices and checks for deaths after each. A dead rank may
+// have completed the awaited call just before: `ready` is checked once more before its death counts.
 Status group_shared_wait(SharedGroup *shared, const GroupWaiting *waiting, Error *err) {
     uint64_t deadline = 0;
     for (uint32_t polls = 0;;) {

@@ -349,6 +349,7 @@ static Status take_descriptors(Rendezvous *meeting, int *memory_fd, const int *f
     return STATUS_OK;
 }
 
+// Notices that rank 0 is still waiting only update the sentence for the case that this rank's deadline passes.
 Status rendezvous_receive(Rendezvous *meeting, int *memory_fd, uint64_t deadline, Error *err) {
     Error missing = {.message = "rank 0 is there, but does not answer"}, reason;
     for (;;) {

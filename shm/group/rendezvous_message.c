@@ -28,6 +28,7 @@ int packet_send(int socket, const void *message, size_t bytes, const int *fds, s
     return sendmsg(socket, &packet, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -1 : 0;
 }
 
+// If this process may not open all descriptors, it closes those that it has got: a message counts only as a whole.
 long packet_receive(int socket, void *message, size_t bytes, int *fds, size_t *fd_count) {
     Control control;
     struct iovec part = {.iov_base = message, .iov_len = bytes};

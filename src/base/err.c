@@ -31,6 +31,8 @@ static bool begins_letter(char c) { // first byte of a UTF-8 letter
     return ((unsigned char)c & 0xc0) != 0x80;
 }
 
+// From a long text it shows at most MOST bytes, from BEFORE bytes before the place on. Both ends are moved to the
+// beginning of a UTF-8 letter, and the carets count letters, not bytes.
 void error_sketch(Error *err, const char *text, size_t at, size_t length) {
     enum { BEFORE = 40, MOST = 72 };
     if (!err) return;

@@ -43,6 +43,7 @@ double log_real(double value) {
     return isnan(value) ? (double)NAN : value;
 }
 
+// The line is built in one buffer and written by one call, so that lines of several processes do not mix.
 static void log_line(LogLevel level, const char *format, va_list args) {
     static const char *const prefixes[] = {"error: ", "warning: ", "", "debug: "};
     if (level > current_level) return;

@@ -70,6 +70,7 @@ static int64_t natural(const json_t *value) {
     return json_is_integer(value) && json_integer_value(value) >= 0 ? json_integer_value(value) : NOT_NATURAL;
 }
 
+// Checks everything that later code relies on: name, type, rank, and that shape and offsets give the same size.
 static Status read_entry(TensorEntry *entry, const char *name, const json_t *value, const char *path, Error *err) {
     const json_t *shape = json_object_get(value, "shape"), *offsets = json_object_get(value, "data_offsets");
     size_t name_bytes = strlen(name), needed;

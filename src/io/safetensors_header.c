@@ -69,6 +69,7 @@ static void put_notes(JsonObject *root, const TensorNote *notes, size_t count) {
     put_object(root, "__metadata__", &metadata);
 }
 
+// The length includes the padding, so that readers find the payload at a multiple of 64.
 Status safetensors_header(char **header, size_t *header_bytes, TensorEntry *entries, size_t count,
                           const TensorNote *notes, size_t note_count, Error *err) {
     enum { LENGTH_BYTES = 8 };
