@@ -7,7 +7,6 @@
 #   parts       a .c file without a header of its name says in line 1 whose part it is: `// Part of rounds.h: ...`
 #   lengths     a function has at most 60 lines, a line of comment 120 columns
 #   roof        git tracks nothing at the top level beside the boxes, the documents, what CMake reads and dotfiles
-#   signposts   files that README.md and CONTRIBUTING.md name are there
 #   engines     at most 8 lines outside the engines' own files compare an algorithm
 #   layers      at most 7 lines of src/nn outside their rows compare a kind of layer
 #   kernels     name the threads of their blocks: __launch_bounds__ stands in the line of __global__
@@ -89,18 +88,6 @@ printf '// #include "app/main.h"\n#ifndef SOUNDER_SHM_A_H\n#define SOUNDER_SHM_A
     >"$work/shm/a.h"
 check "$work"
 
-# signposts FOLDER: prints the files that the documents name and that are not there; fails if there is one.
-signposts() (
-    cd "$1"
-    missing=$(grep -ohE '`(src|shm|fedavg|datasets|tests|tools)/[A-Za-z0-9_./-]+`' README.md CONTRIBUTING.md | tr -d '\`' | sort -u |
-        while read -r path; do [ -e "$path" ] || echo "named but missing: $path"; done)
-    [ -z "$missing" ] || { echo "$missing"; exit 1; }
-)
-
-echo 'See `src/nn/none.c`.' >"$work/README.md"
-: >"$work/CONTRIBUTING.md"
-if signposts "$work" >/dev/null; then echo "FAILED: accepted a signpost to nowhere" && exit 1; fi
-
 # roof: of the paths on stdin, prints the ones that stand at the top level and do not belong there; fails if there is one.
 roof() {
     ! grep -vxE '(src|shm|fedavg|datasets|tests|tools)/.*|\..*|(README|CONTRIBUTING)\.md|LICENSE|CMakeLists\.txt|CMakePresets\.json' |
@@ -111,6 +98,5 @@ if echo 'net.onnx' | roof >/dev/null; then echo "FAILED: accepted a file on the 
 printf '.ci/run\nLICENSE\nsrc/main.c\n' | roof
 
 check "$1"
-signposts "$1"
 if [ -e "$1/.git" ]; then git -C "$1" ls-files | roof; fi
 echo "all rules kept"
