@@ -143,12 +143,6 @@ void spawn_settle(SpawnPlan *plan) {
     free(plan);
 }
 
-// Does not change the plan, which the child is still reading; the child has descriptors of its own.
-static void close_sources(const SpawnPlan *plan) {
-    for (uint32_t i = 0; i < plan->source_count; i++)
-        close(plan->sources[i]);
-}
-
 // Plans a descriptor at the number `target` in the worker. The parent's descriptor could have the number of another
 // one's target and be overwritten before its turn, therefore the worker gets a duplicate above all targets.
 static Status plan_descriptor(SpawnPlan *plan, int fd, int target, Error *err) {
@@ -253,7 +247,8 @@ Status spawn_worker(WorkerProcess *process, const SupervisorConfig *config, uint
     status = launch(process, plan, rank, err);
 
 close_sources: // the started process has duplicates of its own
-    close_sources(plan);
+    for (uint32_t i = 0; i < plan->source_count; i++)
+        close(plan->sources[i]); // the plan stays as it is: the child is still reading it
     if (status == STATUS_OK)
         process->plan = plan;
     else

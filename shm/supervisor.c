@@ -261,34 +261,29 @@ static Status reap(Supervisor *supervisor, uint32_t rank, Error *err) {
     return supervisor->config.on_death(supervisor->config.context, rank, err);
 }
 
-static bool is_waiting(const Supervisor *supervisor, uint32_t rank) {
-    const SupervisorConfig *config = &supervisor->config;
-    if (barrier_has_arrived(config->barrier, rank)) return true;
-    return config->is_waiting && config->is_waiting(config->context, rank);
-}
-
 // A worker that has not arrived is expected to make progress. Only time that was observed in ticks counts: if this
 // process or the whole machine was stopped, the workers are blamed for at most one tick of it.
 static void watch_progress(Supervisor *supervisor, double tick_seconds) {
-    double hang_seconds = supervisor->config.hang_seconds;
-    for (uint32_t rank = 0; rank < supervisor->config.workers; rank++) {
+    const SupervisorConfig *config = &supervisor->config;
+    for (uint32_t rank = 0; rank < config->workers; rank++) {
         WorkerRecord *worker = &supervisor->workers[rank];
         if (!is_alive(worker)) continue;
-        uint64_t progress = atomic_load_explicit(&supervisor->config.pulses[rank].progress, memory_order_relaxed);
-        if (progress != worker->seen_progress || is_waiting(supervisor, rank)) {
+        uint64_t progress = atomic_load_explicit(&config->pulses[rank].progress, memory_order_relaxed);
+        if (progress != worker->seen_progress || barrier_has_arrived(config->barrier, rank) ||
+            (config->is_waiting && config->is_waiting(config->context, rank))) {
             worker->seen_progress = progress;
             worker->still_seconds = 0;
             worker->warned = false;
             continue;
         }
         worker->still_seconds += tick_seconds;
-        if (worker->still_seconds >= hang_seconds) {
+        if (worker->still_seconds >= config->hang_seconds) {
             log_warning("rank %u has made no progress for %.3g s and is killed", rank, worker->still_seconds);
             pidfd_send_signal(worker->pidfd, SIGKILL, NULL, 0); // its pidfd reports when it is dead
             worker->still_seconds = 0;
-        } else if (worker->still_seconds >= hang_seconds / 2 && !worker->warned) {
+        } else if (worker->still_seconds >= config->hang_seconds / 2 && !worker->warned) {
             log_warning("rank %u has made no progress for %.3g s and will be killed after %.3g s", rank,
-                        worker->still_seconds, hang_seconds);
+                        worker->still_seconds, config->hang_seconds);
             worker->warned = true;
         }
     }

@@ -6,13 +6,9 @@ static size_t smaller(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-static size_t row_length(const Pass *pass, uint32_t row) {
-    size_t begin = row * pass->row_elements;
-    return begin < pass->elements ? smaller(pass->row_elements, pass->elements - begin) : 0;
-}
-
 size_t pass_piece_length(const Pass *pass, const Chunk *chunk, uint32_t publisher, uint32_t reader) {
-    size_t length = row_length(pass, pass->has_rows ? reader : publisher);
+    const size_t row = (pass->has_rows ? reader : publisher) * pass->row_elements;
+    const size_t length = row < pass->elements ? smaller(pass->row_elements, pass->elements - row) : 0;
     return chunk->begin < length ? smaller(chunk->most, length - chunk->begin) : 0;
 }
 

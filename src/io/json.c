@@ -36,20 +36,14 @@ Status json_read_object(json_t **object, const char *text, size_t bytes, const c
     json_error_t where;
     watch_memory();
     *object = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &where);
-    if (ran_out) {
-        json_decref(*object);
-        *object = NULL;
-        return fail(err, STATUS_OS, "%s: no memory to read its JSON", path);
-    }
-    if (!*object)
-        return fail(err, STATUS_DATA, "%s: bad JSON at byte %" PRIu64 ": %s", path,
-                    first_byte + (uint64_t)(where.position > 0 ? where.position : 0), where.text);
-    if (!json_is_object(*object)) {
-        json_decref(*object);
-        *object = NULL;
-        return fail(err, STATUS_DATA, "%s: the JSON at byte %" PRIu64 " is not an object", path, first_byte);
-    }
-    return STATUS_OK;
+    if (!ran_out && json_is_object(*object)) return STATUS_OK;
+    const bool is_json = *object != NULL;
+    json_decref(*object);
+    *object = NULL;
+    if (ran_out) return fail(err, STATUS_OS, "%s: no memory to read its JSON", path);
+    if (is_json) return fail(err, STATUS_DATA, "%s: the JSON at byte %" PRIu64 " is not an object", path, first_byte);
+    return fail(err, STATUS_DATA, "%s: bad JSON at byte %" PRIu64 ": %s", path,
+                first_byte + (uint64_t)(where.position > 0 ? where.position : 0), where.text);
 }
 
 // Only the first failure is kept.

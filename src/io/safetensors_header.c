@@ -60,25 +60,21 @@ static void describe(JsonObject *root, const TensorEntry *entry) {
     put_object(root, entry->name, &tensor);
 }
 
-static void put_notes(JsonObject *root, const TensorNote *notes, size_t count) {
-    JsonObject metadata;
-    if (count == 0) return;
-    json_begin(&metadata);
-    for (size_t i = 0; i < count; i++)
-        put_text(&metadata, notes[i].key, notes[i].value);
-    put_object(root, "__metadata__", &metadata);
-}
-
 // The length includes the padding, so that readers find the payload at a multiple of 64.
 Status safetensors_header(char **header, size_t *header_bytes, TensorEntry *entries, size_t count,
                           const TensorNote *notes, size_t note_count, Error *err) {
     enum { LENGTH_BYTES = 8 };
-    JsonObject root;
+    JsonObject root, metadata;
     char *text;
     size_t text_bytes;
     TRY(place(entries, count, err));
     json_begin(&root);
-    put_notes(&root, notes, note_count);
+    if (note_count > 0) {
+        json_begin(&metadata);
+        for (size_t i = 0; i < note_count; i++)
+            put_text(&metadata, notes[i].key, notes[i].value);
+        put_object(&root, "__metadata__", &metadata);
+    }
     for (size_t i = 0; i < count; i++)
         describe(&root, &entries[i]);
     TRY(json_text(&text, &text_bytes, &root, JSON_COMPACT, "a safetensors header", err));
