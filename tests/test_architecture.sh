@@ -1,8 +1,9 @@
 #!/bin/sh
 # The rules of the house that a compiler does not check. Usage: test_architecture.sh SOURCE_FOLDER
 #   directions  base <- nn, io, shm, datasets (blind to each other) <- fedavg <- app: no #include any other way; within
-#               fedavg: rules <- algorithm, nodes <- memory <- worker <- parent <- gpu; shm <- shm/group; app/options <- launch,
-#               train <- inspect
+#               fedavg: rules <- algorithm, nodes <- memory <- worker <- parent <- gpu; within rules: rule.h, training.h <- sum <-
+#               local, server, world; local <- send; world <- combine <- attack; combine, send <- privacy; shm <- shm/group;
+#               app/options <- launch, train <- inspect
 #   guards      a header's guard is its path: src/app/options/options.h has SOUNDER_APP_OPTIONS_OPTIONS_H
 #   parts       a .c file without a header of its name says in line 1 whose part it is: `// Part of rounds.h: ...`
 #   lengths     a function has at most 60 lines, a line of comment 120 columns
@@ -58,8 +59,11 @@ echo '#include "io/metrics.h"' | refuses 'shm may not include io' shm/deep/a.cu
 echo '#include "app/options/options.h"' | refuses 'fedavg/gpu may not include app/options' fedavg/gpu/a.c
 echo '#include "fedavg/parent/rounds.h"' | refuses 'datasets may not include fedavg/parent' datasets/a.h
 echo '#include "fedavg/memory/layout.h"' | refuses 'fedavg/rules may not include fedavg/memory' fedavg/rules/a.c
-echo '#include "fedavg/algorithm/recipe.h"' | refuses 'fedavg/rules may not include fedavg/algorithm' fedavg/rules/server/a.h
-echo '#include "fedavg/rules/sum/aggregate.h"' | refuses 'fedavg/nodes may not include fedavg/rules' fedavg/nodes/a.c
+echo '#include "fedavg/algorithm/recipe.h"' | refuses 'fedavg/rules/server may not include fedavg/algorithm' fedavg/rules/server/a.h
+echo '#include "fedavg/rules/sum/aggregate.h"' | refuses 'fedavg/rules may not include fedavg/rules/sum' fedavg/rules/a.c
+echo '#include "fedavg/rules/combine/rows.h"' | refuses 'fedavg/rules/world may not include fedavg/rules/combine' fedavg/rules/world/a.c
+echo '#include "fedavg/rules/attack/attack_rules.h"' | refuses 'fedavg/rules/server may not include fedavg/rules/attack' fedavg/rules/server/a.h
+echo '#include "fedavg/rules/sum/aggregate.h"' | refuses 'fedavg/nodes may not include fedavg/rules/sum' fedavg/nodes/a.c
 echo '#include "fedavg/worker/client.h"' | refuses 'fedavg/memory may not include fedavg/worker' fedavg/memory/a.c
 echo '#include "fedavg/parent/rounds.h"' | refuses 'fedavg/worker may not include fedavg/parent' fedavg/worker/a.c
 echo '#include "fedavg/gpu/gpu.h"' | refuses 'fedavg/parent may not include fedavg/gpu' fedavg/parent/a.c

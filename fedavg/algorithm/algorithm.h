@@ -13,11 +13,11 @@
 #include "fedavg/algorithm/clashes.h"
 #include "fedavg/rules/combine/combine_rule.h"
 #include "fedavg/rules/combine/mix_rules.h"
-#include "fedavg/rules/engine_facts.h"
 #include "fedavg/rules/local/local_rule.h"
 #include "fedavg/rules/local/optimizer_rules.h"
 #include "fedavg/rules/send/send_rule.h"
 #include "fedavg/rules/server/server_rule.h"
+#include "fedavg/rules/world/engine_facts.h"
 
 typedef struct Algorithm {
     const LocalRule *local;

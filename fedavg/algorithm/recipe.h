@@ -21,8 +21,8 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "fedavg/rules/engine_facts.h"
 #include "fedavg/rules/rule.h"
+#include "fedavg/rules/world/engine_facts.h"
 
 // The parts of an algorithm, and for each a table of rules.
 typedef enum Part {

@@ -1,4 +1,4 @@
-// How the parent drives a round, for each kind of engine (rules/engine_facts.h): one file and one row.
+// How the parent drives a round, for each kind of engine (rules/world/engine_facts.h): one file and one row.
 //
 //   engine_rounds.c     the cohort's clients are jobs; the new model is the mean of what they send
 //   engine_buffered.c   the same, but an update may be part of a later round's step

@@ -6,9 +6,27 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "fedavg/rules/local/optimizer_rules.h"
 #include "nn/augment.h"
 #include "nn/step.h"
+
+// The learning rate of a round: a pure function of the options and the round, constant within a round. The parent of
+// node 0 computes it and sends it to all nodes and workers with the round's order: powers and cosines may differ
+// between C libraries.
+//
+//   float lr = lr_at(&training.schedule, training.sgd.lr, round);      // round 1, 2, ...
+
+typedef enum LrKind { LR_CONSTANT, LR_STEP, LR_EXPONENTIAL, LR_COSINE } LrKind;
+
+typedef struct LrSchedule {
+    uint32_t kind;    // LrKind
+    uint32_t warm_up; // rounds in which the rate rises linearly to its first value; the schedule begins after them
+    uint32_t step;    // LR_STEP: rounds between two falls
+    uint32_t rounds;  // LR_COSINE: the round in which it ends, warm-up included
+    double gamma;     // LR_STEP, LR_EXPONENTIAL: the factor of each fall
+    double minimum;   // LR_COSINE: the rate at its end
+} LrSchedule;
+
+float lr_at(const LrSchedule *schedule, float lr, uint32_t round);
 
 // What a client's optimizer begins its turn with: zeros, what it had, or the mean of what the last cohort had.
 enum { OPTIMIZER_FRESH, OPTIMIZER_KEPT, OPTIMIZER_AVERAGED };

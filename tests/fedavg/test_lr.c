@@ -1,5 +1,5 @@
 // The learning rate of a round: the formulas, and what they come to without their numbers.
-#include "fedavg/rules/local/optimizer_rules.h"
+#include "fedavg/rules/training.h"
 
 #include <math.h>
 

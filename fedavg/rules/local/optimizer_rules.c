@@ -1,7 +1,5 @@
 #include "optimizer_rules.h"
 
-#include <math.h>
-
 #define ADAM_NUMBERS                                                                                                   \
     {                                                                                                                  \
         {.name = "beta1", .preset = 0.9, .minimum = 0, .maximum = 0.999999},                                           \
@@ -27,29 +25,4 @@ const OptimizerRule optimizer_rules[OPTIMIZER_COUNT] = {
 Adam optimizer_adam(const Chosen *chosen) {
     const double *number = chosen->number;
     return (Adam){number[0], number[1], number[2], chosen->row == OPTIMIZER_ADAMW};
-}
-
-static double cosine(const LrSchedule *schedule, double lr, uint32_t turn) {
-    const double pi = 3.141592653589793, length = schedule->rounds - schedule->warm_up;
-    return schedule->minimum + (lr - schedule->minimum) * (1 + cos(pi * turn / length)) / 2;
-}
-
-// turn: 0, 1, ... from the end of the warm-up.
-static double scheduled(const LrSchedule *schedule, double lr, uint32_t turn) {
-    switch ((LrKind)schedule->kind) {
-    case LR_STEP:
-        return lr * pow(schedule->gamma, turn / schedule->step);
-    case LR_EXPONENTIAL:
-        return lr * pow(schedule->gamma, turn);
-    case LR_COSINE:
-        return cosine(schedule, lr, turn);
-    case LR_CONSTANT:
-        break;
-    }
-    return lr;
-}
-
-float lr_at(const LrSchedule *schedule, float lr, uint32_t round) {
-    if (round <= schedule->warm_up) return (float)((double)lr * round / schedule->warm_up);
-    return (float)scheduled(schedule, (double)lr, round - 1 - schedule->warm_up);
 }

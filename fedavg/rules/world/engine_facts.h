@@ -1,7 +1,7 @@
 // The schedules of an algorithm: how the processes of a run work together, and what memory, options and workers have to
 // know of it. Elsewhere nothing compares a kind: memory->algorithm.engine->in_lockstep says what there is to do.
-#ifndef SOUNDER_FEDAVG_RULES_ENGINE_FACTS_H
-#define SOUNDER_FEDAVG_RULES_ENGINE_FACTS_H
+#ifndef SOUNDER_FEDAVG_RULES_WORLD_ENGINE_FACTS_H
+#define SOUNDER_FEDAVG_RULES_WORLD_ENGINE_FACTS_H
 
 #include <stdbool.h>
 

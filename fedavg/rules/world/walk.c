@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "fedavg/rules/engine_facts.h"
+#include "fedavg/rules/world/engine_facts.h"
 #include "fedavg/rules/world/schedule.h"
 
 // NaN: none.
