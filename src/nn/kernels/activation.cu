@@ -1,14 +1,11 @@
 // The GPU's side of activation.c, and copies of parts of tensors.
+#include "nn/cuda/cuda_float4.h"
 #include "nn/cuda/cuda_launch.h"
 #include "nn/kernels/activation.h"
 
 namespace {
 
-// Both comparisons are false for a NaN, which therefore stays: a diverged net must show in its loss.
-__device__ float rectified(float value) {
-    return value < 0 ? 0 : value;
-}
-
+// False for a NaN, whose gradient therefore stays.
 __device__ float rectified_gradient(float gradient, float out) {
     return out <= 0 ? 0 : gradient;
 }
@@ -16,8 +13,7 @@ __device__ float rectified_gradient(float gradient, float out) {
 __global__ void __launch_bounds__(ITEM_THREADS) relu_forward(float4 *values, size_t count) {
     size_t i = (size_t)blockIdx.x * ITEM_THREADS + threadIdx.x;
     if (i >= count) return;
-    float4 value = values[i];
-    values[i] = make_float4(rectified(value.x), rectified(value.y), rectified(value.z), rectified(value.w));
+    values[i] = rectified(values[i]);
 }
 
 __global__ void __launch_bounds__(ITEM_THREADS) relu_backward(float4 *gradient, const float4 *out, size_t count) {
@@ -75,7 +71,7 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     if (at.item >= items) return;
     to += at.model * to_all + at.item;
     const float4 more = from[at.model * from_all + at.item], old = *to;
-    *to = adds ? make_float4(old.x + more.x, old.y + more.y, old.z + more.z, old.w + more.w) : more;
+    *to = adds ? plus(old, more) : more;
 }
 
 // Vectors of four samples in all models' tensors together, as the op treats all of them alike.

@@ -1,5 +1,6 @@
 // The GPU's side of conv.c: one kernel (convolve) computes forward and the input's gradient, another (sum_gradient) the
 // weight's gradient. conv_index.h divides the work. Threads whose sample does not exist give zeros.
+#include "nn/cuda/cuda_float4.h"
 #include "nn/cuda/cuda_launch.h"
 #include "nn/cuda/cuda_ops.h"
 #include "nn/kernels/conv_index.h"
@@ -245,17 +246,11 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     __shared__ float shared[ITEM_THREADS];
     gradient += (size_t)blockIdx.x * quads;
     float sum = 0;
-    for (uint32_t i = threadIdx.x; i < quads; i += ITEM_THREADS) {
-        float4 four = gradient[i];
-        sum += (four.x + four.y) + (four.z + four.w);
-    }
-    shared[threadIdx.x] = sum;
-    for (uint32_t left = ITEM_THREADS / 2; left > 0; left /= 2) {
-        __syncthreads();
-        if (threadIdx.x < left) shared[threadIdx.x] += shared[threadIdx.x + left];
-    }
+    for (uint32_t i = threadIdx.x; i < quads; i += ITEM_THREADS)
+        sum += sum_of(gradient[i]);
+    sum = sum_block(shared, sum);
     uint32_t model = blockIdx.x / channels, channel = blockIdx.x - model * channels;
-    if (threadIdx.x == 0) bias_gradient[model * stride + channel] = shared[0];
+    if (threadIdx.x == 0) bias_gradient[model * stride + channel] = sum;
 }
 
 typedef void Convolve(float *, const float *, const float *, const float *, size_t, ConvMap, const uint32_t *);

@@ -1,6 +1,7 @@
 // The GPU's side of conv_columns.c: convolutions of any stride, padding, dilation and kernel, in groups, computed
 // directly. One thread computes four samples of one place of the output, or of the input's gradient; one block the
 // weights of one pair of channels. Sums are taken in a fixed order.
+#include "nn/cuda/cuda_float4.h"
 #include "nn/cuda/cuda_launch.h"
 #include "nn/cuda/cuda_ops.h"
 
@@ -117,13 +118,8 @@ __global__ void __launch_bounds__(WEIGHT_THREADS)
         ((size_t)model * (uint32_t)of.out.channels + o) * (uint32_t)(of.out.rows * of.out.columns) * of.quads;
     gradient += model * stride + (size_t)pair * (uint32_t)(height * width);
     for (int tap = 0; tap < height * width; tap++) {
-        sums[threadIdx.x] = tap_gradient(in, out_gradient, of, tap / width, tap % width);
-        for (uint32_t left = WEIGHT_THREADS / 2; left > 0; left /= 2) {
-            __syncthreads();
-            if (threadIdx.x < left) sums[threadIdx.x] += sums[threadIdx.x + left];
-        }
-        if (threadIdx.x == 0) gradient[tap] = sums[0];
-        __syncthreads(); // before the next tap's sums
+        const float sum = sum_block(sums, tap_gradient(in, out_gradient, of, tap / width, tap % width));
+        if (threadIdx.x == 0) gradient[tap] = sum;
     }
 }
 

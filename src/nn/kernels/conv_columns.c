@@ -65,11 +65,6 @@ static bool transposes(const Cut *cut) {
     return cut->outs >= SOUNDER_LANES;
 }
 
-// Number of floats of a row of the gradient.
-static size_t gradient_row(const Cut *cut) {
-    return ((size_t)cut->outs + SOUNDER_LANES - 1) / SOUNDER_LANES * SOUNDER_LANES;
-}
-
 // Floats of a group's packed weight: (outs, taps), followed by (taps, outs) for the backward pass.
 static size_t packed_floats(const Cut *cut) {
     return (size_t)(transposes(cut) ? 2 : 1) * (size_t)cut->outs * (size_t)cut->taps;
@@ -85,11 +80,7 @@ static ScalarMatrix transposed_weight_of(const float *packed, const Cut *cut) {
 }
 
 static size_t gradient_floats(const Cut *cut) {
-    return transposes(cut) ? (size_t)cut->taps * gradient_row(cut) : OUTER_TILE * outer_tiles(cut->outs, cut->taps);
-}
-
-static size_t gradient_place(const Cut *cut, int o, int tap) {
-    return transposes(cut) ? (size_t)tap * gradient_row(cut) + (size_t)o : outer_place(o, tap, cut->taps);
+    return transposes(cut) ? (size_t)cut->taps * in_vectors(cut->outs) : OUTER_TILE * outer_tiles(cut->outs, cut->taps);
 }
 
 ConvSizes ISA_NAME(columns_sizes)(const Layer *layer) {
@@ -115,7 +106,8 @@ void ISA_NAME(columns_unpack)(float *weight_gradient, const float *packed_gradie
     for (int group = 0; group < cut.layer.groups; group++, packed_gradient += gradient_floats(&cut))
         for (int o = 0; o < cut.outs; o++)
             for (int tap = 0; tap < cut.taps; tap++)
-                *weight_gradient++ = packed_gradient[gradient_place(&cut, o, tap)];
+                *weight_gradient++ = packed_gradient[transposes(&cut) ? (size_t)tap * in_vectors(cut.outs) + (size_t)o
+                                                                      : outer_place(o, tap, cut.taps)];
 }
 
 // The input values that a tap reads for neighbouring places of one row of the output: places `from` to `to` - 1 read
@@ -272,21 +264,6 @@ void ISA_NAME(columns_forward)(float *out, float *scratch, const float *in, cons
     }
 }
 
-// Adds a block's part to the weight's gradient. There is room for the transposed gradients after their rows.
-static void gradient_product(float *gradient, const float *columns, const float *out_gradient, const Cut *cut,
-                             int vectors) {
-    float *transposed = (float *)out_gradient + (size_t)cut->outs * ROW_FLOATS;
-    const size_t row = gradient_row(cut);
-    if (!transposes(cut)) {
-        outer_product(gradient, (const Lanes *)out_gradient, (const Lanes *)columns, cut->outs, cut->taps, vectors,
-                      ROW_FLOATS / SOUNDER_LANES);
-        return;
-    }
-    transpose_to_panels(transposed, out_gradient, ROW_FLOATS, cut->outs, vectors);
-    product_of_panels((ProductOut){gradient, row, .adds = true}, (ScalarMatrix){columns, ROW_FLOATS, 1}, transposed,
-                      cut->taps, (size_t)(vectors * SOUNDER_LANES), (int)row / SOUNDER_LANES);
-}
-
 // The backward pass of one group and block. gradients: the block's part of out_gradient, in rows of ROW_FLOATS. The
 // columns are gathered again instead of kept from the forward pass: they are several times as large as the input.
 static void backward_block(float *packed_gradient, float *in_gradient, bool adds, float *columns, float *gradients,
@@ -299,7 +276,8 @@ static void backward_block(float *packed_gradient, float *in_gradient, bool adds
     zero_rest(gradients, (size_t)cut->outs, floats_of(cut, block));
     each_row(gather_row, columns, (float *)in, cut, block);
     zero_rest(columns, (size_t)cut->taps, floats_of(cut, block));
-    gradient_product(packed_gradient, columns, gradients, cut, vectors);
+    float *transposed = transposes(cut) ? gradients + (size_t)cut->outs * ROW_FLOATS : NULL; // there is room
+    weight_product(packed_gradient, transposed, gradients, columns, ROW_FLOATS, cut->outs, cut->taps, vectors);
     if (!in_gradient) return;
     ProductOut to = {columns, ROW_FLOATS, .adds = false};
     if (needs_no_scattering(cut))

@@ -1,6 +1,7 @@
 // The kernels of linear_cuda.c, and a linear layer's step of SGD.
 #include "nn/cuda/cuda_ops.h"
 
+#include "nn/cuda/cuda_float4.h"
 #include "nn/cuda/cuda_launch.h"
 #include "nn/cuda/cuda_sgd_update.h"
 
@@ -9,11 +10,6 @@ namespace {
 // SUM_WIDTH neighbouring threads sum a row, each every SUM_WIDTH-th float4; then their sums are added in pairs.
 enum { SUM_WIDTH = 8, SUM_ROWS = ITEM_THREADS / SUM_WIDTH };
 
-// False for a NaN, which therefore stays: a diverged net must show in its loss.
-__device__ float rectified(float value, bool relu) {
-    return relu && value < 0 ? 0 : value;
-}
-
 // Adds the bias. A thread per four samples of one feature.
 __global__ void __launch_bounds__(ITEM_THREADS)
     add_bias(float4 *out, const float *bias, size_t stride, bool relu, uint32_t outs, uint32_t row, uint32_t items) {
@@ -21,9 +17,8 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     if (at.item >= items) return;
     float shift = bias[at.model * stride + at.item / row % outs];
     out += (size_t)at.model * items + at.item;
-    float4 value = *out;
-    *out = make_float4(rectified(value.x + shift, relu), rectified(value.y + shift, relu),
-                       rectified(value.z + shift, relu), rectified(value.w + shift, relu));
+    const float4 value = plus(*out, make_float4(shift, shift, shift, shift));
+    *out = relu ? rectified(value) : value;
 }
 
 // Sums each row over its samples and over all places. SUM_WIDTH threads per row keep reads of neighbouring threads
@@ -37,10 +32,8 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     if (at.item < rows) {
         values += ((size_t)at.model * places * rows + at.item) * row;
         for (uint32_t p = 0; p < places; p++, values += (size_t)rows * row)
-            for (uint32_t i = x; i < row; i += SUM_WIDTH) {
-                float4 four = values[i];
-                sum += (four.x + four.y) + (four.z + four.w);
-            }
+            for (uint32_t i = x; i < row; i += SUM_WIDTH)
+                sum += sum_of(values[i]);
     }
     parts[place][x] = sum;
     for (uint32_t half = SUM_WIDTH / 2; half > 0; half /= 2) {

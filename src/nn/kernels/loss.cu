@@ -45,18 +45,6 @@ __device__ void write_gradient(float *gradient, const float *logits, const Score
     }
 }
 
-__device__ void write_zeros(float *gradient, int classes, size_t samples) {
-    for (int k = 0; k < classes; k++)
-        gradient[(size_t)k * samples] = 0;
-}
-
-// Moves the task past the samples of this step. Later kernels of the step do not read the task.
-__device__ void end_step(const CudaProgress &progress, uint32_t model, uint32_t count) {
-    progress.next[model] += count;
-    progress.left[model] -= count;
-    progress.next_numbers[model]++;
-}
-
 // One block per model, one thread per sample (or several samples, one after another). Losses are added in pairs, in
 // a fixed order. blockDim.x is a power of two. It also ends the step: the model's task moves on, in the last kernel
 // of the step that reads its place. Hits are counted in evaluation only.
@@ -73,7 +61,8 @@ __global__ void __launch_bounds__(MOST_THREADS)
     for (uint32_t s = t; s < samples; s += blockDim.x) {
         float *to = gradient ? gradient + model + s : gradient;
         if (s >= count) {
-            if (to) write_zeros(to, classes, samples);
+            for (int k = 0; to && k < classes; k++)
+                to[(size_t)k * samples] = 0;
             continue;
         }
         uint32_t row = progress.firsts[m] + s;
@@ -95,7 +84,9 @@ __global__ void __launch_bounds__(MOST_THREADS)
     if (t == 0) {
         progress.loss_sums[m] += losses[0];
         if (!gradient) progress.hits[m] += correct[0];
-        end_step(progress, m, count);
+        progress.next[m] += count; // later kernels of the step do not read the task
+        progress.left[m] -= count;
+        progress.next_numbers[m]++;
     }
 }
 

@@ -1,5 +1,6 @@
 // The GPU's side of norm.c. A block works on one group of channels of one model and WIDTH neighbouring quads of
 // samples; each column of DEPTH threads shares the group's values, and adds them up in a fixed order.
+#include "nn/cuda/cuda_float4.h"
 #include "nn/cuda/cuda_launch.h"
 
 namespace {
@@ -31,22 +32,6 @@ __device__ Place place_of(const Norm &norm) {
     place.lane = threadIdx.x / WIDTH;
     place.first = (size_t)group * norm.channels * norm.plane;
     return place;
-}
-
-__device__ float4 plus(float4 a, float4 b) {
-    return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
-}
-
-__device__ float4 minus(float4 a, float4 b) {
-    return make_float4(a.x - b.x, a.y - b.y, a.z - b.z, a.w - b.w);
-}
-
-__device__ float4 times(float4 a, float4 b) {
-    return make_float4(a.x * b.x, a.y * b.y, a.z * b.z, a.w * b.w);
-}
-
-__device__ float4 scaled(float4 a, float factor) {
-    return make_float4(a.x * factor, a.y * factor, a.z * factor, a.w * factor);
 }
 
 // Sums over a column of threads; all of them get the sum.
@@ -145,10 +130,6 @@ __global__ void __launch_bounds__(NORM_THREADS)
     }
 }
 
-__device__ float sum_of(float4 value) {
-    return (value.x + value.y) + (value.z + value.w);
-}
-
 // Offsets of the i-th four gradients that one weight sums up, and of the statistics of their group.
 struct Source {
     size_t at, statistics;
@@ -170,7 +151,7 @@ __device__ Source source_of(const Norm &norm, uint32_t model, uint32_t own, uint
 __global__ void __launch_bounds__(NORM_THREADS)
     norm_backward_weight(float *weight_gradient, float *bias_gradient, const float4 *statistics, const float4 *in,
                          const float4 *out_gradient, size_t stride, Norm norm) {
-    __shared__ float weight_sums[NORM_THREADS], bias_sums[NORM_THREADS];
+    __shared__ float shared[NORM_THREADS];
     const uint32_t all = norm.groups * norm.channels;
     const uint32_t weights = norm.repeats ? norm.plane : all * (norm.singly ? norm.plane : 1);
     const uint32_t model = blockIdx.x / weights, own = blockIdx.x - model * weights;
@@ -183,17 +164,11 @@ __global__ void __launch_bounds__(NORM_THREADS)
         product += sum_of(times(given, value));
         sum += sum_of(given);
     }
-    weight_sums[threadIdx.x] = product;
-    bias_sums[threadIdx.x] = sum;
-    for (uint32_t left = NORM_THREADS / 2; left > 0; left /= 2) {
-        __syncthreads();
-        if (threadIdx.x >= left) continue;
-        weight_sums[threadIdx.x] += weight_sums[threadIdx.x + left];
-        bias_sums[threadIdx.x] += bias_sums[threadIdx.x + left];
-    }
+    product = sum_block(shared, product);
+    sum = sum_block(shared, sum);
     if (threadIdx.x > 0) return;
-    weight_gradient[model * stride + own] = weight_sums[0];
-    bias_gradient[model * stride + own] = bias_sums[0];
+    weight_gradient[model * stride + own] = product;
+    bias_gradient[model * stride + own] = sum;
 }
 
 Norm norm_of(const Layer *layer, const CudaStep *step) {

@@ -55,12 +55,6 @@ static float variance_of(const Lanes *in, const Channel *channel, float mean) {
     return lanes_sum(total) * channel->share;
 }
 
-// The next running statistics are kept, not written: the net writes them after the step (net_follow).
-static void follow(BatchStatistics *of, float mean, float variance, const Channel *channel) {
-    of->next_mean = norm_follow_mean(mean, of->mean);
-    of->next_variance = norm_follow_variance(variance, of->variance, (float)(channel->plane * (size_t)channel->count));
-}
-
 void ISA_NAME(batch_norm_forward)(float *out, float *statistics, const float *in, const float *parameters, bool trains,
                                   const Layer *layer, int count, int samples) {
     const Channel channel = channel_of(layer, count, samples);
@@ -74,7 +68,11 @@ void ISA_NAME(batch_norm_forward)(float *out, float *statistics, const float *in
         of->mean = trains ? mean_of(from, &channel) : means[c];
         of->variance = trains ? variance_of(from, &channel, of->mean) : variances[c] < 0 ? 0 : variances[c];
         of->scale = 1.0f / sqrtf(of->variance + NORM_EPSILON);
-        if (trains) follow(of, means[c], variances[c], &channel);
+        if (trains) { // the net writes these after the step (net_follow)
+            of->next_mean = norm_follow_mean(means[c], of->mean);
+            of->next_variance =
+                norm_follow_variance(variances[c], of->variance, (float)(channel.plane * (size_t)count));
+        }
         const float mean = of->mean, factor = of->scale * weight[c], shift = bias[c];
         for (size_t i = 0; i < values; i++)
             to[i] = (from[i] - mean) * factor + shift;

@@ -1,5 +1,6 @@
 // The GPU's side of norm_batch.c. A block adds up the values of one channel of one model in a fixed order; then a
 // thread per four neighbouring samples of a place writes the results.
+#include "nn/cuda/cuda_float4.h"
 #include "nn/cuda/cuda_launch.h"
 #include "nn/kernels/norm_batch.h"
 
@@ -20,33 +21,10 @@ struct alignas(16) ChannelSums {
     float gradient, product; // of d out, and of that times the normalised value
 };
 
-struct Pair {
-    float first, second;
-};
-
-// Sums over a block's threads; all of them get the sum. Two sums share the passes over shared memory, since the
-// backward pass needs two at a time.
-__device__ Pair sum_block(Pair (&shared)[THREADS], Pair value) {
-    __syncthreads(); // the former sums have been read
-    shared[threadIdx.x] = value;
-    for (uint32_t left = THREADS / 2; left > 0; left /= 2) {
-        __syncthreads();
-        if (threadIdx.x >= left) continue;
-        shared[threadIdx.x].first += shared[threadIdx.x + left].first;
-        shared[threadIdx.x].second += shared[threadIdx.x + left].second;
-    }
-    __syncthreads();
-    return shared[0];
-}
-
 // Zeros the columns that hold no sample.
 __device__ float4 real_ones(float4 value, uint32_t column, uint32_t count) {
     return make_float4(4 * column < count ? value.x : 0, 4 * column + 1 < count ? value.y : 0,
                        4 * column + 2 < count ? value.z : 0, 4 * column + 3 < count ? value.w : 0);
-}
-
-__device__ float sum_of(float4 value) {
-    return (value.x + value.y) + (value.z + value.w);
 }
 
 __device__ float4 normalised(float4 value, const ChannelSums &of) {
@@ -54,12 +32,8 @@ __device__ float4 normalised(float4 value, const ChannelSums &of) {
                        (value.w - of.mean) * of.scale);
 }
 
-__device__ float4 times(float4 a, float4 b) {
-    return make_float4(a.x * b.x, a.y * b.y, a.z * b.z, a.w * b.w);
-}
-
 // The mean of a channel's values, or with `squares` the mean of their squared distances from `from`.
-__device__ float mean_of(Pair (&shared)[THREADS], const float4 *in, float from, bool squares, const BatchNorm &norm,
+__device__ float mean_of(float (&shared)[THREADS], const float4 *in, float from, bool squares, const BatchNorm &norm,
                          uint32_t count) {
     float sum = 0;
     for (uint32_t i = threadIdx.x; i < norm.quads; i += THREADS) {
@@ -68,8 +42,7 @@ __device__ float mean_of(Pair (&shared)[THREADS], const float4 *in, float from, 
         if (squares) distance = times(distance, distance);
         sum += sum_of(real_ones(distance, i % norm.columns, count));
     }
-    const Pair whole = {sum, 0};
-    return sum_block(shared, whole).first / (float)(norm.quads / norm.columns * count);
+    return sum_block(shared, sum) / (float)(norm.quads / norm.columns * count);
 }
 
 // In training the channel's mean and variance are those of the batch, which also move the running ones; in tests,
@@ -77,7 +50,7 @@ __device__ float mean_of(Pair (&shared)[THREADS], const float4 *in, float from, 
 __global__ void __launch_bounds__(THREADS)
     batch_norm_statistics(ChannelSums *statistics, float *means, float *variances, const float4 *in,
                           const float *parameters, size_t stride, bool trains, BatchNorm norm, const uint32_t *counts) {
-    __shared__ Pair shared[THREADS];
+    __shared__ float shared[THREADS];
     const uint32_t model = blockIdx.x / norm.channels, channel = blockIdx.x - model * norm.channels;
     const uint32_t count = trains ? counts[model] : 0;
     const float *running = parameters + model * stride + 2 * norm.channels + channel;
@@ -130,26 +103,27 @@ __global__ void __launch_bounds__(ITEM_THREADS)
 __global__ void __launch_bounds__(THREADS)
     batch_norm_backward_weight(float *gradient, ChannelSums *statistics, const float4 *in, const float4 *out_gradient,
                                size_t stride, BatchNorm norm, const uint32_t *counts) {
-    __shared__ Pair shared[THREADS];
+    __shared__ float shared[THREADS];
     const uint32_t model = blockIdx.x / norm.channels, channel = blockIdx.x - model * norm.channels;
     const uint32_t count = counts[model];
     const ChannelSums of = statistics[blockIdx.x];
     const size_t first = (size_t)blockIdx.x * norm.quads;
-    Pair sums = {0, 0};
+    float sum = 0, product = 0;
     for (uint32_t i = threadIdx.x; i < norm.quads; i += THREADS) {
         const float4 given = real_ones(out_gradient[first + i], i % norm.columns, count);
-        sums.first += sum_of(given);
-        sums.second += sum_of(times(given, real_ones(normalised(in[first + i], of), i % norm.columns, count)));
+        sum += sum_of(given);
+        product += sum_of(times(given, real_ones(normalised(in[first + i], of), i % norm.columns, count)));
     }
-    sums = sum_block(shared, sums);
+    sum = sum_block(shared, sum);
+    product = sum_block(shared, product);
     if (threadIdx.x > 0) return;
     const float share = count > 0 ? 1.0f / (float)(norm.quads / norm.columns * count) : 0;
-    statistics[blockIdx.x].gradient = sums.first * share;
-    statistics[blockIdx.x].product = sums.second * share;
+    statistics[blockIdx.x].gradient = sum * share;
+    statistics[blockIdx.x].product = product * share;
     if (!gradient) return;
     gradient += model * stride + channel;
-    gradient[0] = sums.second;
-    gradient[norm.channels] = sums.first;
+    gradient[0] = product;
+    gradient[norm.channels] = sum;
     gradient[2 * norm.channels] = gradient[3 * norm.channels] = 0;
 }
 

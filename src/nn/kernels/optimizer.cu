@@ -1,4 +1,5 @@
 // The GPU's side of optimizer.c.
+#include "nn/cuda/cuda_float4.h"
 #include "nn/cuda/cuda_sgd_update.h"
 
 namespace {
@@ -46,12 +47,8 @@ __global__ void __launch_bounds__(LENGTH_THREADS) add_lengths(double *lengths, c
     double sum = 0;
     for (size_t i = threadIdx.x; i < count; i += LENGTH_THREADS)
         sum += (double)own[i] * own[i];
-    sums[threadIdx.x] = sum;
-    for (uint32_t left = LENGTH_THREADS / 2; left > 0; left /= 2) {
-        __syncthreads();
-        if (threadIdx.x < left) sums[threadIdx.x] += sums[threadIdx.x + left];
-    }
-    if (threadIdx.x == 0) lengths[blockIdx.x] += sums[0];
+    sum = sum_block(sums, sum);
+    if (threadIdx.x == 0) lengths[blockIdx.x] += sum;
 }
 
 // Clips as torch.nn.utils.clip_grad_norm_ does. A thread per model.

@@ -1,4 +1,5 @@
 // The GPU's side of pool.c. SIZE is the window's side if it is a constant, otherwise 0.
+#include "nn/cuda/cuda_float4.h"
 #include "nn/cuda/cuda_index.h"
 #include "nn/cuda/cuda_launch.h"
 
@@ -12,10 +13,6 @@ __device__ float larger(float maximum, float value) {
 __device__ float4 larger(float4 maximum, float4 value) {
     return make_float4(larger(maximum.x, value.x), larger(maximum.y, value.y), larger(maximum.z, value.z),
                        larger(maximum.w, value.w));
-}
-
-__device__ float rectified(float value) {
-    return value < 0 ? 0 : value;
 }
 
 // The maximum of a window of four samples: neighbours in a row are `step` apart, rows `row`.
@@ -43,9 +40,7 @@ __global__ void __launch_bounds__(ITEM_THREADS) pool_forward(float4 *out, const 
     in += ((size_t)at.model * (uint32_t)windows.channels + place.channel) * plane;
     in += place.row * size * row + place.column * size * quads + place.quad;
     float4 maximum = window_maximum<SIZE>(in, row, quads, size);
-    if (relu)
-        maximum = make_float4(rectified(maximum.x), rectified(maximum.y), rectified(maximum.z), rectified(maximum.w));
-    out[(size_t)at.model * items + at.item] = maximum;
+    out[(size_t)at.model * items + at.item] = relu ? rectified(maximum) : maximum;
 }
 
 // The gradient of one value of a window. The first maximum takes it all, and leaves zero for the values after it.
@@ -127,10 +122,8 @@ __device__ float4 part_maximum(const float4 *plane, Plane of, Span rows, Span co
 __device__ float4 part_sum(const float4 *plane, Plane of, Span rows, Span columns) {
     float4 sum = make_float4(0, 0, 0, 0);
     for (int y = rows.from; y < rows.to; y++)
-        for (int x = columns.from; x < columns.to; x++) {
-            float4 value = plane[y * of.row + x * of.step];
-            sum = make_float4(sum.x + value.x, sum.y + value.y, sum.z + value.z, sum.w + value.w);
-        }
+        for (int x = columns.from; x < columns.to; x++)
+            sum = plus(sum, plane[y * of.row + x * of.step]);
     return sum;
 }
 
@@ -155,12 +148,8 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     in += place.quad;
     Span rows = rows_of(window, (int)place.row, in_shape), columns = columns_of(window, (int)place.column, in_shape);
     float4 value = AVERAGE ? part_sum(in, plane, rows, columns) : part_maximum(in, plane, rows, columns);
-    if (AVERAGE) {
-        const float share = 1.0f / (float)(window.size.rows * window.size.columns);
-        value = make_float4(value.x * share, value.y * share, value.z * share, value.w * share);
-    }
-    if (relu) value = make_float4(rectified(value.x), rectified(value.y), rectified(value.z), rectified(value.w));
-    out[(size_t)at.model * items + at.item] = value;
+    if (AVERAGE) value = scaled(value, 1.0f / (float)(window.size.rows * window.size.columns));
+    out[(size_t)at.model * items + at.item] = relu ? rectified(value) : value;
 }
 
 // Whether the place (y,x) holds the first maximum of a window; with relu, only if that is positive. One sample.

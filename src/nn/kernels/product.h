@@ -250,4 +250,26 @@ ALWAYS_INLINE void transpose_to_panels(float *to, const float *from, size_t from
         }
 }
 
+// Floats of a row of `floats`, in whole vectors.
+static inline size_t in_vectors(int floats) {
+    return ((size_t)floats + SOUNDER_LANES - 1) / SOUNDER_LANES * SOUNDER_LANES;
+}
+
+// A weight's gradient: gradient += outs (output channels, vectors) * ins (input channels or taps, vectors) transposed,
+// whose rows are row_floats apart. With room for the panels of outs in `transposed`, output channels become the lanes
+// and gradient is (inputs, in_vectors(outputs)); that needs many outputs or inputs to pay for the transposition. If it
+// is NULL, lanes are summed at the end and gradient is laid out as in outer_place.
+ALWAYS_INLINE void weight_product(float *gradient, float *transposed, const float *outs, const float *ins,
+                                  size_t row_floats, int outputs, int inputs, int vectors) {
+    if (!transposed) {
+        outer_product(gradient, (const Lanes *)outs, (const Lanes *)ins, outputs, inputs, vectors,
+                      row_floats / SOUNDER_LANES);
+        return;
+    }
+    const size_t row = in_vectors(outputs);
+    transpose_to_panels(transposed, outs, row_floats, outputs, vectors);
+    product_of_panels((ProductOut){gradient, row, .adds = true}, (ScalarMatrix){ins, row_floats, 1}, transposed, inputs,
+                      (size_t)(vectors * SOUNDER_LANES), (int)row / SOUNDER_LANES);
+}
+
 #endif

@@ -64,15 +64,10 @@ static bool transposes(const Layer *layer) {
     return layer->in.channels >= 2 * SOUNDER_LANES;
 }
 
-// Number of floats of a row of the gradient.
-static size_t gradient_row(int outs) {
-    return ((size_t)outs + SOUNDER_LANES - 1) / SOUNDER_LANES * SOUNDER_LANES;
-}
-
 // Number of floats of the gradient at one point.
 static size_t gradient_floats(const Layer *layer) {
     int outs = layer->out.channels, ins = layer->in.channels;
-    return transposes(layer) ? (size_t)ins * gradient_row(outs) : OUTER_TILE * outer_tiles(outs, ins);
+    return transposes(layer) ? (size_t)ins * in_vectors(outs) : OUTER_TILE * outer_tiles(outs, ins);
 }
 
 ConvSizes ISA_NAME(winograd_sizes)(const Layer *layer) {
@@ -131,7 +126,7 @@ typedef struct Channels {
 // The kernel whose gradient is stored at this place of each point; places after the last channels have no kernel.
 static Channels channels_at(const Layer *layer, size_t place) {
     size_t outs = (size_t)layer->out.channels, ins = (size_t)layer->in.channels;
-    if (transposes(layer)) return (Channels){place % gradient_row((int)outs), place / gradient_row((int)outs)};
+    if (transposes(layer)) return (Channels){place % in_vectors((int)outs), place / in_vectors((int)outs)};
     size_t tile = place / OUTER_TILE, across = (ins + OUTER_COLUMNS - 1) / OUTER_COLUMNS;
     return (Channels){tile / across * OUTER_ROWS + place % OUTER_TILE / OUTER_COLUMNS,
                       tile % across * OUTER_COLUMNS + place % OUTER_COLUMNS};
@@ -236,26 +231,14 @@ static void forward_products(const Workplace *work, const float *packed, int vec
     }
 }
 
-// Adds a block's part to the kernels' gradient at one point.
-static void gradient_product(float *gradient, const Workplace *work, const float *ins, const float *outs, int vectors) {
-    size_t row = work->block.floats, to = gradient_row(work->outputs);
-    if (!work->transposed) {
-        outer_product(gradient, (const Lanes *)outs, (const Lanes *)ins, work->outputs, work->inputs, vectors,
-                      row / SOUNDER_LANES);
-        return;
-    }
-    transpose_to_panels(work->transposed, outs, row, work->outputs, vectors);
-    product_of_panels((ProductOut){gradient, to, .adds = true}, (ScalarMatrix){ins, row, 1}, work->transposed,
-                      work->inputs, (size_t)(vectors * SOUNDER_LANES), (int)to / SOUNDER_LANES);
-}
-
 // Adds to the weight's gradient. Then, unless `last`, the inputs' gradient overwrites the inputs' values at the points.
 static void backward_products(float *packed_gradient, const Workplace *work, const float *packed, int vectors,
                               bool last) {
     size_t kernels = (size_t)work->outputs * (size_t)work->inputs, row = work->block.floats;
     for (size_t q = 0; q < work->points; q++) {
         float *ins = work->ins + q * work->in_floats, *outs = work->outs + q * work->out_floats;
-        gradient_product(packed_gradient + q * work->gradient_floats, work, ins, outs, vectors);
+        weight_product(packed_gradient + q * work->gradient_floats, work->transposed, outs, ins, row, work->outputs,
+                       work->inputs, vectors);
         if (last) continue;
         ScalarMatrix transposed = {packed + q * kernels, 1, (size_t)work->inputs};
         product((ProductOut){ins, row, .adds = false}, transposed, outs, work->inputs, (size_t)work->outputs, vectors,
