@@ -3,13 +3,6 @@
 
 #include <string.h>
 
-static void augment_plane(uint8_t *to, const uint8_t *from, AugmentDraw draw, Shape shape) {
-    for (int pixel = 0; pixel < shape.rows * shape.columns; pixel++) {
-        int source = augment_source(draw, shape, pixel);
-        to[pixel] = source < 0 ? 0 : from[source];
-    }
-}
-
 void augment_images(uint8_t *images, const uint8_t *pixels, const uint32_t *indices, uint32_t first,
                     const Augment *augment, Shape shape, const Noise *noise, uint32_t place, int count) {
     const RngKey key = augment_key(noise->seed, noise->round, noise->client);
@@ -17,8 +10,11 @@ void augment_images(uint8_t *images, const uint8_t *pixels, const uint32_t *indi
     for (int s = 0; s < count; s++, images += size) {
         const uint8_t *image = pixels + (size_t)(indices ? indices[s] : first + (uint32_t)s) * size;
         AugmentDraw draw = augment_draw(augment, key, noise->step, noise->first_sample + place + (uint32_t)s);
-        for (size_t channel = 0; channel < (size_t)shape.channels; channel++)
-            augment_plane(images + channel * plane, image + channel * plane, draw, shape);
+        for (size_t pixel = 0; pixel < plane; pixel++) {
+            const int source = augment_source(draw, shape, (int)pixel);
+            for (size_t start = 0; start < size; start += plane) // of a channel
+                images[start + pixel] = source < 0 ? 0 : image[start + (size_t)source];
+        }
     }
 }
 

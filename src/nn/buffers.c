@@ -1,5 +1,6 @@
 #include "buffers.h"
 
+#include "nn/carver.h"
 #include "nn/layers/layer.h"
 #include "nn/linear_blas.h"
 
@@ -18,23 +19,6 @@ enum { NEAR_CACHES = 4, PART_LEAST = 8 };
 
 // Target size of a chunk's activations and gradients: the second-level cache of most cores.
 static const size_t cache_bytes = 512 * 1024;
-
-// Hands out the arena piece by piece. The same walk over the layers measures the arena (with base NULL) and places the
-// tensors, so that the two cannot disagree.
-typedef struct Carver {
-    char *base;
-    size_t used; // bytes
-} Carver;
-
-static size_t whole_lines(size_t bytes) {
-    return (bytes + ARENA_ALIGNMENT - 1) / ARENA_ALIGNMENT * ARENA_ALIGNMENT;
-}
-
-static void *carve(Carver *carver, size_t bytes) {
-    void *place = carver->base ? carver->base + carver->used : NULL;
-    carver->used += whole_lines(bytes);
-    return place;
-}
 
 static float *carve_floats(Carver *carver, size_t floats) {
     return carve(carver, floats * sizeof(float));
@@ -58,12 +42,6 @@ static float *carve_some(Carver *carver, size_t floats) {
     return floats > 0 ? carve_floats(carver, floats) : NULL;
 }
 
-// Whether the gradient of the layer's parameters is summed over chunks in the arena. A layer that can head a net adds
-// straight to the caller's gradient or velocity instead.
-static bool sums_gradient(const Layer *layer) {
-    return layer_has_parameters(layer) && !layer_has(layer, HEADS);
-}
-
 // Places everything that the layer needs besides its values and gradients. A layer's scratch is shared by all layers,
 // so only the largest counts. The first layer that learns needs no scratch for its input's gradient.
 static void carve_layer(LayerBuffers *at, Carver *carver, const Layer *layer, const Kernels *kernels, size_t *scratch,
@@ -72,11 +50,13 @@ static void carve_layer(LayerBuffers *at, Carver *carver, const Layer *layer, co
     const LayerRoom room = type->room ? type->room(layer, kernels, samples) : (LayerRoom){0};
     at->packed = carve_some(carver, room.packed);
     at->packed_gradient = carve_some(carver, room.packed_gradient);
-    at->gradient = sums_gradient(layer) ? carve_floats(carver, layer_parameters(layer)) : NULL;
+    // A layer that can head a net adds straight to the caller's gradient or velocity; the others' gradients are summed
+    // over chunks here.
+    at->gradient = layer_has(layer, HEADS) ? NULL : carve_some(carver, layer_parameters(layer));
     at->rows = carve_some(carver, room.rows);
     at->steps.statistics = room.statistics;
     at->statistics = carve_some(carver, parts * room.statistics);
-    at->steps.keep = whole_lines(room.keep);
+    at->steps.keep = (room.keep + ARENA_ALIGNMENT - 1) / ARENA_ALIGNMENT * ARENA_ALIGNMENT;
     if (room.keep > 0) at->keep = carve(carver, parts * at->steps.keep);
     *scratch = larger(*scratch, room.scratch);
     if (!is_first) *scratch = larger(*scratch, room.input_scratch);
@@ -185,28 +165,12 @@ const LayerBuffers *buffers_part(LayerBuffers *moved, const NetBuffers *buffers,
     return moved;
 }
 
-// For each layer, the number of layers that read its value, and the first of them, which the backward pass reaches
-// last.
-typedef struct Readers {
-    int count[SPEC_MAX_LAYERS], first[SPEC_MAX_LAYERS];
-} Readers;
-
-static Readers readers_of(const Spec *spec) {
-    Readers readers = {{0}, {0}};
-    for (int l = 0; l < spec->layer_count; l++) {
-        const int read[] = {spec->layers[l].source, spec->layers[l].other};
-        for (int i = 0; i < 2; i++)
-            if (read[i] != SPEC_INPUT && readers.count[read[i]]++ == 0) readers.first[read[i]] = l;
-    }
-    return readers;
-}
-
 // A relu after a layer that RECTIFIES is marked in both layers if it is the layer's only reader: otherwise other
 // readers would see rectified values. For the backward pass the order is reversed: a layer can apply the relu's
 // backward pass to the gradient that it writes only if no other reader adds to that gradient afterwards, that is, if it
 // is the relu's only reader, or, for a convolution, which adds to what is there, the relu's first reader.
 void buffers_join_relus(Spec *spec) {
-    const Readers readers = readers_of(spec);
+    const SpecReaders readers = spec_readers(spec);
     for (int l = 1; l < spec->layer_count; l++) {
         Layer *layer = &spec->layers[l], *source = layer->source == SPEC_INPUT ? NULL : &spec->layers[layer->source];
         if (!source) continue;
@@ -249,7 +213,7 @@ static void plan(Flow *flow, const Spec *spec, const ChunkPlan *chunk) {
 }
 
 size_t buffers_carve(NetBuffers *buffers, char *base, const Spec *spec, const Kernels *kernels, ChunkPlan chunk) {
-    Carver carver = {base, 0};
+    Carver carver = {.base = base, .alignment = ARENA_ALIGNMENT};
     Flow flow;
     buffers->chunk = chunk;
     plan(&flow, spec, &chunk);

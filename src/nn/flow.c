@@ -35,17 +35,14 @@ static void look_at_nodes(Planner *planner) {
     }
 }
 
-// Whether one node alone reads the value. The net's input is read by the first node alone.
-static bool is_read_once(const Planner *planner, int number) {
-    return !is_node(number) || planner->readers[number] == 1;
-}
-
 // A node can write its value over its source's only if no other node reads the source.
 static void place_values(Planner *planner) {
     FlowPlace *places = planner->flow->places;
     for (int n = 0; n < planner->count; n++) {
         const FlowNode *node = &planner->nodes[n];
-        const bool shares = node->in_place && is_read_once(planner, node->source);
+        // The net's input is read by the first node alone.
+        const bool read_once = !is_node(node->source) || planner->readers[node->source] == 1;
+        const bool shares = node->in_place && read_once;
         places[n].owner = !shares ? n : is_node(node->source) ? places[node->source].owner : FLOW_INPUT;
     }
 }

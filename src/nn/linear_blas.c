@@ -9,11 +9,6 @@ static BlasMatrix inputs(const float *in, const float *rows, const Layer *layer,
     return in ? (BlasMatrix){in, samples, false} : (BlasMatrix){rows, linear_row_floats(layer), true};
 }
 
-static BlasMatrix transpose(BlasMatrix matrix) {
-    matrix.transposed = !matrix.transposed;
-    return matrix;
-}
-
 void linear_blas_forward(float *out, const Blas *blas, const float *in, const float *rows, const float *weight,
                          const float *bias, const Layer *layer, int count, int samples) {
     size_t outs = (size_t)layer->out.channels, ins = shape_size(layer->in), n = (size_t)samples;
@@ -49,8 +44,10 @@ void linear_blas_backward_weight(float *weight_gradient, float *weight, const Bl
         }
         keep = 1;
     }
-    blas->multiply(blas, weight_gradient, ins, (BlasMatrix){out_gradient, n, false},
-                   transpose(inputs(in, rows, layer, n)), keep, outs, ins, (size_t)count);
+    BlasMatrix transposed = inputs(in, rows, layer, n);
+    transposed.transposed = !transposed.transposed;
+    blas->multiply(blas, weight_gradient, ins, (BlasMatrix){out_gradient, n, false}, transposed, keep, outs, ins,
+                   (size_t)count);
     if (!weight) return;
     for (size_t i = 0; i < weights; i++)
         weight[i] -= descent->lr * weight_gradient[i];

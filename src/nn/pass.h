@@ -1,4 +1,4 @@
-// The forward and backward pass of one chunk on the CPU (forward.c, backward.c). net.c makes whole batches of them.
+// The forward and backward pass of one chunk on the CPU. net.c makes whole batches of them.
 #ifndef SOUNDER_NN_PASS_H
 #define SOUNDER_NN_PASS_H
 

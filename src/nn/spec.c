@@ -56,16 +56,21 @@ static Status add_parameters(Spec *spec, Layer *layer, const LayerText *of, Erro
     return STATUS_OK;
 }
 
-// Each layer but the last must be read by another one, so that no layer is computed in vain.
-static Status check_readers(const Spec *spec, Error *err) {
-    bool is_read[SPEC_MAX_LAYERS] = {false};
+SpecReaders spec_readers(const Spec *spec) {
+    SpecReaders readers = {{0}, {0}};
     for (int l = 0; l < spec->layer_count; l++) {
         const int read[] = {spec->layers[l].source, spec->layers[l].other};
         for (int i = 0; i < 2; i++)
-            if (read[i] != SPEC_INPUT) is_read[read[i]] = true;
+            if (read[i] != SPEC_INPUT && readers.count[read[i]]++ == 0) readers.first[read[i]] = l;
     }
+    return readers;
+}
+
+// Each layer but the last must be read by another one, so that no layer is computed in vain.
+static Status check_readers(const Spec *spec, Error *err) {
+    const SpecReaders readers = spec_readers(spec);
     for (int l = 0; l + 1 < spec->layer_count; l++)
-        if (!is_read[l])
+        if (readers.count[l] == 0)
             return fail(
                 err, STATUS_USAGE,
                 "no layer takes what layer %d gives; give it a name (\"as NAME\") and take that by \"add NAME\", "

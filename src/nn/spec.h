@@ -217,6 +217,13 @@ void spec_initialise(float *parameters, const Spec *spec, uint64_t seed);
 // USAGE with the pattern that matches no tensor, or if no parameter is left to learn.
 Status spec_freeze(Spec *spec, const char *patterns, Error *err);
 
+// For each layer, the number of layers that read its value, and the first of them, which a backward pass reaches last.
+typedef struct SpecReaders {
+    int count[SPEC_MAX_LAYERS], first[SPEC_MAX_LAYERS];
+} SpecReaders;
+
+SpecReaders spec_readers(const Spec *spec);
+
 // Whether some layer combines the samples of a batch, as a batch norm does. Such a net takes the whole batch in one
 // chunk, of at most spec->whole_batch samples; whole_batch is at most SPEC_WHOLE_BATCH.
 bool spec_needs_whole_batches(const Spec *spec);

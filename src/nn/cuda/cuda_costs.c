@@ -37,22 +37,12 @@ static size_t parameters_left(const Record *record) {
     return left;
 }
 
-static double bytes_forward(const CudaPass *pass, const CudaOp *op) {
-    const CudaLayer *layer = cuda_layer(op->layer);
-    return layer->bytes ? layer->bytes(pass, op) : cuda_values_bytes(pass, op, 1, 1);
-}
-
-static double bytes_back(const CudaPass *pass, const CudaOp *op) {
-    const CudaLayer *layer = cuda_layer(op->layer);
-    const bool is_said = layer->back_in + layer->back_out > 0;
-    return cuda_values_bytes(pass, op, layer->back_in, is_said ? layer->back_out : 3);
-}
-
 // Counts every tensor once per kernel that reads or writes it. Caches make the real traffic smaller: a part that takes
 // less time than its bytes need has found them there.
 static double bytes_of(const Record *record, CudaPart part, const CudaOp *op) {
     const CudaPass *pass = record->pass;
     const Spec *spec = &pass->plan.spec;
+    const CudaLayer *layer = op ? cuda_layer(op->layer) : NULL;
     double in = op ? cuda_lanes_bytes(pass, shape_size(op->layer->in)) : 0,
            out = op ? cuda_lanes_bytes(pass, shape_size(op->layer->out)) : 0;
     double own = op ? cuda_arrays_bytes(pass, layer_parameters(op->layer)) : 0;
@@ -60,11 +50,12 @@ static double bytes_of(const Record *record, CudaPart part, const CudaOp *op) {
     case CUDA_PART_GATHER:
         return cuda_lanes_bytes(pass, shape_size(spec->input)) * 1.25; // reads a byte for each float that it writes
     case CUDA_PART_FORWARD:
-        return bytes_forward(pass, op);
+        return layer->bytes ? layer->bytes(pass, op)
+                            : cuda_values_bytes(pass, op, layer->in ? layer->in : 1, layer->out ? layer->out : 1);
     case CUDA_PART_LOSS:
         return 3 * cuda_lanes_bytes(pass, (size_t)spec->classes);
     case CUDA_PART_BACK:
-        return bytes_back(pass, op);
+        return cuda_values_bytes(pass, op, layer->back_in, layer->back_in + layer->back_out > 0 ? layer->back_out : 3);
     case CUDA_PART_INPUT:
         return in + out + own;
     case CUDA_PART_PARAMETERS:

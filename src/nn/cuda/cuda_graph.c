@@ -9,13 +9,6 @@ static Status launched(CudaGraph *graph, Error *err) {
     return cuda_blas_check(graph->blas, err);
 }
 
-static Status run_directly(CudaGraph *graph, Error *err) {
-    graph->enqueue(graph->pass);
-    TRY(launched(graph, err));
-    graph->has_run = true;
-    return STATUS_OK;
-}
-
 static Status instantiate(cudaGraphExec_t *executable, cudaGraph_t captured, Error *err) {
     cudaError_t made = cudaGraphInstantiate(executable, captured, 0);
     cudaError_t destroyed = cudaGraphDestroy(captured);
@@ -46,7 +39,9 @@ static Status capture(cudaGraphExec_t *executable, CudaGraph *graph, int steps, 
 Status cuda_graph_run(CudaGraph *graph, uint32_t steps, Error *err) {
     while (steps > 0) {
         if (!graph->has_run) {
-            TRY(run_directly(graph, err));
+            graph->enqueue(graph->pass);
+            TRY(launched(graph, err));
+            graph->has_run = true;
             steps--;
             continue;
         }

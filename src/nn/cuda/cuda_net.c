@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cuda_try.h"
+#include "nn/carver.h"
 #include "nn/cuda/cuda_pass.h"
 #include "nn/layers/cuda_layer.h"
 
@@ -30,19 +31,8 @@ struct CudaNet {
 
 // Memory --------------------------------------------------------------------------------------------------------------
 
-// Hands out memory array by array; with base NULL it only measures.
-typedef struct Carver {
-    char *base;
-    size_t used; // bytes
-} Carver;
-
 // Aligned as cudaMalloc aligns, so that no two arrays share a cache line and every array suits float4.
-static void *carve(Carver *carver, size_t items, size_t item_bytes) {
-    enum { ALIGNMENT = 256 };
-    void *place = carver->base ? carver->base + carver->used : NULL;
-    carver->used += (items * item_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    return place;
-}
+enum { ALIGNMENT = 256 };
 
 // Columns of a tensor: whole float4s, which the ops read.
 static int columns_of(uint32_t batch_size) {
@@ -53,30 +43,30 @@ static int columns_of(uint32_t batch_size) {
 static size_t carve_progress(CudaPass *pass, char *base, const Spec *spec, int models) {
     CudaProgress *progress = &pass->progress;
     size_t m = (size_t)models;
-    Carver carver = {base, 0};
+    Carver carver = {.base = base, .alignment = ALIGNMENT};
     uint32_t **const words[] = {&progress->counts, &progress->firsts,       &progress->numbers, &progress->next,
                                 &progress->left,   &progress->next_numbers, &progress->applied};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        *words[i] = carve(&carver, m, sizeof(uint32_t));
-    progress->keys = carve(&carver, m * ((size_t)spec->layer_count + 1), sizeof(RngKey));
-    progress->read_at = carve(&carver, 1, sizeof(uint64_t));
-    progress->forgotten = carve(&carver, 2 * m, sizeof(double));
-    pass->whole.lengths = carve(&carver, m, sizeof(double));
-    pass->whole.factors = carve(&carver, m, sizeof(float));
-    pass->whole.adam = carve(&carver, m, sizeof(AdamStep));
-    pass->scale = carve(&carver, MOST_CHANNELS, sizeof(float));
-    pass->shift = carve(&carver, MOST_CHANNELS, sizeof(float));
-    pass->lr = carve(&carver, 1, sizeof(float));
+        *words[i] = carve(&carver, m * sizeof(uint32_t));
+    progress->keys = carve(&carver, m * ((size_t)spec->layer_count + 1) * sizeof(RngKey));
+    progress->read_at = carve(&carver, sizeof(uint64_t));
+    progress->forgotten = carve(&carver, 2 * m * sizeof(double));
+    pass->whole.lengths = carve(&carver, m * sizeof(double));
+    pass->whole.factors = carve(&carver, m * sizeof(float));
+    pass->whole.adam = carve(&carver, m * sizeof(AdamStep));
+    pass->scale = carve(&carver, MOST_CHANNELS * sizeof(float));
+    pass->shift = carve(&carver, MOST_CHANNELS * sizeof(float));
+    pass->lr = carve(&carver, sizeof(float));
     return carver.used;
 }
 
 // Places the counters that the host reads: on the device, and in the host's copy. Returns their bytes.
 static size_t carve_counters(CudaProgress *progress, char *base, int models) {
-    Carver carver = {base, 0};
-    progress->loss_sums = carve(&carver, (size_t)models, sizeof(double));
-    progress->hits = carve(&carver, (size_t)models, sizeof(uint32_t));
-    progress->refused = carve(&carver, 1, sizeof(uint64_t));
-    progress->staleness = carve(&carver, CUDA_NET_BUCKETS + 1, sizeof(uint64_t));
+    Carver carver = {.base = base, .alignment = ALIGNMENT};
+    progress->loss_sums = carve(&carver, (size_t)models * sizeof(double));
+    progress->hits = carve(&carver, (size_t)models * sizeof(uint32_t));
+    progress->refused = carve(&carver, sizeof(uint64_t));
+    progress->staleness = carve(&carver, (CUDA_NET_BUCKETS + 1) * sizeof(uint64_t));
     return carver.used;
 }
 

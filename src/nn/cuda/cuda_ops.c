@@ -1,37 +1,21 @@
 #include "cuda_ops.h"
 
+#include "nn/carver.h"
 #include "nn/cuda/cuda_kernels.h"
 #include "nn/flow.h"
 #include "nn/layers/cuda_layer.h"
 
 enum { ALIGNMENT = 256 }; // bytes: cudaMalloc's, so that no two tensors share a line
 
-// Hands out the arena tensor by tensor; with base NULL it only measures.
-typedef struct Carver {
-    char *base;
-    size_t used;  // bytes
+// The arena, and the columns of its tensors.
+typedef struct Arena {
+    Carver carver;
     size_t lanes; // M * N
-} Carver;
-
-static void *carve(Carver *carver, size_t bytes) {
-    void *place = carver->base ? carver->base + carver->used : NULL;
-    carver->used += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    return place;
-}
+} Arena;
 
 // Places a tensor (M, features,N).
-static float *carve_lanes(Carver *carver, size_t features) {
-    return carve(carver, features * carver->lanes * sizeof(float));
-}
-
-// Counts the readers of each layer's value.
-static void count_readers(int readers[SPEC_MAX_LAYERS], const Spec *spec) {
-    for (int l = 0; l < spec->layer_count; l++) {
-        readers[l] = 0;
-        const int read[] = {spec->layers[l].source, spec->layers[l].other};
-        for (int i = 0; i < 2; i++)
-            if (read[i] != SPEC_INPUT) readers[read[i]]++;
-    }
+static float *carve_lanes(Arena *arena, size_t features) {
+    return carve(&arena->carver, features * arena->lanes * sizeof(float));
 }
 
 // Writes the op that computes the layers from `l` on, and returns their number: two if a relu can be joined with its
@@ -48,13 +32,13 @@ static int fuse(CudaOp *op, const Spec *spec, const int *readers, int l) {
 
 // Lists the ops, and describes them to flow_plan as nodes. A node's numbers are those of ops, not of layers.
 static void list_ops(CudaOps *ops, FlowNode *nodes, const Spec *spec) {
-    int readers[SPEC_MAX_LAYERS], op_of[SPEC_MAX_LAYERS]; // op_of: the op that computes each layer's value
-    count_readers(readers, spec);
+    const SpecReaders readers = spec_readers(spec);
+    int op_of[SPEC_MAX_LAYERS]; // op_of: the op that computes each layer's value
     ops->count = 0;
     for (int l = 0; l < spec->layer_count;) {
         CudaOp *op = &ops->ops[ops->count];
         const int first = l, source = spec->layers[l].source;
-        l += fuse(op, spec, readers, l);
+        l += fuse(op, spec, readers.count, l);
         for (int i = first; i < l; i++)
             op_of[i] = ops->count;
         const Layer *layer = op->layer;
@@ -76,28 +60,28 @@ static void list_ops(CudaOps *ops, FlowNode *nodes, const Spec *spec) {
 }
 
 // Places the tensors of the forward pass. Dropout's mask exists only for training.
-static void carve_forward(CudaOps *ops, Carver *carver, const Flow *flow, const FlowNode *nodes, const Spec *spec,
+static void carve_forward(CudaOps *ops, Arena *arena, const Flow *flow, const FlowNode *nodes, const Spec *spec,
                           bool training) {
-    float *input = carve_lanes(carver, shape_size(spec->input));
+    float *input = carve_lanes(arena, shape_size(spec->input));
     for (int i = 0; i < ops->count; i++) {
         CudaOp *op = &ops->ops[i];
         const Layer *layer = op->layer;
         op->in = nodes[i].source == FLOW_INPUT ? input : ops->ops[nodes[i].source].out;
         op->other = nodes[i].other == FLOW_INPUT ? NULL : ops->ops[nodes[i].other].out;
-        op->out = flow->places[i].owner == i ? carve_lanes(carver, shape_size(layer->out)) : op->in;
+        op->out = flow->places[i].owner == i ? carve_lanes(arena, shape_size(layer->out)) : op->in;
         const size_t kept = cuda_layer_statistics(layer);
         if (cuda_layer(layer)->traits & DROPS && training)
-            op->keep = carve(carver, dropout_features(layer) * carver->lanes);
-        if (kept > 0) op->statistics = carve_lanes(carver, kept);
+            op->keep = carve(&arena->carver, dropout_features(layer) * arena->lanes);
+        if (kept > 0) op->statistics = carve_lanes(arena, kept);
     }
     ops->logits = ops->ops[ops->count - 1].out;
 }
 
 // Places the slots of gradients and gives every op the slots that the flow chose for it.
-static void carve_backward(CudaOps *ops, Carver *carver, const Flow *flow) {
+static void carve_backward(CudaOps *ops, Arena *arena, const Flow *flow) {
     float *slots[FLOW_MAX_SLOTS];
     for (int slot = 0; slot < flow->slot_count; slot++)
-        slots[slot] = carve_lanes(carver, flow->slots[slot]);
+        slots[slot] = carve_lanes(arena, flow->slots[slot]);
 #define AT(slot) ((slot) == FLOW_NOWHERE ? NULL : slots[slot])
     for (int i = 0; i < ops->count; i++) {
         CudaOp *op = &ops->ops[i];
@@ -114,27 +98,27 @@ static void carve_backward(CudaOps *ops, Carver *carver, const Flow *flow) {
 }
 
 // The ops of a stream run one after the other, so all share the largest scratch.
-static void carve_scratch(CudaOps *ops, Carver *carver, int models, int samples) {
+static void carve_scratch(CudaOps *ops, Arena *arena, int models, int samples) {
     size_t most = 0;
     for (int i = 0; i < ops->count; i++) {
         const Layer *layer = ops->ops[i].layer;
         size_t floats = cuda_layer(layer)->scratch ? cuda_layer(layer)->scratch(layer, models, samples) : 0;
         if (most < floats) most = floats;
     }
-    ops->scratch = most > 0 ? carve(carver, most * sizeof(float)) : NULL;
+    ops->scratch = most > 0 ? carve(&arena->carver, most * sizeof(float)) : NULL;
 }
 
 // As on the CPU (buffers.c), one plan serves for measuring and placing; evaluation alone needs no gradients.
 size_t cuda_ops_carve(CudaOps *ops, char *base, const Spec *spec, int models, int samples, bool training) {
-    Carver carver = {.base = base, .lanes = (size_t)models * (size_t)samples};
+    Arena arena = {.carver = {.base = base, .alignment = ALIGNMENT}, .lanes = (size_t)models * (size_t)samples};
     FlowNode nodes[SPEC_MAX_LAYERS];
     Flow flow;
     list_ops(ops, nodes, spec);
     flow_plan(&flow, nodes, ops->count);
-    carve_forward(ops, &carver, &flow, nodes, spec, training);
+    carve_forward(ops, &arena, &flow, nodes, spec, training);
     if (training) {
-        carve_backward(ops, &carver, &flow);
-        carve_scratch(ops, &carver, models, samples);
+        carve_backward(ops, &arena, &flow);
+        carve_scratch(ops, &arena, models, samples);
     }
-    return carver.used;
+    return arena.carver.used;
 }

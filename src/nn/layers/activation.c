@@ -4,7 +4,7 @@
 // where the output is zero the gradient is zero. So it works in place, without a tensor of its own, and can be fused
 // with its neighbours (buffers_join_relus). The other functions need their input, since their output does not determine
 // the derivative; they have a tensor of their own and copy nothing.
-#include "in_place.h"
+#include "layer.h"
 
 static Status read_leaky(Layer *layer, LayerText *of, Error *err) {
     layer->rate = 0.01f;
@@ -14,7 +14,7 @@ static Status read_leaky(Layer *layer, LayerText *of, Error *err) {
 // A layer before the relu that `rectifies` has rectified its output already: the relu then only passes its input on.
 static void relu_forward(const LayerCall *call) {
     const Layer *layer = call->layer;
-    layer_bring_over(call);
+    layer_copy(call, call->at->out, call->at->in);
     if (!layer->rectifies) call->kernels->relu_forward(call->at->out, shape_size(layer->out), call->samples);
 }
 
@@ -22,7 +22,7 @@ static void relu_forward(const LayerCall *call) {
 static void relu_backward(const LayerCall *call) {
     const Layer *layer = call->layer;
     const LayerBuffers *at = call->at;
-    layer_bring_back(call);
+    layer_copy(call, at->in_gradient, at->out_gradient);
     if (!layer->rectified)
         call->kernels->relu_backward(at->in_gradient, at->out, shape_size(layer->out), call->samples);
 }

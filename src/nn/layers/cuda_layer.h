@@ -38,8 +38,10 @@ typedef struct CudaLayer {
     void (*forward)(const CudaCall *call);
     void (*backward)(const CudaCall *call);
 
-    // Bytes that the forward pass reads and writes, for cuda_costs.h; NULL: its input and its output.
+    // Bytes that the forward pass reads and writes, for cuda_costs.h; NULL: its input `in` times and its output `out`
+    // times.
     double (*bytes)(const CudaPass *pass, const CudaOp *op);
+    double in, out; // 0: 1
     // How often a backward pass without parameters reads or writes a tensor of its input's and of its output's size;
     // zeros: its output's size three times.
     double back_in, back_out;

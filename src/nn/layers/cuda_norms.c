@@ -1,11 +1,6 @@
 // Part of cuda_layer.h: normalisation on a GPU.
 #include "cuda_layer.h"
 
-// Both passes read their input several times: for the mean, the variance and the result.
-static double norm_bytes(const CudaPass *pass, const CudaOp *op) {
-    return cuda_values_bytes(pass, op, 3, 2);
-}
-
 static size_t norm_statistics(const Layer *layer) {
     return 2 * (size_t)layer->groups;
 }
@@ -64,8 +59,9 @@ static void batch_norm_backward(const CudaCall *call) {
 }
 
 const CudaLayer cuda_norm_layer = {
-    .statistics = norm_statistics, .forward = norm_forward, .backward = norm_backward, .bytes = norm_bytes};
+    .statistics = norm_statistics, .forward = norm_forward, .backward = norm_backward, .in = 3, .out = 2};
 const CudaLayer cuda_batch_norm_layer = {.statistics = batch_norm_statistics,
                                          .forward = batch_norm_forward,
                                          .backward = batch_norm_backward,
-                                         .bytes = norm_bytes};
+                                         .in = 3,
+                                         .out = 2};

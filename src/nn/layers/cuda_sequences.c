@@ -14,10 +14,6 @@ static void embedding_backward(const CudaCall *call) {
     cuda_mark(call->pass, CUDA_PART_PARAMETERS, op);
 }
 
-static double positions_bytes(const CudaPass *pass, const CudaOp *op) {
-    return cuda_values_bytes(pass, op, 3, 2);
-}
-
 static void positions_forward(const CudaCall *call) {
     const CudaOp *op = call->op;
     cuda_positions_forward(op->out, op->in, call->weight, call->stride, op->layer, call->step);
@@ -64,7 +60,7 @@ static void attention_backward(const CudaCall *call) {
 
 const CudaLayer cuda_embedding_layer = {.forward = embedding_forward, .backward = embedding_backward};
 const CudaLayer cuda_positions_layer = {
-    .forward = positions_forward, .backward = positions_backward, .bytes = positions_bytes};
+    .forward = positions_forward, .backward = positions_backward, .in = 3, .out = 2};
 const CudaLayer cuda_lstm_layer = {.statistics = cuda_lstm_kept_features,
                                    .forward = lstm_forward,
                                    .backward = lstm_backward,

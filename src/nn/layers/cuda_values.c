@@ -95,10 +95,6 @@ static void dropout_backward(const CudaCall *call) {
 
 // Two inputs ---------------------------------------------------------------------------------------------------------
 
-static double add_bytes(const CudaPass *pass, const CudaOp *op) {
-    return cuda_values_bytes(pass, op, 3, 2);
-}
-
 // Adds the second input to the features from `first` on, or copies it there.
 static void combine(const CudaCall *call, size_t first, bool adds) {
     const CudaOp *op = call->op;
@@ -148,5 +144,5 @@ const CudaLayer cuda_activation_layer = {.forward = activation_forward, .backwar
 const CudaLayer cuda_relu_layer = {.forward = relu_forward, .backward = relu_backward};
 const CudaLayer cuda_dropout_layer = {
     .traits = DROPS, .forward = dropout_forward, .backward = dropout_backward, .bytes = dropout_bytes};
-const CudaLayer cuda_add_layer = {.forward = add_forward, .backward = add_backward, .bytes = add_bytes};
+const CudaLayer cuda_add_layer = {.forward = add_forward, .backward = add_backward, .in = 3, .out = 2};
 const CudaLayer cuda_concat_layer = {.forward = concat_forward, .backward = concat_backward};

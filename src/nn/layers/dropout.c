@@ -3,15 +3,11 @@
 // The mask is a pure function of seed, round, client, layer, step and sample. So a client drops the same features on
 // any worker, on the CPU and on a GPU, in a chunk of any size, and when a killed worker's turn is repeated. The forward
 // pass keeps the mask, a byte per feature, for the backward pass.
-#include "in_place.h"
+#include "layer.h"
 
 static Status read_rate(Layer *layer, LayerText *of, Error *err) {
-    layer->groups = (int)shape_size(layer->in);
-    return layer_text_number(&layer->rate, of, "RATE", 0, 1, err);
-}
-
-static Status read_rate_of_channels(Layer *layer, LayerText *of, Error *err) {
-    layer->groups = layer->in.channels;
+    const bool whole_channels = strcmp(of->words[0], "dropout2d") == 0;
+    layer->groups = whole_channels ? layer->in.channels : (int)shape_size(layer->in);
     return layer_text_number(&layer->rate, of, "RATE", 0, 1, err);
 }
 
@@ -31,7 +27,7 @@ static void apply(const LayerCall *call, float *values) {
 static void dropout_forward(const LayerCall *call) {
     const Layer *layer = call->layer;
     const Noise *noise = call->noise;
-    layer_bring_over(call);
+    layer_copy(call, call->at->out, call->at->in);
     if (!noise) return;
     const uint32_t number = (uint32_t)(layer - call->net->spec.layers);
     const DropoutNoise drawn = {.key = rng_key(noise->seed, RNG_DROPOUT, noise->round, noise->client, number),
@@ -43,13 +39,13 @@ static void dropout_forward(const LayerCall *call) {
 }
 
 static void dropout_backward(const LayerCall *call) {
-    layer_bring_back(call);
+    layer_copy(call, call->at->in_gradient, call->at->out_gradient);
     if (call->noise) apply(call, call->at->in_gradient);
 }
 
 static const LayerWord words[] = {
     {.form = {"dropout", "dropout RATE", "elements dropped in training"}, .read = read_rate},
-    {.form = {"dropout2d", "dropout2d RATE", "whole channels dropped in training"}, .read = read_rate_of_channels},
+    {.form = {"dropout2d", "dropout2d RATE", "whole channels dropped in training"}, .read = read_rate},
 };
 
 const LayerType dropout_layer = {.name = "dropout",

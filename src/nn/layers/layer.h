@@ -12,6 +12,8 @@
 #ifndef SOUNDER_NN_LAYERS_LAYER_H
 #define SOUNDER_NN_LAYERS_LAYER_H
 
+#include <string.h>
+
 #include "nn/layer_text.h"
 #include "nn/pass.h"
 
@@ -91,6 +93,12 @@ static inline LayerCall layer_call(const Net *net, int l, const LayerBuffers *at
                        .chunk = chunk,
                        .count = chunk.count,
                        .samples = chunk.samples};
+}
+
+// For a layer that works in place: if another layer also reads its input, it works on a copy of it, of its output's
+// size.
+static inline void layer_copy(const LayerCall *call, float *to, const float *from) {
+    if (to != from) memcpy(to, from, shape_size(call->layer->out) * (size_t)call->samples * sizeof *to);
 }
 
 // Facts about a layer that the planner of the arena and the passes ask for.
