@@ -207,11 +207,6 @@ static Status refuse(const CudaWorker *self, uint32_t m, Error *err) {
     return STATUS_OK;
 }
 
-static void refuse_kept(const CudaWorker *self, uint32_t m) {
-    deliver_log_unkept(self->jobs[m], self->memory->config);
-    queue_finish(self->jobs[m], JOB_REFUSED);
-}
-
 // The length has been measured if the combine rule has a bound.
 static double share_of(const CudaWorker *self, const Job *job) {
     return job->share * deliver_bound(self->memory, job->squared_length);
@@ -229,7 +224,10 @@ static Status judge(CudaWorker *self, uint32_t *accepted, uint32_t jobs, uint32_
     for (uint32_t m = 0; m < jobs; m++) {
         bool fits = self->host_unfit[m] >= parameters;
         if (!fits) TRY(refuse(self, m, err));
-        if (fits && !self->fits[m]) refuse_kept(self, m);
+        if (fits && !self->fits[m]) {
+            deliver_log_unkept(self->jobs[m], self->memory->config);
+            queue_finish(self->jobs[m], JOB_REFUSED);
+        }
         self->fits[m] = self->fits[m] && fits; // a share may be 0
         self->host_shares[m] = self->fits[m] ? share_of(self, self->jobs[m]) : 0;
         *accepted += self->fits[m];

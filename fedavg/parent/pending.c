@@ -22,10 +22,6 @@ void pending_free(Pending *pending) {
     *pending = (Pending){0};
 }
 
-static bool mixes_models(const RunMemory *memory) {
-    return memory->config->recipe.schedule.number[BUFFERED_MIXES] == MIXES_MODELS;
-}
-
 // Copies a pending update from the node that trained it to all others: the others' sums are zeros, so that a sum over
 // nodes is a copy. The weights that it began with are this round's, on all nodes.
 static Status share(const RunMemory *memory, const Job *job, Nodes *nodes, Error *err) {
@@ -68,7 +64,8 @@ static Status compensate(ScheduledJob *job, const RunMemory *memory, const float
 static Status catch_up(ScheduledJob *job, const RunMemory *memory, Nodes *nodes, Error *err) {
     const float *begun = run_memory_begun(memory, job->pending);
     if (!begun || job->refused) return STATUS_OK;
-    if (!mixes_models(memory)) return compensate(job, memory, begun, nodes, err);
+    if (memory->config->recipe.schedule.number[BUFFERED_MIXES] != MIXES_MODELS)
+        return compensate(job, memory, begun, nodes, err);
     job->refused = !stale_mix(run_memory_pending(memory, job->pending), begun, memory->weights,
                               job->weight * job->trust, memory->config->parameters);
     if (job->refused) log_warning(PENDING_MOVED, job->client);

@@ -33,11 +33,6 @@ static void post_masked(Rounds *rounds) {
             masked->clients[masked->count++] = rounds->cohort.members[i].client;
 }
 
-static void post_scheduled(Job *job, const ScheduledJob *scheduled, const SlotPlan *slots) {
-    job->visit = scheduled->visit;
-    job->pending = scheduled->pending == NO_PENDING || slots->pending == 0 ? 0 : scheduled->pending + 1;
-}
-
 // Posts this node's part of the cohort. Jobs are dealt by place, and places are in order of falling size, so that every
 // node gets large and small ones.
 static void post_clients(Rounds *rounds) {
@@ -52,7 +47,12 @@ static void post_clients(Rounds *rounds) {
         job->count = member->samples;
         job->epochs = member->epochs;
         job->share = member->share;
-        if (schedule->count > 0) post_scheduled(job, &schedule->jobs[member->flight], &rounds->memory->config->slots);
+        if (schedule->count > 0) {
+            const ScheduledJob *scheduled = &schedule->jobs[member->flight];
+            const bool waits = scheduled->pending != NO_PENDING && rounds->memory->config->slots.pending > 0;
+            job->visit = scheduled->visit;
+            job->pending = waits ? scheduled->pending + 1 : 0;
+        }
         job->attacks = rounds->memory->attackers ? rounds->memory->attackers[member->client] : 0;
         job->sent_bytes = rounds->cohort.each.sent;
         if (rounds->memory->config->kept.rows == 0) continue;

@@ -123,11 +123,6 @@ static void train_root(LocalModel *model, Job *job, uint32_t round) {
         update[i] = model->weights[i] - memory->weights[i];
 }
 
-static BatchResult evaluate_personal(LocalModel *model, Job *job, uint32_t round) {
-    personal_load(model, job);
-    return evaluate_client(model, model->weights, job, round);
-}
-
 void evaluation_run(LocalModel *model, Job *job, uint32_t round) {
     uint64_t start = clock_nanoseconds();
     BatchResult result = {0};
@@ -147,7 +142,8 @@ void evaluation_run(LocalModel *model, Job *job, uint32_t round) {
         result = evaluate_client(model, model->memory->weights, job, round);
         break;
     case EVALUATE_PERSONAL:
-        result = evaluate_personal(model, job, round);
+        personal_load(model, job);
+        result = evaluate_client(model, model->weights, job, round);
         break;
     case TRAIN_ROOT:
         train_root(model, job, round);

@@ -8,17 +8,13 @@
 // second cache, it fetches ahead in one array at a time, and a large model takes 1.8 times as long.
 enum { BLOCK = 256 };
 
-static size_t block_at(size_t first, size_t count) {
-    return count - first < BLOCK ? count - first : BLOCK;
-}
-
 // A block that is not fit shows only when earlier blocks are in the sum. Those are subtracted again: integer sums
 // forget an update exactly, as sums of floats would not.
 size_t plain_sum_add(PlainSum *plain, const float *trained, const float *global, size_t count) {
     size_t unfit = count, added = 0;
     XXH3_64bits_reset(plain->hash);
     for (size_t first = 0; first < count; first += BLOCK) {
-        const size_t block = block_at(first, count),
+        const size_t block = count - first < BLOCK ? count - first : BLOCK,
                      found = aggregate_first_unfit(trained + first, global + first, block);
         if (unfit == count && found < block) unfit = first + found;
         XXH3_64bits_update(plain->hash, trained + first, block * sizeof *trained);
