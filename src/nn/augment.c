@@ -18,6 +18,7 @@ void augment_images(uint8_t *images, const uint8_t *pixels, const uint32_t *indi
     }
 }
 
+// Marks must not change the data set, which all processes share, so marked images are copies.
 void augment_copy(uint8_t *images, const uint8_t *pixels, const uint32_t *indices, uint32_t first, Shape shape,
                   int count) {
     const size_t size = shape_size(shape);

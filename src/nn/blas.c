@@ -82,6 +82,8 @@ static CBLAS_TRANSPOSE as_given(BlasMatrix matrix) {
     return matrix.transposed ? CblasTrans : CblasNoTrans;
 }
 
+// All matrices are row-major, with a distance between rows: no factor is copied before OpenBLAS copies it to its
+// blocks.
 static void multiply(const Blas *blas, float *out, size_t out_stride, BlasMatrix left, BlasMatrix right, float keep,
                      size_t rows, size_t columns, size_t inner) {
     ((const OpenBlas *)blas)

@@ -287,6 +287,8 @@ static ChunkPlan chunk_in_parts(const Spec *spec, int head, int lanes) {
     return (ChunkPlan){head, rounded_up(samples, part), part};
 }
 
+// A net with a wide layer and OpenBLAS takes one large chunk instead of parts, as the product of the wide layer
+// outweighs the convolutions. A batch norm needs the whole batch in one chunk.
 ChunkPlan buffers_chunk(const Spec *spec, int lanes, bool through_blas) {
     const int head = through_blas || spec_needs_whole_batches(spec) ? 0 : head_of(spec);
     if (head > 0) return chunk_in_parts(spec, head, lanes);

@@ -100,6 +100,7 @@ Status layer_text_sides(Sides *value, LayerText *of, const char *name, int low, 
     return not_whole(of, name, word, low, high, err);
 }
 
+// The upper bound is exclusive, as for a rate of dropout, which must stay below 1.
 Status layer_text_number(float *value, LayerText *of, const char *name, float low, float below, Error *err) {
     if (!layer_text_has_more(of)) return layer_text_wrong(of, err);
     const char *word = of->words[of->taken++];
@@ -112,6 +113,7 @@ Status layer_text_number(float *value, LayerText *of, const char *name, float lo
     return STATUS_USAGE;
 }
 
+// Names of layers before this one; SPEC_INPUT if none has it.
 static int find_name(const LayerText *of, const char *name) {
     for (int l = 0; l + 1 < of->number; l++)
         if (strcmp(of->names[l], name) == 0) return l;
@@ -163,6 +165,7 @@ Status layer_text_name(LayerText *of, int layer, Error *err) {
     return STATUS_OK;
 }
 
+// Options are words of their own, so a reader asks for each of them in turn.
 bool layer_text_key(LayerText *of, const char *key) {
     bool is_next = layer_text_has_more(of) && strcmp(of->words[of->taken], key) == 0;
     of->taken += is_next;

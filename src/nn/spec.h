@@ -64,7 +64,7 @@ enum { SPEC_WHOLE_BATCH = 256 };
     EACH(LAYER_AVERAGE, average_layer) /* average pooling, of windows or of everything */                              \
     EACH(LAYER_RELU, relu_layer)                                                                                       \
     EACH(LAYER_ACTIVATION, activation_layer) /* the functions of Activation */                                         \
-    EACH(LAYER_DROPOUT, dropout_layer) /* of elements or of whole channels */                                          \
+    EACH(LAYER_DROPOUT, dropout_layer)       /* of elements or of whole channels */                                    \
     EACH(LAYER_LINEAR, linear_layer)                                                                                   \
     EACH(LAYER_LINEAR_EACH, linear_each_layer) /* of the last axis, at each place of the others */                     \
     EACH(LAYER_NORM, norm_layer)               /* group and layer normalisation */                                     \

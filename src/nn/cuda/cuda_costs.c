@@ -97,6 +97,7 @@ static void note(void *context, CudaPart part, const CudaOp *op) {
     if (record->failure == cudaSuccess) record->failure = failure;
 }
 
+// The time of a part is that between the events around it.
 static Status take_times(Record *record, Error *err) {
     for (int i = 0; i < record->count; i++) {
         float milliseconds;
@@ -134,6 +135,7 @@ Status cuda_net_costs(CudaNet *net, CudaCost *costs, int *count, Error *err) {
     return status;
 }
 
+// Captures a step without running it, and counts the nodes of the graph.
 Status cuda_net_kernels(CudaNet *net, size_t *kernels, Error *err) {
     const CudaPass *pass;
     TRY(cuda_net_pass(net, &pass, err));

@@ -9,6 +9,7 @@ static Status launched(CudaGraph *graph, Error *err) {
     return cuda_blas_check(graph->blas, err);
 }
 
+// The captured graph is only the plan of the executable one, and is destroyed in any case.
 static Status instantiate(cudaGraphExec_t *executable, cudaGraph_t captured, Error *err) {
     cudaError_t made = cudaGraphInstantiate(executable, captured, 0);
     cudaError_t destroyed = cudaGraphDestroy(captured);

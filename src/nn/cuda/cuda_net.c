@@ -39,7 +39,8 @@ static int columns_of(uint32_t batch_size) {
     return (int)((batch_size + 3) / 4 * 4);
 }
 
-// Places the models' progress in device memory. Returns its bytes.
+// Places the models' progress in device memory. Returns its bytes. The progress is cleared to zeros as a whole: so
+// every model starts idle.
 static size_t carve_progress(CudaPass *pass, char *base, const Spec *spec, int models) {
     CudaProgress *progress = &pass->progress;
     size_t m = (size_t)models;
@@ -186,6 +187,7 @@ Status cuda_net_init(CudaNet **net, const CudaNetPlan *plan, Error *err) {
     return status;
 }
 
+// Waits first, since kernels in flight still use the memory.
 void cuda_net_free(CudaNet *net) {
     if (!net) return;
     if (net->stream) cudaStreamSynchronize(net->stream); // a failure is sticky, and nothing else could be done about it

@@ -16,6 +16,7 @@ __global__ void __launch_bounds__(ITEM_THREADS) relu_forward(float4 *values, siz
     values[i] = rectified(values[i]);
 }
 
+// In place, as on the CPU: the output tells where the gradient stops.
 __global__ void __launch_bounds__(ITEM_THREADS) relu_backward(float4 *gradient, const float4 *out, size_t count) {
     size_t i = (size_t)blockIdx.x * ITEM_THREADS + threadIdx.x;
     if (i >= count) return;

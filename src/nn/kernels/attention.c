@@ -84,6 +84,8 @@ static void attend(const Head *head, size_t t) {
     }
 }
 
+// Head by head and vector by vector, so that a head's queries, keys and values stay in the cache while each step
+// attends to all.
 void ISA_NAME(attention_forward)(float *out, float *kept, const float *in, const float *weight, const Layer *layer,
                                  int count, int samples) {
     const Layer into = attention_input_product(layer), from = attention_output_product(layer);

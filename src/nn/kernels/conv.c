@@ -230,6 +230,7 @@ void ISA_NAME(conv_bias_backward)(float *bias_gradient, const float *out_gradien
     }
 }
 
+// A pass over the finished gradient: only a complete sum can be stopped.
 void ISA_NAME(conv_stop_gradient)(float *in_gradient, const float *in, size_t floats) {
     for (size_t i = 0; i < floats; i++)
         in_gradient[i] = in[i] <= 0 ? 0 : in_gradient[i];

@@ -123,6 +123,7 @@ __global__ void __launch_bounds__(WEIGHT_THREADS)
     }
 }
 
+// The same for forward and backward passes, unlike conv.cu's map.
 Geometry geometry_of(const Layer *layer, const CudaStep *step) {
     Geometry of = {layer->in,
                    layer->out,

@@ -83,6 +83,7 @@ static size_t gradient_floats(const Cut *cut) {
     return transposes(cut) ? (size_t)cut->taps * in_vectors(cut->outs) : OUTER_TILE * outer_tiles(cut->outs, cut->taps);
 }
 
+// Scratch holds a block's columns, its output gradients, and these transposed, in rows of ROW_FLOATS each.
 ConvSizes ISA_NAME(columns_sizes)(const Layer *layer) {
     const Cut cut = cut_of(layer, 0);
     return (ConvSizes){.packed = (size_t)cut.layer.groups * packed_floats(&cut),
@@ -286,6 +287,8 @@ static void backward_block(float *packed_gradient, float *in_gradient, bool adds
     if (!needs_no_scattering(cut)) each_row(scatter_row, columns, in_gradient, cut, block);
 }
 
+// Where columns are scattered, they are added to the input's gradient, which therefore starts from zeros unless others
+// have written there.
 void ISA_NAME(columns_backward)(float *packed_gradient, float *bias_gradient, float *in_gradient, bool adds,
                                 float *scratch, const float *in, const float *out_gradient, const float *packed,
                                 const Layer *layer, int count, int samples) {

@@ -61,6 +61,7 @@ void ISA_NAME(dropout_draw)(int8_t *keep, const DropoutNoise *noise, size_t feat
         }
 }
 
+// A channel's mask is read once and used for the whole plane.
 void ISA_NAME(dropout_apply)(float *values, const int8_t *keep, float rate, size_t features, size_t plane,
                              int samples) {
     const Lanes factor = lanes_of(1.0f / (1.0f - rate));

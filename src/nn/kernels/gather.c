@@ -69,6 +69,7 @@ static void normalise(float *restrict to, const uint8_t *restrict from, size_t c
         to[i] = (float)from[i] * scale + shift;
 }
 
+// Linear layers read samples as rows, and a data set stores them so: here nothing is transposed.
 void ISA_NAME(gather_rows)(float *rows, const uint8_t *pixels, const uint32_t *indices, uint32_t first,
                            const float *scale, const float *shift, Shape shape, size_t row_floats, int count) {
     size_t plane = (size_t)shape.rows * (size_t)shape.columns, size = shape_size(shape);

@@ -16,6 +16,7 @@ enum { LISTED_FLOATS = 8192 };
 
 // The inputs' gradient ------------------------------------------------------------------------------------------------
 
+// Transposes square by square, as linear_rows does in the other direction. Columns from count on become zeros.
 void ISA_NAME(linear_columns)(float *in_gradient, const float *rows, const Layer *layer, int count, int samples) {
     const size_t ins = inputs_of(layer), row_floats = linear_row_floats(layer), used = (size_t)count,
                  n = (size_t)samples;
@@ -180,7 +181,8 @@ ALWAYS_INLINE void step_rows(const WeightStep *step, size_t o, Strip strip, int 
 }
 
 // The way by lists, for one output, whose list is row r of `lists`. It prefetches the velocity of the next output,
-// which is as far away as the weight is.
+// which is as far away as the weight is. SPARSE_COLUMNS vectors of one output's gradient are summed in registers, each
+// from the rows of the samples whose gradient is not zero.
 ALWAYS_INLINE void step_listed(const WeightStep *step, size_t o, size_t i, const SparseMatrix *lists, size_t r,
                                int columns) {
     const SgdUpdate *descent = step->descent;

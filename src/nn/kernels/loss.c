@@ -47,6 +47,8 @@ static void smooth(Scores *scores, const Lanes *logits, float smoothing, int cla
     scores->correct = (1 - smoothing) * scores->correct + smoothing / (float)classes * total;
 }
 
+// A vector of samples at a time, class by class. The loss is log(sum of e^(logit - largest)) + largest - the label's
+// logit, summed in double precision and in the samples' order.
 double ISA_NAME(softmax_cross_entropy)(float *gradient, uint32_t *hits, const float *logits, const uint16_t *labels,
                                        float scale, float smoothing, int classes, int count, int samples) {
     size_t vectors = (size_t)samples / SOUNDER_LANES;

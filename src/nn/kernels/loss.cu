@@ -92,6 +92,7 @@ __global__ void __launch_bounds__(MOST_THREADS)
 
 } // namespace
 
+// As many threads as samples, in a power of two, for the sums in pairs; more samples than MOST_THREADS take turns.
 void cuda_softmax_cross_entropy(float *gradient, const CudaProgress *progress, const float *logits,
                                 const uint16_t *labels, const uint32_t *indices, float smoothing, int classes,
                                 const CudaStep *step) {

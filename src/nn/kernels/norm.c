@@ -141,7 +141,8 @@ static Sums sums_of(const Lanes *in, const Lanes *out_gradient, const Group *gro
                   (sums[0].product + sums[1].product) + (sums[2].product + sums[3].product)};
 }
 
-// Adds a channel to the sums of its group, and to the gradients of its weights and biases.
+// Adds a channel to the sums of its group, and to the gradients of its weights and biases. A weight per channel
+// multiplies the channel's sums once, instead of every value.
 static void add_channel(Sums *sums, float *weight_gradient, float *bias_gradient, const Lanes *in,
                         const Lanes *out_gradient, const float *weight, const Group *group, Lanes mean, Lanes scale) {
     Sums channel;

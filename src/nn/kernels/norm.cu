@@ -135,6 +135,8 @@ struct Source {
     size_t at, statistics;
 };
 
+// There are three layouts: a weight per channel, whose rows are the channel's places; a weight per value; and a weight
+// per value of a row, which all groups share.
 __device__ Source source_of(const Norm &norm, uint32_t model, uint32_t own, uint32_t i) {
     const uint32_t row = i / norm.quads, quad = i - row * norm.quads, values = norm.channels * norm.plane;
     const uint32_t group = norm.repeats ? row : norm.singly ? own / values : own / norm.channels;
@@ -171,6 +173,7 @@ __global__ void __launch_bounds__(NORM_THREADS)
     bias_gradient[model * stride + own] = sum;
 }
 
+// The sizes as kernels read them: with `each` a row is a group of one channel.
 Norm norm_of(const Layer *layer, const CudaStep *step) {
     Norm norm;
     norm.groups = (uint32_t)layer->groups;

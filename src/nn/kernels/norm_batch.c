@@ -84,6 +84,7 @@ typedef struct Sums {
     Lanes gradient, product;
 } Sums;
 
+// Sums of one vector of samples are taken first and then masked, so that the inner loop has no condition.
 static Sums sums_of(const Lanes *in, const Lanes *out_gradient, const Channel *channel, const BatchStatistics *of) {
     Sums sums = {lanes_of(0), lanes_of(0)};
     for (size_t v = 0; v < channel->vectors; v++) {

@@ -85,6 +85,7 @@ __device__ Four four_of(const BatchNorm &norm) {
     return four;
 }
 
+// The statistics' kernel has written each channel's mean and scale; this one applies them to all values.
 __global__ void __launch_bounds__(ITEM_THREADS)
     batch_norm_forward(float4 *out, const ChannelSums *statistics, const float4 *in, const float *parameters,
                        size_t stride, BatchNorm norm) {
@@ -157,6 +158,7 @@ size_t blocks_of(const BatchNorm &norm, const CudaStep *step) {
 
 } // namespace
 
+// Two launches, since a channel's values are normalised by blocks that must all know its statistics.
 void cuda_batch_norm_forward(float *out, float *statistics, float *means, float *variances, const float *in,
                              const float *parameters, size_t stride, bool trains, const Layer *layer,
                              const CudaStep *step) {

@@ -87,6 +87,7 @@ __global__ void __launch_bounds__(ITEM_THREADS)
 
 } // namespace
 
+// A run of neighbouring parameters per launch, for all models at once.
 void cuda_sgd_step(const CudaSgdUpdate *descent, const float *gradient, size_t first, size_t count,
                    const CudaStep *step) {
     if (descent->shifts)

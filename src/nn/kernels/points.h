@@ -129,6 +129,7 @@ ALWAYS_INLINE void interpolate(Lanes *coefficients, int group, const LooseLanes 
     if (group == 1) coefficients[set->pairs] = end;
 }
 
+// The transpose of interpolate: values at the points from n inputs.
 ALWAYS_INLINE void interpolate_transposed(Lanes *values, int group, const LooseLanes *inputs, ptrdiff_t step,
                                           const PointSet *set, int n) {
     if (group == 0) {
@@ -163,6 +164,7 @@ ALWAYS_INLINE float point_weight(const PointSet *set, int point) {
 // interpolates.
 typedef void Transform(Lanes *out, int group, const LooseLanes *in, ptrdiff_t in_step, const PointSet *set, int n);
 
+// Whether the results are values at points, which come in pairs, or coefficients.
 ALWAYS_INLINE bool gives_values(Transform *transform) {
     return transform == evaluate || transform == interpolate_transposed;
 }
@@ -241,7 +243,8 @@ ALWAYS_INLINE void put_added_stopped(LooseLanes *place, Lanes result, const Endi
 }
 
 // out (outs,outs) = the transform of the columns and then of the rows of in (ins,ins), stored by put. out and in must
-// not overlap.
+// not overlap. The transform of one group of rows after the other: its rows of the transformed columns fit the
+// registers, while all rows of the square would spill to memory. So columns are read once per group. All loops unroll, since every size and the transform itself are constants here.
 ALWAYS_INLINE void transform_2d_onto(Put *put_result, const Ending *ending, Transform *transform, Square out, int outs,
                                      Square in, int ins, const PointSet *set, int n) {
     const int groups = groups_of(transform, outs);

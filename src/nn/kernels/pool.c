@@ -100,6 +100,7 @@ typedef struct Part {
     size_t row, step;
 } Part;
 
+// The part of the plane that window (y,x) covers: padding is cut off here, so that no loop meets it.
 static Part part_of(const Layer *layer, int y, int x, size_t vectors) {
     const Window *of = &layer->window;
     return (Part){window_span(y, of->size.rows, of->stride.rows, of->pad.rows, layer->in.rows),

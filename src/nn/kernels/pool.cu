@@ -111,6 +111,7 @@ struct Plane {
     uint32_t step; // from one column to the next
 };
 
+// Four samples of one channel, over the part of the plane that a window covers.
 __device__ float4 part_maximum(const float4 *plane, Plane of, Span rows, Span columns) {
     float4 maximum = plane[rows.from * of.row + columns.from * of.step];
     for (int y = rows.from; y < rows.to; y++)
@@ -218,6 +219,7 @@ void launch_backward(float *in_gradient, const float *in, const float *out_gradi
 
 } // namespace
 
+// Windows of side 2 have kernels of their own, in which the loops over the window are unrolled.
 void cuda_pool_forward(float *out, const float *in, bool relu, const Layer *layer, const CudaStep *step) {
     if (!layer_is_plain(layer)) return launch_forward<false>(out, in, relu, layer, step);
     uint32_t quads = (uint32_t)step->samples / 4;

@@ -83,6 +83,7 @@ ALWAYS_INLINE void product_conclude(Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS], c
                 sums[r][c] = lanes_rectified(sums[r][c]);
 }
 
+// Starts from the stored values or zeros, adds the products in registers, and stores the tile once.
 ALWAYS_INLINE void product_tile(ProductOut out, ScalarMatrix scalars, const float *lanes, size_t inner,
                                 size_t row_floats, int rows, int columns) {
     Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS];
@@ -183,6 +184,7 @@ ALWAYS_INLINE void product_of_panels(ProductOut out, ScalarMatrix scalars, const
         product(out, scalars, panels, rows, inner, columns < PRODUCT_COLUMNS ? columns : PRODUCT_COLUMNS, PANEL);
 }
 
+// Number of tiles that cover a matrix of sums.
 static inline size_t outer_tiles(int rows, int columns) {
     return (size_t)((rows + OUTER_ROWS - 1) / OUTER_ROWS) * (size_t)((columns + OUTER_COLUMNS - 1) / OUTER_COLUMNS);
 }
@@ -222,7 +224,8 @@ ALWAYS_INLINE void outer_tile(float *sums, const Lanes *left, const Lanes *right
 }
 
 // sums (outer_tiles * OUTER_TILE floats, laid out as outer_place says) += left (rows, inner) * right (columns, inner)
-// transposed, summed over the lanes.
+// transposed, summed over the lanes. Unlike product, both factors are Lanes and the lanes are summed at the end: for
+// gradients of weights whose samples are the lanes.
 ALWAYS_INLINE void outer_product(float *sums, const Lanes *left, const Lanes *right, int rows, int columns, int inner,
                                  size_t row_lanes) {
     for (int r0 = 0; r0 < rows; r0 += OUTER_ROWS)

@@ -46,6 +46,7 @@ void ISA_NAME(embedding_backward)(float *weight_gradient, const float *in, const
 
 // Positions -----------------------------------------------------------------------------------------------------------
 
+// Each value of a step's vector is added to all samples.
 void ISA_NAME(positions_forward)(float *out, const float *in, const float *weight, const Layer *layer, int samples) {
     const size_t n = (size_t)samples;
     for (size_t i = 0; i < shape_size(layer->in); i++)
@@ -73,6 +74,7 @@ void ISA_NAME(linear_each_forward)(float *out, float *rows, const float *in, con
     }
 }
 
+// All places add to one gradient, place after place: the order of the sum is fixed.
 void ISA_NAME(linear_each_backward)(float *gradient, float *in_gradient, float *scratch, const float *rows,
                                     const float *out_gradient, const float *weight, const Layer *layer, int count,
                                     int samples) {

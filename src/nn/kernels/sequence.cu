@@ -74,7 +74,8 @@ __device__ Gates gates_of(const LstmKept &kept, ModelItem at, uint32_t block, ui
     return gates;
 }
 
-// Computes a step's output from the sums of its products. A thread per unit of a sample.
+// Computes a step's output from the sums of its products. A thread per unit of a sample. The gates are overwritten
+// by their functions' values, which the backward pass needs instead of the sums.
 __global__ void __launch_bounds__(ITEM_THREADS)
     lstm_step_forward(LstmKept kept, float *out, const float *bias, size_t stride, uint32_t t, uint32_t items) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
@@ -174,6 +175,7 @@ void cuda_positions_forward(float *out, const float *in, const float *weight, si
     launch_items(positions_forward, items, step, out, in, weight, stride, samples, items);
 }
 
+// As on the CPU: the gradient is that of the bias of a linear layer with as many outputs as values.
 void cuda_positions_backward(float *weight_gradient, const float *out_gradient, size_t stride, const Layer *layer,
                              const CudaStep *step) {
     cuda_linear_sum_rows(weight_gradient, out_gradient, stride, 1, (int)shape_size(layer->in), step);

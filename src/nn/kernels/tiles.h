@@ -166,7 +166,9 @@ ALWAYS_INLINE void fetch_tile(const Plane *plane, TileWay way, const Block *bloc
             __builtin_prefetch(from + f);
 }
 
-// values (Q * Q, channels, block->floats) = the transforms of the block's tiles in all channels.
+// values (Q * Q, channels, block->floats) = the transforms of the block's tiles in all channels. For few samples
+// several tiles share the vectors: they are copied side by side to a group first. With whole vectors a tile inside the
+// plane is read in place. Vectors after the last tile become zeros, as the products read whole register tiles.
 ALWAYS_INLINE void to_points(TileWay way, const PointSet *set, float *values, float *tensor, Shape shape, size_t step,
                              const Block *block) {
     const int points = points_of(set), side = way.side;
@@ -198,7 +200,8 @@ ALWAYS_INLINE void to_points(TileWay way, const PointSet *set, float *values, fl
     }
 }
 
-// Transforms the values directly into a tile of whole vectors inside the plane, without a copy.
+// Transforms the values directly into a tile of whole vectors inside the plane, without a copy. Each combination of
+// flags calls a put of its own, chosen once per tile.
 ALWAYS_INLINE void put_tile(TileWay way, const PointSet *set, Square place, Square values, const Ending *ending) {
     const int side = way.side, points = points_of(set);
     const Square to = seen(place, way);
@@ -214,7 +217,9 @@ ALWAYS_INLINE void put_tile(TileWay way, const PointSet *set, Square place, Squa
         transform_2d_onto(put, ending, way.transform, to, side, values, points, set, side);
 }
 
-// Transforms the values into the block's tiles. ending: its bias points to the first channel's.
+// Transforms the values into the block's tiles. ending: its bias points to the first channel's. The mirror image of
+// to_points: a tile of whole vectors inside the plane is written in place; others are transformed into a copy, of which
+// the part inside the plane is stored.
 ALWAYS_INLINE void from_points(TileWay way, const PointSet *set, float *tensor, float *values, Ending ending,
                                Shape shape, size_t step, const Block *block) {
     const int side = way.side;

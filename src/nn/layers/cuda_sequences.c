@@ -19,6 +19,7 @@ static void positions_forward(const CudaCall *call) {
     cuda_positions_forward(op->out, op->in, call->weight, call->stride, op->layer, call->step);
 }
 
+// The planner makes the output's gradient the input's (PASSES_GRADIENT); only the parameters are left.
 static void positions_backward(const CudaCall *call) {
     const CudaOp *op = call->op;
     if (call->gradient)

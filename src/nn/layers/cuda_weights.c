@@ -10,6 +10,7 @@ static void conv_forward(const CudaCall *call) {
     cuda_conv_forward(op->out, op->in, call->weight, call->bias, call->stride, op->layer, call->step);
 }
 
+// A frozen layer still passes the gradient on.
 static void conv_backward(const CudaCall *call) {
     const CudaOp *op = call->op;
     const Layer *layer = op->layer;

@@ -21,6 +21,7 @@ static Status read_add(Layer *layer, LayerText *of, Error *err) {
     return STATUS_OK;
 }
 
+// The other value's channels follow the source's, so rows and columns must match.
 static Status read_concat(Layer *layer, LayerText *of, Error *err) {
     TRY(layer_text_layer(&layer->other, of, err));
     const Shape other = of->spec->layers[layer->other].out;

@@ -12,6 +12,7 @@
 #include "layer.h"
 #include "nn/kernels/sequence.h"
 
+// `each` changes the kind of the layer, as its ops are others.
 static Status read_linear(Layer *layer, LayerText *of, Error *err) {
     int features;
     TRY(layer_text_whole(&features, of, "FEATURES", 1, MAX_CHANNELS, err));
@@ -40,6 +41,7 @@ static LayerLoad linear_load(const Layer *layer) {
     return (LayerLoad){.weights = linear_ins(layer) * linear_outs(layer)};
 }
 
+// Only the backward pass to earlier layers needs scratch, hence input_scratch.
 static LayerRoom linear_room(const Layer *layer, const Kernels *kernels, int samples) {
     (void)kernels;
     return (LayerRoom){.rows = linear_row_floats(layer) * (size_t)samples,
@@ -84,6 +86,7 @@ static void hand_back(const LayerCall *call) {
     }
 }
 
+// The input's gradient by itself, if it does not share a pass with the step.
 static void backward_input(const LayerCall *call) {
     const Net *net = call->net;
     const Layer *layer = call->layer;
@@ -96,6 +99,8 @@ static void backward_input(const LayerCall *call) {
                                              count, samples);
 }
 
+// The gradient of the weight, or its step if `weight` is not NULL. A frozen weight is only copied, or its gradient
+// cleared.
 static void backward_weight(const LayerCall *call, const SgdUpdate *descent, float *weight) {
     const Net *net = call->net;
     const Layer *layer = call->layer;
@@ -184,6 +189,7 @@ static LayerLoad each_load(const Layer *layer) {
     return (LayerLoad){.weights = linear_ins(layer) * linear_outs(layer), .floats = shape_size(layer->in)};
 }
 
+// Rows are those of all places, as the backward pass reads them; scratch serves one place after the other.
 static LayerRoom each_room(const Layer *layer, const Kernels *kernels, int samples) {
     (void)kernels;
     const Layer one = linear_at_place(layer);

@@ -23,6 +23,7 @@ static int lstm_tensors(LayerTensor tensors[LAYER_MOST_TENSORS], const Layer *la
     return 4;
 }
 
+// Four gates, each with a product of the input and one of the previous outputs.
 static double lstm_products(const Layer *layer) {
     return 4.0 * lstm_steps(layer) * lstm_units(layer) * (layer->in.columns + lstm_units(layer));
 }
