@@ -244,7 +244,8 @@ ALWAYS_INLINE void put_added_stopped(LooseLanes *place, Lanes result, const Endi
 
 // out (outs,outs) = the transform of the columns and then of the rows of in (ins,ins), stored by put. out and in must
 // not overlap. The transform of one group of rows after the other: its rows of the transformed columns fit the
-// registers, while all rows of the square would spill to memory. So columns are read once per group. All loops unroll, since every size and the transform itself are constants here.
+// registers, while all rows of the square would spill to memory. So columns are read once per group. All loops unroll,
+// since every size and the transform itself are constants here.
 ALWAYS_INLINE void transform_2d_onto(Put *put_result, const Ending *ending, Transform *transform, Square out, int outs,
                                      Square in, int ins, const PointSet *set, int n) {
     const int groups = groups_of(transform, outs);
