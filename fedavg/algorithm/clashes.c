@@ -18,9 +18,14 @@
 
 enum { CLASH_OTHERS = 24 };
 
+// In this file alone traits go by their short names, so that a row of the table is a sentence on one line.
+#define SHORT_NAME(trait, of) trait = TRAIT_##trait,
+typedef enum ShortTrait { ALGORITHM_TRAITS(SHORT_NAME) OPTION_TRAITS(SHORT_NAME) } ShortTrait;
+#undef SHORT_NAME
+
 // One trait, those that it does not go with, and why. Of several pairs that a run has, the first is told.
 typedef struct ClashRow {
-    Trait one, others[CLASH_OTHERS];
+    ShortTrait one, others[CLASH_OTHERS];
     const char *why;
 } ClashRow;
 
@@ -170,9 +175,9 @@ static const ClashRow clashes[] = {
 };
 // clang-format on
 
-#define TRAIT_PART(trait, part) [trait] = PART_##part,
+#define TRAIT_PART(trait, part) [TRAIT_##trait] = PART_##part,
 static const Part parts[TRAIT_COUNT] = {ALGORITHM_TRAITS(TRAIT_PART)};
-#define TRAIT_OPTION(trait, option) [trait] = option,
+#define TRAIT_OPTION(trait, option) [TRAIT_##trait] = option,
 static const char *const trait_options[TRAIT_COUNT] = {OPTION_TRAITS(TRAIT_OPTION)};
 
 const char *trait_option(Trait trait) {
@@ -275,15 +280,16 @@ void recipe_traits(Traits *traits, const Recipe *recipe) {
 
 // Options come first, then parts of the algorithm, then what they are to work with.
 static int place(Trait trait) {
-    return trait >= NO_IMAGES ? 2 : trait_option(trait) ? 0 : 1;
+    return trait >= TRAIT_NO_IMAGES ? 2 : trait_option(trait) ? 0 : 1;
 }
 
 bool clash_among(Clash *clash, const Traits *traits, Trait with) {
     for (const ClashRow *row = clashes; row < clashes + sizeof clashes / sizeof *clashes; row++)
-        for (const Trait *other = row->others; traits->has[row->one] && *other; other++) {
-            if (!traits->has[*other] || (with && with != row->one && with != *other)) continue;
-            const bool swaps = place(*other) < place(row->one);
-            *clash = (Clash){.sides = {swaps ? *other : row->one, swaps ? row->one : *other}, .why = row->why};
+        for (const ShortTrait *at = row->others; traits->has[row->one] && *at; at++) {
+            const Trait one = (Trait)row->one, other = (Trait)*at;
+            if (!traits->has[other] || (with && with != one && with != other)) continue;
+            const bool swaps = place(other) < place(one);
+            *clash = (Clash){.sides = {swaps ? other : one, swaps ? one : other}, .why = row->why};
             return true;
         }
     return false;

@@ -1,15 +1,16 @@
 // Which rules, options, data, nets and devices do not go together: one table of pairs of traits (clashes.c).
 //
-// A trait is a fact about one part of an algorithm, or about one option, that something else may not bear: KEEPS says
-// that the local rule's clients keep a vector from turn to turn, REAL_CLOCK that --clock is real. recipe_traits finds
-// those of an algorithm. Traits of options, data, net and device are declared here, since the table names them, and
-// found where these are known (src/app/options/option_traits.c). A pair is refused where both of its traits are known,
-// so the check may be repeated whenever more traits are: after parsing, with the data, with the net, with the GPU.
+// A trait is a fact about one part of an algorithm, or about one option, that another part or option may exclude:
+// TRAIT_KEEPS says that the local rule's clients keep a vector from turn to turn, TRAIT_REAL_CLOCK that --clock is
+// real. recipe_traits finds the traits of an algorithm. Traits of options, data, net and device are declared here,
+// since the table names them, and found where these are known (src/app/options/option_traits.c). A pair is refused
+// where both of its traits are known, so the check may be repeated whenever more of them are: after parsing, with the
+// data, with the net, with the GPU.
 //
 //   Traits traits = {0};
 //   recipe_traits(&traits, &recipe);
 //   Clash clash;
-//   if (clash_among(&clash, &traits, NO_TRAIT)) ...         // clash.sides, and in clash.why the reason and a remedy
+//   if (clash_among(&clash, &traits, TRAIT_NONE)) ...         // clash.sides, and in clash.why the reason and a remedy
 //
 // Limits of numbers (K above M, a norm below zero) are no pairs: they are checked beside the rule that has them.
 #ifndef SOUNDER_FEDAVG_ALGORITHM_CLASHES_H
@@ -20,7 +21,7 @@
 #include "fedavg/algorithm/recipe.h"
 
 // clang-format off
-// The traits of an algorithm, each with the part that has it; recipe_traits says what each means.
+// The traits of an algorithm (TRAIT_ADDS, ...), each with the part that has it; recipe_traits says what each means.
 #define ALGORITHM_TRAITS(X) \
     X(ADDS, LOCAL) X(KEEPS, LOCAL) X(KEEPS_FOR_ROUNDS, LOCAL) X(KEEPS_EXACTLY, LOCAL) X(ASKS, LOCAL) \
     X(REPLICAS, LOCAL) X(REPLICAS_ARRIVE, LOCAL) X(LOOKS, LOCAL) X(LOCAL_NAME_DIFFERS, LOCAL) \
@@ -58,8 +59,8 @@
     X(SEVERAL_NODES, "nodes") X(ON_GPU, "device")
 // clang-format on
 
-#define TRAIT_NAME(trait, of) trait,
-typedef enum Trait { NO_TRAIT, ALGORITHM_TRAITS(TRAIT_NAME) OPTION_TRAITS(TRAIT_NAME) TRAIT_COUNT } Trait;
+#define TRAIT_NAME(trait, of) TRAIT_##trait,
+typedef enum Trait { TRAIT_NONE, ALGORITHM_TRAITS(TRAIT_NAME) OPTION_TRAITS(TRAIT_NAME) TRAIT_COUNT } Trait;
 #undef TRAIT_NAME
 
 typedef struct Traits {
@@ -67,19 +68,22 @@ typedef struct Traits {
 } Traits;
 
 typedef struct Clash {
-    Trait sides[2];  // options come first, then parts of the algorithm, then data, net, nodes and device
-    const char *why; // a phrase; ends with what to do where the sides do not say it. With ON_GPU: continues the first
+    Trait sides[2]; // options come first, then parts of the algorithm, then data, net, nodes and device
+    const char
+        *why; // a phrase; ends with what to do where the sides do not say it; with TRAIT_ON_GPU: continues the first
 } Clash;
 
 // Finds the traits of an algorithm; leaves those of options as they are.
 void recipe_traits(Traits *traits, const Recipe *recipe);
 
-// Finds the first pair of the table of which both traits are there; with: one of which is this. False: there is none.
+// Finds the first pair of the table whose traits the run has both; `with` restricts it to pairs of that trait. False if
+// there is none.
 bool clash_among(Clash *clash, const Traits *traits, Trait with);
 
-// The option that has a trait ("sampling"); NULL: it is a trait of an algorithm's part.
+// The option that has a trait ("sampling"); NULL for a trait of an algorithm's part.
 const char *trait_option(Trait trait);
-// text: becomes the part and the rule that have the trait of an algorithm, "local scaffold"; is returned.
+
+// Writes into text, and returns, the part and the rule that have a trait of an algorithm: "local scaffold".
 enum { TRAIT_RULE_BYTES = 64 };
 const char *trait_rule(char text[TRAIT_RULE_BYTES], Trait trait, const Recipe *recipe);
 

@@ -207,7 +207,7 @@ static Status check_pairs(const Recipe *recipe, Error *err) {
     Clash clash;
     char one[TRAIT_RULE_BYTES], other[TRAIT_RULE_BYTES];
     recipe_traits(&traits, recipe);
-    if (!clash_among(&clash, &traits, NO_TRAIT)) return STATUS_OK;
+    if (!clash_among(&clash, &traits, TRAIT_NONE)) return STATUS_OK;
     return fail(err, STATUS_USAGE, "%s does not go with %s: %s", trait_rule(one, clash.sides[0], recipe),
                 trait_rule(other, clash.sides[1], recipe), clash.why);
 }

@@ -49,7 +49,7 @@ static Status create_control(RunMemory *memory, RunPlan *plan, Error *err) {
     RunConfig *config = &plan->config;
     config->queue_offset = round_up(sizeof(Control), 64);
     config->trace_capacity = plan->trace_capacity;
-    const bool masks = run_algorithm(config).traits.has[MASKS];
+    const bool masks = run_algorithm(config).traits.has[TRAIT_MASKS];
     const size_t masked_bytes = masks ? sizeof(MaskedCohort) + plan->job_capacity * sizeof(uint32_t) : 0;
     const size_t queue_end = round_up(config->queue_offset + queue_bytes(plan->job_capacity), 64);
     config->masked_offset = masks ? queue_end : 0;
@@ -219,7 +219,7 @@ int64_t *run_memory_pending(const RunMemory *memory, uint32_t place) {
 }
 
 float *run_memory_begun(const RunMemory *memory, uint32_t place) {
-    if (!memory->algorithm.traits.has[NEEDS_BEGUN]) return NULL;
+    if (!memory->algorithm.traits.has[TRAIT_NEEDS_BEGUN]) return NULL;
     return (float *)run_memory_pending(memory, memory->config->slots.pending / 2 + place);
 }
 

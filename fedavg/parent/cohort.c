@@ -18,14 +18,14 @@ static CohortBytes bytes_of_each(const RunConfig *config, const TensorList *tens
     SentWeights sent;
     sent_weights(&sent, tensors, &config->personal);
     each.down = sent.count * sizeof(float); // what stays is not sent
-    if (algorithm.traits.has[VOTES]) each.down = bytes_of_bits(sent.count, 2);
+    if (algorithm.traits.has[TRAIT_VOTES]) each.down = bytes_of_bits(sent.count, 2);
     if (algorithm.server->tells) each.down += whole;
     const bool averages = config->training.optimizer_state == OPTIMIZER_AVERAGED; // momenta travel, too
     if (averages) each.down += whole;
     each.sent = send_bytes(&config->recipe.code, &sent);
     each.up = each.sent + REPORT_BYTES;
     if (algorithm.local->asks || averages)
-        each.up += algorithm.traits.has[MASKS] ? 2 * whole : whole; // by what its c_k has changed
+        each.up += algorithm.traits.has[TRAIT_MASKS] ? 2 * whole : whole; // by what its c_k has changed
     return each;
 }
 
@@ -93,8 +93,8 @@ static Status share_schedule(Schedule *schedule, Nodes *nodes, Error *err) {
 
 void cohort_plan_pending(RunConfig *config, const Schedule *schedule) {
     const Traits traits = run_algorithm(config).traits;
-    const uint32_t each = traits.has[NEEDS_BEGUN] ? 2 : 1;
-    config->slots.pending = traits.has[REPLICAS] ? 0 : each * schedule->most_pending;
+    const uint32_t each = traits.has[TRAIT_NEEDS_BEGUN] ? 2 : 1;
+    config->slots.pending = traits.has[TRAIT_REPLICAS] ? 0 : each * schedule->most_pending;
 }
 
 Status cohort_schedule(RunMemory *memory, RunConfig *config, uint32_t rounds, Nodes *nodes, Error *err) {
@@ -281,7 +281,7 @@ static Status find_durations(Cohort *cohort, Nodes *nodes, Error *err) {
 // nothing; one that is late has sent in vain.
 static void count_absences(Cohort *cohort) {
     uint64_t neighbours_bytes = 0;
-    const bool masks = cohort->memory->algorithm.traits.has[MASKS];
+    const bool masks = cohort->memory->algorithm.traits.has[TRAIT_MASKS];
     for (uint32_t i = 0; i < cohort->count && masks; i++)
         if (cohort->members[i].fate != MEMBER_HAS_NO_SAMPLES) neighbours_bytes += MASK_NEIGHBOUR_BYTES;
     if (neighbours_bytes > 0) neighbours_bytes -= MASK_NEIGHBOUR_BYTES; // all but the client itself
@@ -316,7 +316,7 @@ static int job_order(const void *a, const void *b) {
 }
 
 bool cohort_wants_losses(const Cohort *cohort) {
-    return cohort->memory->algorithm.traits.has[BY_LOSSES] && cohort->jobs > 0;
+    return cohort->memory->algorithm.traits.has[TRAIT_BY_LOSSES] && cohort->jobs > 0;
 }
 
 // Notes each client's mean loss, by which a later draw may prefer clients.

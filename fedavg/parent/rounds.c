@@ -254,7 +254,7 @@ static void count_round(Rounds *rounds) {
 static void note_release(const Rounds *rounds, RoundReport *report) {
     const RunConfig *config = rounds->memory->config;
     double rdp[ACCOUNTANT_ORDERS];
-    if (rounds->memory->algorithm.traits.has[CLIPS]) report->clip = rounds->memory->control->clip;
+    if (rounds->memory->algorithm.traits.has[TRAIT_CLIPS]) report->clip = rounds->memory->control->clip;
     report->epsilon = INFINITY;
     if (!config->release.hides) return;
     const Mechanism *mechanism = &config->release.mechanism;

@@ -19,7 +19,8 @@
 void client_plan(SlotPlan *slots, const RunConfig *config) {
     const Algorithm algorithm = run_algorithm(config);
     const bool averages = config->training.optimizer_state == OPTIMIZER_AVERAGED,
-               rows = algorithm.combine->rows || algorithm.traits.has[MIXES] || attack_is_crafted(&config->attack);
+               rows =
+                   algorithm.combine->rows || algorithm.traits.has[TRAIT_MIXES] || attack_is_crafted(&config->attack);
     const uint32_t each = algorithm.local->keeps || averages ? 2 : 1;
     slots->vectors += algorithm.combine->trusts;
     slots->sums = rows ? 1 : each * config->workers; // with rows the parent's
@@ -61,7 +62,7 @@ Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t ran
         {&model->velocity, true},
         {&model->gradient, true},
         {&model->shift, rule->shifts || rule->pull || rule->keeps || second},
-        {&model->full_gradient, algorithm->traits.has[LOOKS]},
+        {&model->full_gradient, algorithm->traits.has[TRAIT_LOOKS]},
         {&model->square, algorithm->optimizer->states > 1},
         {&model->second, second},
         {&model->initial, second && !config->begins_with_given},

@@ -33,7 +33,7 @@ Status sender_init(Sender *sender, const RunMemory *memory, Error *err) {
     sent_weights(&sender->weights, &memory->tensors, &config->personal);
     const size_t count = sender->weights.count;
     const bool encodes = code_of(sender)->encode, changes = encodes || adds_noise(sender);
-    const bool feeds_back = memory->algorithm.traits.has[FEEDS_BACK];
+    const bool feeds_back = memory->algorithm.traits.has[TRAIT_FEEDS_BACK];
     bool enough = !changes ||
                   (allocate(&sender->update, count, sizeof(float)) && allocate(&sender->become, count, sizeof(float)) &&
                    allocate(&sender->global, count, sizeof(float)) && allocate(&sender->read, count, sizeof(float)) &&
@@ -61,7 +61,7 @@ static double clip(const Sender *sender, Job *job, const float *trained) {
     const RunMemory *memory = sender->memory;
     const size_t parameters = memory->config->parameters;
     job->clipped = 0;
-    if (!memory->algorithm.traits.has[CLIPS]) return 1;
+    if (!memory->algorithm.traits.has[TRAIT_CLIPS]) return 1;
     const double squared = !isnan(job->squared_length) ? job->squared_length
                                                        : aggregate_squared_update(trained, memory->weights, parameters);
     const double factor = clip_factor(squared, memory->control->clip);
@@ -70,7 +70,7 @@ static double clip(const Sender *sender, Job *job, const float *trained) {
 }
 
 bool sender_is_idle(const Sender *sender) {
-    return !sender->update && !sender->memory->algorithm.traits.has[CLIPS];
+    return !sender->update && !sender->memory->algorithm.traits.has[TRAIT_CLIPS];
 }
 
 // Copies the weights that are sent, of all (parameters), into one vector; scatter copies them back. Parameters that

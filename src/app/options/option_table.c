@@ -32,11 +32,12 @@ static bool is_dirichlet(const Options *options) {
 // A single step from a standing start is a gradient, whatever the momentum; only what is kept lets it go on.
 static bool steps_once(const Options *options, const Recipe *recipe) {
     const Traits traits = algorithm_of(recipe).traits;
-    const bool buffers = traits.has[BUFFERS];
-    const bool keeps = buffers ? traits.has[REPLICAS]
+    const bool buffers = traits.has[TRAIT_BUFFERS];
+    const bool keeps = buffers ? traits.has[TRAIT_REPLICAS]
                                : !options_given(options, "client-optimizer-state") ||
                                      options->training.optimizer_state != OPTIMIZER_FRESH;
-    return !keeps && traits.has[BY_STEPS] && recipe->schedule.number[buffers ? BUFFERED_STEPS : ROUNDS_STEPS] == 1;
+    return !keeps && traits.has[TRAIT_BY_STEPS] &&
+           recipe->schedule.number[buffers ? BUFFERED_STEPS : ROUNDS_STEPS] == 1;
 }
 
 static bool has_momentum(const Options *options) {
@@ -48,7 +49,7 @@ static bool has_momentum(const Options *options) {
 }
 
 static bool counts_epochs(const Options *options) {
-    return !options_algorithm(options).traits.has[BY_STEPS];
+    return !options_algorithm(options).traits.has[TRAIT_BY_STEPS];
 }
 
 static bool spends_epsilon(const Options *options) {
@@ -94,7 +95,7 @@ static bool has_buffer(const Options *options) {
 
 #define SAMPLES_OF_CLIENTS "clients that have samples of their own (hogwild with data=shard, ssgd without batch=global)"
 static bool is_partitioned(const Options *options) {
-    return !options_algorithm(options).traits.has[SHARES_SAMPLES];
+    return !options_algorithm(options).traits.has[TRAIT_SHARES_SAMPLES];
 }
 
 #define DRAWS_FIXED_SIZE DRAWS_COHORTS " and another --sampling than poisson or by-size with replacement=yes"

@@ -252,8 +252,8 @@ static Status read_algorithm(Options *options, Error *err) {
         options->training.sgd.weight_decay = 0.01f; // PyTorch's default
     const Chosen *schedule = &options->recipe.schedule;
     const Traits traits = algorithm_of(&options->recipe).traits;
-    options->training.hogwild_update = traits.has[WILD] ? (uint32_t)schedule->number[WILD_UPDATE] : 0;
-    options->training.global_batch = traits.has[GLOBAL_BATCH];
+    options->training.hogwild_update = traits.has[TRAIT_WILD] ? (uint32_t)schedule->number[WILD_UPDATE] : 0;
+    options->training.global_batch = traits.has[TRAIT_GLOBAL_BATCH];
     return STATUS_OK;
 }
 

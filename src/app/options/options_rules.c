@@ -55,7 +55,7 @@ static Status check_updates(const Options *options, Error *err) {
     const double least = rule->least ? rule->least(recipe->combine.number) : 1;
     char name[OPTION_NAMED_BYTES], mixes[64] = "";
     if (mixed >= least) return STATUS_OK;
-    if (algorithm.traits.has[MIXES])
+    if (algorithm.traits.has[TRAIT_MIXES])
         snprintf(mixes, sizeof mixes, ", of which mix %s makes %u", algorithm.mix->text.name, mixed);
     return fail(err, STATUS_USAGE,
                 "%s %u: so many updates%s; combine %s of --algorithm needs at least %g; raise that or %s",

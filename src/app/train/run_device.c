@@ -65,7 +65,7 @@ Status run_device_open(RunDevice *device, const Options *options, const char *fo
     if (options->device == DEVICE_CPU || !device_is_built()) return STATUS_OK;
     Traits traits;
     options_traits(&traits, options);
-    traits.has[ON_GPU] = true;
+    traits.has[TRAIT_ON_GPU] = true;
     if (options_check_traits(options, &traits, &device->why_not) != STATUS_OK)
         return options->device == DEVICE_AUTO
                    ? STATUS_OK

@@ -58,7 +58,7 @@ Status run_read_saved_options(Options *options, RunRecord *past, Error *err) {
 }
 
 static Status read_partition(PartitionSpec *partition, const Options *options, Error *err) {
-    const bool whole = options_algorithm(options).traits.has[SHARES_SAMPLES];
+    const bool whole = options_algorithm(options).traits.has[TRAIT_SHARES_SAMPLES];
     *partition = (PartitionSpec){.whole = whole,
                                  .clients = (uint32_t)options->clients,
                                  .seed = options->seed,
@@ -193,18 +193,18 @@ static Status check_whole_batches(const Options *options, Error *err) {
 static Status check_fit(const Options *options, const Spec *spec, const Dataset *data, Error *err) {
     Traits traits;
     options_traits(&traits, options);
-    traits.has[NO_IMAGES] = data->items.pixel_bytes > 1;
-    traits.has[TARGETS] = dataset_has_targets(&data->items);
-    traits.has[EMBEDS] = spec->layers[0].kind == LAYER_EMBEDDING;
-    traits.has[WHOLE_BATCHES] = spec_needs_whole_batches(spec);
+    traits.has[TRAIT_NO_IMAGES] = data->items.pixel_bytes > 1;
+    traits.has[TRAIT_TARGETS] = dataset_has_targets(&data->items);
+    traits.has[TRAIT_EMBEDS] = spec->layers[0].kind == LAYER_EMBEDDING;
+    traits.has[TRAIT_WHOLE_BATCHES] = spec_needs_whole_batches(spec);
     TRY(options_check_traits(options, &traits, err));
-    if (traits.has[EMBEDS]) TRY(check_numbers(options, spec, data, err));
-    if (traits.has[WHOLE_BATCHES]) TRY(check_whole_batches(options, err));
-    if (traits.has[CROPS]) TRY(check_crop(options, data, err));
-    if (traits.has[ATTACKS_SAMPLES]) TRY(check_false_labels(options, data, err));
+    if (traits.has[TRAIT_EMBEDS]) TRY(check_numbers(options, spec, data, err));
+    if (traits.has[TRAIT_WHOLE_BATCHES]) TRY(check_whole_batches(options, err));
+    if (traits.has[TRAIT_CROPS]) TRY(check_crop(options, data, err));
+    if (traits.has[TRAIT_ATTACKS_SAMPLES]) TRY(check_false_labels(options, data, err));
     const Chosen *combine = &options->recipe.combine;
     char named[OPTION_NAMED_BYTES];
-    if (!traits.has[TRUSTS] || combine->number[0] <= data->train.count) return STATUS_OK;
+    if (!traits.has[TRAIT_TRUSTS] || combine->number[0] <= data->train.count) return STATUS_OK;
     return fail(err, STATUS_USAGE, "%s: root=%g samples for the server, where %s has %u; lower that",
                 options_named(named, options, "algorithm"), combine->number[0], data->name, data->train.count);
 }
@@ -285,11 +285,12 @@ static void plan_kept(RunConfig *config, const TensorList *tensors, const Option
     const bool state = config->training.optimizer_state == OPTIMIZER_KEPT;
     SentWeights sent;
     sent_weights(&sent, tensors, &config->personal);
-    const uint64_t floats = traits.has[REPLICAS] && state ? config->parameters + stepper_state_floats(config)
-                            : traits.has[FEEDS_BACK]      ? config->parameters + send_keeps(&config->recipe.code, &sent)
-                            : traits.has[KEEPS]           ? config->parameters
-                            : state                       ? stepper_state_floats(config)
-                                                          : personal_floats(&config->personal, config->parameters);
+    const uint64_t floats = traits.has[TRAIT_REPLICAS] && state ? config->parameters + stepper_state_floats(config)
+                            : traits.has[TRAIT_FEEDS_BACK]
+                                ? config->parameters + send_keeps(&config->recipe.code, &sent)
+                            : traits.has[TRAIT_KEEPS] ? config->parameters
+                            : state                   ? stepper_state_floats(config)
+                                                      : personal_floats(&config->personal, config->parameters);
     if (floats == 0) return;
     const uint32_t members = cohort_capacity(&config->world, config->clients, (uint32_t)options->clients_per_round);
     config->kept =
@@ -336,7 +337,7 @@ static Status check_rows(const RunConfig *config, Error *err) {
     const double bytes = (double)slots_rows_bytes(&config->slots), available = (double)segment_available();
     if (bytes == 0 || algorithm.engine->in_real_time) return STATUS_OK;
     const bool combines = algorithm.combine->rows;
-    const bool crafted = attack_is_crafted(&config->attack) && !combines && !algorithm.traits.has[MIXES];
+    const bool crafted = attack_is_crafted(&config->attack) && !combines && !algorithm.traits.has[TRAIT_MIXES];
     const Part part = combines ? PART_COMBINE : PART_MIX;
     const char *kind = crafted ? "--attack" : part_names[part],
                *name = crafted ? attack_rules[config->attack.row].name : recipe_rule(&config->recipe, part);
