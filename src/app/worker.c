@@ -104,7 +104,7 @@ static Status start(Worker *self, int argc, char **argv, Error *err) {
     // In the other algorithms a worker that is kept from its core holds up or outdates the others' steps, and a worker
     // on the GPU mostly waits.
     bool alone = !self->memory.algorithm.engine->writes_weights && !config->gpu.used;
-    if (alone && config->workers > (uint32_t)cores_usable()) long_turns_request();
+    if (alone && config->workers > (uint32_t)cores_usable()) scheduler_slice_request();
     self->trace = run_memory_trace(&self->memory, self->rank);
     self->backend = config->gpu.used ? worker_on_gpu() : &worker_on_cpu;
     return self->backend->init(&self->state, &self->memory, self->rank, err);

@@ -14,12 +14,12 @@ int cores_usable(void);
 // Each time the scheduler switches to a worker, the core's caches are full of another worker's data. The more often it
 // switches, the slower all of them compute: by 5% with four lenet workers on one core and slices of 3 ms.
 
-enum { LONG_TURN_MILLISECONDS = 30 };
+enum { SCHEDULER_SLICE_MILLISECONDS = 30 };
 
-// Asks the scheduler for time slices of LONG_TURN_MILLISECONDS for this process. Policy, priority and share of the core
-// do not change. Linux 6.12 and later grant the request (sched_setattr(2)); on older kernels, and under a policy other
-// than SCHED_NORMAL and SCHED_BATCH, the call changes nothing.
-void long_turns_request(void);
+// Asks the scheduler for time slices of SCHEDULER_SLICE_MILLISECONDS for this process. Policy, priority and share of the
+// core do not change. Linux 6.12 and later grant the request (sched_setattr(2)); on older kernels, and under a policy
+// other than SCHED_NORMAL and SCHED_BATCH, the call changes nothing.
+void scheduler_slice_request(void);
 
 // Memory on huge pages, for blocks of at least one huge page and where the kernel grants them (madvise(2),
 // MADV_HUGEPAGE).

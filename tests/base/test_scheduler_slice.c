@@ -1,4 +1,4 @@
-// Longer turns on a shared core: what is asked for, and that nothing else changes.
+// Longer time slices on a shared core: the request, and that it changes nothing else.
 #include "base/cores.h"
 
 #include <linux/sched.h>
@@ -17,7 +17,7 @@ static struct sched_attr scheduling(void) {
     return attributes;
 }
 
-static void turns_become_longer_and_nothing_else_changes(void **state) {
+static void slices_become_longer_and_nothing_else_changes(void **state) {
     (void)state;
     const int nicer = getpriority(PRIO_PROCESS, 0) + 5; // only root may be less nice than it was
     assert_int_equal(setpriority(PRIO_PROCESS, 0, nicer < 19 ? nicer : 19), 0);
@@ -27,10 +27,10 @@ static void turns_become_longer_and_nothing_else_changes(void **state) {
                       before.sched_policy);
         skip();
     }
-    long_turns_request();
+    scheduler_slice_request();
     struct sched_attr after = scheduling();
-    // A kernel before 6.12 knows of no turns and tells 0.
-    if (before.sched_runtime > 0) assert_int_equal(after.sched_runtime, LONG_TURN_MILLISECONDS * 1000000);
+    // A kernel before 6.12 has no slices and returns 0.
+    if (before.sched_runtime > 0) assert_int_equal(after.sched_runtime, SCHEDULER_SLICE_MILLISECONDS * 1000000);
     assert_int_equal(after.sched_nice, getpriority(PRIO_PROCESS, 0));
     after.sched_runtime = before.sched_runtime;
     assert_memory_equal(&before, &after, sizeof before);
@@ -41,14 +41,14 @@ static void a_process_of_another_policy_is_left_alone(void **state) {
     struct sched_attr idle = {.size = sizeof idle, .sched_policy = SCHED_IDLE};
     assert_int_equal(syscall(SYS_sched_setattr, 0, &idle, 0), 0);
     struct sched_attr before = scheduling();
-    long_turns_request();
+    scheduler_slice_request();
     struct sched_attr after = scheduling();
     assert_memory_equal(&before, &after, sizeof before);
 }
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(turns_become_longer_and_nothing_else_changes),
+        cmocka_unit_test(slices_become_longer_and_nothing_else_changes),
         cmocka_unit_test(a_process_of_another_policy_is_left_alone),
     };
     return run_cases(argc, argv, tests, NULL, NULL);

@@ -6,10 +6,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-void long_turns_request(void) {
+void scheduler_slice_request(void) {
     struct sched_attr attributes = {0};
     if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0) return;
     if (attributes.sched_policy != SCHED_NORMAL && attributes.sched_policy != SCHED_BATCH) return;
-    attributes.sched_runtime = LONG_TURN_MILLISECONDS * 1000000ull; // nanoseconds
+    attributes.sched_runtime = SCHEDULER_SLICE_MILLISECONDS * 1000000ull; // nanoseconds
     syscall(SYS_sched_setattr, 0, &attributes, 0);                  // refused: no change
 }
