@@ -16,9 +16,9 @@ int cores_usable(void);
 
 enum { SCHEDULER_SLICE_MILLISECONDS = 30 };
 
-// Asks the scheduler for time slices of SCHEDULER_SLICE_MILLISECONDS for this process. Policy, priority and share of the
-// core do not change. Linux 6.12 and later grant the request (sched_setattr(2)); on older kernels, and under a policy
-// other than SCHED_NORMAL and SCHED_BATCH, the call changes nothing.
+// Asks the scheduler for time slices of SCHEDULER_SLICE_MILLISECONDS for this process. Policy, priority and share of
+// the core do not change. Linux 6.12 and later grant the request (sched_setattr(2)); on older kernels, and under a
+// policy other than SCHED_NORMAL and SCHED_BATCH, the call changes nothing.
 void scheduler_slice_request(void);
 
 // Memory on huge pages, for blocks of at least one huge page and where the kernel grants them (madvise(2),
