@@ -1,4 +1,4 @@
-// Part of group_shared.h: how the members of a sub-group get its memory: through the sockets of the meeting, which
+// Part of group_shared.h: the members of a sub-group get its memory through the sockets of the meeting, which
 // connect rank 0 with each other rank. For a process in another PID namespace there is no other way, since no pid names
 // it.
 //

@@ -1,4 +1,4 @@
-// Part of group_shared.h: how ranks that share memory wait for each other and fail together.
+// Part of group_shared.h: ranks that share memory wait for each other and fail together.
 #include "base/clock.h"
 #include "shm/barrier.h"
 #include "shm/group/group_shared.h"
