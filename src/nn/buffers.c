@@ -137,8 +137,6 @@ static void carve_backward(NetBuffers *buffers, Carver *carver, const Flow *flow
         at->out_gradient = gradient_at(&steps->out_gradient, buffers, flow, place->gradient);
         at->in_gradient = gradient_at(&steps->in_gradient, buffers, flow, place->in_gradient);
         at->adds = place->adds;
-        // Tensors of a part are a constant distance from those of the first part, so a pass over part `number` uses the
-        // first part's table with moved pointers. Part 0, which is all of a small batch, needs no copy of the table.
         at->sum = gradient_at(&steps->sum, buffers, flow, place->sum);
         at->other_gradient = gradient_at(&steps->other_gradient, buffers, flow, place->other_gradient);
         at->other_adds = place->other_adds;
@@ -149,6 +147,8 @@ static void move(float **tensor, size_t step, int number) {
     if (*tensor) *tensor += step * (size_t)number;
 }
 
+// Tensors of a part are a constant distance from those of the first part, so a pass over part `number` uses the first
+// part's table with moved pointers. Part 0, which is all of a small batch, needs no copy of the table.
 const LayerBuffers *buffers_part(LayerBuffers *moved, const NetBuffers *buffers, int l, int number) {
     const PartSteps *steps = &buffers->layers[l].steps;
     if (number == 0) return &buffers->layers[l];
@@ -183,13 +183,6 @@ void buffers_join_relus(Spec *spec) {
     }
 }
 
-// Whether the layer can write its value over its source's. An addition can do so only if the backward pass of its
-// source does not read the overwritten value.
-static bool works_in_place(const Spec *spec, const Layer *layer) {
-    if (!layer_has(layer, IS_SUM)) return layer_has(layer, IN_PLACE);
-    return layer->source != SPEC_INPUT && layer_has(&spec->layers[layer->source], SUM_OVERWRITES);
-}
-
 // Describes the layers to flow_plan. Sizes are those of the samples that go through a layer together. The head's first
 // layer `keeps`: its input's gradient holds all parts of the chunk and must survive until the body has read them.
 static void plan(Flow *flow, const Spec *spec, const ChunkPlan *chunk) {
@@ -197,10 +190,13 @@ static void plan(Flow *flow, const Spec *spec, const ChunkPlan *chunk) {
     for (int l = 0; l < spec->layer_count; l++) {
         const Layer *layer = &spec->layers[l];
         const size_t n = (size_t)samples_at(chunk, l);
+        // An addition can write over its source's value if the source's backward pass does not read that.
+        const bool overwrites_sum = layer_has(layer, IS_SUM) && layer->source != SPEC_INPUT &&
+                                    layer_has(&spec->layers[layer->source], SUM_OVERWRITES);
         nodes[l] = (FlowNode){.source = layer->source,
                               .other = layer->other,
                               .has_parameters = layer_learns(layer),
-                              .in_place = works_in_place(spec, layer),
+                              .in_place = overwrites_sum || layer_has(layer, IN_PLACE),
                               .overwrites = layer_has(layer, OVERWRITES_INPUT) && layer_is_plain(layer),
                               .looks_back = layer_has(layer, READS_OUTPUT) && !layer->rectified,
                               .passes = layer_has(layer, PASSES_GRADIENT | PASSES_A_PART),

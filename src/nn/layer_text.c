@@ -57,7 +57,8 @@ void layer_text_sketch(const LayerText *of, const char *word, Error *err) {
         error_sketch(err, of->whole, of->at, strlen(of->text));
 }
 
-Status layer_text_wrong(const LayerText *of, Error *err) {
+// USAGE with the sentence that says how the layer is written.
+static Status wrong(const LayerText *of, Error *err) {
     return fail(err, STATUS_USAGE, LAYER_FORMAT "write it as \"%s\"", LAYER_ARGS(of), of->form->form);
 }
 
@@ -81,7 +82,7 @@ static Status not_whole(const LayerText *of, const char *name, const char *word,
 }
 
 Status layer_text_whole(int *value, LayerText *of, const char *name, int low, int high, Error *err) {
-    if (!layer_text_has_more(of)) return layer_text_wrong(of, err);
+    if (!layer_text_has_more(of)) return wrong(of, err);
     const char *word = of->words[of->taken++];
     char *end;
     if (read_whole(value, word, &end, low, high) && *end == '\0') return STATUS_OK;
@@ -90,7 +91,7 @@ Status layer_text_whole(int *value, LayerText *of, const char *name, int low, in
 
 // One number means both sides, so that square windows, which most nets have, are written with one.
 Status layer_text_sides(Sides *value, LayerText *of, const char *name, int low, int high, Error *err) {
-    if (!layer_text_has_more(of)) return layer_text_wrong(of, err);
+    if (!layer_text_has_more(of)) return wrong(of, err);
     const char *word = of->words[of->taken++];
     char *end;
     if (!read_whole(&value->rows, word, &end, low, high)) return not_whole(of, name, word, low, high, err);
@@ -102,7 +103,7 @@ Status layer_text_sides(Sides *value, LayerText *of, const char *name, int low, 
 
 // The upper bound is exclusive, as for a rate of dropout, which must stay below 1.
 Status layer_text_number(float *value, LayerText *of, const char *name, float low, float below, Error *err) {
-    if (!layer_text_has_more(of)) return layer_text_wrong(of, err);
+    if (!layer_text_has_more(of)) return wrong(of, err);
     const char *word = of->words[of->taken++];
     char *end;
     *value = strtof(word, &end);
@@ -133,7 +134,7 @@ static Status no_name(const LayerText *of, const char *name, Error *err) {
 }
 
 Status layer_text_layer(int *layer, LayerText *of, Error *err) {
-    if (!layer_text_has_more(of)) return layer_text_wrong(of, err);
+    if (!layer_text_has_more(of)) return wrong(of, err);
     const char *name = of->words[of->taken++];
     *layer = find_name(of, name);
     return *layer == SPEC_INPUT ? no_name(of, name, err) : STATUS_OK;
@@ -179,5 +180,5 @@ Status layer_text_end(const LayerText *of, Error *err) {
             if (strcmp(layer_form(i)->word, of->words[w]) == 0)
                 return fail(err, STATUS_USAGE, LAYER_FORMAT "too many words; layers are separated by ';'",
                             LAYER_ARGS(of));
-    return layer_text_has_more(of) ? layer_text_wrong(of, err) : STATUS_OK;
+    return layer_text_has_more(of) ? wrong(of, err) : STATUS_OK;
 }

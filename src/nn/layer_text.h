@@ -36,9 +36,6 @@ Status layer_text_next(LayerText *of, const char **rest, Error *err);
 // text.
 void layer_text_sketch(const LayerText *of, const char *word, Error *err);
 
-// USAGE with the sentence that says how the layer is written.
-Status layer_text_wrong(const LayerText *of, Error *err);
-
 // Takes the next word as a whole number between low and high. name: its name in the form.
 Status layer_text_whole(int *value, LayerText *of, const char *name, int low, int high, Error *err);
 

@@ -133,21 +133,9 @@ BOTH bool layer_is_plain(const Layer *layer) {
     return layer->window.size.rows == 0;
 }
 
-// The number of products that one output of a convolution sums up.
-static inline size_t conv_inputs(const Layer *layer) {
-    const size_t channels = (size_t)layer->in.channels, side = (size_t)layer->kernel;
-    if (layer_is_plain(layer)) return channels * side * side;
-    return channels / (size_t)layer->groups * (size_t)layer->window.size.rows * (size_t)layer->window.size.columns;
-}
-
 // The number of features that a dropout layer keeps or drops, each as one.
 static inline size_t dropout_features(const Layer *layer) {
     return (size_t)layer->groups;
-}
-
-// Whether the layer is fully connected, over its whole input or over the last axis at each place.
-static inline bool layer_is_linear(const Layer *layer) {
-    return layer->kind == LAYER_LINEAR || layer->kind == LAYER_LINEAR_EACH;
 }
 
 // The number of places at which a linear layer is applied, and its inputs and outputs at one place.

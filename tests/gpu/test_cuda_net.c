@@ -418,7 +418,7 @@ static void plans_that_cannot_work_are_refused(void **state) {
     plan.updates = gpu_at(on.gradient);
     check_ok(spec_parse(&plan.spec, "batchnorm; linear 7", (Shape){1, 2, 2}, GPU_CLASSES, &err));
     assert_int_equal(cuda_net_init(&net, &plan, &err), STATUS_USAGE);
-    assert_non_null(strstr(err.message, "running statistics of a batchnorm have no slopes"));
+    assert_non_null(strstr(err.message, "running statistics of a batchnorm have no gradients"));
     plan = on.plan;
     plan.spec.parameter_count = 0;
     assert_int_equal(cuda_net_init(&net, &plan, &err), STATUS_USAGE);

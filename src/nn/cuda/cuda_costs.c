@@ -21,19 +21,15 @@ static double stepped(const CudaPass *pass) {
     return pass->plan.sgd.momentum > 0 ? 4 : 2;
 }
 
-static bool steps_on_the_way(const Record *record) {
-    for (int i = 0; i < record->count; i++)
-        if (strstr(record->costs[i].name, "and step")) return true;
-    return false;
-}
-
 // Number of parameters whose step is not made in their gradient's kernel but by the last kernel of the step.
 static size_t parameters_left(const Record *record) {
     const CudaPass *pass = record->pass;
-    if (!steps_on_the_way(record)) return pass->plan.spec.parameter_count;
+    bool steps_early = false;
+    for (int i = 0; i < record->count; i++)
+        steps_early |= strstr(record->costs[i].name, "and step") != NULL;
     size_t left = 0;
     for (int i = 0; i < pass->ops.count; i++)
-        if (!layer_has(pass->ops.ops[i].layer, HEADS)) left += layer_parameters(pass->ops.ops[i].layer);
+        if (!steps_early || !layer_has(pass->ops.ops[i].layer, HEADS)) left += layer_parameters(pass->ops.ops[i].layer);
     return left;
 }
 
@@ -76,20 +72,16 @@ static double operations_of(const CudaPass *pass, CudaPart part, const CudaOp *o
     return 2.0 * pass->step.models * pass->plan.batch_size * layer_products(op->layer);
 }
 
-static void name_part(char *name, CudaPart part, const CudaOp *op) {
-    static const char *const parts[] = {"gather", "forward",         "loss", "back", "input",
-                                        "slopes", "slopes and step", "step"};
-    if (op)
-        snprintf(name, CUDA_COST_NAME_BYTES, "%s %d %s", layer_type(op->layer)->name, op->number + 1, parts[part]);
-    else
-        snprintf(name, CUDA_COST_NAME_BYTES, "%s", parts[part]);
-}
-
 // The mark of the measured pass: called after each part, it names the part, counts its bytes and records an event.
 static void note(void *context, CudaPart part, const CudaOp *op) {
     Record *record = context;
     CudaCost *cost = &record->costs[record->count];
-    name_part(cost->name, part, op);
+    static const char *const parts[] = {"gather",   "forward",           "loss", "back", "input",
+                                        "gradient", "gradient and step", "step"};
+    if (op)
+        snprintf(cost->name, sizeof cost->name, "%s %d %s", layer_type(op->layer)->name, op->number + 1, parts[part]);
+    else
+        snprintf(cost->name, sizeof cost->name, "%s", parts[part]);
     cost->bytes = bytes_of(record, part, op);
     cost->operations = operations_of(record->pass, part, op);
     record->count++;

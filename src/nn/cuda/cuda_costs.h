@@ -13,7 +13,7 @@
 enum { CUDA_MOST_COSTS = 4 * SPEC_MAX_LAYERS + 3, CUDA_COST_NAME_BYTES = 40 };
 
 typedef struct CudaCost {
-    char name[CUDA_COST_NAME_BYTES]; // "conv2 slopes": the gradient of its parameters
+    char name[CUDA_COST_NAME_BYTES]; // "conv 2 gradient": that of its parameters
     double microseconds;             // alone and uncaptured, launches included
     double bytes, operations;
 } CudaCost;

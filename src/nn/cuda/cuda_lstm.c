@@ -24,7 +24,8 @@ size_t cuda_lstm_kept_features(const Layer *layer) {
     return ((size_t)lstm_steps(layer) * 6 + 2) * (size_t)lstm_units(layer);
 }
 
-LstmKept lstm_kept(float *kept, const Layer *layer, const CudaStep *step) {
+// The tensors of cuda_lstm_kept_features floats per column.
+static LstmKept lstm_kept(float *kept, const Layer *layer, const CudaStep *step) {
     const size_t block = (size_t)step->models * (size_t)lstm_units(layer) * (size_t)step->samples;
     const size_t steps = (size_t)lstm_steps(layer);
     LstmKept at = {.gates = kept,

@@ -132,8 +132,8 @@ static Status check_plan(const CudaNetPlan *plan, Error *err) {
                     spec->input.channels, MOST_CHANNELS);
     if (plan->updates && spec_needs_whole_batches(spec))
         return fail(err, STATUS_USAGE,
-                    "running statistics of a batchnorm have no slopes, and updates are counted of "
-                    "slopes only; normalise with groupnorm");
+                    "running statistics of a batchnorm have no gradients, and updates are counted of "
+                    "gradients only; normalise with groupnorm");
     if (plan->velocity && spec->parameter_count == 0)
         return fail(err, STATUS_USAGE, "a net without parameters cannot be trained; add a linear layer");
     if (plan->velocity && plan->models > 1 && plan->weights_stride == 0)

@@ -25,9 +25,6 @@ typedef struct LstmKept {
     bool last; // only the last step's output is given
 } LstmKept;
 
-// The tensors of cuda_lstm_kept_features floats per column.
-LstmKept lstm_kept(float *kept, const Layer *layer, const CudaStep *step);
-
 // The gates of step t must hold the sums of both products. bias (M strided): W's, followed by U's.
 void cuda_lstm_step_forward(const LstmKept *kept, float *out, const float *bias, size_t stride, uint32_t t,
                             const CudaStep *step);

@@ -70,15 +70,6 @@ static size_t packed_floats(const Cut *cut) {
     return (size_t)(transposes(cut) ? 2 : 1) * (size_t)cut->outs * (size_t)cut->taps;
 }
 
-static ScalarMatrix weight_of(const float *packed, const Cut *cut) {
-    return (ScalarMatrix){packed, (size_t)cut->taps, 1};
-}
-
-static ScalarMatrix transposed_weight_of(const float *packed, const Cut *cut) {
-    if (!transposes(cut)) return (ScalarMatrix){packed, 1, (size_t)cut->taps};
-    return (ScalarMatrix){packed + cut->outs * cut->taps, (size_t)cut->outs, 1};
-}
-
 static size_t gradient_floats(const Cut *cut) {
     return transposes(cut) ? (size_t)cut->taps * in_vectors(cut->outs) : OUTER_TILE * outer_tiles(cut->outs, cut->taps);
 }
@@ -249,7 +240,7 @@ void ISA_NAME(columns_forward)(float *out, float *scratch, const float *in, cons
     const Cut cut = cut_of(layer, samples);
     const size_t row = (size_t)cut.places * cut.samples, ins = group_floats(cut.ins, layer->in, &cut);
     for (int group = 0; group < cut.layer.groups; group++) {
-        const ScalarMatrix weight = weight_of(packed + (size_t)group * packed_floats(&cut), &cut);
+        const ScalarMatrix weight = {packed + (size_t)group * packed_floats(&cut), (size_t)cut.taps, 1};
         float *to = out + (size_t)group * group_floats(cut.outs, layer->out, &cut);
         for (int first = 0; first < cut.places; first += cut.block) {
             const Block block = block_at(&cut, first);
@@ -283,7 +274,10 @@ static void backward_block(float *packed_gradient, float *in_gradient, bool adds
     ProductOut to = {columns, ROW_FLOATS, .adds = false};
     if (needs_no_scattering(cut))
         to = (ProductOut){in_gradient + (size_t)block.first * cut->samples, row, .adds = adds};
-    product(to, transposed_weight_of(packed, cut), gradients, cut->taps, (size_t)cut->outs, vectors, ROW_FLOATS);
+    const ScalarMatrix transposed_weight = transposes(cut)
+                                               ? (ScalarMatrix){packed + cut->outs * cut->taps, (size_t)cut->outs, 1}
+                                               : (ScalarMatrix){packed, 1, (size_t)cut->taps};
+    product(to, transposed_weight, gradients, cut->taps, (size_t)cut->outs, vectors, ROW_FLOATS);
     if (!needs_no_scattering(cut)) each_row(scatter_row, columns, in_gradient, cut, block);
 }
 

@@ -59,10 +59,17 @@ static Status read_conv(Layer *layer, LayerText *of, Error *err) {
     }
     TRY(layer_slide(layer, &reaching, (Sides){reach.rows - 1, reach.columns - 1}, of, "kernel", err));
     const Sides border = layer_is_plain(layer) ? (Sides){layer->kernel, layer->kernel} : window.pad;
-    // The fan-in of weight and bias is the number of products in one output, as in PyTorch.
     return layer_check_size(layer, border, of, err);
 }
 
+// The number of products that one output of a convolution sums up.
+static size_t conv_inputs(const Layer *layer) {
+    const size_t channels = (size_t)layer->in.channels, side = (size_t)layer->kernel;
+    if (layer_is_plain(layer)) return channels * side * side;
+    return channels / (size_t)layer->groups * (size_t)layer->window.size.rows * (size_t)layer->window.size.columns;
+}
+
+// The fan-in of weight and bias is the number of products in one output, as in PyTorch.
 static int conv_tensors(LayerTensor tensors[LAYER_MOST_TENSORS], const Layer *layer) {
     const Sides side = layer_is_plain(layer) ? (Sides){layer->kernel, layer->kernel} : layer->window.size;
     const int64_t outs = layer->out.channels, fan_in = (int64_t)conv_inputs(layer);
