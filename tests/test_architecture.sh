@@ -6,7 +6,7 @@
 #               app/options <- launch, train <- inspect
 #   guards      a header's guard is its path: src/app/options/options.h has SOUNDER_APP_OPTIONS_OPTIONS_H
 #   parts       a .c file without a header of its name says in line 1 whose part it is: `// Part of rounds.h: ...`
-#   lengths     a function has at most 60 lines, a line of comment 120 columns
+#   lengths     a function has at most 60 lines, a line of comment 120 columns, README.md 200 lines, CONTRIBUTING.md 150
 #   roof        git tracks nothing at the top level beside the boxes, the documents, what CMake reads and dotfiles
 #   engines     at most 8 lines outside the engines' own files compare an algorithm
 #   layers      at most 7 lines of src/nn outside their rows compare a kind of layer
@@ -101,6 +101,18 @@ roof() {
 if echo 'net.onnx' | roof >/dev/null; then echo "FAILED: accepted a file on the roof" && exit 1; fi
 printf '.ci/run\nLICENSE\nsrc/main.c\n' | roof
 
+# pages FOLDER: the front page has at most 200 lines, the page for contributors 150.
+pages() (
+    cd "$1"
+    wc -l README.md CONTRIBUTING.md | awk '$2 == "README.md" && $1 > 200 || $2 == "CONTRIBUTING.md" && $1 > 150 {
+        print $2 " has " $1 " lines"; bad = 1 } END { exit bad }'
+)
+
+seq 201 >"$work/README.md"
+: >"$work/CONTRIBUTING.md"
+if pages "$work" >/dev/null; then echo "FAILED: accepted a front page of 201 lines" && exit 1; fi
+
 check "$1"
+pages "$1"
 if [ -e "$1/.git" ]; then git -C "$1" ls-files | roof; fi
 echo "all rules kept"
