@@ -1,5 +1,5 @@
-// Part of commands.h: `sounder launch`: starts the ranks of a program, as often as --max-restarts allows, and exits as
-// the first that failed.
+// Part of commands.h: `sounder launch`: starts the ranks of a program, up to --max-restarts more times after failures,
+// and exits with the code of the first rank that failed.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +15,8 @@
 
 enum { RUN_ID_BYTES = OPTION_TEXT_BYTES };
 
-// As torchrun names runs: by --rdzv-id, otherwise by chance when it is one machine's alone, otherwise the same on all
-// machines.
+// Names the run as torchrun does: --rdzv-id if given; otherwise a random name for a single machine, and one fixed name
+// for several machines, which must agree.
 static void name_run(char run_id[RUN_ID_BYTES], const LaunchOptions *options) {
     uint64_t number = 0;
     strcpy(run_id, options->rdzv_id[0] ? options->rdzv_id : "none");
@@ -24,8 +24,8 @@ static void name_run(char run_id[RUN_ID_BYTES], const LaunchOptions *options) {
         snprintf(run_id, RUN_ID_BYTES, "%016llx", (unsigned long long)number);
 }
 
-// Ranks of another launch, or of an attempt before this one, that come to the meeting place are told from these. Ranks
-// of several machines are started by several launchers, and their groups cannot meet by shared memory.
+// The id tells these ranks from ranks of another launch or of an earlier attempt at the meeting place. With several
+// machines there is none: several launchers start the ranks, and their groups cannot meet by shared memory.
 static Status draw_id(char id[LAUNCH_ID_BYTES], const LaunchOptions *options, Error *err) {
     uint64_t number;
     id[0] = '\0';
@@ -35,7 +35,7 @@ static Status draw_id(char id[LAUNCH_ID_BYTES], const LaunchOptions *options, Er
     return STATUS_OK;
 }
 
-// A port for this attempt. Where rank 0 is elsewhere, its launcher has it.
+// Takes a port for this attempt. If rank 0 is on another machine, the launcher there holds the port.
 static Status take_port(int *held, RankPlan *plan, Error *err) {
     const LaunchOptions *options = plan->options;
     if (options->standalone) {

@@ -15,13 +15,13 @@
 
 enum { POLL_SIGNALS, POLL_DEATHS, POLL_CONSOLES, GROUP_POLLS = POLL_CONSOLES + RANK_STREAMS };
 
-enum { RANK_DIES, RANK_REPORTS, RANK_EVENTS }; // of each rank, in group->death_fd
+enum { RANK_DIES, RANK_REPORTS, RANK_EVENTS }; // events of each rank in group->death_fd
 
 enum { FDS_PER_RANK = 3 + 2 * RANK_STREAMS, FDS_OF_OTHERS = 32 }; // pidfd, report, error file, pipes and log files
 
 enum { GROUP_MESSAGE_BYTES = 4096 + 256 }; // a path and some words
 
-static const double goodbye_seconds = 5; // that a process may take to die of SIGKILL
+static const double goodbye_seconds = 5; // time a process may take to die of SIGKILL
 
 // Init and free -------------------------------------------------------------------------------------------------------
 
@@ -36,11 +36,12 @@ static Status reserve_descriptors(LaunchGroup *group, Error *err) {
                 group->count, (unsigned long long)needed, (unsigned long long)before->rlim_max);
 }
 
-// Those that ask for an end, and those that are handed on, unless the launcher was started with them ignored (nohup).
+// Signals that ask for an end, and signals for the ranks, except those that were ignored at the start (nohup).
 static Status listen_for_signals(LaunchGroup *group, Error *err) {
     static const int wanted[] = {STOP_SIGNALS, SIGQUIT, SIGTSTP, SIGCHLD};
     sigset_t signals;
-    sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, NULL); // ignored, it would take the exit codes away
+    // an ignored SIGCHLD would discard the exit codes
+    sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
     signals_not_ignored(&signals, wanted, sizeof wanted / sizeof *wanted);
     group->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     if (group->signal_fd < 0) return fail_errno(err, STATUS_OS, "cannot listen for signals");
@@ -131,13 +132,13 @@ static void stop_ranks(LaunchGroup *group, int signal_number) {
     set_deadline(group, group->grace_seconds);
 }
 
-// Before it is closed: a child that is stopped before its exec has copies of all descriptors, which would keep epoll at
-// it for ever.
+// Call it before fd is closed: a child that is stopped before its exec has copies of all descriptors, so epoll would
+// report fd forever.
 static void stop_watching(const LaunchGroup *group, int fd) {
     epoll_ctl(group->death_fd, EPOLL_CTL_DEL, fd, NULL);
 }
 
-// A start that fails ends the group; what else happens while it is ended is of no interest.
+// A failed start ends the group; while the group is being ended, later failures are not reported.
 static Status take_report(LaunchGroup *group, Rank *rank, Error *err) {
     if (rank->report_fd < 0) return STATUS_OK;
     stop_watching(group, rank->report_fd);
@@ -161,7 +162,7 @@ static void meet_deadline(LaunchGroup *group) {
                              rank->pid, group->grace_seconds);
             continue;
         }
-        // Deep in a driver a process may outlive its SIGKILL for long: it is left to init.
+        // A process deep in a driver may outlive SIGKILL for long: it is left to init.
         launch_group_say(group, "warning: rank %d (pid %d) does not die of SIGKILL and is left behind", rank->number,
                          rank->pid);
         take_report(group, rank, NULL);
@@ -178,7 +179,7 @@ static void signal_ranks(const LaunchGroup *group, int signal_number) {
         if (group->ranks[i].pidfd >= 0) rank_signal(&group->ranks[i], signal_number);
 }
 
-// Ctrl-Z stops the ranks with the launcher, fg and bg continue all of them. Their time of grace stands still meanwhile.
+// Ctrl-Z stops the ranks with the launcher; fg and bg continue all of them. The pause does not count as grace time.
 static void suspend(LaunchGroup *group, bool has_arrived) {
     const uint64_t begin = clock_nanoseconds();
     if (!has_arrived) signal_ranks(group, SIGTSTP);
@@ -211,13 +212,13 @@ static void take_signals(LaunchGroup *group) {
         if (group->stage == STAGE_RUNNING)
             stop_ranks(group, has_arrived ? 0 : group->last_signal);
         else
-            kill_ranks(group); // who asks twice, or for an end that is under way, does not want to wait
+            kill_ranks(group); // a second request, or one while the group already ends, means: do not wait
     }
 }
 
 // Deaths --------------------------------------------------------------------------------------------------------------
 
-// After what the rank itself had to say, so that its last line stands above this one.
+// Reports the first failure after the rank's own output, so that its last line is printed above the report.
 static void tell_failure(LaunchGroup *group) {
     const Rank *rank = group->first_failure;
     if (!rank || group->is_failure_told || rank->streams[0].fd >= 0 || rank->streams[1].fd >= 0) return;
@@ -241,8 +242,8 @@ static void tell_failure(LaunchGroup *group) {
                          group->nodes * group->count, group->nodes, group->count);
 }
 
-// A shell around the program that has died of the signal which was handed on to it leaves the program behind, and that
-// is given the signal and the time of grace instead. The rank stays unreaped meanwhile, so that its output is read on.
+// If a shell around the program dies of the forwarded signal, the program survives it; the program then gets the signal
+// and the grace time instead. The rank stays unreaped meanwhile, so that its output is still read.
 static void let_linger(LaunchGroup *group, Rank *rank) {
     if (group->stage != STAGE_STOPPING || !group->asked || rank->shares_terminal) return;
     rank->lingers = rank_died_of(rank, group->asked);
@@ -250,7 +251,7 @@ static void let_linger(LaunchGroup *group, Rank *rank) {
         rank->lingers = false;
 }
 
-// Looks at what the ranks have started and left: asks it to end with them, and ends it when none of them lives.
+// Asks processes that outlived their ranks to end with the ranks, and kills them when no rank lives.
 static void settle_orphans(LaunchGroup *group) {
     if (!group->is_unsettled) return;
     group->is_unsettled = false;
@@ -267,7 +268,7 @@ static void settle_orphans(LaunchGroup *group) {
     set_deadline(group, goodbye_seconds);
 }
 
-// Deaths come one by one, the earliest first: the kernel appends a pidfd to epoll's list when its process ends.
+// Takes deaths one by one, the earliest first: the kernel appends a pidfd to epoll's list when its process ends.
 static Status take_deaths(LaunchGroup *group, Error *err) {
     struct epoll_event event;
     while (epoll_wait(group->death_fd, &event, 1, 0) == 1) {
@@ -289,8 +290,8 @@ static Status take_deaths(LaunchGroup *group, Error *err) {
 
 // Waiting -------------------------------------------------------------------------------------------------------------
 
-// What a dead rank has printed is all in its pipes: a pipe that poll finds empty then is at its end, though a process
-// that left the rank's group may hold it open.
+// All output of a dead rank is already in its pipes: a pipe that poll then finds empty is at its end, even if a process
+// that left the rank's group holds it open.
 static bool is_final(const Rank *rank) {
     return rank->pidfd < 0;
 }
@@ -302,8 +303,8 @@ static int timeout_milliseconds(const LaunchGroup *group, bool is_draining) {
     return now >= deadline ? 0 : (int)((deadline - now) / 1000000) + 1;
 }
 
-// A line longer than a pipe takes at once is written in pieces; on one terminal the other stream waits for its end. It
-// does not wait for the end of a prompt.
+// A line longer than a pipe takes at once is written in pieces. On one terminal the other stream waits for the end of
+// that line, but not for the end of a prompt.
 static bool must_wait(const LaunchGroup *group, int which) {
     const Console *other = &group->consoles[!which];
     return group->is_one_console && other->is_mid_line && !console_is_empty(other);
@@ -329,7 +330,7 @@ static bool prepare_polls(LaunchGroup *group) {
     return is_draining;
 }
 
-// Waits for the next event and takes in everything that has happened.
+// Waits for the next event and handles everything that has happened.
 static Status take_events(LaunchGroup *group, Error *err) {
     const int timeout = timeout_milliseconds(group, prepare_polls(group));
     struct pollfd *polls = group->polls;
@@ -398,6 +399,6 @@ Status launch_group_run(LaunchGroup *group, const RankPlan *plan, Error *err) {
     if (status == STATUS_OK) status = launch_group_flush(group, err);
     if (status == STATUS_OK) return STATUS_OK;
     kill_ranks(group);
-    launch_group_flush(group, NULL); // the first failure is the one to tell
+    launch_group_flush(group, NULL); // keeps the first failure in err
     return status;
 }

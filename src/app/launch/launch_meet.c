@@ -1,11 +1,11 @@
-// Part of launch_group.h: the launchers of several machines meet at MASTER_PORT before their ranks do, where rank 0
-// will serve its store: node 0's waits for the others, each of which says how it was started, and either all of them go
-// on or all of them end.
+// Part of launch_group.h: the launchers of several machines meet at MASTER_PORT, where rank 0 will later serve its
+// store, before they start ranks. Node 0's launcher waits for the others, each of which says how it was started; then
+// either all of them continue or all of them end.
 //
 //   node 1 -> node 0   "sounder launch: node 1 of 2 with 4 ranks\n"
-//   node 0 -> node 1   "0 go\n", once all are there; or a Status and the sentence that says which two do not fit
+// node 0 -> node 1   "0 go\n", once all are connected; or a Status and a sentence that names the two that do not fit
 //
-// Those who came close first, so that no state of the connection stays at the port that rank 0 opens next.
+// The guests close first, so that no connection in TIME_WAIT occupies the port that rank 0 opens next.
 #include "launch_group.h"
 
 #include <arpa/inet.h>
@@ -24,8 +24,9 @@
 
 enum { LINE_BYTES = 512, STRANGERS = 16, LATER_MILLISECONDS = 100 };
 
-static const double goodbye_seconds = 5, notice_seconds = 5, // until who has its answer has closed; a wait is told
-    silence_seconds = 3;                                     // until a guest has said its line
+static const double goodbye_seconds = 5; // from the answer until the guests have closed
+static const double notice_seconds = 5;  // until the user is told that this launcher waits
+static const double silence_seconds = 3; // until a guest must have sent its line
 
 // How a launcher was started.
 typedef struct Hello {
@@ -46,15 +47,15 @@ typedef struct Meeting {
     LaunchGroup *group; // borrowed, as are the options
     const LaunchOptions *options;
     uint64_t begin_nanoseconds;
-    bool is_told; // that somebody is waited for
+    bool is_told; // the user was told that this launcher waits
 } Meeting;
 
 static double seconds_left(const Meeting *meeting) {
     return meeting->options->meet_seconds - clock_seconds_since(meeting->begin_nanoseconds);
 }
 
-// Waits until one of polls (count) can be read or written, or for so many milliseconds; polls[0] is for signals, of
-// which one that asks for an end is counted in group->requests.
+// Waits until one of polls (count) is readable or writable, or for this many milliseconds. polls[0] is for signals; one
+// that asks for an end is counted in group->requests.
 static Status wait_for(Meeting *meeting, struct pollfd *polls, size_t count, int milliseconds, Error *err) {
     LaunchGroup *group = meeting->group;
     polls[0] = (struct pollfd){.fd = group->signal_fd, .events = POLLIN};
@@ -64,14 +65,15 @@ static Status wait_for(Meeting *meeting, struct pollfd *polls, size_t count, int
     while (polls[0].revents && read(group->signal_fd, &info, sizeof info) == sizeof info) {
         if (info.ssi_signo == SIGTSTP) suspend_self();
         if (info.ssi_signo == SIGTSTP || info.ssi_signo == SIGCHLD) continue;
-        if (info.ssi_signo == SIGUSR1 || info.ssi_signo == SIGUSR2) continue; // for ranks, of which there are none
+        if (info.ssi_signo == SIGUSR1 || info.ssi_signo == SIGUSR2) continue; // for ranks, and none is started yet
         stop_requests_add(&group->requests, clock_nanoseconds());
         group->last_signal = (int)info.ssi_signo;
     }
     return STATUS_OK;
 }
 
-// The others may wait elsewhere. Not an error: a router may lead here under an address that this machine does not know.
+// The others may wait at another address. Only a warning: a router may lead here under an address that this machine
+// does not know.
 static void warn_of_address(const Meeting *meeting) {
     const LaunchOptions *options = meeting->options;
     bool is_here;
@@ -100,18 +102,18 @@ static void dismiss(Guest *guest) {
     *guest = (Guest){.fd = -1};
 }
 
-// A free place, or that of the stranger who has been silent for longest: a launcher says its line as soon as it comes.
+// Returns a free place, or the place of the stranger that has been silent longest: a launcher sends its line at once.
 static Guest *place_for(Guest *guests, int room) {
     Guest *place = NULL;
     for (int i = 0; i < room; i++) {
         if (guests[i].fd < 0) return &guests[i];
         if (!guests[i].is_known && (!place || guests[i].came_nanoseconds < place->came_nanoseconds)) place = &guests[i];
     }
-    return place; // there are more places than launchers
+    return place; // never NULL: there are more places than launchers
 }
 
 static void welcome(Guest *guests, int room, int listener) {
-    static const char mapped[] = "::ffff:"; // in front of an address of IPv4
+    static const char mapped[] = "::ffff:"; // prefix of an IPv4 address
     struct sockaddr_storage from;
     socklen_t bytes = sizeof from;
     const int fd = accept4(listener, (struct sockaddr *)&from, &bytes, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -126,7 +128,7 @@ static void welcome(Guest *guests, int room, int listener) {
         memmove(address, address + strlen(mapped), strlen(address + strlen(mapped)) + 1);
 }
 
-// Takes in what the guest says; who says anything else than a launcher is sent away.
+// Reads the guest's line. A guest that is no launcher is sent away.
 static void hear(Guest *guest) {
     const ssize_t got = recv(guest->fd, guest->line + guest->used, LINE_BYTES - 1 - guest->used, 0);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -148,7 +150,7 @@ static void hear(Guest *guest) {
         dismiss(guest);
 }
 
-// What each side was started with, if that does not fit together.
+// Checks that a guest was started like node 0, with a node number of its own.
 static Status compare(const Guest *guest, const Guest *guests, int room, const LaunchOptions *options, Error *err) {
     const Hello *hello = &guest->hello;
     if (hello->nodes != options->nnodes || hello->ranks != options->ranks)
@@ -170,7 +172,7 @@ static Status compare(const Guest *guest, const Guest *guests, int room, const L
 static void answer(const Guest *guest, Status status, const char *sentence) {
     char text[ERROR_MESSAGE_BYTES + 16];
     const int bytes = snprintf(text, sizeof text, "%d %s\n", (int)status, sentence);
-    if (guest->fd >= 0) send(guest->fd, text, (size_t)bytes, MSG_NOSIGNAL); // who has gone needs no answer
+    if (guest->fd >= 0) send(guest->fd, text, (size_t)bytes, MSG_NOSIGNAL); // a guest that has left needs no answer
 }
 
 static void answer_all(const Meeting *meeting, const Guest *guests, int room, Status status, const Error *err) {
@@ -190,8 +192,8 @@ static int known_of(const Guest *guests, int room) {
     return known;
 }
 
-// What guests say on, also those whose line has not been read yet: behind a connection that is closed unread, the
-// answer would be lost.
+// Reads whatever the guests still send, even from those whose line was not complete: closing a connection with unread
+// bytes would reset it and lose the answer.
 static void hear_out(Guest *guests, int room) {
     char rest[LINE_BYTES];
     for (int i = 0; i < room; i++) {
@@ -202,7 +204,7 @@ static void hear_out(Guest *guests, int room) {
     }
 }
 
-// Everybody has an answer: they close, and then the port is free.
+// After the answers, waits until the guests have closed: then the port is free.
 static Status part(Meeting *meeting, Guest *guests, int room, struct pollfd *polls, Error *err) {
     const uint64_t begin = clock_nanoseconds();
     hear_out(guests, room);
@@ -243,7 +245,8 @@ static Status gather(Meeting *meeting, Guest *guests, int room, int listener, st
             if (guest->fd >= 0 && !guest->is_known && clock_seconds_since(guest->came_nanoseconds) > silence_seconds)
                 dismiss(guest);
         }
-        if (polls[1 + room].revents) welcome(guests, room, listener); // last: who has spoken keeps its place
+        // last, so that a guest which has spoken keeps its place
+        if (polls[1 + room].revents) welcome(guests, room, listener);
         tell_wait(meeting, "the launchers of the other nodes");
         if (seconds_left(meeting) <= 0) return refuse_absence(meeting, guests, room, err);
     }
@@ -272,7 +275,7 @@ static Status wait_for_others(Meeting *meeting, Error *err) {
 
 // The others ----------------------------------------------------------------------------------------------------------
 
-// *fd: -1 if nobody is there yet.
+// *fd: -1 if nothing listens there yet.
 static Status try_to_connect(int *fd, Meeting *meeting, const struct addrinfo *place, Error *err) {
     struct pollfd polls[2];
     *fd = socket(place->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -292,14 +295,14 @@ static Status try_to_connect(int *fd, Meeting *meeting, const struct addrinfo *p
     return STATUS_OK;
 }
 
-// Another program may have written the line: that is no answer.
+// The line may have been written by another program; then it is no answer.
 static Status take_answer(bool *is_answered, const char *line, Error *err) {
     int status, end = 0;
     *is_answered = sscanf(line, "%2d %n", &status, &end) == 1 && end > 0 && status >= 0 && status <= STATUS_MISMATCH;
     return !*is_answered || status == STATUS_OK ? STATUS_OK : fail(err, (Status)status, "%s", line + end);
 }
 
-// Says hello and waits for the answer. *is_answered: false if there was none, or the other side closed without a word.
+// Says hello and waits for the answer. *is_answered: false if none arrived before the other side closed.
 static Status ask(bool *is_answered, Meeting *meeting, int fd, Error *err) {
     const LaunchOptions *options = meeting->options;
     char line[ERROR_MESSAGE_BYTES + 1];
@@ -326,7 +329,7 @@ static Status ask(bool *is_answered, Meeting *meeting, int fd, Error *err) {
     return STATUS_OK;
 }
 
-// Whether a name may get its address later.
+// Whether this error may vanish when the name gets its address later.
 static bool is_for_later(int reason) {
 #ifdef EAI_NODATA
     if (reason == EAI_NODATA) return true;
@@ -334,8 +337,8 @@ static bool is_for_later(int reason) {
     return reason == EAI_NONAME || reason == EAI_AGAIN || reason == EAI_FAIL;
 }
 
-// Waits for a name that nobody knows yet: machines that start together get theirs one after the other. *place: NULL
-// after a signal.
+// Waits for a name that cannot be resolved yet: machines that start together get their names one after the other.
+// *place: NULL after a signal.
 static Status find_place(struct addrinfo **place, Meeting *meeting, Error *err) {
     const LaunchOptions *options = meeting->options;
     char port[16];
@@ -360,7 +363,7 @@ static Status find_place(struct addrinfo **place, Meeting *meeting, Error *err) 
 }
 
 static Status report_to_first(Meeting *meeting, Error *err) {
-    enum { MOST_SILENCES = 50 }; // connections that somebody closed without a word, a tenth of a second apart
+    enum { MOST_SILENCES = 50 }; // connections closed without an answer, a tenth of a second apart
     const LaunchOptions *options = meeting->options;
     struct addrinfo *places;
     Status status = STATUS_OK;

@@ -113,7 +113,7 @@ const OptionTable launch_options = {.rows = launch_table,
 static const char default_address[] = "127.0.0.1";
 enum { DEFAULT_PORT = 29500 };
 
-// PET_NPROC_PER_NODE for --nproc-per-node: so torchrun's launchers (Kubeflow) hand options over.
+// torchrun's launchers (Kubeflow) pass options as variables, such as PET_NPROC_PER_NODE for --nproc-per-node.
 static const char *find_variable(char variable[64], const char *name) {
     char *end = variable + snprintf(variable, 64, "PET_%s", name);
     for (char *c = variable; c < end; c++)
@@ -213,7 +213,7 @@ static Status resolve_ranks(LaunchOptions *options, Error *err) {
     return STATUS_OK;
 }
 
-// "2", or torchrun's range with equal ends: the number of machines does not change while they run.
+// Reads "2", or torchrun's range with equal ends, because the number of machines cannot change during a run.
 static Status resolve_nodes(LaunchOptions *options, Error *err) {
     enum { MOST = 65536 };
     const char *text = options->nnodes_text;
@@ -235,7 +235,8 @@ static Status resolve_endpoint(LaunchOptions *options, Error *err) {
     if (strcmp(backend, "static") != 0 && strcmp(backend, "c10d") != 0)
         return fail(err, STATUS_USAGE,
                     "--rdzv-backend %.60s: is not here; write --nnodes N --node-rank K --master-addr HOST", backend);
-    if (!endpoint[0] || options->standalone) return STATUS_OK; // torchrun's --standalone leaves it aside, too
+    // torchrun ignores --rdzv-endpoint with --standalone, too
+    if (!endpoint[0] || options->standalone) return STATUS_OK;
     if (options->master_addr[0] || options->master_port)
         return fail(err, STATUS_USAGE,
                     "--rdzv-endpoint %.60s: says the same as --master-addr and --master-port; give one", endpoint);
@@ -244,7 +245,8 @@ static Status resolve_endpoint(LaunchOptions *options, Error *err) {
         long port = strtol(colon + 1, &end, 10);
         if (end == colon + 1 || *end || port < 0 || port > 65535)
             return fail(err, STATUS_USAGE, "--rdzv-endpoint %.60s: needs HOST:PORT", endpoint);
-        options->master_port = (int)port; // 0: any, for which torchrun's users write it; the default here
+        // 0 means any port; torchrun users write it for the default, which it becomes here
+        options->master_port = (int)port;
     }
     snprintf(options->master_addr, sizeof options->master_addr, "%.*s",
              colon ? (int)(colon - endpoint) : (int)strlen(endpoint), endpoint);
@@ -275,7 +277,7 @@ static Status resolve_address(LaunchOptions *options, Error *err) {
     return STATUS_OK;
 }
 
-// "0,2": the others' output stays off the console.
+// Reads "0,2": the output of all other ranks stays off the console.
 static Status resolve_filter(LaunchOptions *options, Error *err) {
     const char *text = options->local_ranks_filter;
     memset(options->hidden, text[0] != '\0', sizeof options->hidden);
@@ -294,7 +296,7 @@ static Status resolve_filter(LaunchOptions *options, Error *err) {
     return STATUS_OK;
 }
 
-// "3", or "0:1,2:3": a digit from 0 to 3 for all ranks or one by one.
+// Reads "3", or "0:1,2:3": one digit from 0 to 3 for all ranks, or one per rank.
 static Status resolve_streams(uint8_t streams[LAUNCH_MAX_RANKS], const char *text, const char *name, int ranks,
                               Error *err) {
     if (text[0] >= '0' && text[0] <= '3' && !text[1]) {

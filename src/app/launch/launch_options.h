@@ -1,4 +1,4 @@
-// The options of `sounder launch`, under torchrun's names: read from the command line, and what follows from them.
+// The options of `sounder launch`, under torchrun's names, and the values derived from them.
 //
 //   LaunchOptions options;
 //   TRY(launch_options_parse(&options, argc, argv, err));      // argv: what follows `sounder launch`

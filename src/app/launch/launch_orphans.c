@@ -28,7 +28,7 @@ static bool list_has(const ProcessList *list, pid_t pid) {
     return false;
 }
 
-// The children of a process, all of its threads' together; empty where the kernel does not tell (CONFIG_PROC_CHILDREN).
+// Lists the children of all threads of a process; empty if the kernel does not tell (no CONFIG_PROC_CHILDREN).
 static ProcessList children_of(pid_t pid) {
     char path[64];
     ProcessList children = {.pids = NULL};
@@ -80,7 +80,7 @@ static ProcessList find(const Orphans *orphans, const Rank *ranks, int count) {
     return found;
 }
 
-// The rank whose process group the orphan is in; NULL: it has made another.
+// Returns the rank whose process group the orphan is in; NULL if it is in another group.
 static const Rank *rank_of(pid_t pid, const Rank *ranks, int count) {
     const pid_t group = getpgid(pid);
     for (int i = 0; i < count; i++)
@@ -98,7 +98,7 @@ size_t orphans_ask(Orphans *orphans, int signal_number, const Rank *ranks, int c
         living += kill(pid, 0) == 0;
         if (list_has(&orphans->asked, pid)) continue;
         list_add(&orphans->asked, pid);
-        if (signal_number != SIGINT || !rank) kill(pid, signal_number); // SIGINT has gone to the whole group
+        if (signal_number != SIGINT || !rank) kill(pid, signal_number); // SIGINT was sent to the whole group already
         kill(pid, SIGCONT);
     }
     free(found.pids);
@@ -113,7 +113,8 @@ size_t orphans_kill(const Orphans *orphans, const Rank *ranks, int count) {
     return found.count;
 }
 
-// The signals that the process blocks (SigBlk), or catches (SigCgt): one bit each. All where /proc does not say.
+// Returns the signals that the process blocks (SigBlk) or catches (SigCgt), one bit each; all bits if /proc does not
+// say.
 static uint64_t signals_of(pid_t pid, const char *field) {
     char path[64], line[256];
     snprintf(path, sizeof path, "/proc/%d/status", pid);
@@ -125,8 +126,8 @@ static uint64_t signals_of(pid_t pid, const char *field) {
     return mask;
 }
 
-// Whether the process catches the signal, or blocks it, as those do that wait for it. A process that blocks all signals
-// is most probably about to start another one, which does not last.
+// Whether the process catches the signal, or blocks it, as a process that waits for it by sigwait does. A process that
+// blocks all signals is most probably about to start another one; that state is short, so it is read again.
 static bool listens(pid_t pid, int signal_number) {
     enum { ATTEMPTS = 50, PAUSE_NANOSECONDS = 2000000 };
     const uint64_t wanted = UINT64_C(1) << (signal_number - 1), fault = UINT64_C(1) << (SIGSEGV - 1);

@@ -22,24 +22,24 @@ typedef struct Orphans {
     ProcessList asked;     // orphans that were asked to end in this attempt
 } Orphans;
 
-// Before the first rank starts. Where the kernel has no subreapers, no orphan is ever found.
+// Call it before the first rank starts. If the kernel has no subreapers, no orphan is ever found.
 void orphans_init(Orphans *orphans);
 void orphans_free(Orphans *orphans);
 
-// In what follows, ranks (count) are no orphans. A rank that is not reaped has its pidfd.
+// The functions below do not count ranks (count) as orphans. A rank that is not reaped has its pidfd.
 
-void orphans_reap(const Rank *ranks, int count); // those that are dead
+void orphans_reap(const Rank *ranks, int count); // dead orphans only
 
-// Asks each orphan once, by the signal that the ranks were asked by, except in the process groups of ranks that live:
-// these will end with their rank. Returns how many orphans there are. A process that an orphan has started
-// becomes an orphan when its parent ends, and is asked in the next call.
+// Asks each orphan once to end, by the signal that the ranks got, except orphans in the process group of a living rank,
+// which end with their rank. Returns the number of orphans. A child of an orphan becomes an orphan when its parent
+// ends, and the next call asks it.
 size_t orphans_ask(Orphans *orphans, int signal_number, const Rank *ranks, int count);
 
-// SIGKILL for all. Returns how many there are; the same holds for what they have started.
+// Sends SIGKILL to all orphans and returns their number. Children of an orphan become orphans after it, as above.
 size_t orphans_kill(const Orphans *orphans, const Rank *ranks, int count);
 
-// Hands a batch system's warning (SIGUSR1, SIGUSR2) to the process if it listens, else to its descendants that do, but
-// to none below one of these. A process that does not listen, such as a shell around the program, would die of it.
+// Hands a batch system's warning (SIGUSR1, SIGUSR2) to the process if it listens, otherwise to its nearest listening
+// descendants. A process that does not listen, such as a shell around the program, would die of the signal.
 void family_warn(pid_t pid, int signal_number);
 
 #endif

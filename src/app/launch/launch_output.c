@@ -10,7 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// One read brings the end of a line that waits, and at most a line a byte: each with a prefix and a line end.
+// The most bytes that one read can add: the end of a waiting line, and at most one line per byte, each with prefix and
+// line end.
 enum { READ_MAKES_BYTES = LAUNCH_LINE_BYTES + LAUNCH_READ_BYTES * (LAUNCH_PREFIX_BYTES + 2) };
 
 static_assert(READ_MAKES_BYTES + CONSOLE_MESSAGE_BYTES < CONSOLE_BYTES, "an empty console must have room");
@@ -103,7 +104,7 @@ static void add_to_line(RankStream *stream, const char *bytes, size_t count) {
     if (stream->shows_parts && stream->used > 0) hand_on(stream, "");
 }
 
-// A full disk takes the log, not the run.
+// A full disk ends the log, not the run.
 static void add_to_log(RankStream *stream, const char *bytes, size_t count) {
     while (count > 0 && stream->log_fd >= 0) {
         ssize_t written = write(stream->log_fd, bytes, count);
@@ -146,7 +147,8 @@ Status launch_logs_create(char *path, const char *parent, const char *run_id, Er
     if (length >= LAUNCH_FOLDER_BYTES)
         return fail(err, STATUS_CANTCREATE, "--log-dir: a folder name of %d characters; at most %d fit", length,
                     LAUNCH_FOLDER_BYTES - 1);
-    if (make_folders(parent, 0777) < 0) return fail_errno(err, STATUS_CANTCREATE, "--log-dir %.400s: cannot be made", parent);
+    if (make_folders(parent, 0777) < 0)
+        return fail_errno(err, STATUS_CANTCREATE, "--log-dir %.400s: cannot be made", parent);
     if (!mkdtemp(path))
         return fail_errno(err, STATUS_CANTCREATE, "--log-dir %.400s: no folder can be made in it", parent);
     return STATUS_OK;

@@ -19,7 +19,7 @@ Status launch_port_open(int *listener, const LaunchOptions *options, Error *err)
     struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = port, .sin6_addr = in6addr_any};
     struct sockaddr_in any4 = {.sin_family = AF_INET, .sin_port = port};
     int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    const bool is_old = fd < 0; // a machine without IPv6
+    const bool is_old = fd < 0; // this machine has no IPv6
     if (is_old) fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (!is_old) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
     const struct sockaddr *address = is_old ? (struct sockaddr *)&any4 : (struct sockaddr *)&any;
@@ -38,6 +38,7 @@ static int bind_name(int fd, const struct sockaddr_un *address, socklen_t bytes)
 }
 
 // The process that holds the name; pid 0: it is gone, or in another PID namespace. false: it has just let go.
+// Returns -1 and sets errno on failure.
 static bool find_holder(struct ucred *holder, const struct sockaddr_un *address, socklen_t bytes) {
     *holder = (struct ucred){.uid = getuid()};
     socklen_t room = sizeof *holder;

@@ -1,23 +1,24 @@
-// The TCP port at which the ranks of a launch meet: it belongs to one launcher at a time.
+// Reserves the TCP port at which the ranks of a launch meet for one launcher at a time.
 //
-// Nothing else keeps two jobs at one port apart. PyTorch's rank 0 opens the port itself, later than the launcher
-// starts, so that a rank of another job may connect to it first. The launcher of rank 0 therefore looks whether the
-// port is free before it starts a rank, and then holds a socket in the abstract namespace that is named after user and
-// port. The kernel lets go of it when the launcher ends, however it ends.
+// Nothing else keeps two jobs apart that use one port. PyTorch's rank 0 opens the port itself, later than the launcher
+// starts, so a rank of another job might connect to it first. Before it starts a rank, the launcher of rank 0 therefore
+// binds a socket in the abstract namespace, named after user and port, and checks that the port is free. The kernel
+// closes the socket whenever the launcher ends, even if it is killed.
 #ifndef SOUNDER_APP_LAUNCH_LAUNCH_PORT_H
 #define SOUNDER_APP_LAUNCH_LAUNCH_PORT_H
 
 #include "base/err.h"
 #include "launch_options.h"
 
-// A listening socket at --master-port on all addresses, non-blocking; the caller's. UNAVAILABLE when it cannot be had.
+// Opens a non-blocking listening socket at --master-port on all addresses; the caller owns it. UNAVAILABLE if it
+// cannot.
 Status launch_port_open(int *listener, const LaunchOptions *options, Error *err);
 
-// Reserves --master-port for this launcher as long as *held (the caller's; -1: none) is open. UNAVAILABLE when another
-// launcher of this user has it, or when another program listens there.
+// Reserves --master-port for this launcher while *held (owned by the caller; -1: none) is open. UNAVAILABLE if another
+// launcher of this user has it, or another program listens there.
 Status launch_port_hold(int *held, const LaunchOptions *options, Error *err);
 
-// The same for a port that the kernel chooses, for --standalone.
+// Reserves a port that the kernel chooses, for --standalone; otherwise as launch_port_hold.
 Status launch_port_choose(int *held, int *port, Error *err);
 
 #endif

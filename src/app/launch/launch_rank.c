@@ -15,7 +15,8 @@
 
 #include "app/launch/launch_output.h"
 
-// As torchrun takes every file for Python's. A name without a slash is looked for in PATH.
+// torchrun treats every program file as Python, so a file that cannot be executed is a script here, too. A name without
+// a slash is searched for in PATH.
 static bool is_script(const char *name) {
     struct stat about;
     return strchr(name, '/') && stat(name, &about) == 0 && S_ISREG(about.st_mode) && access(name, R_OK) == 0 &&
@@ -31,7 +32,7 @@ Status rank_arguments(char ***arguments, const LaunchOptions *options, Error *er
     size_t count = 0;
     if (options->module || (!options->no_python && ((dot && strcmp(dot, ".py") == 0) || is_script(name)))) {
         words[count++] = python && python[0] ? python : "python3";
-        words[count++] = "-u"; // unbuffered: otherwise lines show when the rank ends
+        words[count++] = "-u"; // unbuffered: otherwise lines appear only when the rank ends
         if (options->module) words[count++] = "-m";
     }
     memcpy(words + count, options->program, (size_t)options->program_count * sizeof *words);
@@ -47,7 +48,7 @@ static void set_number(const char *name, int value) {
     setenv(name, text, 1);
 }
 
-// torchrun's environment. There is one role and one group a machine.
+// Sets torchrun's environment, with one role and one group per machine.
 static void set_environment(const Rank *rank, int local_rank, const RankPlan *plan, pid_t launcher) {
     const LaunchOptions *options = plan->options;
     const int world_size = options->nnodes * options->ranks;
@@ -65,29 +66,29 @@ static void set_environment(const Rank *rank, int local_rank, const RankPlan *pl
     set_number("TORCHELASTIC_RESTART_COUNT", plan->attempt);
     set_number("TORCHELASTIC_MAX_RESTARTS", options->max_restarts);
     setenv("TORCHELASTIC_RUN_ID", plan->run_id, 1);
-    unsetenv("SOUNDER_LAUNCH_ID"); // of a launch that has started this one
+    unsetenv("SOUNDER_LAUNCH_ID"); // it may be left over from a launch that started this one
     if (plan->id[0]) setenv("SOUNDER_LAUNCH_ID", plan->id, 1);
-    setenv("TORCHELASTIC_USE_AGENT_STORE", "False", 1); // rank 0 opens the port itself, the launcher has no store
+    setenv("TORCHELASTIC_USE_AGENT_STORE", "False", 1); // rank 0 opens the port itself: the launcher has no store
     setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1", 0);
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/fd/%d", launcher, rank->error_fd);
     if (rank->error_fd >= 0) setenv("TORCHELASTIC_ERROR_FILE", path, 1);
-    if (options->ranks > 1) setenv("OMP_NUM_THREADS", "1", 0); // unless it is set
+    if (options->ranks > 1) setenv("OMP_NUM_THREADS", "1", 0); // 0: keeps a value that the user has set
 }
 
-// A user who debugs starts one rank, and types.
+// A user who debugs starts a single rank and types into it, so that rank gets the terminal.
 static bool is_alone(const LaunchOptions *options) {
     return options->ranks == 1 && options->nnodes == 1;
 }
 
 enum { RANK_FDS = 1 + RANK_STREAMS }; // stdin, stdout, stderr
 
-// Becomes the program. fds: what its first descriptors will be; -1: the launcher's own. Returns only when that fails,
+// Turns the child into the program. fds: its stdin, stdout and stderr; -1: the launcher's own. Returns only on failure,
 // with errno.
 static void become_program(const Rank *rank, int local_rank, const RankPlan *plan, pid_t launcher,
                            const int fds[RANK_FDS]) {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return;
-    if (getppid() != launcher) _exit(EXIT_FAILURE); // it died before that call
+    if (getppid() != launcher) _exit(EXIT_FAILURE); // the launcher died before that call
     if (!rank->shares_terminal) setpgid(0, 0);
     for (int i = 0; i < RANK_FDS; i++)
         if (fds[i] >= 0 && dup2(fds[i], i) < 0) return;
@@ -100,7 +101,7 @@ static void become_program(const Rank *rank, int local_rank, const RankPlan *pla
 
 // In the launcher -----------------------------------------------------------------------------------------------------
 
-// The write end that becomes the rank's stdout or stderr, and the stream that reads the other end.
+// Opens the write end that becomes the rank's stdout or stderr, and the stream that reads the other end.
 static Status open_output(RankStream *stream, int *output, const Rank *rank, int local_rank, int which,
                           const RankPlan *plan, Error *err) {
     static const char *const names[RANK_STREAMS] = {"stdout", "stderr"};
@@ -121,14 +122,14 @@ static Status open_output(RankStream *stream, int *output, const Rank *rank, int
         if (log_fd >= 0) close(log_fd);
         return status;
     }
-    fcntl(ends[0], F_SETFL, O_NONBLOCK); // the launcher's end alone
+    fcntl(ends[0], F_SETFL, O_NONBLOCK); // the launcher's end only: the program expects a blocking pipe
     rank_stream_init(stream, ends[0], log_fd, &plan->consoles[which], rank->number);
     stream->shows_parts = is_alone(plan->options);
     *output = ends[1];
     return STATUS_OK;
 }
 
-// A new one for every attempt. Without one a rank's message is lost, which is no reason not to start it.
+// Opens a new error file for every attempt. If that fails, the rank's message is lost, but the rank can still start.
 static void open_error_file(Rank *rank) {
     if (rank->error_fd >= 0) close(rank->error_fd);
     rank->error_fd = memfd_create("rank-error", MFD_CLOEXEC);
@@ -146,8 +147,8 @@ bool rank_read_reason(char reason[RANK_REASON_BYTES], const Rank *rank) {
     return reason[0] != '\0';
 }
 
-// Forks; the child execs at once, or says over the report pipe, which closes at exec, why it could not. The launcher
-// does not wait for that here: a child that is stopped before its exec must not stop the launcher.
+// Forks. The child execs at once; if that fails, it writes errno to the report pipe, which otherwise closes at exec.
+// The launcher does not wait for it here: a child that is stopped before its exec must not stop the launcher.
 static Status start_process(Rank *rank, int local_rank, const RankPlan *plan, const int fds[RANK_FDS], Error *err) {
     int report[2];
     if (pipe2(report, O_CLOEXEC | O_NONBLOCK) != 0)
@@ -175,7 +176,7 @@ static Status start_process(Rank *rank, int local_rank, const RankPlan *plan, co
         setpgid(rank->pid,
                 rank->pid); // as it does itself; whichever comes first, its group can be signalled from now on
     rank->report_fd = report[0];
-    rank->pidfd = pidfd_open(rank->pid, 0); // its pid stays its own until we reap it
+    rank->pidfd = pidfd_open(rank->pid, 0); // the pid cannot be reused until we reap it
     if (rank->pidfd >= 0) return STATUS_OK;
     Status status = fail_errno(err, STATUS_OS,
                                "cannot watch rank %d: pidfd_open, which needs Linux 5.3 and a container whose seccomp "
@@ -201,7 +202,7 @@ Status rank_take_report(Rank *rank, const char *program, Error *err) {
     ssize_t count = read(rank->report_fd, &problem, sizeof problem);
     close(rank->report_fd);
     rank->report_fd = -1;
-    if (count != sizeof problem) return STATUS_OK; // it has become the program, or died on the way
+    if (count != sizeof problem) return STATUS_OK; // it has become the program, or died before
     const char *hint = search_hint(program, problem);
     return fail(err, STATUS_NOINPUT, "%.400s: cannot be started: %s%s%.400s", program, strerror(problem), hint,
                 hint[0] && hint[strlen(hint) - 1] == '/' ? program : "");
@@ -244,7 +245,7 @@ bool rank_died_of(const Rank *rank, int signal_number) {
 }
 
 void rank_reap(Rank *rank) {
-    // Before waitpid: until then no other group can have got this group's number.
+    // Kill the group before waitpid: until then no other group can get this group's number.
     rank_signal(rank, SIGKILL);
     while (waitpid(rank->pid, &rank->wait_status, 0) < 0 && errno == EINTR)
         ;
