@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// A span that has no width, or no number for it, gets one.
+// Widens an empty or undefined span, so that an axis can be drawn.
 static void mend(double *low, double *high) {
     const double most = 1e300;
     *low = fmax(fmin(*low, most), -most);
@@ -15,7 +15,7 @@ static void mend(double *low, double *high) {
     *high += room;
 }
 
-// The smallest of 1, 2, 5 times a power of ten with which a span has at most `wanted` steps.
+// Returns the smallest of 1, 2 and 5 times a power of ten that divides the span into at most `wanted` steps.
 static double nice_step(double span, int wanted) {
     const double power = pow(10, floor(log10(span / wanted)));
     for (int i = 0; i < 3; i++) {
@@ -35,7 +35,7 @@ static void put_ticks(Axis *axis) {
     axis->count = 0;
     const double first = ceil(axis->low / axis->step - 1e-9);
     for (int i = 0; i < AXIS_MOST_TICKS; i++)
-        add_tick(axis, (first + i) * axis->step + 0.0); // no -0
+        add_tick(axis, (first + i) * axis->step + 0.0); // + 0.0 turns -0 into 0
 }
 
 void axis_between(Axis *axis, double low, double high, int wanted, bool whole) {

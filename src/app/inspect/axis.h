@@ -1,4 +1,4 @@
-// An axis of a figure: where it begins and ends, and ticks at nice numbers (1, 2 or 5 times a power of ten).
+// An axis of a figure: its two ends, and ticks at round numbers (1, 2 or 5 times a power of ten).
 //
 //   Axis axis;
 //   axis_around(&axis, 12.3, 97.8, 0, 100, 6);   // 0, 20, ... 100; never beyond 0 and 100
@@ -11,26 +11,28 @@
 enum { AXIS_MOST_TICKS = 32, AXIS_LABEL_BYTES = 32 };
 
 typedef struct Axis {
-    double low, high; // low < high; both above 0 where it is logarithmic
+    double low, high; // low < high; both above 0 if the axis is logarithmic
     bool logarithmic;
     double ticks[AXIS_MOST_TICKS]; // ascending, from low to high
     int count;
-    double step; // between ticks; 0: several
+    double step; // distance between ticks; 0: it varies
 } Axis;
 
-// From low to high exactly; ticks within, about `wanted` of them. whole: only at whole numbers.
+// Spans low to high exactly, with about `wanted` ticks within. whole: ticks at whole numbers only.
 void axis_between(Axis *axis, double low, double high, int wanted, bool whole);
 
-// From the tick below low to the tick above high, but not beyond least and most.
+// Spans from the tick below low to the tick above high, but not beyond least and most.
 void axis_around(Axis *axis, double low, double high, double least, double most, int wanted);
 
-// low, high: above 0. Ticks at 1, 2 and 5 times powers of ten, or at every so many powers; within one power as above.
+// low and high must be above 0. Ticks are at 1, 2 and 5 times powers of ten, or at every N-th power if there are many;
+// within a single power as axis_between.
 void axis_logarithmic(Axis *axis, double low, double high, int wanted);
 
-// 0 at low, 1 at high, linear or logarithmic between; less or more outside, at most by some lengths.
+// Position of value on the axis: 0 at low, 1 at high, linear or logarithmic between. Values outside give less than 0 or
+// more than 1, limited to a few lengths of the axis.
 double axis_share(const Axis *axis, double value);
 
-// The i-th tick as text, with the decimals that tell it from its neighbours.
+// Writes the i-th tick as text, with as many decimals as tell it from its neighbours.
 void axis_label(char text[AXIS_LABEL_BYTES], const Axis *axis, int i);
 
 #endif

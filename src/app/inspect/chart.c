@@ -24,7 +24,7 @@ static Extent extent_of(const Chart *chart) {
     Extent of = {INFINITY, -INFINITY, INFINITY, -INFINITY, INFINITY, -INFINITY};
     for (size_t i = 0; i < chart->count; i++)
         for (size_t k = 0; k < chart->curves[i].count; k++) {
-            const CurvePoint *point = &chart->curves[i].points[k]; // fmin and fmax pass a NaN over
+            const CurvePoint *point = &chart->curves[i].points[k]; // fmin and fmax ignore a NaN
             if (isnan(point->y) && isnan(point->low)) continue;
             of.first = fmin(of.first, point->x);
             of.last = fmax(of.last, point->x);
@@ -88,7 +88,7 @@ static void draw_axes(FILE *file, const Chart *chart, const Axis *x, const Axis 
 
 // Curves --------------------------------------------------------------------------------------------------------------
 
-// A band in pieces: where it has a gap, a new one begins.
+// Draws a band in pieces: a new one begins after each gap.
 static void draw_band(FILE *file, const Curve *curve, const char *colour, const Axis *x, const Axis *y) {
     const CurvePoint *points = curve->points;
     for (size_t first = 0, next; first < curve->count; first = next + 1) {
@@ -130,7 +130,7 @@ static bool is_drawn(const Curve *curve) {
 
 // The legend ----------------------------------------------------------------------------------------------------------
 
-// Writes the entries in rows as wide as the plot, or, without a file, counts the rows.
+// Writes the legend in rows as wide as the plot; without a file, only counts the rows.
 typedef struct Legend {
     FILE *file;
     double x, top;
@@ -170,7 +170,8 @@ void chart_draw(FILE *file, const Chart *chart) {
     svg_begin(file, WIDTH, bottom + LEGEND_ROW * draw_legend(NULL, chart, bottom), chart->title);
     draw_axes(file, chart, &x, &y);
     svg_clip_begin(file,
-                   &(SvgRect){frame.x - 1, frame.y - 1, frame.width + 2, frame.height + 2}); // thick lines at its edge
+                   // leaves room for thick lines at the edge
+                   &(SvgRect){frame.x - 1, frame.y - 1, frame.width + 2, frame.height + 2});
     for (size_t i = 0; i < chart->count; i++)
         draw_band(file, &chart->curves[i], colours[i % LOOKS], &x, &y);
     for (size_t i = 0; i < chart->count; i++)

@@ -5,7 +5,7 @@
 //                  .curves = &curve, .count = 1, .reference = NAN};
 //   chart_draw(file, &chart);
 //
-// Everything is borrowed. Colours are Okabe and Ito's, and lines differ in their dashes, too: the same as on the page
+// Everything is borrowed. Colours are Okabe and Ito's, and lines also differ in their dashes, as on the page
 // (page/figure.js).
 #ifndef SOUNDER_APP_INSPECT_CHART_H
 #define SOUNDER_APP_INSPECT_CHART_H
@@ -17,13 +17,13 @@
 #include "app/inspect/axis.h"
 
 typedef struct CurvePoint {
-    double x, y;      // NaN y: the curve has no point there
-    double low, high; // of the band; NaN: none there
+    double x, y;      // NaN y: the curve has no point at x
+    double low, high; // of the band; NaN: no band at x
 } CurvePoint;
 
 typedef struct Curve {
     const char *label;
-    const CurvePoint *points; // by ascending x
+    const CurvePoint *points; // sorted by x
     size_t count;
 } Curve;
 
@@ -31,17 +31,17 @@ typedef struct Chart {
     const char *title, *x_title, *y_title;
     const Curve *curves;
     size_t count;
-    bool logarithmic;   // y, if all points are above 0
-    double least, most; // y never shows less or more; both 0: it shows any
-    double reference;   // a thin level line, such as the target; NaN: none
+    bool logarithmic;   // logarithmic y axis, if all points are above 0
+    double least, most; // limits of the y axis; both 0: no limits
+    double reference;   // y of a thin horizontal line, such as a target; NaN: none
     const char *reference_label;
 } Chart;
 
-// The axes that chart_draw will give the chart. Bands widen the y axis, but a logarithmic one by no more than a half
-// below the lowest point: the rest of such a band is cut.
+// Computes the axes that chart_draw will use. Bands widen the y axis; below a logarithmic axis, a band is cut at half
+// the lowest point.
 void chart_axes(Axis *x, Axis *y, const Chart *chart);
 
-// Nothing is drawn of a chart without points (chart_has_points).
+// A chart without points draws nothing: chart_has_points tells.
 bool chart_has_points(const Chart *chart);
 void chart_draw(FILE *file, const Chart *chart);
 

@@ -1,5 +1,5 @@
-// Part of commands.h: `sounder data`: which data sets are where, in which form, how much is in them, and their hashes;
-// `sounder data get NAME` downloads one by the script that is installed with the program.
+// Part of commands.h: `sounder data` lists data sets: place, form, size and hashes. `sounder data get NAME` downloads
+// one with the script that is installed with the program.
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -20,10 +20,10 @@
 
 // Getting -------------------------------------------------------------------------------------------------------------
 
-// Where the script lies seen from the program: installed, and in the folder it was built in.
+// Paths of the script relative to the program: where it is installed, and in the build folder.
 static const char *const script_places[] = {"../libexec/sounder/get-data", "../tools/get-data"};
 
-// The script says the rest, and its exit status is the command's.
+// Runs the script, which prints its own messages; its exit status becomes the command's.
 static Status get(int argc, char **argv, Error *err) {
     char program[PATH_MAX], script[PATH_MAX + 64];
     if (argc < 1)
@@ -78,8 +78,8 @@ static const struct {
 typedef struct Listing {
     Table table;
     size_t columns[FACTS];
-    Error problem; // the first
-    Status status; // its
+    Error problem; // the first problem
+    Status status; // the status of that problem
 } Listing;
 
 static void put_facts(Listing *listing, const DatasetSource *source, const Dataset *data) {
@@ -119,7 +119,7 @@ static Status read_facts(Listing *listing, const char *place, Error *err) {
     return status;
 }
 
-// One data set, whole or not: what is wrong with it stands in its row.
+// Lists one data set; if it is broken, its row says why.
 static void list_one(Listing *listing, const char *place) {
     Error problem = {.message = ""};
     const char *slash = strrchr(place, '/');
@@ -138,7 +138,7 @@ static int is_visible(const struct dirent *entry) {
     return entry->d_name[0] != '.';
 }
 
-// A data set, or a folder in which some lie. Returns how many there were.
+// Lists a data set, or all data sets in a folder. Returns how many there were.
 static int list_place(Listing *listing, const char *place) {
     struct dirent **entries;
     char path[PATH_MAX];

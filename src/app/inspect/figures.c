@@ -36,7 +36,7 @@ static double number_at(const json_t *array, size_t i) {
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
-// All values of a key in the runs of a group, by round. points: room for all. Returns how many there are.
+// Collects all values of a key in a group's runs, by round. points must have room for all. Returns how many there are.
 static size_t collect_points(CurvePoint *points, const json_t *runs, const char *group, const char *key) {
     size_t count = 0, i, k;
     json_t *run, *round;
@@ -52,7 +52,8 @@ static size_t collect_points(CurvePoint *points, const json_t *runs, const char 
     return count;
 }
 
-// In place: one point for each round, the mean, with a band of one standard deviation. Returns how many.
+// Replaces the points, in place, by one per round: the mean, with a band of one standard deviation. Returns how many
+// remain.
 static size_t average(CurvePoint *points, size_t count, double scale) {
     size_t averaged = 0;
     for (size_t first = 0, next; first < count; first = next) {
@@ -69,7 +70,7 @@ static size_t average(CurvePoint *points, size_t count, double scale) {
     return averaged;
 }
 
-// The curves of a chart, in room for all: `curves` for one of each run and one more, `points` for two of each round.
+// The curves of a chart, with room for one per run and one more, and for two points per round of each run.
 typedef struct Room {
     Curve *curves;      // owned
     CurvePoint *points; // owned
@@ -88,7 +89,7 @@ static void free_room(Room *room) {
     free(room->points);
 }
 
-// Returns its points, which may still be changed.
+// Adds a curve and returns its points, which the caller may still change.
 static CurvePoint *add_curve(Room *room, const json_t *runs, const char *group, const char *label, const char *key,
                              double scale) {
     CurvePoint *points = room->points + room->point_count;
@@ -98,7 +99,7 @@ static CurvePoint *add_curve(Room *room, const json_t *runs, const char *group, 
     return points;
 }
 
-// about: of the groups whose runs are about the figure of this key; NULL: of all.
+// Adds a curve per group. about: only groups whose runs are about the figure of this key; NULL: all groups.
 static void add_groups(Room *room, const json_t *runs, const char *key, double scale, const char *about) {
     size_t i;
     json_t *run;
@@ -126,7 +127,7 @@ static void put_spread(CurvePoint *points, size_t count, const json_t *run) {
 
 typedef Status Draw(FILE *file, bool *drawn, const json_t *runs, Error *err);
 
-// Curves of the runs that are about the figure.
+// Draws curves of the runs that are about the figure.
 static Status draw_figure(FILE *file, bool *drawn, const json_t *runs, RunFigure figure, const char *title,
                           const char *axis, Error *err) {
     Room room;
@@ -198,12 +199,12 @@ static Status draw_loss(FILE *file, bool *drawn, const json_t *runs, Error *err)
 }
 
 typedef struct ClassRow {
-    size_t largest; // class
+    size_t largest; // the class of which the client has most samples
     json_int_t count, client;
     const json_t *counts;
 } ClassRow;
 
-// As on the page: by the class of which a client has most, then by how much.
+// Order of the page: by the client's largest class, then by the number of samples of it.
 static int compare_rows(const void *a, const void *b) {
     const ClassRow *left = a, *right = b;
     if (left->largest != right->largest) return left->largest < right->largest ? -1 : 1;
@@ -269,7 +270,7 @@ static const struct {
                {"classes.svg", draw_classes}};
 enum { FIGURES = sizeof figures / sizeof *figures };
 
-// Whether there is none of this name, or one of an earlier report.
+// Succeeds if no file has this name, or if an earlier report wrote it.
 static Status check_place(const Folder *folder, const char *name, Error *err) {
     char head[256] = "";
     int fd = openat(folder->fd, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);

@@ -1,5 +1,5 @@
-// The figures of a report as SVG files for a paper: accuracy.svg and loss.svg by round, with bands over the seeds, and
-// classes.svg, who has which data in the first run. They show what the page shows.
+// Writes the figures of a report as SVG files for a paper: accuracy.svg and loss.svg by round, with bands over the
+// seeds, and classes.svg, the data of each client in the first run. They show the same data as the page.
 #ifndef SOUNDER_APP_INSPECT_FIGURES_H
 #define SOUNDER_APP_INSPECT_FIGURES_H
 
@@ -7,9 +7,9 @@
 
 #include "base/err.h"
 
-// report: what the page shows (html_report.c). Makes the folder. Files that an earlier report made are replaced, or
-// removed where these runs have nothing to draw; files of others are not (CANTCREATE). NOINPUT: there is nothing to
-// draw.
+// report: the data of the page (html_report.c). Creates the folder. Replaces files of an earlier report and removes
+// those for which these runs have no data; any other file of that name is kept (CANTCREATE). NOINPUT if nothing can be
+// drawn.
 Status figures_write(const char *folder, const json_t *report, Error *err);
 
 #endif

@@ -13,7 +13,7 @@ static const SvgRect frame = {LEFT, TOP, WIDTH - LEFT - RIGHT, PLOT_HEIGHT};
 
 enum { COLOUR_BYTES = 8 };
 
-// Viridis, in between its colours, as on the page.
+// The colours of viridis, interpolated, as on the page.
 static void colour_of(char colour[COLOUR_BYTES], double share) {
     static const unsigned char viridis[][3] = {{68, 1, 84},    {72, 40, 120},  {62, 74, 137},  {49, 104, 142},
                                                {38, 130, 142}, {31, 158, 137}, {53, 183, 121}, {109, 205, 89},
@@ -27,8 +27,8 @@ static void colour_of(char colour[COLOUR_BYTES], double share) {
     snprintf(colour, COLOUR_BYTES, "#%02x%02x%02x", parts[0] & 255, parts[1] & 255, parts[2] & 255);
 }
 
-// Neighbours of one colour are one rectangle. Each reaches one pixel under the next, so that no
-// hair line shows between.
+// Neighbours of one colour become one rectangle. Each overlaps the next by one pixel, so that no hairline shows between
+// them.
 static void draw_cells(FILE *file, const Heat *heat, double most) {
     const double width = frame.width / (double)heat->columns, height = frame.height / (double)heat->rows;
     char colour[COLOUR_BYTES], other[COLOUR_BYTES];
@@ -49,7 +49,7 @@ static void draw_cells(FILE *file, const Heat *heat, double most) {
     }
 }
 
-// Numbers beside cells: those at nice steps, as many as there is room for.
+// Labels columns and rows at round steps, as many as fit.
 static void draw_names(FILE *file, const Heat *heat) {
     const double width = frame.width / (double)heat->columns, height = frame.height / (double)heat->rows;
     char name[AXIS_LABEL_BYTES];

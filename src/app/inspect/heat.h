@@ -1,4 +1,4 @@
-// A heat map as SVG: a cell for each number, coloured from 0 to the largest, with a scale beside it.
+// A heat map as SVG: one cell per number, coloured from 0 to the largest, with a scale beside it.
 #ifndef SOUNDER_APP_INSPECT_HEAT_H
 #define SOUNDER_APP_INSPECT_HEAT_H
 
@@ -11,7 +11,7 @@ typedef struct Heat {
     const char *title, *x_title, *y_title, *value_title;
     const double *values;  // (rows, columns), none below 0
     size_t rows, columns;  // at least 1
-    const uint32_t *names; // (rows): their numbers, from the top
+    const uint32_t *names; // (rows): numbers of the rows, from the top
 } Heat;
 
 void heat_draw(FILE *file, const Heat *heat);

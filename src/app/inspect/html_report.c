@@ -1,5 +1,5 @@
-// Part of commands.h: `sounder report`: runs as one page that opens from disk, with Chart.js from the package put into
-// it.
+// Part of commands.h: `sounder report` writes runs as one page that opens from disk; Chart.js is copied into it from
+// its installed package.
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -21,7 +21,7 @@
 
 enum { PATH_BYTES = 4096, MOST_RUNS = 200 };
 
-// The files of page/, which the build puts into the program, each with a terminator.
+// The files of page/, which the build compiles into the program, each with a terminator.
 extern const char report_html[], figure_js[], report_js[];
 #define EMBED(name, file)                                                                                              \
     __asm__(".section .rodata\n.global " #name "\n" #name ":\n.incbin \"" REPORT_PAGE "/" file                         \
@@ -69,8 +69,8 @@ static Status read_charts(char **text, Error *err) {
 
 // The data ------------------------------------------------------------------------------------------------------------
 
-// Names the group of a run: by all options in which the runs differ, but the seed. Returns a text of the caller's to
-// free; NULL: no memory.
+// Names the group of a run by all options in which the runs differ, except the seed. The caller frees the text; NULL:
+// no memory.
 static char *name_group(const PastRuns *runs, const PastRun *run) {
     TextStream stream;
     const char *separator = "";
@@ -133,7 +133,7 @@ static void add_fact(JsonObject *facts, const char *what, const char *format, ..
     put_object(facts, NULL, &fact);
 }
 
-// The strip at the head: of the best run where there are several.
+// The strip at the top: figures of the best run, if there are several.
 static void find_facts(JsonObject *facts, const PastRuns *runs) {
     const PastRun *best = &runs->all[0];
     size_t finished = 0, alike = 0;
@@ -151,7 +151,7 @@ static void find_facts(JsonObject *facts, const PastRuns *runs) {
         add_fact(facts, run_figures[figure].name, "%s", run_figure_number(text, figure, last));
     if (runs->count == 1 && !isnan(best->rmse)) add_fact(facts, "RMSE", "%.4f", best->rmse);
     if (runs->count == 1 && !isnan(best->r2)) add_fact(facts, "R2", "%.4f", best->r2);
-    if (!isnan(most) && alike == runs->count) // figures of different kinds have no best
+    if (!isnan(most) && alike == runs->count) // runs about different figures have no best one
         add_fact(facts, runs->count > 1 ? best->path : "best", "%s in round %u", run_figure_text(text, figure, most),
                  best->best_round);
     if (runs->count > 1) return;
@@ -191,7 +191,7 @@ static void describe(JsonObject *report, const PastRuns *runs) {
     put_table(report, runs);
 }
 
-// Begins *report, which a failure drops.
+// Begins *report, which is dropped on failure.
 static Status collect(JsonObject *report, const PastRuns *runs, Error *err) {
     Status status = STATUS_OK;
     JsonObject all;
@@ -214,7 +214,7 @@ static Status collect(JsonObject *report, const PastRuns *runs, Error *err) {
 
 // The page ------------------------------------------------------------------------------------------------------------
 
-// In a script "</script>" would end it, wherever it stands.
+// "</script>" in the data would end the script element, so '<' is escaped everywhere.
 static void print_data(FILE *file, const char *text) {
     for (; *text; text++) {
         if (*text == '<')
@@ -241,7 +241,7 @@ static void print_page(FILE *file, const char *charts, const char *data) {
     fputs(page, file);
 }
 
-// Nothing is written over but an earlier report.
+// Only an earlier report may be overwritten.
 static Status check_place(const Folder *folder, const char *name, const char *path, Error *err) {
     char head[1024] = "";
     int fd = openat(folder->fd, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);

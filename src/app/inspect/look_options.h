@@ -1,5 +1,5 @@
-// The options of the commands that look at runs, as rows of a table for each. Their arguments are folders, before,
-// between or after the options.
+// Options of the commands that inspect runs: one table of rows per command. Folders may be written before, between or
+// after the options.
 #ifndef SOUNDER_APP_INSPECT_LOOK_OPTIONS_H
 #define SOUNDER_APP_INSPECT_LOOK_OPTIONS_H
 
@@ -8,22 +8,21 @@
 typedef struct LookOptions {
     char *const *folders; // (folder_count); borrowed from argv
     int folder_count;
-    char by[OPTION_TEXT_BYTES];  // names of options, with commas between; "": none
-    int format;                  // TableFormat
-    char out[OPTION_TEXT_BYTES]; // "": not given
-    char svg[OPTION_TEXT_BYTES]; // "": none
+    char by[OPTION_TEXT_BYTES];   // names of options, with commas between; "": none
+    int format;                   // TableFormat
+    char out[OPTION_TEXT_BYTES];  // "": not given
+    char svg[OPTION_TEXT_BYTES];  // "": none
     char part[OPTION_TEXT_BYTES]; // "I/N"; "": all
-    int search;                  // SweepSearch
-    int number, parallel, seeds; // 0: not given
+    int search;                   // SweepSearch
+    int number, parallel, seeds;  // 0: not given
     bool dry_run, once;
 } LookOptions;
 
-extern const OptionTable data_options, runs_options, report_options, sweep_options, reproduce_options,
-    top_options;
+extern const OptionTable data_options, runs_options, report_options, sweep_options, reproduce_options, top_options;
 
 struct Command;
 
-// argv, what follows the command's name, is rearranged.
+// Reorders argv, which begins after the command's name.
 Status look_options_parse(LookOptions *options, const struct Command *command, int argc, char **argv, Error *err);
 
 #endif

@@ -65,7 +65,7 @@ static void note_round(PastRun *run, const json_t *line) {
     run->local_epsilon = number_of(line, "local_epsilon");
 }
 
-// Runs of earlier versions tell personal accuracies here alone.
+// Runs of earlier versions report personal accuracies only here.
 static void note_clients(PastRun *run, const json_t *line) {
     const char *model = json_string_value(json_object_get(line, "model"));
     const bool personal = model && strcmp(model, "personal") == 0;
@@ -75,7 +75,7 @@ static void note_clients(PastRun *run, const json_t *line) {
     note(&run->worst_loss, line, "loss_worst_tenth");
 }
 
-// Earlier versions name no figure: their runs were about the accuracy.
+// Earlier versions name no figure: their runs were about accuracy.
 static void note_start(PastRun *run, const json_t *line) {
     run->figure = run_figure_named(json_string_value(json_object_get(line, "figure")));
     if (!run->start) run->start = json_incref((json_t *)line);
@@ -94,7 +94,7 @@ static Status note_line(void *context, json_t *line, Error *err) {
     return STATUS_OK;
 }
 
-// A count that the run's own file leaves to follow from other options stands in what it told at its start.
+// If the config leaves a count to be derived from other options, the run's "start" line has the value.
 static void complete(PastRun *run) {
     const struct {
         int *value;
@@ -108,7 +108,7 @@ static void complete(PastRun *run) {
     }
 }
 
-// A run that begins at this moment waits for the lock (run_folder.c) longer than it is held here.
+// Takes the lock only for a moment: a run that starts then waits for it longer than that (run_folder.c).
 static RunState state_of(const PastRun *run, int folder_fd) {
     if (flock(folder_fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK) return RUN_RUNNING;
     flock(folder_fd, LOCK_UN);
@@ -206,14 +206,14 @@ static Status search(PastRuns *runs, const char *path, int depth, Error *err) {
     if (snprintf(config, sizeof config, "%s/config.yaml", path) < PATH_BYTES && access(config, F_OK) == 0)
         return add_run(runs, path, err);
     DIR *list = opendir(path);
-    if (!list && depth > 0) return STATUS_OK; // somebody else's, or gone by now
+    if (!list && depth > 0) return STATUS_OK; // it belongs to another user, or was removed meanwhile
     if (!list) return fail_errno(err, STATUS_NOINPUT, "%.200s cannot be opened", path);
     Status status = search_below(runs, path, list, depth, err);
     closedir(list);
     return status;
 }
 
-// run-2 comes before run-10.
+// Sorts run-2 before run-10.
 static int compare_paths(const void *a, const void *b) {
     return strverscmp(((const PastRun *)a)->path, ((const PastRun *)b)->path);
 }

@@ -58,7 +58,7 @@ static Status copy_text(char **to, Reader *reader, const yaml_node_t *node) {
     return *to ? STATUS_OK : fail(reader->err, STATUS_OS, "no memory for the recipe %.200s", reader->name);
 }
 
-// "~" is no number, where none must be there.
+// Reads a number; "~" means none where none is required.
 static Status read_number(double *number, Reader *reader, const yaml_node_t *node, bool may_lack) {
     const char *text = text_of(node);
     char *end;
@@ -75,7 +75,7 @@ static Status read_option(const Option **option, Reader *reader, const yaml_node
     return *option ? STATUS_OK : refuse(reader, node, "there is no such option of `sounder train`");
 }
 
-// The value as the option takes it: its own sentence says what is wrong with another.
+// Checks that the option accepts the value; a refusal is the option's own sentence.
 static Status check_value(Reader *reader, const Option *option, const char *value, const yaml_node_t *node) {
     Options scratch;
     Error why;
@@ -141,8 +141,9 @@ static Status read_measure(Published *published, Reader *reader, const yaml_node
         published->measure = (Measure)m;
         return STATUS_OK;
     }
-    return refuse(reader, node,
-                  "measure: accuracy, best-accuracy, personal-accuracy, attack-success, loss, rounds-to-target or seconds");
+    return refuse(
+        reader, node,
+        "measure: accuracy, best-accuracy, personal-accuracy, attack-success, loss, rounds-to-target or seconds");
 }
 
 static Status read_recipe(Published *published, Reader *reader) {

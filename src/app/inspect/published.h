@@ -5,11 +5,11 @@
 //   note: what is not as it was there
 //   measure: accuracy              percent after the last test; best-accuracy, personal-accuracy, attack-success,
 //                                  loss, rounds-to-target, seconds
-//   seeds: 42..56                  those of the publication; three of them unless more are asked for
-//   minutes: 1.7                   of a run on one core
-//   within: 2                      published deviations that ours may differ by; times: the factor that it may
+//   seeds: 42..56                  seeds of the publication; three of them run unless more are asked for
+//   minutes: 1.7                   duration of one run on one core
+//   within: 2                      published deviations that ours may differ by; or times: a factor
 //   options: {data: fashion-mnist, rounds: 40}
-//   over: [algorithm, partition]   options that cells set; the figure and its deviation (or ~) stand behind them
+//   over: [algorithm, partition]   options that cells set, followed by the figure and its deviation (or ~)
 //   cells:
 //     - [fedavg, iid, 86.8, 0.4]
 #ifndef SOUNDER_APP_INSPECT_PUBLISHED_H
@@ -21,19 +21,19 @@
 enum { PUBLISHED_OVER = 4, PUBLISHED_OPTIONS = 40, PUBLISHED_CELLS = 200 };
 
 typedef enum Measure {
-    MEASURE_ACCURACY, // percent; all of the model after the last test
+    MEASURE_ACCURACY, // percent, after the last test
     MEASURE_BEST_ACCURACY,
-    MEASURE_PERSONAL_ACCURACY, // mean over the clients of their own models
+    MEASURE_PERSONAL_ACCURACY, // mean over the clients, each with its own model
     MEASURE_ATTACK_SUCCESS,    // percent of the marked test samples; --attack backdoor
     MEASURE_LOSS,
-    MEASURE_ROUNDS,  // to --target-accuracy
-    MEASURE_SECONDS, // of the whole run, its start included
+    MEASURE_ROUNDS,  // rounds until --target-accuracy
+    MEASURE_SECONDS, // of the whole run, including its start
     MEASURE_COUNT,
 } Measure;
 
 extern const char *const measure_titles[MEASURE_COUNT];
 
-// Texts are the recipe's own.
+// All texts are owned by the recipe.
 typedef struct PublishedCell {
     char *values[PUBLISHED_OVER];
     double figure, deviation; // NaN: none published
@@ -42,10 +42,10 @@ typedef struct PublishedCell {
 typedef struct Published {
     char *title, *source, *note; // note: may be NULL
     Measure measure;
-    int first_seed, seeds; // that there are
-    double minutes;        // of a run
-    double deviations;     // NaN: a factor is the band
-    double factor;         // NaN: deviations are
+    int first_seed, seeds; // seeds that exist
+    double minutes;        // duration of one run
+    double deviations;     // accepted distance in deviations; NaN: use factor
+    double factor;         // accepted factor; NaN: use deviations
     const Option *options[PUBLISHED_OPTIONS];
     char *values[PUBLISHED_OPTIONS];
     size_t option_count;
@@ -55,7 +55,7 @@ typedef struct Published {
     size_t cell_count;
 } Published;
 
-// text: of the recipe; name: for sentences. DATA with the line for anything but a recipe. Nothing to free on failure.
+// text: the recipe; name: for error sentences. DATA, with the line, if it is no recipe. Nothing to free on failure.
 Status published_parse(Published *published, const char *name, const char *text, Error *err);
 void published_free(Published *published);
 

@@ -1,4 +1,5 @@
-// Part of commands.h: `sounder reproduce`: the runs behind published figures, and whether the figures come out.
+// Part of commands.h: `sounder reproduce` repeats the runs behind published figures and checks whether the figures
+// agree.
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -12,7 +13,7 @@
 #include "app/inspect/sweep_jobs.h"
 #include "app/inspect/table.h"
 
-// The files of tools/recipes, which the build puts into the program, each with a terminator.
+// The files of tools/recipes, which the build compiles into the program, each with a terminator.
 #define RECIPE(name)                                                                                                   \
     extern const char recipe_##name[];                                                                                 \
     __asm__(".section .rodata\n.global recipe_" #name "\nrecipe_" #name ":\n.incbin \"" RECIPES "/" #name              \
@@ -46,7 +47,7 @@ static const struct {
                {"s4", recipe_s4}};
 enum { RECIPE_COUNT = sizeof recipes / sizeof *recipes, FOLDER_BYTES = OPTION_TEXT_BYTES + SWEEP_NAME_BYTES + 32 };
 
-// "about 2.0 hours of a core"; cost: (COST_BYTES) of the caller's, which is returned.
+// Writes "about 2.0 hours of a core" to the caller's cost (COST_BYTES) and returns it.
 enum { COST_BYTES = 64 };
 static const char *tell_cost(char *cost, const Published *published, int seeds) {
     const double minutes = published->minutes * (double)published->cell_count * seeds;
@@ -71,7 +72,7 @@ static Status list_recipes(Error *err) {
     return STATUS_OK;
 }
 
-// A name of the list, or a file, which is read into *file (to be freed; NULL for a name).
+// Finds a recipe by its name in the list, or reads a file into *file (caller frees; NULL for a name).
 static Status find_recipe(const char **text, char **file, const char *name, Error *err) {
     enum { MOST_BYTES = 1 << 18 };
     *file = NULL;
@@ -105,7 +106,7 @@ static bool add_value(SweepAxis *axis, const char *value) {
     return values[axis->count] && ++axis->count;
 }
 
-// A list: the options that all runs share have one value each, the others and the seed one for each run.
+// Makes a list sweep: options shared by all runs have one value each, the others and the seed one value per run.
 static Status plan_runs(SweepPlan *plan, const Published *published, int seeds, Error *err) {
     const size_t runs = published->cell_count * (size_t)seeds;
     bool made = true;
@@ -159,10 +160,10 @@ static double figure_of(const PastRun *run, Measure measure) {
     return NAN;
 }
 
-// Of a figure's finished runs.
+// Statistics of a figure over the finished runs.
 typedef struct Ours {
     int runs;
-    double mean, deviation; // NaN of a single run
+    double mean, deviation; // NaN for a single run
 } Ours;
 
 static Ours measure_cell(const SweepPlan *plan, const Published *published, const char *out, size_t cell, int seeds) {
@@ -188,7 +189,7 @@ static Ours measure_cell(const SweepPlan *plan, const Published *published, cons
     return ours;
 }
 
-// A mean of few runs scatters, too: the band is that of a difference.
+// The mean of few runs scatters, too, so the band is the one of a difference of means.
 static void judge(char *verdict, size_t bytes, const Published *published, const PublishedCell *cell,
                   const Ours *ours) {
     verdict[0] = '\0';

@@ -30,22 +30,22 @@ enum { ROUND_KEYS = sizeof round_keys / sizeof *round_keys };
 
 typedef struct ClientFacts {
     double samples, loss;
-    uint32_t times; // trained; 0: never
+    uint32_t times; // rounds in which it trained; 0: none
 } ClientFacts;
 
-// One model's test on the clients' own samples, the last there was.
+// The last test of one model on the clients' own samples.
 typedef struct Evaluation {
     char model[32];
     json_int_t round;
     json_t *accuracies; // owned
-    json_t *line;       // owned; of all clients
+    json_t *line;       // owned; the line about all clients
 } Evaluation;
 enum { MOST_EVALUATIONS = 4 };
 
 typedef struct Reading {
-    json_t *rounds[ROUND_KEYS], *low, *high, *waits; // owned: arrays, an entry a round
+    json_t *rounds[ROUND_KEYS], *low, *high, *waits; // owned: arrays, one entry per round
     json_t *staleness;                               // owned; NULL: none
-    double *losses;                                  // owned: of the round's clients
+    double *losses;                                  // owned: losses of the round's clients
     size_t loss_count, loss_capacity;
     ClientFacts *clients; // owned, by number
     size_t client_count;
@@ -101,7 +101,7 @@ static int compare_reals(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// Linear between the two values around it. values: (count), ascending, at least one.
+// Interpolates linearly between the two values around the share. values: (count), sorted, at least one.
 static double quantile(const double *values, size_t count, double share) {
     const double at = share * (double)(count - 1);
     const size_t below = (size_t)at, above = below + 1 < count ? below + 1 : below;
@@ -129,7 +129,7 @@ static bool note_round(Reading *reading, const json_t *line) {
     return noted;
 }
 
-// Returns the evaluation of a line's model; a test in a later round empties it. NULL: too many models, or no memory.
+// Returns the evaluation of a line's model, emptied if the line's round is later. NULL: too many models, or no memory.
 static Evaluation *evaluation_of(Reading *reading, const json_t *line) {
     const char *model = json_string_value(json_object_get(line, "model"));
     const json_int_t round = json_integer_value(json_object_get(line, "round"));
@@ -150,14 +150,15 @@ static Evaluation *evaluation_of(Reading *reading, const json_t *line) {
     return &of[i];
 }
 
-// Where targets are numbers, clients have no accuracy.
+// If targets are numbers, clients have no accuracy.
 static bool note_client_test(Reading *reading, const json_t *line) {
     const double accuracy = number_of(line, "accuracy");
     Evaluation *of = isnan(accuracy) ? NULL : evaluation_of(reading, line);
     return !of || json_array_append_new(of->accuracies, real(accuracy)) == 0;
 }
 
-// A line about all clients belongs to theirs, which come before it; a test of personal models in every round has none.
+// The line about all clients follows the lines of the clients. Tests of personal models in every round have no such
+// line.
 static void note_client_tests(Reading *reading, json_t *line) {
     const char *model = json_string_value(json_object_get(line, "model"));
     for (int i = 0; i < reading->evaluation_count; i++) {
@@ -206,7 +207,7 @@ static void reading_free(Reading *reading) {
 
 // As JSON -------------------------------------------------------------------------------------------------------------
 
-// Every so many-th entry, and the last, so that no more are left than `most`. NULL: no memory.
+// Returns every N-th entry and the last one, at most `most` of them. NULL: no memory.
 static json_t *thinned(json_t *array, size_t most) {
     const size_t count = json_array_size(array), every = (count + most - 1) / (most ? most : 1);
     if (count <= most) return json_incref(array);
@@ -290,8 +291,8 @@ static void put_fairness(JsonObject *details, const Reading *reading) {
     put_object(details, "fairness", &all);
 }
 
-// Reads the file that `sounder eval RUN --confusion --json > RUN/eval.json` has left. NULL: there is none, or it holds
-// something else; with *no_memory, memory was short.
+// Reads the file that `sounder eval RUN --confusion --json > RUN/eval.json` wrote. NULL: there is none, or it holds
+// something else; or, with *no_memory set, memory ran out.
 static json_t *read_evaluation(bool *no_memory, const PastRun *run) {
     char path[4096 + 16], *text = NULL;
     size_t capacity = 0;
@@ -307,7 +308,7 @@ static json_t *read_evaluation(bool *no_memory, const PastRun *run) {
     return told;
 }
 
-// A row for each class, by its number.
+// One row per class, in order.
 static void put_confusion(JsonObject *details, const PastRun *run) {
     char name[24];
     bool no_memory;

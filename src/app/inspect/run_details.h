@@ -1,4 +1,5 @@
-// What a report shows of one run: its rounds, clients, evaluations and data, as JSON for the page (page/report.js).
+// Collects the data of one run for a report: rounds, clients, evaluations and data, as JSON for the page
+// (page/report.js).
 //
 //   {"path": "runs/a", "state": "finished", "group": "alpha 0.1", "target": 0.8,
 //    "rounds": {"round": [1, 2], "train_loss": [...], ...},               thinned to at most 500
@@ -16,9 +17,9 @@
 #include "app/inspect/past_run.h"
 #include "io/json.h"
 
-enum { MOST_CLASSES = 256 }; // that are drawn
+enum { MOST_CLASSES = 256 }; // most classes that are drawn
 
-// Begins *details, which a failure drops. group: of the runs that differ in the seed alone.
+// Begins *details, which is dropped on failure. group: name of the runs that differ only in the seed.
 Status run_details_read(JsonObject *details, const PastRun *run, const char *group, Error *err);
 
 // Adds "classes", "evaluate", "repeat", "facts" and "config" (run_origin.c).

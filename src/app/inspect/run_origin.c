@@ -1,4 +1,4 @@
-// Part of run_details.h: what a run was made from: who has which samples, and how to repeat it.
+// Part of run_details.h: adds the origin of a run: the samples of each client, and how to repeat the run.
 #include "run_details.h"
 
 #include <math.h>
@@ -14,7 +14,8 @@ enum { MOST_ROWS = 120 };
 
 // The data ------------------------------------------------------------------------------------------------------------
 
-// Sizes over all clients; distance: half the sum of the differences of a client's shares to those of all.
+// Sizes over all clients. distance: half the sum of the absolute differences between a client's class shares and those
+// of all clients.
 static void put_distribution(JsonObject *classes, const uint32_t *counts, uint32_t clients, uint32_t count) {
     double all[MOST_CLASSES] = {0}, samples = 0, distinct = 0, distance = 0, smallest = INFINITY, largest = 0, had = 0;
     for (size_t i = 0; i < (size_t)clients * count; i++) {
@@ -69,7 +70,7 @@ static void put_classes(JsonObject *of, const RunMemory *memory) {
     free(counts);
 }
 
-// The samples are dealt again as the run has dealt them, if its data is on this machine; otherwise "why" not.
+// Partitions the data again as the run did, if the data is on this machine; otherwise writes "why" it cannot.
 static void find_classes(JsonObject *of, const PastRun *run) {
     Options options = run->options;
     DatasetSource source;
@@ -80,7 +81,8 @@ static void find_classes(JsonObject *of, const PastRun *run) {
     if (status == STATUS_OK) status = run_load_data(&memory, &source, NULL, &options, &err);
     if (status != STATUS_OK) {
         snprintf(why, sizeof why, "the run's data is not at hand (%s)", err.message);
-        put_readable(of, "why", status == STATUS_OS ? NULL : why); // no memory is the report's end, not the data's
+        // running out of memory fails the report; it is no property of the data
+        put_readable(of, "why", status == STATUS_OS ? NULL : why);
         return;
     }
     const char *told = json_string_value(json_object_get(run->start, "partition_xxh3"));
@@ -96,7 +98,7 @@ static void find_classes(JsonObject *of, const PastRun *run) {
 
 // How to repeat it ----------------------------------------------------------------------------------------------------
 
-// The options that are not what they are without being given.
+// Writes the options whose values differ from their defaults.
 static void print_command(FILE *file, const PastRun *run) {
     Options usual;
     options_defaults(&usual);

@@ -1,4 +1,4 @@
-// `sounder runs`: lists runs, compares them, averages over what --by leaves.
+// `sounder runs` lists runs, compares them, and averages over all options that --by does not name.
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 typedef struct Shown {
     const Option *options[OPTION_MAX_COUNT];
-    size_t columns[OPTION_MAX_COUNT]; // of the table
+    size_t columns[OPTION_MAX_COUNT]; // columns of the table
     int count;
 } Shown;
 
@@ -42,15 +42,15 @@ static double speed_of(const PastRun *run) {
     return run->seconds > 0 ? run->samples / run->seconds : NAN;
 }
 
-// The table tells these figures of each run besides its options; those that no run has make no column. A run's best is
-// by the figure that it is about.
+// Figures of each run that follow its options in the table; a figure that no run has gets no column. "Best" means best
+// by the figure that the run is about.
 #define IN_RUN(member) .at = offsetof(PastRun, member)
 static const struct {
     const char *title, *key;
     int decimals;
     double scale;
     double (*of)(const PastRun *run);
-    size_t at; // where `of` is NULL
+    size_t at; // offset in PastRun; used if `of` is NULL
 } figures[] = {
     {"rounds", "rounds", 0, 1, .of = rounds_of},
     {"nodes", "nodes", 0, 1, .of = nodes_of},
@@ -77,7 +77,7 @@ static const struct {
 };
 enum { FIGURES = sizeof figures / sizeof *figures };
 
-// NaN: unknown.
+// Returns NaN if unknown.
 static double figure_of(const PastRun *run, int figure) {
     if (figures[figure].of) return figures[figure].of(run);
     double value;
@@ -89,7 +89,7 @@ static bool is_figure(int figure, const char *key) {
     return strcmp(figures[figure].key, key) == 0;
 }
 
-// A run that simulates nothing has as many simulated seconds as rounds, and most runs have one node.
+// Without a simulated world simulated seconds equal rounds, and most runs have one node: such columns are hidden.
 static bool is_shown(const PastRuns *runs, int figure) {
     const bool simulated = is_figure(figure, "simulated_seconds"), nodes = is_figure(figure, "nodes");
     for (size_t i = 0; i < runs->count && (simulated || nodes); i++) {
@@ -167,7 +167,7 @@ static Status read_by(Shown *shown, const char *by, Error *err) {
     return fail(err, STATUS_USAGE, "--by: needs the name of an option, such as alpha");
 }
 
-// Order of two runs by the values of the options: numbers as numbers. 0: the same group.
+// Compares the runs' values of the options, numbers as numbers. 0: both are in one group.
 static int compare_groups(const PastRun *a, const PastRun *b, const Shown *shown) {
     for (int i = 0; i < shown->count; i++) {
         char left[OPTION_VALUE_BYTES], right[OPTION_VALUE_BYTES], *left_end, *right_end;
@@ -187,8 +187,8 @@ static int compare_runs(const void *a, const void *b, void *shown) {
     return order ? order : strverscmp(((const PastRun *)a)->path, ((const PastRun *)b)->path);
 }
 
-// Mean and standard deviation (of a sample: n - 1) of those that are known; how many that are. NaN: unknown. The mean
-// of equal values is that value and their deviation 0: rounding would make it 1e-14.
+// Computes mean and sample standard deviation (n - 1) of the known values and returns how many are known. NaN: unknown.
+// Equal values give exactly that mean and deviation 0, which rounding would turn into 1e-14.
 static int spread_of(double *mean, double *deviation, const PastRun *runs, size_t count, int figure) {
     double sum = 0, squares = 0, least = INFINITY, most = -INFINITY;
     int known = 0;
@@ -220,7 +220,7 @@ static void put_group(Table *table, const size_t columns[FIGURES], size_t reache
     }
 }
 
-// Takes the runs apart that are not finished: a mean with them would be of nothing.
+// Says which options the means are over, and how many runs are left out because they are not finished.
 static void print_notes(const PastRuns *runs, size_t finished, const Shown *by) {
     const char *separator = "mean ± standard deviation over: ";
     for (int i = 0; i < option_count; i++) {

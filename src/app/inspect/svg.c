@@ -7,7 +7,7 @@
 
 const char svg_mark[] = "<!-- sounder report -->";
 
-// Letters that XML 1.0 has no way to write are replaced: control characters, U+FFFE and U+FFFF.
+// XML 1.0 cannot express some characters, which are replaced: control characters, U+FFFE and U+FFFF.
 static bool is_writable(const char *letter, size_t length) {
     const unsigned char *bytes = (const unsigned char *)letter;
     if (length == 1) return bytes[0] >= ' ' && bytes[0] != 0x7f;
@@ -15,7 +15,7 @@ static bool is_writable(const char *letter, size_t length) {
     return length == 4 || (length == 3 && !(bytes[0] == 0xef && bytes[1] == 0xbf && bytes[2] >= 0xbe));
 }
 
-// Every text of a drawing goes through this function.
+// Every text of a drawing passes through this function.
 static void print_escaped(FILE *file, const char *text) {
     while (*text) {
         const size_t letter = text_letter(text);
@@ -69,7 +69,7 @@ void svg_text_upwards(FILE *file, double x, double y, const char *text) {
     print_text(file, x + 0.35 * SVG_FONT, y, "middle", turn, text);
 }
 
-// Letters of three and four bytes are Chinese, Japanese, Korean or pictures more often than not: as wide as high.
+// Characters of three and four bytes are mostly Chinese, Japanese, Korean or pictures: as wide as high.
 static double width_of(size_t letter) {
     return SVG_FONT * (letter >= 3 ? 1.0 : 0.56);
 }

@@ -1,5 +1,5 @@
-// Part of commands.h: `sounder sweep`: many runs of `sounder train`, as many side by side as cores allow; what is done
-// already is not done again.
+// Part of commands.h: `sounder sweep` runs `sounder train` many times, as many side by side as cores allow, and skips
+// runs that are done.
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
@@ -29,22 +29,22 @@ typedef struct Sweep {
     SweepPlan plan;
     LookOptions options;
     Job *jobs;       // owned, (plan.count)
-    ReadyData ready; // what runs that come share; owned
+    ReadyData ready; // owned: data that the next runs share
     int cores;
-    int most;              // runs at once; 0: as cores allow
-    uint64_t memory_kills; // cgroup_memory_kills as it began
+    int most;              // most runs at once; 0: as cores allow
+    uint64_t memory_kills; // value of cgroup_memory_kills when the sweep began
     int signal_fd;
     bool tells_means;
-    sigset_t before;            // what was blocked when the sweep began, for the runs
-    int signal;                 // that ended it; 0: none
-    StopRequests requests;      // to end it
-    size_t done, failed, total; // of those that take part
+    sigset_t before;            // signal mask of the runs: the one from before the sweep
+    int signal;                 // the signal that ended the sweep; 0: none
+    StopRequests requests;      // requests to end the sweep
+    size_t done, failed, total; // of the jobs that take part
 } Sweep;
 
 // Processes -----------------------------------------------------------------------------------------------------------
 
-// Loads the data set of the run that comes next, where more than one of those that wait has it and another is there.
-// That it cannot be loaded is the run's own affair, which says so.
+// Preloads the next run's data set if it is not loaded yet and several waiting runs share it. A failure is reported by
+// the run itself.
 static void make_ready(Sweep *sweep, const Job *next) {
     Error ignored;
     int users = 0;
@@ -75,24 +75,24 @@ static Status start_job(Job *job, Sweep *sweep, Error *err) {
     return STATUS_OK;
 }
 
-// The system has refused a run what it needs beside others, of which so many go on: it waits for one of them.
+// The system refused resources to a run beside `others` running ones: it waits, and at most that many run at once from
+// now on.
 static void do_with_fewer(Sweep *sweep, Job *job, int others, const char *why) {
     fprintf(stderr, "%s: %s; no more than %d at once from here on\n", job->name, why, others);
     job->state = JOB_WAITS;
     sweep->most = others;
 }
 
-// How many cores the runs side by side may ask for. A run waits for the disk, and its worker for its parent, for some
-// part of its time: runs of one worker (on one core, all) are a fourth more than cores, rounded up, so that none is
-// idle. On two cores three of them instead of two take a quarter off a sweep of runs of 70 ms, and 4% where a run
-// computes for a third of a second.
+// Cores that the runs side by side may use together. A run sometimes waits for the disk, and a worker for its parent,
+// so runs of one worker each (on one core: all) may exceed the cores by a quarter, rounded up. On two cores three runs
+// instead of two save a quarter of a sweep of 70 ms runs, and 4% with computations of a third of a second.
 static int room(const Sweep *sweep) {
     for (size_t i = 0; i < sweep->plan.count; i++)
         if (sweep->jobs[i].width > 1) return sweep->cores;
     return sweep->cores + (sweep->cores + 3) / 4;
 }
 
-// As many of those that wait as there is room for. A run that is wider than all cores runs alone.
+// Starts as many waiting runs as there is room for. A run wider than all cores runs alone.
 static Status start_jobs(Sweep *sweep, Error *err) {
     int busy = 0, count = running(sweep);
     for (size_t i = 0; i < sweep->plan.count; i++)
@@ -146,8 +146,8 @@ static void take_as_done(Sweep *sweep, Job *job, const char *how) {
     tell_result(sweep, job, how);
 }
 
-// Another process may have begun the run since this sweep looked, or the system may have had too little for it beside
-// others: then it is no failure yet.
+// The failure does not count if another process has begun the run since this sweep looked, or if the system refused
+// resources to it beside other runs: then it is tried again.
 static bool is_settled_otherwise(Sweep *sweep, Job *job, int code, const char *words) {
     const int others = running(sweep);
     if (code == EX_USAGE && !job->is_again) {
@@ -159,12 +159,12 @@ static bool is_settled_otherwise(Sweep *sweep, Job *job, int code, const char *w
         return true;
     }
     if (code != EX_OSERR || !job->is_beside) return false;
-    sweep_job_look(job); // where the run has begun, it is resumed
+    sweep_job_look(job); // resumes the run if it had begun
     do_with_fewer(sweep, job, others > 0 ? others : 1, words);
     return true;
 }
 
-// A run that was stopped waits for the next sweep; one that a signal has killed has failed.
+// A run that the sweep stopped waits for the next sweep; a run that another signal killed has failed.
 static void end_job(Sweep *sweep, Job *job, int wait_status) {
     char text[SWEEP_WORDS_BYTES];
     const int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
@@ -242,7 +242,7 @@ static void print_plan(const Sweep *sweep) {
     }
 }
 
-// A run whose best test is among its last has not converged: with more rounds a slower algorithm may come first.
+// A run whose best test is among its last has not converged: with more rounds a slower algorithm may win.
 static void say_if_unfinished(const PastRuns *runs) {
     size_t rising = 0;
     for (size_t i = 0; i < runs->count; i++)
@@ -252,7 +252,7 @@ static void say_if_unfinished(const PastRuns *runs) {
                rising, runs->count);
 }
 
-// Over the seeds, by whatever else has several values.
+// Prints means over the seeds, by all other options with several values.
 static Status print_means(const Sweep *sweep, Error *err) {
     char by[OPTION_TEXT_BYTES] = "", *folder = (char *)sweep->options.out;
     size_t length = 0;
@@ -273,7 +273,7 @@ static Status print_means(const Sweep *sweep, Error *err) {
     return status;
 }
 
-// Those that were left to another process may be done by now. How many are not.
+// Looks again at runs left to another process; returns how many of them are not done.
 static size_t look_elsewhere(Sweep *sweep) {
     size_t elsewhere = 0;
     for (size_t i = 0; i < sweep->plan.count; i++) {
@@ -306,19 +306,20 @@ static Status conclude(Sweep *sweep, double seconds, int *exit_code, Error *err)
     return STATUS_OK;
 }
 
-// As for a run alone; and the ends of runs, which would not be told had the sweep been started with SIGCHLD ignored.
+// Blocks the stop signals as for a single run, and SIGCHLD, whose default action must be set: ignored, it would hide
+// the ends of runs.
 static Status open_signals(Sweep *sweep, Error *err) {
     sigset_t signals;
     stop_signals(&signals);
     sigaddset(&signals, SIGCHLD);
     signal(SIGCHLD, SIG_DFL);
-    signal(SIGPIPE, SIG_IGN); // who reads along may go; the runs go on
+    signal(SIGPIPE, SIG_IGN); // a closed pipe on stdout must not end the runs
     sigprocmask(SIG_BLOCK, &signals, &sweep->before);
     sweep->signal_fd = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
     return sweep->signal_fd >= 0 ? STATUS_OK : fail_errno(err, STATUS_OS, "signals cannot be waited for");
 }
 
-// Of what takes part, what is not done.
+// Runs the participating jobs that are not done.
 static Status run_part(Sweep *sweep, Error *err) {
     sweep->done = sweep->total = sweep->failed = 0;
     for (size_t i = 0; i < sweep->plan.count; i++) {
@@ -333,7 +334,7 @@ static Status run_part(Sweep *sweep, Error *err) {
     return run_jobs(sweep, err);
 }
 
-// Rung by rung.
+// Successive halving, rung by rung.
 static Status climb(Sweep *sweep, Error *err) {
     Ladder ladder;
     halving_plan(&ladder, &sweep->plan, sweep->jobs[0].rounds);

@@ -9,7 +9,7 @@
 #include "app/train/run_figure.h"
 #include "io/metrics.h"
 
-// Whether two runs differ in the seed alone.
+// Whether two runs differ only in the seed.
 static bool same_group(const SweepPlan *plan, size_t a, size_t b) {
     for (size_t axis = 0; axis < plan->axis_count; axis++)
         if (strcmp(plan->axes[axis].option->name, "seed") != 0 &&
@@ -68,10 +68,10 @@ Status halving_begin(Job *jobs, const Ladder *ladder, int rung, const SweepPlan 
 
 // Scores --------------------------------------------------------------------------------------------------------------
 
-// The score of a test: by the figure that the run is about, and by the loss if that figure is the same.
+// The score of a test: the figure that the run is about, and the loss, which decides between equal figures.
 typedef struct Score {
     RunFigure figure;
-    double value, loss; // NaN: worse than all
+    double value, loss; // NaN: worse than every number
 } Score;
 
 typedef struct Search {
@@ -97,7 +97,7 @@ static Status note_line(void *context, json_t *line, Error *err) {
     return STATUS_OK;
 }
 
-// By its test after so many rounds; one that has none is worse than all.
+// Scores a job by its test after this many rounds; a job without that test is worse than all others.
 static Score score_of(const Job *job, int rounds) {
     static const char *const types[] = {"start", "round", NULL};
     Search search = {.round = rounds, .score = {.value = NAN, .loss = NAN}};
@@ -110,7 +110,7 @@ static Score score_of(const Job *job, int rounds) {
     return search.score;
 }
 
-// The mean of the group that begins with this job.
+// Returns the mean score of the group whose first job this is.
 static Score group_score(const Job *jobs, int rounds, const SweepPlan *plan, size_t first) {
     Score sum = {0};
     int runs = 0;
@@ -131,7 +131,7 @@ static bool is_better(const Score *a, const Score *b) {
     return run_figure_is_better(run_figures[a->figure].loss, a->loss, b->loss);
 }
 
-// Figures of another kind have no order among them. A run that has failed may have none.
+// Different figures cannot be compared. A failed run may have none, and is skipped.
 static Status check_figures(const Score *scores, const size_t *firsts, size_t groups, const Job *jobs, Error *err) {
     size_t known = groups;
     for (size_t i = 0; i < groups; i++) {
@@ -163,7 +163,7 @@ Status halving_select(Job *jobs, const Ladder *ladder, int rung, const SweepPlan
         firsts[groups++] = i;
     }
     if (status == STATUS_OK) status = check_figures(scores, firsts, groups, jobs, err);
-    // The first of equal groups stays.
+    // Of equal groups the first one is kept.
     for (size_t i = 0; i < groups && status == STATUS_OK; i++) {
         size_t better = 0;
         for (size_t k = 0; k < groups; k++)

@@ -35,7 +35,7 @@ static void free_arguments(Job *job) {
     job->arguments = NULL;
 }
 
-// What a new run of this point is told.
+// Builds the arguments of a new run of this point.
 static bool make_arguments(Job *job, const SweepPlan *plan, size_t i) {
     int count = 0;
     bool made = true;
@@ -58,8 +58,8 @@ static Status resolve_arguments(Options *options, const Job *job, Error *err) {
     return options_resolve(options, err);
 }
 
-// Runs beside each other take a core each, where nobody says how many workers they have; of which the model does not
-// depend, but for hogwild. The clients, which would be as many, stay those of a run alone.
+// Runs side by side get one core each, unless the user chose --workers; except for hogwild, the model does not depend
+// on it. The number of clients, which defaults to the number of workers, stays that of a run alone.
 static Status divide_cores(Options *options, Job *job, const SweepPlan *plan, int cores, Error *err) {
     const bool told = is_given(plan, "workers") || !options->workers_by_cores;
     char clients[32];
@@ -77,7 +77,7 @@ static Status divide_cores(Options *options, Job *job, const SweepPlan *plan, in
     return STATUS_OK;
 }
 
-// The first option that makes another run of it than the one that is there. NULL: it is the same.
+// Returns the first option in which the run in the folder differs from this one; NULL if none does.
 static const Option *find_difference(const PastRun *past, const Options *options) {
     PastRun there = *past, wanted = {.options = *options};
     options_pin_cosine(&there.options, there.options.rounds);
@@ -116,7 +116,7 @@ static void drop_argument(Job *job, int *count, const char *name) {
     }
 }
 
-// What the run would make of its --rounds is said before that becomes fewer.
+// Options whose defaults depend on --rounds are written out before --rounds becomes smaller.
 static Status begin_short(Job *job, int rounds, Error *err) {
     Options *options = malloc(sizeof *options);
     char all[32], some[32];
@@ -148,14 +148,14 @@ Status sweep_job_aim(Job *job, int rounds, Error *err) {
     job->aim = rounds;
     if (access(config, F_OK) != 0) return begin_short(job, rounds, err);
     TRY(past_run_read(&past, job->folder, err));
-    // One that was killed after these very rounds may still have the model of fewer.
+    // A run that was killed right after these rounds may have saved only a model of fewer rounds.
     const bool has_model = past.rounds > (uint32_t)rounds || past.state == RUN_FINISHED;
     if (past.rounds >= (uint32_t)rounds && has_model) job->state = JOB_IS_DONE;
     past_run_free(&past);
     return make_resuming(job, rounds) ? STATUS_OK : fail(err, STATUS_OS, "no memory for the sweep");
 }
 
-// What an earlier sweep into this folder has left of the run: all of it, a part, or nothing.
+// Takes up the state that an earlier sweep left of the run: all of it, a part, or nothing.
 static Status take_up(Job *job, const Options *options, Error *err) {
     char config[JOB_FOLDER_BYTES + 16];
     PastRun past;
@@ -177,7 +177,7 @@ static Status take_up(Job *job, const Options *options, Error *err) {
     return make_resuming(job, options->rounds) ? STATUS_OK : fail(err, STATUS_OS, "no memory for the sweep");
 }
 
-// A run that begins, and has not written config.yaml yet, has its folder locked.
+// A run that starts has locked its folder before it writes config.yaml.
 static bool is_locked(const char *path) {
     const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     const bool locked = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
@@ -191,7 +191,8 @@ static bool is_resuming(const Job *job) {
 
 static bool has_same_options(const Job *job, const PastRun *past) {
     Error ignored;
-    Options *options = is_resuming(job) ? NULL : malloc(sizeof *options); // a run that was taken up has been compared
+    // a resumed run was compared when it was taken up
+    Options *options = is_resuming(job) ? NULL : malloc(sizeof *options);
     const bool same = is_resuming(job) || (options && resolve_arguments(options, job, &ignored) == STATUS_OK &&
                                            !find_difference(past, options));
     free(options);
@@ -227,7 +228,7 @@ Status sweep_jobs_find_data(const Job *jobs, size_t count, Error *err) {
     return STATUS_OK;
 }
 
-// Two texts may make one name.
+// Numbers equal names: values lose their special characters in a name, and long names are cut.
 static void make_name(Job *jobs, const SweepPlan *plan, size_t i, const char *out) {
     Job *job = &jobs[i];
     char name[SWEEP_NAME_BYTES];

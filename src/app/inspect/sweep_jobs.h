@@ -1,5 +1,5 @@
-// The runs of a sweep: what `sounder train` is told to begin each, or to go on with what an earlier sweep has left of
-// it.
+// The runs of a sweep, with the arguments of `sounder train` that begin each run, or continue what an earlier sweep
+// left.
 #ifndef SOUNDER_APP_INSPECT_SWEEP_JOBS_H
 #define SOUNDER_APP_INSPECT_SWEEP_JOBS_H
 
@@ -16,43 +16,43 @@ typedef enum JobState { JOB_WAITS, JOB_RUNS, JOB_IS_DONE, JOB_HAS_FAILED, JOB_EL
 // One run of the sweep.
 typedef struct Job {
     char name[SWEEP_NAME_BYTES + 16], folder[JOB_FOLDER_BYTES];
-    int rounds;                   // that the run is to have
-    int aim;                      // after which it ends for now: as many, or fewer of a rung
-    char **arguments;             // owned, and so are its texts: of `sounder train`, to begin or to go on
-    int width;                    // cores that it takes
-    char data[OPTION_TEXT_BYTES]; // --data, and the seed of what is made up
+    int rounds;                   // rounds of the whole run
+    int aim;                      // rounds after which it ends for now: all, or fewer on a rung
+    char **arguments;             // owned, with its texts: arguments of `sounder train` that begin or resume the run
+    int width;                    // cores that it uses
+    char data[OPTION_TEXT_BYTES]; // --data, and the seed of made-up data
     uint64_t seed;
-    bool is_personal; // its figure is of the clients' own models
+    bool is_personal; // its figure is about personal models
     JobState state;
     pid_t pid;
-    int stderr_fd;  // owned while it runs: what it says
-    int code;       // its exit code, when it has failed
-    bool is_again;  // it has been refused once, since another process had it, and was looked at again
-    bool is_beside; // other runs were running at the same time, for some while
+    int stderr_fd;  // owned while it runs: read end of its stderr
+    int code;       // exit code of a failed run
+    bool is_again;  // another process had the run, so it was refused once and looked at again
+    bool is_beside; // other runs ran beside it for some time
 } Job;
 
 int job_argument_count(const Job *job);
 
-// Has the job train until so many rounds are done, and no further; the schedules of the run stay those of its own
+// Aims the job at this number of rounds, while the schedules of the run stay those of its own
 // --rounds. It waits, or is done already.
 Status sweep_job_aim(Job *job, int rounds, Error *err);
 
-// *jobs: (plan->count) of them, for sweep_jobs_free, also on failure. out: the folder of the sweep. USAGE for a point
-// that train would refuse, and for a folder whose run has other options. Starts nothing.
+// Makes *jobs (plan->count), which sweep_jobs_free frees, also on failure. out: the folder of the sweep. USAGE for a
+// point that train would refuse, and for a folder whose run has other options. Starts nothing.
 Status sweep_jobs_make(Job **jobs, const SweepPlan *plan, const char *out, int cores, Error *err);
 void sweep_jobs_free(Job *jobs, size_t count);
 
-// USAGE, NOINPUT or DATA where the data set of a job that waits is not there: said once, before anything starts.
+// USAGE, NOINPUT or DATA if the data set of a waiting job is missing: reported once, before anything starts.
 Status sweep_jobs_find_data(const Job *jobs, size_t count, Error *err);
 
-// Looks at a run that another process has, or had, and returns JOB_ELSEWHERE (it trains), JOB_IS_DONE, JOB_WAITS (it
-// was left, and this job continues it), or JOB_HAS_FAILED: there is no such run, or it has other options.
+// Looks at a run that another process has, or had. Returns JOB_ELSEWHERE (it is training), JOB_IS_DONE, JOB_WAITS (it
+// was left unfinished, and this job continues it), or JOB_HAS_FAILED (there is no such run, or it has other options).
 JobState sweep_job_look(Job *job);
 
-// Makes the jobs and runs them, as many side by side as cores allow, telling on stdout how they end; a dry run tells
-// the commands. tells_means: a table of means at the end. *exit_code: of the first that failed, or 128 and the signal
-// that ended it all, or EX_TEMPFAIL where another process still trains some of the runs; otherwise as it was.
-// options->out "": a folder with the time for a name.
+// Makes the jobs and runs as many side by side as cores allow; prints on stdout how they end. A dry run prints the
+// commands. tells_means: prints a table of means at the end. *exit_code: of the first job that failed; 128 plus the
+// signal that ended the sweep; or EX_TEMPFAIL if another process still trains some runs; otherwise unchanged.
+// options->out "": a folder named after the time.
 Status sweep_run(const SweepPlan *plan, const LookOptions *options, bool tells_means, int *exit_code, Error *err);
 
 #endif

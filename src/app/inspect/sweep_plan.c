@@ -22,7 +22,7 @@ static Status add_value(SweepAxis *axis, const char *value, size_t length, Error
                 SWEEP_MOST_RUNS);
 }
 
-// "1..5" of whole numbers. *is_range: false where the text is none.
+// Expands "1..5" of whole numbers. *is_range: false if the text is no range.
 static Status add_range(bool *is_range, SweepAxis *axis, const char *text, size_t length, Error *err) {
     char copy[64], *end;
     *is_range = false;
@@ -57,7 +57,7 @@ static Status add_list(SweepAxis *axis, const char *text, Error *err) {
     }
 }
 
-// The first pair of braces gives way to each of its values, and the text that comes of it is treated likewise.
+// Replaces the first pair of braces by each of its values, and then treats each text in the same way.
 static Status add_text(SweepAxis *axis, const char *text, Error *err) {
     const size_t before = strcspn(text, "{}"), inside = strcspn(text + before + (text[before] != '\0'), "{}");
     const char *begin = text + before + 1, *end = begin + inside;
@@ -103,7 +103,7 @@ static SweepAxis *axis_of(SweepPlan *plan, const Option *option) {
     return &plan->axes[plan->axis_count++];
 }
 
-// The sweep's own options, and behind them those of train that are about the experiment. Returns how many there are.
+// Lists the sweep's own options, followed by those of train that describe the experiment. Returns how many there are.
 static int join_tables(Option *rows, const Option *const own, int own_count) {
     int count = own_count;
     memcpy(rows, own, (size_t)own_count * sizeof *rows);
@@ -114,7 +114,8 @@ static int join_tables(Option *rows, const Option *const own, int own_count) {
 
 static Status read_words(SweepPlan *plan, LookOptions *options, const OptionTable *table, int own_count, int argc,
                          char **argv, Error *err) {
-    const char *seen[OPTION_MAX_COUNT] = {NULL}; // of its own options: those of train may come again, with other values
+    // of the sweep's own options: those of train may be repeated with other values
+    const char *seen[OPTION_MAX_COUNT] = {NULL};
     for (int next = 0; next < argc;) {
         const Option *option;
         const char *value;
@@ -185,7 +186,7 @@ static Status choose_points(SweepPlan *plan, const LookOptions *options, Error *
     return STATUS_OK;
 }
 
-// Every N-th of the runs, from number I on.
+// Keeps every N-th run, from run I on.
 static Status take_part(SweepPlan *plan, const char *part, Error *err) {
     unsigned which, of;
     int end = 0;
@@ -230,7 +231,7 @@ void sweep_plan_free(SweepPlan *plan) {
     *plan = (SweepPlan){0};
 }
 
-// The last axis moves fastest.
+// The last axis changes fastest.
 const char *sweep_plan_value(const SweepPlan *plan, size_t i, size_t axis) {
     size_t point = plan->points[i];
     const SweepAxis *of = &plan->axes[axis];

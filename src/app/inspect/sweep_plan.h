@@ -1,11 +1,12 @@
-// Which runs a sweep consists of: options of `sounder train` with several values each.
+// Computes the runs of a sweep from options of `sounder train` with several values each.
 //
 //   sounder sweep EXPERIMENT.yaml --seed 1..5 --alpha 0.1,1,10 --algorithm "fedprox mu={0.01,0.1}"
 //
-// Several values are: A,B,C (of a text only where it has no blank and no brace); 1..5 of whole numbers; an option that
-// comes again; {A,B} inside a text, one text for each. Grid: every value with every other; list: the first values
-// together, then the second, ...; random: some points of the grid, drawn by a fixed seed, so that the same command
-// means the same runs; halving: the grid, most of which is left behind after few rounds (sweep_halving.h).
+// Several values are written A,B,C (in a text only if it has no blank and no brace); 1..5 for whole numbers; by
+// repeating the option; or {A,B} inside a text, which makes one text for each. Searches: grid: every value with every
+// other; list: the first values together, then the second, ...; random: some points of the grid, drawn with a fixed
+// seed, so that a command always means the same runs; halving: the grid, most of which stops after few rounds
+// (sweep_halving.h).
 #ifndef SOUNDER_APP_INSPECT_SWEEP_PLAN_H
 #define SOUNDER_APP_INSPECT_SWEEP_PLAN_H
 
@@ -25,20 +26,21 @@ typedef struct SweepPlan {
     const char *experiment; // borrowed from argv; NULL: none
     SweepAxis axes[OPTION_MAX_COUNT];
     size_t axis_count;
-    uint32_t *points; // owned, (count): numbers of points of the grid, or of the list
+    uint32_t *points; // owned, (count): indices of points in the grid, or in the list
     size_t count;
     SweepSearch search;
 } SweepPlan;
 
-// argv: what follows `sounder sweep`. options: those of the sweep itself. USAGE, also where a list's options have
-// different numbers of values, or there are too many runs. Nothing to free on failure.
+// argv: the words after `sounder sweep`. options: the sweep's own. USAGE also if a list's options have different
+// numbers of values, or if there are too many runs. Nothing to free on failure.
 Status sweep_plan_read(SweepPlan *plan, LookOptions *options, int argc, char **argv, Error *err);
 void sweep_plan_free(SweepPlan *plan);
 
-// The value that run number i has of an axis.
+// Returns the value of an axis in run i.
 const char *sweep_plan_value(const SweepPlan *plan, size_t i, size_t axis);
 
-// "alpha=0.1,seed=2": the axes with several values; a name for a folder. text: (SWEEP_NAME_BYTES) of the caller's.
+// Writes "alpha=0.1,seed=2", the values of the axes with several, as a folder name to the caller's text
+// (SWEEP_NAME_BYTES).
 void sweep_plan_name(char *text, const SweepPlan *plan, size_t i);
 
 #endif

@@ -13,7 +13,8 @@
 #include "base/cgroup.h"
 #include "fedavg/nodes/nodes.h"
 
-// Makes this forked process that of a run, in a group of its own: a signal reaches it once, through the sweep.
+// Turns this forked process into one for a run, in a process group of its own: a signal reaches it once, through the
+// sweep.
 static bool begin_process(const SweepStart *start, int stderr_fd, pid_t parent) {
     if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || getppid() != parent) return false;
     setpgid(0, 0);
@@ -28,7 +29,7 @@ static bool begin_process(const SweepStart *start, int stderr_fd, pid_t parent) 
     return true;
 }
 
-// The life of a run's process: what `sounder train` does.
+// Body of a run's process: does what `sounder train` does.
 static void become_run(int count, char **arguments, const SweepStart *start, int stderr_fd, pid_t parent) {
     Error err = {.message = ""};
     int exit_code = EX_OSERR;

@@ -1,4 +1,4 @@
-// One run of a sweep as a process: `sounder train` in a fork of the sweep, with the data set that the sweep has loaded.
+// Runs one job of a sweep as a process: `sounder train` in a fork, which shares the data set that the sweep has loaded.
 #ifndef SOUNDER_APP_INSPECT_SWEEP_PROCESS_H
 #define SOUNDER_APP_INSPECT_SWEEP_PROCESS_H
 
@@ -9,20 +9,20 @@
 
 enum { SWEEP_WORDS_BYTES = 4096 };
 
-// All processes of a sweep begin with these; borrowed.
+// Given to every process of a sweep; borrowed.
 typedef struct SweepStart {
     const ReadyData *ready;
-    const sigset_t *mask; // of signals, as it was before the sweep
-    int signal_fd;        // the sweep's own, closed in the process
+    const sigset_t *mask; // signal mask from before the sweep
+    int signal_fd;        // owned by the sweep; closed in the process
 } SweepStart;
 
-// Starts the job's run, quiet: job->pid, and job->stderr_fd for what it says. OS with nothing started where the system
-// refuses a process or a descriptor.
+// Starts the job's run, quiet; sets job->pid and job->stderr_fd, which reads its stderr. OS, with nothing started, if
+// the system refuses a process or a descriptor.
 Status sweep_process_start(Job *job, const SweepStart *start, Error *err);
 
-// How the process that has ended (wait_status of waitpid) says why: by the last line of its stderr, without "sounder:
-// error: ", or by the signal that killed it. kills: cgroup_memory_kills as the sweep began. text: (SWEEP_WORDS_BYTES)
-// of the caller's.
+// Returns why the process ended (wait_status from waitpid): the last line of its stderr without "sounder: error: ", or
+// the signal that killed it. kills: value of cgroup_memory_kills when the sweep began. The caller owns text
+// (SWEEP_WORDS_BYTES).
 const char *sweep_process_words(char *text, const Job *job, int wait_status, uint64_t kills);
 
 #endif

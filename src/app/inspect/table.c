@@ -84,7 +84,7 @@ void table_free(Table *table) {
 
 // Texts of cells ------------------------------------------------------------------------------------------------------
 
-// 68214.3 without decimals is 68,214.
+// Writes 68214.3 without decimals as 68,214.
 static void write_number(char text[TABLE_CELL_BYTES], double number, int decimals) {
     char digits[400];
     snprintf(digits, sizeof digits, "%.*f", decimals, fabs(number));
@@ -98,7 +98,7 @@ static void write_number(char text[TABLE_CELL_BYTES], double number, int decimal
     *to = '\0';
 }
 
-// plus_minus: how the format writes it.
+// plus_minus: the format's sign for ±.
 static void write_cell(char text[TABLE_CELL_BYTES], const Cell *cell, const Column *column, const char *plus_minus) {
     char deviation[TABLE_CELL_BYTES];
     text[0] = '\0';
@@ -117,7 +117,7 @@ void table_cell_text(char *text, const Table *table, size_t row, size_t column) 
 
 // Text ----------------------------------------------------------------------------------------------------------------
 
-// Of UTF-8: bytes that begin a character.
+// Counts characters of UTF-8: bytes that begin one.
 static size_t width_of(const char *text) {
     size_t width = 0;
     for (; *text; text++)
@@ -125,14 +125,14 @@ static size_t width_of(const char *text) {
     return width;
 }
 
-// Where there is a terminal, its width.
+// Returns the width of the terminal, if there is one.
 static size_t width_there_is(FILE *file) {
     struct winsize size;
     if (ioctl(fileno(file), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return SIZE_MAX;
     return size.ws_col;
 }
 
-// The widest column of texts gives way, character by character, until the table fits or nothing more can.
+// Narrows the widest column of texts, character by character, until the table fits or none can be narrowed.
 static void fit(size_t *widths, const Table *table, size_t limit) {
     for (;;) {
         size_t total = 0, widest = SIZE_MAX;
@@ -147,7 +147,7 @@ static void fit(size_t *widths, const Table *table, size_t limit) {
     }
 }
 
-// A text that is too long loses its beginning: of a path and of an algorithm the end tells more.
+// Cuts a text that is too long at its beginning: the end of a path or an algorithm tells more.
 static void print_field(FILE *file, const char *text, size_t width, bool left, bool last) {
     size_t wide = width_of(text);
     const bool cut = wide > width;
@@ -162,7 +162,7 @@ static void print_field(FILE *file, const char *text, size_t width, bool left, b
         fprintf(file, "%*s%s", pad, "", text);
 }
 
-// How many columns, from the left, are no wider together than the limit: the others would be broken anywhere.
+// Returns how many columns, from the left, fit into the limit; the others would be broken at any place.
 static size_t columns_within(const size_t *widths, const Table *table, size_t limit) {
     size_t total = 0, count = 0;
     while (count < table->column_count && total + widths[count] + (count ? GAP : 0) <= limit) {
@@ -210,7 +210,7 @@ bool table_has_spread(const Table *table, size_t column) {
     return false;
 }
 
-// A spreadsheet computes what begins so, unless it is a number.
+// A spreadsheet evaluates a text with such a beginning, unless it is a number.
 static bool is_formula(const char *text) {
     char *end;
     strtod(text, &end);
@@ -229,7 +229,7 @@ static void print_quoted(FILE *file, const char *text) {
     fputc('"', file);
 }
 
-// RFC 4180. A mean has its standard deviation in a column of its own.
+// RFC 4180. The standard deviation of a mean has a column of its own.
 static void print_csv(FILE *file, const Table *table) {
     char text[TABLE_CELL_BYTES];
     for (size_t c = 0; c < table->column_count; c++) {
@@ -253,7 +253,7 @@ static void print_csv(FILE *file, const Table *table) {
     fputc('\n', file);
 }
 
-// Entities for what readers of Markdown may pass on as HTML, backslashes for the rest.
+// Uses entities for characters that a Markdown reader may pass on as HTML, backslashes for the rest.
 static void print_marked(FILE *file, const char *text) {
     for (; *text; text++) {
         if (*text == '<')
@@ -283,7 +283,8 @@ static void print_markdown(FILE *file, const Table *table) {
     fputs("|\n", file);
 }
 
-// For LaTeX in any of its encodings: in the usual one of an article, OT1, the letters < > | " are others.
+// Works in every encoding of LaTeX: in OT1, the usual one of articles, the characters < > and the bar
+// print as others.
 static void print_tex(FILE *file, const char *text) {
     static const char *const names[128] = {['\\'] = "\\textbackslash{}",
                                            ['~'] = "\\textasciitilde{}",
@@ -313,7 +314,7 @@ static void print_tex(FILE *file, const char *text) {
     }
 }
 
-// With the booktabs package.
+// Uses the booktabs package.
 static void print_latex(FILE *file, const Table *table) {
     char text[TABLE_CELL_BYTES];
     fputs("\\begin{tabular}{", file);

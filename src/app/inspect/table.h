@@ -4,12 +4,12 @@
 //   size_t accuracy = table_add_column(&table, "accuracy %", "accuracy_percent", 2);
 //   table_add_row(&table);
 //   table_put_spread(&table, accuracy, 84.9, 0.21);       // in the last row; "84.90 ± 0.21"
-//   TRY(table_print(stdout, &table, TABLE_TEXT, err));    // what was never put is empty; no memory shows here
+//   TRY(table_print(stdout, &table, TABLE_TEXT, err));    // cells never set are empty; reports lack of memory
 //   table_free(&table);
 //
-// Texts may come from folders of others: bytes that are no UTF-8 become U+FFFD, control characters '?' (JSON escapes
-// them), and each format escapes what it would take for markup. In CSV a text that a spreadsheet would compute
-// (= + - @) has a ' in front.
+// Texts may come from other users' folders: bytes that are not UTF-8 become U+FFFD, control characters '?' (JSON
+// escapes them), and each format escapes its markup. In CSV, a text that a spreadsheet would evaluate (= + - @) gets a
+// ' in front.
 #ifndef SOUNDER_APP_INSPECT_TABLE_H
 #define SOUNDER_APP_INSPECT_TABLE_H
 
@@ -26,18 +26,18 @@ typedef enum CellKind { CELL_EMPTY, CELL_TEXT, CELL_NUMBER, CELL_SPREAD } CellKi
 typedef struct Cell {
     CellKind kind;
     char *text;               // owned; TEXT
-    double number, deviation; // NUMBER; SPREAD: a mean and the standard deviation around it, NaN of a single value
+    double number, deviation; // NUMBER; SPREAD: mean and standard deviation, NaN for a single value
 } Cell;
 
 typedef struct Column {
     char title[48]; // for people; key: for programs
     char key[48];
-    int decimals; // of numbers
-    bool is_text; // stands left, and gives way where the terminal is narrow
-    bool steady;  // "± 0" is left out where people read: the runs hardly ever differ in it
+    int decimals; // decimals of numbers
+    bool is_text; // left-aligned, and cut if the terminal is narrow
+    bool steady;  // people do not see "± 0": the value hardly ever differs between runs
 } Column;
 
-// Zeroed: empty.
+// Zeroed is empty.
 typedef struct Table {
     Column *columns; // owned
     Cell *cells;     // owned, row by row
@@ -45,25 +45,25 @@ typedef struct Table {
     bool no_memory;
 } Table;
 
-// All columns come before the first row. decimals: -1: a column of texts. Returns its number.
+// Add all columns before the first row. decimals -1 makes a column of texts. Returns its number.
 size_t table_add_column(Table *table, const char *title, const char *key, int decimals);
 void table_add_row(Table *table);
 
 void table_put_text(Table *table, size_t column, const char *text); // copied
-void table_put_number(Table *table, size_t column, double number);  // NaN: stays empty
+void table_put_number(Table *table, size_t column, double number);  // NaN leaves it empty
 void table_put_spread(Table *table, size_t column, double mean, double deviation);
 
-// Takes away a column in which nothing stands.
+// Removes columns without any value.
 void table_drop_empty(Table *table);
 
-// As people read it. text: (TABLE_CELL_BYTES) of the caller's.
+// Writes a cell as people read it to the caller's text (TABLE_CELL_BYTES).
 enum { TABLE_CELL_BYTES = 4096 };
 void table_cell_text(char *text, const Table *table, size_t row, size_t column);
 
-// Whether a mean stands in the column: its standard deviation then has a column of its own in CSV and JSON.
+// Whether the column holds means: CSV and JSON then have an extra column with the standard deviation.
 bool table_has_spread(const Table *table, size_t column);
 
-// Carries out table_print for TABLE_JSON (table_json.c).
+// Does table_print for TABLE_JSON (table_json.c).
 Status table_print_json(FILE *file, const Table *table, Error *err);
 
 Status table_print(FILE *file, const Table *table, TableFormat format, Error *err);

@@ -1,4 +1,4 @@
-// Part of table.h: a table as JSON: an array of objects, in which numbers are numbers.
+// Part of table.h: writes a table as a JSON array of objects, in which numbers are numbers.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "app/inspect/table.h"
 #include "io/json.h"
 
-// Whether the text is a number as JSON writes it: -12, 0.5, 1e-05, but not 012, .5 or 1.
+// Whether JSON would accept the text as a number: -12, 0.5, 1e-05, but not 012, .5 or 1.
 static bool is_number(const char *text) {
     static const char digits[] = "0123456789";
     text += *text == '-';
@@ -28,7 +28,7 @@ static bool is_number(const char *text) {
     return !*text;
 }
 
-// A text that is a number or a truth value becomes one, if it has room.
+// Converts a text that is a number or a truth value, if it fits.
 static void put_text_cell(JsonObject *row, const char *key, const char *text) {
     const bool is_real = strpbrk(text, ".eE") != NULL;
     errno = 0;

@@ -19,7 +19,7 @@
 
 static const char FOLDER[] = "tensorboard", PREFIX[] = "events.out.tfevents.";
 
-// The first failure ends the writing: where one record is missing, the next would be no truer.
+// The first failure ends the writing: with one record missing, later ones would be wrong, too.
 static void give_up(Tensorboard *tensorboard, const Error *err) {
     log_warning("%s/%s: %s; the run goes on without (metrics.jsonl has everything)", tensorboard->folder.path, FOLDER,
                 err->message);
@@ -32,7 +32,7 @@ static double seconds_now(void) {
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-// Of a line: 2026-11-22T01:18:15.123Z.
+// Reads the time of a line: 2026-11-22T01:18:15.123Z.
 static double time_of(const json_t *line) {
     const char *text = json_string_value(json_object_get(line, "time"));
     struct tm parts = {0};
@@ -76,7 +76,7 @@ static bool add_to_series(Tensorboard *tensorboard, const char *group, const cha
     return series != NULL;
 }
 
-// Reals alone: which client, rank or class it was makes no histogram.
+// Only reals: a histogram of client, rank or class numbers would be meaningless.
 static void collect(Tensorboard *tensorboard, const char *group, const json_t *line) {
     const char *key;
     json_t *value;
@@ -99,7 +99,7 @@ static void put_series(Tensorboard *tensorboard) {
 
 // Rounds --------------------------------------------------------------------------------------------------------------
 
-// By what the key holds: TensorBoard makes a section of each group.
+// Returns the group of a key, which becomes a section in TensorBoard.
 static const char *group_of(const char *key) {
     static const struct {
         const char *part, *group;
@@ -135,7 +135,7 @@ static void put_array(Tensorboard *tensorboard, const char *tag, const json_t *a
     free(values);
 }
 
-// group: NULL: by the key.
+// group: NULL takes the group of the key.
 static void put_line(Tensorboard *tensorboard, const char *group, const json_t *line) {
     const char *key;
     json_t *value;
@@ -192,7 +192,7 @@ static void put_session_end(EventFile *file, double now) {
     event_plugin_end(file, begun);
 }
 
-// As Markdown, which the text page shows: four blanks make code of a line.
+// As Markdown for the text page, where four blanks mark a line as code.
 static Status put_config(Tensorboard *tensorboard, Error *err) {
     TextStream stream;
     FILE *file = text_open(&stream);
@@ -215,7 +215,7 @@ static Status put_config(Tensorboard *tensorboard, Error *err) {
     return status;
 }
 
-// The number in the name of the latest file in the folder; 0: there is none.
+// Returns the number in the name of the latest file in the folder; 0 if there is none.
 static Status find_latest(uint64_t *latest, int folder_fd, Error *err) {
     int copy = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *list = copy < 0 ? NULL : fdopendir(copy);
@@ -234,7 +234,8 @@ static Status find_latest(uint64_t *latest, int folder_fd, Error *err) {
     return STATUS_OK;
 }
 
-// TensorBoard reads the files of a folder in the order of their names, so the number is the time, or more where the
+// TensorBoard reads the files of a folder in the order of their names. The number is the time, or one more if the last
+// process began in the same second.
 // last process began in this very second.
 static Status create_file(Tensorboard *tensorboard, bool *goes_on, int folder_fd, Error *err) {
     char host[128] = "", name[256];
@@ -283,7 +284,7 @@ static void group_of_model(char group[64], const json_t *line) {
     snprintf(group, 64, "clients_%.48s", model ? model : "");
 }
 
-// A round, or the evaluation of its clients, or the run, has ended: an event.
+// Writes an event at the end of a round, of a test of the clients, or of the run.
 static Status write_event(Tensorboard *tensorboard, const char *group, const json_t *line, Error *err) {
     const double now = time_of(line);
     bool goes_on;

@@ -1,4 +1,4 @@
-// RUN/tensorboard/: the lines of metrics.jsonl as TensorBoard shows them, written as the run goes.
+// RUN/tensorboard/: the lines of metrics.jsonl in TensorBoard's format, written while the run trains.
 //
 //   scalars     every number of a round's line: loss/train_loss, accuracy/test_accuracy, time/seconds,
 //               accuracy/personal_accuracy, loss/test_rmse, network/up_bytes, ... (round/... for those without a
@@ -8,9 +8,9 @@
 //               ranks: time/barrier_wait_seconds; of hogwild: updates/staleness
 //   hparams     every option that matters; text: config
 //
-// A process that goes on with a run writes a file of its own, which says from which round on; one that finds no earlier
-// file writes the whole past first. Nothing here can fail: a warning says what cannot be written, once, and the run
-// goes on without.
+// A process that resumes a run writes a file of its own, which names its first round; if there is no earlier file, it
+// first writes the whole past. Nothing here can fail a run: a warning, once, says what cannot be written, and the run
+// continues without it.
 #ifndef SOUNDER_APP_INSPECT_TENSORBOARD_H
 #define SOUNDER_APP_INSPECT_TENSORBOARD_H
 
@@ -20,7 +20,7 @@
 #include "io/durable.h"
 #include "io/event_file.h"
 
-// Values of clients, until the round is done.
+// Values of clients, collected until the round is done.
 typedef struct TensorboardSeries {
     char group[64], key[64];
     double *values; // owned
@@ -28,20 +28,20 @@ typedef struct TensorboardSeries {
 } TensorboardSeries;
 
 typedef struct Tensorboard {
-    Folder folder;          // of the run; borrowed
+    Folder folder;          // the run's folder; borrowed
     const Options *options; // borrowed
     EventFile file;
     bool wanted, open;
-    uint32_t rounds_done;      // when the process began
+    uint32_t rounds_done;      // rounds done when the process began
     TensorboardSeries *series; // owned, (series_count)
     size_t series_count;
 } Tensorboard;
 
-// folder and options: borrowed until tensorboard_end. Creates nothing yet for a run that has done no round. Zeroed is a
-// Tensorboard that writes nothing.
+// folder and options are borrowed until tensorboard_end. Creates no file before the first round of a run. A zeroed
+// Tensorboard writes nothing.
 void tensorboard_begin(Tensorboard *tensorboard, const Folder *folder, const Options *options, uint32_t rounds_done);
 
-// A line that went into metrics.jsonl, in its order.
+// Takes a line that was written to metrics.jsonl, in order.
 void tensorboard_note(Tensorboard *tensorboard, const json_t *line);
 
 void tensorboard_end(Tensorboard *tensorboard);

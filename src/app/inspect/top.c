@@ -1,4 +1,4 @@
-// Part of commands.h: `sounder top`: how a run is doing, as it goes.
+// Part of commands.h: `sounder top` shows a run while it trains.
 #include <dlfcn.h>
 #include <math.h>
 #include <signal.h>
@@ -23,7 +23,7 @@ typedef struct Page {
     int count, columns;
 } Page;
 
-// Cuts after so many letters; bytes that are no UTF-8 become '?'.
+// Cuts the line after this many letters; bytes that are not UTF-8 become '?'.
 static void cut_letters(char *line, int most) {
     for (; *line && most > 0; most--) {
         const size_t letter = text_letter(line);
@@ -53,7 +53,7 @@ static void add_line(Page *page, const char *format, ...) {
     put_line(page, text);
 }
 
-// Adds a line; one that is too long continues in the next line, and is broken where it has two blanks.
+// Adds a text; if it is too long for a line, breaks it at two blanks and continues in the next line.
 static void add_parts(Page *page, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void add_parts(Page *page, const char *format, ...) {
     char text[4 * SCREEN_COLUMNS], *line = text;
@@ -83,7 +83,7 @@ static const char *clock_text(char text[32], double seconds) {
     return text;
 }
 
-// The values from the lowest to the highest, as darkness; the last `width` of them, or each the mean of several.
+// Draws values as shades from the lowest to the highest: the last `width` of them, or means of several.
 static void spark(char *text, const double *values, size_t count, size_t width) {
     static const char shades[] = " .:-=+*#%@";
     double low = INFINITY, high = -INFINITY;
@@ -209,7 +209,7 @@ static void make_page(Page *page, const TopState *state, int columns) {
     add_tail(page, state);
 }
 
-// The last row says which key ends this: blank lines, then the lowest ones give way to it.
+// The last row names the key that quits: blank lines, then the lowest lines, make room for it.
 static void add_keys(Page *page, int rows) {
     for (int i = page->count - 1; i > 0 && page->count >= rows; i--)
         if (!page->lines[i][0])
@@ -221,7 +221,7 @@ static void add_keys(Page *page, int rows) {
 
 // The run -------------------------------------------------------------------------------------------------------------
 
-// The one that runs, or else the one that began last.
+// Returns the run that is running, or else the one that began last.
 static Status find_run(char path[4096], Error *err) {
     static char *const usual[] = {"runs"};
     PastRuns runs;
@@ -263,7 +263,7 @@ static Status watch(TopState *state, Page *page, Error *err) {
         add_keys(page, rows);
         screen->draw((const char(*)[SCREEN_COLUMNS])page->lines, page->count);
         key = screen->key(REFRESH_MILLISECONDS);
-        if (key == SUSPEND) { // to the shell, as the terminal would have it; what is drawn next opens the screen again
+        if (key == SUSPEND) { // returns to the shell; drawing opens the screen again
             screen->close();
             kill(0, SIGTSTP);
         }

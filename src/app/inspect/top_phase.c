@@ -21,13 +21,13 @@ static bool open_segment(TopPhase *phase, const char *path, pid_t parent) {
     Error ignored;
     if (!is_this_program(parent)) return false;
     snprintf(name, sizeof name, "%s/live/control", path);
-    const int fd = open(name, O_RDONLY | O_NONBLOCK | O_CLOEXEC); // a run that ends may have a pipe under this number
+    const int fd = open(name, O_RDONLY | O_NONBLOCK | O_CLOEXEC); // an ending run may have a pipe under this number
     if (fd < 0 || segment_map(&phase->segment, fd, SEGMENT_READ, &ignored) != STATUS_OK) return false;
     phase->parent = parent;
     return true;
 }
 
-// The queue, if it lies within the segment as it must. NULL: it does not.
+// Returns the queue if it is entirely within the segment; otherwise NULL.
 static const Queue *find_queue(const Segment *segment) {
     const Control *control = segment->memory;
     if (segment->bytes < sizeof *control) return NULL;
@@ -51,7 +51,7 @@ void top_phase_read(TopPhase *phase, const char *path, pid_t parent) {
     phase->jobs = queue->count < queue->capacity ? queue->count : queue->capacity;
     for (uint32_t i = 0; i < phase->jobs; i++) {
         const Job *job = &queue->jobs[i];
-        // The state pairs with the store of the worker that ends the job (queue.c).
+        // Pairs with the store of the worker that ends the job (queue.c).
         const bool is_done = atomic_load_explicit(&job->state, memory_order_acquire) != JOB_OPEN;
         const uint32_t owner = atomic_load_explicit(&job->owner, memory_order_relaxed);
         phase->done += is_done;

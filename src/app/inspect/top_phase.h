@@ -1,5 +1,5 @@
-// What the workers of a run are doing at this moment, from its control segment, to which live/control leads: the jobs
-// of the phase under way, read-only, while workers take and finish them. It costs them nothing.
+// Reads what the workers of a run are doing now, from its control segment (found by the link live/control): the jobs of
+// the current phase, read-only, while workers take and finish them. It costs the workers nothing.
 //
 //   TopPhase phase = {.segment.fd = -1};
 //   top_phase_read(&phase, "runs/a", parent_pid);    // again and again
@@ -15,16 +15,16 @@
 #include "shm/segment.h"
 
 typedef struct TopPhase {
-    Segment segment; // owned: the control segment, mapped while that process is the run's parent
-    pid_t parent;    // whose it is; 0: nothing is mapped
-    PhaseKind kind;  // PHASE_NONE also where nothing can be known
+    Segment segment; // owned: the control segment, mapped while `parent` is the run's parent
+    pid_t parent;    // the process that owns the segment; 0: nothing is mapped
+    PhaseKind kind;  // PHASE_NONE also if unknown
     uint32_t round;
-    uint32_t jobs, done;          // of the phase
-    uint32_t client[MAX_WORKERS]; // 1 + the client that a rank trains; 0: none
+    uint32_t jobs, done;          // jobs of the phase
+    uint32_t client[MAX_WORKERS]; // 1 + the client that a rank is training; 0: none
 } TopPhase;
 
-// path: the run's folder; parent: its process, 0 for none. A run of another program, whose segments may be laid out
-// otherwise, is not looked into.
+// path: the run's folder; parent: its process, 0 if none. Runs of another build of the program are skipped: their
+// segments may have another layout.
 void top_phase_read(TopPhase *phase, const char *path, pid_t parent);
 void top_phase_close(TopPhase *phase);
 

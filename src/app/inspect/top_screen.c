@@ -9,7 +9,7 @@ static bool open_screen(void) {
     SCREEN *screen = name && *name ? newterm(name, stdout, stdin) : NULL;
     if (!screen) return false;
     set_term(screen);
-    raw(); // Ctrl-C is a key, so that the terminal is left as it was
+    raw(); // Ctrl-C arrives as a key, so that the terminal can be restored
     noecho();
     curs_set(0);
     keypad(stdscr, TRUE);

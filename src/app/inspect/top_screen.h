@@ -1,4 +1,4 @@
-// The terminal of `sounder top`, by ncurses, in a module of its own (sounder_top.so) that nothing else loads.
+// The terminal of `sounder top`, by ncurses, in a module of its own (sounder_top.so) that only `sounder top` loads.
 #ifndef SOUNDER_APP_INSPECT_TOP_SCREEN_H
 #define SOUNDER_APP_INSPECT_TOP_SCREEN_H
 
@@ -7,15 +7,15 @@
 enum { SCREEN_LINES = 300, SCREEN_COLUMNS = 256 };
 
 typedef struct TopScreen {
-    bool (*open)(void); // false: this is no terminal that can be written all over
+    bool (*open)(void); // false: the terminal cannot be controlled
     void (*size)(int *rows, int *columns);
-    // The first line stands out; more lines than there are rows are left out.
+    // The first line is highlighted; lines that do not fit are left out.
     void (*draw)(const char lines[][SCREEN_COLUMNS], int count);
-    int (*key)(int milliseconds); // that was pressed meanwhile; 0: none
+    int (*key)(int milliseconds); // the key pressed within the time; 0: none
     void (*close)(void);
 } TopScreen;
 
-// What the module exports, by this name.
+// The symbol that the module exports.
 extern const TopScreen top_screen;
 
 #endif

@@ -97,8 +97,8 @@ static void note_line(TopState *state, const char *text, size_t bytes) {
     json_decref(line);
 }
 
-// Only whole lines count: the rest of the last one may still come. What a run writes meanwhile is for the next time: it
-// may write faster than this reads.
+// Reads whole lines only: the last line may still be incomplete. Lines written meanwhile are left for the next call,
+// because a run may write faster than this function reads.
 static void read_on(TopState *state) {
     char *text = NULL;
     size_t capacity = 0;
@@ -121,7 +121,7 @@ static void read_on(TopState *state) {
 
 // Processes -----------------------------------------------------------------------------------------------------------
 
-// live/global.safetensors leads to a descriptor of the parent.
+// live/global.safetensors is a link to a descriptor of the parent.
 static pid_t find_parent(const TopState *state) {
     char link[sizeof state->path + 32], target[64];
     int pid;
@@ -141,7 +141,7 @@ static void read_file(char *text, size_t bytes, pid_t pid, const char *name) {
     if (file) fclose(file);
 }
 
-// A worker's arguments are: sounder:wRANK worker RANK PARENT.
+// The arguments of a worker are: sounder:wRANK worker RANK PARENT.
 static int rank_of(pid_t pid) {
     char words[256];
     read_file(words, sizeof words, pid, "cmdline");

@@ -1,5 +1,5 @@
-// A run as `sounder top` shows it: history from metrics.jsonl, read on as it grows, its processes from /proc, and the
-// phase under way from its control segment. It touches nothing that the run uses, and costs the workers nothing.
+// The state of a run for `sounder top`: history from metrics.jsonl, read on as it grows, processes from /proc, and the
+// current phase from the control segment. It changes nothing of the run, and costs the workers nothing.
 //
 //   TRY(top_state_open(&state, "runs/a", err));
 //   for (;;) { TRY(top_state_refresh(&state, err)); ... }
@@ -16,12 +16,12 @@
 enum { TOP_RANKS = 256, TOP_HISTORY = 512, TOP_SLOWEST = 3 };
 
 typedef struct TopRank {
-    double waited_share; // of the last round, at the barrier; NaN: not told
+    double waited_share; // share of the last round at the barrier; NaN: unknown
     double samples_per_second;
-    uint32_t clients;      // that it trained in the last round
-    char process;          // as in /proc: R runs, S sleeps, ...; 0: there is none
-    int64_t private_bytes; // of its memory
-    double cpu_seconds;    // so far
+    uint32_t clients;      // clients that it trained in the last round
+    char process;          // state in /proc: R running, S sleeping, ...; 0: no process
+    int64_t private_bytes; // private memory
+    double cpu_seconds;    // used so far
 } TopRank;
 
 typedef struct TopClient {
@@ -33,24 +33,24 @@ typedef struct TopClient {
 typedef struct TopRound {
     uint32_t clients[TOP_RANKS];
     double samples[TOP_RANKS], seconds[TOP_RANKS];
-    TopClient slowest[TOP_SLOWEST]; // seconds 0: none
-    uint32_t elsewhere;             // clients that other nodes trained; the ranks are those of node 0
+    TopClient slowest[TOP_SLOWEST]; // seconds 0: unused
+    uint32_t elsewhere;             // clients trained by other nodes; ranks are those of node 0
 } TopRound;
 
 typedef struct TopState {
     char path[4096];
-    PastRun run;                                      // options, start; its figures are those below
+    PastRun run;                                      // options and start; its figures are in the members below
     FILE *file;                                       // owned: metrics.jsonl
-    ino_t inode;                                      // of the file: one that a run goes on with is a new one
-    double figures[TOP_HISTORY], losses[TOP_HISTORY]; // of the last tests, in their order
-    size_t tests;                                     // how many there are
-    double best, figure, loss, train_loss;            // the first two: by the run's figure
+    ino_t inode;                                      // inode of file: a resumed run replaces the file
+    double figures[TOP_HISTORY], losses[TOP_HISTORY]; // of the last tests, in order
+    size_t tests;                                     // number of entries in figures and losses
+    double best, figure, loss, train_loss;            // best and figure: of the figure that the run is about
     uint32_t best_round, round, rounds;
-    double seconds, seconds_lately; // of all rounds; of one round, mean of the last few
+    double seconds, seconds_lately; // of all rounds; of one round, as the mean of the last few
     double samples_per_second, bytes, simulated_seconds;
-    double lost, refused; // workers, updates
+    double lost, refused; // workers; updates
     bool finished, running;
-    bool is_chosen; // the caller's to set: the user has not named this run
+    bool is_chosen; // set by the caller: the user did not name this run
     int ranks, nodes;
     pid_t parent; // 0: unknown
     TopPhase phase;
@@ -58,7 +58,7 @@ typedef struct TopState {
     TopRank rank[TOP_RANKS];
 } TopState;
 
-// NOINPUT where there is no run, or it has no metrics.
+// NOINPUT if there is no run, or no metrics.
 Status top_state_open(TopState *state, const char *path, Error *err);
 Status top_state_refresh(TopState *state, Error *err);
 void top_state_close(TopState *state);

@@ -3,7 +3,7 @@
 // either all of them continue or all of them end.
 //
 //   node 1 -> node 0   "sounder launch: node 1 of 2 with 4 ranks\n"
-// node 0 -> node 1   "0 go\n", once all are connected; or a Status and a sentence that names the two that do not fit
+//   node 0 -> node 1   "0 go\n", once all are connected; or a Status and a sentence that names the two that do not fit
 //
 // The guests close first, so that no connection in TIME_WAIT occupies the port that rank 0 opens next.
 #include "launch_group.h"
