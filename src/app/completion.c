@@ -1,5 +1,5 @@
-// Part of help.h: the scripts that have shells complete the commands, options and values of sounder. The table travels
-// inside a script, so that completing starts no program: a line per option, "train,eval --algorithm fedavg hogwild
+// Part of help.h: writes the scripts with which shells complete the commands, options and values of sounder. The script
+// contains the table, so that completing starts no program: one line per option, "train,eval --algorithm fedavg hogwild
 // ssgd".
 #include <string.h>
 
@@ -138,7 +138,7 @@ static const char fish_script[] =
 
 static const struct {
     const char *name, *head;
-    const char *before, *after; // a variable's name, where the script gives it a value
+    const char *before, *after; // code around a variable's name, where the script assigns a value
     const char *script;
 } shells[] = {{"bash", "# bash completion for sounder\n", "_", "=", bash_script},
               {"zsh", "#compdef sounder\n", "typeset -g _", "=", zsh_script},

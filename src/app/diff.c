@@ -1,6 +1,6 @@
-// Part of commands.h: `sounder diff RUN RUN`: where two runs part: the first round, client and tensor, and what was
-// different to begin with. Records may have hundreds of megabytes: what is kept of a round is the fingerprint of its
-// model, until it is known which round is to be told of.
+// Part of commands.h: `sounder diff RUN RUN` finds where two runs diverge: the first different round, client and
+// tensor, and which options, data or machine differed from the start. Records may have hundreds of megabytes, so only a
+// fingerprint of each round's model is kept until the round to report is known.
 #include "app/commands.h"
 
 #include <fcntl.h>
@@ -20,15 +20,15 @@ enum { FINGERPRINT_BYTES = 20, SHOWN_EVERY = 8192 };
 
 typedef struct Round {
     uint32_t number;
-    char model[FINGERPRINT_BYTES]; // as text; empty: an older version has made it
+    char model[FINGERPRINT_BYTES]; // as text; empty: an older version wrote no fingerprint
 } Round;
 
-// What is known of one run.
+// Facts about one run.
 typedef struct Told {
     const char *path;
     Options options;
     json_t *start; // owned: its first "start" line; NULL: none
-    Round *rounds; // owned: of its "round" lines, in their order
+    Round *rounds; // owned: one per "round" line, in order
     size_t count, capacity;
 } Told;
 
@@ -38,7 +38,7 @@ typedef struct Lines {
     json_t *round, *clients; // an array
 } Lines;
 
-// Texts in records may come from others: nothing in them commands the terminal.
+// Records may come from other users: control characters are removed, so that no text can command the terminal.
 static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static void say(const char *format, ...) {
     char line[3 * OPTION_VALUE_BYTES];
@@ -61,7 +61,7 @@ static json_int_t number_of(const json_t *line, const char *key) {
     return json_integer_value(json_object_get(line, key));
 }
 
-// On a terminal, for long records; log_warning and the end write over it.
+// Shows progress on a terminal, for long records; log_warning and the end overwrite it.
 static void show_progress(const Told *told) {
     char line[80];
     if (told->count % SHOWN_EVERY != 0 || !log_on_terminal()) return;
@@ -143,7 +143,7 @@ static void lines_free(Lines *lines) {
 
 // Differences ---------------------------------------------------------------------------------------------------------
 
-// A field as text, for comparison and for people. text: (bytes) of the caller's.
+// Writes a field as text, for comparison and for people, to the caller's text (bytes).
 static const char *field(char *text, size_t bytes, const json_t *object, const char *key) {
     const json_t *value = json_object_get(object, key);
     if (json_is_string(value))
@@ -159,7 +159,7 @@ static const char *field(char *text, size_t bytes, const json_t *object, const c
 
 enum { FIELD_BYTES = 128 };
 
-// Prints the field if the two have it and it differs. Returns whether it did.
+// Prints the field if both lines have it with different values. Returns whether it did.
 static bool print_difference(const json_t *a, const json_t *b, const char *key, const char *what) {
     char left[FIELD_BYTES], right[FIELD_BYTES];
     field(left, sizeof left, a, key);
@@ -169,8 +169,8 @@ static bool print_difference(const json_t *a, const json_t *b, const char *key, 
     return true;
 }
 
-// What can have made the runs part: options, data, the machine. An option that one run does not use is compared, too:
-// it then has its default there.
+// Prints possible causes: differences in options, data and machine. An option that one run does not use is compared
+// with its default there.
 static void print_origins(const Told *a, const Told *b) {
     bool any = false;
     say("different from the start:");
@@ -193,7 +193,7 @@ static void print_origins(const Told *a, const Told *b) {
     if (!any) say("  nothing that is written down");
 }
 
-// The first tensor, in the model's order, that differs.
+// Prints the first tensor, in the model's order, that differs.
 static const char *first_tensor(const json_t *a, const json_t *b) {
     const json_t *other = json_object_get(b, "tensors_xxh3");
     const char *name;
@@ -204,7 +204,7 @@ static const char *first_tensor(const json_t *a, const json_t *b) {
     return NULL;
 }
 
-// How two trainings of one client differ, as a phrase; NULL: not at all.
+// Returns a phrase that says how two trainings of one client differ; NULL: they are equal.
 static const char *client_difference(const json_t *a, const json_t *b) {
     static const struct {
         const char *key, *phrase;
@@ -227,7 +227,7 @@ static int compare_clients(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-// Borrowed lines by their clients' numbers, malloc'ed. NULL: no memory.
+// Returns borrowed lines sorted by client, malloc'ed. NULL: no memory.
 static json_t **sort_clients(const json_t *lines) {
     const size_t count = json_array_size(lines);
     json_t **sorted = malloc((count + 1) * sizeof *sorted);
@@ -237,7 +237,7 @@ static json_t **sort_clients(const json_t *lines) {
     return sorted;
 }
 
-// The lowest client that differs. Returns how, or NULL: none does.
+// Finds the lowest client that differs. Returns the phrase, or NULL if none differs.
 static const char *first_client(json_int_t *client, json_t *const *a, size_t a_count, json_t *const *b,
                                 size_t b_count) {
     for (size_t i = 0, k = 0; i < a_count || k < b_count;) {

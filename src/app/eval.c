@@ -1,5 +1,5 @@
-// Part of commands.h: `sounder eval MODEL.safetensors|RUN [--data D] [--model M]`: loss and accuracy of a saved model,
-// in this one process.
+// Part of commands.h: `sounder eval MODEL.safetensors|RUN [--data D] [--model M]` computes loss and accuracy of a saved
+// model, in one process.
 #include "app/commands.h"
 
 #include <stdio.h>
@@ -28,7 +28,7 @@ static float *aligned_floats(size_t count) {
     return aligned_alloc(64, (count * sizeof(float) + 63) / 64 * 64);
 }
 
-// The file's own note says which net it is; --model is for files of other programs.
+// The file's notes name the net; --model is for files from other programs.
 static Status find_net(Spec *spec, const Safetensors *file, const char *path, const Options *options,
                        const Dataset *data, Error *err) {
     char text[SPEC_TEXT_BYTES];
@@ -61,16 +61,16 @@ static Status read_model(Spec *spec, float **parameters, const Safetensors *file
     return status;
 }
 
-// What is to be evaluated, on which data, and whether those are to be the ones it was trained on.
+// The model file to evaluate, the data, and whether these must be the data it was trained on.
 typedef struct Subject {
-    char path[RUN_PATH_BYTES];    // of the model's file
-    bool is_own_data;             // nobody named other data
-    bool is_noted_data;           // a note of the model's file names them
-    Chosen attack;                // by which the run was attacked; none, where a model's file is named
-    const DatasetSegment *memory; // in which the data lie; borrowed
+    char path[RUN_PATH_BYTES];    // path of the model's file
+    bool is_own_data;             // the user named no other data
+    bool is_noted_data;           // a note in the model's file names the data
+    Chosen attack;                // attack of the run; none if a model's file was named
+    const DatasetSegment *memory; // segment that holds the data; borrowed
 } Subject;
 
-// A run's folder: its model, and the data and the seed that config.yaml names.
+// Finds the model in a run's folder; data and seed come from its config.yaml.
 static Status find_in_run(Subject *subject, Options *options, const char *folder, Error *err) {
     Options saved;
     if (snprintf(subject->path, sizeof subject->path, "%s/model.safetensors", folder) >= RUN_PATH_BYTES)
@@ -83,7 +83,7 @@ static Status find_in_run(Subject *subject, Options *options, const char *folder
     return STATUS_OK;
 }
 
-// The note has the last part of a path: the data may be beside the model, too.
+// The note has only the last part of a path: the data may also be in the model's folder.
 static Status take_noted_data(Options *options, const Subject *subject, const char *data, Error *err) {
     char beside[RUN_PATH_BYTES];
     const char *slash = strrchr(subject->path, '/');
@@ -93,7 +93,7 @@ static Status take_noted_data(Options *options, const Subject *subject, const ch
     return option_set(options, option_find("data"), is_beside ? beside : data, "the model's sounder.", err);
 }
 
-// A model's file alone: the data and the seed that its notes name.
+// Takes data and seed from the notes of a model's file.
 static Status find_in_notes(Subject *subject, Options *options, const Safetensors *file, Error *err) {
     const char *data = safetensors_note(file, "sounder.data"), *seed = safetensors_note(file, "sounder.seed");
     if (subject->is_own_data && !data)
@@ -132,7 +132,7 @@ static Status check_data(const Subject *subject, const Safetensors *file, const 
                 subject->path, options->data, note, hash);
 }
 
-// What comes of the test set, and of its marked samples where the run was attacked by a backdoor.
+// Results on the test set, and on its marked samples if the run was attacked by a backdoor.
 typedef struct Outcome {
     BatchResult test;
     uint32_t marked, marked_hits;
@@ -242,7 +242,7 @@ static Status evaluate(const float *parameters, const Spec *spec, const Subject 
     uint64_t start = clock_nanoseconds();
     Outcome outcome = {0};
     Predictions predictions = {0};
-    bool singly = options->confusion || options->predictions[0]; // what is said about each sample is wanted
+    bool singly = options->confusion || options->predictions[0]; // the user wants output for each sample
     if (singly) TRY(predictions_init(&predictions, data, spec->classes, err));
     Status status = device->on_gpu
                         ? gpu_evaluate(&outcome.test, predictions.logits, parameters, spec, data, options->tf32, err)

@@ -1,4 +1,4 @@
-// `sounder help`: everything that explains the program, with the options taken from the one table.
+// `sounder help` prints all help texts; the options come from the one table.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,7 @@ void help_print_train_briefly(FILE *file) {
     print_examples(file, EXAMPLES);
 }
 
-// What the lines of metrics.jsonl hold beyond what their names say.
+// Explains the fields of metrics.jsonl beyond their names.
 static const struct {
     const char *field, *meaning;
 } metric_fields[] = {

@@ -1,8 +1,8 @@
-// The topics of `sounder help`: what it prints on a name that is neither a command nor an option.
+// Prints the topics of `sounder help`, and explains names that are neither commands nor options.
 //
-// help.c has those that explain a command or a way of working, help_tables.c those that are loops over a table: what
-// nets, algorithms, splits of the data, views of it, attacks and federations there are, each with its numbers, defaults
-// and source. All write paragraphs as wide as the terminal (options/columns.c).
+// help.c has the topics that explain a command or a way of working; help_tables.c has topics that are loops over a
+// table: nets, algorithms, partitions, views, attacks and federations, each with numbers, defaults and source. All wrap
+// paragraphs at the width of the terminal (options/columns.c).
 #ifndef SOUNDER_APP_HELP_H
 #define SOUNDER_APP_HELP_H
 
@@ -12,15 +12,15 @@
 #include "base/keyed_text.h"
 #include "base/suggest.h"
 
-// The topics of `sounder help`, between blanks.
+// Names of the topics of `sounder help`, separated by blanks.
 void help_print_topics(FILE *file);
 
 // `sounder help dial`: from synchronous SGD to Hogwild, step by step.
 void dial_print(FILE *file);
 
-// Rows of the table of commands: the text below a command's options, or the whole text of a topic.
+// Functions for rows of the table of commands: the text below a command's options, or the whole text of a topic.
 void help_print_train(FILE *file);
-void help_print_train_briefly(FILE *file); // the options in use, on one screen
+void help_print_train_briefly(FILE *file); // the most used options, on one screen
 void help_print_launch(FILE *file);
 void help_print_data(FILE *file);
 void help_print_metrics(FILE *file);
@@ -32,30 +32,29 @@ void help_print_partitions(FILE *file);  // --partition, --client-noise, --drift
 void help_print_attacks(FILE *file);     // --attack
 void help_print_federations(FILE *file); // --data: made-up users
 
-// The forms of a table, each with its numbers and its source.
+// Prints the forms of a table, each with its numbers and its source.
 void help_print_forms(FILE *file, const FormTable *table);
 
-// Explains the typed name: an algorithm, a net, a layer, a rule, a partition, a view, an attack, a federation or a
-// data set. Prints the row of each table that has it as the table's topic shows it; follows: below a text, after a
-// blank line. False: none has it; all names have been considered.
+// Explains a name: algorithm, net, layer, rule, partition, view, attack, federation or data set. Prints the row of each
+// table that has it, as the table's topic shows it. follows: text was printed before, so that a blank line is needed.
+// False: no table has it; all names were considered as suggestions.
 bool help_print_name(FILE *file, Suggestion *suggestion, bool follows);
 
-// Shows a text: with $SOUNDER_PAGER, $PAGER or less where stdout is a terminal that has fewer lines, as git does; a
-// pager that is empty or cat, or cannot be started, is none.
+// Shows a text. If stdout is a terminal with fewer lines, it goes through $SOUNDER_PAGER, $PAGER or less, as git does;
+// an empty pager, "cat", or one that cannot be started means no pager.
 void pager_show(const char *text);
 
-// A copy of the text, malloc'ed. folds: lines that are wider than the terminal (usages and commands; paragraphs are
-// not) go on in the next line behind more blanks. NULL: no memory.
+// Copies the text (malloc'ed; NULL: no memory). folds: lines wider than the terminal (usages and commands, no
+// paragraphs) are broken and continue in the next line after a deeper indent.
 char *pager_fold(const char *text, bool folds);
 
-// These write what other programs read about this one, from the tables of options: the man page, as troff, and scripts
-// that have a shell complete the commands, options and values of sounder. shell: bash, zsh or fish; false: none of
-// them.
+// These write files for other programs from the tables of options: the manual page as troff, and scripts for shell
+// completion of commands, options and values. shell: bash, zsh or fish; false: it is none of them.
 void manual_print(FILE *file);
 bool completion_print(FILE *file, const char *shell);
 void completion_print_bash(FILE *file);
 
-// Examples of `sounder train`, for help and manual: (manual_example_count) lines as typed.
+// Examples of `sounder train` for help and manual: (manual_example_count) command lines.
 extern const char *const manual_examples[];
 extern const int manual_example_count;
 

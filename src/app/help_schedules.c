@@ -1,5 +1,5 @@
-// Part of help.h: `sounder help dial`: from synchronous SGD to Hogwild in nine commands on one job. tools/bench/dial
-// runs them.
+// Part of help.h: `sounder help dial`: from synchronous SGD to Hogwild in nine commands on one job, which
+// tools/bench/dial runs.
 #include <stdio.h>
 
 #include "app/help.h"

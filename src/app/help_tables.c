@@ -1,4 +1,4 @@
-// Part of help.h: topics of `sounder help` that are loops over a table: a new row of one is in its topic by itself.
+// Part of help.h: topics of `sounder help` that are loops over a table, so that a new row appears in its topic.
 #include "app/help.h"
 
 #include <stdio.h>
@@ -37,7 +37,7 @@ void help_print_models(FILE *file) {
                     "sounder.write_weights(FILE, NET) for --init (tools/python).");
 }
 
-// A form: what it does, who described it, and its parts.
+// Prints a form: its purpose, its source, and its parts.
 static void print_form(FILE *file, const FormRow *row) {
     char usage[FORM_USAGE_BYTES], text[1024];
     form_usage(usage, row);
@@ -57,7 +57,7 @@ void help_print_forms(FILE *file, const FormTable *table) {
     }
 }
 
-// part: its name, and a blank; empty for a rule that is no part of an algorithm.
+// part: its name and a blank; empty if the rule is no part of an algorithm.
 static void print_rule(FILE *file, const char *part, const RuleText *rule) {
     char line[1024], form[512];
     rule_form(form, sizeof form, rule);
@@ -67,7 +67,7 @@ static void print_rule(FILE *file, const char *part, const RuleText *rule) {
     print_paragraph(file, 6, line);
 }
 
-// Those of a table that are no parts of an algorithm, after the first, which is none.
+// Prints rules that are no parts of an algorithm; skips the first, "none".
 static void print_rules(FILE *file, const RuleText *rules, uint32_t count) {
     fputc('\n', file);
     for (uint32_t row = 1; row < count; row++)
@@ -155,7 +155,7 @@ void help_print_federations(FILE *file) {
     help_print_forms(file, &federation_table);
 }
 
-// Whether an algorithm's text ("local prox; combine krum") has the rule in the part.
+// Whether an algorithm's text ("local prox; combine krum") uses the rule in the part.
 static bool has_rule(const char *text, const char *part, const char *rule) {
     char wanted[64];
     const int length = snprintf(wanted, sizeof wanted, "%s %s", part, rule);
@@ -166,7 +166,7 @@ static bool has_rule(const char *text, const char *part, const char *rule) {
     return false;
 }
 
-// Its rules with their numbers, which may follow the algorithm's name.
+// Prints the algorithm's rules with their numbers, which the user may write after the algorithm's name.
 static void print_rules_of(FILE *file, const ZooAlgorithm *zoo) {
     for (int part = 0; part < PART_COUNT; part++) {
         char name[32];
@@ -179,14 +179,14 @@ static void print_rules_of(FILE *file, const ZooAlgorithm *zoo) {
 
 // One name -----------------------------------------------------------------------------------------------------------
 
-// A search through all tables for the name that was typed.
+// A search for the typed name through all tables.
 typedef struct Search {
     FILE *file;
     Suggestion *suggestion;
     bool follows, found;
 } Search;
 
-// Whether the row with this name is meant; then what it is has been said, and it is printed next.
+// If this row's name was typed, prints a heading and returns true: the caller prints the row.
 static bool is_it(Search *search, const char *name, const char *of, const char *part) {
     char line[128];
     suggestion_consider(search->suggestion, name);
@@ -208,7 +208,7 @@ static void search_forms(Search *search, const FormTable *table, const char *of)
         if (is_it(search, form_row(table, i)->name, of, "")) print_form(search->file, form_row(table, i));
 }
 
-// algorithm: the text of one with this name, whose rules are shown already; empty: there is none.
+// algorithm: text of an algorithm with this name, whose rules are printed already; empty: none.
 static void search_parts(Search *search, const char *algorithm) {
     for (int part = 0; part < PART_COUNT; part++) {
         char name[32];

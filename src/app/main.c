@@ -1,4 +1,4 @@
-// The program: finds the command, prints the one sentence of a failure, exits with its code (sysexits.h).
+// The program: finds the command, prints one sentence on failure, exits with its code (sysexits.h).
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,7 +14,8 @@
 #include "fedavg/nodes/nodes.h"
 #include "nn/kernels.h"
 
-// "sounder 0.1.0 (avx512 avx2 baseline; cuda; mpi)": what it can compute with here, and what it was built with.
+// Prints "sounder 0.1.0 (avx512 avx2 baseline; cuda; mpi)": the instruction sets of this machine, and the options of
+// the build.
 Status command_version(int argc, char **argv, int *exit_code, Error *err) {
     (void)argc, (void)argv, (void)exit_code, (void)err;
     static const char *const sets[] = {"avx512", "avx2", "baseline"};
@@ -26,7 +27,7 @@ Status command_version(int argc, char **argv, int *exit_code, Error *err) {
     return STATUS_OK;
 }
 
-// A name that other programs give a command counts only as it is written: the own names are found first.
+// Names from other programs must match exactly, and are tried after sounder's own.
 static void consider_others(Suggestion *suggestion, const Command *command) {
     for (const char *also = command->also ? command->also : ""; *also;) {
         const size_t length = strcspn(also, " ");
@@ -51,8 +52,8 @@ static Status unknown_command(const char *name, Error *err) {
     return fail(err, STATUS_USAGE, "%.60s: unknown command; `sounder help` lists them", name);
 }
 
-// `sounder train --help` is `sounder help train`, `sounder train -h` is `sounder help train -h`. 0: no help is asked
-// for, otherwise how many words `sounder help` takes.
+// Handles `sounder train --help` like `sounder help train`, and `sounder train -h` like `sounder help train -h`.
+// Returns how many words `sounder help` gets; 0 if no help is asked for.
 static int asks_for_help(int argc, char **argv, const Command *command) {
     const char *own = command->keeps_help;
     if (own && (!*own || (argc > 0 && strcmp(argv[0], own) == 0))) return 0;
@@ -74,8 +75,8 @@ static Status run_command(int argc, char **argv, int *exit_code, Error *err) {
     return command->run(argc - 2, argv + 2, exit_code, err);
 }
 
-// A closed standard descriptor would be given to the next file opened, into which the next message would then be
-// written.
+// Opens closed standard descriptors: otherwise the next opened file would get such a number, and messages would be
+// written into it.
 static void open_standard_descriptors(void) {
     int fd;
     do {
@@ -84,8 +85,8 @@ static void open_standard_descriptors(void) {
     if (fd >= 0) close(fd);
 }
 
-// ssh, node and asyncio leave shared terminals and pipes non-blocking: a slow reader would then lose lines, here and in
-// workers. The mode belongs to all who share the open file; so this process opens it again for itself, where it may.
+// ssh, node and asyncio leave shared terminals and pipes non-blocking: with a slow reader, lines would be lost here and
+// in workers. All owners of an open file share the mode, so this process opens the file again for itself if it may.
 static void make_blocking(int fd) {
     char path[32];
     const int flags = fcntl(fd, F_GETFL);
@@ -94,10 +95,10 @@ static void make_blocking(int fd) {
     const int own = open(path, (flags & (O_ACCMODE | O_APPEND)) | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (own >= 0) dup2(own, fd);
     if (own >= 0) close(own);
-    fcntl(fd, F_SETFL, flags & ~O_NONBLOCK); // a socket cannot be opened again
+    fcntl(fd, F_SETFL, flags & ~O_NONBLOCK); // a socket cannot be reopened
 }
 
-// Shows the user's text and marks the word in it that the sentence is about.
+// Shows the user's text and marks the word that the error is about.
 static void print_sketch(const Error *err) {
     if (!err->sketch[0]) return;
     const int text = (int)strcspn(err->sketch, "\n");
@@ -112,7 +113,7 @@ int main(int argc, char **argv) {
     Error err = {.message = ""};
     int exit_code = 0;
     Status status = run_command(argc, argv, &exit_code, &err);
-    // A full disk or a closed pipe shows at the last flush; until then printf may only have filled a buffer.
+    // A full disk or a closed pipe may show only at the last flush: until then printf may just fill a buffer.
     if ((fflush(stdout) != 0 || ferror(stdout)) && status == STATUS_OK)
         status = fail_errno(&err, STATUS_IO, "standard output cannot be written");
     if (status == STATUS_OK) return exit_code;

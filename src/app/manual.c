@@ -1,4 +1,4 @@
-// Part of help.h: the manual page.
+// Part of help.h: writes the manual page.
 #include "app/commands.h"
 #include "app/help.h"
 
@@ -15,7 +15,7 @@ const char *const manual_examples[] = {
 };
 const int manual_example_count = sizeof manual_examples / sizeof *manual_examples;
 
-// troff turns a bare '-' into a hyphen that nobody can paste into a shell, and obeys backslashes.
+// troff turns a bare '-' into a hyphen that does not work when pasted into a shell, and interprets backslashes.
 static void print_troff(FILE *file, const char *text) {
     for (; *text; text++) {
         if (*text == '-' || *text == '\\') fputc('\\', file);
@@ -23,7 +23,7 @@ static void print_troff(FILE *file, const char *text) {
     }
 }
 
-// Several statuses may share a code: a paragraph a code, in which each has its clause.
+// Several statuses may share a code: one paragraph per code has a clause for each status.
 static void print_exit_codes(FILE *file) {
     static const struct {
         int code;
@@ -56,7 +56,8 @@ static void print_environment(FILE *file) {
         {"SOUNDER_DATA", "folder where named data sets are looked for first"},
         {"SOUNDER_CACHE", "off: nothing is kept of unpacked data sets; on is the default"},
         {"SOUNDER_ISA", "instruction set to compute with: avx512, avx2 or baseline, instead of the best there is"},
-        {"SOUNDER_CHART_JS", "the chart.min.js that sounder report puts into its page, instead of Debian's libjs-chart.js"},
+        {"SOUNDER_CHART_JS",
+         "the chart.min.js that sounder report puts into its page, instead of Debian's libjs-chart.js"},
         {"XDG_CACHE_HOME, HOME", "the cache is sounder/ in the first, or .cache/sounder/ in the second"},
         {"LOCAL_RANK", "card to train on if --gpu does not say it"},
         {"CUDA_VISIBLE_DEVICES", "cards that may be used, as for every program with CUDA"},
@@ -64,7 +65,8 @@ static void print_environment(FILE *file) {
         {"OMPI_COMM_WORLD_SIZE, PMI_SIZE, SLURM_STEP_NUM_TASKS",
          "set by mpirun and srun: that this is one of several nodes"},
         {"TERM", "where it is dumb or unset, no line is cleared or written again"},
-        {"SOUNDER_PAGER, PAGER", "what shows help on a terminal that is too small for it; less if neither is set, nothing if cat"},
+        {"SOUNDER_PAGER, PAGER",
+         "what shows help on a terminal that is too small for it; less if neither is set, nothing if cat"},
         {"NO_COLOR", "if it is not empty, nothing is coloured"},
         {"RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT",
          "set for the ranks by sounder launch, which takes MASTER_ADDR and MASTER_PORT from its own environment if no "
@@ -89,7 +91,7 @@ static void print_examples(FILE *file) {
     }
 }
 
-// "[--OPTION VALUE ...] [--json]" with words that stand for something in italics, options in bold.
+// Prints "[--OPTION VALUE ...] [--json]" with placeholders in italics and options in bold.
 static void print_arguments(FILE *file, const char *text) {
     while (*text) {
         const size_t letters = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"), dashes = strspn(text, "-");

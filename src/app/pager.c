@@ -1,4 +1,4 @@
-// Part of help.h: help that is longer than the screen.
+// Part of help.h: shows help that is longer than the screen.
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "app/options/option_table.h"
 #include "base/text_stream.h"
 
-// Whether the text has more lines than stdout, if that is a terminal on which a pager can move about.
+// Whether stdout is a terminal on which a pager can work, with fewer lines than the text.
 static bool is_too_long(const char *text) {
     struct winsize size;
     const char *term = getenv("TERM");
@@ -35,8 +35,8 @@ static void do_nothing(int signal_number) {
     (void)signal_number;
 }
 
-// Whether the pager could be started. Who leaves it early closes the pipe; Ctrl-C is the pager's affair. A handler that
-// does nothing is, unlike SIG_IGN, not inherited.
+// Returns whether the pager could be started. A user who quits it early closes the pipe, and Ctrl-C is for the pager
+// alone: a handler that does nothing is, unlike SIG_IGN, not inherited by the pager.
 static bool show_in(const char *pager, const char *text) {
     struct sigaction before[2], nothing = {.sa_handler = do_nothing};
     setenv("LESS", "FRX", false);
@@ -48,7 +48,8 @@ static bool show_in(const char *pager, const char *text) {
     const int status = pipe ? pclose(pipe) : -1;
     sigaction(SIGPIPE, &before[0], NULL);
     sigaction(SIGINT, &before[1], NULL);
-    return pipe && !(WIFEXITED(status) && WEXITSTATUS(status) >= 126); // the shell's codes for what it cannot start
+    // exit codes of the shell for a program that it cannot start
+    return pipe && !(WIFEXITED(status) && WEXITSTATUS(status) >= 126);
 }
 
 void pager_show(const char *text) {
@@ -67,7 +68,7 @@ char *pager_fold(const char *text, bool folds) {
         if (folds && length > room)
             while (shown > 1 && (shown > room || text[shown] != ' '))
                 shown--;
-        if (shown <= 1) shown = length; // no blank
+        if (shown <= 1) shown = length; // the line has no blank
         fprintf(file, "%*s%.*s\n", indent, "", shown, text);
         text += shown + (text[shown] != '\0');
         indent = shown < length ? more : 0;

@@ -1,4 +1,4 @@
-// Part of commands.h: `sounder partition`: deals the samples as a run would, and shows who gets what.
+// Part of commands.h: `sounder partition` divides the samples as a run would, and shows each client's share.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +11,10 @@
 #include "datasets/partition/partition_stats.h"
 #include "io/json.h"
 
-// What the command knows besides the options of a run.
+// Options of this command, beside those of a run.
 typedef struct Wishes {
     bool json;
-    const char *save; // borrowed from argv; NULL: nothing is saved
+    const char *save; // borrowed from argv; NULL: saves nothing
 } Wishes;
 
 static const Option own_rows[] = {
@@ -26,7 +26,7 @@ static const Option own_rows[] = {
 };
 const OptionTable partition_options = {.rows = own_rows, .count = 2, .command = "partition"};
 
-// Takes --json and --save out of argv; *argc and argv are what is left, for a run's options.
+// Removes --json and --save from argv; *argc and argv keep the options of a run.
 static Status take_wishes(Wishes *wishes, int *argc, char **argv, Error *err) {
     const Option *save = &own_rows[1];
     int left = 0;
@@ -62,7 +62,7 @@ static Status read_options(Options *options, int argc, char **argv, Error *err) 
 
 enum { MOST_ROWS = 40, MOST_COLUMNS = 36 };
 
-// A client's share of a class, from none to all.
+// Draws a client's share of a class as a shade, from none to all.
 static char shade_of(uint32_t count, uint32_t size) {
     static const char shades[] = ".:-=+*#%@";
     const double share = size > 0 ? (double)count / size : 0;
@@ -77,7 +77,7 @@ static uint32_t size_of(const uint32_t *counts, uint32_t classes) {
     return size;
 }
 
-// Two letters a class, or one where the terminal is narrow: a line that is broken shows nothing.
+// Two letters per class, or one if the terminal is narrow: a broken line would be unreadable.
 static void print_picture(const uint32_t *counts, uint32_t clients, uint32_t classes) {
     enum { BESIDE = sizeof "client  samples  ||" - 1 };
     const int least = 8, space = columns_of(stdout) - BESIDE;
@@ -198,7 +198,7 @@ Status command_partition(int argc, char **argv, int *exit_code, Error *err) {
     TRY(take_wishes(&wishes, &argc, argv, err));
     TRY(read_options(&options, argc, argv, err));
     TRY(run_load_data(&memory, &source, NULL, &options, err));
-    Status status = STATUS_OK; // a file that cannot be made comes before what is printed
+    Status status = STATUS_OK; // save first: if that fails, nothing is printed
     if (wishes.save) status = partition_file_write(wishes.save, &memory.partition, memory.data.train.count, err);
     if (status == STATUS_OK) status = show(&memory, &options, &wishes, err);
     run_memory_free(&memory);

@@ -1,4 +1,4 @@
-// Part of commands.h: `sounder privacy`: what noise is worth, and which noise it takes, without a run.
+// Part of commands.h: `sounder privacy` computes the epsilon of a noise, or the noise for an epsilon, without a run.
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -81,7 +81,7 @@ static Status write_text(const char *path, const char *text, size_t bytes, Error
     return status;
 }
 
-// One event a line:
+// Writes one event per line:
 // {"mechanism":"gaussian","cohorts":"poisson","sampling_rate":0.01,"noise_multiplier":1.1,"count":10000,"delta":1e-05}
 static Status write_events(const PrivacyOptions *options, double noise, Error *err) {
     JsonObject event;

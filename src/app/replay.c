@@ -1,9 +1,8 @@
-// Part of commands.h: `sounder replay RUN --round R --client K`: trains that client of that round again, alone in this
-// process.
+// Part of commands.h: `sounder replay RUN --round R --client K` trains one client of one round again, in one process.
 //
-// The model that the round began with comes from the run's last checkpoint before it, and the rounds in between are
-// done again by an ordinary run in a folder for a while, which begins with that checkpoint. What the client then trains
-// is computed by the same function as in a worker, and compared with the run's record.
+// The run's last checkpoint before the round gives the model. An ordinary run in a temporary folder starts from it and
+// repeats the rounds in between. The client is then trained by the function that workers use, and the result is
+// compared with the run's record.
 #include "app/commands.h"
 
 #include <dirent.h>
@@ -34,15 +33,15 @@
 
 typedef struct Replay {
     ReplayOptions options;
-    char folder[1024];          // of its own, for a while; empty: none
-    int life_fd;                // owned: open as long as this process lives; -1: none
-    pid_t remover;              // waits for the end of that, and removes the folder; 0: none
-    json_t *lines;              // owned: of the run's metrics
-    const json_t *start, *told; // borrowed: the first start, the client in that round
-    Options training;           // of the run
-    RunFolder opened;           // that folder; path empty: not
+    char folder[1024];          // its temporary folder; empty: none
+    int life_fd;                // owned: open while this process lives; -1: none
+    pid_t remover;              // process that waits for the end of life_fd, and removes the folder; 0: none
+    json_t *lines;              // owned: lines of the run's metrics
+    const json_t *start, *told; // borrowed: the first start line; the client's line of that round
+    Options training;           // options of the run
+    RunFolder opened;           // the temporary folder; path empty: not open
     RunMemory memory;
-    double *losses; // owned (steps): of every step
+    double *losses; // owned (steps): loss of each step
     size_t steps, capacity;
 } Replay;
 
@@ -95,8 +94,8 @@ static Status copy_file(const char *to, const char *from, Error *err) {
     return status;
 }
 
-// *round: of the last checkpoint that holds a model from before the asked round; 0: none, or none alone would do, since
-// clients keep something between rounds that lies in a large file beside it.
+// *round: round of the last checkpoint before the asked round; 0 if there is none, or if clients keep state, because a
+// checkpoint alone does not contain the large file of client states.
 static Status find_checkpoint(const Replay *self, uint32_t *round, Error *err) {
     char path[RUN_PATH_BYTES];
     *round = 0;
@@ -115,7 +114,8 @@ static Status find_checkpoint(const Replay *self, uint32_t *round, Error *err) {
     return STATUS_OK;
 }
 
-// A run that has just begun, or that has come to the checkpoint: its first line is all it tells of itself.
+// Writes the start line alone: the folder then looks like that of a run which has just begun, or has reached the
+// checkpoint.
 static Status write_start(const Replay *self, Error *err) {
     char path[RUN_PATH_BYTES];
     snprintf(path, sizeof path, "%s/metrics.jsonl", self->folder);
@@ -131,13 +131,13 @@ static int remove_one(const char *path, const struct stat *about, int type, stru
     return remove(path);
 }
 
-// The process that has made the folder and removes it when the other end of fd is closed. It tells how the making went:
-// errno, 0 for a success, and the folder's name.
+// Body of the process that makes the folder, and removes it when the other end of fd is closed. It reports errno (0 for
+// success) and the folder's name.
 static _Noreturn void keep_folder(char *folder, size_t bytes, int fd) {
     sigset_t all;
     char byte;
     sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, NULL); // a signal that ends its parent goes to it as well
+    sigprocmask(SIG_SETMASK, &all, NULL); // a signal that ends the parent is sent to this process, too
     const int error = mkdtemp(folder) ? 0 : errno;
     const bool told = write(fd, &error, sizeof error) == sizeof error && write(fd, folder, bytes) == (ssize_t)bytes;
     while (told && read(fd, &byte, 1) < 0 && errno == EINTR)
@@ -145,8 +145,8 @@ static _Noreturn void keep_folder(char *folder, size_t bytes, int fd) {
     _exit(error == 0 && nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS) == 0 ? 0 : 1);
 }
 
-// Another process makes the folder and removes it when this one has ended, however it did: had this one made it, a kill
-// right after would leave it behind.
+// Another process makes the folder and removes it however this one ends. If this process made it, a kill right after
+// would leave the folder.
 static Status begin_folder(Replay *self, Error *err) {
     int ends[2], error = 0;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
@@ -192,7 +192,7 @@ static Status make_folder(Replay *self, uint32_t *round, Error *err) {
     return copy_file(to, from, err);
 }
 
-// The rounds from the checkpoint to the asked one, of which only the model is wanted.
+// Trains the rounds between the checkpoint and the asked one, for the model only.
 static Status train_before(const Replay *self, uint32_t done, int *exit_code, Error *err) {
     char rounds[16];
     snprintf(rounds, sizeof rounds, "%d", self->options.round - 1);
@@ -211,7 +211,7 @@ static void note_step(void *context, double loss) {
     if (self->steps < self->capacity) self->losses[self->steps++] = loss;
 }
 
-// The shared memory of the run, for one process, with the model as the round began.
+// Creates the run's shared memory for one process, with the model at the beginning of the round.
 static Status set_up(Replay *self, Error *err) {
     Options *options = &self->training;
     RunRecord past, record;
@@ -226,7 +226,7 @@ static Status set_up(Replay *self, Error *err) {
     TRY(run_read_saved_options(options, &past, err));
     options->device = DEVICE_CPU;
     options->workers = 1;
-    for (int i = 0; i < option_count; i++) // those of a GPU have no use here
+    for (int i = 0; i < option_count; i++) // options of a GPU do not apply here
         if (!option_applies(options, &option_table[i])) options->given[i] = false;
     TRY(options_resolve(options, err));
     if (options_algorithm(options).engine->whole_cohort)
@@ -252,11 +252,11 @@ static Job *post_job(Replay *self) {
     partition_client(&self->memory.partition, job->client, &job->count);
     job->epochs = (uint32_t)number_of(self->told, "epochs");
     job->visit = (uint32_t)number_of(self->told, "visit");
-    // False labels and marks make another training; what else an attacker hands in is made of what it trained.
+    // Wrong labels and marks change the training; other attacks change only the trained update.
     job->attacks = attack_is_in_training(&self->memory.config->attack) && self->memory.attackers[job->client];
     job->share = json_real_value(json_object_get(self->told, "share"));
     if (self->memory.client_state_table) job->kept_from = self->memory.client_state_table[1 + job->client];
-    job->kept_to = NO_CLIENT_STATE; // its next turn is nobody's business here
+    job->kept_to = NO_CLIENT_STATE; // the client's later rounds are not replayed
     return job;
 }
 
@@ -294,7 +294,8 @@ done:
     return status;
 }
 
-// With the run's record: by the fingerprint if it noted one, otherwise by the loss as far as it is written.
+// Compares the model with the run's record: by the fingerprint if it has one, otherwise by the loss in the precision of
+// the record.
 static Status check(const Replay *self, const Job *job, Error *err) {
     const char *noted = json_string_value(json_object_get(self->told, "weights_xxh3"));
     const char *isa = json_string_value(json_object_get(self->start, "device"));
@@ -353,7 +354,7 @@ static Status replay(Replay *self, int *exit_code, Error *err) {
     TRY(read_record(self, err));
     TRY(make_folder(self, &done, err));
     TRY(train_before(self, done, exit_code, err));
-    if (*exit_code != 0) return STATUS_OK; // by a signal
+    if (*exit_code != 0) return STATUS_OK; // a signal ended the run
     TRY(set_up(self, err));
     return train_client(self, err);
 }

@@ -1,4 +1,4 @@
-// The parent's run, from options to the final model: follow command_train.
+// `sounder train`, the parent of a run, from options to the final model: start reading at command_train.
 #include "app/train.h"
 
 #include <signal.h>
@@ -57,7 +57,7 @@ static Status open_folder(Run *run, Error *err) {
     return run_folder_create(&run->folder, options->out, run_label(options), err);
 }
 
-// What only this node can find wrong, before anything is created on disk.
+// Checks what only this node can find wrong, before anything is created on disk.
 static Status prepare(Run *run, Error *err) {
     progress_step_begin(&run->progress, "reading the data set");
     const bool is_ready = ready_data_serves(run->ready, run->options.data, run->options.seed);
@@ -87,8 +87,8 @@ static Status create_memory(Run *run, Error *err) {
     return status;
 }
 
-// What the run computes with, which all nodes must have: the GPU, or the instruction set and what multiplies for wide
-// layers. That OpenBLAS is missing shows here, before any worker starts.
+// Names the arithmetic, which all nodes must share: the GPU, or the instruction set and the library for wide layers. A
+// missing OpenBLAS is reported here, before any worker starts.
 static Status find_arithmetic(Run *run, char *name, size_t bytes, Error *err) {
     const Kernels *kernels = kernels_best();
     if (!run->device.on_gpu) TRY(net_blas_name(run->blas, &run->spec, kernels, err));
@@ -102,7 +102,7 @@ static Status find_arithmetic(Run *run, char *name, size_t bytes, Error *err) {
     return STATUS_OK;
 }
 
-// How many workers there are may depend on the device; all nodes go by the first.
+// The number of workers may depend on the device; all nodes take the first node's.
 static Status settle_workers(Run *run, Error *err) {
     Options *options = &run->options;
     Status status = STATUS_OK;
@@ -113,8 +113,8 @@ static Status settle_workers(Run *run, Error *err) {
     return nodes_agree(&run->nodes, run_device_check_workers(&run->device, options->workers, err), err);
 }
 
-// The folder comes before the device, whose service may have to be started there, and the device before the memory,
-// whose size it decides.
+// The folder is opened before the device, whose service may be started in it; the device before the memory, whose size
+// depends on it.
 static Status run_on_device(Run *run, int *exit_code, Error *err) {
     Status status = run_device_open(&run->device, &run->options, train_is_first(run) ? run->folder.path : NULL, err);
     bool open = status == STATUS_OK;
@@ -149,11 +149,11 @@ static Status run_all(Run *run, int *exit_code, Error *err) {
     bool open = status == STATUS_OK;
     TRY_GOTO(close_folder, nodes_agree(&run->nodes, status, err));
     status = run_on_device(run, exit_code, err);
-    // Last, when nobody waits for anything any more; not after a signal, which wants a quick end.
+    // Comes last, when nothing waits for this process; skipped after a signal, which asks for a quick end.
     if (status == STATUS_OK && *exit_code == 0) dataset_segment_keep(&run->memory.data_segment, &run->source);
 close_folder:
-    // A new run that has failed in its first round leaves its folder free for another try. One that was stopped goes
-    // on.
+    // A new run that failed in its first round leaves its folder free for another try. A run that was stopped can be
+    // resumed.
     if (open && train_is_first(run) && status != STATUS_OK && status != STATUS_CANCELLED && run->rounds_done == 0 &&
         !run->options.resume[0])
         run_folder_discard(&run->folder);
@@ -171,7 +171,7 @@ Status train_with(int argc, char **argv, const ReadyData *ready, int *exit_code,
     run->argc = argc;
     run->argv = argv;
     run->ready = ready;
-    // A lost stdout must not end a run (progress.h), nor a file that ran into the limit of its size: both say so.
+    // A closed stdout must not end a run (progress.h), nor must a file at its size limit: both report errors.
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
     Status status;
@@ -183,7 +183,7 @@ Status train_with(int argc, char **argv, const ReadyData *ready, int *exit_code,
 end:
     nodes_free(&run->nodes, status == STATUS_OK);
     free(run);
-    // A second signal is no failure, it has an exit code of its own.
+    // A second signal is no failure: it has an exit code of its own.
     return status == STATUS_CANCELLED ? STATUS_OK : status;
 }
 

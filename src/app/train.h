@@ -1,5 +1,5 @@
-// A run of `sounder train` as it stands at any moment. train.c goes from the command line to the memory of the run,
-// train_rounds.c from the first worker to the final model.
+// The state of a run of `sounder train`. train.c goes from the command line to the memory of the run, train_rounds.c
+// from the first worker to the final model.
 #ifndef SOUNDER_APP_TRAIN_H
 #define SOUNDER_APP_TRAIN_H
 
@@ -22,14 +22,14 @@ typedef struct Run {
     uint64_t data_hash;
     ModelAbout about;
     Spec spec;
-    int argc; // of the command line, which the run's record repeats; borrowed
+    int argc; // command line, which the run's record repeats; borrowed
     char **argv;
     RunFolder folder;
-    RunRecord past, record; // of the process before, with --resume; of this one
-    const ReadyData *ready; // data sets that are there already; borrowed, NULL: none
+    RunRecord past, record; // of the earlier process, with --resume; of this one
+    const ReadyData *ready; // data sets that are loaded already; borrowed, NULL: none
     DatasetSource source;
     RunDevice device;
-    char blas[NET_BLAS_NAME_BYTES]; // what multiplies for wide layers; empty if the net has none, or a GPU
+    char blas[NET_BLAS_NAME_BYTES]; // library that multiplies for wide layers; empty if the net has none, or on a GPU
     RunMemory memory;
     Nodes nodes;
     Rounds rounds;
@@ -38,26 +38,26 @@ typedef struct Run {
     Progress progress;
     TraceFile trace;
     uint32_t rounds_done;
-    uint32_t published; // the round whose model the shared memory holds: from its training on, before it is done
-    uint32_t saved;     // the round of the last checkpoint
+    uint32_t published; // round of the model in the shared memory, which is published before the round counts as done
+    uint32_t saved;     // round of the last checkpoint
     uint32_t workers_lost;
-    bool has_trained;       // some client has arrived, in some round
-    int stop_signal;        // that ends the run before its time; 0: none
-    RunFigure figure;       // that the run is about
-    double target_variance; // of the test set, by which R2 is measured
-    RoundReport report;     // of the last round
-    RoundTest tested;       // what the last round with a test has found
+    bool has_trained;       // some client has arrived in some round of this process
+    int stop_signal;        // signal that ends the run early; 0: none
+    RunFigure figure;       // figure that the run is about
+    double target_variance; // variance of the test targets, from which R2 follows
+    RoundReport report;     // report of the last round
+    RoundTest tested;       // result of the last test
     double cold_start_seconds;
-    int64_t worker_bytes; // of the largest worker, when all rounds were done
+    int64_t worker_bytes; // memory of the largest worker, when all rounds were done
 } Run;
 
-// One node alone writes files and prints; it is the first.
+// Only the first node writes files and prints.
 static inline bool train_is_first(const Run *run) {
     return run->nodes.rank == 0;
 }
 
-// With the options settled, and data, memory and the folder there: restores a checkpoint if the run is resumed, trains
-// what is left of its rounds, and writes the model. *exit_code: 128 + the number of a signal that ended it.
+// Called with options settled, and data, memory and folder ready: restores a checkpoint if the run is resumed, trains
+// the remaining rounds, and writes the model. *exit_code: 128 + the number of a signal that ended the run.
 Status train_in_folder(Run *run, int *exit_code, Error *err);
 
 #endif

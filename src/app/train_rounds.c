@@ -1,4 +1,5 @@
-// Part of train.h: a run from its first worker to its final model: rounds, what is written after each, and how it ends.
+// Part of train.h: a run from its first worker to its final model: its rounds, the files written after each, and its
+// end.
 #include "app/train.h"
 
 #include <stdio.h>
@@ -36,8 +37,8 @@ static Status evaluate_clients(Run *run, ClientTests *tests, uint32_t round, Eva
     return client_tests_measure(tests, run->memory.queue, err);
 }
 
-// The global model on the test set; and, where the run is about them, the clients' own models on their own samples,
-// whose jobs stay in the queue.
+// Tests the global model on the test set and, if the run is about personal models, each client's own model on its own
+// samples. Those jobs stay in the queue.
 static Status test_models(Run *run, RoundTest *test, uint32_t round, Error *err) {
     TRY(rounds_evaluate(&run->rounds, round, &run->report, err));
     *test = round_test_of(&run->report, &run->memory.data, run->target_variance);
@@ -48,9 +49,9 @@ static Status test_models(Run *run, RoundTest *test, uint32_t round, Error *err)
     return STATUS_OK;
 }
 
-// The client's own model on its own samples, the global one, and what becomes of that when the client trains it
-// further. due: by --eval-clients-every; otherwise only what the round's test has found is told. Comes right after
-// test_models. What the global one does goes into *test.
+// Reports tests of the clients on their own samples: with their own models, with the global one, and with the global
+// one after further training by the client. due: --eval-clients-every asks for all of them; otherwise only results of
+// the round's test are reported. Call it right after test_models. Results of the global model go into *test.
 static Status report_client_evaluations(Run *run, RoundTest *test, uint32_t round, bool due, Error *err) {
     const bool personal = run_figures[run->figure].is_personal;
     const struct {
@@ -80,7 +81,7 @@ static void say_goals(Run *run, uint32_t round, bool reaches_target) {
                      run_figures[run->figure].name, goals->best_round);
 }
 
-// A failure may come from a data set that was changed meanwhile; then that is what the user is told.
+// A data set that changed during the run may be the cause; then the user is told that.
 static Status check_data(const Run *run, Status status, Error *err) {
     if (status == STATUS_CANCELLED) return status;
     TRY(dataset_segment_check(&run->memory.data_segment, err));
@@ -112,7 +113,7 @@ static Status run_round(Run *run, Error *err) {
     run->stop_signal = report->stop_signal;
     run->workers_lost += report->workers_lost;
     run->has_trained |= report->samples > 0;
-    if (train_is_first(run)) TRY(nodes_busy(&run->nodes, err)); // its disk may be slow
+    if (train_is_first(run)) TRY(nodes_busy(&run->nodes, err)); // the first node's disk may be slow
     progress_end(&run->progress, report, &test);
     if (evaluate) say_goals(run, round, reaches_target);
     if (train_is_first(run))
@@ -138,13 +139,13 @@ static bool is_in_real_time(const Run *run) {
     return run->memory.algorithm.engine->in_real_time;
 }
 
-// In real time no other process can continue the run: one that is told to stop has come to its end.
+// On the real clock no other process can continue the run, so a run that is told to stop is finished.
 static bool is_finished(const Run *run) {
     if (is_in_real_time(run) && run->stop_signal && run->rounds_done > 0) return true;
     return run->rounds_done >= (uint32_t)run->options.rounds || goals_end(&run->memory.control->goals, &run->options);
 }
 
-// The test of a round that an earlier process has finished.
+// Repeats the test of a round that an earlier process finished.
 static Status repeat_evaluation(Run *run, Error *err) {
     return check_data(run, test_models(run, &run->tested, run->rounds_done, err), err);
 }
@@ -166,7 +167,7 @@ static Status run_rounds(Run *run, Error *err) {
     return STATUS_OK;
 }
 
-// A GPU that fails takes nothing along that was published: the shared memory holds the model of the last round.
+// Saves the last published round after a GPU failed: its model is in the shared memory, which the GPU cannot damage.
 static void save_what_is_there(Run *run) {
     Error err;
     char word[SHELL_WORD_BYTES];
@@ -179,8 +180,8 @@ static void save_what_is_there(Run *run) {
         log_warning("round %u cannot be saved: %s", run->published, err.message);
 }
 
-// A finished run that is resumed without more rounds has nothing left to do, unless it was killed at the very end: then
-// its model is missing, or still that of fewer rounds, and is written again.
+// A finished run that is resumed without more rounds has nothing to do, unless it was killed at the very end: then its
+// model is missing, or is one of fewer rounds, and is written again.
 static bool has_result(const Run *run) {
     return is_finished(run) && run_record_has_result(&run->past, &run->folder, run->rounds_done);
 }
@@ -230,7 +231,7 @@ static Status write_model(Run *run, Error *err) {
     return STATUS_OK;
 }
 
-// A signal has ended the run before its time: the exit code says which.
+// Reports a signal that ended the run early, and sets the exit code to it.
 static void note_signal(const Run *run, bool at_once, int *exit_code) {
     int signal = at_once ? run->rounds.phases.supervisor.last_signal : run->stop_signal;
     *exit_code = 128 + signal;
@@ -256,8 +257,8 @@ static void close_metrics(Run *run) {
     tensorboard_end(&run->tensorboard);
 }
 
-// What stands in the folder from the start. It is written when the workers stand ready, so that a run that cannot start
-// leaves nothing that would have to be resumed.
+// Writes the files of a run's beginning. The workers are ready by then, so a run that cannot start leaves nothing to
+// resume.
 static Status begin_files(Run *run, Error *err) {
     if (!train_is_first(run)) return STATUS_OK;
     const Folder folder = run_folder_at(&run->folder);
@@ -278,17 +279,18 @@ static Status begin_files(Run *run, Error *err) {
     return STATUS_OK;
 }
 
-// The trace comes first: where it cannot be written, no run begins.
+// Opens the trace first: if it cannot be written, the run does not begin.
 static Status begin(Run *run, Error *err) {
     Status status = trace_file_open(&run->trace, run->options.trace, &run->memory, &run->nodes, err);
-    if (status == STATUS_OK) status = nodes_busy(&run->nodes, err); // a long metrics.jsonl is filtered on a resume
+    // filtering a long metrics.jsonl takes time when a run is resumed
+    if (status == STATUS_OK) status = nodes_busy(&run->nodes, err);
     if (status == STATUS_OK) status = begin_files(run, err);
     status = nodes_agree(&run->nodes, status, err);
     if (status != STATUS_OK) trace_file_close(&run->trace, NULL);
     return status;
 }
 
-// On the real clock it is known now what came when.
+// On the real clock the order of arrivals is known only at the end; writes it.
 static Status write_arrivals(const Run *run, Error *err) {
     const Folder folder = run_folder_at(&run->folder);
     if (!is_in_real_time(run)) return STATUS_OK;
@@ -315,7 +317,7 @@ static Status run_with_workers(Run *run, Error *err) {
     return status;
 }
 
-// Everything that happens while the workers live.
+// Does everything that needs living workers.
 static Status train(Run *run, int *exit_code, Error *err) {
     RoundsConfig config = {.phases = {.memory = &run->memory,
                                       .worker_arguments = worker_arguments,
@@ -357,7 +359,7 @@ Status train_in_folder(Run *run, int *exit_code, Error *err) {
     bool done = run->options.resume[0] && train_is_first(run) && has_result(run);
     TRY(together_start(&run->memory, &run->rounds_done, &done, &run->nodes, err));
     if (done) {
-        if (train_is_first(run)) run_folder_unlink_live(&run->folder); // of a process that could not
+        if (train_is_first(run)) run_folder_unlink_live(&run->folder); // a process that died could not remove it
         progress_say(&run->progress, "the run in %s has done its %u round%s\n", run->folder.path, run->rounds_done,
                      plural(run->rounds_done));
         say_how_to_continue(run);

@@ -1,4 +1,4 @@
-// Part of commands.h: the hidden command that a parent starts its workers with.
+// Part of commands.h: the hidden command with which a parent starts its workers.
 #include "app/commands.h"
 
 #include <stdbool.h>
@@ -21,7 +21,7 @@ typedef struct Worker {
     pid_t parent;
     RunMemory memory;
     const WorkerBackend *backend;
-    void *state;        // of that math
+    void *state;        // of the backend
     TraceBuffer *trace; // NULL: the run is not traced
 } Worker;
 
@@ -37,17 +37,18 @@ static Status follow_order(Worker *self, Error *err) {
         break;
     }
     Status status = self->backend->train[self->memory.config->engine](self->state, order->round, self->parent, err);
-    // Cancelled: somebody died, and the parent will order the round again.
+    // Cancelled: a worker died, and the parent will order the round again.
     return status == STATUS_CANCELLED ? STATUS_OK : status;
 }
 
-// A worker that starts in the middle of a phase finds its order and joins in; one that starts between phases finds
-// none.
+// Follows orders until the run ends. A worker that starts during a phase finds its order and joins; a worker that
+// starts between phases finds none.
 static Status work(Worker *self, Error *err) {
     Control *control = self->memory.control;
     for (;;) {
         uint64_t begin = trace_begin(self->trace);
-        uint32_t kind = control->order.kind, round = control->order.round; // before the parent gives the next order
+        // read now: the parent changes it for the next order
+        uint32_t kind = control->order.kind, round = control->order.round;
         if (kind == PHASE_END) return STATUS_OK;
         TRY(follow_order(self, err));
         if (kind != PHASE_NONE)
@@ -69,8 +70,8 @@ static bool is_traced(void) {
     return tracer != 0;
 }
 
-// Where SOUNDER_WAIT_FOR_DEBUGGER names this worker's rank, it sleeps until a debugger is attached: gdb stops it in
-// this function. The parent takes a worker that waits for one that hangs.
+// If SOUNDER_WAIT_FOR_DEBUGGER names this worker's rank, sleeps until a debugger is attached; gdb stops in this
+// function. To the parent, a waiting worker looks like one that hangs.
 static Status wait_for_debugger(const Worker *self, Error *err) {
     const char *wish = getenv("SOUNDER_WAIT_FOR_DEBUGGER");
     if (!wish) return STATUS_OK;
@@ -81,7 +82,8 @@ static Status wait_for_debugger(const Worker *self, Error *err) {
         return fail(err, STATUS_USAGE, "SOUNDER_WAIT_FOR_DEBUGGER=%s: give the rank of a worker, 0 to %u", wish,
                     workers - 1);
     if (rank != self->rank) return STATUS_OK;
-    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); // a debugger is no parent of ours; not every kernel asks for this
+    // lets a debugger attach that is no parent of this process; only some kernels require it
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
     log_warning("waiting for a debugger: gdb -p %d, and there: continue (with --hang-seconds 0 there is no hurry)",
                 getpid());
     while (!is_traced())
@@ -94,15 +96,15 @@ static Status start(Worker *self, int argc, char **argv, Error *err) {
     self->rank = (uint32_t)strtoul(argv[0], NULL, 10);
     self->parent = (pid_t)strtol(argv[1], NULL, 10);
     TRY(worker_attach(self->parent, err));
-    char name[16]; // as ps and top shall show it: the kernel has called it after /proc/self/exe
+    char name[16]; // the name in ps and top: the kernel took it from /proc/self/exe
     snprintf(name, sizeof name, "sounder:w%u", self->rank);
     prctl(PR_SET_NAME, name);
     TRY(run_memory_attach(&self->memory, err));
     const RunConfig *config = &self->memory.control->config;
     log_init((LogLevel)config->log_level, (int)self->rank);
     TRY(wait_for_debugger(self, err));
-    // In the other algorithms a worker that is kept from its core holds up or outdates the others' steps, and a worker
-    // on the GPU mostly waits.
+    // Not for engines that write weights directly: a worker that loses its core would hold up the others' steps or make
+    // them stale. Not on a GPU either, where a worker mostly waits.
     bool alone = !self->memory.algorithm.engine->writes_weights && !config->gpu.used;
     if (alone && config->workers > (uint32_t)cores_usable()) scheduler_slice_request();
     self->trace = run_memory_trace(&self->memory, self->rank);
@@ -110,8 +112,8 @@ static Status start(Worker *self, int argc, char **argv, Error *err) {
     return self->backend->init(&self->state, &self->memory, self->rank, err);
 }
 
-// What ends a worker is the parent's to know, who says it in the line about this death: a GPU that failed, for
-// example, serves this process no more, and its work is done again by others.
+// The worker leaves its error to the parent, which prints it in the line about this death. A process whose GPU failed,
+// for example, can compute no more, and other workers repeat its work.
 Status command_worker(int argc, char **argv, int *exit_code, Error *err) {
     (void)exit_code;
     Worker self = {0};
