@@ -1,5 +1,5 @@
-// A model's tests on the clients' own samples (rounds_evaluate_clients), over all clients that have such samples. Every
-// client counts the same.
+// Results of a model's tests on the clients' own samples (rounds_evaluate_clients), over all clients that have such
+// samples. Every client counts the same.
 //
 //   TRY(rounds_evaluate_clients(&rounds, round, EVALUATE_PERSONAL, err));
 //   TRY(client_tests_measure(&tests, memory.queue, err));
@@ -11,11 +11,11 @@
 #include "fedavg/rules/combine/fairness.h"
 
 typedef struct ClientTests {
-    uint32_t clients;       // that have samples; 0: none, or none were tested
-    uint32_t untested;      // those without any
-    uint32_t never_trained; // of the clients: with personal models, those that have had no turn so far
-    uint64_t samples, hits; // of all clients
-    double loss_sum;        // over the samples
+    uint32_t clients;       // clients with samples; 0: none has any, or none was tested
+    uint32_t untested;      // clients without samples
+    uint32_t never_trained; // of the clients: with personal models, those that have never trained
+    uint64_t samples, hits; // sums over all clients
+    double loss_sum;        // sum over the samples
     Fairness accuracy,
         loss; // over the clients, by the size of the figure: the best tenth has the largest losses. Means
               // are NaN without clients
@@ -23,7 +23,7 @@ typedef struct ClientTests {
 
 ClientTests client_tests_none(void);
 
-// queue: its jobs are the clients' tests. Whether a client has had a turn is known only of personal models. OS.
+// queue: its jobs are the clients' tests. Only jobs of personal models tell whether a client has trained. OS.
 Status client_tests_measure(ClientTests *tests, const Queue *queue, Error *err);
 
 #endif

@@ -66,7 +66,7 @@ void model_tensors(NamedTensor *tensors, const TensorList *list, const float *pa
     }
 }
 
-// Names in one sentence, as far as it has room.
+// Adds names to one sentence, as many as fit.
 typedef struct Names {
     char text[ERROR_MESSAGE_BYTES / 2];
     int count;

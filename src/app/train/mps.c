@@ -24,8 +24,8 @@ enum { START_SECONDS = 10, CLOSE_SECONDS = 10, QUICK_SECONDS = 2, POLL_MILLISECO
 static const char control_program[] = "nvidia-cuda-mps-control";
 
 // Keeps the daemon: starts it, waits until the other end of the pipe at descriptor 3 is closed, and ends it. The daemon
-// and its sockets go before the shell, whatever ends that, except for a SIGKILL: then we run its last line. The log
-// stays.
+// and its sockets are removed before the shell ends, except after a SIGKILL of the shell: then this process runs its
+// last line. The log stays.
 #define END_DAEMON "echo quit | nvidia-cuda-mps-control 3<&-; rm -rf \"$CUDA_MPS_PIPE_DIRECTORY\""
 static const char end_script[] = END_DAEMON;
 static const char keeper_script[] = "trap '" END_DAEMON "' EXIT\n"
@@ -38,8 +38,8 @@ static const char *mps_pipe_folder(void) {
     return folder && *folder ? folder : "/tmp/nvidia-mps";
 }
 
-// Of a socket of another type that somebody listens at, the kernel says that its type is wrong; of one that nobody has,
-// that it refuses. Neither reaches the listener.
+// Asks the kernel with a socket of another type: EPROTOTYPE means that a process listens, ECONNREFUSED that none does.
+// The listener does not notice it.
 bool mps_listens(const char *pipe_folder) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int length = snprintf(address.sun_path, sizeof address.sun_path, "%s/control", pipe_folder);
@@ -63,8 +63,8 @@ static bool is_installed(void) {
     return found;
 }
 
-// The shell inherits nothing but the descriptor, and is of a session of its own: a Ctrl-C shall not end the daemon
-// before the workers.
+// The shell inherits only the descriptor, and has a session of its own, so that a Ctrl-C does not end the daemon before
+// the workers.
 static int start_shell(pid_t *shell, const char *script, int inherited) {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
@@ -99,8 +99,8 @@ static Status wait_for_daemon(const char *pipe_folder, Error *err) {
     return STATUS_OK;
 }
 
-// The daemon writes into its folders, and that of its sockets is removed in the end: not where a link leads in a run
-// folder that comes from elsewhere.
+// The daemon writes into its folders, and the folder of its sockets is removed at the end. A run folder from elsewhere
+// may contain links, which must not lead these writes to other places.
 static Status make_own_folder(const char *path, Error *err) {
     struct stat about;
     if (mkdir(path, 0777) != 0 && errno != EEXIST)
@@ -110,7 +110,7 @@ static Status make_own_folder(const char *path, Error *err) {
                 path);
 }
 
-// Where the daemon has its files; named in the environment, for us and for all that we start.
+// Sets the daemon's folders in the environment, for this process and all processes that it starts.
 static Status name_folders(char pipe_folder[PATH_MAX], const char *folder, Error *err) {
     char absolute[PATH_MAX], log_folder[PATH_MAX + 16];
     if (!realpath(folder, absolute)) return fail_errno(err, STATUS_IO, "--mps start: cannot find %s", folder);
@@ -154,7 +154,7 @@ static Status start_daemon(Mps *mps, const char *folder, Error *err) {
 
 Status mps_prepare(Mps *mps, MpsUse use, const char *folder, Error *err) {
     *mps = (Mps){.keeper_fd = -1};
-    if (use == MPS_OFF) { // where no daemon can be
+    if (use == MPS_OFF) { // prevents finding any daemon
         setenv("CUDA_MPS_PIPE_DIRECTORY", "/dev/null/no-mps", 1);
         return STATUS_OK;
     }
@@ -166,7 +166,7 @@ Status mps_prepare(Mps *mps, MpsUse use, const char *folder, Error *err) {
 }
 
 Status mps_check_clients(int clients, Error *err) {
-    enum { MOST_CLIENTS = 60, MOST_CLIENTS_BEFORE = 48 }; // by newer drivers, by older ones
+    enum { MOST_CLIENTS = 60, MOST_CLIENTS_BEFORE = 48 }; // of newer drivers; of older ones
     if (clients > MOST_CLIENTS)
         return fail(
             err, STATUS_USAGE,
@@ -187,7 +187,7 @@ static bool stop_signal_waits(void) {
     return sigpending(&pending) == 0 && sigandset(&both, &pending, &stop) == 0 && !sigisemptyset(&both);
 }
 
-// One that was killed left its daemon to us.
+// A shell that was killed left the daemon to this process.
 static bool keeper_runs(Mps *mps) {
     int end = 0;
     if (waitpid(mps->keeper, &end, WNOHANG) == 0) return true;

@@ -1,19 +1,19 @@
 // CUDA's Multi-Process Service: with it, kernels of several processes run on a GPU side by side; without it the
-// processes take turns. A program is its client if its control daemon runs when the program first calls CUDA, and so
-// are the processes that this one starts.
+// processes take turns. A program is a client of MPS if the control daemon runs when the program first calls CUDA, and
+// so are the processes that it starts.
 //
 //   TRY(mps_prepare(&mps, MPS_AUTO, folder, err));   // before device_open, with the stop signals blocked
-//   mps.state                                        // what there is
+//   mps.state                                        // the service that this process uses
 //   mps_close(&mps, false);
 //
-// A daemon of the run's own has its sockets and logs in FOLDER/mps. A shell that this process starts keeps it and ends
-// it as soon as this process is gone, in whatever way: it waits for the other end of a pipe to close. No setting of the
-// GPU is touched.
+// A daemon of the run's own has its sockets and logs in FOLDER/mps. A shell that this process starts keeps the daemon
+// and ends it when this process ends, however that happens: it waits until the other end of a pipe closes. No setting
+// of the GPU is changed.
 //
-// What MPS takes away (NVIDIA's guide, "Error containment" and "Client early termination"): a fatal fault of one client
-// ends all clients of that GPU, this process among them, and new ones are refused until all have gone; a client killed
-// with work outstanding may leave server and other clients undefined, up to hangs. Deaths of workers are survived
-// without MPS only.
+// Drawbacks of MPS (NVIDIA's guide, "Error containment" and "Client early termination"): a fatal fault of one client
+// ends all clients of that GPU, including this process, and new clients are refused until all have ended; a client that
+// is killed while it has outstanding work may leave the server and other clients in an undefined state, or hanging. So
+// deaths of workers are survived only without MPS.
 #ifndef SOUNDER_APP_TRAIN_MPS_H
 #define SOUNDER_APP_TRAIN_MPS_H
 
@@ -27,23 +27,23 @@ typedef enum MpsState { MPS_ABSENT, MPS_RUNNING, MPS_STARTED } MpsState;
 
 typedef struct Mps {
     MpsState state;
-    int keeper_fd; // owned; our end of the pipe to the shell that keeps the daemon, -1 when there is none
-    pid_t keeper;  // that shell
+    int keeper_fd; // owned; our end of the pipe to the shell that keeps the daemon; -1: none
+    pid_t keeper;  // the shell
 } Mps;
 
-// Whether a control daemon listens in this folder (CUDA_MPS_PIPE_DIRECTORY, or where NVIDIA's programs look by
-// default). The daemon does not notice the question.
+// Whether a control daemon listens in this folder (CUDA_MPS_PIPE_DIRECTORY, or the default of NVIDIA's programs). The
+// daemon does not notice the check.
 bool mps_listens(const char *pipe_folder);
 
-// Looks, keeps away from it or starts one, as `use` says. `folder`: the run's, with an absolute path or not.
-// UNAVAILABLE when --mps start cannot; nothing to close then.
+// Finds a daemon, avoids it, or starts one, depending on `use`. folder: the run's; its path may be relative.
+// UNAVAILABLE if --mps start fails; nothing to close then.
 Status mps_prepare(Mps *mps, MpsUse use, const char *folder, Error *err);
 
-// USAGE, or a warning, when that many processes are more than MPS serves at a time.
+// USAGE, or a warning, if MPS does not serve that many processes at a time.
 Status mps_check_clients(int clients, Error *err);
 
-// Waits until a daemon of the run's own has ended: its sockets' folder may be taken away next. A warning says how to
-// end one that takes longer than ten seconds, or than two when it shall go quickly or a stop signal is pending.
+// Waits until a daemon of the run's own has ended, because its sockets' folder may be removed next. A warning tells how
+// to end a daemon that takes longer than ten seconds, or two if `quickly` is set or a stop signal is pending.
 void mps_close(Mps *mps, bool quickly);
 
 #endif

@@ -9,11 +9,12 @@
 #include "app/train/run_record.h"
 #include "fedavg/memory/state.h"
 
-// What this node was told itself must be what node 0 does; options about one process and its display aside.
+// Whether this node's own options agree with node 0's, except those about one process or its display.
 static Status compare_options(const Options *mine, const Options *first, const Nodes *nodes, Error *err) {
     for (int i = 0; i < option_count; i++) {
         const Option *option = &option_table[i];
-        const bool dropped = !first->given[i] && mine->lines[i] > 0; // the file's, which node 0 found useless
+        // from the file; node 0 dropped it, because it has no effect
+        const bool dropped = !first->given[i] && mine->lines[i] > 0;
         if (!mine->given[i] || dropped || option->unsaved || option_equal(mine, first, option)) continue;
         char own[OPTION_VALUE_BYTES], firsts[OPTION_VALUE_BYTES];
         option_format(own, mine, option);
@@ -62,7 +63,7 @@ Status together_check(const RunMemory *memory, const char *arithmetic, Nodes *no
     return nodes_agree(nodes, compare(memory, arithmetic, first.arithmetic, data, first.data, nodes, err), err);
 }
 
-// Every node has the rows of all clients.
+// Every node needs the state rows of all clients.
 static Status share_kept(const RunMemory *memory, Nodes *nodes, Error *err) {
     const RunConfig *config = memory->config;
     for (uint32_t client = 0; client < config->clients && nodes->size > 1; client++) {

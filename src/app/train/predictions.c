@@ -35,7 +35,7 @@ int predictions_class(double *probability, const Predictions *predictions, uint3
     return best;
 }
 
-// row (classes): how many samples of this class were taken for each.
+// row (classes): how many samples of this class the net assigned to each class.
 static void count_row(int64_t *row, const Predictions *predictions, int label) {
     const DatasetSplit *test = &predictions->data->test;
     double probability;

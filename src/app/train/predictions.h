@@ -1,5 +1,5 @@
-// What a net says about each sample of a test set: its class and how sure it is; counted as a confusion matrix, written
-// as CSV.
+// A net's predictions on a test set: the class of each sample and its probability, counted as a confusion matrix, or
+// written as CSV.
 #ifndef SOUNDER_APP_TRAIN_PREDICTIONS_H
 #define SOUNDER_APP_TRAIN_PREDICTIONS_H
 
@@ -9,22 +9,22 @@
 
 typedef struct Predictions {
     const Dataset *data; // borrowed
-    int classes;         // outputs of the net, at least those of the data
+    int classes;         // outputs of the net, at least the classes of the data
     float *logits;       // owned (test count, classes)
 } Predictions;
 
-// USAGE where the data have targets and no classes. Nothing to free on failure.
+// USAGE if the data have targets, not classes. Nothing to free on failure.
 Status predictions_init(Predictions *predictions, const Dataset *data, int classes, Error *err);
 void predictions_free(Predictions *predictions);
 
-// The class of a sample: that of the largest logit, the lower one of equals. *probability: softmax's.
+// Returns the class with the largest logit, the lowest of equal ones. *probability: by softmax.
 int predictions_class(double *probability, const Predictions *predictions, uint32_t sample);
 
-// A row a true class, a column a predicted one: as a table for people, as "confusion" of an object.
+// One row per true class, one column per predicted class: as a table for people, as "confusion" of an object.
 void predictions_print_confusion(const Predictions *predictions);
 void predictions_put_confusion(JsonObject *object, const Predictions *predictions);
 
-// sample,label,prediction,probability. Of a file that cannot be written nothing is left.
+// Writes sample,label,prediction,probability. A file that cannot be written completely is removed.
 Status predictions_write(const Predictions *predictions, const char *path, Error *err);
 
 #endif

@@ -15,8 +15,9 @@
 
 enum { BAR_WIDTH = 20, MOST_LETTERS = 16, LINE_BYTES = 512 };
 
-static const double start_seconds = 2;       // that the set-up or the workers may take before a line speaks of them
-static const double seconds_of_a_line = 600; // between lines where none moves
+// duration of a set-up step, or of the workers' start, before a line names it
+static const double start_seconds = 2;
+static const double seconds_of_a_line = 600; // between permanent lines
 
 // Numbers -------------------------------------------------------------------------------------------------------------
 
@@ -33,7 +34,7 @@ const char *with_commas(char *text, uint64_t number) {
 }
 
 const char *duration_text(char *text, double seconds) {
-    enum { LONG = 100 }; // from here on, minutes and hours say more
+    enum { LONG = 100 }; // above this many seconds, minutes and hours are easier to read
     unsigned whole = seconds < 1e9 ? (unsigned)(seconds + 0.5) : (unsigned)1e9;
     if (whole < LONG)
         snprintf(text, PROGRESS_NUMBER_BYTES, "%u s", whole);
@@ -59,18 +60,18 @@ void progress_say(Progress *progress, const char *format, ...) {
     log_warning("standard output cannot be written any more (%s); the run goes on, what it does stands in its folder",
                 strerror(errno));
     progress->quiet = true;
-    if (!freopen("/dev/null", "w", stdout)) clearerr(stdout); // what was not written is not tried again
+    if (!freopen("/dev/null", "w", stdout)) clearerr(stdout); // drops the unwritten bytes
 }
 
 void progress_init(Progress *progress, const Options *options, const Nodes *nodes) {
     bool first = nodes->rank == 0, silent = options->quiet || !first;
-    // mpirun makes everything look like a terminal.
+    // mpirun gives every process a terminal.
     bool moving = !silent && nodes->size == 1 && log_on_terminal();
     *progress = (Progress){
         .round_count = (uint32_t)options->rounds, .quiet = silent, .silent = silent, .first = first, .moving = moving};
 }
 
-// A partition may deal fewer samples than there are.
+// A partition may give out fewer samples than there are.
 static void say_samples(Progress *progress, const Heading *heading) {
     const Dataset *data = heading->data;
     char dealt[PROGRESS_NUMBER_BYTES + 8] = "", number[PROGRESS_NUMBER_BYTES], train[PROGRESS_NUMBER_BYTES],
@@ -98,7 +99,7 @@ static void say_own_tests(Progress *progress, const Heading *heading) {
                  whole);
 }
 
-// Held-out samples that no test uses only make the training set smaller.
+// Samples that are held out, but used by no test, only shrink the training set.
 static void warn_of_unused_tests(const Options *options) {
     const bool tests =
         options->eval_clients_every > 0 || run_figures[run_figure_of(&options->recipe, false)].is_personal;
@@ -109,7 +110,7 @@ static void warn_of_unused_tests(const Options *options) {
             options->client_test);
 }
 
-// A delta of one in as many as there are clients allows a run that gives one of them away.
+// A delta of 1/clients or more would allow a mechanism that publishes one whole client.
 static void say_privacy(Progress *progress, const Heading *heading) {
     const Options *options = heading->options;
     const ReleasePlan *release = &options->release;
@@ -193,7 +194,7 @@ static char rank_letter(const Rounds *rounds, uint32_t rank) {
     }
 }
 
-// A letter a rank, or of many ranks how many there are of each: "28 T 3 B 1 D".
+// Writes one letter per rank, or, for many ranks, counts: "28 T 3 B 1 D".
 static void describe_ranks(char *text, size_t bytes, const Rounds *rounds) {
     static const char letters[] = "TBSD";
     uint32_t workers = rounds->memory->config->workers, counts[sizeof letters] = {0};
@@ -213,12 +214,12 @@ static int terminal_columns(void) {
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-// How far the round is: its share, and the seconds that the rest of it will take; -1: nothing is known yet.
+// Returns the finished share of the round, and the seconds that remain; -1: unknown so far.
 static double share_done(double *seconds_left, double *speed, const Progress *progress) {
     uint64_t done = rounds_progress(progress->rounds) - progress->start_progress;
     double seconds = clock_seconds_since(progress->start_nanoseconds);
     double share = (double)done / (double)progress->round_samples;
-    if (share > 1) share = 1; // jobs that were done twice
+    if (share > 1) share = 1; // some jobs were done twice
     *seconds_left = share > 0 ? seconds / share - seconds : -1;
     *speed = (double)done / seconds;
     return share;
@@ -242,7 +243,7 @@ static void describe_round(char line[LINE_BYTES], const Progress *progress) {
              progress->round_count, bar, 100 * share, with_commas(rate, (uint64_t)speed), eta, ranks);
 }
 
-// A person who has pressed Ctrl-C wants to know at once that it was heard, and what it costs to press it again.
+// A user who presses Ctrl-C wants to know at once that it was noticed, and what pressing it again would do.
 static void answer_signal(Progress *progress) {
     const Supervisor *supervisor = &progress->rounds->phases.supervisor;
     if (progress->answered || !progress->first || supervisor->interrupts == 0) return;
@@ -261,7 +262,7 @@ static void answer_signal(Progress *progress) {
     fprintf(stderr, "%s%s: finishing round %u%s; again: stop now and lose it\n", clear, cause, progress->round, about);
 }
 
-// The workers of a large model take their time to start.
+// The workers of a large model need some time to start.
 static void describe_start(char line[LINE_BYTES], const Progress *progress) {
     char time[PROGRESS_NUMBER_BYTES];
     duration_text(time, clock_seconds_since(progress->start_nanoseconds));
@@ -279,8 +280,8 @@ void progress_tick(void *context) {
     if (!progress->moving && !due) return;
     char line[LINE_BYTES];
     (starting ? describe_start : describe_round)(line, progress);
-    // Cut to one row, and the cursor back at its start: whatever is written next, also by another process, takes its
-    // place.
+    // Cuts the line to one row and puts the cursor back at its start: the next output, also of another process,
+    // overwrites it.
     if (progress->moving)
         fprintf(stderr, "%.*s\033[K\r", terminal_columns() - 1, line);
     else
@@ -288,9 +289,9 @@ void progress_tick(void *context) {
     progress->spoken_nanoseconds = clock_nanoseconds();
 }
 
-enum { TEST_BYTES = 512 }; // losses may have forty digits and more
+enum { TEST_BYTES = 512 }; // a loss may have forty digits and more
 
-// Where the run is not about the clients' own models: what the global one does for the clients.
+// For runs that are not about personal models: results of the global model on the clients' samples.
 static void describe_clients(char text[TEST_BYTES], const RoundTest *test) {
     const Fairness *of = test->has_targets ? &test->clients.loss : &test->clients.accuracy;
     text[0] = '\0';
@@ -301,7 +302,7 @@ static void describe_clients(char text[TEST_BYTES], const RoundTest *test) {
         snprintf(text, TEST_BYTES, "  clients %.2f%% (worst tenth %.2f%%)", 100 * of->mean, 100 * of->worst_tenth);
 }
 
-// "  test 0.4567   40.80%  attack   1.00%  personal 89.43%"; text: (TEST_BYTES), empty without a test.
+// Writes "  test 0.4567   40.80%  attack   1.00%  personal 89.43%" to text (TEST_BYTES); empty without a test.
 static void describe_test(char text[TEST_BYTES], const RoundTest *test) {
     char never[64] = "", clients[TEST_BYTES], value[RUN_FIGURE_TEXT_BYTES];
     const ClientTests *personal = &test->personal;

@@ -1,10 +1,10 @@
-// What a person sees. On stdout a heading, one line a round, an ending; on stderr, while a round runs, how far it is:
-// on a terminal a line that moves, elsewhere a line every ten minutes.
+// Output for people. On stdout: a heading, one line per round, an ending. On stderr, while a round runs, its progress:
+// on a terminal a line that is redrawn, elsewhere a line every ten minutes.
 //
 //   round 2/3  [#########...........]  45%  71,234 samples/s  ETA 3 s  ranks TTBT
 //
-// T trains, B stands at the barrier, S is starting, D is dead. --quiet leaves all of it out. Nothing here can fail:
-// when stdout is lost (a closed pipe, a full disk) a warning says so once, and the run goes on without it.
+// T trains, B is at the barrier, S is starting, D is dead. --quiet omits all output. Nothing here can fail: if stdout
+// is lost (a closed pipe, a full disk), one warning says so, and the run continues without it.
 //
 //   progress_init(&progress, &options, &nodes);
 //   progress_step_begin(&progress, "reading the data set"); ... progress_step_end(&progress);
@@ -27,66 +27,66 @@
 typedef struct Progress {
     const Rounds *rounds; // borrowed; NULL until progress_watch
     uint32_t round_count;
-    bool quiet;                  // nothing goes to stdout, or nothing any more
+    bool quiet;                  // nothing is written to stdout, or not any more
     bool silent;                 // --quiet, or not the first node: no progress either
-    bool first;                  // the first node: the one that answers to signals
+    bool first;                  // the first node, which answers signals
     bool moving;                 // stderr is a terminal
-    bool answered;               // the first signal
-    uint32_t round;              // running now; 0: none
-    uint64_t round_samples;      // what it will train and evaluate
+    bool answered;               // the first signal was answered
+    uint32_t round;              // running round; 0: none
+    uint64_t round_samples;      // samples that it will train and test
     uint64_t start_progress;     // rounds_progress when it began
-    uint64_t start_nanoseconds;  // of the round, or of the start of the workers
-    uint64_t spoken_nanoseconds; // when stderr got the last line that does not move
-    const char *step;            // what the parent does by itself; NULL: nothing of which there is to speak
-    pthread_t step_thread;       // speaks of it if it lasts
-    int step_pipe[2];            // whose end tells that thread that the step is over
+    uint64_t start_nanoseconds;  // start of the round, or of the workers
+    uint64_t spoken_nanoseconds; // time of the last permanent line on stderr
+    const char *step;            // the parent's own step; NULL: none worth a line
+    pthread_t step_thread;       // prints the step's name if the step lasts
+    int step_pipe[2];            // its end tells that thread that the step is over
 } Progress;
 
-// What the heading tells; all of it borrowed.
+// Contents of the heading; all borrowed.
 typedef struct Heading {
     const Options *options;
-    const char *model; // its name
+    const char *model; // name of the model
     const Spec *spec;
     const Dataset *data;
     const Partition *partition;
     const char *computes_with; // the GPU, or the instruction set
-    const char *blas;          // what multiplies for wide layers; empty: nothing
+    const char *blas;          // library that multiplies for wide layers; empty: none
     const char *folder;
 } Heading;
 
 void progress_init(Progress *progress, const Options *options, const Nodes *nodes);
 void progress_heading(Progress *progress, const Heading *heading);
 
-// A step of the set-up, which has no ticks: if it is not over after two seconds a line on stderr says what it is.
-// `what` stays the caller's.
+// Begins a step of the set-up, which has no ticks: after two seconds a line on stderr names it. The caller keeps `what`
+// alive.
 void progress_step_begin(Progress *progress, const char *what);
 void progress_step_end(Progress *progress);
 
 // From now on ticks are about these rounds, whose workers are about to start.
 void progress_watch(Progress *progress, const Rounds *rounds);
 
-// A round begins in which `samples` samples will be worked through.
+// Begins a round that will process this number of samples.
 void progress_begin(Progress *progress, uint32_t round, uint64_t samples);
 
-// Tells how far the round is, and answers the first signal; for RoundsConfig.on_tick (context: the Progress).
+// Shows the progress of the round, and answers the first signal; for RoundsConfig.on_tick (context: the Progress).
 void progress_tick(void *progress);
 
-// The line of a finished round, with what its tests have found.
+// Prints the line of a finished round, with the results of its tests.
 void progress_end(Progress *progress, const RoundReport *report, const RoundTest *test);
 
-// The last line of a run of the figure: what the last tests have found, after so many rounds.
+// Prints the last line of a run: its figure in the last tests, after this many rounds.
 void progress_conclude(Progress *progress, RunFigure figure, const RoundTest *test, uint32_t rounds, double seconds);
 
-// A line or more on stdout, printf style with the newline.
+// Prints one or more lines on stdout, printf style, with their newlines.
 void progress_say(Progress *progress, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-enum { PROGRESS_NUMBER_BYTES = 32 }; // of the texts below
+enum { PROGRESS_NUMBER_BYTES = 32 }; // size of the texts below
 
-// 1234567 as "1,234,567"; 59.6 seconds as "60 s", 3700 as "1:01:40". Both return text (PROGRESS_NUMBER_BYTES).
+// Write 1234567 as "1,234,567"; 59.6 seconds as "60 s", 3700 as "1:01:40". Both return text (PROGRESS_NUMBER_BYTES).
 const char *with_commas(char *text, uint64_t number);
 const char *duration_text(char *text, double seconds);
 
-// "s" for any count but one: "%u worker%s".
+// Returns "s" for any count but one: "%u worker%s".
 const char *plural(uint64_t count);
 
 #endif

@@ -1,4 +1,4 @@
-// The results of a round's tests, whichever they were.
+// The results of a round's tests, of all kinds.
 //
 //   RoundTest test = round_test_none(data);                          // a round without a test
 //   test = round_test_of(&report, data, target_variance(data));      // after rounds_evaluate
@@ -13,14 +13,14 @@
 #include "datasets/dataset.h"
 #include "fedavg/parent/rounds.h"
 
-// All that a round's tests have found; NaNs where it was not tested, or has no such figure.
+// Results of a round's tests; NaN if not tested, or if there is no such figure.
 typedef struct RoundTest {
     bool tested, has_targets;
     double loss, accuracy; // of the global model on the test set; no accuracy with targets
-    double rmse, r2;       // with targets
-    double attack_success; // of a backdoor
-    ClientTests personal;  // of the clients' own models on their own samples
-    ClientTests clients;   // of the global model on those
+    double rmse, r2;       // with targets only
+    double attack_success; // success of a backdoor
+    ClientTests personal;  // the clients' own models on the clients' own samples
+    ClientTests clients;   // the global model on the clients' own samples
 } RoundTest;
 
 // Returns the results of a round without a test.
@@ -34,12 +34,12 @@ double round_test_value(const RoundTest *test, RunFigure figure);
 // Returns the variance of the test set's targets, by which R2 is measured; NaN without targets.
 double target_variance(const Dataset *data);
 
-// By the squared loss, which is half of the mean square.
+// Computed from the squared loss, which is half of the mean square.
 double loss_as_rmse(double loss);
 double loss_as_r2(double loss, double variance);
 
-// "RMSE 2.4311, R2 0.4852", or only the first where there is no R2. text: (RUN_FIGURE_TEXT_BYTES) of the caller's,
-// which is returned.
+// Writes "RMSE 2.4311, R2 0.4852", or only the first if there is no R2, to the caller's text (RUN_FIGURE_TEXT_BYTES),
+// and returns it.
 const char *regression_text(char text[RUN_FIGURE_TEXT_BYTES], double rmse, double r2);
 
 #endif

@@ -19,7 +19,7 @@ static bool begins_note(const StateTable *state, uint32_t row) {
     return row == 0 || strcmp(state->rows[row - 1].name, state->rows[row].name) != 0;
 }
 
-// A note that is not there, or ends early, leaves what a new run begins with: an earlier version wrote the checkpoint.
+// If a note is missing or ends early, an earlier version wrote the checkpoint: the rest keeps the values of a new run.
 static Status load_state(const StateTable *state, const Safetensors *file, Error *err) {
     const char *note = NULL;
     for (uint32_t i = 0; i < state->count; i++) {
@@ -34,13 +34,13 @@ static Status load_state(const StateTable *state, const Safetensors *file, Error
     return STATUS_OK;
 }
 
-// path: of the caller's, for as long as the folder is used.
+// path: buffer of the caller, which must live as long as the folder is used.
 static Folder checkpoints_at(char path[RUN_PATH_BYTES], const RunFolder *folder) {
     snprintf(path, RUN_PATH_BYTES, "%s/checkpoints", folder->path);
     return (Folder){.fd = folder->checkpoints_fd, .path = path};
 }
 
-// A process that is killed before its first checkpoint is due leaves none, and the first round comes out the same.
+// A process that is killed before its first checkpoint leaves none; then the first rounds are simply repeated.
 static Status check_nothing_lost(const RunFolder *folder, const RunRecord *past, Error *err) {
     const uint32_t rounds = past->rounds_told, every = (uint32_t)past->checkpoint_every;
     if (run_folder_has(folder, "model.safetensors") || past->rounds_done > 0 || (every > 0 && rounds > every))
@@ -63,8 +63,8 @@ static Status check_run(const Safetensors *file, const char *folder, uint32_t ro
                 folder, round, run ? run : "it does not say which", record->identity);
 }
 
-// The table of the checkpoint that a run falls back on when the one it was resumed from turns out to be damaged. A
-// checkpoint that it cannot fall back on needs no rows.
+// Reads the client state table of the previous checkpoint, to which a run falls back if the last one turns out to be
+// damaged. A previous checkpoint that is unusable needs no rows.
 static Status read_table_before(RunMemory *memory, const StateRow *row, uint32_t round, const Folder *checkpoints,
                                 const RunRecord *record, Error *err) {
     Safetensors file;
@@ -86,7 +86,7 @@ static Status read_table_before(RunMemory *memory, const StateRow *row, uint32_t
     return status == STATUS_DATA ? STATUS_OK : status;
 }
 
-// The checkpoint says which row is whose, the rows themselves lie beside it.
+// The checkpoint has the table of rows; the rows are in a file beside it.
 static Status check_rows(const RunMemory *memory, const RunFolder *folder, Error *err) {
     const uint64_t needed = memory->client_state_table[0] * memory->config->kept.row_bytes;
     uint32_t client;
@@ -105,7 +105,7 @@ static Status check_rows(const RunMemory *memory, const RunFolder *folder, Error
                 folder->path, client);
 }
 
-// row: the table's.
+// row: the state row of the table.
 static Status check_kept(RunMemory *memory, const StateRow *row, uint32_t round, const RunFolder *folder,
                          const Folder *checkpoints, const RunRecord *record, Error *err) {
     const RunConfig *config = memory->config;
@@ -135,7 +135,7 @@ Status run_checkpoint_restore(RunMemory *memory, uint32_t *rounds_done, const Ru
     Status status = check_run(&file, path, round, record, err);
     if (status == STATUS_OK) status = model_load(memory->weights, &memory->tensors, &file, path, err);
     *rounds_done = round;
-    if (memory->schedule.count > 0 && round <= memory->schedule.versions) // the caller refuses more
+    if (memory->schedule.count > 0 && round <= memory->schedule.versions) // the caller refuses more rounds
         schedule_resume(&memory->schedule, round);
     StateTable state = {0};
     if (status == STATUS_OK) status = state_open(&state, memory, err);
@@ -155,7 +155,7 @@ Status run_checkpoint_write(const RunFolder *folder, const RunMemory *memory, co
     char path[RUN_PATH_BYTES];
     const Folder checkpoints = checkpoints_at(path, folder);
     TRY(state_open(&state, memory, err));
-    // One allocation: tensors, then notes, then the texts of those of the state.
+    // One allocation holds tensors, notes, and the texts of the notes.
     const size_t most = (size_t)memory->tensors.count + MODEL_NOTES + state.count + 1;
     size_t count = (size_t)memory->tensors.count, note_count = 0;
     NamedTensor *tensors = calloc(most, sizeof *tensors + sizeof(TensorNote) + STATE_TEXT_BYTES);
@@ -181,7 +181,7 @@ Status run_checkpoint_write(const RunFolder *folder, const RunMemory *memory, co
         status = checkpoint_write(&checkpoints, round, tensors, count, notes, note_count + MODEL_NOTES, err);
     free(tensors);
     free(state.rows);
-    // A folder that is elsewhere has the checkpoint; one that is gone is the reason why it cannot be written.
+    // If the folder was moved, it has the checkpoint; if it was removed, that is why writing failed.
     TRY(run_folder_check(folder, err));
     return status;
 }

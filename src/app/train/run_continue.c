@@ -7,7 +7,7 @@
 #include "app/train/run_goals.h"
 #include "app/train/run_schedule.h"
 
-// A recorded schedule ends, too.
+// A recorded schedule has an end.
 static Status check_recording(const Options *options, uint32_t rounds, Error *why) {
     const char *file = options_replay(options);
     Schedule schedule;

@@ -12,9 +12,9 @@
 
 enum { RUN_COMMAND_BYTES = SHELL_WORD_BYTES + 128 };
 
-// A command that goes on for more rounds: twice as many as are done or, if the run has ended early, those that are
-// left, with other goals. Asks the checks that would refuse it: `why` has the sentence of the one that would. options:
-// resolved; goals: as the run ended.
+// Writes a command that trains more rounds: twice the rounds done or, if the run ended early, the remaining ones with
+// other goals. Runs the checks that might refuse the command; then `why` has the sentence. options: resolved; goals: at
+// the end of the run.
 Status run_continue_command(char command[RUN_COMMAND_BYTES], const Options *options, const Goals *goals,
                             const char *folder, uint32_t rounds_done, Error *why);
 

@@ -15,7 +15,7 @@ Status run_device_check(const Options *options, Error *err) {
                 "-DSOUNDER_CUDA=ON where the CUDA toolkit is installed");
 }
 
-// The option that asks for something of a GPU; NULL: none was given.
+// Returns an option that asks for a GPU; NULL: none was given.
 static const char *wish_for_gpu(const Options *options) {
     static const char *const wishes[] = {"gpu", "models-per-launch", "tf32", "mps"};
     for (size_t i = 0; i < sizeof wishes / sizeof *wishes; i++)
@@ -37,7 +37,7 @@ Status run_device_fit(Options *options, const DatasetSource *source, Error *err)
     return STATUS_OK;
 }
 
-enum { NVIDIA = 0x10de }; // among the vendors of PCI devices
+enum { NVIDIA = 0x10de }; // vendor number in PCI
 
 static void block_signals(RunDevice *device) {
     sigset_t interrupts;
@@ -78,7 +78,7 @@ Status run_device_open(RunDevice *device, const Options *options, const char *fo
     device->on_gpu = status == STATUS_OK;
     bool do_without = status == STATUS_UNAVAILABLE && options->device == DEVICE_AUTO;
     if (do_without) fail(&device->why_not, status, "there is no card: %s", gpu_err.message);
-    // That there is no GPU says more than that its service does not start.
+    // "There is no GPU" explains more than "its service does not start".
     if (status != STATUS_OK)
         *err = gpu_err;
     else if (mps_status != STATUS_OK)
@@ -100,8 +100,8 @@ const char *run_device_name(const RunDevice *device) {
     return device->on_gpu ? device->gpu.name : "cpu";
 }
 
-// Whether Linux has seen a GPU of NVIDIA's, with or without its driver. (glob would be shorter, but glibc's frees
-// twice when memory runs out.)
+// Whether Linux sees an NVIDIA GPU, with or without its driver. (glob would be shorter, but glibc's frees twice when
+// memory runs out.)
 static bool gpu_is_there(void) {
     static const char devices[] = "/sys/bus/pci/devices";
     bool there = false;

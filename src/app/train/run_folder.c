@@ -19,7 +19,8 @@
 static const char CONFIG[] = "config.yaml", CHECKPOINTS[] = "checkpoints", LIVE[] = "live";
 static const char WEIGHTS_LINK[] = "global.safetensors", CONTROL_LINK[] = "control"; // in live/
 
-// Another user's folder may hold links that lead our files elsewhere, and that user may change it at any time.
+// Another user's folder may contain links that lead files of this run elsewhere, and that user can change it at any
+// time.
 static Status check_owner(const RunFolder *folder, Error *err) {
     struct stat about;
     if (fstat(folder->lock_fd, &about) != 0) return fail_errno(err, STATUS_IO, "the run folder %s", folder->path);
@@ -28,8 +29,8 @@ static Status check_owner(const RunFolder *folder, Error *err) {
                 (unsigned)about.st_uid);
 }
 
-// The process that has the folder locked, by the kernel's table; 0: not known (it is on another machine or in
-// another PID namespace, or the file system has other numbers there).
+// Returns the process that has locked the folder, from the kernel's table; 0: unknown (it is on another machine or in
+// another PID namespace, or the file system reports other numbers there).
 static int lock_holder(int fd) {
     struct stat about;
     char line[256];
@@ -46,11 +47,11 @@ static int lock_holder(int fd) {
     return holder;
 }
 
-// way_out: what else than waiting a folder in use leaves to do.
+// way_out: what a user can do about a folder in use besides waiting.
 static Status lock(RunFolder *folder, const char *way_out, Error *err) {
     folder->lock_fd = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder->lock_fd < 0) return fail_errno(err, STATUS_NOINPUT, "cannot open the run folder %s", folder->path);
-    // A process that asks whether a run is in its folder (inspect/past_run.c) has it locked for microseconds.
+    // A process that checks whether a run is active (inspect/past_run.c) holds the lock for microseconds.
     enum { TRIES = 5, MILLISECONDS = 10 };
     bool locked = flock(folder->lock_fd, LOCK_EX | LOCK_NB) == 0;
     for (int i = 1; i < TRIES && !locked && errno == EWOULDBLOCK; i++) {
@@ -76,7 +77,7 @@ static Status set_path(RunFolder *folder, const char *path, Error *err) {
     return STATUS_OK;
 }
 
-// runs/20261120-161500-lenet, with -2, -3, ... behind it when two runs start in one second.
+// Creates runs/20261120-161500-lenet, or a name with -2, -3, ... if two runs start in one second.
 static Status create_dated(RunFolder *folder, const char *label, Error *err) {
     time_t now = time(NULL);
     struct tm local;
@@ -107,8 +108,8 @@ bool run_folder_has(const RunFolder *folder, const char *name) {
     return fstatat(folder->lock_fd, name, &about, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-// A run that is killed before it has begun (before its config.yaml is written) leaves an empty checkpoints/, and a file
-// for what clients keep that has no row yet, but only its length.
+// A run that is killed before its config.yaml is written leaves an empty checkpoints/, and a client state file that has
+// its length but no rows yet.
 static bool remove_empty(const RunFolder *folder, const char *name) {
     struct stat about;
     if (strcmp(name, CHECKPOINTS) == 0) return unlinkat(folder->lock_fd, CHECKPOINTS, AT_REMOVEDIR) == 0;
@@ -117,7 +118,7 @@ static bool remove_empty(const RunFolder *folder, const char *name) {
            about.st_blocks == 0 && unlinkat(folder->lock_fd, name, 0) == 0;
 }
 
-// A run deletes nothing that another has written, so it begins where none of its names is taken.
+// A run deletes nothing that another program has written, so none of its names may exist.
 static Status check_names(const RunFolder *folder, Error *err) {
     static const char *const names[] = {"metrics.jsonl", "model.safetensors", CLIENT_STATE_FILE_NAME,
                                         "live",          "tensorboard",       "checkpoints"};
@@ -197,12 +198,12 @@ Status run_folder_check(const RunFolder *folder, Error *err) {
 static Status link_descriptor(int live_fd, const char *name, int fd, const RunFolder *folder, Error *err) {
     char target[64];
     snprintf(target, sizeof target, "/proc/%d/fd/%d", (int)getpid(), fd);
-    unlinkat(live_fd, name, 0); // of a run that was killed
+    unlinkat(live_fd, name, 0); // left over from a killed run
     if (symlinkat(target, live_fd, name) == 0) return STATUS_OK;
     return fail_errno(err, STATUS_CANTCREATE, "cannot create the link %s/%s/%s", folder->path, LIVE, name);
 }
 
-// Follows no link, which may lead to another user's folder with files of these names.
+// Follows no link, which may lead to files of these names in another user's folder.
 static int open_live(const RunFolder *folder) {
     return openat(folder->lock_fd, LIVE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }

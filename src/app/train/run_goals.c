@@ -21,18 +21,19 @@ void goals_begin(Goals *goals, const Options *options, RunFigure figure) {
     goals->target_round = 0;
 }
 
-// Where the straight line from the best test so far, as of the last evaluation, to this one crosses the target.
+// Returns the round at which the line from the best test before, placed at the last test, to this one crosses the
+// target.
 static double crossing(const Goals *goals, double accuracy, uint32_t round) {
     if (goals->tested_round == 0) return round;
     double part = (goals->target - goals->best) / (accuracy - goals->best);
     return goals->tested_round + part * (round - goals->tested_round);
 }
 
-// A target is an accuracy (goals_check): more is better.
+// A target is always an accuracy (goals_check), so more is better.
 bool goals_note(Goals *goals, double value, uint32_t round, const WorldTotals *totals) {
     bool reaches = goals->target > 0 && goals->target_round == 0 && value >= goals->target;
     if (reaches) {
-        bool was_there = goals->tested_round > 0 && goals->best >= goals->target; // an earlier target's run
+        bool was_there = goals->tested_round > 0 && goals->best >= goals->target; // reached earlier, for another target
         goals->target_crossing = was_there ? round : crossing(goals, value, round);
         goals->target_round = round;
         goals->target_totals = *totals;
@@ -61,7 +62,7 @@ bool goals_end(const Goals *goals, const Options *options) {
 
 void goals_put(JsonObject *line, const Goals *goals) {
     bool reached = goals->target_round > 0,
-         counted = reached && goals->target_totals.down_bytes > 0; // not without clients
+         counted = reached && goals->target_totals.down_bytes > 0; // runs without clients count none
     if (goals->tested_round > 0) put_real(line, run_figures[run_figure_named(goals->figure)].best, goals->best);
     if (goals->tested_round > 0) put_whole(line, "best_round", goals->best_round);
     if (goals->target == 0) return;

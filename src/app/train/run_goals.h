@@ -1,6 +1,6 @@
-// The goals of a run besides its rounds: an accuracy to reach (--target-accuracy), and no more rounds than help
-// (--patience), both by the figure that the run is about (run_figure.h). The state is kept in shared memory and in
-// checkpoints, so that a run that is resumed knows what it has reached.
+// The goals of a run besides its rounds: an accuracy to reach (--target-accuracy), and an end when it improves no more
+// (--patience), both by the figure that the run is about (run_figure.h). The state is in shared memory and in
+// checkpoints, so that a resumed run knows what it has reached.
 //
 //   TRY(goals_check(&options, &data, err));
 //   goals_begin(&goals, &options, figure);                    // after a checkpoint was restored
@@ -17,14 +17,13 @@
 #include "fedavg/memory/layout.h"
 #include "io/json.h"
 
-// USAGE for a target where there is no accuracy.
+// USAGE for a target accuracy if there is no accuracy.
 Status goals_check(const Options *options, const Dataset *data, Error *err);
 
-// A target that differs from the one before starts over: it counts as reached from the next test on. Tests by
-// another figure than the run's are forgotten.
+// A new target starts over: it counts as reached from the next test on. Tests by another figure are forgotten.
 void goals_begin(Goals *goals, const Options *options, RunFigure figure);
 
-// Whether the test of this round is the first that reaches the target. value: of the figure; NaN is worse than all.
+// Notes a test, and returns whether it is the first to reach the target. value: of the figure; NaN is worse than all.
 bool goals_note(Goals *goals, double value, uint32_t round, const WorldTotals *totals);
 
 // Whether --stop-at-target, --patience, or either of them ends the run here.
@@ -32,7 +31,7 @@ bool goals_are_at_target(const Goals *goals, const Options *options);
 bool goals_are_out_of_patience(const Goals *goals, const Options *options);
 bool goals_end(const Goals *goals, const Options *options);
 
-// When the target was reached: rounds, also interpolated between this evaluation and the last (McMahan et al. 2017),
+// Adds when the target was reached: rounds, also interpolated between this test and the last (McMahan et al. 2017),
 // bytes, simulated seconds; nulls if it was not.
 void goals_put(JsonObject *line, const Goals *goals);
 

@@ -50,7 +50,7 @@ Status report_clients(Metrics *metrics, const RunMemory *memory, uint32_t round,
     return STATUS_OK;
 }
 
-// What was done to the updates before anybody saw them, and what that is worth.
+// Adds what was done to the updates before the server saw them, and the privacy that it gives.
 static void put_privacy(JsonObject *line, const RoundReport *report, const ReleasePlan *release) {
     if (report->clip > 0) {
         put_real(line, "clip", report->clip);
@@ -66,7 +66,7 @@ static void put_privacy(JsonObject *line, const RoundReport *report, const Relea
     put_real(line, "delta", release->delta);
 }
 
-// What became of the clients that were drawn; on the simulated clock and of the network, this round and all so far.
+// Adds the fates of the drawn clients; simulated time and network traffic of this round and in total.
 static void put_world(JsonObject *line, const RoundReport *report, const WorldTotals *totals) {
     const Cohort *cohort = report->cohort;
     put_whole(line, "clients_drawn", cohort->count);
@@ -87,7 +87,7 @@ static void put_world(JsonObject *line, const RoundReport *report, const WorldTo
     put_whole(line, "up_bytes_total", (int64_t)totals->up_bytes);
 }
 
-// Whom the combine rule has picked, where it picks.
+// Adds the clients that the combine rule picked, if it picks.
 static void put_choice(JsonObject *line, const RunMemory *memory, const Combine *combine) {
     uint32_t attackers = 0;
     if (!combine->rule || !combine->rule->picks) return;
@@ -128,7 +128,7 @@ static void put_accuracies(JsonObject *line, const ClientTests *tests) {
     put_real(line, "accuracy_jain", fairness->jain);
 }
 
-// The worst are those with the largest losses.
+// The worst clients have the largest losses.
 static void put_losses(JsonObject *line, const Fairness *fairness) {
     put_reals(line, "loss_quantiles", fairness->quantiles, FAIRNESS_QUANTILES);
     put_real(line, "loss_worst_tenth", fairness->best_tenth);
@@ -159,7 +159,7 @@ Status report_client_tests(Metrics *metrics, const RunMemory *memory, uint32_t r
     return metrics_append(metrics, &line, err);
 }
 
-// Per rank, and the mean over the ranks; between nodes.
+// Adds times per rank, and their mean; and times between nodes.
 static void put_synchronisation(JsonObject *line, const RoundReport *report, const RunConfig *config) {
     double total = report->synchronising_seconds, hidden = report->hidden_seconds;
     put_reals(line, "synchronising_seconds", report->worker_sync_seconds, config->workers);
@@ -172,7 +172,7 @@ static void put_synchronisation(JsonObject *line, const RoundReport *report, con
     put_real(line, "exchange_hidden_seconds", report->exchange_hidden_seconds);
 }
 
-// How many updates had staleness 0, 1, 2, ...; the last entry of a full histogram: that many or more.
+// Adds how many updates had staleness 0, 1, 2, ...; the last entry of a full histogram counts that many or more.
 static void put_staleness(JsonObject *line, const int64_t counts[STALENESS_BUCKETS], double mean) {
     size_t used = 0;
     for (size_t bucket = 0; bucket < STALENESS_BUCKETS; bucket++)
@@ -181,7 +181,7 @@ static void put_staleness(JsonObject *line, const int64_t counts[STALENESS_BUCKE
     put_real(line, "staleness_mean", mean);
 }
 
-// Of the updates in the round's step, and what waits for later ones.
+// Adds facts about the updates in the round's step, and those pending for later steps.
 static void put_pending(JsonObject *line, const Pending *pending) {
     put_whole(line, "updates", pending->updates);
     put_whole(line, "updates_waiting", pending->memory->schedule.waiting_count);
@@ -203,7 +203,7 @@ static void put_test(JsonObject *line, const RoundTest *test, RunFigure figure) 
     if (!run_figures[figure].is_loss) put_real(line, "personal_loss", test->personal.loss.mean);
 }
 
-// Of the new model, and of each of its tensors.
+// Adds fingerprints of the new model and of each of its tensors.
 static void put_fingerprints(JsonObject *line, const RunMemory *memory) {
     const TensorList *list = &memory->tensors;
     JsonObject tensors;

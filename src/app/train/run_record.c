@@ -26,8 +26,8 @@ uint64_t run_hash_partition(const RunMemory *memory) {
     return XXH3_64bits(memory->partition_segment.memory, memory->partition_segment.bytes);
 }
 
-// Where the data lies may change, what they are is in their own hash; the rounding of products on the GPU goes with
-// the device, which may change.
+// The place of the data may change: its hash identifies it. The rounding of products on the GPU belongs to the device,
+// which may change, too.
 static bool makes_the_run(const Option *option) {
     return !option->may_change && !option->unsaved && strcmp(option->name, "data") != 0 &&
            strcmp(option->name, "tf32") != 0;
@@ -39,8 +39,8 @@ static uint64_t hash_option(const char *name, const char *value, uint64_t seed) 
     return XXH3_64bits_withSeed(text, (size_t)length, seed);
 }
 
-// The options as they were when numbers of a form were options of their own; apart: also those that now are parts of
-// --algorithm and --partition, which could be written in that way then, too.
+// Hashes the options as in versions where numbers of a form were options of their own. apart: numbers now written in
+// --algorithm and --partition are hashed as options, too, since those versions accepted both.
 static uint64_t hash_options(const Options *options, uint64_t seed, bool apart) {
     for (int i = 0; i < option_count; i++) {
         char value[OPTION_VALUE_BYTES];
@@ -77,7 +77,7 @@ void run_record_fill(RunRecord *record, const Options *options, const RunMemory 
     write_hash(record->former_identity, hash_options(options, read, true));
 }
 
-// A file that somebody has written to by hand may have anything at any key.
+// A user may have edited the file, so any key may have any type.
 static void read_text(char *text, size_t bytes, const json_t *start, const char *key) {
     const char *value = json_string_value(json_object_get(start, key));
     snprintf(text, bytes, "%s", value ? value : "");
@@ -144,7 +144,7 @@ Status run_record_check(const RunRecord *past, const RunRecord *now, const char 
     return STATUS_OK;
 }
 
-// An argument as JSON takes it: a path may be no UTF-8.
+// Converts an argument for JSON: a path may be invalid UTF-8.
 static char *readable(const char *text) {
     json_t *utf8 = json_string(text);
     char *copy = strdup(text);

@@ -37,7 +37,7 @@ Status run_schedule_write(const Folder *folder, const Schedule *schedule, Error 
 
 // Reading -------------------------------------------------------------------------------------------------------------
 
-// *applied: false for a line whose update is part of no step.
+// *applied: false for a line whose update is applied in no step.
 static bool read_job(ScheduledJob *job, bool *applied, const char *line) {
     uint32_t index;
     char fate[16];
@@ -78,7 +78,7 @@ static Status read_jobs(Schedule *schedule, FILE *file, const char *path, uint32
         if (job.client >= clients)
             return fail(err, STATUS_DATA, "%.200s:%u: client %u, but there are only %u; raise --clients", path, number,
                         job.client, clients);
-        if (!applied || job.start >= schedule->versions) continue; // what counts later waits in checkpoints
+        if (!applied || job.start >= schedule->versions) continue; // checkpoints hold updates that are applied later
         if (schedule->count == capacity) {
             capacity = capacity > 0 ? 2 * capacity : 1024;
             ScheduledJob *more = realloc(schedule->jobs, capacity * sizeof *more);
@@ -91,7 +91,7 @@ static Status read_jobs(Schedule *schedule, FILE *file, const char *path, uint32
     return STATUS_OK;
 }
 
-// Every version that the run makes has to have its updates.
+// Every version that the run makes needs updates.
 static Status check_versions(const Schedule *schedule, const char *path, Error *err) {
     bool *made = calloc((size_t)schedule->versions + 1, sizeof *made);
     if (!made) return fail(err, STATUS_OS, "no memory for %u versions", schedule->versions);

@@ -32,7 +32,7 @@
 
 enum { SPINS_WHEN_CORES_SUFFICE = 4000 }; // polls of a barrier before sleeping, some 100 microseconds
 
-// Where a value denotes a folder, that folder's full path; otherwise as it was.
+// Replaces a value that names a folder by the folder's full path.
 static void resolve_folder(Options *options, const char *folder) {
     char path[PATH_MAX];
     if (realpath(folder, path) == path) option_set(options, option_find("data"), path, "", NULL);
@@ -46,7 +46,7 @@ static void complete(Options *saved, const RunRecord *past) {
 Status run_read_saved_options(Options *options, RunRecord *past, Error *err) {
     Options saved;
     RunFolder folder;
-    TRY(run_folder_open(&folder, options->resume, err)); // says in one sentence when there is no run
+    TRY(run_folder_open(&folder, options->resume, err)); // its error says if there is no run
     Status status = run_record_read(past, &folder, err);
     run_folder_close(&folder);
     TRY(status);
@@ -159,7 +159,7 @@ static double number_at(const DatasetSplit *samples, const Dataset *data, size_t
     return (double)dataset_number(samples->pixels, place);
 }
 
-// An embedding reads whole numbers below its vocabulary.
+// An embedding reads whole numbers below its vocabulary size.
 static Status check_numbers(const Options *options, const Spec *spec, const Dataset *data, Error *err) {
     char named[OPTION_NAMED_BYTES];
     const DatasetSplit *const parts[] = {&data->train, &data->test};
@@ -179,7 +179,7 @@ static Status check_numbers(const Options *options, const Spec *spec, const Data
     return STATUS_OK;
 }
 
-// A batch norm computes a batch at once.
+// A batch norm needs the whole batch at once.
 static Status check_whole_batches(const Options *options, Error *err) {
     char named[OPTION_NAMED_BYTES];
     if (options->training.batch_size <= SPEC_WHOLE_BATCH) return STATUS_OK;
@@ -189,7 +189,7 @@ static Status check_whole_batches(const Options *options, Error *err) {
                 options_named(named, options, "batch-size"), SPEC_WHOLE_BATCH, options->training.batch_size);
 }
 
-// Refuses options, data and a net that do not go together, and numbers of one that are too large for another.
+// Refuses options, data and a net that do not go together, and numbers that are too large for them.
 static Status check_fit(const Options *options, const Spec *spec, const Dataset *data, Error *err) {
     Traits traits;
     options_traits(&traits, options);
@@ -266,7 +266,7 @@ static RunConfig make_config(const Options *options, const Spec *spec, const Nod
         .nodes = nodes->size};
 }
 
-// Spans that a worker has in a round at most, when it has all the jobs and none dies: training and evaluation.
+// Returns the most spans that a worker can record per round, with all jobs and no deaths: training and evaluation.
 static uint32_t trace_capacity(const Options *options, const Spec *spec, const Dataset *data, uint32_t jobs) {
     enum { SPANS_BESIDE_JOBS = 32, SPANS_PER_STEP = 4, SPANS_PER_BUCKET = 3 };
     if (!options->trace[0]) return 0;
@@ -279,7 +279,7 @@ static uint32_t trace_capacity(const Options *options, const Spec *spec, const D
     return spans + steps * (SPANS_PER_STEP + slices);
 }
 
-// One row for each client that has had a turn, and some to spare.
+// Plans one row for each client that can have a turn, and some to spare.
 static void plan_kept(RunConfig *config, const TensorList *tensors, const Options *options) {
     const Traits traits = run_algorithm(config).traits;
     const bool state = config->training.optimizer_state == OPTIMIZER_KEPT;
@@ -297,7 +297,7 @@ static void plan_kept(RunConfig *config, const TensorList *tensors, const Option
         client_state_plan(client_state_rows_needed(config->clients, members, (uint32_t)options->rounds), floats);
 }
 
-// Bytes that an earlier process has written take no more room; a file that cannot be looked at is not there yet.
+// Bytes that an earlier process has written need no new space; a file that cannot be inspected counts as absent.
 static double kept_bytes_on_disk(const RunFolder *folder) {
     struct stat about;
     if (fstatat(folder->lock_fd, CLIENT_STATE_FILE_NAME, &about, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(about.st_mode))
@@ -306,7 +306,7 @@ static double kept_bytes_on_disk(const RunFolder *folder) {
 }
 
 // Client state grows with the clients that have had a turn: there must be room for all that can have one. The first
-// node has it in the folder of the run, others have it in memory, whole.
+// node stores it in the run's folder, other nodes hold all of it in memory.
 static Status check_kept(const RunConfig *config, const Options *options, const RunFolder *folder, Error *err) {
     const uint32_t members = cohort_capacity(&config->world, config->clients, (uint32_t)options->clients_per_round);
     const double turns = (double)members * options->rounds, clients = config->clients;
@@ -331,7 +331,7 @@ static Status check_kept(const RunConfig *config, const Options *options, const 
                                    : "give another --out, fewer --clients or --rounds");
 }
 
-// Updates side by side grow with the cohort: they are compared with what the machine has before anything is filled.
+// Updates side by side grow with the cohort, so they are compared with the free memory before anything is filled.
 static Status check_rows(const RunConfig *config, Error *err) {
     const Algorithm algorithm = run_algorithm(config);
     const double bytes = (double)slots_rows_bytes(&config->slots), available = (double)segment_available();
@@ -351,7 +351,7 @@ static Status check_rows(const RunConfig *config, Error *err) {
         kind, name, crafted ? "" : " of --algorithm", config->slots.rows, bytes / 1e6, available / 1e6);
 }
 
-// Plans which client trains when: recorded, or simulated.
+// Plans which client trains when: from a recording, or by simulation.
 static Status plan_schedule(RunMemory *memory, RunConfig *config, const Options *options, Nodes *nodes, Error *err) {
     const char *file = options_replay(options);
     const uint32_t rounds = (uint32_t)options->rounds;
@@ -362,9 +362,9 @@ static Status plan_schedule(RunMemory *memory, RunConfig *config, const Options 
     return STATUS_OK;
 }
 
-// So do updates that wait.
+// Pending updates grow with the clients, too: refuses what memory cannot hold.
 static Status check_pending(const RunConfig *config, uint32_t updates, Error *err) {
-    enum { MOST_WAITING = SAFETENSORS_MAX_TENSORS - 2000 }; // beside those of the model
+    enum { MOST_WAITING = SAFETENSORS_MAX_TENSORS - 2000 }; // leaves room for the tensors of the model
     const SlotPlan *slots = &config->slots;
     if (slots->pending > MOST_WAITING)
         return fail(err, STATUS_USAGE,
@@ -387,7 +387,7 @@ static Status check_pending(const RunConfig *config, uint32_t updates, Error *er
         updates, bytes / 1e6, available / 1e6);
 }
 
-// A checkpoint will take the place of the weights that a run began from: their file may be gone.
+// Once there is a checkpoint, the initial weights are not needed, and their file may be gone.
 static bool has_checkpoint(const RunFolder *folder) {
     bool found = false;
     const int fd =

@@ -1,7 +1,7 @@
-// What the options of a run ask for, made: its data set, its net, and the memory that parent and workers share.
+// Makes what a run needs from its options: data set, net, and the memory that parent and workers share.
 //
 //   if (options.resume[0]) TRY(run_read_saved_options(&options, &past, err));
-//   TRY(run_load_data(&memory, &source, NULL, &options, err));                 // says how many classes there are
+//   TRY(run_load_data(&memory, &source, NULL, &options, err));                 // finds the number of classes
 //   TRY(run_read_model(&spec, text, &options, &memory.data, err));
 //   TRY(run_create_memory(&memory, &options, &spec, &about, &device, &folder, &nodes, err));
 //   run_memory_free(&memory);
@@ -19,38 +19,37 @@
 #include "fedavg/nodes/nodes.h"
 #include "nn/spec.h"
 
-// With --resume: completes the options by those that the run in that folder was started with, and by what followed from
-// them then. past: what it tells of itself.
+// With --resume, completes the options by those that the run in that folder was started with, and by the values derived
+// from them then. past: the run's record.
 Status run_read_saved_options(Options *options, RunRecord *past, Error *err);
 
-// Finds the data set and deals it to the clients. A folder becomes its full path in options->data, so that the run goes
-// on wherever it is resumed from. Nothing to free on failure. ready: that data set, where it is there already, or NULL.
+// Finds the data set and partitions it over the clients. A folder becomes its full path in options->data, so that the
+// run can be resumed from any place. Nothing to free on failure. ready: that data set if it is loaded already, or NULL.
 Status run_load_data(RunMemory *memory, DatasetSource *source, const ReadyData *ready, Options *options, Error *err);
 
-// Once the run is known to be on a GPU: how many workers it has where nobody said it, and with them who gets which
-// samples.
+// For a run on a GPU: sets the number of workers if the user did not, and partitions the data for them.
 Status run_resolve_on_gpu(RunMemory *memory, Options *options, bool side_by_side, Error *err);
 
-// text: the layer list that --model names or is. USAGE with a sentence for a model that does not exist.
+// text: the layer list that --model names or is. USAGE for a model that does not exist.
 Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *options, const Dataset *data, Error *err);
 
-// The segments whose size net and device decide, with the initial weights. On failure the memory is freed or not begun;
-// run_memory_free may be called in either case.
+// Makes the segments whose size depends on net and device, and the initial weights. After a failure run_memory_free may
+// be called, but need not.
 Status run_create_memory(RunMemory *memory, const Options *options, const Spec *spec, const ModelAbout *about,
                          const RunDevice *device, const RunFolder *folder, Nodes *nodes, Error *err);
 
-// What the nodes of a run settle before its first round, each function called by all of them. Alone they do nothing.
+// All nodes of a run call each of these functions before the first round. A single node does nothing in them.
 
-// Everybody takes the options of node 0, which alone has read what --resume names. mine: whether that went well there.
+// All nodes take the options of node 0, which alone has read the run of --resume. mine: status of that reading.
 Status together_options(Options *options, Nodes *nodes, Status mine, Error *err);
 
 enum { TOGETHER_NAME_BYTES = 256 };
 
-// The same data set and the same arithmetic (the GPU's name, or the instruction set's and OpenBLAS's) everywhere: with
-// others the sums would be of another model. mine: whether this node has what its arithmetic needs.
+// Checks that all nodes have the same data set and arithmetic (name of the GPU, or instruction set and OpenBLAS):
+// otherwise their sums would mix different models. mine: whether this node has what its arithmetic needs.
 Status together_check(const RunMemory *memory, const char *arithmetic, Nodes *nodes, Status mine, Error *err);
 
-// Everybody goes on from what node 0 has restored: weights, velocity, rounds done, and whether the run has its result.
+// All nodes continue from node 0's state: weights, velocity, rounds done, and whether the run has its result.
 Status together_start(RunMemory *memory, uint32_t *rounds_done, bool *has_result, Nodes *nodes, Error *err);
 
 #endif
