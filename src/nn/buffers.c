@@ -43,7 +43,9 @@ static float *carve_some(Carver *carver, size_t floats) {
 }
 
 // Places everything that the layer needs besides its values and gradients. A layer's scratch is shared by all layers,
-// so only the largest counts. The first layer that learns needs no scratch for its input's gradient.
+// so only the largest counts. The first layer that learns needs no scratch for its input's gradient. `room` is asked
+// for the samples that go through the layer together, which are a part's or the chunk's; statistics and masks are kept
+// for all parts, since they wait for the backward pass.
 static void carve_layer(LayerBuffers *at, Carver *carver, const Layer *layer, const Kernels *kernels, size_t *scratch,
                         int samples, size_t parts, bool is_first) {
     const LayerType *type = layer_type(layer);
@@ -222,7 +224,10 @@ static LayerLoad load_of(const Layer *layer) {
     return layer_type(layer)->load ? layer_type(layer)->load(layer) : (LayerLoad){0};
 }
 
-// Plans a chunk for a net without a body. Each value counts twice, as a value and as a gradient.
+// Plans a chunk for a net without a body. Each value counts twice, as a value and as a gradient. In turn: hundreds of
+// samples if OpenBLAS multiplies for them; otherwise as many as fit the cache, in steps of SAMPLES_UNIT, at most
+// SAMPLES_MOST. At least SAMPLES_UNIT, or twice as many if the weights do not fit the cache and every chunk reads them
+// from memory.
 static int chunk_of_parts(const Spec *spec, bool through_blas) {
     size_t floats = shape_size(spec->input), weights = 0, wide = 0;
     for (int l = 0; l < spec->layer_count; l++) {
@@ -263,7 +268,10 @@ static int rounded_up(size_t samples, int unit) {
 }
 
 // A part has as many samples as the cache holds, in whole vectors. All of a chunk's parts stay in memory while the head
-// works on them, so a chunk has many parts only if that saves the head from reading its weights again.
+// works on them, so a chunk has many parts only if that saves the head from reading its weights again. An example: a
+// net whose body needs 40 KiB per sample and whose head has 2 MiB of weights. The cache holds 12 samples of the body,
+// so a part is SAMPLES_UNIT = 16 of them; the weights do not fit the cache, and the chunk has 64 samples, four parts,
+// which share one reading of the weights.
 static ChunkPlan chunk_in_parts(const Spec *spec, int head, int lanes) {
     size_t floats = shape_size(spec->input), weights = 0;
     for (int l = 0; l < spec->layer_count; l++) {

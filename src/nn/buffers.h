@@ -48,6 +48,7 @@ typedef struct LayerBuffers {
     PartSteps steps;
 } LayerBuffers;
 
+// Every pointer is into the arena, which net_init allocates; the table itself is small.
 typedef struct NetBuffers {
     ChunkPlan chunk;
     float *input; // (C,H,W,N), or (parts, C,H,W,N); NULL if the net begins with a linear layer

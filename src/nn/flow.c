@@ -65,7 +65,9 @@ static bool may_overwrite(const Planner *planner, int n) {
 
 // Gradients -----------------------------------------------------------------------------------------------------------
 
-// Takes the first free slot, and enlarges it to `values`, if it is smaller.
+// Takes the first free slot, and enlarges it to `values`, if it is smaller. The first free slot rather than the best
+// fitting one: with two slots in turn, which is what a chain of layers takes, both soon have the size of the largest
+// gradients.
 static int take_slot(Planner *planner, size_t values) {
     Flow *flow = planner->flow;
     int slot = 0;
@@ -77,6 +79,7 @@ static int take_slot(Planner *planner, size_t values) {
     return slot;
 }
 
+// The slot of a node that `keeps` stays taken for the rest of the plan, and slots over values are not taken at all.
 static void release_slot(Planner *planner, int slot) {
     if (slot >= 0 && slot != planner->flow->kept) planner->taken[slot] = false;
 }

@@ -86,6 +86,9 @@ static inline size_t linear_scratch_floats(const Layer *layer, int samples) {
     return (size_t)samples * linear_row_floats(layer) + 16 * shape_size(layer->out);
 }
 
+// The table of one build's ops. Shapes are those of the layer: C, H and W of its input or output, IC and OC channels of
+// input and output, IN and OUT values of a linear layer's input and output, T steps of a sequence. An op that is given
+// `layer` reads its sizes there.
 typedef struct Kernels {
     const char *name; // "avx512", "avx2" or "baseline"
     int lanes;        // samples in one vector

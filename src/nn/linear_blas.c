@@ -9,6 +9,7 @@ static BlasMatrix inputs(const float *in, const float *rows, const Layer *layer,
     return in ? (BlasMatrix){in, samples, false} : (BlasMatrix){rows, linear_row_floats(layer), true};
 }
 
+// The outputs start as the bias, and OpenBLAS adds the product: one pass less than adding the bias afterwards.
 void linear_blas_forward(float *out, const Blas *blas, const float *in, const float *rows, const float *weight,
                          const float *bias, const Layer *layer, int count, int samples) {
     size_t outs = (size_t)layer->out.channels, ins = shape_size(layer->in), n = (size_t)samples;
@@ -19,6 +20,7 @@ void linear_blas_forward(float *out, const Blas *blas, const float *in, const fl
                    ins);
 }
 
+// OpenBLAS writes the first `count` columns; the others must become zeros.
 void linear_blas_backward_input(float *in_gradient, const Blas *blas, const float *out_gradient, const float *weight,
                                 const Layer *layer, int count, int samples) {
     size_t outs = (size_t)layer->out.channels, ins = shape_size(layer->in), n = (size_t)samples, used = (size_t)count;

@@ -40,6 +40,8 @@ typedef struct GradientHook {
     void *context;
 } GradientHook;
 
+// A net belongs to one thread. It copies its spec; parameters, gradients and velocities are the caller's and are given
+// with each call.
 typedef struct Net {
     Spec spec;
     const Kernels *kernels;

@@ -6,6 +6,7 @@
 
 // Forward -------------------------------------------------------------------------------------------------------------
 
+// One layer's part of the forward pass: everything that its row needs is in the call.
 static void layer_forward(const Net *net, const LayerBuffers *at, int l, const float *parameters, const Noise *noise,
                           bool trains, Chunk chunk) {
     LayerCall call = layer_call(net, l, at, parameters, chunk);

@@ -95,6 +95,7 @@ typedef enum Activation {
     ACTIVATION_GELU,
 } Activation;
 
+// One layer with its numbers. A field belongs to the kinds that its comment names; other kinds do not use it.
 typedef struct Layer {
     LayerKind kind;
     Activation activation; // if kind is LAYER_ACTIVATION
@@ -176,6 +177,7 @@ size_t layer_parameters(const Layer *layer);
 // Multiply-adds of one sample on the forward pass.
 double layer_products(const Layer *layer);
 
+// A net: what the text says, what it means, and a few facts about the data that it is for. It is copied as a whole.
 typedef struct Spec {
     Shape input;
     int classes;

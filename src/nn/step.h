@@ -33,6 +33,7 @@ typedef struct Noise {
     uint32_t first_sample; // number of the batch's first sample in the larger batch that it is a part of
 } Noise;
 
+// Sums over the samples of a batch, so that results of chunks, batches and workers can be added.
 typedef struct BatchResult {
     double loss_sum; // sum over the samples of the cross-entropy, in nats
     uint32_t hits;   // samples whose largest logit is their label (evaluation; 0 after training)

@@ -46,6 +46,7 @@ struct CudaProgress;
 void cuda_gather(float *out, const uint8_t *pixels, const uint32_t *indices, const struct CudaProgress *progress,
                  const float *scale, const float *shift, Shape shape, const Augment *augment, const CudaStep *step);
 
+// Convolution. Plain layers and the others (layer_is_plain) have different kernels; these functions choose.
 void cuda_conv_forward(float *out, const float *in, const float *weight, const float *bias, size_t stride,
                        const Layer *layer, const CudaStep *step);
 // weight_gradient (M strided; OC,IC,K,K) and bias_gradient (M strided; OC) are overwritten; stride is the gradients'.
@@ -64,9 +65,11 @@ void cuda_pool_forward(float *out, const float *in, bool relu, const Layer *laye
 void cuda_pool_backward(float *in_gradient, const float *in, const float *out_gradient, bool relu, const Layer *layer,
                         const CudaStep *step);
 
+// Average pooling. Padding counts as zeros, and the sum is divided by the whole window's size.
 void cuda_average_forward(float *out, const float *in, const Layer *layer, const CudaStep *step);
 void cuda_average_backward(float *in_gradient, const float *out_gradient, const Layer *layer, const CudaStep *step);
 
+// A function of each value (activation.h); the backward pass reads its input.
 void cuda_activation_forward(float *out, const float *in, const Layer *layer, const CudaStep *step);
 void cuda_activation_backward(float *in_gradient, const float *in, const float *out_gradient, const Layer *layer,
                               const CudaStep *step);
@@ -101,6 +104,7 @@ typedef struct CudaRows {
 // to = from, or with `adds` to += from.
 void cuda_add(CudaRows to, CudaRows from, size_t features, bool adds, const CudaStep *step);
 
+// In place, for all models' tensors together; out is the output of cuda_relu_forward.
 void cuda_relu_forward(float *values, size_t features, const CudaStep *step);
 void cuda_relu_backward(float *gradient, const float *out, size_t features, const CudaStep *step);
 

@@ -34,6 +34,7 @@ static void forward(const CudaPass *pass, CudaPurpose purpose) {
     }
 }
 
+// Smoothing is for training alone, which asks for a gradient.
 static void loss(const CudaPass *pass, float *gradient) {
     const CudaNetPlan *plan = &pass->plan;
     cuda_softmax_cross_entropy(gradient, &pass->progress, pass->ops.logits, plan->labels, plan->order,

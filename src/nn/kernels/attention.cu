@@ -35,7 +35,8 @@ __device__ float dot(const float *a, const float *b, uint32_t features, uint32_t
     return sum;
 }
 
-// Computes a row of shares. A thread per sample, step and head.
+// Computes a row of shares. A thread per sample, step and head. The exponential is that of the CPU's functions
+// (small_exponential), not the library's.
 __global__ void __launch_bounds__(ITEM_THREADS) share(AttentionKept kept, uint32_t items) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
     if (at.item >= items) return;

@@ -146,7 +146,8 @@ ALWAYS_INLINE void clear_places(float *to, int count, size_t samples) {
     if (count > 0) memset(to, 0, (size_t)count * samples * sizeof *to);
 }
 
-// Copies the input's values to a row of columns, with zeros for places that read the padding.
+// Copies the input's values to a row of columns, with zeros for places that read the padding. Neighbouring places read
+// neighbouring inputs if the stride is 1: then a row is one copy.
 ALWAYS_INLINE void gather_row(float *columns, float *plane, const Cut *cut, Sight sight, int first, int end) {
     const size_t n = cut->samples;
     if (!sight.any) sight.from = sight.to = end;
@@ -160,7 +161,7 @@ ALWAYS_INLINE void gather_row(float *columns, float *plane, const Cut *cut, Sigh
     clear_places(columns + (size_t)(sight.to - sight.from) * n, end - sight.to, n);
 }
 
-// Adds a row of columns to the input's gradient.
+// Adds a row of columns to the input's gradient. Places whose tap is outside the image have no gradient to give.
 ALWAYS_INLINE void scatter_row(float *columns, float *plane, const Cut *cut, Sight sight, int first, int end) {
     const size_t n = cut->samples;
     (void)end;
@@ -207,6 +208,7 @@ static int vectors_of(const Cut *cut, Block block) {
     return (int)((floats_of(cut, block) + SOUNDER_LANES - 1) / SOUNDER_LANES);
 }
 
+// Without this the lanes after the last place would add what they hold to the products.
 static void zero_rest(float *rows, size_t count, size_t floats) {
     if (floats % SOUNDER_LANES == 0) return;
     for (size_t r = 0; r < count; r++, rows += ROW_FLOATS)

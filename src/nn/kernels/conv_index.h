@@ -171,6 +171,8 @@ typedef struct GradientGrid {
     uint32_t tiles, parts, threads;
 } GradientGrid;
 
+// Each thread has at least GRADIENT_PLACES places, and a block at most GRADIENT_THREADS threads; if there are fewer
+// than GRADIENT_BLOCKS blocks, the places are divided among parts.
 BOTH GradientGrid gradient_grid(const ConvMap *map, uint32_t models) {
     uint32_t taps = conv_taps(map->kernel), channels = parts_of((uint32_t)map->out.channels, gradient_channels(taps));
     uint32_t tiles = channels * (uint32_t)map->in.channels * map->segments * map->segments;

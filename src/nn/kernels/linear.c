@@ -59,7 +59,8 @@ ALWAYS_INLINE void add_totals(float *out, Lanes *sums, size_t real, size_t sampl
 
 // out (DOT_OUTS, samples) += the strip's dot products of the next `count` samples' rows with `outs` of the weight's
 // rows, from `first` on. It prefetches the weight's rows that are `ahead` floats further, unless that is 0. first, outs
-// and count are constants wherever this is inlined.
+// and count are constants wherever this is inlined. Weights and values are held in registers and every one is used
+// several times: a tile of 4 rows and 4 samples loads 8 vectors for 16 products.
 ALWAYS_INLINE void dot_tile(float *out, const WeightRows *weight, size_t ahead, const float *rows, size_t row_floats,
                             Strip strip, size_t samples, int first, int outs, int count) {
     const float *const *from = weight->at + first;

@@ -140,7 +140,8 @@ ALWAYS_INLINE void fetch_next(const WeightStep *step, size_t at, int outs, int c
             fetch_far(step->next + at + (size_t)r * step->ins + (size_t)c * SOUNDER_LANES);
 }
 
-// Copies a tile of the weights before the step to its place, if they are elsewhere.
+// Copies a tile of the weights before the step to its place, if they are elsewhere. A step may read its weights from
+// the global model and leave them in the worker's own: then no pass copies the model first.
 ALWAYS_INLINE void bring_tile(const WeightStep *step, size_t at, int outs, int columns) {
     if (!step->before) return;
 #pragma GCC unroll 8
@@ -227,7 +228,8 @@ static Strip step_lists(const WeightStep *step, const SparseMatrix *lists, size_
     return strip;
 }
 
-// The inputs from i on, which do not fill a vector.
+// The inputs from i on, which do not fill a vector. Partial vectors are loaded and stored by a mask, so that nothing
+// after the row is touched: it is the next output's row.
 ALWAYS_INLINE void step_tail(const WeightStep *step, size_t o, size_t i, int outs) {
     const size_t at = o * step->ins + i;
     const float *shift = step->descent->shift ? step->descent->shift + at : NULL;

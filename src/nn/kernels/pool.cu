@@ -153,7 +153,8 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     out[(size_t)at.model * items + at.item] = relu ? rectified(value) : value;
 }
 
-// Whether the place (y,x) holds the first maximum of a window; with relu, only if that is positive. One sample.
+// Whether the place (y,x) holds the first maximum of a window; with relu, only if that is positive. One sample. A later
+// place with an equal value does not count, as on the CPU and in PyTorch.
 __device__ bool is_first_maximum(const float *plane, Plane of, Span rows, Span columns, int y, int x, bool relu) {
     const float value = plane[y * of.row + x * of.step];
     if (relu && !(value > 0)) return false;

@@ -107,7 +107,8 @@ ALWAYS_INLINE void product_tile(ProductOut out, ScalarMatrix scalars, const floa
 }
 
 // All rows of one strip of columns. The rows are shared evenly among tiles: a tile of few rows has so few sums that
-// each addition would wait for the one before.
+// each addition would wait for the one before. A tile's number of rows must be a constant for its sums to stay in
+// registers, hence the cases.
 ALWAYS_INLINE void product_strip(ProductOut out, ScalarMatrix scalars, const float *lanes, int rows, size_t inner,
                                  size_t row_floats, int columns) {
     const int tiles = (rows + PRODUCT_ROWS - 1) / PRODUCT_ROWS;

@@ -28,7 +28,8 @@ typedef struct SparseMatrix {
 
 // Makes the lists of scalars (rows, inner), where rows of lanes are row_floats apart. Returns false, and leaves the
 // lists meaningless, if they have too many scalars or do not pay: a sum over a list loads a vector for each
-// multiplication, product.h loads half a vector.
+// multiplication, product.h loads half a vector. The list is written without a branch: every scalar is stored, but only
+// a nonzero one moves the end of the list.
 static inline bool sparse_of(SparseMatrix *sparse, ScalarMatrix scalars, size_t rows, size_t inner, size_t row_floats) {
     if (rows > SPARSE_ROWS || rows * inner > SPARSE_SCALARS || inner * row_floats > UINT32_MAX) return false;
     sparse->inner = inner;

@@ -75,7 +75,8 @@ static inline bool tile_in_place(Square *tile, const Plane *plane, int y, int x,
     return true;
 }
 
-// The tile in place, or else as a copy.
+// The tile in place, or else as a copy. Reading in place saves a copy of most tiles; those at the edge need zeros
+// around them.
 static inline Square load_tile(Lanes copy[MOST_POINTS_2D], const Plane *plane, int y, int x, int side) {
     Square tile;
     if (tile_in_place(&tile, plane, y, x, side)) return tile;
@@ -104,7 +105,8 @@ typedef struct TileWay {
     bool turns; // the transform reads or writes a tile in reverse order
 } TileWay;
 
-// Stores the part of the tile (side,side) that is inside the plane.
+// Stores the part of the tile (side,side) that is inside the plane. It applies the Ending itself, element by element,
+// as the tile is a copy.
 ALWAYS_INLINE void store_tile(const Plane *plane, const float *tile, int row_floats, const Block *block,
                               const Ending *ending, int y, int x, int side) {
     const Range rows = inside(y, side, plane->rows), columns = inside(x, side, plane->columns);

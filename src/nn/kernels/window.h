@@ -33,7 +33,8 @@ BOTH Span window_span(int number, int size, int stride, int pad, int length) {
     return span;
 }
 
-// The numbers of the windows, of `count`, that cover a place.
+// The numbers of the windows, of `count`, that cover a place. The backward pass of a pooling uses it to find the
+// windows that read a place.
 BOTH Span windows_over(int place, int size, int stride, int pad, int count) {
     int behind = place + pad - size, last = (place + pad) / stride;
     Span span = {behind < 0 ? 0 : behind / stride + 1, last < count ? last + 1 : count};

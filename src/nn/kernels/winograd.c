@@ -70,6 +70,7 @@ static size_t gradient_floats(const Layer *layer) {
     return transposes(layer) ? (size_t)ins * in_vectors(outs) : OUTER_TILE * outer_tiles(outs, ins);
 }
 
+// Scratch holds a block's values at all points, for inputs and outputs, and one panel of transposed outputs.
 ConvSizes ISA_NAME(winograd_sizes)(const Layer *layer) {
     size_t outs = (size_t)layer->out.channels, ins = (size_t)layer->in.channels, block = block_floats(layer);
     size_t point = point_floats((int)outs, block) + point_floats((int)ins, block), points = points_2d(layer);
@@ -132,7 +133,8 @@ static Channels channels_at(const Layer *layer, size_t place) {
                       tile % across * OUTER_COLUMNS + place % OUTER_COLUMNS};
 }
 
-// k: the kernel's side, a constant wherever this is inlined.
+// k: the kernel's side, a constant wherever this is inlined. The transposed transform of the kernels: the sums over
+// blocks have been taken at the points, so that it is done once per batch.
 ALWAYS_INLINE void unpack(float *weight_gradient, const float *packed_gradient, const Layer *layer, int k) {
     size_t outs = (size_t)layer->out.channels, ins = (size_t)layer->in.channels, floats = gradient_floats(layer);
     const PointSet *set = points_for(k);
@@ -222,6 +224,8 @@ static int vectors_of(const Block *block) {
     return (block->count * block->samples + SOUNDER_LANES - 1) / SOUNDER_LANES;
 }
 
+// At each point the sum over input channels is a matrix product: outputs (OC, tiles) = kernels (OC,IC) * inputs (IC,
+// tiles).
 static void forward_products(const Workplace *work, const float *packed, int vectors) {
     size_t kernels = (size_t)work->outputs * (size_t)work->inputs, row = work->block.floats;
     for (size_t q = 0; q < work->points; q++) {
@@ -246,6 +250,8 @@ static void backward_products(float *packed_gradient, const Workplace *work, con
     }
 }
 
+// Block by block: inputs to points, one product per point, points to outputs. The Ending adds the bias and rectifies
+// while the outputs are in registers.
 ALWAYS_INLINE void forward(float *out, float *scratch, float *in, const float *packed, const float *bias,
                            const Layer *layer, size_t step, const PointSet *set, int samples) {
     const TileWay inputs = {interpolate_transposed, points_of(set), layer->pad, false};
@@ -308,6 +314,7 @@ ALWAYS_INLINE void backward(float *packed_gradient, float *in_gradient, bool add
     }
 }
 
+// A vector of samples at a time. Both sides of kernels and both directions have code of their own, with constants.
 void ISA_NAME(winograd_backward)(float *packed_gradient, float *bias_gradient, float *in_gradient, bool adds,
                                  float *scratch, const float *in, const float *out_gradient, const float *packed,
                                  const Layer *layer, int count, int samples) {

@@ -27,6 +27,7 @@ static void relu_backward(const LayerCall *call) {
         call->kernels->relu_backward(at->in_gradient, at->out, shape_size(layer->out), call->samples);
 }
 
+// One op serves all functions: it switches on Layer.activation once per chunk, not per value.
 static void activation_forward(const LayerCall *call) {
     call->kernels->activation_forward(call->at->out, call->at->in, call->layer, call->samples);
 }

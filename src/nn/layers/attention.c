@@ -8,7 +8,8 @@
 #include "layer.h"
 #include "nn/kernels/sequence.h"
 
-// The width of a step is divided among the heads, so they must divide it.
+// The width of a step is divided among the heads, so they must divide it. The bounds keep every product of sizes in an
+// int, and are checked here because the shares are no tensor of the net.
 static Status read_attention(Layer *layer, LayerText *of, Error *err) {
     TRY(layer_text_whole(&layer->groups, of, "HEADS", 1, MAX_CHANNELS, err));
     layer->causal = layer_text_key(of, "causal");

@@ -19,6 +19,7 @@ static const ConvKernels *way_of(const Layer *layer, const Kernels *kernels) {
     return kernels->conv.sizes ? &kernels->conv : &kernels->columns;
 }
 
+// Groups split both the input's and the output's channels evenly.
 static Status check_groups(const Layer *layer, const LayerText *of, Error *err) {
     if (layer->in.channels % layer->groups == 0 && layer->out.channels % layer->groups == 0) return STATUS_OK;
     return fail(err, STATUS_USAGE,

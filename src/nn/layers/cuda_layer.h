@@ -29,6 +29,7 @@ typedef enum CudaLayerTraits {
     DROPS = 1 << 3,             // in training it keeps or drops features (CudaOp.keep)
 } CudaLayerTraits;
 
+// The row of a layer on a GPU. Its functions put launches on the stream of the pass; none of them waits.
 typedef struct CudaLayer {
     unsigned traits;                          // CudaLayerTraits
     size_t (*statistics)(const Layer *layer); // floats per column that it keeps for the backward pass; NULL: 0

@@ -123,6 +123,8 @@ typedef enum LayerTraits {
     RECTIFIED_ALONE = 1 << 14, // its backward pass can do so if it is the relu's only reader
 } LayerTraits;
 
+// The row of a layer: all that the parser, the planner and the passes know of it. Functions get the layer's numbers
+// (Layer) or one call of a pass (LayerCall); none of them keeps state between calls.
 typedef struct LayerType {
     const char *name;       // for tools: the name of its costs
     const LayerWord *words; // (word_count); none if another layer's reader makes it

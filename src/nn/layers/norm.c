@@ -44,6 +44,7 @@ static void norm_forward(const LayerCall *call) {
     call->kernels->norm_forward(at->out, at->statistics, at->in, call->weight, call->bias, layer, call->samples);
 }
 
+// Weight and bias have neighbouring gradients, as they are neighbours among the parameters.
 static void norm_backward(const LayerCall *call) {
     const Layer *layer = call->layer;
     const LayerBuffers *at = call->at;

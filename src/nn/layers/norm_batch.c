@@ -23,6 +23,7 @@ static LayerRoom batch_norm_room(const Layer *layer, const Kernels *kernels, int
     return (LayerRoom){.statistics = batch_statistics_floats(layer)};
 }
 
+// `trains` chooses between the statistics of the batch and the running ones.
 static void batch_norm_forward(const LayerCall *call) {
     const LayerBuffers *at = call->at;
     call->kernels->batch_norm_forward(at->out, at->statistics, at->in, call->weight, call->trains, call->layer,

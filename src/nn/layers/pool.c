@@ -53,6 +53,7 @@ static void average_forward(const LayerCall *call) {
     call->kernels->average_forward(call->at->out, call->at->in, call->layer, call->samples);
 }
 
+// An average's gradient does not depend on its input.
 static void average_backward(const LayerCall *call) {
     const LayerBuffers *at = call->at;
     call->kernels->average_backward(at->in_gradient, at->out_gradient, call->layer, call->samples);
