@@ -15,7 +15,7 @@ int columns_of(FILE *file) {
     return size.ws_col < MOST_COLUMNS ? size.ws_col : MOST_COLUMNS;
 }
 
-// `column`: where the cursor stands, at the indent or before.
+// column: the cursor's place, at the indent or before it.
 static void print_wrapped(FILE *file, int indent, int column, const char *text) {
     int columns = columns_of(file);
     fprintf(file, "%*s", indent - column, "");

@@ -58,7 +58,7 @@ const FormerOption *former_find(const char *name) {
     return NULL;
 }
 
-// The value as the form has it.
+// Returns the value as the form writes it.
 static const char *word_of(char word[OPTION_TEXT_BYTES], const FormerOption *former, const char *value) {
     bool flag;
     snprintf(word, OPTION_TEXT_BYTES, "%s", value);
@@ -69,7 +69,8 @@ static const char *word_of(char word[OPTION_TEXT_BYTES], const FormerOption *for
     return word;
 }
 
-// "exponential mean=2" of "exponential"; of several parts the schedule gets it: "hogwild data=shard; local prox".
+// Makes "exponential mean=2" of "exponential"; in a text of several parts the schedule gets the number: "hogwild
+// data=shard; local prox".
 static bool join(char text[OPTION_TEXT_BYTES], const char *base, const FormerOption *former, const char *word) {
     const bool parts = option_find(former->option)->parts;
     const char *schedule = parts ? strstr(base, "schedule ") : NULL;
@@ -79,7 +80,7 @@ static bool join(char text[OPTION_TEXT_BYTES], const char *base, const FormerOpt
                     former->key ? former->key : "", former->key ? "=" : "", word, base + end) < OPTION_TEXT_BYTES;
 }
 
-// What the command line says of the option is kept in the remedy if it goes with the part.
+// If the typed value of the option still parses with the number added, the remedy repeats that value.
 static bool is_right(const Option *option, const char *text) {
     Form form;
     Recipe recipe;
@@ -111,7 +112,7 @@ Status former_take(Options *options, const FormerOption *former, const char *val
     return option_set(options, option, text, named, err);
 }
 
-// Finds " key=word" of a part in a text of --algorithm or --partition. NULL: it has none.
+// Finds " key=word" in a text of --algorithm or --partition. NULL: it has none.
 static const char *find_part(size_t *length, const char *text, const FormerOption *former) {
     char key[32];
     const size_t bytes = (size_t)snprintf(key, sizeof key, " %s=", former->key);

@@ -2,9 +2,9 @@
 
 #include <string.h>
 
-#define LEAST_SHARE 1e-9 // of what has to be above 0
+#define LEAST_SHARE 1e-9 // least value of a share that must be above 0
 
-// The text after the colon; empty: the row has none.
+// Copies the text after the colon; empty if the row has none.
 static void take_text(char taken[OPTION_TEXT_BYTES], const Form *form, const FormTable *table) {
     const FormRow *row = &table->rows[form->row];
     memset(taken, 0, OPTION_TEXT_BYTES);
@@ -12,7 +12,7 @@ static void take_text(char taken[OPTION_TEXT_BYTES], const Form *form, const For
         if (row->keys[k].type == FORM_TEXT) strcpy(taken, form_text(form, k));
 }
 
-// A row reads best on few lines.
+// Each row is on as few lines as possible.
 // clang-format off
 
 // --sampling ----------------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
-// Options whose value is a form, a name and its numbers: --client-time "lognormal mean=2 deviation=0.5". Their tables
-// give parser, ranges, "did you mean" and help; a value is stored as it was typed, and what it says in the fields that
-// the run reads.
+// Options whose value is a form, a name with numbers: --client-time "lognormal mean=2 deviation=0.5". Their tables
+// provide parser, ranges, "did you mean" and help. A value is stored as typed, and its numbers in the fields that the
+// run reads.
 //
 //   {.name = "client-time", .type = OPTION_FORM, FIELD(client_time), .form = &client_time_form, ...}
 #ifndef SOUNDER_APP_OPTIONS_OPTION_FORMS_H

@@ -24,7 +24,7 @@ const char *name_of_model(size_t index) {
 const char *name_of_partition(size_t index) {
     for (uint32_t i = 0; i < partition_table.count; i++) {
         const FormRow *row = form_row(&partition_table, i);
-        if (row->keys[0].name && row->keys[0].type == FORM_TEXT) continue; // "file:", whose value is a path
+        if (row->keys[0].name && row->keys[0].type == FORM_TEXT) continue; // "file:": its value is a path
         if (index-- == 0) return row->name;
     }
     return NULL;
@@ -46,7 +46,7 @@ const char *name_of_drift(size_t index) {
     return index + 1 < VIEW_DRIFT_COUNT ? view_drifts[index + 1].name : NULL; // row 0 is no drift
 }
 
-// The first rule with a number of this name; part: where. NULL: none has it.
+// Finds the first rule that has a number of this name; part: the part of the rule. NULL: none has it.
 static const RuleText *rule_with_number(const char **part, const char *name) {
     for (int p = 0; p < PART_COUNT; p++)
         for (uint32_t row = 0; part_rule((Part)p, row); row++) {

@@ -1,5 +1,5 @@
-// The names that an option's value may begin with, asked of the tables that own them, so that completion offers a new
-// row by itself. Each returns name number `index`, or NULL behind the last.
+// Names that an option's value may begin with, from the tables that own them, so that completion offers a new row
+// without further work. Each function returns name number `index`, or NULL after the last.
 //
 //   {.name = "model", .type = OPTION_TEXT, FIELD(model), .name_of = name_of_model, ...}      // a row of option_table.c
 #ifndef SOUNDER_APP_OPTIONS_OPTION_NAMES_H
@@ -16,8 +16,8 @@ const char *name_of_attack(size_t index);
 const char *name_of_noise(size_t index);
 const char *name_of_drift(size_t index);
 
-// Writes the remedy for a name that is no option but belongs to --algorithm: "a part of --algorithm; write ...".
-// remedy: of the caller's. False: the name does not belong there.
+// Writes to the caller's remedy what to write instead of an option that belongs to --algorithm: "a part of --algorithm;
+// write ...". False: the name does not belong there.
 bool algorithm_remedy(char *remedy, size_t bytes, const char *name);
 
 #endif

@@ -21,15 +21,15 @@ const char *const option_group_titles[GROUP_COUNT] = {
     [GROUP_RUN] = "The run and its files",
 };
 
-// The column `applies`: whether the other options let an option matter. The options may be incomplete or wrong: a text
-// that cannot be read counts as its default would.
+// Functions for the column `applies`: whether an option has an effect with the other options. The options may be
+// incomplete or wrong: a text that cannot be parsed counts as the default.
 
 static bool is_dirichlet(const Options *options) {
     return form_is(options->partition, "dirichlet") && !strstr(options->partition, "alpha=") &&
-           !strchr(options->partition, ':'); // a mistake that is to be shown as it was written
+           !strchr(options->partition, ':'); // shows the mistake as it was written
 }
 
-// A single step from a standing start is a gradient, whatever the momentum; only what is kept lets it go on.
+// A single step without momentum from earlier rounds is just a gradient; only kept state gives the momentum an effect.
 static bool steps_once(const Options *options, const Recipe *recipe) {
     const Traits traits = algorithm_of(recipe).traits;
     const bool buffers = traits.has[TRAIT_BUFFERS];
@@ -71,7 +71,7 @@ static bool may_launch_many(const Options *options) {
     return may_use_gpu(options) && !options_algorithm(options).engine->client_is_worker;
 }
 
-// The world (fedavg/rules/world/world.h) is one of clients that are drawn for a round.
+// The world (fedavg/rules/world/world.h) applies to clients that are drawn for a round.
 #define DRAWS_COHORTS "an --algorithm with rounds (not ssgd, hogwild)"
 static bool draws_cohorts(const Options *options) {
     return !options_algorithm(options).engine->whole_cohort;
@@ -108,7 +108,7 @@ static bool draws_fixed_size(const Options *options) {
 
 #define FIELD(member) .offset = offsetof(Options, member)
 
-// A row reads best on few lines.
+// Each row is on as few lines as possible.
 // clang-format off
 const Option option_table[] = {
     {.name = "data", .type = OPTION_TEXT, FIELD(data), .group = GROUP_MODEL, .eval = true, .common = true,

@@ -71,14 +71,14 @@ void options_traits(Traits *traits, const Options *options) {
     traits_of_training(traits->has, options);
 }
 
-// How a sentence names the side that has a trait: "--sampling cyclic", "send top-k of --algorithm".
+// Names the side that has a trait in a sentence: "--sampling cyclic", "send top-k of --algorithm".
 enum { SIDE_BYTES = OPTION_NAMED_BYTES + OPTION_SHOWN_BYTES + 1 };
 static const char *name_side(char text[SIDE_BYTES], Trait trait, const Options *options) {
     char name[OPTION_NAMED_BYTES], value[OPTION_SHOWN_BYTES], rule[TRAIT_RULE_BYTES];
     const char *option = trait_option(trait);
     if (!option) {
         snprintf(text, SIDE_BYTES, "%s of --algorithm", trait_rule(rule, trait, &options->recipe));
-    } else if (trait == TRAIT_SEVERAL_NODES) { // mpirun says it, no option
+    } else if (trait == TRAIT_SEVERAL_NODES) { // mpirun sets it, no option
         snprintf(text, SIDE_BYTES, "a run on %d nodes", options->nodes);
     } else if (option_find(option)->type == OPTION_FLAG) {
         options_named(text, options, option);
@@ -99,7 +99,7 @@ Status options_check_traits(const Options *options, const Traits *traits, Error 
                 clash.why);
 }
 
-// Steps that go on from round to round go on with their momentum, where there is one and nothing else is kept.
+// A walk that continues from round to round also keeps its momentum, if it has one, unless clients keep other state.
 void options_keep_state(Options *options) {
     const bool remembers = options->training.sgd.momentum > 0 || options->recipe.optimizer.row != OPTIMIZER_SGD;
     Traits traits;

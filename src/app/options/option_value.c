@@ -1,4 +1,4 @@
-// Part of option_table.h: one option's value: from text, to text, and what can go wrong in between.
+// Part of option_table.h: one option's value: reading, writing, and error sentences.
 #include <assert.h>
 #include <ctype.h>
 #include <errno.h>
@@ -75,8 +75,8 @@ bool option_is_zero(const Options *options, const Option *option) {
     return memcmp(field_of(options, option), zeros, field_bytes(option)) == 0;
 }
 
-// strtod and its kin skip blanks, read "nan", "inf" and hexadecimal, and stop at junk: here a number is all of the
-// text, and made of nothing but digits, sign, point and exponent.
+// strtod and its relatives skip blanks, accept "nan", "inf" and hexadecimal, and stop at junk. Here the whole text must
+// be a number of only digits, sign, point and exponent.
 static bool read_whole(int *value, const Option *option, const char *text) {
     if (!only(text, "-0123456789")) return false;
     char *end;
@@ -105,7 +105,7 @@ static bool read_real(double *value, const Option *option, const char *text) {
     return above && below;
 }
 
-// Training is in single precision, in which a tiny number is none.
+// Training is in single precision, where a tiny number would be 0.
 static bool read_float(float *value, const Option *option, const char *text) {
     double exact;
     if (!read_real(&exact, option, text)) return false;
@@ -128,8 +128,8 @@ static bool read_choice(int *value, const Option *option, const char *text) {
     return false;
 }
 
-// Bytes that belong to the character that begins here, with this one; 0: none does. The second byte of some has fewer
-// values than 80 to BF: others would be longer than they need be, surrogates, or beyond 10FFFF.
+// Returns the length of the UTF-8 character that begins here; 0: none does. Some second bytes are limited further than
+// 80 to BF: others would encode overlong forms, surrogates, or values beyond 10FFFF.
 static size_t utf8_character(const unsigned char *at) {
     const unsigned char first = at[0];
     const size_t bytes = first < 0x80   ? 1
@@ -146,10 +146,10 @@ static size_t utf8_character(const unsigned char *at) {
     return bytes;
 }
 
-enum { JOINED_BYTES = OPTION_TEXT_BYTES + 4 }; // a step of the loop below writes at most three
+enum { JOINED_BYTES = OPTION_TEXT_BYTES + 4 }; // one step of the loop below writes at most three bytes
 
-// Writes a text of parts on one line: "conv 20 5; relu" for "conv 20 5\nrelu". A line end ends a part; it is white
-// space where a ; stands before or after it. Stops when the text has become too long for an option.
+// Writes a text of parts on one line: "conv 20 5; relu" for "conv 20 5\nrelu". A line end ends a part, but is only
+// white space next to a ';'. Stops when the text is too long for an option.
 static void join_lines(char joined[JOINED_BYTES], const char *text) {
     static const char white[] = " \t\r\n";
     size_t length = 0;
@@ -165,8 +165,8 @@ static void join_lines(char joined[JOINED_BYTES], const char *text) {
     joined[length] = '\0';
 }
 
-// Texts end up in YAML and JSON files and on terminals, so they are UTF-8 without control characters. This needs no
-// allocation: one that failed would be taken for a wrong text.
+// Texts are written to YAML and JSON files and to terminals, so they must be UTF-8 without control characters. The
+// check allocates nothing, because a failed allocation would look like a wrong text.
 static bool read_text(char *value, const Option *option, const char *text) {
     char joined[JOINED_BYTES];
     if (option->parts && strpbrk(text, "\t\r\n")) {
@@ -203,9 +203,9 @@ const char *option_name_in_table(const Option *option, size_t index) {
     return option->name_of ? option->name_of(index) : NULL;
 }
 
-// Whether the value looks like several, which `sounder sweep` takes: 1,2 or 1..3 or, of whole numbers, 1-3.
+// Whether the value looks like several values for `sounder sweep`: 1,2 or 1..3 or, for whole numbers, 1-3.
 static bool is_several(char *several, size_t bytes, const Option *option, const char *value) {
-    const bool leads = option->form && option->form->table.rows->leads; // with a number
+    const bool leads = option->form && option->form->table.rows->leads; // the form begins with a number
     const bool is_number = leads || option->type == OPTION_WHOLE || option->type == OPTION_SEED ||
                            option->type == OPTION_REAL || option->type == OPTION_FLOAT;
     const char *comma = strchr(value, ','), *name;
@@ -250,14 +250,14 @@ static Status refuse_value(const Option *option, const char *value, const char *
     Suggestion suggestion = {.typed = value};
     for (int i = 0; option->type == OPTION_CHOICE && i < OPTION_MAX_CHOICES && option->choices[i]; i++)
         suggestion_consider(&suggestion, option->choices[i]);
-    // Of three letters an edit makes cpu of gpu.
+    // One edit turns three letters into another word: cpu into gpu.
     const char *best = suggestion.distance == 0 || strlen(value) > 3 ? suggestion.best : NULL;
     return fail(err, STATUS_USAGE, "%s%s %s: needs %s%s%s%s%s%s", where, option->name, shown, kinds[option->type],
                 range, is_share ? ", not a share of them" : "", best ? "; did you mean " : "", best ? best : "",
                 best ? "?" : "");
 }
 
-// Stores the text, and what it says.
+// Stores the text, and its numbers in their fields.
 static Status read_form(void *record, const Option *option, const char *value, const char *where, Error *err) {
     char text[OPTION_TEXT_BYTES];
     Form form;
@@ -321,7 +321,7 @@ Status option_read(void *record, const Option *option, const char *value, const 
     return refuse_value(option, value, where, err);
 }
 
-// 15 digits name a decimal of at most 15 digits exactly, 17 name any double.
+// 15 digits represent every decimal of at most 15 digits exactly, 17 every double.
 static void format_real(char *text, size_t bytes, double value) {
     for (int digits = 15; digits <= 17; digits++) {
         snprintf(text, bytes, "%.*g", digits, value);
@@ -329,7 +329,7 @@ static void format_real(char *text, size_t bytes, double value) {
     }
 }
 
-// The shortest decimal that reads back to the same float: 9 digits name any.
+// Writes the shortest decimal that reads back to the same float: 9 digits always suffice.
 static void format_float(char *text, size_t bytes, float value) {
     for (int digits = 6; digits <= 9; digits++) {
         snprintf(text, bytes, "%.*g", digits, (double)value);
@@ -373,12 +373,12 @@ void option_format(char *text, const Options *options, const Option *option) {
 void option_show(char shown[OPTION_SHOWN_BYTES], const Options *options, const Option *option) {
     char value[OPTION_VALUE_BYTES];
     option_format(value, options, option);
-    if (option->form) strcpy(value, field_of(options, option)); // as it was typed
+    if (option->form) strcpy(value, field_of(options, option)); // as typed
     const char *quote = strchr(value, ' ') ? "\"" : "";
     snprintf(shown, OPTION_SHOWN_BYTES, "%s%.60s%s%s", quote, value, strlen(value) > 60 ? "..." : "", quote);
 }
 
-// Choice number i, or the usage of form number i; NULL: there is none.
+// Returns choice number i, or the usage of form number i; NULL: there is none.
 static const char *choice_in_words(char usage[FORM_USAGE_BYTES], const Option *option, int i) {
     if (!option->form) return i < OPTION_MAX_CHOICES ? option->choices[i] : NULL;
     if (i >= (int)option->form->table.count) return NULL;

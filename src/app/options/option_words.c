@@ -1,4 +1,4 @@
-// Part of option_table.h: the words of a command line: which row of a table they name, and with which value.
+// Part of option_table.h: splits the words of a command line into options of a table and their values.
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +24,7 @@ const Option *option_find(const char *name) {
     return find_name(&option_train_table, name);
 }
 
-// Names that others give an option count as they are: the options' own names shall be found first.
+// Names from other programs must match exactly: otherwise they would win over similar names of sounder's own.
 static void consider_row(Suggestion *suggestion, const Option *option) {
     suggestion_consider(suggestion, option->name);
     for (const char *also = option->also ? option->also : ""; *also;) {
@@ -69,7 +69,7 @@ Status option_unknown(const char *name, const char *where, Error *err) {
     return unknown(&option_train_table, name, where, err);
 }
 
-// "--name", "--name=value"; *value: NULL if it is not in the same word.
+// Splits "--name" or "--name=value"; *value: NULL if it is not in the same word.
 static Status read_name(const Option **option, const char **value, const char *word, const OptionTable *table,
                         Error *err) {
     char name[OPTION_TEXT_BYTES];
@@ -81,7 +81,7 @@ static Status read_name(const Option **option, const char **value, const char *w
     return *option ? STATUS_OK : unknown(table, name, "--", err);
 }
 
-// "-n", "-nvalue". A letter that no option has may still be another program's ("-w", "-w4").
+// Splits "-n" or "-nvalue". A letter that no option has may still be another program's ("-w", "-w4").
 static Status read_letter(const Option **option, const char **value, const char *word, const OptionTable *table,
                           Error *err) {
     *value = NULL;
@@ -101,27 +101,26 @@ static bool looks_like_option(const char *word) {
     return word[0] == '-' && word[1] && !isdigit((unsigned char)word[1]) && word[1] != '.';
 }
 
-// The name in "--name" and "--name=value"; empty: it is another word.
+// Returns the name in "--name" or "--name=value"; empty if the word is no option.
 static const char *name_in(char name[OPTION_TEXT_BYTES], const char *word) {
     const bool has_name = strncmp(word, "--", 2) == 0;
     snprintf(name, OPTION_TEXT_BYTES, "%.*s", has_name ? (int)strcspn(word + 2, "=") : 0, word + (has_name ? 2 : 0));
     return name;
 }
 
-// The value in the word argv[at], or in the next word. NULL: there is none.
+// Returns the value in the word argv[at], or in the next word; NULL: there is none.
 static const char *value_at(int at, int argc, char **argv) {
     const char *equals = strchr(argv[at], '=');
     if (equals) return equals + 1;
     return at + 1 < argc && !looks_like_option(argv[at + 1]) ? argv[at + 1] : NULL;
 }
 
-// Of an option that has become a part of another one in this table.
+// Handles an option that has become a part of another option in this table.
 static Status refuse_former(const FormerOption *former, int at, int argc, char **argv, Error *err) {
     const char *base = NULL;
     char name[OPTION_TEXT_BYTES];
     for (int i = 0; i < argc; i++)
-        if (option_same_name(former->option, name_in(name, argv[i])))
-            base = value_at(i, argc, argv);
+        if (option_same_name(former->option, name_in(name, argv[i]))) base = value_at(i, argc, argv);
     const char *value = value_at(at, argc, argv);
     return former_refuse(former, former->words && !strchr(argv[at], '=') ? "true" : value, base, err);
 }

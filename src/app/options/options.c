@@ -1,4 +1,4 @@
-// Defaults and the command line. What an option is stands in option_table.c.
+// Defaults and the command line. option_table.c has the options themselves.
 #include "options.h"
 
 #include <assert.h>
@@ -36,10 +36,10 @@ bool options_given(const Options *options, const char *name) {
 // One argument of the command line: an option and its value, or a file.
 typedef struct Argument {
     const Option *option; // NULL: a file
-    const char *value;    // of the option, or the file's path; borrowed from argv
+    const char *value;    // the option's value, or the file's path; borrowed from argv
 } Argument;
 
-// Reads the argument at *next and moves *next behind it and its value.
+// Reads the argument at *next and advances *next past it and its value.
 static Status take_argument(Argument *argument, int *next, int argc, char **argv, Error *err) {
     const char *text = argv[*next];
     if (text[0] != '-' || !text[1]) { // "-" is standard input
@@ -54,7 +54,7 @@ static Status take_argument(Argument *argument, int *next, int argc, char **argv
                 argv[*next]);
 }
 
-// An option of the command line; seen: (option_count) the values of those before it.
+// Handles an option of the command line; seen: (option_count) its values so far.
 static Status set_argument(Options *options, const Argument *argument, const char **seen, Error *err) {
     if (argument->option->not_train)
         return fail(err, STATUS_USAGE, "--%s: an option of `sounder eval`; leave it out", argument->option->name);
@@ -68,7 +68,7 @@ static Status set_argument(Options *options, const Argument *argument, const cha
 Status options_parse(Options *options, int argc, char **argv, Error *err) {
     const char *experiment = NULL, *seen[OPTION_MAX_COUNT] = {NULL};
     Argument argument;
-    // The file comes first, wherever it stands, so that the command line wins.
+    // Reads the file first, wherever it is on the command line, so that the command line wins.
     for (int next = 0; next < argc;) {
         TRY(take_argument(&argument, &next, argc, argv, err));
         if (argument.option) continue;

@@ -1,5 +1,4 @@
-// Part of options.h: checks what a run settles for its rounds when it begins, and what may end it before its last
-// round.
+// Part of options.h: checks the plan of a run's rounds when it begins, and goals that may end it before its last round.
 #include "app/options/options.h"
 
 #include "app/options/option_table.h"
@@ -30,7 +29,7 @@ Status options_check_resumed(const Options *options, int rounds, Error *err) {
     return options_check_rounds(options, rounds, err);
 }
 
-// A run that is resumed with other tests than before keeps its patience, which the user did not ask for now.
+// A resumed run with changed tests keeps its patience, which the user did not give now.
 Status options_check_goals(const Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
     const bool waits = options->patience > 0;

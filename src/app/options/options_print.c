@@ -1,4 +1,4 @@
-// Part of options.h: the table as text for people and shells: help, man page, completion words.
+// Part of options.h: prints the table for people and shells: help, manual page, completion words.
 #include <stdio.h>
 #include <string.h>
 
@@ -7,11 +7,11 @@
 
 enum { DESCRIPTION_BYTES = 1536 };
 
-// "rounds of training (from 1 to 1000000)"
+// Writes "rounds of training (from 1 to 1000000)".
 static void describe(char text[DESCRIPTION_BYTES], const Option *option) {
     char range[OPTION_RANGE_BYTES];
     option_range(range, option);
-    if (option->type == OPTION_SEED) range[0] = '\0'; // all 64 bits: nobody needs to be told the limit
+    if (option->type == OPTION_SEED) range[0] = '\0'; // all 64 bits are allowed: a range would not help
     if (option->form)
         snprintf(text, DESCRIPTION_BYTES, "%s (help %s): %s", option->help, option->name, range);
     else
@@ -26,7 +26,7 @@ static const char *default_of(const Option *option) {
     return option->preset ? option->preset : option->derived;
 }
 
-// value: the default; NULL: of no interest.
+// value: the default; NULL: not shown.
 static void print_option(FILE *file, const Option *option, const char *description, const char *value) {
     char left[64], letter[8] = "", text[DESCRIPTION_BYTES + 64];
     if (option->letter) snprintf(letter, sizeof letter, "-%c, ", option->letter);
@@ -73,7 +73,7 @@ void option_print_words(FILE *file, const Option *option, const char *commands) 
     fputc('\n', file);
 }
 
-// troff turns a bare '-' into a hyphen that nobody can paste into a shell, and obeys backslashes.
+// troff turns a bare '-' into a hyphen that does not work when pasted into a shell, and interprets backslashes.
 static void print_troff(FILE *file, const char *text) {
     for (; *text; text++) {
         if (*text == '-' || *text == '\\') fputc('\\', file);

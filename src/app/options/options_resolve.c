@@ -1,5 +1,5 @@
-// Part of options.h: defaults that depend on other options, contradictions between options, and what --resume lets
-// change.
+// Part of options.h: derives defaults from other options, refuses contradictions, and takes over saved options for
+// --resume.
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ static void forget(Options *options, const Option *option, const char *why) {
     options->given[option_index(option)] = false;
 }
 
-// The command line wins: what it has made useless in the experiment file, and nothing else did, is left out.
+// The command line wins: drops options of the experiment file that only the command line has made useless.
 static void forget_overruled(Options *options) {
     for (int i = 0; i < option_count; i++)
         if (comes_from_file(options, &option_table[i]) && options->file_used[i] &&
@@ -50,7 +50,7 @@ static Status check_resume_and_out(Options *options, Error *err) {
 const char *options_partition(char *text, const Options *options) {
     const char *form = options->partition;
     snprintf(text, OPTION_TEXT_BYTES, "%s", form);
-    // 17 digits name any double.
+    // 17 digits represent any double.
     if (option_applies(options, option_find("alpha")))
         snprintf(text, OPTION_TEXT_BYTES, "%.1500s alpha=%.17g", form, options->alpha);
     return text;
@@ -70,14 +70,14 @@ static Status check_partition(const Options *options, Error *err) {
     return status;
 }
 
-// An option that nothing reads would be ignored in silence; who gave it meant something else.
+// An option without effect would be ignored silently, while the user expects an effect: refuse it.
 Status options_check_use(const Options *options, Error *err) {
     for (int i = 0; i < option_count; i++) {
         const Option *option = &option_table[i];
         if (!options->given[i] || option_applies(options, option)) continue;
         char value[OPTION_VALUE_BYTES], name[OPTION_NAMED_BYTES];
         option_format(value, options, option);
-        if (option->form) strcpy(value, (const char *)options + option->offset); // as it was typed
+        if (option->form) strcpy(value, (const char *)options + option->offset); // as typed
         return fail(err, STATUS_USAGE, "%s %.60s: only used with %s; add that or leave %s%s out",
                     options_named(name, options, option->name), value, option->condition,
                     options->lines[i] > 0 ? "" : "--", option->name);
@@ -94,7 +94,7 @@ static int default_workers(void) {
     return smaller(cores_usable(), (int)workers->maximum);
 }
 
-// As many clients as workers: another number on another machine, so the configuration then tells it.
+// Clients default to workers. Another machine may have another number, so config.yaml then states it.
 static void adopt_workers(Options *options) {
     options->clients = options->workers * options->nodes;
     options->clients_by_machine = options->workers_by_cores || options->nodes > 1;
@@ -112,7 +112,7 @@ static Status check_stragglers(const Options *options, Error *err) {
         options_named(name, options, "stragglers"));
 }
 
-// Candidates: at least as many as the round takes, at most all clients.
+// Candidates of power-of-choice: at least the clients of a round, at most all clients.
 static Status resolve_candidates(Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
     World *world = &options->world;
@@ -137,7 +137,7 @@ static Status resolve_world(Options *options, Error *err) {
     return resolve_candidates(options, err);
 }
 
-// There are fewer clients than a round is to have. Data that cannot be read might have brought clients of their own.
+// A round needs more clients than there are. Data that cannot be read might have had clients of its own; say that.
 static Status refuse_cohort(const Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
     DatasetSource source;
@@ -175,7 +175,7 @@ static Status resolve_whole_cohort(Options *options, Error *err) {
                 recipe_name(algorithm, options->algorithm), options->clients);
 }
 
-// Workers that do not wait for each other act like momentum of about 1 - 1/workers on top (Mitliagkas et al. 2016).
+// Asynchronous workers act like additional momentum of about 1 - 1/workers (Mitliagkas et al. 2016).
 static void warn_of_momentum(const Options *options) {
     if (options->workers > 1 && options->training.sgd.momentum >= 0.9)
         log_warning(
@@ -184,7 +184,7 @@ static void warn_of_momentum(const Options *options) {
             options->training.sgd.momentum, options->workers, 1 - 1.0 / options->workers);
 }
 
-// A client of hogwild is a worker, so either count stands for both.
+// A client of hogwild is a worker, so either count sets both.
 static Status resolve_clients_that_are_workers(Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
     if (options->nodes > 1)
@@ -212,7 +212,7 @@ static Status resolve_clients_that_are_workers(Options *options, Error *err) {
     return resolve_whole_cohort(options, err);
 }
 
-// A client of ssgd is a shard of the data that one worker computes gradients on.
+// A client of ssgd is a part of the data on which one worker computes gradients.
 static Status resolve_workers_that_need_clients(Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
     int nodes = options->nodes;
@@ -257,8 +257,8 @@ static Status read_algorithm(Options *options, Error *err) {
     return STATUS_OK;
 }
 
-// leaf counts its clients by how many samples each user has, which only the samples tell. What is wrong with the form
-// or with files is said later.
+// The federation leaf counts its clients by the samples of each user, which only the samples tell. Errors in the form
+// or in files are reported later.
 static Status count_users_clients(Options *options, const DatasetSource *source, Error *err) {
     PartitionSpec spec = {.seed = options->seed, .users = source->users};
     DatasetSource found;
@@ -275,8 +275,8 @@ static Status count_users_clients(Options *options, const DatasetSource *source,
     return status;
 }
 
-// Data of users, made up or in files that say whose samples are whose, bring their own partition, and with it the
-// number of clients; so does a partition file.
+// Data of users, made up or in files that name the users, has its own partition, and with it the number of clients; so
+// does a partition file.
 static Status adopt_users(Options *options, Error *err) {
     DatasetSource source = {0};
     Error why;
@@ -295,14 +295,14 @@ static Status adopt_users(Options *options, Error *err) {
         return status;
     }
     if (!option_applies(options, option_find("partition"))) return STATUS_OK;
-    // What is wrong with files is said when they are read.
+    // Errors in files are reported when they are read.
     if (!is_made_up && dataset_find(&source, options->data, options->seed, NULL) != STATUS_OK) return STATUS_OK;
     if (source.users == 0) return STATUS_OK;
     if (!given(options, "partition")) strcpy(options->partition, "natural-id");
     return given(options, "clients") ? STATUS_OK : count_users_clients(options, &source, err);
 }
 
-// A cosine ends with a round that has to be known: what is not given follows from --rounds.
+// The end of a cosine must be known; if it is not given, it is --rounds.
 static Status resolve_schedule(Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
     LrSchedule *schedule = &options->training.schedule;
@@ -347,7 +347,7 @@ Status options_resolve(Options *options, Error *err) {
 }
 
 void options_resolve_on_gpu(Options *options, bool side_by_side) {
-    enum { MANY_CORES = 8 }; // from which on four workers have cores to launch from
+    enum { MANY_CORES = 8 }; // from here on four workers have enough cores
     if (!options->workers_by_cores) return;
     int workers = !side_by_side ? 1 : default_workers() >= MANY_CORES ? 4 : 2;
     bool clients_follow = options_algorithm(options).engine->client_is_worker;
@@ -385,22 +385,22 @@ Status options_resume(Options *options, const Options *saved, Error *err) {
         options->given[i] = saved->given[i];
         options->lines[i] = 0;
     }
-    // What followed from the rounds of then.
+    // The end of a cosine followed from the rounds of that time.
     options_pin_cosine(options, saved->rounds);
-    // So is the noise that an epsilon takes.
+    // So did the noise of an epsilon.
     const Option *budget = option_find("privacy-rounds");
     if (option_applies(options, budget) && !saved->given[option_index(budget)]) {
         options->privacy_rounds = saved->rounds;
         options->given[option_index(budget)] = true;
     }
-    // Options of the saved device that the new one does not know are dropped: nobody asked for them now.
+    // Drops options of the saved device that the new device ignores: the user did not give them now.
     for (int i = 0; i < option_count; i++)
         if (!option_applies(options, &option_table[i]) && option_equal(options, saved, &option_table[i]))
             options->given[i] = false;
-    // The folder may have been moved since: the run goes on where it is now.
+    // The folder may have been moved since: the run continues in its present place.
     memcpy(options->out, options->resume, sizeof options->out);
     options->given[option_index(out)] = false;
-    // A trace shows one process's life: the next one does not write over it.
+    // A trace describes one process: the next process must not overwrite it.
     const Option *trace = option_find("trace");
     if (!asked_for_trace) memset(options->trace, 0, sizeof options->trace), options->given[option_index(trace)] = false;
     return STATUS_OK;

@@ -1,5 +1,5 @@
-// Part of options.h: what follows from options and the rules of an algorithm, and the limits of their numbers: what
-// noise is worth in this world, how many updates a robust rule needs, who attacks, how many clients train at a time.
+// Part of options.h: derives values from options and the rules of an algorithm, and checks limits of their numbers: the
+// epsilon of noise in this world, the fewest updates of a robust rule, attackers, clients that train at a time.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "option_table.h"
 #include "options.h"
 
-// Without momentum SGD remembers nothing, and looks nowhere ahead.
+// Without momentum SGD has no state, and no look-ahead (Nesterov).
 Status options_check_momentum(const Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
     const bool without =
@@ -45,7 +45,7 @@ static Status resolve_release(Options *options, Error *err) {
     return fail(err, status, "%s: %s", options_named(name, options, "algorithm"), why.message);
 }
 
-// Robust rules make no sense of fewer updates than so many; a round in which fewer arrive leaves the model as it is.
+// Robust rules need a least number of updates; a round in which fewer arrive leaves the model unchanged.
 static Status check_updates(const Options *options, Error *err) {
     const Recipe *recipe = &options->recipe;
     const Algorithm algorithm = algorithm_of(recipe);
@@ -96,7 +96,7 @@ static Status check_attack(const Options *options, Error *err) {
     return STATUS_OK;
 }
 
-// K, from what was given: itself, the staleness that is asked for, or as in the paper.
+// Returns K: as given, or from the wanted staleness, or as in the paper.
 static double buffer_size(const double *number) {
     const double m = number[BUFFERED_M], lag = number[BUFFERED_LAG];
     const bool publishes = number[BUFFERED_DISPATCH] == DISPATCH_PUBLISH;

@@ -1,5 +1,5 @@
 // Part of options.h: options as YAML: one flat mapping, read strictly (libyaml's events) and written so that it reads
-// back the same.
+// back unchanged.
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -19,21 +19,21 @@ enum { EXPERIMENT_MAX_BYTES = 64 * 1024 };
 
 typedef struct Reader {
     yaml_parser_t parser;
-    yaml_event_t event; // the current one; all zero: none
+    yaml_event_t event; // current event; all zero: none
     const char *path;   // borrowed, as is text
     const char *text;
 } Reader;
 
-static const char standard_input[] = "standard input"; // the path of what "-" names
+static const char standard_input[] = "standard input"; // path for messages about "-"
 
-// Opening one waits for a writer. (What a shell calls /dev/fd/63 has no name, and has a writer.)
+// Opening a FIFO waits for a writer. (A shell's /dev/fd/63 has no name, and has a writer.)
 static bool is_named_pipe(const char *path) {
     struct stat about;
     char resolved[PATH_MAX];
     return stat(path, &about) == 0 && S_ISFIFO(about.st_mode) && realpath(path, resolved);
 }
 
-// A folder in the place of an experiment file.
+// Refuses a folder instead of an experiment file.
 static Status refuse_folder(const char *path, Error *err) {
     char config[PATH_MAX];
     int length = (int)strlen(path);
@@ -48,7 +48,7 @@ static Status refuse_folder(const char *path, Error *err) {
     return fail(err, STATUS_USAGE, "%.300s: a folder; give an experiment file, or --option value", path);
 }
 
-// The whole file at once: it is small, and an error needs its lines. text: (EXPERIMENT_MAX_BYTES + 1).
+// Reads the whole file at once: it is small, and errors need its lines. text: (EXPERIMENT_MAX_BYTES + 1).
 static Status read_file(char *text, size_t *length, const char *path, Error *err) {
     bool is_input = path == standard_input;
     if (!is_input && is_named_pipe(path))
@@ -91,7 +91,7 @@ static Status next_event(Reader *reader, Error *err) {
     if (yaml_parser_parse(parser, &reader->event)) return STATUS_OK;
     memset(&reader->event, 0, sizeof reader->event);
     if (parser->error == YAML_MEMORY_ERROR) return fail(err, STATUS_OS, "%.500s: no memory to read it", reader->path);
-    // Bytes that are not UTF-8 are found by the part of libyaml that knows offsets and no lines.
+    // libyaml finds invalid UTF-8 in a stage that knows offsets but no lines.
     size_t line = parser->error == YAML_READER_ERROR ? line_of_offset(reader->text, parser->problem_offset)
                                                      : parser->problem_mark.line + 1;
     return fail(err, STATUS_USAGE, "%.500s:%zu: not readable as YAML: %s", reader->path, line, parser->problem);
@@ -102,7 +102,7 @@ static Status refuse(const Reader *reader, const char *what, Error *err) {
                 reader->path, line_of(reader), what);
 }
 
-// Passes if the current event is a plain value: no list, mapping, anchor, alias or tag.
+// Succeeds if the current event is a plain value: no list, mapping, anchor, alias or tag.
 static Status check_scalar(const Reader *reader, Error *err) {
     const yaml_event_t *event = &reader->event;
     switch (event->type) {
@@ -122,8 +122,8 @@ static Status check_scalar(const Reader *reader, Error *err) {
     return STATUS_OK;
 }
 
-// The current scalar; a null (`rounds:`, `rounds: ~`) is the empty text, which no option takes. The lines of a block
-// (`model: |` or `>`) are one text, and the newline at its end is YAML's affair. An option of parts reads the line ends
+// Returns the current scalar; a null (`rounds:`, `rounds: ~`) is the empty text, which no option accepts. The lines of
+// a block (`model: |` or `>`) are one text without the final newline. An option of parts interprets the line ends
 // between them itself.
 static const char *scalar_value(const Reader *reader, const Option *option) {
     char *value = (char *)reader->event.data.scalar.value;
@@ -138,13 +138,13 @@ static const char *scalar_value(const Reader *reader, const Option *option) {
     return plain && (strcmp(value, "~") == 0 || strcasecmp(value, "null") == 0) ? "" : value;
 }
 
-// By table index: the line of each option, and lines and values of those that are parts of others now.
+// By table index: the line of each option, and lines and values of former options.
 typedef struct Entries {
     size_t lines[OPTION_MAX_COUNT], former_lines[FORMER_OPTIONS];
     char former[FORMER_OPTIONS][OPTION_TEXT_BYTES];
 } Entries;
 
-// Current event: the key. Reads the value and sets the option.
+// The current event is the key. Reads the value and sets the option.
 static Status read_entry(Options *options, Entries *entries, Reader *reader, Error *err) {
     char where[600];
     size_t line = line_of(reader);
@@ -171,9 +171,9 @@ static Status read_entry(Options *options, Entries *entries, Reader *reader, Err
     return STATUS_OK;
 }
 
-// When the whole file is read: the options that parts of them belong to may follow.
+// Called when the whole file is read, because the options that have the numbers now may be at its end.
 static Status take_former(Options *options, const Entries *entries, const Reader *reader, Error *err) {
-    for (int place = 0; place < 2 * FORMER_OPTIONS; place++) { // a text behind a colon comes last
+    for (int place = 0; place < 2 * FORMER_OPTIONS; place++) { // a text after a colon is last
         const int i = place % FORMER_OPTIONS;
         char where[600];
         if (!entries->former_lines[i] || (former_options[i].key == NULL) != (place >= FORMER_OPTIONS)) continue;
@@ -187,9 +187,9 @@ static Status take_former(Options *options, const Entries *entries, const Reader
 }
 
 static Status read_document(Options *options, Reader *reader, Error *err) {
-    TRY(next_event(reader, err)); // the start of the stream
+    TRY(next_event(reader, err)); // start of the stream
     TRY(next_event(reader, err));
-    if (reader->event.type == YAML_STREAM_END_EVENT) return STATUS_OK; // nothing but comments
+    if (reader->event.type == YAML_STREAM_END_EVENT) return STATUS_OK; // the file has only comments
     TRY(next_event(reader, err));
     if (reader->event.type != YAML_MAPPING_START_EVENT) return refuse(reader, "no mapping", err);
     if (reader->event.data.mapping_start.anchor) return refuse(reader, "an anchor", err);
@@ -201,14 +201,14 @@ static Status read_document(Options *options, Reader *reader, Error *err) {
         TRY(read_entry(options, &entries, reader, err));
     }
     TRY(take_former(options, &entries, reader, err));
-    TRY(next_event(reader, err)); // the end of the document
+    TRY(next_event(reader, err)); // end of the document
     TRY(next_event(reader, err));
     if (reader->event.type != YAML_STREAM_END_EVENT) return refuse(reader, "a second document", err);
     return STATUS_OK;
 }
 
 Status options_read_yaml(Options *options, const char *path, Error *err) {
-    static const char byte_order_mark[] = "\xef\xbb\xbf"; // which libyaml only skips where it guesses the encoding
+    static const char byte_order_mark[] = "\xef\xbb\xbf"; // libyaml skips it only if it guesses the encoding
     char bytes[EXPERIMENT_MAX_BYTES + 1] = "", *text = bytes;
     size_t length = 0;
     if (strcmp(path, "-") == 0) path = standard_input;
@@ -227,7 +227,7 @@ Status options_read_yaml(Options *options, const char *path, Error *err) {
     return status;
 }
 
-// Our reader takes any scalar as a text; other readers of YAML would make a number, a truth value or nothing of these.
+// This reader takes any scalar as a text; other readers of YAML would turn these into a number, a truth value or null.
 static yaml_scalar_style_t style_of(const Option *option, const char *value) {
     static const char *const special[] = {"true", "false", "yes", "no", "on", "off", "y", "n", "null"};
     if (option->type != OPTION_TEXT && option->type != OPTION_FORM) return YAML_PLAIN_SCALAR_STYLE;
@@ -235,7 +235,7 @@ static yaml_scalar_style_t style_of(const Option *option, const char *value) {
     if (!letter_first) return YAML_DOUBLE_QUOTED_SCALAR_STYLE;
     for (size_t i = 0; i < sizeof special / sizeof *special; i++)
         if (strcasecmp(value, special[i]) == 0) return YAML_DOUBLE_QUOTED_SCALAR_STYLE;
-    return YAML_ANY_SCALAR_STYLE; // plain where that is unambiguous, else quoted
+    return YAML_ANY_SCALAR_STYLE; // plain if that is unambiguous, else quoted
 }
 
 static bool emit_scalar(yaml_emitter_t *emitter, const char *value, yaml_scalar_style_t style) {
@@ -245,15 +245,14 @@ static bool emit_scalar(yaml_emitter_t *emitter, const char *value, yaml_scalar_
            yaml_emitter_emit(emitter, &event);
 }
 
-// An option without influence on the run has no effective value and is left out; so is what is about this process
-// alone, and one that is still empty.
+// Leaves out options without effect, options about this process alone, and empty ones.
 static bool has_value(const Options *options, const Option *option) {
     bool empty = !option->preset && option_is_zero(options, option);
     return !empty && !option->unsaved && option_applies(options, option);
 }
 
-// A derived value was not given and followed from others: the file leaves it to follow from them again. One that
-// followed from the machine and changes the mathematics would be another one elsewhere.
+// A derived value was not given, so the file leaves it to be derived again. A value derived from the machine that
+// changes the mathematics must be written: another machine would derive another.
 static bool is_derived(const Options *options, const Option *option) {
     const bool pinned = option == option_find("clients") && options->clients_by_machine;
     return !option->preset && !options->given[option_index(option)] && !pinned;
@@ -297,7 +296,7 @@ Status options_write_yaml(const Options *options, FILE *file, Error *err) {
     static const char heading[] =
         "# What was asked for; do the same again: sounder train THIS_FILE --out ANOTHER_FOLDER\n";
     errno = 0;
-    // Each result counts: ferror does not tell of a stream in memory that cannot grow.
+    // Check each result: ferror does not report a memory stream that cannot grow.
     bool written = fputs(heading, file) >= 0 && emit_options(&emitter, options) && write_derived(file, options) &&
                    fflush(file) == 0 && !ferror(file);
     Status status = written ? STATUS_OK : STATUS_IO;
