@@ -91,6 +91,7 @@ static void multiply(const Blas *blas, float *out, size_t out_stride, BlasMatrix
                  left.at, (blasint)left.stride, right.at, (blasint)right.stride, keep, out, (blasint)out_stride);
 }
 
+// Every function is found before the first is called, so that a library without one of them is refused with its name.
 Status blas_open(Blas **opened, const Kernels *kernels, Error *err) {
     OpenBlas *blas = calloc(1, sizeof *blas);
     if (!blas) return fail_errno(err, STATUS_OS, "no memory for OpenBLAS's functions");

@@ -70,6 +70,7 @@ static bool freeze_layers(Spec *spec) {
     return learns;
 }
 
+// Tensors first, layers afterwards: several patterns together may freeze a layer.
 Status spec_freeze(Spec *spec, const char *patterns, Error *err) {
     static const char between[] = ", \t\n";
     char words[SPEC_TEXT_BYTES], *rest;

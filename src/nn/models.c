@@ -76,6 +76,7 @@ const ZooEntry zoo_entries[] = {
 };
 const size_t zoo_entry_count = sizeof zoo_entries / sizeof *zoo_entries;
 
+// A value that is no name is taken as a net's text, whose errors spec_parse explains.
 void zoo_expand(char *text, size_t bytes, const char *model, int classes) {
     static const char placeholder[] = "classes";
     const char *layers = model;

@@ -278,6 +278,7 @@ void net_evaluate(Net *net, BatchResult *result, const float *parameters, const 
     }
 }
 
+// The lanes of the last layer are transposed to one row per sample.
 void net_logits(Net *net, float *logits, const float *parameters, const Batch *batch) {
     begin(net, parameters, batch->count, false);
     for (uint32_t first = 0; first < batch->count; first += (uint32_t)net->buffers->chunk.samples) {

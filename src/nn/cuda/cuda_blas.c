@@ -58,6 +58,7 @@ static Status blas_try(cublasStatus_t result, const char *what, Error *err) {
     return fail(err, status, "%s: cuBLAS refused with status %d", what, (int)result);
 }
 
+// The net's own workspace makes captured products legal (cuda_blas.h).
 Status cuda_blas_open(CudaBlas *blas, cudaStream_t stream, bool tf32, Error *err) {
     *blas = (CudaBlas){.failure = CUBLAS_STATUS_SUCCESS};
     Setup setup = {0};

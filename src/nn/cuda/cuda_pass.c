@@ -2,6 +2,7 @@
 
 #include "nn/layers/cuda_layer.h"
 
+// A frozen layer, or a net that never trains, has no gradient to write: NULL tells the layer.
 static CudaCall call_of(const CudaPass *pass, const CudaOp *op, CudaPurpose purpose, bool steps) {
     const CudaNetPlan *plan = &pass->plan;
     const Layer *layer = op->layer;

@@ -212,6 +212,8 @@ static void weight_backward(float *weight_gradient, const Planes *in, const Lane
                 weight_row(weight_gradient, in, gradient, layer, o, i, ky, vectors, 1);
 }
 
+// Reads vectors at any address, as a tensor of few samples has planes that are no whole vectors; their last part is
+// added by a mask.
 void ISA_NAME(conv_bias_backward)(float *bias_gradient, const float *out_gradient, Shape out, int samples) {
     const size_t floats = (size_t)out.rows * (size_t)out.columns * (size_t)samples, plane = floats / SOUNDER_LANES;
     for (int o = 0; o < out.channels; o++, out_gradient += floats) {

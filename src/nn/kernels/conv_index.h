@@ -191,6 +191,7 @@ typedef struct GradientBlock {
     int y, x;                    // of the first tap
 } GradientBlock;
 
+// The parts of a tile are neighbours, then the segments of taps, input channels, output channels and models.
 BOTH GradientBlock gradient_block(uint32_t block, const ConvMap *map, const GradientGrid *grid, uint32_t taps) {
     uint32_t tile = block / grid->parts, model = tile / grid->tiles, part = block - tile * grid->parts;
     tile -= model * grid->tiles;

@@ -67,6 +67,8 @@ __device__ void stage_row(float (*to)[TILE + 4], const float4 *lanes, uint32_t r
     to[y + 3][x] = four.w;
 }
 
+// Ten floats are read from shared memory for sixteen products: eight neighbouring outputs as two float4, and two
+// inputs.
 __device__ void add_products(float (&sums)[THREAD_OUTS][THREAD_INS], const Tile &tile, uint32_t x, uint32_t y) {
 #pragma unroll 4
     for (int s = 0; s < TILE_SAMPLES; s++) {

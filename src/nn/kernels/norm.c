@@ -16,6 +16,7 @@ typedef struct Group {
     float share;            // one over the group's values
 } Group;
 
+// With `each` the group is a row, which counts as one channel whose places are the row's values.
 static Group group_of(const Layer *layer, int number, int samples) {
     const size_t channels = layer->each ? 1 : (size_t)(layer->in.channels / layer->groups);
     const size_t plane = (size_t)(layer->each ? 1 : layer->in.rows) * (size_t)layer->in.columns;

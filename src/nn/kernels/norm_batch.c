@@ -55,6 +55,8 @@ static float variance_of(const Lanes *in, const Channel *channel, float mean) {
     return lanes_sum(total) * channel->share;
 }
 
+// Lanes after the last sample are normalised, too: they enter no sum, and the next layer's contract lets them hold
+// anything.
 void ISA_NAME(batch_norm_forward)(float *out, float *statistics, const float *in, const float *parameters, bool trains,
                                   const Layer *layer, int count, int samples) {
     const Channel channel = channel_of(layer, count, samples);
@@ -115,6 +117,8 @@ static void write_gradient(Lanes *in_gradient, const Lanes *in, const Lanes *out
     }
 }
 
+// The two sums of a channel are the gradients of its weight and bias, and divided by the number of values the means
+// that the input's gradient needs.
 void ISA_NAME(batch_norm_backward)(float *gradient, float *in_gradient, const float *statistics, const float *in,
                                    const float *out_gradient, const float *weight, const Layer *layer, int count,
                                    int samples) {

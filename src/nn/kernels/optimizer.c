@@ -22,6 +22,8 @@ void ISA_NAME(sgd_step)(float *restrict weights, float *restrict velocity, const
     }
 }
 
+// Reads the weight, steps it, and writes it if no other process has changed it meanwhile; otherwise tries with the new
+// value.
 static void descend_atomically(float *weight, float lr, float velocity) {
     // Other processes use the weights as an ordinary array of float; here a weight is accessed as a 32-bit word.
     // Relaxed: Hogwild needs that no update is lost, but no order between weights.

@@ -4,6 +4,7 @@
 // normalised, hence READS_NUMBERS, and they have no gradient, so an embedding can only be the first layer.
 #include "layer.h"
 
+// Samples of one channel, or of one value per channel, are rows of numbers; an image of several channels is not.
 static Status read_embedding(Layer *layer, LayerText *of, Error *err) {
     TRY(layer_text_whole(&layer->vocabulary, of, "VOCABULARY", 1, MAX_CHANNELS, err));
     TRY(layer_text_whole(&layer->out.columns, of, "WIDTH", 1, MAX_CHANNELS, err));

@@ -77,6 +77,7 @@ Status layer_check_size(const Layer *layer, Sides border, const LayerText *of, E
                 LAYER_ARGS(of), LAYER_MOST_VALUES);
 }
 
+// The first word chooses the row; its reader takes numbers and options; words that are left over are an error.
 Status layer_read(Layer *layer, LayerText *of, Error *err) {
     const LayerWord *word;
     size_t i = 0;

@@ -2,6 +2,7 @@
 // that do not fit are kept, so that a net's shapes are the same in both.
 #include "windows.h"
 
+// An option that occurs twice is left over, and layer_text_end refuses it.
 Status layer_read_keys(LayerKey *keys, size_t count, LayerText *of, Error *err) {
     while (layer_text_has_more(of)) {
         size_t k = 0;
@@ -16,6 +17,7 @@ Status layer_read_keys(LayerKey *keys, size_t count, LayerText *of, Error *err) 
     return STATUS_OK;
 }
 
+// Two sentences: too much padding, and windows larger than the padded image.
 Status layer_slide(Layer *layer, const Window *window, Sides most, const LayerText *of, const char *what, Error *err) {
     const Shape in = layer->in;
     const Sides size = window->size, pad = window->pad;
