@@ -1,12 +1,12 @@
-// The rules that a run has: the rows that a recipe names, looked up once per process.
+// The rules of a run: the rows that a recipe names, looked up once per process.
 //
-//   const Algorithm algorithm = algorithm_of(&options->recipe);     // of a run: memory->algorithm, or run_algorithm
-//   if (algorithm.local->keeps) ...                                 // a row says what its rule does
-//   if (algorithm.traits.has[MASKS]) ...                            // a trait follows from a row and its numbers
-//   server_turn(&options->recipe.server, round, cohort, clients);   // the numbers of a rule are the recipe's
+//   const Algorithm algorithm = algorithm_of(&options->recipe);     // in a run: memory->algorithm, or run_algorithm
+//   if (algorithm.local->keeps) ...                                 // a property of a rule is in its row
+//   if (algorithm.traits.has[TRAIT_MASKS]) ...                      // a trait follows from a row and its numbers
+//   server_turn(&options->recipe.server, round, cohort, clients);   // the numbers of a rule are in the recipe
 //
-// An Algorithm points to tables of its process: each process makes its own, and none is stored in a segment. The recipe
-// may be freed afterwards.
+// An Algorithm points to tables of its process, so each process makes its own, and none is stored in a segment. The
+// recipe may be freed afterwards.
 #ifndef SOUNDER_FEDAVG_ALGORITHM_ALGORITHM_H
 #define SOUNDER_FEDAVG_ALGORITHM_ALGORITHM_H
 
@@ -27,7 +27,7 @@ typedef struct Algorithm {
     const CombineRule *combine;
     const ServerRule *server;
     const EngineFacts *engine; // of the schedule
-    Traits traits;             // of these rules; those of options are unset
+    Traits traits;             // of these rules; traits of options are unset
 } Algorithm;
 
 Algorithm algorithm_of(const Recipe *recipe);

@@ -23,7 +23,7 @@ enum { CLASH_OTHERS = 24 };
 typedef enum ShortTrait { ALGORITHM_TRAITS(SHORT_NAME) OPTION_TRAITS(SHORT_NAME) } ShortTrait;
 #undef SHORT_NAME
 
-// One trait, those that it does not go with, and why. Of several pairs that a run has, the first is told.
+// One trait, the traits that it excludes, and the reason. If a run has several such pairs, the first is reported.
 typedef struct ClashRow {
     ShortTrait one, others[CLASH_OTHERS];
     const char *why;
@@ -33,7 +33,7 @@ typedef struct ClashRow {
 
 // clang-format off
 static const ClashRow clashes[] = {
-    // What clients keep, and how they step.
+    // Client state, and the optimizer of clients.
     {SUMS, {LOCAL_NAME_DIFFERS}, "it is the half of the local rule of its name"},
     {KEEPS, {SERVER_NAME_DIFFERS}, "it needs the server rule of its name"},
     {KEEPS, {COMBINES}, "its clients are averaged as they are"},
@@ -42,7 +42,8 @@ static const ClashRow clashes[] = {
     {QFFL, {MOVES}, "its step has a length of its own"},
     {ASKS, {NOT_SGD}, "what a client keeps is an average of gradients, which only SGD's way tells"},
     {NOVA, {NOT_SGD}, "the length of a training is known for SGD alone"},
-    // Mixed updates are of several clients: they come from updates side by side, and count alike.
+    // A mixed update combines several clients: it is made from updates side by side, and mixed updates have equal
+    // weights.
     {MIXES, {SHARES_FIRST}, "that does not look at updates side by side"},
     {MIXES, {WEIGHS}, "mixed updates count alike; add weights=uniform to it"},
     {MIXES, {BY_TRAINING}, "mixed updates have no loss of their own"},
@@ -51,7 +52,7 @@ static const ClashRow clashes[] = {
     {MIXES, {RELEASES}, "a client would be part of several updates"},
     {MIXES, {VOTES}, "it counts the signs of clients"},
     {MIXES, {BUFFERS}, "its clients have to begin from one model"},
-    // What is sent. A client keeps one thing, and the changes of what it keeps are not encoded.
+    // Encoding. A client has one kind of state, and the changes of that state are not encoded.
     {MASKS, {SEES_CLIENTS}, "the server may see the sum alone"},
     {NOISES, {UNCLIPPED}, NEEDS_CLIP},
     {DECODES, {KEEPS_EXACTLY}, "the server has to know the updates exactly"},
@@ -62,13 +63,13 @@ static const ClashRow clashes[] = {
     {FEEDS_BACK, {NOISES}, "what feeds back is not clipped, and nothing is private; take feedback=no"},
     {VOTES, {NOT_SIGNS}, "it counts signs; add send sign"},
     {VOTES, {COUNTS_UNEVENLY}, "votes count alike; add combine mean uniform"},
-    // Noise hides one client only if every client counts alike, is clipped, and hands in nothing besides.
+    // Noise hides one client only if every client has the same weight, is clipped, and hands in nothing besides.
     {RELEASES, {UNCLIPPED}, NEEDS_CLIP},
     {RELEASES, {COUNTS_UNEVENLY}, "a client that counts more than others would show; add combine mean uniform"},
     {RELEASES, {KEEPS}, "what its clients keep would be released, too"},
     {RELEASES, {DECODES}, "what is decoded may be longer than what was clipped"},
     {TREE, {ADAPTS_CLIP}, "its noise belongs to one norm for all rounds"},
-    // Updates that begin from several models meet in one sum, whose shares are known beforehand.
+    // Updates that begin from several versions meet in one sum, whose shares are known beforehand.
     {BUFFERS, {KEEPS_FOR_ROUNDS}, "what its clients keep belongs to rounds of one model"},
     {BUFFERS, {PERSONAL}, "what stays with a client belongs to a round"},
     {BUFFERS, {ADAPTS_CLIP}, "its norm follows from whole rounds; take send clip"},
@@ -83,7 +84,7 @@ static const ClashRow clashes[] = {
     {COMPENSATES, {STEPS_ON_SEVERAL}, "it turns one step at a time; add K=1, without mixes"},
     {COMPENSATES, {SEVERAL_STEPS}, "what it turns is one gradient; add steps=1"},
     {COMPENSATES, {NOT_SGD}, "only SGD's steps are gradients"},
-    // Workers that write one model.
+    // Schedules in which workers write one model.
     {WRITES, {NESTEROV},
      "nesterov=yes is for clients that train on their own; or take schedule rounds steps=1 with server momentum "
      "nesterov=yes and --lr 1"},
@@ -93,7 +94,7 @@ static const ClashRow clashes[] = {
     {WILD, {NOT_SGD}, "its workers write SGD's steps into one model"},
     {WRITES, {ADDS, PERSONAL, CLIPS, NOISES, CODES, MIXES, COMBINES, RELEASES, MOVES},
      "no clients come together there"},
-    // What clients keep, the rules that take part, and the states of their optimizers.
+    // Optimizer states of clients, and settings of training.
     {STATE_KEPT, {KEEPS_FOR_ROUNDS, PERSONAL, FEEDS_BACK}, "a client keeps one of the two"},
     {STATE_KEPT, {NOVA}, "the length of a training is known only where the optimizer starts anew"},
     {STATE_KEPT, {BUFFERS_UPDATES}, "what a client keeps belongs to rounds of one model"},
@@ -105,7 +106,7 @@ static const ClashRow clashes[] = {
     {STATE_AVERAGED, {BUFFERS}, "momenta do not wait with the updates"},
     {MOREAU, {DECAYS, CLIPS_GRADIENTS}, "its two steps have none; leave the option out"},
     {FREEZES, {DECAYS_SHARED}, "frozen tensors would decay under --algorithm hogwild or ssgd; leave one out"},
-    // Worlds in which a rule cannot do its work.
+    // Worlds in which a rule does not work.
     {GAUSSIAN, {SAMPLES_UNEVENLY, OVER_SELECTS},
      "its epsilon is known only for cohorts of --sampling uniform or poisson that are all kept; change it"},
     {TREE, {SAMPLES_OUT_OF_TURN, OVER_SELECTS},
@@ -123,7 +124,7 @@ static const ClashRow clashes[] = {
     {REPLICAS_ARRIVE, {SOME_CLIENTS}, "with schedule buffered its clients all train; leave the option out"},
     {REPLICAS_ARRIVE, {DROPS_OUT}, "with schedule buffered its clients all arrive; leave the option out"},
     {REPLICAS_ARRIVE, {REPLAYS}, "with schedule buffered it needs the simulated clock; leave the option out"},
-    // The share of an update has to be known when it arrives, before those that will join it.
+    // On the real clock the share of an update must be known when it arrives, before the updates that will join it.
     {REAL_CLOCK, {SEVERAL_NODES}, "workers of one machine share it; start it without mpirun"},
     {REAL_CLOCK, {CLIPS, NOISES, CODES}, "updates arrive whole; leave send out"},
     {REAL_CLOCK, {COMBINES}, "it takes the mean as updates come; leave combine out"},
@@ -139,7 +140,7 @@ static const ClashRow clashes[] = {
     {REAL_CLOCK, {DROPS_OUT}, "clients drop out of the simulated world; leave --drop-out out"},
     {REAL_CLOCK, {TIMES, TIMES_UPLOADS, TIMES_DOWNLOADS},
      "durations are those of the machine; leave --client-time and bandwidths out"},
-    // A crafted update replaces one that nothing has been done to, among all others.
+    // A crafted update replaces an unclipped, unencoded one, among all updates of a round.
     {ATTACKS_UPDATES, {KEEPS}, "its clients keep what follows from their update; take label-flip"},
     {SCALES_BY_SHARE, {STALE_SHARES},
      "with --clock real the share of an update depends on how late it comes, which no attacker knows; write a number, "
@@ -163,7 +164,7 @@ static const ClashRow clashes[] = {
     {WHOLE_BATCHES, {WRITES},
      "a batchnorm has running statistics, which have no gradients to add up; train in rounds (--algorithm fedavg), or "
      "normalise with groupnorm"},
-    // These continue the first side: "personal ditto of --algorithm is for the CPU alone".
+    // These reasons continue the first side: "personal ditto of --algorithm is for the CPU alone".
     {ON_GPU, {STATE_KEPT, STATE_AVERAGED, PERSONAL, MASKS, TRAINS_STATE, BUFFERS, TRUSTS, BLURS, DRIFTS,
      ATTACKS_SAMPLES, REPLICAS},
      "is for the CPU alone"},
@@ -278,7 +279,7 @@ void recipe_traits(Traits *traits, const Recipe *recipe) {
     traits_of_schedule(traits->has, recipe);
 }
 
-// Options come first, then parts of the algorithm, then what they are to work with.
+// The order of the sides in a message: options first, then parts of the algorithm, then data, net and device.
 static int place(Trait trait) {
     return trait >= TRAIT_NO_IMAGES ? 2 : trait_option(trait) ? 0 : 1;
 }

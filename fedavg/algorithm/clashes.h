@@ -1,4 +1,4 @@
-// Which rules, options, data, nets and devices do not go together: one table of pairs of traits (clashes.c).
+// Rules, options, data, nets and devices that do not go together: one table of pairs of traits (clashes.c).
 //
 // A trait is a fact about one part of an algorithm, or about one option, that another part or option may exclude:
 // TRAIT_KEEPS says that the local rule's clients keep a vector from turn to turn, TRAIT_REAL_CLOCK that --clock is
@@ -12,7 +12,7 @@
 //   Clash clash;
 //   if (clash_among(&clash, &traits, TRAIT_NONE)) ...         // clash.sides, and in clash.why the reason and a remedy
 //
-// Limits of numbers (K above M, a norm below zero) are no pairs: they are checked beside the rule that has them.
+// Limits of numbers (K above M, a norm below zero) are not in this table: the rule that has the number checks them.
 #ifndef SOUNDER_FEDAVG_ALGORITHM_CLASHES_H
 #define SOUNDER_FEDAVG_ALGORITHM_CLASHES_H
 
@@ -69,11 +69,11 @@ typedef struct Traits {
 
 typedef struct Clash {
     Trait sides[2]; // options come first, then parts of the algorithm, then data, net, nodes and device
-    const char
-        *why; // a phrase; ends with what to do where the sides do not say it; with TRAIT_ON_GPU: continues the first
+    // A phrase, with a remedy if the sides suggest none; after TRAIT_ON_GPU it continues the first side.
+    const char *why;
 } Clash;
 
-// Finds the traits of an algorithm; leaves those of options as they are.
+// Finds the traits of an algorithm; leaves the traits of options unchanged.
 void recipe_traits(Traits *traits, const Recipe *recipe);
 
 // Finds the first pair of the table whose traits the run has both; `with` restricts it to pairs of that trait. False if

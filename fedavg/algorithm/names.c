@@ -1,4 +1,4 @@
-// Part of recipe.h: algorithms that have a name.
+// Part of recipe.h: the zoo, algorithms with a name.
 #include "recipe.h"
 
 const ZooAlgorithm zoo_algorithms[] = {

@@ -75,11 +75,12 @@ static int part_named(const char *word) {
     return -1;
 }
 
-// Whether this part has the name of another one, too: what a text calls by it may be a rule of either.
+// Whether two parts have the same name, so that a text may mean a rule of either.
 static bool share_name(Part a, Part b) {
     return strcmp(part_names[a], part_names[b]) == 0;
 }
 
+// An unknown or missing rule: lists all rules of the parts that have this name.
 static Status refuse_rule(const RuleWords *of, Part part, Error *err) {
     char names[512] = "";
     Suggestion suggestion = {.typed = of->count > 1 ? of->words[1] : ""};
@@ -113,7 +114,7 @@ static Status refuse_name(const RuleWords *of, Error *err) {
     return rule_text_sketch(of, of->words[0], err);
 }
 
-// A recipe while it is read: which of its parts the text has named so far.
+// The state of a parser: the recipe, and the parts that the text has named so far.
 typedef struct Reader {
     Recipe *recipe;
     bool named[PART_COUNT];
@@ -131,8 +132,8 @@ static Status read_part(Reader *reader, const RuleWords *of, Part first, Error *
     return refuse_rule(of, first, err);
 }
 
-// The part whose rule has the number that a word after a zoo name means: of the parts that make up the entry, or of the
-// others. -1: none. A number without a name is the first of the entry's first part.
+// The part whose rule has the number that a word after an entry's name means. Parts that the entry names come first,
+// then all others. -1 if no part has it. A number without a name is the first number of the entry's first part.
 static int part_with_number(const Reader *reader, const char *word) {
     const char *equals = strchr(word, '=');
     for (int others = 0; others <= (equals ? 1 : 0); others++)
@@ -147,7 +148,7 @@ static int part_with_number(const Reader *reader, const char *word) {
 
 static Status read_parts(Reader *reader, const char *text, Error *err);
 
-// Names of the numbers that its parts have, with commas between.
+// Writes the names of the numbers of the entry's parts, separated by commas.
 static void numbers_of(char *text, size_t bytes, const Reader *reader) {
     size_t used = 0;
     snprintf(text, bytes, "none of its own");
@@ -178,7 +179,7 @@ static Status read_zoo(Reader *reader, const ZooAlgorithm *zoo, const RuleWords 
     return STATUS_OK;
 }
 
-// A part that begins with no part's name: the first may be of the zoo.
+// Reads a part that does not begin with the name of a part: the first one may be an entry of the zoo.
 static Status read_name(Reader *reader, const RuleWords *of, Error *err) {
     for (size_t i = 0; i < zoo_algorithm_count && of->number == 1; i++)
         if (strcmp(of->words[0], zoo_algorithms[i].name) == 0) return read_zoo(reader, &zoo_algorithms[i], of, err);
@@ -192,7 +193,7 @@ static Status read_parts(Reader *reader, const char *text, Error *err) {
         int part = part_named(of.words[0]);
         TRY(part >= 0 ? read_part(reader, &of, (Part)part, err) : read_name(reader, &of, err));
         text += length;
-        if (*text == ';' && !*++text) { // an empty part behind the last ';'
+        if (*text == ';' && !*++text) { // an empty part after the last ';'
             fail(err, STATUS_USAGE, "part %d is empty; write a part between two ';' and none after the last",
                  of.number + 1);
             error_sketch(err, of.whole, strlen(of.whole) - 1, 1);
@@ -202,6 +203,7 @@ static Status read_parts(Reader *reader, const char *text, Error *err) {
     return STATUS_OK;
 }
 
+// Refuses the first pair of rules that do not go together.
 static Status check_pairs(const Recipe *recipe, Error *err) {
     Traits traits = {0};
     Clash clash;
@@ -212,6 +214,7 @@ static Status check_pairs(const Recipe *recipe, Error *err) {
                 trait_rule(other, clash.sides[1], recipe), clash.why);
 }
 
+// Refuses numbers of the schedule that contradict each other; a table of pairs cannot express these.
 static Status check_numbers(const Recipe *recipe, Error *err) {
     const Chosen *schedule = &recipe->schedule;
     const double k = schedule->number[BUFFERED_K], m = schedule->number[BUFFERED_M];

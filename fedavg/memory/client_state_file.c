@@ -34,7 +34,7 @@ static Status map(ClientStateFile *file, const char *name, Error *err) {
     return status;
 }
 
-// A folder from elsewhere may hold a link by this name: nothing is written through one.
+// The folder may come from elsewhere and have a link by this name; writing through a link is refused.
 static Status open_in_folder(ClientStateFile *file, const Folder *folder, Error *err) {
     char path[FOLDER_PATH_BYTES];
     snprintf(path, sizeof path, "%s/" CLIENT_STATE_FILE_NAME, folder->path);
@@ -84,14 +84,16 @@ float *client_state_row(const ClientStateFile *file, uint32_t row) {
     return row == NO_CLIENT_STATE ? NULL : (float *)(void *)((uint8_t *)file->mapping + row * file->plan.row_bytes);
 }
 
+// A write that fails or ends early is repeated as a store, so that callers have no error to handle.
 void client_state_row_write(const ClientStateFile *file, uint32_t row, const float *values, size_t count) {
     const size_t bytes = count * sizeof *values;
     if (pwrite(file->fd, values, bytes, (off_t)(row * file->plan.row_bytes)) != (ssize_t)bytes)
         memcpy(client_state_row(file, row), values, bytes);
 }
 
-// Never 0. A process that hashes all rows of a run would otherwise have them all in its memory; and as the kernel maps
-// more of a file than is read, all of it is taken out again, not this row alone. Nothing is lost: it is a file's.
+// Never 0. Unmaps the file's pages afterwards: a process that hashes all rows would otherwise end up with all of them
+// in memory. Since the kernel maps more pages than are read, the whole file is unmapped, not only this row. The content
+// stays in the file.
 static uint32_t row_hash(const ClientStateFile *file, uint32_t row) {
     const uint32_t hash = (uint32_t)XXH3_64bits(client_state_row(file, row), file->plan.floats * sizeof(float));
     madvise(file->mapping, file_bytes(&file->plan), MADV_DONTNEED);

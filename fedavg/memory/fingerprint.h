@@ -1,5 +1,5 @@
-// XXH3 of weights, as <xxhash.h> has it, by the widest vectors of the machine where the library has a choice of them
-// (x86): half the time, and a sixth where a large model comes in small parts. The same values everywhere.
+// XXH3 (<xxhash.h>), with the widest vectors of the machine if the library can choose (x86): twice as fast, and six
+// times where a large model is hashed in small parts. All machines compute the same values.
 #ifndef SOUNDER_FEDAVG_MEMORY_FINGERPRINT_H
 #define SOUNDER_FEDAVG_MEMORY_FINGERPRINT_H
 

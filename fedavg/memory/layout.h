@@ -1,28 +1,27 @@
-// The control segment: every struct that the parent and its workers share, offsets only, no pointers.
+// The control segment: all structs that the parent and its workers share. It has offsets instead of pointers.
 //
-//   [Control | Queue of jobs | MaskedCohort | traces] control segment, read and written by all; traces: one buffer
-//                                      a writer, see fedavg/memory/trace.h
+//   [Control | Queue of jobs | MaskedCohort | traces] control segment, read and written by all processes; traces: one
+//                                      buffer per writer, see fedavg/memory/trace.h
 //   [data set block]                   data segment (or a file that holds one, see fedavg/memory/dataset_segment.h) and
 //   [partition block]                  partition segment, both read-only in workers
 //   [safetensors header | weights]     weights segment, a valid safetensors file; read-only in workers of fedavg
-//   [lasting vectors | states | sums | pending update | vectors | rows]   slots segment: float vectors of one model
-//   each, what
-//                                      the server rule remembers (64 bits a weight), int64 sums of each worker, a
-//                                      float row for each client of the cohort, as the engine plans them (SlotPlan)
-//   [rows of floats]                   what clients keep, a file (memory/client_state_file.h)
+//   [lasting vectors | states | sums | pending updates | vectors | rows]   slots segment: float vectors of one model
+//                                      each, the server rule's states (64 bits per weight), int64 sums of each worker,
+//                                      a float row per client of the cohort, as the engine plans them (SlotPlan)
+//   [rows of floats]                   client state, a file (memory/client_state_file.h)
 //
-// An array of the slots segment has one writer at a time, and no two share a cache line:
-//   fedavg   a sum a worker: of its clients' weighted updates, see rules/sum/aggregate.h; the server rule's states,
-//            written by the parent; a vector of what it tells the clients, if it does. Where the combine rule wants the
-//            updates side by side, a row for each of the phase's jobs instead of sums: what that client hands in,
-//            written by the job's worker, over again if need be. Where updates may come late, a sum for each that
-//            waits, written likewise; the parent adds it to those of its step
-//   hogwild  a vector a client (= worker): its velocity, kept from round to round
-//   ssgd     the vectors of fedavg/worker/ssgd.h: the velocity, common to all; a gradient a shard
+// An array of the slots segment has one writer at a time, and no two arrays share a cache line:
+//   fedavg   one sum per worker, of its clients' weighted updates, see rules/sum/aggregate.h; the server rule's states,
+//            written by the parent; a vector that the server rule sends to the clients, if it has one. If the combine
+//            rule needs updates side by side, there is one row per job of the phase instead of sums: the client's
+//            update, written by the job's worker, again if the job is repeated. If updates may join a later step,
+//            there is one sum per waiting update, written in the same way; the parent adds it to the sums of its step
+//   hogwild  one vector per client (= worker): its velocity, kept from round to round
+//   ssgd     the vectors of fedavg/worker/ssgd.h: one velocity for all, one gradient per shard
 //
-// A run on the GPU has weights, slots and data set in three blocks of the GPU's memory (GpuConfig says where). What
-// lies here then is what the host needs: the partition, a copy of the weights, and of the slots the vectors that
-// outlive a round (velocities, states), and all rows.
+// A run on the GPU has weights, slots and data set in three blocks of GPU memory (GpuConfig has their layout). The
+// segments then hold what the host needs: the partition, a copy of the weights, all rows, and of the slots the vectors
+// that outlive a round (velocities, states).
 #ifndef SOUNDER_FEDAVG_MEMORY_LAYOUT_H
 #define SOUNDER_FEDAVG_MEMORY_LAYOUT_H
 
@@ -66,17 +65,16 @@ enum {
 typedef struct SlotPlan {
     uint32_t vectors; // float (parameters)
     uint32_t
-        lasting; // the first so many of them outlive a round (memory/state.h); the others lie behind the pending update
-    uint32_t kept;   // the first so many are put back, as the weights, when a round starts over
-    uint32_t states; // 64 bits a weight (parameters), behind the lasting vectors; all of them last
-    uint32_t sums;   // int64 (parameters), behind the states: `each` of every worker, side by side
-    uint32_t each;   // 1; 2 where changes of what clients keep are summed, too, or their momenta
-    uint32_t
-        pending;   // int64 (parameters), behind the sums: updates that wait for the step they are part of; where those
-                   // are compensated or mixed (rules/world/stale_rules.h) the second half are the floats they began
-                   // with
-    uint32_t rows; // float (parameters), one a job of this node, in the host's memory; vector_bytes apart
-    uint64_t vector_bytes, sum_bytes; // strides, multiples of SLOT_ALIGNMENT; a state's is a sum's
+        lasting;     // the first ones, which outlive a round (memory/state.h); the others are after the pending updates
+    uint32_t kept;   // the first ones, which are restored with the weights when a round starts over
+    uint32_t states; // 64 bits per weight (parameters), after the lasting vectors; all of them outlive a round
+    uint32_t sums;   // int64 (parameters), after the states: `each` per worker, side by side
+    uint32_t each;   // sums per worker: 1, or 2 if client state or momenta are summed as well
+    // int64 (parameters), after the sums: updates that wait for their step. If these are compensated or mixed
+    // (rules/world/stale_rules.h), the second half are the floats that they began with.
+    uint32_t pending;
+    uint32_t rows; // float (parameters), one per job of this node, in the host's memory; vector_bytes apart
+    uint64_t vector_bytes, sum_bytes; // strides, multiples of SLOT_ALIGNMENT; a state has the stride of a sum
 } SlotPlan;
 
 enum { SLOT_ALIGNMENT = 256 }; // bytes
@@ -90,17 +88,17 @@ static inline uint64_t slots_state_offset(const SlotPlan *slots, uint32_t index)
     return slots->lasting * slots->vector_bytes + index * slots->sum_bytes;
 }
 
-// The bytes that are put back when a round starts over.
+// The bytes that are restored when a round starts over.
 static inline uint64_t slots_kept_bytes(const SlotPlan *slots) {
     return slots->kept * slots->vector_bytes;
 }
 
-// The bytes of the first part, which outlives a round; the host of a run on the GPU has no other part.
+// The bytes of the first part, which outlives a round. The host of a run on the GPU has only this part.
 static inline uint64_t slots_lasting_bytes(const SlotPlan *slots) {
     return slots_state_offset(slots, slots->states);
 }
 
-// The host's segment: rows lie behind the rest of it.
+// The host's segment, without rows, which come after it.
 static inline uint64_t slots_host_bytes(const SlotPlan *slots, bool on_gpu) {
     return on_gpu ? slots_lasting_bytes(slots) : slots_bytes(slots);
 }
@@ -109,7 +107,7 @@ static inline uint64_t slots_rows_bytes(const SlotPlan *slots) {
     return slots->rows * slots->vector_bytes;
 }
 
-// which: 0, the updates; 1, the changes of what clients keep.
+// which: 0 for updates; 1 for changes of client state.
 static inline uint64_t slots_sum_offset(const SlotPlan *slots, uint32_t rank, uint32_t which) {
     return slots_state_offset(slots, slots->states + rank * slots->each + which);
 }
@@ -123,21 +121,21 @@ static inline uint64_t slots_vector_offset(const SlotPlan *slots, uint32_t index
     return slots_pending_offset(slots, slots->pending) + (index - slots->lasting) * slots->vector_bytes;
 }
 
-// The places of a run's data on the GPU, in bytes from the start of each block.
+// The layout of a run's data on the GPU, in bytes from the start of each block.
 typedef struct GpuConfig {
     uint32_t used;                                             // 0: the run is on the CPU, and the rest is zeros
     uint32_t gpu;                                              // as CUDA numbers the visible GPUs
-    uint32_t models_per_launch;                                // clients that a worker trains in lockstep
+    uint32_t models_per_launch;                                // clients that a worker trains side by side
     uint32_t tf32;                                             // 1: products may round their factors to 10 bits
     uint64_t updates_offset, generations_offset;               // weights block: weights, Hogwild's counter, words
     uint64_t test_pixels_offset;                               // data block: pixels of training and test samples,
     uint64_t train_labels_offset, test_labels_offset;          // then their labels
     uint64_t weights_bytes, slots_bytes, data_bytes;           // of the blocks
-    uint64_t worker_bytes, context_bytes;                      // planned for a worker; of those, for its context
+    uint64_t worker_bytes, context_bytes;                      // planned per worker; the part of them for its context
     CudaShareHandle weights_handle, slots_handle, data_handle; // set before the first worker starts
 } GpuConfig;
 
-// Constant from before the first worker starts to the end of the run.
+// Constant from before the first worker starts until the end of the run.
 typedef struct RunConfig {
     Spec spec; // the net
     Training training;
@@ -145,15 +143,15 @@ typedef struct RunConfig {
     Recipe recipe;
     ReleasePlan release;      // of its sums
     EngineKind engine;        // of the recipe and the clock
-    bool tests_clients;       // models are tested on all clients' own samples, too
-    bool inspects_updates;    // their lengths and fingerprints are noted
-    uint32_t finetune_epochs; // after which those are evaluated, too; 0: not
+    bool tests_clients;       // models are also tested on each client's own samples
+    bool inspects_updates;    // lengths and fingerprints of updates are recorded
+    uint32_t finetune_epochs; // epochs of fine-tuning before a second test on clients' samples; 0: none
     SlotPlan slots;
     ClientStatePlan kept;
     PersonalPlan personal;
-    bool begins_with_given; // the weights before the first round are not those that follow from the seed
+    bool begins_with_given; // the initial weights are given, instead of following from the seed
     uint32_t workers, clients;
-    Chosen attack;   // what attackers do (rules/attack/attack_rules.h)
+    Chosen attack;   // the attackers' behaviour (rules/attack/attack_rules.h)
     ViewPlan view;   // how clients see their samples
     uint32_t cohort; // clients that train in a round, at most
     uint32_t log_level;
@@ -162,91 +160,91 @@ typedef struct RunConfig {
     uint64_t weights_offset; // of the first weight in the weights segment, bytes
     uint64_t queue_offset;   // of the Queue in the control segment
     uint64_t masked_offset;  // of the MaskedCohort there; 0: updates are not masked
-    uint32_t node, nodes;    // of several machines, each with workers: this one, how many
-    uint32_t trace_capacity; // spans in each trace buffer; 0: nothing is traced
+    uint32_t node, nodes;    // of several machines, each with workers: this one's index, their number
+    uint32_t trace_capacity; // spans in each trace buffer; 0: no trace
     uint64_t trace_offset;   // of the first in the control segment
     GpuConfig gpu;
 } RunConfig;
 
 typedef enum PhaseKind { PHASE_NONE, PHASE_TRAIN, PHASE_EVALUATE, PHASE_END } PhaseKind; // END: the worker exits
 
-// An order to the workers. The parent writes it only while all of them stand at the barrier, and sets it back to
-// PHASE_NONE when they stand there again: so a replacement that starts in the middle of a phase finds the phase and
-// joins it, and one that starts between phases finds nothing to do and goes to the barrier.
+// An order to the workers. The parent writes it only while all of them wait at the barrier, and sets it back to
+// PHASE_NONE when they wait there again. So a replacement that starts during a phase finds the phase and joins it, and
+// one that starts between phases finds nothing to do and goes to the barrier.
 typedef struct PhaseOrder {
     uint32_t kind;                  // PhaseKind
     uint32_t round;                 // 1, 2, ...
     float lr;                       // the round's, set when its cohort is drawn
     uint32_t members;               // ssgd: workers that take part
-    uint32_t position[MAX_WORKERS]; // ssgd: a rank's place among them, 0 to members - 1
+    uint32_t position[MAX_WORKERS]; // ssgd: a rank's index among them, 0 to members - 1
 } PhaseOrder;
 
-// The state of a worker's sum (fedavg), so that its finished work outlives it: written by that worker, and by the
-// parent when it is dead.
+// The state of a worker's sum (fedavg), which keeps its finished work usable after its death: written by that worker,
+// and by the parent once the worker is dead.
 typedef struct SumState {
-    // The round whose updates the slot sums; anything else: clear it before the first.
+    // The round whose updates the slot sums; with any other value the slot is cleared before the first update.
     _Alignas(64) _Atomic uint32_t round;
-    // 1 from before an update is added until its job is marked done: a worker that dies in between leaves a sum that
-    // no process can use.
+    // 1 from before an update is added until its job is marked done: a worker that dies in between leaves a sum that is
+    // unusable.
     _Atomic uint32_t adding;
 } SumState;
 
-// A worker's counts of this round; the parent clears them between rounds, otherwise that worker alone writes them.
+// A worker's counts of this round. The parent clears them between rounds; otherwise only the worker writes them.
 typedef struct WorkerTally {
-    _Alignas(64) uint64_t first_sample_nanoseconds; // when it began its first job of the run (0: not yet)
-    uint64_t synchronising_nanoseconds;             // ssgd: waiting for others and summing gradients
-    uint64_t hidden_nanoseconds;                    // of those: summing while a worker still computed gradients
-    uint64_t refused_steps;                         // hogwild: steps whose gradient was not finite
+    _Alignas(64) uint64_t first_sample_nanoseconds; // when it began its first job of the run; 0: not yet
+    uint64_t synchronising_nanoseconds;             // ssgd: time spent waiting for other workers and summing gradients
+    uint64_t hidden_nanoseconds;           // the part of it during which another worker still computed gradients
+    uint64_t refused_steps;                // hogwild: steps whose gradient was not finite
     uint64_t staleness[STALENESS_BUCKETS]; // hogwild: updates by others between read and write; last: that many or more
     uint64_t staleness_sum;                // ... of all updates
 } WorkerTally;
 
-// hogwild with a bound: how many updates a worker has made in this round, as far as others wait for it. Written by that
-// worker, and by the parent when it is dead.
+// hogwild with a bound: the number of updates that a worker has made in this round. Written by that worker, and by the
+// parent once the worker is dead.
 typedef struct WildClock {
-    _Alignas(64) _Atomic uint64_t updates; // + 1; 0: no worker waits for it, for it trains nothing
-    _Atomic uint32_t waits;                // 1 while it waits for others, which is no fault of its own
+    _Alignas(64) _Atomic uint64_t updates; // updates made plus 1; 0 while it trains nothing, so no worker waits for it
+    _Atomic uint32_t waits;                // 1 while it waits for others, which the watch for hangs must not count
 } WildClock;
 
-// ssgd: how far the gradients of a round are, bucket by bucket (fedavg/rules/sum/shard_sum.h). All counts are of the
-// buckets since the round began, steps times buckets; zeroed by the parent before each attempt at a round.
+// ssgd: the progress of a round's gradients, bucket by bucket (fedavg/rules/sum/shard_sum.h). All counts are of buckets
+// since the round began, steps times buckets; the parent zeroes them before each attempt at a round.
 typedef struct GradientPulse {
-    _Alignas(64) _Atomic uint64_t complete; // buckets that this member's gradients are complete in
-    _Atomic uint64_t finished_nanoseconds;  // when its gradients of the last step were all complete
+    _Alignas(64) _Atomic uint64_t complete; // buckets that are complete in this member's gradients
+    _Atomic uint64_t finished_nanoseconds;  // when its gradients of the last step were complete
 } GradientPulse;
 
 typedef struct GradientSync {
     GradientPulse members[MAX_WORKERS];                // by position
-    _Atomic uint64_t taken[MAX_BUCKETS][MAX_WORKERS];  // slices: the step, + 1, for which a worker sums it
+    _Atomic uint64_t taken[MAX_BUCKETS][MAX_WORKERS];  // slices: 1 + the step for which a worker sums it
     _Alignas(64) _Atomic uint64_t summed[MAX_BUCKETS]; // slices summed
 } GradientSync;
 
-// The time on the simulated clock and the network traffic that all rounds so far needed.
+// Simulated time and network traffic of all rounds so far.
 typedef struct WorldTotals {
     uint64_t microseconds, down_bytes, up_bytes;
 } WorldTotals;
 
-// How far the tests of the model have come, see app/train/run_goals.h. All zeros: no test yet.
+// The progress of the model's tests, see app/train/run_goals.h. All zeros: no test yet.
 typedef struct Goals {
     uint32_t tested_round; // of the last test
-    uint32_t best_round;   // whose test was the best
-    double best;           // by the run's figure (app/train/run_figure.h)
-    char figure[32];       // its key; "": no test yet, or by a version that named none, which is the accuracy
+    uint32_t best_round;   // the round of the best test
+    double best;           // its result, by the run's figure (app/train/run_figure.h)
+    char figure[32]; // its key; "": no test yet, or a checkpoint of a version without it, whose figure is the accuracy
     uint32_t tests_since_best;
-    uint32_t target_round;     // that first reached the target; 0: none has
+    uint32_t target_round;     // the first round that reached the target; 0: none has
     double target;             // accuracy; 0: none
-    double target_crossing;    // where a line between two tests reached it, in rounds
+    double target_crossing;    // in rounds: where the line between two tests crosses the target
     WorldTotals target_totals; // of the rounds until then
 } Goals;
 
-// The clients that mask updates against each other in this round (rules/send/masks.h): written by the parent when the
-// cohort's jobs are posted.
+// The clients that mask updates against each other in this round (rules/send/masks.h); written by the parent when it
+// posts the cohort's jobs.
 typedef struct MaskedCohort {
     uint32_t count;
-    uint32_t clients[]; // (as many as a cohort can have)
+    uint32_t clients[]; // (as many as the largest cohort)
 } MaskedCohort;
 
-// The client that a worker trains on the real clock. The parent posts it, the worker lands it.
+// The client that a worker trains on the real clock. The parent posts it; the worker reports it as landed.
 enum { FLIGHT_NONE, FLIGHT_POSTED, FLIGHT_LANDED };
 
 typedef struct Flight {
@@ -254,7 +252,7 @@ typedef struct Flight {
     _Alignas(64) _Atomic uint32_t state;
     uint32_t version; // of the model that the client began from
     uint64_t begin_nanoseconds, end_nanoseconds;
-    Bell bell; // rung by the parent: there is a client, or all are to land
+    Bell bell; // rung by the parent: a client is posted, or all flights must end
 } Flight;
 
 typedef struct Control {
@@ -263,13 +261,13 @@ typedef struct Control {
     Barrier step;     // ssgd, members of this phase only
     Barrier exchange; // ssgd on several nodes: the members, then the parent
     PhaseOrder order;
-    WorldTotals totals; // the parent's, as are the goals
+    WorldTotals totals; // the parent's, like the goals
     Goals goals;
-    double clip;                           // what updates are clipped to; the parent's, between rounds
-    uint32_t victim;                       // of attack mimic: the client it copies, + 1; 0: not yet chosen
+    double clip;                           // the clipping norm; written by the parent between rounds
+    uint32_t victim;                       // attack mimic: 1 + the client that it copies; 0: not yet chosen
     GradientSync gradients;                // ssgd
-    _Alignas(64) _Atomic uint64_t updates; // hogwild: steps applied in this round, counted exactly
-    // The real clock: versions that are there, and being written; 1: workers are to come to the barrier.
+    _Alignas(64) _Atomic uint64_t updates; // hogwild: exact number of steps applied in this round
+    // The real clock: versions that exist; that are being written; 1 when workers must return to the barrier.
     _Alignas(64) _Atomic uint32_t published;
     _Atomic uint32_t writing, all_land;
     Flight flights[MAX_WORKERS];
@@ -277,7 +275,7 @@ typedef struct Control {
     SumState sums[MAX_WORKERS];
     WorkerTally tallies[MAX_WORKERS];
     WildClock clocks[MAX_WORKERS];
-    Bell clocks_bell; // rung when one of the clocks goes on or is taken out
+    Bell clocks_bell; // rung when a clock advances or is taken out
 } Control;
 
 static_assert(offsetof(Control, config) == 0, "config comes first: a reader of any version finds it");

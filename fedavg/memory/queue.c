@@ -23,8 +23,8 @@ Job *queue_post(Queue *queue) {
     return job;
 }
 
-// The compare-and-swap decides who of several takers gets the job. What the job says was written before the barrier
-// that began the phase, or by job_open in the middle of it: the acquire pairs with its release.
+// The compare-and-swap decides which of several takers gets the job. Its acquire pairs with the release of job_open for
+// jobs that were opened during the phase; other jobs were written before the barrier that began the phase.
 Job *queue_take(Queue *queue, uint32_t rank) {
     for (uint32_t i = atomic_load_explicit(&queue->next, memory_order_relaxed); i < queue->count; i++) {
         Job *job = &queue->jobs[i];
@@ -32,8 +32,8 @@ Job *queue_take(Queue *queue, uint32_t rank) {
         if (!atomic_compare_exchange_strong_explicit(&job->owner, &free, rank + 1, memory_order_acquire,
                                                      memory_order_relaxed))
             continue;
-        // Every job up to this one was claimed. A slower taker may set the hint back, which costs the next one a few
-        // looks, or past a job that the parent has just opened again, which queue.h allows.
+        // All jobs up to this one are claimed. A slower worker may set the hint back, which costs the next one a few
+        // steps, or past a job that the parent has just opened again, which queue.h allows.
         atomic_store_explicit(&queue->next, i + 1, memory_order_relaxed);
         return job;
     }

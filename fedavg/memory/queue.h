@@ -1,8 +1,9 @@
-// The job queue of one phase, in shared memory: the parent posts, workers take, results are written beside the job.
+// The job queue of a phase, in shared memory: the parent posts jobs, workers take them and write results beside the
+// job.
 //
 // A worker claims a job by a compare-and-swap of its owner and completes it with one store of its state. If the worker
-// dies in between, the job simply stays claimed by a dead rank, and the parent opens it again: nobody else touches it.
-// `next` is a hint where to look, never the truth.
+// dies in between, the job stays claimed by a dead rank until the parent opens it again; no other process touches it.
+// `next` is only a hint where the search for a free job begins.
 #ifndef SOUNDER_FEDAVG_MEMORY_QUEUE_H
 #define SOUNDER_FEDAVG_MEMORY_QUEUE_H
 
@@ -15,13 +16,13 @@ enum { JOB_OPEN, JOB_DONE, JOB_REFUSED };
 
 typedef enum EvaluationTask {
     EVALUATE_TEST_SET,      // the global model on samples of the test set
-    EVALUATE_TRAINING_DATA, // the global model on all that `client` trains on
-    EVALUATE_TRAINING_PART, // ... on `count` of those samples, from `first` on
-    EVALUATE_CLIENT,        // the global model on the client's own test part
-    EVALUATE_PERSONAL,      // the client's own model on it
-    EVALUATE_BACKDOOR,      // the global model on marked samples of the test set, see rules/attack/attack_rules.h
-    TRAIN_ROOT,             // the server's own training on `count` samples, for rules that trust it
-    EVALUATE_FINE_TUNED,    // the global model there, after `epochs` of the client's training that nobody gets to see
+    EVALUATE_TRAINING_DATA, // the global model on all training data of `client`
+    EVALUATE_TRAINING_PART, // ... on `count` of these samples, from `first` on
+    EVALUATE_CLIENT,        // the global model on the client's own test data
+    EVALUATE_PERSONAL,      // the client's own model on its own test data
+    EVALUATE_BACKDOOR,      // the global model on marked samples of the test set (rules/attack/attack_rules.h)
+    TRAIN_ROOT,             // the server's own training on `count` samples, for rules with a trusted root
+    EVALUATE_FINE_TUNED, // the global model on the client's own test data, after `epochs` of training that is discarded
 } EvaluationTask;
 
 typedef struct Job {
@@ -30,24 +31,24 @@ typedef struct Job {
     // Written by the parent before the phase:
     uint32_t client;             // training: which client
     uint32_t first, count;       // evaluation: samples [first, first + count) of a set; training: count
-    uint32_t place;              // among the phase's jobs, on one node or several
+    uint32_t place;              // index among the phase's jobs, over all nodes
     uint32_t epochs;             // training: local epochs
     uint32_t task;               // evaluation: EvaluationTask, what to evaluate on what
-    uint32_t kept_from, kept_to; // training: rows of what the client keeps, as it is, and for what it becomes
+    uint32_t kept_from, kept_to; // training: rows of the client state: to read, to write
     uint32_t attacks;            // training: 1 for an attacker
-    uint32_t visit;              // training: tells those from one version apart; on the real clock, those of the run
-    uint32_t pending;            // training: 1 + where its update waits for a later step; 0: it is part of this round's
-    double share;                // training: p_k, this client's weight in the mean
+    uint32_t visit;   // training: the client's earlier trainings from this version; on the real clock, in the run
+    uint32_t pending; // training: 1 + the place where its update waits for a later step; 0: it joins this round's
+    double share;     // training: p_k, this client's weight in the mean
     // Written by the owner before it stores the state:
     uint32_t hits;    // evaluation: correct predictions
-    uint32_t node;    // whose job it is
+    uint32_t node;    // the node of the owner
     double loss_sum;  // sum of the losses of `samples` samples
     uint64_t samples; // samples processed (training: all local epochs)
     double seconds;
     double squared_length; // training: of the update; NaN where it is not measured
     uint64_t fingerprint;  // training: XXH3 of the trained weights; 0: not made
-    uint64_t sent_bytes;   // training: of the encoded update; the parent says first what it is if nobody encodes it
-    uint32_t clipped;      // training: 1: the update was longer than it may be
+    uint64_t sent_bytes;   // training: of the encoded update; preset by the parent if nothing is encoded
+    uint32_t clipped;      // training: 1 if the update was shortened
 } Job;
 
 typedef struct Queue {
@@ -59,23 +60,24 @@ typedef struct Queue {
 size_t queue_bytes(uint32_t capacity);
 void queue_init(Queue *queue, uint32_t capacity);
 
-// Parent, while nobody takes: empties the queue; appends an open job and returns it (NULL when full).
+// Parent, while no worker takes jobs: empties the queue; appends an open job and returns it (NULL if the queue is
+// full).
 void queue_clear(Queue *queue);
 Job *queue_post(Queue *queue);
 
-// Worker: claims the first free job in posted order, NULL when there is none.
+// Worker: claims the first free job in posted order; NULL if there is none.
 Job *queue_take(Queue *queue, uint32_t rank);
 void queue_finish(Job *job, uint32_t state);
 
 // Parent, at any time: how many posted jobs are neither done nor refused.
 uint32_t queue_unfinished(const Queue *queue);
 
-// Parent, while nobody takes: opens every unfinished job again. Returns how many there are.
+// Parent, while no worker takes jobs: opens every unfinished job again. Returns how many.
 uint32_t queue_reopen(Queue *queue);
 
 // Parent, at any time, when the worker of `rank` is dead: opens its unfinished jobs again, and with `finished_too` also
-// those it had finished (their results are lost). Living workers can take them at once; the hint may make some of them
-// miss one, which then stays open to the end of the phase. Returns how many were opened.
+// its finished ones (their results are lost). Living workers can take them at once. Because of the hint some workers
+// may miss such a job, which then stays open to the end of the phase. Returns how many were opened.
 uint32_t queue_reopen_rank(Queue *queue, uint32_t rank, bool finished_too);
 
 #endif

@@ -18,6 +18,8 @@ TraceBuffer *run_memory_trace(const RunMemory *memory, uint32_t rank) {
     return (TraceBuffer *)(first + rank * trace_buffer_bytes(config->trace_capacity));
 }
 
+// The clock decides between a schedule's simulated and its real-time engine, so the engine comes from the
+// configuration.
 Algorithm run_algorithm(const RunConfig *config) {
     Algorithm algorithm = algorithm_of(&config->recipe);
     algorithm.engine = &engine_facts[config->engine];
@@ -45,6 +47,8 @@ static Status bind_data(RunMemory *memory, Error *err) {
     return dataset_segment_view(&memory->data, &memory->data_segment, err);
 }
 
+// Lays out the control segment: Control, the queue, the masked cohort, one trace buffer per writer, each on its own
+// cache lines.
 static Status create_control(RunMemory *memory, RunPlan *plan, Error *err) {
     RunConfig *config = &plan->config;
     config->queue_offset = round_up(sizeof(Control), 64);
@@ -133,7 +137,7 @@ static Status create_slots(RunMemory *memory, const RunPlan *plan, Error *err) {
 
 Status run_memory_create(RunMemory *memory, RunPlan *plan, Error *err) {
     Status status;
-    // The control segment comes last: it publishes the sizes and offsets that the others settle.
+    // The control segment is created last: it publishes the sizes and offsets of all others.
     TRY_GOTO(fail, create_weights(memory, plan, err));
     TRY_GOTO(fail, create_slots(memory, plan, err));
     if (plan->config.kept.rows > 0)

@@ -15,6 +15,8 @@ static const char *const vector_names[STATE_VECTORS] = {
     [STATE_VELOCITY] = "velocity", [STATE_COMMON] = "common",   [STATE_INITIAL] = "initial",
     [STATE_CENTER] = "center",     [STATE_MOMENTUM] = "common", [STATE_MET] = "common"};
 
+// How many vectors of a kind the run has. Engines that write the weights have velocities only, all others have the
+// rest.
 static uint32_t count_of(const RunConfig *config, const Algorithm *algorithm, StateVector which) {
     const EngineFacts *engine = algorithm->engine;
     const uint32_t counts[STATE_VECTORS] = {[STATE_VELOCITY] = engine->client_is_worker ? config->clients : 1,
@@ -49,7 +51,7 @@ void state_plan(RunConfig *config) {
 
 // The rows ------------------------------------------------------------------------------------------------------------
 
-// Rows are counted where the table has no array yet.
+// The first call only counts rows, because the table has no array yet.
 static void add(StateTable *table, StateRow row) {
     if (table->rows) table->rows[table->count] = row;
     table->count++;
@@ -107,8 +109,8 @@ static void add_clients(StateTable *table, const RunMemory *memory) {
         add(table, (StateRow){"sounder.clients", TENSOR_F64, STATE_PER_CLIENT, clients, memory->client_notes});
 }
 
-// The contributions, then the weights that they began with where those are wanted, then a flag for each: 1 if it was
-// refused.
+// First the waiting contributions, then the weights that they began with (if a rule uses them), then one flag each: 1
+// if it was refused.
 static void add_pending(StateTable *table, const RunMemory *memory) {
     const RunConfig *config = memory->config;
     const Schedule *schedule = &memory->schedule;
@@ -156,7 +158,7 @@ bool state_is_note(const StateRow *row) {
     return row->scope == STATE_ONE || is_flag(row);
 }
 
-// Numbers and texts are separated by a space; flags are digits side by side.
+// Numbers and texts are separated by a space; flags are adjacent digits.
 char *state_write(char *text, const StateRow *row, bool first) {
     if (is_flag(row)) return text + (row->count > 0 ? sprintf(text, "%d", *(bool *)row->values) : 0);
     if (!first) *text++ = ' ';
@@ -187,6 +189,8 @@ const char *state_read(const StateRow *row, const char *text) {
 
 // The beginning -------------------------------------------------------------------------------------------------------
 
+// Without weights to learn, the number of a client is its last loss: infinite for clients that have not trained, so
+// that power-of-choice takes them first.
 static Status begin_clients(RunMemory *memory, Error *err) {
     const RunConfig *config = memory->config;
     const World *world = &config->world;

@@ -1,5 +1,6 @@
-// The state that outlives a round: every number beside the weights that a run needs to continue with the same bits is
-// a row of one table. Checkpoints, nodes, and the memory of a run loop over it, so that all of them know the same rows.
+// The state that outlives a round: each number, beside the weights, that a run needs to continue with the same bits is
+// a row of one table. Checkpoints, nodes, and the memory of a run loop over it, so that all of them cover the same
+// rows.
 //
 //   StateTable state;
 //   TRY(state_open(&state, memory, err));
@@ -30,8 +31,8 @@ typedef enum StateScope {
 
 enum { STATE_NAME_BYTES = 64, STATE_TEXT_BYTES = 40 };
 
-// Numbers and flags are notes of a checkpoint, all other rows are tensors of rank 1 there. Rows of one name stand in a
-// run and make one note together.
+// Numbers and flags are notes of a checkpoint; all other rows are tensors of rank 1 in it. Rows of one name are
+// adjacent and make one note together.
 typedef struct StateRow {
     char name[STATE_NAME_BYTES]; // in checkpoints: "sounder.server.adam.0"
     TensorType type;             // TENSOR_I32, TENSOR_I64: unsigned as numbers; TENSOR_U8: a flag (1), a text (count)

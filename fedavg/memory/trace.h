@@ -1,4 +1,4 @@
-// What happened when, for --trace: spans of time, each written by the process it happened in.
+// Spans of time for --trace, each recorded by the process it happened in.
 //
 //   worker:  TraceBuffer *trace = run_memory_trace(memory, rank);       // NULL unless the run is traced
 //            uint64_t begin = trace_begin(trace);
@@ -6,9 +6,9 @@
 //            trace_end(trace, TRACE_CLIENT, begin, round, client);
 //   parent:  the same with rank == workers; trace_file.h writes them all, between rounds
 //
-// A buffer is a ring with one writer and one reader, who need not wait for each other: a span costs two readings of the
-// clock and 32 bytes, without a trace one comparison. What does not fit is counted and dropped. A span that ends inside
-// another of the same writer began inside it too: spans nest.
+// A buffer is a ring with one writer and one reader, neither of which waits for the other. A span costs two clock
+// readings and 32 bytes; without a trace, one comparison. Spans that do not fit are counted and dropped. Spans of one
+// writer nest: a span that ends inside another one also began inside it.
 #ifndef SOUNDER_FEDAVG_MEMORY_TRACE_H
 #define SOUNDER_FEDAVG_MEMORY_TRACE_H
 
@@ -18,7 +18,7 @@
 
 #include "base/clock.h"
 
-// kind, name in the trace, what `number` counts if that is not the round
+// Kind; name in the trace; what `number` counts, if it is not the round.
 #define TRACE_LIST(X)                                                                                                  \
     X(ROUND, "round", NULL)                                                                                            \
     X(TRAIN, "train", NULL)                                                                                            \
@@ -49,10 +49,10 @@ typedef struct TraceSpan {
 
 // In shared memory.
 typedef struct TraceBuffer {
-    _Alignas(64) _Atomic uint64_t written; // spans so far; one is complete before it is counted
+    _Alignas(64) _Atomic uint64_t written; // spans so far; a span is complete before it is counted
     _Atomic uint32_t dropped;
     uint32_t capacity;
-    _Alignas(64) _Atomic uint64_t taken; // by the parent
+    _Alignas(64) _Atomic uint64_t taken; // spans that the parent has read
     _Alignas(64) TraceSpan spans[];      // (capacity): a ring
 } TraceBuffer;
 
@@ -64,13 +64,13 @@ static inline uint64_t trace_begin(const TraceBuffer *trace) {
     return trace ? clock_nanoseconds() : 0;
 }
 
-// Records what began at begin_nanoseconds and ends now.
+// Records a span from begin_nanoseconds to now.
 static inline void trace_end(TraceBuffer *trace, TraceKind kind, uint64_t begin_nanoseconds, uint32_t round,
                              uint32_t number) {
     if (!trace) return;
     const uint64_t written =
         atomic_load_explicit(&trace->written, memory_order_relaxed); // this process alone writes it
-    // Acquire, pairs with trace_take: what is written over has been read.
+    // Acquire, pairs with trace_take: the span that is overwritten has been read.
     if (written - atomic_load_explicit(&trace->taken, memory_order_acquire) == trace->capacity) {
         atomic_fetch_add_explicit(&trace->dropped, 1, memory_order_relaxed);
         return;
@@ -80,11 +80,12 @@ static inline void trace_end(TraceBuffer *trace, TraceKind kind, uint64_t begin_
                                                           .kind = kind,
                                                           .round = round,
                                                           .number = number};
-    // Release, pairs with trace_ready: a writer that is killed here leaves no half of a span.
+    // Release, pairs with trace_ready: if the writer is killed before it, the span is not counted.
     atomic_store_explicit(&trace->written, written + 1, memory_order_release);
 }
 
-// The parent, also while the writer writes: so many spans wait, span i of them, and the first `count` are done with.
+// For the parent, also while the writer writes: the number of unread spans; span i of them; marks the first `count` as
+// read.
 static inline size_t trace_ready(const TraceBuffer *trace) {
     return (size_t)(atomic_load_explicit(&trace->written, memory_order_acquire) - // pairs with trace_end
                     atomic_load_explicit(&trace->taken, memory_order_relaxed));

@@ -25,7 +25,7 @@ static Status refuse(const Reader *reader, const char *why, Error *err) {
     return fail(err, STATUS_USAGE, "%.500s:%u: %s; a line is \"%s\"", reader->path, reader->line, why, reader->form);
 }
 
-// Splits the line, of so many bytes, into numbers. *found: whether it has any.
+// Splits a line of `length` bytes into numbers. *found: whether it has any.
 static Status read_numbers(Reader *reader, bool *found, size_t length, Error *err) {
     char *rest = reader->text, *word;
     int count = 0;
@@ -44,7 +44,7 @@ static Status read_numbers(Reader *reader, bool *found, size_t length, Error *er
     return count == 0 || count == COLUMNS ? STATUS_OK : refuse(reader, "fewer than three numbers", err);
 }
 
-// *more: reader->number is the next line that tells something.
+// Reads the next line with numbers into reader->number; *more: false at the end of the file.
 static Status next_line(Reader *reader, bool *more, uint32_t clients, Error *err) {
     for (;;) {
         errno = 0;

@@ -1,13 +1,13 @@
-// What files tell of clients: how fast each one is, and when it is there. The parent's, for the simulated clock.
+// Files about clients, for the simulated clock: their speed, and when they are available. Used by the parent.
 //
 //   --client-time file:FILE: one line per client, "CLIENT MICROSECONDS BYTES": microseconds per sample, bytes per
 //   second (0: no limit)
 //   --sampling available:FILE: any number of lines, "CLIENT BEGIN END": the client is there from BEGIN to before END,
 //   in seconds
 //
-//   --clock replay:FILE: who trained when; here what is in it, as a number that tells files apart
+//   --clock replay:FILE: a recorded schedule; stored here only as a hash, which tells files apart
 //
-// Blanks or commas stand between the numbers; empty lines and what follows a # are left out.
+// Numbers are separated by blanks or commas; empty lines and text after a # are ignored.
 #ifndef SOUNDER_FEDAVG_MEMORY_WORLD_FILES_H
 #define SOUNDER_FEDAVG_MEMORY_WORLD_FILES_H
 
@@ -28,20 +28,20 @@ typedef struct WorldFiles {
     ClientPace *paces;   // owned (clients); NULL: no file
     Presence *presences; // owned (presence_count); NULL: no file
     uint32_t clients, presence_count;
-    uint64_t recording_hash; // of a recorded schedule's bytes; 0: no file
+    uint64_t recording_hash; // of the bytes of a recorded schedule; 0: no file
 } WorldFiles;
 
-// A path that is empty: no file. recording: NULL: none. USAGE, with the line, for what does not fit; NOINPUT, IO.
+// An empty path: no file; recording NULL: none. USAGE, with the line, for what does not fit the form; NOINPUT, IO.
 // Nothing to free on failure.
 Status world_files_read(WorldFiles *files, const char *client_file, const char *availability_file,
                         const char *recording, uint32_t clients, Error *err);
 void world_files_free(WorldFiles *files);
 
-// Of what they tell; 0 without files.
+// A hash of the content of all files; 0 without files.
 uint64_t world_files_hash(const WorldFiles *files);
 
-// there (clients): whether each is there at this time. Returns the first time after it at which anybody comes;
-// UINT64_MAX when nobody does any more.
+// there (clients): whether each client is available at this time. Returns the next time at which a client becomes
+// available; UINT64_MAX if there is none.
 uint64_t world_files_presence(uint8_t *there, const WorldFiles *files, uint64_t microseconds);
 
 #endif

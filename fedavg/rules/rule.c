@@ -41,6 +41,7 @@ Status rule_text_sketch(const RuleWords *of, const char *word, Error *err) {
     return STATUS_USAGE;
 }
 
+// Cuts a copy of the part, so that a message can still quote the part as it was written.
 Status rule_text_split(RuleWords *of, const char *from, size_t length, Error *err) {
     while (length > 0 && strchr(" \t\n", *from))
         from++, length--;
@@ -76,12 +77,13 @@ static bool read_number(double *value, const RuleNumber *number, const char *tex
     if (number->words[0]) return read_word(value, number, text);
     char *end;
     errno = 0;
-    if (text[strspn(text, "+-0123456789.eE")]) return false; // as strtod takes "inf" and hexadecimal, too
+    if (text[strspn(text, "+-0123456789.eE")]) return false; // strtod would also accept "inf" and hexadecimal
     *value = strtod(text, &end);
     if (number->whole && *value != floor(*value)) return false;
     return errno == 0 && end != text && !*end && *value >= number->minimum && *value <= number->maximum;
 }
 
+// Says which values the number takes: its words, or its range.
 static Status refuse_value(const RuleWords *of, const RuleNumber *number, const char *text, Error *err) {
     char words[256] = "";
     for (int w = 0; w < RULE_WORDS && number->words[w]; w++)
@@ -117,6 +119,7 @@ static Status refuse_number(const RuleWords *of, const RuleText *rule, const cha
     return rule_text_sketch(of, word, err);
 }
 
+// A word without '=' is the value of the rule's first number, and only the first word of a part may be one.
 Status rule_text_numbers(Chosen *chosen, const RuleText *rule, const RuleWords *of, int first, Error *err) {
     for (int w = first; w < of->count; w++) {
         const char *word = of->words[w], *equals = strchr(word, '=');

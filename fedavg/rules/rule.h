@@ -1,5 +1,5 @@
-// What a rule says of itself: its name, its numbers, its source. A recipe (recipe.h) chooses a row of each table of
-// rules and gives its numbers; parser, help and messages read nothing but these texts.
+// The text of a rule: its name, its numbers, its source. A recipe (fedavg/algorithm/recipe.h) chooses a row of each
+// table of rules and gives its numbers; parser, help and messages read only these texts.
 //
 //   adam lr=0.03 tau=1e-3         numbers by name, any of them, the others as preset
 //   prox 0.01                     the first number needs no name
@@ -14,10 +14,10 @@
 
 enum { RULE_NUMBERS = 9, RULE_WORDS = 8, RULE_TEXT_BYTES = 1024 };
 
-// A number of a rule; or a choice, whose value is the index of its word.
+// A number of a rule, or a choice, whose value is the index of its word.
 typedef struct RuleNumber {
     const char *name;
-    double preset, minimum, maximum; // a NAN preset: `derived` says what it follows from
+    double preset, minimum, maximum; // preset NAN: `derived` says which option or number sets it
     const char *words[RULE_WORDS];
     const char *derived;
     bool whole; // numbers with a fraction are refused
@@ -25,21 +25,21 @@ typedef struct RuleNumber {
 
 typedef struct RuleText {
     const char *name, *help, *source; // help: a phrase without a full stop
-    RuleNumber numbers[RULE_NUMBERS]; // those with a name
+    RuleNumber numbers[RULE_NUMBERS]; // those with a name come first
 } RuleText;
 
-// A row of one table of rules, and its numbers.
+// The chosen row of one table of rules, and its numbers.
 typedef struct Chosen {
     uint32_t row;
     double number[RULE_NUMBERS];
 } Chosen;
 
-// Reads a rule of a table, rules (count), with its numbers: "sign-flip scale=3". what: "attack". USAGE with the nearest
-// word.
+// Reads a rule and its numbers ("sign-flip scale=3") from a table of rules (count). what: the kind of rule for messages
+// ("attack"). USAGE with the nearest word.
 Status rule_parse(Chosen *chosen, const RuleText *rules, uint32_t count, const char *what, const char *text,
                   Error *err);
 
-// How a rule's text is written: "prox [mu=0.01]".
+// Writes the form of a rule: "prox [mu=0.01]".
 void rule_form(char *text, size_t bytes, const RuleText *rule);
 
 #endif

@@ -1,5 +1,5 @@
-// How the text of a rule is read: cut into words, whose numbers follow the row's (rule.h). What reads whole algorithms
-// (recipe.c) goes through these for each of their parts; every refusal keeps the place of the word that is wrong.
+// Reads the text of a rule: cuts it into words and reads those as the numbers of a row (rule.h). The reader of whole
+// algorithms (recipe.c) uses these functions for each part; every refusal points at the wrong word.
 //
 //   RuleWords words = {.whole = text, .number = 1};
 //   TRY(rule_text_split(&words, text, strlen(text), err));              // "prox mu=0.1": two words
@@ -16,9 +16,9 @@ enum { RULE_MAX_WORDS = 16 };
 
 // A part of an algorithm's text, cut into words.
 typedef struct RuleWords {
-    const char *whole; // the text that the part is from; borrowed
-    size_t at;         // where in it the part begins
-    int number;        // of the part, from 1
+    const char *whole; // the text that the part belongs to; borrowed
+    size_t at;         // the offset of the part in it
+    int number;        // the number of the part, from 1
     char text[RULE_TEXT_BYTES], split[RULE_TEXT_BYTES];
     char *words[RULE_MAX_WORDS];
     int count;
@@ -27,20 +27,22 @@ typedef struct RuleWords {
 #define PART_FORMAT   "part %d (\"%.200s\"): "
 #define PART_ARGS(of) (of)->number, (of)->text
 
-// Fills in all but whole and number from `length` bytes of it. USAGE for an empty part, and for too many words.
+// Splits `length` bytes of a text into words: fills in all fields but whole and number. USAGE for an empty part and for
+// too many words.
 Status rule_text_split(RuleWords *of, const char *from, size_t length, Error *err);
 
-// After a failure that is about the part (word NULL), or about a word of `split` in it: notes where that stands in the
-// whole text. Returns USAGE.
+// Adds to a failure a sketch of the whole text with a mark under the wrong word of `split`, or under the part if word
+// is NULL. Returns USAGE.
 Status rule_text_sketch(const RuleWords *of, const char *word, Error *err);
 
-// The row, with the numbers that it has unless others are given.
+// Chooses the row, with its numbers at their presets.
 void rule_choose(Chosen *chosen, const RuleText *rule, uint32_t row);
 
-// Index of the rule's number of this name (bytes long); -1: it has none.
+// Index of the rule's number of this name (bytes long); -1 if it has none.
 int rule_number_named(const RuleText *rule, const char *name, size_t bytes);
 
-// Reads the words of a part from `first` on as numbers of its rule. USAGE with the number, its range or its words.
+// Reads the words of a part, from word `first`, as numbers of its rule. USAGE with the number, and its range or its
+// words.
 Status rule_text_numbers(Chosen *chosen, const RuleText *rule, const RuleWords *of, int first, Error *err);
 
 // Appends to a text of `bytes` bytes, as printf would.

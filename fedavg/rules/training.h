@@ -1,5 +1,5 @@
-// How every local training goes, whatever the algorithm: plain data, which the options fill in and workers read in the
-// control segment.
+// The settings of local training that all algorithms share: plain data, which the options fill in and workers read in
+// the control segment.
 #ifndef SOUNDER_FEDAVG_RULES_TRAINING_H
 #define SOUNDER_FEDAVG_RULES_TRAINING_H
 
@@ -28,21 +28,22 @@ typedef struct LrSchedule {
 
 float lr_at(const LrSchedule *schedule, float lr, uint32_t round);
 
-// What a client's optimizer begins its turn with: zeros, what it had, or the mean of what the last cohort had.
+// How a client's optimizer starts its turn: from zeros, from its own last state, or from the mean state of the last
+// cohort.
 enum { OPTIMIZER_FRESH, OPTIMIZER_KEPT, OPTIMIZER_AVERAGED };
 
-// The numbers of every local training.
+// The settings of every local training.
 typedef struct Training {
-    Sgd sgd;             // with the rate of the options; run_memory_training has the round's
+    Sgd sgd;             // with the rate of the options; run_memory_training sets the round's
     LrSchedule schedule; // of that rate
     bool nesterov;
     uint32_t optimizer_state; // OPTIMIZER_*
-    double clip;              // of a gradient: its length is at most that; 0: no limit
+    double clip;              // the largest length of a gradient; 0: no limit
     uint32_t local_epochs, batch_size;
     bool global_batch;       // ssgd: the shards share one batch
     uint32_t hogwild_update; // HOGWILD_*
-    Augment augment;         // what training makes of images
-    double label_smoothing;  // the share of a label that all classes get alike
+    Augment augment;         // how training changes images
+    double label_smoothing;  // the share of a label that is spread over all classes
 } Training;
 
 #endif

@@ -8,7 +8,7 @@
 #include "base/rng.h"
 #include "fedavg/rules/rule.h"
 
-// Whose updates attackers know: those of all honest clients, or what they themselves have trained.
+// The updates that attackers know: those of all honest clients, or those that they have trained themselves.
 #define CRAFTED_KNOWLEDGE                                                                                              \
     {                                                                                                                  \
         .name = "knowledge", .words = { "all", "own" }                                                                 \
@@ -101,12 +101,14 @@ Status attack_parse(Chosen *attack, const char *text, Error *err) {
 
 // Choosing who attacks ------------------------------------------------------------------------------------------------
 
+// Both forms share one message, since either may have been meant.
 static Status refuse(const char *text, uint32_t clients, Error *err) {
     return fail(err, STATUS_USAGE,
                 "%.60s: needs a part of the clients, with a point: 0.2, or clients from 0 to %u: 3,7", text,
                 clients - 1);
 }
 
+// Chooses a fixed number of attackers, from a list shuffled by the seed. All nodes choose the same ones.
 static Status choose_part(uint8_t *attackers, const char *text, uint32_t clients, uint64_t seed, Error *err) {
     char *end;
     const double part = strtod(text, &end);
@@ -120,7 +122,7 @@ static Status choose_part(uint8_t *attackers, const char *text, uint32_t clients
     if (!order) return fail(err, STATUS_OS, "no memory for a list of %u clients", clients);
     for (uint32_t client = 0; client < clients; client++)
         order[client] = client;
-    rng_shuffle(order, clients, rng_key(seed, RNG_ATTACK, 0, 0, 0)); // no round is 0
+    rng_shuffle(order, clients, rng_key(seed, RNG_ATTACK, 0, 0, 0)); // a key with round 0 is used by no training
     for (uint32_t i = 0; i < count; i++)
         attackers[order[i]] = 1;
     free(order);
@@ -143,6 +145,8 @@ Status attack_choose(uint8_t *attackers, const char *text, uint32_t clients, uin
 
 // Attacking -----------------------------------------------------------------------------------------------------------
 
+// Pairs of label-flip: from -> to, or every label but `except`. Without `to`, a label becomes its mirror image, classes
+// - 1 - label, as in the paper.
 void attack_labels(uint16_t *label_of, int classes, const Chosen *attack) {
     const double from = attack->number[ATTACK_LABEL_FROM], to = attack->number[ATTACK_LABEL_TO];
     for (int label = 0; label < classes; label++) {
@@ -162,11 +166,13 @@ uint32_t attack_others(uint32_t *others, const uint16_t *labels, uint32_t first,
     return found;
 }
 
+// The update times a factor, exactly as trained if the factor is 1.
 static void scale(float *weights, const float *global, size_t count, double factor) {
     for (size_t i = 0; i < count && factor != 1; i++)
         weights[i] = (float)((double)global[i] + factor * ((double)weights[i] - (double)global[i]));
 }
 
+// A normal number in place of the update of each weight, from a stream of the attacker's own.
 static void draw(float *weights, const float *global, size_t count, double mean, double deviation,
                  const AttackTurn *turn) {
     const RngKey key = rng_key(turn->seed, RNG_ATTACK, turn->key, turn->client, 1);
@@ -196,7 +202,7 @@ void attack_update(float *weights, const float *global, size_t count, const Chos
     case ATTACK_BACKDOOR:
         scale(weights, global, count, number[BACKDOOR_FACTOR]);
         break;
-    default: // false labels have done their work
+    default: // label-flip, none and crafted attacks leave this update as it is
         break;
     }
 }

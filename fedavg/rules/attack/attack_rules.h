@@ -1,6 +1,6 @@
-// What bad clients do, whatever the algorithm: they train on false labels, hand in another update than they trained, or
-// agree on one when they have seen those of all others (crafted.h). Part of the world, not of the recipe: what
-// honest clients compute does not depend on it.
+// The behaviour of malicious clients, for any algorithm: they train on false labels, change the update that they
+// trained, or agree on one update after seeing the updates of others (crafted.h). Attacks belong to the world, not to
+// the recipe: they do not change what honest clients compute.
 //
 //   TRY(attack_parse(&attack, "sign-flip scale=3", err));
 //   TRY(attack_choose(attackers, "0.2", clients, seed, err));          // a part of the clients, or "3,7": these
@@ -31,57 +31,57 @@ enum {
     ATTACK_RULE_COUNT
 };
 
-// Numbers of label-flip; NAN where they are not given.
+// Numbers of label-flip; NAN if not given.
 enum { ATTACK_LABEL_FROM, ATTACK_LABEL_TO, ATTACK_LABEL_EXCEPT };
 
 // Numbers of backdoor.
 enum { BACKDOOR_TARGET, BACKDOOR_FRACTION, BACKDOOR_SIZE, BACKDOOR_FACTOR };
 
-// The first is none, which no text names.
+// Row 0 is "none", which no text names.
 extern const RuleText attack_rules[ATTACK_RULE_COUNT];
 
-// USAGE with the nearest word.
+// Reads the text of an attack. USAGE with the nearest word.
 Status attack_parse(Chosen *attack, const char *text, Error *err);
 
-// attackers (clients): 1 for those that attack, which text tells: a part of the clients ("0.2", with a point: the first
-// so many of a shuffled list), or their numbers ("3,7"). attackers NULL: only looks whether the text fits. USAGE.
+// attackers (clients): set to 1 for the attackers that text names: a fraction of the clients ("0.2", with a point: the
+// first ones of a shuffled list), or their numbers ("3,7"). attackers NULL: only checks the text. USAGE.
 Status attack_choose(uint8_t *attackers, const char *text, uint32_t clients, uint64_t seed, Error *err);
 
-// Whether attackers train on false labels; the others train as everybody and change their update.
+// Whether attackers train on false labels; in all other attacks they train on true labels.
 static inline bool attack_is_on_labels(const Chosen *attack) {
     return attack->row == ATTACK_LABEL_FLIP;
 }
 
-// Whether attackers train on other samples than they have: with false labels, or marked ones.
+// Whether attackers train on changed samples: with false labels, or with marked images.
 static inline bool attack_is_in_training(const Chosen *attack) {
     return attack_is_on_labels(attack) || attack->row == ATTACK_BACKDOOR;
 }
 
-// Of a batch of so many samples, how many an attacker marks; 0 with other attacks.
+// The number of samples that an attacker marks in a batch of `count`; 0 for attacks other than backdoor.
 uint32_t attack_marked(const Chosen *attack, uint32_t count);
 
-// others (count): those of the samples first to first + count - 1 that are not of the backdoor's target. Returns how
-// many.
+// others (count): the samples among first to first + count - 1 whose label is not the backdoor's target. Returns how
+// many there are.
 uint32_t attack_others(uint32_t *others, const uint16_t *labels, uint32_t first, uint32_t count, const Chosen *attack);
 
-// Whether attackers train as everybody, and then hand in one update that follows from those of others: such a run has
-// all updates side by side, and the parent makes that one of them (parent/crafting.h).
+// Whether attackers train honestly and then hand in one update computed from the updates of others. Such a run keeps
+// all updates side by side, and the parent overwrites the attackers' rows (parent/crafting.h).
 static inline bool attack_is_crafted(const Chosen *attack) {
     return attack->row >= ATTACK_ALIE && attack->row <= ATTACK_MIMIC;
 }
 
-// label_of (classes): what stands for each label.
+// label_of (classes): the label that an attacker trains with instead of each label.
 void attack_labels(uint16_t *label_of, int classes, const Chosen *attack);
 
-// A client's turn in a round.
+// A client's turn in a round, as an attack needs to know it.
 typedef struct AttackTurn {
     uint64_t seed;
     uint32_t round, client;
-    uint32_t key; // of its random numbers: another one for each training from one model; the round for the first
+    uint32_t key; // of its random numbers: the round, or another one for each training from one version
     double share; // of its update in the mean
 } AttackTurn;
 
-// weights (count): as trained from global (count), and then as handed in.
+// weights (count): on entry as trained from global (count), on return as handed in.
 void attack_update(float *weights, const float *global, size_t count, const Chosen *attack, const AttackTurn *turn);
 
 #endif

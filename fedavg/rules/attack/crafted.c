@@ -10,7 +10,7 @@ bool crafted_wants_products(const Chosen *attack) {
     return attack->row == ATTACK_MIN_MAX || attack->row == ATTACK_MIN_SUM || attack->row == ATTACK_MIMIC;
 }
 
-// The normal distribution's z below which so much of it lies.
+// The normal quantile, by bisection of erfc: the z below which a normal number is with this probability.
 static double quantile(double probability) {
     double low = -40, high = 40;
     for (int step = 0; step < 100; step++) {
@@ -25,7 +25,7 @@ static double quantile(double probability) {
 
 double crafted_alie(uint32_t clients, uint32_t attackers) {
     const double honest = clients - attackers, needed = floor(clients / 2.0) + 1 - attackers;
-    if (honest < 2) return 0; // their deviations are 0
+    if (honest < 2) return 0; // the deviation of fewer than two is 0
     return quantile((honest - fmax(needed, 1)) / honest);
 }
 
@@ -72,7 +72,8 @@ void crafted_deviations(double *out, const Rows *rows, size_t count) {
 
 // Distances -----------------------------------------------------------------------------------------------------------
 
-// The largest of what min-max or min-sum compares, of the updates among themselves.
+// The limit of the paper: the largest distance between two of the updates (min-max), or the largest sum of one update's
+// distances to all others (min-sum).
 static double find_limit(const double *products, uint32_t count, bool sums) {
     const size_t stride = count + 1;
     double limit = 0;
@@ -87,7 +88,8 @@ static double find_limit(const double *products, uint32_t count, bool sums) {
     return limit;
 }
 
-// base (count): the squared distance of each update from the mean; slope (count): the product of mean - update with the
+// The squared distance of the crafted update from update i is a quadratic in g: base - 2 g slope + g^2 |deviations|^2.
+// base (count): the squared distance of update i from the mean. slope (count): the product of mean - update with the
 // deviations.
 static void find_lines(double *base, double *slope, const double *products, uint32_t count) {
     const size_t stride = count + 1;
@@ -105,20 +107,20 @@ static void find_lines(double *base, double *slope, const double *products, uint
     }
 }
 
-// The largest g at which base - 2 g slope + g^2 square is the limit; 0 where rounding has put the base above it.
+// The largest g at which base - 2 g slope + g^2 square equals the limit; 0 if rounding has put the base above it.
 static double find_root(double base, double slope, double square, double limit) {
     const double left = limit - base;
     return left > 0 ? (slope + sqrt(slope * slope + square * left)) / square : 0;
 }
 
-// At g = 0 the mean is no further from all updates than the furthest of them, so that every parabola begins below its
-// limit: the first that reaches it ends the way.
+// At g = 0 the crafted update is the mean, which is within the limit for every update. So each parabola starts below
+// the limit, and the smallest of their roots is the answer (for min-sum the root of their sum).
 double crafted_reach(const double *products, uint32_t count, const Chosen *attack, double *workspace) {
     const bool sums = attack->row == ATTACK_MIN_SUM;
     const double limit = find_limit(products, count, sums),
                  deviations = products[(size_t)(count + 1) * (count + 1) - 1];
     double *base = workspace, *slope = workspace + count, base_sum = 0, slope_sum = 0, reach = INFINITY;
-    if (!(deviations > 0)) return 0; // all are equal
+    if (!(deviations > 0)) return 0; // all updates are equal
     find_lines(base, slope, products, count);
     for (uint32_t i = 0; i < count; i++) {
         base_sum += base[i], slope_sum += slope[i];
@@ -127,7 +129,7 @@ double crafted_reach(const double *products, uint32_t count, const Chosen *attac
     return sums ? find_root(base_sum, slope_sum, count * deviations, limit) : reach;
 }
 
-// The centred products times a vector; both sides' means are taken away.
+// out = C products C vector, where C subtracts the mean: products of centred updates without centring the updates.
 static void multiply_centred(double *out, const double *products, const double *vector, uint32_t count) {
     double mean = 0, all = 0;
     for (uint32_t i = 0; i < count; i++)
@@ -142,7 +144,8 @@ static void multiply_centred(double *out, const double *products, const double *
         out[i] -= all;
 }
 
-// By the power method, from the update that is the furthest from the mean.
+// The power method on the centred products, started from the column of the update furthest from the mean. A fixed
+// number of steps keeps the result a function of the products alone.
 uint32_t crafted_furthest(const double *products, uint32_t count, double *workspace) {
     enum { STEPS = 200 };
     double *vector = workspace, *next = workspace + count, *unit = workspace + 2 * (size_t)count;
@@ -159,7 +162,7 @@ uint32_t crafted_furthest(const double *products, uint32_t count, double *worksp
         multiply_centred(next, products, vector, count);
         for (uint32_t i = 0; i < count; i++)
             squared += next[i] * next[i];
-        if (!(squared > 0)) return 0; // all are equal
+        if (!(squared > 0)) return 0; // all updates are equal
         for (uint32_t i = 0; i < count; i++)
             vector[i] = next[i] / sqrt(squared);
     }

@@ -1,10 +1,10 @@
-// Part of combine_rules.h: agnostic federated learning (Mohri, Sivek, Suresh, ICML 2019): the mixture of the clients
-// that is worst for the model.
+// Part of combine_rules.h: agnostic federated learning (Mohri, Sivek, Suresh, ICML 2019) minimises the loss of the
+// worst-case mixture of clients. The server learns that mixture, lambda, together with the model:
 //
 //   lambda = 1/N at first;  shares of a round: lambda;  then lambda = P(lambda + gamma F)
 //
-// F_k is the loss of the round's first weights on all that client k trains on, P the nearest point of the simplex. All
-// clients take part in every round; with server rounds-mean the model is the mean over the rounds, as in the paper.
+// F_k is the loss of the round's initial weights on all training data of client k; P projects onto the simplex. All
+// clients take part in every round. In the paper the model is the mean over all rounds: server rounds-mean.
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,8 +15,8 @@ static int descending(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-// Euclidean projection (Duchi, Shalev-Shwartz, Singer, Chandra, ICML 2008): all lose the same, and nobody falls below
-// 0.
+// Euclidean projection onto the simplex (Duchi, Shalev-Shwartz, Singer, Chandra, ICML 2008): subtracts one number from
+// all values and cuts at 0.
 static void project(double *values, uint32_t count, double *sorted) {
     double sum = 0, loss = 0;
     memcpy(sorted, values, count * sizeof *sorted);

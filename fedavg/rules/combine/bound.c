@@ -1,5 +1,7 @@
-// Part of combine_rules.h: the bound on norms (Sun, Kairouz, Suresh, McMahan 2019): an update that is longer than NORM
-// is shortened to it, so that no client moves the mean by more than its share of that.
+// Part of combine_rules.h: norm bounding (Sun, Kairouz, Suresh, McMahan 2019): an update longer than NORM is scaled
+// down to NORM, which limits how far one client can move the mean.
+//
+//   d_k min(1, NORM / |d_k|)
 #include <math.h>
 
 #include "fedavg/rules/combine/combine_rules.h"

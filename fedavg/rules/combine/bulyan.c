@@ -1,6 +1,6 @@
-// Part of combine_rules.h: Bulyan (El Mhamdi, Guerraoui, Rouault, ICML 2018), of n updates of which f may be byzantine:
-// n - 2f times Krum takes one of what is left; then every weight moves by the mean of the n - 4f of its chosen values
-// that are nearest their median. With f = 0 that is the mean of all.
+// Part of combine_rules.h: Bulyan (El Mhamdi, Guerraoui, Rouault, ICML 2018), for n updates of which f may be
+// byzantine. Krum chooses one of the remaining updates, n - 2f times. Then every weight moves by the mean of the n - 4f
+// of its chosen values that are nearest to their median. With f = 0 this is the mean of all updates.
 #include <math.h>
 #include <stdlib.h>
 
@@ -18,7 +18,7 @@ static int nearest_first(const void *a, const void *b) {
     return (x->row > y->row) - (x->row < y->row);
 }
 
-// Of each row all others, the nearest first: who is left is found without sorting anew.
+// The neighbours of each row, nearest first. Sorted once: later choices only skip rows that were taken.
 static void sort_neighbours(Neighbour *all, const Choice *choice) {
     for (uint32_t i = 0; i < choice->count; i++) {
         Neighbour *of_row = all + (size_t)i * choice->count;
@@ -38,6 +38,8 @@ static double score(const Neighbour *of_row, const double *shares, uint32_t coun
     return sum;
 }
 
+// Krum's choice, repeated. The number of neighbours in a score shrinks with the number of updates left, as in the
+// paper.
 static void choose(double *shares, const Choice *choice) {
     Neighbour *all = (Neighbour *)(void *)choice->workspace;
     const uint32_t count = choice->count;
@@ -59,8 +61,8 @@ static void choose(double *shares, const Choice *choice) {
     }
 }
 
-// The values nearest the median lie side by side, from `skip` on: the window moves up as long as its lower end is
-// further away than the value behind its upper one.
+// The values nearest to the median are adjacent in sorted order. The window moves up as long as its lowest value is
+// further from the median than the value above its highest.
 static void column(int64_t *total, const float *sorted, const float *from, uint32_t count, const double *number) {
     const uint32_t cut = (uint32_t)(2 * number[0]), keep = count > cut ? count - cut : 1;
     const double scale = AGGREGATE_UNIT / keep;
@@ -77,6 +79,7 @@ static void column(int64_t *total, const float *sorted, const float *from, uint3
     }
 }
 
+// The paper proves resilience for n >= 4f + 3.
 static double least(const double *number) {
     return 4 * number[0] + 3;
 }

@@ -1,15 +1,16 @@
-// Part of combine_rules.h: centred clipping (Karimireddy, He, Jaggi, ICML 2021, Algorithm 2), from what the last round
-// came to, at first from zero:
+// Part of combine_rules.h: centred clipping (Karimireddy, He, Jaggi, ICML 2021, Algorithm 2). It starts from the result
+// of the last round, v, zero in round 1:
 //
-//   v += (1/n) sum (d_k - v) min(1, radius / |d_k - v|)        so many times
+//   v += (1/n) sum (d_k - v) min(1, radius / |d_k - v|)        repeated `steps` times
 //
-// v is always a sum of multiples of the updates and of its own beginning, so that the products of these tell
-// everything: the beginning stands as one more row behind the others. Where nothing is clipped it is the mean of the
-// updates.
+// v is always a linear combination of the updates and of its own initial value, which is one more row after the
+// updates. So the inner products of the rows are all that has to be computed. Without clipping the result is the mean
+// of the updates.
 #include <math.h>
 
 #include "fedavg/rules/combine/combine_rules.h"
 
+// shares (count) are the coefficients of v; one step scales the old v and adds the clipped updates.
 static void choose(double *shares, const Choice *choice) {
     const double radius = choice->number[0], steps = choice->number[1];
     const uint32_t clients = choice->count - 1, center = clients;

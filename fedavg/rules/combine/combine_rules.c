@@ -47,7 +47,7 @@ static double weight_of(const Member *member, const World *world, const Chosen *
     }
 }
 
-// Weights by samples are whole numbers, so that their sum is exact in any order.
+// Weights by samples are whole numbers, so their sum is exact in any order.
 void cohort_shares(CohortShares *all, Member *members, uint32_t count, const World *world, const Chosen *chosen) {
     const CombineRule *rule = combine_rules[chosen->row];
     double total = 0;
@@ -59,6 +59,7 @@ void cohort_shares(CohortShares *all, Member *members, uint32_t count, const Wor
     if (rule->cut && total > 0) rule->cut(all, members, count, chosen->number);
 }
 
+// |d_k - v|^2 = d_k d_k - 2 d_k v + v v, from inner products alone.
 void choice_distances(double *distances, const double *c, const Choice *choice) {
     const size_t count = choice->count;
     double squared = 0, *products = choice->workspace + 2 * count * count;

@@ -1,16 +1,16 @@
-// All combine rules, and how much each client of a cohort counts: its share in the mean, which is known before it
+// The table of combine rules, and the share of each client of a cohort in the mean, which is known before the client
 // trains.
 //
 //   cohort_shares(&all, members, count, &world, &recipe->combine);
 //
-// The shares of a round sum to at most 1 (rules/sum/aggregate.h). FedNova's are cut below the clients' weights, and
-// what was cut from all alike comes back as one factor of the mean, exactly 1 where nothing was.
+// The shares of a round sum to at most 1 (rules/sum/aggregate.h). FedNova reduces shares below the clients' weights;
+// the common part of the reduction is returned as a factor of the mean, which is exactly 1 without a reduction.
 #ifndef SOUNDER_FEDAVG_RULES_COMBINE_COMBINE_RULES_H
 #define SOUNDER_FEDAVG_RULES_COMBINE_COMBINE_RULES_H
 
 #include "fedavg/rules/combine/combine_rule.h"
 
-// The rows of the table, in this order. The first is what a recipe has that names none.
+// The rows of the table, in this order. Recipes that name none have the first.
 #define COMBINE_RULES(X)                                                                                               \
     X(mean)                                                                                                            \
     X(nova) X(qffl) X(median) X(trimmed) X(krum) X(multi_krum) X(bulyan) X(geometric) X(centered) X(bound) X(dga)      \
@@ -26,14 +26,15 @@ COMBINE_RULES(COMBINE_ROW)
 
 extern const CombineRule *const combine_rules[COMBINE_RULE_COUNT];
 
-// Whether the losses of the global weights on what each client trains on are wanted before it trains.
+// Whether the rule needs the loss of the global weights on each client's training data before the client trains.
 bool combine_wants_losses(const Chosen *chosen);
 
-// Whether all clients count alike, however many samples they have.
+// Whether all clients have equal weights, regardless of their numbers of samples.
 bool combine_is_uniform(const Chosen *chosen);
 
-// Fills in the shares of the members (ascending by client) that arrive; the others have none. Who was drawn by size
-// counts as often as it was drawn, where others count by their samples.
+// Fills in the shares of the members (ascending by client) that arrive; all other members have share 0. Where other
+// samplings weight by samples, a client drawn by size is weighted by how often it was drawn: its samples already
+// decided its probability.
 void cohort_shares(CohortShares *all, Member *members, uint32_t count, const World *world, const Chosen *chosen);
 
 #endif

@@ -1,10 +1,10 @@
-// Part of combine_rules.h: FLUTE's dynamic gradient aggregation (Dimitriadis, Hipolito Garcia, Diaz, Manoel, Sim 2022):
-// clients whose training went badly count less.
+// Part of combine_rules.h: dynamic gradient aggregation of FLUTE (Dimitriadis, Hipolito Garcia, Diaz, Manoel, Sim 2022)
+// gives less weight to clients whose training ended with a high loss.
 //
 //   w += sum exp(-beta L_k) d_k / sum exp(-beta L_k)
 //
-// L_k is the mean loss of the client's steps. Since it is known only when all have trained, the updates are kept side
-// by side.
+// L_k is the mean loss of the client's steps. It is known only after all clients have trained, so the updates are kept
+// side by side.
 #include <math.h>
 
 #include "fedavg/rules/combine/combine_rules.h"

@@ -1,15 +1,16 @@
-// Part of combine_rules.h: FLTrust (Cao, Fang, Liu, Gong, NDSS 2021): the server trains on `root` samples of its own,
-// and its update g says what clients' are worth:
+// Part of combine_rules.h: FLTrust (Cao, Fang, Liu, Gong, NDSS 2021). The server trains on `root` samples of its own,
+// and its update g decides the trust in each client:
 //
 //   t_k = max(0, cos(d_k, g));    w += sum t_k (|g| / |d_k|) d_k / sum t_k
 //
-// Who points away from g counts nothing, and nobody is longer than g. Where nobody is trusted the model stays.
+// An update that points away from g has weight 0, and each update is scaled to the length of g. If no client is
+// trusted, the model does not move.
 #include <math.h>
 
 #include "fedavg/rules/combine/combine_rules.h"
 
 static void choose(double *shares, const Choice *choice) {
-    const size_t count = choice->count, root = count - 1; // g stands aside
+    const size_t count = choice->count, root = count - 1; // g is the extra row
     const double of_root = choice->products[root * count + root];
     double sum = 0;
     for (size_t k = 0; k < count; k++) {

@@ -1,16 +1,16 @@
-// Part of combine_rules.h: the geometric median, smoothed, by Weiszfeld's iteration (RFA: Pillutla, Kakade, Harchaoui,
-// IEEE TSP 2022), from z = sum a_k d_k:
+// Part of combine_rules.h: the smoothed geometric median by Weiszfeld's iteration (RFA: Pillutla, Kakade, Harchaoui,
+// IEEE TSP 2022), starting from z = sum a_k d_k:
 //
 //   b_k = a_k / max(nu, |z - d_k|);  z = sum b_k d_k / sum b_k
 //
-// until the sum of a_k |z - d_k| falls by less than a millionth, at most `steps` times; with none it is FedAvg. All of
-// it follows from the products of the updates, and what comes out are new shares for the exact mean.
+// It stops when the sum of a_k |z - d_k| falls by less than a millionth, or after `steps` iterations; with 0 steps it
+// is FedAvg. All of it follows from the inner products of the updates; the results are new shares for the exact mean.
 #include <math.h>
 #include <string.h>
 
 #include "fedavg/rules/combine/combine_rules.h"
 
-// distances (count) of all updates from sum c_k d_k; returns their mean by weight.
+// distances (count) of all updates from sum c_k d_k; returns their weighted mean.
 static double find_distances(double *distances, const double *c, const Choice *choice) {
     double mean = 0;
     choice_distances(distances, c, choice);

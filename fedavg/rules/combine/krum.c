@@ -1,6 +1,6 @@
-// Part of combine_rules.h: Krum and Multi-Krum (Blanchard, El Mhamdi, Guerraoui, Stainer, NIPS 2017): an update's score
-// is the sum of the squared distances to the n - f - 2 updates next to it, where f clients may be byzantine. Krum takes
-// the update with the least score, Multi-Krum the mean of the q least.
+// Part of combine_rules.h: Krum and Multi-Krum (Blanchard, El Mhamdi, Guerraoui, Stainer, NIPS 2017). The score of an
+// update is the sum of the squared distances to its n - f - 2 nearest neighbours, where f clients may be byzantine.
+// Krum takes the update with the least score, Multi-Krum the mean of the q updates with the least scores.
 #include <math.h>
 #include <stdlib.h>
 
@@ -11,7 +11,7 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// scores (count). distances: workspace (count).
+// scores (count): one per update. distances: workspace (count).
 static void find_scores(double *scores, double *distances, const Choice *choice, double byzantine) {
     const double neighbours = fmax(1, choice->count - byzantine - 2);
     for (uint32_t i = 0; i < choice->count; i++) {
@@ -25,7 +25,7 @@ static void find_scores(double *scores, double *distances, const Choice *choice,
     }
 }
 
-// The `take` least scores share alike; of equal ones the first.
+// Equal shares for the `take` least scores; of equal scores the first counts.
 static void share_least(double *shares, double *scores, uint32_t count, uint32_t take) {
     for (uint32_t i = 0; i < count; i++)
         shares[i] = 0;
@@ -51,6 +51,7 @@ static void choose_several(double *shares, const Choice *choice) {
     share_least(shares, scores, choice->count, take < 1 ? 1 : (uint32_t)take);
 }
 
+// The paper proves resilience for n >= 2f + 3.
 static double least(const double *number) {
     return 2 * number[0] + 3;
 }

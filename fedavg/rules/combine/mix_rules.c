@@ -3,8 +3,8 @@
 #include "base/rng.h"
 #include "fedavg/rules/combine/combine_rule.h"
 
-// Bucketing (Karimireddy, He, Jaggi, ICLR 2022): the updates are shuffled and cut into buckets of `size`, of which the
-// last may have fewer; a bucket's mean stands for all in it.
+// Bucketing (Karimireddy, He, Jaggi, ICLR 2022): the updates are shuffled and split into buckets of `size`, the last of
+// which may be smaller; the bucket's mean replaces its updates.
 
 static uint32_t buckets_mixed(uint32_t count, const double *number) {
     const uint32_t size = (uint32_t)number[0];
@@ -23,8 +23,8 @@ static void buckets_mix(double *parts, const MixTurn *turn) {
     }
 }
 
-// Nearest-neighbour mixing (Allouah, Farhadkhani, Guerraoui, Gupta, Pinot, Stephan, AISTATS 2023): every update becomes
-// the mean of the n - f that are nearest to it, itself among them. What they prove holds for f < n / 2.
+// Nearest-neighbour mixing (Allouah, Farhadkhani, Guerraoui, Gupta, Pinot, Stephan, AISTATS 2023): every update is
+// replaced by the mean of its n - f nearest updates, itself included. The paper's guarantee holds for f < n / 2.
 
 static uint32_t nearest_mixed(uint32_t count, const double *number) {
     return count > 2 * number[0] ? count : 0;

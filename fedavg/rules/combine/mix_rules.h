@@ -1,11 +1,11 @@
-// What is made of the updates of a cohort before they are combined: means of several of them, in which no attacker
-// stands alone. A mix is a matrix: each of its rows says how much of each update goes into one mixed update.
+// Mixing before combining: each mixed update is a mean of several updates, so that no attacker's update is used alone.
+// A mix is a matrix; each row gives the weights of all updates in one mixed update.
 //
-//   uint32_t mixed = rule->mixed(count, number);      // 0: there are too few
+//   uint32_t mixed = rule->mixed(count, number);      // 0: too few updates
 //   rule->mix(parts, &turn);                          // parts (mixed, count)
 //
-// Mixed updates are seldom computed: their products follow from those of the updates, and the shares that a rule gives
-// to mixed updates are shares of updates.
+// Mixed updates are rarely computed: their inner products follow from those of the updates, and shares of mixed updates
+// translate into shares of updates.
 #ifndef SOUNDER_FEDAVG_RULES_COMBINE_MIX_RULES_H
 #define SOUNDER_FEDAVG_RULES_COMBINE_MIX_RULES_H
 
@@ -14,8 +14,8 @@
 #include "fedavg/rules/rule.h"
 
 typedef struct MixTurn {
-    const double *products; // (count, count): of the updates; NULL where the rule does without
-    uint32_t count, stride; // of updates; of parts
+    const double *products; // (count, count): of the updates; NULL if the rule does not use them
+    uint32_t count, stride; // number of updates; row length of parts
     const double *number;
     uint64_t seed;
     uint32_t round;
@@ -24,10 +24,10 @@ typedef struct MixTurn {
 
 typedef struct MixRule {
     RuleText text;
-    bool products; // it looks at the distances between updates
-    // NULL: updates are left as they are. parts (mixed, stride): zeros.
+    bool products; // the rule uses distances between updates
+    // parts (mixed, stride): zeros on entry. NULL: updates are not mixed.
     void (*mix)(double *parts, const MixTurn *turn);
-    // Of so many updates, how many mixed ones there will be; 0: too few for the rule.
+    // The number of mixed updates made of `count` updates; 0 if these are too few.
     uint32_t (*mixed)(uint32_t count, const double *number);
 } MixRule;
 

@@ -1,11 +1,13 @@
-// Part of combine_rules.h: FedNova (Wang, Liu, Liang, Joshi, Poor, NeurIPS 2020, equations 5 to 8): D = tau_eff sum p_k
-// d_k / a_k.
+// Part of combine_rules.h: FedNova (Wang, Liu, Liang, Joshi, Poor, NeurIPS 2020, equations 5 to 8) divides each update
+// by the length of its local training, a_k:
+//
+//   D = tau_eff sum p_k d_k / a_k
 #include <math.h>
 
 #include "fedavg/rules/combine/combine_rules.h"
 
-// With a_ref the least a_k the share is p_k (a_ref / a_k), and the factor tau_eff / a_ref; both are exactly those of
-// FedAvg when all a_k are equal.
+// With a_ref the smallest a_k, the share is p_k (a_ref / a_k) and the factor tau_eff / a_ref. Both are exactly FedAvg's
+// if all a_k are equal. tau_eff is sum p_k a_k, or the mean number of steps with tau=steps.
 static void cut(CohortShares *all, Member *members, uint32_t count, const double *number) {
     const bool counts_steps = number[1] != 0;
     double least = INFINITY, most = 0, effective = 0;

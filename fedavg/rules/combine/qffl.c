@@ -1,9 +1,9 @@
-// Part of combine_rules.h: q-FFL (Li, Sanjabi, Beirami, Smith, ICLR 2020, Algorithm 2), with 1/lr for the Lipschitz
-// constant:
+// Part of combine_rules.h: q-FFL (Li, Sanjabi, Beirami, Smith, ICLR 2020, Algorithm 2), with 1/lr in place of the
+// Lipschitz constant:
 //
 //   w += sum F_k^q d_k / sum (q F_k^(q-1) |d_k|^2 / lr + F_k^q)
 //
-// F_k is the loss of the global weights on all that client k trains on. With q = 0 all clients count alike.
+// F_k is the loss of the global weights on all training data of client k. With q = 0 all clients have equal weights.
 #include <math.h>
 
 #include "fedavg/rules/combine/combine_rules.h"
@@ -12,6 +12,7 @@ static double by_loss(double loss, const double *number) {
     return pow(loss, number[0]);
 }
 
+// The shares are F_k^q / sum F^q, so the factor restores that sum and divides by the paper's denominator.
 static double factor(const Member *members, const double *squared_lengths, uint32_t count, double lr,
                      const double *number) {
     const double q = number[0];
@@ -23,7 +24,7 @@ static double factor(const Member *members, const double *squared_lengths, uint3
             below += q * pow(members[k].loss + 1e-10, q - 1) * squared_lengths[k] / lr;
         below += pow(members[k].loss, q);
     }
-    return below > 0 ? of_all / below : 1; // where all losses are 0 no client counts
+    return below > 0 ? of_all / below : 1; // with all losses 0 no client has a weight
 }
 
 const CombineRule qffl_combine_rule = {

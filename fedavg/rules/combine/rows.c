@@ -7,7 +7,8 @@
 
 // Columns -------------------------------------------------------------------------------------------------------------
 
-// Values are finite, and a zero is as good as another (CMakeLists.txt says so to the compiler): two instructions.
+// Two instructions per pair, because the compiler may assume that values are finite and that the sign of a zero does
+// not matter (CMakeLists.txt).
 static inline __attribute__((always_inline)) void exchange(float *restrict low, float *restrict high) {
     for (size_t l = 0; l < ROW_LANES; l++) {
         const float a = low[l], b = high[l];
@@ -16,8 +17,8 @@ static inline __attribute__((always_inline)) void exchange(float *restrict low, 
     }
 }
 
-// Sorts every lane by Batcher's merge exchange (Knuth, volume 3, algorithm 5.2.2M): which values are compared does not
-// depend on them, so that all lanes go the same way.
+// Sorts every lane by Batcher's merge exchange (Knuth, volume 3, algorithm 5.2.2M). The sequence of comparisons does
+// not depend on the values, so all lanes take the same one.
 AGGREGATE_VECTORS static void sort_columns(float *columns, uint32_t count) {
     uint32_t top = 1;
     while (top * 2 < count)
@@ -40,7 +41,7 @@ AGGREGATE_VECTORS void column_mean(int64_t *total, const float *sorted, const fl
             total[l] += llrint(((double)sorted[row * ROW_LANES + l] - (double)from[l]) * scale);
 }
 
-// Lanes behind the last weight are zeros.
+// Lanes after the last weight are zeros.
 static void load(float *columns, float *from, const Rows *rows, size_t first, size_t count) {
     for (uint32_t row = 0; row < rows->count; row++) {
         float *lanes = columns + row * ROW_LANES;
@@ -66,7 +67,7 @@ void rows_columns(int64_t *total, const Rows *rows, RowColumn column, const doub
 
 // Products ------------------------------------------------------------------------------------------------------------
 
-enum { LANES = 16 }; // sums side by side, whatever the machine's vectors
+enum { LANES = 16 }; // partial sums, regardless of the machine's vector width
 
 AGGREGATE_VECTORS static void widen(double *restrict out, const float *restrict values, const float *restrict from,
                                     size_t count) {
@@ -89,7 +90,7 @@ AGGREGATE_VECTORS static double dot(const double *a, const double *b, size_t cou
     return lanes[0];
 }
 
-// A block ends with zeros up to whole lanes.
+// Each block is padded with zeros to whole lanes.
 void rows_products(double *products, const Rows *rows, const Blas *blas, double *workspace, size_t count) {
     const uint32_t all = rows->count;
     for (size_t done = 0; done < count; done += ROW_PRODUCT_BLOCK) {
@@ -108,7 +109,7 @@ void rows_products(double *products, const Rows *rows, const Blas *blas, double 
     }
 }
 
-// Some ten milliseconds without it, about what it takes to load.
+// Without OpenBLAS, this many products take tens of milliseconds, about the time it takes to load.
 bool rows_want_blas(uint32_t rows, uint64_t parameters) {
     return (double)rows * rows * (double)parameters > 0x1p26;
 }

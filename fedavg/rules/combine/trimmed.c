@@ -1,18 +1,18 @@
 // Part of combine_rules.h: the trimmed mean of every weight (Yin, Chen, Ramchandran, Bartlett, ICML 2018): of n values
-// the b smallest and the b largest are left out, and the rest is averaged exactly. The median is the one with the
-// largest b that leaves any: of an even number the mean of the two in the middle.
+// the b smallest and the b largest are dropped, and the rest is averaged exactly. The median has the largest b that
+// leaves a value: for an even n the mean of the two middle ones.
 #include <math.h>
 
 #include "fedavg/rules/combine/combine_rules.h"
 
 static void trimmed_column(int64_t *total, const float *sorted, const float *from, uint32_t count,
                            const double *number) {
-    const uint32_t cut = (uint32_t)floor(number[0] * count + 1e-9); // 0.29 of 100 is 29, whatever 0.29 is in binary
+    const uint32_t cut = (uint32_t)floor(number[0] * count + 1e-9); // 0.29 of 100 is 29, despite rounding in binary
     column_mean(total, sorted, from, cut, count - cut);
 }
 
-// Fewer updates would leave out none: a mean that a single attacker moves as far as it wants. A share of 0 asks for
-// just that.
+// With fewer updates none would be dropped, and a single attacker could move the mean as far as it wants. A share of 0
+// asks for that mean.
 static double trimmed_least(const double *number) {
     return number[0] > 0 ? ceil((1 - 1e-9) / number[0]) : 1;
 }

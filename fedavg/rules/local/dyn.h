@@ -1,16 +1,16 @@
 // FedDyn (Acar, Zhao, Matas, Mattina, Whatmough, Saligrama, ICLR 2021, Algorithm 1), with the client's linear term
-// divided by alpha: u_k is the sum of all its past ways away from the global weights.
+// divided by alpha: u_k is the sum of all its past displacements from the global weights.
 //
-//   step: g + alpha (x - w + u_k)        after it: u_k += w_k - w
+//   step: g + alpha (x - w + u_k)        after training: u_k += w_k - w
 //
-// The server's half is in server/dyn.h. With scaled=yes alpha grows as clients shrink, as in the authors' code for
-// unbalanced data: alpha mean(n) / n_k.
+// The server's half is in server/dyn.h. With scaled=yes alpha is larger for clients with fewer samples, as in the
+// authors' code for unbalanced data: alpha mean(n) / n_k.
 #ifndef SOUNDER_FEDAVG_RULES_LOCAL_DYN_H
 #define SOUNDER_FEDAVG_RULES_LOCAL_DYN_H
 
 #include "fedavg/rules/local/local_rule.h"
 
-// number[0] is this client's alpha.
+// number[0] is this client's alpha; prepare has scaled it.
 BOTH float local_dyn_shift(const Parameter *p, const LocalTurn *turn) {
     return (float)turn->number[0] * p->kept;
 }

@@ -8,8 +8,8 @@
 const LocalRule *const local_rules[LOCAL_RULE_COUNT] = {LOCAL_RULES(LOCAL_ROW)};
 #undef LOCAL_ROW
 
-// How far SGD with a pull takes a weight in `steps` steps along a gradient of 1, by the same arithmetic. With plain SGD
-// that is steps * lr.
+// The displacement of a weight by `steps` steps of SGD with a pull along a constant gradient of 1, by the same
+// arithmetic as the training. With plain SGD it is steps * lr.
 static double displacement_of(const Training *training, double pull, uint64_t steps) {
     const double lr = training->sgd.lr, momentum = training->sgd.momentum;
     double x = 0, velocity = 0;
@@ -48,7 +48,7 @@ double local_reach(const Chosen *chosen, const Training *training, uint64_t step
     if (lr > 0) return local_turn(chosen, training, steps, 1).displacement / lr;
     Training unit = *training;
     unit.sgd.lr = 1;
-    return displacement_of(&unit, 0, steps); // a pull works by the way made, which is none
+    return displacement_of(&unit, 0, steps); // a pull is proportional to the displacement, which is 0 here
 }
 
 static Parameter parameter_at(const LocalVectors *at, size_t i) {
@@ -59,7 +59,7 @@ static Parameter parameter_at(const LocalVectors *at, size_t i) {
                        .full_gradient = at->full_gradient ? at->full_gradient[i] : 0};
 }
 
-// One pair of loops for each rule, into which its functions are inlined.
+// One pair of loops per rule, into which the rule's functions are inlined.
 #define LOCAL_LOOPS(name)                                                                                              \
     AGGREGATE_VECTORS static void name##_shifts(float *restrict shift, const LocalVectors *given,                      \
                                                 const LocalTurn *at_turn, float pull, size_t count) {                  \
@@ -101,7 +101,7 @@ bool local_conclude(float *kept_after, const LocalVectors *at, const LocalTurn *
     size_t unfit = 0;
     loops[row].keeps(kept_after, at, turn, count);
     for (size_t i = 0; i < count; i++)
-        unfit += fabsf(kept_after[i]) < bound ? 0 : 1u; // also what is not a number
+        unfit += fabsf(kept_after[i]) < bound ? 0 : 1u; // counts NaN as unfit, too
     return unfit == 0;
 }
 
@@ -110,7 +110,7 @@ float local_replica(const LocalVectors *at, const LocalTurn *turn, size_t i) {
     return at->kept[i] + ahead;
 }
 
-// Of a replica that has not been trained yet: its first turn begins at the centre.
+// 0 for a replica without a turn so far: its first turn starts at the centre.
 static double gift_of(const LocalVectors *at, const LocalTurn *turn, size_t i) {
     return at->kept ? elastic_gift(local_replica(at, turn, i), at->global[i], turn) : 0;
 }
@@ -123,7 +123,7 @@ void local_exchange(float *own, const LocalVectors *at, const LocalTurn *turn, s
 bool local_gifts_fit(const LocalVectors *at, const LocalTurn *turn, double limit, size_t count) {
     size_t unfit = 0;
     for (size_t i = 0; i < count; i++)
-        unfit += fabs(gift_of(at, turn, i)) < limit ? 0 : 1u; // also what is not a number
+        unfit += fabs(gift_of(at, turn, i)) < limit ? 0 : 1u; // counts NaN as unfit, too
     return unfit == 0;
 }
 

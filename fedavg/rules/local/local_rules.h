@@ -1,10 +1,10 @@
-// All local rules, and what a worker does with them: the loops over a client's weights on the CPU. Their twins are in
+// The table of local rules, and a worker's loops over the weights of a client on the CPU. The GPU's twins are in
 // fedavg/gpu/cuda_rules.cu.
 //
 //   LocalTurn turn = local_turn(chosen, &training, steps, size_ratio);
 //   local_shift(shift, &vectors, &turn, pull, row, count);           // before the client trains
-//   local_conclude(after, &vectors, &turn, row, limit, count);       // when it has trained: what it keeps from now on
-//   aggregate_add(changes, after, kept, 1, count);                   // and by how much that has grown
+//   local_conclude(after, &vectors, &turn, row, limit, count);       // after training: the client's next state
+//   aggregate_add(changes, after, kept, 1, count);                   // and its change
 #ifndef SOUNDER_FEDAVG_RULES_LOCAL_LOCAL_RULES_H
 #define SOUNDER_FEDAVG_RULES_LOCAL_LOCAL_RULES_H
 
@@ -17,7 +17,7 @@
 #include "fedavg/rules/local/sgd.h"
 #include "fedavg/rules/training.h"
 
-// The rows of the table, in this order. The first is what a recipe has that names none.
+// The rows of the table, in this order. Recipes that name none have the first.
 #define LOCAL_RULES(X) X(sgd) X(prox) X(scaffold) X(dyn) X(elastic)
 
 #define LOCAL_ROW(name) LOCAL_ROW_##name,
@@ -30,8 +30,7 @@ extern "C" {
 
 extern const LocalRule *const local_rules[LOCAL_RULE_COUNT];
 
-// LocalTurn.displacement divided by lr, which is FedNova's norm of a; where lr has fallen to 0, what it comes to as lr
-// falls.
+// LocalTurn.displacement divided by lr: FedNova's norm of a. If lr has fallen to 0, the limit for lr -> 0.
 double local_reach(const Chosen *chosen, const Training *training, uint64_t steps);
 
 LocalTurn local_turn(const Chosen *chosen, const Training *training, uint64_t steps, double size_ratio);
@@ -39,15 +38,15 @@ LocalTurn local_turn(const Chosen *chosen, const Training *training, uint64_t st
 // LocalTurn.ahead of replicas.
 double local_ahead(const Training *training);
 
-// Whether the rule wants the gradient that the client begins with.
+// Whether the rule needs the full gradient at the client's initial weights.
 bool local_looks(const Chosen *chosen);
 
-// What the rule adds to the client's gradients besides `shift`: pull on top of the weight decay.
+// The rule's pull, which is added to the weight decay.
 double local_pull(const Chosen *chosen, const LocalTurn *turn);
 
 // The vectors of one client, each (count).
 typedef struct LocalVectors {
-    const float *global, *own;  // as the round began, as the client trained them
+    const float *global, *own;  // at the start of the round; as trained by the client
     const float *kept;          // NULL: zeros
     const float *common;        // NULL: zeros
     const float *full_gradient; // NULL: zeros
@@ -57,15 +56,16 @@ typedef struct LocalVectors {
 // shift (count) = the rule's shift - pull * global.
 void local_shift(float *shift, const LocalVectors *at, const LocalTurn *turn, double pull, uint32_t row, size_t count);
 
-// kept_after (count) = what the client keeps from now on. False when an element is not finite, or not below the limit
-// in magnitude: its sum over all clients could overflow.
+// kept_after (count) = the client's next state. False if an element is not finite, or not below the limit in magnitude:
+// the sum over all clients could overflow.
 bool local_conclude(float *kept_after, const LocalVectors *at, const LocalTurn *turn, uint32_t row, double limit,
                     size_t count);
 
-// Replicas: own (count), the first step taken, gives way to the spring. fits: whether all that they give is below the
-// limit. changes (count) += what they give, in units of 2^-40. at->own is not read.
+// Replicas: local_exchange subtracts the spring's force from own (count), whose first step is taken. local_gifts_fit
+// says whether all elements of e_k are below the limit. local_add_gifts adds e_k to changes (count), in units of 2^-40.
+// at->own is not used.
 void local_exchange(float *own, const LocalVectors *at, const LocalTurn *turn, size_t count);
-float local_replica(const LocalVectors *at, const LocalTurn *turn, size_t i); // the weight of which it gives
+float local_replica(const LocalVectors *at, const LocalTurn *turn, size_t i); // the weight whose e_k is exchanged
 bool local_gifts_fit(const LocalVectors *at, const LocalTurn *turn, double limit, size_t count);
 void local_add_gifts(int64_t *changes, const LocalVectors *at, const LocalTurn *turn, size_t count);
 

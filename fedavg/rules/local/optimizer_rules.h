@@ -1,5 +1,5 @@
-// How a client steps: SGD, fused with the way back through the net (nn/net.h), or an optimizer with a loop of its own
-// over the gradient (worker/stepper.h). What it remembers starts at zero in every round, unless clients keep it.
+// The optimizer of a client: SGD, fused with the backward pass (nn/net.h), or one with its own loop over the gradient
+// (worker/stepper.h). Its state starts at zero in every round, unless clients keep it.
 #ifndef SOUNDER_FEDAVG_RULES_LOCAL_OPTIMIZER_RULES_H
 #define SOUNDER_FEDAVG_RULES_LOCAL_OPTIMIZER_RULES_H
 
@@ -12,12 +12,12 @@ enum { OPTIMIZER_SGD, OPTIMIZER_ADAM, OPTIMIZER_ADAMW, OPTIMIZER_COUNT };
 
 typedef struct OptimizerRule {
     RuleText text;
-    uint32_t states; // floats that it remembers of a weight
+    uint32_t states; // state floats per weight
 } OptimizerRule;
 
 extern const OptimizerRule optimizer_rules[OPTIMIZER_COUNT];
 
-// What was chosen of adam or adamw; means nothing with sgd.
+// The numbers of adam or adamw; meaningless for sgd.
 Adam optimizer_adam(const Chosen *chosen);
 
 #endif

@@ -41,7 +41,7 @@ uint64_t personal_floats(const PersonalPlan *plan, uint64_t parameters) {
     return plan->second ? parameters : floats;
 }
 
-// The first parameter of the last `count` layers that have any.
+// The first parameter of the last `count` layers with parameters.
 static Status find_head(uint64_t *first, const Spec *spec, double count, const char *rule, Error *err) {
     int with_parameters = 0;
     for (int l = spec->layer_count - 1; l >= 0; l--) {
@@ -53,7 +53,7 @@ static Status find_head(uint64_t *first, const Spec *spec, double count, const c
                 with_parameters);
 }
 
-// Neighbours make one run.
+// Appends a run; adjacent runs are joined.
 static void stay(PersonalPlan *plan, uint64_t first, uint64_t end) {
     PersonalRun *last = &plan->runs[plan->run_count];
     if (plan->run_count > 0 && last[-1].end == first)
@@ -75,6 +75,8 @@ static Status find_norms(PersonalPlan *plan, const Spec *spec, Error *err) {
         "(groupnorm, layernorm, batchnorm), such as resnet8");
 }
 
+// Above these limits the inner steps, or the outer one, would diverge: |1 - lambda lr| must be below 1 for the inner
+// model, and the outer step must not pass its target.
 static Status check_moreau(const PersonalPlan *plan, const Training *training, Error *err) {
     if (plan->lambda * plan->inner_lr < 2 && plan->lambda * (double)training->sgd.lr < 1) return STATUS_OK;
     return fail(

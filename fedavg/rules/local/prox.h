@@ -1,5 +1,9 @@
 // FedProx (Li, Sahu, Zaheer, Sanjabi, Talwalkar, Smith, MLSys 2020, Algorithm 2): every step is pulled back to the
 // global weights. The pull is part of the gradient, before momentum.
+//
+//   step: g + mu (x - w)
+//
+// The paper solves the proximal problem inexactly by any method; here it is SGD with the number of steps of FedAvg.
 #ifndef SOUNDER_FEDAVG_RULES_LOCAL_PROX_H
 #define SOUNDER_FEDAVG_RULES_LOCAL_PROX_H
 

@@ -1,12 +1,12 @@
-// SCAFFOLD (Karimireddy, Kale, Mohri, Reddi, Stich, Suresh, ICML 2020, Algorithm 1): the client's drift, c_k, is taken
-// out of every step and that of all clients, c, put in. Both start at zero.
+// SCAFFOLD (Karimireddy, Kale, Mohri, Reddi, Stich, Suresh, ICML 2020, Algorithm 1): every step subtracts the client's
+// control variate, c_k, and adds the server's, c. Both start at zero.
 //
-//   step: g + c - c_k        after it, option II:  c_k = c_k - c + (w - w_k) / A_k
-//                                      option I:   c_k = gradient of the client's loss at w, a pass over its data more
+//   step: g + c - c_k        after training, option II:  c_k = c_k - c + (w - w_k) / A_k
+//                                            option I:   c_k = gradient of the client's loss at w, one more data pass
 //
-// A_k is K lr with plain SGD; in general it is how far the local optimizer takes a weight along a constant gradient of
-// 1, so that c_k stays an average of gradients whatever the momentum and however many steps. The server's half is in
-// server/scaffold.h.
+// A_k is K lr with plain SGD; in general it is the distance that the local optimizer moves a weight along a constant
+// gradient of 1, so that c_k remains an average of gradients with any momentum and any number of steps. The server's
+// half is in server/scaffold.h.
 #ifndef SOUNDER_FEDAVG_RULES_LOCAL_SCAFFOLD_H
 #define SOUNDER_FEDAVG_RULES_LOCAL_SCAFFOLD_H
 
@@ -17,7 +17,7 @@ BOTH float local_scaffold_shift(const Parameter *p, const LocalTurn *turn) {
     return p->common - p->kept;
 }
 
-// With a learning rate that has fallen to 0 the way says nothing of the gradients: c_k stays.
+// With a learning rate of 0 the displacement carries no information about gradients: c_k stays.
 BOTH float local_scaffold_keep(const Parameter *p, const LocalTurn *turn) {
     if (turn->number[0] != 0) return local_on_grid(p->full_gradient);
     if (turn->displacement == 0) return p->kept;

@@ -1,4 +1,4 @@
-// FedAvg's clients (McMahan et al., AISTATS 2017): nothing is added, nothing is kept.
+// FedAvg's clients (McMahan et al., AISTATS 2017): no additional term, no client state.
 #ifndef SOUNDER_FEDAVG_RULES_LOCAL_SGD_H
 #define SOUNDER_FEDAVG_RULES_LOCAL_SGD_H
 

@@ -12,12 +12,12 @@ double accountant_order(int index) {
     return index < ACCOUNTANT_TENTHS ? 1 + (index + 1) / 10.0 : index - ACCOUNTANT_TENTHS + 12;
 }
 
-// Sums of what is known by its logarithm ------------------------------------------------------------------------------
+// Sums of numbers known by their logarithm ----------------------------------------------------------------------------
 
-// sign exp(log).
+// The number sign exp(log).
 typedef struct Signed {
     double log;
-    int sign; // 0: nothing yet
+    int sign; // 0: an empty sum
 } Signed;
 
 static Signed sum_of(Signed a, Signed b) {
@@ -28,7 +28,7 @@ static Signed sum_of(Signed a, Signed b) {
     return ratio == 1 ? (Signed){0} : (Signed){large.log + log1p(-ratio), large.sign};
 }
 
-// The logarithm of erfc, also where that is too small for a double.
+// log(erfc(x)), by the asymptotic series where erfc underflows.
 static double log_erfc(double x) {
     if (x < 25) return log(erfc(x));
     const double y = 1 / (x * x);
@@ -41,6 +41,7 @@ static double log_binomial(int n, int k) {
     return lgamma(n + 1.0) - lgamma(k + 1.0) - lgamma(n - k + 1.0);
 }
 
+// The binomial sum of section 3.3 for a whole order. All terms are positive.
 static double poisson_whole(double rate, double noise, int order) {
     Signed sum = {0};
     for (int i = 0; i <= order; i++) {
@@ -51,6 +52,8 @@ static double poisson_whole(double rate, double noise, int order) {
     return sum.log / (order - 1);
 }
 
+// The series of section 3.3 for a fractional order: binomial coefficients change sign after `order`, so terms are added
+// with their signs until they no longer count.
 static double poisson_real(double rate, double noise, double order) {
     const double turn = noise * noise * log(1 / rate - 1) + 0.5, width = sqrt(2) * noise;
     double coefficient = 1;
@@ -69,6 +72,7 @@ static double poisson_real(double rate, double noise, double order) {
     return sum.log / (order - 1);
 }
 
+// The RDP of Gaussian noise for a release of all clients.
 static double plain(double noise, double order) {
     return order / (2 * noise * noise);
 }
@@ -80,8 +84,8 @@ static double poisson(double rate, double noise, double order) {
 
 // Cohorts of a fixed size ---------------------------------------------------------------------------------------------
 
-// The logarithm of the mean of (P/Q - 1)^power over Q, where P/Q is the ratio of two normal densities one apart, power
-// even: what Wang and others write as a difference of exponentials. An integral has no differences that cancel.
+// The logarithm of the mean of (P/Q - 1)^power over Q, power even, where P/Q is the ratio of two normal densities at
+// distance 1. Wang et al. write this moment as an alternating sum of exponentials; the integral has no cancellation.
 static double log_moment(double noise, int power) {
     const double step = noise / 16, first = -12 * noise, last = power + 12 * noise;
     Signed sum = {0};
@@ -93,7 +97,7 @@ static double log_moment(double noise, int power) {
     return sum.log + log(step / noise) - 0.5 * log(2 * M_PI);
 }
 
-// The log of theorem 27's bound on the moment of a whole order. moments: those of the even powers.
+// The logarithm of the bound in theorem 27 on the moment of a whole order. moments: of the even powers.
 static double fixed_log_moment(double rate, double noise, int order, const double *moments) {
     Signed sum = {0, 1};
     for (int i = 2; i <= order; i++) {
@@ -105,8 +109,9 @@ static double fixed_log_moment(double rate, double noise, int order, const doubl
     return fmin(sum.log, (order - 1) * plain(noise, order));
 }
 
-// Between two whole orders the logarithm of the moment is below the line between theirs (their corollary 10), and at
-// any order below that of all clients in every round: a client that is left out of some rounds tells no more.
+// Between two whole orders the logarithm of the moment is below the line between theirs (corollary 10 of Wang et al.).
+// At every order it is also below that of releases with all clients: leaving a client out of some rounds reveals no
+// more.
 static void add_fixed(double *rdp, double rate, double noise, double times) {
     double moments[(LARGEST_ORDER + 1) / 2 + 1], logs[LARGEST_ORDER + 1] = {0};
     for (int half = 1; half <= (LARGEST_ORDER + 1) / 2; half++)
@@ -121,12 +126,14 @@ static void add_fixed(double *rdp, double rate, double noise, double times) {
     }
 }
 
-// What is spent -------------------------------------------------------------------------------------------------------
+// The budget spent ----------------------------------------------------------------------------------------------------
 
 static double nodes_of_a_client(double rounds) {
     return ceil(log2(rounds + 1));
 }
 
+// A client takes part once per tree, so it is in every node above its leaf: one per bit of the number of rounds. The
+// last tree may be cut short by the end of the run.
 static void add_trees(double *rdp, const Mechanism *mechanism, double rounds) {
     const double each = nearbyint(1 / mechanism->rate), whole = floor(rounds / each);
     const double nodes = whole * nodes_of_a_client(each) + nodes_of_a_client(rounds - whole * each);
@@ -149,6 +156,7 @@ void accountant_add(double *rdp, const Mechanism *mechanism, double times) {
                                        : 0;
 }
 
+// Proposition 12 of Canonne et al., and 0 where already RDP alone gives the delta.
 static double converted(double rdp, double order, double delta) {
     if (delta * delta + expm1(-rdp) > 0) return 0;
     return fmax(0, rdp + log1p(-1 / order) - (log(delta) + log(order)) / (order - 1));
@@ -181,6 +189,7 @@ static double spent_with(Cohorts cohorts, double rate, double noise, double time
     return accountant_spent(rdp, delta).epsilon;
 }
 
+// Doubles the noise until it is enough, then bisects to a relative precision of 10^-5, always returning the upper end.
 Status accountant_noise(double *noise, Cohorts cohorts, double rate, double times, double epsilon, double delta,
                         Error *err) {
     const double most = 1e6;

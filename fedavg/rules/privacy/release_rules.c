@@ -30,7 +30,7 @@ const RuleText release_rules[RELEASE_RULE_COUNT] = {
                         .derived = "the rounds in which each client comes at most once"}}},
 };
 
-// Refuses a noise and an epsilon that are both given: one follows from the other. NAN: not given.
+// Refuses noise and epsilon if both are given, since one follows from the other. NAN: not given.
 static Status check_both(double noise, double epsilon, const char *which, Error *err) {
     if (isnan(noise) || isnan(epsilon)) return STATUS_OK;
     return fail(err, STATUS_USAGE, "%s: one of noise and epsilon follows from the other; leave one of the two out",
@@ -45,13 +45,14 @@ static Status plan_local(ReleasePlan *plan, const Chosen *noise, Error *err) {
     TRY(check_both(noise->number[NOISE_MULTIPLIER], epsilon, "send noise", err));
     plan->local_delta = noise->number[NOISE_DELTA];
     plan->local_noise = isnan(noise->number[NOISE_MULTIPLIER]) ? 1 : noise->number[NOISE_MULTIPLIER];
-    // An update that is replaced by another one changes what is sent by up to twice the norm.
+    // Replacing an update by another changes what is sent by up to twice the norm.
     if (!isnan(epsilon)) plan->local_noise = 2 * gaussian_noise(epsilon, plan->local_delta);
     plan->local_epsilon = gaussian_epsilon(plan->local_noise / 2, plan->local_delta);
     return STATUS_OK;
 }
 
-// What the count of clipped updates costs comes off the noise of the updates.
+// The noisy count of clipped updates costs privacy; to keep the total, the updates get more noise: 1/z_updates^2 =
+// 1/z^2 - 1/(2 z_count)^2.
 static Status plan_adaptive(ReleasePlan *plan, const Chosen *clip, const ReleaseWorld *world, Error *err) {
     if (clip->row != CLIP_ADAPTIVE) return STATUS_OK;
     const double noise = plan->mechanism.noise;
@@ -67,7 +68,7 @@ static Status plan_adaptive(ReleasePlan *plan, const Chosen *clip, const Release
     return STATUS_OK;
 }
 
-// Sums of fixed point reach 2^22 (rules/sum/aggregate.h).
+// Sums of fixed point must stay below 2^22 (rules/sum/aggregate.h); 10 deviations of noise are allowed for.
 static Status check_range(const ReleasePlan *plan, const Chosen *clip, const ReleaseWorld *world, Error *err) {
     const double norm = clip->number[CLIP_NORM], most = 0x1p20;
     const double updates = norm * world->clients / world->clients_per_round;
@@ -79,7 +80,7 @@ static Status check_range(const ReleasePlan *plan, const Chosen *clip, const Rel
         updates + noise, most);
 }
 
-// Cyclic groups: a client comes again after that many rounds.
+// With cyclic groups, a client takes part again after clients / clients_per_round rounds.
 static Status plan_tree(ReleasePlan *plan, const Chosen *release, const ReleaseWorld *world, Error *err) {
     const uint32_t once = world->clients / world->clients_per_round;
     const double restart = release->number[RELEASE_RESTART];
@@ -122,10 +123,10 @@ void release_shares(CohortShares *all, Member *members, uint32_t count, uint32_t
         members[k].share = members[k].fate == MEMBER_ARRIVES ? 1.0 / cohort : 0;
 }
 
-// The streams of RNG_DP_NOISE: the last number of a key; 1 is the clients'.
+// The streams of RNG_DP_NOISE: the last number of a key. Number 1 is for the clients' noise.
 enum { STREAM_OF_SUMS = 0, STREAM_OF_COUNTS = 2 };
 
-// A weight's noise depends on its place, whatever else is sent.
+// The noise of a weight depends on its index, not on which other weights are sent.
 static void add_along(int64_t *total, double scale, RngKey key, const PersonalRun *sent, uint32_t runs) {
     for (uint32_t r = 0; r < runs; r++)
         for (uint64_t i = sent[r].first; i < sent[r].end; i++)
@@ -144,11 +145,13 @@ void release_add_tree_noise(int64_t *total, double deviation, uint32_t tree_roun
     const double scale = deviation * AGGREGATE_UNIT;
     uint32_t level = 0;
     if (deviation == 0) return;
-    for (; (now >> level & 1) == 0; level++) // the nodes below the one that is complete: of 2^level rounds each
+    for (; (now >> level & 1) == 0; level++) // the nodes below the completed one: each of 2^level rounds
         add_along(total, -scale, rng_key(seed, RNG_DP_TREE, tree, level, before >> level), sent, runs);
     add_along(total, scale, rng_key(seed, RNG_DP_TREE, tree, level, now >> level), sent, runs);
 }
 
+// A geometric step towards the quantile: norm exp(-rate (b - quantile)), where b is the fraction of updates within the
+// norm, estimated with noise. The count is centred at half, which halves the effect of one client, as in the paper.
 double release_next_clip(double norm, const Chosen *clip, const ReleasePlan *plan, uint32_t arrived, uint32_t clipped,
                          uint64_t seed, uint32_t round) {
     if (clip->row != CLIP_ADAPTIVE || plan->clients_per_round == 0) return norm;

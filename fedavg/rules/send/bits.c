@@ -1,11 +1,11 @@
-// Part of send_rules.h: stochastic rounding to b bits, as FedPAQ sends (Reisizadeh, Mokhtari, Hassani, Jadbabaie,
+// Part of send_rules.h: stochastic rounding to b bits, as in FedPAQ (Reisizadeh, Mokhtari, Hassani, Jadbabaie,
 // Pedarsani, AISTATS 2020):
 //
 //   a = max|x|,   floor((x + a) / 2a (2^b - 1) + u)
 //
-// Any unbiased rounding fits FedPAQ's theorems; its own example is QSGD's (send qsgd).
+// FedPAQ's theorems allow any unbiased rounding; the paper's own example is QSGD (send qsgd).
 //
-// On the wire a, and b bits for each weight.
+// On the wire: a, and b bits per weight.
 #include <math.h>
 
 #include "fedavg/rules/send/send_rules.h"

@@ -1,5 +1,5 @@
-// Part of send_rules.h: updates under the masks of secure aggregation (masks.h): whole numbers of 64 bits, and the
-// server sees their sum alone.
+// Part of send_rules.h: updates under the masks of secure aggregation (masks.h): 64-bit integers of which the server
+// sees only the sum.
 #include "fedavg/rules/send/masks.h"
 #include "fedavg/rules/send/send_rules.h"
 

@@ -5,7 +5,7 @@
 #include "base/rng.h"
 #include "fedavg/rules/sum/aggregate.h"
 
-// values += or -= the stream's words, two of 64 bits a block, for the parameters from first to end - 1.
+// values += or -= the stream's words, one of 64 bits per parameter, for the parameters from first to end - 1.
 AGGREGATE_VECTORS static void add_stream(int64_t *values, RngKey key, uint32_t which, bool minus, size_t first,
                                          size_t end) {
     for (size_t i = first; i < end; i++) {
@@ -24,7 +24,7 @@ static RngKey own_key(const Masking *masking, uint32_t client) {
     return rng_key(masking->seed, RNG_MASK, masking->round, client, client);
 }
 
-// The two of a pair add its stream with opposite signs: the lower number adds it.
+// The two clients of a pair apply its stream with opposite signs: the lower number adds it.
 static void add_pair(int64_t *values, const Masking *masking, uint32_t client, uint32_t other, uint32_t which,
                      bool undo) {
     const bool lower = client < other;
@@ -44,6 +44,8 @@ static bool is_among(const uint32_t *clients, uint32_t count, uint32_t client) {
     return false;
 }
 
+// Subtracts the own streams of the survivors, and the pair streams that no counterpart has cancelled: those between a
+// survivor and a client that did not hand in.
 void masks_take(int64_t *total, const Masking *masking, const uint32_t *alive, uint32_t count, uint32_t which) {
     for (uint32_t k = 0; k < count; k++)
         add(total, masking, own_key(masking, alive[k]), which, true);
@@ -56,5 +58,5 @@ void masks_take(int64_t *total, const Masking *masking, const uint32_t *alive, u
 }
 
 bool masks_suffice(const Masking *masking, uint32_t alive, double threshold) {
-    return (double)alive >= threshold * masking->count - 1e-9; // of a threshold like 2/3
+    return (double)alive >= threshold * masking->count - 1e-9; // tolerance for a threshold like 2/3
 }

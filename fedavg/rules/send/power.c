@@ -1,24 +1,23 @@
-// Part of send_rules.h: PowerSGD (Vogels, Karimireddy, Jaggi, NeurIPS 2019, Algorithm 1) as the code of one client's
-// update: each matrix M (rows x cols) of the update becomes a product of two thin ones by one step of the power method,
+// Part of send_rules.h: PowerSGD (Vogels, Karimireddy, Jaggi, NeurIPS 2019, Algorithm 1) for a single client's update:
+// each matrix M (rows x cols) of the update becomes a product of two thin matrices by one step of the power method,
 //
-//   P = M Q,   P orthonormal by Gram and Schmidt,   Q = M^T P,   the server reads P Q^T
+//   P = M Q,   P orthonormal by Gram-Schmidt,   Q = M^T P,   the server reads P Q^T
 //
-// Q begins with normal numbers, and with feedback as the client's last one (the paper's warm start), which its row
-// keeps behind what is left over. In the paper all workers multiply with one Q and P and Q are averaged, which takes
-// two exchanges a step; here each client has its own, as a cohort is another one in every round, and the mean is that
-// of what they send. A tensor of more than two sides is a matrix of its first side and the rest, as in the paper's
-// code.
+// Q starts as normal numbers or, with feedback, as the client's last Q (the paper's warm start), which is stored in the
+// client's state after the leftover. In the paper all workers share one Q, and P and Q are averaged in two exchanges
+// per step. Here each client has its own, since the cohort changes every round, and the mean is taken of what they
+// send. A tensor with more than two dimensions is a matrix of its first dimension and the rest, as in the paper's code.
 //
 // On the wire, for each tensor: P and Q, column by column, 4 r (rows + cols) bytes with r = min(rank, rows, cols); a
-// vector as it is.
+// vector is sent as it is.
 #include <math.h>
 
 #include "fedavg/rules/send/send_rules.h"
 #include "fedavg/rules/sum/aggregate.h"
 
-typedef float WireFloat __attribute__((may_alias)); // the wire is bytes, and all that stands on this one are floats
+typedef float WireFloat __attribute__((may_alias)); // the wire is bytes, but this code writes only floats
 
-// A tensor among those that are sent.
+// One of the tensors that are sent.
 typedef struct Matrix {
     size_t first, rows, cols, rank; // rank 0: a vector of `cols`
 } Matrix;
@@ -53,7 +52,7 @@ static size_t power_keeps(const Coding *coding) {
     return floats;
 }
 
-// The sum of the products, in 16 parts that every instruction set has.
+// The inner product, in 16 partial sums that are the same on every instruction set.
 AGGREGATE_VECTORS static double inner(const WireFloat *a, const WireFloat *b, size_t count) {
     enum { LANES = 16 };
     double lanes[LANES] = {0}, sum = 0;
@@ -73,8 +72,8 @@ AGGREGATE_VECTORS static void add_multiple(WireFloat *to, const WireFloat *value
         to[i] = (float)((double)to[i] + factor * (double)values[i]);
 }
 
-// The columns (rank of count) become orthonormal. Twice, as once leaves of a column that nearly lies among those before
-// it mostly rounding; one that does lie there becomes zeros.
+// Makes the columns (rank of count) orthonormal. Two passes, since after one a column that nearly depends on earlier
+// ones would be mostly rounding error; a column that does depend on them becomes zeros.
 static void make_orthonormal(WireFloat *columns, size_t count, size_t rank) {
     for (size_t c = 0; c < rank; c++) {
         WireFloat *column = columns + c * count;
@@ -89,7 +88,7 @@ static void make_orthonormal(WireFloat *columns, size_t count, size_t rank) {
     }
 }
 
-// product (cols) = M^T column, a block of columns at a time.
+// product (cols) = M^T column, in blocks of columns.
 AGGREGATE_VECTORS static void multiply_transposed(WireFloat *product, const float *values, const WireFloat *column,
                                                   size_t rows, size_t cols) {
     double sums[CODE_BLOCK];
@@ -107,7 +106,8 @@ AGGREGATE_VECTORS static void multiply_transposed(WireFloat *product, const floa
     }
 }
 
-// What the client's next turn begins with: this Q, but not zeros, which nothing would ever move.
+// Stores Q for the client's next turn. Columns of zeros would stay zeros forever, so the previous ones are kept
+// instead.
 static void keep(float *after, const float *before, const WireFloat *q, RngKey key, const Matrix *matrix) {
     for (size_t c = 0; c < matrix->rank; c++) {
         const size_t at = c * matrix->cols;

@@ -1,8 +1,9 @@
-// Part of send_rules.h: QSGD (Alistarh, Grubic, Li, Tomioka, Vojnovic, NIPS 2017), one bucket, no Elias code:
+// Part of send_rules.h: QSGD (Alistarh, Grubic, Li, Tomioka, Vojnovic, NIPS 2017), with one bucket and without Elias
+// coding:
 //
 //   norm sign(x) xi / s,   l = floor(s |x| / norm),   xi = l + [u < s |x| / norm - l]
 //
-// On the wire the norm, and a sign and ceil(log2(s + 1)) bits for each weight.
+// On the wire: the norm, then a sign and ceil(log2(s + 1)) bits per weight.
 #include <math.h>
 
 #include "fedavg/rules/send/send_rules.h"
@@ -13,7 +14,7 @@ static int level_bits(const Coding *coding) {
     int bits = 0;
     while (bits < 31 && levels >> bits)
         bits++;
-    return bits; // of 0 to s
+    return bits; // for the levels 0 to s
 }
 
 static uint64_t qsgd_bytes(const Coding *coding) {

@@ -1,7 +1,7 @@
 // Part of send_rules.h: random-k sparsification (Stich, Cordonnier, Jaggi, NeurIPS 2018; Konecny et al. 2016,
-// "subsampled"): k = ceil(share P) weights, drawn anew for each client and round. Without error feedback they are
-// multiplied by P/k, which makes the mean right. On the wire the values and the key from which the server draws the
-// same weights: 4 k + 8 bytes.
+// "subsampled"): k = ceil(share P) weights, drawn for each client and round. Without error feedback they are multiplied
+// by P/k, which makes the mean unbiased. On the wire: the values, and the key from which the server draws the same
+// weights, 4 k + 8 bytes.
 #include <math.h>
 
 #include "fedavg/rules/send/send_rules.h"
@@ -15,12 +15,12 @@ static uint64_t random_k_bytes(const Coding *coding) {
     return 4 * kept_count(coding) + sizeof(RngKey);
 }
 
-// Selection sampling (Knuth, algorithm S): each set of k weights is equally likely, and they come in order.
+// Selection sampling (Knuth, algorithm S): each set of k weights is equally likely, and they are drawn in order.
 static bool is_drawn(RngKey key, size_t i, size_t needed, size_t count) {
     return needed > 0 && rng_below(rng_block(key, (uint32_t)i, 0, 0, 0).word[0], (uint32_t)(count - i)) < needed;
 }
 
-// The factor multiplies the update, which is the difference that the wire's weight makes.
+// The factor multiplies the update: the wire has a weight, so (factor - 1) times the update is added to it.
 static size_t random_k_encode(uint8_t *wire, const Payload *payload, const Coding *coding) {
     const size_t kept = kept_count(coding), count = coding->count;
     const double factor = coding->feeds_back || kept == count ? 1 : (double)count / (double)kept;

@@ -1,9 +1,8 @@
-// What a code is: how a client's update becomes bytes, and how the server reads them. One file a code (send/NAME.c) and
-// one line in SEND_CODES (send_rules.h).
+// The contract of a code: how a client's update becomes bytes, and how the server reads them. One file per code
+// (send/NAME.c) and one line in SEND_CODES (send_rules.h).
 //
-// A code that keeps single values (`becomes`) has on the wire what a weight becomes, the global one plus the update:
-// what was only trained arrives exactly as FedAvg's clients hand it in. The other codes have values of the update
-// itself.
+// A code that sends single values (`becomes`) puts the new weight on the wire, global + update, so that a weight
+// arrives exactly as it was trained, as in FedAvg. All other codes send values of the update itself.
 #ifndef SOUNDER_FEDAVG_RULES_SEND_SEND_RULE_H
 #define SOUNDER_FEDAVG_RULES_SEND_SEND_RULE_H
 
@@ -15,41 +14,42 @@
 #include "base/rng.h"
 #include "fedavg/rules/rule.h"
 
-// What both sides know.
+// The information that client and server share.
 typedef struct Coding {
     const double *number; // the code's
-    size_t count;         // weights that are sent
-    const size_t *ends;   // (tensors) where each tensor ends among them
-    const size_t *rows;   // (tensors) of the matrix that a tensor is, its first side; 0: it is a vector
+    size_t count;         // number of weights that are sent
+    const size_t *ends;   // (tensors): the end of each tensor among them
+    const size_t *rows;   // (tensors): the first dimension of a tensor, as a matrix; 0 for a vector
     uint32_t tensors;
     RngKey key;          // of this client in this round
-    bool feeds_back;     // what is not sent now is added to the client's next update
-    const float *before; // what the code has kept of the client's last turn; NULL: nothing
-    float *after;        // ... and keeps of this one; NULL: nothing
+    bool feeds_back;     // the part that is not sent is added to the client's next update
+    const float *before; // the code's state from the client's last turn; NULL if there is none
+    float *after;        // ... its state after this turn; NULL if it has none
 } Coding;
 
-// What the client sends: (count) each.
+// The client's data, (count) each.
 typedef struct Payload {
     const float *update;
-    const float *become; // the global weights + update
+    const float *become; // global weights + update
 } Payload;
 
 typedef struct SendCode {
     RuleText text;
     bool becomes;
-    bool varies; // how many bytes it makes is known only when the client has trained
-    // Floats that the code keeps for a client that feeds back, besides what it leaves over; NULL: none.
+    bool varies; // its number of bytes is known only after training
+    // Floats of state per client that feeds back, besides the leftover; NULL: none.
     size_t (*keeps)(const Coding *coding);
-    // Bytes on the wire; the most there can be where that varies.
+    // Bytes on the wire; if they vary, the most.
     uint64_t (*bytes)(const Coding *coding);
-    // wire: room for those; returns how many were written. NULL: nothing is encoded, the trained weights are sent.
+    // Writes to wire, which has room for that; returns the bytes written. NULL: nothing is encoded, the trained weights
+    // are sent.
     size_t (*encode)(uint8_t *wire, const Payload *payload, const Coding *coding);
-    // values (count): of the update; where the code becomes: the global weights, of which it replaces those that were
-    // sent. coding->key is not the client's: what the server has to know of it stands on the wire.
+    // values (count): the update; with `becomes` the global weights on entry, of which the sent ones are replaced.
+    // coding->key is not set: what the server needs of it is on the wire.
     void (*decode)(float *values, const uint8_t *wire, size_t bytes, const Coding *coding);
 } SendCode;
 
-// Whole numbers of a few bits, one behind the other, the lowest bit first.
+// Packs integers of a few bits each, lowest bit first.
 typedef struct BitWriter {
     uint8_t *to;
     uint64_t held;
@@ -63,7 +63,7 @@ static inline void bits_put(BitWriter *writer, uint32_t value, int bits) {
         *writer->to++ = (uint8_t)writer->held;
 }
 
-// Returns where the next byte goes.
+// Writes the last byte; returns the position after it.
 static inline uint8_t *bits_end(BitWriter *writer) {
     if (writer->bits > 0) *writer->to++ = (uint8_t)writer->held;
     return writer->to;
@@ -99,12 +99,12 @@ static inline float take_float(const uint8_t *wire) {
     return value;
 }
 
-// Numbers in [0, 1) for the coordinates from first on, of `count` in all, a block at a time: as vectors they take a
-// third of the time.
+// Random numbers in [0, 1) for the coordinates from `first` on, of `count` in all, one block at a time: vectorised,
+// they take a third of the time.
 enum { CODE_BLOCK = 1024 };
 void code_uniforms(float uniforms[CODE_BLOCK], RngKey key, size_t first, size_t count);
 
-// Choices that several codes have; the first word is the preset.
+// Choices that several codes share; the first word is the preset.
 #define FEEDBACK_ON                                                                                                    \
     {                                                                                                                  \
         .name = "feedback", .words = { "yes", "no" }                                                                   \
@@ -113,7 +113,7 @@ void code_uniforms(float uniforms[CODE_BLOCK], RngKey key, size_t first, size_t 
     {                                                                                                                  \
         .name = "feedback", .words = { "no", "yes" }                                                                   \
     }
-// What the code looks at: the whole update, or each of its tensors on its own (send_encode).
+// Whether the code works on the whole update or on each tensor (send_encode).
 #define PER_WHOLE                                                                                                      \
     {                                                                                                                  \
         .name = "per", .words = { "whole", "tensor" }                                                                  \

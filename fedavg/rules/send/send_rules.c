@@ -59,7 +59,7 @@ double clip_factor(double squared_length, double most) {
     return length > most ? most / length : 1;
 }
 
-// Whether the code has this choice, and it is this word.
+// Whether the code has a number of this name, set to this word.
 static bool is_chosen(const Chosen *code, const char *name, const char *word) {
     const RuleNumber *numbers = send_codes[code->row]->text.numbers;
     for (int n = 0; n < RULE_NUMBERS && numbers[n].name; n++)
@@ -81,7 +81,7 @@ void sent_weights(SentWeights *sent, const TensorList *list, const PersonalPlan 
     *sent = (SentWeights){.count = 0};
     for (int t = 0; t < list->count; t++) {
         const ParameterTensor *tensor = &list->tensors[t];
-        if (tensor->frozen || stays(personal, tensor->first)) continue; // whole layers stay
+        if (tensor->frozen || stays(personal, tensor->first)) continue; // a layer stays as a whole
         PersonalRun *run = &sent->runs[sent->run_count];
         if (sent->run_count > 0 && run[-1].end == tensor->first)
             run[-1].end += tensor->count;
@@ -102,7 +102,8 @@ static bool is_per_tensor(const Chosen *code) {
     return is_chosen(code, "per", "tensor");
 }
 
-// One tensor of an update, as an update of its own that begins at *first; codes that know tensors have no such choice.
+// One tensor of an update as an update of its own, which begins at *first. Codes that handle tensors themselves lack
+// this choice.
 static Coding tensor_of(size_t *first, const Coding *coding, uint32_t tensor) {
     Coding single = *coding;
     *first = tensor > 0 ? coding->ends[tensor - 1] : 0;
@@ -160,7 +161,8 @@ size_t send_keeps(const Chosen *code, const SentWeights *sent) {
     return rule->keeps && send_feeds_back(code) ? rule->keeps(&coding) : 0;
 }
 
-// The rounding of a sum of floats is a float: what the wire's weight is off by is exact.
+// The rounding error of a sum of two floats is a float, so the leftover of a weight that was sent is exact. A weight
+// that is sent as trained, without an earlier leftover, has none.
 void send_left_over(float *left, const Payload *payload, const float *sent, const float *global, size_t count) {
     for (size_t i = 0; i < count; i++) {
         const double arrived = (double)sent[i] - (global ? (double)global[i] : 0);

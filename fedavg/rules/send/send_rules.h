@@ -1,11 +1,11 @@
-// All that a client does to its update before it hands it in, in this order: it clips, adds noise, encodes. Each is a
-// part of the recipe of its own, and a text names all of them "send":
+// Sending: a client clips its update, adds noise, and encodes it, in this order, before it hands it in. Each is a
+// part of the recipe of its own; the text of an algorithm calls all three "send":
 //
-//   send clip norm=1                        the update is no longer than that
-//   send noise multiplier=2                 ... and noise of 2 times that length is added to every weight
-//   send top-k share=0.01                   what is left is encoded (send_rule.h)
+//   send clip norm=1                        limits the length of the update
+//   send noise multiplier=2                 adds noise of 2 times that length to every weight
+//   send top-k share=0.01                   encodes the result (send_rule.h)
 //
-//   clipped = clip_factor(squared_length, most);                    // 1: nothing is multiplied
+//   clipped = clip_factor(squared_length, most);                    // 1: the update is left as it is
 //   bytes = send_encode(wire, &payload, code, &coding);  send_decode(values, wire, bytes, code, &coding);
 #ifndef SOUNDER_FEDAVG_RULES_SEND_SEND_RULES_H
 #define SOUNDER_FEDAVG_RULES_SEND_SEND_RULES_H
@@ -24,7 +24,7 @@ enum { NOISE_NONE, NOISE_GAUSSIAN, NOISE_RULE_COUNT };
 enum { NOISE_MULTIPLIER, NOISE_EPSILON, NOISE_DELTA }; // numbers of a noise
 extern const RuleText noise_rules[NOISE_RULE_COUNT];
 
-// The rows of the table of codes, in this order. The first is what a recipe has that names none.
+// The rows of the table of codes, in this order. Recipes that name none have the first.
 #define SEND_CODES(X)                                                                                                  \
     X(whole) X(top_k) X(random_k) X(threshold) X(qsgd) X(ternary) X(bits) X(scaled_sign) X(sign) X(power) X(masked)
 
@@ -38,13 +38,13 @@ SEND_CODES(SEND_ROW)
 
 extern const SendCode *const send_codes[SEND_CODE_COUNT];
 
-// What an update of this length is multiplied with so that it is no longer than `most`: exactly 1 if it is not.
+// The factor that shortens an update of this length to at most `most`: exactly 1 if it is not longer.
 double clip_factor(double squared_length, double most);
 
-// Whether the chosen code adds what it leaves out to the client's next update.
+// Whether the chosen code adds the part that it does not send to the client's next update.
 bool send_feeds_back(const Chosen *code);
 
-// The weights that are sent: all but those that stay with the client and those that are frozen.
+// The weights that are sent: all but those that stay with the client and the frozen ones.
 typedef struct SentWeights {
     size_t count;
     PersonalRun runs[TENSORS_MOST];
@@ -55,19 +55,19 @@ typedef struct SentWeights {
 
 void sent_weights(SentWeights *sent, const TensorList *list, const PersonalPlan *personal);
 
-// Bytes of an update on the wire: exactly, or the most where the code varies.
+// Bytes of an update on the wire: exact, or the most if the code varies.
 uint64_t send_bytes(const Chosen *code, const SentWeights *sent);
 
-// As in SendCode, with the code's numbers in coding; per=tensor: one tensor behind the other, each with a key of its
-// own.
+// As in SendCode, with the code's numbers in coding. With per=tensor each tensor is encoded on its own, with its own
+// key.
 size_t send_encode(uint8_t *wire, const Payload *payload, const Chosen *code, const Coding *coding);
 void send_decode(float *values, const uint8_t *wire, size_t bytes, const Chosen *code, const Coding *coding);
 
-// Floats that a code keeps of a client's turn, besides what it leaves over.
+// Floats of code state per client, besides the leftover.
 size_t send_keeps(const Chosen *code, const SentWeights *sent);
 
-// left (count): what had been left over before, and becomes what the server still misses of the payload. sent: as the
-// server reads it; global: NULL if those are values of the update.
+// left (count): on entry the leftover of earlier turns, on return the part of the payload that the server still lacks.
+// sent: as the server reads it; global: NULL if sent holds values of the update.
 void send_left_over(float *left, const Payload *payload, const float *sent, const float *global, size_t count);
 
 #endif

@@ -1,6 +1,6 @@
-// Part of send_rules.h: the signs alone (signSGD: Bernstein, Wang, Azizzadenesheli, Anandkumar, ICML 2018), for the
-// server's majority vote (server/vote.h). On the wire a bit for each weight; a change of exactly zero has a sign drawn
-// at random, so that weights that nobody moves stay where they are on average.
+// Part of send_rules.h: signs only (signSGD: Bernstein, Wang, Azizzadenesheli, Anandkumar, ICML 2018), for the server's
+// majority vote (server/vote.h). On the wire: one bit per weight. A change of exactly zero gets a random sign, so that
+// a weight that no client changes stays in place on average.
 #include "fedavg/rules/send/send_rules.h"
 
 static uint64_t sign_bytes(const Coding *coding) {

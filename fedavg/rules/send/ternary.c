@@ -2,9 +2,9 @@
 //
 //   max|x| sign(x) [u < |x| / max|x|]
 //
-// On the wire the tensors' largest magnitudes and 2 bits for each weight. The values of a tensor are first cut at so
-// many standard deviations (2.5 in all of the paper's experiments; 0: not), but for a single value, which has none: cut
-// ones are wrong on average by what is cut.
+// On the wire: the largest magnitude of each tensor, and 2 bits per weight. Before, the values of a tensor are cut at
+// `clip` standard deviations (2.5 in all experiments of the paper; 0: no cut), except a single value, which has no
+// deviation. The rounding is unbiased, the cut is not.
 #include <math.h>
 
 #include "fedavg/rules/send/send_rules.h"

@@ -1,6 +1,6 @@
-// Part of send_rules.h: sparsification by a threshold (Strom, INTERSPEECH 2015; Dryden et al. 2016): the changes with
-// |x| >= tau. On the wire how many they are, and pairs of index and value: 8 of them + 4 bytes, which nobody knows
-// before the client has trained.
+// Part of send_rules.h: sparsification by a threshold (Strom, INTERSPEECH 2015; Dryden et al. 2016) sends the changes
+// with |x| >= tau. On the wire: their number, then pairs of index and value, 8 bytes each. The length is known only
+// after training.
 #include <math.h>
 
 #include "fedavg/rules/send/send_rules.h"

@@ -1,10 +1,10 @@
 // Part of send_rules.h: top-k sparsification (Aji, Heafield, EMNLP 2017; with error feedback: Stich, Cordonnier, Jaggi,
 // NeurIPS 2018):
 //
-//   k = ceil(share P) of the largest |x|, the lower index where they are equal
+//   the k = ceil(share P) largest |x|; of equal ones those with the lower index
 //
-// On the wire pairs of index and value, or a bit for each weight and then the values, whichever is shorter:
-// min(8 k, 4 k + P/8) bytes.
+// On the wire: pairs of index and value, or one bit per weight followed by the values, whichever is shorter: min(8 k, 4
+// k + P/8) bytes.
 #include <math.h>
 
 #include "fedavg/rules/send/send_rules.h"
@@ -23,15 +23,15 @@ static uint64_t top_k_bytes(const Coding *coding) {
     return sends_pairs(kept, coding->count) ? 8 * kept : 4 * kept + bytes_of_bits(coding->count, 1);
 }
 
-// The magnitude as a whole number of the same order.
+// The magnitude as an integer: floats without their sign are ordered like their bits.
 static uint32_t magnitude(float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     return bits & 0x7fffffffu;
 }
 
-// One digit of the k-th largest magnitude, of those whose higher digits are `prefix`. *left: how many of these are
-// wanted.
+// A step of a radix selection: finds one digit of the k-th largest magnitude among those whose higher digits are
+// `prefix`. *left: how many of them belong to the k largest; reduced by those with a larger digit.
 static uint32_t select_digit(size_t *left, const float *values, size_t count, uint32_t prefix, int shift, int bits) {
     size_t histogram[2048] = {0};
     const uint32_t mask = (1u << bits) - 1;
@@ -45,7 +45,8 @@ static uint32_t select_digit(size_t *left, const float *values, size_t count, ui
     return digit;
 }
 
-// The k-th largest magnitude; *equal: how many of those that have it belong to the k.
+// The k-th largest magnitude, in three passes over the values. *equal: how many values of this magnitude belong to the
+// k.
 static uint32_t kth_largest(size_t *equal, const float *values, size_t count, size_t kept) {
     enum { HIGH = 11, LOW = 10 };
     *equal = kept;

@@ -1,8 +1,9 @@
-// FedAdagrad (Reddi et al., ICLR 2021, Algorithm 2).
+// FedAdagrad (Reddi et al., ICLR 2021, Algorithm 2): the step of a weight shrinks with the sum of its squared mean
+// updates.
 //
 //   V += D^2;  w += lr D / (sqrt V + tau)
 //
-// V begins at tau^2, the least that the paper's line 1 asks for; start=0 is Flower's.
+// V starts at tau^2, the least value that line 1 of the paper allows; start=0 is Flower's.
 #ifndef SOUNDER_FEDAVG_RULES_SERVER_ADAGRAD_H
 #define SOUNDER_FEDAVG_RULES_SERVER_ADAGRAD_H
 

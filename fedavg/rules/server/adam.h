@@ -1,22 +1,22 @@
-// FedAdam and FedYogi (Reddi et al., ICLR 2021, Algorithm 2): one moment of the mean update and one of its square,
-// which Adam forgets at a constant rate and Yogi moves by steps of the square's own size.
+// FedAdam and FedYogi (Reddi et al., ICLR 2021, Algorithm 2): a moment of the mean update and a moment of its square.
+// Adam forgets the second moment at a constant rate; Yogi changes it by steps in proportion to the square.
 //
 //   m = beta1 m + (1 - beta1) D
 //   V = beta2 V + (1 - beta2) D^2                   Adam
 //   V = V - (1 - beta2) D^2 sign(V - D^2)           Yogi
 //   w += lr m / (sqrt V + tau)
 //
-// As in the paper V starts at tau^2 and nothing is corrected for the start from zero; with bias-correction both moments
-// are divided by what has been forgotten of their start, and V starts at zero, as in Adam (Kingma, Ba 2015, Algorithm
-// 1, and torch.optim.Adam); bias-correction=folded puts both divisions into the rate, as the same paper's section 2
-// does: tau then weighs more in the first rounds, 1 / sqrt(1 - beta2^round) times. bias-correction=flower is that with
-// the exponent round + 1, as Flower's FedAdam has it. start= says where V starts, whatever is corrected.
+// As in the paper, V starts at tau^2 and the moments' start is not corrected. With bias-correction=yes both moments are
+// divided by 1 - beta^round and V starts at zero, as in Adam (Kingma, Ba 2015, Algorithm 1, and torch.optim.Adam).
+// bias-correction=folded puts both divisions into the learning rate, as section 2 of that paper does: then tau weighs
+// more in the first rounds, by a factor of 1 / sqrt(1 - beta2^round). bias-correction=flower is folded with the
+// exponent round + 1, as in Flower's FedAdam. start= sets the initial V in all cases.
 #ifndef SOUNDER_FEDAVG_RULES_SERVER_ADAM_H
 #define SOUNDER_FEDAVG_RULES_SERVER_ADAM_H
 
 #include "fedavg/rules/server/server_rule.h"
 
-enum { ADAM_TAU = 3, ADAM_CORRECTION, ADAM_BEGINNING }; // behind lr, beta1 and beta2
+enum { ADAM_TAU = 3, ADAM_CORRECTION, ADAM_BEGINNING }; // after lr, beta1 and beta2
 enum { CORRECTION_NO, CORRECTION_YES, CORRECTION_FOLDED, CORRECTION_FLOWER };
 
 // derived: the factors of m and V.

@@ -1,4 +1,7 @@
-// FedAvg (McMahan et al., AISTATS 2017): the weights move by the mean update, or by a multiple of it.
+// FedAvg (McMahan et al., AISTATS 2017): the weights move by the mean update, times a learning rate that is 1 in the
+// paper.
+//
+//   w += lr D
 #ifndef SOUNDER_FEDAVG_RULES_SERVER_AVERAGE_H
 #define SOUNDER_FEDAVG_RULES_SERVER_AVERAGE_H
 
@@ -6,7 +9,7 @@
 
 BOTH double server_average(double weight, Update update, ServerState *state, float *common, const ServerTurn *turn) {
     (void)state, (void)common;
-    return weight + turn->number[0] * update.mean; // with a rate of 1 nothing is rounded here
+    return weight + turn->number[0] * update.mean; // exact for lr = 1
 }
 
 #ifndef __cplusplus

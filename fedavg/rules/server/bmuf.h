@@ -1,9 +1,11 @@
-// Blockwise model-update filtering (Chen, Huo, ICASSP 2016): D is the block's gradient, filtered over the blocks.
+// Blockwise model-update filtering (Chen, Huo, ICASSP 2016): D is the gradient of a block (a round), filtered over
+// blocks.
 //
 //   Delta = momentum Delta + lr D;  W += Delta
 //
-// The clients of the next block start from W (classical block momentum), or from W + momentum Delta (Nesterov's). The
-// shared weights are what they start from and what is evaluated; W is what is left without the look-ahead.
+// The clients of the next block start from W (classical block momentum) or from W + momentum Delta (Nesterov's). The
+// shared weights are that starting point, and they are what is evaluated; W itself is the shared weights minus the
+// look-ahead.
 #ifndef SOUNDER_FEDAVG_RULES_SERVER_BMUF_H
 #define SOUNDER_FEDAVG_RULES_SERVER_BMUF_H
 

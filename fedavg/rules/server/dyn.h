@@ -1,5 +1,5 @@
-// FedDyn's server (Acar et al., ICLR 2021, Algorithm 1): the state is the sum of all clients' u_k, exactly; -alpha
-// times its mean is the paper's h.
+// FedDyn's server (Acar et al., ICLR 2021, Algorithm 1). The state is the exact sum of all clients' u_k; the paper's h
+// is -alpha times its mean.
 //
 //   w += D + mean of u_k over all clients
 #ifndef SOUNDER_FEDAVG_RULES_SERVER_DYN_H

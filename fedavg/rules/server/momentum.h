@@ -1,4 +1,4 @@
-// FedAvgM (Hsu, Qi, Brown 2019): heavy-ball momentum over the rounds, the mean update in the gradient's place.
+// FedAvgM (Hsu, Qi, Brown 2019): heavy-ball momentum over rounds, with the mean update in place of the gradient.
 //
 //   v = beta v + D;  w += lr v               with Nesterov: w += lr (D + beta v)
 #ifndef SOUNDER_FEDAVG_RULES_SERVER_MOMENTUM_H

@@ -1,15 +1,16 @@
-// The model is the mean of the weights of all rounds (the iterates of AFL; Polyak, Juditsky 1992), while every round
-// goes on from those of the last one.
+// The model is the mean of the weights after each round (as AFL returns; Polyak, Juditsky 1992), while every round
+// continues from the last round's weights.
 //
 //   w_t+1 = w_t + lr D;  model = mean(w_1, ..., w_t+1)
 //
-// State 0 is the mean, state 1 w: the shared weights are w while clients train and the mean between rounds.
+// State 0 is the mean, state 1 is w. The shared weights are w while clients train, and the mean between rounds.
 #ifndef SOUNDER_FEDAVG_RULES_SERVER_ROUNDS_MEAN_H
 #define SOUNDER_FEDAVG_RULES_SERVER_ROUNDS_MEAN_H
 
 #include "fedavg/rules/server/server_rule.h"
 
-BOTH double server_rounds_mean(double weight, Update update, ServerState *state, float *common, const ServerTurn *turn) {
+BOTH double server_rounds_mean(double weight, Update update, ServerState *state, float *common,
+                               const ServerTurn *turn) {
     (void)common;
     const double next = (turn->round == 1 ? weight : state[1].real) + turn->number[0] * update.mean;
     state[0].real += (next - state[0].real) / turn->round;

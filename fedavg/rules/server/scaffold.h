@@ -1,4 +1,5 @@
-// SCAFFOLD's server (Karimireddy et al., ICML 2020, Algorithm 1): the state is the sum of all clients' c_k, exactly.
+// SCAFFOLD's server (Karimireddy et al., ICML 2020, Algorithm 1). The state is the exact sum of all clients' c_k; c is
+// their mean.
 //
 //   w += lr D;  c += sum over the cohort of the changes of c_k / all clients
 #ifndef SOUNDER_FEDAVG_RULES_SERVER_SCAFFOLD_H

@@ -23,7 +23,7 @@ void server_begin(ServerState *state, int index, const Chosen *chosen, size_t co
         state[i].real = first;
 }
 
-// A block of weights, and what stands beside it.
+// A block of weights, with its states and totals.
 typedef struct Block {
     float *weights, *common;
     ServerState *states[SERVER_STATES];
@@ -32,7 +32,8 @@ typedef struct Block {
     size_t count;
 } Block;
 
-// One loop for each rule, into which its function is inlined; with the table of loops they are all that a rule needs.
+// One loop per rule, into which the rule's function is inlined. A rule needs no other code than its function and its
+// row.
 #define SERVER_LOOP(name)                                                                                              \
     AGGREGATE_VECTORS static void name##_loop(const Block *at, const ServerTurn *given) {                              \
         const ServerTurn turn = *given;                                                                                \
@@ -58,7 +59,7 @@ SERVER_RULES(SERVER_LOOP)
 static void (*const loops[SERVER_RULE_COUNT])(const Block *, const ServerTurn *) = {SERVER_RULES(SERVER_ROW)};
 #undef SERVER_ROW
 
-// `count` weights from first on, and their totals.
+// Steps `count` weights from `first` on, after adding up their totals over all slots.
 static void apply_run(float *weights, int64_t *updates, const ServerMemory *memory, const ServerSums *sums,
                       const ServerTurn *turn, uint32_t row, size_t first, size_t count) {
     int64_t changes[AGGREGATE_MOST_RUN];
@@ -77,8 +78,8 @@ static void apply_run(float *weights, int64_t *updates, const ServerMemory *memo
     loops[row](&block, turn);
 }
 
-// The squared length is that of whole blocks, however long the runs are: its bits do not depend on how many sums there
-// are. Only for its sake are a block's totals kept.
+// squared_length is summed over blocks of fixed size, whatever the length of the runs, so that its bits do not depend
+// on the number of slots. The totals of a block are stored only to compute it.
 void server_apply(float *weights, const ServerMemory *memory, const ServerSums *sums, const ServerTurn *turn,
                   uint32_t row, size_t count) {
     enum { BLOCK = AGGREGATE_MOST_RUN };

@@ -1,4 +1,4 @@
-// All server rules, and what the parent does with them: the loops over the weights on the CPU. Their twins are in
+// The table of server rules, and the parent's loops over the weights on the CPU. The GPU's twins are in
 // fedavg/gpu/cuda_rules.cu.
 //
 //   server_begin(states, weights' count, &recipe->server);              // before the first round
@@ -20,8 +20,9 @@
 #include "fedavg/rules/server/scaffold.h"
 #include "fedavg/rules/server/vote.h"
 
-// The rows of the table, in this order. The first is what a recipe has that names none.
-#define SERVER_RULES(X) X(average) X(momentum) X(adagrad) X(adam) X(yogi) X(bmuf) X(scaffold) X(dyn) X(vote) X(rounds_mean) X(elastic)
+// The rows of the table, in this order. Recipes that name none have the first.
+#define SERVER_RULES(X)                                                                                                \
+    X(average) X(momentum) X(adagrad) X(adam) X(yogi) X(bmuf) X(scaffold) X(dyn) X(vote) X(rounds_mean) X(elastic)
 
 #define SERVER_ROW(name) SERVER_ROW_##name,
 enum { SERVER_RULES(SERVER_ROW) SERVER_RULE_COUNT };
@@ -33,28 +34,28 @@ extern "C" {
 
 extern const ServerRule *const server_rules[SERVER_RULE_COUNT];
 
-// What a rule remembers: each (count).
+// The states of a rule, each (count).
 typedef struct ServerMemory {
     ServerState *states[SERVER_STATES]; // as many as the rule has
-    float *common;                      // NULL unless the rule tells the clients something
+    float *common;                      // NULL unless the rule sends the clients something
 } ServerMemory;
 
-// What the workers have summed, in units of 2^-40 (rules/sum/aggregate.h): a sum a worker, and beside it another one
-// where clients keep vectors.
+// The sums of the workers, in units of 2^-40 (rules/sum/aggregate.h): one sum per worker, and a second one where
+// clients keep vectors.
 typedef struct ServerSums {
-    const int64_t *const *updates, *const *changes; // (count) of each; changes: NULL where nothing is kept
+    const int64_t *const *updates, *const *changes; // (count) of each; changes: NULL without client state
     size_t count;
-    double arrived;         // in (0, 1]: the sum of the shares that arrived, over which the mean is taken
+    double arrived;         // in (0, 1]: the sum of the shares that arrived, the divisor of the mean
     double factor;          // of the mean: exactly 1 unless the shares were cut (rules/combine/combine_rules.h)
-    double *squared_length; // out: of the mean update; NULL: not wanted
+    double *squared_length; // out: of the mean update; NULL if unused
 } ServerSums;
 
-// The states as they are before the first round.
+// The states before the first round.
 void server_begin(ServerState *state, int index, const Chosen *chosen, size_t count);
 
 ServerTurn server_turn(const Chosen *chosen, uint32_t round, uint32_t cohort, uint32_t population);
 
-// weights (count): one step of the rule of this row.
+// weights (count): one step of the rule in this row.
 void server_apply(float *weights, const ServerMemory *memory, const ServerSums *sums, const ServerTurn *turn,
                   uint32_t row, size_t count);
 

@@ -1,8 +1,9 @@
-// Majority vote of signs (signSGD with majority vote: Bernstein, Wang, Azizzadenesheli, Anandkumar, ICML 2018):
+// Majority vote over signs (signSGD with majority vote: Bernstein, Wang, Azizzadenesheli, Anandkumar, ICML 2018):
 //
 //   w += lr sign(sum over the cohort of sign(d_k))
 //
-// The clients' half is send/sign.c. With equal shares the sum is exact, and a tie moves nothing.
+// The clients' half is send/sign.c. With equal shares the sum is exact, and a tie moves nothing. The paper votes on
+// gradients of every step; here the cohort votes on updates of a round.
 #ifndef SOUNDER_FEDAVG_RULES_SERVER_VOTE_H
 #define SOUNDER_FEDAVG_RULES_SERVER_VOTE_H
 

@@ -5,19 +5,20 @@
 #include <stdbool.h>
 #include <string.h>
 
-// Elements. Arrays are gone through together by short runs, so that a core fetches what lies ahead in all of them at
-// once and totals stay in the first cache; where they are more than it remembers, by long ones, one after the other.
+// Lengths of runs, in elements. Few slots are read side by side in short runs: the core prefetches from each of them,
+// and the totals stay in the first-level cache. Of more slots than the core can follow, groups are read one after the
+// other, in long runs.
 enum { SHORT_RUN = 256, LONG_RUN = AGGREGATE_MOST_RUN, FEW_SUMS = 4, MOST_STREAMS = 8 };
 
-static const float LIMIT = 0x1p20f; // updates from here on are refused
+static const float LIMIT = 0x1p20f; // larger updates are refused
 
-// Modulo 2^64.
+// Addition modulo 2^64; signed overflow would be undefined.
 static inline int64_t plus(int64_t a, int64_t b) {
     return (int64_t)((uint64_t)a + (uint64_t)b);
 }
 
-// Whether a difference is `limit` or more. In 32 bits, as wide as the differences, and without an early exit, the loop
-// becomes vectors.
+// Whether any difference reaches the limit. The loop has no early exit and uses 32-bit flags, as wide as the
+// differences, so that the compiler vectorises it.
 AGGREGATE_VECTORS static uint32_t reach(const float *trained, const float *global, float limit, size_t count) {
     uint32_t any = 0;
     for (size_t i = 0; i < count; i++)
@@ -25,6 +26,7 @@ AGGREGATE_VECTORS static uint32_t reach(const float *trained, const float *globa
     return any;
 }
 
+// The same test for an update that is given as it is.
 AGGREGATE_VECTORS static uint32_t values_reach(const float *values, float limit, size_t count) {
     uint32_t any = 0;
     for (size_t i = 0; i < count; i++)
@@ -38,12 +40,13 @@ static bool updates_reach(const float *trained, const float *global, float limit
 
 size_t aggregate_first_unfit(const float *trained, const float *global, size_t count) {
     size_t first = updates_reach(trained, global, LIMIT, count) ? 0 : count;
-    // A comparison with a NaN is false, so that this stops at a NaN, too.
+    // This comparison is false for a NaN, too, so the search stops there.
     while (first < count && fabsf(trained[first] - (global ? global[first] : 0)) < LIMIT)
         first++;
     return first;
 }
 
+// The plain form: llrint of each product. Correct for all products that fit, but not vectorised.
 static void add_rounded(int64_t *sum, const float *trained, const float *global, double scale, size_t count) {
     for (size_t i = 0; i < count; i++)
         sum[i] = plus(sum[i], llrint(((double)trained[i] - (global ? (double)global[i] : 0)) * scale));
@@ -54,8 +57,8 @@ typedef union Bits {
     int64_t whole;
 } Bits;
 
-// The same of differences whose products are below 2^51: the sum of a product and 1.5 * 2^52 has the rounded product in
-// its last bits. A loop with llrint does not become vectors.
+// Rounds without llrint, so that the loop vectorises: adding 1.5 * 2^52 to a product below 2^51 leaves the rounded
+// product in the low bits of the sum. Rounds to nearest even, exactly as llrint does.
 AGGREGATE_VECTORS static void add_near_differences(int64_t *sum, const float *trained, const float *global,
                                                    double scale, size_t count) {
     const Bits zero = {0x1.8p52};
@@ -65,6 +68,7 @@ AGGREGATE_VECTORS static void add_near_differences(int64_t *sum, const float *tr
     }
 }
 
+// The same for an update that is given as it is.
 AGGREGATE_VECTORS static void add_near_values(int64_t *sum, const float *values, double scale, size_t count) {
     const Bits zero = {0x1.8p52};
     for (size_t i = 0; i < count; i++) {
@@ -74,7 +78,7 @@ AGGREGATE_VECTORS static void add_near_values(int64_t *sum, const float *values,
 }
 
 #ifndef NDEBUG
-// Whether 64 bits hold all products, with room to add a few. Callers see to it; only debug builds look.
+// Whether 64 bits hold all products with room to add a few. Callers guarantee this; only debug builds check it.
 static bool products_fit(const float *trained, const float *global, double scale, size_t count) {
     bool fit = true;
     for (size_t i = 0; i < count; i++)
@@ -83,6 +87,8 @@ static bool products_fit(const float *trained, const float *global, double scale
 }
 #endif
 
+// Chooses the fast loop unless a product could reach 2^50. Updates are below LIMIT, so the test over
+// all elements is needed only for shares above 2^-10.
 static void add_block(int64_t *sum, const float *trained, const float *global, double scale, size_t count) {
     assert(products_fit(trained, global, scale, count));
     const float near = (float)(0x1p50 / fabs(scale));
@@ -100,7 +106,7 @@ void aggregate_add(int64_t *sum, const float *trained, const float *global, doub
                   count - first < SHORT_RUN ? count - first : SHORT_RUN);
 }
 
-// total (count) += the sums of `streams` slots side by side, a constant where this is inlined.
+// total (count) += the sums of `streams` slots, read side by side. `streams` is a constant wherever this is inlined.
 static inline __attribute__((always_inline)) void add_streams(int64_t *restrict total, const int64_t *const *sums,
                                                               size_t streams, size_t first, size_t count) {
     const int64_t *at[MOST_STREAMS];
@@ -112,7 +118,7 @@ static inline __attribute__((always_inline)) void add_streams(int64_t *restrict 
             total[i] = plus(total[i], at[k][i]);
 }
 
-// Many streams keep the memory busy.
+// Reading several streams at a time keeps the memory busy.
 AGGREGATE_VECTORS static void add_slots(int64_t *total, const int64_t *const *sums, size_t streams, size_t first,
                                         size_t count) {
     if (streams == MOST_STREAMS)
@@ -131,6 +137,8 @@ size_t aggregate_run(size_t sum_count) {
     return sum_count > FEW_SUMS ? LONG_RUN : SHORT_RUN;
 }
 
+// Adds slot after slot to a run of totals, several slots at a time, so that each total is loaded and stored once per
+// group.
 void aggregate_total(int64_t *total, const int64_t *const *sums, size_t sum_count, size_t first, size_t count) {
     const size_t most = aggregate_run(sum_count);
     for (size_t done = 0; done < count; done += most) {
@@ -156,6 +164,7 @@ void aggregate_mean(float *mean, const int64_t *const *sums, size_t sum_count, d
 
 enum { LANES = 16 };
 
+// Adds in pairs, in an order that does not depend on the width of the machine's vectors.
 static double sum_lanes(double lanes[LANES]) {
     for (int half = LANES / 2; half > 0; half /= 2)
         for (int l = 0; l < half; l++)

@@ -5,10 +5,10 @@
 //
 // A client's update, trained - global, times its share p_k = n_k / n (known when the cohort is drawn) is rounded to
 // 64-bit fixed point with 40 fractional bits and added. Integer addition is associative: the mean is bitwise identical
-// for any number of workers, any order of arrival, any grouping. Rounding error: at most 2^-41 a client and weight,
-// below a float's own for weights above 2^-17.
+// for any number of workers, any order of arrival, any grouping. The rounding error is at most 2^-41 per client and
+// weight, less than the precision of a float for weights above 2^-17.
 //
-// Sums are added modulo 2^64, as masks want it (masks.h).
+// Sums are taken modulo 2^64, because the masks of secure aggregation rely on it (send/masks.h).
 //
 // Range: an update with an element that is not finite, or at least 2^20 in magnitude, must be refused whole before it
 // is added. As the shares of a cohort sum to 1, the sum then stays below 2^20 * 2^40 = 2^60 and cannot overflow.
@@ -20,39 +20,39 @@
 
 #define AGGREGATE_UNIT 0x1p40 // one, in fixed point
 
-// Before a function that sums or steps whole models: it is compiled for wide vectors, too, and chosen at start-up;
-// without fused operations (CMakeLists.txt) all give the same bits. Clang 14 gives such functions a name that other
-// files do not find.
+// Marks a function that sums or steps whole models: it is compiled for several vector widths, and the widest that the
+// machine has is chosen at start-up. Since no operations are fused (CMakeLists.txt), all versions give the same bits.
+// Not with Clang: version 14 gives such functions names that other files do not find.
 #if defined __x86_64__ && !defined __clang__
 #define AGGREGATE_VECTORS __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define AGGREGATE_VECTORS
 #endif
 
-// Below, global may be NULL for zeros, where the update itself is at hand.
+// In the functions below, global may be NULL: then `trained` holds the update itself.
 
-// The first element for which the update trained - global (count) must be refused; count when there is none.
+// The first element for which the update trained - global (count) must be refused; count if there is none.
 size_t aggregate_first_unfit(const float *trained, const float *global, size_t count);
 
-// sum (count) += fixed point of share * (trained - global), which has to be below 2^22 in magnitude, as it is for an
-// update that fits and a share from -1 to 1: debug builds assert it. Weights may be larger than that; their difference
-// is given as trained and global.
+// sum (count) += fixed point of share * (trained - global). The product must be below 2^22 in magnitude; debug builds
+// assert it. An update that passed aggregate_first_unfit, with a share from -1 to 1, satisfies this. Weights may be
+// larger than the limit as long as their difference is not.
 void aggregate_add(int64_t *sum, const float *trained, const float *global, double share, size_t count);
 
-// Elements of which it is best to take the totals of sum_count slots at once and go on with them while they are in the
-// cache: at most AGGREGATE_MOST_RUN, of which all others are parts.
+// The best number of elements to total at once over sum_count slots, so that the totals are still in the cache when
+// they are used. At most AGGREGATE_MOST_RUN, which every result divides.
 enum { AGGREGATE_MOST_RUN = 4096 };
 size_t aggregate_run(size_t sum_count);
 
-// total (count) = the elements first to first + count - 1 of the sum over sum_count >= 0 slots.
+// total (count) = elements first to first + count - 1 of the sum of sum_count >= 0 slots.
 void aggregate_total(int64_t *total, const int64_t *const *sums, size_t sum_count, size_t first, size_t count);
 
-// mean (count) = the sum over sum_count slots / arrived, the sum of the shares that arrived.
+// mean (count) = the sum of sum_count slots, divided by arrived, the sum of the shares that arrived.
 void aggregate_mean(float *mean, const int64_t *const *sums, size_t sum_count, double arrived, size_t count);
 
-// The squared length of the update trained - global (count), that of total * scale (count), that of values (count), and
-// the sum of their magnitudes. All are added in 16 fixed partial sums, so that every instruction set gives the same
-// bits.
+// The squared lengths of the update trained - global (count), of total * scale (count), of values (count); and the sum
+// of the magnitudes of values (count). All of them are added in 16 fixed partial sums, so that every instruction set
+// gives the same bits.
 double aggregate_squared_update(const float *trained, const float *global, size_t count);
 double aggregate_squared_total(const int64_t *total, double scale, size_t count);
 double aggregate_squared_length(const float *values, size_t count);

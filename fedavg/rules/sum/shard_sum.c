@@ -1,7 +1,7 @@
 #include "shard_sum.h"
 #include "fedavg/rules/sum/shard_sum.h"
 
-// Where a block of more than one shard splits.
+// The shard at which a block of more than one shard splits.
 static uint32_t middle(ShardRange block) {
     uint32_t half = 1;
     while (half * 2 < block.end - block.first)
@@ -9,6 +9,7 @@ static uint32_t middle(ShardRange block) {
     return block.first + half;
 }
 
+// Descends from the root: a block within `own` is taken whole, one that overlaps it partly is split.
 static ShardRange *add_sums(ShardRange *next, ShardRange block, ShardRange own) {
     if (block.first >= own.end || block.end <= own.first) return next;
     if (block.first >= own.first && block.end <= own.end) {
@@ -35,7 +36,7 @@ static void add(float *restrict out, const float *restrict more, size_t count) {
         out[i] += more[i];
 }
 
-// Returns the leaf behind those of the block.
+// Sums a block recursively, left half before right half; returns the leaf after the block's last one.
 static const ShardLeaf *sum_block(float *out, const ShardLeaf *leaf, ShardRange block, size_t first, size_t count) {
     if (leaf->range.first == block.first && leaf->range.end == block.end) {
         scale(out, leaf, first, count);
@@ -55,6 +56,8 @@ void shard_sum(float *out, const ShardLeaf *leaves, ShardRange root, size_t firs
 
 static const size_t first_bucket_bytes = 1u << 20, bucket_bytes = 25u << 20;
 
+// Goes through the layers in the order in which the backward pass completes them. A bucket that has reached its limit
+// closes; the last bucket takes all layers that remain.
 void buckets_cut(Buckets *buckets, const Spec *spec) {
     *buckets = (Buckets){.count = 0};
     size_t end = spec->parameter_count;

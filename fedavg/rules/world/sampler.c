@@ -6,7 +6,7 @@
 
 #include "base/rng.h"
 
-// The streams of RNG_SAMPLER: the second number of a key. 0 is that of uniform draws.
+// The streams of RNG_SAMPLER: the second number of a key. 0 is for uniform draws.
 enum { STREAM_POISSON = 1, STREAM_BY_SIZE, STREAM_CYCLE, STREAM_BATCH };
 
 static int ascending(const void *a, const void *b) {
@@ -14,7 +14,7 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// Moves `size` of the items (count), drawn without replacement, to the front, ascending unless in_order.
+// Moves a sample of `size` items (of count), drawn without replacement, to the front; sorts it unless in_order.
 static void draw_some(uint32_t *items, uint32_t count, uint32_t size, bool in_order, RngKey key) {
     for (uint32_t drawn = 0; drawn < size && (size < count || in_order); drawn++) {
         uint32_t word = rng_block(key, drawn, 0, 0, 0).word[0];
@@ -33,12 +33,13 @@ static uint32_t draw_uniform(uint32_t *drawn, const Draw *draw) {
     return draw->size;
 }
 
-// A double in [0, 1) with 53 random bits, and a whole number below a bound of 64 bits.
+// A double in [0, 1) with 53 random bits.
 static double unit(RngKey key, uint32_t index) {
     RngBlock block = rng_block(key, index, 0, 0, 0);
     return (double)(((uint64_t)block.word[0] << 21) | (block.word[1] >> 11)) * 0x1p-53;
 }
 
+// An integer below a 64-bit bound, by multiplication: no division, and a bias below 2^-64.
 static uint64_t below(RngKey key, uint32_t index, uint64_t bound) {
     RngBlock block = rng_block(key, index, 0, 0, 0);
     uint64_t word = ((uint64_t)block.word[0] << 32) | block.word[1];
@@ -54,7 +55,8 @@ static uint32_t draw_poisson(uint32_t *drawn, const Draw *draw) {
     return count;
 }
 
-// Sums of sizes (clients + 1, from 1 on) as a Fenwick tree: node i holds the sum of the lowest set bit of i many.
+// Builds a Fenwick tree of the sizes (clients + 1 elements, from index 1): node i holds the sum of (lowest set bit of
+// i) sizes. Drawing and removing a client take a logarithmic number of steps. Returns the total.
 static uint64_t plant(uint64_t *tree, const Draw *draw) {
     uint64_t total = 0;
     memset(tree, 0, (draw->clients + 1) * sizeof *tree);
@@ -67,7 +69,7 @@ static uint64_t plant(uint64_t *tree, const Draw *draw) {
     return total;
 }
 
-// The client whose samples cover `position` of all those that are still in the tree.
+// The client whose samples contain `position` among those left in the tree.
 static uint32_t find(const uint64_t *tree, uint32_t clients, uint64_t position) {
     uint32_t place = 0, step = 1;
     while (step <= clients / 2)
@@ -77,10 +79,10 @@ static uint32_t find(const uint64_t *tree, uint32_t clients, uint64_t position) 
             place += step;
             position -= tree[place];
         }
-    return place; // the tree counts from 1
+    return place; // the tree is indexed from 1
 }
 
-// Whole numbers all the way: the same draw on every machine.
+// Uses integers only, so the draw is the same on every machine.
 static uint32_t draw_by_samples(uint32_t *drawn, const Draw *draw, uint32_t size, bool replace) {
     RngKey key = rng_key(draw->seed, RNG_SAMPLER, draw->round, STREAM_BY_SIZE, 0);
     uint64_t left = plant(draw->scratch, draw);
@@ -105,8 +107,8 @@ static uint32_t draw_candidates(uint32_t *drawn, const Draw *draw) {
     return draw_by_samples(drawn, draw, (uint32_t)draw->world->candidates, false);
 }
 
-// Groups of neighbours, wrapping around. Shuffled: every cycle deals all clients in an order of its own, and its last
-// group may be smaller, so that everybody comes once a cycle.
+// Groups of neighbours, wrapping around. Shuffled: every cycle puts all clients in a new order, and its last group may
+// be smaller, so that each client takes part once per cycle.
 static uint32_t draw_cyclic(uint32_t *drawn, const Draw *draw) {
     uint32_t turn = draw->round - 1, clients = draw->clients, size = draw->size;
     if (!draw->world->cycle_shuffle) {
@@ -151,7 +153,7 @@ static double known(double loss) {
     return isnan(loss) ? INFINITY : loss;
 }
 
-// The least loss that is kept divides the candidates: all above it stay, and as many of those at it as find room.
+// The smallest loss that is kept divides the candidates: all above it stay, and of those equal to it as many as fit.
 uint32_t sampler_keep_largest(uint32_t *candidates, double *sorted, const double *losses, uint32_t count,
                               uint32_t size) {
     if (size >= count) return count;

@@ -10,13 +10,14 @@
 
 enum {
     MOST_JOBS = 1 << 26,
-    MOST_VERSIONS = 1000000, // of any run: an update that comes after so many is part of none
-    LATER_JOBS = 1 << 16,    // that begin after the versions asked for, before those that have landed are forgotten
-    FEW_PICKS = 16,          // more than a version begins, as a rule
+    MOST_VERSIONS = 1000000, // of any run: an update that would arrive after this many joins none
+    LATER_JOBS = 1 << 16,    // jobs after the versions asked for, before finished ones are removed
+    FEW_PICKS = 16,          // spare picks: a version rarely begins more clients
     VISITS = 1 << 10,
     ROUND_BITS = 20
 };
 
+// Packs version and visit into one round number: the low ROUND_BITS hold version + 1, as in a synchronous run.
 uint32_t schedule_key(uint32_t version, uint32_t visit) {
     return (version + 1) | (visit % VISITS) << ROUND_BITS;
 }
@@ -25,7 +26,7 @@ uint32_t schedule_round(uint32_t key) {
     return key & ((1u << ROUND_BITS) - 1);
 }
 
-// Of the jobs first to end - 1 those join the list that wait when `versions` are made.
+// Appends the jobs among first to end - 1 that still wait when `versions` are made.
 static void wait_for_step(Schedule *schedule, uint32_t first, uint32_t end, uint32_t versions) {
     for (uint32_t j = first; j < end; j++)
         if (schedule->jobs[j].applied != NEVER_APPLIED && schedule->jobs[j].applied >= versions)
@@ -59,20 +60,20 @@ typedef struct Simulation {
     const ScheduleGiven *given;
     Schedule *schedule;
     uint32_t capacity; // of the schedule's jobs
-    uint32_t *flying;  // owned (clients): jobs that train, as a heap: the first to end is at the top
-    uint32_t *buffer;  // owned (clients): jobs that have arrived since the last version
-    uint8_t *busy;     // owned (clients): a client that must not begin
-    uint32_t *visits;  // owned (clients): from this version
-    uint32_t *picks;   // owned (clients): in which order clients begin from this version
+    uint32_t *flying;  // owned (clients): running jobs, as a heap with the first to end at the top
+    uint32_t *buffer;  // owned (clients): jobs that arrived since the last version
+    uint8_t *busy;     // owned (clients): 1 while it trains; 2 if it must not have a second update in this version
+    uint32_t *visits;  // owned (clients): trainings from this version
+    uint32_t *picks;   // owned (clients): the order in which clients begin from this version
     uint32_t *samples; // owned (clients)
     uint64_t *scratch; // owned (clients + 1)
-    Member *members;   // owned (clients): of the buffer
+    Member *members;   // owned (clients): the clients in the buffer
     uint32_t in_flight, buffered, picked, next;
-    uint32_t free_places; // so many clients may begin
-    uint32_t owing;       // jobs of the versions that are asked for, whose end is not known yet
+    uint32_t free_places; // the number of clients that may begin
+    uint32_t owing;       // running or buffered jobs of the versions asked for
     uint32_t version;
-    uint32_t asked; // jobs that begin from the versions asked for, once those are made
-    uint32_t begun; // jobs so far; of those after the versions asked for only some are still in the schedule
+    uint32_t asked; // jobs of the versions asked for, set when all of these are made
+    uint32_t begun; // jobs so far; later ones that have ended may have left the schedule
     uint64_t now;
     uint32_t k, m;
 } Simulation;
@@ -86,6 +87,7 @@ static bool ends_before(const Simulation *sim, uint32_t a, uint32_t b) {
     return x->end_microseconds != y->end_microseconds ? x->end_microseconds < y->end_microseconds : a < b;
 }
 
+// Inserts a job into the heap.
 static void fly(Simulation *sim, uint32_t job) {
     uint32_t at = sim->in_flight++;
     for (; at > 0 && ends_before(sim, job, sim->flying[(at - 1) / 2]); at = (at - 1) / 2)
@@ -93,6 +95,7 @@ static void fly(Simulation *sim, uint32_t job) {
     sim->flying[at] = job;
 }
 
+// Removes the job that ends first from the heap.
 static uint32_t land(Simulation *sim) {
     const uint32_t landed = sim->flying[0], last = sim->flying[--sim->in_flight];
     uint32_t at = 0;
@@ -105,7 +108,7 @@ static uint32_t land(Simulation *sim) {
     return landed;
 }
 
-// The order in which clients begin from this version: as many of it as have been asked for so far.
+// Draws the order in which clients begin from this version, `size` of it. A longer draw has the same beginning.
 static void draw(Simulation *sim, uint32_t size) {
     const ScheduleGiven *given = sim->given;
     const Draw draw = {.world = given->world,
@@ -119,7 +122,7 @@ static void draw(Simulation *sim, uint32_t size) {
     sim->picked = samplers[given->world->sampling](sim->picks, &draw);
 }
 
-// A client that may begin, in the order of the version's draw, around and around. Returns whether there is one.
+// The next client that may begin, in the order of the version's draw, cyclically. Returns whether there is one.
 static bool pick(uint32_t *client, Simulation *sim) {
     const uint32_t clients = sim->given->client_count;
     for (uint32_t tried = 0; tried < clients + 1; tried++, sim->next++) {
@@ -158,8 +161,8 @@ static int by_number(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// Jobs that begin after the versions asked for are wanted only until they have landed and are in a version: the others
-// move together, in their order, so that the schedule does not grow while a slow client is waited for.
+// Jobs after the versions asked for are needed only until they have arrived and joined a version. Moves the remaining
+// ones together, in order, so that the schedule does not grow while it waits for a slow client.
 static Status forget_landed(Simulation *sim, Error *err) {
     Schedule *schedule = sim->schedule;
     if (sim->asked == 0) sim->asked = schedule->count;
@@ -181,6 +184,7 @@ static Status forget_landed(Simulation *sim, Error *err) {
     return STATUS_OK;
 }
 
+// Starts a client's training from the current version: draws its fate and its duration with the keys of a training.
 static Status begin(Simulation *sim, uint32_t client, Error *err) {
     const ScheduleGiven *given = sim->given;
     Schedule *schedule = sim->schedule;
@@ -214,7 +218,7 @@ static Status begin(Simulation *sim, uint32_t client, Error *err) {
     return STATUS_OK;
 }
 
-// Whether a client that began now would leave one that still trains too far behind.
+// Whether a client that began now would leave a running one too many versions behind.
 static bool must_wait(const Simulation *sim) {
     const double bound = numbers(sim)[BUFFERED_BOUND];
     for (uint32_t i = 0; i < sim->in_flight && !isnan(bound); i++)
@@ -236,7 +240,7 @@ static int by_client(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// What each update in the buffer counts: as in a round of these clients.
+// The share of each update in the buffer, as in a round of these clients.
 static Status weigh(Simulation *sim, Error *err) {
     const ScheduleGiven *given = sim->given;
     ScheduledJob **jobs = malloc(sim->k * sizeof *jobs);
@@ -260,6 +264,7 @@ static Status weigh(Simulation *sim, Error *err) {
     return STATUS_OK;
 }
 
+// Makes a version from the buffer, and draws the order for the next one.
 static Status publish(Simulation *sim, Error *err) {
     TRY(weigh(sim, err));
     sim->buffered = 0;
@@ -268,11 +273,13 @@ static Status publish(Simulation *sim, Error *err) {
     memset(sim->visits, 0, sim->given->client_count * sizeof *sim->visits);
     sim->next = sim->picked = 0;
     const uint32_t wanted = sim->k + FEW_PICKS, clients = sim->given->client_count;
-    draw(sim, wanted < clients ? wanted : clients); // a version seldom begins more; pick draws on where it does
+    draw(sim, wanted < clients ? wanted : clients); // a version rarely begins more; pick draws further if it does
     if (numbers(sim)[BUFFERED_DISPATCH] == DISPATCH_PUBLISH) sim->free_places = sim->m - sim->in_flight;
     return STATUS_OK;
 }
 
+// Moves the clock to the next arrival. The update is dropped if it is too stale, else buffered; K buffered ones make a
+// version.
 static Status arrive(Simulation *sim, Error *err) {
     const bool at_once = numbers(sim)[BUFFERED_DISPATCH] == DISPATCH_ARRIVAL;
     const uint32_t index = land(sim);
@@ -292,7 +299,7 @@ static Status arrive(Simulation *sim, Error *err) {
     return sim->buffered == sim->k ? publish(sim, err) : STATUS_OK;
 }
 
-// What follows from the whole -----------------------------------------------------------------------------------------
+// The finished schedule -----------------------------------------------------------------------------------------------
 
 static void index_versions(Schedule *schedule) {
     uint32_t job = 0;
@@ -306,12 +313,12 @@ static void index_versions(Schedule *schedule) {
     schedule->count = schedule->first[schedule->versions];
 }
 
-// Where updates wait: in the lowest place that is free, from the version they begin from to the end of their step. A
-// place that is given back in a step is taken again in the next at the earliest.
+// Assigns the places where updates wait: the lowest free one, from the version that the update begins from to the end
+// of its step. A place released in one step is used again in the next at the earliest.
 static Status find_pending(Schedule *schedule, Error *err) {
     const uint32_t none = schedule->count;
     uint32_t *free_places = malloc((schedule->count + 1) * sizeof *free_places); // a stack
-    uint32_t *due = malloc((schedule->versions + 1) * sizeof *due); // by version: the first of a list of jobs
+    uint32_t *due = malloc((schedule->versions + 1) * sizeof *due); // by version: the head of a list of jobs
     uint32_t *after = malloc((schedule->count + 1) * sizeof *after);
     if (!free_places || !due || !after) {
         free(free_places), free(due), free(after);
@@ -383,7 +390,7 @@ static Status run(Simulation *sim, Error *err) {
     draw(sim, sim->given->client_count);
     sim->free_places = sim->m;
     TRY(dispatch(sim, err));
-    // Also those that begin from the last version that is asked for have to be told when they arrive.
+    // Jobs that begin from the last version are simulated to their arrival, too: the run reports when they arrive.
     while (sim->version < sim->given->versions || (sim->owing > 0 && sim->version < MOST_VERSIONS)) {
         TRY(arrive(sim, err));
         TRY(dispatch(sim, err));
@@ -392,6 +399,7 @@ static Status run(Simulation *sim, Error *err) {
     return find_pending(schedule, err);
 }
 
+// A version exists from the moment its last update arrives, but not before the version before it.
 Status schedule_complete(Schedule *schedule, Error *err) {
     Status status = STATUS_OK;
     schedule->first = calloc((size_t)schedule->versions + 1, sizeof *schedule->first);

@@ -51,7 +51,7 @@ bool stale_wants_begun(const Chosen *rule, const Chosen *schedule) {
 AGGREGATE_VECTORS static size_t count_far(const float *begun, const float *now, double share, size_t count) {
     size_t far = 0;
     for (size_t i = 0; i < count; i++)
-        far += fabs(((double)begun[i] - (double)now[i]) * share) < 0x1p22 ? 0 : 1u; // also what is not a number
+        far += fabs(((double)begun[i] - (double)now[i]) * share) < 0x1p22 ? 0 : 1u; // counts NaN as unfit, too
     return far;
 }
 
@@ -61,6 +61,7 @@ bool stale_mix(int64_t *update, const float *begun, const float *now, double sha
     return true;
 }
 
+// In terms of updates: with g = -u / lr, the compensated update is u - (lambda / lr) u u (now - begun).
 AGGREGATE_VECTORS static size_t compensate(int64_t *restrict update, const float *restrict begun,
                                            const float *restrict now, double factor, size_t count) {
     size_t unfit = 0;

@@ -56,6 +56,7 @@ Status view_parse_drift(Chosen *drift, const char *text, Error *err) {
                 view_drifts[drift->row].numbers[DRIFT_CHANGE].words[(int)drift->number[DRIFT_CHANGE]]);
 }
 
+// Gradual: each client changes at a random round within the period. Recurrent: the concept alternates every period.
 uint32_t view_concept(const Chosen *drift, uint64_t seed, uint32_t round, uint32_t client) {
     if (drift->row == VIEW_DRIFT_NONE) return 0;
     const uint32_t first = (uint32_t)drift->number[DRIFT_ROUND], period = (uint32_t)drift->number[DRIFT_PERIOD];
@@ -85,7 +86,7 @@ void view_labels(uint16_t *label_of, uint32_t *order, int classes, uint64_t seed
         label_of[label] = (uint16_t)order[label];
 }
 
-// The smallest square of blocks with one for each client; the client's block is [first, first + size) both ways.
+// The client's block in the smallest square grid with one block per client.
 typedef struct BlockOf {
     int first_row, first_column, rows, columns;
 } BlockOf;

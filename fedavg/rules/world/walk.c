@@ -5,7 +5,7 @@
 #include "fedavg/rules/world/engine_facts.h"
 #include "fedavg/rules/world/schedule.h"
 
-// NaN: none.
+// The steps of a round; NaN: none.
 static double steps_of(const Chosen *schedule) {
     if (schedule->row == 0) return schedule->number[ROUNDS_STEPS];
     return engine_facts[schedule->row].buffers ? schedule->number[BUFFERED_STEPS] : NAN;
@@ -15,6 +15,7 @@ bool walk_by_steps(const Chosen *schedule) {
     return !isnan(steps_of(schedule));
 }
 
+// During warmup each round has one step, so before round r there were r - 1 steps.
 Walk walk_of(const Chosen *schedule, uint32_t round, uint32_t epochs) {
     Walk walk = {.round = round, .epochs = epochs};
     if (!walk_by_steps(schedule) || round >= 1u << 30) return walk;
@@ -29,6 +30,7 @@ static uint64_t smaller(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
+// A walk in steps is cut into stretches at the ends of passes; the first one starts where the last round ended.
 bool walk_stretch(Stretch *stretch, const Walk *walk, uint32_t index, uint32_t batches) {
     if (walk->steps == 0) {
         *stretch = (Stretch){walk->round, index, 0, batches, index * batches};

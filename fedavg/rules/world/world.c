@@ -14,18 +14,18 @@ static double unit(RngKey key, uint32_t index) {
     return (double)(((uint64_t)block.word[0] << 21) | (block.word[1] >> 11)) * 0x1p-53;
 }
 
-// So many of the members straggle, whichever the first of a shuffled list are.
+// Makes a fraction of the members stragglers, each subset with equal probability.
 static void choose_stragglers(Member *members, uint32_t count, double part, RngKey key) {
     uint32_t slow = (uint32_t)llround(part * count);
     for (uint32_t left = count, i = 0; slow > 0 && i < count; i++, left--) {
-        // Selection sampling (Knuth, algorithm S): each subset is equally likely, and nothing has to be stored.
+        // Selection sampling (Knuth, algorithm S) needs no list.
         if (rng_below(rng_block(key, i, 0, 0, 0).word[0], left) >= slow) continue;
         members[i].straggles = true;
         slow--;
     }
 }
 
-// Of a straggler: uniform in 1 to local_epochs - 1.
+// The epochs of a straggler: uniform in 1 to local_epochs - 1.
 static uint32_t partial_epochs(RngKey key, uint32_t client, uint32_t local_epochs) {
     return 1 + rng_below(rng_block(key, client, 1, 0, 0).word[0], local_epochs - 1);
 }
@@ -48,7 +48,7 @@ void world_absences(Member *members, uint32_t count, const World *world, uint32_
     }
 }
 
-// Seconds of a client, drawn once.
+// A client's base time, in seconds, drawn once per client.
 static double base_seconds(const Member *member, const World *world, RngKey key) {
     double mean = world->time_mean, deviation = world->time_deviation, minimum = world->time_minimum;
     switch ((ClientTime)world->client_time) {
@@ -77,7 +77,7 @@ static double transfer_seconds(uint64_t bytes, double bytes_per_second) {
 
 uint64_t world_duration(const Member *member, const World *world, uint32_t local_epochs, uint64_t down_bytes,
                         uint64_t up_bytes, uint64_t seed, uint32_t round) {
-    const double longest_seconds = 1e9; // some thirty years: a clock of 64 bits never comes to its end
+    const double longest_seconds = 1e9; // about thirty years, within the range of a 64-bit clock
     double seconds = base_seconds(member, world, rng_key(seed, RNG_CLOCK, 0, member->client, CLOCK_BASE));
     bool from_file = world->client_time == CLIENT_TIME_FILE;
     bool per_sample = from_file || world->client_time == CLIENT_TIME_PER_SAMPLE ||
@@ -117,7 +117,7 @@ Arrivals world_arrivals(Member *members, uint32_t count, uint32_t wanted, const 
     }
     bool selects = world->over_selection > 1 || world->deadline > 0;
     arrivals.abandoned = selects && arrivals.count < (wanted + 1) / 2;
-    // Who waits for more than come waits until the deadline.
+    // With fewer arrivals than wanted, the round lasts until the deadline.
     if (world->deadline > 0 && arrivals.count < wanted) arrivals.microseconds = deadline;
     return arrivals;
 }
