@@ -1,4 +1,5 @@
-// The named tensors of a model, which lie one after the other in its parameters, as PyTorch's state_dict names them.
+// The named tensors of a model, which are stored one after the other in its parameters, as PyTorch's state_dict names
+// them.
 //
 //   const TensorList tensors = spec_tensors(&spec);
 //   log_warning("a weight of %s is not finite", tensors_at(&tensors, parameter)->name);

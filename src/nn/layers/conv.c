@@ -120,7 +120,7 @@ static void conv_forward(const LayerCall *call) {
         ->forward(at->out, call->scratch, at->in, at->packed, call->bias, layer, call->count, call->samples);
 }
 
-// The bias's gradient needs no packing and goes straight to its place behind the weight's.
+// The bias's gradient needs no packing and goes straight to its place after the weight's.
 static void conv_backward(const LayerCall *call) {
     const Layer *layer = call->layer;
     const LayerBuffers *at = call->at;
