@@ -101,6 +101,7 @@ static bool is_needed(const ClientStateRows *kept, uint32_t row) {
     return false;
 }
 
+// A row that a checkpoint needs is retired and looked at again with the next checkpoint; another row is spare at once.
 static void give_up(ClientStateRows *kept, uint32_t row, uint32_t round) {
     if (row == NO_CLIENT_STATE) return;
     kept->gone[row] = round;
@@ -122,6 +123,7 @@ static Status receive(const ClientStateRows *kept, const Job *job, uint32_t row,
     return STATUS_OK;
 }
 
+// The number of a row may differ between nodes, since each chooses its rows itself; the values are equal.
 static Status share_rows(const ClientStateRows *kept, Nodes *nodes, Error *err) {
     const Queue *queue = kept->memory->queue;
     size_t *counts = calloc(nodes->size, sizeof *counts);

@@ -46,7 +46,8 @@ static void share_step(Member *members, uint32_t count, const World *world, cons
 }
 
 // Simulates the whole run's arrivals before its first round, since durations depend on clients and clock alone and not
-// on weights. The schedule then says how many updates ever wait at once, which memory has to hold.
+// on weights. The schedule then says how many updates ever wait at once, which memory has to hold. All clients are
+// listed, since any of them may be drawn in a later round.
 static Status simulate(Schedule *schedule, const RunMemory *memory, const RunConfig *config, uint32_t rounds,
                        Error *err) {
     const Recipe *recipe = &config->recipe;
@@ -74,7 +75,7 @@ static Status simulate(Schedule *schedule, const RunMemory *memory, const RunCon
 }
 
 // Durations are drawn with functions of the C library, whose last bits differ between machines: all nodes use node 0's
-// schedule.
+// schedule. Sizes travel first, because a node's own schedule may have another number of trainings.
 static Status share_schedule(Schedule *schedule, Nodes *nodes, Error *err) {
     if (nodes->size == 1) return STATUS_OK;
     uint32_t sizes[] = {schedule->count, schedule->most_jobs, schedule->most_pending};
@@ -97,6 +98,8 @@ void cohort_plan_pending(RunConfig *config, const Schedule *schedule) {
     config->slots.pending = traits.has[TRAIT_REPLICAS] ? 0 : each * schedule->most_pending;
 }
 
+// In real time arrivals are not known in advance, and other engines wait for all clients of a round: both need no
+// schedule. Pending updates are planned here, since the schedule says how many there are.
 Status cohort_schedule(RunMemory *memory, RunConfig *config, uint32_t rounds, Nodes *nodes, Error *err) {
     Schedule *schedule = &memory->schedule;
     schedule_free(schedule);
@@ -108,6 +111,8 @@ Status cohort_schedule(RunMemory *memory, RunConfig *config, uint32_t rounds, No
     return STATUS_OK;
 }
 
+// With updates that may wait, a round can begin more trainings than there are clients, because a client may begin
+// several times from one version: members has room for the largest number.
 Status cohort_init(Cohort *cohort, const RunMemory *memory, uint32_t clients_per_round, Error *err) {
     uint32_t clients = memory->config->clients;
     const uint32_t flights = memory->schedule.most_jobs, members = flights > clients ? flights : clients;
@@ -159,6 +164,7 @@ uint32_t cohort_trains(const World *world, uint32_t clients, uint32_t clients_pe
 }
 
 // Makes members of the drawn clients; a client that was drawn several times is one member that counts several times.
+// Samplers return the clients in ascending order, so that repetitions are neighbours.
 static void enlist(Cohort *cohort, uint32_t drawn) {
     cohort->count = 0;
     for (uint32_t i = 0; i < drawn; i++) {
@@ -177,7 +183,8 @@ static bool is_scheduled(const Cohort *cohort) {
     return cohort->memory->schedule.count > 0;
 }
 
-// The clients that begin from this round's weights are its members, with the fate that the schedule gives them.
+// The clients that begin from this round's weights are its members, with the fate that the schedule gives them. Trust
+// in a late update is part of the share, because it is known from the schedule how late it will be.
 static void enlist_scheduled(Cohort *cohort) {
     const Schedule *schedule = &cohort->memory->schedule;
     cohort->count = 0;
@@ -245,6 +252,7 @@ static bool asks_candidates(const RunConfig *config) {
     return config->world.sampling == SAMPLING_POWER_OF_CHOICE && config->world.candidates_by != CANDIDATES_LAST;
 }
 
+// Traffic of the evaluation counts for all candidates, also for those that are not chosen: they have had the model.
 void cohort_choose(Cohort *cohort) {
     const RunConfig *config = cohort->memory->config;
     uint32_t size = selected(&config->world, config->clients, cohort->wanted);
@@ -298,6 +306,8 @@ static void count_absences(Cohort *cohort) {
     }
 }
 
+// Until here every member counts with the size that the code has by definition; the jobs know the bytes that were
+// really made, which vary with some codes.
 void cohort_count_sent(Cohort *cohort, const Queue *queue) {
     for (uint32_t i = 0; i < queue->count; i++)
         cohort->up_bytes = cohort->up_bytes - cohort->each.sent + queue->jobs[i].sent_bytes;
@@ -330,6 +340,8 @@ void cohort_note(Cohort *cohort, const Queue *queue) {
 }
 
 // The shares are the weights learned so far; those of the next round follow from the losses. drawn and losses are free.
+// The first round begins with equal weights, since no loss is known. Every node computes them from equal losses;
+// cohort_weigh then broadcasts node 0's result, in which a function of the C library may be.
 static Status learn_weights(Cohort *cohort, Error *err) {
     const RunMemory *memory = cohort->memory;
     double *notes = memory->client_notes, *weights = malloc(2 * cohort->jobs * sizeof *weights);
@@ -367,6 +379,8 @@ static Status check_weighed(const Cohort *cohort, Error *err) {
     return STATUS_OK;
 }
 
+// Shares can only be computed now, after the evaluation: the rule weighs clients by the model's loss on their samples.
+// The check is after the broadcast, so that all nodes fail or none does.
 Status cohort_weigh(Cohort *cohort, Nodes *nodes, Error *err) {
     const RunConfig *config = cohort->memory->config;
     if (cohort->memory->algorithm.combine->learn)

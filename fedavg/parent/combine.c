@@ -15,7 +15,8 @@ static const Recipe *recipe_of(const Combine *combine) {
     return &combine->memory->config->recipe;
 }
 
-// Allocates and notes what combine_free has to free. A failure is noted, too, and looked at once, after the last.
+// Allocates and notes what combine_free has to free. A failure is noted, too, and looked at once, after the last. The
+// list is as long as the largest run needs (Combine.owned); a new array needs a place there.
 static void *own(Combine *combine, size_t count, size_t bytes) {
     void *memory = aligned_alloc(64, (count * bytes + 63) / 64 * 64);
     combine->owned[combine->owned_count++] = memory;
@@ -51,7 +52,8 @@ static bool wants_products(const Algorithm *algorithm) {
     return algorithm->combine->choose || algorithm->mix->products;
 }
 
-// *blas: NULL where products are few, or not wanted.
+// *blas: NULL where products are few, or not wanted. combine_blas_name asks by this function, too, so that the run's
+// record names the library that the run then opens.
 static Status open_blas(Blas **blas, const Algorithm *algorithm, const Chosen *attack, uint32_t cohort,
                         uint64_t parameters, Error *err) {
     const bool wanted = wants_products(algorithm) || crafted_wants_products(attack);
@@ -293,6 +295,7 @@ static void add_mixed_columns(const Combine *combine, const Rows *rows, size_t f
     }
 }
 
+// Rows of share 0 were not chosen; the rule sees only the others.
 static void add_columns(void *context, const Rows *rows, uint32_t section, size_t first, size_t count) {
     const Combine *combine = context;
     Rows picked = {.values = combine->picked, .from = rows->from};
@@ -307,6 +310,8 @@ static void add_columns(void *context, const Rows *rows, uint32_t section, size_
                  combine->columns, count);
 }
 
+// The jobs' shares become what the combined update has of each client: the report and the clients' figures show what
+// the rule has decided.
 static void note_choice(Combine *combine) {
     for (uint32_t row = 0; row < combine->count && combine->rule->choose; row++) {
         combine->jobs[row]->share = combine->shares[row];
@@ -315,6 +320,8 @@ static void note_choice(Combine *combine) {
     }
 }
 
+// Every step is computed on all nodes from equal numbers, so that they agree without asking; only the rows are
+// distributed. The jobs of all nodes are merged by now, and no worker writes a row.
 Status combine_rows(Combine *combine, bool *enough, uint32_t round, Error *err) {
     const double *number = recipe_of(combine)->combine.number;
     const CombineRule *rule = combine->rule;

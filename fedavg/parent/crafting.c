@@ -39,12 +39,14 @@ void crafting_free(Crafting *crafting) {
     *crafting = (Crafting){0};
 }
 
-// Lists the clients that attackers know, of all that are done; counts these clients, and the attackers among them.
+// By client and not by place, so that the crafted update does not depend on the order of the work.
 static int by_client(const void *a, const void *b) {
     const Job *x = *(Job *const *)a, *y = *(Job *const *)b;
     return (x->client > y->client) - (x->client < y->client);
 }
 
+// Lists the clients that attackers know, of all that are done; counts these clients, and the attackers among them.
+// Attackers know either each other's updates or those of the honest clients; IPM and mimic always use the honest ones.
 static void list_known(Crafting *crafting, uint32_t *clients, uint32_t *attackers) {
     const Queue *queue = crafting->combine->memory->queue;
     const Chosen *attack = &config_of(crafting)->attack;
@@ -110,6 +112,8 @@ static Status find_products(const double **products, Crafting *crafting, const f
     return STATUS_OK;
 }
 
+// The vector of deviations takes part in the products as one more row, because the reach follows from distances along
+// it: so the rows are walked twice, first for the deviations, then for the products.
 static Status find_reach(Crafting *crafting, Error *err) {
     const double *products;
     memset(crafting->update, 0, config_of(crafting)->parameters * sizeof *crafting->update);
@@ -140,7 +144,8 @@ static Status find_copied(Crafting *crafting, Error *err) {
 
 // Forging -------------------------------------------------------------------------------------------------------------
 
-// Finds how much of the mean and of the deviations the update is, or which row it copies.
+// Finds how much of the mean and of the deviations the update is, or which row it copies. Functions of the C library
+// (erfc) are evaluated on node 0 alone, whose result all nodes use.
 static Status plan_update(Crafting *crafting, uint32_t clients, uint32_t attackers, Error *err) {
     const Chosen *attack = &config_of(crafting)->attack;
     crafting->of_mean = 1, crafting->of_deviation = 0, crafting->copied = UINT32_MAX;

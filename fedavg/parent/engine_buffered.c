@@ -56,7 +56,9 @@ static Status give(const int64_t **gifts, Rounds *rounds, uint32_t round, bool g
     return STATUS_OK;
 }
 
-// Client state is committed before the step: a replica gives from its new row.
+// The order matters. Pending updates are collected first, which decides what the step consists of. Client state is
+// committed before the step: a replica gives from its new row. pending_conclude is last, since it moves the schedule to
+// the next round: an error before it ends the run at a round that has not happened.
 static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     const RunConfig *config = rounds->memory->config;
     Pending *pending = &rounds->pending;

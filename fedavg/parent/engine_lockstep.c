@@ -9,6 +9,7 @@ static bool exchanges(const Rounds *rounds) {
     return rounds->nodes->size > 1;
 }
 
+// One node needs no exchange: its workers hold all gradients and step by themselves (worker/ssgd.c).
 static Status init(Rounds *rounds, Error *err) {
     if (!exchanges(rounds)) return STATUS_OK;
     return exchange_init(&rounds->exchange, rounds->memory, rounds->nodes, err);
@@ -31,7 +32,9 @@ static void post_shards(Rounds *rounds) {
         rounds_post(rounds, shard)->client = shard;
 }
 
-// *unfinished: shards of all nodes that are left.
+// *unfinished: shards of all nodes that are left. A worker's death on one node leaves shards there unfinished. The
+// exchange tells the other nodes' workers to stop, and the sum over the nodes makes all parents decide alike: every
+// node repeats the round, or none does.
 static Status attempt(Rounds *rounds, uint32_t round, int64_t *unfinished, Error *err) {
     post_shards(rounds);
     if (exchanges(rounds)) exchange_begin(&rounds->exchange, round, ssgd_round_steps(rounds->memory));
@@ -41,6 +44,10 @@ static Status attempt(Rounds *rounds, uint32_t round, int64_t *unfinished, Error
     return nodes_sum(rounds->nodes, unfinished, 1, err);
 }
 
+// Repeats the round until every shard has its job done. A round of lockstep cannot be repaired in part: after a death
+// the gradients of some steps were applied and those of others not, and the members' slices have changed. Tallies are
+// cleared, so that the report measures the attempt that counts. With respawn the dead worker's successor is at the
+// barrier by then (phases.c) and is a member of the new attempt.
 static Status run(Rounds *rounds, uint32_t round, Error *err) {
     for (int attempts = 0; attempts < MAX_ATTEMPTS; attempts++) {
         int64_t unfinished;
@@ -58,7 +65,8 @@ static Status run(Rounds *rounds, uint32_t round, Error *err) {
         round, MAX_ATTEMPTS);
 }
 
-// One hung worker keeps all others at the step barrier.
+// One hung worker keeps all others at the step barrier. So a worker that has arrived at one of the two barriers is not
+// blamed for its lack of progress: the supervisor kills the one that is missing.
 static bool is_waiting(const Rounds *rounds, uint32_t rank) {
     const Control *control = rounds->memory->control;
     const uint32_t position = control->order.position[rank];

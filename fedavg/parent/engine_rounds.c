@@ -40,7 +40,8 @@ static double arrived_share(uint32_t *clients, const Rounds *rounds) {
                : arrived / rounds->cohort.shares.total; // 1 whatever the rounding of the shares' sum
 }
 
-// Combines updates that are stored side by side.
+// Combines updates that are stored side by side. The rows are combined here and not in the backend, because rules look
+// at several updates at once; the backend gets their sum and makes the usual step of the server rule.
 static Status combine(Mean *mean, bool *enough, Rounds *rounds, uint32_t round, Error *err) {
     TRY(combine_rows(&rounds->combine, enough, round, err));
     *mean = (Mean){.arrived = 1, .factor = 1, .total = rounds->combine.total};
@@ -50,7 +51,10 @@ static Status combine(Mean *mean, bool *enough, Rounds *rounds, uint32_t round, 
     return STATUS_OK;
 }
 
-// Finds what the sum of the updates is divided by and multiplied with.
+// Finds what the sum of the updates is divided by and multiplied with. Three cases differ. Usually the divisor is the
+// share that arrived, so that refused clients leave no gap. A release that hides its clients divides by a constant: a
+// divisor that depends on who takes part would itself tell something. A rule with a factor of its own computes it from
+// the lengths, and knows by the NaN which clients were refused.
 static Status find_mean(Mean *mean, uint32_t *clients, const Rounds *rounds, Error *err) {
     const RunConfig *config = rounds->memory->config;
     const CombineRule *rule = rounds->memory->algorithm.combine;
@@ -72,6 +76,8 @@ static Status find_mean(Mean *mean, uint32_t *clients, const Rounds *rounds, Err
     return STATUS_OK;
 }
 
+// A worker whose jobs were all refused has not cleared its slot, and one that handed in only late updates has written
+// none: neither may be added.
 void engine_find_used(bool *used, const Rounds *rounds) {
     const Queue *queue = rounds->memory->queue;
     memset(used, 0, MAX_WORKERS * sizeof *used);
@@ -111,7 +117,10 @@ static void stand_still(const Rounds *rounds, uint32_t round) {
 
 // Makes the step of a round. A release that hides who takes part steps even if no update arrived: noise alone, as if
 // zeros had arrived. Updates under masks can only be used if enough clients arrived to take off the masks of the
-// others.
+// others. The order of the checks matters: crafted updates replace the attackers' rows before anything is counted, the
+// masks are judged before the sums are touched, and a round in which all updates were refused fails before the step.
+// Client state is committed last, when the step has succeeded: a run that ends here resumes with the state before the
+// round. A round that makes no step drops or commits the staged rows itself.
 static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     const bool hides = rounds->memory->config->release.hides && !rounds->cohort.abandoned;
     if (rounds->cohort.jobs == 0 && !hides) { // nobody arrived

@@ -2,6 +2,8 @@
 #include "fedavg/parent/rounds.h"
 #include "fedavg/worker/hogwild.h"
 
+// Workers have written the weights during the round; the parent only judges them. A round in which every step was
+// dropped for its gradient leaves finite weights that have learned nothing, so it fails, too.
 static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     Control *control = rounds->memory->control;
     TRY(engine_adopt(rounds, round, err));

@@ -8,7 +8,8 @@ bool node_jobs_mine(const Nodes *nodes, uint32_t place) {
     return place % nodes->size == nodes->rank;
 }
 
-// counts (nodes): the bytes of each node's jobs. *total: the jobs of all.
+// Nodes have different numbers of jobs, and a gather has to know all sizes in advance. A sum in which each node fills
+// in its own place tells them.
 static Status count_jobs(size_t *counts, uint32_t *total, const Queue *queue, Nodes *nodes, Error *err) {
     int64_t *each = calloc(nodes->size, sizeof *each);
     if (!each) return fail(err, STATUS_OS, "no memory for %u nodes", nodes->size);

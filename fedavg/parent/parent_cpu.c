@@ -31,6 +31,9 @@ static bool allocate(void *memory, size_t count, size_t bytes) {
     return count == 0 || block;
 }
 
+// The engine decides which copies exist. Weights are saved only if workers write them, since a round that fails has
+// changed nothing otherwise. `total` is needed where all sums have to become one vector before the step: to be added
+// over nodes, freed of masks, or given noise.
 static Status cpu_init(Parent *parent, Error *err) {
     const RunConfig *config = parent->memory->config;
     size_t parameters = config->parameters;
@@ -49,7 +52,8 @@ static Status cpu_init(Parent *parent, Error *err) {
 }
 
 // Saves what workers may write, to be put back if the round fails. Weights that workers only read are untouched by a
-// round that fails.
+// round that fails. All workers wait at the barrier, so that plain copies suffice. The count of updates restarts here,
+// since no worker adds to it now.
 static Status cpu_begin(Parent *parent, Error *err) {
     (void)err;
     RunMemory *memory = parent->memory;
@@ -60,6 +64,8 @@ static Status cpu_begin(Parent *parent, Error *err) {
     return STATUS_OK;
 }
 
+// Called while all workers wait, after a round that failed. Exactly the copies of cpu_begin are put back; the other
+// vectors are made again by the next attempt.
 static Status cpu_restore(Parent *parent, Error *err) {
     (void)err;
     RunMemory *memory = parent->memory;
@@ -80,7 +86,8 @@ static Status cpu_adopt(Parent *parent, bool *finite, Error *err) {
 }
 
 // Takes from the first node's sum what is left of the masks in the sum over all nodes: the masks between clients that
-// arrived and others that did not.
+// arrived and others that did not. Node 0 does it for all nodes: the jobs of all nodes are in its queue by now, and the
+// masks of clients of any node meet in the sum over the nodes.
 static Status unmask(Parent *parent, uint32_t round, Error *err) {
     const RunConfig *config = parent->memory->config;
     const Queue *queue = parent->memory->queue;
@@ -143,7 +150,11 @@ static void floor_variances(const RunMemory *memory) {
 }
 
 // Sums, combines and steps in one pass, block by block (server_apply): the sums of all workers are read once, and the
-// mean is never stored. Sums over nodes, under masks or with noise have to be one vector first.
+// mean is never stored. Sums over nodes, under masks or with noise have to be one vector first. A mean with a total of
+// its own (combined rows, the real clock) replaces the workers' sums. Updates that waited for this step join as further
+// sums; they are on node 0 alone, because the sum over the nodes would count them once per node.
+//
+// The momentum that clients end with is averaged after the step, from the second sums, by the divisor of the updates.
 static Status cpu_average(Parent *parent, bool *finite, const bool *used, const Mean *mean, const ServerTurn *turn,
                           Error *err) {
     const RunConfig *config = parent->memory->config;

@@ -8,6 +8,7 @@
 #include "fedavg/rules/sum/aggregate.h"
 #include "fedavg/rules/world/stale_rules.h"
 
+// A run that is resumed finds its pending updates in the checkpoint; schedule_resume finds out which of them wait.
 Status pending_init(Pending *pending, RunMemory *memory, uint32_t rounds_done, Error *err) {
     *pending = (Pending){.memory = memory};
     if (memory->schedule.count == 0) return STATUS_OK;

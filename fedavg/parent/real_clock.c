@@ -22,7 +22,7 @@ static Flight *flight_of(const Rounds *rounds, uint32_t rank) {
 
 // Publishes the current weights as this version, over the last but one. `writing` is set before the copy and the
 // version after it: a worker that has copied weights sees by `writing` whether they changed meanwhile, and the parent
-// waits for no worker.
+// waits for no worker. A third version is never needed: a reader that is overtaken by two publications copies again.
 static void publish(const Rounds *rounds, uint32_t version) {
     RunMemory *memory = rounds->memory;
     Control *control = memory->control;
@@ -66,6 +66,8 @@ static void draw(Rounds *rounds) {
     clock->next = 0;
 }
 
+// Version 0 is published before the first worker starts, so that every worker finds weights to begin from. visits
+// counts the trainings of each client in the run: no two of them share shuffles and noise.
 static Status init(Rounds *rounds, Error *err) {
     const RunConfig *config = rounds->memory->config;
     RealClock *clock = &rounds->clock;
@@ -88,7 +90,8 @@ static Status init(Rounds *rounds, Error *err) {
 }
 
 // Clients whose worker died are first: they were drawn before. Then the draw goes round, past clients that train at
-// this moment or have no samples.
+// this moment or have no samples. A client never trains twice at a time: the simulated clock, which replays the run,
+// allows no such schedule.
 static bool pick(uint32_t *client, RealClock *clock) {
     if (clock->lost_count > 0) {
         *client = clock->lost[--clock->lost_count];
@@ -102,7 +105,8 @@ static bool pick(uint32_t *client, RealClock *clock) {
 }
 
 // Gives the worker a client, if one is free. A job here has a flight's place instead of one in the queue: there is no
-// phase at whose end the queue would be read.
+// phase at whose end the queue would be read. The whole job is written before `state`, by which the worker sees it; the
+// bell is rung after that.
 static void post(Rounds *rounds, uint32_t rank) {
     RealClock *clock = &rounds->clock;
     const RunConfig *config = rounds->memory->config;
@@ -125,7 +129,9 @@ static void post(Rounds *rounds, uint32_t rank) {
 }
 
 // Adds the update to the version in the making, unless it is refused. Where late updates are compensated or mixed, a
-// version is one update, so that the sum can be changed as a whole.
+// version is one update, so that the sum can be changed as a whole. The difference is computed from the worker's own
+// copy of the weights that it began with: the shared weights have moved on. An update that is refused after it was
+// added does no harm, because the sum of a version that is one update is cleared before the next.
 static bool add(const Rounds *rounds, uint32_t rank, double weight) {
     RunMemory *memory = rounds->memory;
     const RunConfig *config = memory->config;
@@ -151,7 +157,8 @@ static bool add(const Rounds *rounds, uint32_t rank, double weight) {
 }
 
 // Records the arrival. A replay has only this record, so that it holds all that decides the bits: client, visit, the
-// version that the update began with, and its weights.
+// version that the update began with, and its weights. `applied` is the version before the one that the update makes,
+// as in a simulated schedule. Room doubles, since the number of arrivals is not known.
 static Status note(Rounds *rounds, uint32_t rank, double weight, double trust, Error *err) {
     RealClock *clock = &rounds->clock;
     const Flight *flight = flight_of(rounds, rank);
@@ -176,7 +183,7 @@ static Status note(Rounds *rounds, uint32_t rank, double weight, double trust, E
 }
 
 // Returns a place in the round's record for an update that makes no part of the version, as long as enough places
-// remain for updates that do.
+// remain for updates that do. The queue was made for a cohort, and K accepted updates must always find a place.
 static Job *tell_unused(Rounds *rounds) {
     Queue *queue = rounds->memory->queue;
     const uint32_t to_come = (uint32_t)numbers(rounds)[BUFFERED_K] - rounds->clock.collected;
@@ -186,7 +193,8 @@ static Job *tell_unused(Rounds *rounds) {
 }
 
 // Takes one landed update. Its job is copied into the queue, which a round's figures are computed from as with any
-// other engine.
+// other engine. A landed job is the parent's alone: the worker has stored its results before `state` and waits for the
+// next client. FLIGHT_NONE is stored last, after which the place may be posted again.
 static Status collect(Rounds *rounds, uint32_t rank, Error *err) {
     RealClock *clock = &rounds->clock;
     const RunConfig *config = rounds->memory->config;
@@ -225,7 +233,8 @@ static bool is_enough(const Rounds *rounds) {
 }
 
 // Looks at all workers in turn while they train. Updates that come in too late for this version stay landed and are
-// found in the next round.
+// found in the next round. A flight of a dead worker that has landed still counts, since its update is complete; one
+// that was only posted is given to another worker, whose training begins from the newest version.
 static Status serve(Rounds *rounds, bool *busy, Error *err) {
     (void)busy;
     enum { REFUSED_IN_A_ROW = 100 };
@@ -248,6 +257,8 @@ static Status serve(Rounds *rounds, bool *busy, Error *err) {
                 (double)rounds->memory->config->training.sgd.lr);
 }
 
+// Workers train on while this function waits and after it returns. Updates that land after the last accepted one stay
+// where they are until the next round's serve.
 static Status run(Rounds *rounds, uint32_t round, Error *err) {
     RealClock *clock = &rounds->clock;
     queue_clear(rounds->memory->queue);
@@ -271,6 +282,8 @@ static Status run(Rounds *rounds, uint32_t round, Error *err) {
     return status;
 }
 
+// Publishes the version when the step has succeeded. Workers that train meanwhile read the version before, or this one:
+// both are whole.
 static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     const RunConfig *config = rounds->memory->config;
     const Mean mean = {.arrived = 1, .factor = 1, .total = run_memory_sum(rounds->memory, 0, 0)};
@@ -283,6 +296,8 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     return STATUS_OK;
 }
 
+// Other phases (an evaluation) need all workers at the barrier, which they reach only between two clients: all_land
+// tells them, and the bells wake those that wait for a client.
 static Status rest(Rounds *rounds, Error *err) {
     if (!rounds->clock.flies) return STATUS_OK;
     rounds->clock.flies = false;

@@ -34,7 +34,9 @@ static void post_masked(Rounds *rounds) {
 }
 
 // Posts this node's part of the cohort. Jobs are dealt by place, and places are in order of falling size, so that every
-// node gets large and small ones.
+// node gets large and small ones. A job says all that distinguishes this client's training from others: any worker can
+// do it, and after a death another worker gets equal bits. Workers wait at the barrier, so that plain stores suffice;
+// the release of the barrier publishes them.
 static void post_clients(Rounds *rounds) {
     const Schedule *schedule = &rounds->memory->schedule;
     post_masked(rounds);
@@ -70,6 +72,8 @@ static bool is_mine(const Rounds *rounds, uint32_t place) {
     return shard >= own.first && shard < own.end;
 }
 
+// For the progress line, which compares it with what the workers have counted: it must count samples as they do, by the
+// client's walk of stretches, and leave out what other nodes train.
 uint64_t rounds_samples(const Rounds *rounds, bool evaluate) {
     const RunConfig *config = rounds->memory->config;
     uint64_t samples = 0;
@@ -84,7 +88,7 @@ uint64_t rounds_samples(const Rounds *rounds, bool evaluate) {
 }
 
 // A worker's wait at the barrier is its distance from the last arrival: the time that a better distribution of the work
-// could save.
+// could save. A dead worker's times are left out: it has not arrived at this barrier.
 static void collect_workers(const Rounds *rounds, RoundReport *report) {
     const Control *control = rounds->memory->control;
     uint32_t workers = rounds->memory->config->workers;
@@ -106,6 +110,8 @@ static void collect_workers(const Rounds *rounds, RoundReport *report) {
     }
 }
 
+// For Hogwild, whose workers count for themselves. A buffered run takes these figures from its schedule
+// (rounds.pending).
 static void collect_staleness(const Rounds *rounds, RoundReport *report) {
     const Control *control = rounds->memory->control;
     uint64_t updates = 0, sum = 0;
@@ -142,6 +148,7 @@ static void collect_lengths(const Rounds *rounds, RoundReport *report) {
     report->square_of_mean = count > 0 ? rounds->parent.squared_length : NAN;
 }
 
+// Refused clients count in samples and loss: they have trained, and only their update is left out.
 static void collect_training(const Rounds *rounds, RoundReport *report) {
     const RunMemory *memory = rounds->memory;
     double loss_sum = 0;
@@ -166,6 +173,7 @@ static void collect_training(const Rounds *rounds, RoundReport *report) {
     report->exchange_hidden_seconds = (double)rounds->exchange.hidden_nanoseconds * 1e-9;
 }
 
+// The time of a worker's first sample belongs to the run, not to the round, and is kept.
 void rounds_clear_tallies(Rounds *rounds) {
     for (uint32_t rank = 0; rank < rounds->memory->config->workers; rank++) {
         WorkerTally *tally = &rounds->memory->control->tallies[rank];
@@ -173,7 +181,9 @@ void rounds_clear_tallies(Rounds *rounds) {
     }
 }
 
-// Has the update made that a rule trusts. Each node makes it for itself, since all hold the training samples.
+// Has the update made that a rule trusts. Each node makes it for itself, since all hold the training samples. It is a
+// phase of its own before the clients' phase, and its job counts as an evaluation: its update is stored in a vector of
+// its own and is no part of the clients' sum.
 static Status train_root(Rounds *rounds, uint32_t round, Error *err) {
     const RunConfig *config = rounds->memory->config;
     if (!rounds->memory->algorithm.combine->trusts || rounds->cohort.jobs == 0) return STATUS_OK;
@@ -226,7 +236,8 @@ void rounds_go_on(RunMemory *memory, uint32_t round) {
 }
 
 // Draws in two steps where losses decide: candidates have to be evaluated before members are chosen, and members before
-// they are weighed.
+// they are weighed. The rate is broadcast first, since some rules weigh clients by it. An engine with a draw of its own
+// (the real clock) knows its clients only when the round is over.
 Status rounds_draw(Rounds *rounds, uint32_t round, Error *err) {
     TRY(engine_lr(&rounds->memory->control->order.lr, rounds->memory, rounds->nodes, round, err));
     rounds_go_on(rounds->memory, round);
@@ -265,7 +276,8 @@ static void note_release(const Rounds *rounds, RoundReport *report) {
     report->epsilon = accountant_spent(rdp, config->release.delta).epsilon;
 }
 
-// Jobs of all nodes are merged here, so that all that follows works on one queue, as on one node.
+// Jobs of all nodes are merged here, so that all that follows works on one queue, as on one node. Tallies are cleared
+// before the engine runs and not after, so that the report can read them until the next round.
 static Status run_training(Rounds *rounds, uint32_t round, Error *err) {
     uint64_t begin = trace_begin(rounds->trace);
     rounds_clear_tallies(rounds);
@@ -275,7 +287,8 @@ static Status run_training(Rounds *rounds, uint32_t round, Error *err) {
 }
 
 // The report holds what the engine and the cohort know when the model is published. Its clock stops before the
-// evaluation, which is measured on its own.
+// evaluation, which is measured on its own. backend->begin precedes all training, because it saves what a failed round
+// is put back to.
 Status rounds_train(Rounds *rounds, uint32_t round, RoundReport *report, Error *err) {
     *report = (RoundReport){.round = round, .lr = (double)rounds->memory->control->order.lr};
     note_release(rounds, report);
@@ -296,7 +309,8 @@ Status rounds_train(Rounds *rounds, uint32_t round, RoundReport *report, Error *
     return STATUS_OK;
 }
 
-// One sum over the nodes carries deaths and signals, so that all nodes stop after this round or none does.
+// One sum over the nodes carries deaths and signals, so that all nodes stop after this round or none does. The sum is
+// taken after every round, also without any death: a node cannot know whether another node has something to tell.
 Status rounds_conclude(Rounds *rounds, RoundReport *report, Error *err) {
     Supervisor *supervisor = &rounds->phases.supervisor;
     int64_t facts[SIGTERM + 1] = {report->workers_lost}; // then, by number, how many nodes a signal has reached
@@ -321,6 +335,8 @@ static uint64_t slot_stride(uint64_t bytes) {
     return (bytes + SLOT_ALIGNMENT - 1) / SLOT_ALIGNMENT * SLOT_ALIGNMENT;
 }
 
+// The order matters: vectors that outlive a round have the first places (state_plan), then the engine adds its own, and
+// strides are computed last from what both have planned.
 void engine_plan(RunConfig *config) {
     const Engine *engine = engines[config->engine];
     state_plan(config);
@@ -343,7 +359,8 @@ uint64_t rounds_progress(const Rounds *rounds) {
     return samples;
 }
 
-// Serves while the workers work: watches the other nodes, and lets the engine serve its workers in training.
+// Serves while the workers work: watches the other nodes, and lets the engine serve its workers in training. It must
+// not block: the supervisor calls it in every turn and looks for deaths in between.
 static Status serve(void *context, bool *busy, Error *err) {
     Rounds *rounds = context;
     TRY(nodes_watch(rounds->nodes, err));
@@ -372,6 +389,8 @@ static bool is_cancelled(void *context) {
     return supervisor_interrupts(&rounds->phases.supervisor) >= 2;
 }
 
+// From here on the nodes' waits can be cancelled, too: a parent that waits for other nodes would otherwise not notice a
+// second stop signal.
 static Status start_phases(Rounds *rounds, const PhasesConfig *config, Error *err) {
     PhasesConfig served = *config;
     served.serve = serve;

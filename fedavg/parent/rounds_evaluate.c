@@ -6,6 +6,8 @@
 #include "fedavg/rules/world/sampler.h"
 
 // Finds the losses (count) of the global model on what each of the clients (count) trains on, or on one batch of it.
+// The parent waits for this phase before it draws or weighs: all nodes need all losses. Jobs are merged by place, so
+// that losses[place] belongs to clients[place] on every node.
 static Status find_losses(Rounds *rounds, uint32_t round, double *losses, const uint32_t *clients, uint32_t count,
                           EvaluationTask task, Error *err) {
     const RunConfig *config = rounds->memory->config;
@@ -59,6 +61,8 @@ uint32_t rounds_take_deaths(Rounds *rounds) {
     return deaths;
 }
 
+// Chunks have one size for any number of workers and nodes, and results are added in their order: the bits of the loss
+// depend on neither.
 static Status evaluate_in_chunks(Rounds *rounds, uint32_t round, EvaluationTask task, BatchResult *result,
                                  uint64_t *samples, Error *err) {
     RunMemory *memory = rounds->memory;
@@ -93,6 +97,8 @@ static Status evaluate_backdoor(Rounds *rounds, uint32_t round, RoundReport *rep
     return STATUS_OK;
 }
 
+// Workers that train from round to round are called to the barrier first. A GPU evaluates in the parent, whose net has
+// all test samples in its memory; the backdoor's marked samples are always the workers' work.
 Status rounds_evaluate(Rounds *rounds, uint32_t round, RoundReport *report, Error *err) {
     if (rounds->engine->rest) TRY(rounds->engine->rest(rounds, err));
     const ParentBackend *parent = rounds->parent.backend;
@@ -111,6 +117,8 @@ Status rounds_evaluate(Rounds *rounds, uint32_t round, RoundReport *report, Erro
     return STATUS_OK;
 }
 
+// Clients are numbered by place, so that the queue's jobs are the clients in order. An evaluation reads a client's row
+// (kept_from) and never writes one.
 Status rounds_evaluate_clients(Rounds *rounds, uint32_t round, EvaluationTask task, Error *err) {
     if (rounds->engine->rest) TRY(rounds->engine->rest(rounds, err));
     const RunConfig *config = rounds->memory->config;

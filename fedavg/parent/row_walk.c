@@ -9,12 +9,15 @@ static size_t smaller(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
+// Sections consist of whole blocks, so that sums per block are equal for any number of sections and nodes.
 static Slice section_at(size_t parameters, uint32_t section) {
     const size_t blocks = (parameters + ROW_BLOCK - 1) / ROW_BLOCK;
     return (Slice){smaller(blocks * section / ROW_SECTIONS * ROW_BLOCK, parameters),
                    smaller(blocks * (section + 1) / ROW_SECTIONS * ROW_BLOCK, parameters)};
 }
 
+// The bound on what travels at once decides the length of a piece. All nodes compute it from equal figures, since they
+// must agree on the number of pieces.
 static Status allocate_messages(RowWalk *walk, uint32_t rows, size_t travelling, Error *err) {
     const size_t blocks = travelling / ROW_BLOCK / rows, most = walk->piece / ROW_BLOCK;
     walk->piece = (blocks == 0 ? 1 : smaller(blocks, most)) * ROW_BLOCK;
@@ -88,6 +91,7 @@ static Status exchange(RowWalk *walk, const Job *const *jobs, uint32_t count, ui
     return nodes_wait(nodes, err);
 }
 
+// The order of the message is that of exchange: by node, and within a node by row.
 static void find_received(RowWalk *walk, const Job *const *jobs, uint32_t count, size_t own) {
     const float *at = walk->received;
     for (uint32_t node = 0; node < walk->nodes->size; node++)

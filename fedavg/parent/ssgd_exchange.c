@@ -30,6 +30,8 @@ static size_t largest_slice(const Exchange *exchange) {
     return most;
 }
 
+// The sums that a node sends follow from its shards alone, so that every node knows the contents of all messages
+// without asking.
 static void list_sums(Exchange *exchange) {
     for (uint32_t node = 0; node < exchange->nodes->size; node++) {
         ShardRange sums[SHARD_MAX_SUMS];
@@ -40,6 +42,8 @@ static void list_sums(Exchange *exchange) {
     }
 }
 
+// Buffers are sized for the largest slice of any bucket and used by all buckets in turn: one bucket at a time is under
+// way.
 Status exchange_init(Exchange *exchange, const RunMemory *memory, Nodes *nodes, Error *err) {
     *exchange = (Exchange){.nodes = nodes, .memory = memory};
     size_t size = nodes->size;
@@ -77,6 +81,8 @@ void exchange_free(Exchange *exchange) {
     *exchange = (Exchange){0};
 }
 
+// Also for a round that starts over: the messages of the failed attempt have all been received by then
+// (exchange_finish), so that no old sums can be taken for new ones.
 void exchange_begin(Exchange *exchange, uint32_t round, uint32_t steps) {
     exchange->state = EXCHANGE_IDLE;
     exchange->done = 0;
@@ -124,6 +130,8 @@ static bool read_sums(Exchange *exchange) {
     return all_well;
 }
 
+// Adds this node's slice of all nodes' sums along the tree that a single node would use, so that the bits are those of
+// one node, and sends it to all. The result is gathered straight into the vector that the workers read.
 static Status begin_mean(Exchange *exchange, Error *err) {
     Nodes *nodes = exchange->nodes;
     uint32_t bucket = current_bucket(exchange);
@@ -161,6 +169,8 @@ static void count_time(Exchange *exchange) {
     }
 }
 
+// The last bucket of a step releases the workers, which wait at the exchange barrier for the whole mean. Times are
+// collected until then, because only now is known when the last gradient was done.
 static void end_bucket(Exchange *exchange) {
     uint32_t bucket = current_bucket(exchange);
     exchange->step_started[bucket] = exchange->started_nanoseconds;
@@ -174,6 +184,8 @@ static void end_bucket(Exchange *exchange) {
     barrier_arrive(&exchange->memory->control->exchange, exchange->memory->control->order.members);
 }
 
+// Another node's flag says that one of its workers has died. This node's workers are well, but wait for a mean that
+// never arrives: their barriers are cancelled, and they return to the phase's barrier.
 static void give_up_round(Exchange *exchange) {
     exchange->state = EXCHANGE_FAILED;
     barrier_cancel(&exchange->memory->control->step);
@@ -207,6 +219,8 @@ static bool is_summed(const Exchange *exchange) {
 
 // Whole rounds --------------------------------------------------------------------------------------------------------
 
+// The parent exchanges while its workers compute: it waits for no message here, but tests the message under way and
+// starts the next one as soon as the workers have summed a bucket. The supervisor looks for deaths between two calls.
 Status exchange_serve(Exchange *exchange, bool *busy, Error *err) {
     for (;;) {
         if (exchange->state == EXCHANGE_IDLE && is_summed(exchange)) TRY(begin_sums(exchange, 0, err));

@@ -31,6 +31,8 @@ static void write_names(const TraceFile *file, const RunConfig *config, uint32_t
     }
 }
 
+// Clocks of different machines have nothing in common. A sum over the nodes is a barrier: it ends nearly at once
+// everywhere, and every node counts from there.
 Status trace_file_open(TraceFile *file, const char *path, const RunMemory *memory, Nodes *nodes, Error *err) {
     *file = (TraceFile){.path = path};
     if (!path[0]) return STATUS_OK;
@@ -98,6 +100,8 @@ static Status gather_spans(TraceSpan **all, size_t **counts, Nodes *nodes, const
     return nodes_gather(nodes, *all, mine, sizes, err);
 }
 
+// All nodes take part in the gather, but only node 0 has a file. Buffers are emptied on each call, so that they need
+// room only for what is traced between two calls.
 Status trace_file_drain(TraceFile *file, const RunMemory *memory, Nodes *nodes, Error *err) {
     if (!file->path[0]) return STATUS_OK;
     size_t count, *counts = NULL;
