@@ -1,5 +1,7 @@
 #include "fedavg/gpu/cuda_blocks.h"
 
+#include "base/cuda_try.h"
+
 static void bind(CudaBlocks *blocks, const GpuConfig *gpu) {
     uint8_t *weights = blocks->weights_block.memory, *data = blocks->data_block.memory;
     blocks->weights = (float *)(void *)weights;
@@ -60,4 +62,33 @@ ServerState *cuda_blocks_state(const CudaBlocks *blocks, const SlotPlan *slots, 
 
 int64_t *cuda_blocks_sum(const CudaBlocks *blocks, const SlotPlan *slots, uint32_t rank, uint32_t which) {
     return (int64_t *)(void *)(blocks->slots + slots_sum_offset(slots, rank, which));
+}
+
+Status cuda_copy(void *to, const void *from, size_t bytes, cudaStream_t stream, Error *err) {
+    if (bytes > 0)
+        CUDA_TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), err, "copying %zu bytes", bytes);
+    return STATUS_OK;
+}
+
+Status cuda_clear(void *memory, size_t bytes, cudaStream_t stream, Error *err) {
+    CUDA_TRY(cudaMemsetAsync(memory, 0, bytes, stream), err, "clearing %zu bytes", bytes);
+    return STATUS_OK;
+}
+
+// A launch that was refused (a bad configuration, a sticky error of an earlier kernel) shows only in cudaGetLastError;
+// a kernel that fails while it runs shows at the synchronisation. Both are asked here, so that an error is reported
+// beside the work that caused it.
+Status cuda_wait(cudaStream_t stream, Error *err, const char *what) {
+    CUDA_TRY(cudaGetLastError(), err, "%s", what);
+    CUDA_TRY(cudaStreamSynchronize(stream), err, "%s", what);
+    return STATUS_OK;
+}
+
+// Clears the memory: models of a launch that have no client yet compute with it, and must not meet a NaN.
+Status cuda_allocate(void *pointer, size_t count, size_t item_bytes, const char *what, Error *err) {
+    const size_t bytes = count * item_bytes;
+    void **memory = pointer;
+    CUDA_TRY(cudaMalloc(memory, bytes), err, "%zu bytes for %s", bytes, what);
+    CUDA_TRY(cudaMemset(*memory, 0, bytes), err, "clearing %zu bytes for %s", bytes, what);
+    return STATUS_OK;
 }

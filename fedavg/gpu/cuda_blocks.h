@@ -1,7 +1,9 @@
 // The three blocks of the GPU's memory that the processes of a run share: the parent's to create, the workers' to
-// open. config.GPU (fedavg/memory/layout.h) says where in them what lies.
+// open. config.gpu (fedavg/memory/layout.h) has the offsets of the arrays in them.
 #ifndef SOUNDER_FEDAVG_GPU_CUDA_BLOCKS_H
 #define SOUNDER_FEDAVG_GPU_CUDA_BLOCKS_H
+
+#include <cuda_runtime_api.h>
 
 #include "base/err.h"
 #include "datasets/dataset.h"
@@ -21,8 +23,8 @@ typedef struct CudaBlocks {
     const uint16_t *train_labels, *test_labels; // (samples)
 } CudaBlocks;
 
-// Parent: zeroed blocks, whose handles go into GPU. Worker: what those handles name; UNAVAILABLE where CUDA IPC does
-// not work. Nothing to free on failure.
+// Parent: zeroed blocks, whose handles are stored in *gpu. Worker: opens the blocks that the handles name; UNAVAILABLE
+// where CUDA IPC does not work. Nothing to free on failure.
 Status cuda_blocks_create(CudaBlocks *blocks, GpuConfig *gpu, Error *err);
 Status cuda_blocks_open(CudaBlocks *blocks, const GpuConfig *gpu, Error *err);
 void cuda_blocks_free(CudaBlocks *blocks);
@@ -31,6 +33,17 @@ void cuda_blocks_free(CudaBlocks *blocks);
 float *cuda_blocks_vector(const CudaBlocks *blocks, const SlotPlan *slots, uint32_t index);
 ServerState *cuda_blocks_state(const CudaBlocks *blocks, const SlotPlan *slots, uint32_t index);
 int64_t *cuda_blocks_sum(const CudaBlocks *blocks, const SlotPlan *slots, uint32_t rank, uint32_t which);
+
+// Work of a parent or worker on its stream. `from` and `to` may be memory of the host or of the GPU. Pageable host
+// memory is read before cuda_copy returns; `to` must be kept until cuda_wait.
+Status cuda_copy(void *to, const void *from, size_t bytes, cudaStream_t stream, Error *err);
+Status cuda_clear(void *memory, size_t bytes, cudaStream_t stream, Error *err);
+
+// Waits for all work on the stream; UNAVAILABLE, with `what` it was, if some of it failed.
+Status cuda_wait(cudaStream_t stream, Error *err, const char *what);
+
+// *pointer (count * item_bytes) = zeros in device memory, owned by the caller; `what` it is for, for the error.
+Status cuda_allocate(void *pointer, size_t count, size_t item_bytes, const char *what, Error *err);
 
 // The test set on the GPU: one net in evaluation mode over all its samples.
 

@@ -22,6 +22,7 @@ uint32_t cuda_clients_arrays(const RunConfig *config) {
     return keeps(config) ? 3 : 1;
 }
 
+// Not cleared: cuda_clients_begin or cuda_clients_rest writes the part of every model that trains.
 static Status allocate(void *pointer, size_t count, size_t item_bytes, const char *what, Error *err) {
     size_t bytes = count * item_bytes;
     CUDA_TRY(cudaMalloc(pointer, bytes), err, "%zu bytes for %s", bytes, what);
@@ -61,25 +62,13 @@ void cuda_clients_free(CudaClients *clients) {
     free(clients->host_turns);
 }
 
-static Status copy(const CudaClients *clients, void *to, const void *from, size_t bytes, Error *err) {
-    CUDA_TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, clients->stream), err, "copying %zu bytes", bytes);
-    return STATUS_OK;
-}
-
-static Status wait_for_gpu(const CudaClients *clients, Error *err, const char *what) {
-    CUDA_TRY(cudaGetLastError(), err, "%s", what); // of a launch that was refused
-    CUDA_TRY(cudaStreamSynchronize(clients->stream), err, "%s", what);
-    return STATUS_OK;
-}
-
 // Copies the state of client m to the GPU; zeros in its first turn.
 static Status upload_kept(const CudaClients *clients, uint32_t m, const Job *job, Error *err) {
     const size_t floats = clients->memory->config->parameters, bytes = floats * sizeof(float);
     float *to = clients->kept + m * floats;
     const float *from = client_state_row(&clients->memory->kept, job->kept_from);
-    if (from) return copy(clients, to, from, bytes, err);
-    CUDA_TRY(cudaMemsetAsync(to, 0, bytes, clients->stream), err, "clearing %zu bytes", bytes);
-    return STATUS_OK;
+    if (from) return cuda_copy(to, from, bytes, clients->stream, err);
+    return cuda_clear(to, bytes, clients->stream, err);
 }
 
 static Status begin_turn(const CudaClients *clients, uint32_t m, const Job *job, uint32_t round, Error *err) {
@@ -105,8 +94,8 @@ Status cuda_clients_begin(CudaClients *clients, Job *const *jobs, uint32_t count
     clients->stream = stream;
     for (uint32_t m = 0; m < count; m++)
         TRY(begin_turn(clients, m, jobs[m], round, err));
-    TRY(copy(clients, clients->turns, clients->host_turns, count * sizeof *clients->turns, err));
-    TRY(copy(clients, clients->pulls, clients->host_pulls, count * sizeof *clients->pulls, err));
+    TRY(cuda_copy(clients->turns, clients->host_turns, count * sizeof *clients->turns, clients->stream, err));
+    TRY(cuda_copy(clients->pulls, clients->host_pulls, count * sizeof *clients->pulls, clients->stream, err));
     clients->at = (CudaTurns){.global = blocks->weights,
                               .own = weights,
                               .kept = clients->kept,
@@ -117,7 +106,7 @@ Status cuda_clients_begin(CudaClients *clients, Job *const *jobs, uint32_t count
     if (clients->memory->algorithm.local->asks)
         clients->at.common = cuda_blocks_vector(blocks, &config->slots, state_vector(clients->memory, STATE_COMMON));
     cuda_local_shift(clients->shifts, &clients->at, clients->row, stream);
-    return wait_for_gpu(clients, err, "beginning the clients' turns");
+    return cuda_wait(clients->stream, err, "beginning the clients' turns");
 }
 
 // New states go straight into the host's file of rows. A row of a client that turns out not to fit is written, too, but
@@ -130,11 +119,11 @@ Status cuda_clients_conclude(CudaClients *clients, bool *fits, Job *const *jobs,
     const size_t floats = config->parameters;
     cuda_local_conclude(clients->kept_after, clients->unfit, &clients->at, (float)(0x1p22 / config->clients),
                         clients->row, clients->stream);
-    TRY(copy(clients, clients->host_unfit, clients->unfit, count * sizeof *clients->unfit, err));
+    TRY(cuda_copy(clients->host_unfit, clients->unfit, count * sizeof *clients->unfit, clients->stream, err));
     for (uint32_t m = 0; m < count; m++)
-        TRY(copy(clients, client_state_row(&clients->memory->kept, jobs[m]->kept_to), clients->kept_after + m * floats,
-                 floats * sizeof(float), err));
-    TRY(wait_for_gpu(clients, err, "concluding the clients' turns"));
+        TRY(cuda_copy(client_state_row(&clients->memory->kept, jobs[m]->kept_to), clients->kept_after + m * floats,
+                      floats * sizeof(float), clients->stream, err));
+    TRY(cuda_wait(clients->stream, err, "concluding the clients' turns"));
     for (uint32_t m = 0; m < count; m++)
         fits[m] = clients->host_unfit[m] == 0;
     return STATUS_OK;
@@ -149,7 +138,6 @@ void cuda_clients_add_changes(const CudaClients *clients, int64_t *changes, cons
 Status cuda_clients_rest(CudaClients *clients, cudaStream_t stream, Error *err) {
     const size_t bytes = clients->models * clients->memory->config->parameters * sizeof(float);
     if (!clients->shifts) return STATUS_OK;
-    CUDA_TRY(cudaMemsetAsync(clients->shifts, 0, bytes, stream), err, "clearing %zu bytes", bytes);
-    CUDA_TRY(cudaMemsetAsync(clients->pulls, 0, clients->models * sizeof(float), stream), err, "clearing pulls");
-    return STATUS_OK;
+    TRY(cuda_clear(clients->shifts, bytes, stream, err));
+    return cuda_clear(clients->pulls, clients->models * sizeof(float), stream, err);
 }

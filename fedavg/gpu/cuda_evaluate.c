@@ -50,8 +50,8 @@ static Status upload(EvaluationMemory *self, const float *parameters, const Spec
     if (error == cudaSuccess)
         error = cudaMemcpy(self->memory + self->pixels, data->test.pixels, pixel_bytes, cudaMemcpyHostToDevice);
     if (error == cudaSuccess)
-        error = cudaMemcpy(self->memory + self->labels, data->test.labels,
-                           data->test.count * sizeof *data->test.labels, cudaMemcpyHostToDevice);
+        error = cudaMemcpy(self->memory + self->labels, data->test.labels, data->test.count * sizeof *data->test.labels,
+                           cudaMemcpyHostToDevice);
     if (error == cudaSuccess) return STATUS_OK;
     cudaFree(self->memory);
     return cuda_fail(err, error, "copying weights and test set to the card");
@@ -65,12 +65,13 @@ static Status run_with_logits(BatchResult *result, float *logits, CudaNet *net, 
 }
 
 Status gpu_evaluate(BatchResult *result, float *logits, const float *parameters, const Spec *spec, const Dataset *data,
-                     bool tf32, Error *err) {
+                    bool tf32, Error *err) {
     EvaluationMemory memory;
     CudaNet *net;
     TRY(upload(&memory, parameters, spec, data, err));
-    Status status = cuda_evaluator_init(&net, (float *)(void *)memory.memory, memory.memory + memory.pixels,
-                                        (const uint16_t *)(const void *)(memory.memory + memory.labels), spec, data, tf32, err);
+    Status status =
+        cuda_evaluator_init(&net, (float *)(void *)memory.memory, memory.memory + memory.pixels,
+                            (const uint16_t *)(const void *)(memory.memory + memory.labels), spec, data, tf32, err);
     if (status == STATUS_OK) {
         status = logits ? run_with_logits(result, logits, net, data, err) : cuda_evaluator_run(result, net, data, err);
         cuda_net_free(net);

@@ -71,10 +71,8 @@ Status cuda_inspect_updates(const CudaWorker *self, uint32_t jobs, Error *err) {
     if (!trained) return fail(err, STATUS_OS, "no memory for a look at %zu parameters", count);
     Status status = STATUS_OK;
     for (uint32_t m = 0; m < jobs && status == STATUS_OK; m++) {
-        cudaError_t copied =
-            cudaMemcpyAsync(trained, self->weights + m * count, bytes, cudaMemcpyDefault, self->stream);
-        status = copied == cudaSuccess ? cuda_worker_wait(self, err, "looking at the updates")
-                                       : cuda_fail(err, copied, "copying %zu bytes", bytes);
+        status = cuda_copy(trained, self->weights + m * count, bytes, self->stream, err);
+        if (status == STATUS_OK) status = cuda_wait(self->stream, err, "looking at the updates");
         if (status == STATUS_OK) deliver_inspect(self->jobs[m], memory, trained);
     }
     free(trained);

@@ -27,18 +27,6 @@ typedef struct CudaParent {
     cudaStream_t stream;               // owned
 } CudaParent;
 
-static Status wait_for_gpu(const CudaParent *self, Error *err, const char *what) {
-    CUDA_TRY(cudaGetLastError(), err, "%s", what); // of a launch that was refused
-    CUDA_TRY(cudaStreamSynchronize(self->stream), err, "%s", what);
-    return STATUS_OK;
-}
-
-static Status copy(const CudaParent *self, void *to, const void *from, size_t bytes, Error *err) {
-    if (bytes > 0)
-        CUDA_TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, self->stream), err, "copying %zu bytes", bytes);
-    return STATUS_OK;
-}
-
 static void release(CudaParent *self) {
     cuda_net_free(self->evaluator);
     if (self->stream) cudaStreamDestroy(self->stream);
@@ -124,19 +112,20 @@ static Status allocate(CudaParent *self, RunConfig *config, Error *err) {
 static Status upload_data(const CudaParent *self, const Dataset *data, const GpuConfig *gpu, Error *err) {
     size_t sample = (size_t)shape_size(data->shape);
     uint8_t *block = self->blocks.data_block.memory;
-    TRY(copy(self, block, data->train.pixels, data->train.count * sample, err));
-    TRY(copy(self, block + gpu->train_labels_offset, data->train.labels, data->train.count * sizeof *data->train.labels,
-             err));
-    TRY(copy(self, block + gpu->test_pixels_offset, data->test.pixels, data->test.count * sample, err));
-    return copy(self, block + gpu->test_labels_offset, data->test.labels, data->test.count * sizeof *data->test.labels,
-                err);
+    TRY(cuda_copy(block, data->train.pixels, data->train.count * sample, self->stream, err));
+    TRY(cuda_copy(block + gpu->train_labels_offset, data->train.labels, data->train.count * sizeof *data->train.labels,
+                  self->stream, err));
+    TRY(cuda_copy(block + gpu->test_pixels_offset, data->test.pixels, data->test.count * sample, self->stream, err));
+    return cuda_copy(block + gpu->test_labels_offset, data->test.labels, data->test.count * sizeof *data->test.labels,
+                     self->stream, err);
 }
 
 // Weights and velocities are as initialised, or from a checkpoint.
 static Status upload_model(const CudaParent *self, const RunMemory *memory, Error *err) {
-    TRY(copy(self, self->blocks.weights, memory->weights, memory->config->parameters * sizeof(float), err));
-    TRY(copy(self, self->blocks.slots, memory->slots, slots_lasting_bytes(&memory->config->slots), err));
-    return wait_for_gpu(self, err, "copying data set and model to the card");
+    TRY(cuda_copy(self->blocks.weights, memory->weights, memory->config->parameters * sizeof(float), self->stream,
+                  err));
+    TRY(cuda_copy(self->blocks.slots, memory->slots, slots_lasting_bytes(&memory->config->slots), self->stream, err));
+    return cuda_wait(self->stream, err, "copying data set and model to the card");
 }
 
 static Status open_evaluator(CudaParent *self, const RunMemory *memory, Error *err) {
@@ -168,8 +157,9 @@ fail:
 static Status cuda_bury(Parent *parent, uint32_t rank, Error *err) {
     CudaParent *self = parent->state;
     self->generations[rank]++;
-    TRY(copy(self, self->blocks.generations + rank, &self->generations[rank], sizeof *self->generations, err));
-    return wait_for_gpu(self, err, "shutting out what a dead worker had queued");
+    TRY(cuda_copy(self->blocks.generations + rank, &self->generations[rank], sizeof *self->generations, self->stream,
+                  err));
+    return cuda_wait(self->stream, err, "shutting out what a dead worker had queued");
 }
 
 // Says once how much of the GPU a worker has taken, when all of them have trained.
@@ -192,19 +182,19 @@ static Status cuda_begin(Parent *parent, Error *err) {
     CudaParent *self = parent->state;
     size_t bytes = config->parameters * sizeof(float);
     if (!self->kept_weights) return STATUS_OK;
-    TRY(copy(self, self->kept_weights, self->blocks.weights, bytes, err));
-    TRY(copy(self, self->kept_vectors, self->blocks.slots, slots_kept_bytes(&config->slots), err));
+    TRY(cuda_copy(self->kept_weights, self->blocks.weights, bytes, self->stream, err));
+    TRY(cuda_copy(self->kept_vectors, self->blocks.slots, slots_kept_bytes(&config->slots), self->stream, err));
     CUDA_TRY(cudaMemsetAsync(self->blocks.updates, 0, sizeof(uint64_t), self->stream), err, "clearing a counter");
-    return wait_for_gpu(self, err, "keeping the model as the round began");
+    return cuda_wait(self->stream, err, "keeping the model as the round began");
 }
 
 static Status cuda_restore(Parent *parent, Error *err) {
     const RunConfig *config = parent->memory->config;
     CudaParent *self = parent->state;
     size_t bytes = config->parameters * sizeof(float);
-    TRY(copy(self, self->blocks.weights, self->kept_weights, bytes, err));
-    TRY(copy(self, self->blocks.slots, self->kept_vectors, slots_kept_bytes(&config->slots), err));
-    return wait_for_gpu(self, err, "putting the model back as the round began");
+    TRY(cuda_copy(self->blocks.weights, self->kept_weights, bytes, self->stream, err));
+    TRY(cuda_copy(self->blocks.slots, self->kept_vectors, slots_kept_bytes(&config->slots), self->stream, err));
+    return cuda_wait(self->stream, err, "putting the model back as the round began");
 }
 
 // Makes one step of the server rule on the first `sums` slots of those that are used; then the host's view of the
@@ -217,7 +207,7 @@ static Status apply(Parent *parent, bool *finite, const bool *used, uint32_t sum
     uint8_t flags[MAX_WORKERS] = {0};
     for (uint32_t rank = 0; rank < sums; rank++)
         flags[rank] = used[rank];
-    TRY(copy(self, self->used, flags, sizeof flags, err));
+    TRY(cuda_copy(self->used, flags, sizeof flags, self->stream, err));
     CudaServerStep step = {.weights = self->blocks.weights,
                            .host_view = self->view,
                            .not_finite = self->not_finite,
@@ -241,8 +231,8 @@ static Status apply(Parent *parent, bool *finite, const bool *used, uint32_t sum
     }
     uint32_t not_finite;
     TRY(fetch_view(self, err));
-    TRY(copy(self, &not_finite, self->not_finite, sizeof not_finite, err));
-    TRY(wait_for_gpu(self, err, "averaging the updates"));
+    TRY(cuda_copy(&not_finite, self->not_finite, sizeof not_finite, self->stream, err));
+    TRY(cuda_wait(self->stream, err, "averaging the updates"));
     *finite = not_finite == 0;
     measure_workers(self, config);
     return STATUS_OK;
@@ -253,8 +243,8 @@ static Status apply(Parent *parent, bool *finite, const bool *used, uint32_t sum
 static Status take_lasting(const Parent *parent, Error *err) {
     const CudaParent *self = parent->state;
     const RunMemory *memory = parent->memory;
-    TRY(copy(self, memory->slots, self->blocks.slots, slots_lasting_bytes(&memory->config->slots), err));
-    return wait_for_gpu(self, err, "copying from the card what outlives the round");
+    TRY(cuda_copy(memory->slots, self->blocks.slots, slots_lasting_bytes(&memory->config->slots), self->stream, err));
+    return cuda_wait(self->stream, err, "copying from the card what outlives the round");
 }
 
 // The host's model changes here alone, after all copies from the GPU have succeeded.
@@ -272,11 +262,12 @@ static Status sum_slots(const Parent *parent, int64_t *total, int64_t *slots, co
     size_t count = config->parameters, sum_count = 0;
     for (uint32_t rank = 0; rank < config->workers; rank++) {
         if (!used[rank]) continue;
-        TRY(copy(self, slots, cuda_blocks_sum(&self->blocks, &config->slots, rank, which), count * sizeof *slots, err));
+        TRY(cuda_copy(slots, cuda_blocks_sum(&self->blocks, &config->slots, rank, which), count * sizeof *slots,
+                      self->stream, err));
         sums[sum_count++] = slots;
         slots += count;
     }
-    TRY(wait_for_gpu(self, err, "copying the workers' sums from the card"));
+    TRY(cuda_wait(self->stream, err, "copying the workers' sums from the card"));
     aggregate_total(total, sums, sum_count, 0, count);
     return STATUS_OK;
 }
@@ -291,7 +282,8 @@ static Status sum_over_nodes(Parent *parent, int64_t *total, const bool *used, u
     TRY(sum_slots(parent, total, total + count, used, which, err));
     if (parent->nodes->rank == 0 && which == 0) parent_add_noise(total, parent, noise, round);
     TRY(nodes_sum(parent->nodes, total, count, err));
-    return copy(self, cuda_blocks_sum(&self->blocks, &config->slots, 0, which), total, count * sizeof *total, err);
+    return cuda_copy(cuda_blocks_sum(&self->blocks, &config->slots, 0, which), total, count * sizeof *total,
+                     self->stream, err);
 }
 
 static Status average_with_nodes(Parent *parent, bool *finite, const bool *used, const Mean *mean,
@@ -312,8 +304,8 @@ static Status average_with_nodes(Parent *parent, bool *finite, const bool *used,
 static Status average_total(Parent *parent, bool *finite, const Mean *mean, const ServerTurn *turn, Error *err) {
     const RunConfig *config = parent->memory->config;
     const CudaParent *self = parent->state;
-    TRY(copy(self, cuda_blocks_sum(&self->blocks, &config->slots, 0, 0), mean->total,
-             config->parameters * sizeof *mean->total, err));
+    TRY(cuda_copy(cuda_blocks_sum(&self->blocks, &config->slots, 0, 0), mean->total,
+                  config->parameters * sizeof *mean->total, self->stream, err));
     return apply(parent, finite, (const bool[]){true}, 1, mean, turn, err);
 }
 
@@ -360,8 +352,8 @@ static Status cuda_adopt(Parent *parent, bool *finite, Error *err) {
     const ServerTurn turn = server_turn(&memory->config->recipe.server, 1, 1, 1);
     uint64_t updates;
     TRY(apply(parent, finite, NULL, 0, &nothing, &turn, err));
-    TRY(copy(self, &updates, self->blocks.updates, sizeof updates, err));
-    TRY(wait_for_gpu(self, err, "reading the count of updates"));
+    TRY(cuda_copy(&updates, self->blocks.updates, sizeof updates, self->stream, err));
+    TRY(cuda_wait(self->stream, err, "reading the count of updates"));
     atomic_store_explicit(&memory->control->updates, updates, memory_order_relaxed);
     if (!*finite) return STATUS_OK;
     TRY(take_lasting(parent, err));

@@ -2,7 +2,6 @@
 // the CPU, so that equal weights give equal bits. The sent updates are then added on the GPU.
 #include <stdlib.h>
 
-#include "base/cuda_try.h"
 #include "fedavg/gpu/cuda_worker.h"
 #include "fedavg/rules/attack/attack_rules.h"
 
@@ -19,9 +18,7 @@ Status cuda_send_init(CudaWorker *self, Error *err) {
     TRY(sender_init(&self->sender, self->memory, err));
     self->trained = malloc(bytes);
     if (!self->trained) return fail(err, STATUS_OS, "no memory for a model of %zu bytes", bytes);
-    CUDA_TRY(cudaMalloc((void **)&self->zeros, bytes), err, "%zu bytes for zeros", bytes);
-    CUDA_TRY(cudaMemset(self->zeros, 0, bytes), err, "clearing %zu bytes", bytes);
-    return STATUS_OK;
+    return cuda_allocate(&self->zeros, config->parameters, sizeof(float), "zeros", err);
 }
 
 void cuda_send_free(CudaWorker *self) {
@@ -38,8 +35,8 @@ static Status send(CudaWorker *self, uint32_t m, uint32_t round, Error *err) {
     float *model = self->weights + m * parameters;
     Job *job = self->jobs[m];
     Sent sent;
-    CUDA_TRY(cudaMemcpyAsync(self->trained, model, bytes, cudaMemcpyDefault, self->stream), err, "copying a model");
-    TRY(cuda_worker_wait(self, err, "copying a model to the host"));
+    TRY(cuda_copy(self->trained, model, bytes, self->stream, err));
+    TRY(cuda_wait(self->stream, err, "copying a model to the host"));
     if (!deliver_send(&sent, &self->sender, job, self->trained, round)) {
         self->host_shares[m] = 0;
         self->fits[m] = false;
@@ -52,8 +49,8 @@ static Status send(CudaWorker *self, uint32_t m, uint32_t round, Error *err) {
         sent_as_weights(run_memory_row(memory, job->place), &sent, memory->weights, parameters);
         return STATUS_OK;
     }
-    CUDA_TRY(cudaMemcpyAsync(model, sent.values, bytes, cudaMemcpyDefault, self->stream), err, "copying an update");
-    return cuda_worker_wait(self, err, "copying an update to the card");
+    TRY(cuda_copy(model, sent.values, bytes, self->stream, err));
+    return cuda_wait(self->stream, err, "copying an update to the card");
 }
 
 Status cuda_send_updates(CudaWorker *self, uint32_t *accepted, uint32_t jobs, uint32_t round, Error *err) {

@@ -122,7 +122,7 @@ static Status lockstep(CudaLockstep *self, uint32_t number, uint32_t step, Error
     uint64_t begin = trace_begin(trace);
     for (uint32_t group = 0; group < self->shards; group += worker->models)
         TRY(compute_group(self, group, number, step, err));
-    TRY(cuda_worker_wait(worker, err, "computing gradients"));
+    TRY(cuda_wait(worker->stream, err, "computing gradients"));
     uint64_t start = clock_nanoseconds();
     trace_end(trace, TRACE_GRADIENT, begin, self->round, step);
     Status status = barrier_wait(barrier, self->position, self->parent, 0);
@@ -130,7 +130,7 @@ static Status lockstep(CudaLockstep *self, uint32_t number, uint32_t step, Error
     if (status == STATUS_OK) {
         begin = trace_begin(trace);
         step_slice(self, number);
-        TRY(cuda_worker_wait(worker, err, "summing gradients"));
+        TRY(cuda_wait(worker->stream, err, "summing gradients"));
         trace_end(trace, TRACE_STEP, begin, self->round, 0);
         begin = trace_begin(trace);
         status = barrier_wait(barrier, self->position, self->parent, 0);

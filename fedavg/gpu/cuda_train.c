@@ -140,7 +140,7 @@ static Status train_stretch(CudaWorker *self, uint32_t jobs, uint32_t round, uin
         now = smaller(steps - done, STEPS_A_WAIT);
         TRY(cuda_net_train(self->net, now, err));
         look_ahead(self, jobs, round, index);
-        TRY(cuda_worker_wait(self, err, "training"));
+        TRY(cuda_wait(self->stream, err, "training"));
         uint64_t samples =
             samples_until(self, jobs, round, index, done + now) - samples_until(self, jobs, round, index, done);
         atomic_fetch_add_explicit(progress, samples, memory_order_relaxed);

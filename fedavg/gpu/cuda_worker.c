@@ -12,17 +12,6 @@
 #include "fedavg/gpu/gpu.h"
 #include "fedavg/rules/local/optimizer_rules.h"
 
-Status cuda_worker_wait(const CudaWorker *self, Error *err, const char *what) {
-    CUDA_TRY(cudaGetLastError(), err, "%s", what); // of a launch that was refused
-    CUDA_TRY(cudaStreamSynchronize(self->stream), err, "%s", what);
-    return STATUS_OK;
-}
-
-static Status copy(const CudaWorker *self, void *to, const void *from, size_t bytes, Error *err) {
-    CUDA_TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, self->stream), err, "copying %zu bytes", bytes);
-    return STATUS_OK;
-}
-
 // Life ---------------------------------------------------------------------------------------------------------------
 
 static void cuda_worker_free(void *worker) {
@@ -73,29 +62,21 @@ static Status allocate_host(CudaWorker *self, Error *err) {
     return fail(err, STATUS_OS, "no memory for a worker of %u models", self->models);
 }
 
-// Clears the memory: models of a launch that have no client yet compute with it, and must not meet a NaN.
-static Status allocate(void *pointer, size_t count, size_t item_bytes, const char *what, Error *err) {
-    size_t bytes = count * item_bytes;
-    void **memory = pointer;
-    CUDA_TRY(cudaMalloc(memory, bytes), err, "%zu bytes for %s", bytes, what);
-    CUDA_TRY(cudaMemset(*memory, 0, bytes), err, "clearing %zu bytes for %s", bytes, what);
-    return STATUS_OK;
-}
-
 static Status allocate_device(CudaWorker *self, Error *err) {
     const RunConfig *config = self->memory->config;
     const Algorithm *algorithm = &self->memory->algorithm;
     size_t parameters = self->models * (size_t)config->parameters;
     if (!algorithm->engine->writes_weights)
-        TRY(allocate(&self->weights, parameters, sizeof(float), "local models", err));
-    if (!algorithm->engine->in_lockstep) TRY(allocate(&self->velocity, parameters, sizeof(float), "velocities", err));
+        TRY(cuda_allocate(&self->weights, parameters, sizeof(float), "local models", err));
+    if (!algorithm->engine->in_lockstep)
+        TRY(cuda_allocate(&self->velocity, parameters, sizeof(float), "velocities", err));
     if (algorithm->optimizer->states > 1)
-        TRY(allocate(&self->squares, parameters, sizeof(float), "Adam's squares", err));
-    TRY(allocate(&self->gradient, parameters, sizeof(float), "gradients", err));
-    TRY(allocate(&self->order, order_length(self), sizeof(uint32_t), "the order of samples", err));
-    TRY(allocate(&self->shares, self->models, sizeof(double), "shares", err));
-    TRY(allocate(&self->unfit, self->models, sizeof(uint64_t), "refusals", err));
-    return allocate(&self->counts, config->clients, sizeof(uint32_t), "the shards' samples", err);
+        TRY(cuda_allocate(&self->squares, parameters, sizeof(float), "Adam's squares", err));
+    TRY(cuda_allocate(&self->gradient, parameters, sizeof(float), "gradients", err));
+    TRY(cuda_allocate(&self->order, order_length(self), sizeof(uint32_t), "the order of samples", err));
+    TRY(cuda_allocate(&self->shares, self->models, sizeof(double), "shares", err));
+    TRY(cuda_allocate(&self->unfit, self->models, sizeof(uint64_t), "refusals", err));
+    return cuda_allocate(&self->counts, config->clients, sizeof(uint32_t), "the shards' samples", err);
 }
 
 static CudaNetPlan make_plan(const CudaWorker *self) {
@@ -154,9 +135,9 @@ static Status upload_counts(CudaWorker *self, Error *err) {
     for (uint32_t client = 0; client < config->clients; client++) {
         uint32_t count;
         partition_client(&self->memory->partition, client, &count);
-        TRY(copy(self, self->counts + client, &count, sizeof count, err));
+        TRY(cuda_copy(self->counts + client, &count, sizeof count, self->stream, err));
     }
-    return cuda_worker_wait(self, err, "copying the sizes of the shards");
+    return cuda_wait(self->stream, err, "copying the sizes of the shards");
 }
 
 // With as many workers as cores the host thread sleeps while it waits for the GPU, instead of taking the core from
@@ -186,20 +167,16 @@ fail:
     return status;
 }
 
-static Status clear(const CudaWorker *self, void *memory, size_t bytes, Error *err) {
-    CUDA_TRY(cudaMemsetAsync(memory, 0, bytes, self->stream), err, "clearing %zu bytes", bytes);
-    return STATUS_OK;
-}
-
 // Fedavg -------------------------------------------------------------------------------------------------------------
 
 // Names the weight that is not fit, which the host has to fetch: only a refusal pays for that.
 static Status refuse(const CudaWorker *self, uint32_t m, Error *err) {
     size_t parameter = self->host_unfit[m];
     float before, after;
-    TRY(copy(self, &before, self->blocks.weights + parameter, sizeof before, err));
-    TRY(copy(self, &after, self->weights + m * self->memory->config->parameters + parameter, sizeof after, err));
-    TRY(cuda_worker_wait(self, err, "looking at a refused update"));
+    TRY(cuda_copy(&before, self->blocks.weights + parameter, sizeof before, self->stream, err));
+    TRY(cuda_copy(&after, self->weights + m * self->memory->config->parameters + parameter, sizeof after, self->stream,
+                  err));
+    TRY(cuda_wait(self->stream, err, "looking at a refused update"));
     log_warning("client %u: update refused: a weight of %s became %g (it was %g)%s", self->jobs[m]->client,
                 tensors_at(&self->memory->tensors, parameter)->name, log_real((double)after), (double)before,
                 run_memory_remedy(self->memory, parameter));
@@ -219,8 +196,8 @@ static Status judge(CudaWorker *self, uint32_t *accepted, uint32_t jobs, uint32_
     *accepted = 0;
     cuda_aggregate_first_unfit(self->unfit, self->weights, self->blocks.weights, parameters, parameters, (int)jobs,
                                self->stream);
-    TRY(copy(self, self->host_unfit, self->unfit, jobs * sizeof *self->unfit, err));
-    TRY(cuda_worker_wait(self, err, "judging the updates"));
+    TRY(cuda_copy(self->host_unfit, self->unfit, jobs * sizeof *self->unfit, self->stream, err));
+    TRY(cuda_wait(self->stream, err, "judging the updates"));
     for (uint32_t m = 0; m < jobs; m++) {
         bool fits = self->host_unfit[m] >= parameters;
         if (!fits) TRY(refuse(self, m, err));
@@ -233,7 +210,7 @@ static Status judge(CudaWorker *self, uint32_t *accepted, uint32_t jobs, uint32_
         *accepted += self->fits[m];
     }
     TRY(cuda_send_updates(self, accepted, jobs, round, err));
-    return copy(self, self->shares, self->host_shares, jobs * sizeof *self->shares, err);
+    return cuda_copy(self->shares, self->host_shares, jobs * sizeof *self->shares, self->stream, err);
 }
 
 // As in deliver.c: the slot may hold the sum of an earlier round, which is cleared, or updates of this round that a
@@ -244,7 +221,7 @@ static Status begin_sum(const CudaWorker *self, uint32_t round, Error *err) {
     if (atomic_load(&state->round) == round) return STATUS_OK;
     cuda_copy_shared(cuda_blocks_sum(&self->blocks, &config->slots, self->rank, 0), NULL,
                      config->slots.each * config->slots.sum_bytes, &self->fence, self->stream);
-    TRY(cuda_worker_wait(self, err, "clearing the sum"));
+    TRY(cuda_wait(self->stream, err, "clearing the sum"));
     atomic_store(&state->round, round);
     return STATUS_OK;
 }
@@ -256,9 +233,9 @@ static Status hand_in_rows(CudaWorker *self, uint32_t jobs, Error *err) {
     const size_t parameters = memory->config->parameters;
     for (uint32_t m = 0; m < jobs && !self->trained; m++)
         if (self->fits[m])
-            TRY(copy(self, run_memory_row(memory, self->jobs[m]->place), self->weights + m * parameters,
-                     parameters * sizeof(float), err));
-    TRY(cuda_worker_wait(self, err, "handing the updates in"));
+            TRY(cuda_copy(run_memory_row(memory, self->jobs[m]->place), self->weights + m * parameters,
+                          parameters * sizeof(float), self->stream, err));
+    TRY(cuda_wait(self->stream, err, "handing the updates in"));
     for (uint32_t m = 0; m < jobs; m++)
         if (self->fits[m]) queue_finish(self->jobs[m], JOB_DONE);
     return STATUS_OK;
@@ -280,7 +257,7 @@ static Status hand_in(CudaWorker *self, uint32_t jobs, uint32_t round, Error *er
                        self->shares, config->parameters, config->parameters, (int)jobs, &self->fence, self->stream);
     cuda_clients_add_changes(&self->clients, cuda_blocks_sum(&self->blocks, &config->slots, self->rank, 1),
                              self->shares, &self->fence);
-    TRY(cuda_worker_wait(self, err, "adding the updates"));
+    TRY(cuda_wait(self->stream, err, "adding the updates"));
     for (uint32_t m = 0; m < jobs; m++)
         if (self->fits[m]) queue_finish(self->jobs[m], JOB_DONE);
     atomic_store(&state->adding, 0);
@@ -292,8 +269,8 @@ Status cuda_worker_train(CudaWorker *self, uint32_t jobs, uint32_t round, Error 
     cuda_broadcast(self->weights, self->blocks.weights, config->parameters, (int)jobs, self->stream);
     const size_t bytes = jobs * (size_t)config->parameters * sizeof(float);
     if (config->training.sgd.momentum > 0 || config->training.clip > 0 || self->squares)
-        TRY(clear(self, self->velocity, bytes, err));
-    if (self->squares) TRY(clear(self, self->squares, bytes, err));
+        TRY(cuda_clear(self->velocity, bytes, self->stream, err));
+    if (self->squares) TRY(cuda_clear(self->squares, bytes, self->stream, err));
     return cuda_train_models(self, jobs, round, err);
 }
 
@@ -314,10 +291,10 @@ static Status train_wild(CudaWorker *self, uint32_t jobs, uint32_t round, Error 
     float *slot = cuda_blocks_vector(&self->blocks, &config->slots, self->jobs[0]->client);
     size_t bytes = config->parameters * sizeof(float);
     uint64_t refused, sum, staleness[STALENESS_BUCKETS];
-    TRY(copy(self, self->velocity, slot, bytes, err));
+    TRY(cuda_copy(self->velocity, slot, bytes, self->stream, err));
     TRY(cuda_train_models(self, jobs, round, err));
     cuda_copy_shared(slot, self->velocity, bytes, &self->fence, self->stream);
-    TRY(cuda_worker_wait(self, err, "keeping the velocity"));
+    TRY(cuda_wait(self->stream, err, "keeping the velocity"));
     TRY(cuda_net_staleness(self->net, &refused, &sum, staleness, STALENESS_BUCKETS, err));
     tally->refused_steps += refused;
     tally->staleness_sum += sum;

@@ -59,9 +59,6 @@ uint32_t cuda_take(const CudaWorker *self, Job **jobs);
 // All that the clients of self->jobs (jobs) train in the round; their losses, samples and seconds (cuda_train.c).
 Status cuda_train_models(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err);
 
-// Waits for all that the worker has asked of the GPU; UNAVAILABLE, with `what` it was, when some of it failed.
-Status cuda_worker_wait(const CudaWorker *self, Error *err, const char *what);
-
 // ssgd.h on the GPU: gradients by lockstep launches into the slots, slices of the sum by one kernel, and the stream is
 // synchronised before either step barrier.
 Status cuda_ssgd_train(CudaWorker *self, uint32_t round, pid_t parent, Error *err);

@@ -19,7 +19,7 @@
 const ParentBackend *parent_on_gpu(void); // NULL in a build without CUDA
 const WorkerBackend *worker_on_gpu(void); // NULL in a build without CUDA
 
-// Fills in config->GPU but for the handles: sizes, offsets, and models_per_launch, which is `models`, or with 0 as
+// Fills in config->gpu but for the handles: sizes, offsets, and models_per_launch, which is `models`, or with 0 as
 // many as the cohort (clients_per_round) gives each worker and the free memory holds. OS with the numbers, and how many
 // workers would fit, when device->free_bytes do not hold it all.
 Status gpu_plan(RunConfig *config, const Device *device, const Spec *spec, const Dataset *data,
