@@ -42,6 +42,7 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     sum[i] = total;
 }
 
+// Blocks of ITEM_THREADS threads for `count` items; threads beyond the last item return at once.
 size_t blocks_of(size_t count) {
     return (count + ITEM_THREADS - 1) / ITEM_THREADS;
 }

@@ -2,6 +2,8 @@
 
 #include "base/cuda_try.h"
 
+// Parent and workers compute the pointers here and nowhere else, from offsets in the shared configuration: each process
+// maps the blocks at addresses of its own, so that no pointer can be handed over.
 static void bind(CudaBlocks *blocks, const GpuConfig *gpu) {
     uint8_t *weights = blocks->weights_block.memory, *data = blocks->data_block.memory;
     blocks->weights = (float *)(void *)weights;
@@ -32,6 +34,8 @@ fail:
     return status;
 }
 
+// The offsets are in the configuration that the parent has completed before it started this process. CUDA IPC fails
+// where processes may not share memory of the GPU (some containers and virtual GPUs); the error then says so.
 Status cuda_blocks_open(CudaBlocks *blocks, const GpuConfig *gpu, Error *err) {
     *blocks = (CudaBlocks){0};
     Status status;

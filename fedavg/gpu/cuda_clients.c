@@ -62,7 +62,8 @@ void cuda_clients_free(CudaClients *clients) {
     free(clients->host_turns);
 }
 
-// Copies the state of client m to the GPU; zeros in its first turn.
+// Copies the state of client m to the GPU; zeros in its first turn. The row is the one in force. The client writes
+// another one (kept_to), so that a launch that is repeated after a death reads what it has read before.
 static Status upload_kept(const CudaClients *clients, uint32_t m, const Job *job, Error *err) {
     const size_t floats = clients->memory->config->parameters, bytes = floats * sizeof(float);
     float *to = clients->kept + m * floats;
@@ -71,6 +72,8 @@ static Status upload_kept(const CudaClients *clients, uint32_t m, const Job *job
     return cuda_clear(to, bytes, clients->stream, err);
 }
 
+// The turn is computed on the host by the CPU's functions, from the round's own rate and the number of steps that the
+// client will make; the kernels only read it.
 static Status begin_turn(const CudaClients *clients, uint32_t m, const Job *job, uint32_t round, Error *err) {
     const RunMemory *memory = clients->memory;
     const RunConfig *config = memory->config;
@@ -110,7 +113,8 @@ Status cuda_clients_begin(CudaClients *clients, Job *const *jobs, uint32_t count
 }
 
 // New states go straight into the host's file of rows. A row of a client that turns out not to fit is written, too, but
-// never becomes the client's.
+// never becomes the client's. `fits` is set for all clients, also where the rule keeps nothing: judge only narrows it
+// down.
 Status cuda_clients_conclude(CudaClients *clients, bool *fits, Job *const *jobs, uint32_t count, Error *err) {
     const RunConfig *config = clients->memory->config;
     for (uint32_t m = 0; m < count; m++)
@@ -129,12 +133,15 @@ Status cuda_clients_conclude(CudaClients *clients, bool *fits, Job *const *jobs,
     return STATUS_OK;
 }
 
+// The second sum of a worker's slot. The caller adds it between the marks of `adding`, beside the updates: both belong
+// to one state of the slot.
 void cuda_clients_add_changes(const CudaClients *clients, int64_t *changes, const double *shares,
                               const CudaFence *fence) {
     if (clients->kept)
         cuda_local_add_changes(changes, clients->kept_after, shares, &clients->at, fence, clients->stream);
 }
 
+// Without this the shifts of the last launch would join the gradients of a training that has no local rule.
 Status cuda_clients_rest(CudaClients *clients, cudaStream_t stream, Error *err) {
     const size_t bytes = clients->models * clients->memory->config->parameters * sizeof(float);
     if (!clients->shifts) return STATUS_OK;

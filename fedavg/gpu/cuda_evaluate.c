@@ -6,6 +6,8 @@
 #include "base/cuda_try.h"
 #include "fedavg/gpu/gpu.h"
 
+// The net has no velocity and no gradient, so that it allocates the activations of one chunk only. It reads the weights
+// where they are: each run evaluates the model that is there at that time.
 Status cuda_evaluator_init(CudaNet **net, float *weights, const uint8_t *pixels, const uint16_t *labels,
                            const Spec *spec, const Dataset *data, bool tf32, Error *err) {
     CudaNetPlan plan = {.spec = *spec,
@@ -38,6 +40,7 @@ static size_t align(size_t bytes) {
     return (bytes + 255) / 256 * 256;
 }
 
+// One allocation holds all three arrays, so that one free ends it on every path.
 static Status upload(EvaluationMemory *self, const float *parameters, const Spec *spec, const Dataset *data,
                      Error *err) {
     size_t weight_bytes = spec->parameter_count * sizeof *parameters;

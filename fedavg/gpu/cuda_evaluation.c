@@ -31,7 +31,9 @@ static Status assign_clients(CudaWorker *self, uint32_t *steps, uint32_t jobs, u
     return STATUS_OK;
 }
 
-// All jobs of a phase have one task, so that the models of a launch are prepared alike.
+// All jobs of a phase have one task, so that the models of a launch are prepared alike. Fine-tuning trains without the
+// local rule, whose shifts are set to zero first, and in a round of its own (evaluation_round), so that its shuffles
+// repeat those of no round of training.
 static Status prepare_models(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
     if (self->jobs[0]->task == EVALUATE_FINE_TUNED) {
         TRY(cuda_clients_rest(&self->clients, self->stream, err));
@@ -41,6 +43,8 @@ static Status prepare_models(CudaWorker *self, uint32_t jobs, uint32_t round, Er
     return STATUS_OK;
 }
 
+// Models are prepared before their samples are assigned: fine-tuning assigns training samples, and the evaluation then
+// replaces these. Results are written beside the jobs, so that a death costs only the jobs of one launch.
 Status cuda_evaluate_clients(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
     _Atomic uint64_t *progress = &self->memory->control->pulses[self->rank].progress;
     uint64_t start = clock_nanoseconds();

@@ -27,6 +27,8 @@ typedef struct CudaParent {
     cudaStream_t stream;               // owned
 } CudaParent;
 
+// For a failed cuda_init as well as for the end of a run: all that is not allocated yet is NULL. The blocks are freed
+// last, when no worker lives any more: a worker's import would keep the memory taken.
 static void release(CudaParent *self) {
     cuda_net_free(self->evaluator);
     if (self->stream) cudaStreamDestroy(self->stream);
@@ -72,8 +74,10 @@ static Status fetch_view(const CudaParent *self, Error *err) {
     return STATUS_OK;
 }
 
-// A GPU without managed memory that both sides may touch while its kernels run (virtual ones among them) refuses
-// either the allocation or the host's look at it.
+// A GPU without managed memory that both sides may touch while its kernels run (virtual ones among them) refuses either
+// the allocation or the host's look at it. The step's own kernel writes the view (CudaServerStep.host_view), so that
+// the new weights need no pass of their own to reach the host. Pinned memory changes no bit: it is mapped for the GPU
+// and read by the host in place.
 static Status allocate_view(CudaParent *self, size_t bytes, Error *err) {
     int concurrent = 0;
     self->view_bytes = bytes;
@@ -94,6 +98,9 @@ static Status allocate_view(CudaParent *self, size_t bytes, Error *err) {
     return STATUS_OK;
 }
 
+// Copies of the round's beginning exist only for engines whose workers write the weights (Hogwild, lockstep). With all
+// others a round that fails has changed nothing on the GPU that the parent would have to put back; cuda_begin then does
+// nothing, and no engine calls cuda_restore.
 static Status allocate(CudaParent *self, RunConfig *config, Error *err) {
     size_t bytes = config->parameters * sizeof(float);
     CUDA_TRY(cudaStreamCreateWithFlags(&self->stream, cudaStreamNonBlocking), err, "a stream");
@@ -109,6 +116,9 @@ static Status allocate(CudaParent *self, RunConfig *config, Error *err) {
     return STATUS_OK;
 }
 
+// The data set is copied once per run: workers import the block and read their samples there in every round. Test
+// samples follow the training samples (cuda_plan.c), so that one array of pixels and one of labels serve the training
+// and the evaluation of clients. upload_model waits for these copies, too.
 static Status upload_data(const CudaParent *self, const Dataset *data, const GpuConfig *gpu, Error *err) {
     size_t sample = (size_t)shape_size(data->shape);
     uint8_t *block = self->blocks.data_block.memory;
@@ -120,7 +130,8 @@ static Status upload_data(const CudaParent *self, const Dataset *data, const Gpu
                      self->stream, err);
 }
 
-// Weights and velocities are as initialised, or from a checkpoint.
+// Weights and velocities are as initialised, or from a checkpoint. Velocities and the server rule's states are the
+// lasting part of the slots; the other part is zeros already.
 static Status upload_model(const CudaParent *self, const RunMemory *memory, Error *err) {
     TRY(cuda_copy(self->blocks.weights, memory->weights, memory->config->parameters * sizeof(float), self->stream,
                   err));
@@ -134,6 +145,9 @@ static Status open_evaluator(CudaParent *self, const RunMemory *memory, Error *e
                                self->blocks.test_labels, &config->spec, &memory->data, config->gpu.tf32 != 0, err);
 }
 
+// The order matters. The blocks are created first, since their handles are part of the shared configuration that a
+// worker reads when it starts; here no worker has started. The free memory is asked last, so that measure_workers
+// compares two states that differ only by the workers.
 static Status cuda_init(Parent *parent, Error *err) {
     RunConfig *config = &parent->memory->control->config; // to be completed by the handles of the blocks
     CudaParent *self = parent->state = calloc(1, sizeof *self);
@@ -153,7 +167,9 @@ fail:
 }
 
 // A dead worker's kernels may still be queued on the GPU and would write after its death. The parent changes the
-// worker's generation: these kernels find another one than their own and leave shared memory alone.
+// worker's generation: these kernels find another one than their own and leave shared memory alone. It waits for the
+// copy, because the caller then opens the dead worker's jobs again: a kernel that starts later must find the new
+// generation before another worker fills or clears the slot.
 static Status cuda_bury(Parent *parent, uint32_t rank, Error *err) {
     CudaParent *self = parent->state;
     self->generations[rank]++;
@@ -162,7 +178,10 @@ static Status cuda_bury(Parent *parent, uint32_t rank, Error *err) {
     return cuda_wait(self->stream, err, "shutting out what a dead worker had queued");
 }
 
-// Says once how much of the GPU a worker has taken, when all of them have trained.
+// Says once how much of the GPU a worker has taken, when all of them have trained. The plan (cuda_plan.c) can only
+// estimate what a context and the libraries take with this driver; the line lets a user compare. It is written after
+// the first average, because the first step loads cuBLAS and makes the graphs. If other processes have freed memory
+// meanwhile, the difference means nothing, and no line is written.
 static void measure_workers(CudaParent *self, const RunConfig *config) {
     size_t left, all;
     if (self->free_bytes == 0 || cudaMemGetInfo(&left, &all) != cudaSuccess || left > self->free_bytes) return;
@@ -176,7 +195,8 @@ static void measure_workers(CudaParent *self, const RunConfig *config) {
 }
 
 // Saves what workers may write, to be put back if the round fails; workers that only read the weights leave nothing to
-// save.
+// save. All workers wait at the barrier: none of their kernels is under way, and the fence keeps kernels of dead
+// workers from the weights, so that the copy is one state of the model.
 static Status cuda_begin(Parent *parent, Error *err) {
     const RunConfig *config = parent->memory->config;
     CudaParent *self = parent->state;
@@ -188,6 +208,8 @@ static Status cuda_begin(Parent *parent, Error *err) {
     return cuda_wait(self->stream, err, "keeping the model as the round began");
 }
 
+// Lockstep calls it after a death, Hogwild and lockstep when weights are not finite. The host's copy of the model needs
+// no such step: publish is the only writer, and it has not run in this round.
 static Status cuda_restore(Parent *parent, Error *err) {
     const RunConfig *config = parent->memory->config;
     CudaParent *self = parent->state;
@@ -199,7 +221,11 @@ static Status cuda_restore(Parent *parent, Error *err) {
 
 // Makes one step of the server rule on the first `sums` slots of those that are used; then the host's view of the
 // weights, and whether they are finite. The mean of no sums is zero. One kernel sums, steps and counts weights that are
-// not finite, so that each slot is read once.
+// not finite, so that each slot is read once. Slots without `used` are left out because they hold an older round's
+// sums: a worker that has finished no client in this round has not cleared its slot (begin_sum).
+//
+// Variances are floored after the step, in the weights and in the host's view, by one small kernel per tensor that has
+// any. All of it is in one stream, so that a single wait at the end orders the host after it.
 static Status apply(Parent *parent, bool *finite, const bool *used, uint32_t sums, const Mean *mean,
                     const ServerTurn *turn, Error *err) {
     const RunConfig *config = parent->memory->config;
@@ -239,7 +265,8 @@ static Status apply(Parent *parent, bool *finite, const bool *used, uint32_t sum
 }
 
 // Copies all that outlives the round to the host, all but the weights first. A failure in between leaves weights of the
-// round before and a momentum that is one round ahead, never weights without their round.
+// round before and a momentum that is one round ahead, never weights without their round. A checkpoint names its round
+// beside the weights, which are copied last (publish): it is the weights that decide from which round a run continues.
 static Status take_lasting(const Parent *parent, Error *err) {
     const CudaParent *self = parent->state;
     const RunMemory *memory = parent->memory;
@@ -247,13 +274,15 @@ static Status take_lasting(const Parent *parent, Error *err) {
     return cuda_wait(self->stream, err, "copying from the card what outlives the round");
 }
 
-// The host's model changes here alone, after all copies from the GPU have succeeded.
+// The host's model changes here alone, after all copies from the GPU have succeeded. Checkpoints, live/ and the final
+// model read the weights there: whatever fails on the GPU before, they find the model of the last round that succeeded.
 static void publish(const Parent *parent) {
     const CudaParent *self = parent->state;
     memcpy(parent->memory->weights, self->view, parent->memory->config->parameters * sizeof(float));
 }
 
 // total (parameters) = the sum of this node's slots with used. All host memory; slots (workers, parameters): workspace.
+// One wait serves the copies of all workers. The sums are integers: their order changes no bit.
 static Status sum_slots(const Parent *parent, int64_t *total, int64_t *slots, const bool *used, uint32_t which,
                         Error *err) {
     const RunConfig *config = parent->memory->config;
@@ -273,7 +302,8 @@ static Status sum_slots(const Parent *parent, int64_t *total, int64_t *slots, co
 }
 
 // The sum over all nodes, with node 0's noise, travels through the host and is copied back into slot 0: MPI here knows
-// no memory of GPUs.
+// no memory of GPUs. Node 0 adds the noise to its own sum before the nodes' sums are added, so that no node ever holds
+// the sum of all updates without it.
 static Status sum_over_nodes(Parent *parent, int64_t *total, const bool *used, uint32_t which, double noise,
                              uint32_t round, Error *err) {
     const RunConfig *config = parent->memory->config;
@@ -286,6 +316,9 @@ static Status sum_over_nodes(Parent *parent, int64_t *total, const bool *used, u
                      self->stream, err);
 }
 
+// The sum over the nodes replaces this node's sum in slot 0, and the step reads slot 0 alone: several nodes need no
+// kernel of their own. A run that hides its clients takes this way on one node, too, because the noise is made on the
+// host.
 static Status average_with_nodes(Parent *parent, bool *finite, const bool *used, const Mean *mean,
                                  const ServerTurn *turn, Error *err) {
     const RunConfig *config = parent->memory->config;
@@ -301,6 +334,7 @@ static Status average_with_nodes(Parent *parent, bool *finite, const bool *used,
     return status;
 }
 
+// The host has the sum already, of rows that a rule has combined: it passes through slot 0 as a sum over nodes does.
 static Status average_total(Parent *parent, bool *finite, const Mean *mean, const ServerTurn *turn, Error *err) {
     const RunConfig *config = parent->memory->config;
     const CudaParent *self = parent->state;
@@ -309,7 +343,9 @@ static Status average_total(Parent *parent, bool *finite, const Mean *mean, cons
     return apply(parent, finite, (const bool[]){true}, 1, mean, turn, err);
 }
 
-// The length of the mean update, for who asks for it: on the host, block by block as there (server_rules.c).
+// Measures the length of the mean update where the run inspects updates: on the host, in the blocks of server_rules.c,
+// so that its partial sums and therefore its bits are those of a run on the CPU. The slots still have this round's
+// sums, since workers clear them only when they add their next update.
 static Status measure_mean(Parent *parent, const bool *used, const Mean *mean, Error *err) {
     enum { BLOCK = 4096 };
     const RunConfig *config = parent->memory->config;
@@ -328,6 +364,9 @@ static Status measure_mean(Parent *parent, const bool *used, const Mean *mean, E
     return status;
 }
 
+// The sum of the updates has three sources: a total that the host has combined, the sum over several nodes or with
+// noise, which passes through the host, and else the slots on this GPU. A mean that is not finite is not published: the
+// host keeps the weights of the round before, and the run ends with these.
 static Status cuda_average(Parent *parent, bool *finite, const bool *used, const Mean *mean, const ServerTurn *turn,
                            Error *err) {
     static const bool first_alone[MAX_WORKERS] = {true}; // it has the sum of several nodes, or of rows
@@ -345,6 +384,9 @@ static Status cuda_average(Parent *parent, bool *finite, const bool *used, const
     return STATUS_OK;
 }
 
+// Workers have stepped the weights themselves. A server step by the sum of no slots leaves the weights as they are,
+// while its kernel counts those that are not finite and writes the host's view: so Hogwild and lockstep need no kernel
+// of their own for that. The count of Hogwild's updates is read from the GPU, where the workers' kernels count.
 static Status cuda_adopt(Parent *parent, bool *finite, Error *err) {
     RunMemory *memory = parent->memory;
     CudaParent *self = parent->state;

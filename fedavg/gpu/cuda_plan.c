@@ -23,7 +23,8 @@ static uint64_t model_bytes(const RunConfig *config) {
     return align(config->parameters * sizeof(float));
 }
 
-// Test samples follow the training samples: test sample i is also sample train.count + i.
+// Test samples follow the training samples: test sample i is also sample train.count + i. So a worker's order can name
+// samples of both sets in one array of numbers.
 static void place_data(GpuConfig *gpu, const Dataset *data) {
     const uint64_t sample = shape_size(data->shape), train = data->train.count, all = train + data->test.count;
     gpu->test_pixels_offset = train * sample;
@@ -49,6 +50,8 @@ static uint64_t block_bytes(uint64_t bytes) {
     return (bytes / CUDA_SHARE_UNIT_BYTES + 1) * CUDA_SHARE_UNIT_BYTES;
 }
 
+// Counts what allocate_device (cuda_worker.c), cuda_clients_init and allocate (cuda_parent.c) take; what they allocate
+// must be counted here.
 static GpuNeed gpu_need(const RunConfig *config, const Spec *spec, const Dataset *data, uint32_t workers,
                         uint32_t models) {
     const GpuConfig *gpu = &config->gpu;
@@ -68,7 +71,8 @@ static GpuNeed gpu_need(const RunConfig *config, const Spec *spec, const Dataset
     return need;
 }
 
-// Returns the bytes that one more worker needs.
+// Returns the bytes that one more worker needs. The difference between two workers and one leaves out all that the run
+// needs once.
 static uint64_t worker_bytes(const RunConfig *config, const Spec *spec, const Dataset *data) {
     uint32_t models = config->gpu.models_per_launch;
     return gpu_need(config, spec, data, 2, models).all - gpu_need(config, spec, data, 1, models).all;
@@ -78,6 +82,8 @@ static double gibibytes(uint64_t bytes) {
     return (double)bytes / (1 << 30);
 }
 
+// The sentence names how many workers fit with these models per launch, because that is the option that a user can
+// lower without another result; only if not even one fits are options named that change the run.
 static Status refuse(const RunConfig *config, const Device *device, const Spec *spec, const Dataset *data,
                      uint32_t models, Error *err) {
     GpuNeed need = gpu_need(config, spec, data, config->workers, models);
@@ -112,7 +118,9 @@ static uint32_t smaller(uint32_t a, uint32_t b) {
 }
 
 // Decides before any process starts whether the run fits: an allocation that fails in the middle of a round would end
-// it, and the GPU's own message names no remedy. Without a wish, models per launch are lowered until they fit.
+// it, and the GPU's own message names no remedy. Without a wish, models per launch are lowered until they fit. A number
+// of models that the user has asked for is never lowered, but refused with the figures: its bits depend on it
+// (nn/cuda/cuda_net.h).
 Status gpu_plan(RunConfig *config, const Device *device, const Spec *spec, const Dataset *data,
                 uint32_t clients_per_round, uint32_t models, Error *err) {
     GpuConfig *gpu = &config->gpu;

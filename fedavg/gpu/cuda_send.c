@@ -5,12 +5,17 @@
 #include "fedavg/gpu/cuda_worker.h"
 #include "fedavg/rules/attack/attack_rules.h"
 
+// Crafted attacks are not among these: the parent makes their updates from all rows (parent/crafting.c). cuda_plan.c
+// calls it, too, to count the zeros.
 bool cuda_sends(const RunConfig *config) {
     const Recipe *recipe = &config->recipe;
     return (config->attack.row != ATTACK_NONE && !attack_is_crafted(&config->attack)) || recipe->clip.row > 0 ||
            recipe->noise.row > 0 || recipe->code.row > 0;
 }
 
+// The zeros are what a decoded update is the difference from: cuda_aggregate_add subtracts one global vector from all
+// models of a launch, and there the update itself is the model. Without sending, trained stays NULL, which is how
+// others ask whether this run sends.
 Status cuda_send_init(CudaWorker *self, Error *err) {
     const RunConfig *config = self->memory->config;
     const size_t bytes = config->parameters * sizeof(float);
@@ -28,7 +33,8 @@ void cuda_send_free(CudaWorker *self) {
 }
 
 // One model at a time goes to the host and back: sending costs encoding anyway, and one buffer on the host is enough
-// for any number of models.
+// for any number of models. A refused update keeps its place in the launch with a share of 0. Updates that the parent
+// combines in rows are written to their rows at once, as weights, and never return to the GPU.
 static Status send(CudaWorker *self, uint32_t m, uint32_t round, Error *err) {
     const RunMemory *memory = self->memory;
     const size_t parameters = memory->config->parameters, bytes = parameters * sizeof(float);
@@ -53,6 +59,8 @@ static Status send(CudaWorker *self, uint32_t m, uint32_t round, Error *err) {
     return cuda_wait(self->stream, err, "copying an update to the card");
 }
 
+// Counts again: an update that was fit as trained may be refused for what its client sends, and a launch in which no
+// update is left adds nothing.
 Status cuda_send_updates(CudaWorker *self, uint32_t *accepted, uint32_t jobs, uint32_t round, Error *err) {
     self->from = self->blocks.weights;
     if (!self->trained) return STATUS_OK;

@@ -18,7 +18,8 @@ typedef struct CudaLockstep {
     uint64_t synchronising_nanoseconds;
 } CudaLockstep;
 
-// The worker's shard number `index`.
+// Shards are dealt in turn, by the members of this attempt: after a death the survivors have other shards, but every
+// shard's gradient has the bits that it had before, and the sum over shards has one order.
 static uint32_t shard_at(const CudaLockstep *self, uint32_t index) {
     return self->position + index * self->members;
 }
@@ -30,6 +31,8 @@ static uint32_t order_first(const CudaLockstep *self, uint32_t shard) {
     return (uint32_t)(partition_client(partition, shard, &count) - partition->indices);
 }
 
+// Each shard has its own part of the order on the GPU, so that groups of shards may alternate from step to step without
+// copying their orders again.
 static Status shuffle_shards(const CudaLockstep *self, uint32_t epoch, Error *err) {
     CudaWorker *worker = self->worker;
     for (uint32_t index = 0; index < self->shards; index++) {
@@ -64,6 +67,8 @@ static Status assign(const CudaLockstep *self, uint32_t group, uint32_t number, 
     return STATUS_OK;
 }
 
+// The net sums losses since the last assignment. They are added to the jobs, because a shard is assigned in every step
+// when groups alternate.
 static Status collect_losses(const CudaLockstep *self, uint32_t group, Error *err) {
     CudaWorker *worker = self->worker;
     TRY(cuda_net_results(worker->net, worker->results, err));
@@ -73,7 +78,9 @@ static Status collect_losses(const CudaLockstep *self, uint32_t group, Error *er
 }
 
 // Computes the gradients of a group's shards for one step and copies them into their slots. The losses of a group are
-// collected before its models are given other shards.
+// collected before its models are given other shards. A kernel copies the gradients, since slots are shared memory: if
+// this process dies with the copy still queued, the fence keeps it from a slot that the next attempt fills. Progress is
+// counted per shard, by which the parent tells a slow worker from a hung one.
 static Status compute_group(const CudaLockstep *self, uint32_t group, uint32_t number, uint32_t step, Error *err) {
     CudaWorker *worker = self->worker;
     const RunMemory *memory = worker->memory;
@@ -95,7 +102,8 @@ static Status compute_group(const CudaLockstep *self, uint32_t group, uint32_t n
 }
 
 // Computes the mean gradient of this worker's slice over all shards that had samples in this step, and makes the SGD
-// step: one kernel, since no other worker writes the slice.
+// step: one kernel, since no other worker writes the slice. The share of a shard is computed on the GPU from the
+// counts, exactly as share_step does on the CPU.
 static void step_slice(const CudaLockstep *self, uint32_t number) {
     const CudaWorker *worker = self->worker;
     const CudaBlocks *blocks = &worker->blocks;
@@ -114,7 +122,11 @@ static void step_slice(const CudaLockstep *self, uint32_t number) {
                    &training.sgd, self->slice_count, &worker->fence, worker->stream);
 }
 
-// No kernel of one process is ordered with another's: the stream is synchronised before each barrier.
+// No kernel of one process is ordered with another's: the stream is synchronised before each barrier. The first barrier
+// separates gradients from sums, the second one new weights from the next gradients. Unlike on the CPU no bucket is
+// summed early: kernels of several processes share the GPU, so that a sum would slow down the gradients of others.
+//
+// CANCELLED is returned without a sentence: a worker has died, and the parent starts the round over.
 static Status lockstep(CudaLockstep *self, uint32_t number, uint32_t step, Error *err) {
     const CudaWorker *worker = self->worker;
     Barrier *barrier = &worker->memory->control->step;
@@ -150,6 +162,8 @@ static void find_slice(CudaLockstep *self) {
     self->slice_count = (end < parameters ? end : parameters) - first;
 }
 
+// Position and members are read once, as in ssgd_train: they hold for the whole attempt. An error leaves the round
+// unfinished: this worker's death then cancels the barriers of the others.
 Status cuda_ssgd_train(CudaWorker *worker, uint32_t round, pid_t parent, Error *err) {
     const RunMemory *memory = worker->memory;
     const RunConfig *config = memory->config;

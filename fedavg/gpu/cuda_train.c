@@ -41,7 +41,8 @@ static Stretch stretch_of(const CudaWorker *self, const Job *job, uint32_t round
     return stretch;
 }
 
-// order: the samples of the jobs' clients as one stretch takes them, client by client.
+// order: the samples of the jobs' clients as one stretch takes them, client by client. It is made on the host by the
+// function that workers on the CPU use: the order of the samples is part of a client's bits.
 static void shuffle(const CudaWorker *self, uint32_t *order, Job *const *jobs, uint32_t count, uint32_t round,
                     uint32_t index) {
     for (uint32_t m = 0; m < count; m++) {
@@ -66,7 +67,8 @@ static bool goes_on(const CudaWorker *self, uint32_t jobs, uint32_t round, uint3
 }
 
 // Shuffles on the host while the GPU works: the next stretch, or the next jobs. A worker among several takes no jobs in
-// advance, since another worker may be free for them earlier.
+// advance, since another worker may be free for them earlier. train_stretch calls it after each group of steps;
+// shuffled.clients tells that the work is done already.
 static void look_ahead(CudaWorker *self, uint32_t jobs, uint32_t round, uint32_t index) {
     if (self->shuffled.clients > 0) return;
     if (goes_on(self, jobs, round, index + 1)) return shuffle_next(self, self->jobs, jobs, round, index + 1);
@@ -76,7 +78,8 @@ static void look_ahead(CudaWorker *self, uint32_t jobs, uint32_t round, uint32_t
 }
 
 // Makes host_order that of this stretch, which may have been shuffled in advance. A launch may be trained several times
-// in a row.
+// in a row. The arrays may change places here, because the last wait of train_stretch has ended the copy from
+// host_order.
 static void order_samples(CudaWorker *self, uint32_t jobs, uint32_t round, uint32_t index) {
     const CudaShuffled *next = &self->shuffled;
     bool is_ready =
@@ -118,7 +121,9 @@ static uint32_t smaller(uint32_t a, uint32_t b) {
     return a < b ? a : b;
 }
 
-// Samples that the jobs' clients have in the first `steps` batches of the stretch.
+// Samples that the jobs' clients have in the first `steps` batches of the stretch. The parent measures progress in
+// samples, on the CPU as on the GPU. A client that has ended its stretch adds nothing more, which min(count, steps)
+// says.
 static uint64_t samples_until(const CudaWorker *self, uint32_t jobs, uint32_t round, uint32_t index, uint32_t steps) {
     uint64_t samples = 0;
     for (uint32_t m = 0; m < jobs; m++) {
@@ -149,7 +154,8 @@ static Status train_stretch(CudaWorker *self, uint32_t jobs, uint32_t round, uin
 }
 
 // Trains all that the jobs' clients train in the round; notes losses, samples and seconds. Stretches end at different
-// steps for different clients: a client that is done idles, and the launch continues until the last is.
+// steps for different clients: a client that is done idles, and the launch continues until the last is. The learning
+// rate is set in each call, since it belongs to the round; lengths are not measured here, which the NaN says.
 Status cuda_train_models(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
     uint64_t start = clock_nanoseconds();
     TRY(cuda_net_set_lr(self->net, run_memory_training(self->memory).sgd.lr, err));

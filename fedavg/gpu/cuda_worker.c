@@ -14,6 +14,8 @@
 
 // Life ---------------------------------------------------------------------------------------------------------------
 
+// For a failed cuda_worker_init, too: all that is not allocated yet is NULL. The net is freed first, since its graphs
+// point into the arrays. This process only ends its imports of the blocks; their memory is the parent's.
 static void cuda_worker_free(void *worker) {
     CudaWorker *self = worker;
     cuda_net_free(self->net);
@@ -40,13 +42,16 @@ static void cuda_worker_free(void *worker) {
     device_close(); // a profiler, and MPS, want the context to end before the process does
 }
 
-// All samples that clients train on, or are tested on, in one order.
+// All samples that clients train on, or are tested on, in one order. Evaluation of clients uses the array for test
+// samples, training for training samples, never both at once.
 static size_t order_length(const CudaWorker *self) {
     const Partition *partition = &self->memory->partition;
     const uint32_t tests = partition->own_offsets ? partition->own_offsets[partition->clients] : 0;
     return partition->samples > tests ? partition->samples : tests;
 }
 
+// All memory of a launch is allocated once, for the largest launch, so that taking, ordering and judging jobs cannot
+// fail for lack of memory in the middle of a round.
 static Status allocate_host(CudaWorker *self, Error *err) {
     self->host_order = malloc(order_length(self) * sizeof *self->host_order);
     self->next_order = malloc(order_length(self) * sizeof *self->next_order);
@@ -62,6 +67,9 @@ static Status allocate_host(CudaWorker *self, Error *err) {
     return fail(err, STATUS_OS, "no memory for a worker of %u models", self->models);
 }
 
+// Engines differ in what a worker needs for itself. Hogwild trains the parent's weights in place; lockstep steps them
+// in place, with a velocity in the slots; only the other engines train copies, one per model of a launch. gpu_need in
+// cuda_plan.c counts these arrays before the run: change both together.
 static Status allocate_device(CudaWorker *self, Error *err) {
     const RunConfig *config = self->memory->config;
     const Algorithm *algorithm = &self->memory->algorithm;
@@ -79,6 +87,9 @@ static Status allocate_device(CudaWorker *self, Error *err) {
     return cuda_allocate(&self->counts, config->clients, sizeof(uint32_t), "the shards' samples", err);
 }
 
+// Samples are read from the parent's block, the order of a client's samples from this worker's own array. With Hogwild
+// the net steps the shared weights: its kernels check the fence and count updates. In lockstep the net only computes
+// gradients at the shared weights, and cuda_ssgd.c steps them.
 static CudaNetPlan make_plan(const CudaWorker *self) {
     const RunConfig *config = self->memory->config;
     const Dataset *data = &self->memory->data;
@@ -114,7 +125,9 @@ static CudaNetPlan make_plan(const CudaWorker *self) {
 }
 
 // Reads this worker's generation, which its kernels compare. The parent changes it when this process has died, so that
-// kernels that are still queued leave shared memory alone.
+// kernels that are still queued leave shared memory alone. The read precedes every launch of this process. The parent
+// raises the word only when the process is proven dead, and starts a successor after that: the successor reads its own
+// value.
 static Status open_fence(CudaWorker *self, Error *err) {
     self->fence.word = self->blocks.generations + self->rank;
     CUDA_TRY(cudaMemcpy(&self->fence.expected, self->fence.word, sizeof self->fence.expected, cudaMemcpyDeviceToHost),
@@ -130,6 +143,8 @@ static Status open_net(CudaWorker *self, Error *err) {
     return STATUS_OK;
 }
 
+// For lockstep: the kernel that averages the gradients weighs each shard by its samples in the step, and computes these
+// from the shard's size (shard_batch_samples), so that no list has to be copied in each step.
 static Status upload_counts(CudaWorker *self, Error *err) {
     const RunConfig *config = self->memory->config;
     for (uint32_t client = 0; client < config->clients; client++) {
@@ -141,7 +156,9 @@ static Status upload_counts(CudaWorker *self, Error *err) {
 }
 
 // With as many workers as cores the host thread sleeps while it waits for the GPU, instead of taking the core from
-// another worker. That must be set before the context is made.
+// another worker. That must be set before the context is made. The clients' arrays and the sender precede the net,
+// whose plan points at them. A worker that fails here exits with the sentence, which the parent passes on: a successor
+// would fail, too, so that a few such deaths end the run.
 static Status cuda_worker_init(void **worker, const RunMemory *memory, uint32_t rank, Error *err) {
     const RunConfig *config = memory->config;
     CudaWorker *self = calloc(1, sizeof *self);
@@ -184,13 +201,15 @@ static Status refuse(const CudaWorker *self, uint32_t m, Error *err) {
     return STATUS_OK;
 }
 
-// The length has been measured if the combine rule has a bound.
+// A combine rule with a bound lowers the share of a long update; cuda_inspect_updates has measured the length by then.
 static double share_of(const CudaWorker *self, const Job *job) {
     return job->share * deliver_bound(self->memory, job->squared_length);
 }
 
 // Refuses by name the updates that are not finite or out of range: their share in the sum becomes 0, so that one kernel
-// adds all models of the launch. *accepted: the number of the others.
+// adds all models of the launch. *accepted: the number of the others. Only the index of the first unfit weight travels
+// to the host, in one wait per launch. A client may have a share of 0 without being refused: `fits`, not the share,
+// decides how its job ends.
 static Status judge(CudaWorker *self, uint32_t *accepted, uint32_t jobs, uint32_t round, Error *err) {
     size_t parameters = self->memory->config->parameters;
     *accepted = 0;
@@ -214,7 +233,8 @@ static Status judge(CudaWorker *self, uint32_t *accepted, uint32_t jobs, uint32_
 }
 
 // As in deliver.c: the slot may hold the sum of an earlier round, which is cleared, or updates of this round that a
-// dead predecessor finished, which stay.
+// dead predecessor finished, which stay. The slot is cleared before its round is stored: a worker that dies in between
+// leaves the old round there, and its successor clears the slot again.
 static Status begin_sum(const CudaWorker *self, uint32_t round, Error *err) {
     const RunConfig *config = self->memory->config;
     SumState *state = &self->memory->control->sums[self->rank];
@@ -227,7 +247,8 @@ static Status begin_sum(const CudaWorker *self, uint32_t round, Error *err) {
 }
 
 // Copies the updates of accepted clients into their rows, which are stored in the host's memory, where the parent
-// combines them.
+// combines them. A row belongs to one job and is overwritten when the job is done again, so that a death here needs no
+// mark of `adding`: the parent opens the unfinished jobs, and other workers write their rows over.
 static Status hand_in_rows(CudaWorker *self, uint32_t jobs, Error *err) {
     const RunMemory *memory = self->memory;
     const size_t parameters = memory->config->parameters;
@@ -242,7 +263,10 @@ static Status hand_in_rows(CudaWorker *self, uint32_t jobs, Error *err) {
 }
 
 // Adds the updates to this worker's slot and finishes the jobs. A worker that dies between the two marks of `adding`
-// leaves a sum that no process can use: the parent has its jobs of the round done again.
+// leaves a sum that no process can use: the parent has its jobs of the round done again. Jobs are finished inside the
+// marks, since one kernel adds all models of a launch: no launch is ever half counted.
+//
+// The new client states are computed first, because an update whose client state does not fit is refused as a whole.
 static Status hand_in(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
     const RunConfig *config = self->memory->config;
     SumState *state = &self->memory->control->sums[self->rank];
@@ -264,6 +288,8 @@ static Status hand_in(CudaWorker *self, uint32_t jobs, uint32_t round, Error *er
     return STATUS_OK;
 }
 
+// No worker writes the global weights during the phase, so that all launches begin from one state. Velocities of the
+// last launch are cleared where steps build on them (momentum, clipping, Adam); plain SGD has none.
 Status cuda_worker_train(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
     const RunConfig *config = self->memory->config;
     cuda_broadcast(self->weights, self->blocks.weights, config->parameters, (int)jobs, self->stream);
@@ -274,6 +300,8 @@ Status cuda_worker_train(CudaWorker *self, uint32_t jobs, uint32_t round, Error 
     return cuda_train_models(self, jobs, round, err);
 }
 
+// Lengths are measured before the updates are judged, because a rule with a bound needs them for the shares, and before
+// an attack or a code replaces what was trained.
 static Status train_clients(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
     TRY(cuda_clients_begin(&self->clients, self->jobs, jobs, round, &self->blocks, self->weights, self->stream, err));
     TRY(cuda_worker_train(self, jobs, round, err));
@@ -284,7 +312,8 @@ static Status train_clients(CudaWorker *self, uint32_t jobs, uint32_t round, Err
 // Hogwild ------------------------------------------------------------------------------------------------------------
 
 // Trains the one model with Hogwild. The velocity in the slot is replaced when the client is done: a worker that dies
-// earlier leaves the old one.
+// earlier leaves the old one. A launch has one model here (most_models in cuda_plan.c), so that jobs[0] is the only
+// job.
 static Status train_wild(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
     const RunConfig *config = self->memory->config;
     WorkerTally *tally = &self->memory->control->tallies[self->rank];
@@ -306,7 +335,9 @@ static Status train_wild(CudaWorker *self, uint32_t jobs, uint32_t round, Error 
 
 // Phases --------------------------------------------------------------------------------------------------------------
 
-// Returns the next jobs, as many as a launch has models: those that were taken in advance, if there are any.
+// Returns the next jobs, as many as a launch has models: those that were taken in advance, if there are any. The two
+// arrays change places, since look_ahead fills next_jobs while the launch uses jobs. Without jobs taken in advance an
+// order shuffled in advance is void: it is recognised by a job's address, which the next phase uses again.
 static uint32_t take_jobs(CudaWorker *self) {
     uint32_t jobs = self->next_count;
     if (jobs == 0) {
@@ -320,6 +351,8 @@ static uint32_t take_jobs(CudaWorker *self) {
     return jobs;
 }
 
+// A worker owns the jobs of its launch and those that it has taken in advance; when it dies, the parent opens both
+// again. The loop ends only when take_jobs has neither left.
 static Status train_jobs(CudaWorker *self, Status (*train)(CudaWorker *, uint32_t, uint32_t, Error *), uint32_t round,
                          Error *err) {
     TraceBuffer *trace = run_memory_trace(self->memory, self->rank);
