@@ -11,6 +11,8 @@ namespace {
 constexpr double UNIT = 0x1p40;     // one, in fixed point
 constexpr float LIMIT = 1048576.0f; // 2^20: updates from here on are refused
 
+// Runs before find_unfit in its stream: atomicMin then finds the least index for each model, whatever the order of the
+// threads, so that the log names the weight that a worker on the CPU would name.
 __global__ void __launch_bounds__(ITEM_THREADS) expect_none(uint64_t *first_unfit, size_t count, int models) {
     int m = (int)(blockIdx.x * ITEM_THREADS + threadIdx.x);
     if (m < models) first_unfit[m] = count;
@@ -25,7 +27,10 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     if (!fits) atomicMin((unsigned long long *)&first_unfit[at.model], (unsigned long long)at.item);
 }
 
-// One thread a weight: the models one after the other, all into one integer.
+// One thread per weight adds the models one after the other, all into one integer: integer sums are exact, so that
+// neither the number of models in a launch nor the order of the workers changes a bit. A refused model has share 0; its
+// numbers, which need not be finite, are computed and dropped. One read and one write of the sum serve all models of
+// the launch.
 __global__ void __launch_bounds__(ITEM_THREADS)
     add_updates(int64_t *sum, const float *trained, const float *global, const double *shares, size_t count,
                 size_t stride, int models, CudaFence fence) {
@@ -42,7 +47,7 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     sum[i] = total;
 }
 
-// Blocks of ITEM_THREADS threads for `count` items; threads beyond the last item return at once.
+// One block of threads per ITEM_THREADS items; the threads after the last item return at once.
 size_t blocks_of(size_t count) {
     return (count + ITEM_THREADS - 1) / ITEM_THREADS;
 }
@@ -84,7 +89,8 @@ struct ShardTree {
     }
 };
 
-// One thread a weight.
+// One thread per weight computes the mean over all shards and makes the step. Each weight has one writer, the worker of
+// its slice, so that no atomic operation is needed; the fence stops the kernel of a worker that has died.
 __global__ void __launch_bounds__(ITEM_THREADS)
     ssgd_step(float *weights, float *velocity, CudaShards shards, Sgd sgd, size_t count, CudaFence fence) {
     size_t i = (size_t)blockIdx.x * ITEM_THREADS + threadIdx.x;
@@ -100,6 +106,7 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     weights[i] -= sgd.lr * velocity[i];
 }
 
+// A kernel instead of a copy by the driver: only a kernel can look at the fence at the moment when it runs.
 __global__ void __launch_bounds__(ITEM_THREADS)
     copy_words(uint32_t *to, const uint32_t *from, size_t words, CudaFence fence) {
     size_t i = (size_t)blockIdx.x * ITEM_THREADS + threadIdx.x;

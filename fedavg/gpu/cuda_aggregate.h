@@ -43,7 +43,8 @@ typedef struct CudaShards {
 void cuda_ssgd_step(float *weights, float *velocity, const CudaShards *shards, const Sgd *sgd, size_t count,
                     const CudaFence *fence, cudaStream_t stream);
 
-// to (bytes, a multiple of 4) = from, or zeros if that is NULL: into memory that processes share.
+// to (bytes, a multiple of 4) = from, or zeros if that is NULL: into memory that processes share. A kernel does it,
+// since a plain copy could not look at the fence when it begins.
 void cuda_copy_shared(void *to, const void *from, size_t bytes, const CudaFence *fence, cudaStream_t stream);
 
 #ifdef __cplusplus

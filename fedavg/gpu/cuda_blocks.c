@@ -49,6 +49,7 @@ fail:
     return status;
 }
 
+// Frees what the parent has created and closes what a worker has opened; shm/cuda_share.h knows which of the two it is.
 void cuda_blocks_free(CudaBlocks *blocks) {
     cuda_share_free(&blocks->data_block);
     cuda_share_free(&blocks->slots_block);

@@ -17,6 +17,7 @@ static bool keeps(const RunConfig *config) {
     return run_algorithm(config).local->keeps;
 }
 
+// For gpu_need: shifts alone, or with the rows before and after the training.
 uint32_t cuda_clients_arrays(const RunConfig *config) {
     if (!shifts(config)) return 0;
     return keeps(config) ? 3 : 1;

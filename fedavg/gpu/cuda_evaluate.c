@@ -60,6 +60,7 @@ static Status upload(EvaluationMemory *self, const float *parameters, const Spec
     return cuda_fail(err, error, "copying weights and test set to the card");
 }
 
+// For programs that need each sample's outputs, not only their sums: loss and hits are computed beside them.
 static Status run_with_logits(BatchResult *result, float *logits, CudaNet *net, const Dataset *data, Error *err) {
     CudaTask task = {.count = data->test.count};
     TRY(cuda_net_assign(net, 0, &task, true, err));

@@ -33,6 +33,8 @@ static void place_data(GpuConfig *gpu, const Dataset *data) {
     gpu->data_bytes = gpu->train_labels_offset + align(all * sizeof *data->train.labels);
 }
 
+// The counter of updates and the words of the fences share the block of the weights, each at an alignment of its own,
+// so that one handle names all that workers need besides slots and data.
 static void place_model(GpuConfig *gpu, const RunConfig *config) {
     gpu->updates_offset = model_bytes(config);
     gpu->generations_offset = gpu->updates_offset + align(sizeof(uint64_t));

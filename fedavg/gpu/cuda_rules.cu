@@ -23,12 +23,17 @@ __device__ int64_t sum_of(const CudaServerStep &at, uint32_t which, size_t i) {
     return total;
 }
 
+// The host's view gets the weight in the pass that computes it. The test finds infinities and NaNs: every comparison
+// with a NaN is false.
 __device__ void publish(const CudaServerStep &at, size_t i, float weight) {
     at.weights[i] = weight;
     at.host_view[i] = weight;
     if (!(fabsf(weight) <= FLT_MAX)) atomicAdd(at.not_finite, 1u);
 }
 
+// One kernel per server rule, made of the function that the CPU uses: which rule a run has is known before the launch,
+// so that no thread branches on it. A rule's states are read and written as far as it has any; the loops over them are
+// unrolled, so that they stay in registers. The sum of the slots is never stored: each slot is read once, here.
 #define SERVER_KERNEL(name)                                                                                            \
     __global__ void __launch_bounds__(ITEM_THREADS)                                                                    \
         name##_apply(CudaServerStep at, ServerLoad load, ServerTurn turn) {                                            \
@@ -99,6 +104,7 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     changes[i] = total;
 }
 
+// After the step, on the tensors of variances alone: the square root of a negative one would be no number.
 __global__ void __launch_bounds__(ITEM_THREADS) floor_at_zero(float *weights, float *host_view, size_t count) {
     const size_t i = (size_t)blockIdx.x * ITEM_THREADS + threadIdx.x;
     if (i < count && weights[i] < 0) weights[i] = host_view[i] = 0;

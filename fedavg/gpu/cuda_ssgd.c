@@ -154,7 +154,7 @@ static Status lockstep(CudaLockstep *self, uint32_t number, uint32_t step, Error
 }
 
 // Finds the parameters that this worker sums and steps. Slices begin on cache lines, so that no two workers write one
-// line.
+// line. One slice per worker and step suffices, because nothing is summed while gradients are computed.
 static void find_slice(CudaLockstep *self) {
     size_t parameters = self->worker->memory->config->parameters, lines = (parameters + 15) / 16;
     size_t first = lines * self->position / self->members * 16, end = lines * (self->position + 1) / self->members * 16;

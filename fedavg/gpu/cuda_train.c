@@ -21,7 +21,8 @@ static uint32_t job_samples(const CudaWorker *self, const Job *job) {
     return count;
 }
 
-// Takes jobs for a launch of as many models.
+// Takes jobs for a launch of as many models. Fewer are taken only when the queue is empty: a launch with idle models
+// takes as long as a full one.
 uint32_t cuda_take(const CudaWorker *self, Job **jobs) {
     uint32_t count = 0;
     while (count < self->models && (jobs[count] = queue_take(self->memory->queue, self->rank)))
@@ -91,7 +92,8 @@ static void order_samples(CudaWorker *self, uint32_t jobs, uint32_t round, uint3
     self->shuffled = (CudaShuffled){0};
 }
 
-// Gives every model the samples of its client for one stretch, shuffled. *steps: of the longest.
+// Gives every model the samples of its client for one stretch, shuffled. *steps: of the longest. Loss sums restart with
+// the first stretch only, so that the results of a job cover all its training.
 static Status assign_stretch(CudaWorker *self, uint32_t *steps, uint32_t jobs, uint32_t round, uint32_t index,
                              Error *err) {
     const RunConfig *config = self->memory->config;

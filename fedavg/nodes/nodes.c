@@ -64,6 +64,8 @@ typedef struct Place {
     int32_t pid;
 } Place;
 
+// The name of a machine is for messages alone: two containers may share it. The boot identity and the process namespace
+// decide whether a death can be seen.
 static Place own_place(void) {
     Place place = {.pid = getpid()};
     gethostname(place.host, sizeof place.host - 1);
@@ -108,6 +110,7 @@ end:
     return status;
 }
 
+// Without peers the node is alone again: every function then needs no other node.
 static void release(Nodes *nodes) {
     for (uint32_t node = 0; node < nodes->size; node++)
         if (nodes->peers[node].pidfd >= 0) close(nodes->peers[node].pidfd);
@@ -126,6 +129,8 @@ static Status open_transport(Nodes *nodes, Error *err) {
     return status;
 }
 
+// MPI may connect fewer processes than were started, if it was built for another launcher: each copy would then run the
+// whole training alone and write to files of one name.
 static Status join(Nodes *nodes, uint32_t started, Error *err) {
     TRY(nodes_transport_load(&nodes->transport, err));
     nodes->size = started;
@@ -172,6 +177,8 @@ static Status gave_up(const Nodes *nodes, uint32_t node, Error *err) {
                 peer->pid, peer->host);
 }
 
+// Takes all signals that have arrived. NODE_BUSY gives a node more time until its silence counts; the next sign of life
+// ends that.
 static Status hear(Nodes *nodes, Error *err) {
     for (;;) {
         uint32_t from;
@@ -207,6 +214,8 @@ static Status find_silent(const Nodes *nodes, Error *err) {
     return STATUS_OK;
 }
 
+// Called in every turn of every wait, and does something ten times a second. A signal goes to all nodes each time, so
+// that their silence bound is measured from the last sign of life and not from the last message.
 Status nodes_watch(Nodes *nodes, Error *err) {
     if (nodes->size == 1) return STATUS_OK;
     uint64_t now = clock_nanoseconds();
@@ -241,6 +250,8 @@ Status nodes_busy(Nodes *nodes, Error *err) {
 
 // Waiting -------------------------------------------------------------------------------------------------------------
 
+// A failure of MPI is judged after the signals: a node that has died or left explains a broken connection better than
+// MPI's text.
 Status nodes_test(Nodes *nodes, bool *done, Error *err) {
     Status status = nodes->transport->test(nodes->connection, done, err);
     if (status == STATUS_OK) return *done && !nodes->is_busy ? STATUS_OK : nodes_watch(nodes, err);
@@ -332,6 +343,8 @@ Status nodes_gather(Nodes *nodes, void *all, const void *mine, const size_t *cou
     return status;
 }
 
+// Every node calls it at one place of the program, also a node that has failed: without its answer the others would
+// wait for it. The own error is kept, since it names the reason.
 Status nodes_agree(Nodes *nodes, Status mine, Error *err) {
     if (nodes->size == 1) return mine;
     // One count of failures per node, so that all nodes name one: the lowest that failed.
@@ -349,6 +362,7 @@ Status nodes_agree(Nodes *nodes, Status mine, Error *err) {
 
 // Leaving -------------------------------------------------------------------------------------------------------------
 
+// Not a collective: a node that leaves because of an error cannot rely on the others to take part.
 static void say_goodbye(const Nodes *nodes) {
     uint64_t start = clock_nanoseconds();
     while (clock_nanoseconds() - start < goodbye_nanoseconds) { // a signal that is still under way goes out first

@@ -91,6 +91,7 @@ static Status begin_exchange(NodesConnection *self, void *received, const void *
                  "MPI_Ialltoallv", err);
 }
 
+// MPI moves messages only inside its calls: this one is also what makes a collective advance.
 static Status test(NodesConnection *self, bool *done, Error *err) {
     int flag;
     TRY(check(MPI_Test(&self->collective, &flag, MPI_STATUS_IGNORE), "MPI_Test", err));

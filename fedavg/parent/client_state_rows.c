@@ -44,6 +44,7 @@ static void resume(ClientStateRows *kept, uint32_t round) {
         if (kept->gone[row] == 0) kept->spare[kept->spares++] = row;
 }
 
+// After a resume the lists of rows are made again from the tables of the last two checkpoints.
 Status client_state_rows_init(ClientStateRows *kept, const RunMemory *memory, uint32_t members, uint32_t rounds_done,
                               Error *err) {
     const RunConfig *config = memory->config;
@@ -158,6 +159,7 @@ Status client_state_rows_commit(ClientStateRows *kept, uint32_t round, Nodes *no
     return STATUS_OK;
 }
 
+// Rows were staged for clients whose updates are not used: the old states stay in force.
 void client_state_rows_drop(ClientStateRows *kept) {
     for (uint32_t place = 0; keeps(kept) && place < kept->memory->queue->count; place++)
         kept->spare[kept->spares++] = kept->staged[place];

@@ -151,6 +151,8 @@ static uint32_t selected(const World *world, uint32_t clients, uint32_t wanted) 
     return size < clients ? (uint32_t)size : clients;
 }
 
+// The sampler decides: Poisson may draw all clients, power-of-choice draws its candidates, and the others draw some
+// more than are wanted, for those that drop out.
 uint32_t cohort_capacity(const World *world, uint32_t clients, uint32_t clients_per_round) {
     if (world->sampling == SAMPLING_POISSON) return clients;
     if (world->sampling == SAMPLING_POWER_OF_CHOICE) return (uint32_t)world->candidates;
@@ -286,7 +288,8 @@ static Status find_durations(Cohort *cohort, Nodes *nodes, Error *err) {
 }
 
 // Counts members by their fate, and the traffic of the round. A client that drops out has had the model but sends
-// nothing; one that is late has sent in vain.
+// nothing; one that is late has sent in vain. Masks cost every client one message per other member, because pairs of
+// clients agree on them.
 static void count_absences(Cohort *cohort) {
     uint64_t neighbours_bytes = 0;
     const bool masks = cohort->memory->algorithm.traits.has[TRAIT_MASKS];
@@ -394,7 +397,7 @@ Status cohort_weigh(Cohort *cohort, Nodes *nodes, Error *err) {
 }
 
 // A round ends with the next version. The updates that its clients send are counted in it, though they may arrive
-// later.
+// later. Nothing is simulated again: fates, shares and times were decided for the whole run before its first round.
 static void complete_scheduled(Cohort *cohort) {
     const uint64_t *published = cohort->memory->schedule.published;
     cohort->shares = (CohortShares){.factor = 1, .total = 1};

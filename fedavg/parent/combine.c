@@ -122,7 +122,8 @@ static double training_loss(const Job *job) {
     return job->loss_sum / (double)job->samples;
 }
 
-// A loss counts by its distance from the least one, so that not all weights can be too small for a double.
+// A loss counts by its distance from the least one, so that not all weights can be too small for a double. exp of the
+// distance is the C library's: combine_rows broadcasts node 0's weights.
 static double weight_of(const Combine *combine, const Job *job, double least) {
     if (!combine->rule->by_training) return job->share;
     const double weight =
@@ -226,7 +227,8 @@ static void mix_rows(Combine *combine, uint32_t round) {
 // Choosing ------------------------------------------------------------------------------------------------------------
 
 // The rule sets the shares of the (mixed) rows in the result, beginning with equal ones or with the weights of a mean.
-// Mixed updates count equally, since each holds parts of several clients.
+// Mixed updates count equally, since each holds parts of several clients. Without a rule that chooses, these shares are
+// the result: a mean of rows that an attack or a mixture needed.
 static void choose(Combine *combine) {
     const bool mixes = combine->mix->mix != NULL;
     const uint32_t count = combine->mixed_count;

@@ -10,7 +10,8 @@
 #include "fedavg/worker/client.h"
 
 // A step of refused updates alone leaves the model. That ends the run only if the round's own clients were refused,
-// too: otherwise later steps have updates.
+// too: otherwise later steps have updates. Unlike in engine_rounds a refused update may belong to an earlier round, so
+// that it says nothing about this round's rate.
 static Status check_arrived(bool *step, const Rounds *rounds, uint32_t round, Error *err) {
     const Pending *pending = &rounds->pending;
     uint32_t done = 0;

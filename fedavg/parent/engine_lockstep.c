@@ -19,6 +19,7 @@ static void free_exchange(Rounds *rounds) {
     if (exchanges(rounds)) exchange_free(&rounds->exchange);
 }
 
+// Runs in the parent while its workers compute: messages move between two looks at the workers.
 static Status serve(Rounds *rounds, bool *busy, Error *err) {
     return exchanges(rounds) ? exchange_serve(&rounds->exchange, busy, err) : STATUS_OK;
 }

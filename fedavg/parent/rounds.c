@@ -63,7 +63,8 @@ static void post_clients(Rounds *rounds) {
     }
 }
 
-// Whether the client at `place` of the cohort is this node's to train.
+// Whether the client at `place` of the cohort is this node's to train. In lockstep a client is a shard with a fixed
+// node, since the sums over shards are made on its node; otherwise the place in the cohort decides.
 static bool is_mine(const Rounds *rounds, uint32_t place) {
     const RunConfig *config = rounds->memory->config;
     if (!rounds->memory->algorithm.engine->in_lockstep) return node_jobs_mine(rounds->nodes, place);
@@ -261,7 +262,8 @@ static void count_round(Rounds *rounds) {
     totals->up_bytes += rounds->cohort.up_bytes;
 }
 
-// Every round's release costs as much privacy, except on a tree, where a release is part of several sums.
+// Every round's release costs as much privacy, except on a tree, where a release is part of several sums. The budget is
+// computed from the number of rounds and not added up, so that a resumed run reports what it would have reported.
 static void note_release(const Rounds *rounds, RoundReport *report) {
     const RunConfig *config = rounds->memory->config;
     double rdp[ACCOUNTANT_ORDERS];
@@ -345,6 +347,8 @@ void engine_plan(RunConfig *config) {
     config->slots.sum_bytes = slot_stride(config->parameters * sizeof(int64_t));
 }
 
+// The queue is made once: it must have room for the largest phase, of training, of the test set's chunks, or of all
+// clients' tests.
 uint32_t rounds_job_capacity(const RunConfig *config, uint32_t clients_per_round, uint32_t test_count) {
     uint32_t chunks = (test_count + EVALUATION_CHUNK - 1) / EVALUATION_CHUNK;
     uint32_t members = cohort_capacity(&config->world, config->clients, clients_per_round);

@@ -31,6 +31,8 @@ static Status find_losses(Rounds *rounds, uint32_t round, double *losses, const 
     return STATUS_OK;
 }
 
+// Losses of the last training cost nothing and may be old; those of an evaluation are of the present model and cost a
+// phase with traffic. --sampling says which of them decide.
 Status rounds_choose_candidates(Rounds *rounds, uint32_t round, Error *err) {
     Cohort *cohort = &rounds->cohort;
     const int by = rounds->memory->config->world.candidates_by;

@@ -30,7 +30,8 @@ static Status allocate_messages(RowWalk *walk, uint32_t rows, size_t travelling,
                 walk->nodes->size);
 }
 
-// A section is a piece where nothing travels.
+// A section is a piece where nothing travels. On several nodes a piece is shorter, since each node holds the pieces
+// that it sends and those that it receives.
 Status row_walk_init(RowWalk *walk, const RunMemory *memory, Nodes *nodes, size_t travelling, Error *err) {
     const RunConfig *config = memory->config;
     const uint32_t rows = config->slots.rows > 0 ? config->cohort : 0;

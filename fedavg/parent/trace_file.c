@@ -84,7 +84,7 @@ static void write_span(FILE *stream, const TraceSpan *span, uint32_t node, uint3
     fputs("}}", stream);
 }
 
-// all: the spans of all nodes, one node behind the other; counts (nodes): bytes of each. The caller frees both.
+// Sizes are gathered first, since nodes have different numbers of spans.
 static Status gather_spans(TraceSpan **all, size_t **counts, Nodes *nodes, const TraceSpan *mine, size_t bytes,
                            Error *err) {
     size_t *sizes = calloc(2 * (size_t)nodes->size, sizeof *sizes), total = 0;

@@ -116,7 +116,9 @@ bool deliver_send(Sent *sent, Sender *sender, Job *job, float *trained, uint32_t
     return !is_sent_in_vain(sender->memory, job, trained, sent);
 }
 
-// The update passes all checks and is sent; otherwise its job is finished as refused.
+// The update passes all checks and is sent; otherwise its job is finished as refused. The order matters: what was
+// trained is judged before an attack replaces it, the client's state follows from the training, and the sender's result
+// is judged last, since noise and feedback may make it too large.
 static bool is_accepted(ClientUpdate *update) {
     LocalModel *model = update->model;
     Job *job = update->job;
@@ -197,6 +199,12 @@ static bool sums_plainly(const LocalModel *model) {
            config->masked_offset == 0 && !model->memory->algorithm.combine->bound;
 }
 
+// Judges, fingerprints and adds in one pass over the weights, since a large model passes through the memory once
+// instead of three times. The slot is written inside the marks even if the update is then refused: plain_sum_add then
+// takes it out again, or the slot stays marked as that of an older round.
+//
+// `round` is stored after the pass, which has cleared the slot block by block: a worker that dies before leaves the old
+// round, and all its jobs are done again.
 static void hand_in_plain_sum(ClientUpdate *update) {
     LocalModel *model = update->model;
     Job *job = update->job;
@@ -217,6 +225,8 @@ static bool has_rows(const LocalModel *model) {
     return model->memory->config->slots.rows > 0;
 }
 
+// The row is the job's own: a worker that dies while it writes leaves an unfinished job, whose next worker writes the
+// row from its beginning.
 static void hand_in_row(ClientUpdate *update) {
     const RunMemory *memory = update->model->memory;
     if (!is_accepted(update)) return;
@@ -229,7 +239,8 @@ static bool has_pending(const LocalModel *model) {
     return model->memory->config->slots.pending > 0;
 }
 
-// An update for a later step has a sum of its own; one for the step of this round joins the worker's.
+// An update for a later step has a sum of its own; one for the step of this round joins the worker's. That sum is the
+// job's own and is cleared first, so that a repetition after a death begins from zeros and needs no mark of `adding`.
 static void hand_in_pending(ClientUpdate *update) {
     const RunMemory *memory = update->model->memory;
     if (update->job->pending == 0) return hand_in_sum(update);
@@ -269,6 +280,8 @@ const Delivery *delivery_of(const LocalModel *model) {
     return delivery;
 }
 
+// The length is measured before anything changes the weights: it is the length of what was trained. Rules with a bound
+// and the clipping both take it from the job.
 void deliver(LocalModel *model, Job *job, const LocalVectors *at, const LocalTurn *turn, uint32_t round) {
     ClientUpdate update = {.model = model, .job = job, .at = at, .turn = turn, .round = round};
     job->squared_length = squared_length(model->memory, model->weights);

@@ -86,6 +86,8 @@ static void begin(Wild *wild, LocalModel *model, uint32_t client) {
     atomic_store_explicit(&wild->clock->updates, slowest(control, model->rank, 1), memory_order_relaxed);
 }
 
+// The wait precedes the reading, so that the bound holds for the weights that the update is made of. The count is read
+// before the weights: staleness is never counted too low.
 static void read_weights(Wild *wild) {
     LocalModel *model = wild->model;
     if (wild->clock) wait_for_slowest(wild->control, model->rank, (uint64_t)wild->bound);
@@ -96,12 +98,16 @@ static void read_weights(Wild *wild) {
     memcpy(model->weights, model->read, bytes);
 }
 
+// Other workers write these weights at this moment. Without atomic additions some of their updates are lost in single
+// weights, which is Hogwild's bargain; no single weight is torn, since a float is written whole.
 static void step_shared(const Wild *wild, float *velocity, const Sgd *sgd) {
     const Kernels *kernels = wild->model->net.kernels;
     (wild->training.hogwild_update == HOGWILD_ATOMIC ? kernels->sgd_step_atomically : kernels->sgd_step)(
         wild->model->memory->weights, velocity, wild->model->gradient, sgd, wild->control->config.parameters);
 }
 
+// The counter of all workers tells the staleness and orders nothing. This worker's own clock moves only with complete
+// updates, of which a wait counts the distance.
 static void count_update(Wild *wild) {
     WorkerTally *tally = &wild->control->tallies[wild->model->rank];
     uint64_t staleness = atomic_fetch_add_explicit(&wild->control->updates, 1, memory_order_relaxed) - wild->read_at;

@@ -99,7 +99,8 @@ static void train_second(LocalModel *model, const Job *job, uint32_t round) {
 }
 
 // The second model takes the place of the first one while it is trained, so that training has one path. With inner
-// steps it has been trained beside the first one already.
+// steps it has been trained beside the first one already. Its result is written into the new row, so that a death
+// before the end of the round leaves the old model in force.
 static void conclude_second(LocalModel *model, const Job *job, uint32_t round) {
     const RunConfig *config = model->memory->config;
     const PersonalRun all = {0, config->parameters};

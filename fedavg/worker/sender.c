@@ -111,6 +111,7 @@ static void add_to_payload(float *update, float *become, const float *global, co
     }
 }
 
+// Noise is drawn by a key of seed, round and client: a client that is trained again after a death adds equal noise.
 static void add_noise(Sender *sender, double deviation, RngKey key) {
     for (size_t i = 0; i < sender->weights.count; i++) {
         sender->update[i] = (float)((double)sender->update[i] + deviation * rng_normal(key, (uint32_t)i));
@@ -130,6 +131,8 @@ static void begin_feedback(Sender *sender, const Job *job) {
     add_to_payload(sender->update, sender->become, sender->global, before, count);
 }
 
+// The row in force stays until the round has succeeded (client_state_rows.c): an update that is sent again after a
+// death begins from the rest that it began from before.
 static void end_feedback(Sender *sender, const Job *job, const Payload *payload, bool becomes) {
     const size_t count = sender->weights.count;
     if (!sender->left || job->kept_to == NO_CLIENT_STATE) return;
@@ -138,7 +141,8 @@ static void end_feedback(Sender *sender, const Job *job, const Payload *payload,
 }
 
 // Encodes the update and decodes the bytes again, as the server would: what is handed in is exactly what arrives. The
-// client's key is cleared in between, so that a decoder cannot use random numbers that the server does not have.
+// client's key is cleared in between, so that a decoder cannot use random numbers that the server does not have. A code
+// with state of its own keeps it in the client's rows after the rest, read from the old row and written to the new one.
 static void encode(Sender *sender, Job *job, RngKey key) {
     const SendCode *code = code_of(sender);
     const SentWeights *weights = &sender->weights;

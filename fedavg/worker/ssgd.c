@@ -64,6 +64,8 @@ static void share_step(Lockstep *self) {
 
 // Sums ----------------------------------------------------------------------------------------------------------------
 
+// Counts buckets since the round began, so that a number never returns to a smaller value: no worker has to reset
+// another worker's pulse between steps.
 static uint64_t pulse_of(const Lockstep *self, uint32_t buckets) {
     return (uint64_t)self->step * self->buckets.count + buckets;
 }
@@ -77,6 +79,7 @@ static bool is_complete(const Lockstep *self, uint32_t bucket) {
     return true;
 }
 
+// Release: the buckets' gradients are in the slots before any other worker sees the count.
 static void mark_complete(Lockstep *self, uint32_t buckets) {
     self->complete = buckets;
     atomic_store_explicit(&self->sync->members[self->position].complete, pulse_of(self, buckets), memory_order_release);
@@ -114,7 +117,9 @@ static void sum_slice(const Lockstep *self, Slice slice) {
 }
 
 // Sums a slice of a complete bucket, its own or another worker's, unless that is done or under way. The claim is a
-// number of the step: a slice that was taken in an earlier step is free again without any reset.
+// number of the step: a slice that was taken in an earlier step is free again without any reset. A worker that dies
+// after its claim leaves a slice that no worker sums; the round is then done again as a whole, and give_order clears
+// the claims.
 static void take_slice(Lockstep *self, uint32_t bucket, uint32_t position) {
     _Atomic uint64_t *taken = &self->sync->taken[bucket][position];
     uint64_t seen = atomic_load_explicit(taken, memory_order_relaxed), now = (uint64_t)self->step + 1;
@@ -149,8 +154,8 @@ static void take_all_slices(Lockstep *self) {
 // Steps ---------------------------------------------------------------------------------------------------------------
 
 // The net's hook: the gradients from `first` on are complete. Layers finish from the last to the first, so that a
-// bucket is summed while the backward pass goes through earlier layers. The last bucket is left to compute_gradients,
-// which says that all are done.
+// bucket is summed while the backward pass goes through earlier layers. Gradients of the last bucket are complete only
+// with the whole pass: compute_gradients marks them.
 static void on_gradient(void *context, size_t first) {
     Lockstep *self = context;
     const Buckets *buckets = &self->buckets;
@@ -214,7 +219,9 @@ static Status wait_for(const Lockstep *self, Barrier *barrier) {
     return status;
 }
 
-// The parent puts the mean over all nodes where all workers read it, and arrives last.
+// The parent gathers the mean over all nodes where all workers read it, and arrives at the exchange barrier when the
+// last bucket is there. Each worker steps its own slices only, so that no two write one weight; the barrier at the end
+// of the step publishes them.
 static Status step_from_mean(const Lockstep *self) {
     const RunMemory *memory = self->memory;
     const Training training = run_memory_training(self->memory);
@@ -232,7 +239,9 @@ static Status step_from_mean(const Lockstep *self) {
 
 // One step. Sums before and after the first wait differ only in time: before it a worker sums what is complete while
 // others still compute; after it everything is complete, and it sums what is left. The barrier at the end keeps a fast
-// worker from the next step, which reads weights and overwrites gradients that a slow one still uses.
+// worker from the next step, which reads weights and overwrites gradients that a slow one still uses. Both waits end
+// with CANCELLED when a worker has died: gradients, sums and weights of this round are then worth nothing, and the
+// worker returns at once.
 static Status lockstep(Lockstep *self) {
     Barrier *barrier = &self->memory->control->step;
     share_step(self);
@@ -262,7 +271,8 @@ static Status train_epochs(Lockstep *self) {
 }
 
 // Reads the members once: the parent counts them before the phase, and a death in the middle cancels the barriers and
-// with them the round, so that the number holds for the whole round.
+// with them the round, so that the number holds for the whole round. The hook points at this Lockstep, so that it is
+// taken off before the function returns.
 Status ssgd_train(LocalModel *model, uint32_t round, pid_t parent) {
     const RunMemory *memory = model->memory;
     const PhaseOrder *order = &memory->control->order;

@@ -94,6 +94,8 @@ static void see(View *view, uint32_t place, uint32_t index, const Batch *batch, 
                        view->client, config->clients, draw);
 }
 
+// Copies a batch only where the view changes samples or the net takes floats: otherwise the net reads the shared data
+// set in place, without any copy per worker.
 static void copy_samples(View *view, Batch *batch) {
     const RunConfig *config = view->memory->config;
     const size_t label_bytes = view->memory->data.items.label_bytes, size = shape_size(config->spec.input);
