@@ -31,8 +31,8 @@ const Command commands[] = {
      .summary = "loss and accuracy of a saved model",
      .purpose = "prints the loss and the accuracy of a saved model.",
      .description =
-         "Prints the loss and the accuracy of a saved model, or of a run's, on a data set's test images. What is not "
-         "given of data, seed and model is what it was trained with.",
+         "Prints the loss and the accuracy of a saved model, or of a run's, on a data set's test samples. Data, seed "
+         "and model default to those of its training.",
      .takes = TAKES_EVAL,
      .writes = true,
      .more = options_print_eval_help,
@@ -40,11 +40,12 @@ const Command commands[] = {
     {.name = "diff",
      .also = "compare",
      .arguments = "RUN RUN",
-     .summary = "where two runs part, and what was different to begin with",
-     .purpose = "says in which round, client and tensor two runs part.",
+     .summary = "where two runs diverge, and why",
+     .purpose = "finds the round, client and tensor at which two runs diverge.",
      .description =
          "Compares two runs' records: names the first round after which their models differ, the first client whose "
-         "training does (on a card surely with --inspect-updates, otherwise if its loss shows it), the first tensor, "
+         "training does (on a GPU certainly with --inspect-updates, otherwise only if its loss differs), the first "
+         "tensor, "
          "and the options, data and machines that were different from the start. Exits with 0 if all common rounds "
          "are the same, with 1 if not.",
      .run = command_diff},
@@ -52,11 +53,12 @@ const Command commands[] = {
      .also = "split",
      .arguments = "[EXPERIMENT.yaml] [--OPTION VALUE ...] [--json] [--save FILE]",
      .brief = "[EXPERIMENT.yaml] [--OPTION VALUE ...]",
-     .summary = "who gets which samples in such a run, as a picture and in numbers",
+     .summary = "the samples of each client in a run, as a picture and in numbers",
      .description =
-         "Deals the training samples as sounder train would with the same options (--data, --clients, --partition, "
+         "Divides the training samples as sounder train would with these options (--data, --clients, --partition, "
          "--seed and so on; it takes all of them, and a run's config.yaml), and shows clients by classes in shades, "
-         "sizes, and how far the clients' label shares are from those of all: entropy (0: one class, 1: all alike), "
+         "sizes, and how far the clients' label shares are from the shares of all: entropy (0: one class, 1: all "
+         "equal), "
          "Hellinger distance, EMD (sum of the differences, from 0 to 2), Jensen-Shannon divergence (bits), classes "
          "of a client. The worst is the client furthest from the others.",
      .options = &partition_options,
@@ -68,21 +70,22 @@ const Command commands[] = {
      .summary = "train one client of one round again and compare",
      .purpose = "trains one client of one round again and compares.",
      .description =
-         "Trains one client of one round again, alone on the CPU, from the model that the round began with: that of "
-         "the run's last checkpoint before it, from which the rounds in between are trained again. Compares what "
-         "comes out with the run's record: by its hash (of a run on a card without --inspect-updates: by its loss); "
-         "another result is an error (65).",
+         "Trains one client of one round again, alone on the CPU, from the model at the beginning of the round: it "
+         "starts "
+         "from the run's last checkpoint before the round and trains the rounds in between again. Compares the "
+         "result with the run's record: by its hash, or by its loss if the run was on a GPU without "
+         "--inspect-updates. A different result is an error (65).",
      .options = &replay_options,
      .run = command_replay},
     {.name = "data",
      .arguments = "[PLACE ...] [--OPTION VALUE ...]",
-     .summary = "list data sets: where, in which form, how large, and their hashes",
+     .summary = "list data sets: place, form, size, and hashes",
      .description =
-         "Lists the data sets in the places where names are looked for, or in the folders and files that are given: "
-         "form, samples, shape, what values they are, classes, clients, size in memory, and the hash of all samples "
+         "Lists the data sets in the places where names are searched, or in the given folders and files: "
+         "form, samples, shape, type of values, classes, clients, size in memory, and the hash of all samples "
          "and labels (also in the start record of a run: data_xxh3). sounder data get NAME downloads mnist, "
-         "fashion-mnist, cifar10 or cifar100, with checksums; sounder data get --help tells more. One that cannot be "
-         "read has what is wrong with it in its row, and the exit status tells.",
+         "fashion-mnist, cifar10 or cifar100, with checksums; see sounder data get --help. The row of a data "
+         "set that cannot be read says why, and the exit status is that of the error.",
      .options = &data_options,
      .most = INT_MAX,
      .keeps_help = "get",
@@ -93,11 +96,11 @@ const Command commands[] = {
      .arguments = "[FOLDER ...] [--OPTION VALUE ...]",
      .summary = "list runs, compare them, average over seeds",
      .description =
-         "Lists all runs in the folders and below them (runs/ if none is given), also those that still run: state, "
-         "rounds done, the figure that the run is about after the last test and the best there was (accuracy on the "
-         "test samples; personal %: mean of the clients' own models; loss where targets are numbers), the clients' "
-         "worst tenth, attack success and epsilon where runs have them, seconds, training samples a second, and of "
-         "the options those in which the runs differ. --by averages: sounder runs sweeps/a --by alpha",
+         "Lists all runs in the folders and below them (runs/ if none is given), also unfinished ones: state, rounds "
+         "done, the figure that the run is about after the last test and its best value (accuracy on the "
+         "test samples; personal %: mean of the clients' own models; loss if targets are numbers), the clients' "
+         "worst tenth, attack success and epsilon if runs have them, seconds, training samples per second, and "
+         "the options in which the runs differ. --by averages: sounder runs sweeps/a --by alpha",
      .options = &runs_options,
      .most = INT_MAX,
      .run = command_runs},
@@ -107,11 +110,11 @@ const Command commands[] = {
      .summary = "one page about a run, or about several: curves, clients, fairness, waits",
      .description =
          "Writes one page that needs no network and opens from disk. It shows accuracy and loss by round, seconds, "
-         "simulated seconds or bytes, with bands over runs that differ in the seed alone; who has which data; "
-         "clients, fairness, confusion (of sounder eval RUN --confusion --json > RUN/eval.json), where the time "
-         "went, waits at the barrier, staleness, epsilon; and how to repeat the run. Each figure can be saved as "
-         "SVG, PNG and CSV. It prints on two pages. RUN is the folder of a run, or one with runs below it. The "
-         "figures are drawn by Chart.js of Debian's libjs-chart.js, which is put into the page.",
+         "simulated seconds or bytes, with bands over runs that differ only in the seed; the data of each client; "
+         "clients, fairness, confusion (from sounder eval RUN --confusion --json > RUN/eval.json), use of time, "
+         "waits at the barrier, staleness, epsilon; and how to repeat the run. Each figure can be saved as "
+         "SVG, PNG and CSV. It prints on two pages. RUN is the folder of a run, or a folder with runs below it. "
+         "The page contains Chart.js from Debian's libjs-chart.js, which draws the figures.",
      .options = &report_options,
      .least = 1,
      .most = INT_MAX,
@@ -122,83 +125,83 @@ const Command commands[] = {
      .arguments = "[EXPERIMENT.yaml] [--OPTION VALUE,VALUE,... ...]",
      .summary = "train with every combination of some options' values, side by side",
      .description =
-         "Runs sounder train for each combination of values, as many runs side by side as cores allow (a core each "
-         "where --workers is not given), and ends with a table of means and standard deviations over the seeds. It "
+         "Runs sounder train for each combination of values, as many runs side by side as cores allow (one core per "
+         "run unless --workers is given), and ends with a table of means and standard deviations over the seeds. It "
          "takes all options of train. Several values: --alpha 0.1,1,10 or --seed 1..5, the same option again, or "
-         "braces in a text, --algorithm \"fedprox mu={0.01,0.1}\". It goes on after a run that fails. Ctrl-C has the "
-         "runs finish their rounds and save; the same command with the same --out does what is not done. Exits with "
-         "the code of the first run that failed, or with 75 where another process still trains some of the runs.",
+         "braces in a text, --algorithm \"fedprox mu={0.01,0.1}\". It continues after a run that fails. After Ctrl-C "
+         "the runs finish their rounds and save; repeat the command with that --out to finish the rest. Exits with "
+         "the code of the first run that failed, or with 75 if another process still trains some of the runs.",
      .options = &sweep_options,
      .takes = TAKES_SAVED,
      .run = command_sweep},
     {.name = "reproduce",
      .arguments = "[RECIPE] [--OPTION VALUE ...]",
-     .summary = "make published figures again, and say whether they come out",
+     .summary = "repeat published experiments and compare the figures",
      .description =
-         "Runs what a recipe says and prints published figures beside ours, with a verdict: within the band of the "
-         "publication, above or below it. Without a recipe it lists those there are. RECIPE is a name of that list, "
-         "or a file of your own (tools/recipes/a1.yaml is one to begin with). What was run before is not run again.",
+         "Runs the experiments of a recipe and prints published figures beside ours, with a verdict: within the band "
+         "of the publication, above or below it. Without RECIPE it lists all recipes. RECIPE is a name of that list, "
+         "or a file of your own (tools/recipes/a1.yaml is an example). Runs that are done are not repeated.",
      .options = &reproduce_options,
      .most = 1,
      .run = command_reproduce},
     {.name = "top",
      .also = "watch status",
      .arguments = "[RUN] [--once]",
-     .summary = "how a run is doing, as it goes",
+     .summary = "watch a run while it trains",
      .description =
-         "Shows a run ten times a second: rounds and the time left, accuracy and loss as they went, and for each "
+         "Shows a run ten times a second: rounds and the time left, the history of accuracy and loss, and for each "
          "rank whether it computes, how long it waited at the barrier in the last round, how many clients it "
-         "trained, and its memory; the slowest clients, lost workers, bytes. Without RUN the one below runs/ that "
-         "runs, or the last that began. It reads the run's files, /proc and, read-only, the memory in which the run "
-         "keeps its jobs; q ends it, and the run goes on.",
+         "trained, and its memory; the slowest clients, lost workers, bytes. RUN defaults to the active run below "
+         "runs/, or to the last one that began. It reads the run's files, /proc and, read-only, the shared memory "
+         "with the run's jobs; q quits, and the run continues.",
      .options = &top_options,
      .most = 1,
      .run = command_top},
     {.name = "privacy",
      .arguments = "--sampling-rate Q --rounds N --noise Z|--epsilon E [--OPTION VALUE ...]",
      .brief = "--sampling-rate Q --rounds N --noise Z|--epsilon E",
-     .summary = "what noise is worth in privacy, or which noise it takes",
-     .purpose = "says what epsilon some noise is worth, or which noise it takes.",
+     .summary = "epsilon of a noise, or the noise for an epsilon",
+     .purpose = "computes the epsilon of a noise, or the noise for an epsilon.",
      .description =
-         "What it is worth that every round releases a sum of clipped updates with Gaussian noise, as `release "
-         "gaussian` of --algorithm does: epsilon at --delta, by Renyi differential privacy; or the least noise for "
-         "an epsilon. It tells an upper bound: other accountants, which take --events, are some 10% tighter.\n"
-         "A run's noise follows from its --seed, so a model that is to be shown needs a seed that nobody knows.",
+         "Prints the epsilon (at --delta, by Renyi differential privacy) of a run whose every round releases a sum "
+         "of clipped updates with Gaussian noise (`release gaussian` of --algorithm), or the least noise for an "
+         "epsilon. Epsilon is an upper bound: other accountants, which read --events, are some 10% tighter.\n"
+         "A run's noise follows from its --seed, so a model that is published needs a secret seed.",
      .options = &privacy_options,
      .run = command_privacy},
     {.name = "launch",
      .arguments = "[--OPTION VALUE ...] [--] PROGRAM [ARGUMENT ...]",
      .brief = "[--OPTION VALUE ...] [--] PROGRAM ...",
-     .summary = "start any program as N ranks that talk, as torchrun does",
+     .summary = "start any program as N communicating ranks, as torchrun does",
      .purpose = "starts any program, in C or Python, as ranks that find\n"
                 "each other by torchrun's environment variables.",
      .description =
          "Starts N ranks of a program with torchrun's options and environment variables (RANK, WORLD_SIZE, "
          "LOCAL_RANK, MASTER_ADDR, MASTER_PORT, ...; OMP_NUM_THREADS is 1 unless it is set). A PROGRAM.py and a file "
-         "that can be read but not executed runs under python3 (or $PYTHON_EXEC). Each line that a rank prints is "
-         "shown with its rank in front; a longer one than 64 KiB is cut into several. What you type reaches a rank "
-         "that is alone, and its prompts show at once. torchrun's PET_* variables stand in for options that are not "
-         "given.\n\n"
-         "When a rank fails, the others get SIGTERM and, after a time of grace, SIGKILL; the launcher exits with the "
-         "code of the first that failed, or 128+n if signal n killed it. Ctrl-C, SIGTERM, SIGHUP and SIGQUIT are "
-         "handed on, another one half a second later or more kills; SIGUSR1 and SIGUSR2 are handed on to what "
-         "listens to them; Ctrl-Z stops the ranks, too. A program behind a shell (a rank that is a script) has the "
-         "same time of grace. What the ranks have started ends with them, unless it has made a session of its own; "
-         "kill -9 of the launcher ends the ranks alone. Rank 0 serves the store of PyTorch's process groups, and "
-         "must end last. With several machines a restart is each machine's own: the ranks of the others fail when "
-         "they lose their peers, and start again as well. Defaults in brackets.",
+         "that can be read but not executed runs under python3 (or $PYTHON_EXEC). Each line of a rank is "
+         "printed after its number; a line above 64 KiB is cut into several. A single rank reads what you type, and "
+         "its "
+         "prompts show at once. torchrun's PET_* variables replace options that are not given.\n\n"
+         "When a rank fails, the others get SIGTERM and, after --grace-seconds, SIGKILL; the launcher exits with the "
+         "code of the first rank that failed, or 128+n if signal n killed it. Ctrl-C, SIGTERM, SIGHUP and SIGQUIT "
+         "are handed on; another one half a second later or more kills the ranks. SIGUSR1 and SIGUSR2 are handed on "
+         "to processes that listen for them; Ctrl-Z stops the ranks, too. If a rank is a shell script, the program "
+         "that it runs has the same grace time. Processes that the ranks have started end with them, unless they "
+         "have a session of their own; kill -9 of the launcher ends only the ranks. Rank 0 serves the store of "
+         "PyTorch's process groups, and must end last. With several machines, each machine restarts its own ranks: "
+         "the ranks of the others fail when they lose their peers, and are restarted, too. Defaults in brackets.",
      .options = &launch_options,
      .keeps_help = "",
      .more = help_print_launch,
      .run = command_launch},
     {.name = "help",
      .arguments = "[TOPIC]",
-     .summary = "the name of an option or of what it takes (lr, fedprox, lenet, dirichlet, krum), man (the man page as "
+     .summary = "the name of an option or of a value (lr, fedprox, lenet, dirichlet, krum), man (the manual page as "
                 "troff), completion bash, zsh or fish (a script)",
      .keeps_help = "",
      .run = command_help},
     {.name = "--version",
-     .summary = "the version, and what this program was built with",
+     .summary = "the version, and the options of the build",
      .keeps_help = "",
      .run = command_version},
     {.name = "--help", .keeps_help = "", .run = command_overview},

@@ -36,69 +36,68 @@ void help_print_train_briefly(FILE *file) {
 static const struct {
     const char *field, *meaning;
 } metric_fields[] = {
-    {"start", "a process begins the run or goes on with it: version, host, device, XXH3 of data and split"},
+    {"start", "a process begins or resumes the run: version, host, device, XXH3 of data and partition"},
     {"  figure", "the key in a round's line by which goals, sounder runs, sweep and report judge the run: test_accuracy, "
-                 "personal_accuracy with personal models, test_loss or personal_loss where targets are numbers"},
+                 "personal_accuracy with personal models, test_loss or personal_loss if targets are numbers"},
     {"client", "a client has trained in a round"},
     {"  share", "its weight in the mean of the round's updates"},
-    {"  visit", "so many times it had begun from this model before (schedule buffered)"},
+    {"  visit", "how many times it had begun from this model before (schedule buffered)"},
     {"  update_length", "Euclidean length of its update; null unless --inspect-updates"},
-    {"  sent_bytes", "of its encoded update"},
+    {"  sent_bytes", "bytes of its encoded update"},
     {"  clipped", "whether the update was longer than `send clip` allows"},
-    {"  weights_xxh3", "XXH3 of what it trained; on a card with --inspect-updates"},
-    {"  attacks", "whether it is an attacker; what it hands in then is not what it trained (with --attack)"},
+    {"  weights_xxh3", "XXH3 of its trained weights; on a GPU with --inspect-updates"},
+    {"  attacks", "whether it is an attacker, whose update may differ from its training (with --attack)"},
     {"client_evaluation",
-     "a model on one client's own samples: which model (global, personal, or fine-tuned by so many epochs of the "
-     "client's own training) on which data: the client's test samples, where the data set says whose its test "
-     "samples are and the partition deals users; those that --client-test holds out; otherwise those it trains on"},
-    {"clients_evaluation", "the same over all clients that have such samples"},
-    {"  clients_untested", "clients that have none and count in no figure of the line"},
-    {"  clients_never_trained", "clients in the line that have had no turn yet: their personal model is that of the start"},
-    {"  loss_mean", "every client counts the same; where targets are numbers also quantiles, worst and best tenth of the losses"},
-    {"  accuracy_mean", "every client counts the same; accuracy_by_samples: every sample does"},
+     "a model on one client's own samples: the model (global, personal, or fine-tuned by some epochs of the "
+     "client's own training) and the data: the client's test samples, if the data set names their users and the "
+     "partition is by users; samples that --client-test holds out; otherwise its training samples"},
+    {"clients_evaluation", "figures over all clients that have such samples"},
+    {"  clients_untested", "clients without such samples, which no figure of the line includes"},
+    {"  clients_never_trained", "clients in the line that have not trained yet: their personal model is the initial one"},
+    {"  loss_mean", "mean over the clients; if targets are numbers also quantiles, worst and best tenth of the losses"},
+    {"  accuracy_mean", "mean over the clients; accuracy_by_samples: mean over the samples"},
     {"  accuracy_quantiles", "0, 10, 25, 50, 75, 90 and 100% of the clients, linear in between"},
-    {"  accuracy_variance_percent2", "of the clients' accuracies, in squared percentage points"},
+    {"  accuracy_variance_percent2", "variance of the clients' accuracies, in squared percentage points"},
     {"  accuracy_worst_tenth, accuracy_best_tenth", "mean of the worst and best 10% of the clients, rounded up"},
     {"  accuracy_jain", "Jain's index of fairness, (sum a)^2 / (N sum a^2)"},
     {"round", "a round is done; test_loss: of the global model, of the test set"},
-    {"  test_accuracy", "share of the test samples that are right; not where targets are numbers"},
+    {"  test_accuracy", "share of the test samples that are right; absent if targets are numbers"},
     {"  test_loss", "mean over the test samples; of targets it is (y - t)^2 / 2, half of PyTorch's MSELoss"},
-    {"  test_rmse, test_r2", "where targets are numbers: root of the mean square, share of the targets' variance explained"},
+    {"  test_rmse, test_r2", "if targets are numbers: root of the mean square, share of the targets' variance explained"},
     {"  personal_accuracy, personal_loss", "means over the clients of their own models on their own samples (personal rules)"},
-    {"  train_loss", "mean over the samples trained, while they were trained; null if nobody arrived"},
-    {"  clients_drawn, clients_trained", "in the cohort; of them those whose updates make the mean"},
+    {"  train_loss", "mean over the samples trained, during training; null if no update arrived"},
+    {"  clients_drawn, clients_trained", "size of the cohort; clients of it whose updates are in the mean"},
     {"  clients_dropped_out, clients_straggling, clients_late",
-     "who did not hand in, did not manage all epochs, came too late"},
-    {"  clients_chosen", "those that a rule such as krum has picked; a client's share is then what the mean has of it"},
-    {"  attack_success", "with --attack backdoor: of the marked test samples of other classes, how many are taken for its target"},
+     "clients that sent no update, did not finish all epochs, were too late"},
+    {"  clients_chosen", "clients that a rule such as krum picked; a client's share is then its share in the mean"},
+    {"  attack_success", "with --attack backdoor: of the marked test samples of other classes, how many are predicted as its target"},
     {"  attackers, attackers_chosen", "clients that attacked; of those in clients_chosen (with --attack)"},
-    {"  updates, updates_waiting", "in the round's step; those of this and earlier rounds that later steps take"},
+    {"  updates, updates_waiting", "updates in the round's step; pending updates of this and earlier rounds for later steps"},
     {"  staleness, staleness_mean, staleness_most",
      "how many of the updates in the step were 0, 1, 2, ... versions old (63: or more), their mean, the most"},
-    {"  concept", "of the test set: how often it has changed so far (with --drift)"},
-    {"  abandoned", "too few clients arrived, fewer than half in time or than masks need: the model stays"},
+    {"  concept", "how often the test set has changed so far (with --drift)"},
+    {"  abandoned", "too few updates arrived, fewer than half in time or than masks need: the model is unchanged"},
     {"  simulated_seconds, down_bytes, up_bytes", "of the round, and all so far in *_total; down: to the clients"},
     {"  update_length_mean, update_length_most", "of the updates that arrived"},
-    {"  update_dispersion", "mean by share of the squared lengths, minus the squared length of the mean update"},
-    {"  gradient_diversity", "the same two, divided: 1 where all updates are equal"},
-    {"  clip, updates_clipped", "what updates were clipped to, and how many were longer"},
-    {"  noise, epsilon, delta", "what joins the sum, in norms; what all rounds so far spend at that delta (release "
+    {"  update_dispersion", "mean of the squared lengths, weighted by share, minus the squared length of the mean update"},
+    {"  gradient_diversity", "the first divided by the second: 1 if all updates are equal"},
+    {"  clip, updates_clipped", "bound of the updates' lengths, and how many were longer"},
+    {"  noise, epsilon, delta", "noise in the sum, in clip norms; epsilon of all rounds so far at that delta (release "
                                 "gaussian): null without noise"},
-    {"  local_epsilon, local_delta", "what one update of a client spends (send noise)"},
-    {"  model_xxh3, tensors_xxh3", "XXH3 of the new model's weights and of each tensor's"},
+    {"  local_epsilon, local_delta", "privacy cost of one update of a client (send noise)"},
+    {"  model_xxh3, tensors_xxh3", "XXH3 of the new model's weights, and of each tensor"},
     {"summary", "the run is done; its test figures are those of the last test"},
-    {"  best_accuracy, best_round", "of all tests, by the run's figure: best_personal_accuracy, best_loss, best_personal_loss"},
+    {"  best_accuracy, best_round", "best of all tests, by the run's figure: best_personal_accuracy, best_loss, best_personal_loss"},
     {"  rounds_to_target, ..._to_target",
-     "what it took until a test first reached --target-accuracy; "
-     "rounds_to_target_interpolated: where a line between that test and the best "
-     "before it does"},
+     "cost until a test first reached --target-accuracy; rounds_to_target_interpolated: the round at which "
+     "a line between that test and the best one before reaches it"},
 };
 
 void help_print_metrics(FILE *file) {
     print_paragraph(
         file, 0,
-        "RUN/metrics.jsonl has one JSON object a line, whose \"type\" says what it tells of. One seed gives "
-        "one value of each figure, whatever the workers; only seconds that are not simulated differ.");
+        "RUN/metrics.jsonl has one JSON object per line, of the kind named by \"type\". For one seed all "
+        "figures are equal for any number of workers; only seconds that are not simulated differ.");
     fputc('\n', file);
     for (size_t i = 0; i < sizeof metric_fields / sizeof *metric_fields; i++)
         print_entry(file, metric_fields[i].field, metric_fields[i].meaning);
@@ -120,25 +119,24 @@ void help_print_nodes(FILE *file) {
           file);
     print_paragraph(
         file, 0,
-        "Several machines train one model, to the same bits as one: each has a parent and --workers workers of its "
-        "own, "
-        "and its own copy of the data set. Node 0 alone prints and writes. All algorithms do that but hogwild, whose "
-        "workers need one memory; refused are also --clock real, and ssgd with --device cuda. All nodes get the same "
-        "options; --resume goes on with any number of nodes.");
+        "Several machines train one model, to the same bits as one: each has a parent, --workers workers "
+        "and a copy of the data set of its own. Only node 0 prints and writes. Not supported are hogwild, whose "
+        "workers need one memory, --clock real, and ssgd with --device cuda. Give all nodes the same options; "
+        "--resume works with any number of nodes.");
     fputc('\n', file);
     print_paragraph(
         file, 0,
-        "When a node is lost all others end: after --hang-seconds without a sign of life with one sentence that names "
-        "it, but on several hosts mostly sooner. mpirun (within seconds) and Slurm (after its KillWait) end a job of "
-        "which a process has died, and then it is their message that names the host. A cut wire mpirun itself notices "
-        "only with these options, and waits for ever without:");
+        "When a node is lost, all others end: after --hang-seconds without a sign of life, with one sentence that names "
+        "it; on several hosts mostly sooner, because mpirun (within seconds) and Slurm (after its KillWait) end a job "
+        "after the death of a process, and then their message names the host. mpirun notices a broken connection only "
+        "with these options, and waits forever without them:");
     fputs("  --mca oob_tcp_keepalive_time 4 --mca oob_tcp_keepalive_intvl 1\n"
           "  --mca oob_tcp_keepalive_probes 3\n\n",
           file);
     print_paragraph(
         file, 0,
-        "Ranks of a program of your own (`sounder help launch`) meet on one machine; on several their group "
-        "goes by MPI: group_init with mpi://, started by mpirun.");
+        "Ranks of a program of your own (`sounder help launch`) meet on one machine; on several machines "
+        "their group uses MPI: group_init with mpi://, started by mpirun.");
 }
 
 static void print_option(FILE *file, const Option *option) {
@@ -157,8 +155,8 @@ void help_print_data(FILE *file) {
     fputc('\n', file);
     print_paragraph(
         file, 0,
-        "A name is looked for in $SOUNDER_DATA, the cache folder (~/.cache/sounder) and /usr/share/datasets. A folder or file of "
-        "your own has one of these forms, told by the names in it:");
+        "A name is searched in $SOUNDER_DATA, the cache folder (~/.cache/sounder) and /usr/share/datasets. Your own "
+        "folder or file has one of these forms, recognised by the names in it:");
     for (uint32_t i = 0; i < dataset_format_count; i++) {
         char line[1024];
         fputc('\n', file);
@@ -168,10 +166,10 @@ void help_print_data(FILE *file) {
     fputc('\n', file);
     print_paragraph(
         file, 0,
-        "Made up are synthetic[:CxHxW[:TRAIN[:TEST]]] and those that `sounder help federations` lists. Data that say whose samples "
-        "are whose have --partition natural-id unless another is given: every client is a user, and is tested on that user's test "
-        "samples (--eval-clients-every). The squared loss of a target t is (y - t)^2 / 2, half of PyTorch's MSELoss. What has "
-        "to be unpacked or converted is kept in ~/.cache/sounder/unpacked for later runs.");
+        "Made-up data are synthetic[:CxHxW[:TRAIN[:TEST]]] and the names in `sounder help federations`. Data that name their users "
+        "have --partition natural-id unless another is given: every client is a user, and is tested on that user's test "
+        "samples (--eval-clients-every). The squared loss of a target t is (y - t)^2 / 2, half of PyTorch's MSELoss. Unpacked "
+        "and converted data are kept in ~/.cache/sounder/unpacked for later runs.");
 }
 
 // Commands and topics ------------------------------------------------------------------------------------------------

@@ -20,29 +20,29 @@ static const DialStep steps[] = {
      "run an "
      "update is `lag` versions old on average."},
     {"--algorithm \"fedbuff K=2\" --rounds 6 --client-time lognormal",
-     "whoever is ready begins again at once; every K updates make a version. Staleness (M - 1) / K in the long run: "
+     "a client that is ready begins again at once; every K updates make a version. Staleness (M - 1) / K in the long "
+     "run: "
      "1.5."},
     {"--algorithm fedasync --rounds 12 --client-time lognormal",
-     "every update is a version. Staleness M - 1: 3. `asgd` adds updates as they are, `staleness-aware` and \"stale "
+     "every update is a version. Staleness M - 1: 3. `asgd` adds updates unchanged, `staleness-aware` and \"stale "
      "poly\" weigh them by their age."},
     {"--algorithm \"hogwild steps=8 data=shard\" --rounds 3",
-     "no versions any more: whoever has taken 8 steps adds what came of them to the one memory that all read and "
-     "write. "
+     "no versions any more: after every 8 steps a worker adds its update to the one memory that all read and write. "
      "Staleness is measured, in updates."},
     {"--algorithm \"hogwild bound=2 data=shard\" --rounds 3",
-     "every step goes into the one memory at once; nobody gets more than 2 updates ahead of the slowest."},
+     "every step is added to the one memory at once; no worker gets more than 2 updates ahead of the slowest."},
     {"--algorithm \"hogwild data=shard\" --rounds 3",
-     "nobody waits for anybody. update=atomic loses no update of a weight."},
+     "no worker waits for another. update=atomic loses no update of a weight."},
 };
 
 void dial_print(FILE *file) {
     print_paragraph(
         file, 0,
-        "The dial from synchronous to wild: who waits for whom, on one job of four clients. Every command trains as "
-        "many samples, but for what is on its way when it ends. Staleness is how many updates, or versions, came "
-        "between reading the weights and "
-        "the update made of them; its mean stands in the line of a round, with its histogram in metrics.jsonl "
-        "(staleness, staleness_mean), in the report and in TensorBoard. The shell needs the job first:");
+        "The dial from synchronous to wild (asynchronous, lock-free): how long clients wait for each other, on one job "
+        "of four clients. All commands train equally many samples, except for unfinished work at the end. Staleness "
+        "is the number of updates, or versions, between reading the weights and adding the update computed from "
+        "them. Its mean is in the line of a round; metrics.jsonl (staleness, staleness_mean), the report and "
+        "TensorBoard have its histogram. Set the job in the shell first:");
     fputs("\n  JOB=\"--clients 4 --partition iid --batch-size 32 --lr 0.05\"\n", file);
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         fprintf(file, "\n  sounder train %s $JOB\n", steps[i].command);
@@ -51,9 +51,8 @@ void dial_print(FILE *file) {
     fputc('\n', file);
     print_paragraph(
         file, 0,
-        "Up to fedasync the bits are fixed: late updates come late on a simulated clock, whoever computes them when. "
-        "Hogwild's follow from who comes first. Springs instead of averages: `easgd`, `eamsgd`. Workers that do not "
-        "wait for each other act like momentum of 1 - 1/workers on top (Mitliagkas et al. 2016): lower --momentum as "
-        "you "
-        "turn the dial.");
+        "Up to fedasync the bits are fixed, because updates are late by a simulated clock. Hogwild's bits depend on "
+        "the "
+        "order in which workers finish. Springs instead of averages: `easgd`, `eamsgd`. Asynchronous workers act like "
+        "additional momentum of 1 - 1/workers (Mitliagkas et al. 2016): lower --momentum as you turn the dial.");
 }

@@ -20,7 +20,7 @@ static void print_model(FILE *file, size_t i) {
 }
 
 void help_print_models(FILE *file) {
-    print_paragraph(file, 0, "The nets that --model knows by name, each a layer list that --model takes as well:");
+    print_paragraph(file, 0, "Nets that --model knows by name, each with its layer list, which --model accepts, too:");
     for (size_t i = 0; i < zoo_entry_count; i++) {
         fputc('\n', file);
         print_model(file, i);
@@ -30,7 +30,7 @@ void help_print_models(FILE *file) {
     for (size_t i = 0; layer_form(i); i++)
         print_entry(file, layer_form(i)->form, layer_form(i)->help);
     print_paragraph(file, 0,
-                    "The last layer gives one output a class; softmax and cross-entropy follow by themselves.");
+                    "The last layer gives one output per class; softmax and cross-entropy are added automatically.");
     fputc('\n', file);
     print_paragraph(file, 0,
                     "Modules of PyTorch and files of ONNX become such layers in Python: sounder.layers(NET), and "
@@ -94,10 +94,10 @@ void help_print_algorithms(FILE *file) {
     fputc('\n', file);
     print_paragraph(
         file, 0,
-        "Parts, separated by ';', each with the rules there are for it; the first is what a text means that "
-        "does not name the part. Numbers have the values shown unless they are given; the first of a rule "
-        "needs no name: \"local prox 0.1\". What a client sends may have several parts: \"send clip 1; send qsgd\" "
-        "clips the update, then encodes it; in whichever order they are named, it is clipped first and encoded last. "
+        "Parts, separated by ';', each with its rules; the first rule is the default of the part. Numbers have "
+        "the values shown unless they are given; the first number of a rule needs no name: \"local prox 0.1\". What a "
+        "client sends may have several parts: \"send clip 1; send qsgd\" "
+        "clips the update, then encodes it; in any order, it is clipped first and encoded last. "
         "\"send masked\" is for the CPU alone.");
     for (int part = 0; part < PART_COUNT; part++) {
         fputc('\n', file);
@@ -111,47 +111,44 @@ void help_print_algorithms(FILE *file) {
 void help_print_partitions(FILE *file) {
     print_paragraph(
         file, 0,
-        "What --partition takes: a name, and parts of the form PART=VALUE behind it, in one word for the "
-        "shell. A part in brackets has the value that stands there if it is left out. Numbers of samples come "
-        "from the training set; what \"lost\" means is that nobody trains on it.");
+        "Values of --partition: a name, followed by parts of the form PART=VALUE, in one word for the shell. A "
+        "part in brackets has that value if it is left out. Numbers of samples refer to the training set; "
+        "\"lost\" samples are in no client's training.");
     help_print_forms(file, &partition_table);
     fputc('\n', file);
     print_paragraph(file, 0,
-                    "What --client-noise takes: how each client sees its samples, in training and on its own test "
-                    "part, the same every "
-                    "time; the global test set has no noise.");
+                    "Values of --client-noise: fixed noise in each client's samples, in training and in its own "
+                    "test part; the global test set has no noise.");
     print_rules(file, view_noises, VIEW_NOISE_COUNT);
     fputc('\n', file);
-    print_paragraph(file, 0,
-                    "What --drift takes: what changes from a round on. change=sudden: for all at once, and again every "
-                    "PERIOD rounds unless "
-                    "that is 0; gradual: each client at a round of its own within PERIOD rounds; recurrent: there and "
-                    "back every PERIOD "
-                    "rounds. The test set goes along, with a gradual drift from ROUND on; `sounder eval` sees it as it "
-                    "was at first.");
+    print_paragraph(
+        file, 0,
+        "Values of --drift (concept drift): a change from a round on. change=sudden: for all clients at once, "
+        "and again every PERIOD rounds unless that is 0; gradual: for each client at a round of its own "
+        "within PERIOD rounds; recurrent: there and back every PERIOD rounds. The test set changes, too, with "
+        "a gradual drift from ROUND on; `sounder eval` uses the original test set.");
     print_rules(file, view_drifts, VIEW_DRIFT_COUNT);
 }
 
 void help_print_attacks(FILE *file) {
     print_paragraph(
         file, 0,
-        "What --attack takes: what the clients of --attackers do in every round for which they are drawn. "
-        "Honest clients "
-        "compute the same whoever attacks. Numbers have the values shown unless they are given; the first "
-        "of an attack needs "
-        "no name: --attack \"sign-flip 3\" --attackers 0.2. An update is attacked before anything of "
-        "`send` is done to it. "
-        "Who attacks by alie, ipm, min-max, min-sum or mimic has seen the updates of the round: those of "
-        "all honest clients, "
-        "or with knowledge=own what the attackers have trained. label-flip and backdoor are for the CPU alone.");
+        "Values of --attack: the clients of --attackers do this in every round for which they are drawn. Other clients "
+        "train as without attackers. Numbers have the values shown unless they are given; the first number of an "
+        "attack "
+        "needs no name: --attack \"sign-flip 3\" --attackers 0.2. The attack changes an update before `send` does. "
+        "alie, ipm, min-max, min-sum and mimic (omniscient attacks) know the updates of the round: of all honest "
+        "clients, or with knowledge=own the updates that the attackers have trained. label-flip and backdoor are for "
+        "the "
+        "CPU only.");
     print_rules(file, attack_rules, ATTACK_RULE_COUNT);
 }
 
 void help_print_federations(FILE *file) {
     print_paragraph(
         file, 0,
-        "Made-up data of users who differ, for --data: a name, and parts of the form PART=VALUE behind it, in "
-        "one word for the shell. Unless --partition says otherwise every client is a user (natural-id).");
+        "Made-up data of users who differ, for --data: a name, followed by parts of the form PART=VALUE, in "
+        "one word for the shell. Unless --partition is given, every client is a user (natural-id).");
     help_print_forms(file, &federation_table);
 }
 

@@ -53,27 +53,27 @@ static void print_environment(FILE *file) {
     static const struct {
         const char *names, *meaning;
     } variables[] = {
-        {"SOUNDER_DATA", "folder where named data sets are looked for first"},
-        {"SOUNDER_CACHE", "off: nothing is kept of unpacked data sets; on is the default"},
-        {"SOUNDER_ISA", "instruction set to compute with: avx512, avx2 or baseline, instead of the best there is"},
+        {"SOUNDER_DATA", "folder that is searched first for named data sets"},
+        {"SOUNDER_CACHE", "off: unpacked data sets are not kept; on is the default"},
+        {"SOUNDER_ISA", "instruction set to compute with: avx512, avx2 or baseline, instead of the best available"},
         {"SOUNDER_CHART_JS",
          "the chart.min.js that sounder report puts into its page, instead of Debian's libjs-chart.js"},
         {"XDG_CACHE_HOME, HOME", "the cache is sounder/ in the first, or .cache/sounder/ in the second"},
-        {"LOCAL_RANK", "card to train on if --gpu does not say it"},
-        {"CUDA_VISIBLE_DEVICES", "cards that may be used, as for every program with CUDA"},
-        {"CUDA_MPS_PIPE_DIRECTORY, CUDA_MPS_LOG_DIRECTORY", "where a running Multi-Process Service is met"},
+        {"LOCAL_RANK", "GPU to train on unless --gpu is given"},
+        {"CUDA_VISIBLE_DEVICES", "GPUs that may be used, as for every program with CUDA"},
+        {"CUDA_MPS_PIPE_DIRECTORY, CUDA_MPS_LOG_DIRECTORY", "folders of a running Multi-Process Service"},
         {"OMPI_COMM_WORLD_SIZE, PMI_SIZE, SLURM_STEP_NUM_TASKS",
          "set by mpirun and srun: that this is one of several nodes"},
-        {"TERM", "where it is dumb or unset, no line is cleared or written again"},
+        {"TERM", "if it is dumb or unset, no line is cleared or redrawn"},
         {"SOUNDER_PAGER, PAGER",
-         "what shows help on a terminal that is too small for it; less if neither is set, nothing if cat"},
+         "pager for help that is longer than the terminal; less if neither is set, none if it is cat"},
         {"NO_COLOR", "if it is not empty, nothing is coloured"},
         {"RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT",
-         "set for the ranks by sounder launch, which takes MASTER_ADDR and MASTER_PORT from its own environment if no "
-         "option says them"},
-        {"OMP_NUM_THREADS", "sounder launch sets it to 1 for several ranks unless it is set"},
+         "set for the ranks by sounder launch, which takes MASTER_ADDR and MASTER_PORT from its own environment unless "
+         "options give them"},
+        {"OMP_NUM_THREADS", "sounder launch sets it to 1 for several ranks, if it is unset"},
         {"PYTHON_EXEC", "the Python that sounder launch runs programs with; python3"},
-        {"TMPDIR", "where sounder launch puts log files if --log-dir does not say it; /tmp"},
+        {"TMPDIR", "folder of the log files of sounder launch unless --log-dir is given; /tmp"},
         {"PATH", "where sounder launch finds programs"},
     };
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
@@ -159,10 +159,10 @@ void manual_print(FILE *file) {
     fputs(".SH FILES\n"
           ".TP\n\\fIOUT\\fR/config.yaml\nthe effective configuration, which \\fBsounder train\\fR reads again\n"
           ".TP\n\\fIOUT\\fR/metrics.jsonl\none JSON object per round, per client and round, and for the summary\n"
-          ".TP\n\\fIOUT\\fR/tensorboard/\nthe same for \\fBtensorboard \\-\\-logdir\\fR \\fIOUT\\fR\n"
+          ".TP\n\\fIOUT\\fR/tensorboard/\nthe same data for \\fBtensorboard \\-\\-logdir\\fR \\fIOUT\\fR\n"
           ".TP\n\\fIOUT\\fR/model.safetensors\nthe trained model, with PyTorch's names and shapes\n"
-          ".TP\n\\fIOUT\\fR/checkpoints/\nwhat \\fB\\-\\-resume\\fR continues from\n"
-          ".TP\n\\fIOUT\\fR/live/global.safetensors\nthe weights as they are now, while the run lives\n"
+          ".TP\n\\fIOUT\\fR/checkpoints/\nstates from which \\fB\\-\\-resume\\fR continues\n"
+          ".TP\n\\fIOUT\\fR/live/global.safetensors\nthe current weights, during the run\n"
           ".SH ENVIRONMENT\n",
           file);
     print_environment(file);

@@ -43,8 +43,8 @@ check 0 'Usage: sounder eval *' '' eval -h
 check 0 'Usage: sounder launch *-n, --nproc-per-node N *' '' help launch
 check 0 'Usage: sounder launch *' '' launch -n 4 --help
 check 0 '*mpirun --host*--hang-seconds*--mca oob_tcp_keepalive_time 4*mpi://*' '' help nodes
-check 0 'The nets that --model knows*lenet: *conv CHANNELS S*' '' help models
-check 0 'What --partition takes*pathological [[]classes=2[]]*mode=random|*PathologicalPartitioner*' '' help partitions
+check 0 'Nets that --model knows*lenet: *conv CHANNELS S*' '' help models
+check 0 'Values of --partition: *pathological [[]classes=2[]]*mode=random|*PathologicalPartitioner*' '' help partitions
 check 0 '.TH SOUNDER 1 *\\-\\-checkpoint\\-every*\\-\\-nproc\\-per\\-node*' '' help man
 check 0 '# bash completion *' '' help completion bash
 

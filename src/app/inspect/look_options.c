@@ -12,57 +12,57 @@
 
 // clang-format off
 static const Option runs_rows[] = {
-    {.name = "by", .type = OPTION_TEXT, FIELD(by), .also = "group group-by average", .placeholder = "OPTION,...", .derived = "a line a run",
-     .help = "a line for each value of these options (alpha, or algorithm,alpha), with mean and standard deviation over the "
-             "finished runs that have it"},
+    {.name = "by", .type = OPTION_TEXT, FIELD(by), .also = "group group-by average", .placeholder = "OPTION,...", .derived = "one line per run",
+     .help = "one line per value of these options (alpha, or algorithm,alpha), with mean and standard deviation over the "
+             "finished runs with that value"},
     {.name = "format", .type = OPTION_CHOICE, FIELD(format), .also = "output o f", .placeholder = "FORM", .preset = "text",
      .choices = {[TABLE_TEXT] = "text", [TABLE_CSV] = "csv", [TABLE_MARKDOWN] = "md", [TABLE_LATEX] = "latex", [TABLE_JSON] = "json"},
-     .help = "how the table is written; in csv, a text that a spreadsheet would compute (= + - @) has a ' in front"},
+     .help = "format of the table; in csv, a text that a spreadsheet would evaluate (= + - @) gets a ' in front"},
 };
 static const Option report_rows[] = {
     {.name = "out", .type = OPTION_TEXT, FIELD(out), .also = "output file html", .placeholder = "FILE", .derived = "report.html in the first folder",
-     .letter = 'o', .help = "page that is written; an earlier report is replaced"},
+     .letter = 'o', .help = "file of the page; an earlier report is replaced"},
     {.name = "svg", .type = OPTION_TEXT, FIELD(svg), .also = "figures pdf", .placeholder = "FOLDER", .derived = "none",
      .help = "figures for a paper: accuracy.svg (personal-accuracy.svg of personal models), loss.svg and classes.svg in this folder; the page is then written only with --out"},
 };
 static const Option sweep_rows[] = {
     {.name = "out", .type = OPTION_TEXT, FIELD(out), .also = "output output-dir", .placeholder = "FOLDER", .derived = "sweeps/<time>",
-     .letter = 'o', .help = "folder of the runs, a folder each; the same command with the same one goes on"},
+     .letter = 'o', .help = "folder of the runs, one folder per run; repeating the command with it continues the sweep"},
     {.name = "search", .type = OPTION_CHOICE, FIELD(search), .also = "strategy method", .placeholder = "KIND", .preset = "grid",
      .choices = {[SWEEP_GRID] = "grid", [SWEEP_LIST] = "list", [SWEEP_RANDOM] = "random", [SWEEP_HALVING] = "halving"},
-     .help = "a grid: every value with every other; a list: the first values together, then the second; random: some of the grid; "
-             "halving: all of it for few rounds, the best third, by the mean over the seeds, for three times as many, and so on; best by "
-             "accuracy, by personal accuracy with personal models, by loss where targets are numbers"},
+     .help = "grid: every value with every other; list: the first values together, then the second; random: some points of the grid; "
+             "halving: the whole grid for few rounds, the best third (mean over the seeds) for three times as many, and so on; best "
+             "by accuracy, by personal accuracy with personal models, by loss if targets are numbers"},
     {.name = "number", .type = OPTION_WHOLE, FIELD(number), .also = "samples trials n", .placeholder = "N", .derived = "must be given with --search random",
-     .minimum = 1, .maximum = SWEEP_MOST_RUNS, .help = "how many runs of the grid --search random draws"},
+     .minimum = 1, .maximum = SWEEP_MOST_RUNS, .help = "runs of the grid that --search random draws"},
     {.name = "parallel", .type = OPTION_WHOLE, FIELD(parallel), .also = "jobs j side-by-side", .placeholder = "N", .derived = "as cores allow",
-     .minimum = 1, .maximum = 256, .help = "runs side by side, as a rule a fourth more than cores, rounded up, where a run has one worker; on a card, and to time runs, start with 1"},
+     .minimum = 1, .maximum = 256, .help = "runs side by side; the default is a quarter above the cores, rounded up, if runs have one worker; on a GPU, and to time runs, start with 1"},
     {.name = "part", .type = OPTION_TEXT, FIELD(part), .also = "shard task share", .placeholder = "I/N", .derived = "all",
-     .help = "run number I, I + N, ... alone, where N processes or machines share a sweep and its --out (tools/slurm/sweep.sbatch)"},
+     .help = "run only number I, I + N, ..., if N processes or machines share a sweep and its --out (tools/slurm/sweep.sbatch)"},
     {.name = "dry-run", .type = OPTION_FLAG, FIELD(dry_run), .also = "list plan", .preset = "false",
-     .help = "print the runs, a command each, and start none"},
+     .help = "print the commands of the runs, and start none"},
 };
 static const Option reproduce_rows[] = {
     {.name = "seeds", .type = OPTION_WHOLE, FIELD(seeds), .also = "repetitions n", .placeholder = "N", .preset = "3",
      .minimum = 1, .maximum = 1000, .help = "runs of each figure, with the first seeds of the publication"},
     {.name = "out", .type = OPTION_TEXT, FIELD(out), .also = "output output-dir", .placeholder = "FOLDER", .derived = "reproduced/NAME",
-     .letter = 'o', .help = "folder of the runs, a folder each; the same command goes on where an earlier one stopped"},
+     .letter = 'o', .help = "folder of the runs, one folder per run; repeating the command continues where it stopped"},
     {.name = "parallel", .type = OPTION_WHOLE, FIELD(parallel), .also = "jobs j side-by-side", .placeholder = "N", .derived = "as cores allow",
      .minimum = 1, .maximum = 256, .help = "runs side by side"},
     {.name = "format", .type = OPTION_CHOICE, FIELD(format), .also = "f", .placeholder = "FORM", .preset = "text",
      .choices = {[TABLE_TEXT] = "text", [TABLE_CSV] = "csv", [TABLE_MARKDOWN] = "md", [TABLE_LATEX] = "latex", [TABLE_JSON] = "json"},
-     .help = "how the table at the end is written; any other than text runs nothing and prints the table of the runs that are there"},
+     .help = "format of the table at the end; formats other than text run nothing and print the table of the existing runs"},
     {.name = "dry-run", .type = OPTION_FLAG, FIELD(dry_run), .also = "list plan", .preset = "false",
-     .help = "print the runs, a command each, and start none"},
+     .help = "print the commands of the runs, and start none"},
 };
 static const Option top_rows[] = {
     {.name = "once", .type = OPTION_FLAG, FIELD(once), .also = "batch b", .preset = "false",
-     .help = "print one screen and end; for logs, and where there is no terminal"},
+     .help = "print one screen and end; for logs, and without a terminal"},
 };
 static const Option data_rows[] = {
     {.name = "format", .type = OPTION_CHOICE, FIELD(format), .also = "output o f", .placeholder = "FORM", .preset = "text",
      .choices = {[TABLE_TEXT] = "text", [TABLE_CSV] = "csv", [TABLE_MARKDOWN] = "md", [TABLE_LATEX] = "latex", [TABLE_JSON] = "json"},
-     .help = "how the table is written; in csv, a text that a spreadsheet would compute (= + - @) has a ' in front"},
+     .help = "format of the table; in csv, a text that a spreadsheet would evaluate (= + - @) gets a ' in front"},
 };
 // clang-format on
 
