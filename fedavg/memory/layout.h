@@ -37,6 +37,7 @@
 #include "fedavg/rules/local/personal_rules.h"
 #include "fedavg/rules/privacy/release_rules.h"
 #include "fedavg/rules/sum/shard_sum.h"
+#include "fedavg/rules/trainer_plan.h"
 #include "fedavg/rules/training.h"
 #include "fedavg/rules/world/view_rules.h"
 #include "fedavg/rules/world/world.h"
@@ -151,12 +152,15 @@ typedef struct RunConfig {
     PersonalPlan personal;
     bool begins_with_given; // the initial weights are given, instead of following from the seed
     uint32_t workers, clients;
-    Chosen attack;   // the attackers' behaviour (rules/attack/attack_rules.h)
-    ViewPlan view;   // how clients see their samples
+    Chosen attack; // the attackers' behaviour (rules/attack/attack_rules.h)
+    ViewPlan view; // how clients see their samples
+    TrainerPlan trainer;
     uint32_t cohort; // clients that train in a round, at most
     uint32_t log_level;
     uint64_t seed;
     uint64_t parameters;     // floats in the model
+    uint64_t tensors_offset; // of its tensors in the control segment; 0: they are the spec's
+    uint32_t tensor_count;   // of those
     uint64_t weights_offset; // of the first weight in the weights segment, bytes
     uint64_t queue_offset;   // of the Queue in the control segment
     uint64_t masked_offset;  // of the MaskedCohort there; 0: updates are not masked
@@ -272,6 +276,8 @@ typedef struct Control {
     _Atomic uint32_t writing, all_land;
     Flight flights[MAX_WORKERS];
     WorkerPulse pulses[MAX_WORKERS];
+    _Atomic int32_t trainers[MAX_WORKERS]; // process group of each worker's trainer; 0: there is none
+    _Atomic uint32_t given_up;             // 1: a worker has died of a trainer that will not do better elsewhere
     SumState sums[MAX_WORKERS];
     WorkerTally tallies[MAX_WORKERS];
     WildClock clocks[MAX_WORKERS];

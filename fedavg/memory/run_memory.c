@@ -32,6 +32,10 @@ static void bind_control(RunMemory *memory) {
     memory->algorithm = run_algorithm(memory->config);
     memory->queue = (Queue *)((uint8_t *)memory->control_segment.memory + memory->config->queue_offset);
     memory->tensors = spec_tensors(&memory->config->spec);
+    if (memory->config->tensor_count > 0)
+        memory->tensors = (TensorList){
+            .tensors = (const void *)((uint8_t *)memory->control_segment.memory + memory->config->tensors_offset),
+            .count = (int)memory->config->tensor_count};
 }
 
 static void bind_weights(RunMemory *memory) {
@@ -57,10 +61,18 @@ static Status create_control(RunMemory *memory, RunPlan *plan, Error *err) {
     const size_t masked_bytes = masks ? sizeof(MaskedCohort) + plan->job_capacity * sizeof(uint32_t) : 0;
     const size_t queue_end = round_up(config->queue_offset + queue_bytes(plan->job_capacity), 64);
     config->masked_offset = masks ? queue_end : 0;
-    config->trace_offset = round_up(queue_end + masked_bytes, 64);
+    // The tensors of a net of layers are in its Spec.
+    const bool lists = config->trainer.command[0];
+    const size_t masked_end = round_up(queue_end + masked_bytes, 64);
+    const size_t list_bytes = lists ? (size_t)memory->tensors.count * sizeof(ParameterTensor) : 0;
+    config->tensors_offset = lists ? masked_end : 0;
+    config->tensor_count = lists ? (uint32_t)memory->tensors.count : 0;
+    config->trace_offset = round_up(masked_end + list_bytes, 64);
     size_t trace_bytes = plan->trace_capacity ? (config->workers + 1) * trace_buffer_bytes(plan->trace_capacity) : 0;
     TRY(segment_create(&memory->control_segment, "control", config->trace_offset + trace_bytes, err));
     *(RunConfig *)memory->control_segment.memory = *config;
+    if (lists)
+        memcpy((uint8_t *)memory->control_segment.memory + config->tensors_offset, memory->tensors.tensors, list_bytes);
     bind_control(memory);
     for (uint32_t rank = 0; rank <= config->workers && trace_bytes; rank++)
         run_memory_trace(memory, rank)->capacity = plan->trace_capacity;

@@ -1,0 +1,16 @@
+// What a run says about its trainers. Plain data, in RunConfig.
+#ifndef SOUNDER_FEDAVG_RULES_TRAINER_PLAN_H
+#define SOUNDER_FEDAVG_RULES_TRAINER_PLAN_H
+
+#include <stdint.h>
+
+enum { TRAINER_TEXT_BYTES = 2048 };
+
+typedef struct TrainerPlan {
+    char command[TRAINER_TEXT_BYTES]; // words as a shell splits them; "": the engine trains
+    char options[TRAINER_TEXT_BYTES]; // the trainer's own options, NAME=VALUE, separated by blanks
+    uint32_t threads;                 // that each trainer computes with
+    double hang_seconds;              // its silence after which it is killed; 0: never
+} TrainerPlan;
+
+#endif

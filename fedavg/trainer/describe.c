@@ -1,0 +1,102 @@
+// Part of trainer.h: the parent asks which tensors the trainer's net has.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "fedavg/trainer/lines.h"
+#include "fedavg/trainer/trainer.h"
+
+static Status read_shape(ParameterTensor *tensor, const json_t *shape, Error *err) {
+    tensor->rank = (int)json_array_size(shape);
+    tensor->count = 1;
+    if (tensor->rank > TENSOR_MOST_DIMENSIONS)
+        return fail(err, STATUS_DATA, "%s has %d dimensions; there may be %d", tensor->name, tensor->rank,
+                    TENSOR_MOST_DIMENSIONS);
+    for (int d = 0; d < tensor->rank; d++) {
+        const json_int_t side = json_integer_value(json_array_get(shape, (size_t)d));
+        if (side < 1 || (uint64_t)side > INT32_MAX / tensor->count)
+            return fail(err, STATUS_DATA, "%s has a side of %lld", tensor->name, (long long)side);
+        tensor->shape[d] = side;
+        tensor->count *= (size_t)side;
+    }
+    return STATUS_OK;
+}
+
+static Status read_tensors(TrainerNet *net, const json_t *told, Error *err) {
+    const size_t count = json_array_size(told);
+    if (count == 0 || count > TENSORS_MOST)
+        return fail(err, STATUS_DATA, "it has %zu tensors; a net may have 1 to %d", count, TENSORS_MOST);
+    net->tensors = calloc(count, sizeof *net->tensors);
+    if (!net->tensors) return fail(err, STATUS_OS, "no memory for %zu tensors", count);
+    for (net->count = 0; (size_t)net->count < count; net->count++) {
+        const json_t *one = json_array_get(told, (size_t)net->count);
+        const char *name = json_string_value(json_array_get(one, 0));
+        ParameterTensor *tensor = &net->tensors[net->count];
+        if (!name || !*name || strlen(name) >= TENSOR_NAME_BYTES)
+            return fail(err, STATUS_DATA, "tensor %d has no name of 1 to %d bytes", net->count, TENSOR_NAME_BYTES - 1);
+        memcpy(tensor->name, name, strlen(name) + 1);
+        TRY(read_shape(tensor, json_array_get(one, 1), err));
+        tensor->first = net->parameters;
+        net->parameters += tensor->count;
+        for (int t = 0; t < net->count; t++)
+            if (strcmp(net->tensors[t].name, name) == 0) return fail(err, STATUS_DATA, "it has two tensors %s", name);
+    }
+    return STATUS_OK;
+}
+
+static Status read_values(TrainerNet *net, int fd, Error *err) {
+    const size_t bytes = net->parameters * sizeof *net->values;
+    net->values = malloc(bytes);
+    if (!net->values) return fail(err, STATUS_OS, "no memory for %zu parameters", net->parameters);
+    size_t done = 0;
+    for (ssize_t part; done < bytes && (part = pread(fd, (char *)net->values + done, bytes - done, (off_t)done)) > 0;)
+        done += (size_t)part;
+    if (done < bytes) return fail(err, STATUS_DATA, "it gave %zu of %zu bytes of initial values", done, bytes);
+    for (int t = 0; t < net->count; t++)
+        for (size_t i = 0; i < net->tensors[t].count; i++)
+            if (!isfinite(net->values[net->tensors[t].first + i]))
+                return fail(err, STATUS_DATA, "the initial values of %s are not all finite", net->tensors[t].name);
+    return STATUS_OK;
+}
+
+static Status ask(json_t **told, TrainerProcess *process, const TrainerPlan *plan, const RunMemory *memory, int desk_fd,
+                  uint64_t seed, Error *err) {
+    const TrainerWait wait = {0};
+    int fds[TRAINER_MOST_FDS];
+    JsonObject line, desk;
+    TRY(trainer_process_start(process, plan, fds, trainer_line_fds(fds, desk_fd, memory), err));
+    trainer_line_begin(&line, plan, memory, seed);
+    put_whole(&line, "describe", 1);
+    json_begin(&desk);
+    put_whole(&desk, "fd", desk_fd);
+    put_object(&line, "desk", &desk);
+    TRY(trainer_process_send(process, &line, err));
+    return trainer_process_receive(told, process, &wait, err);
+}
+
+Status trainer_describe(TrainerNet *net, const TrainerPlan *plan, const RunMemory *memory, uint64_t seed, Error *err) {
+    TrainerProcess process = {.socket = -1};
+    json_t *told = NULL;
+    Error why;
+    *net = (TrainerNet){0};
+    const int desk_fd = memfd_create("sounder-desk", MFD_CLOEXEC);
+    if (desk_fd < 0) return fail_errno(err, STATUS_OS, "no memory for a trainer's desk");
+    Status status = ask(&told, &process, plan, memory, desk_fd, seed, &why);
+    if (status == STATUS_OK) status = read_tensors(net, json_object_get(told, "tensors"), &why);
+    if (status == STATUS_OK) status = read_values(net, desk_fd, &why);
+    trainer_process_end(&process);
+    json_decref(told);
+    close(desk_fd);
+    if (status == STATUS_OK) return STATUS_OK;
+    trainer_net_free(net);
+    if (status == STATUS_USAGE || status == STATUS_NOINPUT) return fail(err, status, "%s", why.message);
+    return fail(err, STATUS_UNAVAILABLE, "--trainer %.200s: %s", plan->command, why.message);
+}
+
+void trainer_net_free(TrainerNet *net) {
+    free(net->tensors);
+    free(net->values);
+    *net = (TrainerNet){0};
+}

@@ -1,0 +1,56 @@
+// A trainer is a program of the user's that trains clients in place of the engine. This is its process and the socket
+// on which both sides write one JSON object per line.
+//
+//   TRY(trainer_process_start(&process, &plan, fds, fd_count, err));
+//   TRY(trainer_process_send(&process, &message, err));
+//   TRY(trainer_process_receive(&answer, &process, &wait, err));   // the caller releases it with json_decref
+//   trainer_process_end(&process);
+//
+// The program is executed directly, without a shell, in a process group of its own, which is killed as a whole: the
+// program may be a wrapper, and data loaders are processes of their own. It dies with the process that started it.
+// After any failure the connection is of no use any more: end the process and start another.
+#ifndef SOUNDER_FEDAVG_TRAINER_PROCESS_H
+#define SOUNDER_FEDAVG_TRAINER_PROCESS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "fedavg/rules/trainer_plan.h"
+#include "io/json.h"
+
+typedef struct TrainerProcess {
+    pid_t pid;    // also its process group; 0: there is none
+    int socket;   // owned
+    char *buffer; // owned (TRAINER_LINE_BYTES): what has been received beyond the last line
+    size_t used;
+} TrainerProcess;
+
+enum { TRAINER_LINE_BYTES = 1 << 20 }; // the longest line, its newline included
+
+// How the caller waits for a line. on_second: called once a second; may be NULL.
+typedef struct TrainerWait {
+    double silence_seconds; // the trainer counts as hung after so long without a line; 0: never
+    void (*on_second)(void *context);
+    void *context;
+} TrainerWait;
+
+// Starts the plan's command; it inherits the descriptors (fds, fd_count) under their numbers. Returns USAGE for a
+// command that is no list of words, NOINPUT if there is no such program, OS if the kernel refuses. Nothing to end on
+// failure.
+Status trainer_process_start(TrainerProcess *process, const TrainerPlan *plan, const int *fds, size_t fd_count,
+                             Error *err);
+
+// Sends the message and frees it. Returns UNAVAILABLE if the trainer is gone.
+Status trainer_process_send(TrainerProcess *process, JsonObject *message, Error *err);
+
+// Receives the next line that is no sign of life. Returns UNAVAILABLE with what went wrong: the trainer's own sentence,
+// its death, its silence, or a line that is no JSON object; DATA if the trainer says that trying again is of no use.
+Status trainer_process_receive(json_t **answer, TrainerProcess *process, const TrainerWait *wait, Error *err);
+
+// Closes the socket, gives the trainer a second to end, and kills and reaps whatever is left of its group. Does nothing
+// for a process that was never started or has been ended.
+void trainer_process_end(TrainerProcess *process);
+
+#endif

@@ -1,0 +1,77 @@
+// A worker's trainer and the desk, memory that both have mapped: a turn's weights, what the algorithm adds to the
+// gradients, and the order of the samples. `sounder help trainer` documents the lines.
+//
+//   TRY(trainer_open(&trainer, memory, rank, has_shift, err));
+//   memcpy(trainer.weights, global, ...);
+//   trainer_add_batch(&trainer, indices, count); ...     // what the turn trains on, or evaluates
+//   TRY(trainer_ask(&answer, &trainer, &turn, err));     // the weights are the result
+//   trainer_close(&trainer);
+//
+// The desk is the worker's: it outlives a trainer that dies. A fault costs the turn: trainer_restart and do it again.
+#ifndef SOUNDER_FEDAVG_TRAINER_TRAINER_H
+#define SOUNDER_FEDAVG_TRAINER_TRAINER_H
+
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "fedavg/memory/run_memory.h"
+#include "fedavg/trainer/process.h"
+
+typedef struct Trainer {
+    const RunMemory *memory; // borrowed
+    uint32_t rank;
+    TrainerProcess process;
+    int desk_fd; // owned
+    uint8_t *desk;
+    size_t desk_bytes;
+    size_t shift_at, order_at, ends_at; // offsets in the desk; shift_at 0: no algorithm adds to the gradients
+    uint32_t *order, *ends;             // in the desk: sample numbers of the next turn, and where its batches end
+    uint32_t samples, batches;          // of the next turn so far
+    float *weights, *shift;             // (parameters), in the desk; shift: NULL without
+    uint64_t turns;                     // asked so far
+} Trainer;
+
+// A turn on the batches that trainer_add_batch has put on the desk since the turn before.
+typedef struct TrainerTurn {
+    const char *task, *part;     // "train" or "test"; "train", "test", "client"
+    bool of_test_set;            // the numbers are those of test samples
+    uint32_t round, key, epochs; // key: of the random numbers
+    uint32_t client;             // UINT32_MAX: none
+    float lr, momentum, weight_decay, pull;
+    bool shifts;
+} TrainerTurn;
+
+typedef struct TrainerAnswer {
+    double loss_sum; // NAN: the trainer has none
+    uint32_t hits, samples;
+    uint64_t steps;
+} TrainerAnswer;
+
+// Creates the desk and starts the trainer. Nothing to close on failure.
+Status trainer_open(Trainer *trainer, const RunMemory *memory, uint32_t rank, bool has_shift, Error *err);
+
+// Adds a batch of these samples (count) to the next turn.
+void trainer_add_batch(Trainer *trainer, const uint32_t *indices, uint32_t count);
+
+// Returns UNAVAILABLE if the trainer failed in a way that another one may not, DATA with a sentence that ends the run.
+Status trainer_ask(TrainerAnswer *answer, Trainer *trainer, const TrainerTurn *turn, Error *err);
+
+// Kills the trainer and starts another one.
+Status trainer_restart(Trainer *trainer, Error *err);
+
+void trainer_close(Trainer *trainer);
+
+// The tensors that the plan's trainer has, with their initial values.
+typedef struct TrainerNet {
+    ParameterTensor *tensors; // owned (count)
+    int count;
+    size_t parameters;
+    float *values; // owned (parameters)
+} TrainerNet;
+
+// Asks a trainer of the parent's for them, which ends afterwards. Returns USAGE or NOINPUT for a command that cannot be
+// run, UNAVAILABLE with what the program said or did. Nothing to free on failure.
+Status trainer_describe(TrainerNet *net, const TrainerPlan *plan, const RunMemory *memory, uint64_t seed, Error *err);
+void trainer_net_free(TrainerNet *net);
+
+#endif
