@@ -1,7 +1,9 @@
 #include "phases.h"
 
 #include <math.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "base/log.h"
 
@@ -27,8 +29,20 @@ static bool in_lockstep(const Phases *phases) {
     return phases->config.memory->algorithm.engine->in_lockstep && phases->kind == PHASE_TRAIN;
 }
 
+// A worker's trainer, and what that has started, ends with the worker. The trainer itself dies by its parent-death
+// signal; its children do not.
+static void end_trainer(Phases *phases, uint32_t rank) {
+    const int32_t group = atomic_exchange(&phases->config.memory->control->trainers[rank], 0);
+    if (group <= 0) return;
+    kill(-group, SIGKILL);
+    waitpid(group, NULL, 0); // this process is their reaper (train.c)
+}
+
 static Status count_death(Phases *phases, uint32_t rank, Error *err) {
     phases->lost++;
+    end_trainer(phases, rank);
+    if (atomic_load(&phases->config.memory->control->given_up))
+        return fail(err, STATUS_UNAVAILABLE, "%s", phases->supervisor.workers[rank].message);
     if (phases->config.on_worker_death == WORKER_DEATH_ABORT)
         return fail(err, STATUS_UNAVAILABLE, "worker %u died, and --on-worker-death is abort", rank);
     if (queue_unfinished(phases->config.memory->queue) < phases->unfinished) phases_forgive(phases);

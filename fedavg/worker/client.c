@@ -44,24 +44,41 @@ static Status begin_labels(LocalModel *model, Error *err) {
     return STATUS_OK;
 }
 
+// The trainer's desk has the vectors that a turn changes.
+static Status trained_elsewhere(LocalModel *model, bool has_shift, Error *err) {
+    model->trainer = malloc(sizeof *model->trainer);
+    if (!model->trainer) return fail(err, STATUS_OS, "no memory for a trainer");
+    const Status status = trainer_open(model->trainer, model->memory, model->rank, has_shift, err);
+    if (status != STATUS_OK) {
+        free(model->trainer);
+        model->trainer = NULL;
+        return status;
+    }
+    model->weights = model->trainer->weights;
+    model->shift = model->trainer->shift;
+    return STATUS_OK;
+}
+
 // Vectors that the algorithm does not need are not there: their pointers stay NULL, and the rest of the worker asks for
 // that and not for the algorithm again.
 Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t rank, Error *err) {
     const RunConfig *config = memory->config;
     *model = (LocalModel){.memory = memory, .rank = rank};
-    TRY(net_init(&model->net, &config->spec, kernels_best(), err));
+    const bool engine = !config->trainer.command[0];
+    if (engine) TRY(net_init(&model->net, &config->spec, kernels_best(), err));
     model->net.progress = &memory->control->pulses[rank].progress;
     const Algorithm *algorithm = &memory->algorithm;
     const LocalRule *rule = algorithm->local;
     const bool second = config->personal.second;
+    const bool has_shift = rule->shifts || rule->pull || rule->keeps || second;
     const struct {
         float **vector;
         bool wanted;
     } vectors[] = {
-        {&model->weights, true},
-        {&model->velocity, true},
-        {&model->gradient, true},
-        {&model->shift, rule->shifts || rule->pull || rule->keeps || second},
+        {&model->weights, engine},
+        {&model->velocity, engine},
+        {&model->gradient, engine},
+        {&model->shift, engine && has_shift},
         {&model->full_gradient, algorithm->traits.has[TRAIT_LOOKS]},
         {&model->square, algorithm->optimizer->states > 1},
         {&model->second, second},
@@ -91,6 +108,7 @@ Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t ran
     Status status = begin_labels(model, err);
     if (status == STATUS_OK) status = view_init(&model->view, memory, err);
     if (status == STATUS_OK) status = sender_init(&model->sender, memory, err);
+    if (status == STATUS_OK && !engine) status = trained_elsewhere(model, has_shift, err);
     if (status == STATUS_OK)
         model->delivery = delivery_of(model);
     else
@@ -106,6 +124,8 @@ void local_model_free(LocalModel *model) {
     free(model->order);
     free(model->vectors);
     net_free(&model->net);
+    if (model->trainer) trainer_close(model->trainer);
+    free(model->trainer);
 }
 
 uint32_t local_model_batches(const LocalModel *model, uint32_t count) {
@@ -241,6 +261,7 @@ double local_model_train(LocalModel *model, const LocalStep *step, uint32_t clie
 double local_model_train_on(LocalModel *model, const LocalStep *step, const uint32_t *indices, uint32_t count,
                             uint32_t client, uint32_t epochs, uint32_t round) {
     const RunConfig *config = model->memory->config;
+    if (model->trainer) return trainer_turn_train(model, step, indices, count, client, epochs, round);
     bool exchanged = step->replica == NULL;
     Stepper stepper = stepper_begin(model->memory, step);
     stepper_start(&stepper, model);
@@ -297,6 +318,7 @@ void client_train(LocalModel *model, Job *job, uint32_t round) {
                         : local_model_train(model, &turn.step, job->client, job->epochs, key);
     personal_conclude(model, job, round);
     model->lies = false;
+    if (model->fault != STATUS_OK) return;
     const Walk walk = walk_of(&memory->config->recipe.schedule, key, job->epochs);
     job->samples = walk_samples(&walk, count, memory->config->training.batch_size);
     job->seconds = clock_seconds_since(start);

@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "fedavg/memory/run_memory.h"
+#include "fedavg/trainer/trainer.h"
 #include "fedavg/worker/sender.h"
 #include "fedavg/worker/view.h"
 #include "nn/net.h"
@@ -16,10 +17,13 @@ typedef struct Delivery Delivery;
 typedef struct LocalModel {
     const RunMemory *memory; // borrowed
     uint32_t rank;
-    Net net;         // owned
-    void *vectors;   // owned: memory of the vectors below, each (parameters)
-    float *weights;  // the local model
-    float *velocity; // SGD momentum
+    Net net;          // owned; without layers where a trainer trains
+    Trainer *trainer; // owned; NULL: the engine trains
+    Status fault;     // of the trainer in this job: it is to be done again
+    Error why;        // that it failed
+    void *vectors;    // owned: memory of the vectors below, each (parameters)
+    float *weights;   // the local model
+    float *velocity;  // SGD momentum
     float *gradient;
     float *full_gradient;      // that the client begins with (local_looks); NULL: no rule looks
     float *square;             // Adam's second moment; NULL with SGD
@@ -65,6 +69,13 @@ typedef struct LocalStep {
     const struct LocalTurn *turn;
     bool follows; // each step of the model is one towards the second (PersonalPlan.inner)
 } LocalStep;
+
+// Trains and evaluates by the run's trainer, in place of the engine (trainer_turn.c). After a fault, which model->fault
+// says, the result is NAN or zeros, and the job has to be done again.
+double trainer_turn_train(LocalModel *model, const LocalStep *step, const uint32_t *indices, uint32_t count,
+                          uint32_t client, uint32_t epochs, uint32_t round);
+void trainer_turn_evaluate(LocalModel *model, BatchResult *result, const float *weights, const Batch *batch,
+                           const char *part, uint32_t client);
 
 // Trains the model on the samples of the client whose view has begun, with a fresh optimizer. Shuffles and dropout are
 // those of `round`. Returns the sum of the losses.

@@ -6,6 +6,14 @@
 #include "base/clock.h"
 #include "fedavg/rules/attack/attack_rules.h"
 
+static void evaluate(LocalModel *model, BatchResult *result, const float *weights, const Batch *batch, const char *part,
+                     uint32_t client) {
+    if (model->trainer)
+        trainer_turn_evaluate(model, result, weights, batch, part, client);
+    else
+        net_evaluate(&model->net, result, weights, batch);
+}
+
 // Evaluates one chunk of the test set. The parent cuts the set into chunks of a fixed size, so that the sum of their
 // losses does not depend on the number of workers.
 static BatchResult evaluate_test_set(LocalModel *model, const Job *job) {
@@ -18,7 +26,7 @@ static BatchResult evaluate_test_set(LocalModel *model, const Job *job) {
                    .shift = data->shift};
     BatchResult result;
     view_apply(&model->view, &batch);
-    net_evaluate(&model->net, &result, model->memory->weights, &batch);
+    evaluate(model, &result, model->memory->weights, &batch, "test", VIEW_TEST_SET);
     return result;
 }
 
@@ -38,11 +46,12 @@ static BatchResult evaluate_backdoor(LocalModel *model, const Job *job, uint32_t
                          .triggered = *count,
                          .trigger_label = (uint16_t)attack->number[BACKDOOR_TARGET]};
     BatchResult result = {0};
-    if (*count > 0) net_evaluate(&model->net, &result, model->memory->weights, &batch);
+    if (*count > 0) evaluate(model, &result, model->memory->weights, &batch, "test", VIEW_TEST_SET);
     return result;
 }
 
-static BatchResult evaluate_samples(LocalModel *model, const float *weights, const ClientSamples *samples) {
+static BatchResult evaluate_samples(LocalModel *model, const float *weights, const ClientSamples *samples,
+                                    uint32_t client) {
     const Dataset *data = &model->memory->data;
     const DatasetSplit *split = samples->of_test_set ? &data->test : &data->train;
     BatchResult sum = {0};
@@ -56,7 +65,7 @@ static BatchResult evaluate_samples(LocalModel *model, const float *weights, con
                        .shift = data->shift};
         BatchResult result;
         view_apply(&model->view, &batch);
-        net_evaluate(&model->net, &result, weights, &batch);
+        evaluate(model, &result, weights, &batch, "client", client);
         sum.loss_sum += result.loss_sum;
         sum.hits += result.hits;
     }
@@ -91,7 +100,7 @@ const char *evaluation_data_name(const Partition *partition) {
 static BatchResult evaluate_client(LocalModel *model, const float *weights, Job *job, uint32_t round) {
     const ClientSamples samples = evaluation_samples(model->memory, job, round);
     job->count = samples.count;
-    return evaluate_samples(model, weights, &samples);
+    return evaluate_samples(model, weights, &samples, job->client);
 }
 
 // Trains a copy and evaluates it: the update is in no sum, and the shuffles are those of a round that does not exist,
@@ -152,6 +161,7 @@ void evaluation_run(LocalModel *model, Job *job, uint32_t round) {
         result = evaluate_fine_tuned(model, job, round);
         break;
     }
+    if (model->fault != STATUS_OK) return;
     job->loss_sum = result.loss_sum;
     job->hits = result.hits;
     job->samples = job->task == EVALUATE_BACKDOOR ? marked : job->count;

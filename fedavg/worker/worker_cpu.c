@@ -1,6 +1,7 @@
 // Part of worker_backend.h: the workers' arithmetic on one core, which takes jobs from the queue one after the other.
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "fedavg/worker/client.h"
 #include "fedavg/worker/flights.h"
 #include "fedavg/worker/hogwild.h"
@@ -24,20 +25,40 @@ static void cpu_free(void *state) {
 }
 
 // A worker takes the next client when it is done with one, so that a slow client holds up one worker and not the queue.
-static Status train_jobs(LocalModel *self, void (*train)(LocalModel *, Job *, uint32_t), uint32_t round) {
+// A fault of the trainer costs the job alone: it is done again, from weights and rows that are unchanged, by another
+// trainer. A second fault would meet every other worker, too, and ends the run.
+static Status do_job(LocalModel *self, void (*work)(LocalModel *, Job *, uint32_t), Job *job, uint32_t round,
+                     Error *err) {
+    for (bool again = false;; again = true) {
+        self->fault = STATUS_OK;
+        work(self, job, round);
+        if (self->fault == STATUS_OK) return STATUS_OK;
+        if (again || self->fault == STATUS_DATA) break;
+        log_warning("client %u: its trainer failed in round %u: %s; another one does the turn again", job->client,
+                    round, self->why.message);
+        Error why;
+        if (trainer_restart(self->trainer, &why) == STATUS_OK) continue;
+        self->why = why;
+        break;
+    }
+    atomic_store(&self->memory->control->given_up, 1);
+    return fail(err, STATUS_UNAVAILABLE, "--trainer, client %u in round %u: %s", job->client, round, self->why.message);
+}
+
+static Status train_jobs(LocalModel *self, void (*train)(LocalModel *, Job *, uint32_t), uint32_t round, Error *err) {
     TraceBuffer *trace = run_memory_trace(self->memory, self->rank);
     for (Job *job; (job = queue_take(self->memory->queue, self->rank));) {
         run_memory_note_start(self->memory, self->rank);
         uint64_t begin = trace_begin(trace);
-        train(self, job, round);
+        TRY(do_job(self, train, job, round, err));
         trace_end(trace, TRACE_CLIENT, begin, round, job->client);
     }
     return STATUS_OK;
 }
 
 static Status cpu_train_clients(void *state, uint32_t round, pid_t parent, Error *err) {
-    (void)parent, (void)err;
-    return train_jobs(state, client_train, round);
+    (void)parent;
+    return train_jobs(state, client_train, round, err);
 }
 
 static Status cpu_train_in_real_time(void *state, uint32_t round, pid_t parent, Error *err) {
@@ -47,8 +68,8 @@ static Status cpu_train_in_real_time(void *state, uint32_t round, pid_t parent, 
 }
 
 static Status cpu_train_wild(void *state, uint32_t round, pid_t parent, Error *err) {
-    (void)parent, (void)err;
-    return train_jobs(state, hogwild_train, round);
+    (void)parent;
+    return train_jobs(state, hogwild_train, round, err);
 }
 
 static Status cpu_train_in_lockstep(void *state, uint32_t round, pid_t parent, Error *err) {
@@ -60,12 +81,11 @@ static Status cpu_train_in_lockstep(void *state, uint32_t round, pid_t parent, E
 }
 
 static Status cpu_evaluate(void *state, uint32_t round, Error *err) {
-    (void)err;
     LocalModel *self = state;
     TraceBuffer *trace = run_memory_trace(self->memory, self->rank);
     for (Job *job; (job = queue_take(self->memory->queue, self->rank));) {
         uint64_t begin = trace_begin(trace);
-        evaluation_run(self, job, round);
+        TRY(do_job(self, evaluation_run, job, round, err));
         trace_end(trace, TRACE_CHUNK, begin, round, job->first);
     }
     return STATUS_OK;

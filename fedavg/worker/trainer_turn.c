@@ -1,0 +1,87 @@
+// Part of client.h: trains and evaluates by the run's trainer, a program of the user's, in place of the engine.
+#include <math.h>
+#include <string.h>
+
+#include "datasets/order.h"
+#include "fedavg/rules/world/walk.h"
+#include "fedavg/worker/client.h"
+
+// A second model, or one that is only evaluated, has its weights elsewhere: they are brought to the desk for the turn.
+static void bring(LocalModel *model, const float *weights) {
+    if (weights != model->trainer->weights)
+        memcpy(model->trainer->weights, weights, model->memory->config->parameters * sizeof *weights);
+}
+
+static void ask(LocalModel *model, TrainerAnswer *answer, const TrainerTurn *turn) {
+    *answer = (TrainerAnswer){.loss_sum = NAN};
+    if (model->fault == STATUS_OK) model->fault = trainer_ask(answer, model->trainer, turn, &model->why);
+}
+
+// The batches are those that the engine would train on: the same order of the client's samples in each epoch.
+static void add_batches(LocalModel *model, const uint32_t *indices, uint32_t count, uint32_t client, const Walk *walk) {
+    const RunConfig *config = model->memory->config;
+    const uint32_t size = config->training.batch_size;
+    Stretch stretch;
+    for (uint32_t index = 0; walk_stretch(&stretch, walk, index, local_model_batches(model, count)); index++) {
+        batch_order(model->order, indices, count, config->seed, stretch.round, client, stretch.epoch);
+        for (uint32_t i = 0; i < stretch.count; i++) {
+            const uint32_t first = (stretch.first + i) * size;
+            trainer_add_batch(model->trainer, model->order + first, count - first < size ? count - first : size);
+        }
+    }
+}
+
+double trainer_turn_train(LocalModel *model, const LocalStep *step, const uint32_t *indices, uint32_t count,
+                          uint32_t client, uint32_t epochs, uint32_t round) {
+    const RunConfig *config = model->memory->config;
+    Trainer *trainer = model->trainer;
+    const Walk walk = walk_of(&config->recipe.schedule, round, epochs);
+    const TrainerTurn turn = {.task = "train",
+                              .part = "train",
+                              .round = model->memory->control->order.round,
+                              .key = round,
+                              .client = client,
+                              .epochs = epochs,
+                              .lr = step->sgd.lr,
+                              .momentum = step->sgd.momentum,
+                              .weight_decay = step->sgd.weight_decay,
+                              .pull = step->pull,
+                              .shifts = step->shift != NULL};
+    TrainerAnswer answer;
+    bring(model, step->start ? step->start : model->weights);
+    if (step->shift && step->shift != trainer->shift)
+        memcpy(trainer->shift, step->shift, config->parameters * sizeof *step->shift);
+    add_batches(model, indices, count, client, &walk);
+    const uint64_t steps = trainer->batches;
+    ask(model, &answer, &turn);
+    if (model->weights != trainer->weights)
+        memcpy(model->weights, trainer->weights, config->parameters * sizeof *model->weights);
+    const bool counts = model->memory->algorithm.local->keeps || model->memory->algorithm.combine->factor;
+    if (model->fault == STATUS_OK && counts && answer.steps != steps)
+        model->fault =
+            fail(&model->why, STATUS_DATA,
+                 "it made %llu steps where the turn has %llu batches, and the run's --algorithm counts steps: "
+                 "make one step per batch",
+                 (unsigned long long)answer.steps, (unsigned long long)steps);
+    return answer.loss_sum;
+}
+
+void trainer_turn_evaluate(LocalModel *model, BatchResult *result, const float *weights, const Batch *batch,
+                           const char *part, uint32_t client) {
+    const TrainerTurn turn = {.task = "test",
+                              .part = part,
+                              .of_test_set = batch->pixels == model->memory->data.test.pixels,
+                              .round = model->memory->control->order.round,
+                              .key = model->memory->control->order.round,
+                              .client = client};
+    TrainerAnswer answer;
+    uint32_t indices[EVALUATION_CHUNK];
+    for (uint32_t i = 0; i < batch->count; i++)
+        indices[i] = batch->indices ? batch->indices[i] : batch->first + i;
+    const uint32_t size = model->memory->config->training.batch_size;
+    bring(model, weights);
+    for (uint32_t first = 0; first < batch->count; first += size)
+        trainer_add_batch(model->trainer, indices + first, batch->count - first < size ? batch->count - first : size);
+    ask(model, &answer, &turn);
+    *result = (BatchResult){.loss_sum = answer.loss_sum, .hits = answer.hits};
+}
