@@ -140,6 +140,16 @@ static const ClashRow clashes[] = {
     {REAL_CLOCK, {DROPS_OUT}, "clients drop out of the simulated world; leave --drop-out out"},
     {REAL_CLOCK, {TIMES, TIMES_UPLOADS, TIMES_DOWNLOADS},
      "durations are those of the machine; leave --client-time and bandwidths out"},
+    // A trainer makes whole turns of SGD-like steps; the engine takes no part in them.
+    {TRAINER, {WRITES}, "its workers take every step in the engine; take fedavg, or local-sgd for frequent averages"},
+    {TRAINER, {LOOKS}, "a gradient before the first step is the engine's; take fedprox or scaffold"},
+    {TRAINER, {REPLICAS}, "replicas exchange after the first step, in the engine; take fedavg"},
+    {TRAINER, {PERSONAL}, "what stays with a client is named by layers of --model; take fedavg"},
+    {TRAINER, {NOT_SGD}, "the optimizer is the trainer's; leave it out"},
+    {TRAINER, {STATE_KEPT, STATE_AVERAGED}, "the optimizer is the trainer's; leave the option out"},
+    {TRAINER, {BLURS, DRIFTS, ATTACKS_SAMPLES}, "it reads the samples as the data set has them; leave the option out"},
+    {TRAINER, {REAL_CLOCK}, "it has the simulated clock; leave --clock out"},
+    {TRAINER, {ON_GPU}, "has its tensors where the trainer puts them"},
     // A crafted update replaces an unclipped, unencoded one, among all updates of a round.
     {ATTACKS_UPDATES, {KEEPS}, "its clients keep what follows from their update; take label-flip"},
     {SCALES_BY_SHARE, {STALE_SHARES},

@@ -35,6 +35,10 @@ static Status find_net(Spec *spec, const Safetensors *file, const char *path, co
     const char *note = safetensors_note(file, "sounder.model");
     bool given = options_given(options, "model");
     if (!note && !given) return fail(err, STATUS_USAGE, "%s does not say which net it is; name it with --model", path);
+    if (note && strncmp(note, "trainer ", 8) == 0)
+        return fail(err, STATUS_USAGE,
+                    "%s was trained by %.200s, which alone knows the net; its run's metrics have the tests", path,
+                    note + 8);
     zoo_expand(text, sizeof text, given ? options->model : note, data->classes);
     const char *input = safetensors_note(file, "sounder.input");
     char shape[48];

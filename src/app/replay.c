@@ -234,9 +234,13 @@ static Status set_up(Replay *self, Error *err) {
                     "%.200s: no client of --algorithm %.60s trains on its own; there is nothing to replay",
                     self->options.run, options->algorithm);
     TRY(run_load_data(&self->memory, &source, NULL, options, err));
+    if (options->trainer[0])
+        return fail(err, STATUS_USAGE,
+                    "%s: its clients are trained by --trainer %.200s; replay trains in the engine alone",
+                    self->options.run, options->trainer);
     TRY(run_read_model(&spec, about.text, options, &self->memory.data, err));
     TRY(run_folder_open(&self->opened, self->folder, err));
-    TRY(run_create_memory(&self->memory, options, &spec, &about, &device, &self->opened, &nodes, err));
+    TRY(run_create_memory(&self->memory, options, &spec, NULL, &about, &device, &self->opened, &nodes, err));
     run_record_fill(&record, options, &self->memory, run_hash_data(&self->memory.data), kernels_best()->name, "");
     if (self->options.round == 1) return STATUS_OK;
     TRY(run_checkpoint_restore(&self->memory, &round, &self->opened, &record, &past, err));

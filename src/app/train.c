@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include "app/commands.h"
 #include "app/train/run_goals.h"
@@ -41,6 +42,7 @@ static Status read_options(Run *run, Error *err) {
 // Set-up --------------------------------------------------------------------------------------------------------------
 
 static const char *run_label(const Options *options) {
+    if (options->trainer[0]) return "trainer";
     for (size_t i = 0; i < zoo_entry_count; i++)
         if (strcmp(options->model, zoo_entries[i].name) == 0) return options->model;
     return "custom";
@@ -66,7 +68,13 @@ static Status prepare(Run *run, Error *err) {
     TRY(status);
     const Dataset *data = &run->memory.data;
     if (!run->options.resume[0]) dataset_warn_of_doubts(data, &run->source);
-    status = run_read_model(&run->spec, run->about.text, &run->options, data, err);
+    if (run->options.trainer[0]) {
+        prctl(PR_SET_CHILD_SUBREAPER, 1); // trainers of workers that died are this process's to reap (phases.c)
+        progress_step_begin(&run->progress, "asking the trainer for its net");
+        status = run_read_trainer(&run->spec, &run->net, run->about.text, &run->options, &run->memory, err);
+        progress_step_end(&run->progress);
+    } else
+        status = run_read_model(&run->spec, run->about.text, &run->options, data, err);
     if (status == STATUS_OK) status = goals_check(&run->options, data, err);
     run->figure = run_figure_of(&run->options.recipe, dataset_has_targets(&data->items));
     run->target_variance = target_variance(data);
@@ -81,8 +89,8 @@ static Status prepare(Run *run, Error *err) {
 
 static Status create_memory(Run *run, Error *err) {
     progress_step_begin(&run->progress, "setting up the memory of the run");
-    Status status = run_create_memory(&run->memory, &run->options, &run->spec, &run->about, &run->device, &run->folder,
-                                      &run->nodes, err);
+    Status status = run_create_memory(&run->memory, &run->options, &run->spec, run->net.count > 0 ? &run->net : NULL,
+                                      &run->about, &run->device, &run->folder, &run->nodes, err);
     progress_step_end(&run->progress);
     return status;
 }
@@ -91,7 +99,7 @@ static Status create_memory(Run *run, Error *err) {
 // missing OpenBLAS is reported here, before any worker starts.
 static Status find_arithmetic(Run *run, char *name, size_t bytes, Error *err) {
     const Kernels *kernels = kernels_best();
-    if (!run->device.on_gpu) TRY(net_blas_name(run->blas, &run->spec, kernels, err));
+    if (!run->device.on_gpu && run->net.count == 0) TRY(net_blas_name(run->blas, &run->spec, kernels, err));
     const uint32_t clients = (uint32_t)run->options.clients, wanted = (uint32_t)run->options.clients_per_round;
     const Algorithm algorithm = algorithm_of(&run->options.recipe);
     if (!*run->blas)
@@ -160,6 +168,7 @@ close_folder:
     if (open) run_folder_close(&run->folder);
 free_memory:
     run_memory_free(&run->memory);
+    trainer_net_free(&run->net);
     return status;
 }
 

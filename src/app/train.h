@@ -22,7 +22,8 @@ typedef struct Run {
     uint64_t data_hash;
     ModelAbout about;
     Spec spec;
-    int argc; // command line, which the run's record repeats; borrowed
+    TrainerNet net; // of --trainer, which then has the tensors; otherwise count is 0
+    int argc;       // command line, which the run's record repeats; borrowed
     char **argv;
     RunFolder folder;
     RunRecord past, record; // of the earlier process, with --resume; of this one

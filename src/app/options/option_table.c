@@ -63,6 +63,14 @@ static bool is_not_ssgd(const Options *options) {
     return !options_algorithm(options).engine->in_lockstep;
 }
 
+static bool trains_in_engine(const Options *options) {
+    return options->trainer[0] == 0;
+}
+
+static bool has_trainer(const Options *options) {
+    return options->trainer[0] != 0;
+}
+
 static bool may_use_gpu(const Options *options) {
     return options->device != DEVICE_CPU;
 }
@@ -121,6 +129,7 @@ const Option option_table[] = {
      .placeholder = "NAME|LAYERS", .preset = "lenet",
      .name_of = name_of_model,
      .brief = "lenet, cnn, ... (help models), or layers",
+     .applies = trains_in_engine, .condition = "nets of layers (no --trainer)",
      .help = "net: lenet, cnn, resnet20, ... (help models), layers: \"conv 10 5; pool 2; relu; linear 10\""},
     {.name = "init", .type = OPTION_TEXT, FIELD(init), .group = GROUP_MODEL,
      .also = "pretrained weights init-from load start-from",
@@ -129,7 +138,22 @@ const Option option_table[] = {
     {.name = "freeze", .type = OPTION_TEXT, FIELD(freeze), .group = GROUP_MODEL,
      .also = "frozen freeze-layers fix",
      .placeholder = "TENSORS", .derived = "all tensors learn",
+     .applies = trains_in_engine, .condition = "nets of layers (no --trainer)",
      .help = "do not train or send these tensors: names or patterns, such as \"conv*,fc1.weight\""},
+    {.name = "trainer", .type = OPTION_TEXT, FIELD(trainer), .group = GROUP_MODEL, .added = true,
+     .also = "client-app script entry-point train-fn training-script",
+     .placeholder = "COMMAND", .derived = "nets of layers, trained by the engine",
+     .brief = "your own training loop (help trainer)",
+     .help = "a program of yours that trains clients and tests, as \"python3 trainer.py\" (help trainer)"},
+    {.name = "trainer-option", .type = OPTION_TEXT, FIELD(trainer_option), .group = GROUP_MODEL, .added = true, .parts = true,
+     .also = "trainer-options trainer-args",
+     .placeholder = "NAME=VALUE", .derived = "none",
+     .applies = has_trainer, .condition = "--trainer",
+     .help = "what the trainer finds in turn.options: one or more, as \"temperature=0.1 frozen=true\""},
+    {.name = "trainer-threads", .type = OPTION_WHOLE, FIELD(trainer_threads), .group = GROUP_MODEL, .added = true,
+     .placeholder = "N", .preset = "1", .minimum = 1, .maximum = 1024,
+     .applies = has_trainer, .condition = "--trainer",
+     .help = "threads that each trainer computes with, whatever --workers is: the bits may depend on them"},
     {.name = "seed", .type = OPTION_SEED, FIELD(seed), .group = GROUP_MODEL, .eval = true, .common = true,
      .also = "random-seed",
      .placeholder = "N", .preset = "1",
@@ -139,14 +163,17 @@ const Option option_table[] = {
     {.name = "random-crop", .type = OPTION_WHOLE, FIELD(training.augment.crop), .group = GROUP_MODEL,
      .also = "crop augment augmentation",
      .placeholder = "N", .preset = "0", .minimum = 0, .maximum = 4096,
+     .applies = trains_in_engine, .condition = "nets of layers (no --trainer)",
      .help = "in training, pad an image with N black pixels and crop it at random to its size"},
     {.name = "random-flip", .type = OPTION_FLAG, FIELD(training.augment.flip), .group = GROUP_MODEL,
      .also = "flip horizontal-flip",
      .preset = "false",
+     .applies = trains_in_engine, .condition = "nets of layers (no --trainer)",
      .help = "in training, mirror each image with probability 1/2"},
     {.name = "label-smoothing", .type = OPTION_REAL, FIELD(training.label_smoothing), .group = GROUP_MODEL,
      .also = "smoothing smooth-labels",
      .placeholder = "SHARE", .preset = "0", .minimum = 0, .maximum = 1,
+     .applies = trains_in_engine, .condition = "nets of layers (no --trainer)",
      .help = "in training, spread this share of each label evenly over all classes"},
 
     {.name = "workers", .type = OPTION_WHOLE, FIELD(workers), .group = GROUP_CLIENTS, .common = true,

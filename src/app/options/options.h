@@ -40,6 +40,9 @@ typedef struct Options {
     char data[OPTION_TEXT_BYTES];      // fashion-mnist
     char model[OPTION_TEXT_BYTES];     // lenet
     char init[OPTION_TEXT_BYTES];      // "": random weights
+    char trainer[OPTION_TEXT_BYTES];   // a program that trains; "": the engine does
+    char trainer_option[OPTION_TEXT_BYTES];
+    int trainer_threads;               // 1
     char freeze[OPTION_TEXT_BYTES];    // names and patterns of tensors; "": all learn
     char algorithm[OPTION_TEXT_BYTES]; // fedavg
     Recipe recipe;                     // of algorithm; set by options_resolve

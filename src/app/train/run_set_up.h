@@ -17,6 +17,7 @@
 #include "datasets/dataset.h"
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/nodes/nodes.h"
+#include "fedavg/trainer/trainer.h"
 #include "nn/spec.h"
 
 // With --resume, completes the options by those that the run in that folder was started with, and by the values derived
@@ -33,10 +34,16 @@ Status run_resolve_on_gpu(RunMemory *memory, Options *options, bool side_by_side
 // text: the layer list that --model names or is. USAGE for a model that does not exist.
 Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *options, const Dataset *data, Error *err);
 
-// Makes the segments whose size depends on net and device, and the initial weights. After a failure run_memory_free may
-// be called, but need not.
-Status run_create_memory(RunMemory *memory, const Options *options, const Spec *spec, const ModelAbout *about,
-                         const RunDevice *device, const RunFolder *folder, Nodes *nodes, Error *err);
+// The same for a run with --trainer, by asking the program: its tensors and their initial values (net). The caller
+// frees them with trainer_net_free. USAGE, NOINPUT, or UNAVAILABLE with the trainer's sentence.
+Status run_read_trainer(Spec *spec, TrainerNet *net, char text[SPEC_TEXT_BYTES], const Options *options,
+                        const RunMemory *memory, Error *err);
+
+// Makes the segments whose size depends on net and device, and the initial weights. net: of a run with --trainer,
+// otherwise NULL. After a failure run_memory_free may be called, but need not.
+Status run_create_memory(RunMemory *memory, const Options *options, const Spec *spec, const TrainerNet *net,
+                         const ModelAbout *about, const RunDevice *device, const RunFolder *folder, Nodes *nodes,
+                         Error *err);
 
 // All nodes of a run call each of these functions before the first round. A single node does nothing in them.
 
