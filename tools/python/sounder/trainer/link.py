@@ -1,0 +1,133 @@
+"""The trainer's side of the link to its worker: a socket with one JSON object per line, and the desk, memory that both map.
+
+`sounder help trainer` documents every message.
+"""
+import json
+import math
+import mmap
+import os
+import select
+import socket
+import time
+
+import numpy as np
+
+from ..command import Error
+
+MOST_LINE = 1 << 20
+TYPES = {"u1": np.uint8, "u2": np.uint16, "u4": np.uint32, "f4": np.float32}
+
+
+def _finite(value):
+    """JSON has no infinity and no NaN: null stands for them."""
+    if isinstance(value, dict):
+        return {name: _finite(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+class Line:
+    """The socket. Every message is a line of JSON, in both directions."""
+
+    def __init__(self, fd):
+        self.socket = socket.socket(fileno=fd)
+        self.socket.setblocking(True)
+        self.rest = b""
+        self.said = 0.0
+
+    def send(self, **message):
+        text = json.dumps(_finite(message), separators=(",", ":")).encode() + b"\n"
+        if len(text) > MOST_LINE:
+            raise Error(f"the trainer's answer has {len(text):,} bytes; a line may have {MOST_LINE:,}")
+        self.said = time.monotonic()
+        self.socket.sendall(text)
+
+    def receive(self):
+        """The next message, or None at the end of the run."""
+        while b"\n" not in self.rest:
+            try:
+                part = self.socket.recv(1 << 16)
+            except ConnectionError:
+                part = b""
+            if not part:
+                return None
+            self.rest += part
+        text, self.rest = self.rest.split(b"\n", 1)
+        return json.loads(text)
+
+    def progress(self):
+        """A sign of life, at most one per second: --hang-seconds counts from the last line."""
+        if time.monotonic() - self.said >= 1:
+            self.send(progress=1)
+
+    def has_message(self):
+        return b"\n" in self.rest or bool(select.select([self.socket], [], [], 0)[0])
+
+
+def array(fd, offset, kind, shape, writable=False):
+    """An array in a mapped file. fd stays the caller's."""
+    kind = np.dtype(TYPES[kind])
+    count = int(np.prod(shape, dtype=np.int64))
+    if count == 0:
+        return np.zeros(shape, kind)
+    begin = offset - offset % mmap.ALLOCATIONGRANULARITY
+    access = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
+    memory = mmap.mmap(fd, offset - begin + count * kind.itemsize, mmap.MAP_SHARED, access, offset=begin)
+    return np.frombuffer(memory, kind, count, offset - begin).reshape(shape)
+
+
+class Desk:
+    """The shared memory of a worker and its trainer. The worker owns it; it outlives a trainer that dies.
+
+    weights and shift are arrays of `parameters` floats; the worker fills weights before a turn and reads them after it.
+    """
+
+    def __init__(self, hello, fd):
+        self.parts = hello["desk"]
+        self.memory = mmap.mmap(fd, self.parts["bytes"])
+        parameters = hello["parameters"]
+        self.weights = self.part("weights", "f4", parameters)
+        self.shift = self.part("shift", "f4", parameters) if "shift" in self.parts else None
+        self.state = self.part("state", "f4", self.parts["state_floats"]) if "state" in self.parts else None
+
+    def part(self, name, kind, count):
+        return np.frombuffer(self.memory, TYPES[kind], count, self.parts[name])
+
+
+class Split:
+    """The samples (count, C, H, W) and labels of the training or the test set, read-only and as they are stored."""
+
+    def __init__(self, told, shape):
+        self.x = array(told["samples"]["fd"], told["samples"]["offset"], told["samples"]["type"], (told["count"], *shape))
+        self.y = array(told["labels"]["fd"], told["labels"]["offset"], told["labels"]["type"], (told["count"],))
+
+
+class Data:
+    """The run's data set: train and test, and how a pixel enters a net: x = pixel * scale[channel] + shift[channel]."""
+
+    def __init__(self, told):
+        self.shape = tuple(told["shape"])
+        self.classes = told["classes"]
+        self.scale, self.shift = (np.array(told[name], np.float32).reshape(-1, 1, 1) for name in ("scale", "shift"))
+        self.splits = {name: Split(told[name], self.shape) for name in ("train", "test")}
+
+    def enter(self, samples):
+        """Samples as they enter a net: float32, normalised if they were pixels."""
+        if samples.dtype != np.uint8:
+            return np.array(samples)
+        return samples.astype(np.float32) * self.scale + self.shift
+
+
+def begin():
+    """The link that the worker has made, and its first message."""
+    fd = os.environ.pop("SOUNDER_TRAINER", None)
+    if fd is None:
+        raise Error("this program is a trainer, which Sounder starts: sounder train --trainer 'python3 trainer.py' --data fashion-mnist")
+    line = Line(int(fd))
+    hello = line.receive()
+    if hello is None:
+        raise SystemExit(0)
+    if hello.get("sounder") != 1:
+        raise Error(f"the program speaks version {hello.get('sounder')} of the trainers' lines, this package version 1; install both anew")
+    return line, hello

@@ -1,0 +1,113 @@
+"""serve and turns: the loop of a trainer from its first line to its last."""
+import contextlib
+import os
+import random
+import sys
+import traceback
+
+import numpy as np
+
+from ..command import Error
+from .link import Data, Desk, begin
+from .tensors import ArrayNet
+from .turn import Turn
+
+
+def _torch_of(net):
+    """Whether this net, or what makes it, is torch's."""
+    made = getattr(net, "__mro__", None) or type(net).__mro__
+    return any(kind.__module__.startswith("torch.nn") for kind in made)
+
+
+def _set_threads(count):
+    torch = sys.modules.get("torch")
+    if torch:
+        torch.set_num_threads(count)
+
+
+def _made(net, exchange, device, seed):
+    """The net behind what the user gave: a class or a function is called once, with the run's seed set."""
+    random.seed(seed)
+    np.random.seed(seed % (1 << 32))
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(seed)
+    if not isinstance(net, dict) and (isinstance(net, type) or not _torch_of(net)):
+        net = net()
+    if isinstance(net, dict):
+        return ArrayNet(net, exchange)
+    from .torch_net import TorchNet
+
+    return TorchNet(net, exchange, device)
+
+
+def _describe(net, line, fd):
+    """The parent asks for names, shapes and initial values before the run begins."""
+    values = np.concatenate([value.reshape(-1) for value in net.values()]).astype(np.float32)
+    with os.fdopen(fd, "wb", closefd=False) as file:
+        file.write(values.tobytes())
+    line.send(tensors=[[name, list(shape)] for name, shape in net.tensors()])
+
+
+def _tell(line, error):
+    """An exception ends the trainer: the log gets the whole of it, the worker its last line. Mistakes that this package finds would
+    be made again, so they end the run at once."""
+    traceback.print_exception(type(error), error, error.__traceback__)
+    sentence = traceback.format_exception_only(type(error), error)[-1].strip()
+    with contextlib.suppress(OSError):
+        line.send(error=str(error) if isinstance(error, Error) else sentence, fatal=int(isinstance(error, Error)))
+
+
+def _turns(net, exchange, device, line, hello):
+    _set_threads(hello.get("threads", 1))
+    net = _made(net, exchange, device, hello["seed"])
+    if hello.get("describe"):
+        _describe(net, line, hello["desk"]["fd"])
+        return
+    desk, data = Desk(hello, hello["desk"]["fd"]), Data(hello["data"])
+    net.attach(desk, hello["tensors"])
+    line.send(ready=1, pid=os.getpid())
+    while (told := line.receive()) is not None:
+        turn = Turn(told, hello, desk, data, net, line)
+        net.fetch(turn.trains)
+        yield net.net, turn
+        if not turn.handed_in:
+            raise Error(f"turn {told['turn']} was not handed in: call turn.hand_in() at its end")
+
+
+def turns(net, exchange=None, device=None):
+    """The turns of this trainer, one after the other, for loops that cannot be functions.
+
+        for turn in sounder.turns(net):
+            ...
+            turn.hand_in()
+
+    net: a torch.nn.Module, or a dict of NumPy's arrays, which become the round's weights in place. exchange: names or patterns of the
+    tensors that travel. A turn ends with its hand_in; the loop ends with the run.
+    """
+    line, hello = begin()
+    sys.excepthook = lambda kind, error, trace: _tell(line, error)
+    for _, turn in _turns(net, exchange, device, line, hello):
+        yield turn
+
+
+def serve(net, train, test, exchange=None, device=None):
+    """Serves the turns of a run: train(net, turn) trains a client, test(net, turn) evaluates, without gradients.
+
+    net: a class or a function that makes the net, called once with the run's seed set; or a net. exchange: names or patterns of the
+    tensors that travel; without it all floating-point ones, and if some parameter is frozen those that learn. device: where the net
+    computes, such as "cuda".
+    """
+    line, hello = begin()
+    try:
+        for made, turn in _turns(net, exchange, device, line, hello):
+            if turn.trains:
+                train(made, turn)
+            else:
+                torch = sys.modules.get("torch")
+                with torch.no_grad() if torch else contextlib.nullcontext():
+                    test(made, turn)
+            if not turn.handed_in:
+                turn.hand_in()
+    except Exception as error:
+        _tell(line, error)
+        sys.exit(1)

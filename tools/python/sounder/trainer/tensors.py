@@ -1,0 +1,84 @@
+"""The tensors that a net exchanges, for nets that are dicts of NumPy's arrays. torch_net.py has the same for modules."""
+from fnmatch import fnmatchcase
+
+import numpy as np
+
+from ..command import Error
+
+
+def chosen(names, exchange):
+    """The names that `exchange` (None, a pattern, or several) takes."""
+    patterns = [exchange] if isinstance(exchange, str) else exchange
+    if patterns is None:
+        return list(names)
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise Error(f"exchange {pattern!r}: no tensor has such a name; there are {', '.join(list(names)[:8])}")
+    return [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
+
+
+def views(weights, tensors):
+    """{name: a part of weights in that shape}. tensors: (name, shape), one after the other."""
+    parts, first = {}, 0
+    for name, shape in tensors:
+        count = int(np.prod(shape, dtype=np.int64))
+        parts[name] = weights[first : first + count].reshape(shape)
+        first += count
+    return parts
+
+
+class ArrayNet:
+    """A dict of arrays. It may be empty if the run says names and shapes (--init); its arrays become parts of the desk."""
+
+    device = None
+
+    def __init__(self, net, exchange=None):
+        self.net = net
+        self.names = chosen(net, exchange) if net else None
+
+    def tensors(self):
+        if not self.net:
+            raise Error("turns({}): nobody says which arrays the net has; give them (turns({'w': array})), or a file with --init")
+        return [(name, np.shape(self.net[name])) for name in self.names]
+
+    def values(self):
+        return [np.asarray(self.net[name], np.float32) for name in self.names]
+
+    def attach(self, desk, tensors):
+        if self.names is not None:
+            check_same(tensors, self.tensors())
+        self.net.update(views(desk.weights, tensors))
+        self.shifts = views(desk.shift, tensors) if desk.shift is not None else {}
+
+    def fetch(self, trains):
+        """Before a turn: the desk has the weights, and the arrays are the desk."""
+
+    def store(self):
+        """After a turn that trained."""
+
+    def batch(self, x, y):
+        return x, y
+
+    def correct(self, pull, shifts, gradients):
+        if gradients is None:
+            raise Error("turn.correct(): a net of arrays has no gradients of its own; give them: turn.correct({'w': gradient})")
+        for name, gradient in gradients.items():
+            gradient += pull * self.net[name] + (self.shifts[name] if shifts else 0)
+
+    def seed(self, number):
+        return None
+
+    def moved(self):
+        return None
+
+
+def check_same(told, own):
+    """The run's tensors (told) must be the net's (own): a run is resumed with the net that it began with."""
+    told, own = ([(name, tuple(shape)) for name, shape in tensors] for tensors in (told, own))
+    for (name, shape), (own_name, own_shape) in zip(told, own):
+        if name != own_name:
+            raise Error(f"the run exchanges a tensor {name}, and the trainer's net has {own_name} in its place; start it with the net of the run")
+        if shape != own_shape:
+            raise Error(f"{name}: the run has shape {list(shape)}, the trainer's net {list(own_shape)}; start it with the net of the run")
+    if len(told) != len(own):
+        raise Error(f"the run exchanges {len(told)} tensors, the trainer's net has {len(own)}; start it with the net of the run")

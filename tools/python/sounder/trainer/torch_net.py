@@ -1,0 +1,98 @@
+"""The tensors that a torch.nn.Module exchanges: on the CPU they lie in the desk itself, so that a turn copies nothing."""
+import numpy as np
+import torch
+
+from ..command import Error
+from .tensors import check_same, chosen, views
+
+
+def _exchanged(net):
+    """{name: tensor}: floating-point parameters and buffers, tied ones once. If some parameter is frozen: those that learn, and the
+    buffers of the modules that they belong to."""
+    frozen = any(not parameter.requires_grad for parameter in net.parameters())
+    found, seen = {}, set()
+    for path, module in net.named_modules():
+        learns = any(parameter.requires_grad for parameter in module.parameters(recurse=False))
+        saved = module.state_dict(keep_vars=True)
+        own = {**module._parameters, **{name: buffer for name, buffer in module._buffers.items() if name in saved}}
+        for name, tensor in own.items():
+            if tensor is None or not tensor.is_floating_point() or id(tensor) in seen:
+                continue
+            seen.add(id(tensor))
+            if not frozen or (tensor.requires_grad if name in module._parameters else learns):
+                found[f"{path}.{name}" if path else name] = tensor
+    return found
+
+
+class TorchNet:
+    """A module. exchange: names or patterns of the tensors that travel; without it those of _exchanged."""
+
+    def __init__(self, net, exchange=None, device=None):
+        self.net = net.to(device) if device else net
+        floating = {name: tensor for name, tensor in net.state_dict(keep_vars=True).items() if tensor.is_floating_point()}
+        candidates = _exchanged(net) if exchange is None else floating
+        self.parts = {name: candidates[name] for name in chosen(candidates, exchange)}
+        if not self.parts:
+            raise Error("the net exchanges nothing: all of its parameters are frozen; say which travel: serve(..., exchange='head.*')")
+        travel = {id(tensor) for tensor in self.parts.values()}
+        self.stays = {name: tensor for name, tensor in floating.items() if id(tensor) not in travel}
+        self.device = next(iter(self.parts.values())).device
+
+    def tensors(self):
+        return [(name, tuple(tensor.shape)) for name, tensor in self.parts.items()]
+
+    def values(self):
+        return [tensor.detach().to("cpu", torch.float32).numpy() for tensor in self.parts.values()]
+
+    def attach(self, desk, tensors):
+        check_same(tensors, self.tensors())
+        weights = views(desk.weights, tensors)
+        shifts = views(desk.shift, tensors) if desk.shift is not None else {}
+        self.shifts = {name: torch.from_numpy(part) for name, part in shifts.items()}
+        self.copied = {}
+        for name, tensor in self.parts.items():
+            part = torch.from_numpy(weights[name])
+            if tensor.dtype == torch.float32 and tensor.device.type == "cpu":
+                tensor.data = part
+            else:
+                self.copied[name] = part
+
+    @torch.no_grad()
+    def fetch(self, trains):
+        """Before a turn: its weights, the module's mode, and no gradient of an earlier turn."""
+        for name, part in self.copied.items():
+            self.parts[name].copy_(part)
+        self.net.train(trains)
+        self.net.zero_grad(set_to_none=True)
+        self.versions = {name: tensor._version for name, tensor in self.stays.items()}
+
+    @torch.no_grad()
+    def store(self):
+        for name, part in self.copied.items():
+            part.copy_(self.parts[name])
+
+    def moved(self):
+        """A tensor that does not travel and was written to in this turn, or None."""
+        return next((name for name, tensor in self.stays.items() if tensor._version != self.versions[name]), None)
+
+    def batch(self, x, y):
+        y = torch.from_numpy(np.ascontiguousarray(y, np.int64 if y.dtype == np.uint16 else y.dtype))
+        return torch.from_numpy(x).to(self.device), y.to(self.device)
+
+    @torch.no_grad()
+    def correct(self, pull, shifts, gradients):
+        if gradients is not None:
+            raise Error("turn.correct(): the gradients of a module are its own; call it without any")
+        for name, tensor in self.parts.items():
+            if not tensor.requires_grad:
+                continue
+            if tensor.grad is None:
+                tensor.grad = torch.zeros_like(tensor)
+            if shifts:
+                tensor.grad += self.shifts[name].to(tensor.device, tensor.dtype)
+            if pull:
+                tensor.grad.add_(tensor, alpha=pull)
+
+    def seed(self, number):
+        torch.manual_seed(number)
+        return torch.Generator().manual_seed(number)

@@ -1,0 +1,135 @@
+"""One turn: a client trains from the round's weights, or a part of the test samples is evaluated."""
+import random
+
+import numpy as np
+
+from ..command import Error
+
+
+class Turn:
+    """What the worker asks for, and what the trainer answers.
+
+    trains            whether this is a training; otherwise a test without gradients
+    part              "train", "test" (of the whole test set) or "client" (one client's own samples)
+    round, client     from 1, from 0
+    epochs batch_size lr momentum weight_decay clip    as the run's options say; lr is this round's
+    samples           how many sample numbers the turn has, over all of its epochs
+    options           those of --trainer-option
+    seed, random, generator    this turn's random numbers: NumPy's Generator, and torch's
+    x, y              the whole split as it is stored; indices() points into it
+    rehearsal         True in a turn whose result is thrown away
+    """
+
+    def __init__(self, told, hello, desk, data, net, line):
+        self._told, self._desk, self._data, self._net, self._line = told, desk, data, net, line
+        self.trains = told["task"] == "train"
+        for name in ("part", "round", "client", "epochs", "batch_size", "lr", "momentum", "weight_decay", "clip", "seed"):
+            setattr(self, name, told[name])
+        self.samples = told["count"]
+        self.options = hello.get("options", {})
+        self.rehearsal = bool(told.get("rehearsal"))
+        self.state = desk.state if told.get("keeps") else None
+        self.device = net.device
+        split = data.splits[told["split"]]
+        self.x, self.y = split.x, split.y
+        self._losses, self._hits, self._metrics = [], [], {}
+        self._adds = self._corrects = 0
+        self.handed_in = False
+        self._begin_random()
+
+    def _begin_random(self):
+        random.seed(self.seed)
+        np.random.seed(self.seed % (1 << 32))
+        self.random = np.random.default_rng(self.seed)
+        self.generator = self._net.seed(self.seed)
+
+    def _ends(self):
+        first = 0
+        for end in self._desk.part("ends", "u4", self._told["batches"]):
+            yield first, int(end)
+            first = int(end)
+
+    def indices(self):
+        """For each batch of the turn, in the run's order: the numbers of its samples in x and y."""
+        order = self._desk.part("order", "u4", self.samples)
+        for first, end in self._ends():
+            self.progress()
+            yield order[first:end].astype(np.int64)
+
+    def batches(self):
+        """The same as (x, y): x as it enters a net, torch's tensors if the net is torch's. With --client-noise, --drift or an attack
+        on labels these are the samples as the client sees them."""
+        if not self._told.get("viewed"):
+            for taken in self.indices():
+                yield self._net.batch(self._data.enter(self.x[taken]), self.y[taken])
+            return
+        places = self._desk.part("places", "u4", self.samples)
+        rows = int(places.max()) + 1 if self.samples else 0
+        kind = "u1" if self.x.dtype == np.uint8 else "f4"
+        size = int(np.prod(self._data.shape))
+        x = self._desk.part("samples", kind, rows * size).reshape(rows, *self._data.shape)
+        y = self._desk.part("labels", "u2" if self.y.dtype == np.uint16 else "f4", rows)
+        for first, end in self._ends():
+            self.progress()
+            taken = places[first:end]
+            yield self._net.batch(self._data.enter(x[taken]), np.array(y[taken]))
+
+    def correct(self, gradients=None):
+        """Adds what the run's algorithm adds to the gradients, right before a step; nothing with fedavg. With a net of arrays:
+        gradients, {name: array}, are changed in place."""
+        self._corrects += 1
+        if self._told.get("shifts") or self._told["pull"]:
+            self._net.correct(self._told["pull"], self._told.get("shifts"), gradients)
+
+    def correcting(self, optimizer):
+        """Lets the optimizer's step correct the gradients first, for loops that others own."""
+        step = optimizer.step
+
+        def corrected(*arguments, **named):
+            self.correct()
+            return step(*arguments, **named)
+
+        optimizer.step = corrected
+        return optimizer
+
+    def add(self, loss, samples, hits=None, **metrics):
+        """One batch: its mean loss, how many samples it had, how many of them were right, and means of more metrics."""
+        self._adds += 1
+        self._losses.append((loss.detach() if hasattr(loss, "detach") else loss, samples))
+        if hits is not None:
+            self._hits.append(hits)
+        for name, value in metrics.items():
+            self._metrics.setdefault(name, []).append((value, samples))
+        self._line.progress()
+
+    def metric(self, **metrics):
+        """Metrics of the whole turn. The run averages them by samples."""
+        for name, value in metrics.items():
+            self._metrics.setdefault(name, []).append((value, self.samples))
+
+    def progress(self):
+        """A sign of life, for work between two batches that takes longer than --hang-seconds."""
+        self._line.progress()
+
+    def hand_in(self, steps=None, travel=None):
+        """Ends the turn: the net's weights are the result. steps: how many were made, counted if not given; travel: how far a gradient
+        of 1 in every step would have moved a weight, for optimizers other than SGD."""
+        moved = self._net.moved()
+        if moved:
+            raise Error(f"{moved} changed in a turn and does not travel: freeze it (a BatchNorm of a frozen part wants .eval()), or exchange it")
+        made = steps if steps is not None else self._corrects or self._adds
+        if self.trains and made and not self._corrects and (self._told.get("shifts") or self._told["pull"]):
+            raise Error("the run's algorithm adds to the gradients, and this turn never called turn.correct(): call it right before "
+                        "optimizer.step()")
+        if self.trains:
+            self._net.store()
+        sums = {name: [float(sum(float(value) * count for value, count in values)), sum(count for _, count in values)]
+                for name, values in self._metrics.items()}
+        answer = {"loss_sum": float(sum(float(loss) * count for loss, count in self._losses)),
+                  "samples": int(sum(count for _, count in self._losses)), "steps": int(made) if self.trains else 0, "metrics": sums}
+        if self._hits:
+            answer["hits"] = int(sum(int(hits) for hits in self._hits))
+        if travel is not None:
+            answer["travel"] = float(travel)
+        self.handed_in = True
+        self._line.send(turn=self._told["turn"], **answer)
