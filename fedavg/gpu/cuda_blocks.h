@@ -51,7 +51,8 @@ Status cuda_allocate(void *pointer, size_t count, size_t item_bytes, const char 
 Status cuda_evaluator_init(CudaNet **net, float *weights, const uint8_t *pixels, const uint16_t *labels,
                            const Spec *spec, const Dataset *data, bool tf32, Error *err);
 
-// Loss and hits of the weights as they are now. Waits.
-Status cuda_evaluator_run(BatchResult *result, CudaNet *net, const Dataset *data, Error *err);
+// Loss and hits of the weights as they are now; logits (test count, classes; host) of each sample, NULL if unused.
+// Waits.
+Status cuda_evaluator_run(BatchResult *result, float *logits, CudaNet *net, const Dataset *data, Error *err);
 
 #endif

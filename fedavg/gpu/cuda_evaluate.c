@@ -23,10 +23,13 @@ Status cuda_evaluator_init(CudaNet **net, float *weights, const uint8_t *pixels,
     return cuda_net_init(net, &plan, err);
 }
 
-Status cuda_evaluator_run(BatchResult *result, CudaNet *net, const Dataset *data, Error *err) {
+Status cuda_evaluator_run(BatchResult *result, float *logits, CudaNet *net, const Dataset *data, Error *err) {
     CudaTask task = {.count = data->test.count};
     TRY(cuda_net_assign(net, 0, &task, true, err));
-    TRY(cuda_net_evaluate(net, (task.count + EVALUATION_CHUNK - 1) / EVALUATION_CHUNK, err));
+    if (logits)
+        TRY(cuda_net_logits(net, logits, task.count, err));
+    else
+        TRY(cuda_net_evaluate(net, (task.count + EVALUATION_CHUNK - 1) / EVALUATION_CHUNK, err));
     return cuda_net_results(net, result, err);
 }
 
@@ -60,14 +63,6 @@ static Status upload(EvaluationMemory *self, const float *parameters, const Spec
     return cuda_fail(err, error, "copying weights and test set to the card");
 }
 
-// For programs that need each sample's outputs, not only their sums: loss and hits are computed beside them.
-static Status run_with_logits(BatchResult *result, float *logits, CudaNet *net, const Dataset *data, Error *err) {
-    CudaTask task = {.count = data->test.count};
-    TRY(cuda_net_assign(net, 0, &task, true, err));
-    TRY(cuda_net_logits(net, logits, task.count, err));
-    return cuda_net_results(net, result, err);
-}
-
 Status gpu_evaluate(BatchResult *result, float *logits, const float *parameters, const Spec *spec, const Dataset *data,
                     bool tf32, Error *err) {
     EvaluationMemory memory;
@@ -77,7 +72,7 @@ Status gpu_evaluate(BatchResult *result, float *logits, const float *parameters,
         cuda_evaluator_init(&net, (float *)(void *)memory.memory, memory.memory + memory.pixels,
                             (const uint16_t *)(const void *)(memory.memory + memory.labels), spec, data, tf32, err);
     if (status == STATUS_OK) {
-        status = logits ? run_with_logits(result, logits, net, data, err) : cuda_evaluator_run(result, net, data, err);
+        status = cuda_evaluator_run(result, logits, net, data, err);
         cuda_net_free(net);
     }
     cudaFree(memory.memory);

@@ -139,12 +139,6 @@ static Status upload_model(const CudaParent *self, const RunMemory *memory, Erro
     return cuda_wait(self->stream, err, "copying data set and model to the card");
 }
 
-static Status open_evaluator(CudaParent *self, const RunMemory *memory, Error *err) {
-    const RunConfig *config = memory->config;
-    return cuda_evaluator_init(&self->evaluator, self->blocks.weights, self->blocks.test_pixels,
-                               self->blocks.test_labels, &config->spec, &memory->data, config->gpu.tf32 != 0, err);
-}
-
 // The order matters. The blocks are created first, since their handles are part of the shared configuration that a
 // worker reads when it starts; here no worker has started. The free memory is asked last, so that measure_workers
 // compares two states that differ only by the workers.
@@ -158,7 +152,9 @@ static Status cuda_init(Parent *parent, Error *err) {
     TRY_GOTO(fail, allocate(self, config, err));
     TRY_GOTO(fail, upload_data(self, &parent->memory->data, &config->gpu, err));
     TRY_GOTO(fail, upload_model(self, parent->memory, err));
-    TRY_GOTO(fail, open_evaluator(self, parent->memory, err));
+    TRY_GOTO(fail, cuda_evaluator_init(&self->evaluator, self->blocks.weights, self->blocks.test_pixels,
+                                       self->blocks.test_labels, &config->spec, &parent->memory->data,
+                                       config->gpu.tf32 != 0, err));
     cudaMemGetInfo(&self->free_bytes, &all); // for a line of the log alone
     return STATUS_OK;
 fail:
@@ -264,21 +260,19 @@ static Status apply(Parent *parent, bool *finite, const bool *used, uint32_t sum
     return STATUS_OK;
 }
 
-// Copies all that outlives the round to the host, all but the weights first. A failure in between leaves weights of the
-// round before and a momentum that is one round ahead, never weights without their round. A checkpoint names its round
-// beside the weights, which are copied last (publish): it is the weights that decide from which round a run continues.
-static Status take_lasting(const Parent *parent, Error *err) {
+// Copies all that outlives the round to the host, the weights last. A failure before leaves weights of the round before
+// and a momentum that is one round ahead, never weights without their round: a checkpoint names its round beside the
+// weights, and these decide from which round a run continues.
+//
+// The host's weights change here alone, after all copies from the GPU have succeeded. Checkpoints, live/ and the final
+// model read them there: whatever fails on the GPU before, they find the model of the last round that succeeded.
+static Status publish(const Parent *parent, Error *err) {
     const CudaParent *self = parent->state;
     const RunMemory *memory = parent->memory;
     TRY(cuda_copy(memory->slots, self->blocks.slots, slots_lasting_bytes(&memory->config->slots), self->stream, err));
-    return cuda_wait(self->stream, err, "copying from the card what outlives the round");
-}
-
-// The host's model changes here alone, after all copies from the GPU have succeeded. Checkpoints, live/ and the final
-// model read the weights there: whatever fails on the GPU before, they find the model of the last round that succeeded.
-static void publish(const Parent *parent) {
-    const CudaParent *self = parent->state;
-    memcpy(parent->memory->weights, self->view, parent->memory->config->parameters * sizeof(float));
+    TRY(cuda_wait(self->stream, err, "copying from the card what outlives the round"));
+    memcpy(memory->weights, self->view, memory->config->parameters * sizeof(float));
+    return STATUS_OK;
 }
 
 // total (parameters) = the sum of this node's slots with used. All host memory; slots (workers, parameters): workspace.
@@ -334,15 +328,6 @@ static Status average_with_nodes(Parent *parent, bool *finite, const bool *used,
     return status;
 }
 
-// The host has the sum already, of rows that a rule has combined: it passes through slot 0 as a sum over nodes does.
-static Status average_total(Parent *parent, bool *finite, const Mean *mean, const ServerTurn *turn, Error *err) {
-    const RunConfig *config = parent->memory->config;
-    const CudaParent *self = parent->state;
-    TRY(cuda_copy(cuda_blocks_sum(&self->blocks, &config->slots, 0, 0), mean->total,
-                  config->parameters * sizeof *mean->total, self->stream, err));
-    return apply(parent, finite, (const bool[]){true}, 1, mean, turn, err);
-}
-
 // Measures the length of the mean update where the run inspects updates: on the host, in the blocks of server_rules.c,
 // so that its partial sums and therefore its bits are those of a run on the CPU. The slots still have this round's
 // sums, since workers clear them only when they add their next update.
@@ -370,18 +355,21 @@ static Status measure_mean(Parent *parent, const bool *used, const Mean *mean, E
 static Status cuda_average(Parent *parent, bool *finite, const bool *used, const Mean *mean, const ServerTurn *turn,
                            Error *err) {
     static const bool first_alone[MAX_WORKERS] = {true}; // it has the sum of several nodes, or of rows
-    const bool through_host = parent->nodes->size > 1 || parent->memory->config->release.hides;
-    if (mean->total)
-        TRY(average_total(parent, finite, mean, turn, err));
-    else if (through_host)
+    const RunConfig *config = parent->memory->config;
+    const CudaParent *self = parent->state;
+    const bool through_host = parent->nodes->size > 1 || config->release.hides;
+    if (mean->total) {
+        TRY(cuda_copy(cuda_blocks_sum(&self->blocks, &config->slots, 0, 0), mean->total,
+                      config->parameters * sizeof *mean->total, self->stream, err));
+        TRY(apply(parent, finite, first_alone, 1, mean, turn, err));
+    } else if (through_host) {
         TRY(average_with_nodes(parent, finite, used, mean, turn, err));
-    else
-        TRY(apply(parent, finite, used, parent->memory->config->workers, mean, turn, err));
+    } else {
+        TRY(apply(parent, finite, used, config->workers, mean, turn, err));
+    }
     if (!*finite) return STATUS_OK;
     TRY(measure_mean(parent, mean->total || through_host ? first_alone : used, mean, err));
-    TRY(take_lasting(parent, err));
-    publish(parent);
-    return STATUS_OK;
+    return publish(parent, err);
 }
 
 // Workers have stepped the weights themselves. A server step by the sum of no slots leaves the weights as they are,
@@ -397,15 +385,12 @@ static Status cuda_adopt(Parent *parent, bool *finite, Error *err) {
     TRY(cuda_copy(&updates, self->blocks.updates, sizeof updates, self->stream, err));
     TRY(cuda_wait(self->stream, err, "reading the count of updates"));
     atomic_store_explicit(&memory->control->updates, updates, memory_order_relaxed);
-    if (!*finite) return STATUS_OK;
-    TRY(take_lasting(parent, err));
-    publish(parent);
-    return STATUS_OK;
+    return *finite ? publish(parent, err) : STATUS_OK;
 }
 
 static Status cuda_evaluate(Parent *parent, BatchResult *result, Error *err) {
     const CudaParent *self = parent->state;
-    return cuda_evaluator_run(result, self->evaluator, &parent->memory->data, err);
+    return cuda_evaluator_run(result, NULL, self->evaluator, &parent->memory->data, err);
 }
 
 const ParentBackend *parent_on_gpu(void) {

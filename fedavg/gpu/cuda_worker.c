@@ -136,13 +136,6 @@ static Status open_fence(CudaWorker *self, Error *err) {
     return STATUS_OK;
 }
 
-static Status open_net(CudaWorker *self, Error *err) {
-    CudaNetPlan plan = make_plan(self);
-    TRY(cuda_net_init(&self->net, &plan, err));
-    self->stream = cuda_net_stream(self->net);
-    return STATUS_OK;
-}
-
 // For lockstep: the kernel that averages the gradients weighs each shard by its samples in the step, and computes these
 // from the shard's size (shard_batch_samples), so that no list has to be copied in each step.
 static Status upload_counts(CudaWorker *self, Error *err) {
@@ -175,7 +168,9 @@ static Status cuda_worker_init(void **worker, const RunMemory *memory, uint32_t 
     TRY_GOTO(fail, allocate_device(self, err));
     TRY_GOTO(fail, cuda_clients_init(&self->clients, memory, self->models, err));
     TRY_GOTO(fail, cuda_send_init(self, err));
-    TRY_GOTO(fail, open_net(self, err));
+    const CudaNetPlan plan = make_plan(self);
+    TRY_GOTO(fail, cuda_net_init(&self->net, &plan, err));
+    self->stream = cuda_net_stream(self->net);
     if (memory->algorithm.engine->in_lockstep) TRY_GOTO(fail, upload_counts(self, err));
     *worker = self;
     return STATUS_OK;
@@ -201,11 +196,6 @@ static Status refuse(const CudaWorker *self, uint32_t m, Error *err) {
     return STATUS_OK;
 }
 
-// A combine rule with a bound lowers the share of a long update; cuda_inspect_updates has measured the length by then.
-static double share_of(const CudaWorker *self, const Job *job) {
-    return job->share * deliver_bound(self->memory, job->squared_length);
-}
-
 // Refuses by name the updates that are not finite or out of range: their share in the sum becomes 0, so that one kernel
 // adds all models of the launch. *accepted: the number of the others. Only the index of the first unfit weight travels
 // to the host, in one wait per launch. A client may have a share of 0 without being refused: `fits`, not the share,
@@ -218,14 +208,15 @@ static Status judge(CudaWorker *self, uint32_t *accepted, uint32_t jobs, uint32_
     TRY(cuda_copy(self->host_unfit, self->unfit, jobs * sizeof *self->unfit, self->stream, err));
     TRY(cuda_wait(self->stream, err, "judging the updates"));
     for (uint32_t m = 0; m < jobs; m++) {
+        Job *job = self->jobs[m];
         bool fits = self->host_unfit[m] >= parameters;
         if (!fits) TRY(refuse(self, m, err));
         if (fits && !self->fits[m]) {
-            deliver_log_unkept(self->jobs[m], self->memory->config);
-            queue_finish(self->jobs[m], JOB_REFUSED);
+            deliver_log_unkept(job, self->memory->config);
+            queue_finish(job, JOB_REFUSED);
         }
         self->fits[m] = self->fits[m] && fits; // a share may be 0
-        self->host_shares[m] = self->fits[m] ? share_of(self, self->jobs[m]) : 0;
+        self->host_shares[m] = self->fits[m] ? job->share * deliver_bound(self->memory, job->squared_length) : 0;
         *accepted += self->fits[m];
     }
     TRY(cuda_send_updates(self, accepted, jobs, round, err));

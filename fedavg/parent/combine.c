@@ -113,11 +113,6 @@ void combine_free(Combine *combine) {
 
 // Rows ----------------------------------------------------------------------------------------------------------------
 
-static int by_client(const void *a, const void *b) {
-    const Job *x = *(Job *const *)a, *y = *(Job *const *)b;
-    return (x->client > y->client) - (x->client < y->client);
-}
-
 static double training_loss(const Job *job) {
     return job->loss_sum / (double)job->samples;
 }
@@ -139,7 +134,7 @@ static void list_jobs(Combine *combine) {
     combine->count = 0;
     for (uint32_t i = 0; i < queue->count; i++)
         if (queue->jobs[i].state == JOB_DONE) combine->jobs[combine->count++] = &queue->jobs[i];
-    qsort(combine->jobs, combine->count, sizeof *combine->jobs, by_client);
+    qsort(combine->jobs, combine->count, sizeof *combine->jobs, row_walk_by_client);
     for (uint32_t row = 0; row < combine->count; row++)
         least = fmin(least, training_loss(combine->jobs[row])); // passes over what is no number
     for (uint32_t row = 0; row < combine->count; row++)
@@ -170,18 +165,10 @@ static void add_products(void *context, const Rows *rows, uint32_t section, size
 // Products are computed in sections whose number does not depend on the nodes. Each node computes some of them, all
 // nodes get them all, and add them in order: so the bits are those of one node.
 static Status find_products(Combine *combine, Error *err) {
-    const size_t rows = all_rows(combine), square = rows * rows, bytes = square * sizeof(double);
-    memset(combine->sections, 0, ROW_SECTIONS * bytes);
+    const size_t rows = all_rows(combine);
+    memset(combine->sections, 0, ROW_SECTIONS * rows * rows * sizeof *combine->sections);
     TRY(walk_rows(combine, add_products, err));
-    TRY(row_walk_gather(&combine->walk, combine->sections, bytes, err));
-    memset(combine->products, 0, bytes);
-    for (uint32_t section = 0; section < ROW_SECTIONS; section++)
-        for (size_t i = 0; i < square; i++)
-            combine->products[i] += combine->sections[section * square + i];
-    for (size_t i = 0; i < rows; i++)
-        for (size_t j = 0; j < i; j++)
-            combine->products[i * rows + j] = combine->products[j * rows + i];
-    return STATUS_OK;
+    return row_walk_products(&combine->walk, combine->products, combine->sections, rows, err);
 }
 
 // Mixing --------------------------------------------------------------------------------------------------------------

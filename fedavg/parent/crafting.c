@@ -39,12 +39,6 @@ void crafting_free(Crafting *crafting) {
     *crafting = (Crafting){0};
 }
 
-// By client and not by place, so that the crafted update does not depend on the order of the work.
-static int by_client(const void *a, const void *b) {
-    const Job *x = *(Job *const *)a, *y = *(Job *const *)b;
-    return (x->client > y->client) - (x->client < y->client);
-}
-
 // Lists the clients that attackers know, of all that are done; counts these clients, and the attackers among them.
 // Attackers know either each other's updates or those of the honest clients; IPM and mimic always use the honest ones.
 static void list_known(Crafting *crafting, uint32_t *clients, uint32_t *attackers) {
@@ -61,7 +55,7 @@ static void list_known(Crafting *crafting, uint32_t *clients, uint32_t *attacker
         *attackers += job->attacks;
         if (own == (job->attacks != 0)) crafting->jobs[crafting->count++] = job;
     }
-    qsort(crafting->jobs, crafting->count, sizeof *crafting->jobs, by_client);
+    qsort(crafting->jobs, crafting->count, sizeof *crafting->jobs, row_walk_by_client);
 }
 
 static Status walk(Crafting *crafting, const float *aside, RowVisit visit, Error *err) {
@@ -99,17 +93,10 @@ static void visit_products(void *context, const Rows *rows, uint32_t section, si
 static Status find_products(const double **products, Crafting *crafting, const float *aside, Error *err) {
     const size_t rows = crafting->count + (aside ? 1 : 0), square = rows * rows;
     double *sum = crafting->products + ROW_SECTIONS * square;
-    memset(crafting->products, 0, (ROW_SECTIONS + 1) * square * sizeof *sum);
+    memset(crafting->products, 0, ROW_SECTIONS * square * sizeof *sum);
     TRY(walk(crafting, aside, visit_products, err));
-    TRY(row_walk_gather(&crafting->combine->walk, crafting->products, square * sizeof *sum, err));
-    for (uint32_t section = 0; section < ROW_SECTIONS; section++)
-        for (size_t i = 0; i < square; i++)
-            sum[i] += crafting->products[section * square + i];
-    for (size_t i = 0; i < rows; i++)
-        for (size_t j = 0; j < i; j++)
-            sum[i * rows + j] = sum[j * rows + i];
     *products = sum;
-    return STATUS_OK;
+    return row_walk_products(&crafting->combine->walk, sum, crafting->products, rows, err);
 }
 
 // The vector of deviations takes part in the products as one more row, because the reach follows from distances along

@@ -24,20 +24,15 @@ static Status serve(Rounds *rounds, bool *busy, Error *err) {
     return exchanges(rounds) ? exchange_serve(&rounds->exchange, busy, err) : STATUS_OK;
 }
 
-// One job per shard of this node. Shards have fixed places, so that the sums over them have one order.
-static void post_shards(Rounds *rounds) {
-    const RunConfig *config = rounds->memory->config;
-    ShardRange own = ssgd_node_shards(config, config->node);
-    queue_clear(rounds->memory->queue);
-    for (uint32_t shard = own.first; shard < own.end; shard++)
-        rounds_post(rounds, shard)->client = shard;
-}
-
 // *unfinished: shards of all nodes that are left. A worker's death on one node leaves shards there unfinished. The
 // exchange tells the other nodes' workers to stop, and the sum over the nodes makes all parents decide alike: every
 // node repeats the round, or none does.
 static Status attempt(Rounds *rounds, uint32_t round, int64_t *unfinished, Error *err) {
-    post_shards(rounds);
+    const RunConfig *config = rounds->memory->config;
+    const ShardRange own = ssgd_node_shards(config, config->node);
+    queue_clear(rounds->memory->queue);
+    for (uint32_t shard = own.first; shard < own.end; shard++) // at fixed places, so that the sums have one order
+        rounds_post(rounds, shard)->client = shard;
     if (exchanges(rounds)) exchange_begin(&rounds->exchange, round, ssgd_round_steps(rounds->memory));
     TRY(phases_run(&rounds->phases, PHASE_TRAIN, round, err));
     if (exchanges(rounds)) TRY(exchange_finish(&rounds->exchange, err));

@@ -141,3 +141,23 @@ Status row_walk_gather(RowWalk *walk, void *sections, size_t bytes, Error *err) 
     free(counts);
     return status;
 }
+
+// Sections are added in their order on every node, and their number does not depend on the nodes: so the bits are those
+// of one node.
+Status row_walk_products(RowWalk *walk, double *products, double *sections, size_t rows, Error *err) {
+    const size_t square = rows * rows, bytes = square * sizeof *products;
+    TRY(row_walk_gather(walk, sections, bytes, err));
+    memset(products, 0, bytes);
+    for (uint32_t section = 0; section < ROW_SECTIONS; section++)
+        for (size_t i = 0; i < square; i++)
+            products[i] += sections[section * square + i];
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < i; j++)
+            products[i * rows + j] = products[j * rows + i];
+    return STATUS_OK;
+}
+
+int row_walk_by_client(const void *a, const void *b) {
+    const Job *x = *(Job *const *)a, *y = *(Job *const *)b;
+    return (x->client > y->client) - (x->client < y->client);
+}

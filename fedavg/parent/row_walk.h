@@ -41,7 +41,15 @@ typedef void (*RowVisit)(void *context, const Rows *rows, uint32_t section, size
 Status row_walk(RowWalk *walk, const Job *const *jobs, uint32_t count, const float *aside, RowVisit visit,
                 void *context, Error *err);
 
-// sections (ROW_SECTIONS) of so many bytes each, of which every node has filled in those that it has seen: all of them.
+// sections (ROW_SECTIONS) of `bytes` each. Every node has filled in those that it has seen; afterwards each node has
+// all.
 Status row_walk_gather(RowWalk *walk, void *sections, size_t bytes, Error *err);
+
+// products (rows, rows) = the sum of sections (ROW_SECTIONS, rows, rows). Every node has filled in the upper halves of
+// the sections that it has seen; afterwards each node has all of them.
+Status row_walk_products(RowWalk *walk, double *products, double *sections, size_t rows, Error *err);
+
+// For qsort: an array of jobs, ascending by client, so that nothing depends on the order in which the work was done.
+int row_walk_by_client(const void *a, const void *b);
 
 #endif

@@ -149,19 +149,15 @@ static Status begin_mean(Exchange *exchange, Error *err) {
                                           exchange->mean_bytes, err);
 }
 
-static uint64_t last_gradient_nanoseconds(const Exchange *exchange) {
+// A bucket's time under way is hidden as far as this node still computed gradients: until its last one.
+static void count_time(Exchange *exchange) {
+    const Control *control = exchange->memory->control;
     uint64_t last = 0;
-    for (uint32_t member = 0; member < exchange->memory->control->order.members; member++) {
-        const GradientPulse *pulse = &exchange->memory->control->gradients.members[member];
+    for (uint32_t member = 0; member < control->order.members; member++) {
+        const GradientPulse *pulse = &control->gradients.members[member];
         uint64_t finished = atomic_load_explicit(&pulse->finished_nanoseconds, memory_order_relaxed);
         if (finished > last) last = finished;
     }
-    return last;
-}
-
-// A bucket's time under way is hidden as far as this node still computed gradients: until its last one.
-static void count_time(Exchange *exchange) {
-    uint64_t last = last_gradient_nanoseconds(exchange);
     for (uint32_t bucket = 0; bucket < exchange->buckets.count; bucket++) {
         uint64_t begin = exchange->step_started[bucket], end = exchange->step_ended[bucket];
         exchange->exchange_nanoseconds += end - begin;

@@ -35,19 +35,16 @@ static uint32_t *shard_order(const LocalModel *model, uint32_t shard, uint32_t *
     return model->order + (indices - model->memory->partition.indices);
 }
 
-static void shuffle_shard(const Lockstep *self, uint32_t shard, uint32_t epoch) {
-    uint32_t count;
-    const uint32_t *indices = partition_client(&self->memory->partition, shard, &count);
-    batch_order(shard_order(self->model, shard, &count), indices, count, self->memory->config->seed, self->round, shard,
-                epoch);
-}
-
+// All shards of a global batch share one order, the first shard's, which every worker makes for itself.
 static void shuffle_shards(const Lockstep *self, uint32_t epoch) {
-    if (self->memory->config->training.global_batch)
-        shuffle_shard(self, 0, epoch);
-    else
-        for (uint32_t shard = self->shards.first + self->position; shard < self->shards.end; shard += self->members)
-            shuffle_shard(self, shard, epoch);
+    const RunConfig *config = self->memory->config;
+    const bool global = config->training.global_batch;
+    const uint32_t end = global ? 1 : self->shards.end;
+    for (uint32_t shard = global ? 0 : self->shards.first + self->position; shard < end; shard += self->members) {
+        uint32_t count;
+        const uint32_t *indices = partition_client(&self->memory->partition, shard, &count);
+        batch_order(shard_order(self->model, shard, &count), indices, count, config->seed, self->round, shard, epoch);
+    }
 }
 
 // Computes the shares of this node's shards in the mean gradient of this step. They change from step to step, since a
