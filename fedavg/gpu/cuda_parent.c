@@ -11,6 +11,10 @@
 #include "fedavg/memory/state.h"
 #include "fedavg/rules/sum/aggregate.h"
 
+// Three copies of the weights exist: the model in the block, which workers read or train; the copy of the round's
+// beginning, for engines that may have to put it back; and the host's view, from which publish copies into shared
+// memory. The slots exist once, on the GPU; the host has only their lasting part.
+
 typedef struct CudaParent {
     CudaBlocks blocks;
     float *view; // owned (parameters): the new weights, which the GPU writes and this process reads; managed memory

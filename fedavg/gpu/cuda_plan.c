@@ -7,6 +7,10 @@
 #include "fedavg/gpu/gpu.h"
 #include "nn/cuda/cuda_net.h"
 
+// The plan is made by the parent before it starts any process, from sizes alone and without allocating anything.
+// Offsets and sizes of the blocks become part of the shared configuration, so that workers compute no sizes of their
+// own.
+
 enum {
     BLOCK_ALIGNMENT = 256,   // of every array in a block, bytes
     MODELS_BY_DEFAULT = 128, // per launch; more make it no faster

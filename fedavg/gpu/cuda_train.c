@@ -8,6 +8,10 @@
 #include "fedavg/gpu/cuda_worker.h"
 #include "fedavg/rules/world/walk.h"
 
+// Clients of a launch have different numbers of samples, and a client may train several stretches with different
+// orders. The launch walks them together: stretch i of all clients, as many steps as the longest has; then stretch i +
+// 1. Models whose stretch is shorter idle meanwhile, which costs time and changes no bit.
+
 enum { STEPS_A_WAIT = 64 }; // between two signs of life to the parent; the wait costs less than a step
 
 static uint32_t batches(const CudaWorker *self, uint32_t count) {

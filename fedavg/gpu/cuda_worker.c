@@ -12,6 +12,14 @@
 #include "fedavg/gpu/gpu.h"
 #include "fedavg/rules/local/optimizer_rules.h"
 
+// A launch goes through these steps: take jobs, copy the global weights into each model, train, judge and send the
+// updates, add them to the slot, finish the jobs. The host waits for the GPU only where it needs numbers (losses,
+// refusals) or must not be faster than the GPU (marks of `adding`, finished jobs): a mark that is stored before the
+// kernels are done would tell the parent something that is not true yet.
+//
+// All shared memory on the GPU is written by kernels with a fence, since work that this process has queued can outlive
+// it.
+
 // Life ---------------------------------------------------------------------------------------------------------------
 
 // For a failed cuda_worker_init, too: all that is not allocated yet is NULL. The net is freed first, since its graphs

@@ -15,6 +15,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 
+// A run on several nodes must end on all of them when it ends on one, and no wait may last for ever. Signals are small
+// messages on a channel of their own: alive, busy, leaving. Every wait sends and reads them, so that a node that waits
+// learns of a death (a pidfd on its own machine, silence elsewhere) or of a farewell, and fails with a sentence instead
+// of hanging in a collective that a missing node will never join.
+
 static const uint64_t watch_nanoseconds = 100000000;  // between two looks at the others
 static const uint64_t eager_nanoseconds = 200000;     // of a wait without sleep: a message takes some microseconds
 static const uint64_t goodbye_nanoseconds = 50000000; // for the last signal to go out

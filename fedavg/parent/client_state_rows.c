@@ -3,6 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+// A row is in one of five conditions: never used (at or above table[0]); spare; staged for a member of this round; in
+// force for a client; retired, which no client has any more but a checkpoint still names. A row moves from staged to in
+// force only when the round has succeeded, and from retired to spare only when two newer checkpoints are on the disk:
+// so a kill at any time finds the rows of every checkpoint that it may resume from unchanged.
+
 // Each client that has had a turn has one row in force and one in each of the two checkpoints that a run may resume
 // from, and each member of a round writes a new one beside them. Row 0 means no state.
 uint32_t client_state_rows_needed(uint32_t clients, uint32_t members, uint32_t rounds) {

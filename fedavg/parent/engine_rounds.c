@@ -8,6 +8,11 @@
 #include "fedavg/parent/rounds.h"
 #include "fedavg/worker/client.h"
 
+// After the phase of training each job is done or refused, and the parent is the only writer of shared memory until the
+// next phase: the sums of the workers, rows and the staged client state are complete, however many workers died on the
+// way. settle makes the step of them; all its inputs are read in the order of the jobs or added as integers, so that
+// neither the number of workers nor the order of their work shows in the model.
+
 static double round_lr(const Rounds *rounds) {
     return (double)run_memory_training(rounds->memory).sgd.lr;
 }

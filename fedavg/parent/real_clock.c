@@ -12,6 +12,15 @@
 #include "fedavg/rules/world/stale_rules.h"
 #include "fedavg/worker/flights.h"
 
+// A flight is the one place that a worker and the parent share per rank. Its state says whose it is: FLIGHT_NONE and
+// FLIGHT_LANDED belong to the parent, FLIGHT_POSTED to the worker. Each side writes the job completely before it hands
+// the flight over with a release store, and reads it after an acquire load, so that no lock is needed and neither side
+// ever waits for the other with something half written.
+//
+// A death hands a posted flight back: the supervisor has proven that the process is gone before the parent touches it.
+// A worker that dies after its landing has lost nothing, since its update and the weights that it began with are in
+// rows of the shared memory.
+
 static const double *numbers(const Rounds *rounds) {
     return rounds->memory->config->recipe.schedule.number;
 }

@@ -13,6 +13,10 @@
 #include "fedavg/rules/world/walk.h"
 #include "fedavg/worker/ssgd.h"
 
+// The parent alone drives a round. Between two phases all workers wait at the barrier and the parent may write
+// anything; during a phase it only serves the engine and watches for deaths. All nodes run these functions side by side
+// and in one order, since many of them contain a collective: a node that leaves one out stops all others.
+
 // Training ------------------------------------------------------------------------------------------------------------
 
 Job *rounds_post(Rounds *rounds, uint32_t place) {

@@ -6,6 +6,14 @@
 
 #include "base/clock.h"
 
+// The states of a bucket: IDLE, until this node's workers have summed it; SUMS, while sums travel to the node of each
+// slice; MEAN, while the means travel back to all nodes; then IDLE with the next bucket. FAILED ends the round on this
+// node, and exchange_begin starts the next attempt.
+//
+// Every node starts its collectives in one order, bucket by bucket, since MPI matches them by their order. So a node
+// that gives up must not leave one out: it sends its flag in place of the next sums, and all nodes stop after that
+// collective.
+
 // A message begins with one float: this, or 0 when all is well.
 static const float round_failed = 1;
 

@@ -9,6 +9,10 @@
 #include "fedavg/rules/sum/aggregate.h"
 #include "fedavg/worker/plain_sum.h"
 
+// A run hands in in one way, which is chosen once (delivery_of). All ways have two properties in common. An update is
+// counted exactly once, whenever its worker is killed: it is either part of a sum whose job is done, or its job is open
+// again and its traces are cleared or overwritten. And a refused update leaves no trace but its job's state.
+
 // A client's update on its way.
 typedef struct ClientUpdate {
     LocalModel *model; // with the trained weights

@@ -7,6 +7,10 @@
 #include "datasets/order.h"
 #include "fedavg/worker/stepper.h"
 
+// The shared weights have no lock and no order: any worker writes any weight at any time, and what a worker reads may
+// be a mixture of several versions. That is the algorithm. Three things are still exact: the count of updates, the
+// refusal of gradients that are not finite, and, with a bound, the distance at which a worker waits.
+
 // A gradient that is not finite must not reach the shared weights, where no other worker could undo it. A test of each
 // element would cost a branch per weight; one sum becomes a loop of vectors.
 static bool all_finite(const float *values, size_t count) {
