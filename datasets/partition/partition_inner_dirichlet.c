@@ -95,7 +95,7 @@ static void pick_all(Inner *inner, PartitionTask *task, const ByClass *classes) 
     for (uint32_t pick = 0; inner->open_count > 0; pick++) {
         uint32_t place = rng_below(rng_block(key, pick, 0, 1, 0).word[0], inner->open_count);
         uint32_t client = inner->open[place];
-        uint32_t label = pick_class(inner, task, client, partition_uniform(key, pick));
+        uint32_t label = pick_class(inner, task, client, rng_double(key, pick));
         task->owner[classes->sorted[classes->first[label] + --inner->left_of[label]]] = client;
         for (uint32_t other = 0; other < task->clients && inner->left_of[label] == 0; other++)
             sum_block(inner, other, label / BLOCK);

@@ -59,12 +59,6 @@ static inline uint32_t part_start(uint32_t part, uint32_t parts, uint32_t sample
     return samples / parts * part + (part < remainder ? part : remainder);
 }
 
-// Number `index` of a stream as a double in [0, 1).
-static inline double partition_uniform(RngKey key, uint32_t index) {
-    RngBlock block = rng_block(key, index, 0, 0, 0);
-    return ((double)(((uint64_t)block.word[0] << 21) | (block.word[1] >> 11))) * 0x1p-53;
-}
-
 // How many times a partition that needs `numbers` random numbers is drawn until it fits: at most 100,000 times, and
 // about ten million numbers, which takes seconds; at least 11 times.
 static inline uint32_t partition_tries(uint64_t numbers) {

@@ -36,7 +36,7 @@ const RuleText *part_rule(Part part, uint32_t row) {
     case PART_OPTIMIZER:
         return row < OPTIMIZER_COUNT ? &optimizer_rules[row].text : NULL;
     case PART_PERSONAL:
-        return row < PERSONAL_COUNT ? &personal_rules[row].text : NULL;
+        return row < PERSONAL_COUNT ? &personal_rules[row] : NULL;
     case PART_CLIP:
         return row < CLIP_RULE_COUNT ? &clip_rules[row] : NULL;
     case PART_NOISE:

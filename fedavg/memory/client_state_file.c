@@ -45,12 +45,6 @@ static Status open_in_folder(ClientStateFile *file, const Folder *folder, Error 
     return file_check_own(file->fd, path, err);
 }
 
-static Status open_file(ClientStateFile *file, const Folder *folder, Error *err) {
-    if (folder) return open_in_folder(file, folder, err);
-    file->fd = memfd_create(CLIENT_STATE_FILE_NAME, MFD_CLOEXEC);
-    return file->fd >= 0 ? STATUS_OK : fail_errno(err, STATUS_OS, "creating memory/" CLIENT_STATE_FILE_NAME);
-}
-
 static Status make_long(ClientStateFile *file, Error *err) {
     struct stat about;
     const uint64_t bytes = file_bytes(&file->plan);
@@ -62,7 +56,11 @@ static Status make_long(ClientStateFile *file, Error *err) {
 
 Status client_state_file_create(ClientStateFile *file, const ClientStatePlan *plan, const Folder *folder, Error *err) {
     *file = (ClientStateFile){.plan = *plan, .fd = -1};
-    Status status = open_file(file, folder, err);
+    Status status = STATUS_OK;
+    if (folder)
+        status = open_in_folder(file, folder, err);
+    else if ((file->fd = memfd_create(CLIENT_STATE_FILE_NAME, MFD_CLOEXEC)) < 0)
+        status = fail_errno(err, STATUS_OS, "creating memory/" CLIENT_STATE_FILE_NAME);
     if (status == STATUS_OK) status = make_long(file, err);
     if (status == STATUS_OK) return map(file, CLIENT_STATE_FILE_NAME, err);
     client_state_file_free(file);

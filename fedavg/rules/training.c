@@ -2,20 +2,16 @@
 
 #include <math.h>
 
-static double cosine(const LrSchedule *schedule, double lr, uint32_t turn) {
-    const double pi = 3.141592653589793, length = schedule->rounds - schedule->warm_up;
-    return schedule->minimum + (lr - schedule->minimum) * (1 + cos(pi * turn / length)) / 2;
-}
-
 // turn: 0, 1, ... from the end of the warm-up.
 static double scheduled(const LrSchedule *schedule, double lr, uint32_t turn) {
+    const double pi = 3.141592653589793, length = schedule->rounds - schedule->warm_up;
     switch ((LrKind)schedule->kind) {
     case LR_STEP:
         return lr * pow(schedule->gamma, turn / schedule->step);
     case LR_EXPONENTIAL:
         return lr * pow(schedule->gamma, turn);
     case LR_COSINE:
-        return cosine(schedule, lr, turn);
+        return schedule->minimum + (lr - schedule->minimum) * (1 + cos(pi * turn / length)) / 2;
     case LR_CONSTANT:
         break;
     }

@@ -82,6 +82,12 @@ BOTH float rng_float(uint32_t word) {
     return (float)(word >> 8) * (1.0f / 16777216.0f);
 }
 
+// Number `index` of a stream as a double in [0, 1) with 53 random bits.
+static inline double rng_double(RngKey key, uint32_t index) {
+    const RngBlock block = rng_block(key, index, 0, 0, 0);
+    return (double)(((uint64_t)block.word[0] << 21) | (block.word[1] >> 11)) * 0x1p-53;
+}
+
 // A whole number in [0, bound), bound >= 1. Multiply-shift: the bias is below bound / 2^32.
 BOTH uint32_t rng_below(uint32_t word, uint32_t bound) {
     return (uint32_t)(((uint64_t)word * bound) >> 32);

@@ -10,22 +10,15 @@
 
 #include "fedavg/rules/combine/combine_rules.h"
 
-// distances (count) of all updates from sum c_k d_k; returns their weighted mean.
-static double find_distances(double *distances, const double *c, const Choice *choice) {
-    double mean = 0;
-    choice_distances(distances, c, choice);
-    for (uint32_t k = 0; k < choice->count; k++)
-        mean += choice->weights[k] * distances[k];
-    return mean;
-}
-
 static void choose(double *shares, const Choice *choice) {
     const double steps = choice->number[0], nu = choice->number[1];
     double *distances = choice->workspace, before = INFINITY;
     memcpy(shares, choice->weights, choice->count * sizeof *shares);
     for (uint32_t step = 0; step < steps; step++) {
-        const double mean = find_distances(distances, shares, choice);
-        double sum = 0;
+        double mean = 0, sum = 0;
+        choice_distances(distances, shares, choice);
+        for (uint32_t k = 0; k < choice->count; k++)
+            mean += choice->weights[k] * distances[k];
         if (before - mean <= 1e-6 * mean) return;
         before = mean;
         for (uint32_t k = 0; k < choice->count; k++)

@@ -3,35 +3,34 @@
 #define LAYERS_NUMBER                                                                                                  \
     { .name = "layers", .preset = 1, .minimum = 1, .maximum = 64 }
 
-const PersonalRule personal_rules[PERSONAL_COUNT] = {
-    [PERSONAL_NONE] = {{"none", "all clients share one model", "McMahan et al., AISTATS 2017", {{0}}}},
-    [PERSONAL_DITTO] = {{"ditto",
-                         "each client trains a second model, pulled to the global one",
-                         "Li, Hu, Beirami, Smith, ICML 2021, Algorithm 1",
-                         {{.name = "lambda", .preset = 1, .minimum = 0, .maximum = 1000},
-                          {.name = "epochs", .preset = 0, .minimum = 0, .maximum = 100000}}}},
-    [PERSONAL_MOREAU] = {{"moreau",
-                          "for each batch a second model, which begins each round as the global one, makes STEPS "
-                          "steps, pulled to the client's copy of the global one, which then follows it",
-                          "Dinh, Tran, Nguyen, NeurIPS 2020, Algorithm 1 (pFedMe)",
-                          {{.name = "lambda", .preset = 15, .minimum = 0, .maximum = 100000},
-                           {.name = "steps", .preset = 5, .minimum = 1, .maximum = 100000, .whole = true},
-                           {.name = "lr", .preset = 0.09, .minimum = 0, .maximum = 1000}}}},
-    [PERSONAL_HEAD] = {{"head",
-                        "the last layers with parameters stay with the client",
-                        "Arivazhagan et al. 2019 (FedPer)",
-                        {LAYERS_NUMBER}}},
-    [PERSONAL_BODY] = {{"body",
-                        "all but the last layers with parameters stay with the client",
-                        "Liang et al. 2020 (LG-FedAvg)",
-                        {LAYERS_NUMBER}}},
-    [PERSONAL_ALTERNATE] = {{"alternate",
-                             "the head stays with the client and is trained alone first, then the body alone",
-                             "Collins, Hassani, Mokhtari, Shakkottai, ICML 2021 (FedRep)",
-                             {{.name = "head-epochs", .preset = 10, .minimum = 0, .maximum = 100000}, LAYERS_NUMBER}}},
-    [PERSONAL_NORMS] = {{"norms", "normalisation layers stay with the client", "Li et al., ICLR 2021 (FedBN)", {{0}}}},
-    [PERSONAL_ALL] =
-        {{"all", "nothing is sent: every client trains for itself", "the baseline of all of these", {{0}}}},
+const RuleText personal_rules[PERSONAL_COUNT] = {
+    [PERSONAL_NONE] = {"none", "all clients share one model", "McMahan et al., AISTATS 2017", {{0}}},
+    [PERSONAL_DITTO] = {"ditto",
+                        "each client trains a second model, pulled to the global one",
+                        "Li, Hu, Beirami, Smith, ICML 2021, Algorithm 1",
+                        {{.name = "lambda", .preset = 1, .minimum = 0, .maximum = 1000},
+                         {.name = "epochs", .preset = 0, .minimum = 0, .maximum = 100000}}},
+    [PERSONAL_MOREAU] = {"moreau",
+                         "for each batch a second model, which begins each round as the global one, makes STEPS "
+                         "steps, pulled to the client's copy of the global one, which then follows it",
+                         "Dinh, Tran, Nguyen, NeurIPS 2020, Algorithm 1 (pFedMe)",
+                         {{.name = "lambda", .preset = 15, .minimum = 0, .maximum = 100000},
+                          {.name = "steps", .preset = 5, .minimum = 1, .maximum = 100000, .whole = true},
+                          {.name = "lr", .preset = 0.09, .minimum = 0, .maximum = 1000}}},
+    [PERSONAL_HEAD] = {"head",
+                       "the last layers with parameters stay with the client",
+                       "Arivazhagan et al. 2019 (FedPer)",
+                       {LAYERS_NUMBER}},
+    [PERSONAL_BODY] = {"body",
+                       "all but the last layers with parameters stay with the client",
+                       "Liang et al. 2020 (LG-FedAvg)",
+                       {LAYERS_NUMBER}},
+    [PERSONAL_ALTERNATE] = {"alternate",
+                            "the head stays with the client and is trained alone first, then the body alone",
+                            "Collins, Hassani, Mokhtari, Shakkottai, ICML 2021 (FedRep)",
+                            {{.name = "head-epochs", .preset = 10, .minimum = 0, .maximum = 100000}, LAYERS_NUMBER}},
+    [PERSONAL_NORMS] = {"norms", "normalisation layers stay with the client", "Li et al., ICLR 2021 (FedBN)", {{0}}},
+    [PERSONAL_ALL] = {"all", "nothing is sent: every client trains for itself", "the baseline of all of these", {{0}}},
 };
 
 uint64_t personal_floats(const PersonalPlan *plan, uint64_t parameters) {
@@ -88,7 +87,7 @@ static Status check_moreau(const PersonalPlan *plan, const Training *training, E
 
 static Status find_runs(PersonalPlan *plan, const Chosen *chosen, const Spec *spec, const Training *training,
                         Error *err) {
-    const char *name = personal_rules[chosen->row].text.name;
+    const char *name = personal_rules[chosen->row].name;
     *plan = (PersonalPlan){0};
     switch (chosen->row) {
     case PERSONAL_DITTO:

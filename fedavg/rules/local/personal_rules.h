@@ -26,11 +26,7 @@ enum {
     PERSONAL_COUNT
 };
 
-typedef struct PersonalRule {
-    RuleText text;
-} PersonalRule;
-
-extern const PersonalRule personal_rules[PERSONAL_COUNT];
+extern const RuleText personal_rules[PERSONAL_COUNT];
 
 // A run of adjacent parameters.
 typedef struct PersonalRun {

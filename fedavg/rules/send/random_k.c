@@ -2,17 +2,10 @@
 // "subsampled"): k = ceil(share P) weights, drawn for each client and round. Without error feedback they are multiplied
 // by P/k, which makes the mean unbiased. On the wire: the values, and the key from which the server draws the same
 // weights, 4 k + 8 bytes.
-#include <math.h>
-
 #include "fedavg/rules/send/send_rules.h"
 
-static size_t kept_count(const Coding *coding) {
-    const size_t kept = (size_t)ceil(coding->number[0] * (double)coding->count);
-    return kept < coding->count ? kept : coding->count;
-}
-
 static uint64_t random_k_bytes(const Coding *coding) {
-    return 4 * kept_count(coding) + sizeof(RngKey);
+    return 4 * shared_count(coding) + sizeof(RngKey);
 }
 
 // Selection sampling (Knuth, algorithm S): each set of k weights is equally likely, and they are drawn in order.
@@ -22,7 +15,7 @@ static bool is_drawn(RngKey key, size_t i, size_t needed, size_t count) {
 
 // The factor multiplies the update: the wire has a weight, so (factor - 1) times the update is added to it.
 static size_t random_k_encode(uint8_t *wire, const Payload *payload, const Coding *coding) {
-    const size_t kept = kept_count(coding), count = coding->count;
+    const size_t kept = shared_count(coding), count = coding->count;
     const double factor = coding->feeds_back || kept == count ? 1 : (double)count / (double)kept;
     memcpy(wire, &coding->key, sizeof coding->key);
     uint8_t *value = wire + sizeof coding->key;
@@ -39,7 +32,7 @@ static void random_k_decode(float *values, const uint8_t *wire, size_t bytes, co
     RngKey key;
     memcpy(&key, wire, sizeof key);
     size_t at = sizeof key;
-    for (size_t i = 0, needed = kept_count(coding); i < coding->count; i++) {
+    for (size_t i = 0, needed = shared_count(coding); i < coding->count; i++) {
         if (!is_drawn(key, i, needed, coding->count) || at + 4 > bytes) continue;
         needed--;
         values[i] = take_float(wire + at), at += 4;

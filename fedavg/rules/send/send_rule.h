@@ -6,6 +6,7 @@
 #ifndef SOUNDER_FEDAVG_RULES_SEND_SEND_RULE_H
 #define SOUNDER_FEDAVG_RULES_SEND_SEND_RULE_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -86,6 +87,12 @@ static inline uint32_t bits_take(BitReader *reader, int bits) {
 
 static inline size_t bytes_of_bits(size_t count, int bits) {
     return (count * (size_t)bits + 7) / 8;
+}
+
+// The number of weights that a code with a `share` (its first number) sends.
+static inline size_t shared_count(const Coding *coding) {
+    const size_t kept = (size_t)ceil(coding->number[0] * (double)coding->count);
+    return kept < coding->count ? kept : coding->count;
 }
 
 static inline uint8_t *put_float(uint8_t *wire, float value) {

@@ -7,15 +7,12 @@ static uint64_t sign_bytes(const Coding *coding) {
     return bytes_of_bits(coding->count, 1);
 }
 
-static bool is_minus(RngKey key, size_t coordinate) {
-    return rng_block(key, (uint32_t)coordinate, 0, 0, 0).word[0] & 1;
-}
-
 static size_t sign_encode(uint8_t *wire, const Payload *payload, const Coding *coding) {
     BitWriter writer = {.to = wire};
     for (size_t i = 0; i < coding->count; i++) {
         const float value = payload->update[i];
-        bits_put(&writer, value < 0 || (value == 0 && is_minus(coding->key, i)), 1);
+        const bool minus = value == 0 ? rng_block(coding->key, (uint32_t)i, 0, 0, 0).word[0] & 1 : value < 0;
+        bits_put(&writer, minus, 1);
     }
     return (size_t)(bits_end(&writer) - wire);
 }

@@ -5,21 +5,14 @@
 //
 // On the wire: pairs of index and value, or one bit per weight followed by the values, whichever is shorter: min(8 k, 4
 // k + P/8) bytes.
-#include <math.h>
-
 #include "fedavg/rules/send/send_rules.h"
-
-static size_t kept_count(const Coding *coding) {
-    const size_t kept = (size_t)ceil(coding->number[0] * (double)coding->count);
-    return kept < coding->count ? kept : coding->count;
-}
 
 static bool sends_pairs(size_t kept, size_t count) {
     return 8 * kept <= 4 * kept + bytes_of_bits(count, 1);
 }
 
 static uint64_t top_k_bytes(const Coding *coding) {
-    const size_t kept = kept_count(coding);
+    const size_t kept = shared_count(coding);
     return sends_pairs(kept, coding->count) ? 8 * kept : 4 * kept + bytes_of_bits(coding->count, 1);
 }
 
@@ -56,7 +49,7 @@ static uint32_t kth_largest(size_t *equal, const float *values, size_t count, si
 }
 
 static size_t top_k_encode(uint8_t *wire, const Payload *payload, const Coding *coding) {
-    const size_t kept = kept_count(coding), count = coding->count;
+    const size_t kept = shared_count(coding), count = coding->count;
     const bool pairs = sends_pairs(kept, count);
     size_t equal;
     const uint32_t least = kth_largest(&equal, payload->update, count, kept);
@@ -77,7 +70,7 @@ static size_t top_k_encode(uint8_t *wire, const Payload *payload, const Coding *
 }
 
 static void top_k_decode(float *values, const uint8_t *wire, size_t bytes, const Coding *coding) {
-    const size_t kept = kept_count(coding), count = coding->count;
+    const size_t kept = shared_count(coding), count = coding->count;
     if (sends_pairs(kept, count)) {
         for (size_t at = 0; at + 8 <= bytes; at += 8) {
             uint32_t index;

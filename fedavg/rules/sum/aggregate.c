@@ -129,10 +129,6 @@ AGGREGATE_VECTORS static void add_slots(int64_t *total, const int64_t *const *su
         add_streams(total, sums, 1, first, count);
 }
 
-static size_t streams_of(size_t slots) {
-    return slots >= MOST_STREAMS ? MOST_STREAMS : slots >= MOST_STREAMS / 2 ? MOST_STREAMS / 2 : 1;
-}
-
 size_t aggregate_run(size_t sum_count) {
     return sum_count > FEW_SUMS ? LONG_RUN : SHORT_RUN;
 }
@@ -145,7 +141,8 @@ void aggregate_total(int64_t *total, const int64_t *const *sums, size_t sum_coun
         const size_t run = count - done < most ? count - done : most;
         memset(total + done, 0, run * sizeof *total);
         for (size_t k = 0, streams; k < sum_count; k += streams) {
-            streams = streams_of(sum_count - k);
+            const size_t left = sum_count - k;
+            streams = left >= MOST_STREAMS ? MOST_STREAMS : left >= MOST_STREAMS / 2 ? MOST_STREAMS / 2 : 1;
             add_slots(total + done, sums + k, streams, first + done, run);
         }
     }

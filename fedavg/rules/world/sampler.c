@@ -33,12 +33,6 @@ static uint32_t draw_uniform(uint32_t *drawn, const Draw *draw) {
     return draw->size;
 }
 
-// A double in [0, 1) with 53 random bits.
-static double unit(RngKey key, uint32_t index) {
-    RngBlock block = rng_block(key, index, 0, 0, 0);
-    return (double)(((uint64_t)block.word[0] << 21) | (block.word[1] >> 11)) * 0x1p-53;
-}
-
 // An integer below a 64-bit bound, by multiplication: no division, and a bias below 2^-64.
 static uint64_t below(RngKey key, uint32_t index, uint64_t bound) {
     RngBlock block = rng_block(key, index, 0, 0, 0);
@@ -51,7 +45,7 @@ static uint32_t draw_poisson(uint32_t *drawn, const Draw *draw) {
     double rate = (double)draw->size / draw->clients;
     uint32_t count = 0;
     for (uint32_t client = 0; client < draw->clients; client++)
-        if (unit(key, client) < rate) drawn[count++] = client;
+        if (rng_double(key, client) < rate) drawn[count++] = client;
     return count;
 }
 
@@ -132,7 +126,7 @@ static uint32_t draw_available(uint32_t *drawn, const Draw *draw) {
     RngKey there = rng_key(draw->seed, RNG_AVAILABLE, draw->round, 0, 0);
     uint32_t count = 0;
     for (uint32_t client = 0; client < draw->clients; client++)
-        if ((!draw->there || draw->there[client]) && unit(there, client) < draw->world->availability)
+        if ((!draw->there || draw->there[client]) && rng_double(there, client) < draw->world->availability)
             drawn[count++] = client;
     uint32_t size = count < draw->size ? count : draw->size;
     draw_some(drawn, count, size, false, rng_key(draw->seed, RNG_SAMPLER, draw->round, 0, 0));

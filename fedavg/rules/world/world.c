@@ -8,12 +8,6 @@
 // The streams of RNG_CLOCK: the last number of a key.
 enum { CLOCK_BASE, CLOCK_NOISE };
 
-// A double in [0, 1) with 53 random bits.
-static double unit(RngKey key, uint32_t index) {
-    RngBlock block = rng_block(key, index, 0, 0, 0);
-    return (double)(((uint64_t)block.word[0] << 21) | (block.word[1] >> 11)) * 0x1p-53;
-}
-
 // Makes a fraction of the members stragglers, each subset with equal probability.
 static void choose_stragglers(Member *members, uint32_t count, double part, RngKey key) {
     uint32_t slow = (uint32_t)llround(part * count);
@@ -25,11 +19,6 @@ static void choose_stragglers(Member *members, uint32_t count, double part, RngK
     }
 }
 
-// The epochs of a straggler: uniform in 1 to local_epochs - 1.
-static uint32_t partial_epochs(RngKey key, uint32_t client, uint32_t local_epochs) {
-    return 1 + rng_below(rng_block(key, client, 1, 0, 0).word[0], local_epochs - 1);
-}
-
 void world_absences(Member *members, uint32_t count, const World *world, uint32_t local_epochs, uint64_t seed,
                     uint32_t round) {
     RngKey drop_out = rng_key(seed, RNG_DROP_OUT, round, 0, 0), straggler = rng_key(seed, RNG_STRAGGLER, round, 0, 0);
@@ -39,11 +28,12 @@ void world_absences(Member *members, uint32_t count, const World *world, uint32_
     bool lost = world->straggler_work == STRAGGLERS_DROP;
     for (uint32_t i = 0; i < count; i++) {
         Member *member = &members[i];
-        bool partial = member->straggles && !lost && local_epochs > 1;
-        member->epochs = partial ? partial_epochs(straggler, member->client, local_epochs) : local_epochs;
+        member->epochs = local_epochs;
+        if (member->straggles && !lost && local_epochs > 1) // uniform in 1 to local_epochs - 1
+            member->epochs = 1 + rng_below(rng_block(straggler, member->client, 1, 0, 0).word[0], local_epochs - 1);
         member->fate = MEMBER_ARRIVES;
         if (member->straggles && lost) member->fate = MEMBER_IS_DROPPED;
-        if (unit(drop_out, member->client) < world->drop_out) member->fate = MEMBER_DROPS_OUT;
+        if (rng_double(drop_out, member->client) < world->drop_out) member->fate = MEMBER_DROPS_OUT;
         if (member->samples == 0) member->fate = MEMBER_HAS_NO_SAMPLES;
     }
 }
@@ -60,9 +50,9 @@ static double base_seconds(const Member *member, const World *world, RngKey key)
     case CLIENT_TIME_HALF_NORMAL:
         return minimum + fabs(deviation * rng_normal(key, 0));
     case CLIENT_TIME_UNIFORM:
-        return minimum + 2 * (mean - minimum) * unit(key, 0);
+        return minimum + 2 * (mean - minimum) * rng_double(key, 0);
     case CLIENT_TIME_EXPONENTIAL:
-        return -mean * log1p(-unit(key, 0));
+        return -mean * log1p(-rng_double(key, 0));
     case CLIENT_TIME_PER_SAMPLE:
         return fmax(mean + deviation * rng_normal(key, 0), minimum);
     case CLIENT_TIME_FILE:
