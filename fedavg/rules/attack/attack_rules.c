@@ -43,7 +43,7 @@ const RuleText attack_rules[ATTACK_RULE_COUNT] = {
                           {.name = "deviation", .preset = 0.1, .minimum = 0, .maximum = 1000}}},
     [ATTACK_ZERO] = {"zero", "attackers hand in a model whose weights are all 0", "FedML's Byzantine mode zero", {{0}}},
     [ATTACK_FREE_RIDER] = {"free-rider",
-                           "attackers hand the global model back, with normal numbers of deviation NOISE round^-DECAY "
+                           "attackers return the global model, with normal numbers of deviation NOISE round^-DECAY "
                            "on it",
                            "Fraboni, Vidal, Lorenzi, AISTATS 2021",
                            {{.name = "noise", .preset = 0, .minimum = 0, .maximum = 1000},
@@ -59,18 +59,19 @@ const RuleText attack_rules[ATTACK_RULE_COUNT] = {
                     "with the true mean",
                     "Xie, Koyejo, Gupta, UAI 2019",
                     {{.name = "epsilon", .preset = 0.5, .minimum = 0, .maximum = 1e6}}},
-    [ATTACK_MIN_MAX] = {"min-max",
-                        "attackers go from the mean against the standard deviations as far as they stay as near to all "
-                        "updates as those are to each other",
-                        "Shejwalkar, Houmansadr, NDSS 2021",
-                        {CRAFTED_KNOWLEDGE}},
+    [ATTACK_MIN_MAX] =
+        {"min-max",
+         "attackers hand in the mean minus as many standard deviations as keep it as near to all updates "
+         "as two of them are to each other",
+         "Shejwalkar, Houmansadr, NDSS 2021",
+         {CRAFTED_KNOWLEDGE}},
     [ATTACK_MIN_SUM] = {"min-sum",
-                        "the same, by the sums of the squared distances",
+                        "as min-max, by sums of squared distances",
                         "Shejwalkar, Houmansadr, NDSS 2021",
                         {CRAFTED_KNOWLEDGE}},
     [ATTACK_MIMIC] =
         {"mimic",
-         "attackers hand in what one honest client does, the same in all rounds: CLIENT, or the furthest out in the "
+         "attackers copy the update of one honest client in all rounds: CLIENT, or the one furthest out in the "
          "first round along the direction in which the honest updates differ most; in rounds without that client, the "
          "furthest of the round",
          "Karimireddy, He, Jaggi, ICLR 2022",

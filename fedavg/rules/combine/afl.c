@@ -40,7 +40,7 @@ static void learn(double *weights, const double *losses, uint32_t count, const d
 
 const CombineRule afl_combine_rule = {
     .text = {"afl",
-             "clients count by weights that are learned: more in each round for those that the model serves badly",
+             "learns the weights of clients: in each round clients with a higher loss get more",
              "Mohri, Sivek, Suresh, ICML 2019",
              {{.name = "gamma", .preset = 0.1, .minimum = 0, .maximum = 1000}}},
     .learn = learn};

@@ -86,7 +86,7 @@ static double least(const double *number) {
 
 const CombineRule bulyan_combine_rule = {
     .text = {"bulyan",
-             "Krum's choice again and again, then of every weight the mean of the values nearest the median",
+             "Krum's choice, repeated, then for each weight the mean of the values nearest to the median",
              "El Mhamdi et al., ICML 2018",
              {COMBINE_BYZANTINE}},
     .rows = true,

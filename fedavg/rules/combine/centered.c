@@ -29,7 +29,7 @@ static void choose(double *shares, const Choice *choice) {
 
 const CombineRule centered_combine_rule = {
     .text = {"centered",
-             "updates are clipped around what the last round came to, and averaged",
+             "clips updates around the result of the last round, and averages them",
              "Karimireddy, He, Jaggi, ICML 2021, Algorithm 2",
              {{.name = "radius", .preset = 10, .minimum = 0, .maximum = 1e30},
               {.name = "steps", .preset = 1, .minimum = 1, .maximum = 10000, .whole = true}}},

@@ -1,5 +1,5 @@
 // Part of combine_rules.h: dynamic gradient aggregation of FLUTE (Dimitriadis, Hipolito Garcia, Diaz, Manoel, Sim 2022)
-// gives less weight to clients whose training ended with a high loss.
+// gives less weight to clients whose training had a high loss.
 //
 //   w += sum exp(-beta L_k) d_k / sum exp(-beta L_k)
 //
@@ -14,7 +14,7 @@ static double by_training(double loss, const double *number) {
 }
 
 const CombineRule dga_combine_rule = {.text = {"dga",
-                                               "clients count by how low the loss of their training was",
+                                               "weights clients by the loss of their training: the lower, the more",
                                                "Dimitriadis et al., FLUTE 2022",
                                                {{.name = "beta", .preset = 1, .minimum = 0, .maximum = 1000}}},
                                       .rows = true,

@@ -30,7 +30,7 @@ static void choose(double *shares, const Choice *choice) {
 
 const CombineRule geometric_combine_rule = {
     .text = {"geometric",
-             "the geometric median of the updates, in some steps of Weiszfeld's",
+             "the geometric median of the updates, by `steps` of Weiszfeld's iteration",
              "Pillutla et al., IEEE Transactions on Signal Processing 2022",
              {{.name = "steps", .preset = 4, .minimum = 0, .maximum = 10000, .whole = true},
               {.name = "nu", .preset = 1e-5, .minimum = 1e-12, .maximum = 1000},

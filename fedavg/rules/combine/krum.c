@@ -58,7 +58,7 @@ static double least(const double *number) {
 
 const CombineRule krum_combine_rule = {
     .text = {"krum",
-             "the update that is nearest to those around it, when so many clients may be byzantine",
+             "takes the update with the nearest neighbours; `byzantine` clients may be malicious",
              "Blanchard et al., NIPS 2017",
              {COMBINE_BYZANTINE}},
     .rows = true,
@@ -67,7 +67,7 @@ const CombineRule krum_combine_rule = {
     .choose = choose_one};
 
 const CombineRule multi_krum_combine_rule = {.text = {"multi-krum",
-                                                      "the mean of the updates that are nearest to those around them",
+                                                      "takes the mean of the updates with the nearest neighbours",
                                                       "Blanchard et al., NIPS 2017",
                                                       {COMBINE_BYZANTINE,
                                                        {.name = "chosen",

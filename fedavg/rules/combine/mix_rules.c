@@ -51,17 +51,16 @@ static void nearest_mix(double *parts, const MixTurn *turn) {
 
 const MixRule mix_rules[MIX_RULE_COUNT] = {
     [MIX_NONE] = {.text = {"none", "updates are combined as they are", "McMahan et al., AISTATS 2017", {{0}}}},
-    [MIX_BUCKETS] =
-        {.text = {"buckets",
-                  "updates are dealt at random into buckets of this size, and each bucket's mean stands for them",
-                  "Karimireddy, He, Jaggi, ICLR 2022",
-                  {{.name = "size", .preset = 2, .minimum = 1, .maximum = 1000000, .whole = true}}},
-         .mix = buckets_mix,
-         .mixed = buckets_mixed},
+    [MIX_BUCKETS] = {.text = {"buckets",
+                              "shuffles updates into buckets of this size, and replaces them by each bucket's mean",
+                              "Karimireddy, He, Jaggi, ICLR 2022",
+                              {{.name = "size", .preset = 2, .minimum = 1, .maximum = 1000000, .whole = true}}},
+                     .mix = buckets_mix,
+                     .mixed = buckets_mixed},
     [MIX_NEAREST] =
         {.text = {"nearest",
-                  "every update becomes the mean of all but the furthest from it, as many as may be byzantine; those "
-                  "must be fewer than half",
+                  "replaces every update by the mean of all but the `byzantine` ones furthest from it; fewer than half "
+                  "may be byzantine",
                   "Allouah et al., AISTATS 2023",
                   {COMBINE_BYZANTINE}},
          .products = true,

@@ -29,7 +29,7 @@ static void cut(CohortShares *all, Member *members, uint32_t count, const double
 }
 
 const CombineRule nova_combine_rule = {.text = {"nova",
-                                                "updates are divided by the length of their local training first",
+                                                "divides updates by the length of their local training before the mean",
                                                 "Wang et al., NeurIPS 2020, equations 5 to 8",
                                                 {COMBINE_WEIGHTS, {.name = "tau", .words = {"a", "steps"}}}},
                                        .cut = cut};

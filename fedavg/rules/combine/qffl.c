@@ -29,7 +29,7 @@ static double factor(const Member *members, const double *squared_lengths, uint3
 
 const CombineRule qffl_combine_rule = {
     .text = {"qffl",
-             "clients count by a power of their loss, so that those the model serves badly count more",
+             "weights clients by a power of their loss, so that clients with a high loss have more weight",
              "Li et al., ICLR 2020, Algorithm 2",
              {{.name = "q", .preset = 0.1, .minimum = 0, .maximum = 100}}},
     .by_loss = by_loss,

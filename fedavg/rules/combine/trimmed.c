@@ -25,18 +25,17 @@ static void median_column(int64_t *total, const float *sorted, const float *from
 }
 
 const CombineRule trimmed_combine_rule = {
-    .text =
-        {"trimmed",
-         "of every weight the smallest and largest values are left out, this share of either, and the rest averaged",
-         "Yin et al., ICML 2018",
-         {{.name = "share", .preset = 0.2, .minimum = 0, .maximum = 0.4999}}},
+    .text = {"trimmed",
+             "averages each weight without this share of its smallest and of its largest values",
+             "Yin et al., ICML 2018",
+             {{.name = "share", .preset = 0.2, .minimum = 0, .maximum = 0.4999}}},
     .rows = true,
     .least = trimmed_least,
     .for_fewer = "raise share",
     .column = trimmed_column};
 
 const CombineRule median_combine_rule = {.text = {"median",
-                                                  "every weight moves by the median of the clients' updates of it",
+                                                  "every weight moves by the median of the clients' changes to it",
                                                   "Yin et al., ICML 2018",
                                                   {{0}}},
                                          .rows = true,

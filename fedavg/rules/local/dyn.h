@@ -29,15 +29,16 @@ static inline void dyn_prepare(LocalTurn *turn) {
     if (turn->number[1] != 0) turn->number[0] *= turn->size_ratio;
 }
 
-static const LocalRule dyn_local_rule = {.text = {"dyn",
-                                                  "a dynamic regulariser: pulled back, and by the client's past ways",
-                                                  "Acar et al., ICLR 2021, Algorithm 1",
-                                                  {{.name = "alpha", .preset = 0.01, .minimum = 1e-9, .maximum = 1000},
-                                                   {.name = "scaled", .words = {"no", "yes"}}}},
-                                         .shifts = true,
-                                         .keeps = true,
-                                         .pull = dyn_pull,
-                                         .prepare = dyn_prepare};
+static const LocalRule dyn_local_rule = {
+    .text = {"dyn",
+             "a dynamic regulariser: pulls back to the global weights, and by the client's past displacements",
+             "Acar et al., ICLR 2021, Algorithm 1",
+             {{.name = "alpha", .preset = 0.01, .minimum = 1e-9, .maximum = 1000},
+              {.name = "scaled", .words = {"no", "yes"}}}},
+    .shifts = true,
+    .keeps = true,
+    .pull = dyn_pull,
+    .prepare = dyn_prepare};
 #endif
 
 #endif

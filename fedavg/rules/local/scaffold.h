@@ -32,7 +32,7 @@ static inline bool scaffold_looks(const double *number) {
 
 static const LocalRule scaffold_local_rule = {
     .text = {"scaffold",
-             "the client's drift is taken out of every step, that of all put in",
+             "every step subtracts the client's control variate and adds the server's",
              "Karimireddy et al., ICML 2020, Algorithm 1",
              {{.name = "option", .words = {"II", "I"}}}},
     .shifts = true,

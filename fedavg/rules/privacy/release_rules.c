@@ -6,28 +6,29 @@
 #include "fedavg/rules/sum/aggregate.h"
 
 const RuleText release_rules[RELEASE_RULE_COUNT] = {
-    [RELEASE_EXACT] = {"exact", "the sum is what it is", "McMahan et al., AISTATS 2017", {{0}}},
+    [RELEASE_EXACT] = {"exact", "the sum is released without noise", "McMahan et al., AISTATS 2017", {{0}}},
     [RELEASE_GAUSSIAN] =
         {"gaussian",
-         "noise of so many norms hides every client; with epsilon what that takes over all rounds",
+         "noise of NOISE clipping norms hides every client; epsilon instead: the least noise for it over all rounds",
          "McMahan, Ramage, Talwar, Zhang, ICLR 2018",
          {{.name = "noise", .preset = NAN, .minimum = 0, .maximum = 1e6, .derived = "epsilon, or 1"},
           {.name = "epsilon", .preset = NAN, .minimum = 1e-3, .maximum = 1e4, .derived = "noise"},
           {.name = "delta", .preset = 1e-5, .minimum = 1e-15, .maximum = 0.5},
           {.name = "cohort", .preset = NAN, .minimum = 1, .maximum = 1e9, .derived = "--clients-per-round"}}},
-    [RELEASE_TREE] = {"tree",
-                      "noise on a tree over the rounds, for cohorts that nobody draws at random: each client at most "
-                      "once until restart",
-                      "Kairouz, McMahan, Song, Thakkar, Thakurta, Xu, ICML 2021 (DP-FTRL)",
-                      {{.name = "noise", .preset = NAN, .minimum = 0, .maximum = 1e6, .derived = "epsilon, or 1"},
-                       {.name = "epsilon", .preset = NAN, .minimum = 1e-3, .maximum = 1e4, .derived = "noise"},
-                       {.name = "delta", .preset = 1e-5, .minimum = 1e-15, .maximum = 0.5},
-                       {.name = "restart",
-                        .preset = NAN,
-                        .minimum = 1,
-                        .maximum = 1e9,
-                        .whole = true,
-                        .derived = "the rounds in which each client comes at most once"}}},
+    [RELEASE_TREE] =
+        {"tree",
+         "noise on a tree over the rounds, for cohorts that are not random: each client at most once until "
+         "restart",
+         "Kairouz, McMahan, Song, Thakkar, Thakurta, Xu, ICML 2021 (DP-FTRL)",
+         {{.name = "noise", .preset = NAN, .minimum = 0, .maximum = 1e6, .derived = "epsilon, or 1"},
+          {.name = "epsilon", .preset = NAN, .minimum = 1e-3, .maximum = 1e4, .derived = "noise"},
+          {.name = "delta", .preset = 1e-5, .minimum = 1e-15, .maximum = 0.5},
+          {.name = "restart",
+           .preset = NAN,
+           .minimum = 1,
+           .maximum = 1e9,
+           .whole = true,
+           .derived = "the rounds in which each client takes part at most once"}}},
 };
 
 // Refuses noise and epsilon if both are given, since one follows from the other. NAN: not given.

@@ -165,7 +165,7 @@ static void power_decode(float *values, const uint8_t *wire, size_t bytes, const
 
 const SendCode power_send_code = {
     .text = {"powersgd",
-             "each matrix is sent as a product of two thin ones, of so many columns; unlike the paper's workers, who "
+             "sends each matrix as a product of two thin ones, of RANK columns; unlike the paper's workers, which "
              "share one and exchange twice, each client has its own, so that the mean of several has a higher rank",
              "Vogels, Karimireddy, Jaggi, NeurIPS 2019",
              {{.name = "rank", .preset = 2, .minimum = 1, .maximum = 4096, .whole = true}, FEEDBACK_ON}},

@@ -51,7 +51,7 @@ static void qsgd_decode(float *values, const uint8_t *wire, size_t bytes, const 
 
 const SendCode qsgd_send_code = {
     .text = {"qsgd",
-             "each change is rounded at random to one of so many levels of the update's length",
+             "rounds each change at random to one of LEVELS levels of the update's length",
              "Alistarh et al., NIPS 2017",
              {{.name = "levels", .preset = 255, .minimum = 1, .maximum = 65535, .whole = true},
               FEEDBACK_OFF,

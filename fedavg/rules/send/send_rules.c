@@ -5,13 +5,13 @@
 #include "fedavg/rules/sum/aggregate.h"
 
 const RuleText clip_rules[CLIP_RULE_COUNT] = {
-    [CLIP_NONE] = {"unclipped", "updates are as long as they are", "McMahan et al., AISTATS 2017", {{0}}},
+    [CLIP_NONE] = {"unclipped", "updates are not clipped", "McMahan et al., AISTATS 2017", {{0}}},
     [CLIP_FIXED] = {"clip",
                     "an update that is longer than norm is shortened to it",
                     "McMahan, Ramage, Talwar, Zhang, ICLR 2018",
                     {{.name = "norm", .preset = 1, .minimum = 1e-9, .maximum = 1e5}}},
     [CLIP_ADAPTIVE] = {"adaptive-clip",
-                       "the norm moves to a quantile of the updates' lengths, which is found with noise",
+                       "the norm follows a quantile of the updates' lengths, which is estimated with noise",
                        "Andrew, Thakkar, McMahan, Ramaswamy, NeurIPS 2021",
                        {{.name = "norm", .preset = 0.1, .minimum = 1e-9, .maximum = 1e5},
                         {.name = "quantile", .preset = 0.5, .minimum = 0, .maximum = 1},
@@ -27,8 +27,8 @@ const RuleText noise_rules[NOISE_RULE_COUNT] = {
     [NOISE_NONE] = {"noiseless", "updates are sent as they are", "McMahan et al., AISTATS 2017", {{0}}},
     [NOISE_GAUSSIAN] =
         {"noise",
-         "local privacy: noise of multiplier times the clip's norm on every weight of every update; with "
-         "epsilon what that takes for one update",
+         "local privacy: noise of multiplier times the clip's norm on every weight of every update; epsilon "
+         "instead: the least noise for it, for one update",
          "Dwork, Roth 2014; Balle, Wang, ICML 2018 (analytic Gaussian)",
          {{.name = "multiplier", .preset = NAN, .minimum = 0, .maximum = 1e6, .derived = "epsilon, or 1"},
           {.name = "epsilon", .preset = NAN, .minimum = 1e-3, .maximum = 1e4, .derived = "multiplier"},

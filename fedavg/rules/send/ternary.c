@@ -66,8 +66,8 @@ static void ternary_decode(float *values, const uint8_t *wire, size_t bytes, con
 
 const SendCode ternary_send_code = {
     .text = {"terngrad",
-             "each change becomes nothing, or plus or minus the largest of its tensor, right on average but for what "
-             "is cut at CLIP deviations",
+             "each change becomes 0, or plus or minus the largest of its tensor, unbiased except for values cut at "
+             "CLIP deviations",
              "Wen et al., NIPS 2017",
              {{.name = "clip", .preset = 2.5, .minimum = 0, .maximum = 1000}, FEEDBACK_OFF}},
     .bytes = ternary_bytes,

@@ -28,7 +28,7 @@ static inline void bmuf_prepare(ServerTurn *turn) {
 
 static const ServerRule bmuf_server_rule = {
     .text = {"bmuf",
-             "block momentum; with nesterov the model, too, is what clients start from, a momentum ahead",
+             "block momentum; with nesterov clients and model are a momentum ahead",
              "Chen, Huo, ICASSP 2016",
              {{.name = "momentum", .preset = NAN, .minimum = 0, .maximum = 1, .derived = "1 - 1/cohort"},
               {.name = "lr", .preset = 1, .minimum = 0, .maximum = 1000},

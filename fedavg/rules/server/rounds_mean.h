@@ -21,7 +21,7 @@ BOTH double server_rounds_mean(double weight, Update update, ServerState *state,
 #ifndef __cplusplus
 static const ServerRule rounds_mean_server_rule = {
     .text = {"rounds-mean",
-             "the model is the mean over all rounds, each of which goes on from the last one's weights",
+             "the model is the mean over all rounds; each round continues from the last one's weights",
              "Mohri, Sivek, Suresh, ICML 2019",
              {{.name = "lr", .preset = 1, .minimum = 0, .maximum = 1000}}},
     .states = 2,

@@ -8,7 +8,9 @@
 const EngineFacts engine_facts[ENGINE_COUNT] = {
     [ENGINE_ROUNDS] =
         {.text = {"rounds",
-                  "clients train on their own, then come together; steps instead of epochs go on from round to round",
+                  "clients train on their own, then the server combines their updates; steps= instead of epochs "
+                  "continue from "
+                  "round to round",
                   "McMahan et al. 2017; steps: Stich 2019; warmup, rounds of one step: Lin et al. 2020",
                   {[ROUNDS_STEPS] = {.name = "steps",
                                      .preset = NAN,
@@ -33,14 +35,14 @@ const EngineFacts engine_facts[ENGINE_COUNT] = {
          .writes_weights = true},
     [ENGINE_LOCKSTEP] =
         {.text = {"lockstep",
-                  "all meet at every step",
+                  "synchronous: all workers meet at every step",
                   "Chen et al. 2016; batch: each client has its own, or all share each batch of all samples",
                   {[LOCKSTEP_BATCH] = {.name = "batch", .words = {"client", "global"}}}},
          .whole_cohort = true,
          .worker_needs_client = true,
          .writes_weights = true,
          .in_lockstep = true},
-    [ENGINE_BUFFERED] = {.text = {"buffered", "nobody waits for all: every K updates that arrive make a step",
+    [ENGINE_BUFFERED] = {.text = {"buffered", "asynchronous: every K updates that arrive make a step",
                                   "Nguyen et al., AISTATS 2022", BUFFERED_NUMBERS},
                          .buffers = true},
     [ENGINE_REAL_CLOCK] = {.buffers = true, .in_real_time = true},

@@ -6,7 +6,7 @@
 #include "fedavg/rules/world/schedule.h"
 
 const RuleText stale_rules[STALE_COUNT] = {
-    [STALE_CONSTANT] = {"constant", "a stale update counts like any other", "Dean et al., NIPS 2012", {{0}}},
+    [STALE_CONSTANT] = {"constant", "a stale update has full weight", "Dean et al., NIPS 2012", {{0}}},
     [STALE_POLYNOMIAL] = {"poly",
                           "an update of staleness s, 0 if it is fresh, counts (1 + s)^-a (FedAsync's Algorithm 1 can "
                           "be read as s = 1 for a fresh one)",
@@ -20,8 +20,7 @@ const RuleText stale_rules[STALE_COUNT] = {
     [STALE_INVERSE] = {"inverse", "an update of staleness s >= 1 counts 1 / s", "Zhang et al., IJCAI 2016", {{0}}},
     [STALE_COMPENSATED] =
         {"compensate",
-         "a step g that comes late is turned by what the weights have moved since: + lambda g g (now - "
-         "then)",
+         "a late gradient g is corrected for the movement of the weights since: + lambda g g (now - then)",
          "Zheng et al., ICML 2017 (DC-ASGD)",
          {{.name = "lambda", .preset = 0.04, .minimum = 0, .maximum = 1e6}}},
 };

@@ -28,7 +28,7 @@ const RuleText view_noises[VIEW_NOISE_COUNT] = {
 const RuleText view_drifts[VIEW_DRIFT_COUNT] = {
     [VIEW_DRIFT_NONE] = {"none", "samples mean the same in every round", "", {{0}}},
     [VIEW_DRIFT_LABELS] = {"labels",
-                           "from ROUND on labels stand for each other: P(y|x) changes",
+                           "from ROUND on labels are permuted: P(y|x) changes",
                            "Gama et al., ACM Computing Surveys 2014",
                            {DRIFT_NUMBERS(0)}},
     [VIEW_DRIFT_CLASSES] = {"classes",
@@ -36,7 +36,7 @@ const RuleText view_drifts[VIEW_DRIFT_COUNT] = {
                             "Gama et al., ACM Computing Surveys 2014",
                             {DRIFT_NUMBERS(0)}},
     [VIEW_DRIFT_PIXELS] = {"pixels",
-                           "from ROUND on images lie STEP pixels further down and right: P(x) changes",
+                           "from ROUND on images are shifted by STEP pixels down and right: P(x) changes",
                            "Gama et al., ACM Computing Surveys 2014",
                            {DRIFT_NUMBERS(0),
                             {.name = "step", .preset = 2, .minimum = 1, .maximum = 1000, .whole = true}}},
