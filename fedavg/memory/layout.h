@@ -160,7 +160,7 @@ typedef struct RunConfig {
     uint64_t seed;
     uint64_t parameters;     // floats in the model
     uint64_t tensors_offset; // of its tensors in the control segment; 0: they are the spec's
-    uint32_t tensor_count;   // of those
+    uint32_t tensor_count;   // how many tensors it has
     uint64_t weights_offset; // of the first weight in the weights segment, bytes
     uint64_t queue_offset;   // of the Queue in the control segment
     uint64_t masked_offset;  // of the MaskedCohort there; 0: updates are not masked

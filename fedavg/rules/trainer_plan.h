@@ -1,4 +1,4 @@
-// What a run says about its trainers. Plain data, in RunConfig.
+// The plan of a run's trainers. Plain data, in RunConfig.
 #ifndef SOUNDER_FEDAVG_RULES_TRAINER_PLAN_H
 #define SOUNDER_FEDAVG_RULES_TRAINER_PLAN_H
 

@@ -93,7 +93,7 @@ Status trainer_process_start(TrainerProcess *process, const TrainerPlan *plan, c
     const pid_t parent = getpid();
     process->pid = process->buffer ? fork() : -1;
     if (process->pid == 0) become_trainer(words.we_wordv, passed, fd_count + 1, parent);
-    if (process->pid > 0) setpgid(process->pid, process->pid); // whichever of the two comes first
+    if (process->pid > 0) setpgid(process->pid, process->pid); // in both processes, since either may run first
     if (process->pid < 0) status = fail_errno(err, STATUS_OS, "a trainer cannot be started");
     close(ends[1]);
     wordfree(&words);

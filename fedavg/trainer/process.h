@@ -31,7 +31,7 @@ enum { TRAINER_LINE_BYTES = 1 << 20 }; // the longest line, its newline included
 
 // How the caller waits for a line. on_second: called once a second; may be NULL.
 typedef struct TrainerWait {
-    double silence_seconds; // the trainer counts as hung after so long without a line; 0: never
+    double silence_seconds; // without a line until the trainer counts as hung; 0: never
     void (*on_second)(void *context);
     void *context;
 } TrainerWait;

@@ -50,7 +50,7 @@ typedef struct TrainerAnswer {
 // Creates the desk and starts the trainer. Nothing to close on failure.
 Status trainer_open(Trainer *trainer, const RunMemory *memory, uint32_t rank, bool has_shift, Error *err);
 
-// Adds a batch of these samples (count) to the next turn.
+// Adds a batch of samples, indices (count), to the next turn.
 void trainer_add_batch(Trainer *trainer, const uint32_t *indices, uint32_t count);
 
 // Returns UNAVAILABLE if the trainer failed in a way that another one may not, DATA with a sentence that ends the run.

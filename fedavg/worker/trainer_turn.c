@@ -17,7 +17,7 @@ static void ask(LocalModel *model, TrainerAnswer *answer, const TrainerTurn *tur
     if (model->fault == STATUS_OK) model->fault = trainer_ask(answer, model->trainer, turn, &model->why);
 }
 
-// The batches are those that the engine would train on: the same order of the client's samples in each epoch.
+// The batches are those that the engine would train on: its order of a client's samples in each epoch.
 static void add_batches(LocalModel *model, const uint32_t *indices, uint32_t count, uint32_t client, const Walk *walk) {
     const RunConfig *config = model->memory->config;
     const uint32_t size = config->training.batch_size;
