@@ -25,7 +25,7 @@ typedef struct RuleNumber {
 
 typedef struct RuleText {
     const char *name, *help, *source; // help: a phrase without a full stop
-    RuleNumber numbers[RULE_NUMBERS]; // those with a name come first
+    RuleNumber numbers[RULE_NUMBERS]; // those with a name are the first
 } RuleText;
 
 // The chosen row of one table of rules, and its numbers.

@@ -4,7 +4,7 @@
 //   alie       m - z s,       z as large as some honest updates are off          Baruch, Baruch, Goldberg 2019
 //   ipm        -epsilon m                                                        Xie, Koyejo, Gupta 2019
 //   min-max    m - g s,       no further from any update than two of them are    Shejwalkar, Houmansadr 2021
-//   min-sum    m - g s,       the same with sums of squared distances            likewise
+//   min-sum    m - g s,       by sums of squared distances instead               Shejwalkar, Houmansadr 2021
 //   mimic      one of them, the same in all rounds                               Karimireddy, He, Jaggi 2022
 //
 //   crafted_deviations(out, rows, count);           // of a block of weights

@@ -69,7 +69,7 @@ void release_shares(CohortShares *all, Member *members, uint32_t count, uint32_t
 void release_add_noise(int64_t *total, double deviation, uint64_t seed, uint32_t round, const PersonalRun *sent,
                        uint32_t runs);
 
-// The same for a round of a tree: adds the change of the tree's noise.
+// For a round of a tree: adds the change of the tree's noise.
 void release_add_tree_noise(int64_t *total, double deviation, uint32_t tree_rounds, uint64_t seed, uint32_t round,
                             const PersonalRun *sent, uint32_t runs);
 

@@ -26,7 +26,7 @@ AGGREGATE_VECTORS static uint32_t reach(const float *trained, const float *globa
     return any;
 }
 
-// The same test for an update that is given as it is.
+// This test for an update that is given as it is.
 AGGREGATE_VECTORS static uint32_t values_reach(const float *values, float limit, size_t count) {
     uint32_t any = 0;
     for (size_t i = 0; i < count; i++)
@@ -68,7 +68,7 @@ AGGREGATE_VECTORS static void add_near_differences(int64_t *sum, const float *tr
     }
 }
 
-// The same for an update that is given as it is.
+// This sum for an update that is given as it is.
 AGGREGATE_VECTORS static void add_near_values(int64_t *sum, const float *values, double scale, size_t count) {
     const Bits zero = {0x1.8p52};
     for (size_t i = 0; i < count; i++) {

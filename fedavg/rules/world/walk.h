@@ -46,7 +46,7 @@ uint64_t walk_steps(const Walk *walk, uint32_t batches);
 uint32_t stretch_samples(const Stretch *stretch, uint32_t samples, uint32_t batch_size);
 uint64_t walk_samples(const Walk *walk, uint32_t samples, uint32_t batch_size);
 
-// The same, cut at 32 bits, for the simulated clock.
+// walk_samples, cut at 32 bits, for the simulated clock.
 uint32_t walk_work(const Walk *walk, uint32_t samples, uint32_t batch_size);
 
 #endif
