@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-enum { GOODBYE_MILLISECONDS = 1000, EXEC_FAILED = 127 };
+enum { GOODBYE_MILLISECONDS = 1000, WAIT_MILLISECONDS = 100, EXEC_FAILED = 127 };
 
 static Status split_words(wordexp_t *words, const char *command, Error *err) {
     const int result = wordexp(command, words, WRDE_NOCMD | WRDE_UNDEF);
@@ -104,6 +104,22 @@ Status trainer_process_start(TrainerProcess *process, const TrainerPlan *plan, c
     return status;
 }
 
+// A trainer that closed its socket has mostly ended: says how.
+static Status say_end(TrainerProcess *process, const TrainerWait *wait, Error *err) {
+    for (int waited = 0; waited < GOODBYE_MILLISECONDS; waited += 10) {
+        siginfo_t info = {0};
+        if (waitid(P_PID, (id_t)process->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
+            if (info.si_code != CLD_EXITED)
+                return fail(err, STATUS_UNAVAILABLE, "it was killed by signal %d (%s)", info.si_status,
+                            strsignal(info.si_status));
+            return fail(err, STATUS_UNAVAILABLE, "it ended with exit code %d and without an answer", info.si_status);
+        }
+        if (wait && wait->on_wait) wait->on_wait(wait->context);
+        poll(NULL, 0, 10);
+    }
+    return fail(err, STATUS_UNAVAILABLE, "it closed its socket");
+}
+
 Status trainer_process_send(TrainerProcess *process, JsonObject *message, Error *err) {
     char *text;
     size_t bytes;
@@ -114,34 +130,19 @@ Status trainer_process_send(TrainerProcess *process, JsonObject *message, Error 
     for (size_t sent = 0; sent < bytes && status == STATUS_OK;) {
         const ssize_t part = send(process->socket, text + sent, bytes - sent, MSG_NOSIGNAL);
         if (part > 0) sent += (size_t)part;
-        if (part < 0 && errno != EINTR) status = fail(err, STATUS_UNAVAILABLE, "it is gone");
+        if (part < 0 && errno != EINTR) status = say_end(process, NULL, err);
     }
     free(text);
     return status;
-}
-
-// A trainer that closed its socket has mostly ended: says how.
-static Status say_end(TrainerProcess *process, Error *err) {
-    for (int waited = 0; waited < GOODBYE_MILLISECONDS; waited += 10) {
-        siginfo_t info = {0};
-        if (waitid(P_PID, (id_t)process->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
-            if (info.si_code != CLD_EXITED)
-                return fail(err, STATUS_UNAVAILABLE, "it was killed by signal %d (%s)", info.si_status,
-                            strsignal(info.si_status));
-            return fail(err, STATUS_UNAVAILABLE, "it ended with exit code %d and without an answer", info.si_status);
-        }
-        poll(NULL, 0, 10);
-    }
-    return fail(err, STATUS_UNAVAILABLE, "it closed its socket");
 }
 
 // Waits for bytes, and for as long as the trainer gives signs of life.
 static Status wait_for_bytes(TrainerProcess *process, const TrainerWait *wait, uint64_t since, Error *err) {
     for (;;) {
         struct pollfd readable = {.fd = process->socket, .events = POLLIN};
-        const int ready = poll(&readable, 1, 1000);
+        const int ready = poll(&readable, 1, WAIT_MILLISECONDS);
         if (ready > 0) return STATUS_OK;
-        if (wait->on_second) wait->on_second(wait->context);
+        if (wait->on_wait) wait->on_wait(wait->context);
         if (wait->silence_seconds > 0 && clock_seconds_since(since) > wait->silence_seconds)
             return fail(err, STATUS_UNAVAILABLE,
                         "it has not said anything for %g s; give it more time (--hang-seconds), or let it call "
@@ -163,7 +164,7 @@ static Status receive_line(char **line, size_t *bytes, TrainerProcess *process, 
         TRY(wait_for_bytes(process, wait, since, err));
         const ssize_t part =
             recv(process->socket, process->buffer + process->used, TRAINER_LINE_BYTES - process->used, 0);
-        if (part == 0 || (part < 0 && errno == ECONNRESET)) return say_end(process, err);
+        if (part == 0 || (part < 0 && errno == ECONNRESET)) return say_end(process, wait, err);
         if (part > 0) process->used += (size_t)part;
     }
 }

@@ -29,10 +29,10 @@ typedef struct TrainerProcess {
 
 enum { TRAINER_LINE_BYTES = 1 << 20 }; // the longest line, its newline included
 
-// How the caller waits for a line. on_second: called once a second; may be NULL.
+// How the caller waits for a line. on_wait: called several times a second; may be NULL.
 typedef struct TrainerWait {
     double silence_seconds; // without a line until the trainer counts as hung; 0: never
-    void (*on_second)(void *context);
+    void (*on_wait)(void *context);
     void *context;
 } TrainerWait;
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,7 +68,7 @@ static void beat(void *context) {
 static Status start(Trainer *trainer, Error *err) {
     const RunMemory *memory = trainer->memory;
     const RunConfig *config = memory->config;
-    const TrainerWait wait = {.on_second = beat, .context = trainer};
+    const TrainerWait wait = {.on_wait = beat, .context = trainer};
     int fds[TRAINER_MOST_FDS];
     JsonObject line, desk;
     json_t *ready;
@@ -105,6 +106,7 @@ Status trainer_open(Trainer *trainer, const RunMemory *memory, uint32_t rank, bo
 }
 
 Status trainer_restart(Trainer *trainer, Error *err) {
+    if (trainer->process.pid > 0) kill(-trainer->process.pid, SIGKILL); // no goodbye: it has failed
     trainer_process_end(&trainer->process);
     return start(trainer, err);
 }
@@ -168,8 +170,9 @@ static Status read_answer(TrainerAnswer *answer, const json_t *told, const Train
         return fail(err, STATUS_UNAVAILABLE, "it answered turn %.0f, not turn %llu", number_of(told, "turn", 0),
                     (unsigned long long)trainer->turns);
     const double samples = number_of(told, "samples", 0), hits = number_of(told, "hits", 0);
-    *answer =
-        (TrainerAnswer){.loss_sum = number_of(told, "loss_sum", NAN), .steps = (uint64_t)number_of(told, "steps", 0)};
+    const double steps = number_of(told, "steps", 0);
+    if (!(steps >= 0 && steps <= 9e15)) return fail(err, STATUS_UNAVAILABLE, "it answered with %g steps", steps);
+    *answer = (TrainerAnswer){.loss_sum = number_of(told, "loss_sum", NAN), .steps = (uint64_t)steps};
     if (strcmp(turn->task, "train") == 0) return STATUS_OK;
     if (samples != count)
         return fail(err, STATUS_DATA,
@@ -188,7 +191,7 @@ static Status read_answer(TrainerAnswer *answer, const json_t *told, const Train
 
 Status trainer_ask(TrainerAnswer *answer, Trainer *trainer, const TrainerTurn *turn, Error *err) {
     const TrainerWait wait = {
-        .silence_seconds = trainer->memory->config->trainer.hang_seconds, .on_second = beat, .context = trainer};
+        .silence_seconds = trainer->memory->config->trainer.hang_seconds, .on_wait = beat, .context = trainer};
     JsonObject line;
     json_t *told = NULL;
     make_line(&line, trainer, turn);

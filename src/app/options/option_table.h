@@ -61,7 +61,7 @@ typedef struct Option {
     bool common;                       // often used: shown by `sounder train -h`
     const char *brief;                 // one line of help for -h; NULL: `help`
     bool parts;                        // TEXT: has parts with ; between them, and a line end ends a part
-    bool added;                        // newer than recorded runs: part of a run's identity only if given
+    bool added;                        // newer than recorded runs: part of a run's identity unless zero or unused
     bool may_change;                   // may change with --resume, because it does not influence the bits
     char letter;                       // a short name: 'n' for -n; 0: none
 } Option;

@@ -44,7 +44,9 @@ static uint64_t hash_option(const char *name, const char *value, uint64_t seed) 
 static uint64_t hash_options(const Options *options, uint64_t seed, bool apart) {
     for (int i = 0; i < option_count; i++) {
         char value[OPTION_VALUE_BYTES];
-        if (!makes_the_run(&option_table[i]) || (option_table[i].added && !options->given[i])) continue;
+        const Option *option = &option_table[i];
+        if (!makes_the_run(option)) continue;
+        if (option->added && (option_is_zero(options, option) || !option_applies(options, option))) continue;
         former_value(value, options, &option_table[i], apart);
         seed = hash_option(option_table[i].name, value, seed);
         for (int k = 0; k < FORMER_OPTIONS; k++) {

@@ -65,6 +65,7 @@ class TorchNet:
         self.net.train(trains)
         self.net.zero_grad(set_to_none=True)
         self.versions = {name: tensor._version for name, tensor in self.stays.items()}
+        self.before = {name: tensor.clone() for name, tensor in self.stays.items() if not isinstance(tensor, torch.nn.Parameter)}
 
     @torch.no_grad()
     def store(self):
@@ -73,7 +74,11 @@ class TorchNet:
 
     def moved(self):
         """A tensor that does not travel and was written to in this turn, or None."""
-        return next((name for name, tensor in self.stays.items() if tensor._version != self.versions[name]), None)
+        for name, tensor in self.stays.items():
+            # Kernels such as batch_norm change a buffer and do not count a version.
+            if tensor._version != self.versions[name] or (name in self.before and not tensor.equal(self.before[name])):
+                return name
+        return None
 
     def batch(self, x, y):
         y = torch.from_numpy(np.ascontiguousarray(y, np.int64 if y.dtype == np.uint16 else y.dtype))

@@ -1,0 +1,338 @@
+"""Trainers: a program of the user's trains the clients; everything else stays as it is with the engine.
+
+Usage: test_trainer.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arguments]   (exit 77: skipped, there is no NumPy)
+"""
+import os, shutil, signal, sys, time, unittest
+
+try:
+    import numpy as np
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+try:
+    import torch
+except ImportError:
+    torch = None
+
+from runs import RunCase, alive, children_of, descendants_of, parse_safetensors, wait_until
+
+PACKAGE = os.path.abspath(sys.argv[2])
+JOB = ["--data", "synthetic:1x8x8:160:60", "--clients", "4", "--batch-size", "10", "--lr", "0.05", "--momentum", "0.5",
+       "--rounds", "2", "--workers", "2"]
+LAYERS = "linear 12; tanh; linear classes"
+
+# A net of two layers whose gradients are written by hand; --trainer-option spoils it on demand, `once` only the first time.
+NUMPY = '''
+import json, os, signal, sys, time
+sys.path.insert(0, PACKAGE)
+import numpy as np, sounder
+
+rng = np.random.default_rng(1)
+net = {"fc1.weight": rng.normal(0, 0.1, (12, 64)), "fc1.bias": np.zeros(12), "fc2.weight": rng.normal(0, 0.3, (10, 12)), "fc2.bias": np.zeros(10)}
+net = {name: value.astype(np.float32) for name, value in net.items()}
+
+def ahead(x, y):
+    hidden = np.tanh(x @ net["fc1.weight"].T + net["fc1.bias"])
+    out = hidden @ net["fc2.weight"].T + net["fc2.bias"]
+    out -= out.max(1, keepdims=True)
+    share = np.exp(out) / np.exp(out).sum(1, keepdims=True)
+    return hidden, share, -np.log(share[np.arange(len(y)), y]).mean()
+
+def slopes(x, y):
+    hidden, share, loss = ahead(x, y)
+    share[np.arange(len(y)), y] -= 1
+    share /= len(y)
+    back = share @ net["fc2.weight"] * (1 - hidden * hidden)
+    return {"fc1.weight": back.T @ x, "fc1.bias": back.sum(0), "fc2.weight": share.T @ hidden, "fc2.bias": share.sum(0)}, loss
+
+def spoil(turn):
+    fault = turn.options.get("fault")
+    if not fault or turn.client != 1 or not turn.trains:
+        return None
+    if turn.options.get("once"):
+        if os.path.exists("spoilt"):
+            return None
+        open("spoilt", "w").close()
+    line = turn._line
+    if fault == "die": os.kill(os.getpid(), signal.SIGKILL)
+    if fault == "exit": os._exit(3)
+    if fault == "hang": time.sleep(1000)
+    if fault == "words": line.socket.sendall(b"this is no JSON\\n"); time.sleep(1000)
+    if fault == "other-turn": line.send(turn=turn._told["turn"] + 5, loss_sum=0, samples=0, steps=0); time.sleep(1000)
+    if fault == "endless": line.socket.sendall(b"x" * (2 << 20)); time.sleep(1000)
+    if fault == "close": line.socket.close(); time.sleep(1000)
+    if fault == "raise": raise ValueError("the loss has no bottom")
+    return fault
+
+for turn in sounder.turns(net):
+    fault = spoil(turn)
+    velocity = {}
+    time.sleep(turn.options.get("slow", 0))
+    for x, y in turn.batches():
+        x = x.reshape(len(x), -1)
+        if not turn.trains:
+            _, share, loss = ahead(x, y)
+            hits = {} if turn.options.get("fault") == "no-hits" else {"hits": (share.argmax(1) == y).sum()}
+            turn.add(loss, len(y), **hits)
+            continue
+        slope, loss = slopes(x, y)
+        if fault != "no-correct":
+            turn.correct(slope)
+        for name in net:
+            velocity[name] = slope[name] + turn.momentum * velocity.get(name, 0)
+            net[name] -= np.float32(turn.lr) * velocity[name]
+        turn.add(loss, len(y))
+    if fault == "nan":
+        net["fc2.bias"][3] = np.nan
+    if fault != "forget":
+        turn.hand_in()
+'''
+
+TORCH = '''
+import sys
+sys.path.insert(0, PACKAGE)
+import torch, sounder
+from torch import nn
+from torch.nn import functional as F
+
+def train(net, turn):
+    optimizer = torch.optim.SGD([p for p in net.parameters() if p.requires_grad], lr=turn.lr, momentum=turn.momentum)
+    for x, y in turn.batches():
+        loss = F.cross_entropy(net(x), y)
+        optimizer.zero_grad(); loss.backward(); turn.correct(); optimizer.step()
+        turn.add(loss, len(y))
+
+def test(net, turn):
+    for x, y in turn.batches():
+        out = net(x)
+        turn.add(F.cross_entropy(out, y), len(y), hits=(out.argmax(1) == y).sum())
+
+'''
+
+
+class Trainers(RunCase):
+    def setUp(self):
+        super().setUp()
+        self.write("trainer.py", NUMPY)
+
+    def write(self, name, text):
+        with open(self.path(name), "w") as file:
+            file.write(f"PACKAGE = {PACKAGE!r}\n{text}")
+
+    def run_with(self, run, *arguments, script="trainer.py", code=0):
+        return self.train(*JOB, "--trainer", f"{sys.executable} {script}", "--quiet", "--out", run, *arguments, code=code)
+
+    def refused(self, *arguments, code=64):
+        without_momentum = JOB[: JOB.index("--momentum")] + JOB[JOB.index("--momentum") + 2 :]
+        return self.train(*without_momentum, "--trainer", f"{sys.executable} trainer.py", "--out", "refused", *arguments, code=code)[1]
+
+    def weights(self, run):
+        with open(self.path(run, "model.safetensors"), "rb") as file:
+            return {name: np.array(values) for name, (_, values) in parse_safetensors(file.read())[1].items()}
+
+    def trainers(self, process):
+        """The trainers of a run, without their children."""
+        return [pid for worker in children_of(process.pid) for pid in descendants_of(worker)]
+
+    # The engine's weights ---------------------------------------------------------------------------------------------
+
+    def test_a_trainer_gives_the_weights_of_the_engine_with_every_algorithm(self):
+        self.train(*JOB, "--model", LAYERS, "--rounds", "1", "--lr", "1e-12", "--quiet", "--out", "start")
+        begin = self.weights("start")
+        given = ["--init", "start/model.safetensors"]
+        for algorithm in ("fedavg", "fedprox mu=0.1", "scaffold", "feddyn", "fednova", "fedadam", "qfedavg", "median", "fltrust",
+                          "fedbuff K=2", "local-sgd steps=3"):
+            with self.subTest(algorithm=algorithm):
+                name = algorithm.split()[0]
+                fresh = ["--client-optimizer-state", "fresh"] if name == "local-sgd" else []  # a trainer's is always fresh
+                self.train(*JOB, *given, *fresh, "--model", LAYERS, "--algorithm", algorithm, "--quiet", "--out", f"engine-{name}")
+                self.run_with(f"trainer-{name}", *given, "--algorithm", algorithm)
+                engine, own = self.weights(f"engine-{name}"), self.weights(f"trainer-{name}")
+                self.assertEqual(list(engine), list(own))
+                far = sum(((engine[key] - own[key]) ** 2).sum() for key in engine) ** 0.5
+                update = sum(((engine[key] - begin[key]) ** 2).sum() for key in engine) ** 0.5
+                self.assertLess(far, 1e-5 * update)
+                ours, theirs = self.rounds(f"trainer-{name}")[-1], self.rounds(f"engine-{name}")[-1]
+                self.assertAlmostEqual(ours["test_loss"], theirs["test_loss"], 4)
+                self.assertEqual(ours["test_accuracy"], theirs["test_accuracy"])
+
+    def test_the_bits_do_not_depend_on_workers_nor_on_a_resume(self):
+        for workers in ("1", "2", "3"):
+            self.run_with(f"workers-{workers}", "--workers", workers)
+        self.assertEqual(len({self.model(f"workers-{workers}") for workers in "123"}), 1)
+        self.run_with("whole", "--rounds", "4", "--algorithm", "scaffold")
+        self.run_with("parts", "--rounds", "2", "--algorithm", "scaffold")
+        self.train("--resume", "parts", "--rounds", "4", "--quiet")
+        self.assertEqual(self.model("parts"), self.model("whole"))
+
+    # Faults -----------------------------------------------------------------------------------------------------------
+
+    def test_a_fault_costs_a_turn_and_no_bit(self):
+        self.run_with("sound")
+        for fault, sentence in (("die", "killed by signal 9"), ("exit", "exit code 3"), ("hang", "has not said anything for 1 s"),
+                                ("words", "JSON"), ("other-turn", "answered turn"), ("endless", "more than 1048576 bytes"),
+                                ("close", "closed its socket"), ("raise", "ValueError: the loss has no bottom")):
+            with self.subTest(fault=fault):
+                if os.path.exists(self.path("spoilt")):
+                    os.remove(self.path("spoilt"))
+                _, err = self.run_with(fault, "--hang-seconds", "1", "--trainer-option", f"fault={fault} once=true")
+                self.assertIn(f"client 1: its trainer failed in round 1", err)
+                self.assertIn(sentence, err)
+                self.assertEqual(self.bits(fault), self.bits("sound"))
+
+    def test_a_second_fault_of_a_client_ends_the_run_with_one_sentence(self):
+        for fault in ("die", "raise"):
+            _, err = self.run_with(fault, "--trainer-option", f"fault={fault}", code=69)
+            self.assertRegex(err, r"error: .*--trainer, client 1 in round 1: ")
+
+    def test_a_mistake_that_another_trainer_would_make_again_ends_the_run_at_once(self):
+        for fault, algorithm, sentence in (("no-correct", "scaffold", "never called turn.correct()"),
+                                           ("forget", "fedavg", "was not handed in"), ("no-hits", "fedavg", "says nothing of accuracy")):
+            with self.subTest(fault=fault):
+                _, err = self.run_with(fault, "--algorithm", algorithm, "--trainer-option", f"fault={fault}", code=69)
+                self.assertIn(sentence, err)
+                self.assertNotIn("another one does the turn again", err)
+
+    def test_weights_that_are_not_finite_are_named(self):
+        _, err = self.run_with("nan", "--trainer-option", "fault=nan")
+        self.assertIn("client 1: update refused: a weight of fc2.bias became nan", err)
+        self.assertTrue(all(np.isfinite(value).all() for value in self.weights("nan").values()))
+
+    def test_killed_trainers_and_workers_cost_no_bit(self):
+        self.run_with("calm", "--rounds", "6")
+        for victims in (self.trainers, lambda process: children_of(process.pid)):
+            process = self.start(*JOB, "--rounds", "6", "--trainer", f"{sys.executable} trainer.py", "--trainer-option", "slow=0.02",
+                                 "--quiet", "--out", "storm", "--on-worker-death", "respawn")
+            self.wait_for_round("storm", 1)
+            self.assertTrue(wait_until(lambda: victims(process)))
+            os.kill(victims(process)[0], signal.SIGKILL)
+            self.finish(process)
+            self.assertEqual(self.bits("storm"), self.bits("calm"))
+            shutil.rmtree(self.path("storm"))
+
+    def test_nothing_of_a_wrapper_is_left_behind(self):
+        with open(self.path("wrapper.sh"), "w") as file:
+            file.write(f"#!/bin/sh\nsleep 1000 &\n{sys.executable} trainer.py\n")
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            process = self.start(*JOB, "--rounds", "1000", "--trainer", "sh wrapper.sh", "--quiet", "--out", f"run-{int(number)}")
+            self.wait_for_round(f"run-{int(number)}", 1)
+            below = descendants_of(process.pid)
+            if number == signal.SIGKILL:  # of a worker: its trainer's group ends, the run does not
+                worker = children_of(process.pid)[0]
+                below = descendants_of(worker)
+                self.assertGreaterEqual(len(below), 3)
+                os.kill(worker, signal.SIGKILL)
+                self.assertTrue(wait_until(lambda: not any(map(alive, below))), below)
+                number, below = signal.SIGTERM, descendants_of(process.pid)
+            self.stop(process, number)
+            self.assertTrue(wait_until(lambda: not any(map(alive, below))), [pid for pid in below if alive(pid)])
+
+    # Refusals ---------------------------------------------------------------------------------------------------------
+
+    def test_what_does_not_go_with_a_trainer_is_refused_by_name(self):
+        for arguments, name in ((["--algorithm", "ssgd"], "schedule lockstep"), (["--algorithm", "hogwild"], "hogwild"), (["--algorithm", "pfedme"], "personal moreau"),
+                                (["--algorithm", "easgd"], "local elastic"), (["--algorithm", "fedper head=1"], "fedper"),
+                                (["--algorithm", "optimizer adam"], "optimizer adam"), (["--client-optimizer-state", "keep"], "client-optimizer-state"),
+                                (["--model", "lenet"], "model"), (["--random-crop", "2"], "random-crop"), (["--random-flip"], "random-flip"),
+                                (["--label-smoothing", "0.1"], "label-smoothing"), (["--attack", "label-flip"], "attack"),
+                                (["--client-noise", "0.1"], "client-noise")):
+            with self.subTest(arguments=arguments):
+                self.assertIn(name, self.refused(*arguments))
+        self.assertIn("NAME=VALUE", self.refused("--trainer-option", "warm"))
+
+    def test_a_program_that_is_none_is_named_before_the_run_begins(self):
+        for command, code, sentence in (("no-such-program x", 66, "no program no-such-program"), ("./trainer.py", 66, "trainer.py"),
+                                        ("python3 'x", 64, "list of words"), ("true", 69, "exit code 0"), (f"{sys.executable} none.py", 69, "exit code 2")):
+            with self.subTest(command=command):
+                _, err = self.train(*JOB, "--trainer", command, "--quiet", "--out", "none", code=code)
+                self.assertIn(sentence, err)
+                self.assertFalse(os.path.exists(self.path("none")))
+
+    def test_a_resumed_run_wants_the_net_that_it_began_with(self):
+        self.run_with("run")
+        self.write("trainer.py", NUMPY.replace("(12, 64)", "(13, 64)").replace("zeros(12)", "zeros(13)").replace("(10, 12)", "(10, 13)"))
+        _, err = self.train("--resume", "run", "--rounds", "3", "--quiet", code=65)
+        self.assertIn("run", err)
+
+    def test_the_record_says_what_trained(self):
+        self.run_with("run", "--trainer-option", "temperature=0.5", "--trainer-threads", "2")
+        with open(self.path("run", "config.yaml")) as file:
+            config = file.read()
+        for line in ("trainer: ", "trainer-option: temperature=0.5", "trainer-threads: 2"):
+            self.assertIn(line, config)
+        self.assertNotIn("\nmodel: ", config)
+
+    # PyTorch ----------------------------------------------------------------------------------------------------------
+
+    @unittest.skipUnless(torch, "there is no PyTorch")
+    def test_a_module_is_served(self):
+        self.write("net.py", TORCH + "sounder.serve(lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.BatchNorm1d(8), nn.Linear(8, 10)), train, test)\n")
+        for workers in ("1", "2"):
+            self.run_with(f"module-{workers}", "--algorithm", "scaffold", "--workers", workers, script="net.py")
+        self.assertEqual(self.model("module-1"), self.model("module-2"))
+        self.assertIn("2.running_mean", self.weights("module-1"))
+        self.assertNotIn("2.num_batches_tracked", self.weights("module-1"))
+
+    @unittest.skipUnless(torch, "there is no PyTorch")
+    def test_a_frozen_body_stays_and_one_that_moves_is_named(self):
+        body = '''
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.norm, self.head = nn.Linear(64, 8), nn.BatchNorm1d(8), nn.Linear(8, 10)
+        for part in (self.body, self.norm):
+            part.requires_grad_(False)
+    def forward(self, x):
+        return self.head(self.norm(self.body(x.flatten(1))))
+'''
+        self.write("moves.py", TORCH + body + "sounder.serve(Net, train, test)\n")
+        self.write("stays.py", TORCH + body + "    def train(self, mode=True):\n        super().train(mode); self.norm.eval(); return self\n"
+                   "sounder.serve(Net, train, test)\n")
+        _, err = self.run_with("moves", script="moves.py", code=69)
+        self.assertIn("norm.running_mean changed in a turn and does not travel", err)
+        self.run_with("stays", script="stays.py")
+        self.assertEqual(list(self.weights("stays")), ["head.weight", "head.bias"])
+
+    @unittest.skipUnless(torch, "there is no PyTorch")
+    def test_tied_weights_travel_once_and_a_number_is_a_tensor(self):
+        self.write("tied.py", TORCH + '''
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.again, self.out = nn.Linear(64, 64), nn.Linear(64, 64), nn.Linear(64, 10)
+        self.again.weight = self.first.weight
+        self.scale = nn.Parameter(torch.tensor(1.0))
+    def forward(self, x):
+        return self.out(torch.tanh(self.again(torch.tanh(self.first(x.flatten(1)))))) * self.scale
+sounder.serve(Net, train, test)
+''')
+        self.run_with("tied", script="tied.py")
+        names = list(self.weights("tied"))
+        self.assertIn("scale", names)
+        self.assertNotIn("again.weight", names)
+        with open(self.path("tied", "model.safetensors"), "rb") as file:
+            self.assertEqual(parse_safetensors(file.read())[1]["scale"][0], [])
+
+    # Sizes ------------------------------------------------------------------------------------------------------------
+
+    def test_thousands_of_tensors_and_long_names_travel(self):
+        self.write("many.py", '''
+import sys
+sys.path.insert(0, PACKAGE)
+import numpy as np, sounder
+net = {f"base_model.model.encoder.layer.attention.self.query.lora_A.default.weight.{i:05d}": np.zeros(2, np.float32) for i in range(4000)}
+for turn in sounder.turns(net):
+    for x, y in turn.batches():
+        turn.add(0.0, len(y), hits=0)
+    if turn.trains:
+        for value in net.values(): value += 1
+    turn.hand_in()
+''')
+        self.run_with("many", "--rounds", "1", script="many.py")
+        weights = self.weights("many")
+        self.assertEqual(len(weights), 4000)
+        self.assertTrue(all((value == 1).all() for value in weights.values()))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
