@@ -25,7 +25,7 @@ static bool has_type(const json_t *line, const char *type) {
     return text && strcmp(text, type) == 0;
 }
 
-static double number_of(const json_t *line, const char *key) {
+double past_run_number(const json_t *line, const char *key) {
     const json_t *value = json_object_get(line, key);
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
@@ -35,12 +35,12 @@ static double plus(double sum, double more) {
 }
 
 static void note(double *figure, const json_t *line, const char *key) {
-    const double value = number_of(line, key);
+    const double value = past_run_number(line, key);
     if (!isnan(value)) *figure = value;
 }
 
 static void note_test(PastRun *run, const json_t *line) {
-    const double value = number_of(line, run_figures[run->figure].key);
+    const double value = past_run_number(line, run_figures[run->figure].key);
     for (int f = 0; f < RUN_FIGURES; f++)
         note(&run->last[f], line, run_figures[f].key);
     note(&run->rmse, line, "test_rmse");
@@ -55,14 +55,14 @@ static void note_round(PastRun *run, const json_t *line) {
     const json_int_t round = json_integer_value(json_object_get(line, "round"));
     if (round > 0 && round <= UINT32_MAX) run->rounds = (uint32_t)round;
     note_test(run, line);
-    run->train_loss = number_of(line, "train_loss");
-    run->seconds = plus(plus(run->seconds, number_of(line, "seconds")), number_of(line, "eval_seconds"));
-    run->samples = plus(run->samples, number_of(line, "samples"));
-    run->simulated_seconds = number_of(line, "simulated_seconds_total");
-    run->bytes = number_of(line, "down_bytes_total") + number_of(line, "up_bytes_total");
-    run->workers_lost = plus(run->workers_lost, number_of(line, "workers_lost"));
-    run->epsilon = number_of(line, "epsilon");
-    run->local_epsilon = number_of(line, "local_epsilon");
+    run->train_loss = past_run_number(line, "train_loss");
+    run->seconds = plus(plus(run->seconds, past_run_number(line, "seconds")), past_run_number(line, "eval_seconds"));
+    run->samples = plus(run->samples, past_run_number(line, "samples"));
+    run->simulated_seconds = past_run_number(line, "simulated_seconds_total");
+    run->bytes = past_run_number(line, "down_bytes_total") + past_run_number(line, "up_bytes_total");
+    run->workers_lost = plus(run->workers_lost, past_run_number(line, "workers_lost"));
+    run->epsilon = past_run_number(line, "epsilon");
+    run->local_epsilon = past_run_number(line, "local_epsilon");
 }
 
 // Runs of earlier versions report personal accuracies only here.
@@ -90,7 +90,7 @@ static Status note_line(void *context, json_t *line, Error *err) {
     if (!has_type(line, "summary")) return STATUS_OK;
     json_decref(run->summary);
     run->summary = json_incref(line);
-    run->rounds_to_target = number_of(line, "rounds_to_target");
+    run->rounds_to_target = past_run_number(line, "rounds_to_target");
     return STATUS_OK;
 }
 

@@ -46,6 +46,9 @@ typedef struct PastRun {
 Status past_run_read(PastRun *run, const char *path, Error *err);
 void past_run_free(PastRun *run);
 
+// Returns the number at a key of a line of metrics.jsonl; NaN if there is none.
+double past_run_number(const json_t *line, const char *key);
+
 // Writes the run's value of an option; "" if it had no effect. The caller owns text (OPTION_VALUE_BYTES).
 void past_run_option(char *text, const PastRun *run, const Option *option);
 

@@ -54,11 +54,6 @@ typedef struct Reading {
     bool any_spread;
 } Reading;
 
-static double number_of(const json_t *line, const char *key) {
-    const json_t *value = json_object_get(line, key);
-    return json_is_number(value) ? json_number_value(value) : NAN;
-}
-
 static json_t *real(double value) {
     return isfinite(value) ? json_real(value) : json_null();
 }
@@ -90,8 +85,8 @@ static bool note_client(Reading *reading, const json_t *line) {
         reading->client_count = count;
     }
     ClientFacts *of = &reading->clients[client];
-    of->samples = number_of(line, "samples");
-    of->loss = number_of(line, "loss");
+    of->samples = past_run_number(line, "samples");
+    of->loss = past_run_number(line, "loss");
     of->times++;
     return note_loss(reading, of->loss);
 }
@@ -152,7 +147,7 @@ static Evaluation *evaluation_of(Reading *reading, const json_t *line) {
 
 // If targets are numbers, clients have no accuracy.
 static bool note_client_test(Reading *reading, const json_t *line) {
-    const double accuracy = number_of(line, "accuracy");
+    const double accuracy = past_run_number(line, "accuracy");
     Evaluation *of = isnan(accuracy) ? NULL : evaluation_of(reading, line);
     return !of || json_array_append_new(of->accuracies, real(accuracy)) == 0;
 }
@@ -284,7 +279,7 @@ static void put_fairness(JsonObject *details, const Reading *reading) {
         put_readable(&told, "model", of->model);
         put_whole(&told, "round", of->round);
         for (size_t f = 0; f < sizeof figures / sizeof *figures; f++)
-            put_real(&told, figures[f].key, number_of(of->line, figures[f].from));
+            put_real(&told, figures[f].key, past_run_number(of->line, figures[f].from));
         put_value(&told, "accuracies", thinned(of->accuracies, MOST_CLIENTS));
         put_object(&all, NULL, &told);
     }

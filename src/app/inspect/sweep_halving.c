@@ -79,11 +79,6 @@ typedef struct Search {
     Score score;
 } Search;
 
-static double number_of(const json_t *line, RunFigure figure) {
-    const json_t *value = json_object_get(line, run_figures[figure].key);
-    return json_is_number(value) ? json_number_value(value) : NAN;
-}
-
 static Status note_line(void *context, json_t *line, Error *err) {
     (void)err;
     Search *search = context;
@@ -92,8 +87,8 @@ static Status note_line(void *context, json_t *line, Error *err) {
     if (type && strcmp(type, "start") == 0)
         score->figure = run_figure_named(json_string_value(json_object_get(line, "figure")));
     else if (json_integer_value(json_object_get(line, "round")) == search->round)
-        *score =
-            (Score){score->figure, number_of(line, score->figure), number_of(line, run_figures[score->figure].loss)};
+        *score = (Score){score->figure, past_run_number(line, run_figures[score->figure].key),
+                         past_run_number(line, run_figures[run_figures[score->figure].loss].key)};
     return STATUS_OK;
 }
 

@@ -9,20 +9,77 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static double number_of(const json_t *line, const char *key) {
-    const json_t *value = json_object_get(line, key);
-    return json_is_number(value) ? json_number_value(value) : NAN;
-}
+#include "fedavg/memory/queue.h"
 
 static double or_zero(double value) {
     return isnan(value) ? 0 : value;
 }
 
+// The phase -----------------------------------------------------------------------------------------------------------
+
+static bool is_this_program(pid_t pid) {
+    char path[64];
+    struct stat own, other;
+    snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
+    return stat("/proc/self/exe", &own) == 0 && stat(path, &other) == 0 && own.st_dev == other.st_dev &&
+           own.st_ino == other.st_ino;
+}
+
+static bool open_segment(TopPhase *phase, const char *path, pid_t parent) {
+    char name[4096 + 32];
+    Error ignored;
+    if (!is_this_program(parent)) return false;
+    snprintf(name, sizeof name, "%s/live/control", path);
+    const int fd = open(name, O_RDONLY | O_NONBLOCK | O_CLOEXEC); // an ending run may have a pipe under this number
+    if (fd < 0 || segment_map(&phase->segment, fd, SEGMENT_READ, &ignored) != STATUS_OK) return false;
+    phase->parent = parent;
+    return true;
+}
+
+// Returns the queue if it is entirely within the segment; otherwise NULL.
+static const Queue *find_queue(const Segment *segment) {
+    const Control *control = segment->memory;
+    if (segment->bytes < sizeof *control) return NULL;
+    const uint64_t offset = control->config.queue_offset;
+    if (offset > segment->bytes || segment->bytes - offset < sizeof(Queue)) return NULL;
+    const Queue *queue = (const Queue *)((const uint8_t *)segment->memory + offset);
+    return queue_bytes(queue->capacity) <= segment->bytes - offset ? queue : NULL;
+}
+
+static void close_phase(TopPhase *phase) {
+    segment_free(&phase->segment);
+    *phase = (TopPhase){.segment.fd = -1};
+}
+
+// Runs of another build of the program are skipped: their segments may have another layout. parent: 0 if none.
+static void read_phase(TopPhase *phase, const char *path, pid_t parent) {
+    if (phase->parent != 0 && phase->parent != parent) close_phase(phase);
+    phase->kind = PHASE_NONE;
+    phase->jobs = phase->done = 0;
+    memset(phase->client, 0, sizeof phase->client);
+    if (parent == 0 || (phase->parent == 0 && !open_segment(phase, path, parent))) return;
+    const Control *control = phase->segment.memory;
+    const Queue *queue = find_queue(&phase->segment);
+    if (!queue) return;
+    phase->kind = (PhaseKind)control->order.kind;
+    phase->round = control->order.round;
+    phase->jobs = queue->count < queue->capacity ? queue->count : queue->capacity;
+    for (uint32_t i = 0; i < phase->jobs; i++) {
+        const Job *job = &queue->jobs[i];
+        // Pairs with the store of the worker that ends the job (queue.c).
+        const bool is_done = atomic_load_explicit(&job->state, memory_order_acquire) != JOB_OPEN;
+        const uint32_t owner = atomic_load_explicit(&job->owner, memory_order_relaxed);
+        phase->done += is_done;
+        if (!is_done && owner > 0 && owner <= MAX_WORKERS && phase->kind == PHASE_TRAIN)
+            phase->client[owner - 1] = job->client + 1;
+    }
+}
+
 // Lines ---------------------------------------------------------------------------------------------------------------
 
 static void note_client(TopRound *round, const json_t *line) {
-    TopClient told = {json_integer_value(json_object_get(line, "client")), or_zero(number_of(line, "seconds")),
-                      or_zero(number_of(line, "samples"))};
+    TopClient told = {json_integer_value(json_object_get(line, "client")), or_zero(past_run_number(line, "seconds")),
+                      or_zero(past_run_number(line, "samples"))};
     const json_int_t rank = json_integer_value(json_object_get(line, "rank"));
     if (json_integer_value(json_object_get(line, "node")) > 0) {
         round->elsewhere++;
@@ -56,18 +113,19 @@ static void add_test(TopState *state, double figure, double loss) {
 }
 
 static void note_round(TopState *state, const json_t *line) {
-    const double seconds = or_zero(number_of(line, "seconds")), tests = or_zero(number_of(line, "eval_seconds"));
+    const double seconds = or_zero(past_run_number(line, "seconds")),
+                 tests = or_zero(past_run_number(line, "eval_seconds"));
     const json_t *waits = json_object_get(line, "barrier_wait_seconds");
-    state->round = (uint32_t)or_zero(number_of(line, "round"));
-    state->train_loss = number_of(line, "train_loss");
+    state->round = (uint32_t)or_zero(past_run_number(line, "round"));
+    state->train_loss = past_run_number(line, "train_loss");
     state->seconds += seconds + tests;
     state->seconds_lately =
         state->seconds_lately > 0 ? 0.8 * state->seconds_lately + 0.2 * (seconds + tests) : seconds + tests;
-    state->samples_per_second = number_of(line, "samples_per_second");
-    state->bytes = number_of(line, "down_bytes_total") + number_of(line, "up_bytes_total");
-    state->simulated_seconds = number_of(line, "simulated_seconds_total");
-    state->lost += or_zero(number_of(line, "workers_lost"));
-    state->refused += or_zero(number_of(line, "updates_refused"));
+    state->samples_per_second = past_run_number(line, "samples_per_second");
+    state->bytes = past_run_number(line, "down_bytes_total") + past_run_number(line, "up_bytes_total");
+    state->simulated_seconds = past_run_number(line, "simulated_seconds_total");
+    state->lost += or_zero(past_run_number(line, "workers_lost"));
+    state->refused += or_zero(past_run_number(line, "updates_refused"));
     state->ranks = json_array_size(waits) < TOP_RANKS ? (int)json_array_size(waits) : TOP_RANKS;
     for (int rank = 0; rank < state->ranks; rank++) {
         const json_t *wait = json_array_get(waits, (size_t)rank);
@@ -78,7 +136,7 @@ static void note_round(TopState *state, const json_t *line) {
     }
     state->last = state->next;
     state->next = (TopRound){0};
-    add_test(state, number_of(line, run_figures[state->run.figure].key), number_of(line, "test_loss"));
+    add_test(state, past_run_number(line, run_figures[state->run.figure].key), past_run_number(line, "test_loss"));
 }
 
 static void note_start(TopState *state, const json_t *line) {
@@ -232,13 +290,13 @@ Status top_state_refresh(TopState *state, Error *err) {
     read_on(state);
     state->running = is_running(state);
     look_at_processes(state);
-    top_phase_read(&state->phase, state->path, state->parent);
+    read_phase(&state->phase, state->path, state->parent);
     return STATUS_OK;
 }
 
 void top_state_close(TopState *state) {
     if (state->file) fclose(state->file);
     past_run_free(&state->run);
-    top_phase_close(&state->phase);
+    close_phase(&state->phase);
     state->file = NULL;
 }

@@ -11,7 +11,8 @@
 #include <sys/types.h>
 
 #include "app/inspect/past_run.h"
-#include "app/inspect/top_phase.h"
+#include "fedavg/memory/layout.h"
+#include "shm/segment.h"
 
 enum { TOP_RANKS = 256, TOP_HISTORY = 512, TOP_SLOWEST = 3 };
 
@@ -36,6 +37,17 @@ typedef struct TopRound {
     TopClient slowest[TOP_SLOWEST]; // seconds 0: unused
     uint32_t elsewhere;             // clients trained by other nodes; ranks are those of node 0
 } TopRound;
+
+// The current phase, from the control segment (found by the link live/control), mapped read-only while workers take and
+// finish its jobs.
+typedef struct TopPhase {
+    Segment segment; // owned: the control segment, mapped while `parent` is the run's parent
+    pid_t parent;    // the process that owns the segment; 0: nothing is mapped
+    PhaseKind kind;  // PHASE_NONE also if unknown
+    uint32_t round;
+    uint32_t jobs, done;          // jobs of the phase
+    uint32_t client[MAX_WORKERS]; // 1 + the client that a rank is training; 0: none
+} TopPhase;
 
 typedef struct TopState {
     char path[4096];

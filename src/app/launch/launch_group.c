@@ -120,13 +120,9 @@ static void kill_ranks(LaunchGroup *group) {
     set_deadline(group, goodbye_seconds);
 }
 
-static void ask_ranks(const LaunchGroup *group, int signal_number) {
+static void stop_ranks(LaunchGroup *group, int signal_number) {
     for (int i = 0; i < group->count; i++)
         if (group->ranks[i].pidfd >= 0) rank_ask(&group->ranks[i], signal_number);
-}
-
-static void stop_ranks(LaunchGroup *group, int signal_number) {
-    ask_ranks(group, signal_number);
     group->asked = signal_number;
     group->stage = STAGE_STOPPING;
     set_deadline(group, group->grace_seconds);

@@ -129,12 +129,6 @@ static Status open_output(RankStream *stream, int *output, const Rank *rank, int
     return STATUS_OK;
 }
 
-// Opens a new error file for every attempt. If that fails, the rank's message is lost, but the rank can still start.
-static void open_error_file(Rank *rank) {
-    if (rank->error_fd >= 0) close(rank->error_fd);
-    rank->error_fd = memfd_create("rank-error", MFD_CLOEXEC);
-}
-
 bool rank_read_reason(char reason[RANK_REASON_BYTES], const Rank *rank) {
     reason[0] = '\0';
     if (rank->error_fd < 0 || lseek(rank->error_fd, 0, SEEK_SET) != 0) return false;
@@ -155,7 +149,9 @@ static Status start_process(Rank *rank, int local_rank, const RankPlan *plan, co
         return fail_errno(err, STATUS_OS, "cannot start rank %d", rank->number);
     const pid_t launcher = getpid();
     rank->shares_terminal = is_alone(plan->options) && isatty(STDIN_FILENO);
-    open_error_file(rank);
+    // A new error file for every attempt. If that fails, the rank's message is lost, but the rank can still start.
+    if (rank->error_fd >= 0) close(rank->error_fd);
+    rank->error_fd = memfd_create("rank-error", MFD_CLOEXEC);
     rank->pid = fork();
     if (rank->pid == 0) {
         become_program(rank, local_rank, plan, launcher, fds);

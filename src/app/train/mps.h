@@ -31,10 +31,6 @@ typedef struct Mps {
     pid_t keeper;  // the shell
 } Mps;
 
-// Whether a control daemon listens in this folder (CUDA_MPS_PIPE_DIRECTORY, or the default of NVIDIA's programs). The
-// daemon does not notice the check.
-bool mps_listens(const char *pipe_folder);
-
 // Finds a daemon, avoids it, or starts one, depending on `use`. folder: the run's; its path may be relative.
 // UNAVAILABLE if --mps start fails; nothing to close then.
 Status mps_prepare(Mps *mps, MpsUse use, const char *folder, Error *err);

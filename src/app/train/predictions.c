@@ -23,7 +23,8 @@ void predictions_free(Predictions *predictions) {
     free(predictions->logits);
 }
 
-int predictions_class(double *probability, const Predictions *predictions, uint32_t sample) {
+// Returns the class with the largest logit, the lowest of equal ones. *probability: by softmax.
+static int predictions_class(double *probability, const Predictions *predictions, uint32_t sample) {
     const float *logits = predictions->logits + (size_t)sample * (size_t)predictions->classes;
     int best = 0;
     double sum = 0;

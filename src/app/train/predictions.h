@@ -17,9 +17,6 @@ typedef struct Predictions {
 Status predictions_init(Predictions *predictions, const Dataset *data, int classes, Error *err);
 void predictions_free(Predictions *predictions);
 
-// Returns the class with the largest logit, the lowest of equal ones. *probability: by softmax.
-int predictions_class(double *probability, const Predictions *predictions, uint32_t sample);
-
 // One row per true class, one column per predicted class: as a table for people, as "confusion" of an object.
 void predictions_print_confusion(const Predictions *predictions);
 void predictions_put_confusion(JsonObject *object, const Predictions *predictions);
