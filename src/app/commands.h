@@ -49,7 +49,7 @@ typedef struct Command {
     bool hidden;                 // not for users
     bool is_for_programs;        // a topic that is never shown in a pager
     void (*more)(FILE *file);    // prints its help below `options`; of a topic: all of it; NULL: nothing
-    void (*briefly)(FILE *file); // prints what -h shows; NULL: the same as --help
+    void (*briefly)(FILE *file); // prints what -h shows; NULL: as --help
     CommandRun *run;             // NULL: a topic of help, no command
 } Command;
 

@@ -1,5 +1,5 @@
 // Writes the figures of a report as SVG files for a paper: accuracy.svg and loss.svg by round, with bands over the
-// seeds, and classes.svg, the data of each client in the first run. They show the same data as the page.
+// seeds, and classes.svg, the data of each client in the first run. They show the data of the page.
 #ifndef SOUNDER_APP_INSPECT_FIGURES_H
 #define SOUNDER_APP_INSPECT_FIGURES_H
 

@@ -158,7 +158,7 @@ Status halving_select(Job *jobs, const Ladder *ladder, int rung, const SweepPlan
         firsts[groups++] = i;
     }
     if (status == STATUS_OK) status = check_figures(scores, firsts, groups, jobs, err);
-    // Of equal groups the first one is kept.
+    // The first of equal groups is kept.
     for (size_t i = 0; i < groups && status == STATUS_OK; i++) {
         size_t better = 0;
         for (size_t k = 0; k < groups; k++)

@@ -57,7 +57,7 @@ static Status add_list(SweepAxis *axis, const char *text, Error *err) {
     }
 }
 
-// Replaces the first pair of braces by each of its values, and then treats each text in the same way.
+// Replaces the first pair of braces by each of its values, and then the next pair of each text.
 static Status add_text(SweepAxis *axis, const char *text, Error *err) {
     const size_t before = strcspn(text, "{}"), inside = strcspn(text + before + (text[before] != '\0'), "{}");
     const char *begin = text + before + 1, *end = begin + inside;

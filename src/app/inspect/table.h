@@ -37,7 +37,7 @@ typedef struct Column {
     bool steady;  // people do not see "± 0": the value hardly ever differs between runs
 } Column;
 
-// Zeroed is empty.
+// Empty if zeroed.
 typedef struct Table {
     Column *columns; // owned
     Cell *cells;     // owned, row by row

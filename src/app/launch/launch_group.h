@@ -29,7 +29,7 @@ typedef struct LaunchGroup {
     Rank *ranks;          // owned (count)
     struct pollfd *polls; // owned
     Console *consoles;    // owned (RANK_STREAMS): stdout and stderr
-    bool is_one_console;  // both are the same terminal, pipe or file
+    bool is_one_console;  // both are one terminal, pipe or file
     int count;
     int nodes;             // --nnodes, for messages
     bool has_met;          // the launchers of all nodes were started alike

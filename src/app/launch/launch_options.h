@@ -5,7 +5,7 @@
 //   if (options.help) ...
 //   TRY(launch_options_resolve(&options, err));                // ranks, streams and address are known from here on
 //
-// What the command line leaves out is taken from PET_<OPTION> in the environment, as torchrun takes it (PET_NNODES),
+// Options missing from the command line are taken from PET_<OPTION> in the environment, as in torchrun (PET_NNODES),
 // and then from the default. torchrun's options that have no meaning here are refused with what to write instead.
 //
 // The options end at the first word that is none, or at "--": the rest is the program and its arguments. As torchrun
@@ -44,7 +44,7 @@ typedef struct LaunchOptions {
     char rdzv_endpoint[OPTION_TEXT_BYTES]; // "HOST:PORT" or "HOST": another way to write master_addr and master_port
     char rdzv_backend[OPTION_TEXT_BYTES];
     char rdzv_id[OPTION_TEXT_BYTES];            // name of the run; "": "none", or by chance if standalone
-    char local_ranks_filter[OPTION_TEXT_BYTES]; // "0,2": whose output reaches the console; "": everybody's
+    char local_ranks_filter[OPTION_TEXT_BYTES]; // "0,2": ranks whose output reaches the console; "": all
     double monitor_interval;                    // seconds; torchrun's, nothing waits for it here
     char start_method[OPTION_TEXT_BYTES];       // torchrun's, nothing depends on it here
     bool help;                                  // --help or -h stood before the program
@@ -72,7 +72,7 @@ extern const OptionTable launch_options;
 
 // The device files nvidia0, nvidia1, ... in `folder` (/dev; a container sees those it was given), of which
 // visible_devices (CUDA_VISIBLE_DEVICES; NULL: all) may allow fewer: as CUDA reads it, a comma-separated list that ends
-// at the first -1 or the first number without a GPU. Names (GPU-..., MIG-...) count as they stand.
+// at the first -1 or the first number without a GPU. Names (GPU-..., MIG-...) count as one GPU each.
 int gpus_visible(const char *visible_devices, const char *folder);
 
 #endif

@@ -329,7 +329,7 @@ static void format_real(char *text, size_t bytes, double value) {
     }
 }
 
-// Writes the shortest decimal that reads back to the same float: 9 digits always suffice.
+// Writes the shortest decimal that reads back to that float: 9 digits always suffice.
 static void format_float(char *text, size_t bytes, float value) {
     for (int digits = 6; digits <= 9; digits++) {
         snprintf(text, bytes, "%.*g", digits, (double)value);

@@ -69,7 +69,7 @@ Status option_unknown(const char *name, const char *where, Error *err) {
     return unknown(&option_train_table, name, where, err);
 }
 
-// Splits "--name" or "--name=value"; *value: NULL if it is not in the same word.
+// Splits "--name" or "--name=value"; *value: NULL if it is in the next word.
 static Status read_name(const Option **option, const char **value, const char *word, const OptionTable *table,
                         Error *err) {
     char name[OPTION_TEXT_BYTES];

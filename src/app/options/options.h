@@ -105,9 +105,9 @@ void options_defaults(Options *options);
 // Returns the rules of the algorithm, or those of fedavg if options_resolve will refuse the text.
 Algorithm options_algorithm(const Options *options);
 
-// argv holds what follows `sounder train`: at most one EXPERIMENT.yaml (read first, wherever it stands; "-": standard
+// argv holds what follows `sounder train`: at most one EXPERIMENT.yaml (read first, at any place; "-": standard
 // input) and pairs --option value or --option=value (a bool takes no value, or =true/=false). An option that
-// comes twice is refused. In names '_' is as good as '-', here and in YAML.
+// occurs twice is refused. In names '_' is as good as '-', here and in YAML.
 Status options_parse(Options *options, int argc, char **argv, Error *err);
 
 // For `sounder eval`: exactly one file, *model_file (borrowed from argv), and the options of the table that eval takes.
@@ -123,7 +123,7 @@ const char *options_named(char *text, const Options *options, const char *name);
 bool options_given(const Options *options, const char *name);
 
 // One flat mapping of option names to scalars, at most 64 KiB of UTF-8. Refused with file and line: lists and mappings
-// as values, anchors, aliases, tags, a key that stands there twice, a second document. An empty file sets nothing. A
+// as values, anchors, aliases, tags, a key that occurs twice, a second document. An empty file sets nothing. A
 // byte order mark is skipped, true and false may be written in all of YAML's ways, and a block (`model: >`) is one
 // line.
 Status options_read_yaml(Options *options, const char *path, Error *err);

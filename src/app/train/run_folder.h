@@ -2,7 +2,7 @@
 //
 //   config.yaml                 the effective options
 //   metrics.jsonl               one JSON object per line, appended while the run trains
-//   tensorboard/                the same data for TensorBoard
+//   tensorboard/                its lines for TensorBoard
 //   checkpoints/                the last two checkpoints
 //   clients.kept                client states, if the algorithm keeps some between a client's turns
 //   live/global.safetensors     during the run: a link to the shared weights themselves
