@@ -45,7 +45,7 @@ typedef struct Replay {
     size_t steps, capacity;
 } Replay;
 
-// What the run tells --------------------------------------------------------------------------------------------------
+// The record of the run -----------------------------------------------------------------------------------------------
 
 static bool has_type(const json_t *line, const char *type) {
     const char *text = json_string_value(json_object_get(line, "type"));

@@ -163,7 +163,7 @@ Status launch_options_parse(LaunchOptions *options, int argc, char **argv, Error
     return STATUS_OK;
 }
 
-// What follows from the options ---------------------------------------------------------------------------------------
+// Derived values ------------------------------------------------------------------------------------------------------
 
 static bool ends_in_py(const char *name) {
     size_t length = strlen(name);
