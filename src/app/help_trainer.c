@@ -1,0 +1,137 @@
+// Part of help.h: `sounder help trainer`: what a user writes, which options go with it, and the protocol.
+#include <stdio.h>
+
+#include "app/help.h"
+#include "app/options/option_table.h"
+
+static const char example[] =
+    "  # trainer.py\n"
+    "  import torch, sounder                      # tools/python\n"
+    "  from torch.nn import functional as F\n"
+    "\n"
+    "  def train(net, turn):\n"
+    "      optimizer = torch.optim.SGD(net.parameters(), lr=turn.lr, momentum=turn.momentum)\n"
+    "      for x, y in turn.batches():\n"
+    "          loss = F.cross_entropy(net(x), y)\n"
+    "          optimizer.zero_grad(); loss.backward()\n"
+    "          turn.correct()                     # what the algorithm adds to the gradients\n"
+    "          optimizer.step(); turn.add(loss, len(y))\n"
+    "\n"
+    "  def test(net, turn):\n"
+    "      for x, y in turn.batches():\n"
+    "          out = net(x)\n"
+    "          turn.add(F.cross_entropy(out, y), len(y), hits=(out.argmax(1) == y).sum())\n"
+    "\n"
+    "  sounder.serve(Net, train, test)            # Net: a class or function that makes the module\n"
+    "\n"
+    "  sounder train --trainer \"python3 trainer.py\" --data cifar10 --clients 100\n\n";
+
+typedef struct Entry {
+    const char *left, *text;
+} Entry;
+
+static const Entry python[] = {
+    {"turn.trains, part, round, client", "whether the turn trains; \"train\", \"test\", or \"client\" (a test on the "
+                                         "samples of one client); counted from 1; from 0"},
+    {"turn.lr, momentum, weight_decay, clip, batch_size, epochs, options",
+     "as the options of the run give them; it is the trainer that has to obey them. options: those of "
+     "--trainer-option"},
+    {"turn.batches(), indices()",
+     "the batches (x, y) in the run's order, over all epochs of the turn; the numbers of their samples"},
+    {"turn.x, y", "the whole split as it is stored"},
+    {"turn.generator, random", "random numbers of this turn, of torch and NumPy; both modules' own are seeded, too"},
+    {"turn.correct()", "adds what the algorithm adds to the gradients, right before a step: after unscale_ and "
+                       "clipping. A turn that needs and never "
+                       "calls it ends the run. turn.correcting(optimizer) wraps the step for loops that others own"},
+    {"turn.add(loss, samples, hits=, ...)", "one batch: its mean loss, its samples, how many were right"},
+    {"turn.progress()", "a sign of life; the calls above are signs, too"},
+    {"sounder.turns(net)", "the same as a generator: for turn in sounder.turns(net): ... turn.hand_in(). net may be a "
+                           "dict of NumPy arrays, whose gradients go "
+                           "into turn.correct({name: gradient})"},
+    {"serve(..., exchange=, device=)", "names or patterns of the tensors that travel (default: floating-point ones; if "
+                                       "some are frozen, those that learn). All others "
+                                       "must not change in a turn. device: where the net computes"},
+};
+
+static const Entry rules[] = {
+    {"go with it",
+     "all options of data, partition, world, --algorithm, --attack on updates, privacy, tests and the run; --init"},
+    {"are the trainer's duty",
+     "--lr and its schedule, --momentum, --weight-decay, --clip-grad-norm, --batch-size, --local-epochs"},
+    {"are refused", "--model, --freeze, --random-crop, --random-flip, --label-smoothing, --client-optimizer-state, "
+                    "--client-noise, --drift, attacks on "
+                    "samples, --clock real, --device cuda; ssgd, hogwild, easgd, personal algorithms, `optimizer`, "
+                    "rules that need a first gradient"},
+    {"faults", "a trainer that dies, hangs (--hang-seconds without a line), raises or sends nonsense costs the turn: "
+               "another one does it "
+               "again, to the same bits. A second fault ends the run with its sentence"},
+    {"output", "stdout and stderr of a trainer go to stderr of the run"},
+};
+
+static const Entry hello[] = {
+    {"sounder",
+     "1, the version of these lines; rank, seed, threads, parameters (floats in all tensors), options: as named"},
+    {"desk", "{fd, bytes, weights, shift, order, ends}: a file to map, shared with the worker, and offsets in it in "
+             "bytes. shift is absent "
+             "with algorithms that add nothing to the gradients"},
+    {"tensors", "[[name, shape], ...]: float32, one after the other, both in weights and in shift"},
+    {"data", "{shape, classes, scale, shift, train, test}; a split is {count, samples, labels}, each of these {fd, "
+             "offset, type} with type "
+             "u1, u2 or f4. A pixel (u1) of channel c enters a net as pixel * scale[c] + shift[c]"},
+    {"describe",
+     "1: the parent asks for the net; desk has only fd. Write the initial values to fd, float32, and answer "
+     "{\"tensors\":[[name, shape], ...]}; then the socket ends"},
+    {"answer", "{\"ready\":1}, or {\"error\":\"sentence\"}"},
+};
+
+static const Entry asked[] = {
+    {"turn", "its number, which the answer repeats"},
+    {"task, part, split", "\"train\" or \"test\"; \"train\", \"test\" or \"client\"; whether sample numbers are those "
+                          "of \"train\" or \"test\""},
+    {"round, client, seed", "client may be null; seed: 53 bits, of this turn's random numbers"},
+    {"count, batches", "desk.order has count sample numbers (u4), desk.ends the end of each batch in it (u4)"},
+    {"lr, momentum, weight_decay, clip, epochs, batch_size", "of this turn; lr and epochs are 0 in a test"},
+    {"pull, shifts",
+     "add pull * weight to every gradient, and if shifts is 1 also the float of desk.shift at its place"},
+};
+
+static const Entry answered[] = {
+    {"turn", "the number of the turn. desk.weights has the trained weights; after a test, those it had"},
+    {"loss_sum", "sum of the losses over all samples; null if it is not finite"},
+    {"samples, hits",
+     "of a test: all of them; how many were right (only where targets are numbers may hits be absent)"},
+    {"steps", "that were made; scaffold, feddyn and fednova need one per batch"},
+    {"error, fatal", "in place of the others: a sentence. fatal 1: another trainer would fail, too, so the run ends"},
+    {"progress", "{\"progress\":1} at any time, as a sign of life"},
+};
+
+static void print_entries(FILE *file, const Entry *entries, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        print_entry(file, entries[i].left, entries[i].text);
+    fputc('\n', file);
+}
+
+void help_print_trainer(FILE *file) {
+    print_paragraph(file, 0,
+                    "A trainer is a program of yours that trains the clients and tests the model, in any language. "
+                    "Everything else stays: "
+                    "partitions, algorithms, privacy, faults, --resume, sweeps, reports, and the same bits for any "
+                    "number of workers.");
+    fputc('\n', file);
+    fputs(example, file);
+    print_entries(file, python, sizeof python / sizeof *python);
+    print_paragraph(file, 0, "Options:");
+    print_entries(file, rules, sizeof rules / sizeof *rules);
+    print_paragraph(file, 0,
+                    "Without Python: each worker starts the command (words as in a shell, but without one), with a "
+                    "connected stream socket whose number "
+                    "is in $SOUNDER_TRAINER. A message is one line of JSON, at most 1 MiB. The trainer ends when the "
+                    "socket does. Descriptors in "
+                    "messages are inherited under their numbers. The first line that a trainer receives:");
+    print_entries(file, hello, sizeof hello / sizeof *hello);
+    print_paragraph(file, 0, "Then, again and again, a turn:");
+    print_entries(file, asked, sizeof asked / sizeof *asked);
+    print_paragraph(file, 0, "The trainer answers:");
+    for (size_t i = 0; i < sizeof answered / sizeof *answered; i++)
+        print_entry(file, answered[i].left, answered[i].text);
+}
