@@ -8,8 +8,8 @@ The fenced blocks of a page run from top to bottom in one fresh folder, which lo
   ```console   lines behind `$ ` run; the lines between must be in what they print, numbers aside.
   ```, ```text and other languages are output, and do not run.
 A block of Python or C is also a file, if its first line is a comment with a name (`# own.py`, `// mean.c: ...`); otherwise one of C is the
-file that the next block of sh compiles. `<!-- not run: reason -->` in the line before a fence excludes a block, `<a placeholder>`
-excludes a command. Of code within sentences and tables, `sounder COMMAND ...` must name a command and options that it has, and
+file that the next block of sh compiles. `<!-- not run: reason -->` in the line before a fence excludes a block, but for its file;
+`<a placeholder>` excludes a command. Of code within sentences and tables, `sounder COMMAND ...` must name a command and options that it has, and
 `--option value` must be accepted by `sounder train`; where a table has a column "here", that column alone is ours.
 
 Usage: test_pages.py SOUNDER BUILD_FOLDER SOURCE_FOLDER [PAGE ...]   (without pages: all; exit 77: skipped, there is no NumPy)
@@ -197,6 +197,8 @@ def run_block(place, block, following):
         if name:
             with open(os.path.join(place.work, name), "w") as file:
                 file.write(block.text)
+    if block.excluded:
+        return
     if block.language == "sh":
         if ".local" in block.text:
             place.install()
@@ -296,7 +298,7 @@ def test_page(page, program):
         for i, block in enumerate(blocks):
             begin = time.monotonic()
             try:
-                if block.excluded or block.language not in ("sh", "python", "c", "console"):
+                if block.language not in ("sh", "python", "c", "console") or (block.excluded and not block.named()):
                     continue
                 run_block(place, block, blocks[i + 1:])
                 print(f"  {page}:{block.line}: {block.language}, {time.monotonic() - begin:.1f} s", flush=True)

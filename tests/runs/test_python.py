@@ -371,6 +371,11 @@ class Python(unittest.TestCase):
         return done.stdout
 
     @unittest.skipUnless(torch, "there is no PyTorch")
+    def test_the_example_of_a_training_loop_learns(self):
+        accuracy = float(self.example("trainer.py").split("accuracy ")[-1].strip().rstrip("%"))
+        self.assertGreater(accuracy, 50)
+
+    @unittest.skipUnless(torch, "there is no PyTorch")
     def test_the_example_for_pytorch_ends_with_equal_counts_in_a_fresh_environment(self):
         """With pip where there is one, which fetches nothing; otherwise as it would: the package beside the others."""
         fresh, copy = self.path("fresh"), self.path("package")
