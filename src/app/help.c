@@ -39,6 +39,7 @@ static const struct {
     {"start", "a process begins or resumes the run: version, host, device, XXH3 of data and partition"},
     {"  figure", "the key in a round's line by which goals, sounder runs, sweep and report judge the run: test_accuracy, "
                  "personal_accuracy with personal models, test_loss or personal_loss if targets are numbers"},
+    {"  trainer, trainer_folder", "the command of --trainer, and where its relative paths begin"},
     {"client", "a client has trained in a round"},
     {"  share", "its weight in the mean of the round's updates"},
     {"  visit", "how many times it had begun from this model before (schedule buffered)"},

@@ -1,6 +1,7 @@
 // `sounder train`, the parent of a run, from options to the final model: start reading at command_train.
 #include "app/train.h"
 
+#include <ctype.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,8 +42,30 @@ static Status read_options(Run *run, Error *err) {
 
 // Set-up --------------------------------------------------------------------------------------------------------------
 
-static const char *run_label(const Options *options) {
-    if (options->trainer[0]) return "trainer";
+enum { RUN_LABEL_BYTES = 64 };
+
+// A trainer is called by its script: the first word after the program that is no option, or the program.
+static void label_trainer(char label[RUN_LABEL_BYTES], const char *command) {
+    char words[OPTION_TEXT_BYTES], *rest;
+    snprintf(words, sizeof words, "%s", command);
+    const char *named = strtok_r(words, " ", &rest);
+    for (char *word = strtok_r(NULL, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+        if (word[0] == '-') continue;
+        named = word;
+        break;
+    }
+    const char *slash = named ? strrchr(named, '/') : NULL;
+    snprintf(label, RUN_LABEL_BYTES, "%s", slash ? slash + 1 : named ? named : "trainer");
+    for (char *c = label; *c; c++)
+        if (!isalnum((unsigned char)*c) && !strchr("._-", *c)) *c = '-';
+}
+
+// label: holds the result if it is not a text of its own.
+static const char *run_label(char label[RUN_LABEL_BYTES], const Options *options) {
+    if (options->trainer[0]) {
+        label_trainer(label, options->trainer);
+        return label;
+    }
     for (size_t i = 0; i < zoo_entry_count; i++)
         if (strcmp(options->model, zoo_entries[i].name) == 0) return options->model;
     return "custom";
@@ -56,7 +79,8 @@ static Status open_folder(Run *run, Error *err) {
         return STATUS_OK;
     }
     if (options->resume[0]) return run_folder_open(&run->folder, options->resume, err);
-    return run_folder_create(&run->folder, options->out, run_label(options), err);
+    char label[RUN_LABEL_BYTES];
+    return run_folder_create(&run->folder, options->out, run_label(label, options), err);
 }
 
 // Checks what only this node can find wrong, before anything is created on disk.
@@ -133,8 +157,9 @@ static Status run_on_device(Run *run, int *exit_code, Error *err) {
     const char *name = run->device.on_gpu ? run->device.gpu.name : kernels_best()->name;
     if (train_is_first(run))
         run_record_fill(&run->record, &run->options, &run->memory, run->data_hash, name, run->blas);
+    char label[RUN_LABEL_BYTES];
     const Heading heading = {.options = &run->options,
-                             .model = run_label(&run->options),
+                             .model = run_label(label, &run->options),
                              .spec = &run->spec,
                              .data = &run->memory.data,
                              .partition = &run->memory.partition,

@@ -261,6 +261,11 @@ class Trainers(RunCase):
         for line in ("trainer: ", "trainer-option: temperature=0.5", "trainer-threads: 2"):
             self.assertIn(line, config)
         self.assertNotIn("\nmodel: ", config)
+        start = self.metrics("run")[0]
+        self.assertEqual(start["trainer"], f"{sys.executable} trainer.py")
+        self.assertEqual(os.path.realpath(start["trainer_folder"]), os.path.realpath(self.folder.name))
+        out, _ = self.train(*JOB, "--rounds", "1", "--trainer", f"{sys.executable} -u ./trainer.py", "--out", "told")
+        self.assertIn("trainer.py 910 weights", out)
 
     # PyTorch ----------------------------------------------------------------------------------------------------------
 

@@ -166,6 +166,15 @@ static void put_arguments(JsonObject *line, int argc, char *const *argv) {
     free(texts);
 }
 
+// The folder is the one that relative paths in the command begin from.
+static void put_trainer(JsonObject *line, const Options *options) {
+    char *folder = getcwd(NULL, 0), *text = folder ? readable(folder) : NULL;
+    put_readable(line, "trainer", options->trainer);
+    if (text) put_text(line, "trainer_folder", text);
+    free(text);
+    free(folder);
+}
+
 Status run_record_write(Metrics *metrics, const RunRecord *record, const Options *options, int argc, char *const *argv,
                         Error *err) {
     char host[256] = "";
@@ -186,6 +195,7 @@ Status run_record_write(Metrics *metrics, const RunRecord *record, const Options
     put_text(&line, "figure", run_figures[record->figure].key);
     put_whole(&line, "rounds_done", record->rounds_done);
     put_whole(&line, "nodes", options->nodes);
+    if (options->trainer[0]) put_trainer(&line, options);
     put_whole(&line, "workers", options->workers);
     put_whole(&line, "clients", record->clients);
     put_whole(&line, "clients_per_round", record->clients_per_round);

@@ -3,7 +3,7 @@
 //   if (options.resume[0]) TRY(run_read_saved_options(&options, &past, err));
 //   TRY(run_load_data(&memory, &source, NULL, &options, err));                 // finds the number of classes
 //   TRY(run_read_model(&spec, text, &options, &memory.data, err));
-//   TRY(run_create_memory(&memory, &options, &spec, &about, &device, &folder, &nodes, err));
+//   TRY(run_create_memory(&memory, &options, &spec, NULL, &about, &device, &folder, &nodes, err));
 //   run_memory_free(&memory);
 #ifndef SOUNDER_APP_TRAIN_RUN_SET_UP_H
 #define SOUNDER_APP_TRAIN_RUN_SET_UP_H
