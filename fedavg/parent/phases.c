@@ -35,7 +35,8 @@ static void end_trainer(Phases *phases, uint32_t rank) {
     const int32_t group = atomic_exchange(&phases->config.memory->control->trainers[rank], 0);
     if (group <= 0) return;
     kill(-group, SIGKILL);
-    waitpid(group, NULL, 0); // this process is their reaper (train.c)
+    while (waitpid(-group, NULL, 0) > 0) // this process is their reaper (train.c)
+        ;
 }
 
 static Status count_death(Phases *phases, uint32_t rank, Error *err) {
@@ -246,4 +247,7 @@ void phases_free(Phases *phases) {
         supervisor_dismiss(&phases->supervisor, phases->config.hang_seconds > 0 ? FAREWELL_SECONDS : INFINITY);
     }
     supervisor_free(&phases->supervisor);
+    // Workers that were killed have left trainers.
+    for (uint32_t rank = 0; rank < phases->config.memory->config->workers; rank++)
+        end_trainer(phases, rank);
 }

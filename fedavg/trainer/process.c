@@ -204,7 +204,7 @@ void trainer_process_end(TrainerProcess *process) {
         poll(NULL, 0, 5);
     }
     kill(-process->pid, SIGKILL); // the trainer, if it is dead, still pins the number of its group
-    while (waitpid(process->pid, NULL, 0) < 0 && errno == EINTR)
+    while (waitpid(-process->pid, NULL, 0) > 0 || errno == EINTR) // its children, too, where this process is the reaper
         ;
     process->pid = 0;
 }

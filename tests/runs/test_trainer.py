@@ -14,7 +14,7 @@ try:
 except ImportError:
     torch = None
 
-from runs import RunCase, alive, children_of, descendants_of, parse_safetensors, wait_until
+from runs import ECHO_SECONDS, RunCase, alive, children_of, descendants_of, parse_safetensors, wait_until
 
 PACKAGE = os.path.abspath(sys.argv[2])
 JOB = ["--data", "synthetic:1x8x8:160:60", "--clients", "4", "--batch-size", "10", "--lr", "0.05", "--momentum", "0.5",
@@ -226,6 +226,25 @@ class Trainers(RunCase):
                 number, below = signal.SIGTERM, descendants_of(process.pid)
             self.stop(process, number)
             self.assertTrue(wait_until(lambda: not any(map(alive, below))), [pid for pid in below if alive(pid)])
+
+    def test_a_second_signal_ends_trainers_and_their_children_at_once(self):
+        with open(self.path("wrapper.sh"), "w") as file:
+            file.write(f"#!/bin/sh\nsleep 1000 &\n{sys.executable} trainer.py\n")
+        process = self.start(*JOB, "--trainer", "sh wrapper.sh", "--trainer-option", "slow=1000", "--quiet", "--out", "run")
+        self.assertTrue(wait_until(lambda: os.path.exists(self.path("run")) and len(descendants_of(process.pid)) >= 8))
+        time.sleep(1)
+        below = descendants_of(process.pid)
+        process.send_signal(signal.SIGINT)
+        time.sleep(2 * ECHO_SECONDS)
+        self.assertIsNone(process.poll(), "the first signal only asks")
+        process.send_signal(signal.SIGINT)
+        self.finish(process, 128 + signal.SIGINT)
+        self.assertTrue(wait_until(lambda: not any(map(alive, below)), 5), [pid for pid in below if alive(pid)])
+
+    def test_a_program_may_take_longer_to_start_than_a_turn_may_be_silent(self):
+        self.write("slow.py", "import time\ntime.sleep(2)\n" + NUMPY)
+        _, err = self.run_with("slow", "--hang-seconds", "1", script="slow.py")
+        self.assertEqual(err, "")
 
     # Refusals ---------------------------------------------------------------------------------------------------------
 
