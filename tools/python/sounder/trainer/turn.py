@@ -32,7 +32,7 @@ class Turn:
         self.device = net.device
         split = data.splits[told["split"]]
         self.x, self.y = split.x, split.y
-        self._losses, self._hits, self._metrics = [], [], {}
+        self._losses, self._hits = [], []
         self._adds = self._corrects = 0
         self.handed_in = False
         self._begin_random()
@@ -92,28 +92,20 @@ class Turn:
         optimizer.step = corrected
         return optimizer
 
-    def add(self, loss, samples, hits=None, **metrics):
-        """One batch: its mean loss, how many samples it had, how many of them were right, and means of more metrics."""
+    def add(self, loss, samples, hits=None):
+        """One batch: its mean loss, how many samples it had, and how many of them were right."""
         self._adds += 1
         self._losses.append((loss.detach() if hasattr(loss, "detach") else loss, samples))
         if hits is not None:
             self._hits.append(hits)
-        for name, value in metrics.items():
-            self._metrics.setdefault(name, []).append((value, samples))
         self._line.progress()
-
-    def metric(self, **metrics):
-        """Metrics of the whole turn. The run averages them by samples."""
-        for name, value in metrics.items():
-            self._metrics.setdefault(name, []).append((value, self.samples))
 
     def progress(self):
         """A sign of life, for work between two batches that takes longer than --hang-seconds."""
         self._line.progress()
 
-    def hand_in(self, steps=None, travel=None):
-        """Ends the turn: the net's weights are the result. steps: how many were made, counted if not given; travel: how far a gradient
-        of 1 in every step would have moved a weight, for optimizers other than SGD."""
+    def hand_in(self, steps=None):
+        """Ends the turn: the net's weights are the result. steps: how many were made, counted if not given."""
         moved = self._net.moved()
         if moved:
             raise Error(f"{moved} changed in a turn and does not travel: freeze it (a BatchNorm of a frozen part wants .eval()), or exchange it")
@@ -123,13 +115,9 @@ class Turn:
                         "optimizer.step()")
         if self.trains:
             self._net.store()
-        sums = {name: [float(sum(float(value) * count for value, count in values)), sum(count for _, count in values)]
-                for name, values in self._metrics.items()}
         answer = {"loss_sum": float(sum(float(loss) * count for loss, count in self._losses)),
-                  "samples": int(sum(count for _, count in self._losses)), "steps": int(made) if self.trains else 0, "metrics": sums}
+                  "samples": int(sum(count for _, count in self._losses)), "steps": int(made) if self.trains else 0}
         if self._hits:
             answer["hits"] = int(sum(int(hits) for hits in self._hits))
-        if travel is not None:
-            answer["travel"] = float(travel)
         self.handed_in = True
         self._line.send(turn=self._told["turn"], **answer)
