@@ -4,7 +4,7 @@ Usage: test_sweep.py PATH_OF_SOUNDER [unittest arguments]
 """
 import fcntl, os, re, resource, signal, statistics, subprocess, sys, unittest
 
-from runs import DEADLINE, SOUNDER, RunCase, alive, end_with_the_test, wait_until
+from runs import DEADLINE, SOUNDER, RunCase, alive, children_of, end_with_the_test, state_of, wait_until
 
 BASE = ["--data", "synthetic:1x8x8:400:100", "--model", "conv 3 3; pool 2; relu; linear 10", "--batch-size", "10", "--clients", "4",
         "--device", "cpu"]
@@ -283,6 +283,25 @@ class Sweep(RunCase):
         self.train(*BASE, "--rounds", str(most + 2), "--lr", "0.2", "--quiet", "--out", "alone")
         self.assertEqual(self.bits("alone"), self.bits("s/lr=0.2"))
         self.assertEqual(self.model("alone"), self.model("s/lr=0.2"))
+
+    def test_ctrl_z_stops_the_runs_and_their_workers_too_and_fg_continues_them(self):
+        # A process group of the test's session, which the kernel lets Ctrl-Z stop.
+        process = subprocess.Popen([SOUNDER, "sweep", *self.long("--parallel", "2", "--workers", "1")], cwd=self.folder.name, text=True,
+                                   preexec_fn=lambda: (end_with_the_test(), os.setpgrp()), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.started.append(process)
+        for run in ("s/lr=0.1", "s/lr=0.2"):
+            self.wait_for_round(run, 1)
+        with open(f"/proc/{process.pid}/task/{process.pid}/children") as file:
+            runs = [int(pid) for pid in file.read().split()]
+        everyone = [process.pid, *runs, *(worker for pid in runs for worker in children_of(pid))]
+        self.assertEqual(len(everyone), 5)
+        process.send_signal(signal.SIGTSTP)
+        self.assertTrue(wait_until(lambda: {state_of(pid) for pid in everyone} == {"T"}))
+        process.send_signal(signal.SIGCONT)
+        self.wait_for_more_rounds("s/lr=0.2", 2)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=DEADLINE)
+        self.assertEqual(process.returncode, 130, out + err)
 
     def test_a_signal_to_all_processes_of_a_job_counts_once_although_the_sweep_hands_it_on(self):
         process, children = self.start_long("--parallel", "2", "--checkpoint-every", "0")

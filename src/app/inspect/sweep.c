@@ -188,6 +188,13 @@ static void take_signal(Sweep *sweep) {
     struct signalfd_siginfo of;
     int status;
     while (read(sweep->signal_fd, &of, sizeof of) == sizeof of) {
+        if (of.ssi_signo == SIGTSTP) {
+            // Ctrl-Z at the terminal reaches only the sweep, since each run has a process group of its own.
+            signal_jobs(sweep, SIGTSTP);
+            suspend_self();
+            signal_jobs(sweep, SIGCONT);
+            continue;
+        }
         if (of.ssi_signo == SIGCHLD || !stop_requests_add(&sweep->requests, clock_nanoseconds())) continue;
         if (!sweep->signal) fputs("stopping: the runs finish their rounds and save; again: at once\n", stderr);
         sweep->signal = (int)of.ssi_signo;
@@ -306,11 +313,11 @@ static Status conclude(Sweep *sweep, double seconds, int *exit_code, Error *err)
     return STATUS_OK;
 }
 
-// Blocks the stop signals as for a single run, and SIGCHLD, whose default action must be set: ignored, it would hide
-// the ends of runs.
+// Blocks the stop signals and Ctrl-Z as for a single run, and SIGCHLD, whose default action must be set: ignored, it
+// would hide the ends of runs.
 static Status open_signals(Sweep *sweep, Error *err) {
     sigset_t signals;
-    stop_signals(&signals);
+    parent_signals(&signals);
     sigaddset(&signals, SIGCHLD);
     signal(SIGCHLD, SIG_DFL);
     signal(SIGPIPE, SIG_IGN); // a closed pipe on stdout must not end the runs
