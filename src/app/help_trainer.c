@@ -43,7 +43,7 @@ static const Entry python[] = {
     {"turn.correct()", "adds what the algorithm adds to the gradients, right before a step: after unscale_ and "
                        "clipping. A turn that needs and never "
                        "calls it ends the run. turn.correcting(optimizer) wraps the step for loops that others own"},
-    {"turn.add(loss, samples, hits=, ...)", "one batch: its mean loss, its samples, how many were right"},
+    {"turn.add(loss, samples, hits=)", "one batch: its mean loss, its samples, how many were right"},
     {"turn.progress()", "a sign of life; the calls above are signs, too"},
     {"sounder.turns(net)", "the same as a generator: for turn in sounder.turns(net): ... turn.hand_in(). net may be a "
                            "dict of NumPy arrays, whose gradients go "
