@@ -46,8 +46,9 @@ static double bytes_of(const Record *record, CudaPart part, const CudaOp *op) {
     case CUDA_PART_GATHER:
         return cuda_lanes_bytes(pass, shape_size(spec->input)) * 1.25; // reads a byte for each float that it writes
     case CUDA_PART_FORWARD:
-        return layer->bytes ? layer->bytes(pass, op)
-                            : cuda_values_bytes(pass, op, layer->in ? layer->in : 1, layer->out ? layer->out : 1);
+        return layer->bytes
+                   ? layer->bytes(pass, op)
+                   : cuda_values_bytes(pass, op, layer->in != 0 ? layer->in : 1, layer->out != 0 ? layer->out : 1);
     case CUDA_PART_LOSS:
         return 3 * cuda_lanes_bytes(pass, (size_t)spec->classes);
     case CUDA_PART_BACK:
