@@ -239,36 +239,6 @@ Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *opt
     return STATUS_OK;
 }
 
-// Each word of --trainer-option is one option of the trainer's.
-static Status plan_trainer(TrainerPlan *plan, const Options *options, Error *err) {
-    char named[OPTION_NAMED_BYTES], words[OPTION_TEXT_BYTES], *rest;
-    *plan = (TrainerPlan){.threads = (uint32_t)options->trainer_threads, .hang_seconds = options->hang_seconds};
-    snprintf(plan->command, sizeof plan->command, "%s", options->trainer);
-    snprintf(plan->options, sizeof plan->options, "%s", options->trainer_option);
-    snprintf(words, sizeof words, "%s", options->trainer_option);
-    for (char *word = strtok_r(words, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
-        if (!strchr(word, '=') || word[0] == '=')
-            return fail(err, STATUS_USAGE, "%s \"%.60s\": write NAME=VALUE, several with blanks between them",
-                        options_named(named, options, "trainer-option"), word);
-    return STATUS_OK;
-}
-
-// The spec of a trainer's net has no layers: only what the run asks of any net.
-Status run_read_trainer(Spec *spec, TrainerNet *net, char text[SPEC_TEXT_BYTES], const Options *options,
-                        const RunMemory *memory, Error *err) {
-    const Dataset *data = &memory->data;
-    TrainerPlan plan;
-    TRY(plan_trainer(&plan, options, err));
-    TRY(trainer_describe(net, &plan, memory, options->seed, err));
-    snprintf(text, SPEC_TEXT_BYTES, "trainer %.2000s", options->trainer);
-    *spec = (Spec){.input = data->shape,
-                   .classes = data->classes,
-                   .float_input = data->items.pixel_bytes > 1,
-                   .squared_loss = dataset_has_targets(&data->items),
-                   .parameter_count = net->parameters};
-    return STATUS_OK;
-}
-
 static RunConfig make_config(const Options *options, const Spec *spec, const Nodes *nodes) {
     const Algorithm algorithm = algorithm_of(&options->recipe);
     const bool in_real_time = algorithm.engine->buffers && options_clock_is_real(options);
@@ -474,7 +444,7 @@ Status run_create_memory(RunMemory *memory, const Options *options, const Spec *
     RunPlan plan = {.config = make_config(options, spec, nodes),
                     .spins = options->workers <= cores_usable() ? SPINS_WHEN_CORES_SUFFICE : 0};
     memory->tensors = net ? (TensorList){.tensors = net->tensors, .count = net->count} : spec_tensors(spec);
-    if (net) TRY(plan_trainer(&plan.config.trainer, options, err));
+    if (net) TRY(run_plan_trainer(&plan.config.trainer, options, err));
     plan.job_capacity = rounds_job_capacity(&plan.config, clients_per_round, data->test.count);
     Error part;
     char named[OPTION_NAMED_BYTES];

@@ -1,0 +1,35 @@
+// Part of run_set_up.h: what a run with --trainer says about it, and learns from it.
+#include <stdio.h>
+#include <string.h>
+
+#include "app/train/run_set_up.h"
+
+// Each word of --trainer-option is one option of the trainer's.
+Status run_plan_trainer(TrainerPlan *plan, const Options *options, Error *err) {
+    char named[OPTION_NAMED_BYTES], words[OPTION_TEXT_BYTES], *rest;
+    *plan = (TrainerPlan){.threads = (uint32_t)options->trainer_threads, .hang_seconds = options->hang_seconds};
+    snprintf(plan->command, sizeof plan->command, "%s", options->trainer);
+    snprintf(plan->options, sizeof plan->options, "%s", options->trainer_option);
+    snprintf(words, sizeof words, "%s", options->trainer_option);
+    for (char *word = strtok_r(words, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+        if (!strchr(word, '=') || word[0] == '=')
+            return fail(err, STATUS_USAGE, "%s \"%.60s\": write NAME=VALUE, several with blanks between them",
+                        options_named(named, options, "trainer-option"), word);
+    return STATUS_OK;
+}
+
+// The spec of a trainer's net has no layers: only what the run asks of any net.
+Status run_read_trainer(Spec *spec, TrainerNet *net, char text[SPEC_TEXT_BYTES], const Options *options,
+                        const RunMemory *memory, Error *err) {
+    const Dataset *data = &memory->data;
+    TrainerPlan plan;
+    TRY(run_plan_trainer(&plan, options, err));
+    TRY(trainer_describe(net, &plan, memory, options->seed, err));
+    snprintf(text, SPEC_TEXT_BYTES, "trainer %.2000s", options->trainer);
+    *spec = (Spec){.input = data->shape,
+                   .classes = data->classes,
+                   .float_input = data->items.pixel_bytes > 1,
+                   .squared_loss = dataset_has_targets(&data->items),
+                   .parameter_count = net->parameters};
+    return STATUS_OK;
+}
