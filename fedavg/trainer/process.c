@@ -14,7 +14,6 @@
 #include <wordexp.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 
 enum { GOODBYE_MILLISECONDS = 1000, WAIT_MILLISECONDS = 100, EXEC_FAILED = 127 };
 

@@ -297,7 +297,7 @@ static bool starts_with_a_step(const LocalModel *model) {
 }
 
 // The client's result may depend on nothing that an earlier client left in the worker's model: weights, velocity, view
-// and the frozen range are all set anew here. The random numbers are keyed by round, client and visit, so that a client
+// and the frozen range are all set here. The random numbers are keyed by round, client and visit, so that a client
 // that trains twice from one model does not repeat itself.
 void client_train(LocalModel *model, Job *job, uint32_t round) {
     const RunMemory *memory = model->memory;

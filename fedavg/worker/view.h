@@ -1,5 +1,5 @@
 // A client's view of its samples (rules/world/view_rules.h) on a worker: batches that name samples of the data set
-// become such that hold what the client sees. Where nobody's view differs, batches stay as they are.
+// become such that hold what the client sees. Where no view differs, batches stay as they are.
 //
 //   TRY(view_init(&view, memory, err));
 //   view_begin(&view, client, round, label_of);         // or VIEW_TEST_SET; label_of: the client's lies, or NULL
