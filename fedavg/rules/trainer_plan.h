@@ -1,4 +1,4 @@
-// The plan of a run's trainers. Plain data, in RunConfig.
+// The plan of a run's trainers, or of another program of the user's that speaks as they do. Plain data, in RunConfig.
 #ifndef SOUNDER_FEDAVG_RULES_TRAINER_PLAN_H
 #define SOUNDER_FEDAVG_RULES_TRAINER_PLAN_H
 
@@ -7,6 +7,7 @@
 enum { TRAINER_TEXT_BYTES = 2048 };
 
 typedef struct TrainerPlan {
+    char option[16];                  // that names the command, for messages: "--trainer"
     char command[TRAINER_TEXT_BYTES]; // words as a shell splits them; "": the engine trains
     char options[TRAINER_TEXT_BYTES]; // the trainer's own options, NAME=VALUE, separated by blanks
     uint32_t threads;                 // that each trainer computes with

@@ -92,7 +92,7 @@ Status trainer_describe(TrainerNet *net, const TrainerPlan *plan, const RunMemor
     if (status == STATUS_OK) return STATUS_OK;
     trainer_net_free(net);
     if (status == STATUS_USAGE || status == STATUS_NOINPUT) return fail(err, status, "%s", why.message);
-    return fail(err, STATUS_UNAVAILABLE, "--trainer %.200s: %s", plan->command, why.message);
+    return fail(err, STATUS_UNAVAILABLE, "%s %.200s: %s", plan->option, plan->command, why.message);
 }
 
 void trainer_net_free(TrainerNet *net) {

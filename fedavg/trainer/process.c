@@ -17,14 +17,14 @@
 
 enum { GOODBYE_MILLISECONDS = 1000, WAIT_MILLISECONDS = 100, EXEC_FAILED = 127 };
 
-static Status split_words(wordexp_t *words, const char *command, Error *err) {
-    const int result = wordexp(command, words, WRDE_NOCMD | WRDE_UNDEF);
+static Status split_words(wordexp_t *words, const TrainerPlan *plan, Error *err) {
+    const int result = wordexp(plan->command, words, WRDE_NOCMD | WRDE_UNDEF);
     if (result == 0 && words->we_wordc > 0) return STATUS_OK;
     if (result == 0) wordfree(words);
     return fail(err, STATUS_USAGE,
-                "--trainer %.200s: is no list of words (quotes as in a shell, but no pipes, no commands in it); write "
+                "%s %.200s: is no list of words (quotes as in a shell, but no pipes, no commands in it); write "
                 "a script for more",
-                command);
+                plan->option, plan->command);
 }
 
 static void set_threads(const TrainerPlan *plan) {
@@ -53,18 +53,18 @@ _Noreturn static void become_trainer(char **words, const int *fds, size_t fd_cou
     _exit(EXEC_FAILED);
 }
 
-static Status find_program(const char *program, Error *err) {
+static Status find_program(const char *program, const char *option, Error *err) {
     char path[TRAINER_TEXT_BYTES];
     const char *folders = getenv("PATH");
     if (strchr(program, '/'))
-        return access(program, X_OK) == 0 ? STATUS_OK : fail_errno(err, STATUS_NOINPUT, "--trainer: %.200s", program);
+        return access(program, X_OK) == 0 ? STATUS_OK : fail_errno(err, STATUS_NOINPUT, "%s: %.200s", option, program);
     for (const char *folder = folders ? folders : "/usr/bin:/bin"; *folder;) {
         const size_t length = strcspn(folder, ":");
         snprintf(path, sizeof path, "%.*s/%s", (int)length, folder, program);
         if (access(path, X_OK) == 0) return STATUS_OK;
         folder += length + (folder[length] == ':');
     }
-    return fail(err, STATUS_NOINPUT, "--trainer: there is no program %.200s on the PATH; name it with its folder",
+    return fail(err, STATUS_NOINPUT, "%s: there is no program %.200s on the PATH; name it with its folder", option,
                 program);
 }
 
@@ -73,8 +73,8 @@ Status trainer_process_start(TrainerProcess *process, const TrainerPlan *plan, c
     wordexp_t words;
     int ends[2], passed[8];
     *process = (TrainerProcess){.socket = -1};
-    TRY(split_words(&words, plan->command, err));
-    Status status = find_program(words.we_wordv[0], err);
+    TRY(split_words(&words, plan, err));
+    Status status = find_program(words.we_wordv[0], plan->option, err);
     if (status == STATUS_OK && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         status = fail_errno(err, STATUS_OS, "no socket for a trainer");
     if (status != STATUS_OK) {
@@ -142,6 +142,7 @@ static Status wait_for_bytes(TrainerProcess *process, const TrainerWait *wait, u
         const int ready = poll(&readable, 1, WAIT_MILLISECONDS);
         if (ready > 0) return STATUS_OK;
         if (wait->on_wait) wait->on_wait(wait->context);
+        if (wait->is_cancelled && wait->is_cancelled(wait->context)) return fail(err, STATUS_CANCELLED, "stopped");
         if (wait->silence_seconds > 0 && clock_seconds_since(since) > wait->silence_seconds)
             return fail(err, STATUS_UNAVAILABLE,
                         "it has not said anything for %g s; give it more time (--hang-seconds), or let it call "

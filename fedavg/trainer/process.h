@@ -12,6 +12,7 @@
 #ifndef SOUNDER_FEDAVG_TRAINER_PROCESS_H
 #define SOUNDER_FEDAVG_TRAINER_PROCESS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -29,10 +30,11 @@ typedef struct TrainerProcess {
 
 enum { TRAINER_LINE_BYTES = 1 << 20 }; // the longest line, its newline included
 
-// How the caller waits for a line. on_wait: called several times a second; may be NULL.
+// How the caller waits for a line. Both functions are called several times a second; they may be NULL.
 typedef struct TrainerWait {
     double silence_seconds; // without a line until the trainer counts as hung; 0: never
     void (*on_wait)(void *context);
+    bool (*is_cancelled)(void *context); // ends the wait with CANCELLED
     void *context;
 } TrainerWait;
 

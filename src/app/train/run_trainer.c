@@ -7,7 +7,8 @@
 // Each word of --trainer-option is one option of the trainer's.
 Status run_plan_trainer(TrainerPlan *plan, const Options *options, Error *err) {
     char named[OPTION_NAMED_BYTES], words[OPTION_TEXT_BYTES], *rest;
-    *plan = (TrainerPlan){.threads = (uint32_t)options->trainer_threads, .hang_seconds = options->hang_seconds};
+    *plan = (TrainerPlan){
+        .option = "--trainer", .threads = (uint32_t)options->trainer_threads, .hang_seconds = options->hang_seconds};
     snprintf(plan->command, sizeof plan->command, "%s", options->trainer);
     snprintf(plan->options, sizeof plan->options, "%s", options->trainer_option);
     snprintf(words, sizeof words, "%s", options->trainer_option);
