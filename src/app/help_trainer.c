@@ -48,6 +48,9 @@ static const Entry python[] = {
     {"sounder.turns(net)", "the same as a generator: for turn in sounder.turns(net): ... turn.hand_in(). net may be a "
                            "dict of NumPy arrays, whose gradients go "
                            "into turn.correct({name: gradient})"},
+    {"serve(Net, ...), turns(Net)",
+     "a class or a function that makes the net; one that takes an argument gets the data: "
+     "data.shape (channels, rows, columns), data.classes"},
     {"serve(..., exchange=, device=)", "names or patterns of the tensors that travel (default: floating-point ones; if "
                                        "some are frozen, those that learn). All others "
                                        "must not change in a turn. device: where the net computes"},
@@ -122,6 +125,11 @@ void help_print_trainer(FILE *file) {
     print_entries(file, python, sizeof python / sizeof *python);
     print_paragraph(file, 0, "Options:");
     print_entries(file, rules, sizeof rules / sizeof *rules);
+    print_paragraph(
+        file, 0,
+        "In C, <sounder/io/trainer.h> of the installed library maps what the lines place and finds numbers in "
+        "them; tools/python/examples has trainers in C, NumPy, JAX and PyTorch.");
+    fputc('\n', file);
     print_paragraph(file, 0,
                     "Without Python: each worker starts the command (words as in a shell, but without one), with a "
                     "connected stream socket whose number "

@@ -51,6 +51,7 @@ strict="-Wall -Wextra -Werror"
     quietly c++ $strict -xc++ "$work/readme.c" -o "$work/readme" $(pkg-config --cflags --libs sounder) "-Wl,-rpath,$libdir"
     "$sounder" launch --standalone -n 2 "$work/readme" >"$work/out" || refuse "README's program"
     grep -q '^\[1\] rank 1 of 2: 0.5$' "$work/out" || refuse "README's program says something else"
+    quietly cc $strict "$guest/../../../tools/python/examples/trainer.c" -o "$work/trainer" $(pkg-config --cflags sounder) -lm
     quietly c++ $strict "$guest/own_data.cpp" -o "$work/own_data" $(pkg-config --cflags --libs sounder) "-Wl,-rpath,$libdir"
     quietly "$work/own_data" "$work/own.safetensors"
     (cd "$libdir/../include" && find sounder -name '*.h' | sed 's/.*/#include <&>/') >"$work/all.c"

@@ -1,5 +1,6 @@
 """serve and turns: the loop of a trainer from its first line to its last."""
 import contextlib
+import inspect
 import os
 import random
 import sys
@@ -25,14 +26,23 @@ def _set_threads(count):
         torch.set_num_threads(count)
 
 
-def _made(net, exchange, device, seed):
+def _wants_data(make):
+    """Whether what makes the net takes an argument that has no default."""
+    try:
+        wanted = [one for one in inspect.signature(make).parameters.values() if one.default is one.empty and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    except ValueError:  # built in
+        return False
+    return len(wanted) == 1
+
+
+def _made(net, data, exchange, device, seed):
     """The net behind what the user gave: a class or a function is called once, with the run's seed set."""
     random.seed(seed)
     np.random.seed(seed % (1 << 32))
     if "torch" in sys.modules:
         sys.modules["torch"].manual_seed(seed)
     if not isinstance(net, dict) and (isinstance(net, type) or not _torch_of(net)):
-        net = net()
+        net = net(data) if _wants_data(net) else net()
     if isinstance(net, dict):
         return ArrayNet(net, exchange)
     from .torch_net import TorchNet
@@ -59,11 +69,12 @@ def _tell(line, error):
 
 def _turns(net, exchange, device, line, hello):
     _set_threads(hello.get("threads", 1))
-    net = _made(net, exchange, device, hello["seed"])
+    data = Data(hello["data"])
+    net = _made(net, data, exchange, device, hello["seed"])
     if hello.get("describe"):
         _describe(net, line, hello["desk"]["fd"])
         return
-    desk, data = Desk(hello, hello["desk"]["fd"]), Data(hello["data"])
+    desk = Desk(hello, hello["desk"]["fd"])
     net.attach(desk, hello["tensors"])
     line.send(ready=1, pid=os.getpid())
     while (told := line.receive()) is not None:
@@ -81,7 +92,7 @@ def turns(net, exchange=None, device=None):
             ...
             turn.hand_in()
 
-    net: a torch.nn.Module, or a dict of NumPy's arrays, which become the round's weights in place. exchange: names or patterns of the
+    net: a torch.nn.Module, or a dict of NumPy's arrays, which become the round's weights in place; or what makes one. exchange: names or patterns of the
     tensors that travel. A turn ends with its hand_in; the loop ends with the run.
     """
     line, hello = begin()
@@ -93,7 +104,8 @@ def turns(net, exchange=None, device=None):
 def serve(net, train, test, exchange=None, device=None):
     """Serves the turns of a run: train(net, turn) trains a client, test(net, turn) evaluates, without gradients.
 
-    net: a class or a function that makes the net, called once with the run's seed set; or a net. exchange: names or patterns of the
+    net: a class or a function that makes the net, called once with the run's seed set; or a net. One that takes an argument gets the
+    data, with their shape (channels, rows, columns) and classes. exchange: names or patterns of the
     tensors that travel; without it all floating-point ones, and if some parameter is frozen those that learn. device: where the net
     computes, such as "cuda".
     """

@@ -1,0 +1,58 @@
+"""The example programs of trainers do what they say, in at most 60 lines each.
+
+Usage: test_trainer_examples.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE PATH_OF_THE_EXAMPLE_IN_C [unittest arguments]
+(exit 77: skipped, there is no NumPy)
+"""
+import glob, importlib.util, os, shlex, sys, unittest
+
+from trainers import JOB, PACKAGE, TrainerCase, np, torch
+
+EXAMPLE_IN_C = os.path.abspath(sys.argv[3])
+EXAMPLES = os.path.join(PACKAGE, "examples")
+MOST_LINES = 60
+os.environ["PYTHONPATH"] = PACKAGE
+EASY = ["--data", "synthetic:1x8x8:400:100", "--rounds", "3", "--lr", "0.1", "--momentum", "0"]
+
+
+class Examples(TrainerCase):
+    def run_example(self, name, run, *arguments):
+        return self.train(*JOB, *EASY, "--quiet", "--trainer", f"{sys.executable} {shlex.quote(os.path.join(EXAMPLES, name))}", "--out", run, *arguments)
+
+    def test_each_has_at_most_sixty_lines_and_begins_with_what_it_shows(self):
+        programs = glob.glob(os.path.join(EXAMPLES, "trainer*"))
+        self.assertGreaterEqual(len(programs), 3)
+        for path in programs:
+            with open(path) as file, self.subTest(program=os.path.basename(path)):
+                lines = file.read().split("\n")
+                self.assertLessEqual(len(lines) - 1, MOST_LINES)
+                self.assertRegex(lines[0], r'^("""|// )[A-Z].{30,}')
+
+    def test_softmax_in_c_gives_the_weights_that_it_gives_in_numpy(self):
+        for algorithm in ("fedavg", "fedprox mu=0.1", "scaffold"):
+            with self.subTest(algorithm=algorithm):
+                name = algorithm.split()[0]
+                self.run_example("trainer_numpy.py", f"numpy-{name}", "--algorithm", algorithm)
+                self.train(*JOB, *EASY, "--quiet", "--trainer", shlex.quote(EXAMPLE_IN_C), "--algorithm", algorithm, "--out", f"c-{name}")
+                first, other = self.weights(f"numpy-{name}"), self.weights(f"c-{name}")
+                self.assertEqual(list(first), list(other))
+                for tensor in first:
+                    self.assertGreater(np.abs(first[tensor]).max(), 1e-2)
+                    self.assertLess(np.abs(first[tensor] - other[tensor]).max(), 1e-5)
+                for here, there in zip(self.rounds(f"numpy-{name}"), self.rounds(f"c-{name}")):
+                    self.assertAlmostEqual(here["test_loss"], there["test_loss"], 4)
+                    self.assertEqual(here["test_accuracy"], there["test_accuracy"])
+
+    def test_softmax_in_c_repeats_its_bits_with_another_number_of_workers(self):
+        for workers in ("1", "3"):
+            self.train(*JOB, *EASY, "--quiet", "--trainer", shlex.quote(EXAMPLE_IN_C), "--workers", workers, "--out", f"workers-{workers}")
+        self.assertEqual(self.model("workers-1"), self.model("workers-3"))
+
+    @unittest.skipUnless(importlib.util.find_spec("jax"), "there is no JAX")
+    def test_jax_learns(self):
+        self.run_example("trainer_jax.py", "jax", "--algorithm", "scaffold")
+        losses = [row["train_loss"] for row in self.rounds("jax")]
+        self.assertLess(losses[-1], losses[0])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[4:])

@@ -1,0 +1,59 @@
+// Softmax regression in C on the images that the run has mapped: sounder train --trainer ./trainer --data fashion-mnist
+#include <math.h>
+#include <sounder/io/trainer.h> // cc trainer.c -o trainer $(pkg-config --cflags sounder) -lm
+
+static TrainerRun run;
+static float *gradient; // of weight (classes, inputs), then of bias (classes)
+
+// Adds the gradient of a sample to that of its batch. Returns its loss; *hits: 1 more if it is right.
+static double learn(const uint8_t *pixels, uint16_t label, unsigned *hits) {
+    double out[run.classes], sum = 0;
+    size_t best = 0;
+    for (size_t c = 0; c < run.classes; c++) {
+        out[c] = (double)run.weights[run.classes * run.inputs + c];
+        for (size_t i = 0; i < run.inputs; i++)
+            out[c] += (double)(run.weights[c * run.inputs + i] * (pixels[i] * run.scale + run.offset));
+        best = out[c] > out[best] ? c : best;
+    }
+    for (size_t c = 0; c < run.classes; c++)
+        sum += exp(out[c] - out[best]);
+    for (size_t c = 0; c < run.classes; c++) {
+        const float error = (float)(exp(out[c] - out[best]) / sum) - (c == label ? 1 : 0);
+        gradient[run.classes * run.inputs + c] += error;
+        for (size_t i = 0; i < run.inputs; i++)
+            gradient[c * run.inputs + i] += error * (pixels[i] * run.scale + run.offset);
+    }
+    *hits += best == label;
+    return log(sum) + out[best] - out[label];
+}
+
+int main(void) {
+    char *line = NULL, *number = getenv(TRAINER_SOCKET);
+    size_t room = 0;
+    FILE *in = number ? fdopen(atoi(number), "r") : NULL, *out = number ? fdopen(atoi(number), "w") : NULL;
+    if (!in || !out || getline(&line, &room, in) < 0) return 64; // NULL: no run has started this program
+    run = trainer_run(line);
+    const size_t k = run.classes, count = k * (run.inputs + 1);
+    if (run.describe) // the initial weights are zeros
+        return ftruncate(run.desk_fd, (off_t)(count * sizeof *gradient)) != 0 ||
+               fprintf(out, "{\"tensors\":[[\"weight\",[%zu,%zu]],[\"bias\",[%zu]]]}\n", k, run.inputs, k) < 0;
+    gradient = malloc(count * sizeof *gradient);
+    fputs("{\"ready\":1}\n", out);
+    while (fflush(out) == 0 && getline(&line, &room, in) > 0) {
+        const float lr = (float)trainer_number(line, "lr", 0), pull = (float)trainer_number(line, "pull", 0);
+        const float shifts = (float)trainer_number(line, "shifts", 0);
+        const TrainerSplit *data = trainer_says(line, "split", "test") ? &run.test : &run.train;
+        unsigned hits = 0, steps = 0, s = 0;
+        double loss = 0;
+        for (; steps < trainer_number(line, "batches", 0); steps++) {
+            const float mean = 1 / (float)(run.ends[steps] - s);
+            memset(gradient, 0, count * sizeof *gradient);
+            for (; s < run.ends[steps]; s++)
+                loss += learn(data->pixels + run.order[s] * run.inputs, data->labels[run.order[s]], &hits);
+            for (size_t w = 0; w < count; w++) // a test has a learning rate of 0
+                run.weights[w] -= lr * (gradient[w] * mean + pull * run.weights[w] + shifts * run.shift[w]);
+        }
+        fprintf(out, "{\"turn\":%.0f,\"loss_sum\":%.17g,\"samples\":%u,\"hits\":%u,\"steps\":%u}\n",
+                trainer_number(line, "turn", 0), loss, s, hits, steps);
+    }
+}
