@@ -276,8 +276,7 @@ typedef struct Control {
     _Atomic uint32_t writing, all_land;
     Flight flights[MAX_WORKERS];
     WorkerPulse pulses[MAX_WORKERS];
-    _Atomic int32_t trainers[MAX_WORKERS]; // process group of each worker's trainer; 0: there is none
-    _Atomic uint32_t given_up;             // 1: a worker has died of a trainer that will not do better elsewhere
+    _Atomic uint32_t given_up; // 1: a worker has died of a trainer that will not do better elsewhere
     SumState sums[MAX_WORKERS];
     WorkerTally tallies[MAX_WORKERS];
     WildClock clocks[MAX_WORKERS];

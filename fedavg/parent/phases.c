@@ -1,10 +1,12 @@
 #include "phases.h"
 
 #include <math.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 
 enum {
@@ -29,19 +31,25 @@ static bool in_lockstep(const Phases *phases) {
     return phases->config.memory->algorithm.engine->in_lockstep && phases->kind == PHASE_TRAIN;
 }
 
-// A worker's trainer, and what that has started, ends with the worker. The trainer itself dies by its parent-death
-// signal; its children do not.
-static void end_trainer(Phases *phases, uint32_t rank) {
-    const int32_t group = atomic_exchange(&phases->config.memory->control->trainers[rank], 0);
-    if (group <= 0) return;
-    kill(-group, SIGKILL);
-    while (waitpid(-group, NULL, 0) > 0) // this process is their reaper (train.c)
-        ;
+// Guards of trainers outlive a worker that dies by the time they need to end the trainer, as children of this process
+// (train.c). Reaps them, and kills what a guard that was killed could not. Returns whether there may be more.
+static bool reap_orphans(const Phases *phases) {
+    const Supervisor *supervisor = &phases->supervisor;
+    if (!phases->config.memory->config->trainer.command[0]) return false;
+    for (;;) {
+        siginfo_t info = {0};
+        if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0) return false;
+        if (info.si_pid == 0) return true;
+        for (uint32_t rank = 0; rank < supervisor->config.workers; rank++)
+            if (supervisor->workers[rank].pid == info.si_pid && supervisor->workers[rank].state != WORKER_DEAD)
+                return true; // the supervisor reaps it soon
+        kill(-info.si_pid, SIGKILL); // this process has not been reaped: the group of its number is its own
+        waitpid(info.si_pid, NULL, 0);
+    }
 }
 
 static Status count_death(Phases *phases, uint32_t rank, Error *err) {
     phases->lost++;
-    end_trainer(phases, rank);
     if (atomic_load(&phases->config.memory->control->given_up))
         return fail(err, STATUS_UNAVAILABLE, "%s", phases->supervisor.workers[rank].message);
     if (phases->config.on_worker_death == WORKER_DEATH_ABORT)
@@ -125,6 +133,7 @@ static Status serve(void *context, bool *busy, Error *err) {
 
 static void on_tick(void *context) {
     Phases *phases = context;
+    reap_orphans(phases);
     if (phases->config.on_tick) phases->config.on_tick(phases->config.context);
 }
 
@@ -247,7 +256,7 @@ void phases_free(Phases *phases) {
         supervisor_dismiss(&phases->supervisor, phases->config.hang_seconds > 0 ? FAREWELL_SECONDS : INFINITY);
     }
     supervisor_free(&phases->supervisor);
-    // Workers that were killed have left trainers.
-    for (uint32_t rank = 0; rank < phases->config.memory->config->workers; rank++)
-        end_trainer(phases, rank);
+    const uint64_t begin = clock_nanoseconds();
+    while (reap_orphans(phases) && clock_seconds_since(begin) < FAREWELL_SECONDS)
+        poll(NULL, 0, 5);
 }

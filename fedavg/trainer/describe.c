@@ -66,18 +66,18 @@ static Status ask(json_t **told, TrainerProcess *process, const TrainerPlan *pla
     const TrainerWait wait = {0};
     int fds[TRAINER_MOST_FDS];
     JsonObject line, desk;
-    TRY(trainer_process_start(process, plan, fds, trainer_line_fds(fds, desk_fd, memory), err));
+    TRY(trainer_process_start(process, plan, fds, trainer_line_fds(fds, desk_fd, memory), -1, err));
     trainer_line_begin(&line, plan, memory, seed);
     put_whole(&line, "describe", 1);
     json_begin(&desk);
     put_whole(&desk, "fd", desk_fd);
     put_object(&line, "desk", &desk);
-    TRY(trainer_process_send(process, &line, err));
+    TRY(trainer_process_send(process, &line, &wait, err));
     return trainer_process_receive(told, process, &wait, err);
 }
 
 Status trainer_describe(TrainerNet *net, const TrainerPlan *plan, const RunMemory *memory, uint64_t seed, Error *err) {
-    TrainerProcess process = {.socket = -1};
+    TrainerProcess process = {.socket = -1, .leash = -1};
     json_t *told = NULL;
     Error why;
     *net = (TrainerNet){0};
@@ -86,7 +86,7 @@ Status trainer_describe(TrainerNet *net, const TrainerPlan *plan, const RunMemor
     Status status = ask(&told, &process, plan, memory, desk_fd, seed, &why);
     if (status == STATUS_OK) status = read_tensors(net, json_object_get(told, "tensors"), &why);
     if (status == STATUS_OK) status = read_values(net, desk_fd, &why);
-    trainer_process_end(&process);
+    trainer_process_end(&process, TRAINER_GOODBYE_SECONDS);
     json_decref(told);
     close(desk_fd);
     if (status == STATUS_OK) return STATUS_OK;

@@ -3,7 +3,7 @@
 //   trainer_line_begin(&line, &plan, memory, seed);      // version, seed, threads, data, options
 //   trainer_line_put_tensors(&line, &memory->tensors);
 //   put_whole(&line, "rank", rank); ...
-//   TRY(trainer_process_send(&process, &line, err));     // frees it
+//   TRY(trainer_process_send(&process, &line, &wait, err));     // frees it
 #ifndef SOUNDER_FEDAVG_TRAINER_LINES_H
 #define SOUNDER_FEDAVG_TRAINER_LINES_H
 

@@ -1,21 +1,22 @@
 #include "process.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <wordexp.h>
 
 #include "base/clock.h"
+#include "fedavg/trainer/guard.h"
 
-enum { GOODBYE_MILLISECONDS = 1000, WAIT_MILLISECONDS = 100, EXEC_FAILED = 127 };
+static const double WAIT_SECONDS = 0.1;
+static const double GUARD_SECONDS = 3; // in which a guard has given up what the kernel cannot kill
 
 static Status split_words(wordexp_t *words, const TrainerPlan *plan, Error *err) {
     const int result = wordexp(plan->command, words, WRDE_NOCMD | WRDE_UNDEF);
@@ -35,24 +36,6 @@ static void set_threads(const TrainerPlan *plan) {
         setenv(names[i], count, 1);
 }
 
-// The child between fork and exec. An ignored TERM would be inherited by the trainer's own children, whose pools then
-// never end; the other stop signals stay ignored, as in workers.
-_Noreturn static void become_trainer(char **words, const int *fds, size_t fd_count, pid_t parent) {
-    const struct sigaction preset = {.sa_handler = SIG_DFL};
-    sigset_t none;
-    setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(EXEC_FAILED);
-    sigaction(SIGTERM, &preset, NULL);
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    dup2(STDERR_FILENO, STDOUT_FILENO); // the run's own output stays as it is
-    for (size_t i = 0; i < fd_count; i++)
-        fcntl(fds[i], F_SETFD, 0);
-    execvp(words[0], words);
-    _exit(EXEC_FAILED);
-}
-
 static Status find_program(const char *program, const char *option, Error *err) {
     char path[TRAINER_TEXT_BYTES];
     const char *folders = getenv("PATH");
@@ -68,79 +51,125 @@ static Status find_program(const char *program, const char *option, Error *err) 
                 program);
 }
 
-Status trainer_process_start(TrainerProcess *process, const TrainerPlan *plan, const int *fds, size_t fd_count,
-                             Error *err) {
-    wordexp_t words;
-    int ends[2], passed[8];
-    *process = (TrainerProcess){.socket = -1};
-    TRY(split_words(&words, plan, err));
-    Status status = find_program(words.we_wordv[0], plan->option, err);
-    if (status == STATUS_OK && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-        status = fail_errno(err, STATUS_OS, "no socket for a trainer");
-    if (status != STATUS_OK) {
-        wordfree(&words);
-        return status;
+// The words of the guard's command line before the program's own.
+enum { GUARD_WORDS = 5, NUMBER_BYTES = 16 };
+
+static Status spawn_guard(TrainerProcess *process, const int *fds, size_t fd_count, int leash, int output,
+                          const wordexp_t *words, Error *err) {
+    char leash_text[NUMBER_BYTES], output_text[NUMBER_BYTES], fds_text[TRAINER_MOST_PASSED * NUMBER_BYTES] = "";
+    char **line = calloc(GUARD_WORDS + words->we_wordc + 1, sizeof *line);
+    if (!line) return fail(err, STATUS_OS, "no memory to start a trainer");
+    snprintf(leash_text, sizeof leash_text, "%d", leash);
+    snprintf(output_text, sizeof output_text, "%d", output);
+    posix_spawn_file_actions_t inherited;
+    posix_spawn_file_actions_init(&inherited);
+    for (size_t i = 0; i < fd_count; i++) {
+        const size_t used = strlen(fds_text);
+        snprintf(fds_text + used, sizeof fds_text - used, "%s%d", used ? "," : "", fds[i]);
+        posix_spawn_file_actions_adddup2(&inherited, fds[i], fds[i]);
     }
-    memcpy(passed, fds, fd_count * sizeof *fds);
-    passed[fd_count] = ends[1];
-    process->socket = ends[0];
+    posix_spawn_file_actions_adddup2(&inherited, leash, leash);
+    if (output >= 0) posix_spawn_file_actions_adddup2(&inherited, output, output);
+    const char *own[GUARD_WORDS] = {"sounder", "guard", leash_text, output_text, fds_text};
+    memcpy(line, own, sizeof own);
+    memcpy(line + GUARD_WORDS, words->we_wordv, words->we_wordc * sizeof *line);
+    posix_spawnattr_t how;
+    sigset_t all;
+    sigfillset(&all); // until the guard ignores those that are not for it
+    posix_spawnattr_init(&how);
+    posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
+    posix_spawnattr_setsigmask(&how, &all);
+    const int error = posix_spawn(&process->guard, "/proc/self/exe", &inherited, &how, line, environ);
+    posix_spawnattr_destroy(&how);
+    posix_spawn_file_actions_destroy(&inherited);
+    free(line);
+    if (error == 0) return STATUS_OK;
+    process->guard = 0;
+    return fail(err, STATUS_OS, "a trainer cannot be started: %s", strerror(error));
+}
+
+// Makes both connections; the others' ends are returned in *socket and *leash.
+static Status connect_process(TrainerProcess *process, int *socket, int *leash, Error *err) {
+    int lines[2], leashes[2];
+    *process = (TrainerProcess){.socket = -1, .leash = -1};
     process->buffer = malloc(TRAINER_LINE_BYTES);
-    char number[16];
-    snprintf(number, sizeof number, "%d", ends[1]);
-    setenv("SOUNDER_TRAINER", number, 1); // this process starts nothing else
-    set_threads(plan);
-    const pid_t parent = getpid();
-    process->pid = process->buffer ? fork() : -1;
-    if (process->pid == 0) become_trainer(words.we_wordv, passed, fd_count + 1, parent);
-    if (process->pid > 0) setpgid(process->pid, process->pid); // in both processes, since either may run first
-    if (process->pid < 0) status = fail_errno(err, STATUS_OS, "a trainer cannot be started");
-    close(ends[1]);
-    wordfree(&words);
-    if (status != STATUS_OK) {
-        process->pid = 0;
-        trainer_process_end(process);
+    if (!process->buffer) return fail(err, STATUS_OS, "no memory for a trainer's lines");
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, lines) != 0)
+        return fail_errno(err, STATUS_OS, "no socket for a trainer");
+    process->socket = lines[0];
+    *socket = lines[1];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, leashes) != 0) {
+        close(*socket);
+        return fail_errno(err, STATUS_OS, "no socket for a trainer's guard");
     }
+    process->leash = leashes[0];
+    *leash = leashes[1];
+    return STATUS_OK;
+}
+
+static Status start_words(TrainerProcess *process, const wordexp_t *words, const TrainerPlan *plan, const int *fds,
+                          size_t fd_count, int output, Error *err) {
+    int passed[TRAINER_MOST_PASSED], leash = -1;
+    char number[NUMBER_BYTES];
+    TRY(find_program(words->we_wordv[0], plan->option, err));
+    memcpy(passed, fds, fd_count * sizeof *fds);
+    TRY(connect_process(process, &passed[fd_count], &leash, err));
+    snprintf(number, sizeof number, "%d", passed[fd_count]);
+    setenv("SOUNDER_TRAINER", number, 1);
+    set_threads(plan);
+    const Status status = spawn_guard(process, passed, fd_count + 1, leash, output, words, err);
+    unsetenv("SOUNDER_TRAINER");
+    close(passed[fd_count]);
+    close(leash);
     return status;
+}
+
+Status trainer_process_start(TrainerProcess *process, const TrainerPlan *plan, const int *fds, size_t fd_count,
+                             int output, Error *err) {
+    wordexp_t words;
+    *process = (TrainerProcess){.socket = -1, .leash = -1};
+    TRY(split_words(&words, plan, err));
+    const Status status = start_words(process, &words, plan, fds, fd_count, output, err);
+    wordfree(&words);
+    if (status != STATUS_OK) trainer_process_end(process, 0);
+    return status;
+}
+
+// Waits until the keeper tells how the trainer has ended. Empty: the keeper has died itself.
+static bool wait_for_report(char report[GUARD_REPORT_BYTES], const TrainerProcess *process, double seconds,
+                            const TrainerWait *wait) {
+    const uint64_t begin = clock_nanoseconds();
+    struct pollfd leash = {.fd = process->leash, .events = POLLIN};
+    for (;;) {
+        const double left = seconds - clock_seconds_since(begin);
+        if (left <= 0) return false;
+        if (poll(&leash, 1, left < WAIT_SECONDS ? (int)(left * 1e3) + 1 : (int)(WAIT_SECONDS * 1e3)) > 0) break;
+        if (wait && wait->on_wait) wait->on_wait(wait->context);
+    }
+    const ssize_t bytes = recv(process->leash, report, GUARD_REPORT_BYTES - 1, 0);
+    report[bytes > 0 ? bytes : 0] = '\0';
+    return true;
 }
 
 // A trainer that closed its socket has mostly ended: says how.
 static Status say_end(TrainerProcess *process, const TrainerWait *wait, Error *err) {
-    for (int waited = 0; waited < GOODBYE_MILLISECONDS; waited += 10) {
-        siginfo_t info = {0};
-        if (waitid(P_PID, (id_t)process->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
-            if (info.si_code != CLD_EXITED)
-                return fail(err, STATUS_UNAVAILABLE, "it was killed by signal %d (%s)", info.si_status,
-                            strsignal(info.si_status));
-            return fail(err, STATUS_UNAVAILABLE, "it ended with exit code %d and without an answer", info.si_status);
-        }
-        if (wait && wait->on_wait) wait->on_wait(wait->context);
-        poll(NULL, 0, 10);
-    }
-    return fail(err, STATUS_UNAVAILABLE, "it closed its socket");
+    char report[GUARD_REPORT_BYTES];
+    int number;
+    if (!wait_for_report(report, process, TRAINER_GOODBYE_SECONDS, wait))
+        return fail(err, STATUS_UNAVAILABLE, "it closed its socket");
+    if (sscanf(report, "exit %d", &number) == 1)
+        return fail(err, STATUS_UNAVAILABLE, "it ended with exit code %d and without an answer", number);
+    if (sscanf(report, "signal %d", &number) != 1) number = SIGKILL;
+    process->was_killed = number == SIGKILL || number == SIGTERM;
+    return fail(err, STATUS_UNAVAILABLE, "it was killed by signal %d (%s)", number, strsignal(number));
 }
 
-Status trainer_process_send(TrainerProcess *process, JsonObject *message, Error *err) {
-    char *text;
-    size_t bytes;
-    TRY(json_text(&text, &bytes, message, JSON_COMPACT, "a line for a trainer", err));
-    text[bytes++] = '\n'; // in the place of the terminator
-    Status status =
-        bytes > TRAINER_LINE_BYTES ? fail(err, STATUS_USAGE, "a line for a trainer has %zu bytes", bytes) : STATUS_OK;
-    for (size_t sent = 0; sent < bytes && status == STATUS_OK;) {
-        const ssize_t part = send(process->socket, text + sent, bytes - sent, MSG_NOSIGNAL);
-        if (part > 0) sent += (size_t)part;
-        if (part < 0 && errno != EINTR) status = say_end(process, NULL, err);
-    }
-    free(text);
-    return status;
-}
-
-// Waits for bytes, and for as long as the trainer gives signs of life.
-static Status wait_for_bytes(TrainerProcess *process, const TrainerWait *wait, uint64_t since, Error *err) {
+// Waits until the socket is ready for `events`, and for as long as the trainer gives signs of life.
+static Status wait_for_socket(TrainerProcess *process, short events, const TrainerWait *wait, uint64_t since,
+                              Error *err) {
     for (;;) {
-        struct pollfd readable = {.fd = process->socket, .events = POLLIN};
-        const int ready = poll(&readable, 1, WAIT_MILLISECONDS);
-        if (ready > 0) return STATUS_OK;
+        struct pollfd ready = {.fd = process->socket, .events = events};
+        if (poll(&ready, 1, (int)(WAIT_SECONDS * 1e3)) > 0) return STATUS_OK;
         if (wait->on_wait) wait->on_wait(wait->context);
         if (wait->is_cancelled && wait->is_cancelled(wait->context)) return fail(err, STATUS_CANCELLED, "stopped");
         if (wait->silence_seconds > 0 && clock_seconds_since(since) > wait->silence_seconds)
@@ -149,6 +178,27 @@ static Status wait_for_bytes(TrainerProcess *process, const TrainerWait *wait, u
                         "turn.progress()",
                         wait->silence_seconds);
     }
+}
+
+Status trainer_process_send(TrainerProcess *process, JsonObject *message, const TrainerWait *wait, Error *err) {
+    const uint64_t since = clock_nanoseconds();
+    char *text;
+    size_t bytes;
+    TRY(json_text(&text, &bytes, message, JSON_COMPACT, "a line for a trainer", err));
+    text[bytes++] = '\n'; // in the place of the terminator
+    Status status =
+        bytes > TRAINER_LINE_BYTES ? fail(err, STATUS_USAGE, "a line for a trainer has %zu bytes", bytes) : STATUS_OK;
+    for (size_t sent = 0; sent < bytes && status == STATUS_OK;) {
+        const ssize_t part = send(process->socket, text + sent, bytes - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (part > 0)
+            sent += (size_t)part;
+        else if (errno == EAGAIN)
+            status = wait_for_socket(process, POLLOUT, wait, since, err);
+        else if (errno != EINTR)
+            status = say_end(process, wait, err);
+    }
+    free(text);
+    return status;
 }
 
 static Status receive_line(char **line, size_t *bytes, TrainerProcess *process, const TrainerWait *wait, Error *err) {
@@ -161,7 +211,7 @@ static Status receive_line(char **line, size_t *bytes, TrainerProcess *process, 
         }
         if (process->used == TRAINER_LINE_BYTES)
             return fail(err, STATUS_UNAVAILABLE, "it sent a line of more than %d bytes", TRAINER_LINE_BYTES);
-        TRY(wait_for_bytes(process, wait, since, err));
+        TRY(wait_for_socket(process, POLLIN, wait, since, err));
         const ssize_t part =
             recv(process->socket, process->buffer + process->used, TRAINER_LINE_BYTES - process->used, 0);
         if (part == 0 || (part < 0 && errno == ECONNRESET)) return say_end(process, wait, err);
@@ -192,19 +242,23 @@ Status trainer_process_receive(json_t **answer, TrainerProcess *process, const T
     }
 }
 
-void trainer_process_end(TrainerProcess *process) {
-    if (process->socket >= 0) close(process->socket);
-    process->socket = -1;
-    free(process->buffer);
-    process->buffer = NULL;
-    if (process->pid <= 0) return;
-    for (int waited = 0; waited < GOODBYE_MILLISECONDS; waited += 5) {
-        siginfo_t info = {0};
-        if (waitid(P_PID, (id_t)process->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0) break;
-        poll(NULL, 0, 5);
+// The keeper ends when its leash does, and then nothing of the trainer is left.
+static void end_guard(pid_t guard) {
+    const uint64_t begin = clock_nanoseconds();
+    while (waitpid(guard, NULL, WNOHANG) == 0) {
+        if (clock_seconds_since(begin) > GUARD_SECONDS) kill(guard, SIGKILL);
+        poll(NULL, 0, 1);
     }
-    kill(-process->pid, SIGKILL); // the trainer, if it is dead, still pins the number of its group
-    while (waitpid(-process->pid, NULL, 0) > 0 || errno == EINTR) // its children, too, where this process is the reaper
-        ;
-    process->pid = 0;
+}
+
+void trainer_process_end(TrainerProcess *process, double goodbye_seconds) {
+    char report[GUARD_REPORT_BYTES];
+    if (process->socket >= 0) close(process->socket);
+    if (process->leash >= 0) {
+        wait_for_report(report, process, goodbye_seconds, NULL);
+        close(process->leash);
+    }
+    if (process->guard > 0) end_guard(process->guard);
+    free(process->buffer);
+    *process = (TrainerProcess){.socket = -1, .leash = -1};
 }

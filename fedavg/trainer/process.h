@@ -1,13 +1,13 @@
 // A trainer is a program of the user's that trains clients in place of the engine. This is its process and the socket
 // on which both sides write one JSON object per line.
 //
-//   TRY(trainer_process_start(&process, &plan, fds, fd_count, err));
-//   TRY(trainer_process_send(&process, &message, err));
+//   TRY(trainer_process_start(&process, &plan, fds, fd_count, output, err));
+//   TRY(trainer_process_send(&process, &message, &wait, err));
 //   TRY(trainer_process_receive(&answer, &process, &wait, err));   // the caller releases it with json_decref
-//   trainer_process_end(&process);
+//   trainer_process_end(&process, TRAINER_GOODBYE_SECONDS);
 //
-// The program is executed directly, without a shell, in a process group of its own, which is killed as a whole: the
-// program may be a wrapper, and data loaders are processes of their own. It dies with the process that started it.
+// The program is executed directly, without a shell, by a guard (guard.h), which ends all of its processes: the program
+// may be a wrapper, and data loaders are processes of their own. They die with the process that started them.
 // After any failure the connection is of no use any more: end the process and start another.
 #ifndef SOUNDER_FEDAVG_TRAINER_PROCESS_H
 #define SOUNDER_FEDAVG_TRAINER_PROCESS_H
@@ -22,11 +22,16 @@
 #include "io/json.h"
 
 typedef struct TrainerProcess {
-    pid_t pid;    // also its process group; 0: there is none
     int socket;   // owned
+    int leash;    // owned: its other end is the keeper's, which ends the trainer when this end closes
+    pid_t guard;  // the keeper; 0: the nursery is, or there is no trainer
     char *buffer; // owned (TRAINER_LINE_BYTES): what has been received beyond the last line
     size_t used;
+    bool was_killed; // the last failure was its death by a signal that others send: KILL or TERM
 } TrainerProcess;
+
+enum { TRAINER_MOST_PASSED = 8 };                // descriptors that a program inherits, its socket included
+static const double TRAINER_GOODBYE_SECONDS = 1; // for a trainer to end by itself
 
 enum { TRAINER_LINE_BYTES = 1 << 20 }; // the longest line, its newline included
 
@@ -38,21 +43,21 @@ typedef struct TrainerWait {
     void *context;
 } TrainerWait;
 
-// Starts the plan's command; it inherits the descriptors (fds, fd_count) under their numbers. Returns USAGE for a
-// command that is no list of words, NOINPUT if there is no such program, OS if the kernel refuses. Nothing to end on
-// failure.
+// Starts the plan's command; it inherits the descriptors (fds, fd_count) under their numbers, and writes its stdout and
+// stderr to `output` (-1: to this process's stderr). Returns USAGE for a command that is no list of words, NOINPUT if
+// there is no such program, OS if the kernel refuses. Nothing to end on failure.
 Status trainer_process_start(TrainerProcess *process, const TrainerPlan *plan, const int *fds, size_t fd_count,
-                             Error *err);
+                             int output, Error *err);
 
-// Sends the message and frees it. Returns UNAVAILABLE if the trainer is gone.
-Status trainer_process_send(TrainerProcess *process, JsonObject *message, Error *err);
+// Sends the message and frees it. Returns UNAVAILABLE if the trainer is gone, or does not read.
+Status trainer_process_send(TrainerProcess *process, JsonObject *message, const TrainerWait *wait, Error *err);
 
 // Receives the next line that is no sign of life. Returns UNAVAILABLE with what went wrong: the trainer's own sentence,
 // its death, its silence, or a line that is no JSON object; DATA if the trainer says that trying again is of no use.
 Status trainer_process_receive(json_t **answer, TrainerProcess *process, const TrainerWait *wait, Error *err);
 
-// Closes the socket, gives the trainer a second to end, and kills and reaps whatever is left of its group. Does nothing
-// for a process that was never started or has been ended.
-void trainer_process_end(TrainerProcess *process);
+// Closes the socket, gives the trainer goodbye_seconds to end, and kills whatever is left of it. Does nothing for a
+// process that was never started or has been ended.
+void trainer_process_end(TrainerProcess *process, double goodbye_seconds);
 
 #endif

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,8 +72,7 @@ static Status start(Trainer *trainer, Error *err) {
     JsonObject line, desk;
     json_t *ready;
     const size_t count = trainer_line_fds(fds, trainer->desk_fd, memory);
-    TRY(trainer_process_start(&trainer->process, &config->trainer, fds, count, err));
-    atomic_store(&memory->control->trainers[trainer->rank], trainer->process.pid);
+    TRY(trainer_process_start(&trainer->process, &config->trainer, fds, count, -1, err));
     trainer_line_begin(&line, &config->trainer, memory, config->seed);
     put_whole(&line, "rank", trainer->rank);
     put_whole(&line, "parameters", (int64_t)config->parameters);
@@ -87,14 +85,14 @@ static Status start(Trainer *trainer, Error *err) {
     put_whole(&desk, "ends", (int64_t)trainer->ends_at);
     put_object(&line, "desk", &desk);
     trainer_line_put_tensors(&line, &memory->tensors);
-    TRY(trainer_process_send(&trainer->process, &line, err));
+    TRY(trainer_process_send(&trainer->process, &line, &wait, err));
     TRY(trainer_process_receive(&ready, &trainer->process, &wait, err));
     json_decref(ready);
     return STATUS_OK;
 }
 
 Status trainer_open(Trainer *trainer, const RunMemory *memory, uint32_t rank, bool has_shift, Error *err) {
-    *trainer = (Trainer){.memory = memory, .rank = rank, .desk_fd = -1, .process = {.socket = -1}};
+    *trainer = (Trainer){.memory = memory, .rank = rank, .desk_fd = -1, .process = {.socket = -1, .leash = -1}};
     Error why;
     Status status = create_desk(trainer, has_shift, err);
     if (status == STATUS_OK) {
@@ -106,17 +104,15 @@ Status trainer_open(Trainer *trainer, const RunMemory *memory, uint32_t rank, bo
 }
 
 Status trainer_restart(Trainer *trainer, Error *err) {
-    if (trainer->process.pid > 0) kill(-trainer->process.pid, SIGKILL); // no goodbye: it has failed
-    trainer_process_end(&trainer->process);
+    trainer_process_end(&trainer->process, 0); // no goodbye: it has failed
     return start(trainer, err);
 }
 
 void trainer_close(Trainer *trainer) {
-    trainer_process_end(&trainer->process);
-    if (trainer->memory) atomic_store(&trainer->memory->control->trainers[trainer->rank], 0);
+    trainer_process_end(&trainer->process, TRAINER_GOODBYE_SECONDS);
     if (trainer->desk) munmap(trainer->desk, trainer->desk_bytes);
     if (trainer->desk_fd >= 0) close(trainer->desk_fd);
-    *trainer = (Trainer){.desk_fd = -1, .process = {.socket = -1}};
+    *trainer = (Trainer){.desk_fd = -1, .process = {.socket = -1, .leash = -1}};
 }
 
 void trainer_add_batch(Trainer *trainer, const uint32_t *indices, uint32_t count) {
@@ -195,7 +191,7 @@ Status trainer_ask(TrainerAnswer *answer, Trainer *trainer, const TrainerTurn *t
     JsonObject line;
     json_t *told = NULL;
     make_line(&line, trainer, turn);
-    Status status = trainer_process_send(&trainer->process, &line, err);
+    Status status = trainer_process_send(&trainer->process, &line, &wait, err);
     if (status == STATUS_OK) status = trainer_process_receive(&told, &trainer->process, &wait, err);
     if (status == STATUS_OK) status = read_answer(answer, told, trainer, turn, err);
     json_decref(told);

@@ -206,6 +206,7 @@ const Command commands[] = {
      .run = command_version},
     {.name = "--help", .keeps_help = "", .run = command_overview},
     {.name = "worker", .hidden = true, .keeps_help = "", .run = command_worker},
+    {.name = "guard", .hidden = true, .keeps_help = "", .run = command_guard},
     // Topics of help
     {.name = "nodes", .more = help_print_nodes},
     {.name = "metrics", .more = help_print_metrics},

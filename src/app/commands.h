@@ -20,9 +20,9 @@
 // code of the first failed run of a sweep, or of the first failed rank of launch.
 typedef Status CommandRun(int argc, char **argv, int *exit_code, Error *err);
 
-CommandRun command_data, command_diff, command_eval, command_help, command_launch, command_overview, command_partition,
-    command_privacy, command_replay, command_report, command_reproduce, command_runs, command_sweep, command_top,
-    command_train, command_version, command_worker;
+CommandRun command_data, command_diff, command_eval, command_guard, command_help, command_launch, command_overview,
+    command_partition, command_privacy, command_replay, command_report, command_reproduce, command_runs, command_sweep,
+    command_top, command_train, command_version, command_worker;
 
 // The rows of option_table that a command accepts beside its own options.
 typedef enum TrainOptions {

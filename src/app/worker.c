@@ -1,4 +1,4 @@
-// Part of commands.h: the hidden command with which a parent starts its workers.
+// Part of commands.h: the hidden commands with which a parent starts its workers, and those a trainer.
 #include "app/commands.h"
 
 #include <stdbool.h>
@@ -12,6 +12,7 @@
 #include "base/cores.h"
 #include "base/log.h"
 #include "fedavg/gpu/gpu.h"
+#include "fedavg/trainer/guard.h"
 #include "fedavg/worker/worker_backend.h"
 
 char *const worker_arguments[] = {"sounder:w@RANK", "worker", "@RANK", "@PARENT", NULL};
@@ -126,4 +127,11 @@ Status command_worker(int argc, char **argv, int *exit_code, Error *err) {
     if (self.state) self.backend->free(self.state);
     if (self.memory.control) run_memory_free(&self.memory);
     return status;
+}
+
+Status command_guard(int argc, char **argv, int *exit_code, Error *err) {
+    (void)exit_code;
+    if (argc < 4) return fail(err, STATUS_USAGE, "guard: started with a trainer, not by hand");
+    guard_run(atoi(argv[0]), atoi(argv[1]), argv[2], argv + 3);
+    return STATUS_OK;
 }

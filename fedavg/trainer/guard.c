@@ -1,0 +1,154 @@
+#include "guard.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "shm/stop_signals.h"
+
+enum { EXEC_FAILED = 127, FIRST_FD = 3, LEAVE_SECONDS = 1 };
+
+static void close_from(int first) {
+    DIR *folder = opendir("/proc/self/fd");
+    if (!folder) return;
+    for (struct dirent *entry; (entry = readdir(folder));) {
+        const int fd = atoi(entry->d_name);
+        if (fd >= first && fd != dirfd(folder)) close(fd);
+    }
+    closedir(folder);
+}
+
+// Stop signals of a batch system or a terminal are for the parent, which decides. TERM alone keeps its action: pools of
+// processes end their members with it, and an ignored signal would be inherited.
+static void set_signals(bool of_program) {
+    static const int stopping[] = {STOP_SIGNALS};
+    sigset_t none;
+    for (size_t i = 0; i < sizeof stopping / sizeof *stopping; i++)
+        signal(stopping[i], of_program && stopping[i] == SIGTERM ? SIG_DFL : SIG_IGN);
+    if (!of_program) return;
+    signal(SIGPIPE, SIG_DFL);
+    signal(SIGXFSZ, SIG_DFL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+// If memory runs out, the kernel should kill a trainer, which is replaced, and not the run's parent.
+static void offer_to_die_first(void) {
+    const int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (fd < 0) return;
+    if (write(fd, "500", 3) == 3) errno = 0; // without the right to, it stays as it is
+    close(fd);
+}
+
+_Noreturn static void become_program(int output, const char *fds, char *const *words, pid_t guard) {
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != guard) _exit(EXEC_FAILED);
+    set_signals(true);
+    offer_to_die_first();
+    const int nothing = open("/dev/null", O_RDONLY); // reading the terminal would stop it
+    if (nothing >= 0) dup2(nothing, STDIN_FILENO);
+    if (output >= 0) dup2(output, STDERR_FILENO);
+    dup2(STDERR_FILENO, STDOUT_FILENO); // the run's own output stays as it is
+    DIR *folder = opendir("/proc/self/fd");
+    for (struct dirent *entry; folder && (entry = readdir(folder));) {
+        const int fd = atoi(entry->d_name);
+        if (fd >= FIRST_FD) fcntl(fd, F_SETFD, FD_CLOEXEC);
+    }
+    for (const char *next = fds; *next; next += strspn(next, ",")) {
+        char *end;
+        fcntl((int)strtol(next, &end, 10), F_SETFD, 0);
+        next = end;
+    }
+    execvp(words[0], words);
+    fprintf(stderr, "%s: %s\n", words[0], strerror(errno));
+    _exit(EXEC_FAILED);
+}
+
+// Kills all children. Their numbers are theirs until this process reaps them.
+static void kill_children(void) {
+    DIR *folder = opendir("/proc");
+    for (struct dirent *entry; folder && (entry = readdir(folder));) {
+        char path[sizeof entry->d_name + 16], line[512];
+        const pid_t pid = atoi(entry->d_name);
+        if (pid <= 0) continue;
+        snprintf(path, sizeof path, "/proc/%s/stat", entry->d_name);
+        FILE *file = fopen(path, "re");
+        const char *name_end = file && fgets(line, sizeof line, file) ? strrchr(line, ')') : NULL;
+        int parent = 0;
+        if (name_end && sscanf(name_end, ") %*c %d", &parent) == 1 && parent == getpid()) kill(pid, SIGKILL);
+        if (file) fclose(file);
+    }
+    if (folder) closedir(folder);
+}
+
+// Returns whether the program has ended, and reaps everything else that has.
+static bool has_ended(pid_t program) {
+    for (;;) {
+        siginfo_t info = {0};
+        if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return false;
+        if (info.si_pid == program) return true;
+        waitpid(info.si_pid, NULL, 0);
+    }
+}
+
+// Returns the program's status of waitpid. A descendant that is born meanwhile is found in the next turn.
+static int end_all(pid_t program) {
+    const uint64_t begin = clock_nanoseconds();
+    int status = 0, of_program = SIGKILL;
+    kill(-program, SIGKILL);
+    for (;;) {
+        const pid_t pid = waitpid(-1, &status, WNOHANG);
+        if (pid == program) of_program = status;
+        if (pid > 0 || (pid < 0 && errno == EINTR)) continue;
+        if (pid < 0 || clock_seconds_since(begin) > LEAVE_SECONDS) return of_program;
+        kill_children();
+        poll(NULL, 0, 1);
+    }
+}
+
+static void report(int leash, int status) {
+    char text[GUARD_REPORT_BYTES];
+    const int bytes = WIFEXITED(status) ? snprintf(text, sizeof text, "exit %d", WEXITSTATUS(status))
+                                        : snprintf(text, sizeof text, "signal %d", WTERMSIG(status));
+    send(leash, text, (size_t)bytes, MSG_NOSIGNAL);
+}
+
+void guard_run(int leash, int output, const char *fds, char *const *words) {
+    sigset_t deaths;
+    prctl(PR_SET_NAME, "sounder:guard");
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    set_signals(false);
+    sigemptyset(&deaths);
+    sigaddset(&deaths, SIGCHLD);
+    sigprocmask(SIG_SETMASK, &deaths, NULL);
+    signal(SIGCHLD, SIG_DFL); // an ignored one would reap
+    const pid_t guard = getpid(), program = fork();
+    if (program == 0) become_program(output, fds, words, guard);
+    leash = dup2(leash, FIRST_FD);
+    close_from(FIRST_FD + 1); // the program's socket must end with the program
+    if (program < 0) {
+        report(leash, EXEC_FAILED << 8);
+        return;
+    }
+    setpgid(program, program); // in both processes, since either may run first
+    struct pollfd events[] = {{.fd = leash, .events = POLLIN},
+                              {.fd = signalfd(-1, &deaths, SFD_CLOEXEC | SFD_NONBLOCK), .events = POLLIN}};
+    do {
+        struct signalfd_siginfo info;
+        if (events[1].revents && read(events[1].fd, &info, sizeof info) < 0) continue;
+    } while (!has_ended(program) && (poll(events, 2, 1000) <= 0 || !events[0].revents));
+    report(leash, end_all(program));
+}
