@@ -276,7 +276,8 @@ typedef struct Control {
     _Atomic uint32_t writing, all_land;
     Flight flights[MAX_WORKERS];
     WorkerPulse pulses[MAX_WORKERS];
-    _Atomic uint32_t given_up; // 1: a worker has died of a trainer that will not do better elsewhere
+    _Atomic uint32_t given_up;     // 1: a worker has died of a trainer that will not do better elsewhere
+    _Atomic uint32_t steps_warned; // 1: the log says that trainers make other steps than asked
     SumState sums[MAX_WORKERS];
     WorkerTally tallies[MAX_WORKERS];
     WildClock clocks[MAX_WORKERS];

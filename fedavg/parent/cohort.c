@@ -323,6 +323,28 @@ void cohort_count_sent(Cohort *cohort, const Queue *queue) {
         cohort->up_bytes = cohort->up_bytes - cohort->each.sent + queue->jobs[i].sent_bytes;
 }
 
+// FedNova's shares follow from the steps. A worker divides by those that were made, but multiplies by the least planned
+// reach of the cohort, since it cannot know the least one that is made: here the factor of the mean makes up for it.
+void cohort_count_steps(Cohort *cohort, Queue *queue) {
+    const RunConfig *config = cohort->memory->config;
+    double planned = INFINITY, made = INFINITY;
+    bool differ = false;
+    if (!cohort->memory->algorithm.combine->cut || !config->trainer.command[0]) return;
+    for (uint32_t place = 0; place < cohort->jobs; place++) {
+        Member *member = &cohort->members[place];
+        const Job *job = &queue->jobs[place];
+        planned = fmin(planned, member->reach), made = fmin(made, job->reach);
+        differ |= job->reach != member->reach || job->steps != member->steps;
+        member->reach = job->reach, member->steps = job->steps;
+    }
+    if (!differ) return;
+    cohort_shares(&cohort->shares, cohort->members, cohort->count, &config->world, &config->recipe.combine);
+    cohort->shares.factor *= made / planned;
+    cohort->shares.total *= planned / made;
+    for (uint32_t place = 0; place < cohort->jobs; place++)
+        queue->jobs[place].share = cohort->members[place].share * planned / made;
+}
+
 // The largest jobs first: workers take jobs in this order, and a large one at the end would have the others wait for
 // it.
 static int job_order(const void *a, const void *b) {

@@ -136,6 +136,7 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     const RunConfig *config = rounds->memory->config;
     Mean mean;
     TRY(crafting_rows(&rounds->crafting, err));
+    cohort_count_steps(&rounds->cohort, rounds->memory->queue);
     TRY(find_mean(&mean, &clients, rounds, err));
     const Masking masking = run_memory_masking(rounds->memory, round);
     if (!masks_suffice(&masking, clients, config->recipe.code.number[0]) && masking.count > 0) {

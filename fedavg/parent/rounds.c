@@ -53,6 +53,8 @@ static void post_clients(Rounds *rounds) {
         job->count = member->samples;
         job->epochs = member->epochs;
         job->share = member->share;
+        job->steps = member->steps;
+        job->reach = member->reach;
         if (schedule->count > 0) {
             const ScheduledJob *scheduled = &schedule->jobs[member->flight];
             const bool waits = scheduled->pending != NO_PENDING && rounds->memory->config->slots.pending > 0;

@@ -167,8 +167,15 @@ static Status read_answer(TrainerAnswer *answer, const json_t *told, const Train
                     (unsigned long long)trainer->turns);
     const double samples = number_of(told, "samples", 0), hits = number_of(told, "hits", 0);
     const double steps = number_of(told, "steps", 0);
+    const double travel = number_of(told, "travel", 0);
     if (!(steps >= 0 && steps <= 9e15)) return fail(err, STATUS_UNAVAILABLE, "it answered with %g steps", steps);
-    *answer = (TrainerAnswer){.loss_sum = number_of(told, "loss_sum", NAN), .steps = (uint64_t)steps};
+    if (!(samples >= 0 && samples <= 9e15)) return fail(err, STATUS_UNAVAILABLE, "it answered %g samples", samples);
+    if (!(travel >= 0 && travel <= 1e30)) return fail(err, STATUS_UNAVAILABLE, "it answered a travel of %g", travel);
+    *answer = (TrainerAnswer){.loss_sum = number_of(told, "loss_sum", NAN),
+                              .samples = (uint64_t)samples,
+                              .steps = (uint64_t)steps,
+                              .travel = travel,
+                              .steps_stated = travel > 0 || number_of(told, "counted", 0) == 0};
     if (strcmp(turn->task, "train") == 0) return STATUS_OK;
     if (samples != count)
         return fail(err, STATUS_DATA,
@@ -181,7 +188,6 @@ static Status read_answer(TrainerAnswer *answer, const json_t *told, const Train
                     "its test says nothing of accuracy: call turn.add(loss, len(y), hits=...) with the "
                     "number of samples that were right");
     answer->hits = (uint32_t)hits;
-    answer->samples = count;
     return STATUS_OK;
 }
 

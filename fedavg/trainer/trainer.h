@@ -43,8 +43,10 @@ typedef struct TrainerTurn {
 
 typedef struct TrainerAnswer {
     double loss_sum; // NAN: the trainer has none
-    uint32_t hits, samples;
-    uint64_t steps;
+    uint32_t hits;
+    uint64_t samples, steps;
+    double travel;     // how far a gradient of 1 in every step would have taken a weight; 0: by steps of SGD
+    bool steps_stated; // the trainer's author says how many steps, or the travel; otherwise they were only counted
 } TrainerAnswer;
 
 // Creates the desk and starts the trainer. Nothing to close on failure.

@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "fedavg/memory/run_memory.h"
+#include "fedavg/rules/local/local_rules.h"
 #include "fedavg/trainer/trainer.h"
 #include "fedavg/worker/sender.h"
 #include "fedavg/worker/view.h"
@@ -17,13 +18,14 @@ typedef struct Delivery Delivery;
 typedef struct LocalModel {
     const RunMemory *memory; // borrowed
     uint32_t rank;
-    Net net;          // owned; without layers where a trainer trains
-    Trainer *trainer; // owned; NULL: the engine trains
-    Status fault;     // of the trainer in this job: it is to be done again
-    Error why;        // that it failed
-    void *vectors;    // owned: memory of the vectors below, each (parameters)
-    float *weights;   // the local model
-    float *velocity;  // SGD momentum
+    Net net;              // owned; without layers where a trainer trains
+    Trainer *trainer;     // owned; NULL: the engine trains
+    TrainerAnswer answer; // of the trainer's last training
+    Status fault;         // of the trainer in this job: it is to be done again
+    Error why;            // that it failed
+    void *vectors;        // owned: memory of the vectors below, each (parameters)
+    float *weights;       // the local model
+    float *velocity;      // SGD momentum
     float *gradient;
     float *full_gradient;      // that the client begins with (local_looks); NULL: no rule looks
     float *square;             // Adam's second moment; NULL with SGD
@@ -76,6 +78,10 @@ double trainer_turn_train(LocalModel *model, const LocalStep *step, const uint32
                           uint32_t client, uint32_t epochs, uint32_t round);
 void trainer_turn_evaluate(LocalModel *model, BatchResult *result, const float *weights, const Batch *batch,
                            const char *part, uint32_t client);
+
+// After the training of a job: the rule's turn, and the job, get the steps that the trainer made in place of those that
+// were planned.
+void trainer_turn_count_steps(LocalModel *model, Job *job, LocalTurn *turn, uint32_t round);
 
 // Trains the model on the samples of the client whose view has begun, with a fresh optimizer. Shuffles and dropout are
 // those of `round`. Returns the sum of the losses.

@@ -120,13 +120,29 @@ bool deliver_send(Sent *sent, Sender *sender, Job *job, float *trained, uint32_t
     return !is_sent_in_vain(sender->memory, job, trained, sent);
 }
 
+// After fewer steps than planned an update counts more than its share, which the sum must hold, too.
+static bool is_counted_in_vain(const ClientUpdate *update) {
+    const LocalModel *model = update->model;
+    const float *before = model->memory->weights, *after = model->weights;
+    const double most = 0x1p20 / update->turn->counts;
+    size_t i = 0, count = update->turn->counts > 1 ? model->memory->config->parameters : 0;
+    while (i < count && fabs((double)after[i] - (double)before[i]) < most)
+        i++;
+    if (i == count) return false;
+    log_warning("client %u: update refused: after %llu steps a weight of %s moves by %g; no step may move it by %g",
+                update->job->client, (unsigned long long)update->job->steps,
+                tensors_at(&model->memory->tensors, i)->name, (double)after[i] - (double)before[i], most);
+    return true;
+}
+
 // The update passes all checks and is sent; otherwise its job is finished as refused. The order matters: what was
 // trained is judged before an attack replaces it, the client's state follows from the training, and the sender's result
 // is judged last, since noise and feedback may make it too large.
 static bool is_accepted(ClientUpdate *update) {
     LocalModel *model = update->model;
     Job *job = update->job;
-    if (!is_refused(update, (PlainSum){.sum = NULL}) && !is_momentum_refused(model, job) && conclude(update) &&
+    if (!is_refused(update, (PlainSum){.sum = NULL}) && !is_counted_in_vain(update) &&
+        !is_momentum_refused(model, job) && conclude(update) &&
         deliver_send(&update->sent, &model->sender, job, model->weights, schedule_key(update->round - 1, job->visit)))
         return true;
     queue_finish(job, JOB_REFUSED);
@@ -152,7 +168,7 @@ double deliver_bound_sent(const RunMemory *memory, const Sent *sent) {
 static void add_update(int64_t *sum, const ClientUpdate *update) {
     const RunMemory *memory = update->model->memory;
     const Sent *sent = &update->sent;
-    const double share = update->job->share * sent->factor * deliver_bound_sent(memory, sent);
+    const double share = update->job->share * update->turn->counts * sent->factor * deliver_bound_sent(memory, sent);
     aggregate_add(sum, sent->values, sent->from, share, memory->config->parameters);
 }
 
@@ -212,7 +228,7 @@ static bool sums_plainly(const LocalModel *model) {
 static void hand_in_plain_sum(ClientUpdate *update) {
     LocalModel *model = update->model;
     Job *job = update->job;
-    if (job->attacks) return hand_in_sum(update);
+    if (job->attacks || update->turn->counts != 1) return hand_in_sum(update);
     SumState *state = &model->memory->control->sums[model->rank];
     const PlainSum plain = {.sum = run_memory_sum(model->memory, model->rank, 0),
                             .share = job->share,

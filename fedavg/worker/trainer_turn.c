@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "datasets/order.h"
 #include "fedavg/rules/world/walk.h"
 #include "fedavg/worker/client.h"
@@ -47,23 +48,48 @@ double trainer_turn_train(LocalModel *model, const LocalStep *step, const uint32
                               .weight_decay = step->sgd.weight_decay,
                               .pull = step->pull,
                               .shifts = step->shift != NULL};
-    TrainerAnswer answer;
     bring(model, step->start ? step->start : model->weights);
     if (step->shift && step->shift != trainer->shift)
         memcpy(trainer->shift, step->shift, config->parameters * sizeof *step->shift);
     add_batches(model, indices, count, client, &walk);
-    const uint64_t steps = trainer->batches;
-    ask(model, &answer, &turn);
+    ask(model, &model->answer, &turn);
     if (model->weights != trainer->weights)
         memcpy(model->weights, trainer->weights, config->parameters * sizeof *model->weights);
-    const bool counts = model->memory->algorithm.local->keeps || model->memory->algorithm.combine->factor;
-    if (model->fault == STATUS_OK && counts && answer.steps != steps)
-        model->fault =
-            fail(&model->why, STATUS_DATA,
-                 "it made %llu steps where the turn has %llu batches, and the run's --algorithm counts steps: "
-                 "make one step per batch",
-                 (unsigned long long)answer.steps, (unsigned long long)steps);
-    return answer.loss_sum;
+    return model->answer.loss_sum;
+}
+
+// Once per run: it would be said of every client in every round.
+static void warn_of_steps(const LocalModel *model, const Job *job, uint64_t asked) {
+    if (model->answer.steps_stated || atomic_exchange(&model->memory->control->steps_warned, 1) != 0) return;
+    log_warning(
+        "client %u: its trainer made %llu steps and the turn has %llu batches: the algorithm takes them for steps "
+        "of SGD with turn.lr and turn.momentum; if they are, say turn.hand_in(steps=%llu), otherwise "
+        "turn.hand_in(travel=...)",
+        job->client, (unsigned long long)model->answer.steps, (unsigned long long)asked,
+        (unsigned long long)model->answer.steps);
+}
+
+// What is planned follows from the batches, as the parent has computed it. A trainer may stop early, or let several
+// batches make one step: SCAFFOLD and FedNova divide by what was made. A trainer that says nothing of steps has made
+// those of the plan.
+void trainer_turn_count_steps(LocalModel *model, Job *job, LocalTurn *turn, uint32_t round) {
+    const RunMemory *memory = model->memory;
+    const RunConfig *config = memory->config;
+    const Chosen *chosen = &config->recipe.local;
+    const TrainerAnswer *answer = &model->answer;
+    const Training training = run_memory_training(memory);
+    const Walk walk = walk_of(&config->recipe.schedule, round, job->epochs);
+    const uint64_t asked = walk_steps(&walk, local_model_batches(model, job->count));
+    const double planned = local_reach(chosen, &training, asked), lr = (double)training.sgd.lr;
+    job->steps = asked, job->reach = planned;
+    if (answer->steps > 0) job->steps = answer->steps;
+    if (job->steps == asked && answer->travel == 0) return;
+    const double size_ratio = turn->size_ratio;
+    *turn = local_turn(chosen, &training, job->steps, size_ratio);
+    if (answer->travel > 0) turn->displacement = answer->travel;
+    job->reach = answer->travel > 0 && lr > 0 ? answer->travel / lr : local_reach(chosen, &training, job->steps);
+    if (memory->algorithm.combine->cut) turn->counts = planned / job->reach;
+    if (memory->algorithm.combine->cut || memory->algorithm.local->measures) warn_of_steps(model, job, asked);
 }
 
 void trainer_turn_evaluate(LocalModel *model, BatchResult *result, const float *weights, const Batch *batch,

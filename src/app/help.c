@@ -42,6 +42,7 @@ static const struct {
     {"  trainer, trainer_folder", "the command of --trainer, and where its relative paths begin"},
     {"client", "a client has trained in a round"},
     {"  share", "its weight in the mean of the round's updates"},
+    {"  steps", "that its trainer made (with --trainer)"},
     {"  visit", "how many times it had begun from this model before (schedule buffered)"},
     {"  update_length", "Euclidean length of its update; null unless --inspect-updates"},
     {"  sent_bytes", "bytes of its encoded update"},

@@ -44,6 +44,9 @@ static const Entry python[] = {
                        "clipping. A turn that needs and never "
                        "calls it ends the run. turn.correcting(optimizer) wraps the step for loops that others own"},
     {"turn.add(loss, samples, hits=)", "one batch: its mean loss, its samples, how many were right"},
+    {"turn.hand_in(steps=, travel=)",
+     "ends the turn before its function does, where fednova and scaffold are told of other "
+     "steps than one per batch, or how far they go"},
     {"turn.progress()", "a sign of life; the calls above are signs, too"},
     {"sounder.turns(net)", "the same as a generator: for turn in sounder.turns(net): ... turn.hand_in(). net may be a "
                            "dict of NumPy arrays, whose gradients go "
@@ -101,9 +104,13 @@ static const Entry asked[] = {
 static const Entry answered[] = {
     {"turn", "the number of the turn. desk.weights has the trained weights; after a test, those it had"},
     {"loss_sum", "sum of the losses over all samples; null if it is not finite"},
-    {"samples, hits",
-     "of a test: all of them; how many were right (only where targets are numbers may hits be absent)"},
-    {"steps", "that were made; scaffold, feddyn and fednova need one per batch"},
+    {"samples, hits", "that the loss is of, in a test all of them; how many were right (only where targets are numbers "
+                      "may hits be absent)"},
+    {"steps, travel, counted",
+     "steps that were made; scaffold and fednova divide by them. They take them for steps of SGD with lr and momentum: "
+     "otherwise travel says how far a gradient of 1 in every step would have taken a weight. counted 1: the number is "
+     "a "
+     "guess, so that the run warns once where it is not that of the batches"},
     {"error, fatal", "in place of the others: a sentence. fatal 1: another trainer would fail, too, so the run ends"},
     {"progress", "{\"progress\":1} at any time, as a sign of life"},
 };

@@ -35,6 +35,7 @@ typedef struct LocalTurn {
     double number[RULE_NUMBERS]; // the rule's
     double displacement;         // how far a constant gradient of 1 moves a weight during the training
     double size_ratio;           // the mean number of samples per client / this client's
+    double counts;               // what the client's share is multiplied with: 1 if it made the steps that were planned
     double ahead;                // by how many velocities the gradients of a replica are taken ahead of it
 } LocalTurn;
 
@@ -43,6 +44,7 @@ typedef struct LocalRule {
     bool shifts;   // it adds a number to each weight's gradient
     bool keeps;    // the client keeps one number per weight
     bool replicas; // the kept vector is a model of its own, with which the client continues (local/elastic.h)
+    bool measures; // what it keeps depends on the displacement of the training
     bool asks;     // it reads the server rule's message, so the server rule must have one
     double (*pull)(const LocalTurn *turn); // NULL: 0
     void (*prepare)(LocalTurn *turn);      // derives numbers of the turn; NULL if unused

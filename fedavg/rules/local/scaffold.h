@@ -37,6 +37,7 @@ static const LocalRule scaffold_local_rule = {
              {{.name = "option", .words = {"II", "I"}}}},
     .shifts = true,
     .keeps = true,
+    .measures = true,
     .asks = true,
     .looks = scaffold_looks};
 #endif

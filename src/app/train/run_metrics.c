@@ -44,6 +44,7 @@ Status report_clients(Metrics *metrics, const RunMemory *memory, uint32_t round,
         put_real(&line, "seconds", job->seconds);
         put_flag(&line, "refused", state == JOB_REFUSED);
         if (memory->attackers) put_flag(&line, "attacks", job->attacks);
+        if (memory->config->trainer.command[0]) put_whole(&line, "steps", (int64_t)job->steps);
         if (!memory->algorithm.engine->whole_cohort) put_update(&line, job);
         TRY(metrics_append(metrics, &line, err));
     }

@@ -104,8 +104,13 @@ class Turn:
         """A sign of life, for work between two batches that takes longer than --hang-seconds."""
         self._line.progress()
 
-    def hand_in(self, steps=None):
-        """Ends the turn: the net's weights are the result. steps: how many were made, counted if not given."""
+    def hand_in(self, steps=None, travel=None):
+        """Ends the turn: the net's weights are the result.
+
+        steps: how many steps of SGD with turn.lr and turn.momentum were made; without it, how often correct or add was called.
+        travel: for other optimizers, how far a gradient of 1 in every step would have taken a weight, as 0.6 after 60 steps of Adam
+        with a rate of 0.01. Both matter to scaffold and fednova alone, which divide by them.
+        """
         moved = self._net.moved()
         if moved:
             raise Error(f"{moved} changed in a turn and does not travel: freeze it (a BatchNorm of a frozen part wants .eval()), or exchange it")
@@ -117,6 +122,12 @@ class Turn:
             self._net.store()
         answer = {"loss_sum": float(sum(float(loss) * count for loss, count in self._losses)),
                   "samples": int(sum(count for _, count in self._losses)), "steps": int(made) if self.trains else 0}
+        if self.trains and steps is None:
+            answer["counted"] = 1
+        if self.trains and travel is not None:
+            if not 0 < travel < float("inf"):
+                raise Error(f"turn.hand_in(travel={travel}): how far a weight travels is a number above 0")
+            answer["travel"] = float(travel)
         if self._hits:
             answer["hits"] = int(sum(int(hits) for hits in self._hits))
         self.handed_in = True

@@ -1,0 +1,100 @@
+"""Trainers: what they learn of their turns' data, and what the run learns of their steps, tensors and states.
+
+Usage: test_trainer_data.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arguments]   (exit 77: skipped, there is no NumPy)
+"""
+import sys, unittest
+
+from trainers import LAYERS, NUMPY, TrainerCase, np
+
+# The net of trainers.py, which stops early: client k after `stop` + k steps. It stores what each training began and ended with.
+STOPS = NUMPY.replace("    for x, y in turn.batches():\n", '''    begin, taken = {name: value.copy() for name, value in net.items()}, 0
+    shift = None if turn._desk.shift is None else turn._desk.shift.copy()
+    for x, y in turn.batches():
+        if turn.trains and "stop" in turn.options and taken == turn.options["stop"] + turn.client:
+            break
+        taken += 1
+''').replace("        turn.hand_in()\n", '''        if turn.trains:
+            np.savez(f"turn-{turn.round}-{turn.client}.npz", steps=taken, samples=turn.samples, shift=shift,
+                     begin=np.concatenate([value.ravel() for value in begin.values()]),
+                     end=np.concatenate([value.ravel() for value in net.values()]))
+        told = turn.options.get("tell")
+        if told == "steps": turn.hand_in(steps=taken)
+        elif told == "travel": turn.hand_in(travel=turn.lr * sum(sum(turn.momentum ** i for i in range(k + 1)) for k in range(taken)))
+        else: turn.hand_in()
+''')
+
+
+class Steps(TrainerCase):
+    """A trainer that makes other steps than its turn has batches."""
+
+    def setUp(self):
+        super().setUp()
+        self.write("stops.py", STOPS)
+
+    def turns(self, number):
+        told = [np.load(self.path(f"turn-{number}-{client}.npz"), allow_pickle=True) for client in range(4)]
+        return [{name: one[name] for name in one.files} for one in told]
+
+    def reach(self, turn):
+        velocity = far = 0
+        for _ in range(int(turn["steps"])):
+            velocity = 0.5 * velocity + 1
+            far += velocity
+        return far
+
+    def flat(self, run):
+        return np.concatenate([value for value in self.weights(run).values()])
+
+    def test_fednova_divides_by_the_steps_that_were_made(self):
+        for tau in ("a", "steps"):
+            for stop in ("1", "2"):
+                with self.subTest(tau=tau, stop=stop):
+                    run = f"nova-{tau}-{stop}"
+                    self.run_with(run, "--rounds", "1", "--algorithm", f"fednova tau={tau}", "--partition", "dirichlet", "--alpha", "1",
+                                  "--trainer-option", f"stop={stop} tell=steps", script="stops.py")
+                    turns = self.turns(1)
+                    self.assertGreaterEqual(len({int(turn["steps"]) for turn in turns}), 3)
+                    share = np.array([float(turn["samples"]) for turn in turns])
+                    share /= share.sum()
+                    reach = np.array([self.reach(turn) for turn in turns])
+                    effective = (share * (reach if tau == "a" else [int(turn["steps"]) for turn in turns])).sum()
+                    update = effective * sum(p / a * (turn["end"].astype(float) - turn["begin"]) for p, a, turn in zip(share, reach, turns))
+                    np.testing.assert_allclose(self.flat(run), turns[0]["begin"] + update, atol=1e-6)
+                    self.assertEqual({line["client"]: line["steps"] for line in self.metrics(run) if line["type"] == "client"},
+                                     {client: int(turn["steps"]) for client, turn in enumerate(turns)})
+
+    def test_scaffold_keeps_the_mean_gradient_of_the_steps_that_were_made(self):
+        self.run_with("scaffold", "--algorithm", "scaffold", "--trainer-option", "stop=1 tell=steps", script="stops.py")
+        first, second = self.turns(1), self.turns(2)
+        kept = [(turn["begin"].astype(float) - turn["end"]) / (0.05 * self.reach(turn)) for turn in first]
+        common = sum(kept) / 4
+        for own, turn in zip(kept, second):
+            np.testing.assert_allclose(turn["shift"], common - own, atol=1e-5)
+
+    def test_a_travel_is_as_good_as_the_steps_and_the_bits_do_not_depend_on_workers(self):
+        for algorithm in ("fednova", "scaffold"):
+            for tell in ("steps", "travel"):
+                for workers in ("1", "2", "3"):
+                    self.run_with(f"{algorithm}-{tell}-{workers}", "--algorithm", algorithm, "--workers", workers,
+                                  "--trainer-option", f"stop=1 tell={tell}", script="stops.py")
+                self.assertEqual(len({self.model(f"{algorithm}-{tell}-{workers}") for workers in "123"}), 1)
+            np.testing.assert_allclose(self.flat(f"{algorithm}-steps-1"), self.flat(f"{algorithm}-travel-1"), atol=1e-6)
+
+    def test_steps_that_were_only_counted_are_a_warning_once(self):
+        for algorithm, warns in (("scaffold", True), ("fednova", True), ("feddyn", False), ("fedavg", False)):
+            _, err = self.run_with(algorithm, "--algorithm", algorithm, "--trainer-option", "stop=1", script="stops.py")
+            self.assertEqual(err.count("turn.hand_in(travel=...)"), int(warns), err)
+        for told in ("stop=1 tell=steps", "stop=1 tell=travel", "stop=100"):
+            _, err = self.run_with(told.replace(" ", "-"), "--algorithm", "scaffold", "--trainer-option", told, script="stops.py")
+            self.assertEqual(err, "")
+
+    def test_the_loss_is_that_of_the_samples_that_were_trained_on(self):
+        self.run_with("all", "--rounds", "1", "--trainer-option", "stop=1000", script="stops.py")
+        self.run_with("early", "--rounds", "1", "--lr", "1e-9", "--trainer-option", "stop=1", script="stops.py")
+        losses = [line["loss"] for line in self.metrics("early") if line["type"] == "client"]
+        self.assertTrue(all(2 < loss < 3 for loss in losses), losses)  # ln 10 before any step
+        self.assertEqual([line["samples"] for line in self.metrics("early") if line["type"] == "client" and line["client"] == 0], [10])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
