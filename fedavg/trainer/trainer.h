@@ -2,8 +2,8 @@
 // gradients, and the order of the samples. `sounder help trainer` documents the lines.
 //
 //   TRY(trainer_open(&trainer, memory, rank, has_shift, err));
-//   memcpy(trainer.weights, global, ...);
-//   trainer_add_batch(&trainer, indices, count); ...     // what the turn trains on, or evaluates
+//   memcpy(trainer.desk.weights, global, ...);
+//   desk_add_batch(&trainer.desk, indices, count); ...     // what the turn trains on, or evaluates
 //   TRY(trainer_ask(&answer, &trainer, &turn, err));     // the weights are the result
 //   trainer_close(&trainer);
 //
@@ -15,23 +15,18 @@
 
 #include "base/err.h"
 #include "fedavg/memory/run_memory.h"
+#include "fedavg/trainer/desk.h"
 #include "fedavg/trainer/process.h"
 
 typedef struct Trainer {
     const RunMemory *memory; // borrowed
     uint32_t rank;
     TrainerProcess process;
-    int desk_fd; // owned
-    uint8_t *desk;
-    size_t desk_bytes;
-    size_t shift_at, order_at, ends_at; // offsets in the desk; shift_at 0: no algorithm adds to the gradients
-    uint32_t *order, *ends;             // in the desk: sample numbers of the next turn, and where its batches end
-    uint32_t samples, batches;          // of the next turn so far
-    float *weights, *shift;             // (parameters), in the desk; shift: NULL without
-    uint64_t turns;                     // asked so far
+    Desk desk;      // owned
+    uint64_t turns; // asked so far
 } Trainer;
 
-// A turn on the batches that trainer_add_batch has put on the desk since the turn before.
+// A turn on the batches that desk_add_batch has put on the desk since the turn before.
 typedef struct TrainerTurn {
     const char *task, *part;     // "train" or "test"; "train", "test", "client"
     bool of_test_set;            // the numbers are those of test samples
@@ -51,9 +46,6 @@ typedef struct TrainerAnswer {
 
 // Creates the desk and starts the trainer. Nothing to close on failure.
 Status trainer_open(Trainer *trainer, const RunMemory *memory, uint32_t rank, bool has_shift, Error *err);
-
-// Adds a batch of samples, indices (count), to the next turn.
-void trainer_add_batch(Trainer *trainer, const uint32_t *indices, uint32_t count);
 
 // Returns UNAVAILABLE if the trainer failed in a way that another one may not, DATA with a sentence that ends the run.
 Status trainer_ask(TrainerAnswer *answer, Trainer *trainer, const TrainerTurn *turn, Error *err);

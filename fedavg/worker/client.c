@@ -54,8 +54,8 @@ static Status trained_elsewhere(LocalModel *model, bool has_shift, Error *err) {
         model->trainer = NULL;
         return status;
     }
-    model->weights = model->trainer->weights;
-    model->shift = model->trainer->shift;
+    model->weights = model->trainer->desk.weights;
+    model->shift = model->trainer->desk.shift;
     return STATUS_OK;
 }
 

@@ -9,8 +9,8 @@
 
 // A second model, or one that is only evaluated, has its weights elsewhere: they are brought to the desk for the turn.
 static void bring(LocalModel *model, const float *weights) {
-    if (weights != model->trainer->weights)
-        memcpy(model->trainer->weights, weights, model->memory->config->parameters * sizeof *weights);
+    if (weights != model->trainer->desk.weights)
+        memcpy(model->trainer->desk.weights, weights, model->memory->config->parameters * sizeof *weights);
 }
 
 static void ask(LocalModel *model, TrainerAnswer *answer, const TrainerTurn *turn) {
@@ -27,7 +27,7 @@ static void add_batches(LocalModel *model, const uint32_t *indices, uint32_t cou
         batch_order(model->order, indices, count, config->seed, stretch.round, client, stretch.epoch);
         for (uint32_t i = 0; i < stretch.count; i++) {
             const uint32_t first = (stretch.first + i) * size;
-            trainer_add_batch(model->trainer, model->order + first, count - first < size ? count - first : size);
+            desk_add_batch(&model->trainer->desk, model->order + first, count - first < size ? count - first : size);
         }
     }
 }
@@ -49,12 +49,12 @@ double trainer_turn_train(LocalModel *model, const LocalStep *step, const uint32
                               .pull = step->pull,
                               .shifts = step->shift != NULL};
     bring(model, step->start ? step->start : model->weights);
-    if (step->shift && step->shift != trainer->shift)
-        memcpy(trainer->shift, step->shift, config->parameters * sizeof *step->shift);
+    if (step->shift && step->shift != trainer->desk.shift)
+        memcpy(trainer->desk.shift, step->shift, config->parameters * sizeof *step->shift);
     add_batches(model, indices, count, client, &walk);
     ask(model, &model->answer, &turn);
-    if (model->weights != trainer->weights)
-        memcpy(model->weights, trainer->weights, config->parameters * sizeof *model->weights);
+    if (model->weights != trainer->desk.weights)
+        memcpy(model->weights, trainer->desk.weights, config->parameters * sizeof *model->weights);
     return model->answer.loss_sum;
 }
 
@@ -69,8 +69,8 @@ static void warn_of_steps(const LocalModel *model, const Job *job, uint64_t aske
         (unsigned long long)model->answer.steps);
 }
 
-// What is planned follows from the batches, as the parent has computed it. A trainer may stop early, or let several
-// batches make one step: SCAFFOLD and FedNova divide by what was made. A trainer that says nothing of steps has made
+// The plan follows from the batches, as the parent has computed it. A trainer may stop early, or let several batches
+// make one step: SCAFFOLD and FedNova divide by what was made. A trainer that says nothing of steps has made
 // those of the plan.
 void trainer_turn_count_steps(LocalModel *model, Job *job, LocalTurn *turn, uint32_t round) {
     const RunMemory *memory = model->memory;
@@ -107,7 +107,8 @@ void trainer_turn_evaluate(LocalModel *model, BatchResult *result, const float *
     const uint32_t size = model->memory->config->training.batch_size;
     bring(model, weights);
     for (uint32_t first = 0; first < batch->count; first += size)
-        trainer_add_batch(model->trainer, indices + first, batch->count - first < size ? batch->count - first : size);
+        desk_add_batch(&model->trainer->desk, indices + first,
+                       batch->count - first < size ? batch->count - first : size);
     ask(model, &answer, &turn);
     *result = (BatchResult){.loss_sum = answer.loss_sum, .hits = answer.hits};
 }

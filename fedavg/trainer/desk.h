@@ -1,0 +1,45 @@
+// The desk: memory that a worker and its trainer have mapped, so that weights and samples of a turn are never copied
+// from one to the other. It belongs to the worker and outlives a trainer that dies.
+//
+//   TRY(desk_create(&desk, memory, has_shift, err));
+//   memcpy(desk.weights, global, ...);
+//   desk_add_batch(&desk, indices, count);      // of the next turn, until desk_clear
+//   put_object(&line, "desk", desk_told(&told, &desk));
+//   desk_free(&desk);
+//
+// Its size is that of the largest turn that the run can have, so that nothing in it ever moves. Pages that no turn uses
+// are never allocated.
+#ifndef SOUNDER_FEDAVG_TRAINER_DESK_H
+#define SOUNDER_FEDAVG_TRAINER_DESK_H
+
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "fedavg/memory/run_memory.h"
+#include "io/json.h"
+
+typedef struct Desk {
+    int fd;          // owned
+    uint8_t *memory; // owned (bytes)
+    size_t bytes;
+    // Its parts, in the memory:
+    float *weights;         // (parameters)
+    float *shift;           // (parameters); NULL: no algorithm adds to the gradients
+    uint32_t *order, *ends; // sample numbers of the next turn, all batches one after the other; where each batch ends
+    uint32_t samples, batches; // of the next turn so far
+} Desk;
+
+// Nothing to free on failure.
+Status desk_create(Desk *desk, const RunMemory *memory, bool has_shift, Error *err);
+void desk_free(Desk *desk);
+
+// Adds a batch of samples, indices (count), to the next turn.
+void desk_add_batch(Desk *desk, const uint32_t *indices, uint32_t count);
+
+// The next turn has no batches.
+void desk_clear(Desk *desk);
+
+// Returns told: the object of the first line that says where the parts are.
+JsonObject *desk_told(JsonObject *told, const Desk *desk);
+
+#endif
