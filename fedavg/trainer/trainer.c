@@ -85,12 +85,23 @@ static void make_line(JsonObject *line, Trainer *trainer, const TrainerTurn *tur
     put_whole(line, "shifts", turn->shifts);
     put_text(line, "split", turn->of_test_set ? "test" : "train");
     put_whole(line, "seed", seed_of(config, turn));
+    if (turn->checks) put_whole(line, "check", 1);
 }
 
 // A number of the answer; `otherwise` if it is not there.
 static double number_of(const json_t *answer, const char *key, double otherwise) {
     const json_t *value = json_object_get(answer, key);
     return json_is_number(value) ? json_number_value(value) : otherwise;
+}
+
+static void read_kept(char kept[TRAINER_KEPT_BYTES], const json_t *names) {
+    const json_t *name;
+    size_t i, used = 0;
+    json_array_foreach(names, i, name) {
+        const char *text = json_string_value(name);
+        if (text && used < TRAINER_KEPT_BYTES)
+            used += (size_t)snprintf(kept + used, TRAINER_KEPT_BYTES - used, "%s%s", i ? ", " : "", text);
+    }
 }
 
 static Status read_answer(TrainerAnswer *answer, const json_t *told, const Trainer *trainer, const TrainerTurn *turn,
@@ -110,6 +121,7 @@ static Status read_answer(TrainerAnswer *answer, const json_t *told, const Train
                               .steps = (uint64_t)steps,
                               .travel = travel,
                               .steps_stated = travel > 0 || number_of(told, "counted", 0) == 0};
+    read_kept(answer->kept, json_object_get(told, "kept"));
     if (strcmp(turn->task, "train") == 0) return STATUS_OK;
     if (samples != count)
         return fail(err, STATUS_DATA,

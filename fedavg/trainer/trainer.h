@@ -34,7 +34,10 @@ typedef struct TrainerTurn {
     uint32_t client;             // UINT32_MAX: none
     float lr, momentum, weight_decay, pull;
     bool shifts;
+    bool checks; // the trainer says what it uses that is older than the turn
 } TrainerTurn;
+
+enum { TRAINER_KEPT_BYTES = 256 };
 
 typedef struct TrainerAnswer {
     double loss_sum; // NAN: the trainer has none
@@ -42,6 +45,7 @@ typedef struct TrainerAnswer {
     uint64_t samples, steps;
     double travel;     // how far a gradient of 1 in every step would have taken a weight; 0: by steps of SGD
     bool steps_stated; // the trainer's author says how many steps, or the travel; otherwise they were only counted
+    char kept[TRAINER_KEPT_BYTES]; // of a turn that checks: such things by name; "": none, or the trainer cannot say
 } TrainerAnswer;
 
 // Creates the desk and starts the trainer. Nothing to close on failure.

@@ -71,6 +71,9 @@ static const Entry rules[] = {
     {"faults", "a trainer that dies, hangs (--hang-seconds without a line), raises or sends nonsense costs the turn: "
                "another one does it "
                "again, to the same bits. A second fault ends the run with its sentence"},
+    {"--check-trainer",
+     "trains client A, B, A again, A after a test, and A in a fresh process, and names the first tensor "
+     "that differs, with the likely cause"},
     {"output", "stdout and stderr of a trainer go to stderr of the run"},
 };
 
@@ -97,6 +100,7 @@ static const Entry asked[] = {
     {"round, client, seed", "client may be null; seed: 53 bits, of this turn's random numbers"},
     {"count, batches", "desk.order has count sample numbers (u4), desk.ends the end of each batch in it (u4)"},
     {"lr, momentum, weight_decay, clip, epochs, batch_size", "of this turn; lr and epochs are 0 in a test"},
+    {"check", "1 in a turn of --check-trainer"},
     {"pull, shifts",
      "add pull * weight to every gradient, and if shifts is 1 also the float of desk.shift at its place"},
 };
@@ -111,6 +115,7 @@ static const Entry answered[] = {
      "otherwise travel says how far a gradient of 1 in every step would have taken a weight. counted 1: the number is "
      "a "
      "guess, so that the run warns once where it is not that of the batches"},
+    {"kept", "names of what a turn with check has used of before it, such as optimizers; may be absent"},
     {"error, fatal", "in place of the others: a sentence. fatal 1: another trainer would fail, too, so the run ends"},
     {"progress", "{\"progress\":1} at any time, as a sign of life"},
 };

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "datasets/doubts.h"
+#include "fedavg/trainer/check.h"
 #include "nn/kernels.h"
 
 // Options -------------------------------------------------------------------------------------------------------------
@@ -119,6 +120,22 @@ static Status create_memory(Run *run, Error *err) {
     return status;
 }
 
+// A trainer that does not repeat may still be what the user wants: it is said and recorded.
+static Status check_trainer(Run *run, Error *err) {
+    TrainerCheck check;
+    Error why;
+    progress_step_begin(&run->progress, "checking the trainer");
+    const Status status = trainer_check(&check, &run->memory, &why);
+    progress_step_end(&run->progress);
+    if (status != STATUS_OK) return fail(err, STATUS_UNAVAILABLE, "--check-trainer: %s", why.message);
+    run->record.repeats = check.repeats ? TRAINER_REPEATS : TRAINER_REPEATS_NOT;
+    if (check.repeats)
+        progress_say(&run->progress, "the trainer repeats: after another client, after a test, in a fresh process\n");
+    else
+        log_warning("--check-trainer: %s", check.finding);
+    return STATUS_OK;
+}
+
 // Names the arithmetic, which all nodes must share: the GPU, or the instruction set and the library for wide layers. A
 // missing OpenBLAS is reported here, before any worker starts.
 static Status find_arithmetic(Run *run, char *name, size_t bytes, Error *err) {
@@ -167,7 +184,9 @@ static Status run_on_device(Run *run, int *exit_code, Error *err) {
                              .blas = run->blas,
                              .folder = run->folder.path};
     progress_heading(&run->progress, &heading);
-    TRY_GOTO(close, nodes_agree(&run->nodes, create_memory(run, err), err));
+    status = create_memory(run, err);
+    if (status == STATUS_OK && run->options.check_trainer && train_is_first(run)) status = check_trainer(run, err);
+    TRY_GOTO(close, nodes_agree(&run->nodes, status, err));
     status = train_in_folder(run, exit_code, err);
 close:
     if (open) run_device_close(&run->device, status == STATUS_CANCELLED);

@@ -43,6 +43,7 @@ typedef struct Options {
     char trainer[OPTION_TEXT_BYTES];   // a program that trains; "": the engine does
     char trainer_option[OPTION_TEXT_BYTES];
     int trainer_threads;               // 1
+    bool check_trainer;
     char freeze[OPTION_TEXT_BYTES];    // names and patterns of tensors; "": all learn
     char algorithm[OPTION_TEXT_BYTES]; // fedavg
     Recipe recipe;                     // of algorithm; set by options_resolve

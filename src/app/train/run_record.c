@@ -167,10 +167,14 @@ static void put_arguments(JsonObject *line, int argc, char *const *argv) {
 }
 
 // The folder is the one that relative paths in the command begin from.
-static void put_trainer(JsonObject *line, const Options *options) {
+static void put_trainer(JsonObject *line, const Options *options, const RunRecord *record) {
     char *folder = getcwd(NULL, 0), *text = folder ? readable(folder) : NULL;
     put_readable(line, "trainer", options->trainer);
     if (text) put_text(line, "trainer_folder", text);
+    if (record->repeats == TRAINER_UNCHECKED)
+        put_null(line, "trainer_repeats");
+    else
+        put_flag(line, "trainer_repeats", record->repeats == TRAINER_REPEATS);
     free(text);
     free(folder);
 }
@@ -195,7 +199,7 @@ Status run_record_write(Metrics *metrics, const RunRecord *record, const Options
     put_text(&line, "figure", run_figures[record->figure].key);
     put_whole(&line, "rounds_done", record->rounds_done);
     put_whole(&line, "nodes", options->nodes);
-    if (options->trainer[0]) put_trainer(&line, options);
+    if (options->trainer[0]) put_trainer(&line, options, record);
     put_whole(&line, "workers", options->workers);
     put_whole(&line, "clients", record->clients);
     put_whole(&line, "clients_per_round", record->clients_per_round);

@@ -22,6 +22,8 @@
 
 enum { RECORD_SCHEMA = 1, HASH_TEXT_BYTES = 17 };
 
+typedef enum TrainerRepeats { TRAINER_UNCHECKED, TRAINER_REPEATS, TRAINER_REPEATS_NOT } TrainerRepeats;
+
 // Plain data. Zeroed means unknown.
 typedef struct RunRecord {
     char device[128]; // name of the GPU or the instruction set
@@ -29,6 +31,7 @@ typedef struct RunRecord {
     char data[HASH_TEXT_BYTES], partition[HASH_TEXT_BYTES], identity[HASH_TEXT_BYTES];
     char former_identity[HASH_TEXT_BYTES]; // identity that older checkpoints may have (options/former_options.h)
     char recording[HASH_TEXT_BYTES];       // empty: no recorded schedule is replayed
+    TrainerRepeats repeats;                // whether turns of --trainer repeat
     RunFigure figure;                      // figure that the run is about
     uint32_t rounds_done;                  // when the process began
     int clients, clients_per_round;        // they may have followed from the number of workers

@@ -47,14 +47,20 @@ class ArrayNet:
     def attach(self, desk, tensors):
         if self.names is not None:
             check_same(tensors, self.tensors())
-        self.net.update(views(desk.weights, tensors))
+        self.on_desk = views(desk.weights, tensors)
+        self.net.update(self.on_desk)
         self.shifts = views(desk.shift, tensors) if desk.shift is not None else {}
 
     def fetch(self, trains):
         """Before a turn: the desk has the weights, and the arrays are the desk."""
+        self.before = {name: np.array(value) for name, value in self.net.items() if name not in self.on_desk}
 
     def store(self):
-        """After a turn that trained."""
+        """After a turn that trained. A program may have put other arrays in the place of these: net["w"] = net["w"] - step."""
+        for name, part in self.on_desk.items():
+            if self.net[name] is not part:
+                part[...] = self.net[name]
+        self.net.update(self.on_desk)
 
     def batch(self, x, y):
         return x, y
@@ -69,7 +75,8 @@ class ArrayNet:
         return None
 
     def moved(self):
-        return None
+        """An array that does not travel and changed in this turn, or None."""
+        return next((name for name, value in self.before.items() if not np.array_equal(value, self.net[name])), None)
 
 
 def check_same(told, own):

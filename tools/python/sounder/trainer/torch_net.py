@@ -24,6 +24,15 @@ def _exchanged(net):
     return found
 
 
+def _check_tied(parts):
+    """Two parameters over the same memory would become two tensors of the desk, and be tied no longer."""
+    places = {}
+    for name, tensor in parts.items():
+        other = places.setdefault((tensor.device, tensor.data_ptr()), name)
+        if other != name and tensor.numel():
+            raise Error(f"{name} is another parameter than {other}, in the same memory: tie them by one parameter (layer.weight = other.weight)")
+
+
 class TorchNet:
     """A module. exchange: names or patterns of the tensors that travel; without it those of _exchanged."""
 
@@ -31,7 +40,11 @@ class TorchNet:
         self.net = net.to(device) if device else net
         floating = {name: tensor for name, tensor in net.state_dict(keep_vars=True).items() if tensor.is_floating_point()}
         candidates = _exchanged(net) if exchange is None else floating
-        self.parts = {name: candidates[name] for name in chosen(candidates, exchange)}
+        self.parts = {}
+        for name in chosen(candidates, exchange):  # of tied tensors the first name
+            if not any(candidates[name] is tensor for tensor in self.parts.values()):
+                self.parts[name] = candidates[name]
+        _check_tied(self.parts)
         if not self.parts:
             raise Error("the net exchanges nothing: all of its parameters are frozen; say which travel: serve(..., exchange='head.*')")
         travel = {id(tensor) for tensor in self.parts.values()}
@@ -49,27 +62,33 @@ class TorchNet:
         weights = views(desk.weights, tensors)
         shifts = views(desk.shift, tensors) if desk.shift is not None else {}
         self.shifts = {name: torch.from_numpy(part) for name, part in shifts.items()}
-        self.copied = {}
+        self.on_desk = {name: torch.from_numpy(part) for name, part in weights.items()}
         for name, tensor in self.parts.items():
-            part = torch.from_numpy(weights[name])
             if tensor.dtype == torch.float32 and tensor.device.type == "cpu":
-                tensor.data = part
-            else:
-                self.copied[name] = part
+                tensor.data = self.on_desk[name]
 
     @torch.no_grad()
     def fetch(self, trains):
         """Before a turn: its weights, the module's mode, and no gradient of an earlier turn."""
-        for name, part in self.copied.items():
+        for name, part in self._elsewhere():
             self.parts[name].copy_(part)
         self.net.train(trains)
         self.net.zero_grad(set_to_none=True)
         self.versions = {name: tensor._version for name, tensor in self.stays.items()}
         self.before = {name: tensor.clone() for name, tensor in self.stays.items() if not isinstance(tensor, torch.nn.Parameter)}
 
+    def _elsewhere(self):
+        """Tensors that are not on the desk, by another type or device, or because the program has put other memory under them."""
+        return [(name, part) for name, part in self.on_desk.items() if self.parts[name].data_ptr() != part.data_ptr()]
+
     @torch.no_grad()
     def store(self):
-        for name, part in self.copied.items():
+        """After a turn that trained. A module of which a tensor was replaced would train what is not sent."""
+        now = self.net.state_dict(keep_vars=True)
+        for name, tensor in self.parts.items():
+            if now.get(name) is not tensor:
+                raise Error(f"{name} was replaced by another tensor in a turn: change it in place, with .copy_() or load_state_dict")
+        for name, part in self._elsewhere():
             part.copy_(self.parts[name])
 
     def moved(self):

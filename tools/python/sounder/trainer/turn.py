@@ -4,6 +4,7 @@ import random
 import numpy as np
 
 from ..command import Error
+from .kept import Kept
 
 
 class Turn:
@@ -35,6 +36,7 @@ class Turn:
         self._losses, self._hits = [], []
         self._adds = self._corrects = 0
         self.handed_in = False
+        self._kept = Kept() if told.get("check") else None
         self._begin_random()
 
     def _begin_random(self):
@@ -130,5 +132,7 @@ class Turn:
             answer["travel"] = float(travel)
         if self._hits:
             answer["hits"] = int(sum(int(hits) for hits in self._hits))
+        if self._kept:
+            answer["kept"] = self._kept.used()
         self.handed_in = True
         self._line.send(turn=self._told["turn"], **answer)

@@ -1,0 +1,159 @@
+#include "check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_BATCHES = 8 };
+
+typedef struct Checker {
+    const RunMemory *memory;
+    Trainer trainer;
+    uint32_t client;               // A
+    float *first, *later;          // owned, one allocation: A's first result, that of a later turn
+    char kept[TRAINER_KEPT_BYTES]; // what the trainer says that it has used again; "": it says nothing
+} Checker;
+
+static uint32_t next_client(const RunMemory *memory, uint32_t client) {
+    uint32_t count;
+    const uint32_t clients = memory->config->clients;
+    for (uint32_t i = 0; i < clients; i++) {
+        const uint32_t other = (client + i) % clients;
+        partition_client(&memory->partition, other, &count);
+        if (count > 0) return other;
+    }
+    return client;
+}
+
+static void add_batches(Trainer *trainer, const uint32_t *indices, uint32_t count) {
+    const uint32_t size = trainer->memory->config->training.batch_size;
+    for (uint32_t b = 0; b < MOST_BATCHES && b * size < count; b++)
+        desk_add_batch(&trainer->desk, indices + b * size, count - b * size < size ? count - b * size : size);
+}
+
+// Trains a client from the run's first weights to *weights (parameters). added: is added to every gradient.
+static Status train(float *weights, Checker *checker, uint32_t client, float added, Error *err) {
+    Trainer *trainer = &checker->trainer;
+    const RunConfig *config = checker->memory->config;
+    const size_t bytes = config->parameters * sizeof *weights;
+    const Training *training = &config->training;
+    const TrainerTurn turn = {.task = "train",
+                              .part = "train",
+                              .round = 1,
+                              .key = 1,
+                              .epochs = 1,
+                              .client = client,
+                              .lr = training->sgd.lr,
+                              .momentum = training->sgd.momentum,
+                              .weight_decay = training->sgd.weight_decay,
+                              .shifts = trainer->desk.shift != NULL,
+                              .checks = true};
+    TrainerAnswer answer;
+    uint32_t count;
+    const uint32_t *indices = partition_client(&checker->memory->partition, client, &count);
+    memcpy(trainer->desk.weights, checker->memory->weights, bytes);
+    for (size_t i = 0; trainer->desk.shift && i < config->parameters; i++)
+        trainer->desk.shift[i] = added;
+    add_batches(trainer, indices, count);
+    TRY(trainer_ask(&answer, trainer, &turn, err));
+    if (answer.kept[0]) memcpy(checker->kept, answer.kept, sizeof checker->kept);
+    memcpy(weights, trainer->desk.weights, bytes);
+    return STATUS_OK;
+}
+
+static Status test(Checker *checker, Error *err) {
+    Trainer *trainer = &checker->trainer;
+    const TrainerTurn turn = {
+        .task = "test", .part = "test", .of_test_set = true, .round = 1, .key = 1, .client = UINT32_MAX};
+    const uint32_t count = checker->memory->data.test.count;
+    uint32_t first[MOST_BATCHES];
+    TrainerAnswer answer;
+    uint32_t taken = 0;
+    for (; taken < MOST_BATCHES && taken < count; taken++)
+        first[taken] = taken;
+    desk_add_batch(&trainer->desk, first, taken);
+    return trainer_ask(&answer, trainer, &turn, err);
+}
+
+// Trains A again. *tensor: the first one with other weights than at first; NULL if there is none.
+static Status repeat(const char **tensor, Checker *checker, float added, Error *err) {
+    const TensorList *list = &checker->memory->tensors;
+    *tensor = NULL;
+    TRY(train(checker->later, checker, checker->client, added, err));
+    for (int t = 0; t < list->count && !*tensor; t++) {
+        const ParameterTensor *one = &list->tensors[t];
+        if (memcmp(checker->first + one->first, checker->later + one->first, one->count * sizeof(float)) != 0)
+            *tensor = one->name;
+    }
+    return STATUS_OK;
+}
+
+// The first tensor that differs in each kind of turn; NULL: none.
+typedef struct Findings {
+    const char *again, *tested, *fresh;
+    bool ignores; // what is to be added to the gradients
+} Findings;
+
+static Status find_in_one_process(Findings *found, Checker *checker, Error *err) {
+    const char *moved;
+    TRY(train(checker->first, checker, checker->client, 0, err));
+    TRY(train(checker->later, checker, next_client(checker->memory, checker->client + 1), 0, err));
+    TRY(repeat(&found->again, checker, 0, err));
+    TRY(test(checker, err));
+    TRY(repeat(&found->tested, checker, 0, err));
+    if (!checker->trainer.desk.shift) return STATUS_OK;
+    TRY(repeat(&moved, checker, 1, err));
+    found->ignores = moved == NULL;
+    return STATUS_OK;
+}
+
+static void conclude(TrainerCheck *check, const Findings *found, const Checker *checker) {
+    const char *tensor = found->fresh ? found->fresh : found->again ? found->again : found->tested;
+    const char *when = found->fresh ? "in a fresh process" : found->again ? "the second time" : "after a test";
+    char cause[TRAINER_KEPT_BYTES + 160];
+    check->repeats = !tensor && !found->ignores;
+    if (checker->kept[0])
+        snprintf(cause, sizeof cause,
+                 "it uses %s of before the turn; make an optimizer in every turn, and draw from turn.generator or "
+                 "turn.random",
+                 checker->kept);
+    else
+        snprintf(cause, sizeof cause, "%s",
+                 found->fresh   ? "its random numbers do not come from the turn's seed, or its kernels are not "
+                                  "deterministic"
+                 : found->again ? "an optimizer, a generator or a tensor that does not travel is kept from turn to turn"
+                                : "a test changes what a training uses");
+    if (tensor)
+        snprintf(check->finding, sizeof check->finding, "client %u trains to another %s %s: %s", checker->client,
+                 tensor, when, cause);
+    else if (found->ignores)
+        snprintf(check->finding, sizeof check->finding,
+                 "client %u trains to the same weights whatever the algorithm adds to its gradients: call "
+                 "turn.correct() before each step",
+                 checker->client);
+}
+
+Status trainer_check(TrainerCheck *check, const RunMemory *memory, Error *err) {
+    const LocalRule *rule = memory->algorithm.local;
+    const bool has_shift = rule->shifts || rule->pull || rule->keeps;
+    const size_t parameters = memory->config->parameters;
+    Checker checker = {.memory = memory, .client = next_client(memory, 0)};
+    Findings found = {0};
+    *check = (TrainerCheck){0};
+    checker.first = malloc(2 * parameters * sizeof *checker.first);
+    if (!checker.first) return fail(err, STATUS_OS, "no memory for two vectors of %zu parameters", parameters);
+    checker.later = checker.first + parameters;
+    Status status = trainer_open(&checker.trainer, memory, 0, has_shift, err);
+    if (status == STATUS_OK) {
+        status = find_in_one_process(&found, &checker, err);
+        trainer_close(&checker.trainer);
+    }
+    if (status == STATUS_OK) status = trainer_open(&checker.trainer, memory, 0, has_shift, err);
+    if (status == STATUS_OK) {
+        status = repeat(&found.fresh, &checker, 0, err);
+        trainer_close(&checker.trainer);
+    }
+    if (status == STATUS_OK) conclude(check, &found, &checker);
+    free(checker.first);
+    return status;
+}

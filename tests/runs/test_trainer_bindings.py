@@ -1,0 +1,131 @@
+"""What surrounds trainers: a check of their repeatability, the record of their files, sounder eval, replay and diff, and Python.
+
+Usage: test_trainer_bindings.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arguments]   (exit 77: skipped, there is no NumPy)
+"""
+import os, sys, unittest
+
+from trainers import JOB, NUMPY, PACKAGE, TORCH, TrainerCase, np, torch
+
+NET = "lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.Tanh(), nn.Linear(8, 10))"
+
+
+class Checking(TrainerCase):
+    def check(self, run, program, *arguments, code=0):
+        self.write(f"{run}.py", program)
+        return self.run_with(run, "--check-trainer", *arguments, script=f"{run}.py", code=code)
+
+    def found(self, run, program, *arguments):
+        """The finding; the run trains nevertheless, and its record says that it does not repeat."""
+        _, err = self.check(run, program, *arguments)
+        self.assertIs(self.metrics(run)[0]["trainer_repeats"], False)
+        self.assertEqual(len(self.rounds(run)), 2)
+        return err
+
+
+class Checks(Checking):
+    """The mistakes of a careless trainer are found by name."""
+
+    def test_a_careful_trainer_repeats(self):
+        for algorithm in ("fedavg", "scaffold"):
+            _, err = self.check(algorithm, NUMPY, "--algorithm", algorithm)
+            self.assertEqual(err, "")
+            self.assertIs(self.metrics(algorithm)[0]["trainer_repeats"], True)
+        self.run_with("unchecked")
+        self.assertIsNone(self.metrics("unchecked")[0]["trainer_repeats"])
+        out, _ = self.train(*JOB, "--trainer", f"{sys.executable} trainer.py", "--check-trainer", "--out", "told")
+        self.assertIn("the trainer repeats", out)
+
+    def test_a_check_changes_no_bit(self):
+        self.run_with("plain")
+        self.check("checked", NUMPY)
+        self.assertEqual(self.bits("checked"), self.bits("plain"))
+
+    def test_a_momentum_that_is_kept_is_found(self):
+        kept = NUMPY.replace("    velocity = {}\n", "").replace("for turn in sounder", "velocity = {}\nfor turn in sounder")
+        self.assertIn("client 0 trains to another fc1.weight the second time: an optimizer, a generator or a tensor that does not travel is kept",
+                      self.found("kept", kept))
+
+    def test_random_numbers_of_its_own_are_found(self):
+        noise = NUMPY.replace("slope, loss = slopes(x, y)", "slope, loss = slopes(x + own.normal(0, 0.1, x.shape), y)")
+        seeded = noise.replace("def ahead", "own = np.random.default_rng(5)\ndef ahead")
+        self.assertIn("client 0 trains to another fc1.weight the second time: it uses own (numpy's Generator) of before the turn", self.found("seeded", seeded))
+        unseeded = noise.replace("    velocity = {}\n", "    velocity, own = {}, np.random.default_rng()\n")
+        self.assertIn("in a fresh process: its random numbers do not come from the turn's seed", self.found("unseeded", unseeded))
+
+    def test_a_test_that_trains_is_found(self):
+        moves = NUMPY.replace("    fault = spoil(turn)", "    seen = globals().get('seen', 0) + (not turn.trains)\n    fault = spoil(turn)").replace(
+            "np.float32(turn.lr)", "np.float32(turn.lr + seen)")
+        self.assertIn("client 0 trains to another fc1.weight after a test: a test changes what a training uses", self.found("moves", moves))
+
+    def test_gradients_that_are_not_corrected_are_found(self):
+        _, err = self.check("never", NUMPY.replace("turn.correct(slope)", "pass"), "--algorithm", "fedprox mu=0.1", code=69)
+        self.assertIn("never called turn.correct()", err)
+        for_nothing = NUMPY.replace("turn.correct(slope)", "turn.correct({name: np.array(value) for name, value in slope.items()})")
+        self.assertIn("trains to the same weights whatever the algorithm adds to its gradients: call turn.correct() before each step",
+                      self.found("in-vain", for_nothing, "--algorithm", "fedprox mu=0.1"))
+
+    def test_an_array_that_stays_and_moves_is_named(self):
+        _, err = self.check("head", NUMPY.replace("sounder.turns(net)", "sounder.turns(net, exchange='fc1.*')"), code=69)
+        self.assertIn("fc2.weight changed in a turn and does not travel", err)
+
+    def test_an_array_that_is_replaced_travels_nevertheless(self):
+        self.run_with("in-place")
+        self.check("replaced", NUMPY.replace("net[name] -= np.float32(turn.lr) * velocity[name]", "net[name] = net[name] - np.float32(turn.lr) * velocity[name]"))
+        self.assertEqual(self.bits("replaced"), self.bits("in-place"))
+
+
+@unittest.skipUnless(torch, "there is no PyTorch")
+class ChecksOfModules(Checking):
+    def check(self, *arguments, code=0):
+        return super().check(*arguments, "--workers", "1", code=code)
+
+    def test_an_optimizer_that_is_kept_is_named(self):
+        kept = TORCH.replace("    optimizer = torch", "    global optimizer\n    optimizer = optimizer or torch").replace("def train(", "optimizer = None\ndef train(")
+        self.assertIn("client 0 trains to another 1.weight the second time: it uses optimizer (torch's SGD) of before the turn",
+                      self.found("kept", kept + f"sounder.serve({NET}, train, test)\n"))
+
+    def test_a_generator_that_is_kept_is_named(self):
+        noise = TORCH.replace("net(x), y)\n        optimizer", "net(x + torch.randn(x.shape, generator=own)), y)\n        optimizer")
+        _, err = self.check("turns", noise.replace("generator=own", "generator=turn.generator") + f"sounder.serve({NET}, train, test)\n")
+        self.assertEqual(err, "")
+        self.assertIn("it uses own (torch's Generator) of before the turn",
+                      self.found("own", noise.replace("def train(", "own = torch.Generator()\ndef train(") + f"sounder.serve({NET}, train, test)\n"))
+
+    def test_a_head_that_is_kept_is_named(self):
+        head = TORCH + f"sounder.serve({NET}, train, test, exchange='1.*')\n"
+        _, err = self.check("head", head, code=69)
+        self.assertIn("3.weight changed in a turn and does not travel", err)
+        hidden = TORCH.replace("    optimizer =", "    if turn.client in heads: net[3].load_state_dict(heads[turn.client])\n    optimizer =").replace(
+            "def test(", "    heads[turn.client] = {name: value.clone() for name, value in net[3].state_dict().items()}\n\nheads = {}\ndef test(")
+        self.assertIn("client 0 trains to another 1.weight the second time: an optimizer, a generator or a tensor that does not travel is kept",
+                      self.found("hidden", hidden + f"sounder.serve({NET}, train, test)\n"))
+
+    def test_weights_that_are_tied_by_their_memory_are_named(self):
+        net = '''
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.again, self.out = nn.Linear(64, 64), nn.Linear(64, 64), nn.Linear(64, 10)
+        TIE
+    def forward(self, x):
+        return self.out(torch.tanh(self.again(torch.tanh(self.first(x.flatten(1))))))
+'''
+        by_memory = net.replace("TIE", "self.again.weight.data = self.first.weight.data")
+        _, err = self.check("memory", TORCH + by_memory + "sounder.serve(Net, train, test)\n", code=69)
+        self.assertIn("again.weight is another parameter than first.weight, in the same memory", err)
+        tied = TORCH + net.replace("TIE", "self.again.weight = self.first.weight")
+        self.check("all", tied + "sounder.serve(Net, train, test)\n")
+        self.check("named", tied + "sounder.serve(Net, train, test, exchange='*')\n")
+        self.assertEqual(self.bits("named"), self.bits("all"))
+
+    def test_a_tensor_that_is_replaced_is_named_and_one_with_other_memory_travels(self):
+        plain = TORCH + f"sounder.serve({NET}, train, test)\n"
+        self.check("plain", plain)
+        self.check("memory", plain.replace("        turn.add(loss, len(y))", "        net[1].weight.data = net[1].weight.data.clone()\n        turn.add(loss, len(y))"))
+        self.assertEqual(self.bits("memory"), self.bits("plain"))
+        _, err = self.check("replaced", plain.replace("    optimizer =", "    net[1] = nn.Linear(64, 8)\n    optimizer ="), code=69)
+        self.assertIn("1.weight was replaced by another tensor in a turn", err)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
