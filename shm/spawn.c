@@ -18,8 +18,8 @@
 enum {
     DESCRIPTORS_PER_WORKER = 2, // pidfd, read end of the start-up pipe
     DESCRIPTORS_TO_SPARE = 64,  // of the supervisor, of one spawn, and for the files that a run opens later
-    ABOVE_ALL_TARGETS = WORKER_FIRST_FD + WORKER_MAX_FDS,
-    SOURCES_MAX = 3 + WORKER_MAX_FDS,
+    ABOVE_ALL_TARGETS = WORKER_FIRST_FD + WORKER_MAX_FDS + 1,
+    SOURCES_MAX = 4 + WORKER_MAX_FDS,
     STACK_BYTES = 32 << 10, // for a process that makes a few system calls
 };
 
@@ -153,8 +153,8 @@ static Status plan_descriptor(SpawnPlan *plan, int fd, int target, Error *err) {
     return STATUS_OK;
 }
 
-static Status plan_descriptors(SpawnPlan *plan, const SupervisorConfig *config, int startup_fd, int arrival_fd,
-                               Error *err) {
+static Status plan_descriptors(SpawnPlan *plan, const SupervisorConfig *config, uint32_t rank, int startup_fd,
+                               int arrival_fd, Error *err) {
     if (config->fd_count > WORKER_MAX_FDS)
         return fail(err, STATUS_SOFTWARE, "a worker inherits at most %d descriptors, not %u", WORKER_MAX_FDS,
                     config->fd_count);
@@ -163,6 +163,7 @@ static Status plan_descriptors(SpawnPlan *plan, const SupervisorConfig *config, 
     for (uint32_t i = 0; i < config->fd_count; i++)
         TRY(plan_descriptor(plan, config->fds[i], WORKER_FIRST_FD + (int)i, err));
     plan->first_closed = WORKER_FIRST_FD + config->fd_count;
+    if (config->rank_fds) TRY(plan_descriptor(plan, config->rank_fds[rank], (int)plan->first_closed++, err));
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0) plan->most_descriptors = (unsigned)limit.rlim_cur;
     // Reading the terminal would stop a worker with SIGTTIN, so stdin is /dev/null.
@@ -242,7 +243,7 @@ Status spawn_worker(WorkerProcess *process, const SupervisorConfig *config, uint
         goto close_pipe;
     }
     memset(plan, 0, offsetof(SpawnPlan, stack));
-    TRY_GOTO(close_sources, plan_descriptors(plan, config, startup[1], arrival_fd, err));
+    TRY_GOTO(close_sources, plan_descriptors(plan, config, rank, startup[1], arrival_fd, err));
     TRY_GOTO(close_sources, plan_texts(plan, config, rank, err));
     status = launch(process, plan, rank, err);
 

@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "shm/spawn.h"
 
-enum { POLL_SIGNALS, POLL_ARRIVALS, SUPERVISOR_POLLS }; // then one pidfd and one start-up pipe per rank
+enum { POLL_SIGNALS, POLL_ARRIVALS, SUPERVISOR_POLLS }; // then one pidfd and one start-up pipe per rank, then `watched`
 
 enum { TICK_MILLISECONDS = 200, GOODBYE_MILLISECONDS = 5000 };
 
@@ -57,7 +57,8 @@ Status supervisor_init(Supervisor *supervisor, const SupervisorConfig *config, E
     supervisor->memory_kills = cgroup_memory_kills(CGROUP_MEMBERSHIP, CGROUP_ROOT);
     TRY(spawn_reserve_descriptors(config->workers, err));
     supervisor->workers = calloc(config->workers, sizeof *supervisor->workers);
-    supervisor->polls = calloc(SUPERVISOR_POLLS + 2 * (size_t)config->workers, sizeof *supervisor->polls);
+    supervisor->polls =
+        calloc(SUPERVISOR_POLLS + 2 * (size_t)config->workers + config->watched_count, sizeof *supervisor->polls);
     Status status = STATUS_OK;
     if (!supervisor->workers || !supervisor->polls) {
         status = fail(err, STATUS_OS, "out of memory for the records of %u workers", config->workers);
@@ -300,7 +301,10 @@ static Status take_events(Supervisor *supervisor, int timeout_milliseconds, Erro
         deaths[rank] = (struct pollfd){.fd = supervisor->workers[rank].pidfd, .events = POLLIN};
         reports[rank] = (struct pollfd){.fd = supervisor->workers[rank].startup_fd, .events = POLLIN};
     }
-    if (poll(polls, SUPERVISOR_POLLS + 2 * (nfds_t)workers, timeout_milliseconds) < 0)
+    const uint32_t watched = supervisor->config.watched_count;
+    for (uint32_t i = 0; i < watched; i++)
+        reports[workers + i] = supervisor->config.watched[i];
+    if (poll(polls, SUPERVISOR_POLLS + 2 * (nfds_t)workers + watched, timeout_milliseconds) < 0)
         return errno == EINTR ? STATUS_OK : fail_errno(err, STATUS_OS, "cannot wait for the workers");
 
     uint64_t arrivals;

@@ -30,8 +30,9 @@
 #include "shm/barrier.h"
 #include "shm/stop_signals.h"
 
-// Descriptors that a worker inherits: these two, then the parent's `fds` in their order from WORKER_FIRST_FD on.
-enum { WORKER_STARTUP_FD = 3, WORKER_ARRIVAL_FD = 4, WORKER_FIRST_FD = 5, WORKER_MAX_FDS = 8 };
+// Descriptors that a worker inherits: these two, then the parent's `fds` in their order from WORKER_FIRST_FD on, then
+// the worker's own of `rank_fds`.
+enum { WORKER_STARTUP_FD = 3, WORKER_ARRIVAL_FD = 4, WORKER_FIRST_FD = 5, WORKER_MAX_FDS = 9 };
 
 typedef enum WorkerState { WORKER_ABSENT, WORKER_STARTING, WORKER_RUNNING, WORKER_DEAD } WorkerState;
 
@@ -68,6 +69,7 @@ typedef struct SupervisorConfig {
                             // parent's pid; the first argument may end in "@RANK"
     const int *fds;         // (fd_count) descriptors that workers inherit, in order, from WORKER_FIRST_FD on
     uint32_t fd_count;
+    const int *rank_fds;            // (workers) one more descriptor for each worker; may be NULL
     double hang_seconds;            // time without progress until a kill; a warning after half of it; 0: never
     void (*on_tick)(void *context); // about five times a second while waiting; may be NULL
     // Called after the rank has departed; may start a replacement; a failure ends supervisor_gather. May be NULL.
@@ -75,6 +77,9 @@ typedef struct SupervisorConfig {
     // The parent's work for its workers: called in every turn of supervisor_gather, at least five times a second and
     // whenever a worker rings. A failure ends the gather. *busy: call it again at once. May be NULL.
     Status (*serve)(void *context, bool *busy, Error *err);
+    // Descriptors of the caller's whose events wake supervisor_gather, for `serve`; a descriptor of -1 is ignored.
+    const struct pollfd *watched; // (watched_count), may change between two calls of serve; may be NULL
+    uint32_t watched_count;
     // True lets supervisor_gather return while workers still work; the caller calls it again. May be NULL: never.
     bool (*is_enough)(void *context);
     bool (*is_waiting)(void *context, uint32_t rank); // true: waits for other ranks, which is no hang; may be NULL
@@ -84,7 +89,7 @@ typedef struct SupervisorConfig {
 typedef struct Supervisor {
     SupervisorConfig config;
     WorkerRecord *workers;             // owned (config.workers)
-    struct pollfd *polls;              // owned (2 + 2 config.workers): workspace of supervisor_gather
+    struct pollfd *polls;              // owned (2 + 2 workers + watched_count): workspace of supervisor_gather
     int arrival_fd, signal_fd;         // owned
     uint32_t round;                    // the caller's current round, for messages; 0: none yet
     int interrupts;                    // requests to stop so far: the greater of these two counts

@@ -59,7 +59,9 @@ enum {
     FD_CLIENT_STATE,
     FD_TRAIN,
     FD_TEST,
-    FD_COUNT = 8
+    FD_NURSERY, // where trainers are asked for
+    FD_COUNT = 9,
+    FD_OUTPUT = WORKER_FIRST_FD + FD_COUNT // of a worker with a trainer: for its output
 };
 
 // The contents of the slots segment, or of the slots block of a run on the GPU.
@@ -276,6 +278,7 @@ typedef struct Control {
     _Atomic uint32_t writing, all_land;
     Flight flights[MAX_WORKERS];
     WorkerPulse pulses[MAX_WORKERS];
+    uint32_t has_output;           // 1: workers inherit FD_OUTPUT
     _Atomic uint32_t given_up;     // 1: a worker has died of a trainer that will not do better elsewhere
     _Atomic uint32_t steps_warned; // 1: the log says that trainers make other steps than asked
     SumState sums[MAX_WORKERS];

@@ -199,6 +199,7 @@ void run_memory_worker_fds(int fds[FD_COUNT], const RunMemory *memory) {
     fds[FD_SLOTS - WORKER_FIRST_FD] = memory->slots_segment.fd;
     fds[FD_CLIENT_STATE - WORKER_FIRST_FD] =
         memory->kept.fd >= 0 ? memory->kept.fd : memory->partition_fd; // if none: unused
+    fds[FD_NURSERY - WORKER_FIRST_FD] = memory->partition_fd;          // unused, if the run has none
 }
 
 void run_memory_free(RunMemory *memory) {

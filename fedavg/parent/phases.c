@@ -42,7 +42,7 @@ static bool reap_orphans(const Phases *phases) {
         if (info.si_pid == 0) return true;
         for (uint32_t rank = 0; rank < supervisor->config.workers; rank++)
             if (supervisor->workers[rank].pid == info.si_pid && supervisor->workers[rank].state != WORKER_DEAD)
-                return true; // the supervisor reaps it soon
+                return true;         // the supervisor reaps it soon
         kill(-info.si_pid, SIGKILL); // this process has not been reaped: the group of its number is its own
         waitpid(info.si_pid, NULL, 0);
     }
@@ -50,8 +50,10 @@ static bool reap_orphans(const Phases *phases) {
 
 static Status count_death(Phases *phases, uint32_t rank, Error *err) {
     phases->lost++;
-    if (atomic_load(&phases->config.memory->control->given_up))
+    if (atomic_load(&phases->config.memory->control->given_up)) {
+        if (phases->config.trainers) trainer_host_blame(phases->config.trainers, (int)rank);
         return fail(err, STATUS_UNAVAILABLE, "%s", phases->supervisor.workers[rank].message);
+    }
     if (phases->config.on_worker_death == WORKER_DEATH_ABORT)
         return fail(err, STATUS_UNAVAILABLE, "worker %u died, and --on-worker-death is abort", rank);
     if (queue_unfinished(phases->config.memory->queue) < phases->unfinished) phases_forgive(phases);
@@ -128,6 +130,7 @@ static bool is_enough(void *context) {
 
 static Status serve(void *context, bool *busy, Error *err) {
     Phases *phases = context;
+    if (phases->config.trainers) trainer_host_serve(phases->config.trainers);
     return phases->config.serve ? phases->config.serve(phases->config.serve_context, busy, err) : STATUS_OK;
 }
 
@@ -237,6 +240,12 @@ Status phases_init(Phases *phases, const PhasesConfig *config, Error *err) {
                                     .is_enough = is_enough,
                                     .is_waiting = is_waiting,
                                     .context = phases};
+    if (config->trainers) {
+        supervision.rank_fds = config->trainers->output.write_fds;
+        supervision.watched = config->trainers->polls;
+        supervision.watched_count = config->trainers->poll_count;
+        control->has_output = 1;
+    }
     TRY(supervisor_init(&phases->supervisor, &supervision, err));
     Status status;
     for (uint32_t rank = 0; rank < control->config.workers; rank++)

@@ -18,6 +18,7 @@
 
 #include "base/err.h"
 #include "fedavg/memory/run_memory.h"
+#include "fedavg/trainer/host.h"
 #include "shm/supervisor.h"
 
 typedef enum WorkerDeath { WORKER_DEATH_CONTINUE, WORKER_DEATH_RESPAWN, WORKER_DEATH_ABORT } WorkerDeath;
@@ -37,6 +38,7 @@ typedef struct PhasesConfig {
     // A worker has died, before anything is done about it; may be NULL. Gets the serve_context.
     Status (*bury)(void *context, uint32_t rank, Error *err);
     void *serve_context;
+    TrainerHost *trainers; // of a run with --trainer; borrowed, NULL: none
 } PhasesConfig;
 
 typedef struct Phases {

@@ -61,12 +61,17 @@ static Status read_values(TrainerNet *net, int fd, Error *err) {
     return STATUS_OK;
 }
 
+static void serve_host(void *host) {
+    if (host) trainer_host_serve(host);
+}
+
 static Status ask(json_t **told, TrainerProcess *process, const TrainerPlan *plan, const RunMemory *memory, int desk_fd,
-                  uint64_t seed, Error *err) {
-    const TrainerWait wait = {0};
+                  uint64_t seed, TrainerHost *host, Error *err) {
+    const TrainerWait wait = {.on_wait = serve_host, .context = host};
+    const int output = host ? host->output.nursery_fd : -1;
     int fds[TRAINER_MOST_FDS];
     JsonObject line, desk;
-    TRY(trainer_process_start(process, plan, fds, trainer_line_fds(fds, desk_fd, memory), -1, err));
+    TRY(trainer_process_start(process, plan, fds, trainer_line_fds(fds, desk_fd, memory), output, err));
     trainer_line_begin(&line, plan, memory, seed);
     put_whole(&line, "describe", 1);
     json_begin(&desk);
@@ -76,14 +81,15 @@ static Status ask(json_t **told, TrainerProcess *process, const TrainerPlan *pla
     return trainer_process_receive(told, process, &wait, err);
 }
 
-Status trainer_describe(TrainerNet *net, const TrainerPlan *plan, const RunMemory *memory, uint64_t seed, Error *err) {
+Status trainer_describe(TrainerNet *net, const TrainerPlan *plan, const RunMemory *memory, uint64_t seed,
+                        TrainerHost *host, Error *err) {
     TrainerProcess process = {.socket = -1, .leash = -1};
     json_t *told = NULL;
     Error why;
     *net = (TrainerNet){0};
     const int desk_fd = memfd_create("sounder-desk", MFD_CLOEXEC);
     if (desk_fd < 0) return fail_errno(err, STATUS_OS, "no memory for a trainer's desk");
-    Status status = ask(&told, &process, plan, memory, desk_fd, seed, &why);
+    Status status = ask(&told, &process, plan, memory, desk_fd, seed, host, &why);
     if (status == STATUS_OK) status = read_tensors(net, json_object_get(told, "tensors"), &why);
     if (status == STATUS_OK) status = read_values(net, desk_fd, &why);
     trainer_process_end(&process, TRAINER_GOODBYE_SECONDS);
@@ -91,6 +97,7 @@ Status trainer_describe(TrainerNet *net, const TrainerPlan *plan, const RunMemor
     close(desk_fd);
     if (status == STATUS_OK) return STATUS_OK;
     trainer_net_free(net);
+    if (host) trainer_output_print_last(&host->output, OUTPUT_OF_NURSERY);
     if (status == STATUS_USAGE || status == STATUS_NOINPUT) return fail(err, status, "%s", why.message);
     return fail(err, STATUS_UNAVAILABLE, "%s %.200s: %s", plan->option, plan->command, why.message);
 }

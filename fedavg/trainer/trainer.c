@@ -20,7 +20,8 @@ static Status start(Trainer *trainer, Error *err) {
     JsonObject line, desk;
     json_t *ready;
     const size_t count = trainer_line_fds(fds, trainer->desk.fd, memory);
-    TRY(trainer_process_start(&trainer->process, &config->trainer, fds, count, -1, err));
+    const int output = memory->control->has_output ? FD_OUTPUT : -1;
+    TRY(trainer_process_start(&trainer->process, &config->trainer, fds, count, output, err));
     trainer_line_begin(&line, &config->trainer, memory, config->seed);
     put_whole(&line, "rank", trainer->rank);
     put_whole(&line, "parameters", (int64_t)config->parameters);

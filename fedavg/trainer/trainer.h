@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/trainer/desk.h"
+#include "fedavg/trainer/host.h"
 #include "fedavg/trainer/process.h"
 
 typedef struct Trainer {
@@ -68,8 +69,10 @@ typedef struct TrainerNet {
 } TrainerNet;
 
 // Asks a trainer of the parent's for them, which ends afterwards. Returns USAGE or NOINPUT for a command that cannot be
-// run, UNAVAILABLE with what the program said or did. Nothing to free on failure.
-Status trainer_describe(TrainerNet *net, const TrainerPlan *plan, const RunMemory *memory, uint64_t seed, Error *err);
+// run, UNAVAILABLE with what the program said or did. host: takes its output; NULL: stderr does. Nothing to free on
+// failure.
+Status trainer_describe(TrainerNet *net, const TrainerPlan *plan, const RunMemory *memory, uint64_t seed,
+                        TrainerHost *host, Error *err);
 void trainer_net_free(TrainerNet *net);
 
 #endif

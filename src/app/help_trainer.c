@@ -74,7 +74,10 @@ static const Entry rules[] = {
     {"--check-trainer",
      "trains client A, B, A again, A after a test, and A in a fresh process, and names the first tensor "
      "that differs, with the likely cause"},
-    {"output", "stdout and stderr of a trainer go to stderr of the run"},
+    {"output", "stdout and stderr go to RUN/trainer.log, each line with its rank (\"nursery\": before the first turn); "
+               "where a run has no folder, to stderr. A run that a trainer ends shows its last exception"},
+    {"processes", "a trainer and all that it starts (wrappers, data loaders) end with its worker, even if that is "
+                  "killed. INT, HUP, USR1 and USR2 are ignored in it; TERM is not"},
 };
 
 static const Entry hello[] = {

@@ -96,7 +96,10 @@ static Status prepare(Run *run, Error *err) {
     if (run->options.trainer[0]) {
         prctl(PR_SET_CHILD_SUBREAPER, 1); // trainers of workers that died are this process's to reap (phases.c)
         progress_step_begin(&run->progress, "asking the trainer for its net");
-        status = run_read_trainer(&run->spec, &run->net, run->about.text, &run->options, &run->memory, err);
+        status = trainer_host_open(&run->trainers, err);
+        if (status == STATUS_OK)
+            status = run_read_trainer(&run->spec, &run->net, run->about.text, &run->options, &run->memory,
+                                      &run->trainers, err);
         progress_step_end(&run->progress);
     } else
         status = run_read_model(&run->spec, run->about.text, &run->options, data, err);
@@ -195,12 +198,18 @@ close:
 
 static Status run_all(Run *run, int *exit_code, Error *err) {
     Status prepared = prepare(run, err), status = nodes_agree(&run->nodes, prepared, err);
-    if (prepared != STATUS_OK) return status;
+    if (prepared != STATUS_OK) {
+        trainer_host_close(&run->trainers);
+        return status;
+    }
     if (status != STATUS_OK) goto free_memory;
     status = open_folder(run, err);
     bool open = status == STATUS_OK;
     TRY_GOTO(close_folder, nodes_agree(&run->nodes, status, err));
+    const Folder folder = run_folder_at(&run->folder);
+    if (run->options.trainer[0]) trainer_output_begin(&run->trainers.output, train_is_first(run) ? &folder : NULL);
     status = run_on_device(run, exit_code, err);
+    if (status != STATUS_OK) run_explain_trainer(&run->trainers, err);
     // Comes last, when nothing waits for this process; skipped after a signal, which asks for a quick end.
     if (status == STATUS_OK && *exit_code == 0) dataset_segment_keep(&run->memory.data_segment, &run->source);
 close_folder:
@@ -208,11 +217,12 @@ close_folder:
     // resumed.
     if (open && train_is_first(run) && status != STATUS_OK && status != STATUS_CANCELLED && run->rounds_done == 0 &&
         !run->options.resume[0])
-        run_folder_discard(&run->folder);
+        run_folder_discard(&run->folder, run->trainers.failed);
     if (open) run_folder_close(&run->folder);
 free_memory:
     run_memory_free(&run->memory);
     trainer_net_free(&run->net);
+    trainer_host_close(&run->trainers);
     return status;
 }
 

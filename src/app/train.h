@@ -22,6 +22,7 @@ typedef struct Run {
     uint64_t data_hash;
     ModelAbout about;
     Spec spec;
+    TrainerHost trainers;
     TrainerNet net; // of --trainer, which then has the tensors; otherwise count is 0
     int argc;       // command line, which the run's record repeats; borrowed
     char **argv;

@@ -324,13 +324,16 @@ static Status train(Run *run, int *exit_code, Error *err) {
                                       .on_worker_death = (WorkerDeath)run->options.on_worker_death,
                                       .hang_seconds = run->options.hang_seconds,
                                       .on_tick = progress_tick,
-                                      .context = &run->progress},
+                                      .context = &run->progress,
+                                      .trainers = run->options.trainer[0] ? &run->trainers : NULL},
                            .backend = run->device.on_gpu ? parent_on_gpu() : &parent_on_cpu,
                            .clients_per_round = (uint32_t)run->options.clients_per_round,
                            .rounds_done = run->rounds_done,
                            .nodes = &run->nodes};
     progress_watch(&run->progress, &run->rounds);
-    Status status = rounds_init(&run->rounds, &config, err);
+    Status status = STATUS_OK;
+    if (config.phases.trainers) status = trainer_host_add_workers(&run->trainers, (uint32_t)run->options.workers, err);
+    if (status == STATUS_OK) status = rounds_init(&run->rounds, &config, err);
     bool started = status == STATUS_OK;
     status = nodes_agree(&run->nodes, status, err);
     if (status == STATUS_OK) status = run_with_workers(run, err);

@@ -90,7 +90,7 @@ static void a_worker_finds_its_descriptors_and_nothing_else(void **state) {
     close(stray);
 }
 
-static void a_worker_inherits_eight_descriptors_and_no_more(void **state) {
+static void a_worker_inherits_nine_descriptors_its_own_and_no_more(void **state) {
     (void)state;
     Error err = {0};
     World world;
@@ -101,12 +101,13 @@ static void a_worker_inherits_eight_descriptors_and_no_more(void **state) {
     world.supervisor.config.fds = fds;
     world.supervisor.config.fd_count = WORKER_MAX_FDS + 1;
     assert_int_equal(supervisor_start(&world.supervisor, 0, &err), STATUS_SOFTWARE);
-    assert_string_equal(err.message, "a worker inherits at most 8 descriptors, not 9");
+    assert_string_equal(err.message, "a worker inherits at most 9 descriptors, not 10");
     world.supervisor.config.fd_count = WORKER_MAX_FDS;
+    world.supervisor.config.rank_fds = fds;
     check_ok(world_start(&world, &err));
     world.control->orders[0] = INSPECT;
     check_ok(world_phase(&world, &err));
-    assert_int_equal(world.control->open_descriptors, WORKER_FIRST_FD + WORKER_MAX_FDS);
+    assert_int_equal(world.control->open_descriptors, WORKER_FIRST_FD + WORKER_MAX_FDS + 1);
     world_down(&world);
 }
 
@@ -403,7 +404,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_workers_do_every_phase_and_stand_still_in_between),
         cmocka_unit_test(a_worker_finds_its_descriptors_and_nothing_else),
-        cmocka_unit_test(a_worker_inherits_eight_descriptors_and_no_more),
+        cmocka_unit_test(a_worker_inherits_nine_descriptors_its_own_and_no_more),
         cmocka_unit_test(a_worker_killed_at_work_departs_and_the_others_go_on),
         cmocka_unit_test(a_stopped_worker_is_warned_about_then_killed),
         cmocka_unit_test(a_worker_that_hangs_while_starting_is_killed),

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "fedavg/memory/client_state_file.h"
+#include "fedavg/trainer/output.h"
 #include "io/durable.h"
 
 static const char CONFIG[] = "config.yaml", CHECKPOINTS[] = "checkpoints", LIVE[] = "live";
@@ -228,12 +229,19 @@ void run_folder_unlink_live(const RunFolder *folder) {
     close(live_fd);
 }
 
-void run_folder_discard(const RunFolder *folder) {
+static void remove_log(const RunFolder *folder, bool keep) {
+    struct stat about;
+    if (!keep || (fstatat(folder->lock_fd, TRAINER_LOG_NAME, &about, AT_SYMLINK_NOFOLLOW) == 0 && about.st_size == 0))
+        unlinkat(folder->lock_fd, TRAINER_LOG_NAME, 0);
+}
+
+void run_folder_discard(const RunFolder *folder, bool keep_log) {
     run_folder_unlink_live(folder);
     unlinkat(folder->lock_fd, CONFIG, 0);
     unlinkat(folder->lock_fd, "metrics.jsonl", 0);
     unlinkat(folder->lock_fd, CLIENT_STATE_FILE_NAME, 0);
     unlinkat(folder->lock_fd, SCHEDULE_FILE_NAME, 0);
+    remove_log(folder, keep_log);
     if (folder->made_checkpoints) unlinkat(folder->lock_fd, CHECKPOINTS, AT_REMOVEDIR);
     if (folder->made && run_folder_check(folder, NULL) == STATUS_OK) rmdir(folder->path);
 }

@@ -7,6 +7,7 @@
 //   clients.kept                client states, if the algorithm keeps some between a client's turns
 //   live/global.safetensors     during the run: a link to the shared weights themselves
 //   model.safetensors           the final model
+//   trainer.log                 what the trainers of a run with --trainer print; a new run appends to an old one's
 //
 // The folder is locked (flock on the folder itself) while a run uses it: a second run is refused, and a kill releases
 // it. All files are opened relative to its descriptor, so this run's files never get into another folder that a user
@@ -49,8 +50,8 @@ bool run_folder_has(const RunFolder *folder, const char *name);
 Status run_folder_link_live(const RunFolder *folder, int weights_fd, int control_fd, Error *err);
 void run_folder_unlink_live(const RunFolder *folder);
 
-// Removes everything that a failed new run has made.
-void run_folder_discard(const RunFolder *folder);
+// Removes everything that a failed new run has made; with keep_log all but a trainer.log that is not empty.
+void run_folder_discard(const RunFolder *folder, bool keep_log);
 
 void run_folder_close(RunFolder *folder);
 

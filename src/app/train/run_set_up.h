@@ -38,9 +38,13 @@ Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *opt
 Status run_plan_trainer(TrainerPlan *plan, const Options *options, Error *err);
 
 // For a run with --trainer, in place of run_read_model: asks the program for its tensors and initial values (net).
-// The caller frees them with trainer_net_free. USAGE, NOINPUT, or UNAVAILABLE with the trainer's sentence.
+// The caller frees them with trainer_net_free. host: takes its output. USAGE, NOINPUT, or UNAVAILABLE with the
+// trainer's sentence.
 Status run_read_trainer(Spec *spec, TrainerNet *net, char text[SPEC_TEXT_BYTES], const Options *options,
-                        const RunMemory *memory, Error *err);
+                        const RunMemory *memory, TrainerHost *host, Error *err);
+
+// After a failure that a trainer has caused: prints its last exception, and adds the name of the log to the sentence.
+void run_explain_trainer(TrainerHost *host, Error *err);
 
 // Makes the segments whose size depends on net and device, and the initial weights. net: of a run with --trainer,
 // otherwise NULL. After a failure run_memory_free may be called, but need not.

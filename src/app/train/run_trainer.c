@@ -1,4 +1,4 @@
-// Part of run_set_up.h: what a run with --trainer says about it, and learns from it.
+// Part of run_set_up.h: a run with --trainer gives its plan, reads its net, and explains its failure.
 #include <stdio.h>
 #include <string.h>
 
@@ -21,11 +21,11 @@ Status run_plan_trainer(TrainerPlan *plan, const Options *options, Error *err) {
 
 // The spec of a trainer's net has no layers: only what the run asks of any net.
 Status run_read_trainer(Spec *spec, TrainerNet *net, char text[SPEC_TEXT_BYTES], const Options *options,
-                        const RunMemory *memory, Error *err) {
+                        const RunMemory *memory, TrainerHost *host, Error *err) {
     const Dataset *data = &memory->data;
     TrainerPlan plan;
     TRY(run_plan_trainer(&plan, options, err));
-    TRY(trainer_describe(net, &plan, memory, options->seed, err));
+    TRY(trainer_describe(net, &plan, memory, options->seed, host, err));
     snprintf(text, SPEC_TEXT_BYTES, "trainer %.2000s", options->trainer);
     *spec = (Spec){.input = data->shape,
                    .classes = data->classes,
@@ -33,4 +33,12 @@ Status run_read_trainer(Spec *spec, TrainerNet *net, char text[SPEC_TEXT_BYTES],
                    .squared_loss = dataset_has_targets(&data->items),
                    .parameter_count = net->parameters};
     return STATUS_OK;
+}
+
+void run_explain_trainer(TrainerHost *host, Error *err) {
+    if (!host->failed) return;
+    trainer_output_print_last(&host->output, host->failed_rank);
+    if (!host->output.path[0]) return;
+    const size_t used = strlen(err->message);
+    snprintf(err->message + used, sizeof err->message - used, "; what it printed is in %.1000s", host->output.path);
 }

@@ -1,0 +1,56 @@
+// The output of trainers. The parent reads it from a pipe per worker and one of the nursery, and appends it to
+// RUN/trainer.log line by line, each line with its rank, so that the progress display of the run stays whole.
+//
+//   TRY(trainer_output_open(&output, err));                    // the pipe of the nursery: the folder may not exist yet
+//   TRY(trainer_output_add_workers(&output, workers, err));    // workers inherit output.write_fds
+//   trainer_output_begin(&output, folder);                     // writes the lines so far, and all later ones
+//   trainer_output_poll(&output, polls);                       // (output.sources), for the poll of the parent's loop
+//   trainer_output_serve(&output);                             // in it
+//   trainer_output_print_last(&output, rank);                  // a run that ends by a trainer's failure
+//   trainer_output_close(&output);
+//
+// A file that cannot be written costs one warning, and the lines that it cannot hold.
+#ifndef SOUNDER_FEDAVG_TRAINER_OUTPUT_H
+#define SOUNDER_FEDAVG_TRAINER_OUTPUT_H
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "io/durable.h"
+
+#define TRAINER_LOG_NAME "trainer.log"
+
+typedef struct OutputSource OutputSource;
+
+typedef struct TrainerOutput {
+    uint32_t sources;     // the nursery, then the workers; 0: closed
+    OutputSource *source; // owned (sources)
+    int *write_fds;       // owned (sources - 1): of the workers
+    int nursery_fd;       // the nursery's write end, owned
+    int file;             // owned; -1: not begun
+    bool warned;          // of a file that cannot be written
+    char path[4096];      // of the file, for messages; "": without a folder lines go to stderr
+} TrainerOutput;
+
+Status trainer_output_open(TrainerOutput *output, Error *err);
+Status trainer_output_add_workers(TrainerOutput *output, uint32_t workers, Error *err);
+
+// folder: NULL if the run has none on this node; lines then go to stderr.
+void trainer_output_begin(TrainerOutput *output, const Folder *folder);
+
+// Fills in what the parent's loop waits for: polls (output->sources).
+void trainer_output_poll(const TrainerOutput *output, struct pollfd *polls);
+
+// Reads what is there, without waiting.
+void trainer_output_serve(TrainerOutput *output);
+
+enum { OUTPUT_OF_NURSERY = -1 };
+
+// Prints the last exception that the rank's trainer has printed (its last 20 lines if there is none) on stderr.
+void trainer_output_print_last(TrainerOutput *output, int rank);
+
+void trainer_output_close(TrainerOutput *output);
+
+#endif
