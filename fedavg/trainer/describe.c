@@ -3,12 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "fedavg/trainer/lines.h"
 #include "fedavg/trainer/trainer.h"
 
 static Status read_shape(ParameterTensor *tensor, const json_t *shape, Error *err) {
+    if (!json_is_array(shape))
+        return fail(err, STATUS_DATA, "%s has no shape; give a list of its sides, [] for one number", tensor->name);
     tensor->rank = (int)json_array_size(shape);
     tensor->count = 1;
     if (tensor->rank > TENSOR_MOST_DIMENSIONS)
@@ -48,12 +51,17 @@ static Status read_tensors(TrainerNet *net, const json_t *told, Error *err) {
 
 static Status read_values(TrainerNet *net, int fd, Error *err) {
     const size_t bytes = net->parameters * sizeof *net->values;
+    struct stat desk;
+    if (fstat(fd, &desk) != 0) return fail_errno(err, STATUS_OS, "the initial values");
+    if ((size_t)desk.st_size != bytes)
+        return fail(err, STATUS_DATA, "it gave %lld bytes of initial values; its tensors have %zu",
+                    (long long)desk.st_size, bytes);
     net->values = malloc(bytes);
     if (!net->values) return fail(err, STATUS_OS, "no memory for %zu parameters", net->parameters);
     size_t done = 0;
     for (ssize_t part; done < bytes && (part = pread(fd, (char *)net->values + done, bytes - done, (off_t)done)) > 0;)
         done += (size_t)part;
-    if (done < bytes) return fail(err, STATUS_DATA, "it gave %zu of %zu bytes of initial values", done, bytes);
+    if (done < bytes) return fail(err, STATUS_DATA, "it took initial values away while they were read");
     for (int t = 0; t < net->count; t++)
         for (size_t i = 0; i < net->tensors[t].count; i++)
             if (!isfinite(net->values[net->tensors[t].first + i]))
@@ -63,6 +71,14 @@ static Status read_values(TrainerNet *net, int fd, Error *err) {
 
 static void serve_host(void *host) {
     if (host) trainer_host_serve(host);
+}
+
+Status trainer_net_read(TrainerNet *net, const json_t *told, int desk_fd, Error *err) {
+    *net = (TrainerNet){0};
+    Status status = read_tensors(net, json_object_get(told, "tensors"), err);
+    if (status == STATUS_OK) status = read_values(net, desk_fd, err);
+    if (status != STATUS_OK) trainer_net_free(net);
+    return status;
 }
 
 static Status ask(json_t **told, TrainerProcess *process, const TrainerPlan *plan, const RunMemory *memory, int desk_fd,
@@ -90,13 +106,11 @@ Status trainer_describe(TrainerNet *net, const TrainerPlan *plan, const RunMemor
     const int desk_fd = memfd_create("sounder-desk", MFD_CLOEXEC);
     if (desk_fd < 0) return fail_errno(err, STATUS_OS, "no memory for a trainer's desk");
     Status status = ask(&told, &process, plan, memory, desk_fd, seed, host, &why);
-    if (status == STATUS_OK) status = read_tensors(net, json_object_get(told, "tensors"), &why);
-    if (status == STATUS_OK) status = read_values(net, desk_fd, &why);
+    if (status == STATUS_OK) status = trainer_net_read(net, told, desk_fd, &why);
     trainer_process_end(&process, TRAINER_GOODBYE_SECONDS);
     json_decref(told);
     close(desk_fd);
     if (status == STATUS_OK) return STATUS_OK;
-    trainer_net_free(net);
     if (host) trainer_output_print_last(&host->output, OUTPUT_OF_NURSERY);
     if (status == STATUS_USAGE || status == STATUS_NOINPUT) return fail(err, status, "%s", why.message);
     return fail(err, STATUS_UNAVAILABLE, "%s %.200s: %s", plan->option, plan->command, why.message);

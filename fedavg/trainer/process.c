@@ -219,8 +219,13 @@ static Status receive_line(char **line, size_t *bytes, TrainerProcess *process, 
     }
 }
 
+bool trainer_flag(const json_t *answer, const char *key) {
+    const json_t *flag = json_object_get(answer, key);
+    return json_is_true(flag) || json_integer_value(flag) != 0;
+}
+
 Status trainer_process_receive(json_t **answer, TrainerProcess *process, const TrainerWait *wait, Error *err) {
-    for (;;) {
+    for (*answer = NULL;;) {
         char *line = NULL;
         size_t bytes = 0;
         Error why;
@@ -231,13 +236,16 @@ Status trainer_process_receive(json_t **answer, TrainerProcess *process, const T
         memmove(process->buffer, line + bytes + 1, process->used);
         if (json_object_get(*answer, "progress")) {
             json_decref(*answer);
+            *answer = NULL;
             continue;
         }
-        const char *error = json_string_value(json_object_get(*answer, "error"));
-        if (!error) return STATUS_OK;
-        const bool fatal = json_integer_value(json_object_get(*answer, "fatal")) != 0;
-        fail(err, STATUS_UNAVAILABLE, "%s", error);
+        const json_t *error = json_object_get(*answer, "error");
+        if (!error || json_is_null(error)) return STATUS_OK;
+        const char *sentence = json_string_value(error);
+        const bool fatal = trainer_flag(*answer, "fatal");
+        fail(err, STATUS_UNAVAILABLE, "%s", sentence && *sentence ? sentence : "it failed, and its error says no more");
         json_decref(*answer);
+        *answer = NULL;
         return fatal ? STATUS_DATA : STATUS_UNAVAILABLE;
     }
 }

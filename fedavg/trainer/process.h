@@ -54,7 +54,11 @@ Status trainer_process_send(TrainerProcess *process, JsonObject *message, const 
 
 // Receives the next line that is no sign of life. Returns UNAVAILABLE with what went wrong: the trainer's own sentence,
 // its death, its silence, or a line that is no JSON object; DATA if the trainer says that trying again is of no use.
+// *answer is NULL after a failure.
 Status trainer_process_receive(json_t **answer, TrainerProcess *process, const TrainerWait *wait, Error *err);
+
+// Whether the answer has the key with true or a whole number other than 0.
+bool trainer_flag(const json_t *answer, const char *key);
 
 // Closes the socket, gives the trainer goodbye_seconds to end, and kills whatever is left of it. Does nothing for a
 // process that was never started or has been ended.

@@ -29,8 +29,9 @@ static Status start(Trainer *trainer, Error *err) {
     trainer_line_put_tensors(&line, &memory->tensors);
     TRY(trainer_process_send(&trainer->process, &line, &wait, err));
     TRY(trainer_process_receive(&ready, &trainer->process, &wait, err));
+    const bool is_ready = trainer_flag(ready, "ready");
     json_decref(ready);
-    return STATUS_OK;
+    return is_ready ? STATUS_OK : fail(err, STATUS_UNAVAILABLE, "its first answer is not {\"ready\":1}");
 }
 
 Status trainer_open(Trainer *trainer, const RunMemory *memory, uint32_t rank, bool has_shift, Error *err) {
@@ -105,9 +106,21 @@ static void read_kept(char kept[TRAINER_KEPT_BYTES], const json_t *names) {
     }
 }
 
+// A number written as text would count as missing.
+static Status check_numbers(const json_t *answer, Error *err) {
+    static const char *const keys[] = {"turn", "loss_sum", "samples", "hits", "steps", "travel", "counted"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const json_t *value = json_object_get(answer, keys[i]);
+        if (value && !json_is_null(value) && !json_is_number(value))
+            return fail(err, STATUS_UNAVAILABLE, "it answered %s as something that is no number", keys[i]);
+    }
+    return STATUS_OK;
+}
+
 static Status read_answer(TrainerAnswer *answer, const json_t *told, const Trainer *trainer, const TrainerTurn *turn,
                           Error *err) {
     const uint32_t count = trainer->desk.samples;
+    TRY(check_numbers(told, err));
     if (number_of(told, "turn", 0) != (double)trainer->turns)
         return fail(err, STATUS_UNAVAILABLE, "it answered turn %.0f, not turn %llu", number_of(told, "turn", 0),
                     (unsigned long long)trainer->turns);
@@ -128,9 +141,9 @@ static Status read_answer(TrainerAnswer *answer, const json_t *told, const Train
         return fail(err, STATUS_DATA,
                     "its test added %.0f samples of %u: call turn.add(loss, len(y), hits=...) once per batch", samples,
                     count);
-    if (!(hits >= 0 && hits <= count))
-        return fail(err, STATUS_DATA, "its test counted %.0f hits in %u samples", hits, count);
-    if (!json_object_get(told, "hits") && !trainer->memory->config->spec.squared_loss)
+    if (!(hits >= 0 && hits <= count && hits == floor(hits)))
+        return fail(err, STATUS_DATA, "its test counted %g hits in %u samples", hits, count);
+    if (!json_is_number(json_object_get(told, "hits")) && !trainer->memory->config->spec.squared_loss)
         return fail(err, STATUS_DATA,
                     "its test says nothing of accuracy: call turn.add(loss, len(y), hits=...) with the "
                     "number of samples that were right");

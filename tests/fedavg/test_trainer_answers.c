@@ -1,0 +1,130 @@
+// What a trainer answers, as a program in any language may write it: numbers that a run can use, or a sentence.
+#include <math.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "fedavg/trainer/trainer.h"
+
+#include "tests/check.h"
+
+enum { SAMPLES = 4 };
+
+// A process whose answers are already there.
+static TrainerProcess answered(const char *lines) {
+    int ends[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    assert_int_equal(send(ends[1], lines, strlen(lines), 0), strlen(lines));
+    TrainerProcess process = {.socket = ends[0], .leash = ends[1], .buffer = malloc(TRAINER_LINE_BYTES)};
+    assert_non_null(process.buffer);
+    return process;
+}
+
+static void release(TrainerProcess *process) {
+    close(process->socket);
+    close(process->leash);
+    free(process->buffer);
+}
+
+static Status ask(TrainerAnswer *answer, const char *task, const char *lines, Error *err) {
+    static RunConfig config;
+    RunMemory memory = {.config = &config};
+    uint32_t order[SAMPLES], ends[1];
+    Trainer trainer = {.memory = &memory, .process = answered(lines), .desk = {.order = order, .ends = ends}};
+    const TrainerTurn turn = {.task = task, .part = task, .client = UINT32_MAX};
+    desk_add_batch(&trainer.desk, (const uint32_t[SAMPLES]){0, 1, 2, 3}, SAMPLES);
+    const Status status = trainer_ask(answer, &trainer, &turn, err);
+    release(&trainer.process);
+    return status;
+}
+
+static void refuse(Status status, const char *task, const char *lines, const char *sentence) {
+    TrainerAnswer answer;
+    Error err = {.message = ""};
+    assert_int_equal(ask(&answer, task, lines, &err), status);
+    if (!strstr(err.message, sentence)) fail_msg("\"%s\" does not say \"%s\"", err.message, sentence);
+}
+
+static void signs_of_life_come_before_an_answer(void **state) {
+    (void)state;
+    TrainerAnswer answer;
+    Error err;
+    assert_int_equal(
+        ask(&answer, "train", "{\"progress\":1}\n{\"progress\":1}\n{\"turn\":1,\"loss_sum\":2.5,\"steps\":3}\n", &err),
+        STATUS_OK);
+    assert_true(answer.loss_sum == 2.5 && answer.steps == 3);
+    assert_int_equal(ask(&answer, "test", "{\"turn\":1,\"loss_sum\":null,\"samples\":4,\"hits\":3}\n", &err),
+                     STATUS_OK);
+    assert_true(isnan(answer.loss_sum) && answer.samples == SAMPLES && answer.hits == 3);
+}
+
+static void the_trainers_own_sentence_is_told_and_decides_whether_another_try_is_of_use(void **state) {
+    (void)state;
+    refuse(STATUS_UNAVAILABLE, "train", "{\"error\":\"ValueError: no bottom\"}\n", "ValueError: no bottom");
+    refuse(STATUS_DATA, "train", "{\"error\":\"no bottom\",\"fatal\":1}\n", "no bottom");
+    refuse(STATUS_DATA, "train", "{\"error\":\"no bottom\",\"fatal\":true}\n", "no bottom");
+    refuse(STATUS_UNAVAILABLE, "train", "{\"error\":\"\"}\n", "its error says no more");
+    refuse(STATUS_UNAVAILABLE, "train", "{\"error\":{\"code\":3}}\n", "its error says no more");
+}
+
+static void what_is_no_number_is_not_taken_for_a_missing_one(void **state) {
+    (void)state;
+    refuse(STATUS_UNAVAILABLE, "train", "{\"turn\":1,\"loss_sum\":\"2.5\"}\n", "it answered loss_sum as something");
+    refuse(STATUS_UNAVAILABLE, "train", "{\"turn\":1,\"steps\":[3]}\n", "it answered steps as something");
+    refuse(STATUS_UNAVAILABLE, "test", "{\"turn\":1,\"samples\":4,\"hits\":\"3\"}\n", "it answered hits as something");
+    refuse(STATUS_DATA, "test", "{\"turn\":1,\"samples\":4,\"hits\":null}\n", "says nothing of accuracy");
+    refuse(STATUS_DATA, "test", "{\"turn\":1,\"samples\":4,\"hits\":2.5}\n", "counted 2.5 hits in 4 samples");
+    refuse(STATUS_DATA, "test", "{\"turn\":1,\"samples\":4,\"hits\":5}\n", "counted 5 hits in 4 samples");
+}
+
+static Status describe(TrainerNet *net, const char *line, size_t values, Error *err) {
+    const TrainerWait wait = {0};
+    TrainerProcess process = answered(line);
+    json_t *told;
+    assert_int_equal(trainer_process_receive(&told, &process, &wait, err), STATUS_OK);
+    release(&process);
+    const int desk = memfd_create("desk", MFD_CLOEXEC);
+    assert_int_equal(ftruncate(desk, (off_t)(values * sizeof(float))), 0);
+    const Status status = trainer_net_read(net, told, desk, err);
+    json_decref(told);
+    close(desk);
+    return status;
+}
+
+static void a_net_has_names_shapes_and_as_many_values(void **state) {
+    (void)state;
+    static const struct {
+        const char *tensors, *sentence;
+        size_t values;
+    } wrong[] = {{"[[\"w\",[2,3]]]", "20 bytes of initial values; its tensors have 24", 5},
+                 {"[[\"w\",[2,3]]]", "28 bytes of initial values; its tensors have 24", 7},
+                 {"[[\"w\",[2147483647]]]", "24 bytes of initial values; its tensors have 8589934588", 6},
+                 {"[[\"w\"]]", "w has no shape", 1},
+                 {"[[\"w\",\"2x3\"]]", "w has no shape", 1},
+                 {"[[\"w\",[2,0]]]", "w has a side of 0", 0},
+                 {"[[\"w\",[1]],[\"w\",[1]]]", "two tensors w", 2},
+                 {"[[3,[1]]]", "tensor 0 has no name", 1},
+                 {"[]", "it has 0 tensors", 0}};
+    TrainerNet net;
+    Error err = {.message = ""};
+    char line[256];
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        snprintf(line, sizeof line, "{\"tensors\":%s}\n", wrong[i].tensors);
+        assert_int_equal(describe(&net, line, wrong[i].values, &err), STATUS_DATA);
+        if (!strstr(err.message, wrong[i].sentence))
+            fail_msg("%s: \"%s\" does not say \"%s\"", line, err.message, wrong[i].sentence);
+    }
+    assert_int_equal(describe(&net, "{\"tensors\":[[\"w\",[2,3]],[\"scale\",[]]]}\n", 7, &err), STATUS_OK);
+    assert_true(net.count == 2 && net.parameters == 7 && net.tensors[1].first == 6 && net.tensors[1].rank == 0);
+    trainer_net_free(&net);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(signs_of_life_come_before_an_answer),
+        cmocka_unit_test(the_trainers_own_sentence_is_told_and_decides_whether_another_try_is_of_use),
+        cmocka_unit_test(what_is_no_number_is_not_taken_for_a_missing_one),
+        cmocka_unit_test(a_net_has_names_shapes_and_as_many_values),
+    };
+    return run_cases(argc, argv, tests, NULL, NULL);
+}
