@@ -86,6 +86,10 @@ SEEDS = {
                 b"algorithm: hogwild\nhogwild-update: atomic\nhogwild-data: shard\ntrace: t.json\n"],
     "command_lines": [b"\0--standalone\n-n\n4\n--\nprogram\nargument", b"\0--nnodes=2\n--node_rank\n1\n-r\n0:1,2:3\n-t3\n-m\nx",
                       b"\1--workers\n3\n--clients=8\n--model\nlenet\n--out\nx\n--quiet", b"\2m.safetensors\n--data\nx"],
+    "trainer": [b"\3\0{\"progress\":1}\n{\"turn\":1,\"loss_sum\":2.5,\"samples\":0,\"steps\":3,\"travel\":0.5}",
+                b"\1\4{\"turn\":1,\"loss_sum\":null,\"samples\":4,\"hits\":3,\"counted\":1,\"metrics\":{\"f1\":[1,2]}}",
+                b"\5\1{\"turn\":1,\"samples\":1}", b"\1\0{\"error\":\"ValueError: no\",\"fatal\":1}", b"\3\0{\"turn\":1,\"kept\":[\"bn.mean\",\"n\"]}", b"\1\0{\"ready\":1,\"pid\":7}",
+                b"\0\14{\"tensors\":[[\"fc.weight\",[2,5]],[\"fc.bias\",[1]],[\"scale\",[]]],\"forks\":1}"],
     "rendezvous": [packet(notice(0, 0, b"ranks 1, 2")), packet(notice(1, 3, b"no")) + packet(b"x", 3),
                    packet(notice(2, 0, b""), 5) + packet(notice(2, 0, b""), 11)],
 }
