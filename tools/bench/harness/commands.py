@@ -127,7 +127,7 @@ class Programs:
             self.peer_data = find_named(data)
 
     def _train_command(self, out, options):
-        words = ["--data", self.data, "--quiet", "--checkpoint-every", "0", "--eval-every", "0", "--out", out]
+        words = ["--data", options.pop("data", self.data), "--quiet", "--checkpoint-every", "0", "--eval-every", "0", "--out", out]
         return [os.path.join(BUILD, "sounder"), "train", *words, *option_words({"momentum": MOMENTUM, **options})]
 
     @contextlib.contextmanager

@@ -2,7 +2,8 @@
 import itertools, os, tempfile
 from dataclasses import dataclass
 
-from .commands import PeakPrivateMemory, rate_of_rounds, summary_of
+from .commands import PEERS, PeakPrivateMemory, rate_of_rounds, summary_of
+from .machine import BUILD, ROOT
 from .measure import Row, Target
 
 MODELS_SLOTS = (4, 16)
@@ -19,6 +20,8 @@ CROSSOVER_SAMPLES = (16, 32, 64, 96, 128, 512)
 CROSSOVER_PRODUCTS = {"forward": "outputs", "input": "input gradient", "weight": "weight gradient and step"}
 MODEL_SIZES = {"20k": 20_000, "200k": 200_000, "1.7M": 1_700_000, "11M": 11_000_000}
 
+TURN_SIZES = {"22k": 22_000, "200k": 200_000, "11M": 11_000_000}
+TURN_LIMITS = {"22k": {"c": 30, "numpy": 50, "torch": 300}, "200k": {"c": 50, "numpy": 75, "torch": 350}, "11M": {"c": 6000}}
 SWEEP_SEEDS, SWEEP_RATES = range(1, 7), (0.02, 0.05, 0.1)
 SEND_CODES = "top-k", "random-k", "qsgd", "terngrad", "fedpaq", "ef-sgd", "signsgd"
 SERVER_RULES = "momentum", "adagrad", "adam", "yogi", "bmuf"
@@ -66,7 +69,7 @@ class Catalogue:
         rows = [self.seed_job(), *self.training(), *self.deep(), *self.wide(), *self.crossover(), *self.hogwild(), *self.ssgd()]
         rows += [self.fedavg(), self.fedavg_jax(), *self.local_rules(), *self.send_codes(), *self.side_by_side(), *self.server_rules(), self.evaluation()]
         rows += [*self.sweeps(), *self.cold_start(), *self.averaging(), *self.barrier(), *self.group()]
-        return rows + [self.memory(), *self.scaling()]
+        return rows + [*self.trainer_turns(), self.memory(), *self.scaling()]
 
     def seed_job(self):
         programs, rounds = self.programs, self.sizes.rounds
@@ -299,6 +302,23 @@ class Catalogue:
             yield self.against_torch(
                 name, title, "us", lambda f=figure: self.programs.micro("group", waits=self.sizes.waits)[f],
                 lambda torch, f=figure: self.programs.peer(torch, "group")[0][f], less_is_better=True, target=target)
+
+    def trainer_turns(self):
+        """A turn that trains nothing, in microseconds: the weights' way to the trainer and back, a line each way, the exact sum."""
+        for size, weights in TURN_SIZES.items():
+            for form, limit in TURN_LIMITS[size].items():
+                own = ["c"] if form == "c" else [torch.python for torch in self.torches[:1]]
+                yield Row(f"trainer-turn-{form}-{size}", f"an empty turn of a trainer, {form}, {size} weights", "us",
+                          [lambda f=form, w=weights, p=program: {"Sounder": self.empty_turn(f, p, w)} for program in own],
+                          less_is_better=True, target=Target(limit=limit))
+
+    def empty_turn(self, form, python, weights):
+        words = [os.path.join(BUILD, "empty_turn")] if form == "c" else [python, os.path.join(PEERS, "empty_turn.py"), form]
+        clients = 200 if weights > 1_000_000 else 2000
+        rounds = [line["seconds"] for line in self.programs.train(
+            {"PYTHONPATH": os.path.join(ROOT, "tools", "python")}, data="synthetic:1x2x2:2000:10", trainer=" ".join(f"'{word}'" for word in words + [str(weights)]),
+            partition="iid", clients=clients, workers=1, rounds=4) if line["type"] == "round"]
+        return 1e6 * min(rounds[1:]) / clients
 
     def memory(self):
         def ours():

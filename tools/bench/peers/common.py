@@ -5,6 +5,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+import federation
+
 torch.set_flush_denormal(True)  # as Sounder and XLA do; by default PyTorch trains cnn with batches of one 0.87 times as fast
 
 MEAN, STDDEV = 0.1307, 0.3081  # of pixel / 255, as the published MNIST scripts have it
@@ -143,8 +145,31 @@ def layers_of(text, shape):
     return nn.Sequential(*layers, nn.LogSoftmax(1))
 
 
-NETS = {"resnet20": resnet20, "mlp-2048": lambda: wide(2048), "mlp-4096": lambda: wide(4096),
+def blazefl_cnn():
+    """The net of BlazeFL's benchmark, 62,006 weights, for images like CIFAR's."""
+    layers = [nn.Conv2d(3, 6, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()]
+    layers += [nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10)]
+    return nn.Sequential(*layers, nn.LogSoftmax(1))
+
+
+def resnet18():
+    from torchvision import models
+    return nn.Sequential(models.resnet18(num_classes=10), nn.LogSoftmax(1))
+
+
+NETS = {"blazefl-cnn": blazefl_cnn, "resnet18": resnet18, "resnet20": resnet20, "mlp-2048": lambda: wide(2048), "mlp-4096": lambda: wide(4096),
         "lenet": lenet, "cnn": mcmahan_cnn, "2nn": two_hidden_layers, "softmax": softmax}
+
+
+def federated_tensors(folder, split):
+    """As load_normalised, of the data sets of whole jobs (federation.py)."""
+    images, labels = (torch.from_numpy(array) for array in federation.load(folder, split))
+    return images if images.dim() == 4 else images.unsqueeze(1), labels
+
+
+def arrays_of(model):
+    """The floats of a model that its clients exchange: parameters and batch norm's statistics, as NumPy arrays."""
+    return [tensor.detach().numpy() for tensor in model.state_dict().values() if tensor.is_floating_point()]
 
 
 def sgd(options, model):

@@ -1,18 +1,19 @@
 """What the peers of whole jobs share: options, data, who has which samples, and the line that each prints at its end.
 
-A job is FedAvg with SGD without momentum on Fashion-MNIST: so many clients, of whom so many a round; the global model is tested on the
-10,000 test images after every round. Everything is in memory before the clock of the rounds begins.
+A job is FedAvg with SGD without momentum on Fashion-MNIST or on the arrays of an .npz file: so many clients, of whom so many a round; the
+global model is tested on all test images after every round. Everything is in memory before the clock of the rounds begins.
 """
-import argparse, gzip, json, os, struct, time
+import argparse, gzip, hashlib, json, os, struct, sys, time
 
 import numpy as np
 
-DEFAULTS = dict(model="2nn", clients=100, clients_per_round=10, rounds=20, batch_size=10, lr=0.1, partition="iid", alpha=0.1, seed=1)
+DEFAULTS = dict(model="2nn", clients=100, clients_per_round=10, rounds=20, epochs=1, batch_size=10, lr=0.1, partition="iid",
+                alpha=0.1, seed=1, processes=2)
 
 
 def options(description, **more):
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default="/usr/share/datasets/fashion-mnist", help="folder of IDX files")
+    parser.add_argument("--data", default="/usr/share/datasets/fashion-mnist", help="folder of IDX files, or .npz of x_train, y_train, x_test, y_test")
     for name, value in {**DEFAULTS, **more}.items():
         parser.add_argument("--" + name.replace("_", "-"), type=type(value), default=value)
     return parser.parse_args()
@@ -27,7 +28,10 @@ def read_idx(folder, name):
 
 
 def load(folder, split):
-    """Images (N,28,28), normalised as in the published scripts, and labels (N)."""
+    """Images (N,28,28) or (N,C,H,W), normalised as in the published scripts, and labels (N)."""
+    if folder.endswith(".npz"):
+        arrays, name = np.load(folder), {"train": "train", "t10k": "test"}[split]
+        return (arrays[f"x_{name}"].astype(np.float32) / 255 - 0.5) / 0.5, arrays[f"y_{name}"].astype(np.int64)
     images = read_idx(folder, f"{split}-images-idx3-ubyte").astype(np.float32)
     return (images / 255 - 0.1307) / 0.3081, read_idx(folder, f"{split}-labels-idx1-ubyte").astype(np.int64)
 
@@ -49,11 +53,29 @@ def deal(labels, clients, partition, alpha, seed):
     return [np.array(part) for part in parts]
 
 
-def say(peer, times, accuracy):
-    """times: when the rounds began, and when each of them was tested."""
-    rounds = np.diff(times)
+def say(peer, times, accuracy, weights=()):
+    """times: when the rounds began, and when each of them was tested; weights: arrays of the last global model, for those that tell whether
+    a job repeats its bits."""
+    rounds, digest = np.diff(times), hashlib.sha256()
+    for array in weights:
+        digest.update(np.ascontiguousarray(array))
     print(json.dumps({"peer": peer, "rounds": len(rounds), "loop_seconds": float(rounds.sum()), "first_round": float(rounds[0]),
-                      "median_round": float(np.median(rounds[1:] if len(rounds) > 1 else rounds)), "accuracy": float(accuracy)}), flush=True)
+                      "median_round": float(np.median(rounds[1:] if len(rounds) > 1 else rounds)), "accuracy": float(accuracy),
+                      "sha256": digest.hexdigest() if len(weights) else None}), flush=True)
 
 
 now = time.monotonic
+
+
+def write_images(counts, path):
+    """counts: TRAIN:TEST made-up colour images of ten classes, as every side can read them."""
+    rng, arrays = np.random.default_rng(1), {}
+    patterns = rng.random((10, 3, 32, 32)) * 255
+    for split, count in zip(("train", "test"), map(int, counts.split(":"))):
+        arrays[f"y_{split}"] = rng.integers(0, 10, count)
+        arrays[f"x_{split}"] = np.clip(patterns[arrays[f"y_{split}"]] + rng.normal(0, 120, (count, 3, 32, 32)), 0, 255).astype(np.uint8)
+    np.savez(path, **arrays)
+
+
+if __name__ == "__main__":
+    write_images(*sys.argv[1:])

@@ -11,15 +11,14 @@ from flwr.serverapp.strategy import FedAvg
 from flwr.simulation import run_simulation
 
 import federation
-from common import NETS, evaluate, train_steps
+from common import NETS, arrays_of, evaluate, federated_tensors, train_steps
 
 client_app, server_app = ClientApp(), ServerApp()
 
 
 @functools.lru_cache
 def tensors(folder, split):
-    images, labels = federation.load(folder, split)
-    return torch.from_numpy(images).unsqueeze(1), torch.from_numpy(labels)
+    return federated_tensors(folder, split)
 
 
 @functools.lru_cache
@@ -41,7 +40,9 @@ def train(message, context):
     model.train()
     own = parts(config["data"], config["clients"], config["partition"], config["alpha"], config["seed"])
     own = torch.from_numpy(own[context.node_config["partition-id"]])
-    train_steps(model, torch.optim.SGD(model.parameters(), lr=config["lr"]), x, y, own[torch.randperm(len(own))], config["batch_size"])
+    optimizer = torch.optim.SGD(model.parameters(), lr=config["lr"])
+    for _ in range(config["epochs"]):
+        train_steps(model, optimizer, x, y, own[torch.randperm(len(own))], config["batch_size"])
     answer = {"arrays": ArrayRecord(model.state_dict()), "metrics": MetricRecord({"num-examples": len(own)})}
     return Message(content=RecordDict(answer), reply_to=message)
 
@@ -63,11 +64,11 @@ def serve(grid, context):
                       min_available_nodes=options.clients)
     strategy.start(grid=grid, initial_arrays=ArrayRecord(model.state_dict()), num_rounds=options.rounds, evaluate_fn=tested,
                    train_config=ConfigRecord(vars(options)))
-    federation.say("flower", times, last[0])
+    federation.say("flower", times, last[0], arrays_of(model))
 
 
 def main():
-    resources = {"init_args": {"num_cpus": 2, "logging_level": "ERROR", "log_to_driver": False},
+    resources = {"init_args": {"num_cpus": federation.options(__doc__).processes, "logging_level": "ERROR", "log_to_driver": False},
                  "client_resources": {"num_cpus": 1, "num_gpus": 0.0}}
     run_simulation(server_app, client_app, num_supernodes=federation.options(__doc__).clients, backend_config=resources)
 

@@ -76,8 +76,8 @@ def make_round(lr):
 
 def main():
     options = federation.options(__doc__)
-    if options.partition != "iid":
-        raise SystemExit("jax_fedavg.py: clients of different sizes would be compiled anew; --partition iid")
+    if options.partition != "iid" or options.epochs != 1:
+        raise SystemExit("jax_fedavg.py: --partition iid (it would compile clients of other sizes again) and --epochs 1 alone")
     x, y = map(jnp.asarray, federation.load(options.data, "train"))
     test_x, test_y = map(jnp.asarray, federation.load(options.data, "t10k"))
     parts = np.stack(federation.deal(np.asarray(y), options.clients, "iid", 0, options.seed))

@@ -22,7 +22,7 @@ from pfl.model.pytorch import PyTorchModel
 from torch.nn import functional
 
 import federation
-from common import NETS, evaluate
+from common import NETS, arrays_of, evaluate, federated_tensors
 
 
 class Classifier(torch.nn.Module):
@@ -55,17 +55,12 @@ class Test(TrainingProcessCallback):
         return False, Metrics()
 
 
-def tensors(folder, split):
-    images, labels = federation.load(folder, split)
-    return torch.from_numpy(images).unsqueeze(1), torch.from_numpy(labels)
-
-
 def main():
     options = federation.options(__doc__)
     torch.set_num_threads(1)
     torch.manual_seed(options.seed)
     np.random.seed(options.seed)
-    x, y = tensors(options.data, "train")
+    x, y = federated_tensors(options.data, "train")
     parts = [torch.from_numpy(part) for part in
              federation.deal(y.numpy(), options.clients, options.partition, options.alpha, options.seed)]
 
@@ -77,14 +72,14 @@ def main():
     net = Classifier(NETS[options.model]())
     model = PyTorchModel(net, local_optimizer_create=torch.optim.SGD, central_optimizer=torch.optim.SGD(net.parameters(), lr=1.0))
     backend = SimulatedBackend(training_data=users, val_data=users, postprocessors=[WeightByDatapoints()])
-    test = Test(*tensors(options.data, "t10k"))
+    test = Test(*federated_tensors(options.data, "t10k"))
     FederatedAveraging().run(
         NNAlgorithmParams(central_num_iterations=options.rounds, evaluation_frequency=10**9,
                           train_cohort_size=options.clients_per_round, val_cohort_size=0),
-        backend, model, NNTrainHyperParams(local_num_epochs=1, local_learning_rate=options.lr, local_batch_size=options.batch_size),
+        backend, model, NNTrainHyperParams(local_num_epochs=options.epochs, local_learning_rate=options.lr, local_batch_size=options.batch_size),
         NNEvalHyperParams(local_batch_size=1000), callbacks=[test])
     if get_framework_module().distributed.global_rank == 0:
-        federation.say("pfl", test.times, test.accuracy)
+        federation.say("pfl", test.times, test.accuracy, arrays_of(net.net))
 
 
 if __name__ == "__main__":
