@@ -4,14 +4,15 @@
 
 #include <stdint.h>
 
-enum { TRAINER_TEXT_BYTES = 2048 };
+enum { TRAINER_TEXT_BYTES = 2048, TRAINER_FOLDER_BYTES = 2048 };
 
 typedef struct TrainerPlan {
-    char option[16];                  // that names the command, for messages: "--trainer"
-    char command[TRAINER_TEXT_BYTES]; // words as a shell splits them; "": the engine trains
-    char options[TRAINER_TEXT_BYTES]; // the trainer's own options, NAME=VALUE, separated by blanks
-    uint32_t threads;                 // that each trainer computes with
-    double hang_seconds;              // its silence after which it is killed; 0: never
+    char option[16];                   // that names the command, for messages: "--trainer"
+    char command[TRAINER_TEXT_BYTES];  // words as a shell splits them; "": the engine trains
+    char options[TRAINER_TEXT_BYTES];  // the trainer's own options, NAME=VALUE, separated by blanks
+    char folder[TRAINER_FOLDER_BYTES]; // where its relative paths begin; "": in the starter's
+    uint32_t threads;                  // that each trainer computes with
+    double hang_seconds;               // its silence after which it is killed; 0: never
 } TrainerPlan;
 
 #endif

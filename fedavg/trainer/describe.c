@@ -107,10 +107,12 @@ Status trainer_describe(TrainerNet *net, const TrainerPlan *plan, const RunMemor
     if (desk_fd < 0) return fail_errno(err, STATUS_OS, "no memory for a trainer's desk");
     Status status = ask(&told, &process, plan, memory, desk_fd, seed, host, &why);
     if (status == STATUS_OK) status = trainer_net_read(net, told, desk_fd, &why);
+    if (status == STATUS_OK) status = trainer_hash_files(&net->files_hash, plan, json_object_get(told, "files"), &why);
     trainer_process_end(&process, TRAINER_GOODBYE_SECONDS);
     json_decref(told);
     close(desk_fd);
     if (status == STATUS_OK) return STATUS_OK;
+    trainer_net_free(net);
     if (host) trainer_output_print_last(&host->output, OUTPUT_OF_NURSERY);
     if (status == STATUS_USAGE || status == STATUS_NOINPUT) return fail(err, status, "%s", why.message);
     return fail(err, STATUS_UNAVAILABLE, "%s %.200s: %s", plan->option, plan->command, why.message);

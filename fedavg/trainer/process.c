@@ -36,11 +36,15 @@ static void set_threads(const TrainerPlan *plan) {
         setenv(names[i], count, 1);
 }
 
-static Status find_program(const char *program, const char *option, Error *err) {
-    char path[TRAINER_TEXT_BYTES];
+static Status find_program(const char *program, const TrainerPlan *plan, Error *err) {
+    char path[TRAINER_TEXT_BYTES + TRAINER_FOLDER_BYTES];
     const char *folders = getenv("PATH");
-    if (strchr(program, '/'))
-        return access(program, X_OK) == 0 ? STATUS_OK : fail_errno(err, STATUS_NOINPUT, "%s: %.200s", option, program);
+    const char *option = plan->option;
+    if (strchr(program, '/')) {
+        const bool elsewhere = plan->folder[0] && program[0] != '/';
+        snprintf(path, sizeof path, "%s%s%s", elsewhere ? plan->folder : "", elsewhere ? "/" : "", program);
+        return access(path, X_OK) == 0 ? STATUS_OK : fail_errno(err, STATUS_NOINPUT, "%s: %.200s", option, path);
+    }
     for (const char *folder = folders ? folders : "/usr/bin:/bin"; *folder;) {
         const size_t length = strcspn(folder, ":");
         snprintf(path, sizeof path, "%.*s/%s", (int)length, folder, program);
@@ -54,8 +58,8 @@ static Status find_program(const char *program, const char *option, Error *err) 
 // The words of the guard's command line before the program's own.
 enum { GUARD_WORDS = 5, NUMBER_BYTES = 16 };
 
-static Status spawn_guard(TrainerProcess *process, const int *fds, size_t fd_count, int leash, int output,
-                          const wordexp_t *words, Error *err) {
+static Status spawn_guard(TrainerProcess *process, const TrainerPlan *plan, const int *fds, size_t fd_count, int leash,
+                          int output, const wordexp_t *words, Error *err) {
     char leash_text[NUMBER_BYTES], output_text[NUMBER_BYTES], fds_text[TRAINER_MOST_PASSED * NUMBER_BYTES] = "";
     char **line = calloc(GUARD_WORDS + words->we_wordc + 1, sizeof *line);
     if (!line) return fail(err, STATUS_OS, "no memory to start a trainer");
@@ -70,6 +74,7 @@ static Status spawn_guard(TrainerProcess *process, const int *fds, size_t fd_cou
     }
     posix_spawn_file_actions_adddup2(&inherited, leash, leash);
     if (output >= 0) posix_spawn_file_actions_adddup2(&inherited, output, output);
+    if (plan->folder[0]) posix_spawn_file_actions_addchdir_np(&inherited, plan->folder);
     const char *own[GUARD_WORDS] = {"sounder", "guard", leash_text, output_text, fds_text};
     memcpy(line, own, sizeof own);
     memcpy(line + GUARD_WORDS, words->we_wordv, words->we_wordc * sizeof *line);
@@ -111,13 +116,13 @@ static Status start_words(TrainerProcess *process, const wordexp_t *words, const
                           size_t fd_count, int output, Error *err) {
     int passed[TRAINER_MOST_PASSED], leash = -1;
     char number[NUMBER_BYTES];
-    TRY(find_program(words->we_wordv[0], plan->option, err));
+    TRY(find_program(words->we_wordv[0], plan, err));
     memcpy(passed, fds, fd_count * sizeof *fds);
     TRY(connect_process(process, &passed[fd_count], &leash, err));
     snprintf(number, sizeof number, "%d", passed[fd_count]);
     setenv("SOUNDER_TRAINER", number, 1);
     set_threads(plan);
-    const Status status = spawn_guard(process, passed, fd_count + 1, leash, output, words, err);
+    const Status status = spawn_guard(process, plan, passed, fd_count + 1, leash, output, words, err);
     unsetenv("SOUNDER_TRAINER");
     close(passed[fd_count]);
     close(leash);

@@ -65,7 +65,8 @@ typedef struct TrainerNet {
     ParameterTensor *tensors; // owned (count)
     int count;
     size_t parameters;
-    float *values; // owned (parameters)
+    float *values;       // owned (parameters)
+    uint64_t files_hash; // XXH3 over the names and contents of the trainer's files
 } TrainerNet;
 
 // Asks a trainer of the parent's for them, which ends afterwards. Returns USAGE or NOINPUT for a command that cannot be
@@ -78,5 +79,9 @@ void trainer_net_free(TrainerNet *net);
 // Part of trainer_describe: reads a trainer's answer, and the values that it wrote to the desk. Returns DATA for an
 // answer that describes no net. Nothing to free on failure.
 Status trainer_net_read(TrainerNet *net, const json_t *told, int desk_fd, Error *err);
+
+// Hashes the plan's files: those that the trainer told, an array of paths or NULL, and those that its command names.
+// DATA if a told one cannot be read.
+Status trainer_hash_files(uint64_t *hash, const TrainerPlan *plan, const json_t *told, Error *err);
 
 #endif

@@ -40,6 +40,7 @@ static const struct {
     {"  figure", "the key in a round's line by which goals, sounder runs, sweep and report judge the run: test_accuracy, "
                  "personal_accuracy with personal models, test_loss or personal_loss if targets are numbers"},
     {"  trainer, trainer_folder", "the command of --trainer, and where its relative paths begin"},
+    {"  trainer_xxh3", "XXH3 over the files of the trainer: the program, and the modules that it imports from its folder"},
     {"  trainer_repeats", "whether --check-trainer found that turns repeat; null: not checked"},
     {"client", "a client has trained in a round"},
     {"  share", "its weight in the mean of the round's updates"},

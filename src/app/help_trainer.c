@@ -93,6 +93,8 @@ static const Entry hello[] = {
     {"describe",
      "1: the parent asks for the net; desk has only fd. Write the initial values to fd, float32, and answer "
      "{\"tensors\":[[name, shape], ...]}; then the socket ends"},
+    {"files",
+     "an answer to describe may name the files of the trainer, [path, ...]: their hash is in the run's record"},
     {"answer", "{\"ready\":1}, or {\"error\":\"sentence\"}"},
 };
 

@@ -177,6 +177,7 @@ static Status run_on_device(Run *run, int *exit_code, Error *err) {
     const char *name = run->device.on_gpu ? run->device.gpu.name : kernels_best()->name;
     if (train_is_first(run))
         run_record_fill(&run->record, &run->options, &run->memory, run->data_hash, name, run->blas);
+    if (run->options.trainer[0]) write_hash(run->record.trainer, run->net.files_hash);
     char label[RUN_LABEL_BYTES];
     const Heading heading = {.options = &run->options,
                              .model = run_label(label, &run->options),

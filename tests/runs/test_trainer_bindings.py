@@ -2,11 +2,21 @@
 
 Usage: test_trainer_bindings.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arguments]   (exit 77: skipped, there is no NumPy)
 """
-import os, sys, unittest
+import os, subprocess, sys, unittest
 
+from runs import DEADLINE, SOUNDER
 from trainers import JOB, NUMPY, PACKAGE, TORCH, TrainerCase, np, torch
 
 NET = "lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.Tanh(), nn.Linear(8, 10))"
+
+
+class BindingCase(TrainerCase):
+    def call(self, *arguments, code=None, folder="."):
+        """What a command prints, and how it ends."""
+        done = subprocess.run([SOUNDER, *arguments], cwd=self.path(folder), text=True, capture_output=True, timeout=DEADLINE)
+        if code is not None:
+            self.assertEqual(done.returncode, code, f"stdout: {done.stdout}\nstderr: {done.stderr}")
+        return done.stdout, done.stderr, done.returncode
 
 
 class Checking(TrainerCase):
@@ -125,6 +135,65 @@ class Net(nn.Module):
         self.assertEqual(self.bits("memory"), self.bits("plain"))
         _, err = self.check("replaced", plain.replace("    optimizer =", "    net[1] = nn.Linear(64, 8)\n    optimizer ="), code=69)
         self.assertIn("1.weight was replaced by another tensor in a turn", err)
+
+
+class Records(BindingCase):
+    def hashed(self, run):
+        return self.metrics(run)[0]["trainer_xxh3"]
+
+    def test_the_hash_is_of_the_program_and_its_own_modules(self):
+        os.makedirs(self.path("lib", "site-packages"))
+        self.write("trainer.py", NUMPY.replace("import numpy as np, sounder", "import numpy as np, sounder, helper; sys.path.append('lib/site-packages'); import foreign"))
+        for path in ("helper.py", "lib/site-packages/foreign.py", "other.py"):
+            with open(self.path(path), "w") as file:
+                file.write("x = 1\n")
+        self.run_with("first")
+        self.run_with("again")
+        self.assertRegex(self.hashed("first"), "^[0-9a-f]{16}$")
+        self.assertEqual(self.hashed("again"), self.hashed("first"))
+        for path in ("lib/site-packages/foreign.py", "other.py"):
+            with open(self.path(path), "a") as file:
+                file.write("x = 2\n")
+        self.run_with("foreign")
+        self.assertEqual(self.hashed("foreign"), self.hashed("first"))
+        with open(self.path("helper.py"), "a") as file:
+            file.write("x = 2\n")
+        self.run_with("helper")
+        self.assertNotEqual(self.hashed("helper"), self.hashed("first"))
+
+    def test_diff_names_another_program(self):
+        self.run_with("first")
+        self.write("trainer.py", NUMPY.replace("velocity = {}", "velocity = {}; turn.lr /= 2"))
+        self.run_with("other")
+        out, _, code = self.call("diff", "first", "other")
+        self.assertEqual(code, 1)
+        self.assertRegex(out, f"the trainer's files .XXH3.: {self.hashed('first')}, {self.hashed('other')}")
+
+    def test_a_run_is_resumed_with_its_own_program_unless_it_is_named_again(self):
+        self.run_with("run")
+        self.write("trainer.py", NUMPY + "# a comment\n")
+        _, err = self.train("--resume", "run", "--rounds", "3", "--quiet", code=65)
+        self.assertRegex(err, "the files of its trainer are not what the run began with .XXH3 [0-9a-f]{16} then, [0-9a-f]{16} now.; give them back, "
+                              "or name the program again to continue with other bits: --trainer '")
+        _, err = self.train("--resume", "run", "--rounds", "3", "--quiet", "--trainer", f"{sys.executable} trainer.py")
+        self.assertIn("continues with other files of its trainer", err)
+        _, err = self.train("--resume", "run", "--rounds", "4", "--quiet")
+        self.assertEqual(err, "")
+        self.assertEqual(len(self.rounds("run")), 4)
+
+    def test_a_resumed_run_finds_its_program_from_any_folder(self):
+        self.run_with("whole", "--rounds", "3")
+        self.run_with("parts")
+        os.mkdir(self.path("elsewhere"))
+        self.call("train", "--resume", self.path("parts"), "--rounds", "3", "--quiet", code=0, folder="elsewhere")
+        self.assertEqual(self.model("parts"), self.model("whole"))
+        starts = [row for row in self.metrics("parts") if row["type"] == "start"]
+        self.assertEqual({os.path.realpath(row["trainer_folder"]) for row in starts}, {os.path.realpath(self.folder.name)})
+
+    def test_words_of_other_programs_lead_to_the_trainer(self):
+        for word in ("client-app", "script", "entry-point", "train-fn"):
+            _, err = self.train(*JOB, f"--{word}", "python3 trainer.py", "--out", "none", code=64)
+            self.assertIn(f"--{word}: unknown option; did you mean --trainer?", err)
 
 
 if __name__ == "__main__":

@@ -37,13 +37,17 @@ typedef enum MpsUse { MPS_AUTO, MPS_OFF, MPS_START } MpsUse;
 typedef enum DeathPolicy { DEATH_CONTINUE, DEATH_RESPAWN, DEATH_ABORT } DeathPolicy;
 
 typedef struct Options {
-    char data[OPTION_TEXT_BYTES];      // fashion-mnist
-    char model[OPTION_TEXT_BYTES];     // lenet
-    char init[OPTION_TEXT_BYTES];      // "": random weights
-    char trainer[OPTION_TEXT_BYTES];   // a program that trains; "": the engine does
+    char data[OPTION_TEXT_BYTES];    // fashion-mnist
+    char model[OPTION_TEXT_BYTES];   // lenet
+    char init[OPTION_TEXT_BYTES];    // "": random weights
+    char trainer[OPTION_TEXT_BYTES]; // a program that trains; "": the engine does
     char trainer_option[OPTION_TEXT_BYTES];
-    int trainer_threads;               // 1
+    int trainer_threads; // 1
     bool check_trainer;
+    // Of --resume: whether the trainer is named again; the folder where the run began, and where relative paths of the
+    // trainer's command begin ("": this process's).
+    bool trainer_is_named;
+    char trainer_folder[OPTION_TEXT_BYTES];
     char freeze[OPTION_TEXT_BYTES];    // names and patterns of tensors; "": all learn
     char algorithm[OPTION_TEXT_BYTES]; // fedavg
     Recipe recipe;                     // of algorithm; set by options_resolve

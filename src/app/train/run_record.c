@@ -105,6 +105,8 @@ Status run_record_read(RunRecord *past, const RunFolder *folder, Error *err) {
     read_text(past->partition, sizeof past->partition, start, "partition_xxh3");
     read_text(past->recording, sizeof past->recording, start, "recording_xxh3");
     read_text(past->identity, sizeof past->identity, start, "run_xxh3");
+    read_text(past->trainer, sizeof past->trainer, start, "trainer_xxh3");
+    read_text(past->trainer_folder, sizeof past->trainer_folder, start, "trainer_folder");
     past->rounds_done = (uint32_t)read_count(start, "rounds_done");
     past->clients = read_count(start, "clients");
     past->clients_per_round = read_count(start, "clients_per_round");
@@ -168,9 +170,11 @@ static void put_arguments(JsonObject *line, int argc, char *const *argv) {
 
 // The folder is the one that relative paths in the command begin from.
 static void put_trainer(JsonObject *line, const Options *options, const RunRecord *record) {
-    char *folder = getcwd(NULL, 0), *text = folder ? readable(folder) : NULL;
+    char *folder = options->trainer_folder[0] ? strdup(options->trainer_folder) : getcwd(NULL, 0);
+    char *text = folder ? readable(folder) : NULL;
     put_readable(line, "trainer", options->trainer);
     if (text) put_text(line, "trainer_folder", text);
+    put_text(line, "trainer_xxh3", record->trainer);
     if (record->repeats == TRAINER_UNCHECKED)
         put_null(line, "trainer_repeats");
     else

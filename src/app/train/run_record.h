@@ -31,6 +31,8 @@ typedef struct RunRecord {
     char data[HASH_TEXT_BYTES], partition[HASH_TEXT_BYTES], identity[HASH_TEXT_BYTES];
     char former_identity[HASH_TEXT_BYTES]; // identity that older checkpoints may have (options/former_options.h)
     char recording[HASH_TEXT_BYTES];       // empty: no recorded schedule is replayed
+    char trainer[HASH_TEXT_BYTES];         // files of --trainer; empty: the engine trains
+    char trainer_folder[RUN_PATH_BYTES];   // of an earlier process: where its relative paths begin
     TrainerRepeats repeats;                // whether turns of --trainer repeat
     RunFigure figure;                      // figure that the run is about
     uint32_t rounds_done;                  // when the process began

@@ -53,6 +53,9 @@ Status run_read_saved_options(Options *options, RunRecord *past, Error *err) {
     options_defaults(&saved);
     TRY(options_read_run(&saved, options->resume, err));
     complete(&saved, past);
+    options->trainer_is_named = options_given(options, "trainer");
+    if (!options->trainer_is_named)
+        snprintf(options->trainer_folder, sizeof options->trainer_folder, "%.2000s", past->trainer_folder);
     if (options_given(options, "data") && saved.data[0] == '/') resolve_folder(options, options->data);
     return options_resume(options, &saved, err);
 }

@@ -37,6 +37,10 @@ Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *opt
 // Fills in what the run says about its trainer. USAGE for a word of --trainer-option that is no NAME=VALUE.
 Status run_plan_trainer(TrainerPlan *plan, const Options *options, Error *err);
 
+// Whether a resumed run has the trainer's files that it began with: DATA with both hashes if not; a warning if the user
+// has named the trainer again.
+Status run_check_trainer(const RunRecord *past, const RunRecord *now, const Options *options, Error *err);
+
 // For a run with --trainer, in place of run_read_model: asks the program for its tensors and initial values (net).
 // The caller frees them with trainer_net_free. host: takes its output. USAGE, NOINPUT, or UNAVAILABLE with the
 // trainer's sentence.

@@ -2,7 +2,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "app/options/option_table.h"
 #include "app/train/run_set_up.h"
+#include "base/log.h"
+#include "base/text.h"
 
 // Each word of --trainer-option is one option of the trainer's.
 Status run_plan_trainer(TrainerPlan *plan, const Options *options, Error *err) {
@@ -10,12 +13,26 @@ Status run_plan_trainer(TrainerPlan *plan, const Options *options, Error *err) {
     *plan = (TrainerPlan){
         .option = "--trainer", .threads = (uint32_t)options->trainer_threads, .hang_seconds = options->hang_seconds};
     snprintf(plan->command, sizeof plan->command, "%s", options->trainer);
+    snprintf(plan->folder, sizeof plan->folder, "%s", options->trainer_folder);
     snprintf(plan->options, sizeof plan->options, "%s", options->trainer_option);
     snprintf(words, sizeof words, "%s", options->trainer_option);
     for (char *word = strtok_r(words, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
         if (!strchr(word, '=') || word[0] == '=')
             return fail(err, STATUS_USAGE, "%s \"%.60s\": write NAME=VALUE, several with blanks between them",
                         options_named(named, options, "trainer-option"), word);
+    return STATUS_OK;
+}
+
+// A user who names the program again, for a correction that matters or one that does not, has said so.
+Status run_check_trainer(const RunRecord *past, const RunRecord *now, const Options *options, Error *err) {
+    char word[SHELL_WORD_BYTES];
+    if (!past->trainer[0] || strcmp(past->trainer, now->trainer) == 0) return STATUS_OK;
+    if (!options->trainer_is_named)
+        return fail(err, STATUS_DATA,
+                    "--resume %.200s: the files of its trainer are not what the run began with (XXH3 %s then, %s now); "
+                    "give them back, or name the program again to continue with other bits: --trainer %s",
+                    options->resume, past->trainer, now->trainer, shell_word(word, options->trainer));
+    log_warning("%.200s continues with other files of its trainer, whose results may differ", options->resume);
     return STATUS_OK;
 }
 

@@ -9,6 +9,7 @@ import traceback
 import numpy as np
 
 from ..command import Error
+from .files import own_files
 from .link import Data, Desk, begin
 from .tensors import ArrayNet
 from .turn import Turn
@@ -55,7 +56,7 @@ def _describe(net, line, fd):
     values = np.concatenate([value.reshape(-1) for value in net.values()]).astype(np.float32)
     with os.fdopen(fd, "wb", closefd=False) as file:
         file.write(values.tobytes())
-    line.send(tensors=[[name, list(shape)] for name, shape in net.tensors()])
+    line.send(tensors=[[name, list(shape)] for name, shape in net.tensors()], files=own_files())
 
 
 def _tell(line, error):
