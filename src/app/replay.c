@@ -41,8 +41,9 @@ typedef struct Replay {
     Options training;           // options of the run
     RunFolder opened;           // the temporary folder; path empty: not open
     RunMemory memory;
-    double *losses; // owned (steps): loss of each step
-    size_t steps, capacity;
+    TrainerNet net;         // owned: of a run with --trainer
+    double *losses;         // owned (steps): loss of each step
+    size_t steps, capacity; // steps: 0 with a trainer, which does not tell the losses of steps
 } Replay;
 
 // The record of the run -----------------------------------------------------------------------------------------------
@@ -211,6 +212,18 @@ static void note_step(void *context, double loss) {
     if (self->steps < self->capacity) self->losses[self->steps++] = loss;
 }
 
+// Another program gives other bits by intention.
+static Status read_trainer(Replay *self, Spec *spec, ModelAbout *about, Error *err) {
+    char files[HASH_TEXT_BYTES];
+    const char *noted = json_string_value(json_object_get(self->start, "trainer_xxh3"));
+    TRY(run_read_trainer(spec, &self->net, about->text, &self->training, &self->memory, NULL, err));
+    write_hash(files, self->net.files_hash);
+    if (!noted || strcmp(noted, files) == 0) return STATUS_OK;
+    return fail(err, STATUS_DATA,
+                "%.200s: the files of its trainer are not what trained it (XXH3 %s then, %s now); give them back",
+                self->options.run, noted, files);
+}
+
 // Creates the run's shared memory for one process, with the model at the beginning of the round.
 static Status set_up(Replay *self, Error *err) {
     Options *options = &self->training;
@@ -234,13 +247,11 @@ static Status set_up(Replay *self, Error *err) {
                     "%.200s: no client of --algorithm %.60s trains on its own; there is nothing to replay",
                     self->options.run, options->algorithm);
     TRY(run_load_data(&self->memory, &source, NULL, options, err));
-    if (options->trainer[0])
-        return fail(err, STATUS_USAGE,
-                    "%s: its clients are trained by --trainer %.200s; replay trains in the engine alone",
-                    self->options.run, options->trainer);
-    TRY(run_read_model(&spec, about.text, options, &self->memory.data, err));
+    TRY(options->trainer[0] ? read_trainer(self, &spec, &about, err)
+                            : run_read_model(&spec, about.text, options, &self->memory.data, err));
     TRY(run_folder_open(&self->opened, self->folder, err));
-    TRY(run_create_memory(&self->memory, options, &spec, NULL, &about, &device, &self->opened, &nodes, err));
+    const TrainerNet *net = options->trainer[0] ? &self->net : NULL;
+    TRY(run_create_memory(&self->memory, options, &spec, net, &about, &device, &self->opened, &nodes, err));
     run_record_fill(&record, options, &self->memory, run_hash_data(&self->memory.data), kernels_best()->name, "");
     if (self->options.round == 1) return STATUS_OK;
     TRY(run_checkpoint_restore(&self->memory, &round, &self->opened, &record, &past, err));
@@ -266,8 +277,8 @@ static Job *post_job(Replay *self) {
 
 static Status write_update(const Replay *self, const float *trained, Error *err) {
     const TensorList *list = &self->memory.tensors;
-    size_t count = (size_t)list->count + 1, header_bytes, parameters = self->memory.config->parameters;
-    TensorEntry *entries = calloc(count, sizeof *entries);
+    size_t count = (size_t)list->count + (self->steps > 0), header_bytes, parameters = self->memory.config->parameters;
+    TensorEntry *entries = calloc(count + 1, sizeof *entries);
     float *update = malloc(parameters * sizeof *update);
     char *header = NULL;
     Status status =
@@ -275,7 +286,7 @@ static Status write_update(const Replay *self, const float *trained, Error *err)
     FILE *file = NULL;
     if (status != STATUS_OK) goto done;
     model_entries(entries, list);
-    entries[count - 1] =
+    entries[list->count] =
         (TensorEntry){.name = "losses", .type = TENSOR_F64, .rank = 1, .shape = {(int64_t)self->steps}};
     for (size_t i = 0; i < parameters; i++)
         update[i] = trained[i] - self->memory.weights[i];
@@ -318,6 +329,17 @@ static Status check(const Replay *self, const Job *job, Error *err) {
                 noted ? fingerprint : loss, noted ? noted : noted_loss, isa ? isa : "?", kernels_best()->name);
 }
 
+static void tell(const Replay *self, const Job *job, const Walk *walk) {
+    char epochs[32] = "", steps[64] = "";
+    if (walk->steps == 0) snprintf(epochs, sizeof epochs, "%u epoch%s, ", job->epochs, job->epochs == 1 ? "" : "s");
+    if (self->steps > 0)
+        snprintf(steps, sizeof steps, " (first step %.4f, last %.4f)", self->losses[0], self->losses[self->steps - 1]);
+    printf("client %d of round %d: %u samples, %s%zu steps, loss %.4f%s, length of the update %.6g\n",
+           self->options.client, self->options.round, job->count, epochs,
+           self->steps > 0 ? self->steps : (size_t)job->steps, job->loss_sum / (double)job->samples, steps,
+           sqrt(job->squared_length));
+}
+
 static Status train_client(Replay *self, Error *err) {
     LocalModel model;
     if ((uint32_t)self->options.client >= self->memory.config->clients)
@@ -338,14 +360,10 @@ static Status train_client(Replay *self, Error *err) {
         client_train(&model, job, (uint32_t)self->options.round);
         status = dataset_segment_check(&self->memory.data_segment, err);
     }
+    if (status == STATUS_OK && model.fault != STATUS_OK)
+        status = fail(err, STATUS_UNAVAILABLE, "the trainer of %.200s: %s", self->options.run, model.why.message);
     if (status == STATUS_OK) {
-        char epochs[32] = "";
-        if (walk.steps == 0) snprintf(epochs, sizeof epochs, "%u epoch%s, ", job->epochs, job->epochs == 1 ? "" : "s");
-        printf("client %d of round %d: %u samples, %s%zu steps, loss %.4f (first step %.4f, last %.4f), "
-               "length of the update %.6g\n",
-               self->options.client, self->options.round, job->count, epochs, self->steps,
-               job->loss_sum / (double)job->samples, self->steps ? self->losses[0] : NAN,
-               self->steps ? self->losses[self->steps - 1] : NAN, sqrt(job->squared_length));
+        tell(self, job, &walk);
         if (self->options.out[0]) status = write_update(self, model.weights, err);
         if (status == STATUS_OK) status = check(self, job, err);
     }
@@ -370,6 +388,7 @@ Status command_replay(int argc, char **argv, int *exit_code, Error *err) {
     Status status = replay_options_parse(&self->options, argc, argv, err);
     if (status == STATUS_OK) status = replay(self, exit_code, err);
     if (self->memory.control) run_memory_free(&self->memory);
+    trainer_net_free(&self->net);
     if (self->opened.path[0]) run_folder_close(&self->opened);
     remove_folder(self);
     free(self->losses);

@@ -4,7 +4,7 @@ Usage: test_trainer_bindings.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest 
 """
 import os, subprocess, sys, unittest
 
-from runs import DEADLINE, SOUNDER
+from runs import DEADLINE, SOUNDER, parse_safetensors
 from trainers import JOB, NUMPY, PACKAGE, TORCH, TrainerCase, np, torch
 
 NET = "lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.Tanh(), nn.Linear(8, 10))"
@@ -194,6 +194,29 @@ class Records(BindingCase):
         for word in ("client-app", "script", "entry-point", "train-fn"):
             _, err = self.train(*JOB, f"--{word}", "python3 trainer.py", "--out", "none", code=64)
             self.assertIn(f"--{word}: unknown option; did you mean --trainer?", err)
+
+
+class Replays(BindingCase):
+    def test_a_client_is_trained_again_by_a_trainer_of_its_own(self):
+        for name, algorithm in (("fedavg", "fedavg"), ("scaffold", "scaffold")):
+            self.run_with(name, "--algorithm", algorithm, "--inspect-updates", "--checkpoint-every", "1", "--rounds", "3")
+            os.makedirs(self.path("elsewhere"), exist_ok=True)
+            for line in [row for row in self.metrics(name) if row["type"] == "client"][4:10:3]:
+                out, _, _ = self.call("replay", self.path(name), "--round", str(line["round"]), "--client", str(line["client"]), code=0, folder="elsewhere")
+                self.assertIn(f"as in the run: XXH3 of the weights {line['weights_xxh3']}\n", out)
+                self.assertRegex(out, r"40 samples, 1 epoch, 4 steps, loss [\d.]+, length of the update")
+        out, _, _ = self.call("replay", "fedavg", "--round", "1", "--client", "0", "--out", "update.safetensors", code=0)
+        with open(self.path("update.safetensors"), "rb") as file:
+            self.assertEqual(sorted(parse_safetensors(file.read())[1]), ["fc1.bias", "fc1.weight", "fc2.bias", "fc2.weight"])
+
+    def test_another_program_and_a_fault_are_named(self):
+        self.run_with("run", "--trainer-option", "fault=raise once=true")
+        os.remove(self.path("spoilt"))
+        _, err, _ = self.call("replay", "run", "--round", "1", "--client", "1", code=69)
+        self.assertIn("the trainer of run: ValueError: the loss has no bottom", err)
+        self.write("trainer.py", NUMPY + "# other\n")
+        _, err, _ = self.call("replay", "run", "--round", "1", "--client", "0", code=65)
+        self.assertIn("the files of its trainer are not what trained it", err)
 
 
 if __name__ == "__main__":
