@@ -147,7 +147,6 @@ static const ClashRow clashes[] = {
     {TRAINER, {PERSONAL}, "what stays with a client is named by layers of --model; take fedavg"},
     {TRAINER, {NOT_SGD}, "the optimizer is the trainer's; leave it out"},
     {TRAINER, {STATE_KEPT, STATE_AVERAGED}, "the optimizer is the trainer's; leave the option out"},
-    {TRAINER, {BLURS, DRIFTS, ATTACKS_SAMPLES}, "it reads the samples as the data set has them; leave the option out"},
     {TRAINER, {REAL_CLOCK}, "it has the simulated clock; leave --clock out"},
     {TRAINER, {ON_GPU}, "has its tensors where the trainer puts them"},
     // A crafted update replaces an unclipped, unencoded one, among all updates of a round.

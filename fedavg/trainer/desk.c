@@ -1,25 +1,30 @@
 #include "desk.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "fedavg/rules/attack/attack_rules.h"
 #include "fedavg/rules/world/walk.h"
 
 enum { DESK_ALIGNMENT = 64 };
 
+// Samples of the larger split.
+static uint32_t most_samples(const Dataset *data) {
+    return data->train.count > data->test.count ? data->train.count : data->test.count;
+}
+
 // Sample numbers in the largest turn: all samples of the data set may belong to one client, for as many epochs as a
 // turn can have.
-static uint64_t most_samples(const RunMemory *memory) {
+static uint64_t longest_order(const RunMemory *memory) {
     const RunConfig *config = memory->config;
-    const Dataset *data = &memory->data;
     const Chosen *schedule = &config->recipe.schedule;
-    const uint32_t most = data->train.count > data->test.count ? data->train.count : data->test.count;
     uint32_t epochs = config->training.local_epochs;
     if (config->finetune_epochs > epochs) epochs = config->finetune_epochs;
     if (config->personal.epochs > epochs) epochs = config->personal.epochs;
-    const uint64_t by_epochs = (uint64_t)most * epochs;
+    const uint64_t by_epochs = (uint64_t)most_samples(&memory->data) * epochs;
     const uint64_t by_steps =
         walk_by_steps(schedule) ? (uint64_t)schedule->number[ROUNDS_STEPS] * config->training.batch_size : 0;
     return by_steps > by_epochs ? by_steps : by_epochs;
@@ -34,12 +39,31 @@ static void *part(Desk *desk, uint64_t bytes) {
 
 static void place_parts(Desk *desk, const RunMemory *memory, bool has_shift) {
     const uint64_t vector = memory->config->parameters * sizeof(float);
-    const uint64_t list = most_samples(memory) * sizeof(uint32_t);
+    const uint64_t longest = longest_order(memory), list = longest * sizeof(uint32_t);
     desk->bytes = 0;
     desk->weights = part(desk, vector);
     if (has_shift) desk->shift = part(desk, vector);
     desk->order = part(desk, list);
     desk->ends = part(desk, list);
+    if (desk->sample_bytes == 0) return;
+    const bool marks = memory->config->attack.row == ATTACK_BACKDOOR;
+    const uint64_t rows = most_samples(&memory->data) + (marks ? longest : 0);
+    desk->places = part(desk, list);
+    desk->samples = part(desk, rows * desk->sample_bytes);
+    desk->labels = part(desk, rows * desk->label_bytes);
+}
+
+// A run in which all clients see the data set as it is has no rows.
+static Status plan_rows(Desk *desk, const RunMemory *memory, Error *err) {
+    const RunConfig *config = memory->config;
+    if (config->view.noise.row == VIEW_NOISE_NONE && config->view.drift.row == VIEW_DRIFT_NONE &&
+        !attack_is_in_training(&config->attack))
+        return STATUS_OK;
+    desk->has_floats = config->spec.float_input;
+    desk->sample_bytes = shape_size(config->spec.input) * (desk->has_floats ? sizeof(float) : 1);
+    desk->label_bytes = memory->data.items.label_bytes;
+    desk->row_of = calloc(most_samples(&memory->data), sizeof *desk->row_of);
+    return desk->row_of ? STATUS_OK : fail(err, STATUS_OS, "no memory for a trainer's desk");
 }
 
 static Status map(Desk *desk, Error *err) {
@@ -54,6 +78,7 @@ static Status map(Desk *desk, Error *err) {
 
 Status desk_create(Desk *desk, const RunMemory *memory, bool has_shift, Error *err) {
     *desk = (Desk){.fd = -1};
+    TRY(plan_rows(desk, memory, err));
     place_parts(desk, memory, has_shift);
     const Status status = map(desk, err);
     if (status == STATUS_OK)
@@ -64,19 +89,22 @@ Status desk_create(Desk *desk, const RunMemory *memory, bool has_shift, Error *e
 }
 
 void desk_free(Desk *desk) {
+    free(desk->row_of);
     if (desk->memory) munmap(desk->memory, desk->bytes);
     if (desk->fd >= 0) close(desk->fd);
     *desk = (Desk){.fd = -1};
 }
 
 void desk_add_batch(Desk *desk, const uint32_t *indices, uint32_t count) {
-    memcpy(desk->order + desk->samples, indices, count * sizeof *indices);
-    desk->samples += count;
-    desk->ends[desk->batches++] = desk->samples;
+    memcpy(desk->order + desk->count, indices, count * sizeof *indices);
+    desk->count += count;
+    desk->ends[desk->batches++] = desk->count;
 }
 
 void desk_clear(Desk *desk) {
-    desk->samples = desk->batches = 0;
+    for (uint32_t i = 0; i < desk->count && desk->rows > 0; i++)
+        desk->row_of[desk->order[i]] = 0;
+    desk->count = desk->batches = desk->rows = 0;
 }
 
 static void put_part(JsonObject *told, const char *key, const Desk *desk, const void *begin) {
@@ -91,5 +119,9 @@ JsonObject *desk_told(JsonObject *told, const Desk *desk) {
     put_part(told, "shift", desk, desk->shift);
     put_part(told, "order", desk, desk->order);
     put_part(told, "ends", desk, desk->ends);
+    put_part(told, "places", desk, desk->places);
+    put_part(told, "samples", desk, desk->samples);
+    put_part(told, "labels", desk, desk->labels);
+    if (desk->samples) put_text(told, "samples_type", desk->has_floats ? "f4" : "u1");
     return told;
 }

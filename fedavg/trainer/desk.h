@@ -23,17 +23,25 @@ typedef struct Desk {
     uint8_t *memory; // owned (bytes)
     size_t bytes;
     // Its parts, in the memory:
-    float *weights;         // (parameters)
-    float *shift;           // (parameters); NULL: no algorithm adds to the gradients
-    uint32_t *order, *ends; // sample numbers of the next turn, all batches one after the other; where each batch ends
-    uint32_t samples, batches; // of the next turn so far
+    float *weights;          // (parameters)
+    float *shift;            // (parameters); NULL: no algorithm adds to the gradients
+    uint32_t *order, *ends;  // sample numbers of the next turn, all batches one after the other; where each batch ends
+    uint32_t count, batches; // sample numbers, and batches, of the next turn so far
+    // Where clients may see other samples than the data set has: for each sample number its row of samples and labels.
+    uint32_t *places; // NULL: no view differs
+    uint8_t *samples, *labels;
+    size_t sample_bytes, label_bytes;
+    bool has_floats;  // the samples are floats, as they enter a net
+    uint32_t rows;    // of the next turn so far
+    uint32_t *row_of; // owned: 1 + the row of each sample number; 0: it has none
 } Desk;
 
 // Nothing to free on failure.
 Status desk_create(Desk *desk, const RunMemory *memory, bool has_shift, Error *err);
 void desk_free(Desk *desk);
 
-// Adds a batch of samples, indices (count), to the next turn.
+// Adds a batch of samples, indices (count), to the next turn; where they have rows, desk->places is the caller's to
+// write (worker/trainer_view.c).
 void desk_add_batch(Desk *desk, const uint32_t *indices, uint32_t count);
 
 // The next turn has no batches.

@@ -77,7 +77,7 @@ static void make_line(JsonObject *line, Trainer *trainer, const TrainerTurn *tur
         put_whole(line, "client", turn->client);
     put_whole(line, "epochs", turn->epochs);
     put_whole(line, "batch_size", config->training.batch_size);
-    put_whole(line, "count", trainer->desk.samples);
+    put_whole(line, "count", trainer->desk.count);
     put_whole(line, "batches", trainer->desk.batches);
     put_real(line, "lr", (double)turn->lr);
     put_real(line, "momentum", (double)turn->momentum);
@@ -85,6 +85,7 @@ static void make_line(JsonObject *line, Trainer *trainer, const TrainerTurn *tur
     put_real(line, "clip", config->training.clip);
     put_real(line, "pull", (double)turn->pull);
     put_whole(line, "shifts", turn->shifts);
+    put_whole(line, "viewed", turn->viewed);
     put_text(line, "split", turn->of_test_set ? "test" : "train");
     put_whole(line, "seed", seed_of(config, turn));
     if (turn->checks) put_whole(line, "check", 1);
@@ -119,7 +120,7 @@ static Status check_numbers(const json_t *answer, Error *err) {
 
 static Status read_answer(TrainerAnswer *answer, const json_t *told, const Trainer *trainer, const TrainerTurn *turn,
                           Error *err) {
-    const uint32_t count = trainer->desk.samples;
+    const uint32_t count = trainer->desk.count;
     TRY(check_numbers(told, err));
     if (number_of(told, "turn", 0) != (double)trainer->turns)
         return fail(err, STATUS_UNAVAILABLE, "it answered turn %.0f, not turn %llu", number_of(told, "turn", 0),

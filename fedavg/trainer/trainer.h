@@ -35,6 +35,7 @@ typedef struct TrainerTurn {
     uint32_t client;             // UINT32_MAX: none
     float lr, momentum, weight_decay, pull;
     bool shifts;
+    bool viewed; // the batches have rows of samples as the client sees them
     bool checks; // the trainer says what it uses that is older than the turn
 } TrainerTurn;
 
@@ -66,6 +67,7 @@ typedef struct TrainerNet {
     int count;
     size_t parameters;
     float *values;       // owned (parameters)
+    bool views;          // the trainer reads samples as clients see them, where these differ from the data set
     uint64_t files_hash; // XXH3 over the names and contents of the trainer's files
 } TrainerNet;
 

@@ -6,26 +6,29 @@
 #include "base/clock.h"
 #include "fedavg/rules/attack/attack_rules.h"
 
+// The batch is as the data set has it; the model sees it by the view that has begun.
 static void evaluate(LocalModel *model, BatchResult *result, const float *weights, const Batch *batch, const char *part,
                      uint32_t client) {
-    if (model->trainer)
+    Batch seen = *batch;
+    if (model->trainer) {
         trainer_turn_evaluate(model, result, weights, batch, part, client);
-    else
-        net_evaluate(&model->net, result, weights, batch);
+        return;
+    }
+    view_apply(&model->view, &seen);
+    net_evaluate(&model->net, result, weights, &seen);
 }
 
 // Evaluates one chunk of the test set. The parent cuts the set into chunks of a fixed size, so that the sum of their
 // losses does not depend on the number of workers.
 static BatchResult evaluate_test_set(LocalModel *model, const Job *job) {
     const Dataset *data = &model->memory->data;
-    Batch batch = {.pixels = data->test.pixels,
-                   .labels = data->test.labels,
-                   .first = job->first,
-                   .count = job->count,
-                   .scale = data->scale,
-                   .shift = data->shift};
+    const Batch batch = {.pixels = data->test.pixels,
+                         .labels = data->test.labels,
+                         .first = job->first,
+                         .count = job->count,
+                         .scale = data->scale,
+                         .shift = data->shift};
     BatchResult result;
-    view_apply(&model->view, &batch);
     evaluate(model, &result, model->memory->weights, &batch, "test", VIEW_TEST_SET);
     return result;
 }
@@ -57,14 +60,14 @@ static BatchResult evaluate_samples(LocalModel *model, const float *weights, con
     BatchResult sum = {0};
     model->view.of_test_set = samples->of_test_set;
     for (uint32_t first = 0; first < samples->count; first += EVALUATION_CHUNK) {
-        Batch batch = {.pixels = split->pixels,
-                       .labels = split->labels,
-                       .indices = samples->indices + first,
-                       .count = samples->count - first < EVALUATION_CHUNK ? samples->count - first : EVALUATION_CHUNK,
-                       .scale = data->scale,
-                       .shift = data->shift};
+        const Batch batch = {.pixels = split->pixels,
+                             .labels = split->labels,
+                             .indices = samples->indices + first,
+                             .count =
+                                 samples->count - first < EVALUATION_CHUNK ? samples->count - first : EVALUATION_CHUNK,
+                             .scale = data->scale,
+                             .shift = data->shift};
         BatchResult result;
-        view_apply(&model->view, &batch);
         evaluate(model, &result, weights, &batch, "client", client);
         sum.loss_sum += result.loss_sum;
         sum.hits += result.hits;

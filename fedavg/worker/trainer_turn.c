@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "datasets/order.h"
+#include "fedavg/rules/attack/attack_rules.h"
 #include "fedavg/rules/world/walk.h"
 #include "fedavg/worker/client.h"
 
@@ -22,12 +23,17 @@ static void ask(LocalModel *model, TrainerAnswer *answer, const TrainerTurn *tur
 static void add_batches(LocalModel *model, const uint32_t *indices, uint32_t count, uint32_t client, const Walk *walk) {
     const RunConfig *config = model->memory->config;
     const uint32_t size = config->training.batch_size;
+    const bool viewed = trainer_view_differs(model);
     Stretch stretch;
     for (uint32_t index = 0; walk_stretch(&stretch, walk, index, local_model_batches(model, count)); index++) {
         batch_order(model->order, indices, count, config->seed, stretch.round, client, stretch.epoch);
         for (uint32_t i = 0; i < stretch.count; i++) {
             const uint32_t first = (stretch.first + i) * size;
-            desk_add_batch(&model->trainer->desk, model->order + first, count - first < size ? count - first : size);
+            const uint32_t samples = count - first < size ? count - first : size;
+            if (viewed)
+                trainer_view_add(model, &model->memory->data.train, model->order + first, samples,
+                                 model->lies ? attack_marked(&config->attack, samples) : 0);
+            desk_add_batch(&model->trainer->desk, model->order + first, samples);
         }
     }
 }
@@ -47,7 +53,8 @@ double trainer_turn_train(LocalModel *model, const LocalStep *step, const uint32
                               .momentum = step->sgd.momentum,
                               .weight_decay = step->sgd.weight_decay,
                               .pull = step->pull,
-                              .shifts = step->shift != NULL};
+                              .shifts = step->shift != NULL,
+                              .viewed = trainer_view_differs(model)};
     bring(model, step->start ? step->start : model->weights);
     if (step->shift && step->shift != trainer->desk.shift)
         memcpy(trainer->desk.shift, step->shift, config->parameters * sizeof *step->shift);
@@ -99,16 +106,20 @@ void trainer_turn_evaluate(LocalModel *model, BatchResult *result, const float *
                               .of_test_set = batch->pixels == model->memory->data.test.pixels,
                               .round = model->memory->control->order.round,
                               .key = model->memory->control->order.round,
-                              .client = client};
+                              .client = client,
+                              .viewed = batch->triggered > 0 || view_differs(&model->view)};
+    const DatasetSplit *split = turn.of_test_set ? &model->memory->data.test : &model->memory->data.train;
     TrainerAnswer answer;
     uint32_t indices[EVALUATION_CHUNK];
     for (uint32_t i = 0; i < batch->count; i++)
         indices[i] = batch->indices ? batch->indices[i] : batch->first + i;
     const uint32_t size = model->memory->config->training.batch_size;
     bring(model, weights);
-    for (uint32_t first = 0; first < batch->count; first += size)
-        desk_add_batch(&model->trainer->desk, indices + first,
-                       batch->count - first < size ? batch->count - first : size);
+    for (uint32_t first = 0; first < batch->count; first += size) {
+        const uint32_t samples = batch->count - first < size ? batch->count - first : size;
+        if (turn.viewed) trainer_view_add(model, split, indices + first, samples, batch->triggered > 0 ? samples : 0);
+        desk_add_batch(&model->trainer->desk, indices + first, samples);
+    }
     ask(model, &answer, &turn);
     *result = (BatchResult){.loss_sum = answer.loss_sum, .hits = answer.hits};
 }

@@ -118,6 +118,10 @@ void view_apply(View *view, Batch *batch) {
     if (view->samples && differs) copy_samples(view, batch);
 }
 
+bool view_differs(const View *view) {
+    return view->noisy || view->label_of || (view->samples && view->concept > 0);
+}
+
 const uint32_t *view_samples(const View *view, uint32_t *count) {
     return partition_client(&view->memory->partition, view->holding, count);
 }

@@ -29,6 +29,9 @@ void view_free(View *view);
 void view_begin(View *view, uint32_t client, uint32_t round, const uint16_t *label_of);
 void view_apply(View *view, Batch *batch);
 
+// Whether samples or labels are not those of the data set.
+bool view_differs(const View *view);
+
 // Returns the indices of the client's training samples (count), borrowed.
 const uint32_t *view_samples(const View *view, uint32_t *count);
 

@@ -37,7 +37,8 @@ static const Entry python[] = {
      "as the options of the run give them; it is the trainer that has to obey them. options: those of "
      "--trainer-option"},
     {"turn.batches(), indices()",
-     "the batches (x, y) in the run's order, over all epochs of the turn; the numbers of their samples"},
+     "the batches (x, y) in the run's order, over all epochs of the turn, as the client sees them (--client-noise, "
+     "--drift, attacks on samples); the numbers of their samples"},
     {"turn.x, y", "the whole split as it is stored"},
     {"turn.generator, random", "random numbers of this turn, of torch and NumPy; both modules' own are seeded, too"},
     {"turn.correct()", "adds what the algorithm adds to the gradients, right before a step: after unscale_ and "
@@ -60,13 +61,11 @@ static const Entry python[] = {
 };
 
 static const Entry rules[] = {
-    {"go with it",
-     "all options of data, partition, world, --algorithm, --attack on updates, privacy, tests and the run; --init"},
+    {"go with it", "all options of data, partition, world, --algorithm, --attack, privacy, tests and the run; --init"},
     {"are the trainer's duty",
      "--lr and its schedule, --momentum, --weight-decay, --clip-grad-norm, --batch-size, --local-epochs"},
     {"are refused", "--model, --freeze, --random-crop, --random-flip, --label-smoothing, --client-optimizer-state, "
-                    "--client-noise, --drift, attacks on "
-                    "samples, --clock real, --device cuda; ssgd, hogwild, easgd, personal algorithms, `optimizer`, "
+                    "--clock real, --device cuda; ssgd, hogwild, easgd, personal algorithms, `optimizer`, "
                     "rules that need a first gradient"},
     {"faults", "a trainer that dies, hangs (--hang-seconds without a line), raises or sends nonsense costs the turn: "
                "another one does it "
@@ -83,16 +82,16 @@ static const Entry rules[] = {
 static const Entry hello[] = {
     {"sounder",
      "1, the version of these lines; rank, seed, threads, parameters (floats in all tensors), options: as named"},
-    {"desk", "{fd, bytes, weights, shift, order, ends}: a file to map, shared with the worker, and offsets in it in "
-             "bytes. shift is absent "
-             "with algorithms that add nothing to the gradients"},
+    {"desk", "{fd, bytes, weights, shift, order, ends, places, samples, labels, samples_type}: a file to map, shared "
+             "with the worker, and offsets in it in bytes. shift is absent with algorithms that add nothing to the "
+             "gradients; places and what follows if all clients see the data set as it is"},
     {"tensors", "[[name, shape], ...]: float32, one after the other, both in weights and in shift"},
     {"data", "{shape, classes, scale, shift, train, test}; a split is {count, samples, labels}, each of these {fd, "
              "offset, type} with type "
              "u1, u2 or f4. A pixel (u1) of channel c enters a net as pixel * scale[c] + shift[c]"},
     {"describe",
      "1: the parent asks for the net; desk has only fd. Write the initial values to fd, float32, and answer "
-     "{\"tensors\":[[name, shape], ...]}; then the socket ends"},
+     "{\"tensors\":[[name, shape], ...]}, with \"views\":1 if the program heeds `viewed` below; then the socket ends"},
     {"files",
      "an answer to describe may name the files of the trainer, [path, ...]: their hash is in the run's record"},
     {"answer", "{\"ready\":1}, or {\"error\":\"sentence\"}"},
@@ -108,6 +107,9 @@ static const Entry asked[] = {
     {"check", "1 in a turn of --check-trainer"},
     {"pull, shifts",
      "add pull * weight to every gradient, and if shifts is 1 also the float of desk.shift at its place"},
+    {"viewed",
+     "1: the client sees other samples or labels than the data set has. For each sample number desk.places (u4) "
+     "has a row of desk.samples (samples_type: u1, pixels; f4, as they enter a net) and of desk.labels"},
 };
 
 static const Entry answered[] = {

@@ -128,8 +128,7 @@ class Trainers(TrainerCase):
                                 (["--algorithm", "easgd"], "local elastic"), (["--algorithm", "fedper head=1"], "fedper"),
                                 (["--algorithm", "optimizer adam"], "optimizer adam"), (["--client-optimizer-state", "keep"], "client-optimizer-state"),
                                 (["--model", "lenet"], "model"), (["--random-crop", "2"], "random-crop"), (["--random-flip"], "random-flip"),
-                                (["--label-smoothing", "0.1"], "label-smoothing"), (["--attack", "label-flip"], "attack"),
-                                (["--client-noise", "0.1"], "client-noise")):
+                                (["--label-smoothing", "0.1"], "label-smoothing")):
             with self.subTest(arguments=arguments):
                 self.assertIn(name, self.refused(*arguments))
         self.assertIn("NAME=VALUE", self.refused("--trainer-option", "warm"))

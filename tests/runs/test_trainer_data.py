@@ -4,7 +4,7 @@ Usage: test_trainer_data.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest argu
 """
 import sys, unittest
 
-from trainers import LAYERS, NUMPY, TrainerCase, np
+from trainers import JOB, LAYERS, NUMPY, TrainerCase, np
 
 # The net of trainers.py, which stops early: client k after `stop` + k steps. It stores what each training began and ended with.
 STOPS = NUMPY.replace("    for x, y in turn.batches():\n", '''    begin, taken = {name: value.copy() for name, value in net.items()}, 0
@@ -94,6 +94,49 @@ class Steps(TrainerCase):
         losses = [line["loss"] for line in self.metrics("early") if line["type"] == "client"]
         self.assertTrue(all(2 < loss < 3 for loss in losses), losses)  # ln 10 before any step
         self.assertEqual([line["samples"] for line in self.metrics("early") if line["type"] == "client" and line["client"] == 0], [10])
+
+
+class Views(TrainerCase):
+    """Clients that see other samples than the data set has."""
+
+    def test_views_and_attacks_on_samples_are_those_of_the_engine(self):
+        self.train(*JOB, "--model", LAYERS, "--rounds", "1", "--lr", "1e-12", "--quiet", "--out", "start")
+        given = ["--init", "start/model.safetensors", "--rounds", "3", "--local-epochs", "2"]
+        tests = ["--client-test", "0.25", "--eval-clients-every", "1"]
+        for name, view in (("noise", ["--client-noise", "gaussian 0.5"]), ("labels", ["--drift", "labels round=2"]),
+                           ("pixels", ["--drift", "pixels round=2"]), ("classes", ["--drift", "classes round=2"]),
+                           ("both", ["--client-noise", "gaussian 0.5", "--drift", "pixels round=2"]),
+                           ("flip", ["--attack", "label-flip", "--attackers", "1,2"]),
+                           ("backdoor", ["--attack", "backdoor target=3 fraction=0.3 size=2", "--attackers", "1"])):
+            with self.subTest(view=name):
+                self.train(*JOB, *given, *tests, *view, "--model", LAYERS, "--quiet", "--out", f"engine-{name}")
+                for workers in ("1", "3"):
+                    self.run_with(f"trainer-{name}-{workers}", *given, *tests, *view, "--workers", workers)
+                self.assertEqual(self.model(f"trainer-{name}-1"), self.model(f"trainer-{name}-3"))
+                engine, own = self.weights(f"engine-{name}"), self.weights(f"trainer-{name}-1")
+                for key in engine:
+                    np.testing.assert_allclose(own[key], engine[key], atol=1e-5)
+                for theirs, ours in zip(self.rounds(f"engine-{name}"), self.rounds(f"trainer-{name}-1")):
+                    self.assertAlmostEqual(ours["test_loss"], theirs["test_loss"], 4)
+                    self.assertEqual(ours.get("attack_success"), theirs.get("attack_success"))
+                self.assertEqual("attack_success" in ours, name == "backdoor")
+                theirs, ours = ([line for line in self.metrics(run) if line["type"] == "clients_evaluation"]
+                                for run in (f"engine-{name}", f"trainer-{name}-1"))
+                self.assertAlmostEqual(ours[-1]["loss_mean"], theirs[-1]["loss_mean"], 4)
+        self.assertNotEqual(self.model("trainer-flip-1"), self.model("trainer-labels-1"))
+
+    def test_a_view_that_the_data_set_does_not_allow_is_refused_before_the_trainer_starts(self):
+        for arguments, sentence in ((["--attack", "backdoor target=12"], "has labels from 0 to 9"), (["--attack", "backdoor size=20"], "no images"),
+                                    (["--client-noise", "gaussian 0.1", "--attack", "backdoor"], "does not go with")):
+            _, err = self.train(*JOB, *arguments, "--attackers", "1", "--trainer", "false", "--out", "refused", code=64)
+            self.assertIn(sentence, err)
+
+    def test_a_program_that_overlooks_views_is_refused(self):
+        self.write("blind.py", "import sys\nsys.path.insert(0, PACKAGE)\nimport sounder.trainer.link as link\nsend = link.Line.send\n"
+                   "link.Line.send = lambda self, views=None, **message: send(self, **message)\n" + NUMPY)
+        self.run_with("plain", "--rounds", "1", script="blind.py")
+        _, err = self.run_with("noise", "--client-noise", "gaussian 0.1", script="blind.py", code=64)
+        self.assertIn("--client-noise: the program of --trainer does not say that it reads samples as clients see them", err)
 
 
 if __name__ == "__main__":

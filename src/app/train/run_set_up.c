@@ -192,8 +192,7 @@ static Status check_whole_batches(const Options *options, Error *err) {
                 options_named(named, options, "batch-size"), SPEC_WHOLE_BATCH, options->training.batch_size);
 }
 
-// Refuses options, data and a net that do not go together, and numbers that are too large for them.
-static Status check_fit(const Options *options, const Spec *spec, const Dataset *data, Error *err) {
+Status run_check_fit(const Options *options, const Spec *spec, const Dataset *data, Error *err) {
     Traits traits;
     options_traits(&traits, options);
     traits.has[TRAIT_NO_IMAGES] = data->items.pixel_bytes > 1;
@@ -205,6 +204,9 @@ static Status check_fit(const Options *options, const Spec *spec, const Dataset 
     if (traits.has[TRAIT_WHOLE_BATCHES]) TRY(check_whole_batches(options, err));
     if (traits.has[TRAIT_CROPS]) TRY(check_crop(options, data, err));
     if (traits.has[TRAIT_ATTACKS_SAMPLES]) TRY(check_false_labels(options, data, err));
+    Error why;
+    if (view_check(&options->view, data->shape, (uint32_t)options->clients, &why) != STATUS_OK)
+        return fail(err, STATUS_USAGE, "--%s", why.message);
     const Chosen *combine = &options->recipe.combine;
     char named[OPTION_NAMED_BYTES];
     if (!traits.has[TRAIT_TRUSTS] || combine->number[0] <= data->train.count) return STATUS_OK;
@@ -224,7 +226,7 @@ Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *opt
         error_keep_sketch(err, &layer);
         return status;
     }
-    TRY(check_fit(options, spec, data, err));
+    TRY(run_check_fit(options, spec, data, err));
     if (spec_needs_whole_batches(spec)) spec->whole_batch = (int)options->training.batch_size;
     Error why;
     if (options->freeze[0] && (status = spec_freeze(spec, options->freeze, &why)) != STATUS_OK)
@@ -233,8 +235,6 @@ Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *opt
     if (options->attack_rule.row == ATTACK_BACKDOOR)
         spec->trigger = (uint32_t)options->attack_rule.number[BACKDOOR_SIZE];
     spec->smoothing = (float)options->training.label_smoothing;
-    if (view_check(&options->view, data->shape, (uint32_t)options->clients, &why) != STATUS_OK)
-        return fail(err, STATUS_USAGE, "--%s", why.message);
     spec->float_input = data->items.pixel_bytes > 1 || options->view.noise.row != VIEW_NOISE_NONE;
     spec->squared_loss = dataset_has_targets(&data->items);
     if (spec->layers[spec->layer_count - 1].kind == LAYER_RELU)

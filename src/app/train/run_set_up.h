@@ -34,6 +34,9 @@ Status run_resolve_on_gpu(RunMemory *memory, Options *options, bool side_by_side
 // text: the layer list that --model names or is. USAGE for a model that does not exist.
 Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *options, const Dataset *data, Error *err);
 
+// Refuses options, data and a net that do not go together. USAGE.
+Status run_check_fit(const Options *options, const Spec *spec, const Dataset *data, Error *err);
+
 // Fills in what the run says about its trainer. USAGE for a word of --trainer-option that is no NAME=VALUE.
 Status run_plan_trainer(TrainerPlan *plan, const Options *options, Error *err);
 

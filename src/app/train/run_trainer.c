@@ -6,6 +6,7 @@
 #include "app/train/run_set_up.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "fedavg/rules/attack/attack_rules.h"
 
 // Each word of --trainer-option is one option of the trainer's.
 Status run_plan_trainer(TrainerPlan *plan, const Options *options, Error *err) {
@@ -36,19 +37,37 @@ Status run_check_trainer(const RunRecord *past, const RunRecord *now, const Opti
     return STATUS_OK;
 }
 
+// A program that overlooks the views would train honest clients on plain samples without a word.
+static Status check_views(const TrainerNet *net, const Options *options, Error *err) {
+    char named[OPTION_NAMED_BYTES];
+    const char *option = options->view.noise.row != VIEW_NOISE_NONE     ? "client-noise"
+                         : options->view.drift.row != VIEW_DRIFT_NONE   ? "drift"
+                         : attack_is_in_training(&options->attack_rule) ? "attack"
+                                                                        : NULL;
+    if (!option || net->views) return STATUS_OK;
+    return fail(err, STATUS_USAGE,
+                "%s: the program of --trainer does not say that it reads samples as clients see them (desk.places, "
+                "sounder help trainer); leave the option out, or let it answer \"views\":1",
+                options_named(named, options, option));
+}
+
 // The spec of a trainer's net has no layers: only what the run asks of any net.
 Status run_read_trainer(Spec *spec, TrainerNet *net, char text[SPEC_TEXT_BYTES], const Options *options,
                         const RunMemory *memory, TrainerHost *host, Error *err) {
     const Dataset *data = &memory->data;
     TrainerPlan plan;
-    TRY(run_plan_trainer(&plan, options, err));
-    TRY(trainer_describe(net, &plan, memory, options->seed, host, err));
-    snprintf(text, SPEC_TEXT_BYTES, "trainer %.2000s", options->trainer);
     *spec = (Spec){.input = data->shape,
                    .classes = data->classes,
-                   .float_input = data->items.pixel_bytes > 1,
-                   .squared_loss = dataset_has_targets(&data->items),
-                   .parameter_count = net->parameters};
+                   .float_input = data->items.pixel_bytes > 1 || options->view.noise.row != VIEW_NOISE_NONE,
+                   .squared_loss = dataset_has_targets(&data->items)};
+    if (options->attack_rule.row == ATTACK_BACKDOOR)
+        spec->trigger = (uint32_t)options->attack_rule.number[BACKDOOR_SIZE];
+    TRY(run_check_fit(options, spec, data, err));
+    TRY(run_plan_trainer(&plan, options, err));
+    TRY(trainer_describe(net, &plan, memory, options->seed, host, err));
+    TRY(check_views(net, options, err));
+    snprintf(text, SPEC_TEXT_BYTES, "trainer %.2000s", options->trainer);
+    spec->parameter_count = net->parameters;
     return STATUS_OK;
 }
 

@@ -56,7 +56,7 @@ def _describe(net, line, fd):
     values = np.concatenate([value.reshape(-1) for value in net.values()]).astype(np.float32)
     with os.fdopen(fd, "wb", closefd=False) as file:
         file.write(values.tobytes())
-    line.send(tensors=[[name, list(shape)] for name, shape in net.tensors()], files=own_files())
+    line.send(tensors=[[name, list(shape)] for name, shape in net.tensors()], views=1, files=own_files())
 
 
 def _tell(line, error):

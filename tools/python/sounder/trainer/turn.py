@@ -67,7 +67,7 @@ class Turn:
             return
         places = self._desk.part("places", "u4", self.samples)
         rows = int(places.max()) + 1 if self.samples else 0
-        kind = "u1" if self.x.dtype == np.uint8 else "f4"
+        kind = self._desk.parts["samples_type"]
         size = int(np.prod(self._data.shape))
         x = self._desk.part("samples", kind, rows * size).reshape(rows, *self._data.shape)
         y = self._desk.part("labels", "u2" if self.y.dtype == np.uint16 else "f4", rows)
