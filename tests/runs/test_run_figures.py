@@ -83,6 +83,8 @@ class RunFigure(RunCase):
         self.assertEqual((report["runs"][0]["figure"], len(report["runs"][0]["rounds"]["personal_accuracy"])), ("personal_accuracy", 4))
         self.look("report", "runs/a", "--svg", "svg")
         self.assertIn("personal-accuracy.svg", os.listdir(self.path("svg")))
+        with open(self.path("svg/loss.svg")) as file:  # not that of the global model alone, whose head nobody trains
+            self.assertIn(">personal</text>", file.read())
         self.assertNotIn("accuracy.svg", os.listdir(self.path("svg")))
         self.assertLessEqual({"accuracy/personal_accuracy", "loss/personal_loss"}, self.scalars("runs/a"))
         self.assertIn(f"personal accuracy {100 * last:.2f}%  best", self.look("top", "--once", "runs/a"))

@@ -70,7 +70,7 @@ static size_t average(CurvePoint *points, size_t count, double scale) {
     return averaged;
 }
 
-// The curves of a chart, with room for one per run and one more, and for two points per round of each run.
+// The curves of a chart, with room for one per run and two more, and for three points per round of each run.
 typedef struct Room {
     Curve *curves;      // owned
     CurvePoint *points; // owned
@@ -78,8 +78,8 @@ typedef struct Room {
 } Room;
 
 static Status make_room(Room *room, const json_t *runs, Error *err) {
-    *room = (Room){.curves = calloc(json_array_size(runs) + 1, sizeof *room->curves),
-                   .points = calloc(2 * count_points(runs) + 1, sizeof *room->points)};
+    *room = (Room){.curves = calloc(json_array_size(runs) + 2, sizeof *room->curves),
+                   .points = calloc(3 * count_points(runs) + 1, sizeof *room->points)};
     if (room->curves && room->points) return STATUS_OK;
     return fail(err, STATUS_OS, "no memory for the figures");
 }
@@ -181,6 +181,8 @@ static Status draw_loss(FILE *file, bool *drawn, const json_t *runs, Error *err)
             CurvePoint *points = add_curve(&room, runs, group, "training", "train_loss", 1);
             put_spread(points, room.curves[0].count, run);
             add_curve(&room, runs, group, "test", "test_loss", 1);
+            if (json_object_get(json_object_get(run, "rounds"), "personal_loss"))
+                add_curve(&room, runs, group, "personal", "personal_loss", 1);
         } else {
             add_groups(&room, runs, "test_loss", 1, NULL);
         }

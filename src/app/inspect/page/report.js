@@ -101,7 +101,7 @@ const lossConfig = (colours) => {
     datasets = curves("test_loss", 1, colours);
   } else {
     const [run] = data.runs, xs = AXES[axis].of(run), of = (key) => (run.rounds[key] || []).map((y, i) => ({ x: xs[i], y })).filter((p) => p.y != null);
-    datasets = [line("training", of("train_loss"), colours, 0), line("test", of("test_loss"), colours, 1)].filter((set) => set.data.length);
+    datasets = [line("training", of("train_loss"), colours, 0), line("test", of("test_loss"), colours, 1), line("personal", of("personal_loss"), colours, 2)].filter((set) => set.data.length);
     const spreads = run.loss_spread?.low.map((low, i) => ({ x: xs[i], low, high: run.loss_spread.high[i] })).filter((p) => p.low != null) || [];
     if (spreads.length) datasets.push(...band("clients", spreads, colours, 0));
   }
@@ -110,8 +110,8 @@ const lossConfig = (colours) => {
 const lossRows = () => {
   if (data.runs.length > 1) return curveRows("test_loss");
   const [run] = data.runs, xs = AXES[axis].of(run);
-  return [["round", AXES[axis].title, "training", "test", "clients, 10 %", "clients, 90 %"],
-          ...run.rounds.round.map((round, i) => [round, xs[i], run.rounds.train_loss?.[i], run.rounds.test_loss?.[i], run.loss_spread?.low[i], run.loss_spread?.high[i]])];
+  return [["round", AXES[axis].title, "training", "test", "personal", "clients, 10 %", "clients, 90 %"],
+          ...run.rounds.round.map((round, i) => [round, xs[i], run.rounds.train_loss?.[i], run.rounds.test_loss?.[i], run.rounds.personal_loss?.[i], run.loss_spread?.low[i], run.loss_spread?.high[i]])];
 };
 
 // One run -------------------------------------------------------------------------------------------------------------
