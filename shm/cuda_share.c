@@ -55,7 +55,7 @@ static Status check_nonce(const CudaShare *block, Error *err) {
     if (nonce != block->handle.nonce)
         return fail(err, STATUS_UNAVAILABLE,
                     "GPU memory of the parent process shows other contents here (CUDA IPC needs both processes on one "
-                    "card and in one PID namespace: docker run --pid=host; or use --device cpu)");
+                    "GPU and in one PID namespace: docker run --pid=host; or use --device cpu)");
     return STATUS_OK;
 }
 
@@ -68,7 +68,7 @@ Status cuda_share_open(CudaShare *block, const CudaShareHandle *handle, Error *e
     memcpy(&name, handle->handle, sizeof name);
     CUDA_TRY(cudaIpcOpenMemHandle(&block->memory, name, cudaIpcMemLazyEnablePeerAccess), err,
              "cannot open GPU memory of the parent process (CUDA IPC needs Linux, not WSL, and both processes on one "
-             "card and in one PID namespace: docker run --pid=host --ipc=host; or use --device cpu)");
+             "GPU and in one PID namespace: docker run --pid=host --ipc=host; or use --device cpu)");
     block->bytes = handle->bytes - sizeof(uint64_t);
     block->imported = true;
     block->handle = *handle;

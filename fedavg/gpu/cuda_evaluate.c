@@ -60,7 +60,7 @@ static Status upload(EvaluationMemory *self, const float *parameters, const Spec
                            cudaMemcpyHostToDevice);
     if (error == cudaSuccess) return STATUS_OK;
     cudaFree(self->memory);
-    return cuda_fail(err, error, "copying weights and test set to the card");
+    return cuda_fail(err, error, "copying weights and test set to the GPU");
 }
 
 Status gpu_evaluate(BatchResult *result, float *logits, const float *parameters, const Spec *spec, const Dataset *data,

@@ -61,7 +61,7 @@ static Status keep_view_on_host(CudaParent *self, Error *err) {
     CUDA_TRY(cudaMemAdvise(self->view, self->view_bytes, cudaMemAdviseSetPreferredLocation, host), err,
              "keeping the host's view of the model on the host");
     CUDA_TRY(cudaMemAdvise(self->view, self->view_bytes, cudaMemAdviseSetAccessedBy, gpu), err,
-             "giving the card access to the host's view of the model");
+             "giving the GPU access to the host's view of the model");
     return STATUS_OK;
 }
 
@@ -94,7 +94,7 @@ static Status allocate_view(CudaParent *self, size_t bytes, Error *err) {
         return keep_view_on_host(self, err);
     }
     log_info(
-        "GPU %d has no managed memory that card and host may use at the same time: the host's view of the model is "
+        "GPU %d has no managed memory that it and the host may use at the same time: the host's view of the model is "
         "pinned memory",
         self->gpu);
     CUDA_TRY(cudaHostAlloc((void **)&self->view, self->view_bytes, cudaHostAllocMapped), err,
@@ -140,7 +140,7 @@ static Status upload_model(const CudaParent *self, const RunMemory *memory, Erro
     TRY(cuda_copy(self->blocks.weights, memory->weights, memory->config->parameters * sizeof(float), self->stream,
                   err));
     TRY(cuda_copy(self->blocks.slots, memory->slots, slots_lasting_bytes(&memory->config->slots), self->stream, err));
-    return cuda_wait(self->stream, err, "copying data set and model to the card");
+    return cuda_wait(self->stream, err, "copying data set and model to the GPU");
 }
 
 // The order matters. The blocks are created first, since their handles are part of the shared configuration that a
@@ -187,7 +187,7 @@ static void measure_workers(CudaParent *self, const RunConfig *config) {
     if (self->free_bytes == 0 || cudaMemGetInfo(&left, &all) != cudaSuccess || left > self->free_bytes) return;
     uint64_t taken = (self->free_bytes - left) / config->workers, planned = config->gpu.worker_bytes;
     uint64_t planned_context = config->gpu.context_bytes, rest = planned - planned_context;
-    log_info("a worker takes %llu MiB of the card, %llu MiB of them for its context and libraries (planned: %llu and "
+    log_info("a worker takes %llu MiB of the GPU, %llu MiB of them for its context and libraries (planned: %llu and "
              "%llu)",
              (unsigned long long)taken >> 20, (unsigned long long)(taken > rest ? taken - rest : 0) >> 20,
              (unsigned long long)planned >> 20, (unsigned long long)planned_context >> 20);
@@ -274,7 +274,7 @@ static Status publish(const Parent *parent, Error *err) {
     const CudaParent *self = parent->state;
     const RunMemory *memory = parent->memory;
     TRY(cuda_copy(memory->slots, self->blocks.slots, slots_lasting_bytes(&memory->config->slots), self->stream, err));
-    TRY(cuda_wait(self->stream, err, "copying from the card what outlives the round"));
+    TRY(cuda_wait(self->stream, err, "copying from the GPU what outlives the round"));
     memcpy(memory->weights, self->view, memory->config->parameters * sizeof(float));
     return STATUS_OK;
 }
@@ -294,7 +294,7 @@ static Status sum_slots(const Parent *parent, int64_t *total, int64_t *slots, co
         sums[sum_count++] = slots;
         slots += count;
     }
-    TRY(cuda_wait(self->stream, err, "copying the workers' sums from the card"));
+    TRY(cuda_wait(self->stream, err, "copying the workers' sums from the GPU"));
     aggregate_total(total, sums, sum_count, 0, count);
     return STATUS_OK;
 }

@@ -56,7 +56,7 @@ static Status send(CudaWorker *self, uint32_t m, uint32_t round, Error *err) {
         return STATUS_OK;
     }
     TRY(cuda_copy(model, sent.values, bytes, self->stream, err));
-    return cuda_wait(self->stream, err, "copying an update to the card");
+    return cuda_wait(self->stream, err, "copying an update to the GPU");
 }
 
 // Counts again: an update that was fit as trained may be refused for what its client sends, and a launch in which no

@@ -140,7 +140,7 @@ static Status open_fence(CudaWorker *self, Error *err) {
     self->fence.word = self->blocks.generations + self->rank;
     CUDA_TRY(cudaMemcpy(&self->fence.expected, self->fence.word, sizeof self->fence.expected, cudaMemcpyDeviceToHost),
              err, "reading the generation of this worker");
-    log_debug("generation %u on the card", self->fence.expected);
+    log_debug("generation %u on the GPU", self->fence.expected);
     return STATUS_OK;
 }
 

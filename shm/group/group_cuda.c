@@ -8,21 +8,21 @@
 
 static Status copy(void *to, const void *from, size_t bytes, Error *err) {
     CUDA_TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, NULL), err,
-             "cannot move %zu bytes on the card between ranks", bytes);
+             "cannot move %zu bytes on the GPU between ranks", bytes);
     return STATUS_OK;
 }
 
 static Status combine(void *out, const void *const *inputs, uint32_t ranks, size_t count, GroupType type, GroupOp op,
                       Error *err) {
     group_combine_cuda(out, inputs, ranks, count, type, op);
-    CUDA_TRY(cudaGetLastError(), err, "cannot combine %zu %s of %u ranks on the card", count, group_type_name(type),
+    CUDA_TRY(cudaGetLastError(), err, "cannot combine %zu %s of %u ranks on the GPU", count, group_type_name(type),
              ranks);
     return STATUS_OK;
 }
 
 // Kernels of two processes are not ordered, so the stream must have finished before other ranks are told.
 static Status settle(Error *err) {
-    CUDA_TRY(cudaStreamSynchronize(NULL), err, "what ranks exchange on the card has failed");
+    CUDA_TRY(cudaStreamSynchronize(NULL), err, "what ranks exchange on the GPU has failed");
     return STATUS_OK;
 }
 

@@ -258,7 +258,7 @@ static Status evaluate(const float *parameters, const Spec *spec, const Subject 
     if (status == STATUS_OK) status = tell(&outcome, &predictions, subject->path, data, options, device, err);
     predictions_free(&predictions);
     TRY(status);
-    if (*device->why_not.message) log_info("evaluated on the CPU, for there is no card: %s", device->why_not.message);
+    if (*device->why_not.message) log_info("evaluated on the CPU, for there is no GPU: %s", device->why_not.message);
     return STATUS_OK;
 }
 

@@ -1,4 +1,4 @@
-# The code for cards, in three builds of the same name space, of which a program links one:
+# The code for GPUs, in three builds of the same name space, of which a program links one:
 #   sounder_device_none      functions that say that the program was built without CUDA
 #   sounder_device_cuda      compiled by nvcc, with the CUDA runtime linked in; only where SOUNDER_CUDA found a toolkit
 #   sounder_device_emulated  the same sources on an emulated card, for tests (tests/emulator)
@@ -44,7 +44,7 @@ macro(sounder_find_cuda)
   endif()
 endmacro()
 
-# Those of the machine's cards; where there is none, Ampere's and Hopper's, with code that later ones translate.
+# Those of the machine's GPUs; where there is none, Ampere's and Hopper's, with code that later ones translate.
 function(sounder_choose_architectures)
   if(DEFINED CMAKE_CUDA_ARCHITECTURES)
     return()

@@ -59,7 +59,7 @@ static Status local_gpu(int *gpu, int gpus, Error *err) {
     errno = 0;
     long rank = strtol(text, &end, 10);
     if (errno != 0 || *end || rank < 0 || rank > INT_MAX)
-        return fail(err, STATUS_USAGE, "LOCAL_RANK is \"%s\": set it to a rank, or choose a card with --gpu", text);
+        return fail(err, STATUS_USAGE, "LOCAL_RANK is \"%s\": set it to a rank, or choose a GPU with --gpu", text);
     *gpu = (int)(rank % gpus);
     return STATUS_OK;
 }

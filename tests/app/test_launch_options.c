@@ -88,7 +88,7 @@ static void ranks_are_counted_by_cores_or_gpus(void **state) {
     check_ok(read_line(&options, "-n auto p", &err));
     assert_int_equal(options.ranks, cores_usable());
     assert_int_equal(read_line(&options, "-n gpu p", &err), STATUS_UNAVAILABLE);
-    assert_string_equal(err.message, "--nproc-per-node gpu: no card is visible; write cpu, or a number");
+    assert_string_equal(err.message, "--nproc-per-node gpu: no GPU is visible; write cpu, or a number");
     check_ok(read_line(&options, "-n 1024 p", &err));
     assert_int_equal(options.ranks, 1024);
 }

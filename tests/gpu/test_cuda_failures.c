@@ -73,7 +73,7 @@ static void a_call_that_fails_while_a_net_starts_or_its_graphs_are_made_is_the_o
         const char *call, *words;
     } failures[] = {{"cudaMemcpyAsync:1", "copying the channels' scale"},
                     {"cudaMemcpyAsync:2", "copying the channels' shift"},
-                    {"cudaStreamSynchronize:1", "starting a net on the card"},
+                    {"cudaStreamSynchronize:1", "starting a net on the GPU"},
                     {"cudaStreamBeginCapture:1", "capturing"},
                     {"cudaStreamBeginCapture:2", "capturing"},
                     {"cudaStreamEndCapture:1", "capturing"},

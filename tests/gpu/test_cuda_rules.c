@@ -81,7 +81,7 @@ static void check_rule(uint32_t row) {
         gpu_read(actual.states[1], states[1]);
         gpu_read(&not_finite, count);
         if (memcmp(&expected, &actual, sizeof expected) != 0)
-            fail_msg("server %s, round %u: the card has other bits", server_rules[row]->text.name, round);
+            fail_msg("server %s, round %u: the GPU has other bits", server_rules[row]->text.name, round);
         assert_memory_equal(view, expected.weights, sizeof view);
         assert_int_equal(not_finite, 0);
         gpu_free(gpu_sums);

@@ -106,7 +106,7 @@ class Failures(CardCase):
 
                 def generations():
                     said.seek(0)
-                    return sorted(re.findall(r"rank (\d)\W.*generation (\d+) on the card", said.read()))
+                    return sorted(re.findall(r"rank (\d)\W.*generation (\d+) on the GPU", said.read()))
                 wait_until(lambda: len(generations()) >= 3)
                 self.stop(process)
                 self.assertEqual(generations(), [("0", "0"), ("1", "0"), ("1", "1")])
@@ -117,12 +117,12 @@ class Failures(CardCase):
             _, err = self.train(*options, "--out", "managed-" + algorithm)
             self.assertNotIn("pinned memory", err)
             _, err = self.train(*options, "--out", algorithm, env=self.emulated(MANAGED="off"))
-            self.assertIn("GPU 0 has no managed memory that card and host may use at the same time", err)
+            self.assertIn("GPU 0 has no managed memory that it and the host may use at the same time", err)
             self.assertEqual(self.model("managed-" + algorithm), self.model(algorithm))
 
     def test_what_a_worker_takes_of_the_card_is_measured(self):
         _, err = self.train(*CARD, "--workers", "2", "--log-level", "info", "--out", "run", env=self.emulated(CONTEXT_BYTES=300 << 20))
-        taken, context = map(int, re.search(r"a worker takes (\d+) MiB of the card, (\d+) MiB of them for its context", err).groups())
+        taken, context = map(int, re.search(r"a worker takes (\d+) MiB of the GPU, (\d+) MiB of them for its context", err).groups())
         self.assertGreaterEqual(taken, context)
         self.assertAlmostEqual(context, 300, delta=5)
 

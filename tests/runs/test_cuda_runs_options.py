@@ -50,7 +50,7 @@ class Options(CardCase):
                 environment["LOCAL_RANK"] = local_rank
             run = f"run-{options}-{local_rank}"
             out, _ = self.train(*CARD, "--workers", "1", *options, "--out", run, env=environment)
-            self.assertIn(f"(card {card})", out)
+            self.assertIn(f"(GPU {card})", out)
         _, err = self.train(*CARD, "--gpu", "3", "--out", "none", code=69, env=self.emulated(DEVICES=3))
         self.assertIn("3", self.has_one_sentence(err))
 
@@ -73,7 +73,7 @@ class Options(CardCase):
         """And the daemon that was started for them ends, though its folder is taken away at once."""
         _, err = self.train(*TINY, "--clients", "70", "--workers", "60", "--device", "cuda", "--mps", "start", "--out", "run", code=64,
                             env=self.fake_mps())
-        self.assertIn("--workers 60: MPS serves at most 60 processes on a card at a time", self.has_one_sentence(err))
+        self.assertIn("--workers 60: MPS serves at most 60 processes on a GPU at a time", self.has_one_sentence(err))
         self.assertTrue(wait_until(lambda: self.processes_of(self.path("bin")) == []))
 
     @staticmethod

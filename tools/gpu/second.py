@@ -174,7 +174,7 @@ def default(session):
     session.report.check("--device auto takes the card", name != "cpu", name)
     session.report.check("without a wish one worker trains", bool(re.search(r"\b1 worker\b", heading)), heading)
     session.report.row("default", f"without options: {session.speed(entries):,.0f} samples/s", samples_per_second=session.speed(entries), heading=heading)
-    measured = re.search(r"a worker takes (\d+) MiB of the card, (\d+) MiB of them .*\(planned: (\d+) and (\d+)\)", err)
+    measured = re.search(r"a worker takes (\d+) MiB of the GPU, (\d+) MiB of them .*\(planned: (\d+) and (\d+)\)", err)
     session.report.check("the context of a worker is measured", bool(measured))
     if measured:
         taken, context, _, planned = map(int, measured.groups())

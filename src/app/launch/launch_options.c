@@ -97,7 +97,7 @@ static const ForeignOption refused[] = {
     {"logs-specs", "write --log-dir, --redirects and --tee"},
     {"numa-binding", "write -- numactl --cpunodebind=NODE PROGRAM"},
     {"use-env", "leave it out; each rank finds its number in LOCAL_RANK, and no rank gets an argument --local-rank"},
-    {"virtual-local-rank", "leave it out; let the program choose its card by LOCAL_RANK"},
+    {"virtual-local-rank", "leave it out; let the program choose its GPU by LOCAL_RANK"},
 };
 // clang-format on
 
@@ -194,7 +194,7 @@ static Status resolve_ranks(LaunchOptions *options, Error *err) {
     bool is_auto = strcmp(text, "auto") == 0, is_gpu = strcmp(text, "gpu") == 0;
     int gpus = is_auto || is_gpu ? gpus_visible(getenv("CUDA_VISIBLE_DEVICES"), "/dev") : 0;
     if (is_gpu && gpus == 0)
-        return fail(err, STATUS_UNAVAILABLE, "--nproc-per-node gpu: no card is visible; write cpu, or a number");
+        return fail(err, STATUS_UNAVAILABLE, "--nproc-per-node gpu: no GPU is visible; write cpu, or a number");
     if (gpus > 0) {
         options->ranks = gpus;
     } else if (is_auto || strcmp(text, "cpu") == 0) {

@@ -170,14 +170,13 @@ Status mps_prepare(Mps *mps, MpsUse use, const char *folder, Error *err) {
 Status mps_check_clients(int clients, Error *err) {
     enum { MOST_CLIENTS = 60, MOST_CLIENTS_BEFORE = 48 }; // of newer drivers; of older ones
     if (clients > MOST_CLIENTS)
-        return fail(
-            err, STATUS_USAGE,
-            "--workers %d: MPS serves at most %d processes on a card at a time (%d with older drivers), and the "
-            "parent is one of them; lower --workers or take --mps off",
-            clients - 1, MOST_CLIENTS, MOST_CLIENTS_BEFORE);
+        return fail(err, STATUS_USAGE,
+                    "--workers %d: MPS serves at most %d processes on a GPU at a time (%d with older drivers), and the "
+                    "parent is one of them; lower --workers or take --mps off",
+                    clients - 1, MOST_CLIENTS, MOST_CLIENTS_BEFORE);
     if (clients > MOST_CLIENTS_BEFORE)
         log_warning(
-            "--workers %d: with older drivers MPS serves at most %d processes on a card at a time, and the parent "
+            "--workers %d: with older drivers MPS serves at most %d processes on a GPU at a time, and the parent "
             "is one of them",
             clients - 1, MOST_CLIENTS_BEFORE);
     return STATUS_OK;

@@ -77,7 +77,7 @@ Status run_device_open(RunDevice *device, const Options *options, const char *fo
     Status status = device_open(&device->gpu, options_given(options, "gpu") ? options->gpu : -1, &gpu_err);
     device->on_gpu = status == STATUS_OK;
     bool do_without = status == STATUS_UNAVAILABLE && options->device == DEVICE_AUTO;
-    if (do_without) fail(&device->why_not, status, "there is no card: %s", gpu_err.message);
+    if (do_without) fail(&device->why_not, status, "there is no GPU: %s", gpu_err.message);
     // "There is no GPU" explains more than "its service does not start".
     if (status != STATUS_OK)
         *err = gpu_err;
@@ -130,6 +130,6 @@ void run_device_describe(char *text, size_t bytes, const RunDevice *device, cons
     int workers = options->workers;
     char several[80] = "";
     if (workers > 1) snprintf(several, sizeof several, ", %d workers %s", workers, together[device->mps.state]);
-    snprintf(text, bytes, "%s (card %d)%s, %u model%s a launch", device->gpu.name, device->gpu.index, several, models,
+    snprintf(text, bytes, "%s (GPU %d)%s, %u model%s a launch", device->gpu.name, device->gpu.index, several, models,
              models == 1 ? "" : "s");
 }

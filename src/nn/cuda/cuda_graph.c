@@ -5,7 +5,7 @@
 
 // Launches return no status: CUDA's last error and blas keep the failures since the last call of this function.
 static Status launched(CudaGraph *graph, Error *err) {
-    CUDA_TRY(cudaGetLastError(), err, "launching a step on the card");
+    CUDA_TRY(cudaGetLastError(), err, "launching a step on the GPU");
     return cuda_blas_check(graph->blas, err);
 }
 

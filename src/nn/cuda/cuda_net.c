@@ -89,7 +89,7 @@ static Status allocate(CudaNet *net, Error *err) {
     size_t progress = net->counter_bytes + carve_progress(pass, NULL, spec, models);
     size_t bytes = progress + cuda_ops_carve(&pass->ops, NULL, spec, models, columns, training);
     CUDA_TRY(cudaMalloc((void **)&net->arena, bytes), err,
-             "no memory on the card for the %zu bytes of activations of %d models with batches of %u; use fewer models "
+             "no memory on the GPU for the %zu bytes of activations of %d models with batches of %u; use fewer models "
              "per launch or smaller batches",
              bytes, models, pass->plan.batch_size);
     carve_counters(&pass->progress, net->arena, models);
@@ -125,11 +125,11 @@ static Status check_plan(const CudaNetPlan *plan, Error *err) {
     if (plan->models < 1 || plan->models > MOST_MODELS)
         return fail(err, STATUS_USAGE, "%d models in one launch; from 1 to %d are possible", plan->models, MOST_MODELS);
     if (plan->batch_size < 1 || is_too_large(spec, plan->batch_size))
-        return fail(err, STATUS_USAGE, "batches of %u samples cannot be computed at once on a card; use smaller ones",
+        return fail(err, STATUS_USAGE, "batches of %u samples cannot be computed at once on a GPU; use smaller ones",
                     plan->batch_size);
     if (spec->input.channels > MOST_CHANNELS)
-        return fail(err, STATUS_USAGE, "samples of %d channels; on a card at most %d are possible",
-                    spec->input.channels, MOST_CHANNELS);
+        return fail(err, STATUS_USAGE, "samples of %d channels; on a GPU at most %d are possible", spec->input.channels,
+                    MOST_CHANNELS);
     if (plan->updates && spec_needs_whole_batches(spec))
         return fail(err, STATUS_USAGE,
                     "running statistics of a batchnorm have no gradients, and updates are counted of "
@@ -150,14 +150,14 @@ static Status start(CudaNet *net, Error *err) {
     CudaPass *pass = &net->pass;
     const CudaNetPlan *plan = &pass->plan;
     // A blocking stream: copies of the caller on the default stream are ordered before the next launch here.
-    CUDA_TRY(cudaStreamCreate(&net->stream), err, "making a stream on the card");
+    CUDA_TRY(cudaStreamCreate(&net->stream), err, "making a stream on the GPU");
     TRY(allocate(net, err));
     TRY(cuda_blas_open(&net->blas, net->stream, plan->tf32, err));
     size_t bytes = (size_t)plan->spec.input.channels * sizeof(float);
     CUDA_TRY(cudaMemcpyAsync(pass->scale, plan->scale, bytes, cudaMemcpyHostToDevice, net->stream), err,
-             "copying the channels' scale to the card");
+             "copying the channels' scale to the GPU");
     CUDA_TRY(cudaMemcpyAsync(pass->shift, plan->shift, bytes, cudaMemcpyHostToDevice, net->stream), err,
-             "copying the channels' shift to the card");
+             "copying the channels' shift to the GPU");
     TRY(cuda_net_set_lr(net, plan->sgd.lr, err));
     pass->blas = &net->blas;
     pass->progress.models = plan->models;
@@ -169,7 +169,7 @@ static Status start(CudaNet *net, Error *err) {
     const CudaEnqueue steps[] = {cuda_pass_train, cuda_pass_gradient, cuda_pass_evaluate};
     for (int kind = 0; kind < STEP_KINDS; kind++)
         net->graphs[kind] = (CudaGraph){.enqueue = steps[kind], .pass = pass, .blas = &net->blas};
-    CUDA_TRY(cudaStreamSynchronize(net->stream), err, "starting a net on the card");
+    CUDA_TRY(cudaStreamSynchronize(net->stream), err, "starting a net on the GPU");
     return STATUS_OK;
 }
 
@@ -177,7 +177,7 @@ Status cuda_net_init(CudaNet **net, const CudaNetPlan *plan, Error *err) {
     *net = NULL;
     TRY(check_plan(plan, err));
     CudaNet *made = calloc(1, sizeof *made);
-    if (!made) return fail_errno(err, STATUS_OS, "no memory for a net on the card");
+    if (!made) return fail_errno(err, STATUS_OS, "no memory for a net on the GPU");
     made->pass.plan = *plan;
     Status status = start(made, err);
     if (status == STATUS_OK)
@@ -240,7 +240,7 @@ static Status run_steps(CudaNet *net, StepKind kind, uint32_t steps, Error *err)
 // The rate is read from device memory by captured steps, so that a new rate needs no new capture.
 Status cuda_net_set_lr(CudaNet *net, float lr, Error *err) {
     CUDA_TRY(cudaMemcpyAsync(net->pass.lr, &lr, sizeof lr, cudaMemcpyHostToDevice, net->stream), err,
-             "copying the learning rate to the card");
+             "copying the learning rate to the GPU");
     return STATUS_OK;
 }
 
@@ -259,14 +259,14 @@ Status cuda_net_evaluate(CudaNet *net, uint32_t steps, Error *err) {
 }
 
 static Status wait(CudaNet *net, Error *err) {
-    CUDA_TRY(cudaStreamSynchronize(net->stream), err, "waiting for the card to finish its steps");
+    CUDA_TRY(cudaStreamSynchronize(net->stream), err, "waiting for the GPU to finish its steps");
     return STATUS_OK;
 }
 
 // Waits for the stream and copies the counters to the host.
 static Status read_counters(CudaNet *net, Error *err) {
     CUDA_TRY(cudaMemcpyAsync(net->counters, net->arena, net->counter_bytes, cudaMemcpyDeviceToHost, net->stream), err,
-             "copying the counters from the card");
+             "copying the counters from the GPU");
     return wait(net, err);
 }
 
@@ -307,7 +307,7 @@ Status cuda_net_logits(CudaNet *net, float *logits, uint32_t count, Error *err) 
         cudaError_t copied = cudaMemcpyAsync(lanes, net->pass.ops.logits, classes * columns * sizeof *lanes,
                                              cudaMemcpyDeviceToHost, net->stream);
         if (copied != cudaSuccess) {
-            status = cuda_fail(err, copied, "copying logits from the card");
+            status = cuda_fail(err, copied, "copying logits from the GPU");
             goto done;
         }
         TRY_GOTO(done, wait(net, err));
