@@ -16,8 +16,10 @@
 #include "app/train/run_device.h"
 #include "app/train/run_folder.h"
 #include "app/train/run_record.h"
+#include "app/train/trainer_eval.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "fedavg/gpu/gpu.h"
 #include "fedavg/memory/dataset_segment.h"
 #include "fedavg/rules/attack/attack_rules.h"
@@ -31,14 +33,14 @@ static float *aligned_floats(size_t count) {
 // The file's notes name the net; --model is for files from other programs.
 static Status find_net(Spec *spec, const Safetensors *file, const char *path, const Options *options,
                        const Dataset *data, Error *err) {
-    char text[SPEC_TEXT_BYTES];
+    char text[SPEC_TEXT_BYTES], word[SHELL_WORD_BYTES];
     const char *note = safetensors_note(file, "sounder.model");
     bool given = options_given(options, "model");
     if (!note && !given) return fail(err, STATUS_USAGE, "%s does not say which net it is; name it with --model", path);
     if (note && strncmp(note, "trainer ", 8) == 0)
         return fail(err, STATUS_USAGE,
-                    "%s was trained by %.200s, which alone knows the net; its run's metrics have the tests", path,
-                    note + 8);
+                    "%s was trained by a program, which alone knows the net; name it with --trainer %s", path,
+                    shell_word(word, note + 8));
     zoo_expand(text, sizeof text, given ? options->model : note, data->classes);
     const char *input = safetensors_note(file, "sounder.input");
     char shape[48];
@@ -84,7 +86,7 @@ static Status find_in_run(Subject *subject, Options *options, const char *folder
     if (saved.attack[0]) TRY(attack_parse(&subject->attack, saved.attack, err));
     if (subject->is_own_data) snprintf(options->data, sizeof options->data, "%s", saved.data);
     if (!options_given(options, "seed")) options->seed = saved.seed;
-    return STATUS_OK;
+    return trainer_eval_options(options, &saved, folder, err);
 }
 
 // The note has only the last part of a path: the data may also be in the model's folder.
@@ -262,11 +264,30 @@ static Status evaluate(const float *parameters, const Spec *spec, const Subject 
     return STATUS_OK;
 }
 
+// A trainer gives sums, and no answers for samples.
+static Status evaluate_by_trainer(const Safetensors *file, const Subject *subject, const Options *options,
+                                  const Dataset *data, Error *err) {
+    const RunDevice device = {0};
+    const char *refused = options->confusion ? "confusion" : options->predictions[0] ? "predictions" : NULL;
+    const uint64_t start = clock_nanoseconds();
+    Outcome outcome = {0};
+    if (refused)
+        return fail(err, STATUS_USAGE, "--%s: needs the net's answers, and a trainer tells the sums of its tests alone",
+                    refused);
+    if (options->device == DEVICE_CUDA)
+        return fail(err, STATUS_USAGE, "--device cuda: a trainer chooses its device itself; leave it out");
+    TRY(trainer_eval(&outcome.test, file, subject->path, options, subject->memory, data, err));
+    outcome.seconds = clock_seconds_since(start);
+    TRY(dataset_segment_check(subject->memory, err));
+    return tell(&outcome, NULL, subject->path, data, options, &device, err);
+}
+
 static Status evaluate_file(const Safetensors *file, const Subject *subject, const Options *options,
                             const Dataset *data, Error *err) {
     Spec spec;
     RunDevice device;
     float *parameters;
+    if (options->trainer[0]) return evaluate_by_trainer(file, subject, options, data, err);
     TRY(read_model(&spec, &parameters, file, subject->path, options, data, err));
     spec.float_input = data->items.pixel_bytes > 1;
     spec.squared_loss = dataset_has_targets(&data->items);

@@ -70,6 +70,8 @@ static const Entry rules[] = {
     {"faults", "a trainer that dies, hangs (--hang-seconds without a line), raises or sends nonsense costs the turn: "
                "another one does it "
                "again, to the same bits. A second fault ends the run with its sentence"},
+    {"sounder eval, replay", "start the program again: eval of a run, replay and --resume in the folder where the run "
+                             "began; eval of a file of a model wants --trainer"},
     {"--check-trainer",
      "trains client A, B, A again, A after a test, and A in a fresh process, and names the first tensor "
      "that differs, with the likely cause"},

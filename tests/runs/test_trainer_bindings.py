@@ -2,7 +2,7 @@
 
 Usage: test_trainer_bindings.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arguments]   (exit 77: skipped, there is no NumPy)
 """
-import os, subprocess, sys, unittest
+import json, os, subprocess, sys, unittest
 
 from runs import DEADLINE, SOUNDER, parse_safetensors
 from trainers import JOB, NUMPY, PACKAGE, TORCH, TrainerCase, np, torch
@@ -217,6 +217,36 @@ class Replays(BindingCase):
         self.write("trainer.py", NUMPY + "# other\n")
         _, err, _ = self.call("replay", "run", "--round", "1", "--client", "0", code=65)
         self.assertIn("the files of its trainer are not what trained it", err)
+
+
+class Evaluations(BindingCase):
+    def test_a_saved_model_is_evaluated_by_its_trainer(self):
+        self.run_with("run")
+        os.mkdir(self.path("elsewhere"))
+        last = self.rounds("run")[-1]
+        model, trainer = os.path.join("run", "model.safetensors"), ["--trainer", f"{sys.executable} trainer.py"]
+        for arguments, folder in (((self.path("run"),), "elsewhere"), ((model, *trainer), "."), (("run", *trainer), ".")):
+            out, err, _ = self.call("eval", *arguments, "--json", code=0, folder=folder)
+            told = json.loads(out)
+            self.assertEqual(err, "")
+            self.assertAlmostEqual(told["test_loss"], last["test_loss"], 6)
+            self.assertEqual((told["test_accuracy"], told["samples"]), (last["test_accuracy"], 60))
+        out, _, _ = self.call("eval", "run", code=0)
+        self.assertRegex(out, r"test loss [\d.]+  accuracy \d+/60")
+
+    def test_what_an_evaluation_needs_is_said(self):
+        self.run_with("run")
+        model = os.path.join("run", "model.safetensors")
+        _, err, _ = self.call("eval", model, code=64)
+        self.assertIn(f"was trained by a program, which alone knows the net; name it with --trainer '{sys.executable} trainer.py'", err)
+        for option in (["--confusion"], ["--predictions", "p.csv"]):
+            _, err, _ = self.call("eval", "run", *option, code=64)
+            self.assertIn("a trainer tells the sums of its tests alone", err)
+        _, err, _ = self.call("eval", "run", "--trainer", "true", code=69)
+        self.assertIn("--trainer true: it ended with exit code 0", err)
+        self.write("wider.py", NUMPY.replace("(12, 64)", "(13, 64)").replace("zeros(12)", "zeros(13)").replace("(10, 12)", "(10, 13)"))
+        _, err, _ = self.call("eval", "run", "--trainer", f"{sys.executable} wider.py", code=65)
+        self.assertIn("fc1.weight", err)
 
 
 if __name__ == "__main__":

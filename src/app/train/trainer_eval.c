@@ -1,0 +1,94 @@
+#include "trainer_eval.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app/train/model_file.h"
+#include "app/train/run_set_up.h"
+#include "fedavg/trainer/trainer.h"
+#include "io/metrics.h"
+
+Status trainer_eval_options(Options *options, const Options *saved, const char *run, Error *err) {
+    MetricsPast told;
+    options->training.batch_size = saved->training.batch_size;
+    options->hang_seconds = saved->hang_seconds;
+    if (!options_given(options, "trainer-option"))
+        memcpy(options->trainer_option, saved->trainer_option, sizeof options->trainer_option);
+    if (!options_given(options, "trainer-threads")) options->trainer_threads = saved->trainer_threads;
+    if (options_given(options, "trainer")) return STATUS_OK;
+    memcpy(options->trainer, saved->trainer, sizeof options->trainer);
+    const int fd = open(run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return fail_errno(err, STATUS_NOINPUT, "%.200s cannot be opened", run);
+    const Status status = metrics_past(&told, &(Folder){.fd = fd, .path = run}, err);
+    close(fd);
+    TRY(status);
+    const char *folder = json_string_value(json_object_get(told.start, "trainer_folder"));
+    snprintf(options->trainer_folder, sizeof options->trainer_folder, "%s", folder ? folder : "");
+    metrics_past_free(&told);
+    return STATUS_OK;
+}
+
+static Status evaluate_chunk(BatchResult *sum, Trainer *trainer, uint32_t first, uint32_t count, Error *err) {
+    const TrainerTurn turn = {.task = "test", .part = "test", .of_test_set = true, .client = UINT32_MAX};
+    const uint32_t size = trainer->memory->config->training.batch_size;
+    uint32_t indices[EVALUATION_CHUNK];
+    TrainerAnswer answer;
+    for (uint32_t i = 0; i < count; i++)
+        indices[i] = first + i;
+    for (uint32_t b = 0; b < count; b += size)
+        desk_add_batch(&trainer->desk, indices + b, count - b < size ? count - b : size);
+    TRY(trainer_ask(&answer, trainer, &turn, err));
+    sum->loss_sum += answer.loss_sum;
+    sum->hits += answer.hits;
+    return STATUS_OK;
+}
+
+static Status evaluate(BatchResult *sum, const RunMemory *memory, const TrainerNet *net, Error *err) {
+    Trainer trainer;
+    const uint32_t total = memory->data.test.count;
+    Status status = STATUS_OK;
+    TRY(trainer_open(&trainer, memory, 0, false, err));
+    memcpy(trainer.desk.weights, net->values, net->parameters * sizeof *net->values);
+    *sum = (BatchResult){0};
+    for (uint32_t first = 0; first < total && status == STATUS_OK; first += EVALUATION_CHUNK)
+        status = evaluate_chunk(sum, &trainer, first,
+                                total - first < EVALUATION_CHUNK ? total - first : EVALUATION_CHUNK, err);
+    trainer_close(&trainer);
+    return status;
+}
+
+// A trainer reads of a run's memory only what is filled in here.
+static Status evaluate_in(RunMemory *memory, BatchResult *sum, const Safetensors *file, const char *path,
+                          const Options *options, Error *err) {
+    TrainerNet net;
+    Spec spec;
+    char text[SPEC_TEXT_BYTES];
+    RunConfig *config = &memory->control->config;
+    TRY(run_plan_trainer(&config->trainer, options, err));
+    TRY(run_read_trainer(&spec, &net, text, options, memory, NULL, err));
+    config->spec = spec;
+    config->parameters = net.parameters;
+    config->seed = options->seed;
+    config->training = options->training;
+    config->workers = config->clients = 1;
+    memory->tensors = (TensorList){.tensors = net.tensors, .count = net.count};
+    Status status = model_load_alone(net.values, &memory->tensors, file, path, err);
+    if (status == STATUS_OK) status = evaluate(sum, memory, &net, err);
+    trainer_net_free(&net);
+    return status;
+}
+
+Status trainer_eval(BatchResult *result, const Safetensors *file, const char *path, const Options *options,
+                    const DatasetSegment *segment, const Dataset *data, Error *err) {
+    RunMemory memory = {.data_segment = *segment, .data = *data};
+    Error why;
+    memory.control = calloc(1, sizeof *memory.control);
+    if (!memory.control) return fail(err, STATUS_OS, "no memory for a trainer");
+    memory.config = &memory.control->config;
+    const Status status = evaluate_in(&memory, result, file, path, options, &why);
+    free(memory.control);
+    return status == STATUS_OK ? status : fail(err, status, "%s", why.message);
+}
