@@ -181,7 +181,7 @@ expect_candidates '--partition' partition --part
 expect_candidates '--save' partition --sav
 expect_candidates 'hogwild' train --algorithm 'hog'
 expect_candidates 'hogwild' train --algorithm = h
-expect_candidates '--checkpoint-every' train --lr 0.1 --che
+expect_candidates '--checkpoint-every' train --lr 0.1 --checkp
 expect_candidates '' eval x --che
 expect_candidates 'metrics models man' help m
 expect_candidates 'bash zsh fish' help completion ''
@@ -228,7 +228,7 @@ if command -v zsh >/dev/null; then
     expect_candidates 'train top' t
     expect_candidates 'metrics models man' help m
     expect_candidates 'bash zsh fish' help completion ''
-    expect_candidates '--checkpoint-every' train --lr 0.1 --che
+    expect_candidates '--checkpoint-every' train --lr 0.1 --checkp
     expect_candidates 'hogwild' train --algorithm hog
     expect_candidates 'hogwild' train --algorithm=hog
     expect_candidates 'text csv md latex json' runs --format ''
@@ -244,7 +244,7 @@ if command -v fish >/dev/null; then
     expect_candidates 'top train' t
     expect_candidates 'man metrics models' help m
     expect_candidates 'bash fish zsh' help completion ''
-    expect_candidates '--checkpoint-every' train --lr 0.1 --che
+    expect_candidates '--checkpoint-every' train --lr 0.1 --checkp
     expect_candidates 'hogwild' train --algorithm hog
     expect_candidates '--algorithm=hogwild' train --algorithm=hog
     expect_candidates '' eval x --che
