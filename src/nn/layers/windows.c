@@ -28,8 +28,12 @@ Status layer_slide(Layer *layer, const Window *window, Sides most, const LayerTe
     layer->out.rows = windows_along(in.rows, size.rows, window->stride.rows, pad.rows);
     layer->out.columns = windows_along(in.columns, size.columns, window->stride.columns, pad.columns);
     if (layer->out.rows >= 1 && layer->out.columns >= 1) return STATUS_OK;
-    return fail(err, STATUS_USAGE,
-                LAYER_FORMAT "the input of %d rows and %d columns is smaller than the %s of %dx%d; use a smaller %s or "
-                             "more padding",
-                LAYER_ARGS(of), in.rows, in.columns, what, size.rows, size.columns, what);
+    const char *remedy = in.rows == 1 && in.columns > 1 ? "; images that are stored as vectors go into an .npz with "
+                                                          "their rows and columns (help data)"
+                                                        : "";
+    return fail(
+        err, STATUS_USAGE,
+        LAYER_FORMAT "the input of %d row%s and %d columns is smaller than the %s of %dx%d; use a smaller %s or "
+                     "more padding%s",
+        LAYER_ARGS(of), in.rows, in.rows == 1 ? "" : "s", in.columns, what, size.rows, size.columns, what, remedy);
 }
