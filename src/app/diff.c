@@ -307,7 +307,10 @@ static Status compare(const Told *a, const Told *b, int *exit_code, Error *err) 
     if (a->count != b->count)
         snprintf(more, sizeof more, "; %s has done %zu more", a->count > b->count ? a->path : b->path,
                  a->count > b->count ? a->count - b->count : b->count - a->count);
-    say("the same model in all %zu round%s that both have done%s", common, common == 1 ? "" : "s", more);
+    if (common == 1)
+        say("the same model in the one round that both have done%s", more);
+    else
+        say("the same model in all %zu rounds that both have done%s", common, more);
     return STATUS_OK;
 }
 

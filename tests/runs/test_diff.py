@@ -36,6 +36,8 @@ class Diff(RunCase):
         self.run_small("short")
         self.run_small("long", "--rounds", "5")
         self.assertEqual(self.diff("short", "long", 0), "the same model in all 3 rounds that both have done; long has done 2 more\n")
+        self.run_small("one", "--rounds", "1")
+        self.assertEqual(self.diff("one", "short", 0), "the same model in the one round that both have done; short has done 2 more\n")
 
     def test_another_option_is_named_with_the_first_client_and_tensor_that_show_it(self):
         self.run_small("a", "--lr", "0.05")
