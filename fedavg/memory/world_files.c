@@ -22,7 +22,7 @@ typedef struct Reader {
 } Reader;
 
 static Status refuse(const Reader *reader, const char *why, Error *err) {
-    return fail(err, STATUS_USAGE, "%.500s:%u: %s; a line is \"%s\"", reader->path, reader->line, why, reader->form);
+    return fail(err, STATUS_DATA, "%.500s:%u: %s; a line is \"%s\"", reader->path, reader->line, why, reader->form);
 }
 
 // Splits a line of `length` bytes into numbers. *found: whether it has any.
@@ -78,7 +78,7 @@ static Status read_paces(WorldFiles *files, Reader *reader, Error *err) {
     }
     for (uint32_t client = 0; client < files->clients; client++)
         if (files->paces[client].microseconds_per_sample < 0)
-            return fail(err, STATUS_USAGE, "%.500s: client %u has no line; each of the %u clients needs one",
+            return fail(err, STATUS_DATA, "%.500s: client %u has no line; each of the %u clients needs one",
                         reader->path, client, files->clients);
     return STATUS_OK;
 }
@@ -103,7 +103,7 @@ static Status read_presences(WorldFiles *files, Reader *reader, Error *err) {
                        .end_microseconds = (uint64_t)llround(1e6 * reader->number[2])};
     }
     if (files->presence_count > 0) return STATUS_OK;
-    return fail(err, STATUS_USAGE, "%.500s: no client is ever there", reader->path);
+    return fail(err, STATUS_DATA, "%.500s: no client is ever there", reader->path);
 }
 
 static Status read_file(WorldFiles *files, Status (*read)(WorldFiles *, Reader *, Error *), const char *path,

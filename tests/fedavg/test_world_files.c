@@ -10,7 +10,7 @@ static void refuse(const char *folder, bool is_pace, const void *text, size_t by
     WorldFiles files;
     Error err = {.message = ""};
     scratch_write(scratch_path(path, folder, "file"), text, bytes);
-    assert_int_equal(world_files_read(&files, is_pace ? path : "", is_pace ? "" : path, NULL, 2, &err), STATUS_USAGE);
+    assert_int_equal(world_files_read(&files, is_pace ? path : "", is_pace ? "" : path, NULL, 2, &err), STATUS_DATA);
     if (!strstr(err.message, sentence)) fail_msg("\"%s\" does not say \"%s\"", err.message, sentence);
 }
 

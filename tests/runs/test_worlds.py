@@ -291,7 +291,7 @@ class World(WorldCase):
                                ("0 1 2 3\n", ":1: more than three numbers"), ("12 1 2\n", ":1: no number of a client"),
                                ("0.5 1 2\n", ":1: no number of a client"), ("0 1 2\n0 1 2\n", ":2: a second line of this client"),
                                ("0 1 2\n", "client 1 has no line"), ("0 -1 2\n", ":1: not a number"), ("0 inf 2\n", ":1: not a number")):
-            _, err = self.train(*SMALL, "--client-time", "file:" + self.write("bad", text), "--out", "none", code=64)
+            _, err = self.train(*SMALL, "--client-time", "file:" + self.write("bad", text), "--out", "none", code=65)
             self.assertIn(sentence, err)
         _, err = self.train(*SMALL, "--client-time", "file", code=64)
         self.assertIn("--client-time file: needs a file; write file:FILE", err)
