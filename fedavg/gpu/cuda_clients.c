@@ -12,7 +12,7 @@ static bool shifts(const RunConfig *config) {
     return run_algorithm(config).local->shifts || local_pull(&config->recipe.local, &turn) != 0;
 }
 
-// Whether kept rows are the local rule's, and not what a code has left over.
+// Whether rows of client state are the local rule's, and not what a code has left over.
 static bool keeps(const RunConfig *config) {
     return run_algorithm(config).local->keeps;
 }
@@ -47,13 +47,13 @@ Status cuda_clients_init(CudaClients *clients, const RunMemory *memory, uint32_t
     TRY(allocate(&clients->turns, models, sizeof(LocalTurn), "turns", err));
     if (!keeps(config)) return STATUS_OK;
     TRY(allocate(&clients->unfit, models, sizeof(uint32_t), "refusals", err));
-    TRY(allocate(&clients->kept, floats, sizeof(float), "what clients keep", err));
-    return allocate(&clients->kept_after, floats, sizeof(float), "what clients will keep", err);
+    TRY(allocate(&clients->state, floats, sizeof(float), "what clients keep", err));
+    return allocate(&clients->state_after, floats, sizeof(float), "what clients will keep", err);
 }
 
 void cuda_clients_free(CudaClients *clients) {
-    cudaFree(clients->kept_after);
-    cudaFree(clients->kept);
+    cudaFree(clients->state_after);
+    cudaFree(clients->state);
     cudaFree(clients->unfit);
     cudaFree(clients->turns);
     cudaFree(clients->pulls);
@@ -64,11 +64,11 @@ void cuda_clients_free(CudaClients *clients) {
 }
 
 // Copies the state of client m to the GPU; zeros in its first turn. The row is the one in force. The client writes
-// another one (kept_to), so that a launch that is repeated after a death reads what it has read before.
-static Status upload_kept(const CudaClients *clients, uint32_t m, const Job *job, Error *err) {
+// another one (state_to), so that a launch that is repeated after a death reads what it has read before.
+static Status upload_state(const CudaClients *clients, uint32_t m, const Job *job, Error *err) {
     const size_t floats = clients->memory->config->parameters, bytes = floats * sizeof(float);
-    float *to = clients->kept + m * floats;
-    const float *from = client_state_row(&clients->memory->kept, job->kept_from);
+    float *to = clients->state + m * floats;
+    const float *from = client_state_row(&clients->memory->client_state, job->state_from);
     if (from) return cuda_copy(to, from, bytes, clients->stream, err);
     return cuda_clear(to, bytes, clients->stream, err);
 }
@@ -86,7 +86,7 @@ static Status begin_turn(const CudaClients *clients, uint32_t m, const Job *job,
     const Training training = run_memory_training(memory);
     clients->host_turns[m] = local_turn(&config->recipe.local, &training, steps, mean_samples / samples);
     clients->host_pulls[m] = (float)local_pull(&config->recipe.local, &clients->host_turns[m]);
-    return clients->kept ? upload_kept(clients, m, job, err) : STATUS_OK;
+    return clients->state ? upload_state(clients, m, job, err) : STATUS_OK;
 }
 
 // As begin_turn of client.c: all that is constant during the training is computed before it, with the functions that
@@ -102,7 +102,7 @@ Status cuda_clients_begin(CudaClients *clients, Job *const *jobs, uint32_t count
     TRY(cuda_copy(clients->pulls, clients->host_pulls, count * sizeof *clients->pulls, clients->stream, err));
     clients->at = (CudaTurns){.global = blocks->weights,
                               .own = weights,
-                              .kept = clients->kept,
+                              .state = clients->state,
                               .turns = clients->turns,
                               .pulls = clients->pulls,
                               .count = config->parameters,
@@ -120,14 +120,14 @@ Status cuda_clients_conclude(CudaClients *clients, bool *fits, Job *const *jobs,
     const RunConfig *config = clients->memory->config;
     for (uint32_t m = 0; m < count; m++)
         fits[m] = true;
-    if (!clients->kept) return STATUS_OK;
+    if (!clients->state) return STATUS_OK;
     const size_t floats = config->parameters;
-    cuda_local_conclude(clients->kept_after, clients->unfit, &clients->at, (float)(0x1p22 / config->clients),
+    cuda_local_conclude(clients->state_after, clients->unfit, &clients->at, (float)(0x1p22 / config->clients),
                         clients->row, clients->stream);
     TRY(cuda_copy(clients->host_unfit, clients->unfit, count * sizeof *clients->unfit, clients->stream, err));
     for (uint32_t m = 0; m < count; m++)
-        TRY(cuda_copy(client_state_row(&clients->memory->kept, jobs[m]->kept_to), clients->kept_after + m * floats,
-                      floats * sizeof(float), clients->stream, err));
+        TRY(cuda_copy(client_state_row(&clients->memory->client_state, jobs[m]->state_to),
+                      clients->state_after + m * floats, floats * sizeof(float), clients->stream, err));
     TRY(cuda_wait(clients->stream, err, "concluding the clients' turns"));
     for (uint32_t m = 0; m < count; m++)
         fits[m] = clients->host_unfit[m] == 0;
@@ -138,8 +138,8 @@ Status cuda_clients_conclude(CudaClients *clients, bool *fits, Job *const *jobs,
 // to one state of the slot.
 void cuda_clients_add_changes(const CudaClients *clients, int64_t *changes, const double *shares,
                               const CudaFence *fence) {
-    if (clients->kept)
-        cuda_local_add_changes(changes, clients->kept_after, shares, &clients->at, fence, clients->stream);
+    if (clients->state)
+        cuda_local_add_changes(changes, clients->state_after, shares, &clients->at, fence, clients->stream);
 }
 
 // Without this the shifts of the last launch would join the gradients of a training that has no local rule.

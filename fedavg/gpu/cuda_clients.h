@@ -17,17 +17,17 @@
 #include "fedavg/memory/run_memory.h"
 
 typedef struct CudaClients {
-    const RunMemory *memory;           // borrowed
-    cudaStream_t stream;               // borrowed, of this launch
-    uint32_t row, models;              // of the local rule; of a launch, at most
-    CudaTurns at;                      // of this launch
-    float *shifts, *kept, *kept_after; // device, owned (models, parameters); NULL where the rule does without
-    float *pulls;                      // device, owned (models)
-    LocalTurn *turns;                  // device, owned (models)
-    uint32_t *unfit;                   // device, owned (models)
-    LocalTurn *host_turns;             // owned (models)
-    float *host_pulls;                 // owned (models)
-    uint32_t *host_unfit;              // owned (models)
+    const RunMemory *memory;             // borrowed
+    cudaStream_t stream;                 // borrowed, of this launch
+    uint32_t row, models;                // of the local rule; of a launch, at most
+    CudaTurns at;                        // of this launch
+    float *shifts, *state, *state_after; // device, owned (models, parameters); NULL where the rule does without
+    float *pulls;                        // device, owned (models)
+    LocalTurn *turns;                    // device, owned (models)
+    uint32_t *unfit;                     // device, owned (models)
+    LocalTurn *host_turns;               // owned (models)
+    float *host_pulls;                   // owned (models)
+    uint32_t *host_unfit;                // owned (models)
 } CudaClients;
 
 // How many arrays of a model's size a client needs for its rule: none if that adds nothing to the client's gradients.

@@ -25,8 +25,8 @@ typedef struct CudaParent {
     size_t free_bytes;                 // of the GPU, before the workers had anything; 0: it has been looked at since
     uint8_t *used;                     // device, owned (MAX_WORKERS)
     uint32_t *not_finite;              // device, owned: how many of the new weights are not
-    float *kept_weights;               // device, owned (parameters): as the round began
-    float *kept_vectors;               // device, owned (kept vectors, parameters)
+    float *begun_weights;              // device, owned (parameters): as the round began
+    float *begun_vectors;              // device, owned (kept vectors, parameters)
     CudaNet *evaluator;                // owned
     cudaStream_t stream;               // owned
 } CudaParent;
@@ -36,8 +36,8 @@ typedef struct CudaParent {
 static void release(CudaParent *self) {
     cuda_net_free(self->evaluator);
     if (self->stream) cudaStreamDestroy(self->stream);
-    cudaFree(self->kept_vectors);
-    cudaFree(self->kept_weights);
+    cudaFree(self->begun_vectors);
+    cudaFree(self->begun_weights);
     cudaFree(self->not_finite);
     cudaFree(self->used);
     self->view_is_pinned ? cudaFreeHost(self->view) : cudaFree(self->view);
@@ -113,10 +113,10 @@ static Status allocate(CudaParent *self, RunConfig *config, Error *err) {
     CUDA_TRY(cudaMalloc((void **)&self->used, MAX_WORKERS), err, "%d bytes for the list of slots", MAX_WORKERS);
     CUDA_TRY(cudaMalloc((void **)&self->not_finite, sizeof *self->not_finite), err, "a counter");
     if (run_algorithm(config).engine->writes_weights)
-        CUDA_TRY(cudaMalloc((void **)&self->kept_weights, bytes), err, "%zu bytes for a copy of the model", bytes);
-    bytes = slots_kept_bytes(&config->slots);
+        CUDA_TRY(cudaMalloc((void **)&self->begun_weights, bytes), err, "%zu bytes for a copy of the model", bytes);
+    bytes = slots_restored_bytes(&config->slots);
     if (bytes > 0)
-        CUDA_TRY(cudaMalloc((void **)&self->kept_vectors, bytes), err, "%zu bytes for a copy of the velocity", bytes);
+        CUDA_TRY(cudaMalloc((void **)&self->begun_vectors, bytes), err, "%zu bytes for a copy of the velocity", bytes);
     return STATUS_OK;
 }
 
@@ -201,9 +201,9 @@ static Status cuda_begin(Parent *parent, Error *err) {
     const RunConfig *config = parent->memory->config;
     CudaParent *self = parent->state;
     size_t bytes = config->parameters * sizeof(float);
-    if (!self->kept_weights) return STATUS_OK;
-    TRY(cuda_copy(self->kept_weights, self->blocks.weights, bytes, self->stream, err));
-    TRY(cuda_copy(self->kept_vectors, self->blocks.slots, slots_kept_bytes(&config->slots), self->stream, err));
+    if (!self->begun_weights) return STATUS_OK;
+    TRY(cuda_copy(self->begun_weights, self->blocks.weights, bytes, self->stream, err));
+    TRY(cuda_copy(self->begun_vectors, self->blocks.slots, slots_restored_bytes(&config->slots), self->stream, err));
     CUDA_TRY(cudaMemsetAsync(self->blocks.updates, 0, sizeof(uint64_t), self->stream), err, "clearing a counter");
     return cuda_wait(self->stream, err, "keeping the model as the round began");
 }
@@ -214,8 +214,8 @@ static Status cuda_restore(Parent *parent, Error *err) {
     const RunConfig *config = parent->memory->config;
     CudaParent *self = parent->state;
     size_t bytes = config->parameters * sizeof(float);
-    TRY(cuda_copy(self->blocks.weights, self->kept_weights, bytes, self->stream, err));
-    TRY(cuda_copy(self->blocks.slots, self->kept_vectors, slots_kept_bytes(&config->slots), self->stream, err));
+    TRY(cuda_copy(self->blocks.weights, self->begun_weights, bytes, self->stream, err));
+    TRY(cuda_copy(self->blocks.slots, self->begun_vectors, slots_restored_bytes(&config->slots), self->stream, err));
     return cuda_wait(self->stream, err, "putting the model back as the round began");
 }
 

@@ -58,7 +58,8 @@ void (*const server_kernels[SERVER_RULE_COUNT])(CudaServerStep, ServerLoad, Serv
 
 __device__ Parameter parameter_at(const CudaTurns &at, const ModelItem &item) {
     const size_t place = (size_t)item.model * at.count + item.item;
-    return {at.global[item.item], at.own[place], at.kept ? at.kept[place] : 0, at.common ? at.common[item.item] : 0, 0};
+    return {at.global[item.item], at.own[place], at.state ? at.state[place] : 0,
+            at.common ? at.common[item.item] : 0, 0};
 }
 
 // One thread per weight of a model.
@@ -71,13 +72,13 @@ __device__ Parameter parameter_at(const CudaTurns &at, const ModelItem &item) {
             local_##name##_shift(&p, &at.turns[item.model]) - at.pulls[item.model] * p.global;                         \
     }                                                                                                                  \
     __global__ void __launch_bounds__(ITEM_THREADS)                                                                    \
-        name##_keeps(float *kept_after, uint32_t *unfit, CudaTurns at, float limit) {                                  \
+        name##_keeps(float *state_after, uint32_t *unfit, CudaTurns at, float limit) {                                 \
         const ModelItem item = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, (uint32_t)at.count);                  \
         if (item.item >= at.count) return;                                                                             \
         const Parameter p = parameter_at(at, item);                                                                    \
-        const float kept = local_##name##_keep(&p, &at.turns[item.model]);                                             \
-        kept_after[(size_t)item.model * at.count + item.item] = kept;                                                  \
-        if (!(fabsf(kept) < limit)) atomicAdd(&unfit[item.model], 1u);                                                 \
+        const float state = local_##name##_keep(&p, &at.turns[item.model]);                                            \
+        state_after[(size_t)item.model * at.count + item.item] = state;                                                \
+        if (!(fabsf(state) < limit)) atomicAdd(&unfit[item.model], 1u);                                                \
     }
 LOCAL_RULES(LOCAL_KERNELS)
 #undef LOCAL_KERNELS
@@ -91,14 +92,14 @@ void (*const keep_kernels[LOCAL_RULE_COUNT])(float *, uint32_t *, CudaTurns, flo
 
 // One thread a weight: the models one after the other, all into one integer.
 __global__ void __launch_bounds__(ITEM_THREADS)
-    add_changes(int64_t *changes, const float *kept_after, const float *kept, const double *shares, size_t count,
+    add_changes(int64_t *changes, const float *state_after, const float *state, const double *shares, size_t count,
                 int models, CudaFence fence) {
     const size_t i = (size_t)blockIdx.x * ITEM_THREADS + threadIdx.x;
     if (i >= count || !is_open(fence)) return;
     int64_t total = changes[i];
     for (int m = 0; m < models; m++) {
         const size_t place = (size_t)m * count + i;
-        const double change = (double)kept_after[place] - (double)kept[place];
+        const double change = (double)state_after[place] - (double)state[place];
         if (shares[m] > 0) total += __double2ll_rn(change * AGGREGATE_UNIT);
     }
     changes[i] = total;
@@ -132,15 +133,15 @@ void cuda_local_shift(float *shifts, const CudaTurns *at, uint32_t row, cudaStre
     launch(shift_kernels[row], (size_t)at->models * blocks_of(at->count), ITEM_THREADS, stream, shifts, *at);
 }
 
-void cuda_local_conclude(float *kept_after, uint32_t *unfit, const CudaTurns *at, float limit, uint32_t row,
+void cuda_local_conclude(float *state_after, uint32_t *unfit, const CudaTurns *at, float limit, uint32_t row,
                          cudaStream_t stream) {
     (void)cudaMemsetAsync(unfit, 0, (size_t)at->models * sizeof *unfit, stream);
-    launch(keep_kernels[row], (size_t)at->models * blocks_of(at->count), ITEM_THREADS, stream, kept_after, unfit, *at,
+    launch(keep_kernels[row], (size_t)at->models * blocks_of(at->count), ITEM_THREADS, stream, state_after, unfit, *at,
            limit);
 }
 
-void cuda_local_add_changes(int64_t *changes, const float *kept_after, const double *shares, const CudaTurns *at,
+void cuda_local_add_changes(int64_t *changes, const float *state_after, const double *shares, const CudaTurns *at,
                             const CudaFence *fence, cudaStream_t stream) {
-    launch(add_changes, blocks_of(at->count), ITEM_THREADS, stream, changes, kept_after, at->kept, shares, at->count,
+    launch(add_changes, blocks_of(at->count), ITEM_THREADS, stream, changes, state_after, at->state, shares, at->count,
            at->models, *fence);
 }

@@ -40,7 +40,7 @@ void cuda_floor(float *weights, float *host_view, size_t count, cudaStream_t str
 // The local rule of `models` clients; model m's arrays begin m * count floats behind these, its turn is turns[m].
 typedef struct CudaTurns {
     const float *global, *common; // (count) of all models; common: NULL where the rule reads none
-    const float *own, *kept;      // (models, count); kept: NULL where clients keep nothing
+    const float *own, *state;     // (models, count); state: NULL where clients keep nothing
     const LocalTurn *turns;       // (models)
     const float *pulls;           // (models): local_pull of each
     size_t count;
@@ -50,13 +50,13 @@ typedef struct CudaTurns {
 // shifts (models, count), as local_shift.
 void cuda_local_shift(float *shifts, const CudaTurns *at, uint32_t row, cudaStream_t stream);
 
-// kept_after (models, count), as local_conclude; unfit (models): overwritten with how many elements of each are not
+// state_after (models, count), as local_conclude; unfit (models): overwritten with how many elements of each are not
 // below the limit.
-void cuda_local_conclude(float *kept_after, uint32_t *unfit, const CudaTurns *at, float limit, uint32_t row,
+void cuda_local_conclude(float *state_after, uint32_t *unfit, const CudaTurns *at, float limit, uint32_t row,
                          cudaStream_t stream);
 
 // changes (count) += what the models with a share keep more than before, in units of 2^-40.
-void cuda_local_add_changes(int64_t *changes, const float *kept_after, const double *shares, const CudaTurns *at,
+void cuda_local_add_changes(int64_t *changes, const float *state_after, const double *shares, const CudaTurns *at,
                             const CudaFence *fence, cudaStream_t stream);
 
 #ifdef __cplusplus

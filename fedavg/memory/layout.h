@@ -68,11 +68,11 @@ enum {
 typedef struct SlotPlan {
     uint32_t vectors; // float (parameters)
     uint32_t
-        lasting;     // the first ones, which outlive a round (memory/state.h); the others are after the pending updates
-    uint32_t kept;   // the first ones, which are restored with the weights when a round starts over
-    uint32_t states; // 64 bits per weight (parameters), after the lasting vectors; all of them outlive a round
-    uint32_t sums;   // int64 (parameters), after the states: `each` per worker, side by side
-    uint32_t each;   // sums per worker: 1, or 2 if client state or momenta are summed as well
+        lasting; // the first ones, which outlive a round (memory/state.h); the others are after the pending updates
+    uint32_t restored; // the first ones, which are restored with the weights when a round starts over
+    uint32_t states;   // 64 bits per weight (parameters), after the lasting vectors; all of them outlive a round
+    uint32_t sums;     // int64 (parameters), after the states: `each` per worker, side by side
+    uint32_t each;     // sums per worker: 1, or 2 if client state or momenta are summed as well
     // int64 (parameters), after the sums: updates that wait for their step. If these are compensated or mixed
     // (rules/world/stale_rules.h), the second half are the floats that they began with.
     uint32_t pending;
@@ -92,8 +92,8 @@ static inline uint64_t slots_state_offset(const SlotPlan *slots, uint32_t index)
 }
 
 // The bytes that are restored when a round starts over.
-static inline uint64_t slots_kept_bytes(const SlotPlan *slots) {
-    return slots->kept * slots->vector_bytes;
+static inline uint64_t slots_restored_bytes(const SlotPlan *slots) {
+    return slots->restored * slots->vector_bytes;
 }
 
 // The bytes of the first part, which outlives a round. The host of a run on the GPU has only this part.
@@ -150,7 +150,7 @@ typedef struct RunConfig {
     bool inspects_updates;    // lengths and fingerprints of updates are recorded
     uint32_t finetune_epochs; // epochs of fine-tuning before a second test on clients' samples; 0: none
     SlotPlan slots;
-    ClientStatePlan kept;
+    ClientStatePlan client_state;
     PersonalPlan personal;
     bool begins_with_given; // the initial weights are given, instead of following from the seed
     uint32_t workers, clients;

@@ -29,13 +29,13 @@ typedef struct Job {
     _Alignas(64) _Atomic uint32_t owner; // 0: free; else rank + 1
     _Atomic uint32_t state;              // JOB_*; stored last (release)
     // Written by the parent before the phase:
-    uint32_t client;             // training: which client
-    uint32_t first, count;       // evaluation: samples [first, first + count) of a set; training: count
-    uint32_t place;              // index among the phase's jobs, over all nodes
-    uint32_t epochs;             // training: local epochs
-    uint32_t task;               // evaluation: EvaluationTask, what to evaluate on what
-    uint32_t kept_from, kept_to; // training: rows of the client state: to read, to write
-    uint32_t attacks;            // training: 1 for an attacker
+    uint32_t client;               // training: which client
+    uint32_t first, count;         // evaluation: samples [first, first + count) of a set; training: count
+    uint32_t place;                // index among the phase's jobs, over all nodes
+    uint32_t epochs;               // training: local epochs
+    uint32_t task;                 // evaluation: EvaluationTask, what to evaluate on what
+    uint32_t state_from, state_to; // training: rows of the client state: to read, to write
+    uint32_t attacks;              // training: 1 for an attacker
     uint32_t visit;   // training: the client's earlier trainings from this version; on the real clock, in the run
     uint32_t pending; // training: 1 + the place where its update waits for a later step; 0: it joins this round's
     double share;     // training: p_k, this client's weight in the mean

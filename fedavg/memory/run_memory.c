@@ -105,7 +105,7 @@ static void make_empty(RunMemory *memory) {
                           .partition_segment.fd = -1,
                           .weights_segment.fd = -1,
                           .slots_segment.fd = -1,
-                          .kept.fd = -1,
+                          .client_state.fd = -1,
                           .partition_fd = -1,
                           .weights_fd = -1};
 }
@@ -152,8 +152,9 @@ Status run_memory_create(RunMemory *memory, RunPlan *plan, Error *err) {
     // The control segment is created last: it publishes the sizes and offsets of all others.
     TRY_GOTO(fail, create_weights(memory, plan, err));
     TRY_GOTO(fail, create_slots(memory, plan, err));
-    if (plan->config.kept.rows > 0)
-        TRY_GOTO(fail, client_state_file_create(&memory->kept, &plan->config.kept, plan->kept_folder, err));
+    if (plan->config.client_state.rows > 0)
+        TRY_GOTO(fail, client_state_file_create(&memory->client_state, &plan->config.client_state,
+                                                plan->client_state_folder, err));
     TRY_GOTO(fail, create_control(memory, plan, err));
     segment_publish(&memory->slots_segment);
     bind_weights(memory);
@@ -174,8 +175,9 @@ Status run_memory_attach(RunMemory *memory, Error *err) {
     TRY_GOTO(fail, segment_map(&memory->partition_segment, FD_PARTITION, SEGMENT_READ, err));
     TRY_GOTO(fail, segment_map_raw(&memory->weights_segment, FD_WEIGHTS, weights_access, err));
     TRY_GOTO(fail, segment_map(&memory->slots_segment, FD_SLOTS, SEGMENT_READ_WRITE, err));
-    if (memory->config->kept.rows > 0)
-        TRY_GOTO(fail, client_state_file_map(&memory->kept, &memory->config->kept, FD_CLIENT_STATE, err));
+    if (memory->config->client_state.rows > 0)
+        TRY_GOTO(fail,
+                 client_state_file_map(&memory->client_state, &memory->config->client_state, FD_CLIENT_STATE, err));
     else
         close(FD_CLIENT_STATE);
     bind_weights(memory);
@@ -198,8 +200,8 @@ void run_memory_worker_fds(int fds[FD_COUNT], const RunMemory *memory) {
     fds[FD_WEIGHTS - WORKER_FIRST_FD] = memory->weights_fd >= 0 ? memory->weights_fd : memory->weights_segment.fd;
     fds[FD_SLOTS - WORKER_FIRST_FD] = memory->slots_segment.fd;
     fds[FD_CLIENT_STATE - WORKER_FIRST_FD] =
-        memory->kept.fd >= 0 ? memory->kept.fd : memory->partition_fd; // if none: unused
-    fds[FD_NURSERY - WORKER_FIRST_FD] = memory->partition_fd;          // unused, if the run has none
+        memory->client_state.fd >= 0 ? memory->client_state.fd : memory->partition_fd; // if none: unused
+    fds[FD_NURSERY - WORKER_FIRST_FD] = memory->partition_fd;                          // unused, if the run has none
 }
 
 void run_memory_free(RunMemory *memory) {
@@ -207,10 +209,10 @@ void run_memory_free(RunMemory *memory) {
     if (memory->partition_fd >= 0) close(memory->partition_fd);
     world_files_free(&memory->world_files);
     schedule_free(&memory->schedule);
-    free(memory->kept_before);
+    free(memory->client_state_before);
     free(memory->attackers);
     state_end(memory);
-    client_state_file_free(&memory->kept);
+    client_state_file_free(&memory->client_state);
     segment_free(&memory->slots_segment);
     segment_free(&memory->weights_segment);
     segment_free(&memory->partition_segment);

@@ -30,22 +30,22 @@ typedef struct RunPlan {
     uint32_t job_capacity;      // jobs in the largest phase
     const char *weights_header; // safetensors header (weights_header_bytes), a multiple of 64
     size_t weights_header_bytes;
-    uint32_t spins;            // of the barriers
-    const Folder *kept_folder; // folder of the client state file; NULL: in memory
-    uint32_t trace_capacity;   // spans of one writer; 0: no trace
+    uint32_t spins;                    // of the barriers
+    const Folder *client_state_folder; // folder of the client state file; NULL: in memory
+    uint32_t trace_capacity;           // spans of one writer; 0: no trace
 } RunPlan;
 
 typedef struct RunMemory {
     Segment control_segment, partition_segment, weights_segment, slots_segment;
     DatasetSegment data_segment;
-    ClientStateFile kept;
-    uint8_t *attackers;           // parent, owned (clients): 1 for attackers; NULL: there are none
-    double *client_notes;         // parent, owned (clients): a number per client (parent/cohort.h); NULL: none
-    WorldFiles world_files;       // parent, owned; all zeros without files
-    Schedule schedule;            // parent, owned; all zeros unless the schedule is buffered
-    uint32_t *client_state_table; // parent, owned (client_state_table_size): each client's row; NULL: none
-    uint32_t *kept_before;        // parent, owned: the table of the checkpoint before the resumed one; NULL: none
-    int partition_fd, weights_fd; // parent: what workers inherit where they may not write; else -1
+    ClientStateFile client_state;
+    uint8_t *attackers;            // parent, owned (clients): 1 for attackers; NULL: there are none
+    double *client_notes;          // parent, owned (clients): a number per client (parent/cohort.h); NULL: none
+    WorldFiles world_files;        // parent, owned; all zeros without files
+    Schedule schedule;             // parent, owned; all zeros unless the schedule is buffered
+    uint32_t *client_state_table;  // parent, owned (client_state_table_size): each client's row; NULL: none
+    uint32_t *client_state_before; // parent, owned: the table of the checkpoint before the resumed one; NULL: none
+    int partition_fd, weights_fd;  // parent: what workers inherit where they may not write; else -1
     Control *control;
     const RunConfig *config; // the control segment's
     Algorithm algorithm;     // of the run; private to this process

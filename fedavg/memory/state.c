@@ -45,7 +45,7 @@ void state_plan(RunConfig *config) {
     const uint32_t lasting = index_of(config, &algorithm, STATE_VECTORS);
     config->slots = (SlotPlan){.vectors = lasting,
                                .lasting = lasting,
-                               .kept = engine->in_lockstep ? lasting : 0,
+                               .restored = engine->in_lockstep ? lasting : 0,
                                .states = engine->writes_weights ? 0 : algorithm.server->states};
 }
 
@@ -196,7 +196,7 @@ static Status begin_clients(RunMemory *memory, Error *err) {
     const World *world = &config->world;
     const bool weights = memory->algorithm.combine->learn,
                losses = world->sampling == SAMPLING_POWER_OF_CHOICE && world->candidates_by == CANDIDATES_LAST;
-    if (config->kept.rows > 0) {
+    if (config->client_state.rows > 0) {
         memory->client_state_table =
             calloc(client_state_table_size(config->clients), sizeof *memory->client_state_table);
         if (!memory->client_state_table)

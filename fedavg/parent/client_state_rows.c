@@ -15,174 +15,174 @@ uint32_t client_state_rows_needed(uint32_t clients, uint32_t members, uint32_t r
     return (uint32_t)(1 + 3 * most + 2 * (uint64_t)members);
 }
 
-static bool keeps(const ClientStateRows *kept) {
-    return kept->memory && kept->memory->config->kept.rows > 0;
+static bool keeps(const ClientStateRows *states) {
+    return states->memory && states->memory->config->client_state.rows > 0;
 }
 
 // Only the first node resumes from checkpoints, and so only it holds back rows for them.
-static void note_checkpoints(ClientStateRows *kept, uint32_t last) {
-    const bool resumes = kept->memory->config->node == 0;
-    kept->saved[0] = !resumes ? UINT32_MAX : last > 0 ? last - 1 : 0;
-    kept->saved[1] = resumes ? last : UINT32_MAX;
+static void note_checkpoints(ClientStateRows *states, uint32_t last) {
+    const bool resumes = states->memory->config->node == 0;
+    states->saved[0] = !resumes ? UINT32_MAX : last > 0 ? last - 1 : 0;
+    states->saved[1] = resumes ? last : UINT32_MAX;
 }
 
 // Finds out from the tables of the last two checkpoints which rows are taken. Rows of the older one stay as they are
 // until two newer checkpoints are written. A row in neither table is free at once: otherwise each process that resumes
 // the run would take new ones, until none is left.
-static void resume(ClientStateRows *kept, uint32_t round) {
-    const uint32_t clients = kept->memory->config->clients, *before = kept->memory->kept_before;
+static void resume(ClientStateRows *states, uint32_t round) {
+    const uint32_t clients = states->memory->config->clients, *before = states->memory->client_state_before;
     uint32_t used = 1;
     for (uint32_t client = 0; client < clients; client++) {
-        const uint32_t row = kept->table[1 + client];
-        kept->gone[row] = UINT32_MAX;
+        const uint32_t row = states->table[1 + client];
+        states->gone[row] = UINT32_MAX;
         if (row >= used) used = row + 1;
     }
     for (uint32_t client = 0; client < clients && before; client++) {
         const uint32_t row = before[1 + client];
-        if (row == NO_CLIENT_STATE || kept->gone[row] > 0) continue;
-        kept->gone[row] = round;
-        kept->retired[kept->retirees++] = row;
+        if (row == NO_CLIENT_STATE || states->gone[row] > 0) continue;
+        states->gone[row] = round;
+        states->retired[states->retirees++] = row;
         if (row >= used) used = row + 1;
     }
-    kept->table[0] = used;
+    states->table[0] = used;
     for (uint32_t row = used - 1; row > NO_CLIENT_STATE; row--)
-        if (kept->gone[row] == 0) kept->spare[kept->spares++] = row;
+        if (states->gone[row] == 0) states->spare[states->spares++] = row;
 }
 
 // After a resume the lists of rows are made again from the tables of the last two checkpoints.
-Status client_state_rows_init(ClientStateRows *kept, const RunMemory *memory, uint32_t members, uint32_t rounds_done,
+Status client_state_rows_init(ClientStateRows *states, const RunMemory *memory, uint32_t members, uint32_t rounds_done,
                               Error *err) {
     const RunConfig *config = memory->config;
-    const uint32_t rows = config->kept.rows;
-    *kept = (ClientStateRows){.memory = memory};
-    if (!keeps(kept)) return STATUS_OK;
-    kept->table = memory->client_state_table;
-    kept->born = calloc(rows, sizeof *kept->born);
-    kept->gone = calloc(rows, sizeof *kept->gone);
-    kept->spare = calloc(rows, sizeof *kept->spare);
-    kept->retired = calloc(rows, sizeof *kept->retired);
-    kept->staged = calloc(members, sizeof *kept->staged);
-    kept->passing = malloc(config->kept.row_bytes);
-    if (kept->born && kept->gone && kept->spare && kept->retired && kept->staged && kept->passing) {
-        note_checkpoints(kept, rounds_done);
-        if (rounds_done > 0) resume(kept, rounds_done);
+    const uint32_t rows = config->client_state.rows;
+    *states = (ClientStateRows){.memory = memory};
+    if (!keeps(states)) return STATUS_OK;
+    states->table = memory->client_state_table;
+    states->born = calloc(rows, sizeof *states->born);
+    states->gone = calloc(rows, sizeof *states->gone);
+    states->spare = calloc(rows, sizeof *states->spare);
+    states->retired = calloc(rows, sizeof *states->retired);
+    states->staged = calloc(members, sizeof *states->staged);
+    states->passing = malloc(config->client_state.row_bytes);
+    if (states->born && states->gone && states->spare && states->retired && states->staged && states->passing) {
+        note_checkpoints(states, rounds_done);
+        if (rounds_done > 0) resume(states, rounds_done);
         return STATUS_OK;
     }
-    client_state_rows_free(kept);
+    client_state_rows_free(states);
     return fail(err, STATUS_OS, "no memory for a table of %u rows", rows);
 }
 
-void client_state_rows_free(ClientStateRows *kept) {
-    free(kept->passing);
-    free(kept->staged);
-    free(kept->retired);
-    free(kept->spare);
-    free(kept->gone);
-    free(kept->born);
-    *kept = (ClientStateRows){0};
+void client_state_rows_free(ClientStateRows *states) {
+    free(states->passing);
+    free(states->staged);
+    free(states->retired);
+    free(states->spare);
+    free(states->gone);
+    free(states->born);
+    *states = (ClientStateRows){0};
 }
 
-uint32_t client_state_rows_of(const ClientStateRows *kept, uint32_t client) {
-    return keeps(kept) ? kept->table[1 + client] : NO_CLIENT_STATE;
+uint32_t client_state_rows_of(const ClientStateRows *states, uint32_t client) {
+    return keeps(states) ? states->table[1 + client] : NO_CLIENT_STATE;
 }
 
 // A client never overwrites its row. It writes a staged one, which becomes its own when the round has succeeded: a
 // worker that dies, or a round that is done again, leaves the old state whole.
-Status client_state_rows_stage(ClientStateRows *kept, uint32_t count, Error *err) {
-    for (uint32_t place = 0; keeps(kept) && place < count; place++) {
-        const uint32_t row = kept->spares > 0 ? kept->spare[--kept->spares] : kept->table[0]++;
-        if (row >= kept->memory->config->kept.rows)
+Status client_state_rows_stage(ClientStateRows *states, uint32_t count, Error *err) {
+    for (uint32_t place = 0; keeps(states) && place < count; place++) {
+        const uint32_t row = states->spares > 0 ? states->spare[--states->spares] : states->table[0]++;
+        if (row >= states->memory->config->client_state.rows)
             return fail(err, STATUS_SOFTWARE, "no row is left of %u for what clients keep",
-                        kept->memory->config->kept.rows);
-        kept->staged[place] = row;
-        TRY(client_state_file_reserve(&kept->memory->kept, row, err));
+                        states->memory->config->client_state.rows);
+        states->staged[place] = row;
+        TRY(client_state_file_reserve(&states->memory->client_state, row, err));
     }
     return STATUS_OK;
 }
 
 // A row is needed by a checkpoint if it was in force then: born at or before its round, and replaced after it.
-static bool is_needed(const ClientStateRows *kept, uint32_t row) {
+static bool is_needed(const ClientStateRows *states, uint32_t row) {
     for (int last = 0; last < 2; last++)
-        if (kept->born[row] <= kept->saved[last] && kept->saved[last] < kept->gone[row]) return true;
+        if (states->born[row] <= states->saved[last] && states->saved[last] < states->gone[row]) return true;
     return false;
 }
 
 // A row that a checkpoint needs is retired and looked at again with the next checkpoint; another row is spare at once.
-static void give_up(ClientStateRows *kept, uint32_t row, uint32_t round) {
+static void give_up(ClientStateRows *states, uint32_t row, uint32_t round) {
     if (row == NO_CLIENT_STATE) return;
-    kept->gone[row] = round;
-    if (is_needed(kept, row))
-        kept->retired[kept->retirees++] = row;
+    states->gone[row] = round;
+    if (is_needed(states, row))
+        states->retired[states->retirees++] = row;
     else
-        kept->spare[kept->spares++] = row;
+        states->spare[states->spares++] = row;
 }
 
 // Copies the row of one client from its node to all others, any of which may train the client next.
-static Status receive(const ClientStateRows *kept, const Job *job, uint32_t row, Nodes *nodes, size_t *counts,
+static Status receive(const ClientStateRows *states, const Job *job, uint32_t row, Nodes *nodes, size_t *counts,
                       Error *err) {
-    const size_t bytes = kept->memory->config->kept.floats * sizeof(float);
-    float *values = client_state_row(&kept->memory->kept, row);
+    const size_t bytes = states->memory->config->client_state.floats * sizeof(float);
+    float *values = client_state_row(&states->memory->client_state, row);
     memset(counts, 0, nodes->size * sizeof *counts);
     counts[job->node] = bytes;
-    TRY(nodes_gather(nodes, kept->passing, values, counts, err));
-    if (job->node != nodes->rank) memcpy(values, kept->passing, bytes);
+    TRY(nodes_gather(nodes, states->passing, values, counts, err));
+    if (job->node != nodes->rank) memcpy(values, states->passing, bytes);
     return STATUS_OK;
 }
 
 // The number of a row may differ between nodes, since each chooses its rows itself; the values are equal.
-static Status share_rows(const ClientStateRows *kept, Nodes *nodes, Error *err) {
-    const Queue *queue = kept->memory->queue;
+static Status share_rows(const ClientStateRows *states, Nodes *nodes, Error *err) {
+    const Queue *queue = states->memory->queue;
     size_t *counts = calloc(nodes->size, sizeof *counts);
     Status status = counts ? STATUS_OK : fail(err, STATUS_OS, "no memory for %u nodes", nodes->size);
     for (uint32_t place = 0; place < queue->count && status == STATUS_OK; place++)
         if (queue->jobs[place].state == JOB_DONE)
-            status = receive(kept, &queue->jobs[place], kept->staged[place], nodes, counts, err);
+            status = receive(states, &queue->jobs[place], states->staged[place], nodes, counts, err);
     free(counts);
     return status;
 }
 
 // The round has succeeded: staged rows of accepted clients replace their old ones. The hash in the table is set to 0,
 // which has the next checkpoint compute it.
-Status client_state_rows_commit(ClientStateRows *kept, uint32_t round, Nodes *nodes, Error *err) {
-    if (!keeps(kept)) return STATUS_OK;
-    const Queue *queue = kept->memory->queue;
-    if (nodes->size > 1) TRY(share_rows(kept, nodes, err));
+Status client_state_rows_commit(ClientStateRows *states, uint32_t round, Nodes *nodes, Error *err) {
+    if (!keeps(states)) return STATUS_OK;
+    const Queue *queue = states->memory->queue;
+    if (nodes->size > 1) TRY(share_rows(states, nodes, err));
     for (uint32_t place = 0; place < queue->count; place++) {
         const Job *job = &queue->jobs[place];
-        const uint32_t row = kept->staged[place];
-        uint32_t *own = &kept->table[1 + job->client];
-        kept->born[row] = round;
+        const uint32_t row = states->staged[place];
+        uint32_t *own = &states->table[1 + job->client];
+        states->born[row] = round;
         if (job->state != JOB_DONE) {
-            kept->spare[kept->spares++] = row; // a refused client keeps what it had
+            states->spare[states->spares++] = row; // a refused client keeps what it had
             continue;
         }
-        give_up(kept, *own, round);
+        give_up(states, *own, round);
         *own = row;
-        kept->table[1 + kept->memory->config->clients + job->client] = 0; // its hash
-        kept->gone[row] = UINT32_MAX;
+        states->table[1 + states->memory->config->clients + job->client] = 0; // its hash
+        states->gone[row] = UINT32_MAX;
     }
     return STATUS_OK;
 }
 
 // Rows were staged for clients whose updates are not used: the old states stay in force.
-void client_state_rows_drop(ClientStateRows *kept) {
-    for (uint32_t place = 0; keeps(kept) && place < kept->memory->queue->count; place++)
-        kept->spare[kept->spares++] = kept->staged[place];
+void client_state_rows_drop(ClientStateRows *states) {
+    for (uint32_t place = 0; keeps(states) && place < states->memory->queue->count; place++)
+        states->spare[states->spares++] = states->staged[place];
 }
 
 // A new checkpoint is on disk, so that the oldest of three is no longer resumed from: rows that only it needed are
 // free.
-void client_state_rows_saved(ClientStateRows *kept, uint32_t round) {
-    if (!keeps(kept) || kept->saved[1] == round) return;
-    kept->saved[0] = kept->saved[1];
-    kept->saved[1] = round;
+void client_state_rows_saved(ClientStateRows *states, uint32_t round) {
+    if (!keeps(states) || states->saved[1] == round) return;
+    states->saved[0] = states->saved[1];
+    states->saved[1] = round;
     uint32_t left = 0;
-    for (uint32_t i = 0; i < kept->retirees; i++) {
-        const uint32_t row = kept->retired[i];
-        if (is_needed(kept, row))
-            kept->retired[left++] = row;
+    for (uint32_t i = 0; i < states->retirees; i++) {
+        const uint32_t row = states->retired[i];
+        if (is_needed(states, row))
+            states->retired[left++] = row;
         else
-            kept->spare[kept->spares++] = row;
+            states->spare[states->spares++] = row;
     }
-    kept->retirees = left;
+    states->retirees = left;
 }

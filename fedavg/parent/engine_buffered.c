@@ -32,14 +32,15 @@ static Status give(const int64_t **gifts, Rounds *rounds, uint32_t round, bool g
     const RunConfig *config = memory->config;
     const size_t parameters = config->parameters;
     const Chosen *chosen = &config->recipe.local;
-    const float *row = client_state_row(&memory->kept, client_state_rows_of(&rounds->kept, rounds->pending.client));
+    const float *row =
+        client_state_row(&memory->client_state, client_state_rows_of(&rounds->client_states, rounds->pending.client));
     float *met = run_memory_vector(memory, state_vector(memory, STATE_MET));
     int64_t *given = run_memory_sum(memory, 0, 1);
     Training training = config->training;
     TRY(engine_lr(&training.sgd.lr, memory, rounds->nodes, round + 1, err));
     LocalTurn turn = local_turn(chosen, &training, 0, 1);
     turn.ahead = local_ahead(&training);
-    LocalVectors at = {.global = memory->weights, .kept = row};
+    LocalVectors at = {.global = memory->weights, .state = row};
     if (row && training.optimizer_state == OPTIMIZER_KEPT) at.velocity = row + parameters;
     if (gives && !local_gifts_fit(&at, &turn, 0x1p22 / config->clients, parameters)) {
         log_warning("client %u: what it would give to the centre is not finite, or %g or more; it gives nothing; scale "
@@ -65,7 +66,7 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     Pending *pending = &rounds->pending;
     bool used[MAX_WORKERS], finite, step;
     TRY(pending_collect(pending, rounds->cohort.members, round, rounds->nodes, err));
-    TRY(client_state_rows_commit(&rounds->kept, round, rounds->nodes, err));
+    TRY(client_state_rows_commit(&rounds->client_states, round, rounds->nodes, err));
     TRY(check_arrived(&step, rounds, round, err));
     const int64_t *gifts = NULL;
     if (rounds->memory->algorithm.local->replicas) {

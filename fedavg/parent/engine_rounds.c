@@ -145,7 +145,7 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
             "model stays",
             round, clients, masking.count, config->recipe.code.number[0]);
         rounds->cohort.abandoned = true;
-        client_state_rows_drop(&rounds->kept);
+        client_state_rows_drop(&rounds->client_states);
         stand_still(rounds, round);
         return STATUS_OK;
     }
@@ -154,7 +154,7 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     if (config->slots.rows > 0) TRY(combine(&mean, &enough, rounds, round, err));
     if (!enough) {
         stand_still(rounds, round);
-        return client_state_rows_commit(&rounds->kept, round, rounds->nodes, err);
+        return client_state_rows_commit(&rounds->client_states, round, rounds->nodes, err);
     }
     engine_find_used(used, rounds);
     const ServerTurn turn = server_turn(&config->recipe.server, round, clients > 0 ? clients : 1, config->clients);
@@ -162,7 +162,7 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     combine_conclude(&rounds->combine);
     if (!finite) return engine_mean_unfit(rounds, round, err);
     TRY(adapt_clip(rounds, round, err));
-    return client_state_rows_commit(&rounds->kept, round, rounds->nodes, err);
+    return client_state_rows_commit(&rounds->client_states, round, rounds->nodes, err);
 }
 
 const Engine engine_rounds = {.plan = client_plan, .run = engine_run_clients, .settle = settle};

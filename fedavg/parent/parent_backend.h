@@ -41,7 +41,7 @@ typedef struct ParentBackend {
     // A worker has died, and nothing of what it began may be written any more. NULL: its work died with it.
     Status (*bury)(Parent *parent, uint32_t rank, Error *err);
 
-    // Remembers, for restore, the weights where workers write them, and the vectors that the slots' plan says are kept;
+    // Remembers, for restore, the weights where workers write them, and the vectors that the plan restores (SlotPlan);
     // starts the count of updates at 0.
     Status (*begin)(Parent *parent, Error *err);
     Status (*restore)(Parent *parent, Error *err);

@@ -9,7 +9,7 @@
 #include "fedavg/rules/sum/aggregate.h"
 
 typedef struct CpuParent {
-    float *weights, *vectors; // owned (parameters), (kept vectors, parameters): as the round began
+    float *weights, *vectors; // owned (parameters), (restored vectors, parameters): as the round began
     int64_t *total;           // owned (each, parameters); where all sums become one first
     const int64_t **sums[2];  // owned lists of the sums in the slots: of updates, of changes
 } CpuParent;
@@ -44,7 +44,7 @@ static Status cpu_init(Parent *parent, Error *err) {
     if (self && allocate(&self->sums[0], sums, sizeof *self->sums[0]) &&
         allocate(&self->sums[1], sums, sizeof *self->sums[1]) &&
         allocate(&self->weights, writes ? 1 : 0, parameters * sizeof(float)) &&
-        allocate(&self->vectors, config->slots.kept, config->slots.vector_bytes) &&
+        allocate(&self->vectors, config->slots.restored, config->slots.vector_bytes) &&
         allocate(&self->total, becomes_one ? config->slots.each : 0, parameters * sizeof *self->total))
         return STATUS_OK;
     if (self) cpu_free(parent);
@@ -60,7 +60,7 @@ static Status cpu_begin(Parent *parent, Error *err) {
     CpuParent *self = parent->state;
     atomic_store_explicit(&memory->control->updates, 0, memory_order_relaxed);
     if (self->weights) memcpy(self->weights, memory->weights, memory->config->parameters * sizeof(float));
-    if (self->vectors) memcpy(self->vectors, memory->slots, slots_kept_bytes(&memory->config->slots));
+    if (self->vectors) memcpy(self->vectors, memory->slots, slots_restored_bytes(&memory->config->slots));
     return STATUS_OK;
 }
 
@@ -71,7 +71,7 @@ static Status cpu_restore(Parent *parent, Error *err) {
     RunMemory *memory = parent->memory;
     CpuParent *self = parent->state;
     if (self->weights) memcpy(memory->weights, self->weights, memory->config->parameters * sizeof(float));
-    if (self->vectors) memcpy(memory->slots, self->vectors, slots_kept_bytes(&memory->config->slots));
+    if (self->vectors) memcpy(memory->slots, self->vectors, slots_restored_bytes(&memory->config->slots));
     return STATUS_OK;
 }
 

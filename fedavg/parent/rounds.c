@@ -63,9 +63,9 @@ static void post_clients(Rounds *rounds) {
         }
         job->attacks = rounds->memory->attackers ? rounds->memory->attackers[member->client] : 0;
         job->sent_bytes = rounds->cohort.each.sent;
-        if (rounds->memory->config->kept.rows == 0) continue;
-        job->kept_from = client_state_rows_of(&rounds->kept, member->client);
-        job->kept_to = rounds->kept.staged[place];
+        if (rounds->memory->config->client_state.rows == 0) continue;
+        job->state_from = client_state_rows_of(&rounds->client_states, member->client);
+        job->state_to = rounds->client_states.staged[place];
     }
 }
 
@@ -205,7 +205,7 @@ static Status train_root(Rounds *rounds, uint32_t round, Error *err) {
 // New rows for client state are staged before the jobs are posted, because a job names the row that its client writes.
 Status engine_run_clients(Rounds *rounds, uint32_t round, Error *err) {
     TRY(train_root(rounds, round, err));
-    TRY(client_state_rows_stage(&rounds->kept, rounds->cohort.jobs, err));
+    TRY(client_state_rows_stage(&rounds->client_states, rounds->cohort.jobs, err));
     post_clients(rounds);
     return phases_run_jobs(&rounds->phases, PHASE_TRAIN, round, err);
 }
@@ -419,7 +419,7 @@ static void free_memory(Rounds *rounds) {
     crafting_free(&rounds->crafting);
     pending_free(&rounds->pending);
     combine_free(&rounds->combine);
-    client_state_rows_free(&rounds->kept);
+    client_state_rows_free(&rounds->client_states);
     cohort_free(&rounds->cohort);
 }
 
@@ -427,7 +427,7 @@ static Status allocate(Rounds *rounds, const RoundsConfig *config, Error *err) {
     const RunConfig *run = rounds->memory->config;
     const uint32_t members = cohort_capacity(&run->world, run->clients, config->clients_per_round);
     TRY(cohort_init(&rounds->cohort, rounds->memory, config->clients_per_round, err));
-    TRY(client_state_rows_init(&rounds->kept, rounds->memory, members, config->rounds_done, err));
+    TRY(client_state_rows_init(&rounds->client_states, rounds->memory, members, config->rounds_done, err));
     TRY(combine_init(&rounds->combine, rounds->memory, rounds->nodes, err));
     TRY(crafting_init(&rounds->crafting, &rounds->combine, err));
     TRY(pending_init(&rounds->pending, rounds->memory, config->rounds_done, err));

@@ -77,7 +77,7 @@ struct Rounds {
     Phases phases;     // and with them the workers
     RunMemory *memory; // borrowed
     Cohort cohort;
-    ClientStateRows kept;
+    ClientStateRows client_states;
     Combine combine;
     Crafting crafting;
     Pending pending;

@@ -120,7 +120,7 @@ Status rounds_evaluate(Rounds *rounds, uint32_t round, RoundReport *report, Erro
 }
 
 // Clients are numbered by place, so that the queue's jobs are the clients in order. An evaluation reads a client's row
-// (kept_from) and never writes one.
+// (state_from) and never writes one.
 Status rounds_evaluate_clients(Rounds *rounds, uint32_t round, EvaluationTask task, Error *err) {
     if (rounds->engine->rest) TRY(rounds->engine->rest(rounds, err));
     const RunConfig *config = rounds->memory->config;
@@ -132,7 +132,7 @@ Status rounds_evaluate_clients(Rounds *rounds, uint32_t round, EvaluationTask ta
         job->client = client;
         job->task = task;
         job->epochs = task == EVALUATE_FINE_TUNED ? config->finetune_epochs : 0;
-        job->kept_from = client_state_rows_of(&rounds->kept, client);
+        job->state_from = client_state_rows_of(&rounds->client_states, client);
     }
     TRY(phases_run_jobs(&rounds->phases, PHASE_EVALUATE, round, err));
     trace_end(rounds->trace, TRACE_EVALUATE, begin, round, round);

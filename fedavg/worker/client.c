@@ -190,7 +190,7 @@ static Turn begin_turn(LocalModel *model, const Job *job, uint32_t samples, uint
     Turn turn = {.rule = local_turn(chosen, &training, steps, mean_samples / samples),
                  .at = {.global = memory->weights,
                         .own = model->weights,
-                        .kept = client_state_row(&memory->kept, job->kept_from)},
+                        .state = client_state_row(&memory->client_state, job->state_from)},
                  .step.sgd = training.sgd};
     if (model->full_gradient) {
         look(model);
@@ -200,8 +200,8 @@ static Turn begin_turn(LocalModel *model, const Job *job, uint32_t samples, uint
     if (rule->asks) turn.at.common = run_memory_vector(memory, state_vector(memory, STATE_COMMON));
     if (training.optimizer_state == OPTIMIZER_KEPT) {
         const size_t first = rule->replicas ? config->parameters : 0; // after the replica
-        turn.step.state = turn.at.kept ? turn.at.kept + first : NULL;
-        float *after = client_state_row(&memory->kept, job->kept_to);
+        turn.step.state = turn.at.state ? turn.at.state + first : NULL;
+        float *after = client_state_row(&memory->client_state, job->state_to);
         turn.step.state_after = after ? after + first : NULL;
     }
     if (rule->replicas) {
@@ -224,8 +224,8 @@ static Turn begin_turn(LocalModel *model, const Job *job, uint32_t samples, uint
 static void begin_replica(LocalModel *model, Turn *turn) {
     turn->step.replica = &turn->at;
     turn->step.turn = &turn->rule;
-    if (turn->at.kept)
-        memcpy(model->weights, turn->at.kept, model->memory->config->parameters * sizeof *model->weights);
+    if (turn->at.state)
+        memcpy(model->weights, turn->at.state, model->memory->config->parameters * sizeof *model->weights);
 }
 
 // Trains on batches of one order of the client's samples and returns the sum of their losses. A replica exchanges with

@@ -74,12 +74,12 @@ static bool conclude(const ClientUpdate *update) {
     const LocalModel *model = update->model;
     const RunConfig *config = model->memory->config;
     const LocalRule *rule = model->memory->algorithm.local;
-    const uint32_t kept_to = update->job->kept_to;
+    const uint32_t state_to = update->job->state_to;
     const double limit = 0x1p22 / config->clients;
-    if (kept_to == NO_CLIENT_STATE || !rule->keeps) return true;
+    if (state_to == NO_CLIENT_STATE || !rule->keeps) return true;
     if (local_conclude(model->shift, update->at, update->turn, config->recipe.local.row, limit, config->parameters) &&
         (!rule->replicas || local_gifts_fit(update->at, update->turn, limit, config->parameters))) {
-        client_state_row_write(&model->memory->kept, kept_to, model->shift, config->parameters);
+        client_state_row_write(&model->memory->client_state, state_to, model->shift, config->parameters);
         return true;
     }
     deliver_log_unkept(update->job, config);
@@ -180,8 +180,8 @@ static void add_beside_update(int64_t *sum, const ClientUpdate *update) {
     const LocalRule *rule = model->memory->algorithm.local;
     if (rule->replicas)
         local_add_gifts(sum, update->at, update->turn, config->parameters);
-    else if (update->job->kept_to != NO_CLIENT_STATE && rule->keeps)
-        aggregate_add(sum, model->shift, update->at->kept, 1, config->parameters);
+    else if (update->job->state_to != NO_CLIENT_STATE && rule->keeps)
+        aggregate_add(sum, model->shift, update->at->state, 1, config->parameters);
     if (config->training.optimizer_state == OPTIMIZER_AVERAGED)
         aggregate_add(sum, model->velocity, NULL, update->job->share, config->parameters);
 }

@@ -48,7 +48,7 @@ static void keep(float *kept, const float *values, const float *from, const floa
 }
 
 static const float *row_before(const LocalModel *model, const Job *job) {
-    return client_state_row(&model->memory->kept, job->kept_from);
+    return client_state_row(&model->memory->client_state, job->state_from);
 }
 
 // Loads the client's second model as it was at the end of its last turn: the common first weights plus the stored
@@ -111,8 +111,8 @@ static void conclude_second(LocalModel *model, const Job *job, uint32_t round) {
         train_second(model, job, round);
         model->weights = shared;
     }
-    keep(client_state_row(&model->memory->kept, job->kept_to), model->second, model->initial, row_before(model, job),
-         (Runs){&all, 1}, job->client);
+    keep(client_state_row(&model->memory->client_state, job->state_to), model->second, model->initial,
+         row_before(model, job), (Runs){&all, 1}, job->client);
 }
 
 // The parameters that stay with a client have to be exactly the global ones in what it hands in: their update is 0, and
@@ -139,10 +139,10 @@ void personal_conclude(LocalModel *model, const Job *job, uint32_t round) {
     const PersonalPlan *plan = &model->memory->config->personal;
     const Runs stay = runs_of(plan);
     const float *global = model->memory->weights;
-    if (plan->second && job->kept_to != NO_CLIENT_STATE) conclude_second(model, job, round);
-    if (stay.count > 0 && job->kept_to != NO_CLIENT_STATE)
-        keep(client_state_row(&model->memory->kept, job->kept_to), model->weights, global, row_before(model, job), stay,
-             job->client);
+    if (plan->second && job->state_to != NO_CLIENT_STATE) conclude_second(model, job, round);
+    if (stay.count > 0 && job->state_to != NO_CLIENT_STATE)
+        keep(client_state_row(&model->memory->client_state, job->state_to), model->weights, global,
+             row_before(model, job), stay, job->client);
     personal_withhold(model->weights, model->memory);
 }
 

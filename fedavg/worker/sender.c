@@ -123,7 +123,7 @@ static void add_noise(Sender *sender, double deviation, RngKey key) {
 // now goes into the job's new row. A refused update leaves the old row in force.
 static void begin_feedback(Sender *sender, const Job *job) {
     const size_t count = sender->weights.count;
-    const float *before = client_state_row(&sender->memory->kept, job->kept_from);
+    const float *before = client_state_row(&sender->memory->client_state, job->state_from);
     if (!sender->left) return;
     memset(sender->left, 0, count * sizeof *sender->left);
     if (!before) return;
@@ -135,9 +135,9 @@ static void begin_feedback(Sender *sender, const Job *job) {
 // death begins from the rest that it began from before.
 static void end_feedback(Sender *sender, const Job *job, const Payload *payload, bool becomes) {
     const size_t count = sender->weights.count;
-    if (!sender->left || job->kept_to == NO_CLIENT_STATE) return;
+    if (!sender->left || job->state_to == NO_CLIENT_STATE) return;
     send_left_over(sender->left, payload, sender->read, becomes ? sender->global : NULL, count);
-    client_state_row_write(&sender->memory->kept, job->kept_to, sender->left, count);
+    client_state_row_write(&sender->memory->client_state, job->state_to, sender->left, count);
 }
 
 // Encodes the update and decodes the bytes again, as the server would: what is handed in is exactly what arrives. The
@@ -156,8 +156,8 @@ static void encode(Sender *sender, Job *job, RngKey key) {
                      .feeds_back = sender->left != NULL};
     begin_feedback(sender, job);
     if (code->keeps && sender->left) { // after what is left over
-        const float *before = client_state_row(&sender->memory->kept, job->kept_from);
-        float *after = client_state_row(&sender->memory->kept, job->kept_to);
+        const float *before = client_state_row(&sender->memory->client_state, job->state_from);
+        float *after = client_state_row(&sender->memory->client_state, job->state_to);
         coding.before = before ? before + weights->count : NULL;
         coding.after = after ? after + weights->count : NULL;
     }

@@ -270,8 +270,8 @@ static Job *post_job(Replay *self) {
     // Wrong labels and marks change the training; other attacks change only the trained update.
     job->attacks = attack_is_in_training(&self->memory.config->attack) && self->memory.attackers[job->client];
     job->share = json_real_value(json_object_get(self->told, "share"));
-    if (self->memory.client_state_table) job->kept_from = self->memory.client_state_table[1 + job->client];
-    job->kept_to = NO_CLIENT_STATE; // the client's later rounds are not replayed
+    if (self->memory.client_state_table) job->state_from = self->memory.client_state_table[1 + job->client];
+    job->state_to = NO_CLIENT_STATE; // the client's later rounds are not replayed
     return job;
 }
 

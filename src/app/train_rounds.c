@@ -17,7 +17,7 @@
 static Status write_checkpoint(Run *run, Error *err) {
     TRY(run_checkpoint_write(&run->folder, &run->memory, &run->spec, &run->about, &run->record, run->rounds_done, err));
     run->saved = run->rounds_done;
-    client_state_rows_saved(&run->rounds.kept, run->rounds_done);
+    client_state_rows_saved(&run->rounds.client_states, run->rounds_done);
     return STATUS_OK;
 }
 

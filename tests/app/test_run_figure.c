@@ -104,7 +104,7 @@ static void clients_without_samples_or_training_are_counted(void **state) {
         job->task = EVALUATE_PERSONAL;
         job->samples = told[i].samples;
         job->hits = told[i].hits;
-        job->kept_from = told[i].row;
+        job->state_from = told[i].row;
         job->loss_sum = told[i].loss_sum;
     }
     check_ok(client_tests_measure(&tests, queue, &err));

@@ -15,7 +15,7 @@ typedef struct Fixture {
     RunMemory memory;
     RunConfig config;
     Nodes nodes;
-    ClientStateRows kept;
+    ClientStateRows states;
     uint32_t members; // of each round
 } Fixture;
 
@@ -23,16 +23,16 @@ static void begin_run_of(Fixture *f, uint32_t members, uint32_t rounds) {
     Error err;
     *f = (Fixture){.nodes = {.size = 1}, .members = members};
     f->config = (RunConfig){.clients = CLIENTS, .parameters = FLOATS};
-    f->config.kept = client_state_plan(client_state_rows_needed(CLIENTS, members, rounds), FLOATS);
+    f->config.client_state = client_state_plan(client_state_rows_needed(CLIENTS, members, rounds), FLOATS);
     f->memory.config = &f->config;
-    f->memory.kept.fd = -1;
+    f->memory.client_state.fd = -1;
     f->memory.client_state_table = calloc(client_state_table_size(CLIENTS), sizeof *f->memory.client_state_table);
     f->memory.queue = aligned_alloc(64, (queue_bytes(members) + 63) / 64 * 64);
     assert_true(f->memory.client_state_table && f->memory.queue);
     f->memory.client_state_table[0] = 1;
     queue_init(f->memory.queue, members);
-    check_ok(client_state_file_create(&f->memory.kept, &f->config.kept, NULL, &err));
-    check_ok(client_state_rows_init(&f->kept, &f->memory, members, 0, &err));
+    check_ok(client_state_file_create(&f->memory.client_state, &f->config.client_state, NULL, &err));
+    check_ok(client_state_rows_init(&f->states, &f->memory, members, 0, &err));
 }
 
 static void begin_run(Fixture *f, uint32_t rounds) {
@@ -40,32 +40,32 @@ static void begin_run(Fixture *f, uint32_t rounds) {
 }
 
 static void end_run(Fixture *f) {
-    client_state_rows_free(&f->kept);
-    client_state_file_free(&f->memory.kept);
-    free(f->memory.kept_before);
+    client_state_rows_free(&f->states);
+    client_state_file_free(&f->memory.client_state);
+    free(f->memory.client_state_before);
     free(f->memory.client_state_table);
     free(f->memory.queue);
 }
 
 static float *row_of(Fixture *f, uint32_t client) {
-    return client_state_row(&f->memory.kept, client_state_rows_of(&f->kept, client));
+    return client_state_row(&f->memory.client_state, client_state_rows_of(&f->states, client));
 }
 
 // All members write `value` into their new rows; with `fails` they are refused.
 static void run_round(Fixture *f, uint32_t round, const uint32_t *clients, float value, bool fails) {
     Error err;
-    check_ok(client_state_rows_stage(&f->kept, f->members, &err));
+    check_ok(client_state_rows_stage(&f->states, f->members, &err));
     queue_clear(f->memory.queue);
     for (uint32_t place = 0; place < f->members; place++) {
         Job *job = queue_post(f->memory.queue);
         job->client = clients[place];
-        job->kept_from = client_state_rows_of(&f->kept, clients[place]);
-        job->kept_to = f->kept.staged[place];
+        job->state_from = client_state_rows_of(&f->states, clients[place]);
+        job->state_to = f->states.staged[place];
         for (int i = 0; i < FLOATS; i++)
-            client_state_row(&f->memory.kept, job->kept_to)[i] = value;
+            client_state_row(&f->memory.client_state, job->state_to)[i] = value;
         queue_finish(job, fails ? JOB_REFUSED : JOB_DONE);
     }
-    check_ok(client_state_rows_commit(&f->kept, round, &f->nodes, &err));
+    check_ok(client_state_rows_commit(&f->states, round, &f->nodes, &err));
 }
 
 static void a_client_has_a_row_from_its_first_turn_on(void **state) {
@@ -111,18 +111,18 @@ static void the_last_two_checkpoints_find_their_rows_unchanged(void **state) {
             assert_true(now[client] == 0 ? row_of(&f, client) == NULL : row_of(&f, client)[0] == now[client]);
         if (round % EVERY == 0) {
             memcpy(tables[0], tables[1], sizeof tables[0]), memcpy(values[0], values[1], sizeof values[0]);
-            memcpy(tables[1], f.kept.table, sizeof tables[1]), memcpy(values[1], now, sizeof values[1]);
-            client_state_rows_saved(&f.kept, round);
+            memcpy(tables[1], f.states.table, sizeof tables[1]), memcpy(values[1], now, sizeof values[1]);
+            client_state_rows_saved(&f.states, round);
         }
         for (int last = 0; last < 2; last++)
             for (uint32_t client = 0; client < CLIENTS; client++) {
-                const float *row = client_state_row(&f.memory.kept, tables[last][1 + client]);
+                const float *row = client_state_row(&f.memory.client_state, tables[last][1 + client]);
                 if (row && row[0] != values[last][client])
                     fail_msg("round %u: client %u of checkpoint %d has %g, not %g", round, client, last, (double)row[0],
                              (double)values[last][client]);
             }
     }
-    assert_true(f.kept.table[0] <= client_state_rows_needed(CLIENTS, MEMBERS, ROUNDS)); // rows are used again
+    assert_true(f.states.table[0] <= client_state_rows_needed(CLIENTS, MEMBERS, ROUNDS)); // rows are used again
     end_run(&f);
 }
 
@@ -136,15 +136,15 @@ typedef struct Checkpoint {
 static void save(Fixture *f, Checkpoint last[2], uint32_t round, const float values[CLIENTS]) {
     last[0] = last[1];
     last[1].round = round;
-    memcpy(last[1].table, f->kept.table, sizeof last[1].table);
+    memcpy(last[1].table, f->states.table, sizeof last[1].table);
     memcpy(last[1].values, values, sizeof last[1].values);
-    client_state_rows_saved(&f->kept, round);
+    client_state_rows_saved(&f->states, round);
 }
 
 static void expect_rows(Fixture *f, const Checkpoint last[2]) {
     for (int c = 0; c < 2; c++)
         for (uint32_t client = 0; client < CLIENTS; client++) {
-            const float *row = client_state_row(&f->memory.kept, last[c].table[1 + client]);
+            const float *row = client_state_row(&f->memory.client_state, last[c].table[1 + client]);
             if (row && row[0] != last[c].values[client])
                 fail_msg("client %u of the checkpoint of round %u has %g, not %g", client, last[c].round,
                          (double)row[0], (double)last[c].values[client]);
@@ -154,16 +154,16 @@ static void expect_rows(Fixture *f, const Checkpoint last[2]) {
 // Another process goes on from last[1]; whatever the one before did since is forgotten. has_before: it finds last[0].
 static void resume_run(Fixture *f, const Checkpoint last[2], bool has_before) {
     Error err;
-    client_state_rows_free(&f->kept);
-    free(f->memory.kept_before);
-    f->memory.kept_before = NULL;
+    client_state_rows_free(&f->states);
+    free(f->memory.client_state_before);
+    f->memory.client_state_before = NULL;
     memcpy(f->memory.client_state_table, last[1].table, sizeof last[1].table);
     if (has_before && last[0].round > 0) {
-        f->memory.kept_before = malloc(sizeof last[0].table);
-        assert_non_null(f->memory.kept_before);
-        memcpy(f->memory.kept_before, last[0].table, sizeof last[0].table);
+        f->memory.client_state_before = malloc(sizeof last[0].table);
+        assert_non_null(f->memory.client_state_before);
+        memcpy(f->memory.client_state_before, last[0].table, sizeof last[0].table);
     }
-    check_ok(client_state_rows_init(&f->kept, &f->memory, f->members, last[1].round, &err));
+    check_ok(client_state_rows_init(&f->states, &f->memory, f->members, last[1].round, &err));
 }
 
 // Each process does up to three rounds; every fourth is killed before it saves its last.
@@ -211,11 +211,11 @@ static void a_resumed_run_spares_what_the_checkpoint_before_may_need(void **stat
     for (uint32_t round = 3; round < 5; round++)
         run_round(&f, round, (uint32_t[]){2, 3}, (float)round, false);
     expect_rows(&f, last);
-    const uint32_t used = f.kept.table[0];
-    client_state_rows_saved(&f.kept, 4);
-    client_state_rows_saved(&f.kept, 5);
+    const uint32_t used = f.states.table[0];
+    client_state_rows_saved(&f.states, 4);
+    client_state_rows_saved(&f.states, 5);
     run_round(&f, 6, (uint32_t[]){2, 3}, 6, false);
-    assert_int_equal(f.kept.table[0], used); // the old rows are free now
+    assert_int_equal(f.states.table[0], used); // the old rows are free now
     assert_true(row_of(&f, 0)[0] == 2 && row_of(&f, 2)[0] == 6);
     end_run(&f);
 }
@@ -230,7 +230,7 @@ static void rows_that_no_checkpoint_holds_are_free_at_once(void **state) {
     save(&f, last, 3, (float[CLIENTS]){3, 3});
     run_round(&f, 4, (uint32_t[]){2, 3}, 4, false); // no checkpoint saves it
     resume_run(&f, last, false);
-    assert_int_equal(f.kept.spares, f.kept.table[0] - 1 - 2); // all but the rows of clients 0 and 1
+    assert_int_equal(f.states.spares, f.states.table[0] - 1 - 2); // all but the rows of clients 0 and 1
     assert_null(row_of(&f, 2));
     expect_rows(&f, last);
     end_run(&f);
@@ -249,7 +249,7 @@ static void another_node_keeps_rows_for_no_checkpoint(void **state) {
     resume_run(&f, last, false);
     for (uint32_t round = 2; round <= 20; round++)
         run_round(&f, round, all, (float)round, false); // no checkpoint of its own comes in between
-    assert_int_equal(f.kept.table[0], 1 + 2 * CLIENTS);
+    assert_int_equal(f.states.table[0], 1 + 2 * CLIENTS);
     end_run(&f);
 }
 
@@ -280,15 +280,16 @@ static void what_is_written_into_a_row_is_read_there_even_if_the_file_takes_no_w
     const float values[] = {1, 2, 3}, others[] = {4, 5};
     Fixture f;
     begin_run(&f, 3);
-    client_state_row_write(&f.memory.kept, 2, values, FLOATS);
-    assert_memory_equal(client_state_row(&f.memory.kept, 2), values, sizeof values);
-    const int own = f.memory.kept.fd;
-    f.memory.kept.fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    client_state_row_write(&f.memory.kept, 2, others, 2);
-    close(f.memory.kept.fd);
-    f.memory.kept.fd = own;
-    assert_memory_equal(client_state_row(&f.memory.kept, 2), others, sizeof others);
-    assert_true(client_state_row(&f.memory.kept, 2)[2] == 3 && client_state_row(&f.memory.kept, 3)[0] == 0);
+    client_state_row_write(&f.memory.client_state, 2, values, FLOATS);
+    assert_memory_equal(client_state_row(&f.memory.client_state, 2), values, sizeof values);
+    const int own = f.memory.client_state.fd;
+    f.memory.client_state.fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    client_state_row_write(&f.memory.client_state, 2, others, 2);
+    close(f.memory.client_state.fd);
+    f.memory.client_state.fd = own;
+    assert_memory_equal(client_state_row(&f.memory.client_state, 2), others, sizeof others);
+    assert_true(client_state_row(&f.memory.client_state, 2)[2] == 3 &&
+                client_state_row(&f.memory.client_state, 3)[0] == 0);
     end_run(&f);
 }
 

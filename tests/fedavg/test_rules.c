@@ -70,7 +70,7 @@ static void springs_conserve_the_sum_of_centre_and_replicas_exactly(void **state
         for (int k = 0; k < REPLICAS; k++) {
             float kept[COUNT];
             memcpy(kept, replicas[k], sizeof kept);
-            const LocalVectors at = {.global = centre, .kept = kept};
+            const LocalVectors at = {.global = centre, .state = kept};
             assert_true(local_gifts_fit(&at, &turn, 4, COUNT));
             assert_false(local_gifts_fit(&at, &turn, 1e-9, COUNT));
             local_exchange(replicas[k], &at, &turn, COUNT);
@@ -251,10 +251,10 @@ static void changes_add_up_to_what_is_kept(void **state) {
             for (uint32_t i = 0; i < COUNT; i++)
                 global[i] = sinf((float)(i * t)), own[i] = global[i] + 1e-3f * cosf((float)(i + t)),
                 common[i] = 1e-2f * sinf((float)(i + 3 * t));
-            const LocalVectors at = {.global = global, .own = own, .kept = t > 1 ? kept : NULL, .common = common};
+            const LocalVectors at = {.global = global, .own = own, .state = t > 1 ? kept : NULL, .common = common};
             const LocalTurn turn = local_turn(chosen, &training, t, 1);
             assert_true(local_conclude(after, &at, &turn, chosen->row, 1e6, COUNT));
-            aggregate_add(changes, after, at.kept, 1, COUNT);
+            aggregate_add(changes, after, at.state, 1, COUNT);
             memcpy(kept, after, sizeof kept);
         }
         for (int i = 0; i < COUNT; i++)
@@ -269,7 +269,7 @@ static void a_rate_that_has_fallen_to_nothing_leaves_what_scaffold_keeps(void **
     const LocalTurn turn = local_turn(&recipe.local, &training, 7, 1);
     const float global[3] = {1, 2, 3}, kept[3] = {0.5f, -1, 0}, common[3] = {1, 1, 1};
     float after[3];
-    const LocalVectors at = {.global = global, .own = global, .kept = kept, .common = common};
+    const LocalVectors at = {.global = global, .own = global, .state = kept, .common = common};
     assert_true(local_conclude(after, &at, &turn, LOCAL_ROW_scaffold, 100, 3));
     assert_memory_equal(after, kept, sizeof after);
 }

@@ -95,7 +95,7 @@ static void each_algorithm_remembers_its_tensors_under_their_names(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[1024];
         Fixture *f = start(cases[i][0]);
-        if (strcmp(cases[i][0], "scaffold") == 0) f->control.config.kept = client_state_plan(1, PARAMETERS);
+        if (strcmp(cases[i][0], "scaffold") == 0) f->control.config.client_state = client_state_plan(1, PARAMETERS);
         StateTable table = planned(f);
         tensors_of(text, &table);
         assert_string_equal(text, cases[i][1]);

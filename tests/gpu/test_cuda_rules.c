@@ -129,7 +129,7 @@ static void every_local_rule_has_the_bits_of_the_cpu(void **state) {
             chosen.number[n] = local_rules[row]->text.numbers[n].preset;
         memset(changes, 0, sizeof changes);
         for (uint32_t k = 0; k < CLIENTS; k++) {
-            const LocalVectors at = {.global = global, .own = own[k], .kept = kept[k], .common = common};
+            const LocalVectors at = {.global = global, .own = own[k], .state = kept[k], .common = common};
             turns[k] = local_turn(&chosen, &training, 3 + k, 1.5);
             pulls[k] = (float)local_pull(&chosen, &turns[k]);
             local_shift(shift[k], &at, &turns[k], (double)pulls[k], row, COUNT);

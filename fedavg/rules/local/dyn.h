@@ -12,12 +12,12 @@
 
 // number[0] is this client's alpha; prepare has scaled it.
 BOTH float local_dyn_shift(const Parameter *p, const LocalTurn *turn) {
-    return (float)turn->number[0] * p->kept;
+    return (float)turn->number[0] * p->state;
 }
 
 BOTH float local_dyn_keep(const Parameter *p, const LocalTurn *turn) {
     (void)turn;
-    return local_on_grid(p->kept + (p->own - p->global));
+    return local_on_grid(p->state + (p->own - p->global));
 }
 
 #ifndef __cplusplus

@@ -23,7 +23,7 @@
 typedef struct Parameter {
     float global; // at the start of the round
     float own;    // as trained by the client
-    float kept;   // the client's state; 0 before its first turn
+    float state;  // the client's state; 0 before its first turn
     float common; // the server rule's message to all clients
     // The gradient of the client's mean loss over all its samples, at the weights it began with; 0 unless the rule asks
     // for it (looks).

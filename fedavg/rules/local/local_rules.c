@@ -54,7 +54,7 @@ double local_reach(const Chosen *chosen, const Training *training, uint64_t step
 static Parameter parameter_at(const LocalVectors *at, size_t i) {
     return (Parameter){.global = at->global[i],
                        .own = at->own ? at->own[i] : 0,
-                       .kept = at->kept ? at->kept[i] : 0,
+                       .state = at->state ? at->state[i] : 0,
                        .common = at->common ? at->common[i] : 0,
                        .full_gradient = at->full_gradient ? at->full_gradient[i] : 0};
 }
@@ -70,13 +70,13 @@ static Parameter parameter_at(const LocalVectors *at, size_t i) {
             shift[i] = local_##name##_shift(&p, &turn) - pull * p.global;                                              \
         }                                                                                                              \
     }                                                                                                                  \
-    AGGREGATE_VECTORS static void name##_keeps(float *restrict kept, const LocalVectors *given,                        \
+    AGGREGATE_VECTORS static void name##_keeps(float *restrict state, const LocalVectors *given,                       \
                                                const LocalTurn *at_turn, size_t count) {                               \
         const LocalVectors at = *given;                                                                                \
         const LocalTurn turn = *at_turn;                                                                               \
         for (size_t i = 0; i < count; i++) {                                                                           \
             const Parameter p = parameter_at(&at, i);                                                                  \
-            kept[i] = local_##name##_keep(&p, &turn);                                                                  \
+            state[i] = local_##name##_keep(&p, &turn);                                                                 \
         }                                                                                                              \
     }
 LOCAL_RULES(LOCAL_LOOPS)
@@ -95,24 +95,24 @@ void local_shift(float *shift, const LocalVectors *at, const LocalTurn *turn, do
     loops[row].shifts(shift, at, turn, (float)pull, count);
 }
 
-bool local_conclude(float *kept_after, const LocalVectors *at, const LocalTurn *turn, uint32_t row, double limit,
+bool local_conclude(float *state_after, const LocalVectors *at, const LocalTurn *turn, uint32_t row, double limit,
                     size_t count) {
     const float bound = (float)limit;
     size_t unfit = 0;
-    loops[row].keeps(kept_after, at, turn, count);
+    loops[row].keeps(state_after, at, turn, count);
     for (size_t i = 0; i < count; i++)
-        unfit += fabsf(kept_after[i]) < bound ? 0 : 1u; // counts NaN as unfit, too
+        unfit += fabsf(state_after[i]) < bound ? 0 : 1u; // counts NaN as unfit, too
     return unfit == 0;
 }
 
 float local_replica(const LocalVectors *at, const LocalTurn *turn, size_t i) {
     const float ahead = turn->ahead != 0 && at->velocity ? (float)(turn->ahead * (double)at->velocity[i]) : 0;
-    return at->kept[i] + ahead;
+    return at->state[i] + ahead;
 }
 
 // 0 for a replica without a turn so far: its first turn starts at the centre.
 static double gift_of(const LocalVectors *at, const LocalTurn *turn, size_t i) {
-    return at->kept ? elastic_gift(local_replica(at, turn, i), at->global[i], turn) : 0;
+    return at->state ? elastic_gift(local_replica(at, turn, i), at->global[i], turn) : 0;
 }
 
 void local_exchange(float *own, const LocalVectors *at, const LocalTurn *turn, size_t count) {

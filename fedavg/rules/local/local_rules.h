@@ -4,7 +4,7 @@
 //   LocalTurn turn = local_turn(chosen, &training, steps, size_ratio);
 //   local_shift(shift, &vectors, &turn, pull, row, count);           // before the client trains
 //   local_conclude(after, &vectors, &turn, row, limit, count);       // after training: the client's next state
-//   aggregate_add(changes, after, kept, 1, count);                   // and its change
+//   aggregate_add(changes, after, state, 1, count);                   // and its change
 #ifndef SOUNDER_FEDAVG_RULES_LOCAL_LOCAL_RULES_H
 #define SOUNDER_FEDAVG_RULES_LOCAL_LOCAL_RULES_H
 
@@ -47,7 +47,7 @@ double local_pull(const Chosen *chosen, const LocalTurn *turn);
 // The vectors of one client, each (count).
 typedef struct LocalVectors {
     const float *global, *own;  // at the start of the round; as trained by the client
-    const float *kept;          // NULL: zeros
+    const float *state;         // NULL: zeros
     const float *common;        // NULL: zeros
     const float *full_gradient; // NULL: zeros
     const float *velocity;      // that a replica begins with; NULL: zeros
@@ -56,9 +56,9 @@ typedef struct LocalVectors {
 // shift (count) = the rule's shift - pull * global.
 void local_shift(float *shift, const LocalVectors *at, const LocalTurn *turn, double pull, uint32_t row, size_t count);
 
-// kept_after (count) = the client's next state. False if an element is not finite, or not below the limit in magnitude:
-// the sum over all clients could overflow.
-bool local_conclude(float *kept_after, const LocalVectors *at, const LocalTurn *turn, uint32_t row, double limit,
+// state_after (count) = the client's next state. False if an element is not finite, or not below the limit in
+// magnitude: the sum over all clients could overflow.
+bool local_conclude(float *state_after, const LocalVectors *at, const LocalTurn *turn, uint32_t row, double limit,
                     size_t count);
 
 // Replicas: local_exchange subtracts the spring's force from own (count), whose first step is taken. local_gifts_fit

@@ -16,7 +16,7 @@ BOTH float local_prox_shift(const Parameter *p, const LocalTurn *turn) {
 
 BOTH float local_prox_keep(const Parameter *p, const LocalTurn *turn) {
     (void)turn;
-    return p->kept;
+    return p->state;
 }
 
 #ifndef __cplusplus

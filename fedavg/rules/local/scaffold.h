@@ -14,15 +14,15 @@
 
 BOTH float local_scaffold_shift(const Parameter *p, const LocalTurn *turn) {
     (void)turn;
-    return p->common - p->kept;
+    return p->common - p->state;
 }
 
 // With a learning rate of 0 the displacement carries no information about gradients: c_k stays.
 BOTH float local_scaffold_keep(const Parameter *p, const LocalTurn *turn) {
     if (turn->number[0] != 0) return local_on_grid(p->full_gradient);
-    if (turn->displacement == 0) return p->kept;
+    if (turn->displacement == 0) return p->state;
     const float gradient = (float)(((double)p->global - (double)p->own) / turn->displacement);
-    return local_on_grid(p->kept - p->common + gradient);
+    return local_on_grid(p->state - p->common + gradient);
 }
 
 #ifndef __cplusplus

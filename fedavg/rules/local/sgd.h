@@ -11,7 +11,7 @@ BOTH float local_sgd_shift(const Parameter *p, const LocalTurn *turn) {
 
 BOTH float local_sgd_keep(const Parameter *p, const LocalTurn *turn) {
     (void)turn;
-    return p->kept;
+    return p->state;
 }
 
 #ifndef __cplusplus

@@ -20,7 +20,7 @@ Status client_tests_measure(ClientTests *tests, const Queue *queue, Error *err) 
         if (job->samples == 0) continue;
         accuracies[tests->clients] = (double)job->hits / (double)job->samples;
         losses[tests->clients++] = job->loss_sum / (double)job->samples;
-        tests->never_trained += job->task == EVALUATE_PERSONAL && job->kept_from == NO_CLIENT_STATE;
+        tests->never_trained += job->task == EVALUATE_PERSONAL && job->state_from == NO_CLIENT_STATE;
         tests->samples += job->samples;
         tests->hits += job->hits;
         tests->loss_sum += job->loss_sum;

@@ -64,13 +64,14 @@ Status together_check(const RunMemory *memory, const char *arithmetic, Nodes *no
 }
 
 // Every node needs the state rows of all clients.
-static Status share_kept(const RunMemory *memory, Nodes *nodes, Error *err) {
+static Status share_client_state(const RunMemory *memory, Nodes *nodes, Error *err) {
     const RunConfig *config = memory->config;
     for (uint32_t client = 0; client < config->clients && nodes->size > 1; client++) {
         const uint32_t row = memory->client_state_table[1 + client];
         if (row == NO_CLIENT_STATE) continue;
-        TRY(client_state_file_reserve(&memory->kept, row, err));
-        TRY(nodes_broadcast(nodes, client_state_row(&memory->kept, row), config->kept.floats * sizeof(float), err));
+        TRY(client_state_file_reserve(&memory->client_state, row, err));
+        TRY(nodes_broadcast(nodes, client_state_row(&memory->client_state, row),
+                            config->client_state.floats * sizeof(float), err));
     }
     return STATUS_OK;
 }
@@ -88,7 +89,8 @@ Status together_start(RunMemory *memory, uint32_t *rounds_done, bool *has_result
     for (uint32_t i = 0; i < state.count && status == STATUS_OK; i++) {
         const StateRow *row = &state.rows[i];
         status = nodes_broadcast(nodes, row->values, row->count * tensor_type_bytes(row->type), err);
-        if (status == STATUS_OK && row->scope == STATE_PER_CLIENT_VECTOR) status = share_kept(memory, nodes, err);
+        if (status == STATUS_OK && row->scope == STATE_PER_CLIENT_VECTOR)
+            status = share_client_state(memory, nodes, err);
     }
     free(state.rows);
     return status;

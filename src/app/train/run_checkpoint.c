@@ -77,9 +77,9 @@ static Status read_table_before(RunMemory *memory, const StateRow *row, uint32_t
     if (status == STATUS_OK) status = check_run(&file, checkpoints->path, round, record, err);
     const NamedTensor tensor = tensor_of(row);
     if (status == STATUS_OK) status = checkpoint_load(table, &file, &tensor, err);
-    if (status == STATUS_OK) status = client_state_table_check(table, &memory->config->kept, clients, err);
+    if (status == STATUS_OK) status = client_state_table_check(table, &memory->config->client_state, clients, err);
     if (status == STATUS_OK)
-        memory->kept_before = table;
+        memory->client_state_before = table;
     else
         free(table);
     safetensors_close(&file);
@@ -88,15 +88,16 @@ static Status read_table_before(RunMemory *memory, const StateRow *row, uint32_t
 
 // The checkpoint has the table of rows; the rows are in a file beside it.
 static Status check_rows(const RunMemory *memory, const RunFolder *folder, Error *err) {
-    const uint64_t needed = memory->client_state_table[0] * memory->config->kept.row_bytes;
+    const uint64_t needed = memory->client_state_table[0] * memory->config->client_state.row_bytes;
     uint32_t client;
-    if (needed > memory->kept.found_bytes)
+    if (needed > memory->client_state.found_bytes)
         return fail(err, STATUS_DATA,
                     "%s/" CLIENT_STATE_FILE_NAME
                     " is missing or has been cut off: it has %llu bytes of what clients keep, %llu are "
                     "needed; give it back, or begin anew with another --out",
-                    folder->path, (unsigned long long)memory->kept.found_bytes, (unsigned long long)needed);
-    if (client_state_file_is_as_hashed(&client, memory->client_state_table, &memory->kept, memory->config->clients))
+                    folder->path, (unsigned long long)memory->client_state.found_bytes, (unsigned long long)needed);
+    if (client_state_file_is_as_hashed(&client, memory->client_state_table, &memory->client_state,
+                                       memory->config->clients))
         return STATUS_OK;
     return fail(err, STATUS_DATA,
                 "%s/" CLIENT_STATE_FILE_NAME
@@ -106,11 +107,11 @@ static Status check_rows(const RunMemory *memory, const RunFolder *folder, Error
 }
 
 // row: the state row of the table.
-static Status check_kept(RunMemory *memory, const StateRow *row, uint32_t round, const RunFolder *folder,
-                         const Folder *checkpoints, const RunRecord *record, Error *err) {
+static Status check_client_state(RunMemory *memory, const StateRow *row, uint32_t round, const RunFolder *folder,
+                                 const Folder *checkpoints, const RunRecord *record, Error *err) {
     const RunConfig *config = memory->config;
     Error why;
-    Status status = client_state_table_check(memory->client_state_table, &config->kept, config->clients, &why);
+    Status status = client_state_table_check(memory->client_state_table, &config->client_state, config->clients, &why);
     if (status != STATUS_OK)
         fail(err, status,
              "%s: the checkpoint of round %u has a wrong table of " CLIENT_STATE_FILE_NAME
@@ -119,7 +120,7 @@ static Status check_kept(RunMemory *memory, const StateRow *row, uint32_t round,
              checkpoints->path, round, why.message);
     if (status == STATUS_OK) status = check_rows(memory, folder, err);
     if (status == STATUS_OK) status = read_table_before(memory, row, round, checkpoints, record, err);
-    if (status != STATUS_OK) client_state_file_leave(&memory->kept);
+    if (status != STATUS_OK) client_state_file_leave(&memory->client_state);
     return status;
 }
 
@@ -142,7 +143,7 @@ Status run_checkpoint_restore(RunMemory *memory, uint32_t *rounds_done, const Ru
     if (status == STATUS_OK) status = load_state(&state, &file, err);
     for (uint32_t i = 0; i < state.count && status == STATUS_OK; i++)
         if (state.rows[i].scope == STATE_PER_CLIENT_VECTOR)
-            status = check_kept(memory, &state.rows[i], round, folder, &checkpoints, record, err);
+            status = check_client_state(memory, &state.rows[i], round, folder, &checkpoints, record, err);
     free(state.rows);
     safetensors_close(&file);
     return status;
@@ -175,8 +176,8 @@ Status run_checkpoint_write(const RunFolder *folder, const RunMemory *memory, co
     model_notes(&model, spec, about);
     memcpy(notes + note_count, model.notes, sizeof model.notes);
     if (memory->client_state_table)
-        client_state_file_hash(memory->client_state_table, &memory->kept, memory->config->clients);
-    Status status = client_state_file_sync(&memory->kept, err);
+        client_state_file_hash(memory->client_state_table, &memory->client_state, memory->config->clients);
+    Status status = client_state_file_sync(&memory->client_state, err);
     if (status == STATUS_OK)
         status = checkpoint_write(&checkpoints, round, tensors, count, notes, note_count + MODEL_NOTES, err);
     free(tensors);

@@ -283,7 +283,7 @@ static uint32_t trace_capacity(const Options *options, const Spec *spec, const D
 }
 
 // Plans one row for each client that can have a turn, and some to spare.
-static void plan_kept(RunConfig *config, const TensorList *tensors, const Options *options) {
+static void plan_client_state(RunConfig *config, const TensorList *tensors, const Options *options) {
     const Traits traits = run_algorithm(config).traits;
     const bool state = config->training.optimizer_state == OPTIMIZER_KEPT;
     SentWeights sent;
@@ -296,12 +296,12 @@ static void plan_kept(RunConfig *config, const TensorList *tensors, const Option
                                                       : personal_floats(&config->personal, config->parameters);
     if (floats == 0) return;
     const uint32_t members = cohort_capacity(&config->world, config->clients, (uint32_t)options->clients_per_round);
-    config->kept =
+    config->client_state =
         client_state_plan(client_state_rows_needed(config->clients, members, (uint32_t)options->rounds), floats);
 }
 
 // Bytes that an earlier process has written need no new space; a file that cannot be inspected counts as absent.
-static double kept_bytes_on_disk(const RunFolder *folder) {
+static double client_state_bytes_on_disk(const RunFolder *folder) {
     struct stat about;
     if (fstatat(folder->lock_fd, CLIENT_STATE_FILE_NAME, &about, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(about.st_mode))
         return 0;
@@ -310,20 +310,20 @@ static double kept_bytes_on_disk(const RunFolder *folder) {
 
 // Client state grows with the clients that have had a turn: there must be room for all that can have one. The first
 // node stores it in the run's folder, other nodes hold all of it in memory.
-static Status check_kept(const RunConfig *config, const Options *options, const RunFolder *folder, Error *err) {
+static Status check_client_state(const RunConfig *config, const Options *options, const RunFolder *folder, Error *err) {
     const uint32_t members = cohort_capacity(&config->world, config->clients, (uint32_t)options->clients_per_round);
     const double turns = (double)members * options->rounds, clients = config->clients;
-    const double bytes = ((turns < clients ? turns : clients) + 2.0 * members) * (double)config->kept.row_bytes;
+    const double bytes = ((turns < clients ? turns : clients) + 2.0 * members) * (double)config->client_state.row_bytes;
     const double available = (double)segment_available();
     struct statvfs disk;
-    if (config->kept.rows == 0) return STATUS_OK;
+    if (config->client_state.rows == 0) return STATUS_OK;
     if (config->node > 0 && bytes > available)
         return fail(err, STATUS_OS,
                     "what the clients of --algorithm keep takes up to %.1f MB of memory on every node but the first, "
                     "where %.1f MB are available; take fewer --clients or --rounds, one node, or a smaller --model",
                     bytes / 1e6, available / 1e6);
     if (config->node > 0 || fstatvfs(folder->lock_fd, &disk) != 0) return STATUS_OK;
-    const double missing = bytes - kept_bytes_on_disk(folder);
+    const double missing = bytes - client_state_bytes_on_disk(folder);
     const double free_bytes = (double)disk.f_bavail * (double)disk.f_frsize;
     if (missing <= free_bytes) return STATUS_OK;
     return fail(err, STATUS_IO,
@@ -459,10 +459,10 @@ Status run_create_memory(RunMemory *memory, const Options *options, const Spec *
     if (memory->schedule.most_jobs > plan.job_capacity) plan.job_capacity = memory->schedule.most_jobs;
     TRY(check_rows(&plan.config, err));
     TRY(check_pending(&plan.config, memory->schedule.most_pending, err));
-    const Folder kept_folder = run_folder_at(folder);
-    if (folder->lock_fd >= 0) plan.kept_folder = &kept_folder;
-    plan_kept(&plan.config, &memory->tensors, options);
-    TRY(check_kept(&plan.config, options, folder, err));
+    const Folder client_state_folder = run_folder_at(folder);
+    if (folder->lock_fd >= 0) plan.client_state_folder = &client_state_folder;
+    plan_client_state(&plan.config, &memory->tensors, options);
+    TRY(check_client_state(&plan.config, options, folder, err));
     if (device->on_gpu) {
         plan.config.gpu.tf32 = options->tf32;
         TRY(gpu_plan(&plan.config, &device->gpu, spec, data, clients_per_round, (uint32_t)options->models_per_launch,
