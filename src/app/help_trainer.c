@@ -49,6 +49,8 @@ static const Entry python[] = {
      "ends the turn before its function does, where fednova and scaffold are told of other "
      "steps than one per batch, or how far they go"},
     {"turn.progress()", "a sign of life; the calls above are signs, too"},
+    {"sounder.check(net, train, test, (x, y))",
+     "whether turns repeat, without a run: what --check-trainer looks for, in a notebook"},
     {"sounder.turns(net)", "the same as a generator: for turn in sounder.turns(net): ... turn.hand_in(). net may be a "
                            "dict of NumPy arrays, whose gradients go "
                            "into turn.correct({name: gradient})"},

@@ -7,6 +7,10 @@ import json, os, subprocess, sys, unittest
 from runs import DEADLINE, SOUNDER, parse_safetensors
 from trainers import JOB, NUMPY, PACKAGE, TORCH, TrainerCase, np, torch
 
+sys.path.insert(0, PACKAGE)
+os.environ["SOUNDER"] = SOUNDER
+import sounder
+
 NET = "lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.Tanh(), nn.Linear(8, 10))"
 
 
@@ -247,6 +251,127 @@ class Evaluations(BindingCase):
         self.write("wider.py", NUMPY.replace("(12, 64)", "(13, 64)").replace("zeros(12)", "zeros(13)").replace("(10, 12)", "(10, 13)"))
         _, err, _ = self.call("eval", "run", "--trainer", f"{sys.executable} wider.py", code=65)
         self.assertIn("fc1.weight", err)
+
+
+class FromPython(BindingCase):
+    OPTIONS = {"data": "synthetic:1x8x8:160:60", "clients": 4, "batch_size": 10, "rounds": 2, "workers": 1}
+
+    def setUp(self):
+        super().setUp()
+        self.write("trainer.py", NUMPY.replace("np.float32(turn.lr)", "np.float32(turn.lr * turn.options.get('factor', 1))"))
+        before = os.getcwd()
+        self.addCleanup(os.chdir, before)
+        os.chdir(self.folder.name)
+
+    def test_a_trainer_is_a_path_a_list_or_a_command_and_has_options(self):
+        for name, trainer in (("path", "trainer.py"), ("list", [sys.executable, "trainer.py"]), ("command", f"{sys.executable} trainer.py")):
+            run = sounder.train(name, trainer=trainer, trainer_options={"factor": 2, "warm": True, "word": "a"}, algorithm="scaffold", **self.OPTIONS)
+            self.assertIn("trainer-option: factor=2 warm=true word=a\n", run.config)
+        self.assertEqual(self.bits("path"), self.bits("list"))
+        self.assertEqual(self.bits("path"), self.bits("command"))
+        plain = sounder.train("plain", trainer="trainer.py", **self.OPTIONS)
+        self.assertNotEqual(self.bits("plain"), self.bits("path"))
+        self.assertAlmostEqual(plain.evaluate()["test_accuracy"], plain.rows("round")[-1]["test_accuracy"])
+
+    def test_a_sweep_has_options_of_the_trainer_as_a_dimension(self):
+        runs = sounder.sweep("sweep", {"trainer_options": [{"factor": 1}, {"factor": 2, "warm": True}], "seed": [1, 2]}, trainer="trainer.py", **self.OPTIONS)
+        self.assertEqual([(values["trainer_options"], values["seed"]) for values, _ in runs],
+                         [("factor=1", 1), ("factor=1", 2), ("factor=2 warm=true", 1), ("factor=2 warm=true", 2)])
+        sounder.train("alone", trainer="trainer.py", trainer_options={"factor": 2, "warm": True}, seed=2, **self.OPTIONS)
+        self.assertEqual([row["model_xxh3"] for row in runs[3][1].rows("round")], self.bits("alone"))
+
+    def test_a_sweep_of_the_program_repeats_the_option(self):
+        words = ["--data", "synthetic:1x8x8:160:60", "--clients", "4", "--rounds", "1", "--trainer", f"{sys.executable} trainer.py", "--out", "sweep"]
+        out, _, _ = self.call("sweep", *words, "--trainer-option", "factor=1", "--trainer-option", "factor=2 warm=true", code=0)
+        self.assertRegex(out, r"\nfactor=1 .*\nfactor=2 warm=true ")
+        _, err = self.train(*words[:-2], "--trainer-option", "warm", "--out", "none", code=64)
+        self.assertIn("write NAME=VALUE, several with blanks between them, and in a sweep the option once per choice", err)
+
+    def test_what_is_no_program_is_refused_with_what_to_do(self):
+        for options, sentence in (({"trainer": lambda net, turn: None}, "a run starts a program, so write it to a file"),
+                                  ({"trainer": "trainer.py", "trainer_options": {"word": "a b"}}, "'word=a b' has a blank"),
+                                  ({"trainer": "absent.py"}, "there is no program absent.py")):
+            with self.assertRaisesRegex(sounder.Error, sentence):
+                sounder.train("none", **options, **self.OPTIONS)
+
+
+@unittest.skipUnless(torch, "there is no PyTorch")
+class ChecksFromPython(unittest.TestCase):
+    """sounder.check forks this process, as that of a notebook."""
+
+    def check(self, spoil=lambda net, turn, optimizer: optimizer, correct=True, **options):
+        from torch.nn import functional as F
+        rng = np.random.default_rng(1)
+
+        def train(net, turn):
+            optimizer = spoil(net, turn, torch.optim.SGD(net.parameters(), lr=turn.lr, momentum=turn.momentum))
+            for x, y in turn.batches():
+                loss = F.cross_entropy(net(x), y)
+                optimizer.zero_grad()
+                loss.backward()
+                if correct:
+                    turn.correct()
+                optimizer.step()
+                turn.add(loss, len(y))
+
+        def test(net, turn):
+            for x, y in turn.batches():
+                turn.add(F.cross_entropy(net(x), y), len(y))
+
+        def make():
+            return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(6, 4), torch.nn.Dropout(0.2), torch.nn.Linear(4, 3))
+
+        sounder.check(make, train, test, (rng.normal(size=(50, 6)), rng.integers(0, 3, 50)), **options)
+
+    def test_careful_functions_repeat(self):
+        self.check()
+        self.check(batch_size=3, exchange=["1.*", "3.*"])
+
+    def test_careless_ones_are_found(self):
+        optimizers, numbers = {}, torch.Generator()
+
+        def keep(net, turn, optimizer):
+            return optimizers.setdefault("one", optimizer)
+
+        def draw(net, turn, optimizer):
+            optimizer.param_groups[0]["lr"] *= float(torch.rand(1, generator=numbers))
+            return optimizer
+
+        for spoil, sentence in ((keep, "another 1.weight the second time: it uses torch's SGD of before the turn"),
+                                (draw, "another 1.weight the second time: it uses torch's Generator of before the turn")):
+            with self.assertRaisesRegex(sounder.Error, sentence):
+                self.check(spoil)
+        with self.assertRaisesRegex(sounder.Error, "never called turn.correct()"):
+            self.check(correct=False)
+        with self.assertRaisesRegex(sounder.Error, "3.weight changed in a turn and does not travel"):
+            self.check(exchange="1.*")
+        with self.assertRaisesRegex(sounder.Error, "data: 1 samples; give at least 2"):
+            sounder.check(None, None, None, (np.zeros((1, 4)), [1]))
+
+
+@unittest.skipUnless(torch, "there is no PyTorch")
+class LoopsOfOthers(Checking):
+    def test_an_optimizer_that_corrects_gives_the_bits_of_a_loop_that_does(self):
+        served = f"sounder.serve({NET}, train, test)\n"
+        step = "optimizer.zero_grad(); loss.backward(); turn.correct(); optimizer.step()"
+        wrapped = TORCH.replace("    for x, y in turn.batches():\n        loss", "    turn.correcting(optimizer)\n    for x, y in turn.batches():\n        loss")
+        closure = "def closure():\n            optimizer.zero_grad(); loss.backward(); return loss\n        optimizer.step(closure)"
+        for name, program in (("own", TORCH), ("wrapped", wrapped.replace(step, step.replace("turn.correct(); ", ""))), ("closure", wrapped.replace(step, closure))):
+            self.write(f"{name}.py", program + served)
+            self.run_with(name, "--algorithm", "fedprox mu=0.5", "--workers", "1", script=f"{name}.py")
+            self.assertEqual(self.bits(name), self.bits("own"))
+
+    def test_gradients_that_are_summed_over_batches_are_corrected_before_the_step(self):
+        whole = TORCH + f"sounder.serve({NET}, train, test)\n"
+        halves = whole.replace("        optimizer.zero_grad(); loss.backward(); turn.correct(); optimizer.step()\n",
+                               "        optimizer.zero_grad()\n        for part, label in zip(x.chunk(2), y.chunk(2)):\n"
+                               "            (F.cross_entropy(net(part), label, reduction='sum') / len(y)).backward()\n        turn.correct(); optimizer.step()\n")
+        for name, program in (("whole", whole), ("halves", halves)):
+            self.write(f"{name}.py", program)
+            self.run_with(name, "--algorithm", "scaffold", "--workers", "1", script=f"{name}.py")
+        first, other = self.weights("whole"), self.weights("halves")
+        for name in first:
+            self.assertLess(np.abs(first[name] - other[name]).max(), 1e-5)
 
 
 if __name__ == "__main__":

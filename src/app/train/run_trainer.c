@@ -19,7 +19,7 @@ Status run_plan_trainer(TrainerPlan *plan, const Options *options, Error *err) {
     snprintf(words, sizeof words, "%s", options->trainer_option);
     for (char *word = strtok_r(words, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
         if (!strchr(word, '=') || word[0] == '=')
-            return fail(err, STATUS_USAGE, "%s \"%.60s\": write NAME=VALUE, several with blanks between them",
+            return fail(err, STATUS_USAGE, "%s \"%.60s\": write NAME=VALUE, several with blanks between them, and in a sweep the option once per choice",
                         options_named(named, options, "trainer-option"), word);
     return STATUS_OK;
 }

@@ -15,6 +15,6 @@ from .data import from_partitions, write_data
 from .nets import layers, write_weights
 from .onnx_write import export_onnx
 from .runs import Run, resume, start, sweep, train
-from .trainer import serve, turns
+from .trainer import check, serve, turns
 
-__all__ = ["Error", "Run", "export_onnx", "from_partitions", "layers", "program", "resume", "serve", "start", "sweep", "train", "turns", "write_data", "write_weights"]
+__all__ = ["Error", "Run", "check", "export_onnx", "from_partitions", "layers", "program", "resume", "serve", "start", "sweep", "train", "turns", "write_data", "write_weights"]

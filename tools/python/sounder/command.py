@@ -1,8 +1,10 @@
 """The program: where it is, its options as words, and what it refuses as an exception."""
 import json
 import os
+import shlex
 import shutil
 import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -36,7 +38,28 @@ def _word(name, value):
     return str(value).lower() if isinstance(value, (bool, np.bool_)) else os.fspath(value) if hasattr(value, "__fspath__") else str(value)
 
 
+def _trainer(options):
+    """The options with a trainer as the program takes it: its path as a command, and trainer_options, a dict, as one text."""
+    options = dict(options)
+    trainer, own = options.get("trainer"), options.pop("trainer_options", None)
+    if callable(trainer):
+        raise Error("trainer: a function; a run starts a program, so write it to a file (%%writefile trainer.py) that ends with "
+                    "sounder.serve(net, train, test), and give trainer='trainer.py'")
+    if isinstance(trainer, (list, tuple)):
+        options["trainer"] = shlex.join(map(os.fspath, trainer))
+    elif trainer is not None and os.fspath(trainer).endswith(".py") and os.path.exists(trainer):
+        options["trainer"] = shlex.join([sys.executable, os.fspath(trainer)])
+    if own:
+        words = [f"{name}={_word(name, value)}" for name, value in own.items()]
+        for word in words:
+            if len(word.split()) != 1:
+                raise Error(f"trainer_options: {word!r} has a blank, which separates options; give a value without")
+        options["trainer_option"] = " ".join(words)
+    return options
+
+
 def _arguments(options):
+    options = _trainer(options)
     return [f"--{name.replace('_', '-')}={_word(name, value)}" for name, value in options.items() if value is not None]
 
 

@@ -7,14 +7,15 @@ import tempfile
 
 import numpy as np
 
-from .command import Error, _arguments, _pass_on_warnings, _refusal, _tell, _word, program
+from .command import Error, _arguments, _pass_on_warnings, _refusal, _tell, _trainer, _word, program
 from .nets import _tensors
 from .onnx_write import export_onnx
 from .safetensors import read_safetensors
 
 
 def start(out, **options):
-    """Begins a run in the folder `out` and returns at once. Options as those of `sounder train`: data, model, clients, lr, ..."""
+    """Begins a run in the folder `out` and returns at once. Options as those of `sounder train`: data, model, clients, lr, ...
+    trainer: a program of your own, as a path FILE.py, a list of words or a command; trainer_options: what it finds in turn.options."""
     return Run(out, ["train", f"--out={os.fspath(out)}", *_arguments(options)])
 
 
@@ -35,18 +36,19 @@ def sweep(out, grid, **options):
     own = {name: options.pop(name) for name in ("search", "number", "parallel") if name in options}
     words, single = [], {}
     for name, values in grid.items():
-        values = [_word(name, value) for value in values]
+        pairs = [pair for value in values for pair in _trainer({name: value}).items()]
+        values, option = [_word(*pair) for pair in pairs], pairs[0][0] if pairs else name
         for value in values:
             if any(letter in value for letter in "{}") or ("," in value and " " not in value):
                 raise Error(f"{name}: {value!r} means several values to sounder sweep; give it to train, run by run")
-        words += [f"--{name.replace('_', '-')}={value}" for value in values]
-        single[name] = values[0] if len(values) == 1 else None
+        words += [f"--{option.replace('_', '-')}={value}" for value in values]
+        single[name] = option, values[0] if len(values) == 1 else None
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:  # in a file no value is taken for several
-        json.dump({name.replace("_", "-"): _word(name, value) for name, value in options.items() if value is not None}, file)
+        json.dump({name.replace("_", "-"): _word(name, value) for name, value in _trainer(options).items() if value is not None}, file)
         file.flush()
         Run(out, ["sweep", file.name, f"--out={os.fspath(out)}", *_arguments(own), *words]).wait()
     done = _tell("runs", os.fspath(out), "--format=json")
-    return [({name: row.get(name.replace("_", "-"), single[name]) for name in grid}, Run(row["run"])) for row in done]
+    return [({name: row.get(option.replace("_", "-"), value) for name, (option, value) in single.items()}, Run(row["run"])) for row in done]
 
 
 class Run:

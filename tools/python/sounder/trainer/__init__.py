@@ -15,6 +15,7 @@
 serve and turns are the whole interface; turn.py documents what a turn offers. link.py speaks with the worker, tensors.py and
 torch_net.py place the net's tensors in the memory that the worker shares.
 """
+from .check import check
 from .serve import serve, turns
 
-__all__ = ["serve", "turns"]
+__all__ = ["check", "serve", "turns"]

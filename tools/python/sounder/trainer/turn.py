@@ -84,12 +84,21 @@ class Turn:
             self._net.correct(self._told["pull"], self._told.get("shifts"), gradients)
 
     def correcting(self, optimizer):
-        """Lets the optimizer's step correct the gradients first, for loops that others own."""
+        """Lets the optimizer's step correct the gradients first, for loops that others own. A closure, as Lightning gives to step, makes
+        the gradients itself: it is corrected at its end."""
         step = optimizer.step
 
-        def corrected(*arguments, **named):
-            self.correct()
-            return step(*arguments, **named)
+        def corrected(closure=None, *arguments, **named):
+            if closure is None:
+                self.correct()
+                return step(*arguments, **named)
+
+            def corrected_closure():
+                loss = closure()
+                self.correct()
+                return loss
+
+            return step(corrected_closure, *arguments, **named)
 
         optimizer.step = corrected
         return optimizer

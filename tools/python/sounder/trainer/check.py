@@ -1,0 +1,172 @@
+"""Whether a train and a test function repeat, without a run: check plays the part of the worker, on a few samples. --check-trainer does the
+same with the program, data and options of a run."""
+import os
+import socket
+import sys
+import traceback
+
+import numpy as np
+
+from ..command import Error
+from ..data import _samples, _targets
+from .link import Desk, Line
+from .serve import serve
+from .tensors import views
+
+CLIENTS, BATCHES = 2, 4
+ALIGNED = 64
+
+
+class _Trainer:
+    """A fork of this process that serves, as a trainer of a run does."""
+
+    def __init__(self, serving, hello):
+        ours, theirs = socket.socketpair()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.pid = os.fork()
+        if self.pid == 0:
+            ours.close()
+            os.environ["SOUNDER_TRAINER"] = str(theirs.detach())
+            try:
+                serving()
+            except SystemExit:  # serve has said why
+                pass
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                sys.stderr.flush()
+                os._exit(0)
+        theirs.close()
+        self.line = Line(ours.detach())
+        try:
+            self.told = self.ask(**hello)
+        except BaseException:
+            self.end()
+            raise
+
+    def ask(self, **message):
+        self.line.send(**message)
+        while (told := self.line.receive()) is not None:
+            if "error" in told:
+                raise Error(told["error"])
+            if "progress" not in told:
+                return told
+        raise Error("the process that trains has ended without an answer")
+
+    def end(self):
+        self.line.socket.close()
+        os.waitpid(self.pid, 0)
+
+
+def _file(files, *arrays):
+    """A file in memory with these arrays one after the other, and where each begins; it is put on the list of files to close."""
+    fd, places = os.memfd_create("sounder-check"), []
+    files.append(fd)
+    for array in arrays:
+        end = os.fstat(fd).st_size
+        places.append({"fd": fd, "offset": -(-end // ALIGNED) * ALIGNED, "type": array.dtype.str[1:]})
+        os.pwrite(fd, array.tobytes(), places[-1]["offset"])
+    return fd, places
+
+
+def _data(files, x, y):
+    shape = {2: (1, 1), 3: (1,)}.get(x.ndim, ()) + x.shape[1:]
+    is_class = y.dtype.kind != "f"
+    y = y.astype("<u2" if is_class else "<f4")
+    _, (samples, labels) = _file(files, x, y)
+    scale = [1 / 255] * shape[0] if x.dtype == np.uint8 else []
+    split = {"count": len(y), "samples": samples, "labels": labels}
+    return {"shape": shape, "classes": int(y.max()) + 1 if is_class else 1, "scale": scale, "shift": [0.0] * len(scale), "train": split, "test": split}
+
+
+class _Worker:
+    """Asks for turns on the desk, whose parts are those of the first line."""
+
+    def __init__(self, files, serving, common, batch_size, numbers):
+        fd, _ = _file(files)
+        asking = _Trainer(serving, {**common, "describe": 1, "desk": {"fd": fd}})
+        asking.end()
+        self.tensors = [(name, tuple(shape)) for name, shape in asking.told["tensors"]]
+        self.first = np.frombuffer(os.pread(fd, os.fstat(fd).st_size, 0), np.float32)
+        count = common["data"]["train"]["count"]
+        fd, places = _file(files, self.first, np.zeros_like(self.first), np.zeros(count, np.uint32), np.zeros(count, np.uint32))
+        parts = {name: place["offset"] for name, place in zip(("weights", "shift", "order", "ends"), places)}
+        self.hello = {**common, "parameters": len(self.first), "tensors": self.tensors, "desk": {"fd": fd, "bytes": os.fstat(fd).st_size, **parts}}
+        self.serving, self.numbers, self.batch_size, self.count = serving, numbers, batch_size, count
+        self.desk, self.trainer, self.turn, self.kept = Desk(self.hello, fd), None, 0, []
+
+    def start(self):
+        self.end()
+        self.trainer = _Trainer(self.serving, self.hello)
+
+    def end(self):
+        if self.trainer:
+            self.trainer.end()
+        self.trainer = None
+
+    def ask(self, task, client, added=0.0):
+        """The weights after a turn from the first ones; half of the samples are each client's."""
+        half = self.count // CLIENTS
+        order = np.arange(client * half, min((client + 1) * half, client * half + BATCHES * self.batch_size))
+        ends = np.minimum(np.arange(self.batch_size, len(order) + self.batch_size, self.batch_size), len(order))
+        self.desk.part("order", "u4", len(order))[:] = order
+        self.desk.part("ends", "u4", len(ends))[:] = ends
+        self.desk.weights[:], self.desk.shift[:] = self.first, added
+        self.turn += 1
+        numbers = self.numbers if task == "train" else dict.fromkeys(self.numbers, 0)
+        told = self.trainer.ask(turn=self.turn, task=task, part=task, split=task, round=1, client=client, epochs=1, batch_size=self.batch_size,
+                                count=len(order), batches=len(ends), clip=0, pull=0, shifts=1, check=1, seed=1000 + client, **numbers)
+        self.kept += told.get("kept", []) if task == "train" else []
+        return self.desk.weights.copy()
+
+    def differs(self, one, other):
+        """The first tensor in which they differ, or None."""
+        pairs = zip(views(one, self.tensors).items(), views(other, self.tensors).values())
+        return next((name for (name, here), there in pairs if here.tobytes() != there.tobytes()), None)
+
+
+def _find(worker):
+    """What is wrong, in one sentence, or None."""
+    worker.start()
+    first = worker.ask("train", 0)
+    worker.ask("train", 1)
+    again = worker.differs(first, worker.ask("train", 0))
+    worker.ask("test", 0)
+    tested = worker.differs(first, worker.ask("train", 0))
+    added = worker.differs(first, worker.ask("train", 0, added=1.0))
+    worker.start()
+    fresh = worker.differs(first, worker.ask("train", 0))
+    for tensor, when, cause in ((fresh, "in a fresh process", "its random numbers do not come from the turn's seed, or its kernels are not deterministic"),
+                                (again, "the second time", "an optimizer, a generator or a tensor that does not travel is kept from turn to turn"),
+                                (tested, "after a test", "a test changes what a training uses")):
+        if tensor and worker.kept:
+            cause = f"it uses {', '.join(dict.fromkeys(worker.kept))} of before the turn; make an optimizer in every turn, and draw from turn.generator or turn.random"
+        if tensor:
+            return f"a client trains to another {tensor} {when}: {cause}"
+    if not added:
+        return "a client trains to the same weights whatever an algorithm adds to its gradients: call turn.correct() before each step"
+    return None
+
+
+def check(net, train, test, data, exchange=None, device=None, options=None, batch_size=8, lr=0.05, momentum=0.9, weight_decay=0.0, threads=1):
+    """Raises an Error that names the first tensor that differs, and the likely cause, if the same turn of a client does not give the same
+    weights: after another client's turn, after a test, and in a fresh process. net, train, test, exchange, device: as for serve. data: a pair (x, y)
+    of arrays, of which a few samples are used. The processes are forks of this one, so the functions may be those of a notebook."""
+    x, y = _samples(data[0], "x"), _targets(data[1], data[1])[0]
+    most = min(len(x), CLIENTS * BATCHES * batch_size)
+    if most < CLIENTS:
+        raise Error(f"data: {most} samples; give at least {CLIENTS}, one for each client")
+    files, worker = [], None
+    try:
+        common = {"sounder": 1, "rank": 0, "seed": 1, "threads": threads, "options": options or {}, "data": _data(files, x[:most], y[:most])}
+        worker = _Worker(files, lambda: serve(net, train, test, exchange=exchange, device=device), common, batch_size,
+                         {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+        finding = _find(worker)
+    finally:
+        if worker:
+            worker.end()
+        for fd in files:
+            os.close(fd)
+    if finding:
+        raise Error(finding)
