@@ -112,7 +112,7 @@ static inline TrainerSplit trainer_split(const char *line, const char *name) {
     return split;
 }
 
-// What the first line says, mapped. A pixel of the first channel enters a net as pixel * scale + offset.
+// The contents of the first line, mapped. A pixel of the first channel enters a net as pixel * scale + offset.
 typedef struct TrainerRun {
     size_t inputs, classes; // numbers in a sample: channels x rows x columns; classes: 1 if samples have targets
     float scale, offset;
