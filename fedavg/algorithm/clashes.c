@@ -149,6 +149,16 @@ static const ClashRow clashes[] = {
     {TRAINER, {STATE_KEPT, STATE_AVERAGED}, "the optimizer is the trainer's; leave the option out"},
     {TRAINER, {REAL_CLOCK}, "it has the simulated clock; leave --clock out"},
     {TRAINER, {ON_GPU}, "has its tensors where the trainer puts them"},
+    // An aggregator sees all updates of a round side by side, as robust rules do.
+    {AGGREGATOR, {COMBINES}, "both say how updates become one; leave one of the two out"},
+    {AGGREGATOR, {MIXES}, "its program gets the updates of clients, not mixtures; leave mix out"},
+    {AGGREGATOR, {MASKS}, "the server may see the sum alone; leave secagg out"},
+    {AGGREGATOR, {WRITES}, "no clients come together there; take fedavg"},
+    {AGGREGATOR, {BUFFERS}, "its program gets a round's updates, whose clients begin from one model; take fedavg"},
+    {AGGREGATOR, {KEEPS}, "what its clients keep is averaged beside the updates; take fedavg or fedprox"},
+    {AGGREGATOR, {VOTES}, "it counts the signs of clients; take another server rule"},
+    {AGGREGATOR, {STATE_AVERAGED}, "momenta are averaged as a plain mean; take fresh or keep"},
+    {AGGREGATOR, {SEVERAL_NODES}, "its program reads all updates on one machine; start it without mpirun"},
     // A crafted update replaces an unclipped, unencoded one, among all updates of a round.
     {ATTACKS_UPDATES, {KEEPS}, "its clients keep what follows from their update; take label-flip"},
     {SCALES_BY_SHARE, {STALE_SHARES},

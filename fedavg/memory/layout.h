@@ -157,7 +157,9 @@ typedef struct RunConfig {
     Chosen attack; // the attackers' behaviour (rules/attack/attack_rules.h)
     ViewPlan view; // how clients see their samples
     TrainerPlan trainer;
-    uint32_t cohort; // clients that train in a round, at most
+    TrainerPlan aggregator;    // the program that combines updates; no command: the algorithm's rule does
+    uint32_t aggregator_keeps; // vectors (parameters) that it remembers
+    uint32_t cohort;           // clients that train in a round, at most
     uint32_t log_level;
     uint64_t seed;
     uint64_t parameters;     // floats in the model

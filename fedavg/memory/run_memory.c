@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "fedavg/memory/state.h"
+#include "fedavg/rules/combine/combine_rules.h"
 
 static size_t round_up(size_t bytes, size_t unit) {
     return (bytes + unit - 1) / unit * unit;
@@ -19,10 +20,11 @@ TraceBuffer *run_memory_trace(const RunMemory *memory, uint32_t rank) {
 }
 
 // The clock decides between a schedule's simulated and its real-time engine, so the engine comes from the
-// configuration.
+// configuration. So does an aggregator, which takes the place of the mean.
 Algorithm run_algorithm(const RunConfig *config) {
     Algorithm algorithm = algorithm_of(&config->recipe);
     algorithm.engine = &engine_facts[config->engine];
+    if (config->aggregator.command[0]) algorithm.combine = &external_combine_rule;
     return algorithm;
 }
 

@@ -12,8 +12,9 @@
 // The vectors ---------------------------------------------------------------------------------------------------------
 
 static const char *const vector_names[STATE_VECTORS] = {
-    [STATE_VELOCITY] = "velocity", [STATE_COMMON] = "common",   [STATE_INITIAL] = "initial",
-    [STATE_CENTER] = "center",     [STATE_MOMENTUM] = "common", [STATE_MET] = "common"};
+    [STATE_VELOCITY] = "velocity",    [STATE_COMMON] = "common",   [STATE_INITIAL] = "initial",
+    [STATE_CENTER] = "center",        [STATE_MOMENTUM] = "common", [STATE_MET] = "common",
+    [STATE_AGGREGATOR] = "aggregator"};
 
 // How many vectors of a kind the run has. Engines that write the weights have velocities only, all others have the
 // rest.
@@ -24,7 +25,8 @@ static uint32_t count_of(const RunConfig *config, const Algorithm *algorithm, St
                                             [STATE_INITIAL] = config->personal.second && config->begins_with_given,
                                             [STATE_CENTER] = algorithm->combine->remembers,
                                             [STATE_MOMENTUM] = config->training.optimizer_state == OPTIMIZER_AVERAGED,
-                                            [STATE_MET] = engine->buffers && algorithm->local->replicas};
+                                            [STATE_MET] = engine->buffers && algorithm->local->replicas,
+                                            [STATE_AGGREGATOR] = config->aggregator_keeps};
     return engine->writes_weights == (which == STATE_VELOCITY) ? counts[which] : 0;
 }
 

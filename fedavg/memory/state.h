@@ -59,12 +59,13 @@ const char *state_read(const StateRow *row, const char *text);
 
 // The vectors of the model's size that outlive a round (SlotPlan.lasting), in their order in the slots segment.
 typedef enum StateVector {
-    STATE_VELOCITY, // hogwild: one per client; ssgd: one for all
-    STATE_COMMON,   // what the server rule tells the clients (ServerRule.tells)
-    STATE_INITIAL,  // given weights that personal models begin with
-    STATE_CENTER,   // what the combine rule remembers (CombineRule.remembers)
-    STATE_MOMENTUM, // the mean momentum that clients begin with (OPTIMIZER_AVERAGED)
-    STATE_MET,      // what the last replica to arrive met: the centre before it gave
+    STATE_VELOCITY,   // hogwild: one per client; ssgd: one for all
+    STATE_COMMON,     // what the server rule tells the clients (ServerRule.tells)
+    STATE_INITIAL,    // given weights that personal models begin with
+    STATE_CENTER,     // what the combine rule remembers (CombineRule.remembers)
+    STATE_MOMENTUM,   // the mean momentum that clients begin with (OPTIMIZER_AVERAGED)
+    STATE_MET,        // what the last replica to arrive met: the centre before it gave
+    STATE_AGGREGATOR, // what the run's aggregator remembers
     STATE_VECTORS
 } StateVector;
 

@@ -326,7 +326,7 @@ Status combine_rows(Combine *combine, bool *enough, uint32_t round, Error *err) 
     combine->mixed_count =
         combine->mix->mix ? combine->mix->mixed(combine->count, recipe_of(combine)->mix.number) : combine->count;
     *enough = combine->mixed_count >= (rule->least ? rule->least(number) : 1);
-    if (!*enough) return STATUS_OK;
+    if (!*enough || rule->external) return STATUS_OK;
     if (combine->wants_products) TRY(find_products(combine, err));
     if (combine->mix->mix) mix_rows(combine, round);
     choose(combine);

@@ -62,8 +62,8 @@ Status combine_init(Combine *combine, const RunMemory *memory, Nodes *nodes, Err
 void combine_free(Combine *combine);
 
 // The queue holds all the round's jobs, of which at least one was not refused. Fills in combine->total, and the jobs'
-// shares where the rule chooses. enough: false when fewer updates arrived than the rules need; then nothing is filled
-// in.
+// shares where the rule chooses; only jobs, count and weights for an external rule (external.h). enough: false when
+// fewer updates arrived than the rules need; then nothing is filled in.
 Status combine_rows(Combine *combine, bool *enough, uint32_t round, Error *err);
 
 // Stores what the rule remembers until the next round.

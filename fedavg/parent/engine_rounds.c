@@ -49,6 +49,7 @@ static double arrived_share(uint32_t *clients, const Rounds *rounds) {
 // at several updates at once; the backend gets their sum and makes the usual step of the server rule.
 static Status combine(Mean *mean, bool *enough, Rounds *rounds, uint32_t round, Error *err) {
     TRY(combine_rows(&rounds->combine, enough, round, err));
+    if (*enough) TRY(external_combine(&rounds->external, mean->noise, round, err));
     *mean = (Mean){.arrived = 1, .factor = 1, .total = rounds->combine.total};
     if (!*enough)
         log_warning("round %u: the updates of %u clients are too few for combine %s; the model stays", round,
@@ -160,6 +161,7 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     const ServerTurn turn = server_turn(&config->recipe.server, round, clients > 0 ? clients : 1, config->clients);
     TRY(rounds->parent.backend->average(&rounds->parent, &finite, used, &mean, &turn, err));
     combine_conclude(&rounds->combine);
+    external_conclude(&rounds->external);
     if (!finite) return engine_mean_unfit(rounds, round, err);
     TRY(adapt_clip(rounds, round, err));
     return client_state_rows_commit(&rounds->client_states, round, rounds->nodes, err);

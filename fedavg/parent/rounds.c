@@ -269,13 +269,14 @@ static void count_round(Rounds *rounds) {
 }
 
 // Every round's release costs as much privacy, except on a tree, where a release is part of several sums. The budget is
-// computed from the number of rounds and not added up, so that a resumed run reports what it would have reported.
+// computed from the number of rounds and not added up, so that a resumed run reports what it would have reported. How
+// far one client moves an aggregator's update is unknown, and so is epsilon.
 static void note_release(const Rounds *rounds, RoundReport *report) {
     const RunConfig *config = rounds->memory->config;
     double rdp[ACCOUNTANT_ORDERS];
     if (rounds->memory->algorithm.traits.has[TRAIT_CLIPS]) report->clip = rounds->memory->control->clip;
     report->epsilon = INFINITY;
-    if (!config->release.hides) return;
+    if (!config->release.hides || config->aggregator.command[0]) return;
     const Mechanism *mechanism = &config->release.mechanism;
     memset(rdp, 0, sizeof rdp);
     if (mechanism->cohorts == COHORTS_TREE) accountant_add(rdp, mechanism, report->round);
@@ -414,6 +415,21 @@ static Status start_phases(Rounds *rounds, const PhasesConfig *config, Error *er
     return STATUS_OK;
 }
 
+// The workers wait at the barrier meanwhile, and only the parent can show that the run is alive.
+static void tick(void *context) {
+    const PhasesConfig *config = &((Rounds *)context)->phases.config;
+    if (config->on_tick) config->on_tick(config->context);
+}
+
+// Comes after the workers, since stop signals are heard from then on.
+static Status open_external(Rounds *rounds, Error *err) {
+    const TrainerWait wait = {.silence_seconds = rounds->memory->config->aggregator.hang_seconds,
+                              .on_wait = tick,
+                              .is_cancelled = is_cancelled,
+                              .context = rounds};
+    return external_open(&rounds->external, &rounds->combine, &rounds->parent, &wait, err);
+}
+
 static void free_memory(Rounds *rounds) {
     if (rounds->engine->free) rounds->engine->free(rounds);
     crafting_free(&rounds->crafting);
@@ -449,7 +465,11 @@ Status rounds_init(Rounds *rounds, const RoundsConfig *config, Error *err) {
     TRY_GOTO(free_memory, allocate(rounds, config, err));
     TRY_GOTO(free_memory, config->backend->init(&rounds->parent, err));
     TRY_GOTO(free_parent, start_phases(rounds, &config->phases, err));
+    TRY_GOTO(free_phases, open_external(rounds, err));
     return STATUS_OK;
+free_phases:
+    rounds->nodes->cancelled = NULL;
+    phases_free(&rounds->phases);
 free_parent:
     config->backend->free(&rounds->parent);
 free_memory:
@@ -459,6 +479,7 @@ free_memory:
 
 void rounds_free(Rounds *rounds) {
     rounds->nodes->cancelled = NULL;
+    external_close(&rounds->external);
     phases_free(&rounds->phases); // first, for the workers use what the parent owns
     rounds->parent.backend->free(&rounds->parent);
     free_memory(rounds);

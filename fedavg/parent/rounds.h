@@ -21,6 +21,7 @@
 #include "fedavg/parent/combine.h"
 #include "fedavg/parent/crafting.h"
 #include "fedavg/parent/engine.h"
+#include "fedavg/parent/external.h"
 #include "fedavg/parent/parent_backend.h"
 #include "fedavg/parent/pending.h"
 #include "fedavg/parent/phases.h"
@@ -79,6 +80,7 @@ struct Rounds {
     Cohort cohort;
     ClientStateRows client_states;
     Combine combine;
+    External external;
     Crafting crafting;
     Pending pending;
     RealClock clock;

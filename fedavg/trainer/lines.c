@@ -7,6 +7,8 @@
 
 enum { LINE_VERSION = 1 };
 
+static const uint64_t seed_mask = (UINT64_C(1) << 53) - 1;
+
 static void put_place(JsonObject *split, const char *key, int fd, uint64_t offset, const char *type) {
     JsonObject place;
     json_begin(&place);
@@ -94,11 +96,15 @@ void trainer_line_put_tensors(JsonObject *line, const TensorList *list) {
     put_object(line, "tensors", &tensors);
 }
 
-void trainer_line_begin(JsonObject *line, const TrainerPlan *plan, const RunMemory *memory, uint64_t seed) {
+void trainer_line_open(JsonObject *line, const TrainerPlan *plan, uint64_t seed) {
     json_begin(line);
     put_whole(line, "sounder", LINE_VERSION);
-    put_whole(line, "seed", (int64_t)(seed & ((UINT64_C(1) << 53) - 1)));
+    put_whole(line, "seed", (int64_t)(seed & seed_mask));
     put_whole(line, "threads", plan->threads);
+}
+
+void trainer_line_begin(JsonObject *line, const TrainerPlan *plan, const RunMemory *memory, uint64_t seed) {
+    trainer_line_open(line, plan, seed);
     put_data(line, memory);
     put_options(line, plan);
 }
@@ -110,4 +116,9 @@ size_t trainer_line_fds(int fds[TRAINER_MOST_FDS], int desk_fd, const RunMemory 
     for (DatasetSplitKind split = 0; split < DATASET_SPLITS; split++)
         if (memory->data_segment.samples[split].fd >= 0) fds[count++] = memory->data_segment.samples[split].fd;
     return count;
+}
+
+int64_t trainer_seed(RngKey key) {
+    const RngBlock block = rng_block(key, 0, 0, 0, 0);
+    return (int64_t)(((uint64_t)block.word[0] << 21 | block.word[1] >> 11) & seed_mask);
 }

@@ -7,6 +7,7 @@
 #ifndef SOUNDER_FEDAVG_TRAINER_LINES_H
 #define SOUNDER_FEDAVG_TRAINER_LINES_H
 
+#include "base/rng.h"
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/rules/trainer_plan.h"
 #include "io/json.h"
@@ -14,9 +15,15 @@
 enum { TRAINER_MOST_FDS = 4 };
 
 void trainer_line_begin(JsonObject *line, const TrainerPlan *plan, const RunMemory *memory, uint64_t seed);
+
+// The same without data and options.
+void trainer_line_open(JsonObject *line, const TrainerPlan *plan, uint64_t seed);
 void trainer_line_put_tensors(JsonObject *line, const TensorList *list);
 
 // The descriptors that the line names: the desk's, and those of the data. Returns how many.
 size_t trainer_line_fds(int fds[TRAINER_MOST_FDS], int desk_fd, const RunMemory *memory);
+
+// A seed that any language holds exactly: 53 bits.
+int64_t trainer_seed(RngKey key);
 
 #endif

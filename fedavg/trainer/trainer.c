@@ -57,13 +57,6 @@ void trainer_close(Trainer *trainer) {
     *trainer = (Trainer){.desk.fd = -1, .process = {.socket = -1, .leash = -1}};
 }
 
-// Any language holds a whole number of 53 bits exactly.
-static int64_t seed_of(const RunConfig *config, const TrainerTurn *turn) {
-    const RngKey key = rng_key(config->seed, RNG_TRAINER, turn->key, turn->client, turn->of_test_set);
-    const RngBlock block = rng_block(key, 0, 0, 0, 0);
-    return (int64_t)(((uint64_t)block.word[0] << 21 | block.word[1] >> 11) & ((UINT64_C(1) << 53) - 1));
-}
-
 static void make_line(JsonObject *line, Trainer *trainer, const TrainerTurn *turn) {
     const RunConfig *config = trainer->memory->config;
     json_begin(line);
@@ -87,7 +80,8 @@ static void make_line(JsonObject *line, Trainer *trainer, const TrainerTurn *tur
     put_whole(line, "shifts", turn->shifts);
     put_whole(line, "viewed", turn->viewed);
     put_text(line, "split", turn->of_test_set ? "test" : "train");
-    put_whole(line, "seed", seed_of(config, turn));
+    put_whole(line, "seed",
+              trainer_seed(rng_key(config->seed, RNG_TRAINER, turn->key, turn->client, turn->of_test_set)));
     if (turn->checks) put_whole(line, "check", 1);
 }
 

@@ -35,8 +35,9 @@ typedef enum RngPurpose {
     RNG_BUCKETS = 34,    // chooses the updates that are mixed in one bucket
     RNG_AUGMENT = 40,    // crops and flips of training images
     RNG_FEDERATION = 41, // synthetic data of users
-    RNG_TRAINER = 43,    // seeds of the turns of a trainer
     RNG_FEATURES = 42,   // noise that a client adds to its own samples
+    RNG_TRAINER = 43,    // seeds of the turns of a trainer
+    RNG_AGGREGATOR = 44, // seeds of the rounds of an aggregator
 } RngPurpose;
 
 typedef struct RngKey {

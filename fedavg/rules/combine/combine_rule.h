@@ -68,6 +68,7 @@ typedef struct CombineRule {
     // The server trains on as many samples as the first number says; its update is the extra one.
     bool trusts;
     RowColumn column; // combines each weight on its own; NULL: the mean by shares
+    bool external;    // a program of the user's combines the updates
 
     // The factor of a client's share for an update of this length, at most 1; NULL: always 1. Known when the update is
     // handed in.

@@ -13,6 +13,11 @@ const CombineRule mean_combine_rule = {
              "McMahan et al., AISTATS 2017",
              {COMBINE_WEIGHTS}}};
 
+const CombineRule external_combine_rule = {
+    .text = {"external", "what the program of --aggregator makes of the updates", "the user", {{0}}},
+    .rows = true,
+    .external = true};
+
 static int weights_of(const Chosen *chosen) {
     const RuleNumber *numbers = combine_rules[chosen->row]->text.numbers;
     for (int n = 0; n < RULE_NUMBERS && numbers[n].name; n++)

@@ -13,8 +13,9 @@
 // The rows of the table, in this order. Recipes that name none have the first.
 #define COMBINE_RULES(X)                                                                                               \
     X(mean)                                                                                                            \
-    X(nova) X(qffl) X(median) X(trimmed) X(krum) X(multi_krum) X(bulyan) X(geometric) X(centered) X(bound) X(dga)      \
-        X(afl) X(fltrust)
+    X(nova)                                                                                                            \
+    X(qffl) X(median) X(trimmed) X(krum) X(multi_krum) X(bulyan) X(geometric) X(centered) X(bound) X(dga) X(afl)       \
+        X(fltrust)
 
 #define COMBINE_ROW(name) COMBINE_ROW_##name,
 enum { COMBINE_RULES(COMBINE_ROW) COMBINE_RULE_COUNT };
@@ -25,6 +26,10 @@ COMBINE_RULES(COMBINE_ROW)
 #undef COMBINE_ROW
 
 extern const CombineRule *const combine_rules[COMBINE_RULE_COUNT];
+
+// In place of the table's rules where --aggregator names a program (parent/external.h). The shares are those of the
+// recipe's mean.
+extern const CombineRule external_combine_rule;
 
 // Whether the rule needs the loss of the global weights on each client's training data before the client trains.
 bool combine_wants_losses(const Chosen *chosen);

@@ -1,0 +1,150 @@
+#include "external.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "fedavg/memory/state.h"
+#include "fedavg/rules/send/send_rules.h"
+#include "fedavg/rules/sum/aggregate.h"
+
+static const double MOST_UPDATE = 0x1p20; // of a weight: what the exact sums hold (aggregate.h)
+
+Status external_open(External *external, Combine *combine, const Parent *parent, const TrainerWait *wait, Error *err) {
+    const RunConfig *config = combine->memory ? combine->memory->config : NULL;
+    *external = (External){0};
+    if (!config || !config->aggregator.command[0]) return STATUS_OK;
+    external->block = malloc((size_t)config->cohort * EXTERNAL_BLOCK * sizeof *external->block);
+    if (!external->block) return fail(err, STATUS_OS, "no memory to combine the updates of %u clients", config->cohort);
+    const Status status = aggregator_open(&external->aggregator, combine->memory, wait, err);
+    if (status != STATUS_OK) {
+        free(external->block);
+        *external = (External){0};
+        return status;
+    }
+    external->combine = combine;
+    external->parent = parent;
+    return STATUS_OK;
+}
+
+void external_close(External *external) {
+    if (external->combine) aggregator_close(&external->aggregator);
+    free(external->block);
+    *external = (External){0};
+}
+
+// Input --------------------------------------------------------------------------------------------------------------
+
+AGGREGATE_VECTORS static void subtract(float *restrict update, const float *restrict trained,
+                                       const float *restrict global, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        update[i] = trained[i] - global[i];
+}
+
+// Rows hold weights, in the order of the jobs. The program gets updates, in the order of the clients: one pass makes
+// them in place, since nothing else reads the rows after this.
+static void make_updates(const External *external) {
+    const Combine *combine = external->combine;
+    const RunMemory *memory = combine->memory;
+    const size_t parameters = memory->config->parameters;
+    for (size_t first = 0; first < parameters; first += EXTERNAL_BLOCK) {
+        const size_t count = parameters - first < EXTERNAL_BLOCK ? parameters - first : EXTERNAL_BLOCK;
+        for (uint32_t row = 0; row < combine->count; row++) {
+            const float *trained = run_memory_row(memory, combine->jobs[row]->place) + first;
+            subtract(external->block + row * EXTERNAL_BLOCK, trained, memory->weights + first, count);
+        }
+        for (uint32_t row = 0; row < combine->count; row++)
+            memcpy(run_memory_row(memory, row) + first, external->block + row * EXTERNAL_BLOCK, count * sizeof(float));
+    }
+}
+
+static float *kept_state(const External *external) {
+    const RunMemory *memory = external->combine->memory;
+    return run_memory_vector(memory, state_vector(memory, STATE_AGGREGATOR));
+}
+
+// Copies between the desk, whose vectors follow each other, and the slots, whose vectors have a stride.
+static void copy_state(const External *external, bool to_desk) {
+    const RunConfig *config = external->combine->memory->config;
+    for (uint32_t k = 0; k < config->aggregator_keeps; k++) {
+        float *desk = external->aggregator.state + k * config->parameters;
+        float *kept = kept_state(external) + k * (config->slots.vector_bytes / sizeof *kept);
+        memcpy(to_desk ? desk : kept, to_desk ? kept : desk, config->parameters * sizeof *desk);
+    }
+}
+
+// A program that has failed may have written anything to the desk: every attempt begins with a new one.
+static void fill_desk(External *external) {
+    const Combine *combine = external->combine;
+    const Aggregator *desk = &external->aggregator;
+    for (uint32_t row = 0; row < combine->count; row++) {
+        const Job *job = combine->jobs[row];
+        desk->clients[row] = job->client;
+        desk->shares[row] = combine->weights[row];
+        desk->losses[row] = job->loss_sum / (double)job->samples;
+        desk->samples[row] = job->count;
+        desk->steps[row] = job->steps;
+    }
+    copy_state(external, true);
+}
+
+// Answer -------------------------------------------------------------------------------------------------------------
+
+static Status refuse(const External *external, size_t i, bool is_weight, Error *err) {
+    const ParameterTensor *tensor = tensors_at(&external->combine->memory->tensors, i);
+    return fail(err, STATUS_UNAVAILABLE, "it made %g of %s %zu of %s; a weight may change by less than %g",
+                log_real(external->aggregator.answer[i]), is_weight ? "weight" : "the update of weight",
+                i - tensor->first, tensor->name, MOST_UPDATE);
+}
+
+// Reads an update, or new weights less the old ones, into the total. Weights that clients do not send keep still.
+static Status read_answer(External *external, const float *less, Error *err) {
+    const RunMemory *memory = external->combine->memory;
+    const double *answer = external->aggregator.answer;
+    int64_t *total = external->combine->total;
+    SentWeights sent;
+    sent_weights(&sent, &memory->tensors, &memory->config->personal);
+    memset(total, 0, memory->config->parameters * sizeof *total);
+    for (uint32_t r = 0; r < sent.run_count; r++)
+        for (size_t i = sent.runs[r].first; i < sent.runs[r].end; i++) {
+            const double change = answer[i] - (less ? (double)less[i] : 0);
+            if (!(fabs(change) < MOST_UPDATE)) return refuse(external, i, less != NULL, err);
+            total[i] = llrint(change * AGGREGATE_UNIT);
+        }
+    return STATUS_OK;
+}
+
+// The noise of a release joins the update before a server rule sees it, be that the program's or the run's.
+static Status attempt(External *external, double noise, uint32_t round, Error *err) {
+    const Combine *combine = external->combine;
+    Aggregator *aggregator = &external->aggregator;
+    fill_desk(external);
+    TRY(aggregator_ask(aggregator, "combine", round, combine->count, err));
+    TRY(read_answer(external, NULL, err));
+    if (noise > 0) parent_add_noise(combine->total, external->parent, noise, round);
+    if (!aggregator->has_server) return STATUS_OK;
+    for (size_t i = 0; i < combine->memory->config->parameters; i++)
+        aggregator->answer[i] = (double)combine->total[i] / AGGREGATE_UNIT;
+    TRY(aggregator_ask(aggregator, "server", round, combine->count, err));
+    return read_answer(external, combine->memory->weights, err);
+}
+
+Status external_combine(External *external, double noise, uint32_t round, Error *err) {
+    Error why;
+    if (!external->combine) return STATUS_OK;
+    make_updates(external);
+    Status status = attempt(external, noise, round, &why);
+    if (status == STATUS_UNAVAILABLE) {
+        log_warning("the aggregator failed in round %u: %s; another one does the round again", round, why.message);
+        status = aggregator_restart(&external->aggregator, &why);
+        if (status == STATUS_OK) status = attempt(external, noise, round, &why);
+    }
+    if (status == STATUS_OK) return STATUS_OK;
+    if (status == STATUS_CANCELLED) return fail(err, status, "%s", why.message);
+    return fail(err, STATUS_UNAVAILABLE, "--aggregator, round %u: %s", round, why.message);
+}
+
+void external_conclude(External *external) {
+    if (external->combine) copy_state(external, false);
+}

@@ -1,0 +1,38 @@
+// Combines the updates of a round in a program of the user's (--aggregator), which may step the weights, too.
+//
+//   TRY(external_open(&external, &combine, parent, &wait, err));
+//   each round, after combine_rows: TRY(external_combine(&external, noise, round, err));    // combine.total
+//                                   external_conclude(&external);                            // ... that has succeeded
+//   external_close(&external);
+//
+// A fault of the program costs an attempt: another process does it again, from the same updates and the same state, so
+// that the bits are the same. A second fault in one round ends the run.
+#ifndef SOUNDER_FEDAVG_PARENT_EXTERNAL_H
+#define SOUNDER_FEDAVG_PARENT_EXTERNAL_H
+
+#include "base/err.h"
+#include "fedavg/parent/combine.h"
+#include "fedavg/parent/parent_backend.h"
+#include "fedavg/trainer/aggregator.h"
+
+typedef struct External {
+    Aggregator aggregator;
+    Combine *combine;     // borrowed; NULL: the run has no aggregator
+    const Parent *parent; // borrowed
+    float *block;         // owned (cohort, EXTERNAL_BLOCK): differences on their way from row to row
+} External;
+
+enum { EXTERNAL_BLOCK = 1024 };
+
+// In a run without --aggregator these functions do nothing. Nothing to close on failure.
+Status external_open(External *external, Combine *combine, const Parent *parent, const TrainerWait *wait, Error *err);
+void external_close(External *external);
+
+// The rows become updates, in the order of the clients. noise: of the release, which joins the program's update.
+// UNAVAILABLE after a second fault, with its sentence; CANCELLED as the wait.
+Status external_combine(External *external, double noise, uint32_t round, Error *err);
+
+// Stores what the program remembers until the next round.
+void external_conclude(External *external);
+
+#endif

@@ -1,0 +1,169 @@
+#include "aggregator.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/rng.h"
+#include "fedavg/rules/server/server_rules.h"
+#include "fedavg/trainer/lines.h"
+
+enum { DESK_ALIGNMENT = 64 };
+
+// A part of the desk, which grows by it. Returns its offset.
+static size_t take(size_t *desk_bytes, size_t bytes) {
+    const size_t at = *desk_bytes;
+    *desk_bytes += (bytes + DESK_ALIGNMENT - 1) / DESK_ALIGNMENT * DESK_ALIGNMENT;
+    return at;
+}
+
+static Status create_desk(Aggregator *aggregator, Error *err) {
+    const RunConfig *config = aggregator->memory->config;
+    size_t *bytes = &aggregator->desk_bytes;
+    const size_t answer = take(bytes, config->parameters * sizeof *aggregator->answer);
+    const size_t state = take(bytes, config->aggregator_keeps * config->parameters * sizeof *aggregator->state);
+    const size_t clients = take(bytes, config->cohort * sizeof *aggregator->clients);
+    const size_t shares = take(bytes, config->cohort * sizeof *aggregator->shares);
+    const size_t losses = take(bytes, config->cohort * sizeof *aggregator->losses);
+    const size_t samples = take(bytes, config->cohort * sizeof *aggregator->samples);
+    const size_t steps = take(bytes, config->cohort * sizeof *aggregator->steps);
+    aggregator->desk_fd = memfd_create("sounder-desk", MFD_CLOEXEC);
+    if (aggregator->desk_fd < 0 || ftruncate(aggregator->desk_fd, (off_t)*bytes) != 0)
+        return fail_errno(err, STATUS_OS, "the aggregator's desk of %zu bytes", *bytes);
+    void *desk = mmap(NULL, *bytes, PROT_READ | PROT_WRITE, MAP_SHARED, aggregator->desk_fd, 0);
+    if (desk == MAP_FAILED) return fail_errno(err, STATUS_OS, "the aggregator's desk of %zu bytes", *bytes);
+    aggregator->desk = desk;
+    aggregator->answer = (double *)(void *)(aggregator->desk + answer);
+    aggregator->state = (float *)(void *)(aggregator->desk + state);
+    aggregator->clients = (uint32_t *)(void *)(aggregator->desk + clients);
+    aggregator->shares = (double *)(void *)(aggregator->desk + shares);
+    aggregator->losses = (double *)(void *)(aggregator->desk + losses);
+    aggregator->samples = (uint64_t *)(void *)(aggregator->desk + samples);
+    aggregator->steps = (uint64_t *)(void *)(aggregator->desk + steps);
+    return STATUS_OK;
+}
+
+// Lines --------------------------------------------------------------------------------------------------------------
+
+static void put_part(JsonObject *desk, const char *key, const Aggregator *aggregator, const void *part) {
+    put_whole(desk, key, (const uint8_t *)part - aggregator->desk);
+}
+
+static void put_desk(JsonObject *line, const Aggregator *aggregator) {
+    JsonObject desk;
+    json_begin(&desk);
+    put_whole(&desk, "fd", aggregator->desk_fd);
+    put_whole(&desk, "bytes", (int64_t)aggregator->desk_bytes);
+    put_part(&desk, "answer", aggregator, aggregator->answer);
+    if (aggregator->memory->config->aggregator_keeps > 0) put_part(&desk, "state", aggregator, aggregator->state);
+    put_part(&desk, "clients", aggregator, aggregator->clients);
+    put_part(&desk, "shares", aggregator, aggregator->shares);
+    put_part(&desk, "losses", aggregator, aggregator->losses);
+    put_part(&desk, "samples", aggregator, aggregator->samples);
+    put_part(&desk, "steps", aggregator, aggregator->steps);
+    put_object(line, "desk", &desk);
+}
+
+// Floats in a file: the first one's place, and bytes from one vector to the next.
+static void put_floats(JsonObject *line, const char *key, int fd, size_t offset, uint64_t stride) {
+    JsonObject place;
+    json_begin(&place);
+    put_whole(&place, "fd", fd);
+    put_whole(&place, "offset", (int64_t)offset);
+    if (stride > 0) put_whole(&place, "stride", (int64_t)stride);
+    put_object(line, key, &place);
+}
+
+static Status say_hello(Aggregator *aggregator, json_t **ready, Error *err) {
+    const RunMemory *memory = aggregator->memory;
+    const RunConfig *config = memory->config;
+    // A program may take minutes to start, as the first import on a cold disk does: it is not held against it.
+    TrainerWait patient = aggregator->wait;
+    const uint8_t *rows = (const uint8_t *)run_memory_row(memory, 0), *slots = memory->slots_segment.mapping;
+    JsonObject line;
+    patient.silence_seconds = 0;
+    trainer_line_open(&line, &config->aggregator, config->seed);
+    put_whole(&line, "aggregator", 1);
+    put_whole(&line, "parameters", (int64_t)config->parameters);
+    put_whole(&line, "most", config->cohort);
+    put_whole(&line, "keeps", config->aggregator_keeps);
+    put_desk(&line, aggregator);
+    put_floats(&line, "weights", memory->weights_fd, config->weights_offset, 0);
+    put_floats(&line, "updates", aggregator->rows_fd, (size_t)(rows - slots), config->slots.vector_bytes);
+    trainer_line_put_tensors(&line, &memory->tensors);
+    TRY(trainer_process_send(&aggregator->process, &line, &aggregator->wait, err));
+    return trainer_process_receive(ready, &aggregator->process, &patient, err);
+}
+
+static Status start(Aggregator *aggregator, Error *err) {
+    const RunConfig *config = aggregator->memory->config;
+    const int fds[] = {aggregator->desk_fd, aggregator->rows_fd, aggregator->memory->weights_fd};
+    json_t *ready;
+    TRY(trainer_process_start(&aggregator->process, &config->aggregator, fds, sizeof fds / sizeof *fds, -1, err));
+    TRY(say_hello(aggregator, &ready, err));
+    aggregator->has_server = json_integer_value(json_object_get(ready, "server")) != 0;
+    json_decref(ready);
+    if (!aggregator->has_server || config->recipe.server.row == SERVER_ROW_average) return STATUS_OK;
+    return fail(err, STATUS_USAGE,
+                "its program has a server rule of its own, and --algorithm has server %s; leave one of the two out",
+                server_rules[config->recipe.server.row]->text.name);
+}
+
+// Life ---------------------------------------------------------------------------------------------------------------
+
+Status aggregator_open(Aggregator *aggregator, const RunMemory *memory, const TrainerWait *wait, Error *err) {
+    const TrainerPlan *plan = &memory->config->aggregator;
+    *aggregator = (Aggregator){
+        .memory = memory, .wait = *wait, .process = {.socket = -1, .leash = -1}, .desk_fd = -1, .rows_fd = -1};
+    if (!plan->command[0]) return STATUS_OK;
+    Error why;
+    Status status = create_desk(aggregator, err);
+    if (status == STATUS_OK) status = segment_reopen_readonly(&aggregator->rows_fd, &memory->slots_segment, err);
+    if (status == STATUS_OK) {
+        status = start(aggregator, &why);
+        if (status == STATUS_DATA) status = STATUS_UNAVAILABLE;    // its sentence, which is fatal anyway
+        if (status != STATUS_OK && aggregator->process.socket < 0) // its sentence names the option
+            fail(err, status, "%s", why.message);
+        else if (status != STATUS_OK)
+            fail(err, status, "%s %.200s: %s", plan->option, plan->command, why.message);
+    }
+    if (status != STATUS_OK) aggregator_close(aggregator);
+    return status;
+}
+
+Status aggregator_restart(Aggregator *aggregator, Error *err) {
+    trainer_process_end(&aggregator->process, 0);
+    return start(aggregator, err);
+}
+
+void aggregator_close(Aggregator *aggregator) {
+    if (!aggregator->memory) return;
+    trainer_process_end(&aggregator->process, TRAINER_GOODBYE_SECONDS);
+    if (aggregator->desk) munmap(aggregator->desk, aggregator->desk_bytes);
+    if (aggregator->desk_fd >= 0) close(aggregator->desk_fd);
+    if (aggregator->rows_fd >= 0) close(aggregator->rows_fd);
+    *aggregator = (Aggregator){.process = {.socket = -1, .leash = -1}, .desk_fd = -1, .rows_fd = -1};
+}
+
+// Turns --------------------------------------------------------------------------------------------------------------
+
+Status aggregator_ask(Aggregator *aggregator, const char *task, uint32_t round, uint32_t count, Error *err) {
+    const RunConfig *config = aggregator->memory->config;
+    const uint64_t turn = ++aggregator->turns;
+    JsonObject line;
+    json_t *told;
+    json_begin(&line);
+    put_whole(&line, "turn", (int64_t)turn);
+    put_text(&line, "task", task);
+    put_whole(&line, "round", round);
+    put_whole(&line, "count", count);
+    put_real(&line, "lr", (double)run_memory_training(aggregator->memory).sgd.lr);
+    put_whole(&line, "seed", trainer_seed(rng_key(config->seed, RNG_AGGREGATOR, round, 0, 0)));
+    TRY(trainer_process_send(&aggregator->process, &line, &aggregator->wait, err));
+    TRY(trainer_process_receive(&told, &aggregator->process, &aggregator->wait, err));
+    const json_int_t answered = json_integer_value(json_object_get(told, "turn"));
+    json_decref(told);
+    if ((uint64_t)answered == turn) return STATUS_OK;
+    return fail(err, STATUS_UNAVAILABLE, "it answered turn %lld, not turn %llu", (long long)answered,
+                (unsigned long long)turn);
+}
