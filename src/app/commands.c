@@ -211,6 +211,7 @@ const Command commands[] = {
     {.name = "nodes", .more = help_print_nodes},
     {.name = "metrics", .more = help_print_metrics},
     {.name = "trainer", .more = help_print_trainer},
+    {.name = "aggregator", .more = help_print_aggregator},
     {.name = "models", .more = help_print_models},
     {.name = "algorithms", .more = help_print_algorithms},
     {.name = "dial", .more = dial_print},

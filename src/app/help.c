@@ -42,6 +42,7 @@ static const struct {
     {"  trainer, trainer_folder", "the command of --trainer, and where its relative paths begin"},
     {"  trainer_xxh3", "XXH3 over the files of the trainer: the program, and the modules that it imports from its folder"},
     {"  trainer_repeats", "whether --check-trainer found that turns repeat; null: not checked"},
+    {"  aggregator, aggregator_folder", "the command of --aggregator, and where its relative paths begin"},
     {"client", "a client has trained in a round"},
     {"  share", "its weight in the mean of the round's updates"},
     {"  steps", "that its trainer made (with --trainer)"},
@@ -87,7 +88,7 @@ static const struct {
     {"  gradient_diversity", "the first divided by the second: 1 if all updates are equal"},
     {"  clip, updates_clipped", "bound of the updates' lengths, and how many were longer"},
     {"  noise, epsilon, delta", "noise in the sum, in clip norms; epsilon of all rounds so far at that delta (release "
-                                "gaussian): null without noise"},
+                                "gaussian): null without noise, and with --aggregator"},
     {"  local_epsilon, local_delta", "privacy cost of one update of a client (send noise)"},
     {"  model_xxh3, tensors_xxh3", "XXH3 of the new model's weights, and of each tensor"},
     {"summary", "the run is done; its test figures are those of the last test"},

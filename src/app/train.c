@@ -45,8 +45,8 @@ static Status read_options(Run *run, Error *err) {
 
 enum { RUN_LABEL_BYTES = 64 };
 
-// A trainer is called by its script: the first word after the program that is no option, or the program.
-static void label_trainer(char label[RUN_LABEL_BYTES], const char *command) {
+// A program of the user's is called by its script: the first word after the program that is no option, or the program.
+static void label_program(char label[RUN_LABEL_BYTES], const char *command) {
     char words[OPTION_TEXT_BYTES], *rest;
     snprintf(words, sizeof words, "%s", command);
     const char *named = strtok_r(words, " ", &rest);
@@ -56,7 +56,7 @@ static void label_trainer(char label[RUN_LABEL_BYTES], const char *command) {
         break;
     }
     const char *slash = named ? strrchr(named, '/') : NULL;
-    snprintf(label, RUN_LABEL_BYTES, "%s", slash ? slash + 1 : named ? named : "trainer");
+    snprintf(label, RUN_LABEL_BYTES, "%s", slash ? slash + 1 : named ? named : "");
     for (char *c = label; *c; c++)
         if (!isalnum((unsigned char)*c) && !strchr("._-", *c)) *c = '-';
 }
@@ -64,7 +64,7 @@ static void label_trainer(char label[RUN_LABEL_BYTES], const char *command) {
 // label: holds the result if it is not a text of its own.
 static const char *run_label(char label[RUN_LABEL_BYTES], const Options *options) {
     if (options->trainer[0]) {
-        label_trainer(label, options->trainer);
+        label_program(label, options->trainer);
         return label;
     }
     for (size_t i = 0; i < zoo_entry_count; i++)
@@ -178,9 +178,11 @@ static Status run_on_device(Run *run, int *exit_code, Error *err) {
     if (train_is_first(run))
         run_record_fill(&run->record, &run->options, &run->memory, run->data_hash, name, run->blas);
     if (run->options.trainer[0]) write_hash(run->record.trainer, run->net.files_hash);
-    char label[RUN_LABEL_BYTES];
+    char label[RUN_LABEL_BYTES], aggregator[RUN_LABEL_BYTES];
+    label_program(aggregator, run->options.aggregator);
     const Heading heading = {.options = &run->options,
                              .model = run_label(label, &run->options),
+                             .aggregator = aggregator,
                              .spec = &run->spec,
                              .data = &run->memory.data,
                              .partition = &run->memory.partition,

@@ -183,7 +183,7 @@ static void make_consistent(Options *options) {
     else
         leave_out(options, "client-noise");
     if (options_algorithm(options).engine->writes_weights) leave_out(options, "freeze");
-    leave_out(options, "trainer"); // most of the rest does not go with it
+    leave_out(options, "trainer"), leave_out(options, "aggregator"); // most of the rest does not go with them
     if (options->recipe.personal.row == PERSONAL_MOREAU)
         options->training.sgd.weight_decay = 0, options->training.clip = 0;
     strcpy(options->drift, "labels round=20");

@@ -71,6 +71,14 @@ static bool has_trainer(const Options *options) {
     return options->trainer[0] != 0;
 }
 
+static bool has_aggregator(const Options *options) {
+    return options->aggregator[0] != 0;
+}
+
+static bool has_program(const Options *options) {
+    return has_trainer(options) || has_aggregator(options);
+}
+
 static bool may_use_gpu(const Options *options) {
     return options->device != DEVICE_CPU;
 }
@@ -152,8 +160,8 @@ const Option option_table[] = {
      .help = "what the trainer finds in turn.options: one or more, as \"temperature=0.1 frozen=true\""},
     {.name = "trainer-threads", .type = OPTION_WHOLE, FIELD(trainer_threads), .group = GROUP_MODEL, .eval = true, .added = true,
      .placeholder = "N", .preset = "1", .minimum = 1, .maximum = 1024,
-     .applies = has_trainer, .condition = "--trainer",
-     .help = "threads that each trainer computes with, whatever --workers is: the bits may depend on them"},
+     .applies = has_program, .condition = "--trainer or --aggregator",
+     .help = "threads that each trainer computes with, and the aggregator, whatever --workers is: the bits may depend on them"},
     {.name = "check-trainer", .type = OPTION_FLAG, FIELD(check_trainer), .group = GROUP_MODEL, .unsaved = true, .may_change = true,
      .preset = "false",
      .applies = has_trainer, .condition = "--trainer",
@@ -282,11 +290,19 @@ const Option option_table[] = {
              "test samples that the data set has for the client's users"},
 
     {.name = "algorithm", .type = OPTION_TEXT, FIELD(algorithm), .group = GROUP_TRAINING, .common = true, .parts = true,
-     .also = "strategy method aggregator",
+     .also = "strategy method",
      .placeholder = "NAME|PARTS", .preset = "fedavg",
      .name_of = name_of_algorithm,
      .brief = "fedavg, hogwild, ... (help algorithms)",
      .help = "fedavg, fedprox, fedadam, hogwild, ssgd, or another from `sounder help algorithms`"},
+    {.name = "aggregator", .type = OPTION_TEXT, FIELD(aggregator), .group = GROUP_TRAINING, .added = true,
+     .also = "server-app aggregate aggregation aggregate-fn aggregation-fn",
+     .placeholder = "COMMAND", .derived = "as --algorithm says",
+     .help = "a program of yours that combines the updates of a round, as \"python3 aggregator.py\" (help aggregator)"},
+    {.name = "aggregator-keeps", .type = OPTION_WHOLE, FIELD(aggregator_keeps), .group = GROUP_TRAINING, .added = true,
+     .placeholder = "K", .preset = "0", .minimum = 0, .maximum = 64,
+     .applies = has_aggregator, .condition = "--aggregator",
+     .help = "vectors, of the model's size, that the aggregator remembers from round to round and checkpoints have"},
     {.name = "rounds", .type = OPTION_WHOLE, FIELD(rounds), .group = GROUP_TRAINING, .common = true,
      .also = "num-rounds comm-rounds communication-rounds global-epochs",
      .placeholder = "N", .preset = "3", .minimum = 1, .maximum = 1000000, .may_change = true,

@@ -56,6 +56,7 @@ static void traits_of_training(bool *has, const Options *options) {
     has[TRAIT_CLIPS_GRADIENTS] = training->clip > 0;
     has[TRAIT_CLIPS_SHARED] = has[TRAIT_CLIPS_GRADIENTS] && has[TRAIT_WRITES];
     has[TRAIT_TRAINER] = options->trainer[0] != 0;
+    has[TRAIT_AGGREGATOR] = options->aggregator[0] != 0;
     has[TRAIT_FREEZES] = options->freeze[0] != 0;
     has[TRAIT_FREEZES_SHARED] = has[TRAIT_FREEZES] && has[TRAIT_WRITES];
     has[TRAIT_LOCKSTEP_NODES] = has[TRAIT_LOCKSTEP] && options->nodes > 1;

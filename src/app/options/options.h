@@ -50,6 +50,11 @@ typedef struct Options {
     char trainer_folder[OPTION_TEXT_BYTES];
     char freeze[OPTION_TEXT_BYTES];    // names and patterns of tensors; "": all learn
     char algorithm[OPTION_TEXT_BYTES]; // fedavg
+    // A program that combines updates ("": the algorithm does), how many vectors it remembers, and, of a resumed run,
+    // where its relative paths begin.
+    char aggregator[OPTION_TEXT_BYTES];
+    int aggregator_keeps;
+    char aggregator_folder[OPTION_TEXT_BYTES];
     Recipe recipe;                     // of algorithm; set by options_resolve
     ReleasePlan release;               // of its sums; set by options_resolve
     int privacy_rounds;                // rounds for which its epsilon must last; 0: all rounds

@@ -114,6 +114,12 @@ static void warn_of_unused_tests(const Options *options) {
 static void say_privacy(Progress *progress, const Heading *heading) {
     const Options *options = heading->options;
     const ReleasePlan *release = &options->release;
+    if (options->aggregator[0]) {
+        progress_say(
+            progress,
+            "epsilon is not told: how far one client moves what --aggregator makes of the updates is unknown\n");
+        return;
+    }
     if (release->delta * options->clients >= 1 && progress->first)
         log_warning(
             "delta=%g of --algorithm is not below one in %d, as many as there are clients: so a run may give a client "
@@ -130,11 +136,11 @@ void progress_heading(Progress *progress, const Heading *heading) {
     if (options->nodes > 1) snprintf(nodes, sizeof nodes, " on each of %d nodes", options->nodes);
     if (options->clients_per_round < options->clients)
         snprintf(cohort, sizeof cohort, "%s of ", with_commas(drawn, (uint64_t)options->clients_per_round));
-    progress_say(progress, "Sounder %s: %s, %s %s weights, %d worker%s%s, %s%s client%s, %s\n", SOUNDER_VERSION,
-                 options->algorithm, heading->model, with_commas(weights, heading->spec->parameter_count),
-                 options->workers, plural((uint64_t)options->workers), nodes, cohort,
-                 with_commas(clients, (uint64_t)options->clients), plural((uint64_t)options->clients),
-                 heading->computes_with);
+    progress_say(progress, "Sounder %s: %s%s%s, %s %s weights, %d worker%s%s, %s%s client%s, %s\n", SOUNDER_VERSION,
+                 options->algorithm, *heading->aggregator ? " with " : "", heading->aggregator, heading->model,
+                 with_commas(weights, heading->spec->parameter_count), options->workers,
+                 plural((uint64_t)options->workers), nodes, cohort, with_commas(clients, (uint64_t)options->clients),
+                 plural((uint64_t)options->clients), heading->computes_with);
     if (*heading->blas) progress_say(progress, "Wide layers multiply through %s\n", heading->blas);
     say_samples(progress, heading);
     if (partition_tests_on(heading->partition) == TESTS_ON_OWN) say_own_tests(progress, heading);

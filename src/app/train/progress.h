@@ -45,7 +45,8 @@ typedef struct Progress {
 // Contents of the heading; all borrowed.
 typedef struct Heading {
     const Options *options;
-    const char *model; // name of the model
+    const char *model;      // name of the model
+    const char *aggregator; // name of its script; "": none
     const Spec *spec;
     const Dataset *data;
     const Partition *partition;

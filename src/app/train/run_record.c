@@ -107,6 +107,7 @@ Status run_record_read(RunRecord *past, const RunFolder *folder, Error *err) {
     read_text(past->identity, sizeof past->identity, start, "run_xxh3");
     read_text(past->trainer, sizeof past->trainer, start, "trainer_xxh3");
     read_text(past->trainer_folder, sizeof past->trainer_folder, start, "trainer_folder");
+    read_text(past->aggregator_folder, sizeof past->aggregator_folder, start, "aggregator_folder");
     past->rounds_done = (uint32_t)read_count(start, "rounds_done");
     past->clients = read_count(start, "clients");
     past->clients_per_round = read_count(start, "clients_per_round");
@@ -168,19 +169,23 @@ static void put_arguments(JsonObject *line, int argc, char *const *argv) {
     free(texts);
 }
 
-// The folder is the one that relative paths in the command begin from.
+// A program of the user's. The folder is the one that relative paths in the command begin from; "": this process's.
+static void put_program(JsonObject *line, const char *key, const char *command, const char *folder_key,
+                        const char *folder) {
+    char *own = folder[0] ? strdup(folder) : getcwd(NULL, 0), *text = own ? readable(own) : NULL;
+    put_readable(line, key, command);
+    if (text) put_text(line, folder_key, text);
+    free(text);
+    free(own);
+}
+
 static void put_trainer(JsonObject *line, const Options *options, const RunRecord *record) {
-    char *folder = options->trainer_folder[0] ? strdup(options->trainer_folder) : getcwd(NULL, 0);
-    char *text = folder ? readable(folder) : NULL;
-    put_readable(line, "trainer", options->trainer);
-    if (text) put_text(line, "trainer_folder", text);
+    put_program(line, "trainer", options->trainer, "trainer_folder", options->trainer_folder);
     put_text(line, "trainer_xxh3", record->trainer);
     if (record->repeats == TRAINER_UNCHECKED)
         put_null(line, "trainer_repeats");
     else
         put_flag(line, "trainer_repeats", record->repeats == TRAINER_REPEATS);
-    free(text);
-    free(folder);
 }
 
 Status run_record_write(Metrics *metrics, const RunRecord *record, const Options *options, int argc, char *const *argv,
@@ -204,6 +209,8 @@ Status run_record_write(Metrics *metrics, const RunRecord *record, const Options
     put_whole(&line, "rounds_done", record->rounds_done);
     put_whole(&line, "nodes", options->nodes);
     if (options->trainer[0]) put_trainer(&line, options, record);
+    if (options->aggregator[0])
+        put_program(&line, "aggregator", options->aggregator, "aggregator_folder", options->aggregator_folder);
     put_whole(&line, "workers", options->workers);
     put_whole(&line, "clients", record->clients);
     put_whole(&line, "clients_per_round", record->clients_per_round);

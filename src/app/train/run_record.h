@@ -29,14 +29,15 @@ typedef struct RunRecord {
     char device[128]; // name of the GPU or the instruction set
     char blas[128];   // library that multiplies for wide layers; empty: none
     char data[HASH_TEXT_BYTES], partition[HASH_TEXT_BYTES], identity[HASH_TEXT_BYTES];
-    char former_identity[HASH_TEXT_BYTES]; // identity that older checkpoints may have (options/former_options.h)
-    char recording[HASH_TEXT_BYTES];       // empty: no recorded schedule is replayed
-    char trainer[HASH_TEXT_BYTES];         // files of --trainer; empty: the engine trains
-    char trainer_folder[RUN_PATH_BYTES];   // of an earlier process: where its relative paths begin
-    TrainerRepeats repeats;                // whether turns of --trainer repeat
-    RunFigure figure;                      // figure that the run is about
-    uint32_t rounds_done;                  // when the process began
-    int clients, clients_per_round;        // they may have followed from the number of workers
+    char former_identity[HASH_TEXT_BYTES];  // identity that older checkpoints may have (options/former_options.h)
+    char recording[HASH_TEXT_BYTES];        // empty: no recorded schedule is replayed
+    char trainer[HASH_TEXT_BYTES];          // files of --trainer; empty: the engine trains
+    char trainer_folder[RUN_PATH_BYTES];    // of an earlier process: where its relative paths begin
+    char aggregator_folder[RUN_PATH_BYTES]; // likewise
+    TrainerRepeats repeats;                 // whether turns of --trainer repeat
+    RunFigure figure;                       // figure that the run is about
+    uint32_t rounds_done;                   // when the process began
+    int clients, clients_per_round;         // they may have followed from the number of workers
     int checkpoint_every;
     uint32_t rounds_told; // of an earlier process: last round in metrics.jsonl
     uint32_t summed_up;   // rounds in its summary; 0: its last line is no summary

@@ -56,6 +56,7 @@ Status run_read_saved_options(Options *options, RunRecord *past, Error *err) {
     options->trainer_is_named = options_given(options, "trainer");
     if (!options->trainer_is_named)
         snprintf(options->trainer_folder, sizeof options->trainer_folder, "%.2000s", past->trainer_folder);
+    snprintf(options->aggregator_folder, sizeof options->aggregator_folder, "%.2000s", past->aggregator_folder);
     if (options_given(options, "data") && saved.data[0] == '/') resolve_folder(options, options->data);
     return options_resume(options, &saved, err);
 }
@@ -339,19 +340,21 @@ static Status check_rows(const RunConfig *config, Error *err) {
     const Algorithm algorithm = run_algorithm(config);
     const double bytes = (double)slots_rows_bytes(&config->slots), available = (double)segment_available();
     if (bytes == 0 || algorithm.engine->in_real_time) return STATUS_OK;
-    const bool combines = algorithm.combine->rows;
+    const bool combines = algorithm.combine->rows, external = algorithm.combine->external;
     const bool crafted = attack_is_crafted(&config->attack) && !combines && !algorithm.traits.has[TRAIT_MIXES];
     const Part part = combines ? PART_COMBINE : PART_MIX;
-    const char *kind = crafted ? "--attack" : part_names[part],
-               *name = crafted ? attack_rules[config->attack.row].name : recipe_rule(&config->recipe, part);
-    log_info("%s %s: %u updates side by side take %.1f MB of shared memory, of %.1f MB that are available", kind, name,
-             config->slots.rows, bytes / 1e6, available / 1e6);
+    const char *kind = external ? config->aggregator.option : crafted ? "--attack" : part_names[part];
+    const char *name = external  ? config->aggregator.command
+                       : crafted ? attack_rules[config->attack.row].name
+                                 : recipe_rule(&config->recipe, part);
+    log_info("%s %.200s: %u updates side by side take %.1f MB of shared memory, of %.1f MB that are available", kind,
+             name, config->slots.rows, bytes / 1e6, available / 1e6);
     if (bytes <= available) return STATUS_OK;
     return fail(
         err, STATUS_OS,
-        "%s %s%s has the updates of %u clients side by side, which take %.1f MB, where %.1f MB are available; lower "
-        "--clients-per-round or take a smaller --model",
-        kind, name, crafted ? "" : " of --algorithm", config->slots.rows, bytes / 1e6, available / 1e6);
+        "%s %.200s%s has the updates of %u clients side by side, which take %.1f MB, where %.1f MB are available; "
+        "lower --clients-per-round or take a smaller --model",
+        kind, name, external || crafted ? "" : " of --algorithm", config->slots.rows, bytes / 1e6, available / 1e6);
 }
 
 // Plans which client trains when: from a recording, or by simulation.
@@ -448,6 +451,7 @@ Status run_create_memory(RunMemory *memory, const Options *options, const Spec *
                     .spins = options->workers <= cores_usable() ? SPINS_WHEN_CORES_SUFFICE : 0};
     memory->tensors = net ? (TensorList){.tensors = net->tensors, .count = net->count} : spec_tensors(spec);
     if (net) TRY(run_plan_trainer(&plan.config.trainer, options, err));
+    run_plan_aggregator(&plan.config, options);
     plan.job_capacity = rounds_job_capacity(&plan.config, clients_per_round, data->test.count);
     Error part;
     char named[OPTION_NAMED_BYTES];

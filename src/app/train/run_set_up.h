@@ -44,6 +44,9 @@ Status run_plan_trainer(TrainerPlan *plan, const Options *options, Error *err);
 // has named the trainer again.
 Status run_check_trainer(const RunRecord *past, const RunRecord *now, const Options *options, Error *err);
 
+// Fills in what the run says about its aggregator, if it has one.
+void run_plan_aggregator(RunConfig *config, const Options *options);
+
 // For a run with --trainer, in place of run_read_model: asks the program for its tensors and initial values (net).
 // The caller frees them with trainer_net_free. host: takes its output. USAGE, NOINPUT, or UNAVAILABLE with the
 // trainer's sentence.

@@ -1,4 +1,4 @@
-// Part of run_set_up.h: a run with --trainer gives its plan, reads its net, and explains its failure.
+// Part of run_set_up.h: a run with --trainer or --aggregator gives its plan, reads its net, and explains its failure.
 #include <stdio.h>
 #include <string.h>
 
@@ -49,6 +49,14 @@ static Status check_views(const TrainerNet *net, const Options *options, Error *
                 "%s: the program of --trainer does not say that it reads samples as clients see them (desk.places, "
                 "sounder help trainer); leave the option out, or let it answer \"views\":1",
                 options_named(named, options, option));
+}
+
+void run_plan_aggregator(RunConfig *config, const Options *options) {
+    config->aggregator = (TrainerPlan){
+        .option = "--aggregator", .threads = (uint32_t)options->trainer_threads, .hang_seconds = options->hang_seconds};
+    snprintf(config->aggregator.command, sizeof config->aggregator.command, "%s", options->aggregator);
+    snprintf(config->aggregator.folder, sizeof config->aggregator.folder, "%s", options->aggregator_folder);
+    config->aggregator_keeps = (uint32_t)options->aggregator_keeps;
 }
 
 // The spec of a trainer's net has no layers: only what the run asks of any net.
