@@ -113,7 +113,7 @@ static Status check_machine(const GroupPlace *place, const Launcher *launcher, E
     return fail(
         err, STATUS_USAGE,
         "env://: %s=%s of %d ranks are on this machine: ranks on several machines meet by mpi://; start them with "
-        "mpirun",
+        "mpirun, and the ranks of one machine with one launch",
         launcher->local_size, here, place->size);
 }
 
