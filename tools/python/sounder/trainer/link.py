@@ -15,7 +15,7 @@ import numpy as np
 from ..command import Error
 
 MOST_LINE = 1 << 20
-TYPES = {"u1": np.uint8, "u2": np.uint16, "u4": np.uint32, "f4": np.float32}
+TYPES = {"u1": np.uint8, "u2": np.uint16, "u4": np.uint32, "u8": np.uint64, "f4": np.float32, "f8": np.float64}
 
 
 def _finite(value):
@@ -119,15 +119,19 @@ class Data:
         return samples.astype(np.float32) * self.scale + self.shift
 
 
-def begin():
-    """The link that the worker has made, and its first message."""
+def begin(role="trainer"):
+    """The link that the worker has made, and its first message. An aggregator's (role) is the parent's."""
     fd = os.environ.pop("SOUNDER_TRAINER", None)
     if fd is None:
-        raise Error("this program is a trainer, which Sounder starts: sounder train --trainer 'python3 trainer.py' --data fashion-mnist")
+        raise Error(f"this program is a run's {role}, which Sounder starts: sounder train --{role} 'python3 {role}.py' --data fashion-mnist")
     line = Line(int(fd))
     hello = line.receive()
     if hello is None:
         raise SystemExit(0)
     if hello.get("sounder") != 1:
         raise Error(f"the program speaks version {hello.get('sounder')} of the trainers' lines, this package version 1; install both anew")
+    if (role == "aggregator") != bool(hello.get("aggregator")):
+        error = f"the program is {'an' if role == 'aggregator' else 'a'} {role}: name it with --{role}"
+        line.send(error=error, fatal=1)
+        raise Error(error)
     return line, hello

@@ -1,0 +1,295 @@
+"""Aggregators: a program of the user's combines the updates of a round; everything else stays as it is.
+
+Usage: test_aggregator.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arguments]   (exit 77: skipped, there is no NumPy)
+"""
+import os, shutil, signal, subprocess, sys, time, unittest
+
+from trainers import LAYERS, PACKAGE, TrainerCase, np
+from runs import ECHO_SECONDS, SOUNDER, alive, children_of, descendants_of, wait_until
+
+JOB = ["--data", "synthetic:1x8x8:160:60", "--clients", "5", "--batch-size", "10", "--lr", "0.05", "--rounds", "3", "--workers", "2",
+       "--quiet"]
+EXAMPLE = os.path.join(PACKAGE, "examples", "aggregator.py")
+
+# Remembers half of every update and adds noise. The second word of the command spoils round 2; `once` only the first time.
+RULE = '''
+import json, os, signal, sys, time
+sys.path.insert(0, PACKAGE)
+import numpy as np, sounder
+
+fault, once, slow = sys.argv[1] if len(sys.argv) > 1 else "", "once" in sys.argv, "slow" in sys.argv
+
+def combine(updates, turn):
+    half = turn.shares @ updates / 2
+    step = half + turn.state[0] + 1e-4 * turn.random.normal(size=half.shape)
+    turn.state[0] = half
+    time.sleep(0.02 if slow else 0)
+    if turn.round == 2 and fault and not (once and os.path.exists("spoilt")):
+        open("spoilt", "w").close()
+        socket = turn._line.socket
+        if fault == "die": os.kill(os.getpid(), signal.SIGKILL)
+        if fault == "hang": time.sleep(1000)
+        if fault == "words": socket.sendall(b"this is no JSON\\n"); time.sleep(1000)
+        if fault == "other-turn": turn._line.send(turn=77); time.sleep(1000)
+        if fault == "close": socket.close(); time.sleep(1000)
+        if fault == "raise": raise ValueError("these updates are odd")
+        if fault == "nan": step[3] = np.nan
+        if fault == "far": step[3] = 1e9
+        if fault == "shape": step = step[:-1]
+        if fault == "nothing": return None
+        if fault == "write": updates -= 1
+        if fault == "tensors": return {"fc1.weight": step}
+    return step
+
+sounder.aggregate(combine)
+'''
+
+
+class Aggregators(TrainerCase):
+    def setUp(self):
+        super().setUp()
+        self.write("rule.py", RULE)
+
+    def combine(self, run, command, *arguments, keeps=1, code=0, model=LAYERS):
+        net = ["--model", model] if model else []
+        return self.train(*JOB, *net, "--aggregator", f"{sys.executable} {command}", "--aggregator-keeps", str(keeps), "--out", run, *arguments, code=code)
+
+    def example(self, run, rule, *arguments, keeps=0):
+        return self.train(*JOB, "--model", LAYERS, "--aggregator", f"{sys.executable} {EXAMPLE} {rule}", "--aggregator-keeps", str(keeps), "--out", run,
+                          *arguments, env={**os.environ, "PYTHONPATH": PACKAGE})
+
+    def assert_near(self, run, other, most=1e-6):
+        one, two = self.weights(run), self.weights(other)
+        self.assertEqual(list(one), list(two))
+        for name in one:
+            self.assertLess(abs(one[name] - two[name]).max(), most, name)
+
+    def program(self, process):
+        """The aggregator's own process, not its guard."""
+        def found():
+            for pid in descendants_of(process.pid):
+                with open(f"/proc/{pid}/cmdline", "rb") as file:
+                    if file.read().split(b"\0")[1:2] == [b"rule.py"]:
+                        return pid
+        return found()
+
+    # The rules' weights -----------------------------------------------------------------------------------------------
+
+    def test_the_example_has_the_weights_of_our_own_rules(self):
+        for name, own, keeps, more in (("median", "median", 0, []), ("fedadam", "fedadam", 2, []),
+                                       ("median", "median", 0, ["--attack", "alie", "--attackers", "0.2"]),
+                                       ("fedadam", "fedadam", 2, ["--partition", "dirichlet", "--clients-per-round", "3", "--drop-out", "0.2"]),
+                                       ("median", "fedprox mu=0.1; combine median", 0, ["--momentum", "0.9"])):
+            with self.subTest(name=name, more=more):
+                base = "fedprox mu=0.1" if "fedprox" in own else "fedavg"
+                self.example("theirs", name, "--algorithm", base, *more, keeps=keeps)
+                self.train(*JOB, "--model", LAYERS, "--algorithm", own, "--out", "ours", *more)
+                self.assert_near("theirs", "ours")
+                shutil.rmtree(self.path("theirs")), shutil.rmtree(self.path("ours"))
+
+    def test_the_server_rule_of_the_algorithm_steps_by_the_update(self):
+        self.write("mean.py", "import sys; sys.path.insert(0, PACKAGE); import sounder\nsounder.aggregate(lambda updates, turn: turn.shares @ updates)\n")
+        self.combine("theirs", "mean.py", "--algorithm", "fedavgm", "--partition", "dirichlet", keeps=0)
+        self.train(*JOB, "--model", LAYERS, "--algorithm", "fedavgm", "--partition", "dirichlet", "--out", "ours")
+        self.assert_near("theirs", "ours")
+
+    def test_updates_are_in_the_order_of_clients_with_what_the_run_knows_of_them(self):
+        self.write("tell.py", """
+import sys
+sys.path.insert(0, PACKAGE)
+import json, numpy as np, sounder
+def combine(updates, turn):
+    with open("told", "a") as file:
+        file.write(json.dumps([turn.round, turn.lr, turn.clients.tolist(), turn.samples.tolist(), turn.steps.tolist(), turn.shares.tolist(),
+                               turn.losses.tolist(), np.linalg.norm(updates, axis=1).tolist()]) + "\\n")
+    mean = turn.named(turn.shares @ updates)
+    assert list(mean) == ["fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"] and mean["fc2.weight"].shape == (10, 12)
+    return mean
+sounder.aggregate(combine)
+""")
+        self.combine("run", "tell.py", "--partition", "dirichlet", "--clients-per-round", "4", "--inspect-updates", keeps=0)
+        with open(self.path("told")) as file:
+            told = [eval(line) for line in file]
+        rows = [row for row in self.metrics("run") if row["type"] == "client"]
+        for number, lr, clients, samples, steps, shares, losses, lengths in told:
+            own = sorted((row for row in rows if row["round"] == number), key=lambda row: row["client"])
+            self.assertEqual(clients, [row["client"] for row in own])
+            self.assertEqual(samples, [row["samples"] for row in own])
+            self.assertEqual(steps, [-(-row["samples"] // 10) for row in own])
+            self.assertAlmostEqual(lr, 0.05)
+            for mine, key in ((shares, "share"), (losses, "loss"), (lengths, "update_length")):
+                for value, row in zip(mine, own):
+                    self.assertAlmostEqual(value, row[key], delta=1e-5 * abs(row[key]))
+        self.assertEqual(len(told), 3)
+
+    # Bits -------------------------------------------------------------------------------------------------------------
+
+    def test_the_bits_do_not_depend_on_workers_nor_on_a_resume(self):
+        for workers in "123":
+            self.combine(f"workers-{workers}", "rule.py", "--workers", workers, "--partition", "dirichlet")
+        self.assertEqual(len({self.model(f"workers-{workers}") for workers in "123"}), 1)
+        self.combine("parts", "rule.py", "--rounds", "1", "--partition", "dirichlet")
+        subprocess.run([SOUNDER, "train", "--resume", self.path("parts"), "--rounds", "3", "--quiet"], cwd="/", check=True, timeout=60)
+        self.assertEqual(self.model("parts"), self.model("workers-1"))
+
+    def test_it_combines_the_updates_of_trainers(self):
+        for workers in "12":
+            self.combine(f"workers-{workers}", "rule.py", "--workers", workers, "--trainer", f"{sys.executable} trainer.py", model=None)
+        self.assertEqual(self.model("workers-1"), self.model("workers-2"))
+
+    def test_a_fault_costs_a_try_and_no_bit(self):
+        self.combine("sound", "rule.py")
+        for fault, sentence in (("die", "killed by signal 9"), ("hang", "has not said anything for 1 s"), ("words", "JSON"),
+                                ("other-turn", "answered turn 77"), ("close", "closed its socket"), ("raise", "ValueError: these updates are odd"),
+                                ("nan", "made nan of the update of weight 3 of fc1.weight"), ("far", "may change by less than")):
+            with self.subTest(fault=fault):
+                if os.path.exists(self.path("spoilt")):
+                    os.remove(self.path("spoilt"))
+                _, err = self.combine(fault, f"rule.py {fault} once", "--hang-seconds", "1")
+                self.assertIn("the aggregator failed in round 2: ", err)
+                self.assertIn(sentence, err)
+                self.assertEqual(self.bits(fault), self.bits("sound"))
+
+    def test_killed_aggregators_and_workers_cost_no_bit(self):
+        self.combine("calm", "rule.py", "--rounds", "8")
+        for victim in (self.program, lambda process: max(children_of(process.pid))):
+            process = self.start(*JOB, "--model", LAYERS, "--rounds", "8", "--aggregator", f"{sys.executable} rule.py x slow", "--aggregator-keeps", "1",
+                                 "--out", "storm", "--on-worker-death", "respawn")
+            for number in (1, 4):
+                self.wait_for_round("storm", number)
+                os.kill(victim(process), signal.SIGKILL)
+            self.finish(process)
+            self.assertEqual(self.bits("storm"), self.bits("calm"))
+            shutil.rmtree(self.path("storm"))
+
+    # Faults that end the run ------------------------------------------------------------------------------------------
+
+    def test_a_second_fault_in_a_round_ends_the_run_with_one_sentence(self):
+        for fault, sentence in (("die", "it was killed by signal 9"), ("raise", "ValueError: these updates are odd"), ("nan", "it made nan of")):
+            with self.subTest(fault=fault):
+                _, err = self.combine(fault, f"rule.py {fault}", code=69)
+                self.assertEqual(err.count("error: "), 1)
+                self.assertIn(f"error: --aggregator, round 2: {sentence}", err)
+                self.assertEqual(len(self.rounds(fault)), 1)
+                os.remove(self.path("spoilt"))
+
+    def test_a_mistake_that_would_be_made_again_ends_the_run_at_once(self):
+        for fault, sentence in (("shape", "combine returned an array of shape (909,); return one of shape (910,)"),
+                                ("nothing", "combine returned nothing"), ("tensors", "combine returned a dict without fc1.bias")):
+            with self.subTest(fault=fault):
+                _, err = self.combine(fault, f"rule.py {fault}", code=69)
+                self.assertIn(f"--aggregator, round 2: {sentence}", err)
+                self.assertNotIn("another one", err)
+
+    def test_the_updates_of_the_run_cannot_be_written(self):
+        _, err = self.combine("write", "rule.py write", code=69)
+        self.assertIn("read-only", err)
+
+    def test_a_run_that_ended_by_its_aggregator_goes_on_with_a_better_one(self):
+        self.combine("sound", "rule.py")
+        self.combine("broken", "rule.py raise", code=69)
+        self.write("rule.py", RULE.replace("turn.round == 2", "False"))
+        self.train("--resume", "broken", "--quiet")
+        self.assertEqual(self.model("broken"), self.model("sound"))
+
+    def test_a_program_that_is_none_is_named_before_the_first_round(self):
+        self.write("trainer-only.py", "import sys; sys.path.insert(0, PACKAGE); import sounder\nsounder.serve(dict, None, None)\n")
+        for command, code, sentence in (("no-such-program x", 66, "--aggregator: there is no program no-such-program"),
+                                        ("python3 'x", 64, "--aggregator python3 'x: is no list of words"),
+                                        (f"{sys.executable} none.py", 69, "exit code 2"),
+                                        (f"{sys.executable} trainer-only.py", 69, "the program is a trainer: name it with --trainer")):
+            with self.subTest(command=command):
+                _, err = self.train(*JOB, "--model", LAYERS, "--aggregator", command, "--out", "none", code=code)
+                self.assertIn(sentence, err)
+                self.assertFalse(os.path.exists(self.path("none")))
+        _, err = self.train(*JOB, "--trainer", f"{sys.executable} rule.py", "--out", "none", code=69)
+        self.assertIn("the program is an aggregator: name it with --aggregator", err)
+
+    def test_nothing_of_a_wrapper_is_left_behind(self):
+        with open(self.path("wrapper.sh"), "w") as file:
+            file.write(f"#!/bin/sh\nsleep 1000 &\n{sys.executable} rule.py\n")
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            process = self.start(*JOB, "--model", LAYERS, "--rounds", "1000", "--aggregator", "sh wrapper.sh", "--aggregator-keeps", "1",
+                                 "--out", f"run-{int(number)}")
+            self.wait_for_round(f"run-{int(number)}", 1)
+            below = descendants_of(process.pid)
+            if number == signal.SIGKILL:
+                process.kill()
+                process.communicate()
+            else:
+                self.stop(process, number)
+            self.assertTrue(wait_until(lambda: not any(map(alive, below))), [pid for pid in below if alive(pid)])
+
+    def test_a_second_signal_ends_a_run_whose_aggregator_is_busy(self):
+        process = self.start(*JOB, "--model", LAYERS, "--aggregator", f"{sys.executable} rule.py hang", "--aggregator-keeps", "1", "--out", "run")
+        self.assertTrue(wait_until(lambda: os.path.exists(self.path("spoilt"))))
+        below = descendants_of(process.pid)
+        process.send_signal(signal.SIGINT)
+        time.sleep(2 * ECHO_SECONDS)
+        self.assertIsNone(process.poll(), "the first signal only asks")
+        process.send_signal(signal.SIGINT)
+        self.finish(process, 128 + signal.SIGINT)
+        self.assertTrue(wait_until(lambda: not any(map(alive, below))))
+
+    # Refusals and records ---------------------------------------------------------------------------------------------
+
+    def test_what_does_not_go_with_an_aggregator_is_refused_by_name(self):
+        for arguments, name in ((["--algorithm", "median"], "combine median"), (["--algorithm", "fednova"], "combine nova"),
+                                (["--algorithm", "mix buckets; combine median"], "combine median"), (["--algorithm", "secagg"], "secagg"),
+                                (["--algorithm", "scaffold"], "scaffold"), (["--algorithm", "ssgd"], "schedule lockstep"),
+                                (["--algorithm", "hogwild", "--workers", "5"], "schedule wild"), (["--algorithm", "fedbuff"], "schedule buffered"),
+                                (["--algorithm", "fedbuff", "--clock", "real"], "schedule buffered"),
+                                (["--client-optimizer-state", "average", "--momentum", "0.5"], "client-optimizer-state")):
+            with self.subTest(arguments=arguments):
+                _, err = self.combine("refused", "rule.py", *arguments, code=64)
+                self.assertIn("aggregator", err)
+                self.assertIn(name, err)
+        _, err = self.example_refused("fedadam", "--algorithm", "fedadam")
+        self.assertIn("its program has a server rule of its own, and --algorithm has server adam", err)
+        _, err = self.train(*JOB, "--aggregator-keeps", "2", "--out", "refused", code=64)
+        self.assertIn("only used with --aggregator", err)
+
+    def example_refused(self, rule, *arguments):
+        return self.train(*JOB, "--model", LAYERS, "--aggregator", f"{sys.executable} {EXAMPLE} {rule}", "--aggregator-keeps", "2", "--out", "refused",
+                          *arguments, env={**os.environ, "PYTHONPATH": PACKAGE}, code=64)
+
+    def test_noise_joins_the_update_and_epsilon_is_not_told(self):
+        private = ["--algorithm", "dp-fedavg norm=0.1 noise=0.01", "--sampling", "poisson", "--clients-per-round", "4"]
+        self.example("theirs", "mean", *private)
+        out, _ = self.train(*JOB[:-1], "--model", LAYERS, "--aggregator", f"{sys.executable} {EXAMPLE} mean", *private, "--out", "told",
+                            env={**os.environ, "PYTHONPATH": PACKAGE})
+        self.assertEqual(out.count("epsilon is not told"), 1)
+        self.assertIsNone(self.rounds("theirs")[-1]["epsilon"])
+        self.train(*JOB, "--model", LAYERS, *private, "--out", "ours")
+        self.assert_near("theirs", "ours")
+
+    def test_the_record_says_what_combined(self):
+        self.combine("run", "rule.py", "--trainer-threads", "2")
+        with open(self.path("run", "config.yaml")) as file:
+            config = file.read()
+        for line in ("\naggregator: ", "\naggregator-keeps: 1", "\ntrainer-threads: 2"):
+            self.assertIn(line, config)
+        start = self.metrics("run")[0]
+        self.assertEqual(start["aggregator"], f"{sys.executable} rule.py")
+        self.assertEqual(os.path.realpath(start["aggregator_folder"]), os.path.realpath(self.folder.name))
+        out, _ = self.train(*JOB[:-1], "--model", LAYERS, "--aggregator", f"{sys.executable} -u ./rule.py", "--aggregator-keeps", "1", "--out", "told")
+        self.assertIn("fedavg with rule.py, ", out)
+
+    def test_an_aggregator_is_a_dimension_of_a_sweep_and_an_option_of_train(self):
+        code = f"""
+import sys
+sys.path.insert(0, {PACKAGE!r})
+import sounder
+same = dict(data="synthetic:1x8x8:160:60", model="softmax", clients=5, rounds=2)
+both = sounder.sweep("both", {{"aggregator": [f"{{sys.executable}} {EXAMPLE} {{rule}}" for rule in ("mean", "median")]}}, **same)
+print(len(both), len({{run.rows("summary")[-1]["model_sha256"] for _, run in both}}))
+run = sounder.train("one", aggregator=f"{{sys.executable}} {EXAMPLE} mean", **same)
+print(run.rows("summary")[-1]["model_sha256"] in {{run.rows("summary")[-1]["model_sha256"] for _, run in both}})
+"""
+        done = subprocess.run([sys.executable, "-c", code], cwd=self.folder.name, text=True, timeout=60, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              env={**os.environ, "SOUNDER": SOUNDER, "PYTHONPATH": PACKAGE})
+        self.assertEqual(done.stdout, "2 2\nTrue\n")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
