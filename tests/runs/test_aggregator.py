@@ -283,7 +283,7 @@ import sounder
 same = dict(data="synthetic:1x8x8:160:60", model="softmax", clients=5, rounds=2)
 both = sounder.sweep("both", {{"aggregator": [f"{{sys.executable}} {EXAMPLE} {{rule}}" for rule in ("mean", "median")]}}, **same)
 print(len(both), len({{run.rows("summary")[-1]["model_sha256"] for _, run in both}}))
-run = sounder.train("one", aggregator=f"{{sys.executable}} {EXAMPLE} mean", **same)
+run = sounder.train("one", aggregator=[sys.executable, {EXAMPLE!r}, "mean"], **same)
 print(run.rows("summary")[-1]["model_sha256"] in {{run.rows("summary")[-1]["model_sha256"] for _, run in both}})
 """
         done = subprocess.run([sys.executable, "-c", code], cwd=self.folder.name, text=True, timeout=60, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

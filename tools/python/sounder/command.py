@@ -38,17 +38,26 @@ def _word(name, value):
     return str(value).lower() if isinstance(value, (bool, np.bool_)) else os.fspath(value) if hasattr(value, "__fspath__") else str(value)
 
 
-def _trainer(options):
-    """The options with a trainer as the program takes it: its path as a command, and trainer_options, a dict, as one text."""
-    options = dict(options)
-    trainer, own = options.get("trainer"), options.pop("trainer_options", None)
-    if callable(trainer):
-        raise Error("trainer: a function; a run starts a program, so write it to a file (%%writefile trainer.py) that ends with "
-                    "sounder.serve(net, train, test), and give trainer='trainer.py'")
-    if isinstance(trainer, (list, tuple)):
-        options["trainer"] = shlex.join(map(os.fspath, trainer))
-    elif trainer is not None and os.fspath(trainer).endswith(".py") and os.path.exists(trainer):
-        options["trainer"] = shlex.join([sys.executable, os.fspath(trainer)])
+# How a program of the user's ends.
+_PROGRAMS = {"trainer": "sounder.serve(net, train, test)", "aggregator": "sounder.aggregate(combine)"}
+
+
+def _command(name, value):
+    """A program of the user's as a run takes it: a path becomes a command."""
+    if callable(value):
+        raise Error(f"{name}: a function; a run starts a program, so write it to a file (%%writefile {name}.py) that ends with "
+                    f"{_PROGRAMS[name]}, and give {name}='{name}.py'")
+    if isinstance(value, (list, tuple)):
+        return shlex.join(map(os.fspath, value))
+    if value is not None and os.fspath(value).endswith(".py") and os.path.exists(value):
+        return shlex.join([sys.executable, os.fspath(value)])
+    return value
+
+
+def _programs(options):
+    """The options with trainer and aggregator as commands, and trainer_options, a dict, as one text."""
+    options = {name: _command(name, value) if name in _PROGRAMS else value for name, value in options.items()}
+    own = options.pop("trainer_options", None)
     if own:
         words = [f"{name}={_word(name, value)}" for name, value in own.items()]
         for word in words:
@@ -59,7 +68,7 @@ def _trainer(options):
 
 
 def _arguments(options):
-    options = _trainer(options)
+    options = _programs(options)
     return [f"--{name.replace('_', '-')}={_word(name, value)}" for name, value in options.items() if value is not None]
 
 

@@ -7,7 +7,7 @@ import tempfile
 
 import numpy as np
 
-from .command import Error, _arguments, _pass_on_warnings, _refusal, _tell, _trainer, _word, program
+from .command import Error, _arguments, _pass_on_warnings, _programs, _refusal, _tell, _word, program
 from .nets import _tensors
 from .onnx_write import export_onnx
 from .safetensors import read_safetensors
@@ -15,7 +15,8 @@ from .safetensors import read_safetensors
 
 def start(out, **options):
     """Begins a run in the folder `out` and returns at once. Options as those of `sounder train`: data, model, clients, lr, ...
-    trainer: a program of your own, as a path FILE.py, a list of words or a command; trainer_options: what it finds in turn.options."""
+    trainer, aggregator: programs of your own, as a path FILE.py, a list of words or a command; trainer_options: what a trainer finds
+    in turn.options."""
     return Run(out, ["train", f"--out={os.fspath(out)}", *_arguments(options)])
 
 
@@ -36,7 +37,7 @@ def sweep(out, grid, **options):
     own = {name: options.pop(name) for name in ("search", "number", "parallel") if name in options}
     words, single = [], {}
     for name, values in grid.items():
-        pairs = [pair for value in values for pair in _trainer({name: value}).items()]
+        pairs = [pair for value in values for pair in _programs({name: value}).items()]
         values, option = [_word(*pair) for pair in pairs], pairs[0][0] if pairs else name
         for value in values:
             if any(letter in value for letter in "{}") or ("," in value and " " not in value):
@@ -44,7 +45,7 @@ def sweep(out, grid, **options):
         words += [f"--{option.replace('_', '-')}={value}" for value in values]
         single[name] = option, values[0] if len(values) == 1 else None
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:  # in a file no value is taken for several
-        json.dump({name.replace("_", "-"): _word(name, value) for name, value in _trainer(options).items() if value is not None}, file)
+        json.dump({name.replace("_", "-"): _word(name, value) for name, value in _programs(options).items() if value is not None}, file)
         file.flush()
         Run(out, ["sweep", file.name, f"--out={os.fspath(out)}", *_arguments(own), *words]).wait()
     done = _tell("runs", os.fspath(out), "--format=json")
