@@ -41,9 +41,10 @@ static const Entry python[] = {
      "--drift, attacks on samples); the numbers of their samples"},
     {"turn.x, y", "the whole split as it is stored"},
     {"turn.generator, random", "random numbers of this turn, of torch and NumPy; both modules' own are seeded, too"},
-    {"turn.correct()", "adds what the algorithm adds to the gradients, right before a step: after unscale_ and "
-                       "clipping. A turn that needs and never "
-                       "calls it ends the run. turn.correcting(optimizer) wraps the step for loops that others own"},
+    {"turn.correct()",
+     "adds what the algorithm adds to the gradients, once per step: after the last backward pass and "
+     "after unscale_, before clipping, as the engine does. A turn that needs and never calls it ends the "
+     "run. turn.correcting(optimizer) wraps the step for loops that others own"},
     {"turn.add(loss, samples, hits=)", "one batch: its mean loss, its samples, how many were right"},
     {"turn.hand_in(steps=, travel=)",
      "ends the turn before its function does, where fednova and scaffold are told of other "

@@ -5,7 +5,7 @@ Usage: test_trainer_bindings.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest 
 import json, os, subprocess, sys, unittest
 
 from runs import DEADLINE, SOUNDER, parse_safetensors
-from trainers import JOB, NUMPY, PACKAGE, TORCH, TrainerCase, np, torch
+from trainers import JOB, LAYERS, NUMPY, PACKAGE, TORCH, TrainerCase, np, torch
 
 sys.path.insert(0, PACKAGE)
 os.environ["SOUNDER"] = SOUNDER
@@ -347,6 +347,23 @@ class ChecksFromPython(unittest.TestCase):
             self.check(exchange="1.*")
         with self.assertRaisesRegex(sounder.Error, "data: 1 samples; give at least 2"):
             sounder.check(None, None, None, (np.zeros((1, 4)), [1]))
+
+
+class Clipping(TrainerCase):
+    def test_gradients_that_are_corrected_and_then_clipped_give_the_weights_of_the_engine(self):
+        clip = ["--clip-grad-norm", "0.05"]
+        self.write("trainer.py", NUMPY.replace("            turn.correct(slope)\n", "            turn.correct(slope)\n"
+                   "        norm = sum((part ** 2).sum() for part in slope.values()) ** 0.5\n"
+                   "        for part in slope.values(): part *= min(1, turn.clip / (norm + 1e-6))\n"))
+        self.train(*JOB, "--model", LAYERS, "--rounds", "1", "--lr", "1e-12", "--quiet", "--out", "start")
+        for algorithm in ("fedavg", "fedprox mu=1"):
+            given = ["--init", "start/model.safetensors", "--algorithm", algorithm, *clip]
+            name = algorithm.split()[0]
+            self.train(*JOB, *given, "--model", LAYERS, "--quiet", "--out", f"engine-{name}")
+            self.run_with(f"trainer-{name}", *given)
+            begin, engine, own = (self.weights(run) for run in ("start", f"engine-{name}", f"trainer-{name}"))
+            far = max(np.abs(engine[key] - own[key]).max() for key in engine)
+            self.assertLess(far, 1e-5 * max(np.abs(engine[key] - begin[key]).max() for key in engine))
 
 
 @unittest.skipUnless(torch, "there is no PyTorch")
