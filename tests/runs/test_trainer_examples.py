@@ -3,14 +3,16 @@
 Usage: test_trainer_examples.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE PATH_OF_THE_EXAMPLE_IN_C [unittest arguments]
 (exit 77: skipped, there is no NumPy)
 """
-import glob, importlib.util, os, shlex, sys, unittest
+import glob, importlib.util, os, re, shlex, subprocess, sys, unittest
 
+from runs import DEADLINE, SOUNDER
 from trainers import JOB, PACKAGE, TrainerCase, np, torch
 
 EXAMPLE_IN_C = os.path.abspath(sys.argv[3])
 EXAMPLES = os.path.join(PACKAGE, "examples")
 MOST_LINES = 60
 os.environ["PYTHONPATH"] = PACKAGE
+os.environ["SOUNDER"] = SOUNDER
 EASY = ["--data", "synthetic:1x8x8:400:100", "--rounds", "3", "--lr", "0.1", "--momentum", "0"]
 
 
@@ -46,6 +48,22 @@ class Examples(TrainerCase):
         for workers in ("1", "3"):
             self.train(*JOB, *EASY, "--quiet", "--trainer", shlex.quote(EXAMPLE_IN_C), "--workers", workers, "--out", f"workers-{workers}")
         self.assertEqual(self.model("workers-1"), self.model("workers-3"))
+
+    @unittest.skipUnless(torch, "there is no PyTorch")
+    def test_adapters_learn_and_travel_and_their_body_does_not(self):
+        self.run_example("trainer_adapters.py", "adapters", "--lr", "0.2", "--rounds", "4", "--workers", "1", "--algorithm", "scaffold")
+        losses = [row["train_loss"] for row in self.rounds("adapters")]
+        self.assertLess(losses[-1], losses[0])
+        self.assertEqual(list(self.weights("adapters")), ["body.0.down.weight", "body.0.up.weight", "body.2.down.weight", "body.2.up.weight", "head.weight", "head.bias"])
+
+    @unittest.skipUnless(torch, "there is no PyTorch")
+    def test_a_cnn_with_batch_norm_and_an_augmentation_starts_its_own_run(self):
+        told = subprocess.run([sys.executable, os.path.join(EXAMPLES, "trainer.py"), self.folder.name], text=True, capture_output=True, timeout=DEADLINE)
+        self.assertEqual(told.returncode, 0, told.stderr)
+        accuracies = [float(number) for number in re.findall(r"accuracy ([\d.]+)%", told.stdout)]
+        self.assertEqual(len(accuracies), 8)
+        self.assertGreater(accuracies[-1], 50)  # of four classes
+        self.assertIn("1.running_mean", self.weights("run"))
 
     @unittest.skipUnless(importlib.util.find_spec("jax"), "there is no JAX")
     def test_jax_learns(self):
