@@ -92,7 +92,7 @@ static Status say_hello(Aggregator *aggregator, json_t **ready, Error *err) {
     put_floats(&line, "updates", aggregator->rows_fd, (size_t)(rows - slots), config->slots.vector_bytes);
     trainer_line_put_tensors(&line, &memory->tensors);
     TRY(trainer_process_send(&aggregator->process, &line, &aggregator->wait, err));
-    return trainer_process_receive(ready, &aggregator->process, &patient, err);
+    return trainer_process_ready(ready, &aggregator->process, &patient, err);
 }
 
 static Status start(Aggregator *aggregator, Error *err) {
@@ -101,7 +101,7 @@ static Status start(Aggregator *aggregator, Error *err) {
     json_t *ready;
     TRY(trainer_process_start(&aggregator->process, &config->aggregator, fds, sizeof fds / sizeof *fds, -1, err));
     TRY(say_hello(aggregator, &ready, err));
-    aggregator->has_server = json_integer_value(json_object_get(ready, "server")) != 0;
+    aggregator->has_server = trainer_flag(ready, "server");
     json_decref(ready);
     if (!aggregator->has_server || config->recipe.server.row == SERVER_ROW_average) return STATUS_OK;
     return fail(err, STATUS_USAGE,
@@ -161,9 +161,8 @@ Status aggregator_ask(Aggregator *aggregator, const char *task, uint32_t round, 
     put_whole(&line, "seed", trainer_seed(rng_key(config->seed, RNG_AGGREGATOR, round, 0, 0)));
     TRY(trainer_process_send(&aggregator->process, &line, &aggregator->wait, err));
     TRY(trainer_process_receive(&told, &aggregator->process, &aggregator->wait, err));
-    const json_int_t answered = json_integer_value(json_object_get(told, "turn"));
+    const double answered = json_number_value(json_object_get(told, "turn"));
     json_decref(told);
-    if ((uint64_t)answered == turn) return STATUS_OK;
-    return fail(err, STATUS_UNAVAILABLE, "it answered turn %lld, not turn %llu", (long long)answered,
-                (unsigned long long)turn);
+    if (answered == (double)turn) return STATUS_OK;
+    return fail(err, STATUS_UNAVAILABLE, "it answered turn %.0f, not turn %llu", answered, (unsigned long long)turn);
 }

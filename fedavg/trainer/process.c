@@ -264,6 +264,14 @@ static void end_guard(pid_t guard) {
     }
 }
 
+Status trainer_process_ready(json_t **ready, TrainerProcess *process, const TrainerWait *wait, Error *err) {
+    TRY(trainer_process_receive(ready, process, wait, err));
+    if (trainer_flag(*ready, "ready")) return STATUS_OK;
+    json_decref(*ready);
+    *ready = NULL;
+    return fail(err, STATUS_UNAVAILABLE, "its first answer is not {\"ready\":1}");
+}
+
 void trainer_process_end(TrainerProcess *process, double goodbye_seconds) {
     char report[GUARD_REPORT_BYTES];
     if (process->socket >= 0) close(process->socket);

@@ -57,6 +57,9 @@ Status trainer_process_send(TrainerProcess *process, JsonObject *message, const 
 // *answer is NULL after a failure.
 Status trainer_process_receive(json_t **answer, TrainerProcess *process, const TrainerWait *wait, Error *err);
 
+// The same for the answer to the first line: UNAVAILABLE, too, if it does not say that the program is ready.
+Status trainer_process_ready(json_t **ready, TrainerProcess *process, const TrainerWait *wait, Error *err);
+
 // Whether the answer has the key with true or a whole number other than 0.
 bool trainer_flag(const json_t *answer, const char *key);
 

@@ -28,10 +28,9 @@ static Status start(Trainer *trainer, Error *err) {
     put_object(&line, "desk", desk_told(&desk, &trainer->desk));
     trainer_line_put_tensors(&line, &memory->tensors);
     TRY(trainer_process_send(&trainer->process, &line, &wait, err));
-    TRY(trainer_process_receive(&ready, &trainer->process, &wait, err));
-    const bool is_ready = trainer_flag(ready, "ready");
+    TRY(trainer_process_ready(&ready, &trainer->process, &wait, err));
     json_decref(ready);
-    return is_ready ? STATUS_OK : fail(err, STATUS_UNAVAILABLE, "its first answer is not {\"ready\":1}");
+    return STATUS_OK;
 }
 
 Status trainer_open(Trainer *trainer, const RunMemory *memory, uint32_t rank, bool has_shift, Error *err) {

@@ -77,6 +77,23 @@ static void what_is_no_number_is_not_taken_for_a_missing_one(void **state) {
     refuse(STATUS_DATA, "test", "{\"turn\":1,\"samples\":4,\"hits\":5}\n", "counted 5 hits in 4 samples");
 }
 
+static void the_first_answer_says_that_the_program_is_ready(void **state) {
+    (void)state;
+    static const char *const lines[] = {"{\"ready\":1,\"pid\":7}\n", "{\"ready\":true,\"server\":true}\n",
+                                        "{\"turn\":1}\n", "{\"ready\":0}\n"};
+    const TrainerWait wait = {0};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        Error err = {.message = ""};
+        TrainerProcess process = answered(lines[i]);
+        json_t *ready;
+        assert_int_equal(trainer_process_ready(&ready, &process, &wait, &err), i < 2 ? STATUS_OK : STATUS_UNAVAILABLE);
+        assert_int_equal(trainer_flag(ready, "server"), i == 1);
+        if (i >= 2) assert_non_null(strstr(err.message, "its first answer is not {\"ready\":1}"));
+        json_decref(ready);
+        release(&process);
+    }
+}
+
 static Status describe(TrainerNet *net, const char *line, size_t values, Error *err) {
     const TrainerWait wait = {0};
     TrainerProcess process = answered(line);
@@ -124,6 +141,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(signs_of_life_come_before_an_answer),
         cmocka_unit_test(the_trainers_own_sentence_is_told_and_decides_whether_another_try_is_of_use),
         cmocka_unit_test(what_is_no_number_is_not_taken_for_a_missing_one),
+        cmocka_unit_test(the_first_answer_says_that_the_program_is_ready),
         cmocka_unit_test(a_net_has_names_shapes_and_as_many_values),
     };
     return run_cases(argc, argv, tests, NULL, NULL);
