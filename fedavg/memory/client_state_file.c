@@ -24,6 +24,7 @@ static uint64_t file_bytes(const ClientStatePlan *plan) {
     return plan->rows * plan->row_bytes;
 }
 
+// The mapping reserves no memory: the file may have a row for each of millions of clients, most of which are holes.
 static Status map(ClientStateFile *file, const char *name, Error *err) {
     const size_t bytes = file_bytes(&file->plan);
     file->mapping = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file->fd, 0);
@@ -45,6 +46,7 @@ static Status open_in_folder(ClientStateFile *file, const Folder *folder, Error 
     return file_check_own(file->fd, path, err);
 }
 
+// The length that is found is remembered: a resume that is refused cuts the file back to it.
 static Status make_long(ClientStateFile *file, Error *err) {
     struct stat about;
     const uint64_t bytes = file_bytes(&file->plan);
@@ -98,6 +100,8 @@ static uint32_t row_hash(const ClientStateFile *file, uint32_t row) {
     return hash ? hash : 1;
 }
 
+// A table comes from a file, which may be damaged. Two clients with one row would overwrite each other's state in
+// silence.
 Status client_state_table_check(const uint32_t *table, const ClientStatePlan *plan, uint32_t clients, Error *err) {
     const uint32_t used = table[0], *rows = table + 1;
     if (used == 0 || used > plan->rows)
@@ -118,6 +122,7 @@ Status client_state_table_check(const uint32_t *table, const ClientStatePlan *pl
     return status;
 }
 
+// A hash of 0 says that the row is new. Rows of a client change only with a new row, so that old hashes stay valid.
 void client_state_file_hash(uint32_t *table, const ClientStateFile *file, uint32_t clients) {
     const uint32_t *rows = table + 1;
     uint32_t *hashes = table + 1 + clients;
@@ -133,6 +138,7 @@ bool client_state_file_is_as_hashed(uint32_t *client, const uint32_t *table, con
     return true;
 }
 
+// A store into a hole of a mapped file on a full disk is a SIGBUS, for which a worker has no answer.
 Status client_state_file_reserve(const ClientStateFile *file, uint32_t row, Error *err) {
     int error = posix_fallocate(file->fd, (off_t)(row * file->plan.row_bytes), (off_t)file->plan.row_bytes);
     if (error == 0) return STATUS_OK;

@@ -16,6 +16,7 @@ static Status read_files(DatasetSegment *segment, const DatasetSource *source, E
     return status;
 }
 
+// A copy in the cache is mapped, so that runs share its pages and none of them reads the files again.
 Status dataset_segment_load(DatasetSegment *segment, const DatasetSource *source, Error *err) {
     int fd;
     *segment = NO_DATASET_SEGMENT;
@@ -32,6 +33,8 @@ Status dataset_segment_view(Dataset *data, const DatasetSegment *segment, Error 
     return STATUS_OK;
 }
 
+// A worker inherits one descriptor for each split. If the samples of a split are in the block, that descriptor is one
+// more of the block, and it is closed here.
 Status dataset_segment_attach(DatasetSegment *segment, const int fds[DATASET_FDS], Error *err) {
     Dataset data = {0};
     *segment = NO_DATASET_SEGMENT;
@@ -54,6 +57,8 @@ void dataset_segment_worker_fds(int fds[DATASET_FDS], const DatasetSegment *segm
         fds[1 + split] = segment->samples[split].fd >= 0 ? segment->samples[split].fd : segment->worker_fd;
 }
 
+// Another process may write to a mapped file, and the samples would change in the middle of the run. Size and time of
+// the last change tell.
 Status dataset_segment_check(const DatasetSegment *segment, Error *err) {
     struct stat about;
     for (DatasetSplitKind split = 0; split < DATASET_SPLITS; split++)

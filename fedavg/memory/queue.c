@@ -46,6 +46,7 @@ void queue_finish(Job *job, uint32_t state) {
     atomic_store_explicit(&job->state, state, memory_order_release);
 }
 
+// Results are cleared before the owner, so that no worker can claim a job with results of another worker in it.
 static void job_open(Job *job) {
     job->hits = 0;
     job->loss_sum = 0;
@@ -78,6 +79,7 @@ uint32_t queue_reopen(Queue *queue) {
     return opened;
 }
 
+// Only the dead worker could have changed its jobs: no other process writes a job that it does not own.
 uint32_t queue_reopen_rank(Queue *queue, uint32_t rank, bool finished_too) {
     uint32_t opened = 0;
     for (uint32_t i = 0; i < queue->count; i++) {

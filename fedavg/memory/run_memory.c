@@ -84,6 +84,7 @@ static Status create_control(RunMemory *memory, RunPlan *plan, Error *err) {
     return STATUS_OK;
 }
 
+// The spec has what the options say; owners, users and tests are the data set's, which is known only here.
 static Status create_partition(RunMemory *memory, const PartitionSpec *spec, Error *err) {
     const Dataset *data = &memory->data;
     const uint16_t *classes = !dataset_has_targets(&data->items) ? data->train.labels : NULL;
@@ -132,6 +133,8 @@ Status run_memory_partition(RunMemory *memory, const PartitionSpec *partition, E
     return create_partition(memory, partition, err);
 }
 
+// Workers get a read-only descriptor unless their engine writes the weights: a stray store then ends the worker,
+// instead of changing the model for all clients of the round.
 static Status create_weights(RunMemory *memory, RunPlan *plan, Error *err) {
     RunConfig *config = &plan->config;
     config->weights_offset = plan->weights_header_bytes;
@@ -191,6 +194,8 @@ fail:
     return status;
 }
 
+// The descriptors have fixed numbers in a worker. A place for which the run has no file gets another file's descriptor,
+// which the worker does not use.
 void run_memory_worker_fds(int fds[FD_COUNT], const RunMemory *memory) {
     fds[FD_CONTROL - WORKER_FIRST_FD] = memory->control_segment.fd;
     int data[DATASET_FDS];
@@ -244,6 +249,7 @@ float *run_memory_begun(const RunMemory *memory, uint32_t place) {
     return (float *)run_memory_pending(memory, memory->config->slots.pending / 2 + place);
 }
 
+// Jobs are dealt to the nodes by place, in turn: of every `nodes` places in a row this node has one.
 float *run_memory_row(const RunMemory *memory, uint32_t place) {
     const RunConfig *config = memory->config;
     return (float *)(memory->slots + slots_host_bytes(&config->slots, config->gpu.used) +
@@ -271,6 +277,7 @@ const char *run_memory_remedy(const RunMemory *memory, size_t parameter) {
     return spec_tensor_remedy(&memory->config->spec, parameter);
 }
 
+// The configuration is constant during a run; the rate is in the parent's order, since it changes from round to round.
 Training run_memory_training(const RunMemory *memory) {
     Training training = memory->config->training;
     training.sgd.lr = memory->control->order.lr;

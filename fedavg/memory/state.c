@@ -41,6 +41,7 @@ uint32_t state_vector(const RunMemory *memory, StateVector which) {
     return index_of(memory->config, &memory->algorithm, which);
 }
 
+// Only lockstep starts a round over. Its velocity is put back with the weights; a round of Hogwild is never repeated.
 void state_plan(RunConfig *config) {
     const Algorithm algorithm = run_algorithm(config);
     const EngineFacts *engine = algorithm.engine;
@@ -133,6 +134,7 @@ static void add_pending(StateTable *table, const RunMemory *memory) {
     }
 }
 
+// The order of this list is the order in checkpoints. Another order would be read as well, but files would differ.
 static void add_all(StateTable *table, const RunMemory *memory) {
     add_numbers(table, memory->control);
     add_vectors(table, memory);
@@ -170,6 +172,7 @@ char *state_write(char *text, const StateRow *row, bool first) {
            sprintf(text, "%" PRIu64, row->type == TENSOR_I64 ? *(uint64_t *)row->values : *(uint32_t *)row->values);
 }
 
+// A text that ends early is a note of an earlier version: rows that it does not have keep their first values.
 const char *state_read(const StateRow *row, const char *text) {
     if (row->count == 0 || *text == '\0') return text;
     if (is_flag(row)) {

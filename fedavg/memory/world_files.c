@@ -62,6 +62,7 @@ static Status next_line(Reader *reader, bool *more, uint32_t clients, Error *err
     }
 }
 
+// A negative pace marks a client without a line: every client needs one, since any of them may be drawn.
 static Status read_paces(WorldFiles *files, Reader *reader, Error *err) {
     bool more;
     files->paces = malloc(files->clients * sizeof *files->paces);
@@ -83,6 +84,7 @@ static Status read_paces(WorldFiles *files, Reader *reader, Error *err) {
     return STATUS_OK;
 }
 
+// Times are rounded to the microseconds of the simulated clock, in which all comparisons are exact.
 static Status read_presences(WorldFiles *files, Reader *reader, Error *err) {
     bool more;
     uint32_t capacity = 0;
@@ -151,6 +153,8 @@ void world_files_free(WorldFiles *files) {
     *files = (WorldFiles){0};
 }
 
+// The hash is of the numbers that were read, so that a comment or a blank in a file makes no other run. 0 means no
+// file.
 uint64_t world_files_hash(const WorldFiles *files) {
     uint64_t hash = files->recording_hash;
     if (files->paces) hash = XXH3_64bits_withSeed(files->paces, files->clients * sizeof *files->paces, hash);
@@ -158,6 +162,7 @@ uint64_t world_files_hash(const WorldFiles *files) {
     return XXH3_64bits_withSeed(files->presences, files->presence_count * sizeof *files->presences, hash);
 }
 
+// The next arrival is found in one pass with it: with no client there, the clock moves straight to it.
 uint64_t world_files_presence(uint8_t *there, const WorldFiles *files, uint64_t microseconds) {
     uint64_t next = UINT64_MAX;
     memset(there, 0, files->clients);

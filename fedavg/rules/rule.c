@@ -17,6 +17,7 @@ void rule_text_add(char *text, size_t bytes, const char *format, ...) {
     va_end(arguments);
 }
 
+// A choice shows its words; a number shows its preset, or the option or number from which it is derived.
 void rule_form(char *text, size_t bytes, const RuleText *rule) {
     *text = '\0';
     rule_text_add(text, bytes, "%s", rule->name);
@@ -73,6 +74,8 @@ static bool read_word(double *value, const RuleNumber *number, const char *text)
     return false;
 }
 
+// A number with words is a choice and takes only these. The range of a number is part of its row, so that a rule's own
+// code never meets a value outside it.
 static bool read_number(double *value, const RuleNumber *number, const char *text) {
     if (number->words[0]) return read_word(value, number, text);
     char *end;
@@ -106,6 +109,7 @@ int rule_number_named(const RuleText *rule, const char *name, size_t bytes) {
     return -1;
 }
 
+// Names the nearest number and shows the whole form: a misspelt number and one that belongs to another rule both occur.
 static Status refuse_number(const RuleWords *of, const RuleText *rule, const char *word, size_t bytes, Error *err) {
     char form[512], typed[64];
     snprintf(typed, sizeof typed, "%.*s", (int)bytes, word);
@@ -139,6 +143,7 @@ void rule_choose(Chosen *chosen, const RuleText *rule, uint32_t row) {
         chosen->number[n] = rule->numbers[n].preset;
 }
 
+// The names of all rows are collected on the way, because the refusal at the end lists them.
 Status rule_parse(Chosen *chosen, const RuleText *rules, uint32_t count, const char *what, const char *text,
                   Error *err) {
     RuleWords of = {.whole = text, .number = 1};

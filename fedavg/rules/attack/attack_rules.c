@@ -130,6 +130,8 @@ static Status choose_part(uint8_t *attackers, const char *text, uint32_t clients
     return STATUS_OK;
 }
 
+// The point decides: "1.0" is all clients and "1" is client 1. Options are checked before there is a list, which is
+// NULL then.
 Status attack_choose(uint8_t *attackers, const char *text, uint32_t clients, uint64_t seed, Error *err) {
     if (strchr(text, '.')) return choose_part(attackers, text, clients, seed, err);
     for (const char *at = text;; at++) {
@@ -156,6 +158,7 @@ void attack_labels(uint16_t *label_of, int classes, const Chosen *attack) {
     }
 }
 
+// Rounded to the nearest number, half upwards, for each batch by itself.
 uint32_t attack_marked(const Chosen *attack, uint32_t count) {
     return attack->row == ATTACK_BACKDOOR ? (uint32_t)floor(attack->number[BACKDOOR_FRACTION] * count + 0.5) : 0;
 }
@@ -181,6 +184,8 @@ static void draw(float *weights, const float *global, size_t count, double mean,
         weights[i] = (float)((double)global[i] + mean + deviation * rng_normal(key, (uint32_t)i));
 }
 
+// Attackers change weights and not updates: all code after them takes the result for that of an honest client. Random
+// numbers are keyed by client and round, so that an attack repeats in a replay.
 void attack_update(float *weights, const float *global, size_t count, const Chosen *attack, const AttackTurn *turn) {
     const double *number = attack->number;
     switch (attack->row) {

@@ -23,6 +23,8 @@ static double quantile(double probability) {
     return high;
 }
 
+// The attackers need s honest clients that are further off than they are: a majority is floor(n / 2) + 1 clients, of
+// which f are attackers. z is where s of the n - f honest updates are expected beyond it, if updates are normal.
 double crafted_alie(uint32_t clients, uint32_t attackers) {
     const double honest = clients - attackers, needed = floor(clients / 2.0) + 1 - attackers;
     if (honest < 2) return 0; // the deviation of fewer than two is 0
@@ -54,6 +56,7 @@ static void find_means(double *means, const Rows *rows, size_t first, size_t cou
         means[i] /= rows->count;
 }
 
+// Means and squares of a block stay on the stack, and its rows are in the cache when they are read the second time.
 void crafted_make(double *out, const Rows *rows, double of_mean, double of_deviation, size_t count) {
     for (size_t first = 0; first < count; first += BLOCK) {
         const size_t block = count - first < BLOCK ? count - first : BLOCK;

@@ -21,6 +21,7 @@ static double displacement_of(const Training *training, double pull, uint64_t st
     return -x;
 }
 
+// Nesterov's SGD stores the weights where its next gradient is taken, lr momentum velocities ahead of the iterate.
 double local_ahead(const Training *training) {
     return training->nesterov ? (double)training->sgd.lr * (double)training->sgd.momentum : 0;
 }
@@ -35,6 +36,8 @@ double local_pull(const Chosen *chosen, const LocalTurn *turn) {
     return rule->pull ? rule->pull(turn) : 0;
 }
 
+// The numbers are copied, because prepare may change them for this client: FedDyn scales its alpha by the client's
+// size.
 LocalTurn local_turn(const Chosen *chosen, const Training *training, uint64_t steps, double size_ratio) {
     LocalTurn turn = {.size_ratio = size_ratio, .counts = 1};
     memcpy(turn.number, chosen->number, sizeof turn.number);
@@ -43,6 +46,7 @@ LocalTurn local_turn(const Chosen *chosen, const Training *training, uint64_t st
     return turn;
 }
 
+// With a rate of 0 the quotient has a limit, which is the displacement at rate 1 without a pull.
 double local_reach(const Chosen *chosen, const Training *training, uint64_t steps) {
     const double lr = (double)training->sgd.lr;
     if (lr > 0) return local_turn(chosen, training, steps, 1).displacement / lr;
@@ -51,6 +55,7 @@ double local_reach(const Chosen *chosen, const Training *training, uint64_t step
     return displacement_of(&unit, 0, steps); // a pull is proportional to the displacement, which is 0 here
 }
 
+// A vector that is NULL reads as zeros: before its first turn a client has no state, and some rules have no message.
 static Parameter parameter_at(const LocalVectors *at, size_t i) {
     return (Parameter){.global = at->global[i],
                        .own = at->own ? at->own[i] : 0,
@@ -59,7 +64,8 @@ static Parameter parameter_at(const LocalVectors *at, size_t i) {
                        .full_gradient = at->full_gradient ? at->full_gradient[i] : 0};
 }
 
-// One pair of loops per rule, into which the rule's functions are inlined.
+// One pair of loops per rule, into which the rule's functions are inlined. Vectors and turn are copied into locals: a
+// store to the output could otherwise change them as far as the compiler knows, and the loop would not be vectorised.
 #define LOCAL_LOOPS(name)                                                                                              \
     AGGREGATE_VECTORS static void name##_shifts(float *restrict shift, const LocalVectors *given,                      \
                                                 const LocalTurn *at_turn, float pull, size_t count) {                  \
@@ -95,6 +101,8 @@ void local_shift(float *shift, const LocalVectors *at, const LocalTurn *turn, do
     loops[row].shifts(shift, at, turn, (float)pull, count);
 }
 
+// The limit follows from the sum over all clients, which must not leave 64 bits: the caller divides it by their number.
+// All elements are computed before they are judged, so that neither loop has an exit.
 bool local_conclude(float *state_after, const LocalVectors *at, const LocalTurn *turn, uint32_t row, double limit,
                     size_t count) {
     const float bound = (float)limit;
@@ -127,6 +135,7 @@ bool local_gifts_fit(const LocalVectors *at, const LocalTurn *turn, double limit
     return unfit == 0;
 }
 
+// Gifts are multiples of 2^-40, so that the conversion is exact; the sum is modulo 2^64 as in aggregate.c.
 void local_add_gifts(int64_t *changes, const LocalVectors *at, const LocalTurn *turn, size_t count) {
     for (size_t i = 0; i < count; i++)
         changes[i] = (int64_t)((uint64_t)changes[i] + (uint64_t)llrint(gift_of(at, turn, i) * AGGREGATE_UNIT));

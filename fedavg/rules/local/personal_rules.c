@@ -33,6 +33,7 @@ const RuleText personal_rules[PERSONAL_COUNT] = {
     [PERSONAL_ALL] = {"all", "nothing is sent: every client trains for itself", "the baseline of all of these", {{0}}},
 };
 
+// A second model is as large as the net. Parameters that stay are stored run after run, without gaps.
 uint64_t personal_floats(const PersonalPlan *plan, uint64_t parameters) {
     uint64_t floats = 0;
     for (uint32_t r = 0; r < plan->run_count; r++)
@@ -85,6 +86,8 @@ static Status check_moreau(const PersonalPlan *plan, const Training *training, E
         plan->lambda, plan->inner_lr, (double)training->sgd.lr);
 }
 
+// A rule is of one of two kinds: it plans a second model, or it names the parameters that stay. FedPer and FedRep keep
+// the last layers, LG-FedAvg all others.
 static Status find_runs(PersonalPlan *plan, const Chosen *chosen, const Spec *spec, const Training *training,
                         Error *err) {
     const char *name = personal_rules[chosen->row].name;

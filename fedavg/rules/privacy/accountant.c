@@ -20,6 +20,9 @@ typedef struct Signed {
     int sign; // 0: an empty sum
 } Signed;
 
+// Adds two numbers that are known by logarithm and sign alone: the terms of the series reach exp(1000) and more, which
+// no double holds. The larger number is factored out, so that the exponential of the difference is at most 1, and log1p
+// keeps the digits of a small term. Equal numbers of opposite signs cancel to an empty sum.
 static Signed sum_of(Signed a, Signed b) {
     if (a.sign == 0 || b.log == -INFINITY) return a.sign == 0 ? b : a;
     const Signed large = a.log >= b.log ? a : b, small = a.log >= b.log ? b : a;
@@ -28,7 +31,8 @@ static Signed sum_of(Signed a, Signed b) {
     return ratio == 1 ? (Signed){0} : (Signed){large.log + log1p(-ratio), large.sign};
 }
 
-// log(erfc(x)), by the asymptotic series where erfc underflows.
+// log(erfc(x)), by the asymptotic series where erfc underflows. erfc(25) is about 1e-273, and a little further on no
+// double is small enough. From there on the next term of the series is below 1e-10.
 static double log_erfc(double x) {
     if (x < 25) return log(erfc(x));
     const double y = 1 / (x * x);
@@ -41,7 +45,9 @@ static double log_binomial(int n, int k) {
     return lgamma(n + 1.0) - lgamma(k + 1.0) - lgamma(n - k + 1.0);
 }
 
-// The binomial sum of section 3.3 for a whole order. All terms are positive.
+// The binomial sum of section 3.3 for a whole order. All terms are positive. With q the sampling rate and s the noise:
+//
+//   log(sum over i of C(order, i) (1 - q)^(order - i) q^i exp((i^2 - i) / (2 s^2))) / (order - 1)
 static double poisson_whole(double rate, double noise, int order) {
     Signed sum = {0};
     for (int i = 0; i <= order; i++) {
@@ -53,7 +59,10 @@ static double poisson_whole(double rate, double noise, int order) {
 }
 
 // The series of section 3.3 for a fractional order: binomial coefficients change sign after `order`, so terms are added
-// with their signs until they no longer count.
+// with their signs until they no longer count. The moment is an integral over the noisy sum. It is split at `turn`,
+// where a sum with the client and a sum without it are equally likely: q N(1, s^2) = (1 - q) N(0, s^2). In each half
+// one density is larger everywhere, so that the binomial series in the ratio of the two converges. Each term is an
+// integral of a normal density over its half, which is an erfc.
 static double poisson_real(double rate, double noise, double order) {
     const double turn = noise * noise * log(1 / rate - 1) + 0.5, width = sqrt(2) * noise;
     double coefficient = 1;
@@ -66,6 +75,7 @@ static double poisson_real(double rate, double noise, double order) {
                             log_erfc((turn - j) / width);
         const int sign = coefficient > 0 ? 1 : -1;
         sum = sum_of(sum_of(sum, (Signed){low, sign}), (Signed){high, sign});
+        // The moment is at least 1, so that a term below e^-30 changes no digit of it.
         if (i > order && fmax(low, high) < -30) break;
         coefficient *= j / (i + 1);
     }
@@ -77,6 +87,7 @@ static double plain(double noise, double order) {
     return order / (2 * noise * noise);
 }
 
+// A rate of 1 draws all clients in every round, so that sampling hides nothing.
 static double poisson(double rate, double noise, double order) {
     if (rate >= 1) return plain(noise, order);
     return order == floor(order) ? poisson_whole(rate, noise, (int)order) : poisson_real(rate, noise, order);
@@ -86,6 +97,9 @@ static double poisson(double rate, double noise, double order) {
 
 // The logarithm of the mean of (P/Q - 1)^power over Q, power even, where P/Q is the ratio of two normal densities at
 // distance 1. Wang et al. write this moment as an alternating sum of exponentials; the integral has no cancellation.
+// The integrand has its peaks near 0 and near `power`, each with a deviation of `noise`: 12 deviations beyond them it
+// is below 1e-31 of a peak. The rectangle rule converges faster than any power of the step for such functions, and a
+// sixteenth of a deviation is ample. Where the ratio overflows, P/Q - 1 is P/Q, and its logarithm is known.
 static double log_moment(double noise, int power) {
     const double step = noise / 16, first = -12 * noise, last = power + 12 * noise;
     Signed sum = {0};
@@ -97,7 +111,10 @@ static double log_moment(double noise, int power) {
     return sum.log + log(step / noise) - 0.5 * log(2 * M_PI);
 }
 
-// The logarithm of the bound in theorem 27 on the moment of a whole order. moments: of the even powers.
+// The logarithm of the bound in theorem 27 on the moment of a whole order. moments: of the even powers. Each term has
+// two bounds, of which the smaller one counts. For i = 2 they are 4 E(P/Q - 1)^2 and 2 E(P/Q)^2. For larger i they are
+// 4 times the geometric mean of the even moments around i, because an odd moment has no bound of its own, and 2
+// E(P/Q)^i.
 static double fixed_log_moment(double rate, double noise, int order, const double *moments) {
     Signed sum = {0, 1};
     for (int i = 2; i <= order; i++) {
@@ -128,6 +145,7 @@ static void add_fixed(double *rdp, double rate, double noise, double times) {
 
 // The budget spent ----------------------------------------------------------------------------------------------------
 
+// The levels of a tree over this many rounds. On each level one node at most covers the client's round.
 static double nodes_of_a_client(double rounds) {
     return ceil(log2(rounds + 1));
 }
@@ -141,6 +159,8 @@ static void add_trees(double *rdp, const Mechanism *mechanism, double rounds) {
         rdp[i] += nodes * plain(mechanism->noise, accountant_order(i));
 }
 
+// Cohorts of a fixed size hide which client takes part. A replaced client changes the sum by twice the norm, so that
+// the noise counts half. Without noise the first release spends everything.
 void accountant_add(double *rdp, const Mechanism *mechanism, double times) {
     if (mechanism->noise > 0 && mechanism->cohorts == COHORTS_TREE) {
         add_trees(rdp, mechanism, times);
@@ -156,16 +176,21 @@ void accountant_add(double *rdp, const Mechanism *mechanism, double times) {
                                        : 0;
 }
 
-// Proposition 12 of Canonne et al., and 0 where already RDP alone gives the delta.
+// Proposition 12 of Canonne et al., and 0 where already RDP alone gives the delta. The formula is
+//
+//   epsilon = rdp + log((order - 1) / order) - (log(delta) + log(order)) / (order - 1)
 static double converted(double rdp, double order, double delta) {
     if (delta * delta + expm1(-rdp) > 0) return 0;
     return fmax(0, rdp + log1p(-1 / order) - (log(delta) + log(order)) / (order - 1));
 }
 
+// Mironov, CSF 2017, proposition 3. Its epsilon is larger, but papers before 2020 report this one.
 static double converted_as_before(double rdp, double order, double delta) {
     return rdp - log(delta) / (order - 1);
 }
 
+// Every order gives a valid epsilon, and the smallest one counts. If it belongs to the first or the last order, an
+// order outside the list could give less, which the result says.
 static Spent least(const double *rdp, double delta, double (*convert)(double, double, double)) {
     Spent spent = {.epsilon = INFINITY};
     for (int i = 0; i < ACCOUNTANT_ORDERS; i++) {
@@ -190,6 +215,7 @@ static double spent_with(Cohorts cohorts, double rate, double noise, double time
 }
 
 // Doubles the noise until it is enough, then bisects to a relative precision of 10^-5, always returning the upper end.
+// More noise spends less, so that the upper end is the side on which the budget holds.
 Status accountant_noise(double *noise, Cohorts cohorts, double rate, double times, double epsilon, double delta,
                         Error *err) {
     const double most = 1e6;
@@ -218,11 +244,18 @@ static double log_below(double x) {
     return log_erfc(-x / sqrt(2)) - log(2);
 }
 
+// Theorem 8 of Balle and Wang, in units of what one client changes:
+//
+//   delta = Phi(1 / (2 noise) - epsilon noise) - e^epsilon Phi(-1 / (2 noise) - epsilon noise)
+//
+// The second product is one exponential of a sum of logarithms, because e^epsilon alone may overflow.
 double gaussian_delta(double noise, double epsilon) {
     const double near = 1 / (2 * noise), far = epsilon * noise;
     return fmax(0, exp(log_below(near - far)) - exp(epsilon + log_below(-near - far)));
 }
 
+// delta falls as epsilon rises, so that bisection finds where they meet. `high` always is the side that is private
+// enough, and it is returned. A hundred halvings leave two neighbouring doubles.
 double gaussian_epsilon(double noise, double delta) {
     double low = 0, high = 1;
     if (noise <= 0) return INFINITY;

@@ -38,6 +38,8 @@ static Status check_both(double noise, double epsilon, const char *which, Error 
                 which);
 }
 
+// Noise of a client's own protects its update before anything is sent. Neither sampling nor the sum hides it further,
+// so that its epsilon is that of one release of one update.
 static Status plan_local(ReleasePlan *plan, const Chosen *noise, Error *err) {
     const double epsilon = noise->number[NOISE_EPSILON];
     plan->local_noise = 0;
@@ -53,7 +55,9 @@ static Status plan_local(ReleasePlan *plan, const Chosen *noise, Error *err) {
 }
 
 // The noisy count of clipped updates costs privacy; to keep the total, the updates get more noise: 1/z_updates^2 =
-// 1/z^2 - 1/(2 z_count)^2.
+// 1/z^2 - 1/(2 z_count)^2. The count is centred, so that one client changes it by a half, which is why its noise counts
+// twice. With less noise than that the count alone would spend the whole budget, and none would be left for the
+// updates.
 static Status plan_adaptive(ReleasePlan *plan, const Chosen *clip, const ReleaseWorld *world, Error *err) {
     if (clip->row != CLIP_ADAPTIVE) return STATUS_OK;
     const double noise = plan->mechanism.noise;
@@ -95,6 +99,8 @@ static Status plan_tree(ReleasePlan *plan, const Chosen *release, const ReleaseW
         plan->tree_rounds, world->clients, world->clients_per_round, once);
 }
 
+// The order follows from what depends on what: the mechanism's rate on the planned cohort, the noise on the rate and on
+// the rounds, the updates' noise on the noise of the count, and the range of the sums on both.
 Status release_plan(ReleasePlan *plan, const Chosen *release, const Chosen *clip, const Chosen *local_noise,
                     const ReleaseWorld *world, Error *err) {
     *plan = (ReleasePlan){.cohort = world->clients_per_round, .clients_per_round = world->clients_per_round};
@@ -118,6 +124,8 @@ Status release_plan(ReleasePlan *plan, const Chosen *release, const Chosen *clip
     return check_range(plan, clip, world, err);
 }
 
+// A share of 1 / arrived would let one client change the weights of all others, and more than one norm of the sum. The
+// planned size is public and depends on no client.
 void release_shares(CohortShares *all, Member *members, uint32_t count, uint32_t cohort) {
     *all = (CohortShares){.factor = 1, .total = 1};
     for (uint32_t k = 0; k < count; k++)
@@ -127,7 +135,9 @@ void release_shares(CohortShares *all, Member *members, uint32_t count, uint32_t
 // The streams of RNG_DP_NOISE: the last number of a key. Number 1 is for the clients' noise.
 enum { STREAM_OF_SUMS = 0, STREAM_OF_COUNTS = 2 };
 
-// The noise of a weight depends on its index, not on which other weights are sent.
+// The noise of a weight depends on its index, not on which other weights are sent. A run with personal layers therefore
+// has, on the weights that it sends, the noise of a run without such layers. Noise is rounded to the unit of the sums:
+// the total stays an exact integer on every node.
 static void add_along(int64_t *total, double scale, RngKey key, const PersonalRun *sent, uint32_t runs) {
     for (uint32_t r = 0; r < runs; r++)
         for (uint64_t i = sent[r].first; i < sent[r].end; i++)
@@ -140,6 +150,10 @@ void release_add_noise(int64_t *total, double deviation, uint64_t seed, uint32_t
     if (deviation > 0) add_along(total, deviation * AGGREGATE_UNIT, key, sent, runs);
 }
 
+// Round `now` of a tree completes the node of 2^level rounds, where level counts its trailing 0 bits. Round 4 (100 in
+// binary) completes the node over rounds 1 to 4: the noise of that node is added, and the noises of the node over
+// rounds 1 and 2 and of the node of round 3, which the sum has had so far, are subtracted. Each node's noise is drawn
+// from its place in the tree, so that what is subtracted is exactly what was added.
 void release_add_tree_noise(int64_t *total, double deviation, uint32_t tree_rounds, uint64_t seed, uint32_t round,
                             const PersonalRun *sent, uint32_t runs) {
     const uint32_t tree = (round - 1) / tree_rounds, now = (round - 1) % tree_rounds + 1, before = now - 1;

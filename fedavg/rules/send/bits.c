@@ -14,6 +14,7 @@ static int value_bits(const Coding *coding) {
     return (int)coding->number[0];
 }
 
+// 2^b levels are numbered from 0: the last one is 2^b - 1.
 static double top_of(const Coding *coding) {
     return (double)((1u << value_bits(coding)) - 1);
 }
@@ -22,6 +23,9 @@ static uint64_t bits_bytes(const Coding *coding) {
     return 4 + bytes_of_bits(coding->count, value_bits(coding));
 }
 
+// u is uniform in [0, 1), so that floor(level + u) is the upper level with a probability equal to the fraction of
+// `level`: the rounding is unbiased. The largest change has the top level already, and fmin keeps u from lifting it
+// above.
 static size_t bits_encode(uint8_t *wire, const Payload *payload, const Coding *coding) {
     float most = 0;
     for (size_t i = 0; i < coding->count; i++)

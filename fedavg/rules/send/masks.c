@@ -5,7 +5,8 @@
 #include "base/rng.h"
 #include "fedavg/rules/sum/aggregate.h"
 
-// values += or -= the stream's words, one of 64 bits per parameter, for the parameters from first to end - 1.
+// values += or -= the stream's words, one of 64 bits per parameter, for the parameters from first to end - 1. A word
+// that is uniform modulo 2^64 hides any number that is added to it modulo 2^64, which is why sums are integers here.
 AGGREGATE_VECTORS static void add_stream(int64_t *values, RngKey key, uint32_t which, bool minus, size_t first,
                                          size_t end) {
     for (size_t i = first; i < end; i++) {
@@ -15,11 +16,13 @@ AGGREGATE_VECTORS static void add_stream(int64_t *values, RngKey key, uint32_t w
     }
 }
 
+// Weights that stay with the client are not sent and need no mask.
 static void add(int64_t *values, const Masking *masking, RngKey key, uint32_t which, bool minus) {
     add_stream(values, key, which, minus, 0, masking->still_first);
     add_stream(values, key, which, minus, masking->still_end, masking->parameters);
 }
 
+// No pair of two clients has the key (k, k).
 static RngKey own_key(const Masking *masking, uint32_t client) {
     return rng_key(masking->seed, RNG_MASK, masking->round, client, client);
 }
@@ -38,6 +41,7 @@ void masks_put(int64_t *sum, const Masking *masking, uint32_t client, uint32_t w
         if (masking->clients[k] != client) add_pair(sum, masking, client, masking->clients[k], which, false);
 }
 
+// A search in a list is cheap beside the streams, of which a cohort of m clients draws m (m + 1).
 static bool is_among(const uint32_t *clients, uint32_t count, uint32_t client) {
     for (uint32_t k = 0; k < count; k++)
         if (clients[k] == client) return true;

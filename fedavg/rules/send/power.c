@@ -22,6 +22,7 @@ typedef struct Matrix {
     size_t first, rows, cols, rank; // rank 0: a vector of `cols`
 } Matrix;
 
+// A rank above the shorter side adds nothing: with that many columns the product is the whole matrix already.
 static Matrix matrix_at(const Coding *coding, uint32_t tensor) {
     const size_t first = tensor > 0 ? coding->ends[tensor - 1] : 0, count = coding->ends[tensor] - first;
     const size_t rows = coding->rows[tensor], rank = (size_t)coding->number[0];
@@ -43,6 +44,7 @@ static uint64_t power_bytes(const Coding *coding) {
     return floats * sizeof(float);
 }
 
+// One Q per matrix; vectors are sent as they are and need none.
 static size_t power_keeps(const Coding *coding) {
     size_t floats = 0;
     for (uint32_t t = 0; t < coding->tensors; t++) {
@@ -88,7 +90,8 @@ static void make_orthonormal(WireFloat *columns, size_t count, size_t rank) {
     }
 }
 
-// product (cols) = M^T column, in blocks of columns.
+// product (cols) = M^T column, in blocks of columns. M is stored by rows: adding row after row to a block of sums reads
+// it in order, where a walk down its columns would miss the cache at every step.
 AGGREGATE_VECTORS static void multiply_transposed(WireFloat *product, const float *values, const WireFloat *column,
                                                   size_t rows, size_t cols) {
     double sums[CODE_BLOCK];
@@ -117,6 +120,8 @@ static void keep(float *after, const float *before, const WireFloat *q, RngKey k
     }
 }
 
+// One step of the power method turns P towards the directions in which M is largest. For an orthonormal P, Q = M^T P is
+// the best second factor: P Q^T is then the projection of M onto the columns of P.
 static void encode_matrix(WireFloat *p, const float *values, const Coding *coding, const Matrix *matrix, size_t kept) {
     const size_t rows = matrix->rows, cols = matrix->cols, rank = matrix->rank;
     const float *before = coding->before ? coding->before + kept : NULL;
@@ -148,6 +153,7 @@ static size_t power_encode(uint8_t *wire, const Payload *payload, const Coding *
     return (size_t)(at - wire);
 }
 
+// The server needs no random numbers: P and Q travel, and Q^T is never formed.
 static void power_decode(float *values, const uint8_t *wire, size_t bytes, const Coding *coding) {
     (void)bytes;
     for (uint32_t t = 0; t < coding->tensors; t++) {

@@ -21,6 +21,8 @@ static uint64_t qsgd_bytes(const Coding *coding) {
     return 4 + bytes_of_bits(coding->count, 1 + level_bits(coding));
 }
 
+// The norm bounds every magnitude, so that levels reach from 0 to s; fmin covers the rounding of the quotient. The sign
+// is stored above the level's bits.
 static size_t qsgd_encode(uint8_t *wire, const Payload *payload, const Coding *coding) {
     const float norm = (float)sqrt(aggregate_squared_length(payload->update, coding->count));
     const double levels = coding->number[0], per_length = norm > 0 ? levels / (double)norm : 0;

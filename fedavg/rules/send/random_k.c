@@ -28,6 +28,8 @@ static size_t random_k_encode(uint8_t *wire, const Payload *payload, const Codin
     return (size_t)(value - wire);
 }
 
+// The server repeats the client's draw from the key, so that no index travels. A message that is too short ends the
+// reading and leaves the other weights as they are.
 static void random_k_decode(float *values, const uint8_t *wire, size_t bytes, const Coding *coding) {
     RngKey key;
     memcpy(&key, wire, sizeof key);

@@ -57,6 +57,7 @@ typedef struct BitWriter {
     int bits;
 } BitWriter;
 
+// At most 7 bits are held over from the last value, so that 64 bits have room for any value of 32.
 static inline void bits_put(BitWriter *writer, uint32_t value, int bits) {
     writer->held |= (uint64_t)value << writer->bits;
     writer->bits += bits;

@@ -54,6 +54,7 @@ AGGREGATE_VECTORS void code_uniforms(float uniforms[CODE_BLOCK], RngKey key, siz
         uniforms[i] = rng_float(rng_block(key, (uint32_t)(first + i), 0, 0, 0).word[0]);
 }
 
+// Exactly 1 for an update within the norm: multiplying by it then changes no bit.
 double clip_factor(double squared_length, double most) {
     const double length = sqrt(squared_length);
     return length > most ? most / length : 1;
@@ -71,6 +72,7 @@ bool send_feeds_back(const Chosen *code) {
     return is_chosen(code, "feedback", "yes");
 }
 
+// Runs that stay consist of whole tensors, so that one parameter decides for its tensor.
 static bool stays(const PersonalPlan *personal, size_t parameter) {
     for (uint32_t r = 0; r < personal->run_count; r++)
         if (parameter >= personal->runs[r].first && parameter < personal->runs[r].end) return true;
@@ -103,7 +105,8 @@ static bool is_per_tensor(const Chosen *code) {
 }
 
 // One tensor of an update as an update of its own, which begins at *first. Codes that handle tensors themselves lack
-// this choice.
+// this choice. Coordinates count from 0 in each tensor, so that each has a key of its own: with one key all tensors
+// would draw equal numbers.
 static Coding tensor_of(size_t *first, const Coding *coding, uint32_t tensor) {
     Coding single = *coding;
     *first = tensor > 0 ? coding->ends[tensor - 1] : 0;
@@ -128,6 +131,8 @@ uint64_t send_bytes(const Chosen *code, const SentWeights *sent) {
     return bytes;
 }
 
+// Tensors are encoded one after the other without a length in between: all codes with this choice have lengths that
+// follow from the number of weights.
 size_t send_encode(uint8_t *wire, const Payload *payload, const Chosen *code, const Coding *coding) {
     const SendCode *rule = send_codes[code->row];
     if (!is_per_tensor(code)) return rule->encode(wire, payload, coding);

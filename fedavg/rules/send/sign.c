@@ -17,6 +17,7 @@ static size_t sign_encode(uint8_t *wire, const Payload *payload, const Coding *c
     return (size_t)(bits_end(&writer) - wire);
 }
 
+// The values are votes and have no scale; the server's rule gives the step its length.
 static void sign_decode(float *values, const uint8_t *wire, size_t bytes, const Coding *coding) {
     (void)bytes;
     BitReader reader = {.from = wire};

@@ -23,6 +23,7 @@ static float largest(const float *values, size_t count) {
     return most;
 }
 
+// The variance is the mean square minus the squared mean, which rounding may make slightly negative: hence fmax.
 static float limit_of(const float *values, size_t count, double deviations) {
     const float most = largest(values, count);
     if (deviations == 0 || count < 2) return most;
@@ -34,6 +35,8 @@ static float limit_of(const float *values, size_t count, double deviations) {
     return fminf(most, (float)(deviations * sqrt(fmax(variance, 0))));
 }
 
+// A uniform number times the limit is below |x| with probability |x| / limit. The comparison needs no quotient, and a
+// limit of 0 sends zeros.
 static size_t ternary_encode(uint8_t *wire, const Payload *payload, const Coding *coding) {
     BitWriter writer = {.to = wire + 4 * (size_t)coding->tensors};
     float uniforms[CODE_BLOCK];

@@ -43,6 +43,8 @@ BOTH double server_yogi(double weight, Update update, ServerState *state, float 
 }
 
 #ifndef __cplusplus
+// Folded, the learning rate has both corrections: 1 / (1 - beta1^t) times the root of 1 - beta2^t, which is derived[0]
+// / sqrt(derived[1]) here.
 static inline void adam_prepare(ServerTurn *turn) {
     const int correction = (int)turn->number[ADAM_CORRECTION];
     const double exponent = turn->round + (correction == CORRECTION_FLOWER ? 1.0 : 0);

@@ -11,7 +11,8 @@
 
 #include "fedavg/rules/server/server_rule.h"
 
-// derived: the momentum.
+// derived: the momentum. Nesterov's weights are stored with the look-ahead of their own momentum: the old one is
+// subtracted, Delta is added, and the new look-ahead after it.
 BOTH double server_bmuf(double weight, Update update, ServerState *state, float *common, const ServerTurn *turn) {
     (void)common;
     const double momentum = turn->derived[0], lr = turn->number[1];
@@ -22,6 +23,8 @@ BOTH double server_bmuf(double weight, Update update, ServerState *state, float 
 }
 
 #ifndef __cplusplus
+// 1 - 1/cohort is the paper's choice: then a block moves the weights in the long run by the sum of the cohort's
+// updates.
 static inline void bmuf_prepare(ServerTurn *turn) {
     turn->derived[0] = isnan(turn->number[0]) ? 1 - 1.0 / turn->cohort : turn->number[0];
 }

@@ -7,6 +7,7 @@
 
 #include "fedavg/rules/server/server_rule.h"
 
+// The clients' state is divided by alpha (local/dyn.h), which is why alpha is no factor of the second term.
 BOTH double server_dyn(double weight, Update update, ServerState *state, float *common, const ServerTurn *turn) {
     (void)common;
     state->whole += update.change;

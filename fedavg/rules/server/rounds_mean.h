@@ -9,6 +9,8 @@
 
 #include "fedavg/rules/server/server_rule.h"
 
+// In the first round state 1 holds no weights yet: the model itself is w. The mean is updated by differences, which
+// needs no sum that grows with the rounds.
 BOTH double server_rounds_mean(double weight, Update update, ServerState *state, float *common,
                                const ServerTurn *turn) {
     (void)common;

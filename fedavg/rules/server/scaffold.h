@@ -7,6 +7,8 @@
 
 #include "fedavg/rules/server/server_rule.h"
 
+// The state is an integer in units of 2^-40, so that c is exactly the mean of what clients hold, whatever their order.
+// It becomes a float only in the message.
 BOTH double server_scaffold(double weight, Update update, ServerState *state, float *common, const ServerTurn *turn) {
     state->whole += update.change;
     *common = (float)((double)state->whole * 0x1p-40 / turn->population);

@@ -8,6 +8,8 @@
 const ServerRule *const server_rules[SERVER_RULE_COUNT] = {SERVER_RULES(SERVER_ROW)};
 #undef SERVER_ROW
 
+// Powers and logarithms of the round are computed here, once: the loops over the weights call no library function that
+// may differ between the CPU and a GPU.
 ServerTurn server_turn(const Chosen *chosen, uint32_t round, uint32_t cohort, uint32_t population) {
     ServerTurn turn = {.round = round, .cohort = cohort, .population = population};
     memcpy(turn.number, chosen->number, sizeof turn.number);
@@ -59,7 +61,9 @@ SERVER_RULES(SERVER_LOOP)
 static void (*const loops[SERVER_RULE_COUNT])(const Block *, const ServerTurn *) = {SERVER_RULES(SERVER_ROW)};
 #undef SERVER_ROW
 
-// Steps `count` weights from `first` on, after adding up their totals over all slots.
+// Steps `count` weights from `first` on, after adding up their totals over all slots. A run's totals are made and used
+// while they are in the first-level cache, and the totals of the whole model are never stored. The states of a rule are
+// read and written in that pass, too, so that a step is one pass over all memory.
 static void apply_run(float *weights, int64_t *updates, const ServerMemory *memory, const ServerSums *sums,
                       const ServerTurn *turn, uint32_t row, size_t first, size_t count) {
     int64_t changes[AGGREGATE_MOST_RUN];

@@ -9,6 +9,7 @@
 
 #include "fedavg/rules/server/server_rule.h"
 
+// Two comparisons instead of a quotient: a tie gives 0, and so does a mean that is not a number.
 BOTH double server_vote(double weight, Update update, ServerState *state, float *common, const ServerTurn *turn) {
     (void)state, (void)common;
     const double sign = (update.mean > 0 ? 1.0 : 0.0) - (update.mean < 0 ? 1.0 : 0.0);

@@ -58,7 +58,9 @@ typedef union Bits {
 } Bits;
 
 // Rounds without llrint, so that the loop vectorises: adding 1.5 * 2^52 to a product below 2^51 leaves the rounded
-// product in the low bits of the sum. Rounds to nearest even, exactly as llrint does.
+// product in the low bits of the sum. Rounds to nearest even, exactly as llrint does. Between 2^52 and 2^53
+// neighbouring doubles differ by 1, so that the addition itself rounds. Half of 2^52 on top keeps negative products in
+// that range, too. In it the difference of two bit patterns is the difference of the numbers.
 AGGREGATE_VECTORS static void add_near_differences(int64_t *sum, const float *trained, const float *global,
                                                    double scale, size_t count) {
     const Bits zero = {0x1.8p52};
@@ -87,8 +89,8 @@ static bool products_fit(const float *trained, const float *global, double scale
 }
 #endif
 
-// Chooses the fast loop unless a product could reach 2^50. Updates are below LIMIT, so the test over
-// all elements is needed only for shares above 2^-10.
+// Chooses the fast loop unless a product could reach 2^50. Updates are below LIMIT, so the test over all elements is
+// needed only for shares above 2^-10. The bound is half of what the fast loop allows, since it is rounded to a float.
 static void add_block(int64_t *sum, const float *trained, const float *global, double scale, size_t count) {
     assert(products_fit(trained, global, scale, count));
     const float near = (float)(0x1p50 / fabs(scale));
@@ -148,6 +150,7 @@ void aggregate_total(int64_t *total, const int64_t *const *sums, size_t sum_coun
     }
 }
 
+// Shares of refused clients are in no sum: dividing by the shares that arrived makes the result the mean of the others.
 void aggregate_mean(float *mean, const int64_t *const *sums, size_t sum_count, double arrived, size_t count) {
     int64_t total[LONG_RUN];
     const size_t most = aggregate_run(sum_count);

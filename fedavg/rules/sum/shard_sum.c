@@ -1,7 +1,8 @@
 #include "shard_sum.h"
 #include "fedavg/rules/sum/shard_sum.h"
 
-// The shard at which a block of more than one shard splits.
+// The shard at which a block of more than one shard splits. The left half is a full tree. So a node with 2^k shards,
+// aligned, owns one whole block, and one more shard at the end changes no sum on its left.
 static uint32_t middle(ShardRange block) {
     uint32_t half = 1;
     while (half * 2 < block.end - block.first)
@@ -25,6 +26,8 @@ uint32_t shard_sums(ShardRange *sums, uint32_t shards, ShardRange own) {
     return (uint32_t)(add_sums(sums, (ShardRange){0, shards}, own) - sums);
 }
 
+// A shard without samples in this step has share 0. Its slot may still hold an old gradient, even one that is not
+// finite, so that its values are not multiplied.
 static void scale(float *restrict out, const ShardLeaf *leaf, size_t first, size_t count) {
     const float *values = leaf->values + first;
     for (size_t i = 0; i < count; i++)
@@ -36,7 +39,8 @@ static void add(float *restrict out, const float *restrict more, size_t count) {
         out[i] += more[i];
 }
 
-// Sums a block recursively, left half before right half; returns the leaf after the block's last one.
+// Sums a block recursively, left half before right half; returns the leaf after the block's last one. The left sum is
+// made in the caller's block; only right halves need room, one block for each level of the tree.
 static const ShardLeaf *sum_block(float *out, const ShardLeaf *leaf, ShardRange block, size_t first, size_t count) {
     if (leaf->range.first == block.first && leaf->range.end == block.end) {
         scale(out, leaf, first, count);
@@ -57,7 +61,8 @@ void shard_sum(float *out, const ShardLeaf *leaves, ShardRange root, size_t firs
 static const size_t first_bucket_bytes = 1u << 20, bucket_bytes = 25u << 20;
 
 // Goes through the layers in the order in which the backward pass completes them. A bucket that has reached its limit
-// closes; the last bucket takes all layers that remain.
+// closes; the last bucket takes all layers that remain. Layers are stored in their order, so that a bucket is one run
+// of floats, which ends where the bucket before it begins.
 void buckets_cut(Buckets *buckets, const Spec *spec) {
     *buckets = (Buckets){.count = 0};
     size_t end = spec->parameter_count;
@@ -73,6 +78,8 @@ void buckets_cut(Buckets *buckets, const Spec *spec) {
     }
 }
 
+// Lines are counted from the start of the whole vector, because only that is aligned. Slices of two members differ by
+// one line at most.
 Slice bucket_slice(const Buckets *buckets, uint32_t bucket, uint32_t position, uint32_t members) {
     enum { LINE = 16 }; // floats
     size_t first = buckets->first[bucket], end = buckets->end[bucket];

@@ -14,7 +14,9 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// Moves a sample of `size` items (of count), drawn without replacement, to the front; sorts it unless in_order.
+// Moves a sample of `size` items (of count), drawn without replacement, to the front; sorts it unless in_order. This is
+// the shuffle of Fisher and Yates, stopped after `size` picks. Pick i uses word i of the stream alone, so that a longer
+// draw begins with the picks of a shorter one, on which schedule.c relies.
 static void draw_some(uint32_t *items, uint32_t count, uint32_t size, bool in_order, RngKey key) {
     for (uint32_t drawn = 0; drawn < size && (size < count || in_order); drawn++) {
         uint32_t word = rng_block(key, drawn, 0, 0, 0).word[0];
@@ -40,6 +42,7 @@ static uint64_t below(RngKey key, uint32_t index, uint64_t bound) {
     return (uint64_t)(((unsigned __int128)word * bound) >> 64);
 }
 
+// One coin per client, at one rate: the accountant's bound for Poisson sampling holds only for independent draws.
 static uint32_t draw_poisson(uint32_t *drawn, const Draw *draw) {
     RngKey key = rng_key(draw->seed, RNG_SAMPLER, draw->round, STREAM_POISSON, 0);
     double rate = (double)draw->size / draw->clients;
@@ -76,7 +79,9 @@ static uint32_t find(const uint64_t *tree, uint32_t clients, uint64_t position) 
     return place; // the tree is indexed from 1
 }
 
-// Uses integers only, so the draw is the same on every machine.
+// Uses integers only, so the draw is the same on every machine. A client's weight is its number of samples. Without
+// replacement a drawn client leaves the tree with all its samples, and the next draw is among the others. A client
+// without samples is never drawn, since no position belongs to it.
 static uint32_t draw_by_samples(uint32_t *drawn, const Draw *draw, uint32_t size, bool replace) {
     RngKey key = rng_key(draw->seed, RNG_SAMPLER, draw->round, STREAM_BY_SIZE, 0);
     uint64_t left = plant(draw->scratch, draw);
@@ -122,6 +127,8 @@ static uint32_t draw_cyclic(uint32_t *drawn, const Draw *draw) {
     return count;
 }
 
+// A client is there if its file says so and its coin agrees. The draw among the clients that are there uses the stream
+// of uniform draws: if all of them are there, the cohort is that of uniform sampling.
 static uint32_t draw_available(uint32_t *drawn, const Draw *draw) {
     RngKey there = rng_key(draw->seed, RNG_AVAILABLE, draw->round, 0, 0);
     uint32_t count = 0;
@@ -143,6 +150,7 @@ static int descending(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
+// qsort needs an order, and a NaN has none: a model that diverged on a client counts as its largest loss.
 static double known(double loss) {
     return isnan(loss) ? INFINITY : loss;
 }
@@ -168,6 +176,7 @@ uint32_t sampler_keep_largest(uint32_t *candidates, double *sorted, const double
     return kept;
 }
 
+// A run of samples from a random place: the client's samples are in random order already, and a run needs no list.
 uint32_t sampler_batch(const Draw *draw, uint32_t client, uint32_t count, uint32_t size) {
     const RngKey key = rng_key(draw->seed, RNG_SAMPLER, draw->round, STREAM_BATCH, client);
     return count > size ? (uint32_t)below(key, 0, count - size + 1) : 0;

@@ -17,7 +17,8 @@ enum {
     ROUND_BITS = 20
 };
 
-// Packs version and visit into one round number: the low ROUND_BITS hold version + 1, as in a synchronous run.
+// Packs version and visit into one round number: the low ROUND_BITS hold version + 1, as in a synchronous run. A client
+// that begins more than VISITS times from one version has the random numbers of its first visit again.
 uint32_t schedule_key(uint32_t version, uint32_t visit) {
     return (version + 1) | (visit % VISITS) << ROUND_BITS;
 }
@@ -38,6 +39,8 @@ void schedule_resume(Schedule *schedule, uint32_t versions) {
     wait_for_step(schedule, 0, schedule->first[versions], versions);
 }
 
+// Jobs that still wait keep their order, and those of the newest version follow: the list stays in the order of the
+// jobs, by which checkpoints store the updates.
 void schedule_advance(Schedule *schedule, uint32_t versions) {
     uint32_t left = 0;
     for (uint32_t i = 0; i < schedule->waiting_count; i++)
@@ -82,6 +85,7 @@ static const double *numbers(const Simulation *sim) {
     return sim->given->rule->number;
 }
 
+// Equal times are decided by the job's number, so that the schedule does not depend on how the heap was built.
 static bool ends_before(const Simulation *sim, uint32_t a, uint32_t b) {
     const ScheduledJob *x = &sim->schedule->jobs[a], *y = &sim->schedule->jobs[b];
     return x->end_microseconds != y->end_microseconds ? x->end_microseconds < y->end_microseconds : a < b;
@@ -122,7 +126,9 @@ static void draw(Simulation *sim, uint32_t size) {
     sim->picked = samplers[given->world->sampling](sim->picks, &draw);
 }
 
-// The next client that may begin, in the order of the version's draw, cyclically. Returns whether there is one.
+// The next client that may begin, in the order of the version's draw, cyclically. Returns whether there is one. The
+// draw is made in parts: FEW_PICKS clients beyond K at first, then four times as many whenever they are used up. Most
+// versions begin few clients, and a full draw per version would take longer than all the rest of the simulation.
 static bool pick(uint32_t *client, Simulation *sim) {
     const uint32_t clients = sim->given->client_count;
     for (uint32_t tried = 0; tried < clients + 1; tried++, sim->next++) {
@@ -141,6 +147,8 @@ static bool pick(uint32_t *client, Simulation *sim) {
     return false;
 }
 
+// Either so few updates arrive that the versions asked for are never made, or one of their clients is so slow that
+// millions of other trainings end before it. The message says which, since the remedies differ.
 static Status never_ends(const Simulation *sim, Error *err) {
     const uint32_t versions = sim->given->versions;
     if (sim->version < versions)
@@ -184,7 +192,9 @@ static Status forget_landed(Simulation *sim, Error *err) {
     return STATUS_OK;
 }
 
-// Starts a client's training from the current version: draws its fate and its duration with the keys of a training.
+// Starts a client's training from the current version: draws its fate and its duration with the keys of a training. The
+// key is the round number of a member of an ordinary cohort (schedule_key), so that a schedule with K = M and
+// dispatch=publish draws the fates of fedavg's rounds.
 static Status begin(Simulation *sim, uint32_t client, Error *err) {
     const ScheduleGiven *given = sim->given;
     Schedule *schedule = sim->schedule;
@@ -240,7 +250,8 @@ static int by_client(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// The share of each update in the buffer, as in a round of these clients.
+// The share of each update in the buffer, as in a round of these clients. The jobs are sorted by client, so that sums
+// over them do not depend on the order of arrival.
 static Status weigh(Simulation *sim, Error *err) {
     const ScheduleGiven *given = sim->given;
     ScheduledJob **jobs = malloc(sim->k * sizeof *jobs);
@@ -279,7 +290,7 @@ static Status publish(Simulation *sim, Error *err) {
 }
 
 // Moves the clock to the next arrival. The update is dropped if it is too stale, else buffered; K buffered ones make a
-// version.
+// version. With twice=no the mark 2 keeps the client out until the version is made, where weigh clears it.
 static Status arrive(Simulation *sim, Error *err) {
     const bool at_once = numbers(sim)[BUFFERED_DISPATCH] == DISPATCH_ARRIVAL;
     const uint32_t index = land(sim);
@@ -301,6 +312,8 @@ static Status arrive(Simulation *sim, Error *err) {
 
 // The finished schedule -----------------------------------------------------------------------------------------------
 
+// The jobs of a version are adjacent, because jobs are in the order of their start. Those that begin after the last
+// version are cut off: they were simulated only to find out when the others arrive.
 static void index_versions(Schedule *schedule) {
     uint32_t job = 0;
     for (uint32_t version = 0; version <= schedule->versions; version++) {
@@ -314,7 +327,8 @@ static void index_versions(Schedule *schedule) {
 }
 
 // Assigns the places where updates wait: the lowest free one, from the version that the update begins from to the end
-// of its step. A place released in one step is used again in the next at the earliest.
+// of its step. A place released in one step is used again in the next at the earliest. The jobs that are due in one
+// version form a list through `after`, since the lengths of these lists are not known before.
 static Status find_pending(Schedule *schedule, Error *err) {
     const uint32_t none = schedule->count;
     uint32_t *free_places = malloc((schedule->count + 1) * sizeof *free_places); // a stack

@@ -25,6 +25,7 @@ const RuleText stale_rules[STALE_COUNT] = {
          {{.name = "lambda", .preset = 0.04, .minimum = 0, .maximum = 1e6}}},
 };
 
+// By every rule a fresh update has the factor 1.
 double stale_weight(const Chosen *rule, uint32_t staleness) {
     const double s = staleness, a = rule->number[0], b = rule->number[1];
     switch (rule->row) {
@@ -60,7 +61,9 @@ bool stale_mix(int64_t *update, const float *begun, const float *now, double sha
     return true;
 }
 
-// In terms of updates: with g = -u / lr, the compensated update is u - (lambda / lr) u u (now - begun).
+// In terms of updates: with g = -u / lr, the compensated update is u - (lambda / lr) u u (now - begun). An element that
+// no longer fits becomes 0: converting a number that is too large to an integer is undefined in C, and the caller
+// refuses the whole update anyway.
 AGGREGATE_VECTORS static size_t compensate(int64_t *restrict update, const float *restrict begun,
                                            const float *restrict now, double factor, size_t count) {
     size_t unfit = 0;

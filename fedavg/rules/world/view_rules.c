@@ -91,6 +91,7 @@ typedef struct BlockOf {
     int first_row, first_column, rows, columns;
 } BlockOf;
 
+// Edges are rounded down on both sides of a block, so that neighbours share an edge and no pixel is left out.
 static BlockOf block_of(Shape shape, uint32_t client, uint32_t clients) {
     int side = 1;
     while ((uint32_t)(side * side) < clients)
@@ -119,6 +120,9 @@ Status view_check(const ViewPlan *plan, Shape shape, uint32_t clients, Error *er
     return STATUS_OK;
 }
 
+// The key has client and sample but no round: in all rounds a client sees one noisy copy of a sample, as if it had been
+// collected with that noise. Sigma is in units of a pixel's range; 255 times the channel's scale takes it into the
+// units of the net's input.
 void view_add_noise(float *inputs, Shape shape, const float *scale, const Chosen *noise, uint64_t seed, uint32_t client,
                     uint32_t clients, uint32_t index) {
     const RngKey key = rng_key(seed, RNG_FEATURES, client, index, 0);

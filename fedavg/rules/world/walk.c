@@ -30,7 +30,9 @@ static uint64_t smaller(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
-// A walk in steps is cut into stretches at the ends of passes; the first one starts where the last round ended.
+// A walk in steps is cut into stretches at the ends of passes; the first one starts where the last round ended. A pass
+// has the number that it would have as an epoch of its own. Order and dropout follow from that number: a client that
+// stops in the middle of a pass continues it in a later round with the batches that are left.
 bool walk_stretch(Stretch *stretch, const Walk *walk, uint32_t index, uint32_t batches) {
     if (walk->steps == 0) {
         *stretch = (Stretch){walk->round, index, 0, batches, index * batches};

@@ -19,6 +19,8 @@ static void choose_stragglers(Member *members, uint32_t count, double part, RngK
     }
 }
 
+// Later lines overrule earlier ones: a member that straggles and drops out is one that drops out. Drop-out and
+// straggling have streams of their own, so that switching one of them on changes no draw of the other.
 void world_absences(Member *members, uint32_t count, const World *world, uint32_t local_epochs, uint64_t seed,
                     uint32_t round) {
     RngKey drop_out = rng_key(seed, RNG_DROP_OUT, round, 0, 0), straggler = rng_key(seed, RNG_STRAGGLER, round, 0, 0);
@@ -65,6 +67,8 @@ static double transfer_seconds(uint64_t bytes, double bytes_per_second) {
     return bytes_per_second > 0 ? (double)bytes / bytes_per_second : 0;
 }
 
+// The base time is the client's (the round in its key is 0), the noise belongs to the round. A file states one
+// bandwidth per client, for both directions.
 uint64_t world_duration(const Member *member, const World *world, uint32_t local_epochs, uint64_t down_bytes,
                         uint64_t up_bytes, uint64_t seed, uint32_t round) {
     const double longest_seconds = 1e9; // about thirty years, within the range of a 64-bit clock
@@ -91,6 +95,8 @@ static int earliest_first(const void *a, const void *b) {
     return (x->client > y->client) - (x->client < y->client);
 }
 
+// Late members are marked and not removed, because their traffic counts. With a deadline or over-selection, a round for
+// which fewer than half of the wanted clients arrive is lost: its mean would be that of the fast ones alone.
 Arrivals world_arrivals(Member *members, uint32_t count, uint32_t wanted, const World *world) {
     const uint32_t most = world->over_selection > 1 ? wanted : UINT32_MAX;
     const uint64_t deadline = world->deadline > 0 ? (uint64_t)llround(1e6 * world->deadline) : UINT64_MAX;
