@@ -14,8 +14,8 @@ extern "C" {
 #endif
 
 // All pointers are device memory; everything is asynchronous on `stream`, and what goes wrong shows in
-// cudaGetLastError. Model m of `trained` begins m * stride floats behind it. What workers write with a fence is left as
-// it is once that is closed.
+// cudaGetLastError. Model m of `trained` begins m * stride floats after it. Memory that workers write with a fence
+// is left as it is once the fence is closed.
 
 // first_unfit (models): the first element for which the update of that model must be refused, count when there is none.
 void cuda_aggregate_first_unfit(uint64_t *first_unfit, const float *trained, const float *global, size_t count,

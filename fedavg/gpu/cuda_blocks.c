@@ -57,6 +57,7 @@ void cuda_blocks_free(CudaBlocks *blocks) {
     *blocks = (CudaBlocks){0};
 }
 
+// The layout of the slots is that of the shared memory of a run on the CPU (layout.h): only the base differs.
 float *cuda_blocks_vector(const CudaBlocks *blocks, const SlotPlan *slots, uint32_t index) {
     return (float *)(void *)(blocks->slots + slots_vector_offset(slots, index));
 }

@@ -51,6 +51,7 @@ Status cuda_clients_init(CudaClients *clients, const RunMemory *memory, uint32_t
     return allocate(&clients->state_after, floats, sizeof(float), "what clients will keep", err);
 }
 
+// cudaFree and free take NULL, so that this serves an init that failed, too.
 void cuda_clients_free(CudaClients *clients) {
     cudaFree(clients->state_after);
     cudaFree(clients->state);

@@ -23,6 +23,7 @@ Status cuda_evaluator_init(CudaNet **net, float *weights, const uint8_t *pixels,
     return cuda_net_init(net, &plan, err);
 }
 
+// Logits need a copy per chunk; loss and hits are summed on the GPU, and only two numbers travel.
 Status cuda_evaluator_run(BatchResult *result, float *logits, CudaNet *net, const Dataset *data, Error *err) {
     CudaTask task = {.count = data->test.count};
     TRY(cuda_net_assign(net, 0, &task, true, err));
@@ -63,6 +64,7 @@ static Status upload(EvaluationMemory *self, const float *parameters, const Spec
     return cuda_fail(err, error, "copying weights and test set to the GPU");
 }
 
+// A net for one evaluation: a program that evaluates once has no use for the blocks that processes share.
 Status gpu_evaluate(BatchResult *result, float *logits, const float *parameters, const Spec *spec, const Dataset *data,
                     bool tf32, Error *err) {
     EvaluationMemory memory;

@@ -23,6 +23,7 @@ static uint64_t align(uint64_t bytes) {
     return (bytes + BLOCK_ALIGNMENT - 1) / BLOCK_ALIGNMENT * BLOCK_ALIGNMENT;
 }
 
+// The estimate rounds each model up, as an allocation would.
 static uint64_t model_bytes(const RunConfig *config) {
     return align(config->parameters * sizeof(float));
 }
@@ -52,6 +53,8 @@ typedef struct GpuNeed {
     uint64_t all;
 } GpuNeed;
 
+// Memory that processes share is allocated in units and ends with a nonce (shm/cuda_share.c), for which a size that is
+// a multiple of the unit needs one unit more.
 static uint64_t block_bytes(uint64_t bytes) {
     return (bytes / CUDA_SHARE_UNIT_BYTES + 1) * CUDA_SHARE_UNIT_BYTES;
 }

@@ -16,6 +16,7 @@ struct ServerLoad {
     double scale;
 };
 
+// Slots are integers: their order changes no bit. One that is not used holds sums of an earlier round.
 __device__ int64_t sum_of(const CudaServerStep &at, uint32_t which, size_t i) {
     int64_t total = 0;
     for (int s = 0; s < at.slots; s++)
@@ -56,6 +57,7 @@ SERVER_RULES(SERVER_KERNEL)
 void (*const server_kernels[SERVER_RULE_COUNT])(CudaServerStep, ServerLoad, ServerTurn) = {SERVER_RULES(SERVER_ROW)};
 #undef SERVER_ROW
 
+// As parameter_at of local_rules.c. full_gradient is 0: rules that look at it are for the CPU alone.
 __device__ Parameter parameter_at(const CudaTurns &at, const ModelItem &item) {
     const size_t place = (size_t)item.model * at.count + item.item;
     return {at.global[item.item], at.own[place], at.state ? at.state[place] : 0,

@@ -14,6 +14,7 @@
 
 enum { STEPS_A_WAIT = 64 }; // between two signs of life to the parent; the wait costs less than a step
 
+// The last batch of a client may be smaller than the others, but it is a step, too.
 static uint32_t batches(const CudaWorker *self, uint32_t count) {
     uint32_t size = self->memory->config->training.batch_size;
     return count / size + (count % size != 0);
@@ -59,6 +60,7 @@ static void shuffle(const CudaWorker *self, uint32_t *order, Job *const *jobs, u
     }
 }
 
+// The first job and its stretch identify the order that was made in advance: order_samples compares them.
 static void shuffle_next(CudaWorker *self, Job *const *jobs, uint32_t count, uint32_t round, uint32_t index) {
     shuffle(self, self->next_order, jobs, count, round, index);
     self->shuffled = (CudaShuffled){jobs[0], count, round, index};

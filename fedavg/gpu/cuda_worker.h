@@ -1,7 +1,7 @@
 // A worker's arithmetic on the GPU: up to `models` clients at once in lockstep (nn/cuda/cuda_net.h).
 //
-// A client's result depends on the global weights, its samples and (seed, round, client). Which clients share a launch
-// makes no difference, since the models of a launch never meet.
+// A client's result depends on the global weights, its samples and (seed, round, client). The clients that
+// share a launch do not matter, since the models of a launch never meet.
 #ifndef SOUNDER_FEDAVG_GPU_CUDA_WORKER_H
 #define SOUNDER_FEDAVG_GPU_CUDA_WORKER_H
 

@@ -1,6 +1,7 @@
 // Part of gpu.h: a program without CUDA has no GPU; device_open says so before any of this is called.
 #include "fedavg/gpu/gpu.h"
 
+// Callers open a device first, which fails in such a build: these sentences are for a caller that has not.
 static Status no_cuda(Error *err) {
     return fail(err, STATUS_UNAVAILABLE, "this sounder was built without CUDA");
 }

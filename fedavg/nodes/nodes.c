@@ -56,6 +56,7 @@ Status nodes_refuse_copies(const char *command, const char *way_out, Error *err)
                 command, copies, size_name(), way_out);
 }
 
+// The variables are removed, so that a program that this process starts does not take itself for one of several either.
 void nodes_stay_alone(void) {
     for (size_t i = 0; i < sizeof size_names / sizeof *size_names; i++)
         unsetenv(size_names[i]);
@@ -84,6 +85,7 @@ static Place own_place(void) {
     return place;
 }
 
+// A place that could not be read, for lack of /proc, counts as elsewhere: silence then tells of a death there.
 static bool sees_death_of(const Place *mine, const Place *other) {
     return mine->boot[0] && strcmp(mine->boot, other->boot) == 0 && mine->pid_namespace != 0 &&
            mine->pid_namespace == other->pid_namespace;
@@ -207,6 +209,8 @@ static Status find_gone(const Nodes *nodes, Error *err) {
     return STATUS_OK;
 }
 
+// A node that has said that it is busy gets at least an hour; a bound of 0 means that silence is never taken for a
+// death.
 static Status find_silent(const Nodes *nodes, Error *err) {
     for (uint32_t node = 0; node < nodes->size && nodes->silence_seconds > 0; node++) {
         const NodePeer *peer = &nodes->peers[node];
@@ -293,6 +297,7 @@ Status nodes_sum(Nodes *nodes, int64_t *values, size_t count, Error *err) {
     return STATUS_OK;
 }
 
+// Every node loops over equal sizes, so that all of them begin as many collectives.
 Status nodes_broadcast(Nodes *nodes, void *bytes, size_t count, Error *err) {
     for (size_t first = 0; first < count && nodes->size > 1; first += nodes->message_bytes) {
         size_t piece = count - first < nodes->message_bytes ? count - first : nodes->message_bytes;
@@ -302,6 +307,7 @@ Status nodes_broadcast(Nodes *nodes, void *bytes, size_t count, Error *err) {
     return STATUS_OK;
 }
 
+// All nodes know the sizes of all pieces, so that each computes by itself whether one message is enough.
 static size_t sum_of(const size_t *counts, uint32_t nodes) {
     size_t sum = 0;
     for (uint32_t node = 0; node < nodes; node++)

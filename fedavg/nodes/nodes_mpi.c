@@ -16,6 +16,7 @@ struct NodesConnection {
     unsigned char sent[MAX_NODES];
 };
 
+// MPI's own words are quoted: the codes differ between its implementations.
 static Status check(int code, const char *what, Error *err) {
     if (code == MPI_SUCCESS) return STATUS_OK;
     char text[MPI_MAX_ERROR_STRING];
@@ -64,6 +65,7 @@ static Status begin_broadcast(NodesConnection *self, void *bytes, size_t count, 
     return check(MPI_Ibcast(bytes, (int)count, MPI_BYTE, 0, self->collectives, &self->collective), "MPI_Ibcast", err);
 }
 
+// MPI counts in int. A piece of nodes.c has at most NODES_MESSAGE_BYTES, 1 GiB, and fits.
 static void set_places(const NodesConnection *self, int counts[MAX_NODES], int places[MAX_NODES], const size_t *bytes) {
     int place = 0;
     for (int node = 0; node < self->size; node++) {
@@ -73,6 +75,7 @@ static void set_places(const NodesConnection *self, int counts[MAX_NODES], int p
     }
 }
 
+// Counts and places are in the connection and not on the stack: MPI reads them until the collective is done.
 static Status begin_gather(NodesConnection *self, void *all, const void *mine, const size_t *counts, Error *err) {
     int(*places)[MAX_NODES] = self->counts;
     set_places(self, places[0], places[1], counts);
@@ -114,6 +117,7 @@ static Status send_signal(NodesConnection *self, NodeSignal signal, Error *err) 
     return STATUS_OK;
 }
 
+// One signal per call; the caller asks until there is none. The probe does not wait.
 static Status listen_for_signal(NodesConnection *self, uint32_t *from, NodeSignal *signal, Error *err) {
     int come;
     MPI_Status about;
@@ -128,6 +132,8 @@ static Status listen_for_signal(NodesConnection *self, uint32_t *from, NodeSigna
     return STATUS_OK;
 }
 
+// MPI_Finalize waits for every node. If one is missing, the process ends without it, and MPI's own clean-up is left
+// out.
 static void leave(NodesConnection *self, bool in_good_order) {
     if (in_good_order) MPI_Finalize();
     free(self);

@@ -99,6 +99,8 @@ static Status share_schedule(Schedule *schedule, Nodes *nodes, Error *err) {
                            err);
 }
 
+// A place holds the integers of one update; where rules need the weights that it began with, a second place holds
+// these. Replicas wait in their clients' state and need none.
 void cohort_plan_pending(RunConfig *config, const Schedule *schedule) {
     const Traits traits = run_algorithm(config).traits;
     const uint32_t each = traits.has[TRAIT_NEEDS_BEGUN] ? 2 : 1;
@@ -188,6 +190,7 @@ static void enlist(Cohort *cohort, uint32_t drawn) {
     }
 }
 
+// A run whose arrivals were simulated before its first round draws nothing any more.
 static bool is_scheduled(const Cohort *cohort) {
     return cohort->memory->schedule.count > 0;
 }
@@ -357,6 +360,7 @@ static int job_order(const void *a, const void *b) {
     return (x->flight > y->flight) - (x->flight < y->flight);
 }
 
+// A rule that weighs by losses needs them before training, because an update is multiplied by its share as it is added.
 bool cohort_wants_losses(const Cohort *cohort) {
     return cohort->memory->algorithm.traits.has[TRAIT_BY_LOSSES] && cohort->jobs > 0;
 }

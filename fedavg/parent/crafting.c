@@ -13,6 +13,7 @@ static const RunConfig *config_of(const Crafting *crafting) {
     return crafting->combine->memory->config;
 }
 
+// One row more than the cohort has: the vector of deviations takes part in the products (find_reach).
 Status crafting_init(Crafting *crafting, Combine *combine, Error *err) {
     const RunConfig *config = combine->memory->config;
     *crafting = (Crafting){0};
@@ -58,6 +59,7 @@ static void list_known(Crafting *crafting, uint32_t *clients, uint32_t *attacker
     qsort(crafting->jobs, crafting->count, sizeof *crafting->jobs, row_walk_by_client);
 }
 
+// All nodes walk together, each over its own sections of the weights, whatever an attack does with them.
 static Status walk(Crafting *crafting, const float *aside, RowVisit visit, Error *err) {
     return row_walk(&crafting->combine->walk, crafting->jobs, crafting->count, aside, visit, crafting, err);
 }
@@ -82,6 +84,8 @@ static void visit_deviations(void *context, const Rows *rows, uint32_t section, 
     crafted_deviations(crafting->update + first, rows, count);
 }
 
+// Products are summed per section, since a section is what one node sees; row_walk_products adds the sections in one
+// order.
 static void visit_products(void *context, const Rows *rows, uint32_t section, size_t first, size_t count) {
     const Crafting *crafting = context;
     (void)first;
@@ -150,6 +154,8 @@ static Status plan_update(Crafting *crafting, uint32_t clients, uint32_t attacke
     }
 }
 
+// Each node makes the weights of its sections alone. All other weights stay 0, so that a sum over the nodes joins
+// them.
 static void visit_update(void *context, const Rows *rows, uint32_t section, size_t first, size_t count) {
     const Crafting *crafting = context;
     (void)section;
@@ -191,6 +197,8 @@ static void hand_in(Crafting *crafting) {
     }
 }
 
+// Attackers that know no update hand in what they have trained. Every node returns here with one decision, since all of
+// them have the jobs of all nodes: no collective is left out by one of them.
 Status crafting_rows(Crafting *crafting, Error *err) {
     uint32_t clients, attackers;
     if (!crafting->combine) return STATUS_OK;

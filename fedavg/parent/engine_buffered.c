@@ -86,4 +86,5 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     return STATUS_OK;
 }
 
+// The schedule decides when each client trains (cohort.c): the workers do not know that their updates may wait.
 const Engine engine_buffered = {.plan = client_plan, .run = engine_run_clients, .settle = settle};

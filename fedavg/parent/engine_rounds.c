@@ -13,6 +13,7 @@
 // way. settle makes the step of them; all its inputs are read in the order of the jobs or added as integers, so that
 // neither the number of workers nor the order of their work shows in the model.
 
+// The rate of the order, which a schedule of rates has changed since the options were read.
 static double round_lr(const Rounds *rounds) {
     return (double)run_memory_training(rounds->memory).sgd.lr;
 }

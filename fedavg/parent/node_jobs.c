@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Jobs are in the order of falling size, so that dealing them in turn gives each node nearly as much work.
 bool node_jobs_mine(const Nodes *nodes, uint32_t place) {
     return place % nodes->size == nodes->rank;
 }

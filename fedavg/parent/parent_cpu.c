@@ -14,6 +14,7 @@ typedef struct CpuParent {
     const int64_t **sums[2];  // owned lists of the sums in the slots: of updates, of changes
 } CpuParent;
 
+// Also for an init that failed: pointers that were not set are NULL.
 static void cpu_free(Parent *parent) {
     CpuParent *self = parent->state;
     free(self->sums[1]);
@@ -75,6 +76,7 @@ static Status cpu_restore(Parent *parent, Error *err) {
     return STATUS_OK;
 }
 
+// The loop counts and does not stop at the first weight that is not finite, so that it is vectorised.
 static Status cpu_adopt(Parent *parent, bool *finite, Error *err) {
     (void)err;
     const float *weights = parent->memory->weights;
@@ -104,6 +106,7 @@ static Status unmask(Parent *parent, uint32_t round, Error *err) {
     return STATUS_OK;
 }
 
+// Only weights that are sent have noise: those that stay with the clients, or are frozen, are in no sum.
 void parent_add_noise(int64_t *total, const Parent *parent, double noise, uint32_t round) {
     const RunConfig *config = parent->memory->config;
     SentWeights sent;

@@ -73,6 +73,8 @@ static Status catch_up(ScheduledJob *job, const RunMemory *memory, Nodes *nodes,
     return STATUS_OK;
 }
 
+// The list is in the order of the jobs, and sums of integers have no order anyway: what joins a step does not depend on
+// which worker or node has trained it. Replicas (no place is planned for them) are counted alone.
 static Status find_due(Pending *pending, uint32_t version, Nodes *nodes, Error *err) {
     const RunMemory *memory = pending->memory;
     const Schedule *schedule = &memory->schedule;
@@ -108,6 +110,7 @@ Status pending_collect(Pending *pending, const Member *members, uint32_t round, 
     return STATUS_OK;
 }
 
+// The places of the updates that were applied are free from here on; schedule.c has given them out again already.
 void pending_conclude(Pending *pending, uint32_t round) {
     schedule_advance(&pending->memory->schedule, round);
 }

@@ -27,6 +27,7 @@ static bool has_given_up(const Phases *phases) {
     return phases->fruitless_deaths >= MAX_FRUITLESS_DEATHS || phases->explained_deaths >= MAX_EXPLAINED_DEATHS;
 }
 
+// Only training is in lockstep: an evaluation is jobs in a queue, as with any engine, and survives deaths as such.
 static bool in_lockstep(const Phases *phases) {
     return phases->config.memory->algorithm.engine->in_lockstep && phases->kind == PHASE_TRAIN;
 }
@@ -48,6 +49,10 @@ static bool reap_orphans(const Phases *phases) {
     }
 }
 
+// The order of the questions matters. A trainer that cannot work anywhere ends the run whatever deaths are allowed to
+// do, and the trainer is named for it. --on-worker-death abort is next. Then deaths are counted, with a new count as
+// soon as a job was finished in between; those that explain themselves have a lower limit, because the successor will
+// fail alike.
 static Status count_death(Phases *phases, uint32_t rank, Error *err) {
     phases->lost++;
     if (atomic_load(&phases->config.memory->control->given_up)) {
@@ -117,6 +122,7 @@ static Status on_death(void *context, uint32_t rank, Error *err) {
     return STATUS_OK;
 }
 
+// A worker that evaluates never waits for another one, so that a lack of progress is its own.
 static bool is_waiting(void *context, uint32_t rank) {
     const Phases *phases = context;
     return phases->kind == PHASE_TRAIN && phases->config.is_waiting &&
@@ -184,6 +190,8 @@ static void give_order(Phases *phases, PhaseKind kind, uint32_t round) {
     phases->supervisor.round = round;
 }
 
+// stand_still is false while workers may be anywhere, which phases_free asks: workers that are not at the barrier
+// cannot be told to end, and are killed.
 Status phases_run(Phases *phases, PhaseKind kind, uint32_t round, Error *err) {
     give_order(phases, kind, round);
     phases->stand_still = false;
@@ -207,6 +215,7 @@ Status phases_fly(Phases *phases, uint32_t round, Error *err) {
     return supervisor_gather(&phases->supervisor, err);
 }
 
+// As phases_run without a release: the workers were told by other means to return to the barrier (real_clock.c).
 Status phases_rest(Phases *phases, Error *err) {
     Status status = gather(phases, err);
     phases->stand_still = status == STATUS_OK;
@@ -223,6 +232,8 @@ Status phases_run_jobs(Phases *phases, PhaseKind kind, uint32_t round, Error *er
     return STATUS_OK;
 }
 
+// The supervisor keeps pointers into this Phases, to its descriptors and as the context of its calls: hence it must not
+// move.
 Status phases_init(Phases *phases, const PhasesConfig *config, Error *err) {
     *phases = (Phases){.config = *config};
     Control *control = config->memory->control;

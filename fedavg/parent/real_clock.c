@@ -21,6 +21,7 @@
 // A worker that dies after its landing has lost nothing, since its update and the weights that it began with are in
 // rows of the shared memory.
 
+// Numbers of schedule buffered, by BUFFERED_*.
 static const double *numbers(const Rounds *rounds) {
     return rounds->memory->config->recipe.schedule.number;
 }
@@ -42,6 +43,7 @@ static void publish(const Rounds *rounds, uint32_t version) {
     atomic_store_explicit(&control->published, version, memory_order_release); // pairs with copy_newest
 }
 
+// Only this process stores the version, so that it reads its own value in any order.
 static uint32_t version_of(const Rounds *rounds) {
     return atomic_load_explicit(&rounds->memory->control->published, memory_order_relaxed);
 }
@@ -237,6 +239,7 @@ static Status collect(Rounds *rounds, uint32_t rank, Error *err) {
     return STATUS_OK;
 }
 
+// Each wait ends with exactly K accepted updates: serve collects none beyond these.
 static bool is_enough(const Rounds *rounds) {
     return rounds->clock.flies && rounds->clock.collected == (uint32_t)numbers(rounds)[BUFFERED_K];
 }
@@ -322,6 +325,8 @@ static bool is_waiting(const Rounds *rounds, uint32_t rank) {
            atomic_load(&flight_of(rounds, rank)->state) != FLIGHT_POSTED;
 }
 
+// The rows are two versions of the weights, and for each worker an update and the weights that it began with
+// (flights.h).
 static void plan(SlotPlan *slots, const RunConfig *config) {
     client_plan(slots, config);
     slots->rows = flights_rows(config->workers);

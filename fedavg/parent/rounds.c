@@ -19,6 +19,7 @@
 
 // Training ------------------------------------------------------------------------------------------------------------
 
+// The queue is as long as the largest phase of the run (rounds_job_capacity), so that there always is a job to post.
 Job *rounds_post(Rounds *rounds, uint32_t place) {
     Job *job = queue_post(rounds->memory->queue);
     job->place = place;
@@ -225,6 +226,8 @@ Status engine_adopt(Rounds *rounds, uint32_t round, Error *err) {
     return finite ? STATUS_OK : engine_reject(rounds, round, "weights", err);
 }
 
+// Node 0 computes the rate: pow and cos may differ between C libraries in the last bit, and all nodes train with one
+// rate.
 Status engine_lr(float *lr, const RunMemory *memory, Nodes *nodes, uint32_t round, Error *err) {
     const Training *training = &memory->config->training;
     *lr = lr_at(&training->schedule, training->sgd.lr, round);
@@ -340,6 +343,7 @@ static const Engine *const engines[ENGINE_COUNT] = {[ENGINE_ROUNDS] = &engine_ro
                                                     [ENGINE_BUFFERED] = &engine_buffered,
                                                     [ENGINE_REAL_CLOCK] = &engine_real_clock};
 
+// Strides are multiples of SLOT_ALIGNMENT, so that vectors of two writers share no cache line.
 static uint64_t slot_stride(uint64_t bytes) {
     return (bytes + SLOT_ALIGNMENT - 1) / SLOT_ALIGNMENT * SLOT_ALIGNMENT;
 }
@@ -363,6 +367,7 @@ uint32_t rounds_job_capacity(const RunConfig *config, uint32_t clients_per_round
     return config->tests_clients && config->clients > jobs ? config->clients : jobs;
 }
 
+// Relaxed loads suffice: the number is for a line on the terminal.
 uint64_t rounds_progress(const Rounds *rounds) {
     uint64_t samples = 0;
     for (uint32_t rank = 0; rank < rounds->memory->config->workers; rank++)
@@ -430,6 +435,7 @@ static Status open_external(Rounds *rounds, Error *err) {
     return external_open(&rounds->external, &rounds->combine, &rounds->parent, &wait, err);
 }
 
+// In the opposite order of allocate. Each part may be missing: all of them are zeros before they are made.
 static void free_memory(Rounds *rounds) {
     if (rounds->engine->free) rounds->engine->free(rounds);
     crafting_free(&rounds->crafting);

@@ -57,6 +57,7 @@ Status rounds_weigh_members(Rounds *rounds, uint32_t round, Error *err) {
     return cohort_weigh(cohort, rounds->nodes, err);
 }
 
+// Counted where they are reported: a death in an evaluation belongs to the report of its round, too.
 uint32_t rounds_take_deaths(Rounds *rounds) {
     uint32_t deaths = rounds->phases.lost;
     rounds->phases.lost = 0;
@@ -89,6 +90,8 @@ static Status evaluate_in_chunks(Rounds *rounds, uint32_t round, EvaluationTask 
     return STATUS_OK;
 }
 
+// The attack succeeds on a marked sample if the model takes it for the attacker's target, so that hits are its
+// successes.
 static Status evaluate_backdoor(Rounds *rounds, uint32_t round, RoundReport *report, Error *err) {
     BatchResult result;
     uint64_t samples;

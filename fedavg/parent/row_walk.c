@@ -5,6 +5,7 @@
 
 #include "fedavg/rules/sum/shard_sum.h"
 
+// Ends are cut by this: the last blocks of a net, and of a section, are shorter.
 static size_t smaller(size_t a, size_t b) {
     return a < b ? a : b;
 }
@@ -157,6 +158,7 @@ Status row_walk_products(RowWalk *walk, double *products, double *sections, size
     return STATUS_OK;
 }
 
+// Clients are unique in a cohort, so that the order is total and does not depend on the sort.
 int row_walk_by_client(const void *a, const void *b) {
     const Job *x = *(Job *const *)a, *y = *(Job *const *)b;
     return (x->client > y->client) - (x->client < y->client);

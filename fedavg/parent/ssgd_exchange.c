@@ -21,6 +21,7 @@ static uint32_t current_bucket(const Exchange *exchange) {
     return (uint32_t)(exchange->done % exchange->buckets.count);
 }
 
+// A bucket with fewer cache lines than there are nodes has empty slices.
 static size_t slice_floats(const Exchange *exchange, uint32_t bucket, uint32_t node) {
     Slice slice = bucket_slice(&exchange->buckets, bucket, node, exchange->nodes->size);
     return slice.first < slice.end ? slice.end - slice.first : 0;
@@ -28,6 +29,7 @@ static size_t slice_floats(const Exchange *exchange, uint32_t bucket, uint32_t n
 
 // Life ----------------------------------------------------------------------------------------------------------------
 
+// All sizes are known before the first step, so that no buffer grows while the workers wait.
 static size_t largest_slice(const Exchange *exchange) {
     size_t most = 0;
     for (uint32_t bucket = 0; bucket < exchange->buckets.count; bucket++)

@@ -17,6 +17,7 @@ static const char *const counted[] = {
 #undef X
 };
 
+// Events of type M name the tracks; without them a viewer shows numbers.
 static void write_names(const TraceFile *file, const RunConfig *config, uint32_t nodes) {
     for (uint32_t node = 0; node < nodes; node++) {
         fprintf(file->stream, "%s{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%u,\"args\":{\"name\":\"node %u\"}}",
@@ -69,7 +70,8 @@ static TraceSpan *take_spans(TraceFile *file, const RunMemory *memory, size_t *c
     return spans;
 }
 
-// A worker's track number is its rank + 1. The parent, whose rank follows the workers', has track 0.
+// A worker's track number is its rank + 1. The parent, whose rank follows the workers', has track 0. Times are printed
+// from integers, microseconds and three digits: a double would lose the nanoseconds of a long run.
 static void write_span(FILE *stream, const TraceSpan *span, uint32_t node, uint32_t workers) {
     uint64_t begin = span->begin_nanoseconds, duration = span->end_nanoseconds - begin;
     bool is_parent = span->rank == workers;
@@ -120,6 +122,7 @@ Status trace_file_drain(TraceFile *file, const RunMemory *memory, Nodes *nodes, 
     return status;
 }
 
+// ferror remembers a failed write of any event, so that one look at the end is enough.
 Status trace_file_close(TraceFile *file, Error *err) {
     if (file->dropped > 0)
         log_warning("--trace %s: %llu spans found no room and are missing", file->path,

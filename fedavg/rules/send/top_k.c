@@ -49,8 +49,8 @@ static uint32_t kth_largest(size_t *equal, const float *values, size_t count, si
     return found << LOW | select_digit(equal, values, count, found, 0, LOW);
 }
 
-// Among the weights whose magnitude equals the k-th, the first ones are sent, as many as make k: the choice is a function
-// of the values, with no sort whose order of equal elements could differ.
+// Among the weights whose magnitude equals the k-th, the first ones are sent, as many as make k: the choice is a
+// function of the values, with no sort whose order of equal elements could differ.
 static size_t top_k_encode(uint8_t *wire, const Payload *payload, const Coding *coding) {
     const size_t kept = shared_count(coding), count = coding->count;
     const bool pairs = sends_pairs(kept, count);
