@@ -11,14 +11,17 @@
 
 static const double MOST_UPDATE = 0x1p20; // of a weight: what the exact sums hold (aggregate.h)
 
-Status external_open(External *external, Combine *combine, const Parent *parent, const TrainerWait *wait, Error *err) {
+Status external_open(External *external, Combine *combine, const Parent *parent, TrainerHost *host,
+                     const TrainerWait *wait, Error *err) {
     const RunConfig *config = combine->memory ? combine->memory->config : NULL;
-    *external = (External){0};
+    *external = (External){.host = host};
     if (!config || !config->aggregator.command[0]) return STATUS_OK;
     external->block = malloc((size_t)config->cohort * EXTERNAL_BLOCK * sizeof *external->block);
     if (!external->block) return fail(err, STATUS_OS, "no memory to combine the updates of %u clients", config->cohort);
-    const Status status = aggregator_open(&external->aggregator, combine->memory, wait, err);
+    const int output = host ? host->output.aggregator_fd : -1;
+    const Status status = aggregator_open(&external->aggregator, combine->memory, output, wait, err);
     if (status != STATUS_OK) {
+        if (host && status == STATUS_UNAVAILABLE) trainer_output_print_last(&host->output, OUTPUT_OF_AGGREGATOR);
         free(external->block);
         *external = (External){0};
         return status;
@@ -142,6 +145,7 @@ Status external_combine(External *external, double noise, uint32_t round, Error 
     }
     if (status == STATUS_OK) return STATUS_OK;
     if (status == STATUS_CANCELLED) return fail(err, status, "%s", why.message);
+    if (external->host) trainer_host_blame(external->host, OUTPUT_OF_AGGREGATOR);
     return fail(err, STATUS_UNAVAILABLE, "--aggregator, round %u: %s", round, why.message);
 }
 

@@ -1,6 +1,6 @@
 // Combines the updates of a round in a program of the user's (--aggregator), which may step the weights, too.
 //
-//   TRY(external_open(&external, &combine, parent, &wait, err));
+//   TRY(external_open(&external, &combine, parent, host, &wait, err));
 //   each round, after combine_rows: TRY(external_combine(&external, noise, round, err));    // combine.total
 //                                   external_conclude(&external);                            // ... that has succeeded
 //   external_close(&external);
@@ -14,18 +14,21 @@
 #include "fedavg/parent/combine.h"
 #include "fedavg/parent/parent_backend.h"
 #include "fedavg/trainer/aggregator.h"
+#include "fedavg/trainer/host.h"
 
 typedef struct External {
     Aggregator aggregator;
     Combine *combine;     // borrowed; NULL: the run has no aggregator
     const Parent *parent; // borrowed
+    TrainerHost *host;    // borrowed: takes what the program prints; NULL: this process's stderr does
     float *block;         // owned (cohort, EXTERNAL_BLOCK): differences on their way from row to row
 } External;
 
 enum { EXTERNAL_BLOCK = 1024 };
 
 // In a run without --aggregator these functions do nothing. Nothing to close on failure.
-Status external_open(External *external, Combine *combine, const Parent *parent, const TrainerWait *wait, Error *err);
+Status external_open(External *external, Combine *combine, const Parent *parent, TrainerHost *host,
+                     const TrainerWait *wait, Error *err);
 void external_close(External *external);
 
 // The rows become updates, in the order of the clients. noise: of the release, which joins the program's update.

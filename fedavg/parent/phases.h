@@ -38,7 +38,7 @@ typedef struct PhasesConfig {
     // A worker has died, before anything is done about it; may be NULL. Gets the serve_context.
     Status (*bury)(void *context, uint32_t rank, Error *err);
     void *serve_context;
-    TrainerHost *trainers; // of a run with --trainer; borrowed, NULL: none
+    TrainerHost *trainers; // of a run with --trainer or --aggregator; borrowed, NULL: none
 } PhasesConfig;
 
 typedef struct Phases {

@@ -423,6 +423,7 @@ static Status start_phases(Rounds *rounds, const PhasesConfig *config, Error *er
 // The workers wait at the barrier meanwhile, and only the parent can show that the run is alive.
 static void tick(void *context) {
     const PhasesConfig *config = &((Rounds *)context)->phases.config;
+    if (config->trainers) trainer_host_serve(config->trainers);
     if (config->on_tick) config->on_tick(config->context);
 }
 
@@ -432,7 +433,8 @@ static Status open_external(Rounds *rounds, Error *err) {
                               .on_wait = tick,
                               .is_cancelled = is_cancelled,
                               .context = rounds};
-    return external_open(&rounds->external, &rounds->combine, &rounds->parent, &wait, err);
+    return external_open(&rounds->external, &rounds->combine, &rounds->parent, rounds->phases.config.trainers, &wait,
+                         err);
 }
 
 // In the opposite order of allocate. Each part may be missing: all of them are zeros before they are made.

@@ -99,7 +99,8 @@ static Status start(Aggregator *aggregator, Error *err) {
     const RunConfig *config = aggregator->memory->config;
     const int fds[] = {aggregator->desk_fd, aggregator->rows_fd, aggregator->memory->weights_fd};
     json_t *ready;
-    TRY(trainer_process_start(&aggregator->process, &config->aggregator, fds, sizeof fds / sizeof *fds, -1, err));
+    TRY(trainer_process_start(&aggregator->process, &config->aggregator, fds, sizeof fds / sizeof *fds,
+                              aggregator->output, err));
     TRY(say_hello(aggregator, &ready, err));
     aggregator->has_server = trainer_flag(ready, "server");
     json_decref(ready);
@@ -111,10 +112,15 @@ static Status start(Aggregator *aggregator, Error *err) {
 
 // Life ---------------------------------------------------------------------------------------------------------------
 
-Status aggregator_open(Aggregator *aggregator, const RunMemory *memory, const TrainerWait *wait, Error *err) {
+Status aggregator_open(Aggregator *aggregator, const RunMemory *memory, int output, const TrainerWait *wait,
+                       Error *err) {
     const TrainerPlan *plan = &memory->config->aggregator;
-    *aggregator = (Aggregator){
-        .memory = memory, .wait = *wait, .process = {.socket = -1, .leash = -1}, .desk_fd = -1, .rows_fd = -1};
+    *aggregator = (Aggregator){.memory = memory,
+                               .output = output,
+                               .wait = *wait,
+                               .process = {.socket = -1, .leash = -1},
+                               .desk_fd = -1,
+                               .rows_fd = -1};
     if (!plan->command[0]) return STATUS_OK;
     Error why;
     Status status = create_desk(aggregator, err);

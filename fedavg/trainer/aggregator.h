@@ -1,7 +1,7 @@
 // The run's aggregator, a program of the user's that makes one update of those of a cohort, and its desk, memory that
 // both processes have mapped. `sounder help aggregator` documents the lines.
 //
-//   TRY(aggregator_open(&aggregator, memory, &wait, err));
+//   TRY(aggregator_open(&aggregator, memory, output, &wait, err));
 //   aggregator.clients[k] = ..., aggregator.shares[k] = ...;              // of each update, in the order of the rows
 //   TRY(aggregator_ask(&aggregator, "combine", round, count, err));       // answer is the cohort's update
 //   TRY(aggregator_ask(&aggregator, "server", round, count, err));        // if has_server: answer is the new weights
@@ -22,6 +22,7 @@ typedef struct Aggregator {
     const RunMemory *memory; // borrowed
     TrainerWait wait;        // how the parent waits for an answer
     TrainerProcess process;
+    int output;           // borrowed: takes what the program prints
     bool has_server;      // the program steps the weights, too
     int desk_fd, rows_fd; // owned; rows: only for reading
     uint8_t *desk;
@@ -37,7 +38,8 @@ typedef struct Aggregator {
 
 // Starts the run's program and waits until it is ready; nothing is started in a run without one. Returns USAGE or
 // NOINPUT for a command that cannot be run, UNAVAILABLE with what the program said or did. Nothing to close on failure.
-Status aggregator_open(Aggregator *aggregator, const RunMemory *memory, const TrainerWait *wait, Error *err);
+Status aggregator_open(Aggregator *aggregator, const RunMemory *memory, int output, const TrainerWait *wait,
+                       Error *err);
 
 // task: "combine" or "server". count: updates, whose rows are the first ones. Returns UNAVAILABLE if the program failed
 // in a way that another one may not, DATA if another one would fail, too, CANCELLED if the wait was.

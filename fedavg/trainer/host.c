@@ -28,5 +28,5 @@ void trainer_host_blame(TrainerHost *host, int rank) {
 void trainer_host_close(TrainerHost *host) {
     trainer_output_close(&host->output);
     free(host->polls);
-    *host = (TrainerHost){.output = {.file = -1, .nursery_fd = -1}};
+    *host = (TrainerHost){.output = {.file = -1, .aggregator_fd = -1, .nursery_fd = -1}};
 }

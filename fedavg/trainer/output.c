@@ -15,6 +15,7 @@ enum {
     LINE_BYTES = 4096,     // a longer line is written in pieces
     PREFIX_BYTES = 24,
     SHOWN_LINES = 20,
+    FIRST_RANK = 2, // the source of rank 0
 };
 
 struct OutputSource {
@@ -40,28 +41,31 @@ static Status add_source(TrainerOutput *output, const char *prefix, Error *err) 
 }
 
 Status trainer_output_open(TrainerOutput *output, Error *err) {
-    *output = (TrainerOutput){.file = -1, .nursery_fd = -1};
-    output->source = calloc(1, sizeof *output->source);
+    *output = (TrainerOutput){.file = -1, .aggregator_fd = -1, .nursery_fd = -1};
+    output->source = calloc(FIRST_RANK, sizeof *output->source);
     if (!output->source) return fail(err, STATUS_OS, "no memory for the output of trainers");
-    const Status status = add_source(output, "nursery: ", err);
-    if (status == STATUS_OK)
-        output->nursery_fd = output->source->write_fd;
-    else
+    Status status = add_source(output, "aggregator: ", err);
+    if (status == STATUS_OK) status = add_source(output, "nursery: ", err);
+    if (status != STATUS_OK) {
         trainer_output_close(output);
-    return status;
+        return status;
+    }
+    output->aggregator_fd = output->source[FIRST_RANK + OUTPUT_OF_AGGREGATOR].write_fd;
+    output->nursery_fd = output->source[FIRST_RANK + OUTPUT_OF_NURSERY].write_fd;
+    return STATUS_OK;
 }
 
 Status trainer_output_add_workers(TrainerOutput *output, uint32_t workers, Error *err) {
-    OutputSource *sources = realloc(output->source, (1 + workers) * sizeof *sources);
+    OutputSource *sources = realloc(output->source, (FIRST_RANK + workers) * sizeof *sources);
     if (sources) output->source = sources;
     output->write_fds = calloc(workers, sizeof *output->write_fds);
     if (!sources || !output->write_fds) return fail(err, STATUS_OS, "no memory for the output of %u trainers", workers);
-    memset(sources + 1, 0, workers * sizeof *sources);
+    memset(sources + FIRST_RANK, 0, workers * sizeof *sources);
     for (uint32_t rank = 0; rank < workers; rank++) {
         char prefix[PREFIX_BYTES];
         snprintf(prefix, sizeof prefix, "rank %u: ", rank);
         TRY(add_source(output, prefix, err));
-        output->write_fds[rank] = sources[1 + rank].write_fd;
+        output->write_fds[rank] = sources[FIRST_RANK + rank].write_fd;
     }
     return STATUS_OK;
 }
@@ -174,9 +178,9 @@ static const char *last_exception(const char *text, size_t bytes) {
 }
 
 void trainer_output_print_last(TrainerOutput *output, int rank) {
-    if (output->sources <= (uint32_t)(1 + rank)) return;
+    if (output->sources <= (uint32_t)(FIRST_RANK + rank)) return;
     trainer_output_serve(output);
-    OutputSource *source = &output->source[1 + rank];
+    OutputSource *source = &output->source[FIRST_RANK + rank];
     if (source->used > 0) end_line(output, source);
     if (output->file >= 0 && !output->path[0]) return; // it was printed
     const char *end = source->kept + source->kept_bytes;
@@ -201,5 +205,5 @@ void trainer_output_close(TrainerOutput *output) {
     if (output->file >= 0) close(output->file);
     free(output->source);
     free(output->write_fds);
-    *output = (TrainerOutput){.file = -1, .nursery_fd = -1};
+    *output = (TrainerOutput){.file = -1, .aggregator_fd = -1, .nursery_fd = -1};
 }

@@ -1,7 +1,8 @@
-// The output of trainers. The parent reads it from a pipe per worker and one of the nursery, and appends it to
-// RUN/trainer.log line by line, each line with its rank, so that the progress display of the run stays whole.
+// The output of trainers and of the aggregator. The parent reads it from a pipe per worker, one of the nursery and one
+// of the aggregator, and appends it to RUN/trainer.log line by line, each line with its rank, so that the progress
+// display of the run stays whole.
 //
-//   TRY(trainer_output_open(&output, err));                    // the pipe of the nursery: the folder may not exist yet
+//   TRY(trainer_output_open(&output, err));                    // the first two pipes: the folder may not exist yet
 //   TRY(trainer_output_add_workers(&output, workers, err));    // workers inherit output.write_fds
 //   trainer_output_begin(&output, folder);                     // writes the lines so far, and all later ones
 //   trainer_output_poll(&output, polls);                       // (output.sources), for the poll of the parent's loop
@@ -25,13 +26,13 @@
 typedef struct OutputSource OutputSource;
 
 typedef struct TrainerOutput {
-    uint32_t sources;     // the nursery, then the workers; 0: closed
-    OutputSource *source; // owned (sources)
-    int *write_fds;       // owned (sources - 1): of the workers
-    int nursery_fd;       // the nursery's write end, owned
-    int file;             // owned; -1: not begun
-    bool warned;          // of a file that cannot be written
-    char path[4096];      // of the file, for messages; "": without a folder lines go to stderr
+    uint32_t sources;              // the aggregator, the nursery, then the workers; 0: closed
+    OutputSource *source;          // owned (sources)
+    int *write_fds;                // owned (sources - 2): of the workers
+    int aggregator_fd, nursery_fd; // their write ends, owned
+    int file;                      // owned; -1: not begun
+    bool warned;                   // of a file that cannot be written
+    char path[4096];               // of the file, for messages; "": without a folder lines go to stderr
 } TrainerOutput;
 
 Status trainer_output_open(TrainerOutput *output, Error *err);
@@ -46,7 +47,7 @@ void trainer_output_poll(const TrainerOutput *output, struct pollfd *polls);
 // Reads what is there, without waiting.
 void trainer_output_serve(TrainerOutput *output);
 
-enum { OUTPUT_OF_NURSERY = -1 };
+enum { OUTPUT_OF_AGGREGATOR = -2, OUTPUT_OF_NURSERY = -1 }; // in the place of a rank
 
 // Prints the last exception that the rank's trainer has printed (its last 20 lines if there is none) on stderr.
 void trainer_output_print_last(TrainerOutput *output, int rank);

@@ -52,6 +52,7 @@ static const Entry rules[] = {
                "begins"},
     {"faults", "a program that dies, hangs, raises, or returns what is not finite is started again and does the round "
                "again, to the same bits. A second fault in the round ends the run with its sentence"},
+    {"output", "stdout and stderr of the program go to RUN/trainer.log, line by line"},
     {"threads", "--trainer-threads, 1 by default: bits may depend on it, and do not depend on --workers"},
 };
 

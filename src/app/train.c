@@ -93,15 +93,14 @@ static Status prepare(Run *run, Error *err) {
     TRY(status);
     const Dataset *data = &run->memory.data;
     if (!run->options.resume[0]) dataset_warn_of_doubts(data, &run->source);
-    if (run->options.trainer[0]) {
+    if (train_has_programs(run)) status = trainer_host_open(&run->trainers, err);
+    if (status == STATUS_OK && run->options.trainer[0]) {
         prctl(PR_SET_CHILD_SUBREAPER, 1); // trainers of workers that died are this process's to reap (phases.c)
         progress_step_begin(&run->progress, "asking the trainer for its net");
-        status = trainer_host_open(&run->trainers, err);
-        if (status == STATUS_OK)
-            status = run_read_trainer(&run->spec, &run->net, run->about.text, &run->options, &run->memory,
-                                      &run->trainers, err);
+        status =
+            run_read_trainer(&run->spec, &run->net, run->about.text, &run->options, &run->memory, &run->trainers, err);
         progress_step_end(&run->progress);
-    } else
+    } else if (status == STATUS_OK)
         status = run_read_model(&run->spec, run->about.text, &run->options, data, err);
     if (status == STATUS_OK) status = goals_check(&run->options, data, err);
     run->figure = run_figure_of(&run->options.recipe, dataset_has_targets(&data->items));
@@ -210,7 +209,7 @@ static Status run_all(Run *run, int *exit_code, Error *err) {
     bool open = status == STATUS_OK;
     TRY_GOTO(close_folder, nodes_agree(&run->nodes, status, err));
     const Folder folder = run_folder_at(&run->folder);
-    if (run->options.trainer[0]) trainer_output_begin(&run->trainers.output, train_is_first(run) ? &folder : NULL);
+    if (train_has_programs(run)) trainer_output_begin(&run->trainers.output, train_is_first(run) ? &folder : NULL);
     status = run_on_device(run, exit_code, err);
     if (status != STATUS_OK) run_explain_trainer(&run->trainers, err);
     // Comes last, when nothing waits for this process; skipped after a signal, which asks for a quick end.

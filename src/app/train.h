@@ -58,6 +58,11 @@ static inline bool train_is_first(const Run *run) {
     return run->nodes.rank == 0;
 }
 
+// Whether the run has programs of the user's: trainers, an aggregator.
+static inline bool train_has_programs(const Run *run) {
+    return run->options.trainer[0] || run->options.aggregator[0];
+}
+
 // Called with options settled, and data, memory and folder ready: restores a checkpoint if the run is resumed, trains
 // the remaining rounds, and writes the model. *exit_code: 128 + the number of a signal that ended the run.
 Status train_in_folder(Run *run, int *exit_code, Error *err);

@@ -325,7 +325,7 @@ static Status train(Run *run, int *exit_code, Error *err) {
                                       .hang_seconds = run->options.hang_seconds,
                                       .on_tick = progress_tick,
                                       .context = &run->progress,
-                                      .trainers = run->options.trainer[0] ? &run->trainers : NULL},
+                                      .trainers = train_has_programs(run) ? &run->trainers : NULL},
                            .backend = run->device.on_gpu ? parent_on_gpu() : &parent_on_cpu,
                            .clients_per_round = (uint32_t)run->options.clients_per_round,
                            .rounds_done = run->rounds_done,

@@ -170,6 +170,7 @@ sounder.aggregate(combine)
                 _, err = self.combine(fault, f"rule.py {fault}", code=69)
                 self.assertEqual(err.count("error: "), 1)
                 self.assertIn(f"error: --aggregator, round 2: {sentence}", err)
+                self.assertIn(f"; what it printed is in {os.path.join(fault, 'trainer.log')}", err)
                 self.assertEqual(len(self.rounds(fault)), 1)
                 os.remove(self.path("spoilt"))
 
@@ -204,6 +205,17 @@ sounder.aggregate(combine)
                 self.assertFalse(os.path.exists(self.path("none")))
         _, err = self.train(*JOB, "--trainer", f"{sys.executable} rule.py", "--out", "none", code=69)
         self.assertIn("the program is an aggregator: name it with --aggregator", err)
+
+    def test_what_it_prints_is_in_the_log(self):
+        self.write("talks.py", RULE.replace("def combine(updates, turn):", "def combine(updates, turn):\n    print(('round %d' % turn.round) * 9999)"))
+        out, err = self.combine("talks", "talks.py")
+        self.assertEqual((out, err), ("", ""))
+        with open(self.path("talks", "trainer.log")) as file:
+            text = file.read()
+        self.assertEqual(text.count("aggregator: round 1round 1"), text.count("aggregator: round 3round 3"))
+        self.assertIn("aggregator: round 3round 3", text)
+        _, err = self.combine("broken", "rule.py raise", code=69)
+        self.assertIn("ValueError: these updates are odd\n", err)
 
     def test_nothing_of_a_wrapper_is_left_behind(self):
         with open(self.path("wrapper.sh"), "w") as file:
