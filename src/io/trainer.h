@@ -4,8 +4,9 @@
 //   FILE *lines = fdopen(atoi(getenv(TRAINER_SOCKET)), "r");   // a connected socket; each line is one JSON object
 //   getline(&line, &room, lines);                              // the first one says where everything is
 //   TrainerRun run = trainer_run(line);
-//   while (getline(&line, &room, lines) > 0)                   // a turn, which the program answers
-//       lr = trainer_number(line, "lr", 0); ...
+//   while (getline(&line, &room, lines) > 0) {                 // a turn, which the program answers
+//       trainer_begin(&run, line);
+//       label = trainer_sample(x, &run, 0); ...
 //
 // Everything is in this header: a program links no library. A program that computes for more than --hang-seconds
 // between two lines has to send TRAINER_PROGRESS meanwhile; one that cannot continue sends {"error":"sentence"}.
@@ -90,57 +91,94 @@ static inline void *trainer_map(const char *line, const char *place, const char 
     return memory == MAP_FAILED ? NULL : (char *)memory + extra;
 }
 
-// The samples of the training or the test set, in the type that they have, and their labels or targets.
-typedef struct TrainerSplit {
+// Samples in the type that they have, and their labels or targets.
+typedef struct TrainerSamples {
     const uint8_t *pixels;  // NULL if samples are floats
-    const float *numbers;   // NULL if samples are pixels
+    const float *numbers;   // NULL if samples are pixels; as they enter a net
     const uint16_t *labels; // NULL if samples have targets
     const float *targets;   // NULL if samples have labels
-} TrainerSplit;
+} TrainerSamples;
 
-static inline TrainerSplit trainer_split(const char *line, const char *name) {
-    char samples[64], labels[64], type[80];
-    snprintf(samples, sizeof samples, "data.%s.samples", name);
-    snprintf(labels, sizeof labels, "data.%s.labels", name);
-    const void *x = trainer_map(line, samples, "offset"), *y = trainer_map(line, labels, "offset");
-    snprintf(type, sizeof type, "%s.type", samples);
-    const bool pixels = trainer_says(line, type, "u1");
-    snprintf(type, sizeof type, "%s.type", labels);
-    const bool classes = trainer_says(line, type, "u2");
-    const TrainerSplit split = {pixels ? (const uint8_t *)x : NULL, pixels ? NULL : (const float *)x,
-                                classes ? (const uint16_t *)y : NULL, classes ? NULL : (const float *)y};
-    return split;
+static inline TrainerSamples trainer_typed(const void *samples, bool are_pixels, const void *labels, bool are_targets) {
+    const TrainerSamples typed = {
+        are_pixels ? (const uint8_t *)samples : NULL, are_pixels ? NULL : (const float *)samples,
+        are_targets ? NULL : (const uint16_t *)labels, are_targets ? (const float *)labels : NULL};
+    return typed;
 }
 
-// The contents of the first line, mapped. A pixel of the first channel enters a net as pixel * scale + offset.
+enum { TRAINER_MOST_CHANNELS = 16 };
+
+// What the first line says, mapped, and where the samples of the turn are.
 typedef struct TrainerRun {
     size_t inputs, classes; // numbers in a sample: channels x rows x columns; classes: 1 if samples have targets
-    float scale, offset;
+    size_t of_channel;      // numbers in one of its channels
+    // A pixel of channel c enters a net as pixel * scale[c] + offset[c].
+    double scale[TRAINER_MOST_CHANNELS], offset[TRAINER_MOST_CHANNELS];
     bool describe; // the parent asks for the tensors: their initial values are to be written to desk_fd
     int desk_fd;
-    float *weights, *shift;       // on the desk; shift: zeros if the algorithm adds nothing to the gradients
-    const uint32_t *order, *ends; // on the desk: sample numbers of the turn, and the ends of its batches in them
-    TrainerSplit train, test;
+    float *weights;                   // on the desk: of all tensors, one after the other
+    const float *shift, *zeros;       // as many; on the desk; owned
+    const uint32_t *ends;             // on the desk: the ends of the turn's batches
+    const uint32_t *order, *places;   // on the desk: rows of the turn's samples in a split, in seen
+    TrainerSamples train, test, seen; // the splits; on the desk: what a client sees that is attacked, or drifts
+    // Set by trainer_begin for its turn: what is added to each gradient; the samples, and which of them.
+    const float *added;
+    const TrainerSamples *data;
+    const uint32_t *rows;
 } TrainerRun;
 
 static inline TrainerRun trainer_run(const char *line) {
+    static const char splits[2][6] = {"train", "test"};
     double sides[3] = {0};
     TrainerRun run;
+    memset(&run, 0, sizeof run);
     trainer_numbers(sides, 3, line, "data.shape");
-    run.inputs = (size_t)(sides[0] * sides[1] * sides[2]);
+    run.of_channel = (size_t)(sides[1] * sides[2]);
+    run.inputs = (size_t)sides[0] * run.of_channel;
     run.classes = (size_t)trainer_number(line, "data.classes", 0);
-    run.scale = (float)trainer_number(line, "data.scale", 1);
-    run.offset = (float)trainer_number(line, "data.shift", 0);
+    trainer_numbers(run.scale, TRAINER_MOST_CHANNELS, line, "data.scale");
+    trainer_numbers(run.offset, TRAINER_MOST_CHANNELS, line, "data.shift");
     run.describe = trainer_number(line, "describe", 0) == 1;
     run.desk_fd = (int)trainer_number(line, "desk.fd", -1);
     run.weights = (float *)trainer_map(line, "desk", "weights");
-    run.shift = (float *)trainer_map(line, "desk", "shift");
-    if (!run.shift) run.shift = (float *)calloc((size_t)trainer_number(line, "parameters", 0) + 1, sizeof(float));
+    run.shift = (const float *)trainer_map(line, "desk", "shift");
+    run.zeros = (const float *)calloc((size_t)trainer_number(line, "parameters", 0) + 1, sizeof(float));
     run.order = (const uint32_t *)trainer_map(line, "desk", "order");
+    run.places = (const uint32_t *)trainer_map(line, "desk", "places");
     run.ends = (const uint32_t *)trainer_map(line, "desk", "ends");
-    run.train = trainer_split(line, "train");
-    run.test = trainer_split(line, "test");
+    const bool targets = trainer_says(line, "data.train.labels.type", "f4");
+    for (int s = 0; s < 2; s++) {
+        char samples[32], labels[32], type[48];
+        snprintf(samples, sizeof samples, "data.%s.samples", splits[s]);
+        snprintf(labels, sizeof labels, "data.%s.labels", splits[s]);
+        snprintf(type, sizeof type, "%s.type", samples);
+        *(s == 0 ? &run.train : &run.test) =
+            trainer_typed(trainer_map(line, samples, "offset"), trainer_says(line, type, "u1"),
+                          trainer_map(line, labels, "offset"), targets);
+    }
+    run.seen = trainer_typed(trainer_map(line, "desk", "samples"), trainer_says(line, "desk.samples_type", "u1"),
+                             trainer_map(line, "desk", "labels"), targets);
     return run;
+}
+
+// A turn begins: its samples are those of a split, or those that the client sees.
+static inline void trainer_begin(TrainerRun *run, const char *line) {
+    const bool viewed = trainer_number(line, "viewed", 0) == 1;
+    run->data = viewed ? &run->seen : trainer_says(line, "split", "test") ? &run->test : &run->train;
+    run->rows = viewed ? run->places : run->order;
+    run->added = run->shift && trainer_number(line, "shifts", 0) == 1 ? run->shift : run->zeros;
+}
+
+// Writes sample s (0, 1, ... over all batches of the turn) as it enters a net to x (inputs). Returns its label or
+// target.
+static inline double trainer_sample(float *x, const TrainerRun *run, uint32_t s) {
+    const size_t row = run->rows[s], first = row * run->inputs;
+    if (run->data->numbers) memcpy(x, run->data->numbers + first, run->inputs * sizeof *x);
+    for (size_t i = 0; run->data->pixels && i < run->inputs; i++) {
+        const size_t channel = i / run->of_channel;
+        x[i] = (float)run->data->pixels[first + i] * (float)run->scale[channel] + (float)run->offset[channel];
+    }
+    return run->data->labels ? run->data->labels[row] : (double)run->data->targets[row];
 }
 
 #endif

@@ -44,6 +44,14 @@ class Examples(TrainerCase):
                     self.assertAlmostEqual(here["test_loss"], there["test_loss"], 4)
                     self.assertEqual(here["test_accuracy"], there["test_accuracy"])
 
+    def test_softmax_in_c_sees_what_its_clients_see(self):
+        for name, arguments in (("noise", ["--client-noise", "gaussian sigma=0.3"]), ("attack", ["--attack", "label-flip", "--attackers", "0.5"])):
+            self.run_example("trainer_numpy.py", f"numpy-{name}", *arguments)
+            self.train(*JOB, *EASY, "--quiet", "--trainer", shlex.quote(EXAMPLE_IN_C), *arguments, "--out", f"c-{name}")
+            first, other = self.weights(f"numpy-{name}"), self.weights(f"c-{name}")
+            for tensor in first:
+                self.assertLess(np.abs(first[tensor] - other[tensor]).max(), 1e-5)
+
     def test_softmax_in_c_repeats_its_bits_with_another_number_of_workers(self):
         for workers in ("1", "3"):
             self.train(*JOB, *EASY, "--quiet", "--trainer", shlex.quote(EXAMPLE_IN_C), "--workers", workers, "--out", f"workers-{workers}")

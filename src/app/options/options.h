@@ -44,7 +44,7 @@ typedef struct Options {
     char trainer_option[OPTION_TEXT_BYTES];
     int trainer_threads; // 1
     bool check_trainer;
-    // Of --resume: whether the trainer is named again; the folder where the run began, and where relative paths of the
+    // With --resume: whether the trainer is named again; the folder where the run began, and where relative paths of the
     // trainer's command begin ("": this process's).
     bool trainer_is_named;
     char trainer_folder[OPTION_TEXT_BYTES];

@@ -1,18 +1,20 @@
-// Softmax regression in C on the images that the run has mapped: sounder train --trainer ./trainer --data fashion-mnist
+// Softmax regression in C on the samples that the run has mapped: sounder train --trainer ./trainer --data fashion-mnist
 #include <math.h>
 #include <sounder/io/trainer.h> // cc trainer.c -o trainer $(pkg-config --cflags sounder) -lm
 
 static TrainerRun run;
 static float *gradient; // of weight (classes, inputs), then of bias (classes)
 
-// Adds the gradient of a sample to that of its batch. Returns its loss; *hits: 1 more if it is right.
-static double learn(const uint8_t *pixels, uint16_t label, unsigned *hits) {
+// Adds the gradient of sample s of the turn to that of its batch. Returns its loss; *hits: 1 more if it is right.
+static double learn(uint32_t s, unsigned *hits) {
+    float x[run.inputs];
     double out[run.classes], sum = 0;
+    const size_t label = (size_t)trainer_sample(x, &run, s);
     size_t best = 0;
     for (size_t c = 0; c < run.classes; c++) {
         out[c] = (double)run.weights[run.classes * run.inputs + c];
         for (size_t i = 0; i < run.inputs; i++)
-            out[c] += (double)(run.weights[c * run.inputs + i] * (pixels[i] * run.scale + run.offset));
+            out[c] += (double)(run.weights[c * run.inputs + i] * x[i]);
         best = out[c] > out[best] ? c : best;
     }
     for (size_t c = 0; c < run.classes; c++)
@@ -21,7 +23,7 @@ static double learn(const uint8_t *pixels, uint16_t label, unsigned *hits) {
         const float error = (float)(exp(out[c] - out[best]) / sum) - (c == label ? 1 : 0);
         gradient[run.classes * run.inputs + c] += error;
         for (size_t i = 0; i < run.inputs; i++)
-            gradient[c * run.inputs + i] += error * (pixels[i] * run.scale + run.offset);
+            gradient[c * run.inputs + i] += error * x[i];
     }
     *hits += best == label;
     return log(sum) + out[best] - out[label];
@@ -36,22 +38,21 @@ int main(void) {
     const size_t k = run.classes, count = k * (run.inputs + 1);
     if (run.describe) // the initial weights are zeros
         return ftruncate(run.desk_fd, (off_t)(count * sizeof *gradient)) != 0 ||
-               fprintf(out, "{\"tensors\":[[\"weight\",[%zu,%zu]],[\"bias\",[%zu]]]}\n", k, run.inputs, k) < 0;
+               fprintf(out, "{\"tensors\":[[\"weight\",[%zu,%zu]],[\"bias\",[%zu]]],\"views\":1}\n", k, run.inputs, k) <
+                   0;
     gradient = malloc(count * sizeof *gradient);
     fputs("{\"ready\":1}\n", out);
     while (fflush(out) == 0 && getline(&line, &room, in) > 0) {
         const float lr = (float)trainer_number(line, "lr", 0), pull = (float)trainer_number(line, "pull", 0);
-        const float shifts = (float)trainer_number(line, "shifts", 0);
-        const TrainerSplit *data = trainer_says(line, "split", "test") ? &run.test : &run.train;
         unsigned hits = 0, steps = 0, s = 0;
         double loss = 0;
-        for (; steps < trainer_number(line, "batches", 0); steps++) {
+        for (trainer_begin(&run, line); steps < trainer_number(line, "batches", 0); steps++) {
             const float mean = 1 / (float)(run.ends[steps] - s);
             memset(gradient, 0, count * sizeof *gradient);
             for (; s < run.ends[steps]; s++)
-                loss += learn(data->pixels + run.order[s] * run.inputs, data->labels[run.order[s]], &hits);
+                loss += learn(s, &hits);
             for (size_t w = 0; w < count; w++) // a test has a learning rate of 0
-                run.weights[w] -= lr * (gradient[w] * mean + pull * run.weights[w] + shifts * run.shift[w]);
+                run.weights[w] -= lr * (gradient[w] * mean + pull * run.weights[w] + run.added[w]);
         }
         fprintf(out, "{\"turn\":%.0f,\"loss_sum\":%.17g,\"samples\":%u,\"hits\":%u,\"steps\":%u}\n",
                 trainer_number(line, "turn", 0), loss, s, hits, steps);
