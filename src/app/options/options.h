@@ -44,8 +44,8 @@ typedef struct Options {
     char trainer_option[OPTION_TEXT_BYTES];
     int trainer_threads; // 1
     bool check_trainer;
-    // With --resume: whether the trainer is named again; the folder where the run began, and where relative paths of the
-    // trainer's command begin ("": this process's).
+    // With --resume: whether the trainer is named again; the folder where the run began, and where relative paths of
+    // the trainer's command begin ("": this process's).
     bool trainer_is_named;
     char trainer_folder[OPTION_TEXT_BYTES];
     char freeze[OPTION_TEXT_BYTES];    // names and patterns of tensors; "": all learn
