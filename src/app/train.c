@@ -171,7 +171,7 @@ static Status run_on_device(Run *run, int *exit_code, Error *err) {
     bool open = status == STATUS_OK;
     char arithmetic[TOGETHER_NAME_BYTES] = "";
     if (open) status = find_arithmetic(run, arithmetic, sizeof arithmetic, err);
-    TRY_GOTO(close, together_check(&run->memory, arithmetic, &run->nodes, status, err));
+    TRY_GOTO(close, together_check(&run->memory, arithmetic, run->net.files_hash, &run->nodes, status, err));
     TRY_GOTO(close, settle_workers(run, err));
     const char *name = run->device.on_gpu ? run->device.gpu.name : kernels_best()->name;
     if (train_is_first(run))

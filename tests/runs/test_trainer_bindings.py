@@ -2,9 +2,9 @@
 
 Usage: test_trainer_bindings.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arguments]   (exit 77: skipped, there is no NumPy)
 """
-import json, os, subprocess, sys, unittest
+import json, os, shutil, subprocess, sys, unittest
 
-from runs import DEADLINE, SOUNDER, parse_safetensors
+from runs import DEADLINE, SOUNDER, merged, parse_safetensors
 from trainers import JOB, LAYERS, NUMPY, PACKAGE, TORCH, TrainerCase, np, torch
 
 sys.path.insert(0, PACKAGE)
@@ -198,6 +198,30 @@ class Records(BindingCase):
         for word in ("client-app", "script", "entry-point", "train-fn"):
             _, err = self.train(*JOB, f"--{word}", "python3 trainer.py", "--out", "none", code=64)
             self.assertIn(f"--{word}: unknown option; did you mean --trainer?", err)
+
+
+@unittest.skipUnless(shutil.which("mpirun") and os.path.exists(os.path.join(os.path.dirname(SOUNDER), "sounder_mpi.so")), "there is no MPI")
+class Nodes(BindingCase):
+    def train_nodes(self, run, *arguments, code=0):
+        environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
+                       "OMPI_MCA_hwloc_base_binding_policy": "none", "OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,vader",
+                       "OMPI_MCA_btl_vader_backing_directory": self.folder.name}
+        command = ["mpirun", "-np", "2", SOUNDER, "train", *merged(*JOB, "--workers", "1", *arguments), "--trainer", f"{sys.executable} trainer.py", "--out", run]
+        done = subprocess.run(command, cwd=self.folder.name, env=environment, text=True, capture_output=True, timeout=DEADLINE)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stderr
+
+    def test_two_nodes_have_the_bits_of_one(self):
+        for name, algorithm in (("fedavg", "fedavg"), ("scaffold", "scaffold")):
+            self.run_with(f"one-{name}", "--algorithm", algorithm)
+            self.train_nodes(f"two-{name}", "--algorithm", algorithm)
+            self.assertEqual(self.bits(f"two-{name}"), self.bits(f"one-{name}"))
+
+    def test_another_program_on_another_node_is_refused(self):
+        with open(self.path("other.py"), "w") as file:
+            file.write("x = 1\n")
+        self.write("trainer.py", NUMPY.replace("import numpy as np, sounder", "import numpy as np, sounder\nif os.environ.get('OMPI_COMM_WORLD_RANK') == '1': import other"))
+        self.assertIn("the files of the trainer on node 1 are not those of node 0; give all nodes the same program", self.train_nodes("run", code=65))
 
 
 class Replays(BindingCase):

@@ -33,14 +33,23 @@ Status together_options(Options *options, Nodes *nodes, Status mine, Error *err)
     return nodes_agree(nodes, nodes->rank > 0 ? compare_options(&own, options, nodes, err) : STATUS_OK, err);
 }
 
-static Status compare(const RunMemory *memory, const char *mine, const char *first, uint64_t data, uint64_t first_data,
-                      const Nodes *nodes, Error *err) {
-    if (strcmp(mine, first) != 0)
+typedef struct Shared {
+    char arithmetic[TOGETHER_NAME_BYTES];
+    uint64_t data, trainer; // hashes
+} Shared;
+
+static Status compare(const Shared *mine, const Shared *first, const RunMemory *memory, const Nodes *nodes,
+                      Error *err) {
+    if (strcmp(mine->arithmetic, first->arithmetic) != 0)
         return fail(err, STATUS_UNAVAILABLE,
                     "node %u computes with %s and node 0 with %s, whose results differ in the last bits; set --device, "
                     "SOUNDER_ISA or SOUNDER_BLAS to what all of them have",
-                    nodes->rank, mine, first);
-    if (data != first_data)
+                    nodes->rank, mine->arithmetic, first->arithmetic);
+    if (mine->trainer != first->trainer)
+        return fail(err, STATUS_DATA,
+                    "the files of the trainer on node %u are not those of node 0; give all nodes the same program",
+                    nodes->rank);
+    if (mine->data != first->data)
         return fail(
             err, STATUS_DATA,
             "the data set %s of node %u is not that of node 0, or a file says something else of its clients; give all "
@@ -49,18 +58,16 @@ static Status compare(const RunMemory *memory, const char *mine, const char *fir
     return STATUS_OK;
 }
 
-Status together_check(const RunMemory *memory, const char *arithmetic, Nodes *nodes, Status mine, Error *err) {
+Status together_check(const RunMemory *memory, const char *arithmetic, uint64_t trainer, Nodes *nodes, Status mine,
+                      Error *err) {
+    Shared own = {.trainer = trainer}, first;
     TRY(nodes_agree(nodes, mine, err));
     if (nodes->size == 1) return STATUS_OK;
-    struct {
-        char arithmetic[TOGETHER_NAME_BYTES];
-        uint64_t data;
-    } first = {.data =
-                   run_hash_data(&memory->data) ^ run_hash_partition(memory) ^ world_files_hash(&memory->world_files)};
-    uint64_t data = first.data;
-    snprintf(first.arithmetic, sizeof first.arithmetic, "%s", arithmetic);
+    own.data = run_hash_data(&memory->data) ^ run_hash_partition(memory) ^ world_files_hash(&memory->world_files);
+    snprintf(own.arithmetic, sizeof own.arithmetic, "%s", arithmetic);
+    first = own;
     TRY(nodes_broadcast(nodes, &first, sizeof first, err));
-    return nodes_agree(nodes, compare(memory, arithmetic, first.arithmetic, data, first.data, nodes, err), err);
+    return nodes_agree(nodes, compare(&own, &first, memory, nodes, err), err);
 }
 
 // Every node needs the state rows of all clients.
