@@ -70,8 +70,8 @@ Status together_options(Options *options, Nodes *nodes, Status mine, Error *err)
 enum { TOGETHER_NAME_BYTES = 256 };
 
 // Checks that all nodes have the same data set, arithmetic (name of the GPU, or instruction set and OpenBLAS) and files
-// of the trainer (their hash; 0: the engine trains): otherwise their sums would mix different models. mine: whether this
-// node has what its arithmetic needs.
+// of the trainer (their hash; 0: the engine trains): otherwise their sums would mix different models. mine: whether
+// this node has what its arithmetic needs.
 Status together_check(const RunMemory *memory, const char *arithmetic, uint64_t trainer, Nodes *nodes, Status mine,
                       Error *err);
 
