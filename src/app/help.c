@@ -216,6 +216,12 @@ static void print_command(FILE *file, const Command *command) {
     if (command->more) command->more(file);
 }
 
+void help_print_entries(FILE *file, const HelpEntry *entries, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        print_entry(file, entries[i].left, entries[i].text);
+    fputc('\n', file);
+}
+
 void help_print_topics(FILE *file) {
     for (const Command *topic = commands; topic < commands + command_count; topic++)
         if (command_is_topic(topic)) fprintf(file, "%s%s", topic > commands ? " " : "", topic->name);

@@ -12,6 +12,14 @@
 #include "base/keyed_text.h"
 #include "base/suggest.h"
 
+// An entry of a list in a topic: a name, and what it is.
+typedef struct HelpEntry {
+    const char *left, *text;
+} HelpEntry;
+
+// Prints a list and a blank line.
+void help_print_entries(FILE *file, const HelpEntry *entries, size_t count);
+
 // Names of the topics of `sounder help`, separated by blanks.
 void help_print_topics(FILE *file);
 

@@ -20,11 +20,7 @@ static const char example[] =
     "\n"
     "  sounder train --aggregator \"python3 aggregator.py\" --aggregator-keeps 1 --data cifar10 --clients 100\n\n";
 
-typedef struct Entry {
-    const char *left, *text;
-} Entry;
-
-static const Entry python[] = {
+static const HelpEntry python[] = {
     {"updates",
      "one row per client whose update arrived, in ascending order of clients; the run's own memory, only for "
      "reading"},
@@ -40,7 +36,7 @@ static const Entry python[] = {
     {"turn.progress()", "a sign of life, for work that takes longer than --hang-seconds"},
 };
 
-static const Entry rules[] = {
+static const HelpEntry rules[] = {
     {"go with it",
      "clients of the engine and of --trainer, all options of data, partition, world, attack, compression and tests. "
      "The server rule of --algorithm makes the step, unless the program has one"},
@@ -56,7 +52,7 @@ static const Entry rules[] = {
     {"threads", "--trainer-threads, 1 by default: bits may depend on it, and do not depend on --workers"},
 };
 
-static const Entry hello[] = {
+static const HelpEntry hello[] = {
     {"sounder, aggregator", "1 and 1: the version of these lines; seed, threads, parameters (floats in all tensors): "
                             "as named"},
     {"desk", "{fd, bytes, answer, state, clients, shares, losses, samples, steps}: a file to map, and offsets in it in "
@@ -69,18 +65,12 @@ static const Entry hello[] = {
     {"answer", "{\"ready\":1}, with \"server\":1 if the program steps the weights; or {\"error\":\"sentence\"}"},
 };
 
-static const Entry asked[] = {
+static const HelpEntry asked[] = {
     {"turn", "its number, which the answer repeats"},
     {"task", "\"combine\": write the cohort's update to desk.answer. \"server\": desk.answer has the update, with "
              "noise; write the new weights there"},
     {"round, count, lr, seed", "count: updates of the round, the first ones in the memory; seed: 53 bits"},
 };
-
-static void print_entries(FILE *file, const Entry *entries, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        print_entry(file, entries[i].left, entries[i].text);
-    fputc('\n', file);
-}
 
 void help_print_aggregator(FILE *file) {
     print_paragraph(file, 0,
@@ -89,15 +79,15 @@ void help_print_aggregator(FILE *file) {
                     "same bits for any number of workers.");
     fputc('\n', file);
     fputs(example, file);
-    print_entries(file, python, sizeof python / sizeof *python);
+    help_print_entries(file, python, sizeof python / sizeof *python);
     print_paragraph(file, 0, "Options:");
-    print_entries(file, rules, sizeof rules / sizeof *rules);
+    help_print_entries(file, rules, sizeof rules / sizeof *rules);
     print_paragraph(file, 0,
                     "Without Python: the run starts the command as it starts a trainer (sounder help trainer), with "
                     "a socket whose number is in $SOUNDER_TRAINER; a message is one line of JSON. The first line:");
-    print_entries(file, hello, sizeof hello / sizeof *hello);
+    help_print_entries(file, hello, sizeof hello / sizeof *hello);
     print_paragraph(file, 0, "Then, again and again, a turn:");
-    print_entries(file, asked, sizeof asked / sizeof *asked);
+    help_print_entries(file, asked, sizeof asked / sizeof *asked);
     print_paragraph(file, 0,
                     "The program answers {\"turn\":N}, or {\"error\":\"sentence\"}, with \"fatal\":1 if another try "
                     "would fail, too; {\"progress\":1} at any time is a sign of life.");

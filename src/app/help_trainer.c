@@ -26,11 +26,7 @@ static const char example[] =
     "\n"
     "  sounder train --trainer \"python3 trainer.py\" --data cifar10 --clients 100\n\n";
 
-typedef struct Entry {
-    const char *left, *text;
-} Entry;
-
-static const Entry python[] = {
+static const HelpEntry python[] = {
     {"turn.trains, part, round, client", "whether the turn trains; \"train\", \"test\", or \"client\" (a test on the "
                                          "samples of one client); counted from 1; from 0"},
     {"turn.lr, momentum, weight_decay, clip, batch_size, epochs, options",
@@ -63,7 +59,7 @@ static const Entry python[] = {
                                        "must not change in a turn. device: where the net computes"},
 };
 
-static const Entry rules[] = {
+static const HelpEntry rules[] = {
     {"go with it", "all options of data, partition, world, --algorithm, --attack, privacy, tests and the run; --init"},
     {"are the trainer's duty",
      "--lr and its schedule, --momentum, --weight-decay, --clip-grad-norm, --batch-size, --local-epochs"},
@@ -84,7 +80,7 @@ static const Entry rules[] = {
                   "killed. INT, HUP, USR1 and USR2 are ignored in it; TERM is not"},
 };
 
-static const Entry hello[] = {
+static const HelpEntry hello[] = {
     {"sounder",
      "1, the version of these lines; rank, seed, threads, parameters (floats in all tensors), options: as named"},
     {"desk", "{fd, bytes, weights, shift, order, ends, places, samples, labels, samples_type}: a file to map, shared "
@@ -102,7 +98,7 @@ static const Entry hello[] = {
     {"answer", "{\"ready\":1}, or {\"error\":\"sentence\"}"},
 };
 
-static const Entry asked[] = {
+static const HelpEntry asked[] = {
     {"turn", "its number, which the answer repeats"},
     {"task, part, split", "\"train\" or \"test\"; \"train\", \"test\" or \"client\"; whether sample numbers are those "
                           "of \"train\" or \"test\""},
@@ -117,7 +113,7 @@ static const Entry asked[] = {
      "has a row of desk.samples (samples_type: u1, pixels; f4, as they enter a net) and of desk.labels"},
 };
 
-static const Entry answered[] = {
+static const HelpEntry answered[] = {
     {"turn", "the number of the turn. desk.weights has the trained weights; after a test, those it had"},
     {"loss_sum", "sum of the losses over all samples; null if it is not finite"},
     {"samples, hits", "that the loss is of, in a test all of them; how many were right (only where targets are numbers "
@@ -132,12 +128,6 @@ static const Entry answered[] = {
     {"progress", "{\"progress\":1} at any time, as a sign of life"},
 };
 
-static void print_entries(FILE *file, const Entry *entries, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        print_entry(file, entries[i].left, entries[i].text);
-    fputc('\n', file);
-}
-
 void help_print_trainer(FILE *file) {
     print_paragraph(file, 0,
                     "A trainer is a program of yours that trains the clients and tests the model, in any language. "
@@ -146,9 +136,9 @@ void help_print_trainer(FILE *file) {
                     "number of workers.");
     fputc('\n', file);
     fputs(example, file);
-    print_entries(file, python, sizeof python / sizeof *python);
+    help_print_entries(file, python, sizeof python / sizeof *python);
     print_paragraph(file, 0, "Options:");
-    print_entries(file, rules, sizeof rules / sizeof *rules);
+    help_print_entries(file, rules, sizeof rules / sizeof *rules);
     print_paragraph(
         file, 0,
         "In C, <sounder/io/trainer.h> of the installed library maps what the lines place and finds numbers in "
@@ -160,9 +150,9 @@ void help_print_trainer(FILE *file) {
                     "is in $SOUNDER_TRAINER. A message is one line of JSON, at most 1 MiB. The trainer ends when the "
                     "socket does. Descriptors in "
                     "messages are inherited under their numbers. The first line that a trainer receives:");
-    print_entries(file, hello, sizeof hello / sizeof *hello);
+    help_print_entries(file, hello, sizeof hello / sizeof *hello);
     print_paragraph(file, 0, "Then, again and again, a turn:");
-    print_entries(file, asked, sizeof asked / sizeof *asked);
+    help_print_entries(file, asked, sizeof asked / sizeof *asked);
     print_paragraph(file, 0, "The trainer answers:");
     for (size_t i = 0; i < sizeof answered / sizeof *answered; i++)
         print_entry(file, answered[i].left, answered[i].text);

@@ -261,6 +261,11 @@ sounder.aggregate(combine)
         _, err = self.train(*JOB, "--aggregator-keeps", "2", "--out", "refused", code=64)
         self.assertIn("only used with --aggregator", err)
 
+    def test_updates_that_no_machine_has_room_for_are_refused_with_the_numbers(self):
+        _, err = self.combine("run", "rule.py", "--clients", "160", model="linear 40000; linear 40000; linear 10", keeps=0, code=71)
+        self.assertRegex(err, r"--aggregator \S+ rule.py has the updates of 160 clients side by side, which take 10\d{5}\.\d MB, "
+                              r"where \d+\.\d MB are available; lower --clients-per-round")
+
     def example_refused(self, rule, *arguments):
         return self.train(*JOB, "--model", LAYERS, "--aggregator", f"{sys.executable} {EXAMPLE} {rule}", "--aggregator-keeps", "2", "--out", "refused",
                           *arguments, env={**os.environ, "PYTHONPATH": PACKAGE}, code=64)
