@@ -1,7 +1,8 @@
 // The control segment: all structs that the parent and its workers share. It has offsets instead of pointers.
 //
-//   [Control | Queue of jobs | MaskedCohort | traces] control segment, read and written by all processes; traces: one
-//                                      buffer per writer, see fedavg/memory/trace.h
+//   [Control | Queue of jobs | MaskedCohort | tensors | metrics | traces]   control segment, read and written by all
+//                                      processes; tensors and metrics only with a trainer; traces: one buffer per
+//                                      writer, see fedavg/memory/trace.h
 //   [data set block]                   data segment (or a file that holds one, see fedavg/memory/dataset_segment.h) and
 //   [partition block]                  partition segment, both read-only in workers
 //   [safetensors header | weights]     weights segment, a valid safetensors file; read-only in workers of fedavg
@@ -168,6 +169,7 @@ typedef struct RunConfig {
     uint64_t weights_offset; // of the first weight in the weights segment, bytes
     uint64_t queue_offset;   // of the Queue in the control segment
     uint64_t masked_offset;  // of the MaskedCohort there; 0: updates are not masked
+    uint64_t metrics_offset; // of the trainer's metrics there, one MetricSums per job; 0: no trainer
     uint32_t node, nodes;    // of several machines, each with workers: this one's index, their number
     uint32_t trace_capacity; // spans in each trace buffer; 0: no trace
     uint64_t trace_offset;   // of the first in the control segment
@@ -237,10 +239,11 @@ typedef struct Goals {
     uint32_t tested_round; // of the last test
     uint32_t best_round;   // the round of the best test
     double best;           // its result, by the run's figure (app/train/run_figure.h)
-    char figure[32]; // its key; "": no test yet, or a checkpoint of a version without it, whose figure is the accuracy
+    char figure[32]; // its key, a metric's name and side; "": no test yet, or a checkpoint of a version without it,
+                     // whose figure is the accuracy
     uint32_t tests_since_best;
     uint32_t target_round;     // the first round that reached the target; 0: none has
-    double target;             // accuracy; 0: none
+    double target;             // value of --target; 0: none
     double target_crossing;    // in rounds: where the line between two tests crosses the target
     WorldTotals target_totals; // of the rounds until then
 } Goals;

@@ -52,6 +52,7 @@ static void job_open(Job *job) {
     job->loss_sum = 0;
     job->samples = 0;
     job->seconds = 0;
+    job->metrics = 0;
     atomic_store_explicit(&job->state, JOB_OPEN, memory_order_relaxed);
     // Release, pairs with the compare-and-swap of queue_take: a living worker that takes it finds it cleared.
     atomic_store_explicit(&job->owner, 0, memory_order_release);

@@ -52,6 +52,10 @@ typedef struct Job {
     // Preset by the parent as planned; a trainer may make other steps.
     uint64_t steps; // training: that were made
     double reach;   // training: how far these went, in steps of plain SGD (rules/local/local_rules.h)
+    // With a trainer:
+    uint32_t metrics;       // how many metrics the job has in its row (RunMemory.metrics)
+    uint32_t unjudged;      // evaluation: samples of which it did not say whether they were right
+    double trainer_seconds; // that its turns took
 } Job;
 
 typedef struct Queue {

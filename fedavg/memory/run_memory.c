@@ -33,6 +33,8 @@ static void bind_control(RunMemory *memory) {
     memory->config = &memory->control->config;
     memory->algorithm = run_algorithm(memory->config);
     memory->queue = (Queue *)((uint8_t *)memory->control_segment.memory + memory->config->queue_offset);
+    const uint64_t metrics = memory->config->metrics_offset;
+    memory->metrics = metrics ? (void *)((uint8_t *)memory->control_segment.memory + metrics) : NULL;
     memory->tensors = spec_tensors(&memory->config->spec);
     if (memory->config->tensor_count > 0)
         memory->tensors = (TensorList){
@@ -53,8 +55,8 @@ static Status bind_data(RunMemory *memory, Error *err) {
     return dataset_segment_view(&memory->data, &memory->data_segment, err);
 }
 
-// Lays out the control segment: Control, the queue, the masked cohort, one trace buffer per writer, each on its own
-// cache lines.
+// Lays out the control segment: Control, the queue, the masked cohort, a trainer's tensors and metrics, one trace
+// buffer per writer, each on its own cache lines. Pages of metrics that no job reports are never allocated.
 static Status create_control(RunMemory *memory, RunPlan *plan, Error *err) {
     RunConfig *config = &plan->config;
     config->queue_offset = round_up(sizeof(Control), 64);
@@ -69,7 +71,9 @@ static Status create_control(RunMemory *memory, RunPlan *plan, Error *err) {
     const size_t list_bytes = lists ? (size_t)memory->tensors.count * sizeof(ParameterTensor) : 0;
     config->tensors_offset = lists ? masked_end : 0;
     config->tensor_count = lists ? (uint32_t)memory->tensors.count : 0;
-    config->trace_offset = round_up(masked_end + list_bytes, 64);
+    const size_t list_end = round_up(masked_end + list_bytes, 64);
+    config->metrics_offset = lists ? list_end : 0;
+    config->trace_offset = round_up(list_end + (lists ? plan->job_capacity * sizeof(MetricSums) : 0), 64);
     size_t trace_bytes = plan->trace_capacity ? (config->workers + 1) * trace_buffer_bytes(plan->trace_capacity) : 0;
     TRY(segment_create(&memory->control_segment, "control", config->trace_offset + trace_bytes, err));
     *(RunConfig *)memory->control_segment.memory = *config;
@@ -282,6 +286,19 @@ Training run_memory_training(const RunMemory *memory) {
     Training training = memory->config->training;
     training.sgd.lr = memory->control->order.lr;
     return training;
+}
+
+const MetricSums *run_memory_metrics(const RunMemory *memory, const Job *job) {
+    return memory->metrics && job->metrics > 0 ? &memory->metrics[job - memory->queue->jobs] : NULL;
+}
+
+Status run_memory_join_metrics(MetricSums *all, const RunMemory *memory, Error *err) {
+    *all = (MetricSums){0};
+    for (uint32_t i = 0; i < memory->queue->count; i++) {
+        const MetricSums *of = run_memory_metrics(memory, &memory->queue->jobs[i]);
+        if (of) TRY(metric_sums_join(all, of, err));
+    }
+    return STATUS_OK;
 }
 
 void run_memory_note_start(const RunMemory *memory, uint32_t rank) {

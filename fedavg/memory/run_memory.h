@@ -19,6 +19,7 @@
 #include "fedavg/memory/queue.h"
 #include "fedavg/memory/trace.h"
 #include "fedavg/memory/world_files.h"
+#include "fedavg/rules/metric_sums.h"
 #include "fedavg/rules/send/masks.h"
 #include "fedavg/rules/server/server_rule.h"
 #include "fedavg/rules/world/schedule.h"
@@ -50,6 +51,7 @@ typedef struct RunMemory {
     const RunConfig *config; // the control segment's
     Algorithm algorithm;     // of the run; private to this process
     Queue *queue;
+    MetricSums *metrics; // one per job of the queue, written by the job's worker; NULL without a trainer
     Dataset data;
     Partition partition;
     float *weights;     // (parameters) the shared model
@@ -98,6 +100,12 @@ float *run_memory_begun(const RunMemory *memory, uint32_t place);
 
 // The settings of this round's local trainings: those of the options, with the learning rate of the parent's order.
 Training run_memory_training(const RunMemory *memory);
+
+// The metrics that the trainer has reported in this job of the queue; NULL if there are none.
+const MetricSums *run_memory_metrics(const RunMemory *memory, const Job *job);
+
+// Adds those of all jobs in the queue, in its order. DATA for more metrics than there may be.
+Status run_memory_join_metrics(MetricSums *all, const RunMemory *memory, Error *err);
 
 // Notes in the worker's tally when it began its first job of the run.
 void run_memory_note_start(const RunMemory *memory, uint32_t rank);

@@ -11,37 +11,50 @@ bool node_jobs_mine(const Nodes *nodes, uint32_t place) {
 
 // Nodes have different numbers of jobs, and a gather has to know all sizes in advance. A sum in which each node fills
 // in its own place tells them.
-static Status count_jobs(size_t *counts, uint32_t *total, const Queue *queue, Nodes *nodes, Error *err) {
-    int64_t *each = calloc(nodes->size, sizeof *each);
-    if (!each) return fail(err, STATUS_OS, "no memory for %u nodes", nodes->size);
+static Status count_jobs(int64_t *each, uint32_t *total, const Queue *queue, Nodes *nodes, Error *err) {
     each[nodes->rank] = queue->count;
-    Status status = nodes_sum(nodes, each, nodes->size, err);
-    for (uint32_t node = 0; node < nodes->size; node++) {
-        counts[node] = (size_t)each[node] * sizeof(Job);
+    TRY(nodes_sum(nodes, each, nodes->size, err));
+    for (uint32_t node = 0; node < nodes->size; node++)
         *total += (uint32_t)each[node];
-    }
-    free(each);
+    return STATUS_OK;
+}
+
+// Gathers the nodes' arrays, one entry of `bytes` per job, into one array in the nodes' order, which the caller frees.
+// each: jobs of each node.
+static Status gather(void **all, const void *mine, size_t bytes, const int64_t *each, uint32_t total, Nodes *nodes,
+                     Error *err) {
+    size_t *counts = calloc(nodes->size, sizeof *counts);
+    *all = aligned_alloc(64, ((total + 1) * bytes + 63) / 64 * 64);
+    for (uint32_t node = 0; node < nodes->size && counts; node++)
+        counts[node] = (size_t)each[node] * bytes;
+    Status status = counts && *all ? nodes_gather(nodes, *all, mine, counts, err)
+                                   : fail(err, STATUS_OS, "no memory for %u jobs", total);
+    free(counts);
     return status;
 }
 
-// Puts all nodes' jobs into this queue by their places. Everything that is then computed from the queue is computed on
-// every node, in one order, so that it needs no message of its own.
-Status node_jobs_merge(Queue *queue, Nodes *nodes, Error *err) {
+// Puts all nodes' jobs into this queue by their places, with the metrics of their trainers. Everything that is then
+// computed from the queue is computed on every node, in one order, so that it needs no message of its own.
+Status node_jobs_merge(const RunMemory *memory, Nodes *nodes, Error *err) {
     if (nodes->size == 1) return STATUS_OK;
-    size_t *counts = calloc(nodes->size, sizeof *counts);
-    if (!counts) return fail(err, STATUS_OS, "no memory for %u nodes", nodes->size);
+    Queue *queue = memory->queue;
+    int64_t *each = calloc(nodes->size, sizeof *each);
+    if (!each) return fail(err, STATUS_OS, "no memory for %u nodes", nodes->size);
     uint32_t total = 0;
-    Job *jobs = NULL;
+    void *jobs = NULL, *metrics = NULL;
     Status status;
-    TRY_GOTO(end, count_jobs(counts, &total, queue, nodes, err));
-    jobs = aligned_alloc(_Alignof(Job), (total + 1) * sizeof *jobs);
-    if (!jobs) status = fail(err, STATUS_OS, "no memory for %u jobs", total);
-    if (jobs) status = nodes_gather(nodes, jobs, queue->jobs, counts, err);
-    for (uint32_t i = 0; i < total && status == STATUS_OK; i++)
-        memcpy(&queue->jobs[jobs[i].place], &jobs[i], sizeof *jobs);
-    if (status == STATUS_OK) queue->count = total;
+    TRY_GOTO(end, count_jobs(each, &total, queue, nodes, err));
+    TRY_GOTO(end, gather(&jobs, queue->jobs, sizeof(Job), each, total, nodes, err));
+    if (memory->metrics) TRY_GOTO(end, gather(&metrics, memory->metrics, sizeof(MetricSums), each, total, nodes, err));
+    for (uint32_t i = 0; i < total; i++) {
+        const Job *job = (const Job *)jobs + i;
+        memcpy(&queue->jobs[job->place], job, sizeof *job);
+        if (metrics) memory->metrics[job->place] = ((const MetricSums *)metrics)[i];
+    }
+    queue->count = total;
 end:
+    free(metrics);
     free(jobs);
-    free(counts);
+    free(each);
     return status;
 }

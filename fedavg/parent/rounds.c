@@ -157,7 +157,7 @@ static void collect_lengths(const Rounds *rounds, RoundReport *report) {
 }
 
 // Refused clients count in samples and loss: they have trained, and only their update is left out.
-static void collect_training(const Rounds *rounds, RoundReport *report) {
+static Status collect_training(const Rounds *rounds, RoundReport *report, Error *err) {
     const RunMemory *memory = rounds->memory;
     double loss_sum = 0;
     report->samples = 0;
@@ -179,6 +179,7 @@ static void collect_training(const Rounds *rounds, RoundReport *report) {
     collect_staleness(rounds, report);
     report->exchange_seconds = (double)rounds->exchange.exchange_nanoseconds * 1e-9;
     report->exchange_hidden_seconds = (double)rounds->exchange.hidden_nanoseconds * 1e-9;
+    return run_memory_join_metrics(&report->train_metrics, memory, err);
 }
 
 // The time of a worker's first sample belongs to the run, not to the round, and is kept.
@@ -295,7 +296,7 @@ static Status run_training(Rounds *rounds, uint32_t round, Error *err) {
     rounds_clear_tallies(rounds);
     TRY(rounds->engine->run(rounds, round, err));
     trace_end(rounds->trace, TRACE_TRAIN, begin, round, round);
-    return node_jobs_merge(rounds->memory->queue, rounds->nodes, err);
+    return node_jobs_merge(rounds->memory, rounds->nodes, err);
 }
 
 // The report holds what the engine and the cohort know when the model is published. Its clock stops before the
@@ -312,7 +313,7 @@ Status rounds_train(Rounds *rounds, uint32_t round, RoundReport *report, Error *
     cohort_note(&rounds->cohort, rounds->memory->queue);
     trace_end(rounds->trace, TRACE_AVERAGE, begin, round, round);
     report->seconds = clock_seconds_since(start);
-    collect_training(rounds, report);
+    TRY(collect_training(rounds, report, err));
     count_round(rounds);
     if (report->refused_steps > 0)
         log_warning("round %u: %llu steps refused, their gradients were not finite", round,

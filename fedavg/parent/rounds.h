@@ -42,6 +42,8 @@ typedef struct RoundReport {
     double train_loss; // mean over the samples trained
     double test_loss;  // mean over the test set
     uint32_t test_hits, test_count;
+    bool test_judged;                       // whether the test counts hits: a trainer's need not
+    MetricSums train_metrics, test_metrics; // of a trainer
     uint32_t backdoor_hits, backdoor_count; // of marked test samples; 0 of 0 where nobody attacks by a backdoor
     double seconds;                         // from the first job to the published model
     double evaluate_seconds;
@@ -145,7 +147,7 @@ void rounds_clear_tallies(Rounds *rounds);
 //
 //   job->place = place, job->node = nodes.rank;                  // of all the phase's jobs, every node posts its own
 //   TRY(phases_run_jobs(...));
-//   TRY(node_jobs_merge(queue, &nodes, err));                    // the queue holds all jobs of all nodes, by place
+//   TRY(node_jobs_merge(memory, &nodes, err));                   // the queue holds all jobs of all nodes, by place
 //
 // All that is then computed from the queue (losses, shares, accuracy) is computed in the order that one node alone
 // would take.
@@ -155,6 +157,6 @@ void rounds_clear_tallies(Rounds *rounds);
 bool node_jobs_mine(const Nodes *nodes, uint32_t place);
 
 // The queue's capacity is at least that of all jobs.
-Status node_jobs_merge(Queue *queue, Nodes *nodes, Error *err);
+Status node_jobs_merge(const RunMemory *memory, Nodes *nodes, Error *err);
 
 #endif

@@ -25,7 +25,7 @@ static Status find_losses(Rounds *rounds, uint32_t round, double *losses, const 
         job->first = sampler_batch(&draw, job->client, samples, size);
     }
     TRY(phases_run_jobs(&rounds->phases, PHASE_EVALUATE, round, err));
-    TRY(node_jobs_merge(queue, rounds->nodes, err));
+    TRY(node_jobs_merge(rounds->memory, rounds->nodes, err));
     for (uint32_t place = 0; place < count; place++)
         losses[place] = queue->jobs[place].loss_sum / (double)queue->jobs[place].samples;
     return STATUS_OK;
@@ -64,28 +64,35 @@ uint32_t rounds_take_deaths(Rounds *rounds) {
     return deaths;
 }
 
+typedef struct ChunkSums {
+    BatchResult result;
+    uint64_t samples, unjudged; // unjudged: samples of which a trainer does not say whether they were right
+} ChunkSums;
+
 // Chunks have one size for any number of workers and nodes, and results are added in their order: the bits of the loss
-// depend on neither.
-static Status evaluate_in_chunks(Rounds *rounds, uint32_t round, EvaluationTask task, BatchResult *result,
-                                 uint64_t *samples, Error *err) {
+// depend on neither. A trainer may ask for the whole test set at once.
+static Status evaluate_in_chunks(Rounds *rounds, uint32_t round, EvaluationTask task, ChunkSums *sums, Error *err) {
     RunMemory *memory = rounds->memory;
+    const uint32_t all = memory->data.test.count;
+    const bool is_whole = memory->config->trainer.whole_test && task == EVALUATE_TEST_SET;
+    const uint32_t size = is_whole ? all : EVALUATION_CHUNK;
     queue_clear(memory->queue);
-    for (uint32_t first = 0; first < memory->data.test.count; first += EVALUATION_CHUNK) {
-        uint32_t left = memory->data.test.count - first, place = first / EVALUATION_CHUNK;
+    for (uint32_t first = 0, place = 0; first < all; first += size, place++) {
+        const uint32_t left = all - first;
         if (!node_jobs_mine(rounds->nodes, place)) continue;
         Job *job = rounds_post(rounds, place);
         job->first = first;
-        job->count = left < EVALUATION_CHUNK ? left : EVALUATION_CHUNK;
+        job->count = left < size ? left : size;
         job->task = task;
     }
     TRY(phases_run_jobs(&rounds->phases, PHASE_EVALUATE, round, err));
-    TRY(node_jobs_merge(memory->queue, rounds->nodes, err));
-    *result = (BatchResult){0};
-    *samples = 0;
+    TRY(node_jobs_merge(memory, rounds->nodes, err));
+    *sums = (ChunkSums){0};
     for (uint32_t i = 0; i < memory->queue->count; i++) {
-        result->loss_sum += memory->queue->jobs[i].loss_sum;
-        result->hits += memory->queue->jobs[i].hits;
-        *samples += memory->queue->jobs[i].samples;
+        sums->result.loss_sum += memory->queue->jobs[i].loss_sum;
+        sums->result.hits += memory->queue->jobs[i].hits;
+        sums->samples += memory->queue->jobs[i].samples;
+        sums->unjudged += memory->queue->jobs[i].unjudged;
     }
     return STATUS_OK;
 }
@@ -93,12 +100,11 @@ static Status evaluate_in_chunks(Rounds *rounds, uint32_t round, EvaluationTask 
 // The attack succeeds on a marked sample if the model takes it for the attacker's target, so that hits are its
 // successes.
 static Status evaluate_backdoor(Rounds *rounds, uint32_t round, RoundReport *report, Error *err) {
-    BatchResult result;
-    uint64_t samples;
+    ChunkSums sums;
     if (rounds->memory->config->attack.row != ATTACK_BACKDOOR) return STATUS_OK;
-    TRY(evaluate_in_chunks(rounds, round, EVALUATE_BACKDOOR, &result, &samples, err));
-    report->backdoor_hits = result.hits;
-    report->backdoor_count = (uint32_t)samples;
+    TRY(evaluate_in_chunks(rounds, round, EVALUATE_BACKDOOR, &sums, err));
+    report->backdoor_hits = sums.result.hits;
+    report->backdoor_count = (uint32_t)sums.samples;
     return STATUS_OK;
 }
 
@@ -108,13 +114,22 @@ Status rounds_evaluate(Rounds *rounds, uint32_t round, RoundReport *report, Erro
     if (rounds->engine->rest) TRY(rounds->engine->rest(rounds, err));
     const ParentBackend *parent = rounds->parent.backend;
     uint64_t start = clock_nanoseconds();
-    BatchResult result;
-    uint64_t samples;
-    TRY(parent->evaluate ? parent->evaluate(&rounds->parent, &result, err)
-                         : evaluate_in_chunks(rounds, round, EVALUATE_TEST_SET, &result, &samples, err));
-    report->test_hits = result.hits;
+    ChunkSums sums = {0};
+    if (parent->evaluate)
+        TRY(parent->evaluate(&rounds->parent, &sums.result, err));
+    else {
+        TRY(evaluate_in_chunks(rounds, round, EVALUATE_TEST_SET, &sums, err));
+        TRY(run_memory_join_metrics(&report->test_metrics, rounds->memory, err));
+    }
+    report->test_hits = sums.result.hits;
     report->test_count = rounds->memory->data.test.count;
-    report->test_loss = result.loss_sum / (double)report->test_count;
+    report->test_judged = sums.unjudged == 0;
+    if (sums.unjudged > 0 && sums.unjudged < sums.samples)
+        return fail(err, STATUS_DATA,
+                    "--trainer: its test counts hits in some turns, and none in those of %llu of %llu samples; give "
+                    "hits= to every turn.add of a test, or to none",
+                    (unsigned long long)sums.unjudged, (unsigned long long)sums.samples);
+    report->test_loss = sums.result.loss_sum / (double)report->test_count;
     TRY(evaluate_backdoor(rounds, round, report, err));
     report->evaluate_seconds = clock_seconds_since(start);
     report->workers_lost += rounds_take_deaths(rounds);
@@ -139,5 +154,5 @@ Status rounds_evaluate_clients(Rounds *rounds, uint32_t round, EvaluationTask ta
     }
     TRY(phases_run_jobs(&rounds->phases, PHASE_EVALUATE, round, err));
     trace_end(rounds->trace, TRACE_EVALUATE, begin, round, round);
-    return node_jobs_merge(rounds->memory->queue, rounds->nodes, err);
+    return node_jobs_merge(rounds->memory, rounds->nodes, err);
 }

@@ -12,6 +12,7 @@ typedef struct TrainerPlan {
     char options[TRAINER_TEXT_BYTES];  // the trainer's own options, NAME=VALUE, separated by blanks
     char folder[TRAINER_FOLDER_BYTES]; // where its relative paths begin; "": in the starter's
     uint32_t threads;                  // that each trainer computes with
+    uint32_t whole_test;               // 1: a test is one turn, which the trainer asks for
     double hang_seconds;               // its silence after which it is killed; 0: never
 } TrainerPlan;
 

@@ -74,7 +74,8 @@ static void serve_host(void *host) {
 }
 
 Status trainer_net_read(TrainerNet *net, const json_t *told, int desk_fd, Error *err) {
-    *net = (TrainerNet){.views = json_integer_value(json_object_get(told, "views")) != 0};
+    *net = (TrainerNet){.views = json_integer_value(json_object_get(told, "views")) != 0,
+                        .whole_test = json_integer_value(json_object_get(told, "whole_test")) != 0};
     Status status = read_tensors(net, json_object_get(told, "tensors"), err);
     if (status == STATUS_OK) status = read_values(net, desk_fd, err);
     if (status != STATUS_OK) trainer_net_free(net);

@@ -96,7 +96,7 @@ void desk_free(Desk *desk) {
 }
 
 void desk_add_batch(Desk *desk, const uint32_t *indices, uint32_t count) {
-    memcpy(desk->order + desk->count, indices, count * sizeof *indices);
+    memmove(desk->order + desk->count, indices, count * sizeof *indices);
     desk->count += count;
     desk->ends[desk->batches++] = desk->count;
 }

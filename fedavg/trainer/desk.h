@@ -41,7 +41,7 @@ Status desk_create(Desk *desk, const RunMemory *memory, bool has_shift, Error *e
 void desk_free(Desk *desk);
 
 // Adds a batch of samples, indices (count), to the next turn; where they have rows, desk->places is the caller's to
-// write (worker/trainer_view.c).
+// write (worker/trainer_view.c). indices may be where the desk has them: desk->order + desk->count.
 void desk_add_batch(Desk *desk, const uint32_t *indices, uint32_t count);
 
 // The next turn has no batches.

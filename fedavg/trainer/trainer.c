@@ -111,6 +111,23 @@ static Status check_numbers(const json_t *answer, Error *err) {
     return STATUS_OK;
 }
 
+// {"name": [sum, weight], ...}; a sum that is not finite is null.
+static Status read_metrics(MetricSums *metrics, const json_t *told, Error *err) {
+    const char *name;
+    json_t *pair;
+    Error why;
+    if (told && !json_is_object(told)) return fail(err, STATUS_DATA, "its metrics are no object {name: [sum, weight]}");
+    json_object_foreach((json_t *)told, name, pair) {
+        const json_t *sum = json_array_get(pair, 0), *weight = json_array_get(pair, 1);
+        if (!(json_is_number(sum) || json_is_null(sum)) || !json_is_number(weight))
+            return fail(err, STATUS_DATA, "its metric \"%.64s\" is no [sum, weight]", name);
+        const double value = json_is_number(sum) ? json_number_value(sum) : (double)NAN;
+        const Status status = metric_sums_add(metrics, name, value, json_number_value(weight), &why);
+        if (status != STATUS_OK) return fail(err, status, "%s", why.message);
+    }
+    return STATUS_OK;
+}
+
 static Status read_answer(TrainerAnswer *answer, const json_t *told, const Trainer *trainer, const TrainerTurn *turn,
                           Error *err) {
     const uint32_t count = trainer->desk.count;
@@ -130,6 +147,7 @@ static Status read_answer(TrainerAnswer *answer, const json_t *told, const Train
                               .travel = travel,
                               .steps_stated = travel > 0 || number_of(told, "counted", 0) == 0};
     read_kept(answer->kept, json_object_get(told, "kept"));
+    TRY(read_metrics(&answer->metrics, json_object_get(told, "metrics"), err));
     if (strcmp(turn->task, "train") == 0) return STATUS_OK;
     if (samples != count)
         return fail(err, STATUS_DATA,
@@ -137,7 +155,8 @@ static Status read_answer(TrainerAnswer *answer, const json_t *told, const Train
                     count);
     if (!(hits >= 0 && hits <= count && hits == floor(hits)))
         return fail(err, STATUS_DATA, "its test counted %g hits in %u samples", hits, count);
-    if (!json_is_number(json_object_get(told, "hits")) && !trainer->memory->config->spec.squared_loss)
+    answer->judges = json_is_number(json_object_get(told, "hits"));
+    if (!answer->judges && !trainer->memory->config->spec.squared_loss)
         return fail(err, STATUS_DATA,
                     "its test says nothing of accuracy: call turn.add(loss, len(y), hits=...) with the "
                     "number of samples that were right");

@@ -44,10 +44,12 @@ enum { TRAINER_KEPT_BYTES = 256 };
 typedef struct TrainerAnswer {
     double loss_sum; // NAN: the trainer has none
     uint32_t hits;
+    bool judges; // whether it counts hits
     uint64_t samples, steps;
     double travel;     // how far a gradient of 1 in every step would have taken a weight; 0: by steps of SGD
     bool steps_stated; // the trainer's author says how many steps, or the travel; otherwise they were only counted
     char kept[TRAINER_KEPT_BYTES]; // of a turn that checks: such things by name; "": none, or the trainer cannot say
+    MetricSums metrics;
 } TrainerAnswer;
 
 // Creates the desk and starts the trainer. Nothing to close on failure.
@@ -68,6 +70,7 @@ typedef struct TrainerNet {
     size_t parameters;
     float *values;       // owned (parameters)
     bool views;          // the trainer reads samples as clients see them, where these differ from the data set
+    bool whole_test;     // it wants a test in one turn
     uint64_t files_hash; // XXH3 over the names and contents of the trainer's files
 } TrainerNet;
 

@@ -325,5 +325,6 @@ void client_train(LocalModel *model, Job *job, uint32_t round) {
                        ? model->answer.samples
                        : walk_samples(&walk, count, memory->config->training.batch_size);
     job->seconds = clock_seconds_since(start);
+    trainer_turn_end_job(model, job);
     deliver(model, job, &turn.at, &turn.rule, round);
 }

@@ -15,6 +15,13 @@
 
 typedef struct Delivery Delivery;
 
+// A trainer's answers in the turns of a job so far, beside losses and hits.
+typedef struct TrainerTold {
+    MetricSums metrics;
+    uint32_t unjudged; // test samples of which it did not say whether they were right
+    double seconds;    // that the turns took
+} TrainerTold;
+
 typedef struct LocalModel {
     const RunMemory *memory; // borrowed
     uint32_t rank;
@@ -23,6 +30,7 @@ typedef struct LocalModel {
     TrainerAnswer answer; // of the trainer's last training
     Status fault;         // of the trainer in this job: it is to be done again
     Error why;            // that it failed
+    TrainerTold told;     // of this job's turns
     void *vectors;        // owned: memory of the vectors below, each (parameters)
     float *weights;       // the local model
     float *velocity;      // SGD momentum
@@ -88,6 +96,11 @@ void trainer_view_add(LocalModel *model, const DatasetSplit *split, const uint32
 // After the training of a job: the rule's turn, and the job, get the steps that the trainer made in place of those that
 // were planned.
 void trainer_turn_count_steps(LocalModel *model, Job *job, LocalTurn *turn, uint32_t round);
+
+// Around the turns of a job: nothing is told yet; the job gets what has been told, before it is finished. Both do
+// nothing without a trainer.
+void trainer_turn_begin_job(LocalModel *model);
+void trainer_turn_end_job(const LocalModel *model, Job *job);
 
 // Trains the model on the samples of the client whose view has begun, with a fresh optimizer. Shuffles and dropout are
 // those of `round`. Returns the sum of the losses.

@@ -57,14 +57,15 @@ static BatchResult evaluate_samples(LocalModel *model, const float *weights, con
                                     uint32_t client) {
     const Dataset *data = &model->memory->data;
     const DatasetSplit *split = samples->of_test_set ? &data->test : &data->train;
+    const uint32_t size =
+        model->trainer && model->memory->config->trainer.whole_test ? samples->count : EVALUATION_CHUNK;
     BatchResult sum = {0};
     model->view.of_test_set = samples->of_test_set;
-    for (uint32_t first = 0; first < samples->count; first += EVALUATION_CHUNK) {
+    for (uint32_t first = 0; first < samples->count; first += size) {
         const Batch batch = {.pixels = split->pixels,
                              .labels = split->labels,
                              .indices = samples->indices + first,
-                             .count =
-                                 samples->count - first < EVALUATION_CHUNK ? samples->count - first : EVALUATION_CHUNK,
+                             .count = samples->count - first < size ? samples->count - first : size,
                              .scale = data->scale,
                              .shift = data->shift};
         BatchResult result;
@@ -112,6 +113,7 @@ static BatchResult evaluate_fine_tuned(LocalModel *model, Job *job, uint32_t rou
     memcpy(model->weights, model->memory->weights, model->memory->config->parameters * sizeof(float));
     const LocalStep plain = {.sgd = run_memory_training(model->memory).sgd};
     local_model_train(model, &plain, job->client, job->epochs, evaluation_round(round));
+    trainer_turn_begin_job(model); // the job is the test alone
     return evaluate_client(model, model->weights, job, round);
 }
 
@@ -169,5 +171,6 @@ void evaluation_run(LocalModel *model, Job *job, uint32_t round) {
     job->hits = result.hits;
     job->samples = job->task == EVALUATE_BACKDOOR ? marked : job->count;
     job->seconds = clock_seconds_since(start);
+    trainer_turn_end_job(model, job);
     queue_finish(job, JOB_DONE);
 }

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "datasets/order.h"
 #include "fedavg/rules/attack/attack_rules.h"
@@ -15,8 +16,25 @@ static void bring(LocalModel *model, const float *weights) {
 }
 
 static void ask(LocalModel *model, TrainerAnswer *answer, const TrainerTurn *turn) {
+    TrainerTold *told = &model->told;
+    const uint64_t begin = clock_nanoseconds();
     *answer = (TrainerAnswer){.loss_sum = NAN};
     if (model->fault == STATUS_OK) model->fault = trainer_ask(answer, model->trainer, turn, &model->why);
+    if (model->fault == STATUS_OK) model->fault = metric_sums_join(&told->metrics, &answer->metrics, &model->why);
+    told->seconds += clock_seconds_since(begin);
+}
+
+void trainer_turn_begin_job(LocalModel *model) {
+    if (model->trainer) model->told = (TrainerTold){0};
+}
+
+void trainer_turn_end_job(const LocalModel *model, Job *job) {
+    const TrainerTold *told = &model->told;
+    if (!model->trainer) return;
+    job->metrics = told->metrics.count;
+    job->unjudged = told->unjudged;
+    job->trainer_seconds = told->seconds;
+    if (job->metrics > 0) model->memory->metrics[job - model->memory->queue->jobs] = told->metrics;
 }
 
 // The batches are those that the engine would train on: its order of a client's samples in each epoch.
@@ -99,6 +117,20 @@ void trainer_turn_count_steps(LocalModel *model, Job *job, LocalTurn *turn, uint
     if (memory->algorithm.combine->cut || memory->algorithm.local->measures) warn_of_steps(model, job, asked);
 }
 
+// The sample numbers are written where the desk has them: a turn may be the whole test set.
+static void add_test_batches(LocalModel *model, const Batch *batch, const DatasetSplit *split, bool viewed) {
+    const uint32_t size = model->memory->config->training.batch_size;
+    Desk *desk = &model->trainer->desk;
+    for (uint32_t first = 0; first < batch->count; first += size) {
+        const uint32_t samples = batch->count - first < size ? batch->count - first : size;
+        uint32_t *indices = desk->order + desk->count;
+        for (uint32_t i = 0; i < samples; i++)
+            indices[i] = batch->indices ? batch->indices[first + i] : batch->first + first + i;
+        if (viewed) trainer_view_add(model, split, indices, samples, batch->triggered > 0 ? samples : 0);
+        desk_add_batch(desk, indices, samples);
+    }
+}
+
 void trainer_turn_evaluate(LocalModel *model, BatchResult *result, const float *weights, const Batch *batch,
                            const char *part, uint32_t client) {
     const TrainerTurn turn = {.task = "test",
@@ -110,16 +142,9 @@ void trainer_turn_evaluate(LocalModel *model, BatchResult *result, const float *
                               .viewed = batch->triggered > 0 || view_differs(&model->view)};
     const DatasetSplit *split = turn.of_test_set ? &model->memory->data.test : &model->memory->data.train;
     TrainerAnswer answer;
-    uint32_t indices[EVALUATION_CHUNK];
-    for (uint32_t i = 0; i < batch->count; i++)
-        indices[i] = batch->indices ? batch->indices[i] : batch->first + i;
-    const uint32_t size = model->memory->config->training.batch_size;
     bring(model, weights);
-    for (uint32_t first = 0; first < batch->count; first += size) {
-        const uint32_t samples = batch->count - first < size ? batch->count - first : size;
-        if (turn.viewed) trainer_view_add(model, split, indices + first, samples, batch->triggered > 0 ? samples : 0);
-        desk_add_batch(&model->trainer->desk, indices + first, samples);
-    }
+    add_test_batches(model, batch, split, turn.viewed);
     ask(model, &answer, &turn);
+    if (!answer.judges) model->told.unjudged += batch->count;
     *result = (BatchResult){.loss_sum = answer.loss_sum, .hits = answer.hits};
 }

@@ -31,6 +31,7 @@ static Status do_job(LocalModel *self, void (*work)(LocalModel *, Job *, uint32_
                      Error *err) {
     for (bool again = false;; again = true) {
         self->fault = STATUS_OK;
+        trainer_turn_begin_job(self);
         work(self, job, round);
         if (self->fault == STATUS_OK) return STATUS_OK;
         if (again || self->fault == STATUS_DATA) break;

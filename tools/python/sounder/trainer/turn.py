@@ -7,6 +7,18 @@ from ..command import Error
 from .kept import Kept
 
 
+def _detached(value):
+    """A tensor without its graph: it is read at the hand-in, so that no batch waits for a card."""
+    return value.detach() if hasattr(value, "detach") else value
+
+
+def _number(name, value):
+    try:
+        return float(value)
+    except (TypeError, ValueError) as problem:
+        raise Error(f"the metric {name} is no number: {problem}") from problem
+
+
 class Turn:
     """What the worker asks for, and what the trainer answers.
 
@@ -34,6 +46,7 @@ class Turn:
         split = data.splits[told["split"]]
         self.x, self.y = split.x, split.y
         self._losses, self._hits = [], []
+        self._metrics, self._of_turn = {}, {}
         self._adds = self._corrects = 0
         self.handed_in = False
         self._kept = Kept() if told.get("check") else None
@@ -103,13 +116,33 @@ class Turn:
         optimizer.step = corrected
         return optimizer
 
-    def add(self, loss, samples, hits=None):
-        """One batch: its mean loss, how many samples it had, and how many of them were right."""
+    def add(self, loss, samples, hits=None, **metrics):
+        """One batch: its mean loss, how many samples it had, and how many of them were right: in every batch of a test or in none,
+        which then has no accuracy. metrics: figures of your own by name, means over the batch, as recall=0.8."""
         self._adds += 1
-        self._losses.append((loss.detach() if hasattr(loss, "detach") else loss, samples))
+        self._losses.append((_detached(loss), samples))
         if hits is not None:
-            self._hits.append(hits)
+            self._hits.append(_detached(hits))
+        for name, value in metrics.items():
+            self._metrics.setdefault(name, []).append((_detached(value), samples))
         self._line.progress()
+
+    def metric(self, **metrics):
+        """Figures of the whole turn by name, where no mean over batches is right: metric(perplexity=...). They weigh as much as the
+        samples that were added. In the end the run has the mean over all turns: a test in one turn (serve(..., whole_test=True)) keeps
+        the number as it is."""
+        self._of_turn.update({name: _detached(value) for name, value in metrics.items()})
+
+    def _told_metrics(self, samples):
+        """{name: [sum, weight]} of the whole turn."""
+        told = {}
+        for name, parts in self._metrics.items():
+            told[name] = [sum(_number(name, value) * count for value, count in parts), float(sum(count for _, count in parts))]
+        for name, value in self._of_turn.items():
+            if name in told:
+                raise Error(f"the metric {name} was given both to turn.add and to turn.metric; give it to one of them")
+            told[name] = [_number(name, value) * samples, float(samples)]
+        return told
 
     def progress(self):
         """A sign of life, for work between two batches that takes longer than --hang-seconds."""
@@ -131,17 +164,23 @@ class Turn:
                         "optimizer.step()")
         if self.trains:
             self._net.store()
+        samples = int(sum(count for _, count in self._losses))
         answer = {"loss_sum": float(sum(float(loss) * count for loss, count in self._losses)),
-                  "samples": int(sum(count for _, count in self._losses)), "steps": int(made) if self.trains else 0}
+                  "samples": samples, "steps": int(made) if self.trains else 0}
         if self.trains and steps is None:
             answer["counted"] = 1
         if self.trains and travel is not None:
             if not 0 < travel < float("inf"):
                 raise Error(f"turn.hand_in(travel={travel}): how far a weight travels is a number above 0")
             answer["travel"] = float(travel)
+        if not self.trains and 0 < len(self._hits) < self._adds:
+            raise Error(f"turn.add was given hits= in {len(self._hits)} of {self._adds} batches; give it in all of them, or in none")
         if self._hits:
             answer["hits"] = int(sum(int(hits) for hits in self._hits))
         if self._kept:
             answer["kept"] = self._kept.used()
+        metrics = self._told_metrics(samples or self.samples)
+        if metrics:
+            answer["metrics"] = metrics
         self.handed_in = True
         self._line.send(turn=self._told["turn"], **answer)
