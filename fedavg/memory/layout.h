@@ -238,7 +238,7 @@ typedef struct WorldTotals {
 typedef struct Goals {
     uint32_t tested_round; // of the last test
     uint32_t best_round;   // the round of the best test
-    double best;           // its result, by the run's figure (app/train/run_figure.h)
+    double best;           // its result, by the run's figure (app/options/run_figure.h)
     char figure[32]; // its key, a metric's name and side; "": no test yet, or a checkpoint of a version without it,
                      // whose figure is the accuracy
     uint32_t tests_since_best;

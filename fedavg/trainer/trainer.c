@@ -156,10 +156,6 @@ static Status read_answer(TrainerAnswer *answer, const json_t *told, const Train
     if (!(hits >= 0 && hits <= count && hits == floor(hits)))
         return fail(err, STATUS_DATA, "its test counted %g hits in %u samples", hits, count);
     answer->judges = json_is_number(json_object_get(told, "hits"));
-    if (!answer->judges && !trainer->memory->config->spec.squared_loss)
-        return fail(err, STATUS_DATA,
-                    "its test says nothing of accuracy: call turn.add(loss, len(y), hits=...) with the "
-                    "number of samples that were right");
     answer->hits = (uint32_t)hits;
     return STATUS_OK;
 }

@@ -169,8 +169,14 @@ static bool print_difference(const json_t *a, const json_t *b, const char *key, 
     return true;
 }
 
-// Prints possible causes: differences in options, data and machine. An option that one run does not use is compared
-// with its default there.
+static void format_used(char text[OPTION_VALUE_BYTES], const Options *options, const Option *option) {
+    if (option_applies(options, option))
+        option_format(text, options, option);
+    else
+        strcpy(text, "unused");
+}
+
+// Prints possible causes: differences in options, data and machine.
 static void print_origins(const Told *a, const Told *b) {
     bool any = false;
     say("different from the start:");
@@ -178,8 +184,8 @@ static void print_origins(const Told *a, const Told *b) {
         const Option *option = &option_table[i];
         if (option->unsaved || option->may_change || option_equal(&a->options, &b->options, option)) continue;
         char left[OPTION_VALUE_BYTES], right[OPTION_VALUE_BYTES];
-        option_format(left, &a->options, option);
-        option_format(right, &b->options, option);
+        format_used(left, &a->options, option);
+        format_used(right, &b->options, option);
         say("  --%s: %s, %s", option->name, *left ? left : "\"\"", *right ? right : "\"\"");
         any = true;
     }

@@ -9,8 +9,8 @@
 #include "app/options/option_table.h"
 #include "base/suggest.h"
 #include "base/text_stream.h"
-#include "datasets/synthetic/federation.h"
 #include "datasets/formats/format.h"
+#include "datasets/synthetic/federation.h"
 #include "fedavg/rules/attack/attack_rules.h"
 
 static void print_examples(FILE *file, int count) {
@@ -37,15 +37,23 @@ static const struct {
     const char *field, *meaning;
 } metric_fields[] = {
     {"start", "a process begins or resumes the run: version, host, device, XXH3 of data and partition"},
-    {"  figure", "the key in a round's line by which goals, sounder runs, sweep and report judge the run: test_accuracy, "
-                 "personal_accuracy with personal models, test_loss or personal_loss if targets are numbers"},
+    {"  figure",
+     "the key in a round's line by which goals, sounder runs, sweep and report judge the run: that of --target "
+     "(test_metrics.NAME for a trainer's metric); else test_accuracy, personal_accuracy with personal models, "
+     "test_loss or personal_loss if targets are numbers or a trainer counts no hits"},
+    {"  lower_is_better", "whether a smaller value of that metric is better"},
     {"  trainer, trainer_folder", "the command of --trainer, and where its relative paths begin"},
-    {"  trainer_xxh3", "XXH3 over the files of the trainer: the program, and the modules that it imports from its folder"},
+    {"  trainer_xxh3",
+     "XXH3 over the files of the trainer: the program, and the modules that it imports from its folder"},
     {"  trainer_repeats", "whether --check-trainer found that turns repeat; null: not checked"},
+    {"  tensors", "how many tensors it exchanges"},
     {"  aggregator, aggregator_folder", "the command of --aggregator, and where its relative paths begin"},
     {"client", "a client has trained in a round"},
     {"  share", "its weight in the mean of the round's updates"},
     {"  steps", "that its trainer made (with --trainer)"},
+    {"  trainer_seconds", "of `seconds`, those in which its trainer worked (with --trainer)"},
+    {"  metrics",
+     "what its trainer reported by name, means over its samples; so in client_evaluation and clients_evaluation"},
     {"  visit", "how many times it had begun from this model before (schedule buffered)"},
     {"  update_length", "Euclidean length of its update; null unless --inspect-updates"},
     {"  sent_bytes", "bytes of its encoded update"},
@@ -58,7 +66,8 @@ static const struct {
      "partition is by users; samples that --client-test holds out; otherwise its training samples"},
     {"clients_evaluation", "figures over all clients that have such samples"},
     {"  clients_untested", "clients without such samples, which no figure of the line includes"},
-    {"  clients_never_trained", "clients in the line that have not trained yet: their personal model is the initial one"},
+    {"  clients_never_trained",
+     "clients in the line that have not trained yet: their personal model is the initial one"},
     {"  loss_mean", "mean over the clients; if targets are numbers also quantiles, worst and best tenth of the losses"},
     {"  accuracy_mean", "mean over the clients; accuracy_by_samples: mean over the samples"},
     {"  accuracy_quantiles", "0, 10, 25, 50, 75, 90 and 100% of the clients, linear in between"},
@@ -66,25 +75,35 @@ static const struct {
     {"  accuracy_worst_tenth, accuracy_best_tenth", "mean of the worst and best 10% of the clients, rounded up"},
     {"  accuracy_jain", "Jain's index of fairness, (sum a)^2 / (N sum a^2)"},
     {"round", "a round is done; test_loss: of the global model, of the test set"},
-    {"  test_accuracy", "share of the test samples that are right; absent if targets are numbers"},
+    {"  test_accuracy",
+     "share of the test samples that are right; absent if targets are numbers or a trainer counts no hits"},
+    {"  test_metrics, train_metrics",
+     "what a trainer's tests and trainings reported by name, means over the samples of all"},
     {"  test_loss", "mean over the test samples; of targets it is (y - t)^2 / 2, half of PyTorch's MSELoss"},
-    {"  test_rmse, test_r2", "if targets are numbers: root of the mean square, share of the targets' variance explained"},
-    {"  personal_accuracy, personal_loss", "means over the clients of their own models on their own samples (personal rules)"},
+    {"  test_rmse, test_r2",
+     "if targets are numbers: root of the mean square, share of the targets' variance explained"},
+    {"  personal_accuracy, personal_loss",
+     "means over the clients of their own models on their own samples (personal rules)"},
+    {"  client_accuracy, client_loss",
+     "means over the clients of the global model on their own samples (--target client-...)"},
     {"  train_loss", "mean over the samples trained, during training; null if no update arrived"},
     {"  clients_drawn, clients_trained", "size of the cohort; clients of it whose updates are in the mean"},
     {"  clients_dropped_out, clients_straggling, clients_late",
      "clients that sent no update, did not finish all epochs, were too late"},
     {"  clients_chosen", "clients that a rule such as krum picked; a client's share is then its share in the mean"},
-    {"  attack_success", "with --attack backdoor: of the marked test samples of other classes, how many are predicted as its target"},
+    {"  attack_success",
+     "with --attack backdoor: of the marked test samples of other classes, how many are predicted as its target"},
     {"  attackers, attackers_chosen", "clients that attacked; of those in clients_chosen (with --attack)"},
-    {"  updates, updates_waiting", "updates in the round's step; pending updates of this and earlier rounds for later steps"},
+    {"  updates, updates_waiting",
+     "updates in the round's step; pending updates of this and earlier rounds for later steps"},
     {"  staleness, staleness_mean, staleness_most",
      "how many of the updates in the step were 0, 1, 2, ... versions old (63: or more), their mean, the most"},
     {"  concept", "how often the test set has changed so far (with --drift)"},
     {"  abandoned", "too few updates arrived, fewer than half in time or than masks need: the model is unchanged"},
     {"  simulated_seconds, down_bytes, up_bytes", "of the round, and all so far in *_total; down: to the clients"},
     {"  update_length_mean, update_length_most", "of the updates that arrived"},
-    {"  update_dispersion", "mean of the squared lengths, weighted by share, minus the squared length of the mean update"},
+    {"  update_dispersion",
+     "mean of the squared lengths, weighted by share, minus the squared length of the mean update"},
     {"  gradient_diversity", "the first divided by the second: 1 if all updates are equal"},
     {"  clip, updates_clipped", "bound of the updates' lengths, and how many were longer"},
     {"  noise, epsilon, delta", "noise in the sum, in clip norms; epsilon of all rounds so far at that delta (release "
@@ -92,17 +111,17 @@ static const struct {
     {"  local_epsilon, local_delta", "privacy cost of one update of a client (send noise)"},
     {"  model_xxh3, tensors_xxh3", "XXH3 of the new model's weights, and of each tensor"},
     {"summary", "the run is done; its test figures are those of the last test"},
-    {"  best_accuracy, best_round", "best of all tests, by the run's figure: best_personal_accuracy, best_loss, best_personal_loss"},
+    {"  best_accuracy, best_round",
+     "best of all tests, by the run's figure: best_personal_accuracy, best_loss, best_metric, ..."},
     {"  rounds_to_target, ..._to_target",
-     "cost until a test first reached --target-accuracy; rounds_to_target_interpolated: the round at which "
+     "cost until a test first reached --target; rounds_to_target_interpolated: the round at which "
      "a line between that test and the best one before reaches it"},
 };
 
 void help_print_metrics(FILE *file) {
-    print_paragraph(
-        file, 0,
-        "RUN/metrics.jsonl has one JSON object per line, of the kind named by \"type\". For one seed all "
-        "figures are equal for any number of workers; only seconds that are not simulated differ.");
+    print_paragraph(file, 0,
+                    "RUN/metrics.jsonl has one JSON object per line, of the kind named by \"type\". For one seed all "
+                    "figures are equal for any number of workers; only seconds that are not simulated differ.");
     fputc('\n', file);
     for (size_t i = 0; i < sizeof metric_fields / sizeof *metric_fields; i++)
         print_entry(file, metric_fields[i].field, metric_fields[i].meaning);
@@ -131,17 +150,17 @@ void help_print_nodes(FILE *file) {
     fputc('\n', file);
     print_paragraph(
         file, 0,
-        "When a node is lost, all others end: after --hang-seconds without a sign of life, with one sentence that names "
+        "When a node is lost, all others end: after --hang-seconds without a sign of life, with one sentence that "
+        "names "
         "it; on several hosts mostly sooner, because mpirun (within seconds) and Slurm (after its KillWait) end a job "
         "after the death of a process, and then their message names the host. mpirun notices a broken connection only "
         "with these options, and waits forever without them:");
     fputs("  --mca oob_tcp_keepalive_time 4 --mca oob_tcp_keepalive_intvl 1\n"
           "  --mca oob_tcp_keepalive_probes 3\n\n",
           file);
-    print_paragraph(
-        file, 0,
-        "Ranks of a program of your own (`sounder help launch`) meet on one machine; on several machines "
-        "their group uses MPI: group_init with mpi://, started by mpirun.");
+    print_paragraph(file, 0,
+                    "Ranks of a program of your own (`sounder help launch`) meet on one machine; on several machines "
+                    "their group uses MPI: group_init with mpi://, started by mpirun.");
 }
 
 static void print_option(FILE *file, const Option *option) {
@@ -169,12 +188,14 @@ void help_print_data(FILE *file) {
         print_paragraph(file, 2, line);
     }
     fputc('\n', file);
-    print_paragraph(
-        file, 0,
-        "Made-up data are synthetic[:CxHxW[:TRAIN[:TEST]]] and the names in `sounder help federations`. Data that name their users "
-        "have --partition natural-id unless another is given: every client is a user, and is tested on that user's test "
-        "samples (--eval-clients-every). The squared loss of a target t is (y - t)^2 / 2, half of PyTorch's MSELoss. Unpacked "
-        "and converted data are kept in ~/.cache/sounder/unpacked for later runs.");
+    print_paragraph(file, 0,
+                    "Made-up data are synthetic[:CxHxW[:TRAIN[:TEST]]] and the names in `sounder help federations`. "
+                    "Data that name their users "
+                    "have --partition natural-id unless another is given: every client is a user, and is tested on "
+                    "that user's test "
+                    "samples (--eval-clients-every). The squared loss of a target t is (y - t)^2 / 2, half of "
+                    "PyTorch's MSELoss. Unpacked "
+                    "and converted data are kept in ~/.cache/sounder/unpacked for later runs.");
 }
 
 // Commands and topics ------------------------------------------------------------------------------------------------

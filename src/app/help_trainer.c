@@ -41,7 +41,11 @@ static const HelpEntry python[] = {
      "adds what the algorithm adds to the gradients, once per step: after the last backward pass and "
      "after unscale_, before clipping, as the engine does. A turn that needs and never calls it ends the "
      "run. turn.correcting(optimizer) wraps the step for loops that others own"},
-    {"turn.add(loss, samples, hits=)", "one batch: its mean loss, its samples, how many were right"},
+    {"turn.add(loss, samples, hits=, recall=, ...)",
+     "one batch: its mean loss, its samples, how many were right, and figures of your own by name, means over the "
+     "batch. A "
+     "test without hits has no accuracy; the run then goes by the loss, or by --target"},
+    {"turn.metric(perplexity=)", "a figure of the whole turn, which weighs as much as its samples"},
     {"turn.hand_in(steps=, travel=)",
      "ends the turn before its function does, where fednova and scaffold are told of other "
      "steps than one per batch, or how far they go"},
@@ -54,6 +58,7 @@ static const HelpEntry python[] = {
     {"serve(Net, ...), turns(Net)",
      "a class or a function that makes the net; one that takes an argument gets the data: "
      "data.shape (channels, rows, columns), data.classes"},
+    {"serve(..., whole_test=True)", "a test of the test set or of a client is one turn; otherwise 500 samples are"},
     {"serve(..., exchange=, device=)", "names or patterns of the tensors that travel (default: floating-point ones; if "
                                        "some are frozen, those that learn). All others "
                                        "must not change in a turn. device: where the net computes"},
@@ -92,7 +97,9 @@ static const HelpEntry hello[] = {
              "u1, u2 or f4. A pixel (u1) of channel c enters a net as pixel * scale[c] + shift[c]"},
     {"describe",
      "1: the parent asks for the net; desk has only fd. Write the initial values to fd, float32, and answer "
-     "{\"tensors\":[[name, shape], ...]}, with \"views\":1 if the program heeds `viewed` below; then the socket ends"},
+     "{\"tensors\":[[name, shape], ...]}, with \"views\":1 if the program heeds `viewed` below, and \"whole_test\":1 "
+     "to have a "
+     "test in one turn; then the socket ends"},
     {"files",
      "an answer to describe may name the files of the trainer, [path, ...]: their hash is in the run's record"},
     {"answer", "{\"ready\":1}, or {\"error\":\"sentence\"}"},
@@ -116,8 +123,12 @@ static const HelpEntry asked[] = {
 static const HelpEntry answered[] = {
     {"turn", "the number of the turn. desk.weights has the trained weights; after a test, those it had"},
     {"loss_sum", "sum of the losses over all samples; null if it is not finite"},
-    {"samples, hits", "that the loss is of, in a test all of them; how many were right (only where targets are numbers "
-                      "may hits be absent)"},
+    {"samples, hits",
+     "that the loss is of, in a test all of them; how many were right: absent from every test if there "
+     "is no accuracy"},
+    {"metrics",
+     "{name: [sum, weight], ...}: the run has sum / weight over all turns. A name is a letter, then letters, "
+     "digits and _ - . / @, at most 64 bytes; there may be 32"},
     {"steps, travel, counted",
      "steps that were made; scaffold and fednova divide by them. They take them for steps of SGD with lr and momentum: "
      "otherwise travel says how far a gradient of 1 in every step would have taken a weight. counted 1: the number is "

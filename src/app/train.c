@@ -1,7 +1,6 @@
 // `sounder train`, the parent of a run, from options to the final model: start reading at command_train.
 #include "app/train.h"
 
-#include <ctype.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,33 +42,11 @@ static Status read_options(Run *run, Error *err) {
 
 // Set-up --------------------------------------------------------------------------------------------------------------
 
-enum { RUN_LABEL_BYTES = 64 };
-
-// A program of the user's is called by its script: the first word after the program that is no option, or the program.
-static void label_program(char label[RUN_LABEL_BYTES], const char *command) {
-    char words[OPTION_TEXT_BYTES], *rest;
-    snprintf(words, sizeof words, "%s", command);
-    const char *named = strtok_r(words, " ", &rest);
-    for (char *word = strtok_r(NULL, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
-        if (word[0] == '-') continue;
-        named = word;
-        break;
-    }
-    const char *slash = named ? strrchr(named, '/') : NULL;
-    snprintf(label, RUN_LABEL_BYTES, "%s", slash ? slash + 1 : named ? named : "");
-    for (char *c = label; *c; c++)
-        if (!isalnum((unsigned char)*c) && !strchr("._-", *c)) *c = '-';
-}
-
-// label: holds the result if it is not a text of its own.
-static const char *run_label(char label[RUN_LABEL_BYTES], const Options *options) {
-    if (options->trainer[0]) {
-        label_program(label, options->trainer);
-        return label;
-    }
-    for (size_t i = 0; i < zoo_entry_count; i++)
-        if (strcmp(options->model, zoo_entries[i].name) == 0) return options->model;
-    return "custom";
+static const char *run_label(char label[OPTION_LABEL_BYTES], const Options *options) {
+    const char *net = options_net(label, options);
+    for (size_t i = 0; i < zoo_entry_count && !options->trainer[0]; i++)
+        if (strcmp(net, zoo_entries[i].name) == 0) return net;
+    return options->trainer[0] ? net : "custom";
 }
 
 static Status open_folder(Run *run, Error *err) {
@@ -80,7 +57,7 @@ static Status open_folder(Run *run, Error *err) {
         return STATUS_OK;
     }
     if (options->resume[0]) return run_folder_open(&run->folder, options->resume, err);
-    char label[RUN_LABEL_BYTES];
+    char label[OPTION_LABEL_BYTES];
     return run_folder_create(&run->folder, options->out, run_label(label, options), err);
 }
 
@@ -102,8 +79,9 @@ static Status prepare(Run *run, Error *err) {
         progress_step_end(&run->progress);
     } else if (status == STATUS_OK)
         status = run_read_model(&run->spec, run->about.text, &run->options, data, err);
-    if (status == STATUS_OK) status = goals_check(&run->options, data, err);
-    run->figure = run_figure_of(&run->options.recipe, dataset_has_targets(&data->items));
+    if (status == STATUS_OK) status = target_read(&run->target, &run->options, err);
+    if (status == STATUS_OK) status = goals_check(&run->target, &run->options, data, err);
+    run->figure = run_figure_of(&run->options, dataset_has_targets(&data->items));
     run->target_variance = target_variance(data);
     run->tested = round_test_none(data);
     const bool folder = run->source.folder[0] && !run->source.named;
@@ -177,8 +155,8 @@ static Status run_on_device(Run *run, int *exit_code, Error *err) {
     if (train_is_first(run))
         run_record_fill(&run->record, &run->options, &run->memory, run->data_hash, name, run->blas);
     if (run->options.trainer[0]) write_hash(run->record.trainer, run->net.files_hash);
-    char label[RUN_LABEL_BYTES], aggregator[RUN_LABEL_BYTES];
-    label_program(aggregator, run->options.aggregator);
+    char label[OPTION_LABEL_BYTES], aggregator[OPTION_LABEL_BYTES];
+    options_program(aggregator, run->options.aggregator);
     const Heading heading = {.options = &run->options,
                              .model = run_label(label, &run->options),
                              .aggregator = aggregator,

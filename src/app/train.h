@@ -4,6 +4,7 @@
 #define SOUNDER_APP_TRAIN_H
 
 #include "app/inspect/tensorboard.h"
+#include "app/options/run_target.h"
 #include "app/train/progress.h"
 #include "app/train/ready_data.h"
 #include "app/train/run_device.h"
@@ -45,6 +46,7 @@ typedef struct Run {
     uint32_t workers_lost;
     bool has_trained;       // some client has arrived in some round of this process
     int stop_signal;        // signal that ends the run early; 0: none
+    Target target;          // of --target
     RunFigure figure;       // figure that the run is about
     double target_variance; // variance of the test targets, from which R2 follows
     RoundReport report;     // report of the last round

@@ -34,17 +34,43 @@ static Status save_round(Run *run, Error *err) {
 
 static Status evaluate_clients(Run *run, ClientTests *tests, uint32_t round, EvaluationTask task, Error *err) {
     TRY(rounds_evaluate_clients(&run->rounds, round, task, err));
-    return client_tests_measure(tests, run->memory.queue, err);
+    return client_tests_measure(tests, &run->memory, err);
 }
 
-// Tests the global model on the test set and, if the run is about personal models, each client's own model on its own
-// samples. Those jobs stay in the queue.
+// A trainer shows in its first test whether it counts hits and which metrics it has.
+static Status settle_figure(Run *run, const RoundTest *test, Error *err) {
+    char name[OPTION_NAMED_BYTES], has[256] = "no metric";
+    const FigureFacts *facts = &figure_facts[run->figure.kind];
+    const MetricSums *metrics = &test->metrics;
+    if (!run->options.trainer[0]) return STATUS_OK;
+    options_named(name, &run->options, "target");
+    for (uint32_t i = 0, used = 0; i < metrics->count && used < sizeof has; i++)
+        used += (uint32_t)snprintf(has + used, sizeof has - used, "%s%s", i > 0 ? ", " : "", metrics->all[i].name);
+    if (run->figure.kind == FIGURE_METRIC && !metric_sums_find(metrics, run->figure.metric))
+        return fail(err, STATUS_USAGE,
+                    "%s %.100s: the trainer's test reports %s; take one of these, or give turn.add(..., %s=...)", name,
+                    run->options.target, has, run->figure.metric);
+    if (!facts->is_share || test->judged) return STATUS_OK;
+    if (run->target.given)
+        return fail(err, STATUS_USAGE,
+                    "%s %.100s: the trainer's test counts no hits; give turn.add(..., hits=...), or take loss=VALUE",
+                    name, run->options.target);
+    run->figure = (RunFigure){.kind = facts->loss};
+    if (train_is_first(run)) goals_begin(&run->memory.control->goals, &run->target, &run->figure);
+    return STATUS_OK;
+}
+
+// Tests the global model on the test set and, if the run's figure is of the clients' own models, or of the global model
+// on their samples, these as well. Those jobs stay in the queue.
 static Status test_models(Run *run, RoundTest *test, uint32_t round, Error *err) {
     TRY(rounds_evaluate(&run->rounds, round, &run->report, err));
     *test = round_test_of(&run->report, &run->memory.data, run->target_variance);
-    if (!run_figures[run->figure].is_personal) return STATUS_OK;
+    TRY(settle_figure(run, test, err));
+    if (!run_figure_tests_clients(&run->figure)) return STATUS_OK;
     const uint64_t begin = clock_nanoseconds();
-    TRY(evaluate_clients(run, &test->personal, round, EVALUATE_PERSONAL, err));
+    const bool personal = figure_facts[run->figure.kind].is_personal;
+    TRY(evaluate_clients(run, personal ? &test->personal : &test->clients, round,
+                         personal ? EVALUATE_PERSONAL : EVALUATE_CLIENT, err));
     run->report.evaluate_seconds += clock_seconds_since(begin);
     return STATUS_OK;
 }
@@ -53,16 +79,18 @@ static Status test_models(Run *run, RoundTest *test, uint32_t round, Error *err)
 // one after further training by the client. due: --eval-clients-every asks for all of them; otherwise only results of
 // the round's test are reported. Call it right after test_models. Results of the global model go into *test.
 static Status report_client_evaluations(Run *run, RoundTest *test, uint32_t round, bool due, Error *err) {
-    const bool personal = run_figures[run->figure].is_personal;
+    const FigureFacts *facts = &figure_facts[run->figure.kind];
+    const bool personal = run->options.recipe.personal.row != PERSONAL_NONE;
+    const bool own = test->tested && facts->is_personal, global = test->tested && facts->is_clients;
     const struct {
         EvaluationTask task;
         const char *model;
         bool wanted, done;
-    } kinds[] = {{EVALUATE_PERSONAL, "personal", personal && (due || test->tested), test->tested},
-                 {EVALUATE_CLIENT, "global", due, false},
+    } kinds[] = {{EVALUATE_PERSONAL, "personal", own || (personal && due), own},
+                 {EVALUATE_CLIENT, "global", global || due, global},
                  {EVALUATE_FINE_TUNED, "fine-tuned", due && run->options.finetune_epochs > 0, false}};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        ClientTests tests = test->personal;
+        ClientTests tests = own ? test->personal : test->clients;
         if (!kinds[i].wanted) continue;
         if (!kinds[i].done) TRY(evaluate_clients(run, &tests, round, kinds[i].task, err));
         if (kinds[i].task == EVALUATE_CLIENT) test->clients = tests;
@@ -74,11 +102,13 @@ static Status report_client_evaluations(Run *run, RoundTest *test, uint32_t roun
 
 static void say_goals(Run *run, uint32_t round, bool reaches_target) {
     const Goals *goals = &run->memory.control->goals;
-    if (reaches_target)
+    if (reaches_target && figure_facts[run->figure.kind].is_share)
         progress_say(&run->progress, "round %u reaches the target of %g%%\n", round, 100 * goals->target);
+    else if (reaches_target)
+        progress_say(&run->progress, "round %u reaches the target %s\n", round, run->options.target);
     if (goals_are_out_of_patience(goals, &run->options))
         progress_say(&run->progress, "the %s has not been better since round %u: patience ends\n",
-                     run_figures[run->figure].name, goals->best_round);
+                     run_figure_name(&run->figure), goals->best_round);
 }
 
 // A data set that changed during the run may be the cause; then the user is told that.
@@ -101,10 +131,12 @@ static Status run_round(Run *run, Error *err) {
     run->published = round;
     if (train_is_first(run)) TRY(report_clients(&run->metrics, &run->memory, round, err));
     RoundTest test = round_test_none(&run->memory.data);
+    test.judged &= run->tested.judged;
     if (evaluate) {
         TRY(check_data(run, test_models(run, &test, round, err), err));
         run->tested = test;
-        reaches_target = goals_note(&control->goals, round_test_value(&test, run->figure), round, &control->totals);
+        reaches_target = goals_note(&control->goals, &run->target, &run->figure, round_test_value(&test, &run->figure),
+                                    round, &control->totals);
     }
     const bool is_last = round == last || goals_end(&control->goals, options);
     const bool clients = options->eval_clients_every > 0 && (is_last || is_due(options->eval_clients_every, round));
@@ -114,10 +146,10 @@ static Status run_round(Run *run, Error *err) {
     run->workers_lost += report->workers_lost;
     run->has_trained |= report->samples > 0;
     if (train_is_first(run)) TRY(nodes_busy(&run->nodes, err)); // the first node's disk may be slow
-    progress_end(&run->progress, report, &test);
+    progress_end(&run->progress, report, &test, &run->figure);
     if (evaluate) say_goals(run, round, reaches_target);
     if (train_is_first(run))
-        TRY(report_round(&run->metrics, &run->memory, report, &test, run->figure, run_device_name(&run->device), err));
+        TRY(report_round(&run->metrics, &run->memory, report, &test, &run->figure, run_device_name(&run->device), err));
     run->rounds_done = round;
     const bool ends = is_last || run->stop_signal;
     if (train_is_first(run) && (ends || is_due(options->checkpoint_every, round))) TRY(save_round(run, err));
@@ -206,7 +238,7 @@ static void say_how_to_continue(Run *run) {
 
 static void print_ending(Run *run, const char *sha256, double seconds) {
     uint32_t rounds = run->rounds_done;
-    progress_conclude(&run->progress, run->figure, &run->tested, rounds, seconds);
+    progress_conclude(&run->progress, &run->figure, &run->tested, rounds, seconds);
     progress_say(&run->progress, "model: %s/model.safetensors  sha256 %.12s...\n", run->folder.path, sha256);
     say_how_to_continue(run);
 }
@@ -223,6 +255,8 @@ static Status write_model(Run *run, Error *err) {
                           .cold_start_seconds = run->cold_start_seconds,
                           .workers_lost = run->workers_lost,
                           .last = &run->tested,
+                          .options = &run->options,
+                          .figure = &run->figure,
                           .model_sha256 = sha256,
                           .worker_bytes = run->worker_bytes,
                           .device = run_device_name(&run->device)};
@@ -266,6 +300,8 @@ static Status begin_files(Run *run, Error *err) {
     TRY(run->options.resume[0] ? metrics_reopen(&run->metrics, &folder, run->rounds_done, err)
                                : metrics_create(&run->metrics, &folder, err));
     run->record.rounds_done = run->rounds_done;
+    run->record.figure = run->figure;
+    run->record.tensors = run->memory.tensors.count;
     if (run->memory.schedule.count > 0) TRY(run_schedule_write(&folder, &run->memory.schedule, err));
     Status status = run_record_write(&run->metrics, &run->record, &run->options, run->argc, run->argv, err);
     if (status == STATUS_OK)
@@ -359,7 +395,8 @@ static Status restore(Run *run, Error *err) {
 
 Status train_in_folder(Run *run, int *exit_code, Error *err) {
     TRY(nodes_agree(&run->nodes, restore(run, err), err));
-    if (train_is_first(run)) goals_begin(&run->memory.control->goals, &run->options, run->figure);
+    if (run->options.trainer[0] && !run->target.given) goals_settle(&run->memory.control->goals, &run->figure);
+    if (train_is_first(run)) goals_begin(&run->memory.control->goals, &run->target, &run->figure);
     bool done = run->options.resume[0] && train_is_first(run) && has_result(run);
     TRY(together_start(&run->memory, &run->rounds_done, &done, &run->nodes, err));
     if (done) {

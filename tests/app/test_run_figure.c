@@ -9,11 +9,11 @@
 #include "fedavg/memory/client_state_file.h"
 #include "tests/check.h"
 
-static RunFigure figure_of(const char *algorithm, bool has_targets) {
-    Recipe recipe;
+static FigureKind figure_of(const char *algorithm, bool has_targets) {
+    static Options options; // zeroed: without a target
     Error err;
-    check_ok(recipe_parse(&recipe, algorithm, &err));
-    return run_figure_of(&recipe, has_targets);
+    check_ok(recipe_parse(&options.recipe, algorithm, &err));
+    return run_figure_of(&options, has_targets).kind;
 }
 
 static void personal_recipes_are_about_clients_and_targets_about_the_loss(void **state) {
@@ -30,13 +30,42 @@ static void personal_recipes_are_about_clients_and_targets_about_the_loss(void *
 
 static void a_figure_is_read_by_the_key_that_it_is_written_by(void **state) {
     (void)state;
-    char text[RUN_FIGURE_TEXT_BYTES];
-    for (int figure = 0; figure < RUN_FIGURES; figure++)
-        assert_int_equal(run_figure_named(run_figures[figure].key), figure);
-    assert_int_equal(run_figure_named(NULL), FIGURE_ACCURACY); // a run from before figures had names
-    assert_string_equal(run_figure_text(text, FIGURE_ACCURACY, 0.408), "40.80%");
-    assert_string_equal(run_figure_text(text, FIGURE_PERSONAL_ACCURACY, 0.89434), "personal 89.43%");
-    assert_string_equal(run_figure_text(text, FIGURE_LOSS, 3.67), "loss 3.6700");
+    char text[RUN_FIGURE_TEXT_BYTES], key[METRIC_NAME_BYTES + 16];
+    const RunFigure perplexity = {.kind = FIGURE_METRIC, .falls = true, .metric = "perplexity"};
+    for (int kind = 0; kind <= FIGURE_METRIC; kind++) {
+        const RunFigure figure = kind == FIGURE_METRIC ? perplexity : (RunFigure){.kind = (FigureKind)kind};
+        run_figure_key(key, &figure);
+        json_t *start = json_pack("{s:s, s:b}", "figure", key, "lower_is_better", figure.falls);
+        const RunFigure told = run_figure_told(start);
+        assert_true(run_figure_same(&told, &figure));
+        json_decref(start);
+    }
+    assert_int_equal(run_figure_told(NULL).kind, FIGURE_ACCURACY); // a run from before figures had names
+    assert_string_equal(run_figure_text(text, &(RunFigure){.kind = FIGURE_ACCURACY}, 0.408), "40.80%");
+    assert_string_equal(run_figure_text(text, &(RunFigure){.kind = FIGURE_PERSONAL_ACCURACY}, 0.89434),
+                        "personal 89.43%");
+    assert_string_equal(run_figure_text(text, &(RunFigure){.kind = FIGURE_LOSS}, 3.67), "loss 3.6700");
+    assert_string_equal(run_figure_text(text, &perplexity, 18.25), "perplexity 18.2500");
+    assert_string_equal(run_figure_text(text, &perplexity, 1.25e-5), "perplexity 1.25e-05");
+}
+
+static void a_figure_is_found_in_a_round_s_line_and_a_missing_accuracy_gives_way_to_the_loss(void **state) {
+    (void)state;
+    json_t *line = json_pack("{s:f, s:{s:f}}", "test_loss", 0.5, "test_metrics", "recall", 0.75);
+    RunFigure figure = {.kind = FIGURE_METRIC, .metric = "recall"};
+    assert_true(run_figure_in(line, &figure) == 0.75);
+    assert_false(run_figure_settle(&figure, line));
+    assert_true(run_figure_is_better(&figure, 0.8, 0.7) && run_figure_is_better(&figure, 0.1, NAN));
+    figure.falls = true;
+    assert_true(run_figure_is_better(&figure, 0.7, 0.8));
+    figure = (RunFigure){.kind = FIGURE_ACCURACY};
+    assert_true(isnan(run_figure_in(line, &figure)));
+    assert_true(run_figure_settle(&figure, line));
+    assert_int_equal(figure.kind, FIGURE_LOSS);
+    json_object_set_new(line, "test_accuracy", json_null()); // not tested, or not finite
+    figure.kind = FIGURE_ACCURACY;
+    assert_false(run_figure_settle(&figure, line));
+    json_decref(line);
 }
 
 static void a_loss_tells_the_root_of_the_mean_square_and_r2(void **state) {
@@ -45,11 +74,27 @@ static void a_loss_tells_the_root_of_the_mean_square_and_r2(void **state) {
     const Dataset data = {.items.label_bytes = 4,
                           .test = {.count = 4, .labels = (const uint16_t *)(const void *)targets}};
     assert_true(fabs(target_variance(&data) - 3.5) < 1e-12);
-    const RoundReport report = {.test_loss = 0.875, .test_count = 4, .test_hits = 3}; // half of the mean square 1.75
+    const RoundReport report = {
+        .test_loss = 0.875, .test_count = 4, .test_hits = 3, .test_judged = true}; // half of the mean square 1.75
     const RoundTest test = round_test_of(&report, &data, target_variance(&data));
     assert_true(isnan(test.accuracy));
     assert_true(fabs(test.rmse - sqrt(1.75)) < 1e-12 && fabs(test.r2 - 0.5) < 1e-12);
     assert_true(isnan(loss_as_r2(1, 0)));
+}
+
+static void a_test_that_counts_no_hits_has_no_accuracy(void **state) {
+    (void)state;
+    const Dataset data = {.items.label_bytes = 2};
+    RoundReport report = {.test_loss = 0.5, .test_count = 4, .test_hits = 3, .test_judged = true};
+    Error err;
+    check_ok(metric_sums_add(&report.test_metrics, "recall", 3, 4, &err));
+    RoundTest test = round_test_of(&report, &data, NAN);
+    assert_true(test.accuracy == 0.75);
+    assert_true(round_test_value(&test, &(RunFigure){.kind = FIGURE_METRIC, .metric = "recall"}) == 0.75);
+    assert_true(isnan(round_test_value(&test, &(RunFigure){.kind = FIGURE_METRIC, .metric = "other"})));
+    report.test_judged = false;
+    test = round_test_of(&report, &data, NAN);
+    assert_true(isnan(test.accuracy) && !test.judged && test.loss == 0.5);
 }
 
 static void patience_goes_by_the_run_s_figure(void **state) {
@@ -57,15 +102,19 @@ static void patience_goes_by_the_run_s_figure(void **state) {
     static const struct {
         RunFigure figure;
         double values[4]; // the second is better, the others are not
-    } cases[] = {{FIGURE_PERSONAL_ACCURACY, {0.5, 0.6, 0.6, 0.1}}, {FIGURE_LOSS, {3, 2, 2, 9}}};
+    } cases[] = {{{.kind = FIGURE_PERSONAL_ACCURACY}, {0.5, 0.6, 0.6, 0.1}},
+                 {{.kind = FIGURE_LOSS}, {3, 2, 2, 9}},
+                 {{.kind = FIGURE_METRIC, .falls = true, .metric = "perplexity"}, {30, 20, 20, 40}},
+                 {{.kind = FIGURE_METRIC, .metric = "recall"}, {0.2, 0.3, 0.3, 0.1}}};
     const WorldTotals totals = {0};
+    const Target none = {0};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         Goals goals = {0};
         Options options = {.patience = 4};
-        goals_begin(&goals, &options, cases[i].figure);
+        goals_begin(&goals, &none, &cases[i].figure);
         for (uint32_t round = 0; round < 4; round++)
-            assert_false(goals_note(&goals, cases[i].values[round], round + 1, &totals));
-        goals_note(&goals, NAN, 5, &totals); // worse than all
+            assert_false(goals_note(&goals, &none, &cases[i].figure, cases[i].values[round], round + 1, &totals));
+        goals_note(&goals, &none, &cases[i].figure, NAN, 5, &totals); // worse than all
         assert_int_equal(goals.best_round, 2);
         assert_int_equal(goals.tests_since_best, 3);
         assert_false(goals_end(&goals, &options));
@@ -77,14 +126,46 @@ static void patience_goes_by_the_run_s_figure(void **state) {
 static void tests_by_another_figure_are_forgotten(void **state) {
     (void)state;
     Goals goals = {.tested_round = 4, .best = 0.25, .best_round = 2, .target = 0.7}; // earlier versions named no figure
-    const Options options = {.target_accuracy = 0.7};
-    goals_begin(&goals, &options, FIGURE_ACCURACY);
+    Target target = {.given = true, .value = 0.7};
+    goals_begin(&goals, &target, &target.figure);
     assert_int_equal(goals.best_round, 2);
     assert_string_equal(goals.figure, "test_accuracy");
-    goals_begin(&goals, &options, FIGURE_PERSONAL_ACCURACY);
+    target.figure.kind = FIGURE_PERSONAL_ACCURACY;
+    goals_begin(&goals, &target, &target.figure);
     assert_int_equal(goals.tested_round, 0);
     assert_true(goals.target == 0.7);
-    assert_true(goals_note(&goals, 0.8, 5, &(WorldTotals){0}));
+    assert_true(goals_note(&goals, &target, &target.figure, 0.8, 5, &(WorldTotals){0}));
+}
+
+static void goals_know_long_metrics_apart_and_which_way_they_go(void **state) {
+    (void)state;
+    Goals goals = {0};
+    Target target = {.given = true, .value = 0, .figure = {.kind = FIGURE_METRIC, .falls = true}};
+    char *name = target.figure.metric;
+    strcpy(name, "the_mean_squared_error_of_the_last_hour");
+    goals_begin(&goals, &target, &target.figure);
+    assert_false(goals_note(&goals, &target, &target.figure, 0.5, 1, &(WorldTotals){0}));
+    assert_true(goals_note(&goals, &target, &target.figure, 0, 2, &(WorldTotals){0})); // at the value is enough
+    goals_begin(&goals, &target, &target.figure);
+    assert_int_equal(goals.target_round, 2);
+    strcpy(name, "the_mean_squared_error_of_the_last_day");
+    goals_begin(&goals, &target, &target.figure);
+    assert_int_equal(goals.tested_round, 0);
+    goals_note(&goals, &target, &target.figure, 1, 3, &(WorldTotals){0});
+    target.figure.falls = false;
+    goals_begin(&goals, &target, &target.figure);
+    assert_int_equal(goals.tested_round, 0);
+}
+
+static void a_resumed_run_without_hits_stays_with_the_loss(void **state) {
+    (void)state;
+    Goals goals = {0};
+    RunFigure figure = {.kind = FIGURE_ACCURACY};
+    goals_settle(&goals, &figure);
+    assert_int_equal(figure.kind, FIGURE_ACCURACY);
+    goals_begin(&goals, &(Target){0}, &(RunFigure){.kind = FIGURE_LOSS});
+    goals_settle(&goals, &figure);
+    assert_int_equal(figure.kind, FIGURE_LOSS);
 }
 
 static void clients_without_samples_or_training_are_counted(void **state) {
@@ -94,6 +175,7 @@ static void clients_without_samples_or_training_are_counted(void **state) {
     ClientTests tests;
     assert_non_null(queue);
     queue_init(queue, 4);
+    const RunMemory memory = {.queue = queue};
     queue->count = 4;
     static const struct {
         uint32_t samples, hits, row;
@@ -107,15 +189,19 @@ static void clients_without_samples_or_training_are_counted(void **state) {
         job->state_from = told[i].row;
         job->loss_sum = told[i].loss_sum;
     }
-    check_ok(client_tests_measure(&tests, queue, &err));
+    check_ok(client_tests_measure(&tests, &memory, &err));
     assert_int_equal(tests.clients, 3);
     assert_int_equal(tests.untested, 1);
     assert_int_equal(tests.never_trained, 1);
     assert_int_equal(tests.samples, 35);
     assert_true(fabs(tests.accuracy.mean - 0.6) < 1e-12 && fabs(tests.loss.mean - 0.8) < 1e-12);
+    queue->jobs[3].unjudged = 5; // a trainer that counts no hits
+    check_ok(client_tests_measure(&tests, &memory, &err));
+    assert_false(tests.judged);
+    assert_true(isnan(tests.accuracy.mean) && fabs(tests.loss.mean - 0.8) < 1e-12);
     for (uint32_t i = 0; i < 4; i++)
         queue->jobs[i].samples = 0;
-    check_ok(client_tests_measure(&tests, queue, &err));
+    check_ok(client_tests_measure(&tests, &memory, &err));
     assert_int_equal(tests.clients, 0);
     assert_true(isnan(tests.accuracy.mean) && isnan(tests.loss.mean));
     free(queue);
@@ -125,9 +211,13 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(personal_recipes_are_about_clients_and_targets_about_the_loss),
         cmocka_unit_test(a_figure_is_read_by_the_key_that_it_is_written_by),
+        cmocka_unit_test(a_figure_is_found_in_a_round_s_line_and_a_missing_accuracy_gives_way_to_the_loss),
         cmocka_unit_test(a_loss_tells_the_root_of_the_mean_square_and_r2),
+        cmocka_unit_test(a_test_that_counts_no_hits_has_no_accuracy),
         cmocka_unit_test(patience_goes_by_the_run_s_figure),
         cmocka_unit_test(tests_by_another_figure_are_forgotten),
+        cmocka_unit_test(goals_know_long_metrics_apart_and_which_way_they_go),
+        cmocka_unit_test(a_resumed_run_without_hits_stays_with_the_loss),
         cmocka_unit_test(clients_without_samples_or_training_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

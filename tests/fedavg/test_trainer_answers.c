@@ -55,7 +55,19 @@ static void signs_of_life_come_before_an_answer(void **state) {
     assert_true(answer.loss_sum == 2.5 && answer.steps == 3);
     assert_int_equal(ask(&answer, "test", "{\"turn\":1,\"loss_sum\":null,\"samples\":4,\"hits\":3}\n", &err),
                      STATUS_OK);
-    assert_true(isnan(answer.loss_sum) && answer.samples == SAMPLES && answer.hits == 3);
+    assert_true(isnan(answer.loss_sum) && answer.samples == SAMPLES && answer.judges && answer.hits == 3);
+}
+
+static void an_answer_may_have_metrics_and_need_not_count_hits(void **state) {
+    (void)state;
+    TrainerAnswer answer;
+    Error err;
+    assert_int_equal(ask(&answer, "test",
+                         "{\"turn\":1,\"samples\":4,\"hits\":null,\"metrics\":{\"f1\":[3,4],\"auc\":[null,4]}}\n",
+                         &err),
+                     STATUS_OK);
+    assert_true(!answer.judges && answer.metrics.count == 2);
+    assert_true(metric_sums_value(&answer.metrics, "f1") == 0.75 && isnan(metric_sums_value(&answer.metrics, "auc")));
 }
 
 static void the_trainers_own_sentence_is_told_and_decides_whether_another_try_is_of_use(void **state) {
@@ -72,7 +84,12 @@ static void what_is_no_number_is_not_taken_for_a_missing_one(void **state) {
     refuse(STATUS_UNAVAILABLE, "train", "{\"turn\":1,\"loss_sum\":\"2.5\"}\n", "it answered loss_sum as something");
     refuse(STATUS_UNAVAILABLE, "train", "{\"turn\":1,\"steps\":[3]}\n", "it answered steps as something");
     refuse(STATUS_UNAVAILABLE, "test", "{\"turn\":1,\"samples\":4,\"hits\":\"3\"}\n", "it answered hits as something");
-    refuse(STATUS_DATA, "test", "{\"turn\":1,\"samples\":4,\"hits\":null}\n", "says nothing of accuracy");
+    refuse(STATUS_DATA, "test", "{\"turn\":1,\"samples\":4,\"metrics\":[1,2]}\n", "its metrics are no object");
+    refuse(STATUS_DATA, "test", "{\"turn\":1,\"samples\":4,\"metrics\":{\"auc\":0.5}}\n",
+           "its metric \"auc\" is no [sum,");
+    refuse(STATUS_DATA, "test", "{\"turn\":1,\"samples\":4,\"metrics\":{\"auc\":[1,null]}}\n",
+           "its metric \"auc\" is no [sum,");
+    refuse(STATUS_DATA, "test", "{\"turn\":1,\"samples\":4,\"metrics\":{\"a b\":[1,2]}}\n", "cannot be named \"a b\"");
     refuse(STATUS_DATA, "test", "{\"turn\":1,\"samples\":4,\"hits\":2.5}\n", "counted 2.5 hits in 4 samples");
     refuse(STATUS_DATA, "test", "{\"turn\":1,\"samples\":4,\"hits\":5}\n", "counted 5 hits in 4 samples");
 }
@@ -139,6 +156,7 @@ static void a_net_has_names_shapes_and_as_many_values(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(signs_of_life_come_before_an_answer),
+        cmocka_unit_test(an_answer_may_have_metrics_and_need_not_count_hits),
         cmocka_unit_test(the_trainers_own_sentence_is_told_and_decides_whether_another_try_is_of_use),
         cmocka_unit_test(what_is_no_number_is_not_taken_for_a_missing_one),
         cmocka_unit_test(the_first_answer_says_that_the_program_is_ready),

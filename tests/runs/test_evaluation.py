@@ -199,7 +199,7 @@ class Evaluation(RunCase):
         target = sorted(curve)[5] - 0.001
         first = next(i for i, value in enumerate(curve) if value >= target)
         self.assertGreater(first, 0)
-        self.run_small("run", "--rounds", "8", "--target-accuracy", str(target))
+        self.run_small("run", "--rounds", "8", "--target", f"accuracy={target}")
         summary, entry = self.metrics("run")[-1], self.rounds("run")[first]
         best = max(curve[:first])
         self.assertEqual(summary["rounds_to_target"], first + 1)
@@ -216,7 +216,7 @@ class Evaluation(RunCase):
         curve = self.accuracies("free")
         target = sorted(curve)[5] - 0.001
         first = next(i for i, value in enumerate(curve) if value >= target) + 1
-        self.run_small("run", "--rounds", "8", "--target-accuracy", str(target), "--stop-at-target")
+        self.run_small("run", "--rounds", "8", "--target", f"accuracy={target}", "--stop-at-target")
         self.assertEqual(self.accuracies("run"), curve[:first])
         self.run_small("short", "--rounds", str(first))
         self.assertEqual(self.model("run"), self.model("short"))
@@ -227,21 +227,21 @@ class Evaluation(RunCase):
         self.assertEqual(self.metrics("run")[-1]["rounds_to_target"], first)
 
     def test_an_unreached_target_is_null(self):
-        summary = self.run_small("run", "--rounds", "1", "--target-accuracy", "1")[-1]
+        summary = self.run_small("run", "--rounds", "1", "--target", "accuracy=1")[-1]
         self.assertIsNone(summary["rounds_to_target"])
         self.assertIsNone(summary["up_bytes_to_target"])
 
     def test_ssgd_has_a_target_too_but_no_bytes_of_clients_and_data_without_classes_have_none(self):
         small = ["--data", "synthetic:1x8x8:200:500", "--model", "linear 10", "--quiet", "--rounds", "1", "--clients", "2"]
         small += ["--device", "cuda" if ON_CARD else "cpu"]
-        self.train(*small, "--algorithm", "ssgd", "--target-accuracy", "1e-9", "--out", "run")
+        self.train(*small, "--algorithm", "ssgd", "--target", "accuracy=1e-9", "--out", "run")
         summary = self.metrics("run")[-1]
         self.assertEqual(summary["rounds_to_target"], 1)
         self.assertIsNone(summary["up_bytes_to_target"])
         if not ON_CARD:
             quadratic = ["--data", "quadratics a=1 b=1", "--model", "linear 1"]
-            _, err = self.train(*quadratic, "--target-accuracy", "0.9", code=64)
-            self.assertIn("have targets, no classes, and so a model no accuracy; leave it out, or end the run with --patience", err)
+            _, err = self.train(*quadratic, "--target", "accuracy=0.9", code=64)
+            self.assertIn("have targets, no classes, and so a model no accuracy; write loss=VALUE, or end the run with --patience", err)
             out, _ = self.train(*quadratic, "--lr", "1e-30", "--patience", "2", "--rounds", "20", "--out", "patient")
             self.assertIn("the loss has not been better since round 1: patience ends\n", out)
             self.assertEqual(len(self.rounds("patient")), 3)

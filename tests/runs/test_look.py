@@ -235,7 +235,7 @@ class Report(Look):
                    "6", "--rounds", "4", "--workers", "2", "--device", "cpu", *options, "--out", run)
 
     def test_the_page_holds_what_the_run_told(self):
-        self.train_small("run", "--partition", "dirichlet", "--alpha", "0.1", "--eval-clients-every", "2", "--target-accuracy", "0.9")
+        self.train_small("run", "--partition", "dirichlet", "--alpha", "0.1", "--eval-clients-every", "2", "--target", "accuracy=0.9")
         with open(self.path("run", "eval.json"), "w") as file:
             file.write(self.sounder("eval", "run", "--confusion", "--json"))
         self.assertRegex(self.report("run"), r"^run/report.html: 1 run, \d+ kB; open it in a browser\n$")

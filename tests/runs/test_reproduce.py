@@ -20,7 +20,7 @@ options:
   clients: 4
   rounds: 2
   device: cpu
-  target-accuracy: 0.01
+  target: accuracy=0.01
 over: [algorithm, lr]
 cells:
   - [fedavg, 0.1, {first}, 1]

@@ -200,8 +200,8 @@ class LastLines(RunCase):
     def test_its_command_goes_on(self):
         self.expect_to_go_on("run's folder", "--rounds", "1")
         self.expect_to_go_on("patience", "--rounds", "9", "--patience", "1", "--lr", "1e-9")
-        self.expect_to_go_on("target", "--rounds", "9", "--target-accuracy", "0.01", "--stop-at-target")
-        self.expect_to_go_on("all", "--rounds", "2", "--target-accuracy", "0.01", "--eval-every", "2", "--stop-at-target", "--patience", "1", "--lr", "1e-9")
+        self.expect_to_go_on("target", "--rounds", "9", "--target", "accuracy=0.01", "--stop-at-target")
+        self.expect_to_go_on("all", "--rounds", "2", "--target", "accuracy=0.01", "--eval-every", "2", "--stop-at-target", "--patience", "1", "--lr", "1e-9")
 
     def test_where_nothing_can_go_on_the_reason_stands_there(self):
         for place, (options, why) in enumerate(((["--lr-schedule", "cosine"], "--rounds 4: the cosine of the learning rate ends with round 2; "),
@@ -221,14 +221,14 @@ class LastLines(RunCase):
         self.assertEqual(self.metrics("run")[-1]["model_sha256"], self.model("run"))
 
     def test_a_run_that_ends_early_evaluates_its_clients(self):
-        for name, goal in (("patience", ["--patience", "1", "--lr", "1e-9"]), ("target", ["--target-accuracy", "0.01", "--stop-at-target"])):
+        for name, goal in (("patience", ["--patience", "1", "--lr", "1e-9"]), ("target", ["--target", "accuracy=0.01", "--stop-at-target"])):
             self.train(*TINY, *goal, "--rounds", "30", "--eval-clients-every", "30", "--out", name)
             last = self.rounds(name)[-1]["round"]
             self.assertLess(last, 30)
             self.assertEqual([line["round"] for line in self.metrics(name) if line["type"] == "clients_evaluation"], [last])
 
     def test_goals_that_no_test_can_reach_are_refused(self):
-        for goal in (["--patience", "1"], ["--target-accuracy", "0.5", "--stop-at-target"]):
+        for goal in (["--patience", "1"], ["--target", "accuracy=0.5", "--stop-at-target"]):
             _, err = self.train(*TINY, *goal, "--eval-every", "0", "--out", "no", code=64)
             self.assertIn(f"{goal[-1] if len(goal) > 2 else goal[0]}: with --eval-every 0 only the last round is tested", err)
 

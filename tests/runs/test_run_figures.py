@@ -98,7 +98,7 @@ class RunFigure(RunCase):
         fairness = {of["model"]: (of["round"], len(of["accuracies"])) for of in self.report("run")["runs"][0]["fairness"]}
         self.assertEqual(fairness, {"global": (len(curve), 10), "personal": (len(curve), 10)})
         target = curve[2] - 0.001
-        out, _ = self.train(*PERSONAL, "--rounds", "6", "--lr", "0.02", "--target-accuracy", str(target), "--stop-at-target", "--out", "target")
+        out, _ = self.train(*PERSONAL, "--rounds", "6", "--lr", "0.02", "--target", f"accuracy={target}", "--stop-at-target", "--out", "target")
         first = next(i for i, value in enumerate(curve) if value >= target) + 1
         self.assertIn(f"round {first} reaches the target of", out)
         self.assertEqual(len(self.rounds("target")), first)

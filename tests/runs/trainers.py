@@ -69,8 +69,7 @@ for turn in sounder.turns(net):
         x = x.reshape(len(x), -1)
         if not turn.trains:
             _, share, loss = ahead(x, y)
-            hits = {} if turn.options.get("fault") == "no-hits" else {"hits": (share.argmax(1) == y).sum()}
-            turn.add(loss, len(y), **hits)
+            turn.add(loss, len(y), hits=(share.argmax(1) == y).sum())
             continue
         slope, loss = slopes(x, y)
         if fault != "no-correct":

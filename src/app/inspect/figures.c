@@ -12,7 +12,7 @@
 #include "app/inspect/chart.h"
 #include "app/inspect/heat.h"
 #include "app/inspect/svg.h"
-#include "app/train/run_figure.h"
+#include "app/options/run_figure.h"
 #include "base/text_stream.h"
 #include "io/durable.h"
 
@@ -127,26 +127,42 @@ static void put_spread(CurvePoint *points, size_t count, const json_t *run) {
 
 typedef Status Draw(FILE *file, bool *drawn, const json_t *runs, Error *err);
 
-// Draws curves of the runs that are about the figure.
-static Status draw_figure(FILE *file, bool *drawn, const json_t *runs, RunFigure figure, const char *title,
-                          const char *axis, Error *err) {
+// How a figure that runs may be about is drawn; %s is its name.
+static const struct {
+    const char *title, *axis;
+} drawings[FIGURE_KINDS] = {
+    [FIGURE_ACCURACY] = {"Accuracy on the test samples by round", "accuracy on the test samples, %"},
+    [FIGURE_PERSONAL_ACCURACY] = {"Personal accuracy by round", "personal accuracy, mean over the clients, %"},
+    [FIGURE_PERSONAL_LOSS] = {"Personal loss by round", "personal loss, mean over the clients"},
+    [FIGURE_CLIENT_ACCURACY] = {"Accuracy on the clients' samples by round", "accuracy, mean over the clients, %"},
+    [FIGURE_CLIENT_LOSS] = {"Loss on the clients' samples by round", "loss, mean over the clients"},
+    [FIGURE_METRIC] = {NULL, NULL},
+};
+
+// Draws curves of the runs that are about the figure, and the target of the first run if it is about the figure.
+static Status draw_figure(FILE *file, bool *drawn, const json_t *runs, const RunFigure *figure, Error *err) {
     Room room;
-    char label[64] = "";
-    const RunFigureFacts *facts = &run_figures[figure];
-    const double scale = facts->is_loss ? 1 : 100,
-                 target = facts->is_loss ? 0 : json_number_value(json_object_get(json_array_get(runs, 0), "target"));
+    char label[64], key[METRIC_NAME_BYTES + 16], title[METRIC_NAME_BYTES + 16];
+    const json_t *first = json_array_get(runs, 0), *target = json_object_get(first, "target");
+    const FigureFacts *facts = &figure_facts[figure->kind];
+    const char *name = run_figure_name(figure);
+    const double scale = facts->is_share ? 100 : 1;
+    run_figure_key(key, figure);
+    const bool aims = json_is_number(target) && strcmp(json_string_value(json_object_get(first, "figure")), key) == 0;
+    const double reference = aims ? scale * json_number_value(target) : (double)NAN;
     Status status = make_room(&room, runs, err);
     if (status == STATUS_OK) {
-        add_groups(&room, runs, facts->key, scale, facts->key);
-        snprintf(label, sizeof label, "target: %.4g %%", scale * target);
-        const Chart chart = {.title = title,
+        add_groups(&room, runs, key, scale, key);
+        snprintf(label, sizeof label, "target: %.4g%s", reference, facts->is_share ? " %" : "");
+        snprintf(title, sizeof title, "%s by round", name);
+        const Chart chart = {.title = drawings[figure->kind].title ? drawings[figure->kind].title : title,
                              .x_title = "round",
-                             .y_title = axis,
+                             .y_title = drawings[figure->kind].axis ? drawings[figure->kind].axis : name,
                              .curves = room.curves,
                              .count = room.curve_count,
-                             .most = facts->is_loss ? 0 : 100,
+                             .most = facts->is_share ? 100 : 0,
                              .logarithmic = facts->is_loss,
-                             .reference = target > 0 ? scale * target : NAN,
+                             .reference = reference,
                              .reference_label = label};
         *drawn = chart_has_points(&chart);
         if (*drawn) chart_draw(file, &chart);
@@ -155,19 +171,10 @@ static Status draw_figure(FILE *file, bool *drawn, const json_t *runs, RunFigure
     return status;
 }
 
-static Status draw_accuracy(FILE *file, bool *drawn, const json_t *runs, Error *err) {
-    return draw_figure(file, drawn, runs, FIGURE_ACCURACY, "Accuracy on the test samples by round",
-                       "accuracy on the test samples, %", err);
-}
-
-static Status draw_personal_accuracy(FILE *file, bool *drawn, const json_t *runs, Error *err) {
-    return draw_figure(file, drawn, runs, FIGURE_PERSONAL_ACCURACY, "Personal accuracy by round",
-                       "personal accuracy, mean over the clients, %", err);
-}
-
-static Status draw_personal_loss(FILE *file, bool *drawn, const json_t *runs, Error *err) {
-    return draw_figure(file, drawn, runs, FIGURE_PERSONAL_LOSS, "Personal loss by round",
-                       "personal loss, mean over the clients", err);
+// The metric that the first run is about.
+static Status draw_metric(FILE *file, bool *drawn, const json_t *runs, Error *err) {
+    const RunFigure figure = run_figure_told(json_array_get(runs, 0));
+    return figure.kind == FIGURE_METRIC ? draw_figure(file, drawn, runs, &figure, err) : STATUS_OK;
 }
 
 static Status draw_loss(FILE *file, bool *drawn, const json_t *runs, Error *err) {
@@ -264,12 +271,16 @@ static Status draw_classes(FILE *file, bool *drawn, const json_t *runs, Error *e
 
 static const struct {
     const char *name;
-    Draw *draw;
-} figures[] = {{"accuracy.svg", draw_accuracy},
-               {"personal-accuracy.svg", draw_personal_accuracy},
-               {"personal-loss.svg", draw_personal_loss},
-               {"loss.svg", draw_loss},
-               {"classes.svg", draw_classes}};
+    Draw *draw; // NULL: the figure of this kind
+    FigureKind kind;
+} figures[] = {{"accuracy.svg", NULL, FIGURE_ACCURACY},
+               {"personal-accuracy.svg", NULL, FIGURE_PERSONAL_ACCURACY},
+               {"personal-loss.svg", NULL, FIGURE_PERSONAL_LOSS},
+               {"client-accuracy.svg", NULL, FIGURE_CLIENT_ACCURACY},
+               {"client-loss.svg", NULL, FIGURE_CLIENT_LOSS},
+               {"metric.svg", draw_metric, FIGURE_METRIC},
+               {"loss.svg", draw_loss, FIGURE_LOSS},
+               {"classes.svg", draw_classes, FIGURE_LOSS}};
 enum { FIGURES = sizeof figures / sizeof *figures };
 
 // Succeeds if no file has this name, or if an earlier report wrote it.
@@ -287,7 +298,11 @@ static Status write_figure(const Folder *folder, int i, bool *drawn, const json_
     TextStream stream;
     FILE *file = text_open(&stream);
     *drawn = false;
-    Status status = file ? figures[i].draw(file, drawn, runs, err) : STATUS_OK;
+    const RunFigure figure = {.kind = figures[i].kind};
+    Status status = STATUS_OK;
+    if (file)
+        status =
+            figures[i].draw ? figures[i].draw(file, drawn, runs, err) : draw_figure(file, drawn, runs, &figure, err);
     const bool whole = text_close(&stream);
     if (status == STATUS_OK && !whole) status = fail(err, STATUS_OS, "no memory for the figures");
     if (status == STATUS_OK && *drawn)
@@ -298,7 +313,7 @@ static Status write_figure(const Folder *folder, int i, bool *drawn, const json_
 }
 
 static Status write_all(const Folder *folder, const json_t *runs, Error *err) {
-    char told[128] = "";
+    char told[256] = "";
     for (int i = 0; i < FIGURES; i++)
         TRY(check_place(folder, figures[i].name, err));
     for (int i = 0; i < FIGURES; i++) {

@@ -139,23 +139,24 @@ static void find_facts(JsonObject *facts, const PastRuns *runs) {
     size_t finished = 0, alike = 0;
     for (size_t i = 0; i < runs->count; i++) {
         const PastRun *run = &runs->all[i];
-        alike += run->figure == runs->all[0].figure;
+        alike += run_figure_same(&run->figure, &runs->all[0].figure);
         finished += run->state == RUN_FINISHED;
-        if (run_figure_is_better(run->figure, run->best[run->figure], best->best[run->figure])) best = run;
+        const FigureKind kind = run->figure.kind;
+        if (run_figure_is_better(&run->figure, run->best[kind], best->best[kind])) best = run;
     }
     char text[RUN_FIGURE_TEXT_BYTES];
-    const RunFigure figure = best->figure;
-    const double last = best->last[figure], most = best->best[figure];
+    const RunFigure *figure = &best->figure;
+    const double last = best->last[figure->kind], most = best->best[figure->kind];
     if (runs->count > 1) add_fact(facts, "runs finished", "%zu of %zu", finished, runs->count);
     if (runs->count == 1 && !isnan(last))
-        add_fact(facts, run_figures[figure].name, "%s", run_figure_number(text, figure, last));
+        add_fact(facts, run_figure_name(figure), "%s", run_figure_number(text, figure, last));
     if (runs->count == 1 && !isnan(best->rmse)) add_fact(facts, "RMSE", "%.4f", best->rmse);
     if (runs->count == 1 && !isnan(best->r2)) add_fact(facts, "R2", "%.4f", best->r2);
     if (!isnan(most) && alike == runs->count) // runs about different figures have no best one
         add_fact(facts, runs->count > 1 ? best->path : "best", "%s in round %u", run_figure_text(text, figure, most),
                  best->best_round);
     if (runs->count > 1) return;
-    if (best->options.target_accuracy > 0)
+    if (best->options.target[0])
         add_fact(facts, "to the target", isnan(best->rounds_to_target) ? "not reached" : "%.0f rounds",
                  best->rounds_to_target);
     add_fact(facts, "rounds", "%u", best->rounds);
@@ -168,14 +169,14 @@ static void find_facts(JsonObject *facts, const PastRuns *runs) {
 }
 
 static void describe(JsonObject *report, const PastRuns *runs) {
-    char title[3 * OPTION_TEXT_BYTES + 64], subtitle[2 * PATH_BYTES + 128], date[64];
+    char label[OPTION_LABEL_BYTES], title[3 * OPTION_TEXT_BYTES + 64], subtitle[2 * PATH_BYTES + 128], date[64];
     const PastRun *first = &runs->all[0];
     const time_t now = time(NULL);
     struct tm parts;
     JsonObject facts;
     strftime(date, sizeof date, "%d %B %Y, %H:%M", localtime_r(&now, &parts));
     if (runs->count == 1) {
-        snprintf(title, sizeof title, "%s of %s on %s", first->options.algorithm, first->options.model,
+        snprintf(title, sizeof title, "%s of %s on %s", first->options.algorithm, options_net(label, &first->options),
                  first->options.data);
         snprintf(subtitle, sizeof subtitle, "%s, %s after %u rounds; written %s", first->path,
                  run_state_names[first->state], first->rounds, date);

@@ -40,14 +40,22 @@ static void note(double *figure, const json_t *line, const char *key) {
 }
 
 static void note_test(PastRun *run, const json_t *line) {
-    const double value = past_run_number(line, run_figures[run->figure].key);
-    for (int f = 0; f < RUN_FIGURES; f++)
-        note(&run->last[f], line, run_figures[f].key);
+    run_figure_settle(&run->figure, line);
+    const double value = run_figure_in(line, &run->figure);
+    for (int kind = 0; kind < FIGURE_METRIC; kind++)
+        note(&run->last[kind], line, figure_facts[kind].key);
+    json_t *metrics = json_object_get(line, figure_facts[FIGURE_METRIC].key);
+    if (json_is_object(metrics)) {
+        json_decref(run->metrics);
+        run->metrics = json_incref(metrics);
+        run->last[FIGURE_METRIC] = run->figure.kind == FIGURE_METRIC ? value : (double)NAN;
+    }
     note(&run->rmse, line, "test_rmse");
     note(&run->r2, line, "test_r2");
     note(&run->attack_success, line, "attack_success");
-    if (!run_figure_is_better(run->figure, value, run->best[run->figure])) return;
-    run->best[run->figure] = value;
+    double *best = &run->best[run->figure.kind];
+    if (!run_figure_is_better(&run->figure, value, *best)) return;
+    *best = value;
     run->best_round = run->rounds;
 }
 
@@ -70,14 +78,16 @@ static void note_clients(PastRun *run, const json_t *line) {
     const char *model = json_string_value(json_object_get(line, "model"));
     const bool personal = model && strcmp(model, "personal") == 0;
     if (personal) note(&run->last[FIGURE_PERSONAL_ACCURACY], line, "accuracy_mean");
-    if (!personal && (!model || strcmp(model, "global") != 0 || run_figures[run->figure].is_personal)) return;
+    if (!personal && (!model || strcmp(model, "global") != 0 || figure_facts[run->figure.kind].is_personal)) return;
     note(&run->worst_tenth, line, "accuracy_worst_tenth");
     note(&run->worst_loss, line, "loss_worst_tenth");
 }
 
-// Earlier versions name no figure: their runs were about accuracy.
+// A run may be resumed with another figure, by which the tests before are not judged.
 static void note_start(PastRun *run, const json_t *line) {
-    run->figure = run_figure_named(json_string_value(json_object_get(line, "figure")));
+    const RunFigure figure = run_figure_told(line);
+    if (!run_figure_same(&figure, &run->figure)) run->best[figure.kind] = NAN;
+    run->figure = figure;
     if (!run->start) run->start = json_incref((json_t *)line);
 }
 
@@ -128,8 +138,8 @@ Status past_run_read(PastRun *run, const char *path, Error *err) {
                      .rounds_to_target = NAN,
                      .simulated_seconds = NAN,
                      .bytes = NAN};
-    for (int f = 0; f < RUN_FIGURES; f++)
-        run->last[f] = run->best[f] = NAN;
+    for (int kind = 0; kind < FIGURE_KINDS; kind++)
+        run->last[kind] = run->best[kind] = NAN;
     options_defaults(&run->options);
     TRY(options_read_run(&run->options, path, err));
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -148,8 +158,9 @@ Status past_run_read(PastRun *run, const char *path, Error *err) {
 void past_run_free(PastRun *run) {
     json_decref(run->summary);
     json_decref(run->start);
+    json_decref(run->metrics);
     free(run->path);
-    run->summary = run->start = NULL;
+    run->summary = run->start = run->metrics = NULL;
     run->path = NULL;
 }
 

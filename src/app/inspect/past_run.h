@@ -10,7 +10,7 @@
 #include <jansson.h>
 
 #include "app/options/option_table.h"
-#include "app/train/run_figure.h"
+#include "app/options/run_figure.h"
 #include "base/err.h"
 
 // Running: a process holds the lock of the folder. Finished: the folder has a summary, which a run writes last.
@@ -22,12 +22,13 @@ typedef struct PastRun {
     char *path; // owned
     Options options;
     RunState state;
-    json_t *start;            // owned: its first "start" line; NULL: none
-    json_t *summary;          // owned; NULL: none
-    uint32_t rounds;          // rounds done
-    RunFigure figure;         // the figure that the run is about
-    double last[RUN_FIGURES]; // of the last test; personal figures: of the last test of the clients
-    double best[RUN_FIGURES]; // best of all tests; set only for the run's figure
+    json_t *start;             // owned: its first "start" line; NULL: none
+    json_t *summary;           // owned; NULL: none
+    uint32_t rounds;           // rounds done
+    RunFigure figure;          // the figure that the run is about
+    double last[FIGURE_KINDS]; // of the last test; personal figures: of the last test of the clients
+    double best[FIGURE_KINDS]; // best of all tests; set only for the run's figure
+    json_t *metrics;           // owned: {name: value}, of the trainer's last test; NULL: none
     uint32_t best_round;
     double rmse, r2;               // of the last test
     double attack_success;         // success of a backdoor in the last test
@@ -37,7 +38,7 @@ typedef struct PastRun {
     double train_loss;             // of the last round
     double seconds;                // of all rounds, tests included
     double samples;                // samples trained
-    double rounds_to_target;       // set with --target-accuracy
+    double rounds_to_target;       // set with --target
     double simulated_seconds, bytes; // totals; bytes in both directions
     double workers_lost;
 } PastRun;

@@ -20,7 +20,7 @@ const char *const measure_titles[MEASURE_COUNT] = {
     [MEASURE_PERSONAL_ACCURACY] = "clients' mean accuracy of their own models, %",
     [MEASURE_ATTACK_SUCCESS] = "marked test images taken for the backdoor's target after the last round, %",
     [MEASURE_LOSS] = "test loss after the last round",
-    [MEASURE_ROUNDS] = "rounds to the target accuracy",
+    [MEASURE_ROUNDS] = "rounds to the target",
     [MEASURE_SECONDS] = "seconds, from the program's start to the final model",
 };
 

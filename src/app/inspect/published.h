@@ -26,7 +26,7 @@ typedef enum Measure {
     MEASURE_PERSONAL_ACCURACY, // mean over the clients, each with its own model
     MEASURE_ATTACK_SUCCESS,    // percent of the marked test samples; --attack backdoor
     MEASURE_LOSS,
-    MEASURE_ROUNDS,  // rounds until --target-accuracy
+    MEASURE_ROUNDS,  // rounds until --target
     MEASURE_SECONDS, // of the whole run, including its start
     MEASURE_COUNT,
 } Measure;

@@ -18,6 +18,8 @@ static const char *const round_keys[] = {"round",
                                          "test_accuracy",
                                          "personal_accuracy",
                                          "personal_loss",
+                                         "client_accuracy",
+                                         "client_loss",
                                          "seconds",
                                          "eval_seconds",
                                          "samples_per_second",
@@ -44,6 +46,7 @@ enum { MOST_EVALUATIONS = 4 };
 
 typedef struct Reading {
     json_t *rounds[ROUND_KEYS], *low, *high, *waits; // owned: arrays, one entry per round
+    json_t *metrics;                                 // owned, per round: {name: value} or null
     json_t *staleness;                               // owned; NULL: none
     double *losses;                                  // owned: losses of the round's clients
     size_t loss_count, loss_capacity;
@@ -111,6 +114,8 @@ static bool note_round(Reading *reading, const json_t *line) {
         noted &=
             json_array_append_new(reading->rounds[k], json_is_number(value) ? json_incref(value) : json_null()) == 0;
     }
+    json_t *metrics = json_object_get(line, figure_facts[FIGURE_METRIC].key);
+    noted &= json_array_append_new(reading->metrics, metrics ? json_incref(metrics) : json_null()) == 0;
     if (count > 1) qsort(reading->losses, count, sizeof *reading->losses, compare_reals);
     reading->any_spread |= count > 1;
     noted &= json_array_append_new(reading->low, real(count > 1 ? quantile(reading->losses, count, 0.1) : NAN)) == 0;
@@ -179,10 +184,10 @@ static Status note_line(void *context, json_t *line, Error *err) {
 
 static bool reading_begin(Reading *reading) {
     bool made = true;
-    *reading = (Reading){.low = json_array(), .high = json_array(), .waits = json_array()};
+    *reading = (Reading){.low = json_array(), .high = json_array(), .waits = json_array(), .metrics = json_array()};
     for (int k = 0; k < ROUND_KEYS; k++)
         made &= (reading->rounds[k] = json_array()) != NULL;
-    return made && reading->low && reading->high && reading->waits;
+    return made && reading->low && reading->high && reading->waits && reading->metrics;
 }
 
 static void reading_free(Reading *reading) {
@@ -195,6 +200,7 @@ static void reading_free(Reading *reading) {
     json_decref(reading->low);
     json_decref(reading->high);
     json_decref(reading->waits);
+    json_decref(reading->metrics);
     json_decref(reading->staleness);
     free(reading->losses);
     free(reading->clients);
@@ -222,6 +228,28 @@ static bool has_number(const json_t *array) {
     return false;
 }
 
+// One array per metric that the last test has, under the key that a figure has: "test_metrics.recall".
+static void put_round_metrics(JsonObject *rounds, json_t *metrics) {
+    const char *name;
+    json_t *ignored, *last = NULL;
+    for (size_t i = 0; i < json_array_size(metrics); i++)
+        if (json_is_object(json_array_get(metrics, i))) last = json_array_get(metrics, i);
+    json_object_foreach(last, name, ignored) {
+        json_t *values = json_array(), *few;
+        for (size_t i = 0; i < json_array_size(metrics) && values; i++) {
+            json_t *value = json_object_get(json_array_get(metrics, i), name);
+            json_array_append_new(values, json_is_number(value) ? json_incref(value) : json_null());
+        }
+        char key[METRIC_NAME_BYTES + 16];
+        RunFigure figure = {.kind = FIGURE_METRIC};
+        snprintf(figure.metric, sizeof figure.metric, "%s", name);
+        run_figure_key(key, &figure);
+        few = values ? thinned(values, MOST_ROUNDS) : NULL;
+        json_decref(values);
+        put_value(rounds, key, few);
+    }
+}
+
 static void put_rounds(JsonObject *details, const Reading *reading) {
     JsonObject rounds, spread;
     json_begin(&rounds);
@@ -231,6 +259,7 @@ static void put_rounds(JsonObject *details, const Reading *reading) {
         if (always || has_number(reading->rounds[k]))
             put_value(&rounds, round_keys[k], thinned(reading->rounds[k], MOST_ROUNDS));
     }
+    put_round_metrics(&rounds, reading->metrics);
     put_object(details, "rounds", &rounds);
     put_value(details, "waits", thinned(reading->waits, MOST_ROUNDS));
     if (reading->staleness) put_value(details, "staleness", json_incref(reading->staleness));
@@ -326,13 +355,23 @@ static void put_confusion(JsonObject *details, const PastRun *run) {
 
 // All of it -----------------------------------------------------------------------------------------------------------
 
+static void put_target(JsonObject *details, const PastRun *run) {
+    const char *value = run->options.target + strcspn(run->options.target, "=<>");
+    char *end;
+    const double number = strtod(value + strspn(value, "=<>"), &end);
+    if (run->options.target[0]) put_real(details, "target", *end == '%' ? number / 100 : number);
+}
+
 static void make_details(JsonObject *details, const Reading *reading, const PastRun *run, const char *group) {
+    char figure[METRIC_NAME_BYTES + 16];
     json_begin(details);
     put_readable(details, "path", run->path);
     put_readable(details, "group", group);
     put_text(details, "state", run_state_names[run->state]);
-    put_text(details, "figure", run_figures[run->figure].key);
-    if (run->options.target_accuracy > 0) put_real(details, "target", run->options.target_accuracy);
+    run_figure_key(figure, &run->figure);
+    put_text(details, "figure", figure);
+    put_flag(details, "lower_is_better", run->figure.falls);
+    put_target(details, run);
     put_rounds(details, reading);
     put_clients(details, reading);
     put_fairness(details, reading);

@@ -62,6 +62,10 @@ static const struct {
     {"best %", "best_percent", 2, 100, IN_RUN(best[FIGURE_ACCURACY])},
     {"test loss", "test_loss", 4, 1, IN_RUN(last[FIGURE_LOSS])},
     {"best loss", "best_loss", 4, 1, IN_RUN(best[FIGURE_LOSS])},
+    {"clients %", "client_accuracy_percent", 2, 100, IN_RUN(last[FIGURE_CLIENT_ACCURACY])},
+    {"best clients %", "best_client_percent", 2, 100, IN_RUN(best[FIGURE_CLIENT_ACCURACY])},
+    {"client loss", "client_loss", 4, 1, IN_RUN(last[FIGURE_CLIENT_LOSS])},
+    {"best client loss", "best_client_loss", 4, 1, IN_RUN(best[FIGURE_CLIENT_LOSS])},
     {"RMSE", "test_rmse", 4, 1, IN_RUN(rmse)},
     {"R2", "test_r2", 4, 1, IN_RUN(r2)},
     {"worst tenth %", "worst_tenth_percent", 2, 100, IN_RUN(worst_tenth)},
@@ -75,10 +79,42 @@ static const struct {
     {"seconds", "seconds", 2, 1, .of = seconds_of},
     {"samples/s", "samples_per_second", 0, 1, .of = speed_of},
 };
-enum { FIGURES = sizeof figures / sizeof *figures };
+enum { FIGURES = sizeof figures / sizeof *figures, FIRST_RESULT = 2, MOST_METRICS = 6, EACH = 2 };
+
+// The metrics of trainers become two columns each, the last value and the best one: those that runs are about, and the
+// first of the others by name. Their numbers follow those of `figures`.
+typedef struct Columns {
+    size_t of[FIGURES + MOST_METRICS * EACH]; // columns of the table; SIZE_MAX: not shown
+    char metrics[MOST_METRICS][METRIC_NAME_BYTES];
+    int count; // of the metrics
+} Columns;
+
+static void add_metric(Columns *columns, const char *name) {
+    for (int m = 0; m < columns->count; m++)
+        if (strcmp(columns->metrics[m], name) == 0) return;
+    if (columns->count < MOST_METRICS) snprintf(columns->metrics[columns->count++], METRIC_NAME_BYTES, "%s", name);
+}
+
+static void find_metrics(Columns *columns, const PastRuns *runs) {
+    const char *name;
+    json_t *value;
+    columns->count = 0;
+    for (size_t i = 0; i < runs->count; i++)
+        if (runs->all[i].figure.kind == FIGURE_METRIC) add_metric(columns, runs->all[i].figure.metric);
+    for (size_t i = 0; i < runs->count; i++)
+        json_object_foreach(runs->all[i].metrics, name, value) add_metric(columns, name);
+}
 
 // Returns NaN if unknown.
-static double figure_of(const PastRun *run, int figure) {
+static double metric_of(const PastRun *run, const char *name, bool best) {
+    const bool is_figure = run->figure.kind == FIGURE_METRIC && strcmp(run->figure.metric, name) == 0;
+    if (best) return is_figure ? run->best[FIGURE_METRIC] : (double)NAN;
+    return past_run_number(run->metrics, name);
+}
+
+static double figure_of(const PastRun *run, const Columns *columns, int figure) {
+    const int metric = (figure - FIGURES) / EACH;
+    if (figure >= FIGURES) return metric_of(run, columns->metrics[metric], (figure - FIGURES) % EACH > 0);
     if (figures[figure].of) return figures[figure].of(run);
     double value;
     memcpy(&value, (const uint8_t *)run + figures[figure].at, sizeof value);
@@ -86,28 +122,44 @@ static double figure_of(const PastRun *run, int figure) {
 }
 
 static bool is_figure(int figure, const char *key) {
-    return strcmp(figures[figure].key, key) == 0;
+    return figure < FIGURES && strcmp(figures[figure].key, key) == 0;
 }
 
 // Without a simulated world simulated seconds equal rounds, and most runs have one node: such columns are hidden.
-static bool is_shown(const PastRuns *runs, int figure) {
+static bool is_shown(const PastRuns *runs, const Columns *columns, int figure) {
     const bool simulated = is_figure(figure, "simulated_seconds"), nodes = is_figure(figure, "nodes");
     for (size_t i = 0; i < runs->count && (simulated || nodes); i++) {
-        const double value = figure_of(&runs->all[i], figure), usual = nodes ? 1 : runs->all[i].rounds;
+        const double value = figure_of(&runs->all[i], columns, figure), usual = nodes ? 1 : runs->all[i].rounds;
         if (!isnan(value) && value != usual) return true;
     }
     return !simulated && !nodes;
 }
 
-static void add_figures(Table *table, size_t columns[FIGURES], const PastRuns *runs) {
+static void add_metrics(Table *table, Columns *columns) {
+    for (int m = 0; m < columns->count; m++) {
+        char title[METRIC_NAME_BYTES + 8];
+        size_t *of = &columns->of[FIGURES + m * EACH];
+        of[0] = table_add_column(table, columns->metrics[m], columns->metrics[m], 4);
+        snprintf(title, sizeof title, "best %s", columns->metrics[m]);
+        of[1] = table_add_column(table, title, title, 4);
+    }
+}
+
+static void add_figures(Table *table, Columns *columns, const PastRuns *runs) {
+    find_metrics(columns, runs);
     for (int f = 0; f < FIGURES; f++) {
-        columns[f] = SIZE_MAX;
-        if (!is_shown(runs, f)) continue;
-        columns[f] = table_add_column(table, figures[f].title, figures[f].key, figures[f].decimals);
+        if (f == FIRST_RESULT) add_metrics(table, columns);
+        columns->of[f] = SIZE_MAX;
+        if (!is_shown(runs, columns, f)) continue;
+        columns->of[f] = table_add_column(table, figures[f].title, figures[f].key, figures[f].decimals);
         if (!table->no_memory)
-            table->columns[columns[f]].steady =
+            table->columns[columns->of[f]].steady =
                 is_figure(f, "rounds") || is_figure(f, "nodes") || is_figure(f, "megabytes_sent");
     }
+}
+
+static int figure_count(const Columns *columns) {
+    return FIGURES + columns->count * EACH;
 }
 
 static void add_options(Table *table, Shown *shown) {
@@ -127,22 +179,22 @@ static void put_options(Table *table, const Shown *shown, const PastRun *run) {
 
 void runs_table_list(Table *table, const PastRuns *runs) {
     Shown shown = {.count = 0};
-    size_t columns[FIGURES];
+    Columns columns;
     for (int i = 0; i < option_count; i++)
         if (!option_table[i].unsaved && past_runs_differ(runs->all, runs->count, &option_table[i]))
             show_option(&shown, &option_table[i]);
     const size_t path = table_add_column(table, "run", "run", -1),
                  state = table_add_column(table, "state", "state", -1);
     add_options(table, &shown);
-    add_figures(table, columns, runs);
+    add_figures(table, &columns, runs);
     for (size_t i = 0; i < runs->count; i++) {
         const PastRun *run = &runs->all[i];
         table_add_row(table);
         table_put_text(table, path, run->path);
         table_put_text(table, state, run_state_names[run->state]);
         put_options(table, &shown, run);
-        for (int f = 0; f < FIGURES; f++)
-            if (columns[f] != SIZE_MAX) table_put_number(table, columns[f], figure_of(run, f));
+        for (int f = 0; f < figure_count(&columns); f++)
+            if (columns.of[f] != SIZE_MAX) table_put_number(table, columns.of[f], figure_of(run, &columns, f));
     }
     table_drop_empty(table);
 }
@@ -189,11 +241,12 @@ static int compare_runs(const void *a, const void *b, void *shown) {
 
 // Computes mean and sample standard deviation (n - 1) of the known values and returns how many are known. NaN: unknown.
 // Equal values give exactly that mean and deviation 0, which rounding would turn into 1e-14.
-static int spread_of(double *mean, double *deviation, const PastRun *runs, size_t count, int figure) {
+static int spread_of(double *mean, double *deviation, const PastRun *runs, size_t count, const Columns *columns,
+                     int figure) {
     double sum = 0, squares = 0, least = INFINITY, most = -INFINITY;
     int known = 0;
     for (size_t i = 0; i < count; i++) {
-        const double value = figure_of(&runs[i], figure);
+        const double value = figure_of(&runs[i], columns, figure);
         if (isnan(value)) continue;
         sum += value;
         known++;
@@ -202,20 +255,20 @@ static int spread_of(double *mean, double *deviation, const PastRun *runs, size_
     }
     *mean = known > 0 ? least < most ? sum / known : least : NAN;
     for (size_t i = 0; i < count; i++) {
-        const double value = figure_of(&runs[i], figure);
+        const double value = figure_of(&runs[i], columns, figure);
         if (!isnan(value)) squares += (value - *mean) * (value - *mean);
     }
     *deviation = known > 1 ? sqrt(squares / (known - 1)) : NAN;
     return known;
 }
 
-static void put_group(Table *table, const size_t columns[FIGURES], size_t reached, const PastRun *runs, size_t count) {
-    for (int f = 0; f < FIGURES; f++) {
+static void put_group(Table *table, const Columns *columns, size_t reached, const PastRun *runs, size_t count) {
+    for (int f = 0; f < figure_count(columns); f++) {
         double mean, deviation;
-        if (columns[f] == SIZE_MAX) continue;
-        const int known = spread_of(&mean, &deviation, runs, count, f);
-        table_put_spread(table, columns[f], mean, deviation);
-        const bool had_target = runs[0].options.target_accuracy > 0;
+        if (columns->of[f] == SIZE_MAX) continue;
+        const int known = spread_of(&mean, &deviation, runs, count, columns, f);
+        table_put_spread(table, columns->of[f], mean, deviation);
+        const bool had_target = runs[0].options.target[0] != '\0';
         if (is_figure(f, "rounds_to_target") && had_target) table_put_number(table, reached, known);
     }
 }
@@ -246,7 +299,8 @@ static int unfinished_last(const void *a, const void *b) {
 Status runs_print_means(PastRuns *runs, const char *names, TableFormat format, Error *err) {
     Table table = {0};
     Shown by;
-    size_t columns[FIGURES], finished = 0;
+    Columns columns;
+    size_t finished = 0;
     TRY(read_by(&by, names, err));
     qsort(runs->all, runs->count, sizeof *runs->all, unfinished_last);
     while (finished < runs->count && runs->all[finished].state == RUN_FINISHED)
@@ -257,7 +311,7 @@ Status runs_print_means(PastRuns *runs, const char *names, TableFormat format, E
     qsort_r(runs->all, finished, sizeof *runs->all, compare_runs, &by);
     add_options(&table, &by);
     const size_t number = table_add_column(&table, "n", "runs", 0);
-    add_figures(&table, columns, runs);
+    add_figures(&table, &columns, runs);
     const size_t reached = table_add_column(&table, "reached it", "reached_target", 0);
     for (size_t first = 0, next; first < finished; first = next) {
         for (next = first + 1; next < finished && compare_groups(&runs->all[first], &runs->all[next], &by) == 0;)
@@ -265,7 +319,7 @@ Status runs_print_means(PastRuns *runs, const char *names, TableFormat format, E
         table_add_row(&table);
         put_options(&table, &by, &runs->all[first]);
         table_put_number(&table, number, (double)(next - first));
-        put_group(&table, columns, reached, &runs->all[first], next - first);
+        put_group(&table, &columns, reached, &runs->all[first], next - first);
     }
     table_drop_empty(&table);
     Status status = table_print(stdout, &table, format, err);

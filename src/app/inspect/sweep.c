@@ -136,7 +136,8 @@ static void tell_result(const Sweep *sweep, const Job *job, const char *how) {
     Error ignored;
     char value[RUN_FIGURE_TEXT_BYTES];
     if (past_run_read(&past, job->folder, &ignored) != STATUS_OK) return;
-    tell(sweep, job, "%s  %.2f s%s", run_figure_text(value, past.figure, past.last[past.figure]), past.seconds, how);
+    tell(sweep, job, "%s  %.2f s%s", run_figure_text(value, &past.figure, past.last[past.figure.kind]), past.seconds,
+         how);
     past_run_free(&past);
 }
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "app/train/run_figure.h"
+#include "app/options/run_figure.h"
 #include "io/metrics.h"
 
 // Whether two runs differ only in the seed.
@@ -30,11 +30,11 @@ Status halving_check(const Job *jobs, const SweepPlan *plan, Error *err) {
             return fail(err, STATUS_USAGE,
                         "--search halving: all runs need the same --rounds, which it divides; give one value");
     for (size_t i = 1; i < plan->count; i++)
-        if (jobs[i].is_personal != jobs[0].is_personal)
+        if (!run_figure_same(&jobs[i].figure, &jobs[0].figure))
             return fail(err, STATUS_USAGE,
-                        "--search halving: %s and %s are not judged by the same figure: one is about personal models; "
-                        "give values of --algorithm that all are, or none",
-                        jobs[0].name, jobs[i].name);
+                        "--search halving: %s and %s are not judged by the same figure: one is about its %s, the other "
+                        "about its %s; give values of --algorithm and --target whose runs are about the same",
+                        jobs[0].name, jobs[i].name, run_figure_name(&jobs[0].figure), run_figure_name(&jobs[i].figure));
     return STATUS_OK;
 }
 
@@ -79,16 +79,23 @@ typedef struct Search {
     Score score;
 } Search;
 
+static RunFigure loss_beside(const RunFigure *figure) {
+    return (RunFigure){.kind = figure_facts[figure->kind].loss};
+}
+
 static Status note_line(void *context, json_t *line, Error *err) {
     (void)err;
     Search *search = context;
     Score *score = &search->score;
     const char *type = json_string_value(json_object_get(line, "type"));
     if (type && strcmp(type, "start") == 0)
-        score->figure = run_figure_named(json_string_value(json_object_get(line, "figure")));
-    else if (json_integer_value(json_object_get(line, "round")) == search->round)
-        *score = (Score){score->figure, past_run_number(line, run_figures[score->figure].key),
-                         past_run_number(line, run_figures[run_figures[score->figure].loss].key)};
+        score->figure = run_figure_told(line);
+    else
+        run_figure_settle(&score->figure, line);
+    if (type && strcmp(type, "round") == 0 && json_integer_value(json_object_get(line, "round")) == search->round) {
+        const RunFigure loss = loss_beside(&score->figure);
+        *score = (Score){score->figure, run_figure_in(line, &score->figure), run_figure_in(line, &loss)};
+    }
     return STATUS_OK;
 }
 
@@ -122,8 +129,9 @@ static Score group_score(const Job *jobs, int rounds, const SweepPlan *plan, siz
 
 static bool is_better(const Score *a, const Score *b) {
     if (a->value != b->value && !(isnan(a->value) && isnan(b->value)))
-        return run_figure_is_better(a->figure, a->value, b->value);
-    return run_figure_is_better(run_figures[a->figure].loss, a->loss, b->loss);
+        return run_figure_is_better(&a->figure, a->value, b->value);
+    const RunFigure loss = loss_beside(&a->figure);
+    return run_figure_is_better(&loss, a->loss, b->loss);
 }
 
 // Different figures cannot be compared. A failed run may have none, and is skipped.
@@ -132,12 +140,12 @@ static Status check_figures(const Score *scores, const size_t *firsts, size_t gr
     for (size_t i = 0; i < groups; i++) {
         if (isnan(scores[i].value)) continue;
         if (known == groups) known = i;
-        if (scores[i].figure != scores[known].figure)
+        if (!run_figure_same(&scores[i].figure, &scores[known].figure))
             return fail(err, STATUS_USAGE,
                         "--search halving: %s is about its %s, and %s about its %s, which cannot be compared; give "
                         "values whose runs are about the same",
-                        jobs[firsts[known]].name, run_figures[scores[known].figure].name, jobs[firsts[i]].name,
-                        run_figures[scores[i].figure].name);
+                        jobs[firsts[known]].name, run_figure_name(&scores[known].figure), jobs[firsts[i]].name,
+                        run_figure_name(&scores[i].figure));
     }
     return STATUS_OK;
 }

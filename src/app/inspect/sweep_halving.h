@@ -9,7 +9,7 @@
 //       TRY(halving_select(jobs, &ladder, rung, plan, err));  // jobs of the worse groups become JOB_LEFT
 //   }
 //
-// A run is judged by the figure that it is about (app/train/run_figure.h), and equal runs by the loss, in the test
+// A run is judged by the figure that it is about (app/options/run_figure.h), and equal runs by the loss, in the test
 // after exactly that many rounds, even if it has trained further since. A repeated command therefore continues where an
 // earlier one stopped, and decides alike.
 #ifndef SOUNDER_APP_INSPECT_SWEEP_HALVING_H

@@ -247,7 +247,7 @@ static Status make_job(Job *job, Options *options, const SweepPlan *plan, size_t
     if (status != STATUS_OK) return fail(err, status, plan->count > 1 ? "%s (run %s)" : "%s", why.message, job->name);
     TRY(divide_cores(options, job, plan, cores, err));
     job->rounds = job->aim = options->rounds;
-    job->is_personal = run_figures[run_figure_of(&options->recipe, false)].is_personal;
+    job->figure = run_figure_of(options, false);
     snprintf(job->data, sizeof job->data, "%s", options->data);
     job->seed = is_made_up(job->data) ? options->seed : 0;
     return take_up(job, options, err);

@@ -22,7 +22,7 @@ typedef struct Job {
     int width;                    // cores that it uses
     char data[OPTION_TEXT_BYTES]; // --data, and the seed of made-up data
     uint64_t seed;
-    bool is_personal; // its figure is about personal models
+    RunFigure figure; // that it is about, as far as options tell
     JobState state;
     pid_t pid;
     int stderr_fd;  // owned while it runs: read end of its stderr

@@ -87,6 +87,13 @@ static void collect(Tensorboard *tensorboard, const char *group, const json_t *l
     }
 }
 
+// A trainer's metrics, which may be called as a line's own numbers are.
+static void collect_metrics(Tensorboard *tensorboard, const char *group, const json_t *line) {
+    char of[80];
+    snprintf(of, sizeof of, "%s_metrics", group);
+    collect(tensorboard, of, json_object_get(line, "metrics"));
+}
+
 static void put_series(Tensorboard *tensorboard) {
     for (size_t i = 0; i < tensorboard->series_count; i++) {
         TensorboardSeries *series = &tensorboard->series[i];
@@ -145,6 +152,7 @@ static void put_line(Tensorboard *tensorboard, const char *group, const json_t *
         if (strcmp(key, "round") == 0) continue;
         if (json_is_number(value)) event_scalar(&tensorboard->file, tag, json_number_value(value));
         if (json_is_boolean(value)) event_scalar(&tensorboard->file, tag, json_is_true(value));
+        if (json_is_object(value) && !group && strstr(key, "metrics")) put_line(tensorboard, key, value);
         if (json_is_array(value) && !group) put_array(tensorboard, tag, value, strcmp(key, "staleness") == 0);
     }
 }
@@ -306,11 +314,13 @@ void tensorboard_note(Tensorboard *tensorboard, const json_t *line) {
     if (!tensorboard->wanted) return;
     if (has_type(line, "client")) {
         collect(tensorboard, "clients", line);
+        collect_metrics(tensorboard, "clients", line);
         return;
     }
     group_of_model(group, line);
     if (has_type(line, "client_evaluation")) {
         collect(tensorboard, group, line);
+        collect_metrics(tensorboard, group, line);
         return;
     }
     const bool evaluates = has_type(line, "clients_evaluation");

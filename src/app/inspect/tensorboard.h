@@ -22,7 +22,7 @@
 
 // Values of clients, collected until the round is done.
 typedef struct TensorboardSeries {
-    char group[64], key[64];
+    char group[80], key[80];
     double *values; // owned
     size_t count, capacity;
 } TensorboardSeries;

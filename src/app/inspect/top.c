@@ -108,13 +108,13 @@ static void bar(char *text, double share, int width) {
 
 static void add_head(Page *page, const TopState *state) {
     enum { BAR = 28, LEAST_BAR = 6 };
-    char progress[BAR + 4] = "", facts[160], left[32] = "", done[32], sparks[SCREEN_COLUMNS];
+    char label[OPTION_LABEL_BYTES], progress[BAR + 4] = "", facts[160], left[32] = "", done[32], sparks[SCREEN_COLUMNS];
     const Options *options = &state->run.options;
     const double share = state->rounds > 0 ? (double)state->round / state->rounds : 0;
     const int beside = 14;
     const size_t width = (size_t)(page->columns < beside ? 0 : page->columns < 200 ? page->columns - beside : 186);
-    add_line(page, "sounder top  %s  %.40s %.40s %.40s seed %llu", state->path, options->algorithm, options->model,
-             options->data, (unsigned long long)options->seed);
+    add_line(page, "sounder top  %s  %.40s %.40s %.40s seed %llu", state->path, options->algorithm,
+             options_net(label, options), options->data, (unsigned long long)options->seed);
     if (state->running && state->round > 0 && state->round < state->rounds)
         clock_text(left, state->seconds_lately * (state->rounds - state->round));
     snprintf(facts, sizeof facts, "%3.0f%%  %s  %s%s%s", 100 * share,
@@ -134,18 +134,19 @@ static void add_head(Page *page, const TopState *state) {
     if (state->is_chosen && !state->running)
         add_line(page, "no run below runs/ is running; sounder top FOLDER shows one elsewhere");
     if (state->round == 0) return;
-    const RunFigure figure = state->run.figure;
+    const RunFigure *figure = &state->run.figure;
+    const bool is_loss = figure->kind == FIGURE_LOSS;
     char now[RUN_FIGURE_TEXT_BYTES], best[RUN_FIGURE_TEXT_BYTES], test[40] = "", training[40] = "";
     if (!isnan(state->train_loss)) snprintf(training, sizeof training, "  training %.4f", state->train_loss);
-    if (figure != FIGURE_LOSS) snprintf(test, sizeof test, "  test loss %.4f", state->loss);
+    if (!is_loss) snprintf(test, sizeof test, "  test loss %.4f", state->loss);
     if (!isnan(state->best))
-        add_parts(page, "%s %s  best %s in round %u%s%s", run_figures[figure].name,
+        add_parts(page, "%s %s  best %s in round %u%s%s", run_figure_name(figure),
                   run_figure_number(now, figure, state->figure), run_figure_number(best, figure, state->best),
                   state->best_round, test, training);
     else if (*training)
         add_line(page, "%s", training + 2);
     spark(sparks, state->figures, state->tests, width);
-    if (!isnan(state->best) && figure != FIGURE_LOSS) add_line(page, " %-9s %s", run_figures[figure].name, sparks);
+    if (!isnan(state->best) && !is_loss) add_line(page, " %-9s %s", run_figure_name(figure), sparks);
     spark(sparks, state->losses, state->tests, width);
     if (state->tests > 0) add_line(page, " test loss %s", sparks);
 }

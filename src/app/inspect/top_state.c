@@ -107,7 +107,7 @@ static void add_test(TopState *state, double figure, double loss) {
     state->losses[state->tests++] = loss;
     state->figure = figure;
     state->loss = loss;
-    if (!run_figure_is_better(state->run.figure, figure, state->best)) return;
+    if (!run_figure_is_better(&state->run.figure, figure, state->best)) return;
     state->best = figure;
     state->best_round = state->round;
 }
@@ -136,12 +136,13 @@ static void note_round(TopState *state, const json_t *line) {
     }
     state->last = state->next;
     state->next = (TopRound){0};
-    add_test(state, past_run_number(line, run_figures[state->run.figure].key), past_run_number(line, "test_loss"));
+    run_figure_settle(&state->run.figure, line);
+    add_test(state, run_figure_in(line, &state->run.figure), past_run_number(line, "test_loss"));
 }
 
 static void note_start(TopState *state, const json_t *line) {
     state->nodes = (int)json_integer_value(json_object_get(line, "nodes"));
-    state->run.figure = run_figure_named(json_string_value(json_object_get(line, "figure")));
+    state->run.figure = run_figure_told(line);
     state->finished = false;
 }
 

@@ -49,6 +49,8 @@ const FormerOption former_options[FORMER_OPTIONS] = {
      .option = "algorithm", .form = "hogwild", .key = "update", .preset = "plain"},
     {.was = {.name = "hogwild-data"}, .after = "client-optimizer-state",
      .option = "algorithm", .form = "hogwild", .key = "data", .preset = "full"},
+    {.was = {.name = "target-accuracy"}, .after = "inspect-updates",
+     .option = "target", .form = "", .key = "accuracy", .implies = true},
 };
 // clang-format on
 
@@ -76,7 +78,7 @@ static bool join(char text[OPTION_TEXT_BYTES], const char *base, const FormerOpt
     const char *schedule = parts ? strstr(base, "schedule ") : NULL;
     const char *part = schedule ? schedule : base;
     const size_t end = (size_t)(part - base) + (parts ? strcspn(part, ";") : strlen(part));
-    return snprintf(text, OPTION_TEXT_BYTES, "%.*s%s%s%s%s%s", (int)end, base, former->key ? " " : ":",
+    return snprintf(text, OPTION_TEXT_BYTES, "%.*s%s%s%s%s%s", (int)end, base, former->key ? end > 0 ? " " : "" : ":",
                     former->key ? former->key : "", former->key ? "=" : "", word, base + end) < OPTION_TEXT_BYTES;
 }
 
@@ -93,7 +95,7 @@ Status former_refuse(const FormerOption *former, const char *value, const char *
     char word[OPTION_TEXT_BYTES], text[OPTION_TEXT_BYTES];
     if (!value) value = former->words ? "true" : former->key ? "X" : "FILE";
     const char *named = word_of(word, former, value);
-    if (!base || !join(text, base, former, named) || !is_right(option_find(former->option), text))
+    if (!base || !*former->form || !join(text, base, former, named) || !is_right(option_find(former->option), text))
         join(text, former->form, former, named);
     return fail(err, STATUS_USAGE, "--%s: is a part of --%s now; write --%s \"%.400s\"", former->was.name,
                 former->option, former->option, text);

@@ -11,14 +11,14 @@ typedef struct FormerOption {
     Option was;         // its name; if `option` is an OPTION_FORM, also its field and choices
     const char *after;  // the option that preceded it in the table
     const char *option; // the option that has it now, such as "client-time"
-    const char *form;   // a name of the form with this number, for messages: "lognormal"
+    const char *form;   // a name of the form with this number, for messages: "lognormal"; "": the number alone
     const char *key;    // its key in the form, such as "mean"; NULL: the text after the colon
     const char *preset; // its former default, as the form writes it
     const char *words;  // for a flag: words for false and true: "no yes"
     bool implies;       // given alone, it chose `form`
 } FormerOption;
 
-enum { FORMER_OPTIONS = 20 };
+enum { FORMER_OPTIONS = 21 };
 extern const FormerOption former_options[FORMER_OPTIONS];
 
 // '_' and '-' are equal in names. NULL: there was no option of this name.

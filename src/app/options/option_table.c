@@ -102,7 +102,7 @@ static bool evaluates_clients(const Options *options) {
 }
 
 static bool has_target(const Options *options) {
-    return options->target_accuracy > 0;
+    return options->target[0] != '\0';
 }
 
 static bool has_buffer(const Options *options) {
@@ -430,20 +430,23 @@ const Option option_table[] = {
      .applies = draws_cohorts, .condition = DRAWS_COHORTS,
      .help = "record the norm of every update and how much the updates of a round differ; on a GPU also a hash of every "
              "client's trained weights, for `sounder diff` and `sounder replay` (on the CPU it is always recorded)"},
-    {.name = "target-accuracy", .type = OPTION_REAL, FIELD(target_accuracy), .group = GROUP_RUN,
-     .also = "target",
-     .placeholder = "X", .derived = "none", .minimum = 0, .above_minimum = true, .maximum = 1, .may_change = true,
-     .help = "record when the accuracy (personal accuracy if --algorithm is personal) first reaches this: round, bytes, "
-             "simulated seconds"},
+    {.name = "target", .type = OPTION_TEXT, FIELD(target), .group = GROUP_RUN,
+     .also = "target-metric goal",
+     .placeholder = "NAME=VALUE", .derived = "none", .may_change = true,
+     .choices = {"accuracy=", "loss=", "client-accuracy=", "client-loss=", "personal-accuracy=", "personal-loss="},
+     .help = "the figure that the run is about, and a value: the summary tells when a test first reaches it (round, bytes, "
+             "simulated seconds). accuracy=0.8 or accuracy=80% and loss=0.5 are of the clients' own models if --algorithm "
+             "trains such, else of the global one; client-accuracy, client-loss: its means over the clients; with "
+             "--trainer also a metric of its tests: \"recall>0.8\" (this or more), \"perplexity<20\" (this or less)"},
     {.name = "stop-at-target", .type = OPTION_FLAG, FIELD(stop_at_target), .group = GROUP_RUN,
      .preset = "false", .may_change = true,
-     .applies = has_target, .condition = "--target-accuracy",
-     .help = "end the run at the target accuracy, with its model"},
+     .applies = has_target, .condition = "--target",
+     .help = "end the run at the target, with its model"},
     {.name = "patience", .type = OPTION_WHOLE, FIELD(patience), .group = GROUP_RUN,
      .also = "early-stopping",
      .placeholder = "N", .derived = "none", .minimum = 1, .maximum = 1000000, .may_change = true,
-     .help = "end the run after this many tests in a row without a better figure: test accuracy; personal accuracy if --algorithm "
-             "is personal; loss if targets are numbers"},
+     .help = "end the run after this many tests in a row without a better figure: that of --target; without it test accuracy, "
+             "personal accuracy if --algorithm is personal, loss if there is no accuracy"},
     {.name = "trace", .type = OPTION_TEXT, FIELD(trace), .group = GROUP_RUN, .unsaved = true,
      .placeholder = "FILE", .derived = "no trace", .may_change = true,
      .help = "write begin and end of every round, job, wait and exchange, for a viewer of Chrome's trace format"},

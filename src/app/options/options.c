@@ -2,6 +2,7 @@
 #include "options.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <string.h>
 
 #include "option_table.h"
@@ -110,4 +111,24 @@ Status options_parse_eval(Options *options, const char **model_file, int argc, c
     if (!*model_file)
         return fail(err, STATUS_USAGE, "sounder eval: needs a model; write sounder eval MODEL.safetensors --data NAME");
     return options_check_use(options, err);
+}
+
+const char *options_program(char *label, const char *command) {
+    char words[OPTION_TEXT_BYTES], *rest;
+    snprintf(words, sizeof words, "%s", command);
+    const char *named = strtok_r(words, " ", &rest);
+    for (char *word = strtok_r(NULL, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+        if (word[0] == '-') continue;
+        named = word;
+        break;
+    }
+    const char *slash = named ? strrchr(named, '/') : NULL;
+    snprintf(label, OPTION_LABEL_BYTES, "%s", slash ? slash + 1 : named ? named : "");
+    for (char *c = label; *c; c++)
+        if (!isalnum((unsigned char)*c) && !strchr("._-", *c)) *c = '-';
+    return label;
+}
+
+const char *options_net(char *label, const Options *options) {
+    return options->trainer[0] ? options_program(label, options->trainer) : options->model;
 }

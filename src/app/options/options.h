@@ -92,7 +92,7 @@ typedef struct Options {
     int eval_clients_every;              // rounds; 0: never
     bool inspect_updates;                // false
     int finetune_epochs;                 // 0: clients are tested with the global model only
-    double target_accuracy;              // share of the test samples; 0: none
+    char target[OPTION_TEXT_BYTES];      // NAME=VALUE (run_target.h); "": none
     bool stop_at_target;                 // false
     int patience;                        // tests; 0: no limit
     int on_worker_death;                 // DeathPolicy: continue
@@ -129,6 +129,12 @@ Status options_parse_eval(Options *options, const char **model_file, int argc, c
 enum { OPTION_NAMED_BYTES = 640 };
 const char *options_named(char *text, const Options *options, const char *name);
 
+// Writes what a program of the user's is called, the first word after the program that is no option, or the program, to
+// the caller's label (OPTION_LABEL_BYTES), and returns it. options_net returns that of --trainer, or --model.
+enum { OPTION_LABEL_BYTES = 64 };
+const char *options_program(char *label, const char *command);
+const char *options_net(char *label, const Options *options);
+
 // Whether YAML or the command line set the option; name: as in the table ("local-epochs").
 bool options_given(const Options *options, const char *name);
 
@@ -157,7 +163,8 @@ void options_keep_state(Options *options);
 Status options_check_momentum(const Options *options, Error *err);
 
 // Check the plan of a run's rounds when it begins (options_longer.c; options: resolved). USAGE for a learning rate or a
-// budget that ends before the last round, for --resume with too few rounds, and for goals that no test can reach.
+// budget that ends before the last round, for --resume with too few rounds, for a target that is none, and for goals
+// that no test can reach.
 Status options_check_rounds(const Options *options, int rounds, Error *err);
 Status options_check_resumed(const Options *options, int rounds, Error *err);
 Status options_check_goals(const Options *options, Error *err);

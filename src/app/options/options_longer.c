@@ -2,6 +2,7 @@
 #include "app/options/options.h"
 
 #include "app/options/option_table.h"
+#include "app/options/run_target.h"
 
 Status options_check_rounds(const Options *options, int rounds, Error *err) {
     char name[OPTION_NAMED_BYTES];
@@ -33,6 +34,8 @@ Status options_check_resumed(const Options *options, int rounds, Error *err) {
 Status options_check_goals(const Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
     const bool waits = options->patience > 0;
+    Target target;
+    TRY(target_read(&target, options, err));
     if (options->eval_every > 0 || options->resume[0] || !(waits || options->stop_at_target)) return STATUS_OK;
     return fail(err, STATUS_USAGE,
                 "%s: with --eval-every 0 only the last round is tested, and nothing can end the run before; leave one "

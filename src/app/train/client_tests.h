@@ -2,12 +2,12 @@
 // samples. Every client counts the same.
 //
 //   TRY(rounds_evaluate_clients(&rounds, round, EVALUATE_PERSONAL, err));
-//   TRY(client_tests_measure(&tests, memory.queue, err));
+//   TRY(client_tests_measure(&tests, &memory, err));
 #ifndef SOUNDER_APP_TRAIN_CLIENT_TESTS_H
 #define SOUNDER_APP_TRAIN_CLIENT_TESTS_H
 
 #include "base/err.h"
-#include "fedavg/memory/queue.h"
+#include "fedavg/memory/run_memory.h"
 #include "fedavg/rules/combine/fairness.h"
 
 typedef struct ClientTests {
@@ -16,6 +16,8 @@ typedef struct ClientTests {
     uint32_t never_trained; // of the clients: with personal models, those that have never trained
     uint64_t samples, hits; // sums over all clients
     double loss_sum;        // sum over the samples
+    bool judged;            // whether the tests count hits; otherwise the accuracy's mean is NaN
+    MetricSums metrics;     // of a trainer, over the samples of all clients
     Fairness accuracy,
         loss; // over the clients, by the size of the figure: the best tenth has the largest losses. Means
               // are NaN without clients
@@ -23,7 +25,8 @@ typedef struct ClientTests {
 
 ClientTests client_tests_none(void);
 
-// queue: its jobs are the clients' tests. Only jobs of personal models tell whether a client has trained. OS.
-Status client_tests_measure(ClientTests *tests, const Queue *queue, Error *err);
+// The jobs in the memory's queue are the clients' tests. Only jobs of personal models tell whether a client has
+// trained. OS; DATA for more metrics than there may be.
+Status client_tests_measure(ClientTests *tests, const RunMemory *memory, Error *err);
 
 #endif

@@ -101,8 +101,8 @@ static void say_own_tests(Progress *progress, const Heading *heading) {
 
 // Samples that are held out, but used by no test, only shrink the training set.
 static void warn_of_unused_tests(const Options *options) {
-    const bool tests =
-        options->eval_clients_every > 0 || run_figures[run_figure_of(&options->recipe, false)].is_personal;
+    const RunFigure figure = run_figure_of(options, false);
+    const bool tests = options->eval_clients_every > 0 || run_figure_tests_clients(&figure);
     if (options->client_test > 0 && !tests)
         log_warning(
             "--client-test %g holds samples out on which nothing is tested; give --eval-clients-every 1, or leave it "
@@ -295,24 +295,42 @@ void progress_tick(void *context) {
     progress->spoken_nanoseconds = clock_nanoseconds();
 }
 
-enum { TEST_BYTES = 512 }; // a loss may have forty digits and more
+enum { TEST_BYTES = 1024 }; // a loss may have forty digits and more
 
 // For runs that are not about personal models: results of the global model on the clients' samples.
 static void describe_clients(char text[TEST_BYTES], const RoundTest *test) {
-    const Fairness *of = test->has_targets ? &test->clients.loss : &test->clients.accuracy;
+    const bool by_loss = isnan(test->clients.accuracy.mean);
+    const Fairness *of = by_loss ? &test->clients.loss : &test->clients.accuracy;
     text[0] = '\0';
     if (test->clients.clients == 0 || test->personal.clients > 0) return;
-    if (test->has_targets)
+    if (by_loss)
         snprintf(text, TEST_BYTES, "  clients %.4f (worst tenth %.4f)", log_real(of->mean), log_real(of->best_tenth));
     else
         snprintf(text, TEST_BYTES, "  clients %.2f%% (worst tenth %.2f%%)", 100 * of->mean, 100 * of->worst_tenth);
 }
 
+// Adds the first metrics and that of the run's figure: "  perplexity 18.2000  recall 0.8120".
+static void describe_metrics(char *text, size_t bytes, const MetricSums *metrics, const RunFigure *figure) {
+    enum { MOST_SHOWN = 4 };
+    uint32_t left = metrics->count, shown = 0;
+    size_t used = 0;
+    char number[RUN_FIGURE_TEXT_BYTES];
+    for (uint32_t i = 0; i < metrics->count && used < bytes; i++) {
+        const MetricSum *metric = &metrics->all[i];
+        const bool is_figure = strcmp(metric->name, figure->metric) == 0;
+        if (shown >= MOST_SHOWN && !is_figure) continue;
+        metric_text(number, metric_value(metric));
+        used += (size_t)snprintf(text + used, bytes - used, "  %s %s", metric->name, number);
+        shown++, left--;
+    }
+    if (left > 0 && used < bytes) snprintf(text + used, bytes - used, "  and %u more", left);
+}
+
 // Writes "  test 0.4567   40.80%  attack   1.00%  personal 89.43%" to text (TEST_BYTES); empty without a test.
-static void describe_test(char text[TEST_BYTES], const RoundTest *test) {
+static void describe_test(char text[TEST_BYTES], const RoundTest *test, const RunFigure *of) {
     char never[64] = "", clients[TEST_BYTES], value[RUN_FIGURE_TEXT_BYTES];
     const ClientTests *personal = &test->personal;
-    const RunFigure figure = test->has_targets ? FIGURE_PERSONAL_LOSS : FIGURE_PERSONAL_ACCURACY;
+    const RunFigure figure = {.kind = isnan(personal->accuracy.mean) ? FIGURE_PERSONAL_LOSS : FIGURE_PERSONAL_ACCURACY};
     size_t used = 0;
     text[0] = '\0';
     if (test->tested) used += (size_t)snprintf(text, TEST_BYTES, "  test %.4f", log_real(test->loss));
@@ -326,23 +344,27 @@ static void describe_test(char text[TEST_BYTES], const RoundTest *test) {
         snprintf(never, sizeof never, " (%u of %u clients never trained)", personal->never_trained, personal->clients);
     if (personal->clients > 0)
         snprintf(text + used, TEST_BYTES - used, "  %s%s",
-                 run_figure_text(value, figure, round_test_value(test, figure)), never);
+                 run_figure_text(value, &figure, round_test_value(test, &figure)), never);
     else
         snprintf(text + used, TEST_BYTES - used, "%s", clients);
+    used = strlen(text);
+    describe_metrics(text + used, TEST_BYTES - used, &test->metrics, of);
 }
 
-void progress_conclude(Progress *progress, RunFigure figure, const RoundTest *test, uint32_t rounds, double seconds) {
+void progress_conclude(Progress *progress, const RunFigure *figure, const RoundTest *test, uint32_t rounds,
+                       double seconds) {
     char value[RUN_FIGURE_TEXT_BYTES], regression[RUN_FIGURE_TEXT_BYTES], more[RUN_FIGURE_TEXT_BYTES + 4] = "";
     if (!test->tested) return;
-    if (figure == FIGURE_LOSS) snprintf(more, sizeof more, " (%s)", regression_text(regression, test->rmse, test->r2));
+    if (figure->kind == FIGURE_LOSS && test->has_targets)
+        snprintf(more, sizeof more, " (%s)", regression_text(regression, test->rmse, test->r2));
     progress_say(progress, "%s%s after %u round%s, %.2f s\n",
                  run_figure_text(value, figure, round_test_value(test, figure)), more, rounds, plural(rounds), seconds);
 }
 
-void progress_end(Progress *progress, const RoundReport *report, const RoundTest *test) {
+void progress_end(Progress *progress, const RoundReport *report, const RoundTest *test, const RunFigure *figure) {
     char tested[TEST_BYTES], rest[192] = "", rate[PROGRESS_NUMBER_BYTES], trained[64] = "nobody arrived";
     if (report->samples > 0) snprintf(trained, sizeof trained, "loss %.4f", log_real(report->train_loss));
-    describe_test(tested, test);
+    describe_test(tested, test, figure);
     if (report->synchronising_seconds > 0)
         snprintf(rest, sizeof rest, "  sync %.2f s (%.2f hidden)", report->synchronising_seconds,
                  report->hidden_seconds);

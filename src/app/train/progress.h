@@ -72,11 +72,12 @@ void progress_begin(Progress *progress, uint32_t round, uint64_t samples);
 // Shows the progress of the round, and answers the first signal; for RoundsConfig.on_tick (context: the Progress).
 void progress_tick(void *progress);
 
-// Prints the line of a finished round, with the results of its tests.
-void progress_end(Progress *progress, const RoundReport *report, const RoundTest *test);
+// Prints the line of a finished round, with the results of its tests; figure: the run's.
+void progress_end(Progress *progress, const RoundReport *report, const RoundTest *test, const RunFigure *figure);
 
 // Prints the last line of a run: its figure in the last tests, after this many rounds.
-void progress_conclude(Progress *progress, RunFigure figure, const RoundTest *test, uint32_t rounds, double seconds);
+void progress_conclude(Progress *progress, const RunFigure *figure, const RoundTest *test, uint32_t rounds,
+                       double seconds);
 
 // Prints one or more lines on stdout, printf style, with their newlines.
 void progress_say(Progress *progress, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -5,6 +5,7 @@
 
 RoundTest round_test_none(const Dataset *data) {
     return (RoundTest){.has_targets = dataset_has_targets(&data->items),
+                       .judged = !dataset_has_targets(&data->items),
                        .loss = NAN,
                        .accuracy = NAN,
                        .rmse = NAN,
@@ -18,22 +19,26 @@ RoundTest round_test_of(const RoundReport *report, const Dataset *data, double v
     RoundTest test = round_test_none(data);
     test.tested = true;
     test.loss = report->test_loss;
+    test.judged &= report->test_judged;
+    test.metrics = report->test_metrics;
     if (test.has_targets) {
         test.rmse = loss_as_rmse(test.loss);
         test.r2 = loss_as_r2(test.loss, variance);
-    } else {
+    } else if (test.judged) {
         test.accuracy = (double)report->test_hits / report->test_count;
     }
     if (report->backdoor_count > 0) test.attack_success = (double)report->backdoor_hits / report->backdoor_count;
     return test;
 }
 
-double round_test_value(const RoundTest *test, RunFigure figure) {
-    const double values[RUN_FIGURES] = {[FIGURE_ACCURACY] = test->accuracy,
-                                        [FIGURE_LOSS] = test->loss,
-                                        [FIGURE_PERSONAL_ACCURACY] = test->personal.accuracy.mean,
-                                        [FIGURE_PERSONAL_LOSS] = test->personal.loss.mean};
-    return values[figure];
+double round_test_value(const RoundTest *test, const RunFigure *figure) {
+    const double values[FIGURE_METRIC] = {[FIGURE_ACCURACY] = test->accuracy,
+                                          [FIGURE_LOSS] = test->loss,
+                                          [FIGURE_PERSONAL_ACCURACY] = test->personal.accuracy.mean,
+                                          [FIGURE_PERSONAL_LOSS] = test->personal.loss.mean,
+                                          [FIGURE_CLIENT_ACCURACY] = test->clients.accuracy.mean,
+                                          [FIGURE_CLIENT_LOSS] = test->clients.loss.mean};
+    return figure->kind == FIGURE_METRIC ? metric_sums_value(&test->metrics, figure->metric) : values[figure->kind];
 }
 
 double target_variance(const Dataset *data) {

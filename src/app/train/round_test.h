@@ -2,23 +2,25 @@
 //
 //   RoundTest test = round_test_none(data);                          // a round without a test
 //   test = round_test_of(&report, data, target_variance(data));      // after rounds_evaluate
-//   double value = round_test_value(&test, figure);
+//   double value = round_test_value(&test, &figure);
 #ifndef SOUNDER_APP_TRAIN_ROUND_TEST_H
 #define SOUNDER_APP_TRAIN_ROUND_TEST_H
 
 #include <stdbool.h>
 
+#include "app/options/run_figure.h"
 #include "app/train/client_tests.h"
-#include "app/train/run_figure.h"
 #include "datasets/dataset.h"
 #include "fedavg/parent/rounds.h"
 
 // Results of a round's tests; NaN if not tested, or if there is no such figure.
 typedef struct RoundTest {
     bool tested, has_targets;
-    double loss, accuracy; // of the global model on the test set; no accuracy with targets
+    bool judged;           // whether tests count hits: not with targets, and a trainer's need not
+    double loss, accuracy; // of the global model on the test set; no accuracy if hits are not counted
     double rmse, r2;       // with targets only
     double attack_success; // success of a backdoor
+    MetricSums metrics;    // of a trainer
     ClientTests personal;  // the clients' own models on the clients' own samples
     ClientTests clients;   // the global model on the clients' own samples
 } RoundTest;
@@ -29,7 +31,7 @@ RoundTest round_test_none(const Dataset *data);
 // Returns the results that rounds_evaluate has put into the report. variance: of the test targets.
 RoundTest round_test_of(const RoundReport *report, const Dataset *data, double variance);
 
-double round_test_value(const RoundTest *test, RunFigure figure);
+double round_test_value(const RoundTest *test, const RunFigure *figure);
 
 // Returns the variance of the test set's targets, by which R2 is measured; NaN without targets.
 double target_variance(const Dataset *data);

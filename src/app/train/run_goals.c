@@ -2,44 +2,72 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
-Status goals_check(const Options *options, const Dataset *data, Error *err) {
+#include "fedavg/memory/fingerprint.h"
+
+Status goals_check(const Target *target, const Options *options, const Dataset *data, Error *err) {
     char name[OPTION_NAMED_BYTES];
-    if (!dataset_has_targets(&data->items) || options->target_accuracy == 0) return STATUS_OK;
-    return fail(
-        err, STATUS_USAGE,
-        "%s: the samples of %.64s have targets, no classes, and so a model no accuracy; leave it out, or end the "
-        "run with --patience, which goes by the loss",
-        options_named(name, options, "target-accuracy"), data->name);
+    const bool is_accuracy = target->given && figure_facts[target->figure.kind].is_share;
+    if (!dataset_has_targets(&data->items) || !is_accuracy) return STATUS_OK;
+    return fail(err, STATUS_USAGE,
+                "%s: the samples of %.64s have targets, no classes, and so a model no accuracy; write loss=VALUE, or "
+                "end the run with --patience, which goes by the loss",
+                options_named(name, options, "target"), data->name);
 }
 
-void goals_begin(Goals *goals, const Options *options, RunFigure figure) {
-    if (run_figure_named(goals->figure) != figure) *goals = (Goals){0};
-    snprintf(goals->figure, sizeof goals->figure, "%s", run_figures[figure].key);
-    if (goals->target == options->target_accuracy) return;
-    goals->target = options->target_accuracy;
+// How checkpoints name the figure. They have room for 31 letters: a longer metric keeps its beginning and a hash.
+static void write_figure(char text[sizeof(((Goals *)0)->figure)], const RunFigure *figure) {
+    const size_t room = sizeof(((Goals *)0)->figure), length = strlen(figure->metric);
+    const char side = figure->falls ? '<' : '>';
+    if (figure->kind != FIGURE_METRIC)
+        snprintf(text, room, "%s", figure_facts[figure->kind].key);
+    else if (length + 2 <= room)
+        snprintf(text, room, "%s%c", figure->metric, side);
+    else
+        snprintf(text, room, "%.13s~%016llx%c", figure->metric, (unsigned long long)XXH3_64bits(figure->metric, length),
+                 side);
+}
+
+void goals_settle(const Goals *goals, RunFigure *figure) {
+    char told[sizeof goals->figure];
+    const RunFigure loss = {.kind = figure_facts[figure->kind].loss};
+    write_figure(told, &loss);
+    if (strcmp(goals->figure, told) == 0) *figure = loss;
+}
+
+// Checkpoints of versions without a figure were about accuracy.
+void goals_begin(Goals *goals, const Target *target, const RunFigure *figure) {
+    char wanted[sizeof goals->figure];
+    write_figure(wanted, figure);
+    const bool is_older = goals->figure[0] == '\0' && figure->kind == FIGURE_ACCURACY;
+    if (!is_older && strcmp(goals->figure, wanted) != 0) *goals = (Goals){0};
+    memcpy(goals->figure, wanted, sizeof wanted);
+    if (goals->target == target->value) return;
+    goals->target = target->value;
     goals->target_round = 0;
 }
 
 // Returns the round at which the line from the best test before, placed at the last test, to this one crosses the
 // target.
-static double crossing(const Goals *goals, double accuracy, uint32_t round) {
-    if (goals->tested_round == 0) return round;
-    double part = (goals->target - goals->best) / (accuracy - goals->best);
+static double crossing(const Goals *goals, double value, uint32_t round) {
+    if (goals->tested_round == 0 || isnan(goals->best)) return round;
+    double part = (goals->target - goals->best) / (value - goals->best);
     return goals->tested_round + part * (round - goals->tested_round);
 }
 
-// A target is always an accuracy (goals_check), so more is better.
-bool goals_note(Goals *goals, double value, uint32_t round, const WorldTotals *totals) {
-    bool reaches = goals->target > 0 && goals->target_round == 0 && value >= goals->target;
+bool goals_note(Goals *goals, const Target *target, const RunFigure *figure, double value, uint32_t round,
+                const WorldTotals *totals) {
+    bool reaches = target->given && goals->target_round == 0 && target_is_reached(target, value);
     if (reaches) {
-        bool was_there = goals->tested_round > 0 && goals->best >= goals->target; // reached earlier, for another target
+        bool was_there =
+            goals->tested_round > 0 && target_is_reached(target, goals->best); // reached earlier, for another target
         goals->target_crossing = was_there ? round : crossing(goals, value, round);
         goals->target_round = round;
         goals->target_totals = *totals;
     }
     goals->tests_since_best++;
-    if (goals->tested_round == 0 || run_figure_is_better(run_figure_named(goals->figure), value, goals->best)) {
+    if (goals->tested_round == 0 || run_figure_is_better(figure, value, goals->best)) {
         goals->best = value;
         goals->best_round = round;
         goals->tests_since_best = 0;
@@ -49,7 +77,7 @@ bool goals_note(Goals *goals, double value, uint32_t round, const WorldTotals *t
 }
 
 bool goals_are_at_target(const Goals *goals, const Options *options) {
-    return options->stop_at_target && goals->target > 0 && goals->target_round > 0;
+    return options->stop_at_target && options->target[0] && goals->target_round > 0;
 }
 
 bool goals_are_out_of_patience(const Goals *goals, const Options *options) {
@@ -60,13 +88,14 @@ bool goals_end(const Goals *goals, const Options *options) {
     return goals_are_at_target(goals, options) || goals_are_out_of_patience(goals, options);
 }
 
-void goals_put(JsonObject *line, const Goals *goals) {
+void goals_put(JsonObject *line, const Goals *goals, const Options *options, const RunFigure *figure) {
     bool reached = goals->target_round > 0,
          counted = reached && goals->target_totals.down_bytes > 0; // runs without clients count none
-    if (goals->tested_round > 0) put_real(line, run_figures[run_figure_named(goals->figure)].best, goals->best);
+    if (goals->tested_round > 0) put_real(line, figure_facts[figure->kind].best, goals->best);
     if (goals->tested_round > 0) put_whole(line, "best_round", goals->best_round);
-    if (goals->target == 0) return;
-    put_real(line, "target_accuracy", goals->target);
+    if (!options->target[0]) return;
+    put_text(line, "target", options->target);
+    if (figure_facts[figure->kind].is_share) put_real(line, "target_accuracy", goals->target);
     put_real(line, "rounds_to_target", reached ? (double)goals->target_round : NAN);
     put_real(line, "rounds_to_target_interpolated", reached ? goals->target_crossing : NAN);
     put_real(line, "down_bytes_to_target", counted ? (double)goals->target_totals.down_bytes : NAN);

@@ -28,6 +28,16 @@ static void put_update(JsonObject *line, const Job *job) {
     if (job->fingerprint) put_fingerprint(line, "weights_xxh3", job->fingerprint);
 }
 
+// Adds {"name": value, ...} if there are metrics.
+static void put_metrics(JsonObject *line, const char *key, const MetricSums *metrics) {
+    JsonObject values;
+    if (!metrics || metrics->count == 0) return;
+    json_begin(&values);
+    for (uint32_t i = 0; i < metrics->count; i++)
+        put_real(&values, metrics->all[i].name, metric_value(&metrics->all[i]));
+    put_object(line, key, &values);
+}
+
 Status report_clients(Metrics *metrics, const RunMemory *memory, uint32_t round, Error *err) {
     for (uint32_t i = 0; i < memory->queue->count; i++) {
         const Job *job = &memory->queue->jobs[i];
@@ -46,6 +56,8 @@ Status report_clients(Metrics *metrics, const RunMemory *memory, uint32_t round,
         if (memory->attackers) put_flag(&line, "attacks", job->attacks);
         if (memory->config->trainer.command[0]) put_whole(&line, "steps", (int64_t)job->steps);
         if (!memory->algorithm.engine->whole_cohort) put_update(&line, job);
+        if (memory->metrics) put_real(&line, "trainer_seconds", job->trainer_seconds);
+        put_metrics(&line, "metrics", run_memory_metrics(memory, job));
         TRY(metrics_append(metrics, &line, err));
     }
     return STATUS_OK;
@@ -111,10 +123,11 @@ static Status put_client_test(Metrics *metrics, const RunMemory *memory, const J
     put_whole(&line, "samples", (int64_t)job->samples);
     put_real(&line, "loss", job->loss_sum / (double)job->samples);
     if (job->task == EVALUATE_PERSONAL) put_flag(&line, "never_trained", job->state_from == NO_CLIENT_STATE);
-    if (!dataset_has_targets(&memory->data.items)) {
+    if (!dataset_has_targets(&memory->data.items) && job->unjudged == 0) {
         put_whole(&line, "hits", job->hits);
         put_real(&line, "accuracy", (double)job->hits / (double)job->samples);
     }
+    put_metrics(&line, "metrics", run_memory_metrics(memory, job));
     return metrics_append(metrics, &line, err);
 }
 
@@ -153,10 +166,11 @@ Status report_client_tests(Metrics *metrics, const RunMemory *memory, uint32_t r
     put_whole(&line, "samples", (int64_t)tests->samples);
     put_real(&line, "loss_by_samples", tests->loss_sum / (double)tests->samples);
     put_real(&line, "loss_mean", tests->loss.mean);
-    if (dataset_has_targets(&memory->data.items))
+    if (dataset_has_targets(&memory->data.items) || !tests->judged)
         put_losses(&line, &tests->loss);
     else
         put_accuracies(&line, tests);
+    put_metrics(&line, "metrics", &tests->metrics);
     return metrics_append(metrics, &line, err);
 }
 
@@ -190,18 +204,22 @@ static void put_pending(JsonObject *line, const Pending *pending) {
     put_staleness(line, pending->staleness, pending->staleness_mean);
 }
 
-static void put_test(JsonObject *line, const RoundTest *test, RunFigure figure) {
+static void put_test(JsonObject *line, const RoundTest *test, const RunFigure *figure) {
+    const FigureFacts *facts = &figure_facts[figure->kind];
     put_real(line, "test_loss", test->loss);
     if (test->has_targets) {
         put_real(line, "test_rmse", test->rmse);
         put_real(line, "test_r2", test->r2);
-    } else {
+    } else if (test->judged) {
         put_real(line, "test_accuracy", test->accuracy);
     }
     if (!isnan(test->attack_success)) put_real(line, "attack_success", test->attack_success);
-    if (!run_figures[figure].is_personal) return;
-    put_real(line, run_figures[figure].key, round_test_value(test, figure));
-    if (!run_figures[figure].is_loss) put_real(line, "personal_loss", test->personal.loss.mean);
+    if (run_figure_tests_clients(figure)) {
+        const RunFigure loss = {.kind = facts->loss};
+        put_real(line, facts->key, round_test_value(test, figure));
+        if (!facts->is_loss) put_real(line, figure_facts[loss.kind].key, round_test_value(test, &loss));
+    }
+    put_metrics(line, "test_metrics", &test->metrics);
 }
 
 // Adds fingerprints of the new model and of each of its tensors.
@@ -220,7 +238,7 @@ static void put_fingerprints(JsonObject *line, const RunMemory *memory) {
 }
 
 Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport *report, const RoundTest *test,
-                    RunFigure figure, const char *device, Error *err) {
+                    const RunFigure *figure, const char *device, Error *err) {
     const Control *control = memory->control;
     JsonObject line;
     metrics_begin(&line, "round");
@@ -228,6 +246,7 @@ Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport
     put_text(&line, "device", device);
     put_real(&line, "lr", report->lr);
     put_real(&line, "train_loss", report->train_loss);
+    put_metrics(&line, "train_metrics", &report->train_metrics);
     put_test(&line, test, figure);
     put_real(&line, "seconds", report->seconds);
     put_real(&line, "eval_seconds", test->tested ? report->evaluate_seconds : NAN);
@@ -280,8 +299,8 @@ Status report_summary(Metrics *metrics, const RunMemory *memory, const RunSummar
     JsonObject line, peak;
     metrics_begin(&line, "summary");
     put_whole(&line, "rounds", summary->rounds);
-    put_test(&line, summary->last, run_figure_named(memory->control->goals.figure));
-    goals_put(&line, &memory->control->goals);
+    put_test(&line, summary->last, summary->figure);
+    goals_put(&line, &memory->control->goals, summary->options, summary->figure);
     put_real(&line, "seconds", summary->seconds);
     put_real(&line, "cold_start_seconds", summary->cold_start_seconds);
     put_whole(&line, "workers_lost", summary->workers_lost);

@@ -15,7 +15,9 @@ typedef struct RunSummary {
     double seconds;            // of this process, from start to end
     double cold_start_seconds; // from the process's start to the first sample of the first worker
     uint32_t workers_lost;
-    const RoundTest *last;    // results of the last tests
+    const RoundTest *last; // results of the last tests
+    const Options *options;
+    const RunFigure *figure;  // that the run is about
     const char *model_sha256; // of model.safetensors
     const char *device;       // name of the device
     int64_t worker_bytes;     // report_worker_bytes while the workers lived; 0: unknown
@@ -35,7 +37,7 @@ Status report_client_tests(Metrics *metrics, const RunMemory *memory, uint32_t r
 
 // test: results of the round's tests, nulls if there were none. figure: the run's. device: its name.
 Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport *report, const RoundTest *test,
-                    RunFigure figure, const char *device, Error *err);
+                    const RunFigure *figure, const char *device, Error *err);
 
 Status report_summary(Metrics *metrics, const RunMemory *memory, const RunSummary *summary, Error *err);
 

@@ -68,7 +68,7 @@ void run_record_fill(RunRecord *record, const Options *options, const RunMemory 
     *record = (RunRecord){.clients = options->clients,
                           .clients_per_round = options->clients_per_round,
                           .checkpoint_every = options->checkpoint_every,
-                          .figure = run_figure_of(&options->recipe, dataset_has_targets(&memory->data.items))};
+                          .figure = run_figure_of(options, dataset_has_targets(&memory->data.items))};
     snprintf(record->device, sizeof record->device, "%s", device);
     snprintf(record->blas, sizeof record->blas, "%s", blas);
     write_hash(record->data, data);
@@ -190,7 +190,7 @@ static void put_trainer(JsonObject *line, const Options *options, const RunRecor
 
 Status run_record_write(Metrics *metrics, const RunRecord *record, const Options *options, int argc, char *const *argv,
                         Error *err) {
-    char host[256] = "";
+    char host[256] = "", figure[METRIC_NAME_BYTES + 16];
     JsonObject line;
     gethostname(host, sizeof host - 1);
     char *name = readable(host);
@@ -205,10 +205,13 @@ Status run_record_write(Metrics *metrics, const RunRecord *record, const Options
     put_text(&line, "partition_xxh3", record->partition);
     if (record->recording[0]) put_text(&line, "recording_xxh3", record->recording);
     put_text(&line, "run_xxh3", record->identity);
-    put_text(&line, "figure", run_figures[record->figure].key);
+    run_figure_key(figure, &record->figure);
+    put_text(&line, "figure", figure);
+    if (record->figure.kind == FIGURE_METRIC) put_flag(&line, "lower_is_better", record->figure.falls);
     put_whole(&line, "rounds_done", record->rounds_done);
     put_whole(&line, "nodes", options->nodes);
     if (options->trainer[0]) put_trainer(&line, options, record);
+    if (options->trainer[0]) put_whole(&line, "tensors", record->tensors);
     if (options->aggregator[0])
         put_program(&line, "aggregator", options->aggregator, "aggregator_folder", options->aggregator_folder);
     put_whole(&line, "workers", options->workers);

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "app/options/options.h"
-#include "app/train/run_figure.h"
+#include "app/options/run_figure.h"
 #include "app/train/run_folder.h"
 #include "base/err.h"
 #include "fedavg/memory/run_memory.h"
@@ -37,6 +37,7 @@ typedef struct RunRecord {
     TrainerRepeats repeats;                 // whether turns of --trainer repeat
     RunFigure figure;                       // figure that the run is about
     uint32_t rounds_done;                   // when the process began
+    int tensors;                            // that are exchanged
     int clients, clients_per_round;         // they may have followed from the number of workers
     int checkpoint_every;
     uint32_t rounds_told; // of an earlier process: last round in metrics.jsonl

@@ -13,8 +13,8 @@
 
 #include "app/options/option_table.h"
 #include "app/options/option_traits.h"
+#include "app/options/run_figure.h"
 #include "app/train/model_file.h"
-#include "app/train/run_figure.h"
 #include "app/train/run_folder.h"
 #include "app/train/run_schedule.h"
 #include "base/cores.h"
@@ -246,6 +246,7 @@ Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *opt
 static RunConfig make_config(const Options *options, const Spec *spec, const Nodes *nodes) {
     const Algorithm algorithm = algorithm_of(&options->recipe);
     const bool in_real_time = algorithm.engine->buffers && options_clock_is_real(options);
+    const RunFigure figure = run_figure_of(options, false);
     return (RunConfig){
         .spec = *spec,
         .training = options->training,
@@ -253,8 +254,7 @@ static RunConfig make_config(const Options *options, const Spec *spec, const Nod
         .recipe = options->recipe,
         .release = options->release,
         .engine = in_real_time ? ENGINE_REAL_CLOCK : recipe_engine(&options->recipe),
-        .tests_clients =
-            options->eval_clients_every > 0 || run_figures[run_figure_of(&options->recipe, false)].is_personal,
+        .tests_clients = options->eval_clients_every > 0 || run_figure_tests_clients(&figure),
         .inspects_updates = options->inspect_updates || algorithm.combine->factor || algorithm.combine->bound,
         .finetune_epochs = (uint32_t)options->finetune_epochs,
         .workers = (uint32_t)options->workers,
@@ -451,6 +451,7 @@ Status run_create_memory(RunMemory *memory, const Options *options, const Spec *
                     .spins = options->workers <= cores_usable() ? SPINS_WHEN_CORES_SUFFICE : 0};
     memory->tensors = net ? (TensorList){.tensors = net->tensors, .count = net->count} : spec_tensors(spec);
     if (net) TRY(run_plan_trainer(&plan.config.trainer, options, err));
+    plan.config.trainer.whole_test = net && net->whole_test;
     run_plan_aggregator(&plan.config, options);
     plan.job_capacity = rounds_job_capacity(&plan.config, clients_per_round, data->test.count);
     Error part;

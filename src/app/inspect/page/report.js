@@ -71,28 +71,41 @@ const curves = (key, scale, colours, name, about) => [...groups].flatMap(([group
 const curveRows = (key, about) => [["group", "round", AXES[axis].title, "mean", "standard deviation", "runs"],
   ...[...groups].flatMap(([group, runs]) => about && runs[0].figure !== about ? [] : averaged(runs, key).map((p) => [group, p.round, p.x, p.y, p.deviation, p.runs]))];
 
-// The figures that runs are about, beside the loss on the test samples, which is drawn of all.
+// The figures that runs are about, beside the loss on the test samples and a trainer's metrics, which are drawn of all.
 const FIGURES = {
   test_accuracy: { name: "accuracy", title: "Accuracy on the test samples", axis: "accuracy, %", line: "test accuracy", scale: 100 },
   personal_accuracy: { name: "personal-accuracy", title: "Personal accuracy, mean over the clients", axis: "personal accuracy, %", line: "personal accuracy", scale: 100 },
   personal_loss: { name: "personal-loss", title: "Personal loss, mean over the clients", axis: "personal loss", line: "personal loss", scale: 1 },
+  client_accuracy: { name: "client-accuracy", title: "Accuracy on the clients' samples, mean over the clients", axis: "accuracy, %", line: "client accuracy", scale: 100 },
+  client_loss: { name: "client-loss", title: "Loss on the clients' samples, mean over the clients", axis: "client loss", line: "client loss", scale: 1 },
+};
+const METRIC = "test_metrics.";
+data.runs.flatMap((run) => Object.keys(run.rounds)).filter((key) => key.startsWith(METRIC)).forEach((key) => {
+  const metric = key.slice(METRIC.length);
+  FIGURES[key] ??= { name: `metric-${metric.replace(/[^\w-]/g, "-")}`, title: `${metric}, by the trainer's test`, axis: metric, line: metric, scale: 1, metric: true,
+    rises: data.runs.some((run) => run.figure === key && !run.lower_is_better), falls: data.runs.some((run) => run.figure === key && run.lower_is_better) };
+});
+
+// Of the first run, where it is about this figure.
+const addTarget = (datasets, key, scale, colours) => {
+  const all = datasets.flatMap((dataset) => dataset.data), [{ figure, target }] = data.runs;
+  if (figure !== key || target == null || !all.length) return;
+  const ends = [all[0].x, Math.max(...all.map((p) => p.x))], y = scale * target;
+  datasets.push({ label: `target: ${shown(y)}${scale === 100 ? " %" : ""}`, data: ends.map((x) => ({ x, y })), borderColor: colours.dim, borderDash: [6, 4], borderWidth: 1, pointRadius: 0 });
 };
 
 const figureConfig = (key, colours) => {
-  const { axis: label, line: name, scale } = FIGURES[key];
-  const datasets = curves(key, scale, colours, groups.size > 1 ? null : name, key);
-  const all = datasets.flatMap((dataset) => dataset.data), target = scale === 100 && data.runs[0].target;
-  if (data.runs.length === 1 && all.length) {
-    const best = all.reduce((a, b) => ((scale === 100 ? b.y > a.y : b.y < a.y) ? b : a));
+  const { axis: label, line: name, scale, metric, rises, falls } = FIGURES[key];
+  const datasets = curves(key, scale, colours, groups.size > 1 ? null : name, metric ? null : key);
+  const all = datasets.flatMap((dataset) => dataset.data), higher = scale === 100 || rises;
+  if (data.runs.length === 1 && all.length && (!metric || rises || falls)) {
+    const best = all.reduce((a, b) => ((higher ? b.y > a.y : b.y < a.y) ? b : a));
     datasets.push({ label: `best: ${scale === 100 ? `${best.y.toFixed(2)} %` : shown(best.y)}`, data: [best], showLine: false, clip: false, pointRadius: 5, pointStyle: "rectRot", backgroundColor: colours.colours[1], borderColor: colours.colours[1] });
   }
-  if (target && all.length) {
-    const ends = [all[0].x, Math.max(...all.map((p) => p.x))];
-    datasets.push({ label: `target: ${shown(100 * target)} %`, data: ends.map((x) => ({ x, y: 100 * target })), borderColor: colours.dim, borderDash: [6, 4], borderWidth: 1, pointRadius: 0 });
-  }
-  if (scale !== 100) return { type: "line", data: { datasets }, options: { scales: { x: along(datasets), y: { ...lossAxis(datasets), title: { text: label } } } } };
-  const ys = datasets.flatMap((dataset) => dataset.data.map((p) => p.y));
-  return { type: "line", data: { datasets }, options: { scales: { x: along(datasets), y: linear(label, around(Math.min(...ys), Math.max(...ys), 0, 100)) } } };
+  addTarget(datasets, key, scale, colours);
+  if (scale !== 100 && !metric) return { type: "line", data: { datasets }, options: { scales: { x: along(datasets), y: { ...lossAxis(datasets), title: { text: label } } } } };
+  const ys = datasets.flatMap((dataset) => dataset.data.map((p) => p.y)), ends = metric ? [-Infinity, Infinity] : [0, 100];
+  return { type: "line", data: { datasets }, options: { scales: { x: along(datasets), y: linear(label, around(Math.min(...ys), Math.max(...ys), ...ends)) } } };
 };
 
 const lossConfig = (colours) => {
@@ -105,6 +118,7 @@ const lossConfig = (colours) => {
     const spreads = run.loss_spread?.low.map((low, i) => ({ x: xs[i], low, high: run.loss_spread.high[i] })).filter((p) => p.low != null) || [];
     if (spreads.length) datasets.push(...band("clients", spreads, colours, 0));
   }
+  addTarget(datasets, "test_loss", 1, colours);
   return { type: "line", data: { datasets }, options: { scales: { x: along(datasets), y: lossAxis(datasets) } } };
 };
 const lossRows = () => {
@@ -240,8 +254,8 @@ const showFacts = () => {
 const showCurves = () => {
   const parent = byId("curves");
   const note = data.runs.length > groups.size ? "Line: mean over the runs that differ in the seed alone; band: standard deviation." : null;
-  const about = Object.keys(FIGURES).filter((key) => data.runs.some((run) => run.figure === key && run.rounds[key]?.some((value) => value != null)))
-    .map((key) => new ChartFigure(parent, FIGURES[key].name, FIGURES[key].title, false, note, (colours) => figureConfig(key, colours), () => curveRows(key, key)));
+  const about = Object.keys(FIGURES).filter((key) => data.runs.some((run) => (FIGURES[key].metric || run.figure === key) && run.rounds[key]?.some((value) => value != null)))
+    .map((key) => new ChartFigure(parent, FIGURES[key].name, FIGURES[key].title, false, note, (colours) => figureConfig(key, colours), () => curveRows(key, FIGURES[key].metric ? null : key)));
   const loss = new ChartFigure(parent, "loss", data.runs.length > 1 ? "Loss on the test samples" : "Loss", false,
     data.runs.length > 1 ? note : data.runs[0].loss_spread ? "Band: the clients' losses in training, from the 10th to the 90th percentile." : null, lossConfig, lossRows);
   const all = [...about, loss];

@@ -1,0 +1,139 @@
+#include "run_figure.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "app/options/run_target.h"
+#include "fedavg/rules/local/personal_rules.h"
+
+static const char metrics_key[] = "test_metrics";
+
+const FigureFacts figure_facts[FIGURE_KINDS] = {
+    [FIGURE_ACCURACY] = {.key = "test_accuracy",
+                         .name = "accuracy",
+                         .best = "best_accuracy",
+                         .word = "",
+                         .is_share = true,
+                         .loss = FIGURE_LOSS},
+    [FIGURE_LOSS] = {.key = "test_loss",
+                     .name = "loss",
+                     .best = "best_loss",
+                     .word = "loss ",
+                     .is_loss = true,
+                     .loss = FIGURE_LOSS},
+    [FIGURE_PERSONAL_ACCURACY] = {.key = "personal_accuracy",
+                                  .name = "personal accuracy",
+                                  .best = "best_personal_accuracy",
+                                  .word = "personal ",
+                                  .is_personal = true,
+                                  .is_share = true,
+                                  .loss = FIGURE_PERSONAL_LOSS},
+    [FIGURE_PERSONAL_LOSS] = {.key = "personal_loss",
+                              .name = "personal loss",
+                              .best = "best_personal_loss",
+                              .word = "personal loss ",
+                              .is_personal = true,
+                              .is_loss = true,
+                              .loss = FIGURE_PERSONAL_LOSS},
+    [FIGURE_CLIENT_ACCURACY] = {.key = "client_accuracy",
+                                .name = "client accuracy",
+                                .best = "best_client_accuracy",
+                                .word = "clients ",
+                                .is_clients = true,
+                                .is_share = true,
+                                .loss = FIGURE_CLIENT_LOSS},
+    [FIGURE_CLIENT_LOSS] = {.key = "client_loss",
+                            .name = "client loss",
+                            .best = "best_client_loss",
+                            .word = "client loss ",
+                            .is_clients = true,
+                            .is_loss = true,
+                            .loss = FIGURE_CLIENT_LOSS},
+    [FIGURE_METRIC] = {.key = metrics_key, .name = "metric", .best = "best_metric", .word = "", .loss = FIGURE_LOSS},
+};
+
+RunFigure run_figure_of(const Options *options, bool has_targets) {
+    Target target;
+    Error ignored;
+    if (target_read(&target, options, &ignored) == STATUS_OK && target.given) return target.figure;
+    const bool is_personal = options->recipe.personal.row != PERSONAL_NONE;
+    RunFigure figure = {.kind = is_personal ? FIGURE_PERSONAL_ACCURACY : FIGURE_ACCURACY};
+    if (has_targets) figure.kind = figure_facts[figure.kind].loss;
+    return figure;
+}
+
+bool run_figure_tests_clients(const RunFigure *figure) {
+    return figure_facts[figure->kind].is_personal || figure_facts[figure->kind].is_clients;
+}
+
+bool run_figure_same(const RunFigure *a, const RunFigure *b) {
+    return a->kind == b->kind && a->falls == b->falls && strcmp(a->metric, b->metric) == 0;
+}
+
+const char *run_figure_name(const RunFigure *figure) {
+    return figure->kind == FIGURE_METRIC ? figure->metric : figure_facts[figure->kind].name;
+}
+
+bool run_figure_is_better(const RunFigure *figure, double a, double b) {
+    if (isnan(a) || isnan(b)) return !isnan(a);
+    return figure_facts[figure->kind].is_loss || figure->falls ? a < b : a > b;
+}
+
+void run_figure_key(char key[METRIC_NAME_BYTES + 16], const RunFigure *figure) {
+    const bool is_metric = figure->kind == FIGURE_METRIC;
+    snprintf(key, METRIC_NAME_BYTES + 16, "%s%s%s", figure_facts[figure->kind].key, is_metric ? "." : "",
+             figure->metric);
+}
+
+RunFigure run_figure_told(const json_t *start) {
+    const char *key = json_string_value(json_object_get(start, "figure"));
+    const size_t prefix = sizeof metrics_key - 1;
+    RunFigure figure = {.kind = FIGURE_ACCURACY};
+    for (int kind = 0; kind < FIGURE_METRIC && key; kind++)
+        if (strcmp(figure_facts[kind].key, key) == 0) figure.kind = (FigureKind)kind;
+    if (!key || strncmp(key, metrics_key, prefix) != 0 || key[prefix] != '.') return figure;
+    figure = (RunFigure){.kind = FIGURE_METRIC, .falls = json_is_true(json_object_get(start, "lower_is_better"))};
+    snprintf(figure.metric, sizeof figure.metric, "%s", key + prefix + 1);
+    return figure;
+}
+
+static double number_of(const json_t *line, const char *key) {
+    const json_t *value = json_object_get(line, key);
+    return json_is_number(value) ? json_number_value(value) : (double)NAN;
+}
+
+double run_figure_in(const json_t *round, const RunFigure *figure) {
+    if (figure->kind != FIGURE_METRIC) return number_of(round, figure_facts[figure->kind].key);
+    return number_of(json_object_get(round, metrics_key), figure->metric);
+}
+
+bool run_figure_settle(RunFigure *figure, const json_t *round) {
+    const FigureFacts *facts = &figure_facts[figure->kind];
+    if (!facts->is_share || json_object_get(round, facts->key)) return false;
+    if (!json_is_number(json_object_get(round, figure_facts[facts->loss].key))) return false;
+    *figure = (RunFigure){.kind = facts->loss};
+    return true;
+}
+
+const char *metric_text(char text[RUN_FIGURE_TEXT_BYTES], double value) {
+    const bool is_small = value != 0 && fabs(value) < 0.01;
+    snprintf(text, RUN_FIGURE_TEXT_BYTES, is_small ? "%.4g" : "%.4f", value);
+    return text;
+}
+
+const char *run_figure_number(char text[RUN_FIGURE_TEXT_BYTES], const RunFigure *figure, double value) {
+    if (figure->kind == FIGURE_METRIC) return metric_text(text, value);
+    const bool is_share = figure_facts[figure->kind].is_share;
+    snprintf(text, RUN_FIGURE_TEXT_BYTES, is_share ? "%.2f%%" : "%.4f", is_share ? 100 * value : value);
+    return text;
+}
+
+const char *run_figure_text(char text[RUN_FIGURE_TEXT_BYTES], const RunFigure *figure, double value) {
+    const bool is_metric = figure->kind == FIGURE_METRIC;
+    char number[RUN_FIGURE_TEXT_BYTES];
+    run_figure_number(number, figure, value);
+    snprintf(text, RUN_FIGURE_TEXT_BYTES, "%s%s%s%.80s", figure->metric, is_metric ? " " : "",
+             figure_facts[figure->kind].word, number);
+    return text;
+}

@@ -1,0 +1,83 @@
+// The figure that a run is about: goals, rankings, tables, reports and a run's last line use it.
+//
+// --target names it. Without that option: a personal recipe trains a model for every client, and parts of the global
+// model may never be trained, so its figure is that of the clients' own models on the clients' own samples, a mean over
+// the clients. If targets are numbers, or a trainer counts no hits, there is no accuracy, and the figure is the loss.
+//
+//   RunFigure figure = run_figure_of(&options, dataset_has_targets(&data->items));
+//   double value = round_test_value(&test, &figure);                  // round_test.h; NaN: it was not measured
+//   if (run_figure_is_better(&figure, value, best)) ...
+#ifndef SOUNDER_APP_OPTIONS_RUN_FIGURE_H
+#define SOUNDER_APP_OPTIONS_RUN_FIGURE_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "app/options/options.h"
+#include "fedavg/rules/metric_sums.h"
+
+typedef enum FigureKind {
+    FIGURE_ACCURACY,
+    FIGURE_LOSS,
+    FIGURE_PERSONAL_ACCURACY,
+    FIGURE_PERSONAL_LOSS,
+    FIGURE_CLIENT_ACCURACY, // of the global model on the clients' own samples, a mean over the clients
+    FIGURE_CLIENT_LOSS,
+    FIGURE_METRIC, // that a trainer's test reports by name
+    FIGURE_KINDS
+} FigureKind;
+
+typedef struct FigureFacts {
+    const char *key;        // in a round's line of metrics.jsonl
+    const char *name;       // for sentences and titles
+    const char *best;       // key of its best value in the summary
+    const char *word;       // before a number: "loss "
+    bool is_personal;       // of the clients' own models
+    bool is_clients;        // of the global model on the clients' samples
+    bool is_loss, is_share; // less is better; a number from 0 to 1, shown in percent
+    FigureKind loss;        // decides between equal values, and stands in for an accuracy that there is not
+} FigureFacts;
+
+extern const FigureFacts figure_facts[FIGURE_KINDS];
+
+// Plain data; zeroed it is the accuracy.
+typedef struct RunFigure {
+    FigureKind kind;
+    bool falls;                     // METRIC: less is better
+    char metric[METRIC_NAME_BYTES]; // METRIC: its name
+} RunFigure;
+
+// options: their target must be a right one (run_target.h).
+RunFigure run_figure_of(const Options *options, bool has_targets);
+
+// Whether each test of the run also tests models on the clients' own samples.
+bool run_figure_tests_clients(const RunFigure *figure);
+
+bool run_figure_same(const RunFigure *a, const RunFigure *b);
+const char *run_figure_name(const RunFigure *figure); // "accuracy"; the metric's name
+
+// Whether a is better than b. NaN is worse than every number.
+bool run_figure_is_better(const RunFigure *figure, double a, double b);
+
+// The line "start" of a run's record names the figure, each round's line has its value. NULL, and a line of a version
+// that named none, mean accuracy, the only figure then.
+void run_figure_key(char key[METRIC_NAME_BYTES + 16], const RunFigure *figure);
+RunFigure run_figure_told(const json_t *start);
+
+// The value in a round's line; NaN if it has none.
+double run_figure_in(const json_t *round, const RunFigure *figure);
+
+// A trainer that counts no hits shows that in its first test: a line with a loss and without an accuracy. Then the loss
+// becomes the figure. Returns whether it does.
+bool run_figure_settle(RunFigure *figure, const json_t *round);
+
+// Write "40.80%", "personal 89.43%", "loss 3.6700", "perplexity 18.2000", and the number alone, to the caller's text
+// (RUN_FIGURE_TEXT_BYTES); both return it.
+enum { RUN_FIGURE_TEXT_BYTES = 192 };
+const char *run_figure_text(char text[RUN_FIGURE_TEXT_BYTES], const RunFigure *figure, double value);
+const char *run_figure_number(char text[RUN_FIGURE_TEXT_BYTES], const RunFigure *figure, double value);
+
+// A metric as people read it: four decimals, or four digits of a small number.
+const char *metric_text(char text[RUN_FIGURE_TEXT_BYTES], double value);
+
+#endif

@@ -1,0 +1,127 @@
+#include "run_target.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/suggest.h"
+#include "fedavg/rules/local/personal_rules.h"
+#include "option_table.h"
+
+// "accuracy" and "loss" are those of the models that the run is about.
+static const struct {
+    const char *name;
+    FigureKind kind, personal;
+} names[] = {
+    {"accuracy", FIGURE_ACCURACY, FIGURE_PERSONAL_ACCURACY},
+    {"loss", FIGURE_LOSS, FIGURE_PERSONAL_LOSS},
+    {"test-accuracy", FIGURE_ACCURACY, FIGURE_ACCURACY},
+    {"test-loss", FIGURE_LOSS, FIGURE_LOSS},
+    {"personal-accuracy", FIGURE_PERSONAL_ACCURACY, FIGURE_PERSONAL_ACCURACY},
+    {"personal-loss", FIGURE_PERSONAL_LOSS, FIGURE_PERSONAL_LOSS},
+    {"client-accuracy", FIGURE_CLIENT_ACCURACY, FIGURE_CLIENT_ACCURACY},
+    {"client-loss", FIGURE_CLIENT_LOSS, FIGURE_CLIENT_LOSS},
+};
+enum { NAMES = sizeof names / sizeof *names };
+
+// The parts of "perplexity<=20", and what sentences name.
+typedef struct Parts {
+    const char *option, *text; // "--target", "perplexity<=20"
+    char name[OPTION_SHOWN_BYTES], sign;
+    const char *value;
+} Parts;
+
+static bool split(Parts *parts) {
+    const size_t length = strcspn(parts->text, "=<>");
+    const char *sign = parts->text + length;
+    if (length == 0 || length >= sizeof parts->name || !*sign) return false;
+    snprintf(parts->name, sizeof parts->name, "%.*s", (int)length, parts->text);
+    for (size_t end = length; end > 0 && parts->name[end - 1] == ' '; end--)
+        parts->name[end - 1] = '\0';
+    parts->sign = *sign;
+    parts->value = sign + (sign[0] != '=' && sign[1] == '=' ? 2 : 1);
+    return true;
+}
+
+// A metric's direction cannot be known, so its sign says it.
+static Status read_metric(RunFigure *figure, const Parts *parts, bool has_trainer, Error *err) {
+    Error why;
+    Suggestion suggestion = {.typed = parts->name};
+    for (int i = 0; i < NAMES && !has_trainer; i++)
+        suggestion_consider(&suggestion, names[i].name);
+    if (!has_trainer)
+        return fail(err, STATUS_USAGE, "%s %.100s: only the tests of a --trainer have figures of their own; %s%s%s",
+                    parts->option, parts->text,
+                    suggestion.best ? "did you mean " : "give accuracy, loss, client-accuracy or client-loss",
+                    suggestion.best ? suggestion.best : "", suggestion.best ? "?" : "");
+    if (metric_name_check(parts->name, &why) != STATUS_OK)
+        return fail(err, STATUS_USAGE, "%s %.100s: %s", parts->option, parts->text, why.message);
+    if (parts->sign == '=')
+        return fail(err, STATUS_USAGE,
+                    "%s %.100s: whether more or less %s is better is not known; write %s>%s (this or more) or %s<%s "
+                    "(this or less)",
+                    parts->option, parts->text, parts->name, parts->name, parts->value, parts->name, parts->value);
+    *figure = (RunFigure){.kind = FIGURE_METRIC, .falls = parts->sign == '<'};
+    snprintf(figure->metric, sizeof figure->metric, "%.64s", parts->name);
+    return STATUS_OK;
+}
+
+// A number such as 0.8, or 80% of a share.
+static Status read_value(double *value, const Parts *parts, const RunFigure *figure, Error *err) {
+    char *end;
+    const bool is_share = figure_facts[figure->kind].is_share, is_loss = figure_facts[figure->kind].is_loss;
+    *value = strtod(parts->value, &end);
+    const bool is_percent = is_share && strcmp(end, "%") == 0;
+    if (end == parts->value || (*end && !is_percent) || !isfinite(*value))
+        return fail(err, STATUS_USAGE, "%s %.100s: needs a number, such as %s%c%s", parts->option, parts->text,
+                    parts->name, parts->sign,
+                    is_share  ? "0.8"
+                    : is_loss ? "0.5"
+                              : "20");
+    if (is_percent) *value /= 100;
+    if (!is_share || (*value > 0 && *value <= 1)) return STATUS_OK;
+    return fail(err, STATUS_USAGE, "%s %.100s: an accuracy is above 0 and at most 1, or 100%%; write %s=0.8 or %s=80%%",
+                parts->option, parts->text, parts->name, parts->name);
+}
+
+static Status check_figure(const RunFigure *figure, const Parts *parts, const Options *options, Error *err) {
+    const FigureFacts *facts = &figure_facts[figure->kind];
+    const char wrong = facts->is_loss ? '>' : '<';
+    if (figure->kind != FIGURE_METRIC && parts->sign == wrong)
+        return fail(err, STATUS_USAGE, "%s %.100s: %s is better; write %s=%.40s", parts->option, parts->text,
+                    facts->is_loss ? "a smaller loss" : "a higher accuracy", parts->name, parts->value);
+    if (facts->is_personal && options->recipe.personal.row == PERSONAL_NONE)
+        return fail(err, STATUS_USAGE,
+                    "%s %.100s: --algorithm %.100s trains no models of the clients' own; take accuracy, or "
+                    "client-accuracy for the global model on the clients' samples",
+                    parts->option, parts->text, options->algorithm);
+    if (facts->is_clients && options_algorithm(options).engine->whole_cohort)
+        return fail(err, STATUS_USAGE, "%s %.100s: --algorithm %.100s tests no clients; take accuracy or loss",
+                    parts->option, parts->text, options->algorithm);
+    return STATUS_OK;
+}
+
+Status target_read(Target *target, const Options *options, Error *err) {
+    char option[OPTION_NAMED_BYTES];
+    Parts parts = {.option = options_named(option, options, "target"), .text = options->target};
+    *target = (Target){.given = options->target[0] != '\0'};
+    if (!target->given) return STATUS_OK;
+    if (!split(&parts))
+        return fail(err, STATUS_USAGE, "%s %.100s: write NAME=VALUE, such as accuracy=0.8 or loss=0.5", option,
+                    options->target);
+    const bool is_personal = options->recipe.personal.row != PERSONAL_NONE;
+    int i = 0;
+    while (i < NAMES && !option_same_name(names[i].name, parts.name))
+        i++;
+    if (i < NAMES)
+        target->figure.kind = is_personal ? names[i].personal : names[i].kind;
+    else
+        TRY(read_metric(&target->figure, &parts, options->trainer[0], err));
+    TRY(check_figure(&target->figure, &parts, options, err));
+    return read_value(&target->value, &parts, &target->figure, err);
+}
+
+bool target_is_reached(const Target *target, double value) {
+    return value == target->value || run_figure_is_better(&target->figure, value, target->value);
+}

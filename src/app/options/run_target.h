@@ -1,0 +1,28 @@
+// --target NAME=VALUE: the figure that a run is about, and the value that it is to reach.
+//
+//   accuracy=0.8, accuracy=80%      reached at this accuracy or more
+//   loss=0.5                        reached at this loss or less
+//   perplexity<20, recall>0.8       a metric of the trainer's tests, with the side on which it is reached
+//
+// accuracy and loss are those of the models that the run is about: the clients' own ones if --algorithm trains personal
+// models, else the global one. test-accuracy and test-loss are the global model's, client-accuracy and client-loss its
+// means over the clients' own samples, personal-accuracy and personal-loss those of the clients' own models.
+#ifndef SOUNDER_APP_OPTIONS_RUN_TARGET_H
+#define SOUNDER_APP_OPTIONS_RUN_TARGET_H
+
+#include "app/options/run_figure.h"
+
+// Plain data; zeroed there is no target.
+typedef struct Target {
+    bool given;
+    RunFigure figure;
+    double value;
+} Target;
+
+// Reads options->target; the algorithm must be resolved. USAGE with what to write.
+Status target_read(Target *target, const Options *options, Error *err);
+
+// Whether the value reaches the target.
+bool target_is_reached(const Target *target, double value);
+
+#endif

@@ -1,0 +1,106 @@
+// --target NAME=VALUE: which figure it names, which way that goes, and what is refused.
+#include "app/options/run_target.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "app/options/option_table.h"
+#include "tests/check.h"
+
+static Status read(Target *target, const char *text, const char *algorithm, bool has_trainer, Error *err) {
+    static Options options;
+    options_defaults(&options);
+    assert_int_equal(recipe_parse(&options.recipe, algorithm, err), STATUS_OK);
+    snprintf(options.algorithm, sizeof options.algorithm, "%s", algorithm);
+    snprintf(options.target, sizeof options.target, "%s", text);
+    strcpy(options.trainer, has_trainer ? "python3 trainer.py" : "");
+    return target_read(target, &options, err);
+}
+
+static void a_target_names_a_figure_and_a_value(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *algorithm;
+        FigureKind kind;
+        double value;
+    } cases[] = {{"accuracy=0.8", "fedavg", FIGURE_ACCURACY, 0.8},
+                 {"accuracy=80%", "fedavg", FIGURE_ACCURACY, 0.8},
+                 {"accuracy>0.8", "fedavg", FIGURE_ACCURACY, 0.8},
+                 {"accuracy=0.8", "ditto", FIGURE_PERSONAL_ACCURACY, 0.8},
+                 {"test_accuracy=0.8", "ditto", FIGURE_ACCURACY, 0.8},
+                 {"loss=0.5", "fedavg", FIGURE_LOSS, 0.5},
+                 {"loss<=0.5", "fedavg", FIGURE_LOSS, 0.5},
+                 {"loss=0.5", "ditto", FIGURE_PERSONAL_LOSS, 0.5},
+                 {"client-accuracy=0.7", "fedavg", FIGURE_CLIENT_ACCURACY, 0.7},
+                 {"client-loss=-2", "fedavg", FIGURE_CLIENT_LOSS, -2},
+                 {"personal-loss=1e-3", "ditto", FIGURE_PERSONAL_LOSS, 1e-3}};
+    Target target;
+    Error err;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        check_ok(read(&target, cases[i].text, cases[i].algorithm, false, &err));
+        assert_true(target.given && target.figure.kind == cases[i].kind && target.value == cases[i].value);
+    }
+    check_ok(read(&target, "", "fedavg", false, &err));
+    assert_false(target.given);
+}
+
+static void the_sign_of_a_metric_says_which_way_it_goes(void **state) {
+    (void)state;
+    Target target;
+    Error err;
+    check_ok(read(&target, "perplexity<20", "fedavg", true, &err));
+    assert_true(target.figure.kind == FIGURE_METRIC && target.figure.falls && target.value == 20);
+    assert_string_equal(target.figure.metric, "perplexity");
+    assert_true(target_is_reached(&target, 19) && target_is_reached(&target, 20) && !target_is_reached(&target, 21));
+    check_ok(read(&target, "recall >= 0.8", "fedavg", true, &err));
+    assert_true(!target.figure.falls && target.value == 0.8);
+    assert_string_equal(target.figure.metric, "recall");
+    assert_true(target_is_reached(&target, 0.9) && !target_is_reached(&target, 0.7) &&
+                !target_is_reached(&target, NAN));
+}
+
+static void what_is_no_target_is_refused_with_what_to_write(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        bool has_trainer;
+        const char *sentence;
+    } cases[] = {
+        {"0.8", false, "--target 0.8: write NAME=VALUE, such as accuracy=0.8 or loss=0.5"},
+        {"accuracy=80", false,
+         "--target accuracy=80: an accuracy is above 0 and at most 1, or 100%; write accuracy=0.8 or accuracy=80%"},
+        {"accuracy<0.8", false, "--target accuracy<0.8: a higher accuracy is better; write accuracy=0.8"},
+        {"loss>0.8", false, "--target loss>0.8: a smaller loss is better; write loss=0.8"},
+        {"loss=low", false, "--target loss=low: needs a number, such as loss=0.5"},
+        {"loss=50%", false, "--target loss=50%: needs a number, such as loss=0.5"},
+        {"acuracy=0.8", false,
+         "--target acuracy=0.8: only the tests of a --trainer have figures of their own; did you mean accuracy?"},
+        {"perplexity=20", true,
+         "--target perplexity=20: whether more or less perplexity is better is not known; write perplexity>20 (this or "
+         "more) or perplexity<20 (this or less)"},
+        {"f1 score>2", true,
+         "--target f1 score>2: a metric cannot be named \"f1 score\": a name is a letter, then letters, digits and _ - "
+         ". "
+         "/ @, at most 64 bytes"},
+        {"personal-loss=2", false,
+         "--target personal-loss=2: --algorithm fedavg trains no models of the clients' own; take accuracy, or "
+         "client-accuracy for the global model on the clients' samples"}};
+    Target target;
+    Error err;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(read(&target, cases[i].text, "fedavg", cases[i].has_trainer, &err), STATUS_USAGE);
+        assert_string_equal(err.message, cases[i].sentence);
+    }
+    assert_int_equal(read(&target, "client-loss=2", "hogwild", false, &err), STATUS_USAGE);
+    assert_string_equal(err.message,
+                        "--target client-loss=2: --algorithm hogwild tests no clients; take accuracy or loss");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_target_names_a_figure_and_a_value),
+        cmocka_unit_test(the_sign_of_a_metric_says_which_way_it_goes),
+        cmocka_unit_test(what_is_no_target_is_refused_with_what_to_write),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
