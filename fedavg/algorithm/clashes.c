@@ -58,7 +58,7 @@ static const ClashRow clashes[] = {
     {DECODES, {KEEPS_EXACTLY}, "the server has to know the updates exactly"},
     {FEEDS_BACK, {KEEPS}, "a client keeps one of the two; take feedback=no"},
     {CLIPS, {REPLICAS}, "what a replica gives is exact"},
-    {MASKS, {NORMS}, "it takes weights that lie side by side"},
+    {MASKS, {SCATTERS}, "it takes weights that lie side by side"},
     {FEEDS_BACK, {PERSONAL}, "a client keeps one of the two; take feedback=no"},
     {FEEDS_BACK, {NOISES}, "what feeds back is not clipped, and nothing is private; take feedback=no"},
     {VOTES, {NOT_SIGNS}, "it counts signs; add send sign"},
@@ -144,7 +144,9 @@ static const ClashRow clashes[] = {
     {TRAINER, {WRITES}, "its workers take every step in the engine; take fedavg, or local-sgd for frequent averages"},
     {TRAINER, {LOOKS}, "a gradient before the first step is the engine's; take fedprox or scaffold"},
     {TRAINER, {REPLICAS}, "replicas exchange after the first step, in the engine; take fedavg"},
-    {TRAINER, {PERSONAL}, "what stays with a client is named by layers of --model; take fedavg"},
+    {TRAINER, {MOREAU}, "its two models step in turn, in the engine; take ditto"},
+    {TRAINER, {ALTERNATES}, "head and body take turns in the engine; take fedper"},
+    {TRAINER, {NORMS}, "the engine knows no layers of its net; name them: personal tensors names=norm*"},
     {TRAINER, {NOT_SGD}, "the optimizer is the trainer's; leave it out"},
     {TRAINER, {STATE_KEPT, STATE_AVERAGED}, "the optimizer is the trainer's; leave the option out"},
     {TRAINER, {REAL_CLOCK}, "it has the simulated clock; leave --clock out"},
@@ -225,6 +227,8 @@ static void traits_of_clients(bool *has, const Recipe *recipe) {
     has[PERSONAL] = recipe->personal.row != PERSONAL_NONE;
     has[MOREAU] = recipe->personal.row == PERSONAL_MOREAU;
     has[NORMS] = recipe->personal.row == PERSONAL_NORMS;
+    has[SCATTERS] = has[NORMS] || recipe->personal.row == PERSONAL_TENSORS;
+    has[ALTERNATES] = recipe->personal.row == PERSONAL_ALTERNATE;
     has[CLIPS] = recipe->clip.row != CLIP_NONE;
     has[UNCLIPPED] = recipe->clip.row == CLIP_NONE;
     has[ADAPTS_CLIP] = recipe->clip.row == CLIP_ADAPTIVE;

@@ -40,6 +40,8 @@ static void bind_control(RunMemory *memory) {
         memory->tensors = (TensorList){
             .tensors = (const void *)((uint8_t *)memory->control_segment.memory + memory->config->tensors_offset),
             .count = (int)memory->config->tensor_count};
+    for (int t = 0; t < memory->tensors.count; t++)
+        memory->tensors.freezes |= memory->tensors.tensors[t].frozen;
 }
 
 static void bind_weights(RunMemory *memory) {

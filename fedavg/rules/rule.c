@@ -123,6 +123,20 @@ static Status refuse_number(const RuleWords *of, const RuleText *rule, const cha
     return rule_text_sketch(of, word, err);
 }
 
+// Quotes around the names are left out: no shell takes them away inside an option's text.
+static Status read_names(char names[RULE_NAMES_BYTES], const RuleWords *of, const char *text, Error *err) {
+    size_t length = strlen(text);
+    const bool quoted = length >= 2 && text[0] == '"' && text[length - 1] == '"';
+    if (quoted) text++, length -= 2;
+    if (length < RULE_NAMES_BYTES) {
+        snprintf(names, RULE_NAMES_BYTES, "%.*s", (int)length, text);
+        return STATUS_OK;
+    }
+    fail(err, STATUS_USAGE, PART_FORMAT "names of at most %d bytes; take patterns, such as \"head.*\"", PART_ARGS(of),
+         RULE_NAMES_BYTES - 1);
+    return rule_text_sketch(of, text, err);
+}
+
 // A word without '=' is the value of the rule's first number, and only the first word of a part may be one.
 Status rule_text_numbers(Chosen *chosen, const RuleText *rule, const RuleWords *of, int first, Error *err) {
     for (int w = first; w < of->count; w++) {
@@ -131,6 +145,10 @@ Status rule_text_numbers(Chosen *chosen, const RuleText *rule, const RuleWords *
         int n = equals ? rule_number_named(rule, word, bytes) : w == first && rule->numbers[0].name ? 0 : -1;
         if (n < 0) return refuse_number(of, rule, word, equals ? bytes : strlen(word), err);
         const char *value = equals ? equals + 1 : word;
+        if (rule->numbers[n].names) {
+            TRY(read_names(chosen->names, of, value, err));
+            continue;
+        }
         if (!read_number(&chosen->number[n], &rule->numbers[n], value))
             return refuse_value(of, &rule->numbers[n], value, err);
     }

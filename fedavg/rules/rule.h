@@ -12,7 +12,7 @@
 
 #include "base/err.h"
 
-enum { RULE_NUMBERS = 9, RULE_WORDS = 8, RULE_TEXT_BYTES = 1024 };
+enum { RULE_NUMBERS = 9, RULE_WORDS = 8, RULE_TEXT_BYTES = 1024, RULE_NAMES_BYTES = 256 };
 
 // A number of a rule, or a choice, whose value is the index of its word.
 typedef struct RuleNumber {
@@ -21,6 +21,7 @@ typedef struct RuleNumber {
     const char *words[RULE_WORDS];
     const char *derived;
     bool whole; // numbers with a fraction are refused
+    bool names; // no number but names or patterns, separated by commas: Chosen.names
 } RuleNumber;
 
 typedef struct RuleText {
@@ -32,6 +33,7 @@ typedef struct RuleText {
 typedef struct Chosen {
     uint32_t row;
     double number[RULE_NUMBERS];
+    char names[RULE_NAMES_BYTES]; // "" unless the row has such a number
 } Chosen;
 
 // Reads a rule and its numbers ("sign-flip scale=3") from a table of rules (count). what: the kind of rule for messages

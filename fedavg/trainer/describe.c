@@ -124,3 +124,21 @@ void trainer_net_free(TrainerNet *net) {
     free(net->values);
     *net = (TrainerNet){0};
 }
+
+TensorList trainer_net_tensors(const TrainerNet *net) {
+    TensorList list = {.tensors = net->tensors, .count = net->count};
+    for (int t = 0; t < net->count; t++)
+        list.freezes |= net->tensors[t].frozen;
+    return list;
+}
+
+Status trainer_net_freeze(TrainerNet *net, const char *patterns, Error *err) {
+    bool fits[TENSORS_MOST] = {false}, learns = false;
+    const TensorList list = trainer_net_tensors(net);
+    TRY(tensors_fitting(fits, &list, patterns, err));
+    for (int t = 0; t < net->count; t++) {
+        net->tensors[t].frozen = fits[t];
+        learns |= !fits[t];
+    }
+    return learns ? STATUS_OK : fail(err, STATUS_USAGE, "every tensor of the net would be frozen; leave one");
+}

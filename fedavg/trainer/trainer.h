@@ -81,6 +81,10 @@ Status trainer_describe(TrainerNet *net, const TrainerPlan *plan, const RunMemor
                         TrainerHost *host, Error *err);
 void trainer_net_free(TrainerNet *net);
 
+// Freezes the tensors whose names fit the patterns. USAGE for a pattern that fits none, or if nothing would learn.
+Status trainer_net_freeze(TrainerNet *net, const char *patterns, Error *err);
+TensorList trainer_net_tensors(const TrainerNet *net); // borrows the array
+
 // Part of trainer_describe: reads a trainer's answer, and the values that it wrote to the desk. Returns DATA for an
 // answer that describes no net. Nothing to free on failure.
 Status trainer_net_read(TrainerNet *net, const json_t *told, int desk_fd, Error *err);

@@ -316,14 +316,12 @@ void client_train(LocalModel *model, Job *job, uint32_t round) {
     job->loss_sum = memory->config->personal.alternates
                         ? train_in_turn(model, &turn.step, job, key)
                         : local_model_train(model, &turn.step, job->client, job->epochs, key);
+    const Walk walk = walk_of(&memory->config->recipe.schedule, key, job->epochs);
+    job->samples = walk_samples(&walk, count, memory->config->training.batch_size);
     if (model->trainer) trainer_turn_count_steps(model, job, &turn.rule, key);
     personal_conclude(model, job, round);
     model->lies = false;
     if (model->fault != STATUS_OK) return;
-    const Walk walk = walk_of(&memory->config->recipe.schedule, key, job->epochs);
-    job->samples = model->trainer && model->answer.samples > 0
-                       ? model->answer.samples
-                       : walk_samples(&walk, count, memory->config->training.batch_size);
     job->seconds = clock_seconds_since(start);
     trainer_turn_end_job(model, job);
     deliver(model, job, &turn.at, &turn.rule, round);

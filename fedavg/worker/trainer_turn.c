@@ -9,7 +9,7 @@
 #include "fedavg/rules/world/walk.h"
 #include "fedavg/worker/client.h"
 
-// A second model, or one that is only evaluated, has its weights elsewhere: they are brought to the desk for the turn.
+// A model that is evaluated may have its weights elsewhere: they are brought to the desk for the turn.
 static void bring(LocalModel *model, const float *weights) {
     if (weights != model->trainer->desk.weights)
         memcpy(model->trainer->desk.weights, weights, model->memory->config->parameters * sizeof *weights);
@@ -56,6 +56,16 @@ static void add_batches(LocalModel *model, const uint32_t *indices, uint32_t cou
     }
 }
 
+// A second model has its weights elsewhere. It changes places with the first one on the desk for its turn, since the
+// first one has been trained but not handed in.
+static void swap_with_desk(LocalModel *model) {
+    float *desk = model->trainer->desk.weights, *weights = model->weights;
+    for (size_t i = 0; i < model->memory->config->parameters && weights != desk; i++) {
+        const float weight = weights[i];
+        weights[i] = desk[i], desk[i] = weight;
+    }
+}
+
 double trainer_turn_train(LocalModel *model, const LocalStep *step, const uint32_t *indices, uint32_t count,
                           uint32_t client, uint32_t epochs, uint32_t round) {
     const RunConfig *config = model->memory->config;
@@ -73,13 +83,14 @@ double trainer_turn_train(LocalModel *model, const LocalStep *step, const uint32
                               .pull = step->pull,
                               .shifts = step->shift != NULL,
                               .viewed = trainer_view_differs(model)};
-    bring(model, step->start ? step->start : model->weights);
+    swap_with_desk(model);
+    if (step->start) bring(model, step->start);
     if (step->shift && step->shift != trainer->desk.shift)
         memcpy(trainer->desk.shift, step->shift, config->parameters * sizeof *step->shift);
     add_batches(model, indices, count, client, &walk);
     ask(model, &model->answer, &turn);
-    if (model->weights != trainer->desk.weights)
-        memcpy(model->weights, trainer->desk.weights, config->parameters * sizeof *model->weights);
+    personal_unmoved(trainer->desk.weights, model->memory); // whatever the trainer did to what is frozen
+    swap_with_desk(model);
     return model->answer.loss_sum;
 }
 
@@ -107,6 +118,7 @@ void trainer_turn_count_steps(LocalModel *model, Job *job, LocalTurn *turn, uint
     const uint64_t asked = walk_steps(&walk, local_model_batches(model, job->count));
     const double planned = local_reach(chosen, &training, asked), lr = (double)training.sgd.lr;
     job->steps = asked, job->reach = planned;
+    if (answer->samples > 0) job->samples = answer->samples;
     if (answer->steps > 0) job->steps = answer->steps;
     if (job->steps == asked && answer->travel == 0) return;
     const double size_ratio = turn->size_ratio;

@@ -68,9 +68,12 @@ static const HelpEntry rules[] = {
     {"go with it", "all options of data, partition, world, --algorithm, --attack, privacy, tests and the run; --init"},
     {"are the trainer's duty",
      "--lr and its schedule, --momentum, --weight-decay, --clip-grad-norm, --batch-size, --local-epochs"},
-    {"are refused", "--model, --freeze, --random-crop, --random-flip, --label-smoothing, --client-optimizer-state, "
-                    "--clock real, --device cuda; ssgd, hogwild, easgd, personal algorithms, `optimizer`, "
-                    "rules that need a first gradient"},
+    {"are refused", "--model, --random-crop, --random-flip, --label-smoothing, --client-optimizer-state, --clock real, "
+                    "--device cuda; ssgd, hogwild, easgd, pfedme, fedrep, fedbn, `optimizer`, rules that need a first "
+                    "gradient"},
+    {"have another meaning", "--freeze: the worker puts these tensors back, the trainer need not train them. fedper, "
+                             "lg-fedavg: layers are modules, names up to the last dot. personal tensors names=head.*: "
+                             "these stay with the client"},
     {"faults", "a trainer that dies, hangs (--hang-seconds without a line), raises or sends nonsense costs the turn: "
                "another one does it "
                "again, to the same bits. A second fault ends the run with its sentence"},

@@ -1,5 +1,36 @@
 #include "tensors.h"
 
+#include <fnmatch.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { NAMES_BYTES = 400, PATTERNS_BYTES = 2048 };
+
+static void list_names(char *names, size_t bytes, const TensorList *list) {
+    size_t used = 0;
+    *names = '\0';
+    for (int t = 0; t < list->count && used < bytes; t++)
+        used += (size_t)snprintf(names + used, bytes - used, "%s%s", t > 0 ? ", " : "", list->tensors[t].name);
+    if (used >= bytes) memcpy(names + bytes - 4, "...", 4);
+}
+
+// A pattern that fits no tensor is most likely misspelt, so it is an error.
+Status tensors_fitting(bool *fits, const TensorList *list, const char *patterns, Error *err) {
+    static const char between[] = ", \t\n";
+    char words[PATTERNS_BYTES], *rest;
+    snprintf(words, sizeof words, "%s", patterns);
+    for (char *word = strtok_r(words, between, &rest); word; word = strtok_r(NULL, between, &rest)) {
+        bool fits_one = false;
+        for (int t = 0; t < list->count; t++)
+            if (fnmatch(word, list->tensors[t].name, 0) == 0) fits[t] = fits_one = true;
+        if (fits_one) continue;
+        char names[NAMES_BYTES];
+        list_names(names, sizeof names, list);
+        return fail(err, STATUS_USAGE, "\"%.60s\" fits none of the net's tensors; there are %s", word, names);
+    }
+    return STATUS_OK;
+}
+
 const ParameterTensor *tensors_at(const TensorList *list, size_t parameter) {
     const ParameterTensor *tensor = list->tensors;
     while (parameter >= tensor->first + tensor->count)

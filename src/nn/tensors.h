@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/err.h"
+
 enum { TENSOR_NAME_BYTES = 128, TENSOR_MOST_DIMENSIONS = 8, TENSORS_MOST = 4096 };
 
 // One tensor of float32. Plain data.
@@ -38,6 +40,10 @@ typedef struct TensorList {
 
 // The tensor of which this parameter is part; it must be one of the list's.
 const ParameterTensor *tensors_at(const TensorList *list, size_t parameter);
+
+// Sets fits (count) of the tensors whose names fit a pattern of `patterns`, which commas or blanks separate. USAGE for
+// a pattern that fits none, with the names that there are.
+Status tensors_fitting(bool *fits, const TensorList *list, const char *patterns, Error *err);
 
 // Whether the tensor holds running variances. tensors_floor_variances sets negative variances to zero: a server rule
 // that extrapolates can make them negative.

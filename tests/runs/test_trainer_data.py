@@ -139,5 +139,54 @@ class Views(TrainerCase):
         self.assertIn("--client-noise: the program of --trainer does not say that it reads samples as clients see them", err)
 
 
+class Parts(TrainerCase):
+    """Tensors that stay with a client, or stay as they are."""
+
+    def last(self, run):
+        return [line for line in self.metrics(run) if line["type"] == "round"][-1]
+
+    def test_what_stays_with_a_client_is_that_of_the_engine(self):
+        self.train(*JOB, "--model", LAYERS, "--rounds", "1", "--lr", "1e-12", "--quiet", "--out", "start")
+        given = ["--init", "start/model.safetensors", "--rounds", "3", "--clients-per-round", "3", "--client-test", "0.25", "--eval-clients-every", "1", "--finetune-epochs", "1"]
+        for name, algorithm in (("head", "fedper"), ("body", "lg-fedavg"), ("names", "personal tensors names=fc2.*"),
+                                ("several", 'personal tensors names="fc1.bias,fc2.w*"'), ("all", "local-only"), ("second", "ditto lambda=0.5")):
+            with self.subTest(algorithm=algorithm):
+                self.train(*JOB, *given, "--model", LAYERS, "--algorithm", algorithm, "--quiet", "--out", f"engine-{name}")
+                for workers in ("1", "3"):
+                    self.run_with(f"trainer-{name}-{workers}", *given, "--algorithm", algorithm, "--workers", workers)
+                self.assertEqual(self.model(f"trainer-{name}-1"), self.model(f"trainer-{name}-3"))
+                engine, own = self.weights(f"engine-{name}"), self.weights(f"trainer-{name}-1")
+                for key in engine:
+                    np.testing.assert_allclose(own[key], engine[key], atol=1e-5)
+                theirs, ours = self.last(f"engine-{name}"), self.last(f"trainer-{name}-1")
+                self.assertAlmostEqual(ours["personal_loss"], theirs["personal_loss"], 4)
+                self.assertEqual((ours["down_bytes"], ours["up_bytes"]), (theirs["down_bytes"], theirs["up_bytes"]))
+        self.assertEqual(self.model("trainer-head-1"), self.model("trainer-names-1"))
+
+    def test_personal_tensors_survive_a_resume(self):
+        for name, algorithm in (("tensors", "personal tensors fc2.*"), ("ditto", "ditto")):
+            self.run_with(f"whole-{name}", "--rounds", "4", "--algorithm", algorithm)
+            self.run_with(f"parts-{name}", "--algorithm", algorithm)
+            self.train("--resume", f"parts-{name}", "--rounds", "4", "--quiet")
+            self.assertEqual(self.model(f"parts-{name}"), self.model(f"whole-{name}"))
+            self.assertEqual(self.last(f"parts-{name}")["personal_loss"], self.last(f"whole-{name}")["personal_loss"])
+
+    def test_names_that_no_tensor_has_are_refused_with_those_that_there_are(self):
+        for arguments, sentence in ((["--algorithm", "personal tensors"], "which ones? Write names or patterns"),
+                                    (["--algorithm", "personal tensors names=head.*"], '"head.*" fits none of the net\'s tensors; there are fc1.weight, fc1.bias'),
+                                    (["--algorithm", "fedper layers=3"], "has only 2 modules"), (["--algorithm", "fedbn"], "personal tensors names=norm*"),
+                                    (["--algorithm", "fedrep"], "take fedper"), (["--freeze", "head"], "fits none"), (["--freeze", "*"], "every tensor")):
+            with self.subTest(arguments=arguments):
+                self.assertIn(sentence, self.refused(*arguments))
+
+    def test_frozen_tensors_stay_whatever_the_trainer_does(self):
+        self.run_with("free", "--rounds", "1", "--lr", "1e-12")
+        self.run_with("frozen", "--freeze", "fc1.*,fc2.bias")
+        before, after = self.weights("free"), self.weights("frozen")
+        for name in before:
+            self.assertEqual(name == "fc2.weight", not np.array_equal(before[name], after[name].astype(before[name].dtype)), name)
+        self.assertLess(self.last("frozen")["up_bytes"], self.last("free")["up_bytes"])
+
+
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1] + sys.argv[3:])

@@ -1,5 +1,7 @@
 #include "personal_rules.h"
 
+#include <string.h>
+
 #define LAYERS_NUMBER                                                                                                  \
     { .name = "layers", .preset = 1, .minimum = 1, .maximum = 64 }
 
@@ -31,6 +33,10 @@ const RuleText personal_rules[PERSONAL_COUNT] = {
                             {{.name = "head-epochs", .preset = 10, .minimum = 0, .maximum = 100000}, LAYERS_NUMBER}},
     [PERSONAL_NORMS] = {"norms", "normalisation layers stay with the client", "Li et al., ICLR 2021 (FedBN)", {{0}}},
     [PERSONAL_ALL] = {"all", "nothing is sent: every client trains for itself", "the baseline of all of these", {{0}}},
+    [PERSONAL_TENSORS] = {"tensors",
+                          "the tensors of these names stay with the client, as names=head.*,norm?.weight",
+                          "Arivazhagan et al. 2019 (FedPer), for any part of a net",
+                          {{.name = "names", .derived = "PATTERN,...", .names = true}}},
 };
 
 // A second model is as large as the net. Parameters that stay are stored run after run, without gaps.
@@ -51,6 +57,28 @@ static Status find_head(uint64_t *first, const Spec *spec, double count, const c
     }
     return fail(err, STATUS_USAGE, "personal %s layers=%g: the net has only %d layers with parameters", rule, count,
                 with_parameters);
+}
+
+// The module of a tensor is its name up to the last dot. Returns that length.
+static int module_length(const ParameterTensor *tensor) {
+    const char *dot = strrchr(tensor->name, '.');
+    return dot ? (int)(dot - tensor->name) : 0;
+}
+
+// The first parameter of the last `count` modules of a net without layers.
+static Status find_last_modules(uint64_t *first, const TensorList *list, double count, const char *rule, Error *err) {
+    int modules = 0;
+    for (int t = list->count - 1; t >= 0; t--) {
+        const ParameterTensor *tensor = &list->tensors[t], *next = tensor + 1;
+        const int length = module_length(tensor);
+        if (t == list->count - 1 || length != module_length(next) || strncmp(tensor->name, next->name, (size_t)length))
+            modules++;
+        if (modules > (int)count) return STATUS_OK;
+        *first = tensor->first;
+    }
+    if (modules == (int)count) return STATUS_OK;
+    return fail(err, STATUS_USAGE, "personal %s layers=%g: the net has only %d modules with tensors", rule, count,
+                modules);
 }
 
 // Appends a run; adjacent runs are joined.
@@ -75,6 +103,18 @@ static Status find_norms(PersonalPlan *plan, const Spec *spec, Error *err) {
         "(groupnorm, layernorm, batchnorm), such as resnet8");
 }
 
+static Status find_tensors(PersonalPlan *plan, const Chosen *chosen, const TensorList *list, Error *err) {
+    bool fits[TENSORS_MOST] = {false};
+    Error why;
+    if (!chosen->names[0])
+        return fail(err, STATUS_USAGE, "personal tensors: which ones? Write names or patterns, such as names=head.*");
+    const Status status = tensors_fitting(fits, list, chosen->names, &why);
+    if (status != STATUS_OK) return fail(err, status, "personal tensors names=%s: %s", chosen->names, why.message);
+    for (int t = 0; t < list->count; t++)
+        if (fits[t]) stay(plan, list->tensors[t].first, list->tensors[t].first + list->tensors[t].count);
+    return STATUS_OK;
+}
+
 // Above these limits the inner steps, or the outer one, would diverge: |1 - lambda lr| must be below 1 for the inner
 // model, and the outer step must not pass its target.
 static Status check_moreau(const PersonalPlan *plan, const Training *training, Error *err) {
@@ -86,10 +126,16 @@ static Status check_moreau(const PersonalPlan *plan, const Training *training, E
         plan->lambda, plan->inner_lr, (double)training->sgd.lr);
 }
 
+static Status find_last(uint64_t *first, const Spec *spec, const TensorList *tensors, double count, const char *rule,
+                        Error *err) {
+    return spec->layer_count > 0 ? find_head(first, spec, count, rule, err)
+                                 : find_last_modules(first, tensors, count, rule, err);
+}
+
 // A rule is of one of two kinds: it plans a second model, or it names the parameters that stay. FedPer and FedRep keep
 // the last layers, LG-FedAvg all others.
-static Status find_runs(PersonalPlan *plan, const Chosen *chosen, const Spec *spec, const Training *training,
-                        Error *err) {
+static Status find_runs(PersonalPlan *plan, const Chosen *chosen, const Spec *spec, const TensorList *tensors,
+                        const Training *training, Error *err) {
     const char *name = personal_rules[chosen->row].name;
     *plan = (PersonalPlan){0};
     switch (chosen->row) {
@@ -112,14 +158,16 @@ static Status find_runs(PersonalPlan *plan, const Chosen *chosen, const Spec *sp
         return check_moreau(plan, training, err);
     case PERSONAL_HEAD:
         plan->end = spec->parameter_count;
-        return find_head(&plan->first, spec, chosen->number[0], name, err);
+        return find_last(&plan->first, spec, tensors, chosen->number[0], name, err);
     case PERSONAL_BODY:
-        return find_head(&plan->end, spec, chosen->number[0], name, err);
+        return find_last(&plan->end, spec, tensors, chosen->number[0], name, err);
     case PERSONAL_ALTERNATE:
         plan->alternates = 1;
         plan->epochs = (uint32_t)chosen->number[0];
         plan->end = spec->parameter_count;
         return find_head(&plan->first, spec, chosen->number[1], name, err);
+    case PERSONAL_TENSORS:
+        return find_tensors(plan, chosen, tensors, err);
     case PERSONAL_NORMS:
         return find_norms(plan, spec, err);
     case PERSONAL_ALL:
@@ -130,8 +178,9 @@ static Status find_runs(PersonalPlan *plan, const Chosen *chosen, const Spec *sp
     }
 }
 
-Status personal_plan(PersonalPlan *plan, const Chosen *chosen, const Spec *spec, const Training *training, Error *err) {
-    TRY(find_runs(plan, chosen, spec, training, err));
+Status personal_plan(PersonalPlan *plan, const Chosen *chosen, const Spec *spec, const TensorList *tensors,
+                     const Training *training, Error *err) {
+    TRY(find_runs(plan, chosen, spec, tensors, training, err));
     stay(plan, plan->first, plan->end);
     return STATUS_OK;
 }

@@ -1,7 +1,7 @@
 // Personal models: the part of a model that belongs to the client alone. A rule names the parameters that stay with the
 // client and are never sent, or lets the client train a second model of its own.
 //
-//   TRY(personal_plan(&plan, &recipe->personal, &spec, &training, err));
+//   TRY(personal_plan(&plan, &recipe->personal, &spec, &tensors, &training, err));
 //
 // Client state (memory/client_state_file.h) holds personal parameters as a difference, so that a client without a turn
 // has zeros: parameters that stay, as the difference from the global ones, which do not move; a second model, as the
@@ -23,10 +23,13 @@ enum {
     PERSONAL_ALTERNATE,
     PERSONAL_NORMS,
     PERSONAL_ALL,
+    PERSONAL_TENSORS,
     PERSONAL_COUNT
 };
 
 extern const RuleText personal_rules[PERSONAL_COUNT];
+
+enum { PERSONAL_MOST_RUNS = TENSORS_MOST / 2 }; // there is another tensor between two runs
 
 // A run of adjacent parameters.
 typedef struct PersonalRun {
@@ -38,7 +41,7 @@ typedef struct PersonalPlan {
     uint64_t first,
         end;            // of the parameters that stay, if they are one run; first == end: none, or several runs
     uint32_t run_count; // all runs that stay, in order
-    PersonalRun runs[SPEC_MAX_LAYERS];
+    PersonalRun runs[PERSONAL_MOST_RUNS];
     double lambda;   // of a second model: the pull to the global model, or to the client's copy of it
     uint32_t epochs; // of the second model, or with `alternates` of the head; 0: there is none
     uint32_t second; // 1: each client trains its own model beside the shared one
@@ -50,7 +53,9 @@ typedef struct PersonalPlan {
 // The number of floats of client state.
 uint64_t personal_floats(const PersonalPlan *plan, uint64_t parameters);
 
-// USAGE with the rule and what the net does not have.
-Status personal_plan(PersonalPlan *plan, const Chosen *chosen, const Spec *spec, const Training *training, Error *err);
+// spec: without layers where a trainer trains, whose modules are then the layers. USAGE with the rule and what the net
+// does not have.
+Status personal_plan(PersonalPlan *plan, const Chosen *chosen, const Spec *spec, const TensorList *tensors,
+                     const Training *training, Error *err);
 
 #endif

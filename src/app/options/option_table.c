@@ -146,7 +146,6 @@ const Option option_table[] = {
     {.name = "freeze", .type = OPTION_TEXT, FIELD(freeze), .group = GROUP_MODEL,
      .also = "frozen freeze-layers fix",
      .placeholder = "TENSORS", .derived = "all tensors learn",
-     .applies = trains_in_engine, .condition = "nets of layers (no --trainer)",
      .help = "do not train or send these tensors: names or patterns, such as \"conv*,fc1.weight\""},
     {.name = "trainer", .type = OPTION_TEXT, FIELD(trainer), .group = GROUP_MODEL, .eval = true, .added = true,
      .also = "client-app script entry-point train-fn training-script",

@@ -265,7 +265,7 @@ static RunConfig make_config(const Options *options, const Spec *spec, const Nod
         .log_level = (uint32_t)options->log_level,
         .seed = options->seed,
         .parameters = spec->parameter_count,
-        .begins_with_given = options->init[0] != 0,
+        .begins_with_given = options->init[0] != 0 || options->trainer[0] != 0,
         .node = nodes->rank,
         .nodes = nodes->size};
 }
@@ -415,12 +415,13 @@ static Status begin_weights(RunMemory *memory, const Options *options, const Spe
         memcpy(memory->weights, net->values, net->parameters * sizeof *net->values);
     else
         spec_initialise(memory->weights, spec, options->seed);
-    if (!options->init[0] || (options->resume[0] && has_checkpoint(folder))) return STATUS_OK;
-    options_named(named, options, "init");
     Error why;
-    const Status status = model_begin_from(memory->weights, &memory->tensors, options->init, &why);
-    if (status != STATUS_OK) return fail(err, status, "%s: %s", named, why.message);
-    if (memory->config->personal.second)
+    if (options->init[0] && !(options->resume[0] && has_checkpoint(folder))) {
+        const Status status = model_begin_from(memory->weights, &memory->tensors, options->init, &why);
+        options_named(named, options, "init");
+        if (status != STATUS_OK) return fail(err, status, "%s: %s", named, why.message);
+    }
+    if (memory->config->personal.second && memory->config->begins_with_given)
         memcpy(run_memory_vector(memory, state_vector(memory, STATE_INITIAL)), memory->weights,
                spec->parameter_count * sizeof(float));
     return STATUS_OK;
@@ -449,14 +450,15 @@ Status run_create_memory(RunMemory *memory, const Options *options, const Spec *
     char *header = NULL;
     RunPlan plan = {.config = make_config(options, spec, nodes),
                     .spins = options->workers <= cores_usable() ? SPINS_WHEN_CORES_SUFFICE : 0};
-    memory->tensors = net ? (TensorList){.tensors = net->tensors, .count = net->count} : spec_tensors(spec);
+    memory->tensors = net ? trainer_net_tensors(net) : spec_tensors(spec);
     if (net) TRY(run_plan_trainer(&plan.config.trainer, options, err));
     plan.config.trainer.whole_test = net && net->whole_test;
     run_plan_aggregator(&plan.config, options);
     plan.job_capacity = rounds_job_capacity(&plan.config, clients_per_round, data->test.count);
     Error part;
     char named[OPTION_NAMED_BYTES];
-    Status planned = personal_plan(&plan.config.personal, &options->recipe.personal, spec, &options->training, &part);
+    Status planned = personal_plan(&plan.config.personal, &options->recipe.personal, spec, &memory->tensors,
+                                   &options->training, &part);
     if (planned != STATUS_OK)
         return fail(err, planned, "%s: %s", options_named(named, options, "algorithm"), part.message);
     engine_plan(&plan.config);

@@ -59,6 +59,14 @@ void run_plan_aggregator(RunConfig *config, const Options *options) {
     config->aggregator_keeps = (uint32_t)options->aggregator_keeps;
 }
 
+static Status freeze(TrainerNet *net, const Options *options, Error *err) {
+    char named[OPTION_NAMED_BYTES];
+    Error why;
+    const Status status = trainer_net_freeze(net, options->freeze, &why);
+    if (status == STATUS_OK) return STATUS_OK;
+    return fail(err, status, "%s: %s", options_named(named, options, "freeze"), why.message);
+}
+
 // The spec of a trainer's net has no layers: only what the run asks of any net.
 Status run_read_trainer(Spec *spec, TrainerNet *net, char text[SPEC_TEXT_BYTES], const Options *options,
                         const RunMemory *memory, TrainerHost *host, Error *err) {
@@ -74,6 +82,7 @@ Status run_read_trainer(Spec *spec, TrainerNet *net, char text[SPEC_TEXT_BYTES],
     TRY(run_plan_trainer(&plan, options, err));
     TRY(trainer_describe(net, &plan, memory, options->seed, host, err));
     TRY(check_views(net, options, err));
+    if (options->freeze[0]) TRY(freeze(net, options, err));
     snprintf(text, SPEC_TEXT_BYTES, "trainer %.2000s", options->trainer);
     spec->parameter_count = net->parameters;
     return STATUS_OK;
