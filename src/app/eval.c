@@ -15,6 +15,7 @@
 #include "app/train/round_test.h"
 #include "app/train/run_device.h"
 #include "app/train/run_folder.h"
+#include "app/train/run_metrics.h"
 #include "app/train/run_record.h"
 #include "app/train/trainer_eval.h"
 #include "base/clock.h"
@@ -141,6 +142,8 @@ static Status check_data(const Subject *subject, const Safetensors *file, const 
 // Results on the test set, and on its marked samples if the run was attacked by a backdoor.
 typedef struct Outcome {
     BatchResult test;
+    bool judged;        // whether it counts hits
+    MetricSums metrics; // of a trainer
     uint32_t marked, marked_hits;
     double seconds;
 } Outcome;
@@ -206,10 +209,11 @@ static Status print_json(const Outcome *outcome, const Predictions *predictions,
     if (dataset_has_targets(&data->items)) {
         put_real(&object, "test_rmse", loss_as_rmse(outcome->test.loss_sum / data->test.count));
         put_real(&object, "test_r2", loss_as_r2(outcome->test.loss_sum / data->test.count, target_variance(data)));
-    } else {
+    } else if (outcome->judged) {
         put_real(&object, "test_accuracy", (double)outcome->test.hits / data->test.count);
         put_whole(&object, "hits", outcome->test.hits);
     }
+    put_metrics(&object, "test_metrics", &outcome->metrics);
     put_whole(&object, "samples", data->test.count);
     if (outcome->marked > 0) put_real(&object, "attack_success", (double)outcome->marked_hits / outcome->marked);
     put_real(&object, "seconds", outcome->seconds);
@@ -233,8 +237,14 @@ static Status tell(const Outcome *outcome, const Predictions *predictions, const
     printf("test loss %.4f  ", loss);
     if (dataset_has_targets(&data->items))
         fputs(regression_text(regression, loss_as_rmse(loss), loss_as_r2(loss, target_variance(data))), stdout);
-    else
+    else if (outcome->judged)
         printf("accuracy %u/%u (%.2f%%)", result->hits, count, 100.0 * result->hits / count);
+    for (uint32_t i = 0; i < outcome->metrics.count; i++) {
+        char number[RUN_FIGURE_TEXT_BYTES];
+        const MetricSum *metric = &outcome->metrics.all[i];
+        printf("%s%s %s", i > 0 || outcome->judged ? "  " : "", metric->name,
+               metric_text(number, metric_value(metric)));
+    }
     printf("  %.2f s  %s\n", outcome->seconds, run_device_name(device));
     if (outcome->marked > 0)
         printf("attack success %u/%u (%.2f%%) of the marked samples of other classes\n", outcome->marked_hits,
@@ -246,7 +256,7 @@ static Status tell(const Outcome *outcome, const Predictions *predictions, const
 static Status evaluate(const float *parameters, const Spec *spec, const Subject *subject, const Dataset *data,
                        const Options *options, const RunDevice *device, Error *err) {
     uint64_t start = clock_nanoseconds();
-    Outcome outcome = {0};
+    Outcome outcome = {.judged = true};
     Predictions predictions = {0};
     bool singly = options->confusion || options->predictions[0]; // the user wants output for each sample
     if (singly) TRY(predictions_init(&predictions, data, spec->classes, err));
@@ -270,14 +280,15 @@ static Status evaluate_by_trainer(const Safetensors *file, const Subject *subjec
     const RunDevice device = {0};
     const char *refused = options->confusion ? "confusion" : options->predictions[0] ? "predictions" : NULL;
     const uint64_t start = clock_nanoseconds();
-    Outcome outcome = {0};
+    TrainerTest test;
     if (refused)
         return fail(err, STATUS_USAGE, "--%s: needs the net's answers, and a trainer tells the sums of its tests alone",
                     refused);
     if (options->device == DEVICE_CUDA)
         return fail(err, STATUS_USAGE, "--device cuda: a trainer chooses its device itself; leave it out");
-    TRY(trainer_eval(&outcome.test, file, subject->path, options, subject->memory, data, err));
-    outcome.seconds = clock_seconds_since(start);
+    TRY(trainer_eval(&test, file, subject->path, options, subject->memory, data, err));
+    const Outcome outcome = {
+        .test = test.sum, .judged = test.unjudged == 0, .metrics = test.metrics, .seconds = clock_seconds_since(start)};
     TRY(dataset_segment_check(subject->memory, err));
     return tell(&outcome, NULL, subject->path, data, options, &device, err);
 }

@@ -238,6 +238,17 @@ class TrainerMetrics(TrainerCase):
         out, _ = self.run_job("run", *NO_HITS, "--rounds", "6", "--lr", "1e-30", "--patience", "2")
         self.assertIn("the loss has not been better since round 1: patience ends", out)
 
+    def test_eval_tells_metrics_and_no_accuracy_that_is_not_there(self):
+        for run, script, more in (("counts", "trainer.py", []), ("none", "whole.py", NO_HITS)):
+            self.run_job(run, "--quiet", *more, script=script)
+            last, told = self.rounds(run)[-1], json.loads(self.look("eval", run, "--json"))
+            self.assertEqual("test_accuracy" in told, not more)
+            for key in ("test_loss", "test_accuracy"):
+                self.assertAlmostEqual(told.get(key, 0), last.get(key, 0), places=6)
+            for name, value in last["test_metrics"].items():
+                self.assertAlmostEqual(told["test_metrics"][name], value, places=6)
+        self.assertRegex(self.look("eval", "none"), r"^test loss \d\.\d{4}  perplexity [\d.]+  recall [\d.]+  turns 1.0000  ")
+
     # A test in one turn -----------------------------------------------------------------------------------------------
 
     def test_a_whole_test_is_one_turn_with_the_same_bits_for_any_number_of_workers(self):

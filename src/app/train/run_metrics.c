@@ -28,8 +28,7 @@ static void put_update(JsonObject *line, const Job *job) {
     if (job->fingerprint) put_fingerprint(line, "weights_xxh3", job->fingerprint);
 }
 
-// Adds {"name": value, ...} if there are metrics.
-static void put_metrics(JsonObject *line, const char *key, const MetricSums *metrics) {
+void put_metrics(JsonObject *line, const char *key, const MetricSums *metrics) {
     JsonObject values;
     if (!metrics || metrics->count == 0) return;
     json_begin(&values);

@@ -27,6 +27,9 @@ typedef struct RunSummary {
 // (data set, program) do not count.
 int64_t report_worker_bytes(const Supervisor *supervisor);
 
+// Adds {"name": value, ...} of a trainer, if there are metrics; NULL: there are none.
+void put_metrics(JsonObject *line, const char *key, const MetricSums *metrics);
+
 // Writes the clients of the round just trained, from the queue: call it before evaluation reuses the queue.
 Status report_clients(Metrics *metrics, const RunMemory *memory, uint32_t round, Error *err);
 

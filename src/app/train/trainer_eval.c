@@ -31,37 +31,40 @@ Status trainer_eval_options(Options *options, const Options *saved, const char *
     return STATUS_OK;
 }
 
-static Status evaluate_chunk(BatchResult *sum, Trainer *trainer, uint32_t first, uint32_t count, Error *err) {
+static Status evaluate_chunk(TrainerTest *test, Trainer *trainer, uint32_t first, uint32_t count, Error *err) {
     const TrainerTurn turn = {.task = "test", .part = "test", .of_test_set = true, .client = UINT32_MAX};
     const uint32_t size = trainer->memory->config->training.batch_size;
-    uint32_t indices[EVALUATION_CHUNK];
+    Desk *desk = &trainer->desk;
     TrainerAnswer answer;
-    for (uint32_t i = 0; i < count; i++)
-        indices[i] = first + i;
-    for (uint32_t b = 0; b < count; b += size)
-        desk_add_batch(&trainer->desk, indices + b, count - b < size ? count - b : size);
+    for (uint32_t done = 0; done < count; done += size) {
+        const uint32_t samples = count - done < size ? count - done : size;
+        uint32_t *indices = desk->order + desk->count;
+        for (uint32_t i = 0; i < samples; i++)
+            indices[i] = first + done + i;
+        desk_add_batch(desk, indices, samples);
+    }
     TRY(trainer_ask(&answer, trainer, &turn, err));
-    sum->loss_sum += answer.loss_sum;
-    sum->hits += answer.hits;
-    return STATUS_OK;
+    test->sum.loss_sum += answer.loss_sum;
+    test->sum.hits += answer.hits;
+    if (!answer.judges) test->unjudged += count;
+    return metric_sums_join(&test->metrics, &answer.metrics, err);
 }
 
-static Status evaluate(BatchResult *sum, const RunMemory *memory, const TrainerNet *net, Error *err) {
+static Status evaluate(TrainerTest *test, const RunMemory *memory, const TrainerNet *net, Error *err) {
     Trainer trainer;
-    const uint32_t total = memory->data.test.count;
+    const uint32_t total = memory->data.test.count, size = net->whole_test ? total : EVALUATION_CHUNK;
     Status status = STATUS_OK;
     TRY(trainer_open(&trainer, memory, 0, false, err));
     memcpy(trainer.desk.weights, net->values, net->parameters * sizeof *net->values);
-    *sum = (BatchResult){0};
-    for (uint32_t first = 0; first < total && status == STATUS_OK; first += EVALUATION_CHUNK)
-        status = evaluate_chunk(sum, &trainer, first,
-                                total - first < EVALUATION_CHUNK ? total - first : EVALUATION_CHUNK, err);
+    *test = (TrainerTest){0};
+    for (uint32_t first = 0; first < total && status == STATUS_OK; first += size)
+        status = evaluate_chunk(test, &trainer, first, total - first < size ? total - first : size, err);
     trainer_close(&trainer);
     return status;
 }
 
 // A trainer reads of a run's memory only what is filled in here.
-static Status evaluate_in(RunMemory *memory, BatchResult *sum, const Safetensors *file, const char *path,
+static Status evaluate_in(RunMemory *memory, TrainerTest *test, const Safetensors *file, const char *path,
                           const Options *options, Error *err) {
     TrainerNet net;
     Spec spec;
@@ -76,12 +79,12 @@ static Status evaluate_in(RunMemory *memory, BatchResult *sum, const Safetensors
     config->workers = config->clients = 1;
     memory->tensors = (TensorList){.tensors = net.tensors, .count = net.count};
     Status status = model_load_alone(net.values, &memory->tensors, file, path, err);
-    if (status == STATUS_OK) status = evaluate(sum, memory, &net, err);
+    if (status == STATUS_OK) status = evaluate(test, memory, &net, err);
     trainer_net_free(&net);
     return status;
 }
 
-Status trainer_eval(BatchResult *result, const Safetensors *file, const char *path, const Options *options,
+Status trainer_eval(TrainerTest *result, const Safetensors *file, const char *path, const Options *options,
                     const DatasetSegment *segment, const Dataset *data, Error *err) {
     RunMemory memory = {.data_segment = *segment, .data = *data};
     Error why;

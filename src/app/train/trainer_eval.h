@@ -6,17 +6,24 @@
 
 #include "app/options/options.h"
 #include "fedavg/memory/dataset_segment.h"
+#include "fedavg/rules/metric_sums.h"
 #include "io/safetensors.h"
 #include "nn/step.h"
+
+typedef struct TrainerTest {
+    BatchResult sum;    // over all test samples
+    uint32_t unjudged;  // samples of which the trainer does not say whether they are right
+    MetricSums metrics; // of its own
+} TrainerTest;
 
 // The trainer of the run in this folder becomes that of the options, as far as these do not name one; "" without one.
 Status trainer_eval_options(Options *options, const Options *saved, const char *run, Error *err);
 
 // Starts options->trainer twice, for its tensors and for the tests. The test samples are evaluated in the order and in
-// the batches of a run with this batch size. result: sums over all test samples.
+// the batches of a run with this batch size, all in one turn if the trainer wants that.
 // Returns USAGE or NOINPUT for a command that cannot be run, DATA if the file's tensors are not the trainer's,
 // UNAVAILABLE with the trainer's sentence.
-Status trainer_eval(BatchResult *result, const Safetensors *file, const char *path, const Options *options,
+Status trainer_eval(TrainerTest *result, const Safetensors *file, const char *path, const Options *options,
                     const DatasetSegment *segment, const Dataset *data, Error *err);
 
 #endif
