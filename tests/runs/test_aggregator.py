@@ -87,6 +87,11 @@ class Aggregators(TrainerCase):
                 self.assert_near("theirs", "ours")
                 shutil.rmtree(self.path("theirs")), shutil.rmtree(self.path("ours"))
 
+    def test_the_example_runs_as_its_first_lines_say(self):
+        done = subprocess.run([sys.executable, EXAMPLE, self.folder.name], text=True, timeout=60, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              env={**os.environ, "SOUNDER": SOUNDER, "PYTHONPATH": PACKAGE})
+        self.assertRegex(done.stdout, r"^fedadam: loss \d\.\d+, accuracy \d+\.\d+%\nmedian: loss \d\.\d+, accuracy \d+\.\d+%\n$")
+
     def test_the_server_rule_of_the_algorithm_steps_by_the_update(self):
         self.write("mean.py", "import sys; sys.path.insert(0, PACKAGE); import sounder\nsounder.aggregate(lambda updates, turn: turn.shares @ updates)\n")
         self.combine("theirs", "mean.py", "--algorithm", "fedavgm", "--partition", "dirichlet", keeps=0)
