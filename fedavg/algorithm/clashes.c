@@ -148,7 +148,7 @@ static const ClashRow clashes[] = {
     {TRAINER, {ALTERNATES}, "head and body take turns in the engine; take fedper"},
     {TRAINER, {NORMS}, "the engine knows no layers of its net; name them: personal tensors names=norm*"},
     {TRAINER, {NOT_SGD}, "the optimizer is the trainer's; leave it out"},
-    {TRAINER, {STATE_KEPT, STATE_AVERAGED}, "the optimizer is the trainer's; leave the option out"},
+    {TRAINER, {STATE_AVERAGED}, "the states of the trainer's optimizer may have no mean; take keep"},
     {TRAINER, {REAL_CLOCK}, "it has the simulated clock; leave --clock out"},
     {TRAINER, {ON_GPU}, "has its tensors where the trainer puts them"},
     // An aggregator sees all updates of a round side by side, as robust rules do.

@@ -74,7 +74,12 @@ static void serve_host(void *host) {
 }
 
 Status trainer_net_read(TrainerNet *net, const json_t *told, int desk_fd, Error *err) {
-    *net = (TrainerNet){.views = json_integer_value(json_object_get(told, "views")) != 0,
+    const json_int_t floats = json_integer_value(json_object_get(told, "state"));
+    if (floats < 0 || floats > UINT32_MAX)
+        return fail(err, STATUS_DATA, "it keeps %lld floats per client; there may be 0 to %u", (long long)floats,
+                    UINT32_MAX);
+    *net = (TrainerNet){.state_floats = (uint64_t)floats,
+                        .views = json_integer_value(json_object_get(told, "views")) != 0,
                         .whole_test = json_integer_value(json_object_get(told, "whole_test")) != 0};
     Status status = read_tensors(net, json_object_get(told, "tensors"), err);
     if (status == STATUS_OK) status = read_values(net, desk_fd, err);

@@ -43,6 +43,7 @@ static void place_parts(Desk *desk, const RunMemory *memory, bool has_shift) {
     desk->bytes = 0;
     desk->weights = part(desk, vector);
     if (has_shift) desk->shift = part(desk, vector);
+    if (desk->state_bytes > 0) desk->state = part(desk, desk->state_bytes);
     desk->order = part(desk, list);
     desk->ends = part(desk, list);
     if (desk->sample_bytes == 0) return;
@@ -78,6 +79,8 @@ static Status map(Desk *desk, Error *err) {
 
 Status desk_create(Desk *desk, const RunMemory *memory, bool has_shift, Error *err) {
     *desk = (Desk){.fd = -1};
+    if (memory->config->training.optimizer_state == OPTIMIZER_KEPT)
+        desk->state_bytes = memory->config->trainer.state_floats * sizeof(float);
     TRY(plan_rows(desk, memory, err));
     place_parts(desk, memory, has_shift);
     const Status status = map(desk, err);
@@ -117,6 +120,7 @@ JsonObject *desk_told(JsonObject *told, const Desk *desk) {
     put_whole(told, "bytes", (int64_t)desk->bytes);
     put_part(told, "weights", desk, desk->weights);
     put_part(told, "shift", desk, desk->shift);
+    put_part(told, "state", desk, desk->state);
     put_part(told, "order", desk, desk->order);
     put_part(told, "ends", desk, desk->ends);
     put_part(told, "places", desk, desk->places);

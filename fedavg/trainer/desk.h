@@ -21,11 +21,12 @@
 typedef struct Desk {
     int fd;          // owned
     uint8_t *memory; // owned (bytes)
-    size_t bytes;
+    size_t bytes, state_bytes;
     // Its parts, in the memory:
-    float *weights;          // (parameters)
-    float *shift;            // (parameters); NULL: no algorithm adds to the gradients
-    uint32_t *order, *ends;  // sample numbers of the next turn, all batches one after the other; where each batch ends
+    float *weights;         // (parameters)
+    float *shift;           // (parameters); NULL: no algorithm adds to the gradients
+    float *state;           // (trainer.state_floats) that a client's turn begins and ends with; NULL: clients keep none
+    uint32_t *order, *ends; // sample numbers of the next turn, all batches one after the other; where each batch ends
     uint32_t count, batches; // sample numbers, and batches, of the next turn so far
     // Where clients may see other samples than the data set has: for each sample number its row of samples and labels.
     uint32_t *places; // NULL: no view differs

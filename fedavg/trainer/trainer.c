@@ -77,6 +77,7 @@ static void make_line(JsonObject *line, Trainer *trainer, const TrainerTurn *tur
     put_real(line, "clip", config->training.clip);
     put_real(line, "pull", (double)turn->pull);
     put_whole(line, "shifts", turn->shifts);
+    put_whole(line, "keeps", turn->keeps);
     put_whole(line, "viewed", turn->viewed);
     put_text(line, "split", turn->of_test_set ? "test" : "train");
     put_whole(line, "seed",

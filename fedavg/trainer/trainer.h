@@ -35,6 +35,7 @@ typedef struct TrainerTurn {
     uint32_t client;             // UINT32_MAX: none
     float lr, momentum, weight_decay, pull;
     bool shifts;
+    bool keeps;  // desk.state has the client's state, and gets its next one
     bool viewed; // the batches have rows of samples as the client sees them
     bool checks; // the trainer says what it uses that is older than the turn
 } TrainerTurn;
@@ -68,10 +69,11 @@ typedef struct TrainerNet {
     ParameterTensor *tensors; // owned (count)
     int count;
     size_t parameters;
-    float *values;       // owned (parameters)
-    bool views;          // the trainer reads samples as clients see them, where these differ from the data set
-    bool whole_test;     // it wants a test in one turn
-    uint64_t files_hash; // XXH3 over the names and contents of the trainer's files
+    float *values;         // owned (parameters)
+    uint64_t state_floats; // that a client's turn wants to leave for its next one
+    bool views;            // the trainer reads samples as clients see them, where these differ from the data set
+    bool whole_test;       // it wants a test in one turn
+    uint64_t files_hash;   // XXH3 over the names and contents of the trainer's files
 } TrainerNet;
 
 // Asks a trainer of the parent's for them, which ends afterwards. Returns USAGE or NOINPUT for a command that cannot be

@@ -17,6 +17,7 @@ Stepper stepper_begin(const RunMemory *memory, const LocalStep *step) {
 
 // The velocity; with Adam also the squares, and the part of both that is still that of their start.
 uint64_t stepper_state_floats(const RunConfig *config) {
+    if (config->trainer.command[0]) return config->trainer.state_floats;
     const uint32_t states = run_algorithm(config).optimizer->states;
     return states * config->parameters + (states > 1 ? 4 : 0); // two doubles
 }

@@ -82,13 +82,19 @@ double trainer_turn_train(LocalModel *model, const LocalStep *step, const uint32
                               .weight_decay = step->sgd.weight_decay,
                               .pull = step->pull,
                               .shifts = step->shift != NULL,
+                              .keeps = step->state_after != NULL,
                               .viewed = trainer_view_differs(model)};
     swap_with_desk(model);
     if (step->start) bring(model, step->start);
     if (step->shift && step->shift != trainer->desk.shift)
         memcpy(trainer->desk.shift, step->shift, config->parameters * sizeof *step->shift);
+    if (turn.keeps && step->state)
+        memcpy(trainer->desk.state, step->state, trainer->desk.state_bytes);
+    else if (turn.keeps)
+        memset(trainer->desk.state, 0, trainer->desk.state_bytes); // of a client's first turn
     add_batches(model, indices, count, client, &walk);
     ask(model, &model->answer, &turn);
+    if (turn.keeps) memcpy(step->state_after, trainer->desk.state, trainer->desk.state_bytes);
     personal_unmoved(trainer->desk.weights, model->memory); // whatever the trainer did to what is frozen
     swap_with_desk(model);
     return model->answer.loss_sum;

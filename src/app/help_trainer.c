@@ -58,6 +58,8 @@ static const HelpEntry python[] = {
     {"serve(Net, ...), turns(Net)",
      "a class or a function that makes the net; one that takes an argument gets the data: "
      "data.shape (channels, rows, columns), data.classes"},
+    {"serve(..., state=N), turn.state", "floats of each client, zeros in its first turn, changed in place: "
+                                        "--client-optimizer-state keep keeps them for its next one"},
     {"serve(..., whole_test=True)", "a test of the test set or of a client is one turn; otherwise 500 samples are"},
     {"serve(..., exchange=, device=)", "names or patterns of the tensors that travel (default: floating-point ones; if "
                                        "some are frozen, those that learn). All others "
@@ -68,12 +70,12 @@ static const HelpEntry rules[] = {
     {"go with it", "all options of data, partition, world, --algorithm, --attack, privacy, tests and the run; --init"},
     {"are the trainer's duty",
      "--lr and its schedule, --momentum, --weight-decay, --clip-grad-norm, --batch-size, --local-epochs"},
-    {"are refused", "--model, --random-crop, --random-flip, --label-smoothing, --client-optimizer-state, --clock real, "
+    {"are refused", "--model, --random-crop, --random-flip, --label-smoothing, --clock real, "
                     "--device cuda; ssgd, hogwild, easgd, pfedme, fedrep, fedbn, `optimizer`, rules that need a first "
                     "gradient"},
     {"have another meaning", "--freeze: the worker puts these tensors back, the trainer need not train them. fedper, "
                              "lg-fedavg: layers are modules, names up to the last dot. personal tensors names=head.*: "
-                             "these stay with the client"},
+                             "these stay with the client. --client-optimizer-state keep: the client keeps turn.state"},
     {"faults", "a trainer that dies, hangs (--hang-seconds without a line), raises or sends nonsense costs the turn: "
                "another one does it "
                "again, to the same bits. A second fault ends the run with its sentence"},
@@ -91,16 +93,18 @@ static const HelpEntry rules[] = {
 static const HelpEntry hello[] = {
     {"sounder",
      "1, the version of these lines; rank, seed, threads, parameters (floats in all tensors), options: as named"},
-    {"desk", "{fd, bytes, weights, shift, order, ends, places, samples, labels, samples_type}: a file to map, shared "
-             "with the worker, and offsets in it in bytes. shift is absent with algorithms that add nothing to the "
-             "gradients; places and what follows if all clients see the data set as it is"},
+    {"desk",
+     "{fd, bytes, weights, shift, state, order, ends, places, samples, labels, samples_type}: a file to map, shared "
+     "with the worker, and offsets in it in bytes. shift is absent with algorithms that add nothing to the "
+     "gradients, state if clients keep none; places and what follows if all clients see the data set as it is"},
     {"tensors", "[[name, shape], ...]: float32, one after the other, both in weights and in shift"},
     {"data", "{shape, classes, scale, shift, train, test}; a split is {count, samples, labels}, each of these {fd, "
              "offset, type} with type "
              "u1, u2 or f4. A pixel (u1) of channel c enters a net as pixel * scale[c] + shift[c]"},
     {"describe",
      "1: the parent asks for the net; desk has only fd. Write the initial values to fd, float32, and answer "
-     "{\"tensors\":[[name, shape], ...]}, with \"views\":1 if the program heeds `viewed` below, and \"whole_test\":1 "
+     "{\"tensors\":[[name, shape], ...]}, with \"views\":1 if the program heeds `viewed` below, \"state\":N floats if "
+     "clients are to keep some (--client-optimizer-state keep), and \"whole_test\":1 "
      "to have a "
      "test in one turn; then the socket ends"},
     {"files",

@@ -19,7 +19,7 @@ class Trainers(TrainerCase):
                           "fedbuff K=2", "local-sgd steps=3"):
             with self.subTest(algorithm=algorithm):
                 name = algorithm.split()[0]
-                fresh = ["--client-optimizer-state", "fresh"] if name == "local-sgd" else []  # a trainer's is always fresh
+                fresh = ["--client-optimizer-state", "fresh"] if name == "local-sgd" else []  # a trainer's is, unless it says otherwise
                 self.train(*JOB, *given, *fresh, "--model", LAYERS, "--algorithm", algorithm, "--quiet", "--out", f"engine-{name}")
                 self.run_with(f"trainer-{name}", *given, "--algorithm", algorithm)
                 engine, own = self.weights(f"engine-{name}"), self.weights(f"trainer-{name}")

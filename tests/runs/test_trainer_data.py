@@ -188,5 +188,46 @@ class Parts(TrainerCase):
         self.assertLess(self.last("frozen")["up_bytes"], self.last("free")["up_bytes"])
 
 
+# The net of trainers.py, whose velocity is what the client keeps.
+KEEPS = NUMPY.replace("sounder.turns(net)", "sounder.turns(net, state=sum(value.size for value in net.values()))").replace(
+    "    velocity = {}\n", '''    velocity, first = {}, 0
+    for name, value in net.items():
+        velocity[name] = turn.state[first:first + value.size].reshape(value.shape)
+        first += value.size
+''').replace("velocity[name] = slope[name] + turn.momentum * velocity.get(name, 0)", "velocity[name][...] = slope[name] + turn.momentum * velocity[name]")
+
+
+class States(TrainerCase):
+    """Optimizer states that clients keep."""
+
+    def setUp(self):
+        super().setUp()
+        self.write("keeps.py", KEEPS)
+
+    def test_a_kept_state_is_that_of_the_engine_and_survives_a_resume(self):
+        self.train(*JOB, "--model", LAYERS, "--rounds", "1", "--lr", "1e-12", "--quiet", "--out", "start")
+        given = ["--init", "start/model.safetensors", "--clients-per-round", "3", "--client-optimizer-state"]
+        for name, more in (("fedavg", []), ("steps", ["--algorithm", "local-sgd steps=3"])):
+            self.train(*JOB, *given, "keep", *more, "--model", LAYERS, "--rounds", "4", "--quiet", "--out", f"engine-{name}")
+            for workers in ("1", "3"):
+                self.run_with(f"whole-{name}-{workers}", *given, "keep", *more, "--rounds", "4", "--workers", workers, script="keeps.py")
+            self.assertEqual(self.model(f"whole-{name}-1"), self.model(f"whole-{name}-3"))
+            self.run_with(f"parts-{name}", *given, "keep", *more, script="keeps.py")
+            self.train("--resume", f"parts-{name}", "--rounds", "4", "--quiet")
+            self.assertEqual(self.model(f"parts-{name}"), self.model(f"whole-{name}-1"))
+            engine, own = self.weights(f"engine-{name}"), self.weights(f"whole-{name}-1")
+            for key in engine:
+                np.testing.assert_allclose(own[key], engine[key], atol=1e-5)
+        self.run_with("fresh", *given, "fresh", "--rounds", "4", script="keeps.py")
+        self.run_with("without", *given[:-1], "--rounds", "4")
+        fresh, without = self.weights("fresh"), self.weights("without")
+        self.assertTrue(all(np.array_equal(fresh[name], without[name]) for name in fresh))
+        self.assertFalse(np.array_equal(fresh["fc1.weight"], self.weights("whole-fedavg-1")["fc1.weight"]))
+
+    def test_a_trainer_that_keeps_nothing_is_told_how(self):
+        self.assertIn("sounder.serve(..., state=N)", self.refused("--client-optimizer-state", "keep"))
+        self.assertIn("may have no mean; take keep", self.refused("--momentum", "0.5", "--client-optimizer-state", "average"))
+
+
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1] + sys.argv[3:])

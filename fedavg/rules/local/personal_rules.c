@@ -34,7 +34,7 @@ const RuleText personal_rules[PERSONAL_COUNT] = {
     [PERSONAL_NORMS] = {"norms", "normalisation layers stay with the client", "Li et al., ICLR 2021 (FedBN)", {{0}}},
     [PERSONAL_ALL] = {"all", "nothing is sent: every client trains for itself", "the baseline of all of these", {{0}}},
     [PERSONAL_TENSORS] = {"tensors",
-                          "the tensors of these names stay with the client, as names=head.*,norm?.weight",
+                          "some tensors stay with the client, by name or pattern: names=head.*,norm?.weight",
                           "Arivazhagan et al. 2019 (FedPer), for any part of a net",
                           {{.name = "names", .derived = "PATTERN,...", .names = true}}},
 };

@@ -106,6 +106,7 @@ void options_keep_state(Options *options) {
     const bool remembers = options->training.sgd.momentum > 0 || options->recipe.optimizer.row != OPTIMIZER_SGD;
     Traits traits;
     Clash ignored;
+    if (options->trainer[0]) return; // it may have nothing to keep
     if (!walk_by_steps(&options->recipe.schedule) || !remembers || options_given(options, "client-optimizer-state"))
         return;
     options->training.optimizer_state = OPTIMIZER_KEPT;

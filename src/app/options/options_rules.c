@@ -14,8 +14,8 @@
 // Without momentum SGD has no state, and no look-ahead (Nesterov).
 Status options_check_momentum(const Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
-    const bool without =
-        options->recipe.optimizer.row == OPTIMIZER_SGD && options->training.sgd.momentum == 0 && !options->resume[0];
+    const bool without = options->recipe.optimizer.row == OPTIMIZER_SGD && options->training.sgd.momentum == 0 &&
+                         !options->resume[0] && !options->trainer[0]; // whose optimizer is its own
     if (without && options->training.nesterov)
         return fail(err, STATUS_USAGE,
                     "%s: optimizer sgd nesterov=yes has no effect without momentum; add --momentum 0.9 or write "

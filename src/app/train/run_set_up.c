@@ -453,6 +453,7 @@ Status run_create_memory(RunMemory *memory, const Options *options, const Spec *
     memory->tensors = net ? trainer_net_tensors(net) : spec_tensors(spec);
     if (net) TRY(run_plan_trainer(&plan.config.trainer, options, err));
     plan.config.trainer.whole_test = net && net->whole_test;
+    plan.config.trainer.state_floats = net ? net->state_floats : 0;
     run_plan_aggregator(&plan.config, options);
     plan.job_capacity = rounds_job_capacity(&plan.config, clients_per_round, data->test.count);
     Error part;

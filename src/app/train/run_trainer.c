@@ -19,7 +19,9 @@ Status run_plan_trainer(TrainerPlan *plan, const Options *options, Error *err) {
     snprintf(words, sizeof words, "%s", options->trainer_option);
     for (char *word = strtok_r(words, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
         if (!strchr(word, '=') || word[0] == '=')
-            return fail(err, STATUS_USAGE, "%s \"%.60s\": write NAME=VALUE, several with blanks between them, and in a sweep the option once per choice",
+            return fail(err, STATUS_USAGE,
+                        "%s \"%.60s\": write NAME=VALUE, several with blanks between them, and in a sweep the option "
+                        "once per choice",
                         options_named(named, options, "trainer-option"), word);
     return STATUS_OK;
 }
@@ -59,6 +61,14 @@ void run_plan_aggregator(RunConfig *config, const Options *options) {
     config->aggregator_keeps = (uint32_t)options->aggregator_keeps;
 }
 
+static Status check_state(const TrainerNet *net, const Options *options, Error *err) {
+    char named[OPTION_NAMED_BYTES];
+    if (options->training.optimizer_state != OPTIMIZER_KEPT || net->state_floats > 0) return STATUS_OK;
+    return fail(err, STATUS_USAGE,
+                "%s keep: the trainer keeps nothing; say how many floats turn.state has: sounder.serve(..., state=N)",
+                options_named(named, options, "client-optimizer-state"));
+}
+
 static Status freeze(TrainerNet *net, const Options *options, Error *err) {
     char named[OPTION_NAMED_BYTES];
     Error why;
@@ -82,6 +92,7 @@ Status run_read_trainer(Spec *spec, TrainerNet *net, char text[SPEC_TEXT_BYTES],
     TRY(run_plan_trainer(&plan, options, err));
     TRY(trainer_describe(net, &plan, memory, options->seed, host, err));
     TRY(check_views(net, options, err));
+    TRY(check_state(net, options, err));
     if (options->freeze[0]) TRY(freeze(net, options, err));
     snprintf(text, SPEC_TEXT_BYTES, "trainer %.2000s", options->trainer);
     spec->parameter_count = net->parameters;

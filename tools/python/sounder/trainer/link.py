@@ -80,16 +80,17 @@ def array(fd, offset, kind, shape, writable=False):
 class Desk:
     """The shared memory of a worker and its trainer. The worker owns it; it outlives a trainer that dies.
 
-    weights and shift are arrays of `parameters` floats; the worker fills weights before a turn and reads them after it.
+    weights and shift are arrays of `parameters` floats; the worker fills weights before a turn and reads them after it. state: so many
+    floats of each client, if the run keeps them.
     """
 
-    def __init__(self, hello, fd):
+    def __init__(self, hello, fd, state=0):
         self.parts = hello["desk"]
         self.memory = mmap.mmap(fd, self.parts["bytes"])
         parameters = hello["parameters"]
         self.weights = self.part("weights", "f4", parameters)
         self.shift = self.part("shift", "f4", parameters) if "shift" in self.parts else None
-        self.state = self.part("state", "f4", self.parts["state_floats"]) if "state" in self.parts else None
+        self.state = self.part("state", "f4", state) if "state" in self.parts else None
 
     def part(self, name, kind, count):
         return np.frombuffer(self.memory, TYPES[kind], count, self.parts[name])

@@ -51,12 +51,12 @@ def _made(net, data, exchange, device, seed):
     return TorchNet(net, exchange, device)
 
 
-def _describe(net, line, fd, whole_test):
+def _describe(net, line, fd, whole_test, state):
     """The parent asks for names, shapes and initial values before the run begins."""
     values = np.concatenate([value.reshape(-1) for value in net.values()]).astype(np.float32)
     with os.fdopen(fd, "wb", closefd=False) as file:
         file.write(values.tobytes())
-    line.send(tensors=[[name, list(shape)] for name, shape in net.tensors()], views=1, whole_test=int(whole_test),
+    line.send(tensors=[[name, list(shape)] for name, shape in net.tensors()], views=1, whole_test=int(whole_test), state=state,
               files=own_files())
 
 
@@ -69,25 +69,26 @@ def _tell(line, error):
         line.send(error=str(error) if isinstance(error, Error) else sentence, fatal=int(isinstance(error, Error)))
 
 
-def _turns(net, exchange, device, whole_test, line, hello):
+def _turns(net, exchange, device, whole_test, state, line, hello):
     _set_threads(hello.get("threads", 1))
     data = Data(hello["data"])
     net = _made(net, data, exchange, device, hello["seed"])
+    state = int(state(net.net) if callable(state) else state)
     if hello.get("describe"):
-        _describe(net, line, hello["desk"]["fd"], whole_test)
+        _describe(net, line, hello["desk"]["fd"], whole_test, state)
         return
-    desk = Desk(hello, hello["desk"]["fd"])
+    desk = Desk(hello, hello["desk"]["fd"], state)
     net.attach(desk, hello["tensors"])
     line.send(ready=1, pid=os.getpid())
     while (told := line.receive()) is not None:
-        turn = Turn(told, hello, desk, data, net, line)
+        turn = Turn(told, hello, desk, data, net, line, state)
         net.fetch(turn.trains)
         yield net.net, turn
         if not turn.handed_in:
             raise Error(f"turn {told['turn']} was not handed in: call turn.hand_in() at its end")
 
 
-def turns(net, exchange=None, device=None, whole_test=False):
+def turns(net, exchange=None, device=None, whole_test=False, state=0):
     """The turns of this trainer, one after the other, for loops that cannot be functions.
 
         for turn in sounder.turns(net):
@@ -95,26 +96,27 @@ def turns(net, exchange=None, device=None, whole_test=False):
             turn.hand_in()
 
     net: a torch.nn.Module, or a dict of NumPy's arrays, which become the round's weights in place; or what makes one. exchange: names or patterns of the
-    tensors that travel. A turn ends with its hand_in; the loop ends with the run. whole_test: as in serve.
+    tensors that travel. A turn ends with its hand_in; the loop ends with the run. whole_test, state: as in serve.
     """
     line, hello = begin()
     sys.excepthook = lambda kind, error, trace: _tell(line, error)
-    for _, turn in _turns(net, exchange, device, whole_test, line, hello):
+    for _, turn in _turns(net, exchange, device, whole_test, state, line, hello):
         yield turn
 
 
-def serve(net, train, test, exchange=None, device=None, whole_test=False):
+def serve(net, train, test, exchange=None, device=None, whole_test=False, state=0):
     """Serves the turns of a run: train(net, turn) trains a client, test(net, turn) evaluates, without gradients.
 
     net: a class or a function that makes the net, called once with the run's seed set; or a net. One that takes an argument gets the
     data, with their shape (channels, rows, columns) and classes. exchange: names or patterns of the
     tensors that travel; without it all floating-point ones, and if some parameter is frozen those that learn. device: where the net
     computes, such as "cuda". whole_test: a test is one turn with all of its samples, for figures that are no means over parts;
-    otherwise it is dealt to all workers, 500 samples a turn.
+    otherwise it is dealt to all workers, 500 samples a turn. state: how many floats of an optimizer a client keeps from turn to turn in
+    turn.state (--client-optimizer-state keep), as a number or a function of the net.
     """
     line, hello = begin()
     try:
-        for made, turn in _turns(net, exchange, device, whole_test, line, hello):
+        for made, turn in _turns(net, exchange, device, whole_test, state, line, hello):
             if turn.trains:
                 train(made, turn)
             else:

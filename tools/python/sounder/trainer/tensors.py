@@ -71,6 +71,9 @@ class ArrayNet:
         for name, gradient in gradients.items():
             gradient += pull * self.net[name] + (self.shifts[name] if shifts else 0)
 
+    def state(self, floats):
+        return floats
+
     def seed(self, number):
         return None
 

@@ -117,6 +117,9 @@ class TorchNet:
             if pull:
                 tensor.grad.add_(tensor, alpha=pull)
 
+    def state(self, floats):
+        return torch.from_numpy(floats)
+
     def seed(self, number):
         torch.manual_seed(number)
         return torch.Generator().manual_seed(number)

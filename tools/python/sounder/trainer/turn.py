@@ -29,11 +29,13 @@ class Turn:
     samples           how many sample numbers the turn has, over all of its epochs
     options           those of --trainer-option
     seed, random, generator    this turn's random numbers: NumPy's Generator, and torch's
+    state             with serve(..., state=N): N floats of this client, zeros in its first turn, to be changed in place; as the turn
+                      leaves them the client's next one finds them, if the run has --client-optimizer-state keep
     x, y              the whole split as it is stored; indices() points into it
     rehearsal         True in a turn whose result is thrown away
     """
 
-    def __init__(self, told, hello, desk, data, net, line):
+    def __init__(self, told, hello, desk, data, net, line, state):
         self._told, self._desk, self._data, self._net, self._line = told, desk, data, net, line
         self.trains = told["task"] == "train"
         for name in ("part", "round", "client", "epochs", "batch_size", "lr", "momentum", "weight_decay", "clip", "seed"):
@@ -41,7 +43,7 @@ class Turn:
         self.samples = told["count"]
         self.options = hello.get("options", {})
         self.rehearsal = bool(told.get("rehearsal"))
-        self.state = desk.state if told.get("keeps") else None
+        self.state = net.state(desk.state if told.get("keeps") else np.zeros(state, np.float32)) if state else None
         self.device = net.device
         split = data.splits[told["split"]]
         self.x, self.y = split.x, split.y
