@@ -77,8 +77,23 @@ static void copy_state(const External *external, bool to_desk) {
     }
 }
 
+// Each metric of a trainer's is a row of values, one per update.
+static Status fill_metrics(External *external, Error *err) {
+    const RunMemory *memory = external->combine->memory;
+    Aggregator *desk = &external->aggregator;
+    desk->named = (MetricSums){0};
+    TRY(run_memory_join_metrics(&desk->named, memory, err));
+    for (uint32_t m = 0; m < desk->named.count; m++)
+        for (uint32_t row = 0; row < external->combine->count; row++) {
+            const MetricSums *own = run_memory_metrics(memory, external->combine->jobs[row]);
+            desk->metrics[m * memory->config->cohort + row] =
+                own ? metric_sums_value(own, desk->named.all[m].name) : NAN;
+        }
+    return STATUS_OK;
+}
+
 // A program that has failed may have written anything to the desk: every attempt begins with a new one.
-static void fill_desk(External *external) {
+static Status fill_desk(External *external, Error *err) {
     const Combine *combine = external->combine;
     const Aggregator *desk = &external->aggregator;
     for (uint32_t row = 0; row < combine->count; row++) {
@@ -90,6 +105,7 @@ static void fill_desk(External *external) {
         desk->steps[row] = job->steps;
     }
     copy_state(external, true);
+    return external->combine->memory->metrics ? fill_metrics(external, err) : STATUS_OK;
 }
 
 // Answer -------------------------------------------------------------------------------------------------------------
@@ -122,7 +138,7 @@ static Status read_answer(External *external, const float *less, Error *err) {
 static Status attempt(External *external, double noise, uint32_t round, Error *err) {
     const Combine *combine = external->combine;
     Aggregator *aggregator = &external->aggregator;
-    fill_desk(external);
+    TRY(fill_desk(external, err));
     TRY(aggregator_ask(aggregator, "combine", round, combine->count, err));
     TRY(read_answer(external, NULL, err));
     if (noise > 0) parent_add_noise(combine->total, external->parent, noise, round);

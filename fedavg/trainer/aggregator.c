@@ -27,6 +27,8 @@ static Status create_desk(Aggregator *aggregator, Error *err) {
     const size_t losses = take(bytes, config->cohort * sizeof *aggregator->losses);
     const size_t samples = take(bytes, config->cohort * sizeof *aggregator->samples);
     const size_t steps = take(bytes, config->cohort * sizeof *aggregator->steps);
+    const size_t metrics_bytes = METRICS_MOST * config->cohort * sizeof *aggregator->metrics;
+    const size_t metrics = take(bytes, aggregator->memory->metrics ? metrics_bytes : 0);
     aggregator->desk_fd = memfd_create("sounder-desk", MFD_CLOEXEC);
     if (aggregator->desk_fd < 0 || ftruncate(aggregator->desk_fd, (off_t)*bytes) != 0)
         return fail_errno(err, STATUS_OS, "the aggregator's desk of %zu bytes", *bytes);
@@ -38,6 +40,7 @@ static Status create_desk(Aggregator *aggregator, Error *err) {
     aggregator->clients = (uint32_t *)(void *)(aggregator->desk + clients);
     aggregator->shares = (double *)(void *)(aggregator->desk + shares);
     aggregator->losses = (double *)(void *)(aggregator->desk + losses);
+    if (aggregator->memory->metrics) aggregator->metrics = (double *)(void *)(aggregator->desk + metrics);
     aggregator->samples = (uint64_t *)(void *)(aggregator->desk + samples);
     aggregator->steps = (uint64_t *)(void *)(aggregator->desk + steps);
     return STATUS_OK;
@@ -59,6 +62,7 @@ static void put_desk(JsonObject *line, const Aggregator *aggregator) {
     put_part(&desk, "clients", aggregator, aggregator->clients);
     put_part(&desk, "shares", aggregator, aggregator->shares);
     put_part(&desk, "losses", aggregator, aggregator->losses);
+    if (aggregator->metrics) put_part(&desk, "metrics", aggregator, aggregator->metrics);
     put_part(&desk, "samples", aggregator, aggregator->samples);
     put_part(&desk, "steps", aggregator, aggregator->steps);
     put_object(line, "desk", &desk);
@@ -153,6 +157,13 @@ void aggregator_close(Aggregator *aggregator) {
 
 // Turns --------------------------------------------------------------------------------------------------------------
 
+static void put_metrics(JsonObject *line, const MetricSums *named) {
+    const char *names[METRICS_MOST];
+    for (uint32_t i = 0; i < named->count; i++)
+        names[i] = named->all[i].name;
+    if (named->count > 0) put_texts(line, "metrics", names, named->count);
+}
+
 Status aggregator_ask(Aggregator *aggregator, const char *task, uint32_t round, uint32_t count, Error *err) {
     const RunConfig *config = aggregator->memory->config;
     const uint64_t turn = ++aggregator->turns;
@@ -164,6 +175,7 @@ Status aggregator_ask(Aggregator *aggregator, const char *task, uint32_t round, 
     put_whole(&line, "round", round);
     put_whole(&line, "count", count);
     put_real(&line, "lr", (double)run_memory_training(aggregator->memory).sgd.lr);
+    put_metrics(&line, &aggregator->named);
     put_whole(&line, "seed", trainer_seed(rng_key(config->seed, RNG_AGGREGATOR, round, 0, 0)));
     TRY(trainer_process_send(&aggregator->process, &line, &aggregator->wait, err));
     TRY(trainer_process_receive(&told, &aggregator->process, &aggregator->wait, err));

@@ -27,6 +27,7 @@ static const HelpEntry python[] = {
     {"turn.clients, samples, steps", "of each row: the client's number, its training samples, the local steps it made"},
     {"turn.shares, losses", "of each row: what it counts in the mean of --algorithm, and the mean loss of its training "
                             "(nan if a trainer tells none)"},
+    {"turn.metrics", "{name: an array} of a trainer's own figures; nan where a client has none"},
     {"turn.round, lr", "counted from 1; the clients' learning rate"},
     {"turn.weights, state", "the global weights, only for reading; (K, weights) floats of --aggregator-keeps K, zeros "
                             "at first, that the functions may write. Checkpoints have the state; whatever else the "
@@ -58,6 +59,7 @@ static const HelpEntry hello[] = {
     {"desk", "{fd, bytes, answer, state, clients, shares, losses, samples, steps}: a file to map, and offsets in it in "
              "bytes. answer is f8 (parameters), state f4 (keeps, parameters), absent if keeps is 0; the others have "
              "one element per update: clients u4, shares and losses f8, samples and steps u8"},
+    {"desk.metrics", "f8 (32, most), with a trainer: one row per name in the turn's `metrics`"},
     {"weights", "{fd, offset}: the global weights, f4 (parameters), only for reading"},
     {"updates", "{fd, offset, stride}: the updates, f4; stride: bytes from one to the next"},
     {"most, keeps", "of updates in a round; of vectors in the state"},
@@ -69,7 +71,8 @@ static const HelpEntry asked[] = {
     {"turn", "its number, which the answer repeats"},
     {"task", "\"combine\": write the cohort's update to desk.answer. \"server\": desk.answer has the update, with "
              "noise; write the new weights there"},
-    {"round, count, lr, seed", "count: updates of the round, the first ones in the memory; seed: 53 bits"},
+    {"round, count, lr, seed", "count: updates of the round, the first ones in the memory; seed: 53 bits. metrics: the "
+                               "names of the figures in desk.metrics, absent if there are none"},
 };
 
 void help_print_aggregator(FILE *file) {

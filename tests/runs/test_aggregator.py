@@ -4,7 +4,7 @@ Usage: test_aggregator.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest argume
 """
 import os, shutil, signal, subprocess, sys, time, unittest
 
-from trainers import LAYERS, PACKAGE, TrainerCase, np
+from trainers import LAYERS, NUMPY, PACKAGE, TrainerCase, np
 from runs import ECHO_SECONDS, SOUNDER, alive, children_of, descendants_of, wait_until
 
 JOB = ["--data", "synthetic:1x8x8:160:60", "--clients", "5", "--batch-size", "10", "--lr", "0.05", "--rounds", "3", "--workers", "2",
@@ -141,6 +141,23 @@ sounder.aggregate(combine)
         for workers in "12":
             self.combine(f"workers-{workers}", "rule.py", "--workers", workers, "--trainer", f"{sys.executable} trainer.py", model=None)
         self.assertEqual(self.model("workers-1"), self.model("workers-2"))
+
+    def test_it_gets_the_figures_of_trainers(self):
+        hand_in = '    if fault != "forget":'
+        self.assertIn(hand_in, NUMPY)
+        self.write("measures.py", NUMPY.replace(hand_in, "    if turn.trains and turn.client != 2: turn.metric(number=turn.client)\n" + hand_in))
+        self.write("tell.py", """
+import sys; sys.path.insert(0, PACKAGE)
+import sounder
+def combine(updates, turn):
+    with open("told", "a") as file:
+        print({name: values.tolist() for name, values in turn.metrics.items()}, file=file)
+    return turn.shares @ updates
+sounder.aggregate(combine)
+""")
+        self.combine("run", "tell.py", "--trainer", f"{sys.executable} measures.py", "--rounds", "2", model=None, keeps=0)
+        with open(self.path("told")) as file:
+            self.assertEqual(file.read(), 2 * "{'number': [0.0, 1.0, nan, 3.0, 4.0]}\n")
 
     def test_a_fault_costs_a_try_and_no_bit(self):
         self.combine("sound", "rule.py")

@@ -18,6 +18,7 @@ from .trainer.link import array, begin
 from .trainer.serve import _set_threads, _tell
 from .trainer.tensors import views
 
+MOST_METRICS = 32
 PARTS = {"clients": "u4", "shares": "f8", "losses": "f8", "samples": "u8", "steps": "u8"}
 
 
@@ -29,6 +30,7 @@ class Round:
     shares              what each counts in the mean of --algorithm: by its samples, or equally; they sum to 1
     samples, steps      of each client: its training samples, and the local steps that it made
     losses              of each client's training: the mean; nan if a trainer tells none
+    metrics             {name: an array}, of a trainer's own figures (turn.add, turn.metric); nan where a client has none
     lr                  the clients' learning rate in this round
     weights             the global weights, float32, only for reading
     state               (--aggregator-keeps, weights), float32: yours to write, kept from round to round and by --resume; zeros at first
@@ -41,6 +43,7 @@ class Round:
         self.weights, self.state = desk.weights, desk.state
         for name in PARTS:
             setattr(self, name, desk.parts[name][: told["count"]])
+        self.metrics = {name: desk.metrics[i, : told["count"]] for i, name in enumerate(told.get("metrics", []))}
         random.seed(self.seed)
         np.random.seed(self.seed % (1 << 32))
         if "torch" in sys.modules:
@@ -68,6 +71,7 @@ class AggregatorDesk:
         self.weights = array(hello["weights"]["fd"], hello["weights"]["offset"], "f4", (parameters,))
         self.answer = array(told["fd"], told["answer"], "f8", (parameters,), writable=True)
         self.state = array(told["fd"], told["state"], "f4", (hello["keeps"], parameters), writable=True) if "state" in told else None
+        self.metrics = array(told["fd"], told["metrics"], "f8", (MOST_METRICS, most)) if "metrics" in told else None
         self.parts = {name: array(told["fd"], told[name], kind, (most,)) for name, kind in PARTS.items()}
 
 
