@@ -73,6 +73,7 @@ typedef struct Subject {
     char path[RUN_PATH_BYTES];    // path of the model's file
     bool is_own_data;             // the user named no other data
     bool is_noted_data;           // a note in the model's file names the data
+    uint32_t round;               // last one of the run; 0 if a model's file was named
     Chosen attack;                // attack of the run; none if a model's file was named
     const DatasetSegment *memory; // segment that holds the data; borrowed
 } Subject;
@@ -87,7 +88,7 @@ static Status find_in_run(Subject *subject, Options *options, const char *folder
     if (saved.attack[0]) TRY(attack_parse(&subject->attack, saved.attack, err));
     if (subject->is_own_data) snprintf(options->data, sizeof options->data, "%s", saved.data);
     if (!options_given(options, "seed")) options->seed = saved.seed;
-    return trainer_eval_options(options, &saved, folder, err);
+    return trainer_eval_options(options, &subject->round, &saved, folder, err);
 }
 
 // The note has only the last part of a path: the data may also be in the model's folder.
@@ -234,16 +235,15 @@ static Status tell(const Outcome *outcome, const Predictions *predictions, const
     if (options->json) return print_json(outcome, confusion, path, data, device, err);
     const double loss = result->loss_sum / count;
     char regression[RUN_FIGURE_TEXT_BYTES];
-    printf("test loss %.4f  ", loss);
+    printf("test loss %.4f", loss);
     if (dataset_has_targets(&data->items))
-        fputs(regression_text(regression, loss_as_rmse(loss), loss_as_r2(loss, target_variance(data))), stdout);
+        printf("  %s", regression_text(regression, loss_as_rmse(loss), loss_as_r2(loss, target_variance(data))));
     else if (outcome->judged)
-        printf("accuracy %u/%u (%.2f%%)", result->hits, count, 100.0 * result->hits / count);
+        printf("  accuracy %u/%u (%.2f%%)", result->hits, count, 100.0 * result->hits / count);
     for (uint32_t i = 0; i < outcome->metrics.count; i++) {
         char number[RUN_FIGURE_TEXT_BYTES];
         const MetricSum *metric = &outcome->metrics.all[i];
-        printf("%s%s %s", i > 0 || outcome->judged ? "  " : "", metric->name,
-               metric_text(number, metric_value(metric)));
+        printf("  %s %s", metric->name, metric_text(number, metric_value(metric)));
     }
     printf("  %.2f s  %s\n", outcome->seconds, run_device_name(device));
     if (outcome->marked > 0)
@@ -286,7 +286,7 @@ static Status evaluate_by_trainer(const Safetensors *file, const Subject *subjec
                     refused);
     if (options->device == DEVICE_CUDA)
         return fail(err, STATUS_USAGE, "--device cuda: a trainer chooses its device itself; leave it out");
-    TRY(trainer_eval(&test, file, subject->path, options, subject->memory, data, err));
+    TRY(trainer_eval(&test, file, subject->path, options, subject->round, subject->memory, data, err));
     const Outcome outcome = {
         .test = test.sum, .judged = test.unjudged == 0, .metrics = test.metrics, .seconds = clock_seconds_since(start)};
     TRY(dataset_segment_check(subject->memory, err));

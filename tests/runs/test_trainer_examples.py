@@ -3,7 +3,7 @@
 Usage: test_trainer_examples.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE PATH_OF_THE_EXAMPLE_IN_C [unittest arguments]
 (exit 77: skipped, there is no NumPy)
 """
-import glob, importlib.util, os, re, shlex, subprocess, sys, unittest
+import glob, importlib.util, json, os, re, shlex, subprocess, sys, unittest
 
 from runs import DEADLINE, SOUNDER
 from trainers import JOB, PACKAGE, TrainerCase, np, torch
@@ -72,6 +72,36 @@ class Examples(TrainerCase):
         self.assertEqual(len(accuracies), 8)
         self.assertGreater(accuracies[-1], 50)  # of four classes
         self.assertIn("1.running_mean", self.weights("run"))
+
+    @unittest.skipUnless(torch, "there is no PyTorch")
+    def test_clients_keep_their_heads(self):
+        unequal = ["--workers", "1", "--partition", "pathological classes=2", "--client-test", "0.2", "--lr", "0.2", "--rounds", "4"]
+        self.run_example("trainer_head.py", "own", "--algorithm", "personal tensors names=head.*", *unequal)
+        self.run_example("trainer_head.py", "shared", "--algorithm", "fedavg", *unequal, "--eval-clients-every", "4")
+        personal = self.rounds("own")[-1]["personal_loss"]
+        self.assertLess(personal, 1.5)  # of two classes, where one model for all knows ten
+        self.assertLess(self.rounds("own")[-1]["up_bytes"], self.rounds("shared")[-1]["up_bytes"])
+
+    @unittest.skipUnless(torch, "there is no PyTorch")
+    def test_a_contrastive_loss_has_no_accuracy_and_metrics_of_its_own(self):
+        self.run_example("trainer_contrastive.py", "run", "--batch-size", "20", "--lr", "0.2", "--workers", "1", "--trainer-option", "temperature=0.4")
+        last = self.rounds("run")[-1]
+        self.assertNotIn("test_accuracy", last)
+        self.assertLess(last["train_loss"], self.rounds("run")[0]["train_loss"])
+        self.assertLess(last["test_metrics"]["uniformity"], 0)
+        told = subprocess.run([SOUNDER, "eval", "run", "--json"], cwd=self.folder.name, text=True, capture_output=True, timeout=DEADLINE)
+        result = json.loads(told.stdout)
+        self.assertNotIn("test_accuracy", result)
+        self.assertAlmostEqual(result["test_metrics"]["uniformity"], last["test_metrics"]["uniformity"], 6)
+
+    @unittest.skipUnless(torch, "there is no PyTorch")
+    def test_text_is_trained_to_a_perplexity(self):
+        told = subprocess.run([sys.executable, os.path.join(EXAMPLES, "trainer_text.py"), self.folder.name], text=True, capture_output=True, timeout=DEADLINE)
+        self.assertEqual(told.returncode, 0, told.stderr)
+        perplexities = json.loads(told.stdout)
+        self.assertLess(perplexities[-1], 20)
+        self.assertGreaterEqual(perplexities[-2], 20)
+        self.assertEqual(self.metrics("run")[-1]["target"], "perplexity<20")
 
     @unittest.skipUnless(importlib.util.find_spec("jax"), "there is no JAX")
     def test_jax_learns(self):

@@ -11,28 +11,32 @@
 #include "fedavg/trainer/trainer.h"
 #include "io/metrics.h"
 
-Status trainer_eval_options(Options *options, const Options *saved, const char *run, Error *err) {
+Status trainer_eval_options(Options *options, uint32_t *round, const Options *saved, const char *run, Error *err) {
     MetricsPast told;
     options->training.batch_size = saved->training.batch_size;
     options->hang_seconds = saved->hang_seconds;
     if (!options_given(options, "trainer-option"))
         memcpy(options->trainer_option, saved->trainer_option, sizeof options->trainer_option);
     if (!options_given(options, "trainer-threads")) options->trainer_threads = saved->trainer_threads;
-    if (options_given(options, "trainer")) return STATUS_OK;
-    memcpy(options->trainer, saved->trainer, sizeof options->trainer);
     const int fd = open(run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return fail_errno(err, STATUS_NOINPUT, "%.200s cannot be opened", run);
     const Status status = metrics_past(&told, &(Folder){.fd = fd, .path = run}, err);
     close(fd);
     TRY(status);
     const char *folder = json_string_value(json_object_get(told.start, "trainer_folder"));
-    snprintf(options->trainer_folder, sizeof options->trainer_folder, "%s", folder ? folder : "");
+    *round = told.round;
+    if (!options_given(options, "trainer")) {
+        memcpy(options->trainer, saved->trainer, sizeof options->trainer);
+        snprintf(options->trainer_folder, sizeof options->trainer_folder, "%s", folder ? folder : "");
+    }
     metrics_past_free(&told);
     return STATUS_OK;
 }
 
 static Status evaluate_chunk(TrainerTest *test, Trainer *trainer, uint32_t first, uint32_t count, Error *err) {
-    const TrainerTurn turn = {.task = "test", .part = "test", .of_test_set = true, .client = UINT32_MAX};
+    const uint32_t round = trainer->memory->control->order.round;
+    const TrainerTurn turn = {
+        .task = "test", .part = "test", .of_test_set = true, .round = round, .key = round, .client = UINT32_MAX};
     const uint32_t size = trainer->memory->config->training.batch_size;
     Desk *desk = &trainer->desk;
     TrainerAnswer answer;
@@ -85,12 +89,13 @@ static Status evaluate_in(RunMemory *memory, TrainerTest *test, const Safetensor
 }
 
 Status trainer_eval(TrainerTest *result, const Safetensors *file, const char *path, const Options *options,
-                    const DatasetSegment *segment, const Dataset *data, Error *err) {
+                    uint32_t round, const DatasetSegment *segment, const Dataset *data, Error *err) {
     RunMemory memory = {.data_segment = *segment, .data = *data};
     Error why;
     memory.control = calloc(1, sizeof *memory.control);
     if (!memory.control) return fail(err, STATUS_OS, "no memory for a trainer");
     memory.config = &memory.control->config;
+    memory.control->order.round = round;
     const Status status = evaluate_in(&memory, result, file, path, options, &why);
     free(memory.control);
     return status == STATUS_OK ? status : fail(err, status, "%s", why.message);

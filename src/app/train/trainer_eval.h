@@ -1,6 +1,6 @@
 // A saved model evaluated by a trainer, for `sounder eval` of nets that only a program of the user's knows.
 //
-//   TRY(trainer_eval(&result, &file, path, &options, &segment, &data, err));
+//   TRY(trainer_eval(&result, &file, path, &options, round, &segment, &data, err));
 #ifndef SOUNDER_APP_TRAIN_TRAINER_EVAL_H
 #define SOUNDER_APP_TRAIN_TRAINER_EVAL_H
 
@@ -17,13 +17,15 @@ typedef struct TrainerTest {
 } TrainerTest;
 
 // The trainer of the run in this folder becomes that of the options, as far as these do not name one; "" without one.
-Status trainer_eval_options(Options *options, const Options *saved, const char *run, Error *err);
+// *round: the run's last one.
+Status trainer_eval_options(Options *options, uint32_t *round, const Options *saved, const char *run, Error *err);
 
 // Starts options->trainer twice, for its tensors and for the tests. The test samples are evaluated in the order and in
-// the batches of a run with this batch size, all in one turn if the trainer wants that.
+// the batches of a run with this batch size, all in one turn if the trainer wants that, with the random numbers of this
+// round's test.
 // Returns USAGE or NOINPUT for a command that cannot be run, DATA if the file's tensors are not the trainer's,
 // UNAVAILABLE with the trainer's sentence.
 Status trainer_eval(TrainerTest *result, const Safetensors *file, const char *path, const Options *options,
-                    const DatasetSegment *segment, const Dataset *data, Error *err);
+                    uint32_t round, const DatasetSegment *segment, const Dataset *data, Error *err);
 
 #endif
