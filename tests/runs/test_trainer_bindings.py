@@ -351,6 +351,15 @@ class ChecksFromPython(unittest.TestCase):
         self.check()
         self.check(batch_size=3, exchange=["1.*", "3.*"])
 
+    def test_what_a_client_keeps_with_sounder_is_no_mistake(self):
+        def add(net, turn, optimizer):
+            with torch.no_grad():
+                net[1].weight.add_(turn.state[0])
+            turn.state += 1
+            return optimizer
+
+        self.check(add, state=1, whole_test=True)
+
     def test_careless_ones_are_found(self):
         optimizers, numbers = {}, torch.Generator()
 

@@ -149,9 +149,10 @@ def _find(worker):
     return None
 
 
-def check(net, train, test, data, exchange=None, device=None, options=None, batch_size=8, lr=0.05, momentum=0.9, weight_decay=0.0, threads=1):
+def check(net, train, test, data, exchange=None, device=None, whole_test=False, state=0, options=None, batch_size=8, lr=0.05, momentum=0.9,
+          weight_decay=0.0, threads=1):
     """Raises an Error that names the first tensor that differs, and the likely cause, if the same turn of a client does not give the same
-    weights: after another client's turn, after a test, and in a fresh process. net, train, test, exchange, device: as for serve. data: a pair (x, y)
+    weights: after another client's turn, after a test, and in a fresh process. net, train, test, exchange, device, whole_test, state: as for serve. data: a pair (x, y)
     of arrays, of which a few samples are used. The processes are forks of this one, so the functions may be those of a notebook."""
     x, y = _samples(data[0], "x"), _targets(data[1], data[1])[0]
     most = min(len(x), CLIENTS * BATCHES * batch_size)
@@ -160,7 +161,7 @@ def check(net, train, test, data, exchange=None, device=None, options=None, batc
     files, worker = [], None
     try:
         common = {"sounder": 1, "rank": 0, "seed": 1, "threads": threads, "options": options or {}, "data": _data(files, x[:most], y[:most])}
-        worker = _Worker(files, lambda: serve(net, train, test, exchange=exchange, device=device), common, batch_size,
+        worker = _Worker(files, lambda: serve(net, train, test, exchange=exchange, device=device, whole_test=whole_test, state=state), common, batch_size,
                          {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
         finding = _find(worker)
     finally:
