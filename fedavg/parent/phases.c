@@ -136,7 +136,7 @@ static bool is_enough(void *context) {
 
 static Status serve(void *context, bool *busy, Error *err) {
     Phases *phases = context;
-    if (phases->config.trainers) trainer_host_serve(phases->config.trainers);
+    if (phases->config.trainers) TRY(trainer_host_serve(phases->config.trainers, err));
     return phases->config.serve ? phases->config.serve(phases->config.serve_context, busy, err) : STATUS_OK;
 }
 
@@ -256,6 +256,8 @@ Status phases_init(Phases *phases, const PhasesConfig *config, Error *err) {
         supervision.watched = config->trainers->polls;
         supervision.watched_count = config->trainers->poll_count;
         control->has_output = 1;
+        if (atomic_load(&control->forks))
+            phases->fds[FD_NURSERY - WORKER_FIRST_FD] = config->trainers->nursery.workers_end;
     }
     TRY(supervisor_init(&phases->supervisor, &supervision, err));
     Status status;
@@ -271,12 +273,14 @@ fail:
 
 // Workers end by themselves if they can, so that a profiler, a sanitizer or MPS sees them end.
 void phases_free(Phases *phases) {
-    if (phases->stand_still) {
+    const bool in_order = phases->stand_still;
+    if (in_order) {
         phases->config.memory->control->order.kind = PHASE_END;
         supervisor_dismiss(&phases->supervisor, phases->config.hang_seconds > 0 ? FAREWELL_SECONDS : INFINITY);
     }
     supervisor_free(&phases->supervisor);
-    const uint64_t begin = clock_nanoseconds();
-    while (reap_orphans(phases) && clock_seconds_since(begin) < FAREWELL_SECONDS)
+    if (phases->config.trainers) trainer_host_end(phases->config.trainers);
+    const uint64_t begin = clock_nanoseconds(); // guards of killed workers' trainers are still at work
+    while (reap_orphans(phases) && !in_order && clock_seconds_since(begin) < FAREWELL_SECONDS)
         poll(NULL, 0, 5);
 }

@@ -424,7 +424,7 @@ static Status start_phases(Rounds *rounds, const PhasesConfig *config, Error *er
 // The workers wait at the barrier meanwhile, and only the parent can show that the run is alive.
 static void tick(void *context) {
     const PhasesConfig *config = &((Rounds *)context)->phases.config;
-    if (config->trainers) trainer_host_serve(config->trainers);
+    if (config->trainers) trainer_output_serve(&config->trainers->output);
     if (config->on_tick) config->on_tick(config->context);
 }
 

@@ -1,4 +1,5 @@
-// Part of trainer.h: the parent asks which tensors the trainer's net has.
+#include "describe.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,8 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "fedavg/trainer/lines.h"
-#include "fedavg/trainer/trainer.h"
 
 static Status read_shape(ParameterTensor *tensor, const json_t *shape, Error *err) {
     if (!json_is_array(shape))
@@ -69,10 +70,6 @@ static Status read_values(TrainerNet *net, int fd, Error *err) {
     return STATUS_OK;
 }
 
-static void serve_host(void *host) {
-    if (host) trainer_host_serve(host);
-}
-
 Status trainer_net_read(TrainerNet *net, const json_t *told, int desk_fd, Error *err) {
     const json_int_t floats = json_integer_value(json_object_get(told, "state"));
     if (floats < 0 || floats > UINT32_MAX)
@@ -87,20 +84,45 @@ Status trainer_net_read(TrainerNet *net, const json_t *told, int desk_fd, Error 
     return status;
 }
 
+static void serve_host(void *host) {
+    if (host) trainer_output_serve(&((TrainerHost *)host)->output);
+}
+
+static Status start(TrainerProcess *process, const TrainerPlan *plan, const RunMemory *memory, int desk_fd,
+                    TrainerHost *host, Error *err) {
+    int fds[TRAINER_MOST_FDS];
+    if (host && plan->forks) return nursery_start(&host->nursery, process, plan, memory, desk_fd, err);
+    const size_t count = trainer_line_fds(fds, desk_fd, memory);
+    return trainer_process_start(process, plan, fds, count, host ? host->output.nursery_fd : -1, err);
+}
+
 static Status ask(json_t **told, TrainerProcess *process, const TrainerPlan *plan, const RunMemory *memory, int desk_fd,
                   uint64_t seed, TrainerHost *host, Error *err) {
-    const TrainerWait wait = {.on_wait = serve_host, .context = host};
-    const int output = host ? host->output.nursery_fd : -1;
-    int fds[TRAINER_MOST_FDS];
+    const TrainerWait wait = {.starts = true, .on_wait = serve_host, .context = host};
     JsonObject line, desk;
-    TRY(trainer_process_start(process, plan, fds, trainer_line_fds(fds, desk_fd, memory), output, err));
+    TRY(start(process, plan, memory, desk_fd, host, err));
     trainer_line_begin(&line, plan, memory, seed);
     put_whole(&line, "describe", 1);
+    if (host && plan->forks) put_whole(&line, "nursery", 1);
     json_begin(&desk);
     put_whole(&desk, "fd", desk_fd);
     put_object(&line, "desk", &desk);
     TRY(trainer_process_send(process, &line, &wait, err));
     return trainer_process_receive(told, process, &wait, err);
+}
+
+// A program that can fork becomes the nursery. Others end.
+static void settle(TrainerProcess *process, int desk_fd, const json_t *told, const TrainerPlan *plan,
+                   TrainerHost *host) {
+    const char *why = json_string_value(json_object_get(told, "why"));
+    if (host && plan->forks && trainer_flag(told, "forks")) {
+        nursery_adopt(&host->nursery, process, desk_fd);
+        return;
+    }
+    if (plan->forks)
+        log_info("--trainer-start each, because the trainer cannot be forked: %s", why ? why : "it says so");
+    trainer_process_end(process, TRAINER_GOODBYE_SECONDS);
+    close(desk_fd);
 }
 
 Status trainer_describe(TrainerNet *net, const TrainerPlan *plan, const RunMemory *memory, uint64_t seed,
@@ -114,9 +136,13 @@ Status trainer_describe(TrainerNet *net, const TrainerPlan *plan, const RunMemor
     Status status = ask(&told, &process, plan, memory, desk_fd, seed, host, &why);
     if (status == STATUS_OK) status = trainer_net_read(net, told, desk_fd, &why);
     if (status == STATUS_OK) status = trainer_hash_files(&net->files_hash, plan, json_object_get(told, "files"), &why);
-    trainer_process_end(&process, TRAINER_GOODBYE_SECONDS);
+    if (status == STATUS_OK) {
+        settle(&process, desk_fd, told, plan, host);
+    } else {
+        trainer_process_end(&process, TRAINER_GOODBYE_SECONDS);
+        close(desk_fd);
+    }
     json_decref(told);
-    close(desk_fd);
     if (status == STATUS_OK) return STATUS_OK;
     trainer_net_free(net);
     if (host) trainer_output_print_last(&host->output, OUTPUT_OF_NURSERY);

@@ -68,7 +68,7 @@ static Status plan_rows(Desk *desk, const RunMemory *memory, Error *err) {
 }
 
 static Status map(Desk *desk, Error *err) {
-    desk->fd = memfd_create("sounder-desk", MFD_CLOEXEC);
+    if (desk->fd < 0) desk->fd = memfd_create("sounder-desk", MFD_CLOEXEC);
     if (desk->fd < 0 || ftruncate(desk->fd, (off_t)desk->bytes) != 0)
         return fail_errno(err, STATUS_OS, "a trainer's desk of %zu bytes", desk->bytes);
     void *mapped = mmap(NULL, desk->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, desk->fd, 0);
@@ -77,11 +77,15 @@ static Status map(Desk *desk, Error *err) {
     return STATUS_OK;
 }
 
-Status desk_create(Desk *desk, const RunMemory *memory, bool has_shift, Error *err) {
-    *desk = (Desk){.fd = -1};
+Status desk_create_in(Desk *desk, int fd, const RunMemory *memory, bool has_shift, Error *err) {
+    *desk = (Desk){.fd = fd};
     if (memory->config->training.optimizer_state == OPTIMIZER_KEPT)
         desk->state_bytes = memory->config->trainer.state_floats * sizeof(float);
-    TRY(plan_rows(desk, memory, err));
+    const Status planned = plan_rows(desk, memory, err);
+    if (planned != STATUS_OK) {
+        desk_free(desk);
+        return planned;
+    }
     place_parts(desk, memory, has_shift);
     const Status status = map(desk, err);
     if (status == STATUS_OK)
@@ -89,6 +93,10 @@ Status desk_create(Desk *desk, const RunMemory *memory, bool has_shift, Error *e
     else
         desk_free(desk);
     return status;
+}
+
+Status desk_create(Desk *desk, const RunMemory *memory, bool has_shift, Error *err) {
+    return desk_create_in(desk, -1, memory, has_shift, err);
 }
 
 void desk_free(Desk *desk) {

@@ -39,6 +39,10 @@ typedef struct Desk {
 
 // Nothing to free on failure.
 Status desk_create(Desk *desk, const RunMemory *memory, bool has_shift, Error *err);
+
+// As desk_create, in a memory file that a trainer has open already; takes fd.
+Status desk_create_in(Desk *desk, int fd, const RunMemory *memory, bool has_shift, Error *err);
+
 void desk_free(Desk *desk);
 
 // Adds a batch of samples, indices (count), to the next turn; where they have rows, desk->places is the caller's to

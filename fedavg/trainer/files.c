@@ -1,4 +1,4 @@
-// Part of trainer.h: the files of which a trainer consists, as one number.
+// Part of describe.h: the files of which a trainer consists, as one number.
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include <wordexp.h>
 
 #include "fedavg/memory/fingerprint.h"
-#include "fedavg/trainer/trainer.h"
+#include "fedavg/trainer/describe.h"
 
 enum { BLOCK_BYTES = 1 << 16 };
 

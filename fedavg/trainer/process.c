@@ -13,9 +13,10 @@
 #include <wordexp.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "fedavg/trainer/guard.h"
 
-static const double WAIT_SECONDS = 0.1;
+static const double WAIT_SECONDS = 0.1, MINUTE_SECONDS = 60;
 static const double GUARD_SECONDS = 3; // in which a guard has given up what the kernel cannot kill
 
 static Status split_words(wordexp_t *words, const TrainerPlan *plan, Error *err) {
@@ -93,8 +94,7 @@ static Status spawn_guard(TrainerProcess *process, const TrainerPlan *plan, cons
     return fail(err, STATUS_OS, "a trainer cannot be started: %s", strerror(error));
 }
 
-// Makes both connections; the others' ends are returned in *socket and *leash.
-static Status connect_process(TrainerProcess *process, int *socket, int *leash, Error *err) {
+Status trainer_process_connect(TrainerProcess *process, int *socket, int *leash, Error *err) {
     int lines[2], leashes[2];
     *process = (TrainerProcess){.socket = -1, .leash = -1};
     process->buffer = malloc(TRAINER_LINE_BYTES);
@@ -118,7 +118,7 @@ static Status start_words(TrainerProcess *process, const wordexp_t *words, const
     char number[NUMBER_BYTES];
     TRY(find_program(words->we_wordv[0], plan, err));
     memcpy(passed, fds, fd_count * sizeof *fds);
-    TRY(connect_process(process, &passed[fd_count], &leash, err));
+    TRY(trainer_process_connect(process, &passed[fd_count], &leash, err));
     snprintf(number, sizeof number, "%d", passed[fd_count]);
     setenv("SOUNDER_TRAINER", number, 1);
     set_threads(plan);
@@ -169,28 +169,38 @@ static Status say_end(TrainerProcess *process, const TrainerWait *wait, Error *e
     return fail(err, STATUS_UNAVAILABLE, "it was killed by signal %d (%s)", number, strsignal(number));
 }
 
+static void say_minutes(TrainerProcess *process, const TrainerWait *wait) {
+    const double seconds = clock_seconds_since(process->heard_nanoseconds);
+    if (!wait->starts || seconds < MINUTE_SECONDS * (process->minutes + 1)) return;
+    process->minutes++;
+    log_warning("the trainer has started for %.0f s; a start has no limit", seconds);
+}
+
 // Waits until the socket is ready for `events`, and for as long as the trainer gives signs of life.
-static Status wait_for_socket(TrainerProcess *process, short events, const TrainerWait *wait, uint64_t since,
-                              Error *err) {
+static Status wait_for_socket(TrainerProcess *process, short events, const TrainerWait *wait, Error *err) {
     for (;;) {
         struct pollfd ready = {.fd = process->socket, .events = events};
         if (poll(&ready, 1, (int)(WAIT_SECONDS * 1e3)) > 0) return STATUS_OK;
         if (wait->on_wait) wait->on_wait(wait->context);
         if (wait->is_cancelled && wait->is_cancelled(wait->context)) return fail(err, STATUS_CANCELLED, "stopped");
-        if (wait->silence_seconds > 0 && clock_seconds_since(since) > wait->silence_seconds)
-            return fail(err, STATUS_UNAVAILABLE,
-                        "it has not said anything for %g s; give it more time (--hang-seconds), or let it call "
-                        "turn.progress()",
-                        wait->silence_seconds);
+        say_minutes(process, wait);
+        TRY(trainer_process_check_silence(process, wait->silence_seconds, err));
     }
 }
 
+Status trainer_process_check_silence(const TrainerProcess *process, double seconds, Error *err) {
+    if (seconds <= 0 || clock_seconds_since(process->heard_nanoseconds) <= seconds) return STATUS_OK;
+    return fail(err, STATUS_UNAVAILABLE,
+                "it has not said anything for %g s; give it more time (--hang-seconds), or let it call turn.progress()",
+                seconds);
+}
+
 Status trainer_process_send(TrainerProcess *process, JsonObject *message, const TrainerWait *wait, Error *err) {
-    const uint64_t since = clock_nanoseconds();
     char *text;
     size_t bytes;
     TRY(json_text(&text, &bytes, message, JSON_COMPACT, "a line for a trainer", err));
     text[bytes++] = '\n'; // in the place of the terminator
+    process->heard_nanoseconds = clock_nanoseconds();
     Status status =
         bytes > TRAINER_LINE_BYTES ? fail(err, STATUS_USAGE, "a line for a trainer has %zu bytes", bytes) : STATUS_OK;
     for (size_t sent = 0; sent < bytes && status == STATUS_OK;) {
@@ -198,7 +208,7 @@ Status trainer_process_send(TrainerProcess *process, JsonObject *message, const 
         if (part > 0)
             sent += (size_t)part;
         else if (errno == EAGAIN)
-            status = wait_for_socket(process, POLLOUT, wait, since, err);
+            status = wait_for_socket(process, POLLOUT, wait, err);
         else if (errno != EINTR)
             status = say_end(process, wait, err);
     }
@@ -206,52 +216,55 @@ Status trainer_process_send(TrainerProcess *process, JsonObject *message, const 
     return status;
 }
 
-static Status receive_line(char **line, size_t *bytes, TrainerProcess *process, const TrainerWait *wait, Error *err) {
-    const uint64_t since = clock_nanoseconds();
-    for (;;) {
-        char *end = memchr(process->buffer, '\n', process->used);
-        if (end) {
-            *line = process->buffer, *bytes = (size_t)(end - process->buffer);
-            return STATUS_OK;
-        }
-        if (process->used == TRAINER_LINE_BYTES)
-            return fail(err, STATUS_UNAVAILABLE, "it sent a line of more than %d bytes", TRAINER_LINE_BYTES);
-        TRY(wait_for_socket(process, POLLIN, wait, since, err));
-        const ssize_t part =
-            recv(process->socket, process->buffer + process->used, TRAINER_LINE_BYTES - process->used, 0);
-        if (part == 0 || (part < 0 && errno == ECONNRESET)) return say_end(process, wait, err);
-        if (part > 0) process->used += (size_t)part;
-    }
-}
-
 bool trainer_flag(const json_t *answer, const char *key) {
     const json_t *flag = json_object_get(answer, key);
     return json_is_true(flag) || json_integer_value(flag) != 0;
 }
 
-Status trainer_process_receive(json_t **answer, TrainerProcess *process, const TrainerWait *wait, Error *err) {
-    for (*answer = NULL;;) {
-        char *line = NULL;
-        size_t bytes = 0;
+// Takes the next whole line that has been received. *answer NULL: there is none, or only signs of life.
+static Status take_line(json_t **answer, TrainerProcess *process, Error *err) {
+    *answer = NULL;
+    for (char *end; !*answer && (end = memchr(process->buffer, '\n', process->used));) {
+        const size_t bytes = (size_t)(end - process->buffer);
         Error why;
-        TRY(receive_line(&line, &bytes, process, wait, err));
-        const Status status = json_read_object(answer, line, bytes, "its line", 0, &why);
-        if (status != STATUS_OK) return fail(err, STATUS_UNAVAILABLE, "%s", why.message);
+        if (json_read_object(answer, process->buffer, bytes, "its line", 0, &why) != STATUS_OK)
+            return fail(err, STATUS_UNAVAILABLE, "%s", why.message);
+        process->heard_nanoseconds = clock_nanoseconds();
         process->used -= bytes + 1;
-        memmove(process->buffer, line + bytes + 1, process->used);
-        if (json_object_get(*answer, "progress")) {
-            json_decref(*answer);
-            *answer = NULL;
-            continue;
-        }
-        const json_t *error = json_object_get(*answer, "error");
-        if (!error || json_is_null(error)) return STATUS_OK;
-        const char *sentence = json_string_value(error);
-        const bool fatal = trainer_flag(*answer, "fatal");
-        fail(err, STATUS_UNAVAILABLE, "%s", sentence && *sentence ? sentence : "it failed, and its error says no more");
+        memmove(process->buffer, end + 1, process->used);
+        if (!json_object_get(*answer, "progress")) continue;
         json_decref(*answer);
         *answer = NULL;
-        return fatal ? STATUS_DATA : STATUS_UNAVAILABLE;
+    }
+    const json_t *error = json_object_get(*answer, "error");
+    if (!error || json_is_null(error)) return STATUS_OK;
+    const char *sentence = json_string_value(error);
+    const bool fatal = trainer_flag(*answer, "fatal");
+    fail(err, STATUS_UNAVAILABLE, "%s", sentence && *sentence ? sentence : "it failed, and its error says no more");
+    json_decref(*answer);
+    *answer = NULL;
+    return fatal ? STATUS_DATA : STATUS_UNAVAILABLE;
+}
+
+Status trainer_process_poll(json_t **answer, TrainerProcess *process, const TrainerWait *wait, Error *err) {
+    for (;;) {
+        TRY(take_line(answer, process, err));
+        if (*answer) return STATUS_OK;
+        if (process->used == TRAINER_LINE_BYTES)
+            return fail(err, STATUS_UNAVAILABLE, "it sent a line of more than %d bytes", TRAINER_LINE_BYTES);
+        const ssize_t part =
+            recv(process->socket, process->buffer + process->used, TRAINER_LINE_BYTES - process->used, MSG_DONTWAIT);
+        if (part < 0 && errno == EAGAIN) return STATUS_OK;
+        if (part == 0 || (part < 0 && errno != EINTR)) return say_end(process, wait, err);
+        if (part > 0) process->used += (size_t)part;
+    }
+}
+
+Status trainer_process_receive(json_t **answer, TrainerProcess *process, const TrainerWait *wait, Error *err) {
+    for (;;) {
+        TRY(trainer_process_poll(answer, process, wait, err));
+        if (*answer) return STATUS_OK;
+        TRY(wait_for_socket(process, POLLIN, wait, err));
     }
 }
 

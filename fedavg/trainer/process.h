@@ -27,7 +27,9 @@ typedef struct TrainerProcess {
     pid_t guard;  // the keeper; 0: the nursery is, or there is no trainer
     char *buffer; // owned (TRAINER_LINE_BYTES): what has been received beyond the last line
     size_t used;
-    bool was_killed; // the last failure was its death by a signal that others send: KILL or TERM
+    uint64_t heard_nanoseconds; // of its last line, or of the last message to it
+    uint32_t minutes;           // of its start, that have been said
+    bool was_killed;            // the last failure was its death by a signal that others send: KILL or TERM
 } TrainerProcess;
 
 enum { TRAINER_MOST_PASSED = 8 };                // descriptors that a program inherits, its socket included
@@ -37,6 +39,7 @@ enum { TRAINER_LINE_BYTES = 1 << 20 }; // the longest line, its newline included
 
 // How the caller waits for a line. Both functions are called several times a second; they may be NULL.
 typedef struct TrainerWait {
+    bool starts;            // the trainer has just been started: once a minute the log says so
     double silence_seconds; // without a line until the trainer counts as hung; 0: never
     void (*on_wait)(void *context);
     bool (*is_cancelled)(void *context); // ends the wait with CANCELLED
@@ -51,6 +54,16 @@ Status trainer_process_start(TrainerProcess *process, const TrainerPlan *plan, c
 
 // Sends the message and frees it. Returns UNAVAILABLE if the trainer is gone, or does not read.
 Status trainer_process_send(TrainerProcess *process, JsonObject *message, const TrainerWait *wait, Error *err);
+
+// Makes the two connections for a trainer that another process starts, and returns the other ends, which the caller
+// closes after it has handed them over.
+Status trainer_process_connect(TrainerProcess *process, int *socket, int *leash, Error *err);
+
+// As trainer_process_receive, but without waiting: *answer is NULL if there is no line yet.
+Status trainer_process_poll(json_t **answer, TrainerProcess *process, const TrainerWait *wait, Error *err);
+
+// Returns UNAVAILABLE if the trainer has been silent for longer (0: may be silent for ever).
+Status trainer_process_check_silence(const TrainerProcess *process, double seconds, Error *err);
 
 // Receives the next line that is no sign of life. Returns UNAVAILABLE with what went wrong: the trainer's own sentence,
 // its death, its silence, or a line that is no JSON object; DATA if the trainer says that trying again is of no use.

@@ -5,32 +5,64 @@
 
 #include "base/rng.h"
 #include "fedavg/trainer/lines.h"
+#include "fedavg/trainer/nursery.h"
+
+enum { MOST_FORKS = 10 }; // for one start of a trainer
 
 static void beat(void *context) {
     const Trainer *trainer = context;
     atomic_fetch_add(&trainer->memory->control->pulses[trainer->rank].progress, 1);
 }
 
-// A program may take minutes to start, as the first import on a cold disk does: it is not held against it.
-static Status start(Trainer *trainer, Error *err) {
-    const RunMemory *memory = trainer->memory;
-    const RunConfig *config = memory->config;
-    const TrainerWait wait = {.on_wait = beat, .context = trainer};
+static Status start_program(Trainer *trainer, int output, Error *err) {
     int fds[TRAINER_MOST_FDS];
-    JsonObject line, desk;
+    const size_t count = trainer_line_fds(fds, trainer->desk.fd, trainer->memory);
+    return trainer_process_start(&trainer->process, &trainer->memory->config->trainer, fds, count, output, err);
+}
+
+// A fork knows everything but its rank.
+static void make_first_line(JsonObject *line, const Trainer *trainer, bool forked) {
+    const RunMemory *memory = trainer->memory;
+    JsonObject desk;
+    if (forked)
+        trainer_line_open(line, &memory->config->trainer, memory->config->seed);
+    else
+        trainer_line_begin(line, &memory->config->trainer, memory, memory->config->seed);
+    put_whole(line, "rank", trainer->rank);
+    if (forked) return;
+    put_whole(line, "parameters", (int64_t)memory->config->parameters);
+    put_object(line, "desk", desk_told(&desk, &trainer->desk));
+    trainer_line_put_tensors(line, &memory->tensors);
+}
+
+static Status start_once(Trainer *trainer, bool forked, Error *err) {
+    // A program may take minutes to start, as the first import on a cold disk does: it is not held against it.
+    const TrainerWait wait = {.starts = true, .on_wait = beat, .context = trainer};
+    const int output = trainer->memory->control->has_output ? FD_OUTPUT : -1;
+    JsonObject line;
     json_t *ready;
-    const size_t count = trainer_line_fds(fds, trainer->desk.fd, memory);
-    const int output = memory->control->has_output ? FD_OUTPUT : -1;
-    TRY(trainer_process_start(&trainer->process, &config->trainer, fds, count, output, err));
-    trainer_line_begin(&line, &config->trainer, memory, config->seed);
-    put_whole(&line, "rank", trainer->rank);
-    put_whole(&line, "parameters", (int64_t)config->parameters);
-    put_object(&line, "desk", desk_told(&desk, &trainer->desk));
-    trainer_line_put_tensors(&line, &memory->tensors);
+    TRY(forked ? nursery_fork(&trainer->process, trainer->desk.fd, output, err) : start_program(trainer, output, err));
+    make_first_line(&line, trainer, forked);
     TRY(trainer_process_send(&trainer->process, &line, &wait, err));
     TRY(trainer_process_ready(&ready, &trainer->process, &wait, err));
     json_decref(ready);
     return STATUS_OK;
+}
+
+// A fork that dies at its start has mostly died with the nursery: either another one is coming, or there are no forks
+// any more.
+static Status start(Trainer *trainer, Error *err) {
+    for (int tries = 1;; tries++) {
+        const bool forked = atomic_load(&trainer->memory->control->forks);
+        const Status status = start_once(trainer, forked, err);
+        if (status == STATUS_OK || !forked || tries == MOST_FORKS) return status;
+        trainer_process_end(&trainer->process, 0);
+    }
+}
+
+bool trainer_has_shift(const RunMemory *memory) {
+    const LocalRule *rule = memory->algorithm.local;
+    return rule->shifts || rule->pull || rule->keeps || memory->config->personal.second;
 }
 
 Status trainer_open(Trainer *trainer, const RunMemory *memory, uint32_t rank, bool has_shift, Error *err) {
@@ -56,7 +88,7 @@ void trainer_close(Trainer *trainer) {
     *trainer = (Trainer){.desk.fd = -1, .process = {.socket = -1, .leash = -1}};
 }
 
-static void make_line(JsonObject *line, Trainer *trainer, const TrainerTurn *turn) {
+void trainer_turn_line(JsonObject *line, Trainer *trainer, const TrainerTurn *turn) {
     const RunConfig *config = trainer->memory->config;
     json_begin(line);
     put_whole(line, "turn", (int64_t)++trainer->turns);
@@ -82,6 +114,7 @@ static void make_line(JsonObject *line, Trainer *trainer, const TrainerTurn *tur
     put_text(line, "split", turn->of_test_set ? "test" : "train");
     put_whole(line, "seed",
               trainer_seed(rng_key(config->seed, RNG_TRAINER, turn->key, turn->client, turn->of_test_set)));
+    if (turn->rehearses) put_whole(line, "rehearsal", 1);
     if (turn->checks) put_whole(line, "check", 1);
 }
 
@@ -166,7 +199,7 @@ Status trainer_ask(TrainerAnswer *answer, Trainer *trainer, const TrainerTurn *t
         .silence_seconds = trainer->memory->config->trainer.hang_seconds, .on_wait = beat, .context = trainer};
     JsonObject line;
     json_t *told = NULL;
-    make_line(&line, trainer, turn);
+    trainer_turn_line(&line, trainer, turn);
     Status status = trainer_process_send(&trainer->process, &line, &wait, err);
     if (status == STATUS_OK) status = trainer_process_receive(&told, &trainer->process, &wait, err);
     if (status == STATUS_OK) status = read_answer(answer, told, trainer, turn, err);

@@ -16,7 +16,6 @@
 #include "base/err.h"
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/trainer/desk.h"
-#include "fedavg/trainer/host.h"
 #include "fedavg/trainer/process.h"
 
 typedef struct Trainer {
@@ -35,9 +34,10 @@ typedef struct TrainerTurn {
     uint32_t client;             // UINT32_MAX: none
     float lr, momentum, weight_decay, pull;
     bool shifts;
-    bool keeps;  // desk.state has the client's state, and gets its next one
-    bool viewed; // the batches have rows of samples as the client sees them
-    bool checks; // the trainer says what it uses that is older than the turn
+    bool keeps;     // desk.state has the client's state, and gets its next one
+    bool viewed;    // the batches have rows of samples as the client sees them
+    bool rehearses; // the result is thrown away
+    bool checks;    // the trainer says what it uses that is older than the turn
 } TrainerTurn;
 
 enum { TRAINER_KEPT_BYTES = 256 };
@@ -64,35 +64,10 @@ Status trainer_restart(Trainer *trainer, Error *err);
 
 void trainer_close(Trainer *trainer);
 
-// The tensors that the plan's trainer has, with their initial values.
-typedef struct TrainerNet {
-    ParameterTensor *tensors; // owned (count)
-    int count;
-    size_t parameters;
-    float *values;         // owned (parameters)
-    uint64_t state_floats; // that a client's turn wants to leave for its next one
-    bool views;            // the trainer reads samples as clients see them, where these differ from the data set
-    bool whole_test;       // it wants a test in one turn
-    uint64_t files_hash;   // XXH3 over the names and contents of the trainer's files
-} TrainerNet;
+// Whether the run's algorithm adds to the gradients.
+bool trainer_has_shift(const RunMemory *memory);
 
-// Asks a trainer of the parent's for them, which ends afterwards. Returns USAGE or NOINPUT for a command that cannot be
-// run, UNAVAILABLE with what the program said or did. host: takes its output; NULL: stderr does. Nothing to free on
-// failure.
-Status trainer_describe(TrainerNet *net, const TrainerPlan *plan, const RunMemory *memory, uint64_t seed,
-                        TrainerHost *host, Error *err);
-void trainer_net_free(TrainerNet *net);
-
-// Freezes the tensors whose names fit the patterns. USAGE for a pattern that fits none, or if nothing would learn.
-Status trainer_net_freeze(TrainerNet *net, const char *patterns, Error *err);
-TensorList trainer_net_tensors(const TrainerNet *net); // borrows the array
-
-// Part of trainer_describe: reads a trainer's answer, and the values that it wrote to the desk. Returns DATA for an
-// answer that describes no net. Nothing to free on failure.
-Status trainer_net_read(TrainerNet *net, const json_t *told, int desk_fd, Error *err);
-
-// Hashes the plan's files: those that the trainer told, an array of paths or NULL, and those that its command names.
-// DATA if a told one cannot be read.
-Status trainer_hash_files(uint64_t *hash, const TrainerPlan *plan, const json_t *told, Error *err);
+// The line that asks for a turn.
+void trainer_turn_line(JsonObject *line, Trainer *trainer, const TrainerTurn *turn);
 
 #endif

@@ -49,6 +49,7 @@ static const HelpEntry python[] = {
     {"turn.hand_in(steps=, travel=)",
      "ends the turn before its function does, where fednova and scaffold are told of other "
      "steps than one per batch, or how far they go"},
+    {"turn.rehearsal", "whether this is the first turn of the program that is forked: two batches, thrown away"},
     {"turn.progress()", "a sign of life; the calls above are signs, too"},
     {"sounder.check(net, train, test, (x, y))",
      "whether turns repeat, without a run: what --check-trainer looks for, in a notebook"},
@@ -86,6 +87,11 @@ static const HelpEntry rules[] = {
      "that differs, with the likely cause"},
     {"output", "stdout and stderr go to RUN/trainer.log, each line with its rank (\"nursery\": before the first turn); "
                "where a run has no folder, to stderr. A run that a trainer ends shows its last exception"},
+    {"starts",
+     "the program starts once, up to its first turn, which is a rehearsal; trainers are forks of it, and share "
+     "what it has loaded and the files that it has open. If it has threads, children or an open GPU after the "
+     "rehearsal, or with device= or --trainer-start each, every trainer is a start of its own (said at "
+     "--log-level info)"},
     {"processes", "a trainer and all that it starts (wrappers, data loaders) end with its worker, even if that is "
                   "killed. INT, HUP, USR1 and USR2 are ignored in it; TERM is not"},
 };
@@ -110,6 +116,19 @@ static const HelpEntry hello[] = {
     {"files",
      "an answer to describe may name the files of the trainer, [path, ...]: their hash is in the run's record"},
     {"answer", "{\"ready\":1}, or {\"error\":\"sentence\"}"},
+};
+
+static const HelpEntry forks[] = {
+    {"nursery", "1 in the first line, beside describe: this program may be forked. It answers with its tensors and "
+                "\"forks\":1, or 0 and \"why\". With 1 the socket stays: a line follows with rank -1, parameters, "
+                "desk and tensors, to be answered by {\"ready\":1}"},
+    {"rehearsal", "1 in the turn that follows. After its answer the program sends {\"forks\":1}, or 0 and \"why\", and "
+                  "forks"},
+    {"fork", "{\"fork\":1}, a datagram at the socket whose number is in $SOUNDER_NURSERY, with four descriptors: the "
+             "fork's socket, leash, desk and output. The fork leads a process group of its own, maps its desk in the "
+             "place of the program's, reads a first line that has only its rank, and answers {\"ready\":1}"},
+    {"leash", "when it closes, the program kills the fork's process group and reaps the fork; when the fork ends, it "
+              "does so, too, and sends \"exit 3\" or \"signal 9\" on the leash"},
 };
 
 static const HelpEntry asked[] = {
@@ -172,6 +191,8 @@ void help_print_trainer(FILE *file) {
     print_paragraph(file, 0, "Then, again and again, a turn:");
     help_print_entries(file, asked, sizeof asked / sizeof *asked);
     print_paragraph(file, 0, "The trainer answers:");
-    for (size_t i = 0; i < sizeof answered / sizeof *answered; i++)
-        print_entry(file, answered[i].left, answered[i].text);
+    help_print_entries(file, answered, sizeof answered / sizeof *answered);
+    print_paragraph(file, 0, "A program that starts once, and forks its trainers, speaks these, too:");
+    for (size_t i = 0; i < sizeof forks / sizeof *forks; i++)
+        print_entry(file, forks[i].left, forks[i].text);
 }

@@ -200,9 +200,9 @@ close_folder:
         run_folder_discard(&run->folder, run->trainers.failed);
     if (open) run_folder_close(&run->folder);
 free_memory:
+    trainer_host_close(&run->trainers);
     run_memory_free(&run->memory);
     trainer_net_free(&run->net);
-    trainer_host_close(&run->trainers);
     return status;
 }
 

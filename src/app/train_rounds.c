@@ -353,6 +353,13 @@ static Status run_with_workers(Run *run, Error *err) {
     return status;
 }
 
+static Status rehearse(Run *run, Error *err) {
+    progress_step_begin(&run->progress, "rehearsing a turn of the trainer");
+    const Status status = trainer_host_rehearse(&run->trainers, &run->memory, err);
+    progress_step_end(&run->progress);
+    return status;
+}
+
 // Does everything that needs living workers.
 static Status train(Run *run, int *exit_code, Error *err) {
     RoundsConfig config = {.phases = {.memory = &run->memory,
@@ -369,6 +376,7 @@ static Status train(Run *run, int *exit_code, Error *err) {
     progress_watch(&run->progress, &run->rounds);
     Status status = STATUS_OK;
     if (config.phases.trainers) status = trainer_host_add_workers(&run->trainers, (uint32_t)run->options.workers, err);
+    if (config.phases.trainers && status == STATUS_OK) status = rehearse(run, err);
     if (status == STATUS_OK) status = rounds_init(&run->rounds, &config, err);
     bool started = status == STATUS_OK;
     status = nodes_agree(&run->nodes, status, err);

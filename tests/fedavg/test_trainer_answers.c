@@ -4,7 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "fedavg/trainer/trainer.h"
+#include "fedavg/trainer/describe.h"
 
 #include "tests/check.h"
 

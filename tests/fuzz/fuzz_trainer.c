@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-#include "fedavg/trainer/trainer.h"
+#include "fedavg/trainer/describe.h"
 
 // The fuzzer's lines end with one that ends the wait, so that no answer has to be waited for.
 static void put_lines(int socket, const uint8_t *lines, size_t bytes) {

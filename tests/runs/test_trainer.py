@@ -89,7 +89,8 @@ class Trainers(TrainerCase):
         with open(self.path("wrapper.sh"), "w") as file:
             file.write(f"#!/bin/sh\nsleep 1000 &\n{sys.executable} trainer.py\n")
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
-            process = self.start(*JOB, "--rounds", "1000", "--trainer", "sh wrapper.sh", "--quiet", "--out", f"run-{int(number)}")
+            process = self.start(*JOB, "--rounds", "1000", "--trainer", "sh wrapper.sh", "--quiet", "--out", f"run-{int(number)}",
+                                 "--trainer-start", "each")
             self.wait_for_round(f"run-{int(number)}", 1)
             below = descendants_of(process.pid)
             if number == signal.SIGKILL:  # of a worker: its trainer's group ends, the run does not

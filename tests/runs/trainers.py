@@ -11,7 +11,7 @@ try:
 except ImportError:
     torch = None
 
-from runs import RunCase, children_of, descendants_of, parse_safetensors
+from runs import RunCase, descendants_of, is_worker, parse_safetensors
 
 PACKAGE = os.path.abspath(sys.argv[2])
 JOB = ["--data", "synthetic:1x8x8:160:60", "--clients", "4", "--batch-size", "10", "--lr", "0.05", "--momentum", "0.5",
@@ -64,7 +64,7 @@ def spoil(turn):
 for turn in sounder.turns(net):
     fault = spoil(turn)
     velocity = {}
-    time.sleep(turn.options.get("slow", 0))
+    time.sleep(0 if turn.rehearsal else turn.options.get("slow", 0))
     for x, y in turn.batches():
         x = x.reshape(len(x), -1)
         if not turn.trains:
@@ -106,6 +106,30 @@ def test(net, turn):
 '''
 
 
+def parent_of(pid):
+    """0: it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return int(file.read().rsplit(")", 1)[1].split()[1])
+    except OSError:
+        return 0
+
+
+def group_of(pid):
+    try:
+        return os.getpgid(pid)
+    except OSError:
+        return 0
+
+
+def is_guard(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read().split(b"\0")[:2] == [b"sounder", b"guard"]
+    except OSError:
+        return False
+
+
 class TrainerCase(RunCase):
     def setUp(self):
         super().setUp()
@@ -127,5 +151,16 @@ class TrainerCase(RunCase):
             return {name: np.array(values) for name, (_, values) in parse_safetensors(file.read())[1].items()}
 
     def trainers(self, process):
-        """The trainers of a run, without their children."""
-        return [pid for worker in children_of(process.pid) for pid in descendants_of(worker)]
+        """The trainers of a run, forks or each a start of its own, without the nursery, guards and what they started themselves."""
+        found = []
+        for pid in descendants_of(process.pid):
+            parent = parent_of(pid)
+            leads = group_of(pid) == pid and not is_guard(pid) and not is_worker(pid)
+            if leads and (not is_guard(parent) or is_worker(parent_of(parent))):
+                found.append(pid)
+        return found
+
+    def nursery(self, process):
+        """The program that forks, below the guard of the run's parent."""
+        guards = [pid for pid in descendants_of(process.pid) if is_guard(pid) and parent_of(pid) == process.pid]
+        return [pid for guard in guards for pid in descendants_of(guard) if parent_of(pid) == guard and group_of(pid) == pid]

@@ -161,6 +161,12 @@ const Option option_table[] = {
      .placeholder = "N", .preset = "1", .minimum = 1, .maximum = 1024,
      .applies = has_program, .condition = "--trainer or --aggregator",
      .help = "threads that each trainer computes with, and the aggregator, whatever --workers is: the bits may depend on them"},
+    {.name = "trainer-start", .type = OPTION_CHOICE, FIELD(trainer_start), .group = GROUP_MODEL, .added = true, .may_change = true,
+     .placeholder = "HOW", .preset = "fork",
+     .choices = {[TRAINER_FORK] = "fork", [TRAINER_EACH] = "each"},
+     .applies = has_trainer, .condition = "--trainer",
+     .help = "fork: the program starts once, and each trainer is a fork of it, where that can be done; each: every trainer is a "
+             "start of its own. The bits do not depend on it"},
     {.name = "check-trainer", .type = OPTION_FLAG, FIELD(check_trainer), .group = GROUP_MODEL, .unsaved = true, .may_change = true,
      .preset = "false",
      .applies = has_trainer, .condition = "--trainer",

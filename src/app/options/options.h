@@ -36,6 +36,8 @@ typedef enum DeviceKind { DEVICE_AUTO, DEVICE_CPU, DEVICE_CUDA } DeviceKind;
 typedef enum MpsUse { MPS_AUTO, MPS_OFF, MPS_START } MpsUse;
 typedef enum DeathPolicy { DEATH_CONTINUE, DEATH_RESPAWN, DEATH_ABORT } DeathPolicy;
 
+typedef enum TrainerStart { TRAINER_FORK, TRAINER_EACH } TrainerStart;
+
 typedef struct Options {
     char data[OPTION_TEXT_BYTES];    // fashion-mnist
     char model[OPTION_TEXT_BYTES];   // lenet
@@ -43,6 +45,7 @@ typedef struct Options {
     char trainer[OPTION_TEXT_BYTES]; // a program that trains; "": the engine does
     char trainer_option[OPTION_TEXT_BYTES];
     int trainer_threads; // 1
+    int trainer_start;   // TrainerStart: fork
     bool check_trainer;
     // With --resume: whether the trainer is named again; the folder where the run began, and where relative paths of
     // the trainer's command begin ("": this process's).

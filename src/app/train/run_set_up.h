@@ -17,7 +17,7 @@
 #include "datasets/dataset.h"
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/nodes/nodes.h"
-#include "fedavg/trainer/trainer.h"
+#include "fedavg/trainer/describe.h"
 #include "nn/spec.h"
 
 // With --resume, completes the options by those that the run in that folder was started with, and by the values derived

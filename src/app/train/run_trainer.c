@@ -11,8 +11,10 @@
 // Each word of --trainer-option is one option of the trainer's.
 Status run_plan_trainer(TrainerPlan *plan, const Options *options, Error *err) {
     char named[OPTION_NAMED_BYTES], words[OPTION_TEXT_BYTES], *rest;
-    *plan = (TrainerPlan){
-        .option = "--trainer", .threads = (uint32_t)options->trainer_threads, .hang_seconds = options->hang_seconds};
+    *plan = (TrainerPlan){.option = "--trainer",
+                          .threads = (uint32_t)options->trainer_threads,
+                          .forks = options->trainer_start == TRAINER_FORK,
+                          .hang_seconds = options->hang_seconds};
     snprintf(plan->command, sizeof plan->command, "%s", options->trainer);
     snprintf(plan->folder, sizeof plan->folder, "%s", options->trainer_folder);
     snprintf(plan->options, sizeof plan->options, "%s", options->trainer_option);

@@ -31,7 +31,7 @@ class Line:
     """The socket. Every message is a line of JSON, in both directions."""
 
     def __init__(self, fd):
-        self.socket = socket.socket(fileno=fd)
+        self.socket = socket.socket(fileno=fd)  # one that was there before is closed
         self.socket.setblocking(True)
         self.rest = b""
         self.said = 0.0
@@ -55,6 +55,10 @@ class Line:
             self.rest += part
         text, self.rest = self.rest.split(b"\n", 1)
         return json.loads(text)
+
+    def adopt(self, fd):
+        """Takes another worker's socket in the place of this one."""
+        self.__init__(fd)
 
     def progress(self):
         """A sign of life, at most one per second: --hang-seconds counts from the last line."""

@@ -11,6 +11,7 @@ import numpy as np
 from ..command import Error
 from .files import own_files
 from .link import Data, Desk, begin
+from .nursery import Nursery, obstacle
 from .tensors import ArrayNet
 from .turn import Turn
 
@@ -51,13 +52,17 @@ def _made(net, data, exchange, device, seed):
     return TorchNet(net, exchange, device)
 
 
-def _describe(net, line, fd, whole_test, state):
-    """The parent asks for names, shapes and initial values before the run begins."""
+def _describe(net, line, hello, whole_test, state):
+    """The parent asks for names, shapes and initial values before the run begins. Returns the first line of this program as a nursery,
+    or None: then the program has done its duty."""
     values = np.concatenate([value.reshape(-1) for value in net.values()]).astype(np.float32)
-    with os.fdopen(fd, "wb", closefd=False) as file:
+    with os.fdopen(hello["desk"]["fd"], "wb", closefd=False) as file:
         file.write(values.tobytes())
+    why = obstacle(net.device) if hello.get("nursery") else "it was not asked"
     line.send(tensors=[[name, list(shape)] for name, shape in net.tensors()], views=1, whole_test=int(whole_test), state=state,
-              files=own_files())
+              files=own_files(), forks=int(not why), why=why)
+    told = None if why else line.receive()
+    return told and {**hello, **told}
 
 
 def _tell(line, error):
@@ -69,14 +74,24 @@ def _tell(line, error):
         line.send(error=str(error) if isinstance(error, Error) else sentence, fatal=int(isinstance(error, Error)))
 
 
+def _be_nursery(line, desk, requests):
+    """After the rehearsal: returns in each fork, or at once if there can be none."""
+    why = obstacle()
+    line.send(forks=int(not why), why=why)
+    if not why:
+        Nursery(int(requests), line, desk).keep()
+
+
 def _turns(net, exchange, device, whole_test, state, line, hello):
+    requests = os.environ.pop("SOUNDER_NURSERY", None)
     _set_threads(hello.get("threads", 1))
     data = Data(hello["data"])
     net = _made(net, data, exchange, device, hello["seed"])
     state = int(state(net.net) if callable(state) else state)
     if hello.get("describe"):
-        _describe(net, line, hello["desk"]["fd"], whole_test, state)
-        return
+        hello = _describe(net, line, hello, whole_test, state)
+        if hello is None:
+            return
     desk = Desk(hello, hello["desk"]["fd"], state)
     net.attach(desk, hello["tensors"])
     line.send(ready=1, pid=os.getpid())
@@ -86,6 +101,8 @@ def _turns(net, exchange, device, whole_test, state, line, hello):
         yield net.net, turn
         if not turn.handed_in:
             raise Error(f"turn {told['turn']} was not handed in: call turn.hand_in() at its end")
+        if turn.rehearsal:
+            _be_nursery(line, desk, requests)
 
 
 def turns(net, exchange=None, device=None, whole_test=False, state=0):

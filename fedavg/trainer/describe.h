@@ -1,0 +1,41 @@
+// The net of a run's trainer: names, shapes and initial values of its tensors.
+//
+//   TrainerNet net;
+//   TRY(trainer_describe(&net, &plan, memory, seed, &host, err));
+//   trainer_net_free(&net);
+#ifndef SOUNDER_FEDAVG_TRAINER_DESCRIBE_H
+#define SOUNDER_FEDAVG_TRAINER_DESCRIBE_H
+
+#include "fedavg/trainer/host.h"
+
+typedef struct TrainerNet {
+    ParameterTensor *tensors; // owned (count)
+    int count;
+    size_t parameters;
+    float *values;         // owned (parameters)
+    uint64_t state_floats; // that a client's turn wants to leave for its next one
+    bool views;            // the trainer reads samples as clients see them, where these differ from the data set
+    bool whole_test;       // it wants a test in one turn
+    uint64_t files_hash;   // XXH3 over the names and contents of the trainer's files
+} TrainerNet;
+
+// Starts the plan's program in the parent and asks for its net. The program then ends, or becomes the nursery of the
+// host. host: takes its output; NULL: stderr does. Returns USAGE or NOINPUT for a command that cannot be run,
+// UNAVAILABLE with what the program said or did. Nothing to free on failure.
+Status trainer_describe(TrainerNet *net, const TrainerPlan *plan, const RunMemory *memory, uint64_t seed,
+                        TrainerHost *host, Error *err);
+void trainer_net_free(TrainerNet *net);
+
+// Freezes the tensors whose names fit the patterns. USAGE for a pattern that fits none, or if nothing would learn.
+Status trainer_net_freeze(TrainerNet *net, const char *patterns, Error *err);
+TensorList trainer_net_tensors(const TrainerNet *net); // borrows the array
+
+// Part of trainer_describe: reads a trainer's answer, and the values that it wrote to the desk. Returns DATA for an
+// answer that describes no net. Nothing to free on failure.
+Status trainer_net_read(TrainerNet *net, const json_t *told, int desk_fd, Error *err);
+
+// Hashes the plan's files: those that the trainer told, an array of paths or NULL, and those that its command names.
+// DATA if a told one cannot be read.
+Status trainer_hash_files(uint64_t *hash, const TrainerPlan *plan, const json_t *told, Error *err);
+
+#endif

@@ -1,0 +1,259 @@
+#include "nursery.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "fedavg/trainer/lines.h"
+
+enum { REQUEST_FDS = 4, REHEARSED_BATCHES = 2, MOST_DEATHS = 3 };
+
+static const double LONG_LIFE_SECONDS = 10, SEND_SECONDS = 10;
+
+void nursery_init(Nursery *nursery, int output) {
+    *nursery = (Nursery){.workers_end = -1, .own_end = -1, .output = output};
+    nursery->trainer = (Trainer){.desk.fd = -1, .process = {.socket = -1, .leash = -1}};
+}
+
+Status nursery_start(Nursery *nursery, TrainerProcess *process, const TrainerPlan *plan, const RunMemory *memory,
+                     int desk_fd, Error *err) {
+    int ends[2], fds[TRAINER_MOST_FDS + 1];
+    char number[16];
+    if (nursery->own_end < 0) {
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+            return fail_errno(err, STATUS_OS, "no socket for the nursery of trainers");
+        nursery->workers_end = ends[0];
+        nursery->own_end = ends[1];
+    }
+    const size_t count = trainer_line_fds(fds, desk_fd, memory);
+    fds[count] = nursery->own_end;
+    snprintf(number, sizeof number, "%d", nursery->own_end);
+    setenv("SOUNDER_NURSERY", number, 1);
+    const Status status = trainer_process_start(process, plan, fds, count + 1, nursery->output, err);
+    unsetenv("SOUNDER_NURSERY");
+    return status;
+}
+
+void nursery_adopt(Nursery *nursery, TrainerProcess *process, int desk_fd) {
+    nursery->trainer.process = *process;
+    nursery->trainer.desk.fd = desk_fd;
+    *process = (TrainerProcess){.socket = -1, .leash = -1};
+}
+
+static Status send_line(Nursery *nursery, JsonObject *line, Error *err) {
+    const TrainerWait wait = {.silence_seconds = SEND_SECONDS};
+    return trainer_process_send(&nursery->trainer.process, line, &wait, err);
+}
+
+// first: the whole of a first line; otherwise the program has had the rest of it, when it told its net.
+static Status greet(Nursery *nursery, bool first, Error *err) {
+    const RunMemory *memory = nursery->trainer.memory;
+    JsonObject line, desk;
+    if (first) {
+        trainer_line_begin(&line, &memory->config->trainer, memory, memory->config->seed);
+        put_whole(&line, "nursery", 1);
+    } else {
+        json_begin(&line);
+    }
+    put_whole(&line, "rank", -1);
+    put_whole(&line, "parameters", (int64_t)memory->config->parameters);
+    put_object(&line, "desk", desk_told(&desk, &nursery->trainer.desk));
+    trainer_line_put_tensors(&line, &memory->tensors);
+    nursery->state = NURSERY_STARTING;
+    return send_line(nursery, &line, err);
+}
+
+static uint32_t first_client(const RunMemory *memory) {
+    for (uint32_t client = 0, count; client < memory->config->clients; client++) {
+        partition_client(&memory->partition, client, &count);
+        if (count > 0) return client;
+    }
+    return 0;
+}
+
+static Status rehearse(Nursery *nursery, Error *err) {
+    Trainer *trainer = &nursery->trainer;
+    const RunMemory *memory = trainer->memory;
+    const Training *training = &memory->config->training;
+    const TrainerTurn turn = {.task = "train",
+                              .part = "train",
+                              .round = 1,
+                              .key = 1,
+                              .epochs = 1,
+                              .client = nursery->client,
+                              .lr = training->sgd.lr,
+                              .momentum = training->sgd.momentum,
+                              .weight_decay = training->sgd.weight_decay,
+                              .shifts = trainer->desk.shift != NULL,
+                              .keeps = trainer->desk.state != NULL,
+                              .rehearses = true};
+    uint32_t count;
+    const uint32_t *indices = partition_client(&memory->partition, nursery->client, &count);
+    desk_clear(&trainer->desk);
+    if (trainer->desk.state) memset(trainer->desk.state, 0, trainer->desk.state_bytes);
+    memcpy(trainer->desk.weights, memory->weights, memory->config->parameters * sizeof *memory->weights);
+    for (uint32_t b = 0, size = training->batch_size; b < REHEARSED_BATCHES && b * size < count; b++)
+        desk_add_batch(&trainer->desk, indices + b * size, count - b * size < size ? count - b * size : size);
+    JsonObject line;
+    trainer_turn_line(&line, trainer, &turn);
+    nursery->state = NURSERY_REHEARSING;
+    return send_line(nursery, &line, err);
+}
+
+// Closes what requests brought, so that the workers hear of it.
+static void refuse_requests(const Nursery *nursery) {
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(REQUEST_FDS * sizeof(int))];
+    } control;
+    char text[64];
+    for (;;) {
+        struct iovec part = {text, sizeof text};
+        struct msghdr message = {
+            .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control};
+        if (nursery->own_end < 0 || recvmsg(nursery->own_end, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) <= 0) return;
+        const struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+        if (!head || head->cmsg_type != SCM_RIGHTS) continue;
+        const size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(head) + i * sizeof fd, sizeof fd);
+            close(fd);
+        }
+    }
+}
+
+void nursery_end(Nursery *nursery, double goodbye_seconds) {
+    if (nursery->trainer.memory) atomic_store(&nursery->trainer.memory->control->forks, 0);
+    trainer_process_end(&nursery->trainer.process, goodbye_seconds);
+    nursery->state = NURSERY_NONE;
+    refuse_requests(nursery);
+}
+
+static void give_up(Nursery *nursery, const char *why) {
+    log_info("--trainer-start each, because the trainer cannot be forked: %s", why);
+    nursery_end(nursery, TRAINER_GOODBYE_SECONDS);
+    desk_free(&nursery->trainer.desk);
+}
+
+static Status open_or_not(Nursery *nursery, const json_t *told) {
+    const char *why = json_string_value(json_object_get(told, "why"));
+    if (!trainer_flag(told, "forks")) {
+        give_up(nursery, why ? why : "it says so");
+        return STATUS_OK;
+    }
+    nursery->state = NURSERY_OPEN;
+    nursery->was_open = true;
+    nursery->opened_nanoseconds = clock_nanoseconds();
+    atomic_store(&nursery->trainer.memory->control->forks, 1);
+    return STATUS_OK;
+}
+
+static Status advance(Nursery *nursery, const json_t *told, Error *err) {
+    switch (nursery->state) {
+    case NURSERY_STARTING:
+        return rehearse(nursery, err);
+    case NURSERY_REHEARSING:
+        nursery->state = NURSERY_ASKED;
+        return STATUS_OK;
+    case NURSERY_ASKED:
+        return open_or_not(nursery, told);
+    case NURSERY_NONE:
+    case NURSERY_OPEN:
+        break;
+    }
+    return STATUS_OK;
+}
+
+// A program that fails in its first turn would fail in every worker. One that is killed, or that has rehearsed before,
+// gets another try.
+static Status start_again(Nursery *nursery, const Error *why, Error *err) {
+    TrainerProcess *process = &nursery->trainer.process;
+    const RunMemory *memory = nursery->trainer.memory;
+    const bool was_open = nursery->state == NURSERY_OPEN;
+    if (!nursery->was_open && !process->was_killed)
+        return fail(err, STATUS_UNAVAILABLE, "%s %.200s, in its rehearsal (client %u, %d batches): %s",
+                    memory->config->trainer.option, memory->config->trainer.command, nursery->client, REHEARSED_BATCHES,
+                    why->message);
+    if (was_open && clock_seconds_since(nursery->opened_nanoseconds) > LONG_LIFE_SECONDS) nursery->deaths = 0;
+    log_warning("the nursery of trainers has ended: %s", why->message);
+    Error reason = *why;
+    trainer_process_end(process, 0);
+    if (++nursery->deaths < MOST_DEATHS &&
+        nursery_start(nursery, process, &memory->config->trainer, memory, nursery->trainer.desk.fd, &reason) ==
+            STATUS_OK &&
+        greet(nursery, true, &reason) == STATUS_OK)
+        return STATUS_OK;
+    give_up(nursery, reason.message);
+    return STATUS_OK;
+}
+
+Status nursery_begin(Nursery *nursery, const RunMemory *memory, Error *err) {
+    Trainer *trainer = &nursery->trainer;
+    Error why;
+    trainer->memory = memory;
+    nursery->client = first_client(memory);
+    TRY(desk_create_in(&trainer->desk, trainer->desk.fd, memory, trainer_has_shift(memory), err));
+    const Status status = greet(nursery, false, &why);
+    return status == STATUS_OK ? STATUS_OK : start_again(nursery, &why, err);
+}
+
+Status nursery_serve(Nursery *nursery, Error *err) {
+    TrainerProcess *process = &nursery->trainer.process;
+    const TrainerWait wait = {0};
+    if (nursery->state == NURSERY_NONE) {
+        refuse_requests(nursery);
+        return STATUS_OK;
+    }
+    for (json_t *told = NULL;;) {
+        Error why;
+        Status status = trainer_process_poll(&told, process, &wait, &why);
+        if (status == STATUS_OK && told) {
+            status = advance(nursery, told, &why);
+            json_decref(told);
+            if (status == STATUS_OK && nursery->state != NURSERY_NONE) continue;
+        }
+        if (status == STATUS_OK && nursery->state == NURSERY_REHEARSING)
+            status =
+                trainer_process_check_silence(process, nursery->trainer.memory->config->trainer.hang_seconds, &why);
+        return status == STATUS_OK ? STATUS_OK : start_again(nursery, &why, err);
+    }
+}
+
+void nursery_free(Nursery *nursery) {
+    nursery_end(nursery, TRAINER_GOODBYE_SECONDS);
+    desk_free(&nursery->trainer.desk);
+    if (nursery->workers_end >= 0) close(nursery->workers_end);
+    if (nursery->own_end >= 0) close(nursery->own_end);
+    nursery_init(nursery, -1);
+}
+
+Status nursery_fork(TrainerProcess *process, int desk_fd, int output, Error *err) {
+    int socket = -1, leash = -1;
+    TRY(trainer_process_connect(process, &socket, &leash, err));
+    const int fds[REQUEST_FDS] = {socket, leash, desk_fd, output >= 0 ? output : STDERR_FILENO};
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(sizeof fds)];
+    } control = {.bytes = {0}};
+    char text[] = "{\"fork\":1}";
+    struct iovec part = {text, sizeof text - 1};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+    *head = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof fds)};
+    memcpy(CMSG_DATA(head), fds, sizeof fds);
+    const ssize_t sent = sendmsg(FD_NURSERY, &message, MSG_NOSIGNAL);
+    const Status status =
+        sent > 0 ? STATUS_OK : fail_errno(err, STATUS_OS, "a fork of the trainer cannot be asked for");
+    close(socket);
+    close(leash);
+    if (status != STATUS_OK) trainer_process_end(process, 0);
+    return status;
+}

@@ -1,0 +1,68 @@
+// The nursery: the user's program, started once by the parent, up to its first turn. Trainers are forks of it, so that
+// importing PyTorch costs time and memory once per run and not once per worker and restart.
+//
+//   TRY(nursery_start(&nursery, &process, plan, memory, desk_fd, err)); // parent: the program, which tells its net
+//   nursery_adopt(&nursery, &process, desk_fd);                         // it says that it can fork
+//   TRY(nursery_begin(&nursery, memory, err));
+//   while (nursery_is_busy(&nursery)) TRY(nursery_serve(&nursery, err));
+//   TRY(nursery_fork(&process, desk_fd, output, err));                  // worker
+//
+// The first turn is a rehearsal, whose result is thrown away: first optimizers import hundreds of modules. Then the
+// program says whether it can be forked: not with threads, with children or with an open GPU. If not, or if the nursery
+// dies again and again, control->forks is 0 and workers start trainers themselves.
+//
+// Workers ask at a socket of datagrams that they share and that outlives each nursery: a request that finds it dead
+// waits for the next one. A request brings the fork's line, its leash, its desk and its output. The nursery keeps the
+// leash as a guard does (guard.h): it ends a fork whose leash ends, says how a fork has ended, and reaps it. All forks
+// die with the nursery, and the nursery with the parent.
+#ifndef SOUNDER_FEDAVG_TRAINER_NURSERY_H
+#define SOUNDER_FEDAVG_TRAINER_NURSERY_H
+
+#include "fedavg/trainer/trainer.h"
+
+typedef enum NurseryState {
+    NURSERY_NONE,
+    NURSERY_STARTING,   // it reads its first line
+    NURSERY_REHEARSING, // it trains two batches of a client
+    NURSERY_ASKED,      // it sees whether it can be forked
+    NURSERY_OPEN,       // it forks
+} NurseryState;
+
+typedef struct Nursery {
+    NurseryState state;
+    Trainer trainer;          // its process, and the desk on which it rehearses
+    int workers_end, own_end; // of the socket of requests; owned, -1: none
+    int output;               // where it prints; borrowed
+    uint32_t client;          // it rehearses with
+    uint32_t deaths;          // in a row, without a long life in between
+    uint64_t opened_nanoseconds;
+    bool was_open; // until then what the program says against its first turn ends the run
+} Nursery;
+
+void nursery_init(Nursery *nursery, int output);
+
+// Starts the program as one that may become the nursery; as trainer_process_start.
+Status nursery_start(Nursery *nursery, TrainerProcess *process, const TrainerPlan *plan, const RunMemory *memory,
+                     int desk_fd, Error *err);
+
+// Takes a program that can fork, and the memory file of its desk.
+void nursery_adopt(Nursery *nursery, TrainerProcess *process, int desk_fd);
+
+// Sends the run's tensors, when they have their memory.
+Status nursery_begin(Nursery *nursery, const RunMemory *memory, Error *err);
+
+// The next step, if there is one; never waits for long. Fails with the program's sentence if its first turn fails.
+Status nursery_serve(Nursery *nursery, Error *err);
+
+static inline bool nursery_is_busy(const Nursery *nursery) {
+    return nursery->state != NURSERY_NONE && nursery->state != NURSERY_OPEN;
+}
+
+// Gives it goodbye_seconds to end. Workers that still ask are refused.
+void nursery_end(Nursery *nursery, double goodbye_seconds);
+void nursery_free(Nursery *nursery);
+
+// In a worker: asks for a fork, which is heard of at process. OS if the request cannot be sent. Nothing to end then.
+Status nursery_fork(TrainerProcess *process, int desk_fd, int output, Error *err);
+
+#endif
