@@ -280,6 +280,7 @@ Masking run_memory_masking(const RunMemory *memory, uint32_t round) {
 }
 
 const char *run_memory_remedy(const RunMemory *memory, size_t parameter) {
+    if (memory->config->tensor_count > 0) return "; lower --lr"; // a trainer's net has no layers to ask
     return spec_tensor_remedy(&memory->config->spec, parameter);
 }
 
