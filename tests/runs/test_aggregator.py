@@ -98,6 +98,18 @@ class Aggregators(TrainerCase):
         self.train(*JOB, "--model", LAYERS, "--algorithm", "fedavgm", "--partition", "dirichlet", "--out", "ours")
         self.assert_near("theirs", "ours")
 
+    def test_refused_updates_and_parts_that_stay_with_clients_are_left_out(self):
+        for name, more in (("refused", ["--trainer", f"{sys.executable} trainer.py", "--trainer-option", "fault=nan"]),
+                           ("personal", ["--model", "linear 12; groupnorm 3; tanh; linear classes", "--algorithm", "fedbn"]),
+                           ("frozen", ["--model", LAYERS, "--freeze", "fc1*", "--algorithm", "top-k"])):
+            with self.subTest(name=name):
+                more += ["--partition", "dirichlet"]
+                _, err = self.train(*JOB, "--aggregator", f"{sys.executable} {EXAMPLE} mean", "--out", f"their-{name}", *more,
+                                    env={**os.environ, "PYTHONPATH": PACKAGE})
+                self.assertEqual("client 1: update refused" in err, name == "refused")
+                self.train(*JOB, "--out", f"our-{name}", *more)
+                self.assert_near(f"their-{name}", f"our-{name}")
+
     def test_updates_are_in_the_order_of_clients_with_what_the_run_knows_of_them(self):
         self.write("tell.py", """
 import sys
