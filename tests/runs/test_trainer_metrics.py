@@ -2,10 +2,10 @@
 
 Usage: test_trainer_metrics.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arguments]   (exit 77: skipped, there is no NumPy)
 """
-import json, math, os, re, subprocess, sys, unittest
+import json, math, os, re, shutil, subprocess, sys, unittest
 
 from trainers import JOB, TrainerCase
-from runs import DEADLINE, SOUNDER
+from runs import DEADLINE, SOUNDER, merged
 
 # A softmax with metrics; options say whether tests count hits, and what goes wrong.
 METRICS = '''
@@ -60,13 +60,7 @@ class TrainerMetrics(TrainerCase):
         self.write("whole.py", METRICS.replace("WHOLE", "True"))
 
     def run_job(self, run, *arguments, script="trainer.py", code=0):
-        """The job without its momentum, whose options may come again."""
-        words = JOB + TESTED
-        kept = {words[i]: words[i + 1] for i in range(0, len(words), 2)}
-        del kept["--momentum"]
-        given = {word for word in arguments if word.startswith("--")}
-        words = [word for name, value in kept.items() if name not in given for word in (name, value)]
-        return self.train(*words, "--trainer", f"{sys.executable} {script}", "--out", run, *arguments, code=code)
+        return self.train(*JOB, *TESTED, "--trainer", f"{sys.executable} {script}", "--out", run, *arguments, code=code)
 
     def look(self, *arguments, code=0):
         done = subprocess.run([SOUNDER, *arguments], cwd=self.folder.name, text=True, timeout=DEADLINE, capture_output=True)
@@ -110,6 +104,19 @@ class TrainerMetrics(TrainerCase):
         of_clients = self.lines("of-1", "clients_evaluation")[-1]
         self.assertAlmostEqual(of_clients["metrics"]["recall"], of_clients["accuracy_by_samples"], places=9)
         self.assertEqual(self.metrics("of-1")[-1]["test_metrics"], last["test_metrics"])
+
+    @unittest.skipUnless(shutil.which("mpirun") and os.path.exists(os.path.join(os.path.dirname(SOUNDER), "sounder_mpi.so")), "there is no MPI")
+    def test_metrics_of_several_nodes_are_those_of_one(self):
+        nodes = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
+                 "OMPI_MCA_hwloc_base_binding_policy": "none", "OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,vader",
+                 "OMPI_MCA_btl_vader_backing_directory": self.folder.name}
+        clients = ["--clients", "5", "--quiet"]
+        command = ["mpirun", "-np", "2", SOUNDER, "train", *merged(*JOB, *TESTED, *clients, "--workers", "1"), "--trainer", f"{sys.executable} trainer.py",
+                   "--out", "two"]
+        done = subprocess.run(command, cwd=self.folder.name, env={**os.environ, **nodes}, capture_output=True, text=True, timeout=DEADLINE)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.run_job("one", *clients)
+        self.same("one", "two")
 
     def test_metrics_are_in_the_terminal_the_tables_the_page_tensorboard_and_python(self):
         out, _ = self.run_job("runs/a")
