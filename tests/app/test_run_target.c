@@ -66,7 +66,9 @@ static void what_is_no_target_is_refused_with_what_to_write(void **state) {
         bool has_trainer;
         const char *sentence;
     } cases[] = {
-        {"0.8", false, "--target 0.8: write NAME=VALUE, such as accuracy=0.8 or loss=0.5"},
+        {"0.8", false,
+         "--target 0.8: write NAME=VALUE, such as accuracy=0.8 or loss=0.5, and in quotes \"recall>0.8\" of a "
+         "--trainer: a shell takes < and > for its own"},
         {"accuracy=80", false,
          "--target accuracy=80: an accuracy is above 0 and at most 1, or 100%; write accuracy=0.8 or accuracy=80%"},
         {"accuracy<0.8", false, "--target accuracy<0.8: a higher accuracy is better; write accuracy=0.8"},
@@ -76,8 +78,9 @@ static void what_is_no_target_is_refused_with_what_to_write(void **state) {
         {"acuracy=0.8", false,
          "--target acuracy=0.8: only the tests of a --trainer have figures of their own; did you mean accuracy?"},
         {"perplexity=20", true,
-         "--target perplexity=20: whether more or less perplexity is better is not known; write perplexity>20 (this or "
-         "more) or perplexity<20 (this or less)"},
+         "--target perplexity=20: whether more or less perplexity is better is not known; write \"perplexity>20\" "
+         "(this or "
+         "more) or \"perplexity<20\" (this or less)"},
         {"f1 score>2", true,
          "--target f1 score>2: a metric cannot be named \"f1 score\": a name is a letter, then letters, digits and _ - "
          ". "

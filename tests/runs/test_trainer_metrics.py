@@ -197,7 +197,7 @@ class TrainerMetrics(TrainerCase):
         _, err = self.run_job("run", "--quiet", "--target", "accuracy=0.9", *NO_HITS, code=64)
         self.assertIn("--target accuracy=0.9: the trainer's test counts no hits; give turn.add(..., hits=...), or take loss=VALUE", err)
         _, err = self.run_job("run", "--quiet", "--target", "recall=0.9", code=64)
-        self.assertIn("write recall>0.9 (this or more) or recall<0.9 (this or less)", err)
+        self.assertIn("write \"recall>0.9\" (this or more) or \"recall<0.9\" (this or less)", err)
 
     def test_client_accuracy_as_target_tests_the_clients_each_time(self):
         out, _ = self.run_job("run", "--target", "client-accuracy=0.01", "--stop-at-target")

@@ -59,8 +59,8 @@ static Status read_metric(RunFigure *figure, const Parts *parts, bool has_traine
         return fail(err, STATUS_USAGE, "%s %.100s: %s", parts->option, parts->text, why.message);
     if (parts->sign == '=')
         return fail(err, STATUS_USAGE,
-                    "%s %.100s: whether more or less %s is better is not known; write %s>%s (this or more) or %s<%s "
-                    "(this or less)",
+                    "%s %.100s: whether more or less %s is better is not known; write \"%s>%s\" (this or more) or "
+                    "\"%s<%s\" (this or less)",
                     parts->option, parts->text, parts->name, parts->name, parts->value, parts->name, parts->value);
     *figure = (RunFigure){.kind = FIGURE_METRIC, .falls = parts->sign == '<'};
     snprintf(figure->metric, sizeof figure->metric, "%.64s", parts->name);
@@ -108,8 +108,10 @@ Status target_read(Target *target, const Options *options, Error *err) {
     *target = (Target){.given = options->target[0] != '\0'};
     if (!target->given) return STATUS_OK;
     if (!split(&parts))
-        return fail(err, STATUS_USAGE, "%s %.100s: write NAME=VALUE, such as accuracy=0.8 or loss=0.5", option,
-                    options->target);
+        return fail(err, STATUS_USAGE,
+                    "%s %.100s: write NAME=VALUE, such as accuracy=0.8 or loss=0.5, and in quotes \"recall>0.8\" of a "
+                    "--trainer: a shell takes < and > for its own",
+                    option, options->target);
     const bool is_personal = options->recipe.personal.row != PERSONAL_NONE;
     int i = 0;
     while (i < NAMES && !option_same_name(names[i].name, parts.name))
