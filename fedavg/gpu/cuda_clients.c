@@ -23,13 +23,6 @@ uint32_t cuda_clients_arrays(const RunConfig *config) {
     return keeps(config) ? 3 : 1;
 }
 
-// Not cleared: cuda_clients_begin or cuda_clients_rest writes the part of every model that trains.
-static Status allocate(void *pointer, size_t count, size_t item_bytes, const char *what, Error *err) {
-    size_t bytes = count * item_bytes;
-    CUDA_TRY(cudaMalloc(pointer, bytes), err, "%zu bytes for %s", bytes, what);
-    return STATUS_OK;
-}
-
 // A rule that adds nothing to the steps needs none of these arrays: memory of the GPU is left for more models per
 // launch.
 Status cuda_clients_init(CudaClients *clients, const RunMemory *memory, uint32_t models, Error *err) {
@@ -37,21 +30,20 @@ Status cuda_clients_init(CudaClients *clients, const RunMemory *memory, uint32_t
     const size_t floats = models * (size_t)config->parameters;
     *clients = (CudaClients){.memory = memory, .row = config->recipe.local.row, .models = models};
     if (!shifts(config)) return STATUS_OK;
-    clients->host_turns = calloc(models, sizeof *clients->host_turns);
-    clients->host_pulls = calloc(models, sizeof *clients->host_pulls);
-    clients->host_unfit = calloc(models, sizeof *clients->host_unfit);
-    if (!clients->host_turns || !clients->host_pulls || !clients->host_unfit)
-        return fail(err, STATUS_OS, "no memory for the turns of %u clients", models);
-    TRY(allocate(&clients->shifts, floats, sizeof(float), "what a local rule adds", err));
-    TRY(allocate(&clients->pulls, models, sizeof(float), "pulls", err));
-    TRY(allocate(&clients->turns, models, sizeof(LocalTurn), "turns", err));
+    clients->host_turns = own(&clients->owned, models, sizeof *clients->host_turns);
+    clients->host_pulls = own(&clients->owned, models, sizeof *clients->host_pulls);
+    clients->host_unfit = own(&clients->owned, models, sizeof *clients->host_unfit);
+    if (clients->owned.lacks_memory) return fail(err, STATUS_OS, "no memory for the turns of %u clients", models);
+    TRY(cuda_allocate(&clients->shifts, floats, sizeof(float), "what a local rule adds", err));
+    TRY(cuda_allocate(&clients->pulls, models, sizeof(float), "pulls", err));
+    TRY(cuda_allocate(&clients->turns, models, sizeof(LocalTurn), "turns", err));
     if (!keeps(config)) return STATUS_OK;
-    TRY(allocate(&clients->unfit, models, sizeof(uint32_t), "refusals", err));
-    TRY(allocate(&clients->state, floats, sizeof(float), "what clients keep", err));
-    return allocate(&clients->state_after, floats, sizeof(float), "what clients will keep", err);
+    TRY(cuda_allocate(&clients->unfit, models, sizeof(uint32_t), "refusals", err));
+    TRY(cuda_allocate(&clients->state, floats, sizeof(float), "what clients keep", err));
+    return cuda_allocate(&clients->state_after, floats, sizeof(float), "what clients will keep", err);
 }
 
-// cudaFree and free take NULL, so that this serves an init that failed, too.
+// cudaFree takes NULL, so that this serves an init that failed, too.
 void cuda_clients_free(CudaClients *clients) {
     cudaFree(clients->state_after);
     cudaFree(clients->state);
@@ -59,9 +51,7 @@ void cuda_clients_free(CudaClients *clients) {
     cudaFree(clients->turns);
     cudaFree(clients->pulls);
     cudaFree(clients->shifts);
-    free(clients->host_unfit);
-    free(clients->host_pulls);
-    free(clients->host_turns);
+    owned_free(&clients->owned);
 }
 
 // Copies the state of client m to the GPU; zeros in its first turn. The row is the one in force. The client writes

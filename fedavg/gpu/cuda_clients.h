@@ -12,11 +12,13 @@
 #include <cuda_runtime_api.h>
 
 #include "base/err.h"
+#include "base/owned.h"
 #include "fedavg/gpu/cuda_blocks.h"
 #include "fedavg/gpu/cuda_rules.h"
 #include "fedavg/memory/run_memory.h"
 
 typedef struct CudaClients {
+    Owned owned;                         // the host's arrays
     const RunMemory *memory;             // borrowed
     cudaStream_t stream;                 // borrowed, of this launch
     uint32_t row, models;                // of the local rule; of a launch, at most

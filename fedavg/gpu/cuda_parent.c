@@ -122,24 +122,24 @@ static Status allocate(CudaParent *self, RunConfig *config, Error *err) {
 
 // The data set is copied once per run: workers import the block and read their samples there in every round. Test
 // samples follow the training samples (cuda_plan.c), so that one array of pixels and one of labels serve the training
-// and the evaluation of clients. upload_model waits for these copies, too.
-static Status upload_data(const CudaParent *self, const Dataset *data, const GpuConfig *gpu, Error *err) {
+// and the evaluation of clients.
+//
+// Weights and velocities are as initialised, or from a checkpoint. Velocities and the server rule's states are the
+// lasting part of the slots; the other part is zeros already.
+static Status upload(const CudaParent *self, const RunMemory *memory, Error *err) {
+    const RunConfig *config = memory->config;
+    const GpuConfig *gpu = &config->gpu;
+    const Dataset *data = &memory->data;
     size_t sample = (size_t)shape_size(data->shape);
     uint8_t *block = self->blocks.data_block.memory;
     TRY(cuda_copy(block, data->train.pixels, data->train.count * sample, self->stream, err));
     TRY(cuda_copy(block + gpu->train_labels_offset, data->train.labels, data->train.count * sizeof *data->train.labels,
                   self->stream, err));
     TRY(cuda_copy(block + gpu->test_pixels_offset, data->test.pixels, data->test.count * sample, self->stream, err));
-    return cuda_copy(block + gpu->test_labels_offset, data->test.labels, data->test.count * sizeof *data->test.labels,
-                     self->stream, err);
-}
-
-// Weights and velocities are as initialised, or from a checkpoint. Velocities and the server rule's states are the
-// lasting part of the slots; the other part is zeros already.
-static Status upload_model(const CudaParent *self, const RunMemory *memory, Error *err) {
-    TRY(cuda_copy(self->blocks.weights, memory->weights, memory->config->parameters * sizeof(float), self->stream,
-                  err));
-    TRY(cuda_copy(self->blocks.slots, memory->slots, slots_lasting_bytes(&memory->config->slots), self->stream, err));
+    TRY(cuda_copy(block + gpu->test_labels_offset, data->test.labels, data->test.count * sizeof *data->test.labels,
+                  self->stream, err));
+    TRY(cuda_copy(self->blocks.weights, memory->weights, config->parameters * sizeof(float), self->stream, err));
+    TRY(cuda_copy(self->blocks.slots, memory->slots, slots_lasting_bytes(&config->slots), self->stream, err));
     return cuda_wait(self->stream, err, "copying data set and model to the GPU");
 }
 
@@ -154,8 +154,7 @@ static Status cuda_init(Parent *parent, Error *err) {
     Status status;
     size_t all;
     TRY_GOTO(fail, allocate(self, config, err));
-    TRY_GOTO(fail, upload_data(self, &parent->memory->data, &config->gpu, err));
-    TRY_GOTO(fail, upload_model(self, parent->memory, err));
+    TRY_GOTO(fail, upload(self, parent->memory, err));
     TRY_GOTO(fail, cuda_evaluator_init(&self->evaluator, self->blocks.weights, self->blocks.test_pixels,
                                        self->blocks.test_labels, &config->spec, &parent->memory->data,
                                        config->gpu.tf32 != 0, err));

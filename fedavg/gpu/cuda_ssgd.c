@@ -153,15 +153,6 @@ static Status lockstep(CudaLockstep *self, uint32_t number, uint32_t step, Error
     return fail(err, status, "the step barrier failed (%s)", status_name(status));
 }
 
-// Finds the parameters that this worker sums and steps. Slices begin on cache lines, so that no two workers write one
-// line. One slice per worker and step suffices, because nothing is summed while gradients are computed.
-static void find_slice(CudaLockstep *self) {
-    size_t parameters = self->worker->memory->config->parameters, lines = (parameters + 15) / 16;
-    size_t first = lines * self->position / self->members * 16, end = lines * (self->position + 1) / self->members * 16;
-    self->slice_first = first;
-    self->slice_count = (end < parameters ? end : parameters) - first;
-}
-
 // Position and members are read once, as in ssgd_train: they hold for the whole attempt. An error leaves the round
 // unfinished: this worker's death then cancels the barriers of the others.
 Status cuda_ssgd_train(CudaWorker *worker, uint32_t round, pid_t parent, Error *err) {
@@ -175,7 +166,11 @@ Status cuda_ssgd_train(CudaWorker *worker, uint32_t round, pid_t parent, Error *
                          .parent = parent,
                          .steps_an_epoch = ssgd_round_steps(memory) / config->training.local_epochs};
     self.shards = (config->clients - self.position + self.members - 1) / self.members;
-    find_slice(&self);
+    // Slices begin on cache lines, so that no two workers write one line. One slice per worker and step suffices,
+    // because nothing is summed while gradients are computed.
+    const size_t lines = (config->parameters + 15) / 16, end = lines * (self.position + 1) / self.members * 16;
+    self.slice_first = lines * self.position / self.members * 16;
+    self.slice_count = (end < config->parameters ? end : config->parameters) - self.slice_first;
     uint64_t start = clock_nanoseconds();
     uint32_t step = 0;
     for (uint32_t epoch = 0; epoch < config->training.local_epochs; epoch++) {

@@ -38,14 +38,7 @@ static void cuda_worker_free(void *worker) {
     cuda_send_free(self);
     cuda_clients_free(&self->clients);
     cuda_blocks_free(&self->blocks);
-    free(self->results);
-    free(self->next_jobs);
-    free(self->jobs);
-    free(self->fits);
-    free(self->host_shares);
-    free(self->host_unfit);
-    free(self->next_order);
-    free(self->host_order);
+    owned_free(&self->owned);
     free(self);
     device_close(); // a profiler, and MPS, want the context to end before the process does
 }
@@ -61,17 +54,15 @@ static size_t order_length(const CudaWorker *self) {
 // All memory of a launch is allocated once, for the largest launch, so that taking, ordering and judging jobs cannot
 // fail for lack of memory in the middle of a round.
 static Status allocate_host(CudaWorker *self, Error *err) {
-    self->host_order = malloc(order_length(self) * sizeof *self->host_order);
-    self->next_order = malloc(order_length(self) * sizeof *self->next_order);
-    self->host_unfit = malloc(self->models * sizeof *self->host_unfit);
-    self->host_shares = malloc(self->models * sizeof *self->host_shares);
-    self->fits = malloc(self->models * sizeof *self->fits);
-    self->jobs = malloc(self->models * sizeof *self->jobs);
-    self->next_jobs = malloc(self->models * sizeof *self->next_jobs);
-    self->results = malloc(self->models * sizeof *self->results);
-    if (self->host_order && self->next_order && self->host_unfit && self->host_shares && self->fits && self->jobs &&
-        self->next_jobs && self->results)
-        return STATUS_OK;
+    self->host_order = own(&self->owned, order_length(self), sizeof *self->host_order);
+    self->next_order = own(&self->owned, order_length(self), sizeof *self->next_order);
+    self->host_unfit = own(&self->owned, self->models, sizeof *self->host_unfit);
+    self->host_shares = own(&self->owned, self->models, sizeof *self->host_shares);
+    self->fits = own(&self->owned, self->models, sizeof *self->fits);
+    self->jobs = own(&self->owned, self->models, sizeof *self->jobs);
+    self->next_jobs = own(&self->owned, self->models, sizeof *self->next_jobs);
+    self->results = own(&self->owned, self->models, sizeof *self->results);
+    if (!self->owned.lacks_memory) return STATUS_OK;
     return fail(err, STATUS_OS, "no memory for a worker of %u models", self->models);
 }
 

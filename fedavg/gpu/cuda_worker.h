@@ -10,6 +10,7 @@
 
 #include "base/device.h"
 #include "base/err.h"
+#include "base/owned.h"
 #include "fedavg/gpu/cuda_blocks.h"
 #include "fedavg/gpu/cuda_clients.h"
 #include "fedavg/memory/run_memory.h"
@@ -26,6 +27,7 @@ typedef struct CudaWorker {
     const RunMemory *memory; // borrowed
     uint32_t rank;
     uint32_t models; // of a launch, at most
+    Owned owned;     // the host's arrays
     CudaBlocks blocks;
     CudaFence fence;                      // closed when this process is dead
     CudaNet *net;                         // owned

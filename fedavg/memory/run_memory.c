@@ -151,18 +151,14 @@ static Status create_weights(RunMemory *memory, RunPlan *plan, Error *err) {
     return segment_reopen_readonly(&memory->weights_fd, &memory->weights_segment, err);
 }
 
-static Status create_slots(RunMemory *memory, const RunPlan *plan, Error *err) {
-    const SlotPlan *slots = &plan->config.slots;
-    uint64_t bytes = slots_host_bytes(slots, plan->config.gpu.used) + slots_rows_bytes(slots);
-    // A segment has at least one byte.
-    return segment_create(&memory->slots_segment, "slots", bytes > 0 ? bytes : SLOT_ALIGNMENT, err);
-}
-
 Status run_memory_create(RunMemory *memory, RunPlan *plan, Error *err) {
     Status status;
-    // The control segment is created last: it publishes the sizes and offsets of all others.
+    const SlotPlan *slots = &plan->config.slots;
+    const uint64_t bytes = slots_host_bytes(slots, plan->config.gpu.used) + slots_rows_bytes(slots);
+    // The control segment is created last: it publishes the sizes and offsets of all others. A segment has at least one
+    // byte.
     TRY_GOTO(fail, create_weights(memory, plan, err));
-    TRY_GOTO(fail, create_slots(memory, plan, err));
+    TRY_GOTO(fail, segment_create(&memory->slots_segment, "slots", bytes > 0 ? bytes : SLOT_ALIGNMENT, err));
     if (plan->config.client_state.rows > 0)
         TRY_GOTO(fail, client_state_file_create(&memory->client_state, &plan->config.client_state,
                                                 plan->client_state_folder, err));

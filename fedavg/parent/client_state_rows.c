@@ -19,13 +19,6 @@ static bool keeps(const ClientStateRows *states) {
     return states->memory && states->memory->config->client_state.rows > 0;
 }
 
-// Only the first node resumes from checkpoints, and so only it holds back rows for them.
-static void note_checkpoints(ClientStateRows *states, uint32_t last) {
-    const bool resumes = states->memory->config->node == 0;
-    states->saved[0] = !resumes ? UINT32_MAX : last > 0 ? last - 1 : 0;
-    states->saved[1] = resumes ? last : UINT32_MAX;
-}
-
 // Finds out from the tables of the last two checkpoints which rows are taken. Rows of the older one stay as they are
 // until two newer checkpoints are written. A row in neither table is free at once: otherwise each process that resumes
 // the run would take new ones, until none is left.
@@ -57,28 +50,26 @@ Status client_state_rows_init(ClientStateRows *states, const RunMemory *memory, 
     *states = (ClientStateRows){.memory = memory};
     if (!keeps(states)) return STATUS_OK;
     states->table = memory->client_state_table;
-    states->born = calloc(rows, sizeof *states->born);
-    states->gone = calloc(rows, sizeof *states->gone);
-    states->spare = calloc(rows, sizeof *states->spare);
-    states->retired = calloc(rows, sizeof *states->retired);
-    states->staged = calloc(members, sizeof *states->staged);
-    states->passing = malloc(config->client_state.row_bytes);
-    if (states->born && states->gone && states->spare && states->retired && states->staged && states->passing) {
-        note_checkpoints(states, rounds_done);
-        if (rounds_done > 0) resume(states, rounds_done);
-        return STATUS_OK;
+    states->born = own(&states->owned, rows, sizeof *states->born);
+    states->gone = own(&states->owned, rows, sizeof *states->gone);
+    states->spare = own(&states->owned, rows, sizeof *states->spare);
+    states->retired = own(&states->owned, rows, sizeof *states->retired);
+    states->staged = own(&states->owned, members, sizeof *states->staged);
+    states->passing = own(&states->owned, config->client_state.row_bytes, 1);
+    if (states->owned.lacks_memory) {
+        client_state_rows_free(states);
+        return fail(err, STATUS_OS, "no memory for a table of %u rows", rows);
     }
-    client_state_rows_free(states);
-    return fail(err, STATUS_OS, "no memory for a table of %u rows", rows);
+    // Only the first node resumes from checkpoints, and so only it holds back rows for them.
+    const bool resumes = config->node == 0;
+    states->saved[0] = !resumes ? UINT32_MAX : rounds_done > 0 ? rounds_done - 1 : 0;
+    states->saved[1] = resumes ? rounds_done : UINT32_MAX;
+    if (rounds_done > 0) resume(states, rounds_done);
+    return STATUS_OK;
 }
 
 void client_state_rows_free(ClientStateRows *states) {
-    free(states->passing);
-    free(states->staged);
-    free(states->retired);
-    free(states->spare);
-    free(states->gone);
-    free(states->born);
+    owned_free(&states->owned);
     *states = (ClientStateRows){0};
 }
 

@@ -14,18 +14,20 @@
 #define SOUNDER_FEDAVG_PARENT_CLIENT_STATE_ROWS_H
 
 #include "base/err.h"
+#include "base/owned.h"
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/nodes/nodes.h"
 #include "fedavg/rules/world/world.h"
 
 typedef struct ClientStateRows {
     const RunMemory *memory; // borrowed
-    uint32_t *table;         // the memory's, for checkpoints: how many rows are in use; each client's; and their hashes
-    uint32_t *born, *gone;   // owned (rows): the rounds from and until which a row is, or was, its client's
-    uint32_t *spare;         // owned (rows): to be used next
-    uint32_t *retired;       // owned (rows): given up, but a checkpoint's
-    uint32_t *staged;        // owned (members): by place in the round's jobs
-    float *passing;          // owned (a row): on its way between nodes
+    Owned owned;
+    uint32_t *table;       // the memory's, for checkpoints: how many rows are in use; each client's; and their hashes
+    uint32_t *born, *gone; // owned (rows): the rounds from and until which a row is, or was, its client's
+    uint32_t *spare;       // owned (rows): to be used next
+    uint32_t *retired;     // owned (rows): given up, but a checkpoint's
+    uint32_t *staged;      // owned (members): by place in the round's jobs
+    float *passing;        // owned (a row): on its way between nodes
     uint32_t spares, retirees;
     uint32_t saved[2]; // rounds of the last two checkpoints
 } ClientStateRows;

@@ -127,15 +127,13 @@ Status cohort_init(Cohort *cohort, const RunMemory *memory, uint32_t clients_per
     const uint32_t flights = memory->schedule.most_jobs, members = flights > clients ? flights : clients;
     *cohort = (Cohort){
         .memory = memory, .wanted = clients_per_round, .each = bytes_of_each(memory->config, &memory->tensors)};
-    cohort->drawn = malloc(clients * sizeof *cohort->drawn);
-    cohort->losses = malloc(2 * (size_t)clients * sizeof *cohort->losses);
-    cohort->samples = malloc(clients * sizeof *cohort->samples);
-    cohort->scratch = malloc(((size_t)clients + 1) * sizeof *cohort->scratch);
-    cohort->members = malloc(members * sizeof *cohort->members);
-    bool has_file = memory->world_files.presences != NULL;
-    cohort->there = has_file ? malloc(clients) : NULL;
-    if ((has_file && !cohort->there) || !cohort->drawn || !cohort->losses || !cohort->samples || !cohort->scratch ||
-        !cohort->members) {
+    cohort->drawn = own(&cohort->owned, clients, sizeof *cohort->drawn);
+    cohort->losses = own(&cohort->owned, 2 * (size_t)clients, sizeof *cohort->losses);
+    cohort->samples = own(&cohort->owned, clients, sizeof *cohort->samples);
+    cohort->scratch = own(&cohort->owned, (size_t)clients + 1, sizeof *cohort->scratch);
+    cohort->members = own(&cohort->owned, members, sizeof *cohort->members);
+    if (memory->world_files.presences) cohort->there = own(&cohort->owned, clients, sizeof *cohort->there);
+    if (cohort->owned.lacks_memory) {
         cohort_free(cohort);
         return fail(err, STATUS_OS, "no memory for %u clients", clients);
     }
@@ -145,12 +143,7 @@ Status cohort_init(Cohort *cohort, const RunMemory *memory, uint32_t clients_per
 }
 
 void cohort_free(Cohort *cohort) {
-    free(cohort->there);
-    free(cohort->members);
-    free(cohort->scratch);
-    free(cohort->samples);
-    free(cohort->losses);
-    free(cohort->drawn);
+    owned_free(&cohort->owned);
     *cohort = (Cohort){0};
 }
 

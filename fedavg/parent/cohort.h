@@ -14,6 +14,7 @@
 #define SOUNDER_FEDAVG_PARENT_COHORT_H
 
 #include "base/err.h"
+#include "base/owned.h"
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/nodes/nodes.h"
 #include "fedavg/rules/combine/combine_rules.h"
@@ -34,19 +35,20 @@ void cohort_plan_pending(RunConfig *config, const Schedule *schedule);
 
 typedef struct Cohort {
     const RunMemory *memory; // borrowed
-    uint32_t wanted;         // clients that a round is to have
-    uint32_t round;          // whose cohort this is; 0: none yet
-    uint32_t candidates;     // power-of-choice, until chosen: how many wait for their losses
-    uint32_t *drawn;         // owned (clients): the candidates
-    double *losses;          // owned (2 clients): theirs, and room to sort them
-    uint32_t *samples;       // owned (clients): of each client
-    uint64_t *scratch;       // owned (clients + 1)
-    uint8_t *there;          // owned (clients): by the file of --sampling available; NULL without it
-    uint64_t nobody_until;   // microseconds of all rounds: when the next client comes, if no client is there
-    Member *members;         // owned (clients): who was drawn
-    uint32_t count;          // of them
-    CohortShares shares;     // of those that arrive
-    uint32_t jobs;           // the first so many train, the one with most to do first
+    Owned owned;
+    uint32_t wanted;       // clients that a round is to have
+    uint32_t round;        // whose cohort this is; 0: none yet
+    uint32_t candidates;   // power-of-choice, until chosen: how many wait for their losses
+    uint32_t *drawn;       // owned (clients): the candidates
+    double *losses;        // owned (2 clients): theirs, and room to sort them
+    uint32_t *samples;     // owned (clients): of each client
+    uint64_t *scratch;     // owned (clients + 1)
+    uint8_t *there;        // owned (clients): by the file of --sampling available; NULL without it
+    uint64_t nobody_until; // microseconds of all rounds: when the next client comes, if no client is there
+    Member *members;       // owned (clients): who was drawn
+    uint32_t count;        // of them
+    CohortShares shares;   // of those that arrive
+    uint32_t jobs;         // the first so many train, the one with most to do first
     uint32_t dropped_out, straggling, late; // so many; a straggler may drop out or be late, too
     bool abandoned;                         // too few arrived in time: no client trains
     CohortBytes each;

@@ -19,37 +19,28 @@ static const Recipe *recipe_of(const Combine *combine) {
     return &combine->memory->config->recipe;
 }
 
-// Allocates and notes what combine_free has to free. A failure is noted, too, and looked at once, after the last. The
-// list is as long as the largest run needs (Combine.owned); a new array needs a place there.
-static void *own(Combine *combine, size_t count, size_t bytes) {
-    void *memory = aligned_alloc(64, (count * bytes + 63) / 64 * 64);
-    combine->owned[combine->owned_count++] = memory;
-    combine->lacks_memory |= !memory;
-    return memory;
-}
-
 static void allocate(Combine *combine) {
     const RunConfig *config = combine->memory->config;
     const size_t jobs = config->cohort, rows = jobs + combine->asides, square = rows * rows;
-    combine->jobs = own(combine, jobs, sizeof *combine->jobs);
-    combine->picked = own(combine, rows, sizeof *combine->picked);
-    combine->shares = own(combine, rows, sizeof *combine->shares);
-    combine->mixed_shares = own(combine, rows, sizeof *combine->mixed_shares);
-    combine->weights = own(combine, rows, sizeof *combine->weights);
-    combine->chosen = own(combine, rows, sizeof *combine->chosen);
-    combine->columns = own(combine, rows * ROW_LANES, sizeof *combine->columns);
-    combine->total = own(combine, config->parameters, sizeof *combine->total);
+    combine->jobs = own(&combine->owned, jobs, sizeof *combine->jobs);
+    combine->picked = own(&combine->owned, rows, sizeof *combine->picked);
+    combine->shares = own(&combine->owned, rows, sizeof *combine->shares);
+    combine->mixed_shares = own(&combine->owned, rows, sizeof *combine->mixed_shares);
+    combine->weights = own(&combine->owned, rows, sizeof *combine->weights);
+    combine->chosen = own(&combine->owned, rows, sizeof *combine->chosen);
+    combine->columns = own(&combine->owned, rows * ROW_LANES, sizeof *combine->columns);
+    combine->total = own(&combine->owned, config->parameters, sizeof *combine->total);
     if (combine->mix->mix) {
-        combine->order = own(combine, rows, sizeof *combine->order);
-        combine->parts = own(combine, square, sizeof *combine->parts);
-        combine->mixed = own(combine, rows * ROW_BLOCK, sizeof *combine->mixed);
+        combine->order = own(&combine->owned, rows, sizeof *combine->order);
+        combine->parts = own(&combine->owned, square, sizeof *combine->parts);
+        combine->mixed = own(&combine->owned, rows * ROW_BLOCK, sizeof *combine->mixed);
     }
     if (!combine->wants_products) return;
-    combine->sections = own(combine, ROW_SECTIONS * square, sizeof *combine->sections);
-    combine->products = own(combine, square, sizeof *combine->products);
-    combine->mixed_products = own(combine, square, sizeof *combine->mixed_products);
-    combine->workspace = own(combine, 2 * square + 4 * rows, sizeof *combine->workspace);
-    combine->wide = own(combine, rows * ROW_PRODUCT_BLOCK, sizeof *combine->wide);
+    combine->sections = own(&combine->owned, ROW_SECTIONS * square, sizeof *combine->sections);
+    combine->products = own(&combine->owned, square, sizeof *combine->products);
+    combine->mixed_products = own(&combine->owned, square, sizeof *combine->mixed_products);
+    combine->workspace = own(&combine->owned, 2 * square + 4 * rows, sizeof *combine->workspace);
+    combine->wide = own(&combine->owned, rows * ROW_PRODUCT_BLOCK, sizeof *combine->wide);
 }
 
 static bool wants_products(const Algorithm *algorithm) {
@@ -97,7 +88,7 @@ Status combine_init(Combine *combine, const RunMemory *memory, Nodes *nodes, Err
                                                                              : config->slots.lasting);
     allocate(combine);
     Status status = STATUS_OK;
-    if (combine->lacks_memory)
+    if (combine->owned.lacks_memory)
         status = fail(err, STATUS_OS, "no memory to combine the updates of %u clients", config->cohort);
     if (status == STATUS_OK)
         status =
@@ -110,8 +101,7 @@ Status combine_init(Combine *combine, const RunMemory *memory, Nodes *nodes, Err
 void combine_free(Combine *combine) {
     row_walk_free(&combine->walk);
     blas_close(combine->blas);
-    for (int i = 0; i < combine->owned_count; i++)
-        free(combine->owned[i]);
+    owned_free(&combine->owned);
     *combine = (Combine){0};
 }
 

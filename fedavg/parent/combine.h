@@ -14,6 +14,7 @@
 #define SOUNDER_FEDAVG_PARENT_COMBINE_H
 
 #include "base/err.h"
+#include "base/owned.h"
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/parent/row_walk.h"
 #include "fedavg/rules/combine/combine_rule.h"
@@ -46,9 +47,7 @@ typedef struct Combine {
     int64_t *total;         // (parameters): the combined update in units of 2^-40
     int64_t *chosen;        // (rows): the clients that the rule has picked in this round, ascending
     uint32_t chosen_count;
-    void *owned[16]; // all of these
-    int owned_count;
-    bool lacks_memory;
+    Owned owned; // all of these
 } Combine;
 
 // The OpenBLAS that will multiply updates in a run of such rounds ("OpenBLAS 0.3.21 SkylakeX"); empty if none will.

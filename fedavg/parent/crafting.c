@@ -20,23 +20,20 @@ Status crafting_init(Crafting *crafting, Combine *combine, Error *err) {
     if (!attack_is_crafted(&config->attack)) return STATUS_OK;
     crafting->combine = combine;
     const size_t rows = (size_t)config->cohort + 1, parameters = config->parameters;
-    bool enough = (crafting->jobs = malloc(rows * sizeof *crafting->jobs)) != NULL;
-    enough = enough && (crafting->update = malloc(parameters * sizeof *crafting->update)) &&
-             (crafting->values = malloc(parameters * sizeof *crafting->values));
-    if (enough && crafted_wants_products(&config->attack))
-        enough = (crafting->products = malloc((ROW_SECTIONS + 1) * rows * rows * sizeof *crafting->products)) &&
-                 (crafting->workspace = aligned_alloc(64, rows * ROW_PRODUCT_BLOCK * sizeof *crafting->workspace));
-    if (enough) return STATUS_OK;
+    crafting->jobs = own(&crafting->owned, rows, sizeof *crafting->jobs);
+    crafting->update = own(&crafting->owned, parameters, sizeof *crafting->update);
+    crafting->values = own(&crafting->owned, parameters, sizeof *crafting->values);
+    if (crafted_wants_products(&config->attack)) {
+        crafting->products = own(&crafting->owned, (ROW_SECTIONS + 1) * rows * rows, sizeof *crafting->products);
+        crafting->workspace = own(&crafting->owned, rows * ROW_PRODUCT_BLOCK, sizeof *crafting->workspace);
+    }
+    if (!crafting->owned.lacks_memory) return STATUS_OK;
     crafting_free(crafting);
     return fail(err, STATUS_OS, "no memory to forge the updates of %u clients", config->cohort);
 }
 
 void crafting_free(Crafting *crafting) {
-    free(crafting->workspace);
-    free(crafting->products);
-    free(crafting->values);
-    free(crafting->update);
-    free(crafting->jobs);
+    owned_free(&crafting->owned);
     *crafting = (Crafting){0};
 }
 

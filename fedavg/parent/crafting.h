@@ -12,10 +12,12 @@
 #define SOUNDER_FEDAVG_PARENT_CRAFTING_H
 
 #include "base/err.h"
+#include "base/owned.h"
 #include "fedavg/parent/combine.h"
 
 typedef struct Crafting {
-    Combine *combine;  // borrowed: its walk over the rows, its OpenBLAS
+    Combine *combine; // borrowed: its walk over the rows, its OpenBLAS
+    Owned owned;
     const Job **jobs;  // owned (cohort): whose updates the attackers know, ascending by client
     uint32_t count;    // of them
     double *update;    // owned (parameters): what is crafted

@@ -3,12 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/owned.h"
 #include "fedavg/memory/state.h"
 #include "fedavg/parent/parent_backend.h"
 #include "fedavg/rules/send/send_rules.h"
 #include "fedavg/rules/sum/aggregate.h"
 
 typedef struct CpuParent {
+    Owned owned;
     float *weights, *vectors; // owned (parameters), (restored vectors, parameters): as the round began
     int64_t *total;           // owned (each, parameters); where all sums become one first
     const int64_t **sums[2];  // owned lists of the sums in the slots: of updates, of changes
@@ -17,19 +19,8 @@ typedef struct CpuParent {
 // Also for an init that failed: pointers that were not set are NULL.
 static void cpu_free(Parent *parent) {
     CpuParent *self = parent->state;
-    free(self->sums[1]);
-    free(self->sums[0]);
-    free(self->total);
-    free(self->vectors);
-    free(self->weights);
+    owned_free(&self->owned);
     free(self);
-}
-
-// *memory (count * bytes), unless count is 0. Returns whether there was enough.
-static bool allocate(void *memory, size_t count, size_t bytes) {
-    void *block = count > 0 ? malloc(count * bytes) : NULL;
-    memcpy(memory, &block, sizeof block);
-    return count == 0 || block;
 }
 
 // The engine decides which copies exist. Weights are saved only if workers write them, since a round that fails has
@@ -42,13 +33,14 @@ static Status cpu_init(Parent *parent, Error *err) {
     bool becomes_one = parent->nodes->size > 1 || config->release.hides || config->masked_offset > 0;
     CpuParent *self = parent->state = calloc(1, sizeof *self);
     const size_t sums = config->workers + config->slots.pending;
-    if (self && allocate(&self->sums[0], sums, sizeof *self->sums[0]) &&
-        allocate(&self->sums[1], sums, sizeof *self->sums[1]) &&
-        allocate(&self->weights, writes ? 1 : 0, parameters * sizeof(float)) &&
-        allocate(&self->vectors, config->slots.restored, config->slots.vector_bytes) &&
-        allocate(&self->total, becomes_one ? config->slots.each : 0, parameters * sizeof *self->total))
-        return STATUS_OK;
-    if (self) cpu_free(parent);
+    if (!self) return fail(err, STATUS_OS, "no memory for the parent");
+    for (int which = 0; which < 2; which++)
+        self->sums[which] = own(&self->owned, sums, sizeof *self->sums[which]);
+    self->weights = own(&self->owned, writes ? parameters : 0, sizeof *self->weights);
+    self->vectors = own(&self->owned, config->slots.restored, config->slots.vector_bytes);
+    self->total = own(&self->owned, becomes_one ? config->slots.each * parameters : 0, sizeof *self->total);
+    if (!self->owned.lacks_memory) return STATUS_OK;
+    cpu_free(parent);
     return fail(err, STATUS_OS, "no memory for a copy of %zu parameters", parameters);
 }
 

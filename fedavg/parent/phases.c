@@ -11,20 +11,14 @@
 
 enum {
     FAREWELL_SECONDS = 1, // for the workers to end by themselves
-    // A run in which every replacement dies would never end.
-    MAX_FRUITLESS_DEATHS = 300, // in a row, with no job finished in between
+    // A run in which each replacement dies must end, but a run in which workers die now and then must not. So deaths
+    // count only in a row.
+    MAX_FRUITLESS_DEATHS = 300, // with no job finished in between
     MAX_EXPLAINED_DEATHS = 3,   // ... of workers that said why, as their successors will
 };
 
 void phases_forgive(Phases *phases) {
     phases->fruitless_deaths = phases->explained_deaths = 0;
-}
-
-// A run in which each replacement dies must end, but a run in which workers die now and then must not. So deaths count
-// only in a row, without a finished job in between; deaths that workers explain, as their successors will, count
-// sooner.
-static bool has_given_up(const Phases *phases) {
-    return phases->fruitless_deaths >= MAX_FRUITLESS_DEATHS || phases->explained_deaths >= MAX_EXPLAINED_DEATHS;
 }
 
 // Only training is in lockstep: an evaluation is jobs in a queue, as with any engine, and survives deaths as such.
@@ -110,7 +104,8 @@ static Status replace_worker(Phases *phases, uint32_t rank, Error *err) {
 // worker's gradients, so that the step is cancelled for all; a replacement must not join a round that starts over.
 static Status on_death(void *context, uint32_t rank, Error *err) {
     Phases *phases = context;
-    if (phases->config.bury) TRY(phases->config.bury(phases->config.serve_context, rank, err));
+    Parent *parent = phases->config.parent;
+    if (parent->backend->bury) TRY(parent->backend->bury(parent, rank, err));
     TRY(count_death(phases, rank, err));
     if (in_lockstep(phases)) {
         barrier_cancel(&phases->config.memory->control->step);
@@ -125,19 +120,24 @@ static Status on_death(void *context, uint32_t rank, Error *err) {
 // A worker that evaluates never waits for another one, so that a lack of progress is its own.
 static bool is_waiting(void *context, uint32_t rank) {
     const Phases *phases = context;
-    return phases->kind == PHASE_TRAIN && phases->config.is_waiting &&
-           phases->config.is_waiting(phases->config.serve_context, rank);
+    const Engine *engine = phases->config.engine;
+    return phases->kind == PHASE_TRAIN && engine->is_waiting && engine->is_waiting(phases->config.rounds, rank);
 }
 
 static bool is_enough(void *context) {
-    const Phases *phases = context;
-    return phases->config.is_enough && phases->config.is_enough(phases->config.serve_context);
+    const PhasesConfig *config = &((const Phases *)context)->config;
+    return config->engine->is_enough && config->engine->is_enough(config->rounds);
 }
 
+// Serves while the workers work: watches the other nodes, and lets the engine serve its workers in training. It must
+// not block: the supervisor calls it in every turn and looks for deaths in between.
 static Status serve(void *context, bool *busy, Error *err) {
-    Phases *phases = context;
-    if (phases->config.trainers) TRY(trainer_host_serve(phases->config.trainers, err));
-    return phases->config.serve ? phases->config.serve(phases->config.serve_context, busy, err) : STATUS_OK;
+    const Phases *phases = context;
+    const PhasesConfig *config = &phases->config;
+    if (config->trainers) TRY(trainer_host_serve(config->trainers, err));
+    TRY(nodes_watch(config->parent->nodes, err));
+    const bool serves = phases->kind == PHASE_TRAIN && config->engine->serve;
+    return serves ? config->engine->serve(config->rounds, busy, err) : STATUS_OK;
 }
 
 static void on_tick(void *context) {
@@ -161,7 +161,8 @@ static Status gather(Phases *phases, Error *err) {
         bool replace = phases->config.on_worker_death == WORKER_DEATH_RESPAWN;
         bool all_dead = status == STATUS_UNAVAILABLE && supervisor_alive(supervisor) == 0;
         if (status != STATUS_OK && !(all_dead && replace)) return status;
-        if (has_given_up(phases)) return status;
+        if (phases->fruitless_deaths >= MAX_FRUITLESS_DEATHS || phases->explained_deaths >= MAX_EXPLAINED_DEATHS)
+            return status;
         phases->config.memory->control->order.kind = PHASE_NONE;
         uint32_t started = 0;
         for (uint32_t rank = 0; replace && rank < phases->config.memory->config->workers; rank++) {

@@ -18,6 +18,8 @@
 
 #include "base/err.h"
 #include "fedavg/memory/run_memory.h"
+#include "fedavg/parent/engine.h"
+#include "fedavg/parent/parent_backend.h"
 #include "fedavg/trainer/host.h"
 #include "shm/supervisor.h"
 
@@ -30,14 +32,9 @@ typedef struct PhasesConfig {
     double hang_seconds;            // without progress until a worker is killed; 0: never
     void (*on_tick)(void *context); // about five times a second while workers work; may be NULL
     void *context;
-    Status (*serve)(void *context, bool *busy, Error *err); // as in supervisor.h; may be NULL
-    // phases_fly has waited long enough; may be NULL. Gets the serve_context.
-    bool (*is_enough)(void *context);
-    // A worker that trains waits for others or for work, and does not hang; may be NULL. Gets the serve_context.
-    bool (*is_waiting)(void *context, uint32_t rank);
-    // A worker has died, before anything is done about it; may be NULL. Gets the serve_context.
-    Status (*bury)(void *context, uint32_t rank, Error *err);
-    void *serve_context;
+    const Engine *engine;  // serves the workers in training, and says whether they wait or have done enough
+    Rounds *rounds;        // borrowed: what the engine's functions get
+    Parent *parent;        // borrowed: it buries dead workers, and its nodes are watched
     TrainerHost *trainers; // of a run with --trainer or --aggregator; borrowed, NULL: none
 } PhasesConfig;
 

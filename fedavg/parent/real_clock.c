@@ -51,12 +51,7 @@ static uint32_t version_of(const Rounds *rounds) {
 static void free_clock(Rounds *rounds) {
     RealClock *clock = &rounds->clock;
     schedule_free(&clock->log);
-    free(clock->busy);
-    free(clock->scratch);
-    free(clock->samples);
-    free(clock->lost);
-    free(clock->visits);
-    free(clock->picks);
+    owned_free(&clock->owned);
     *clock = (RealClock){0};
 }
 
@@ -82,13 +77,13 @@ static void draw(Rounds *rounds) {
 static Status init(Rounds *rounds, Error *err) {
     const RunConfig *config = rounds->memory->config;
     RealClock *clock = &rounds->clock;
-    clock->picks = malloc(config->clients * sizeof *clock->picks);
-    clock->visits = calloc(config->clients, sizeof *clock->visits);
-    clock->lost = malloc(config->clients * sizeof *clock->lost);
-    clock->samples = malloc(config->clients * sizeof *clock->samples);
-    clock->scratch = malloc(((size_t)config->clients + 1) * sizeof *clock->scratch);
-    clock->busy = calloc(config->clients, sizeof *clock->busy);
-    if (!clock->picks || !clock->visits || !clock->lost || !clock->samples || !clock->scratch || !clock->busy) {
+    clock->picks = own(&clock->owned, config->clients, sizeof *clock->picks);
+    clock->visits = own(&clock->owned, config->clients, sizeof *clock->visits);
+    clock->lost = own(&clock->owned, config->clients, sizeof *clock->lost);
+    clock->samples = own(&clock->owned, config->clients, sizeof *clock->samples);
+    clock->scratch = own(&clock->owned, (size_t)config->clients + 1, sizeof *clock->scratch);
+    clock->busy = own(&clock->owned, config->clients, sizeof *clock->busy);
+    if (clock->owned.lacks_memory) {
         free_clock(rounds);
         return fail(err, STATUS_OS, "no memory for %u clients", config->clients);
     }

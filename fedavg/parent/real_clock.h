@@ -9,13 +9,15 @@
 #define SOUNDER_FEDAVG_PARENT_REAL_CLOCK_H
 
 #include "base/err.h"
+#include "base/owned.h"
 #include "fedavg/rules/world/schedule.h"
 
 typedef struct Rounds Rounds;
 
 typedef struct RealClock {
-    Schedule log;                    // owned: the jobs that were applied, in the order of their arrival
-    uint32_t capacity;               // of these
+    Schedule log;      // owned: the jobs that were applied, in the order of their arrival
+    uint32_t capacity; // of these
+    Owned owned;
     uint32_t *picks, *visits, *lost; // owned (clients): the order of a version's draw; begun so often; to begin anew
     uint32_t *samples;               // owned (clients)
     uint64_t *scratch;               // owned (clients + 1)

@@ -262,16 +262,6 @@ Status rounds_draw(Rounds *rounds, uint32_t round, Error *err) {
     return cohort_wants_losses(&rounds->cohort) ? rounds_weigh_members(rounds, round, err) : STATUS_OK;
 }
 
-// The totals are those of published rounds, where clients are drawn and send updates.
-static void count_round(Rounds *rounds) {
-    if (rounds->memory->algorithm.engine->whole_cohort) return;
-    WorldTotals *totals = &rounds->memory->control->totals;
-    cohort_count_sent(&rounds->cohort, rounds->memory->queue);
-    totals->microseconds += rounds->cohort.microseconds;
-    totals->down_bytes += rounds->cohort.down_bytes;
-    totals->up_bytes += rounds->cohort.up_bytes;
-}
-
 // Every round's release costs as much privacy, except on a tree, where a release is part of several sums. The budget is
 // computed from the number of rounds and not added up, so that a resumed run reports what it would have reported. How
 // far one client moves an aggregator's update is unknown, and so is epsilon.
@@ -314,7 +304,13 @@ Status rounds_train(Rounds *rounds, uint32_t round, RoundReport *report, Error *
     trace_end(rounds->trace, TRACE_AVERAGE, begin, round, round);
     report->seconds = clock_seconds_since(start);
     TRY(collect_training(rounds, report, err));
-    count_round(rounds);
+    if (!rounds->memory->algorithm.engine->whole_cohort) { // clients were drawn, and have sent updates
+        WorldTotals *totals = &rounds->memory->control->totals;
+        cohort_count_sent(&rounds->cohort, rounds->memory->queue);
+        totals->microseconds += rounds->cohort.microseconds;
+        totals->down_bytes += rounds->cohort.down_bytes;
+        totals->up_bytes += rounds->cohort.up_bytes;
+    }
     if (report->refused_steps > 0)
         log_warning("round %u: %llu steps refused, their gradients were not finite", round,
                     (unsigned long long)report->refused_steps);
@@ -376,30 +372,6 @@ uint64_t rounds_progress(const Rounds *rounds) {
     return samples;
 }
 
-// Serves while the workers work: watches the other nodes, and lets the engine serve its workers in training. It must
-// not block: the supervisor calls it in every turn and looks for deaths in between.
-static Status serve(void *context, bool *busy, Error *err) {
-    Rounds *rounds = context;
-    TRY(nodes_watch(rounds->nodes, err));
-    bool training = rounds->phases.kind == PHASE_TRAIN;
-    return training && rounds->engine->serve ? rounds->engine->serve(rounds, busy, err) : STATUS_OK;
-}
-
-static bool is_enough(void *context) {
-    const Rounds *rounds = context;
-    return rounds->engine->is_enough && rounds->engine->is_enough(rounds);
-}
-
-static bool is_waiting(void *context, uint32_t rank) {
-    const Rounds *rounds = context;
-    return rounds->engine->is_waiting && rounds->engine->is_waiting(rounds, rank);
-}
-
-static Status bury(void *context, uint32_t rank, Error *err) {
-    Rounds *rounds = context;
-    return rounds->parent.backend->bury(&rounds->parent, rank, err);
-}
-
 // A second stop signal ends waits outside of a phase, too.
 static bool is_cancelled(void *context) {
     Rounds *rounds = context;
@@ -410,11 +382,9 @@ static bool is_cancelled(void *context) {
 // second stop signal.
 static Status start_phases(Rounds *rounds, const PhasesConfig *config, Error *err) {
     PhasesConfig served = *config;
-    served.serve = serve;
-    served.is_enough = is_enough;
-    served.is_waiting = is_waiting;
-    served.bury = rounds->parent.backend->bury ? bury : NULL;
-    served.serve_context = rounds;
+    served.engine = rounds->engine;
+    served.rounds = rounds;
+    served.parent = &rounds->parent;
     TRY(phases_init(&rounds->phases, &served, err));
     rounds->nodes->cancelled = is_cancelled;
     rounds->nodes->context = rounds;

@@ -22,11 +22,11 @@ static Slice section_at(size_t parameters, uint32_t section) {
 static Status allocate_messages(RowWalk *walk, uint32_t rows, size_t travelling, Error *err) {
     const size_t blocks = travelling / ROW_BLOCK / rows, most = walk->piece / ROW_BLOCK;
     walk->piece = (blocks == 0 ? 1 : smaller(blocks, most)) * ROW_BLOCK;
-    walk->sent = malloc(walk->memory->config->slots.rows * walk->nodes->size * walk->piece * sizeof *walk->sent);
-    walk->received = malloc(rows * walk->piece * sizeof *walk->received);
-    walk->sent_bytes = malloc(walk->nodes->size * sizeof *walk->sent_bytes);
-    walk->received_bytes = malloc(walk->nodes->size * sizeof *walk->received_bytes);
-    if (walk->sent && walk->received && walk->sent_bytes && walk->received_bytes) return STATUS_OK;
+    walk->sent = own(&walk->owned, walk->memory->config->slots.rows * walk->nodes->size * walk->piece, sizeof(float));
+    walk->received = own(&walk->owned, rows * walk->piece, sizeof(float));
+    walk->sent_bytes = own(&walk->owned, walk->nodes->size, sizeof *walk->sent_bytes);
+    walk->received_bytes = own(&walk->owned, walk->nodes->size, sizeof *walk->received_bytes);
+    if (!walk->owned.lacks_memory) return STATUS_OK;
     return fail(err, STATUS_OS, "no memory to exchange the updates of %u clients with %u nodes", rows,
                 walk->nodes->size);
 }
@@ -41,9 +41,9 @@ Status row_walk_init(RowWalk *walk, const RunMemory *memory, Nodes *nodes, size_
     const size_t blocks = (config->parameters + ROW_BLOCK - 1) / ROW_BLOCK;
     const size_t section = (blocks + ROW_SECTIONS - 1) / ROW_SECTIONS * ROW_BLOCK;
     walk->piece = section;
-    walk->values = malloc((rows + 1) * sizeof *walk->values);
-    walk->from = malloc((rows + 1) * sizeof *walk->from);
-    Status status = walk->values && walk->from ? STATUS_OK : fail(err, STATUS_OS, "no memory for %u rows", rows);
+    walk->values = own(&walk->owned, rows + 1, sizeof *walk->values);
+    walk->from = own(&walk->owned, rows + 1, sizeof *walk->from);
+    Status status = !walk->owned.lacks_memory ? STATUS_OK : fail(err, STATUS_OS, "no memory for %u rows", rows);
     if (status == STATUS_OK && nodes->size > 1) status = allocate_messages(walk, rows, travelling, err);
     walk->pieces = (uint32_t)((section + walk->piece - 1) / walk->piece);
     if (status != STATUS_OK) row_walk_free(walk);
@@ -51,12 +51,7 @@ Status row_walk_init(RowWalk *walk, const RunMemory *memory, Nodes *nodes, size_
 }
 
 void row_walk_free(RowWalk *walk) {
-    free(walk->received_bytes);
-    free(walk->sent_bytes);
-    free(walk->received);
-    free(walk->sent);
-    free(walk->from);
-    free(walk->values);
+    owned_free(&walk->owned);
     *walk = (RowWalk){0};
 }
 
@@ -71,8 +66,8 @@ static Slice piece_at(const RowWalk *walk, uint32_t node, uint32_t step, uint32_
 }
 
 // Sends every node its piece of each of this node's rows. Pieces arrive node by node, one row after the other. One
-// piece at a time travels, so that memory does not grow with the model.
-static Status exchange(RowWalk *walk, const Job *const *jobs, uint32_t count, uint32_t step, size_t own, Error *err) {
+// piece at a time travels, so that memory does not grow with the model. walk->values point at what has arrived.
+static Status exchange(RowWalk *walk, const Job *const *jobs, uint32_t count, uint32_t step, size_t width, Error *err) {
     Nodes *nodes = walk->nodes;
     float *next = walk->sent;
     for (uint32_t node = 0; node < nodes->size; node++) {
@@ -81,7 +76,7 @@ static Status exchange(RowWalk *walk, const Job *const *jobs, uint32_t count, ui
         const size_t floats = slice.end - slice.first;
         walk->sent_bytes[node] = walk->received_bytes[node] = 0;
         for (uint32_t row = 0; row < count; row++) {
-            if (jobs[row]->node == node) walk->received_bytes[node] += own * sizeof *next;
+            if (jobs[row]->node == node) walk->received_bytes[node] += width * sizeof *next;
             if (jobs[row]->node != nodes->rank) continue;
             memcpy(next, run_memory_row(walk->memory, jobs[row]->place) + slice.first, floats * sizeof *next);
             walk->sent_bytes[node] += floats * sizeof *next;
@@ -90,15 +85,12 @@ static Status exchange(RowWalk *walk, const Job *const *jobs, uint32_t count, ui
     }
     TRY(nodes->transport->begin_exchange(nodes->connection, walk->received, walk->sent, walk->received_bytes,
                                          walk->sent_bytes, err));
-    return nodes_wait(nodes, err);
-}
-
-// The order of the message is that of exchange: by node, and within a node by row.
-static void find_received(RowWalk *walk, const Job *const *jobs, uint32_t count, size_t own) {
+    TRY(nodes_wait(nodes, err));
     const float *at = walk->received;
-    for (uint32_t node = 0; node < walk->nodes->size; node++)
+    for (uint32_t node = 0; node < nodes->size; node++)
         for (uint32_t row = 0; row < count; row++)
-            if (jobs[row]->node == node) walk->values[row] = at, at += own;
+            if (jobs[row]->node == node) walk->values[row] = at, at += width;
+    return STATUS_OK;
 }
 
 // Visits all rows, section by section: on one node in place, on several after an exchange in which each node gets its
@@ -109,18 +101,15 @@ Status row_walk(RowWalk *walk, const Job *const *jobs, uint32_t count, const flo
     for (uint32_t step = 0; step < steps; step++) {
         uint32_t section;
         const Slice piece = piece_at(walk, walk->nodes->rank, step, &section);
-        const size_t own = piece.end - piece.first;
-        if (size > 1) {
-            TRY(exchange(walk, jobs, count, step, own, err));
-            find_received(walk, jobs, count, own);
-        }
+        const size_t width = piece.end - piece.first;
+        if (size > 1) TRY(exchange(walk, jobs, count, step, width, err));
         for (uint32_t row = 0; row < count; row++) {
             if (size == 1) walk->values[row] = run_memory_row(walk->memory, jobs[row]->place) + piece.first;
             walk->from[row] = walk->memory->weights + piece.first;
         }
         if (aside) walk->values[count] = aside + piece.first, walk->from[count] = NULL;
         const Rows rows = {.values = walk->values, .from = walk->from, .count = count + (aside ? 1 : 0)};
-        if (own > 0) visit(context, &rows, section, piece.first, own);
+        if (width > 0) visit(context, &rows, section, piece.first, width);
     }
     return STATUS_OK;
 }

@@ -12,6 +12,7 @@
 #define SOUNDER_FEDAVG_PARENT_ROW_WALK_H
 
 #include "base/err.h"
+#include "base/owned.h"
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/nodes/nodes.h"
 #include "fedavg/rules/combine/rows.h"
@@ -19,8 +20,9 @@
 enum { ROW_SECTIONS = 8, ROW_TRAVELLING_FLOATS = 1 << 24 };
 
 typedef struct RowWalk {
-    const RunMemory *memory;      // borrowed
-    Nodes *nodes;                 // borrowed
+    const RunMemory *memory; // borrowed
+    Nodes *nodes;            // borrowed
+    Owned owned;
     const float **values, **from; // owned (rows): of the piece at hand
     float *sent, *received;       // owned (rows of this node, nodes, piece), (rows, piece); NULL: one node has them all
     size_t *sent_bytes, *received_bytes; // owned (nodes)

@@ -58,36 +58,27 @@ Status exchange_init(Exchange *exchange, const RunMemory *memory, Nodes *nodes, 
     *exchange = (Exchange){.nodes = nodes, .memory = memory};
     size_t size = nodes->size;
     buckets_cut(&exchange->buckets, &memory->config->spec);
-    exchange->sum_counts = calloc(size, sizeof *exchange->sum_counts);
-    exchange->leaves = calloc(size * SHARD_MAX_SUMS, sizeof *exchange->leaves);
-    exchange->sent_bytes = calloc(size, sizeof *exchange->sent_bytes);
-    exchange->received_bytes = calloc(size, sizeof *exchange->received_bytes);
-    exchange->mean_bytes = calloc(size, sizeof *exchange->mean_bytes);
-    bool enough = exchange->sum_counts && exchange->leaves && exchange->sent_bytes && exchange->received_bytes &&
-                  exchange->mean_bytes;
-    if (enough) {
+    Owned *owned = &exchange->owned;
+    exchange->sum_counts = own(owned, size, sizeof *exchange->sum_counts);
+    exchange->leaves = own(owned, size * SHARD_MAX_SUMS, sizeof *exchange->leaves);
+    exchange->sent_bytes = own(owned, size, sizeof *exchange->sent_bytes);
+    exchange->received_bytes = own(owned, size, sizeof *exchange->received_bytes);
+    exchange->mean_bytes = own(owned, size, sizeof *exchange->mean_bytes);
+    if (!owned->lacks_memory) {
         list_sums(exchange);
         size_t slice = largest_slice(exchange), own_sums = exchange->sum_counts[nodes->rank];
-        exchange->sent = malloc(size * (1 + own_sums * slice) * sizeof(float));
-        exchange->received = malloc((size + exchange->sum_count * slice) * sizeof(float));
-        exchange->mean = malloc((1 + slice) * sizeof(float));
-        enough = exchange->sent && exchange->received && exchange->mean;
+        exchange->sent = own(owned, size * (1 + own_sums * slice), sizeof(float));
+        exchange->received = own(owned, size + exchange->sum_count * slice, sizeof(float));
+        exchange->mean = own(owned, 1 + slice, sizeof(float));
     }
-    if (enough) return STATUS_OK;
+    if (!owned->lacks_memory) return STATUS_OK;
     exchange_free(exchange);
     return fail(err, STATUS_OS, "no memory to exchange %llu gradients with %u nodes",
                 (unsigned long long)memory->config->parameters, nodes->size);
 }
 
 void exchange_free(Exchange *exchange) {
-    free(exchange->mean);
-    free(exchange->received);
-    free(exchange->sent);
-    free(exchange->mean_bytes);
-    free(exchange->received_bytes);
-    free(exchange->sent_bytes);
-    free(exchange->leaves);
-    free(exchange->sum_counts);
+    owned_free(&exchange->owned);
     *exchange = (Exchange){0};
 }
 
@@ -190,14 +181,6 @@ static void end_bucket(Exchange *exchange) {
     barrier_arrive(&exchange->memory->control->exchange, exchange->memory->control->order.members);
 }
 
-// Another node's flag says that one of its workers has died. This node's workers are well, but wait for a mean that
-// never arrives: their barriers are cancelled, and they return to the phase's barrier.
-static void give_up_round(Exchange *exchange) {
-    exchange->state = EXCHANGE_FAILED;
-    barrier_cancel(&exchange->memory->control->step);
-    barrier_cancel(&exchange->memory->control->exchange);
-}
-
 // The message under way has arrived: sums become a mean, which is sent on; a mean ends the bucket.
 static Status take_in(Exchange *exchange, Error *err) {
     if (exchange->state == EXCHANGE_MEAN) {
@@ -205,7 +188,11 @@ static Status take_in(Exchange *exchange, Error *err) {
         return STATUS_OK;
     }
     if (read_sums(exchange)) return begin_mean(exchange, err);
-    give_up_round(exchange);
+    // Another node's flag says that one of its workers has died. This node's workers are well, but wait for a mean that
+    // never arrives: their barriers are cancelled, and they return to the phase's barrier.
+    exchange->state = EXCHANGE_FAILED;
+    barrier_cancel(&exchange->memory->control->step);
+    barrier_cancel(&exchange->memory->control->exchange);
     return STATUS_OK;
 }
 

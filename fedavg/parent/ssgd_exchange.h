@@ -14,6 +14,7 @@
 #ifndef SOUNDER_FEDAVG_PARENT_SSGD_EXCHANGE_H
 #define SOUNDER_FEDAVG_PARENT_SSGD_EXCHANGE_H
 
+#include "base/owned.h"
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/nodes/nodes.h"
 #include "fedavg/rules/sum/shard_sum.h"
@@ -25,6 +26,7 @@ typedef struct Exchange {
     Nodes *nodes;            // borrowed
     const RunMemory *memory; // borrowed
     Buckets buckets;
+    Owned owned;
     uint32_t *sum_counts; // owned (nodes)
     ShardLeaf *leaves;    // owned (sum_count): the sums of all nodes, in the shards' order
     uint32_t sum_count;

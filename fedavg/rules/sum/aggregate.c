@@ -172,54 +172,28 @@ static double sum_lanes(double lanes[LANES]) {
     return lanes[0];
 }
 
-AGGREGATE_VECTORS double aggregate_squared_update(const float *trained, const float *global, size_t count) {
-    double lanes[LANES] = {0};
-    size_t whole = count / LANES * LANES;
-    for (size_t i = 0; i < whole; i += LANES)
-        for (size_t l = 0; l < LANES; l++) {
-            double update = (double)trained[i + l] - (double)global[i + l];
-            lanes[l] += update * update;
-        }
-    for (size_t i = whole; i < count; i++) {
-        double update = (double)trained[i] - (double)global[i];
-        lanes[i - whole] += update * update;
+// A sum over `count` elements of a term in x, where x is a value at i. The elements of one lane are LANES apart: the
+// compiler may keep the lanes in vectors of any width, and each lane adds its elements in one order.
+#define SUM_IN_LANES(name, parameters, value, term)                                                                    \
+    AGGREGATE_VECTORS double name parameters {                                                                         \
+        double lanes[LANES] = {0};                                                                                     \
+        const size_t whole = count / LANES * LANES;                                                                    \
+        for (size_t first = 0; first < whole; first += LANES)                                                          \
+            for (size_t l = 0; l < LANES; l++) {                                                                       \
+                const size_t i = first + l;                                                                            \
+                const double x = value;                                                                                \
+                lanes[l] += term;                                                                                      \
+            }                                                                                                          \
+        for (size_t i = whole; i < count; i++) {                                                                       \
+            const double x = value;                                                                                    \
+            lanes[i - whole] += term;                                                                                  \
+        }                                                                                                              \
+        return sum_lanes(lanes);                                                                                       \
     }
-    return sum_lanes(lanes);
-}
 
-AGGREGATE_VECTORS double aggregate_squared_total(const int64_t *total, double scale, size_t count) {
-    double lanes[LANES] = {0};
-    size_t whole = count / LANES * LANES;
-    for (size_t i = 0; i < whole; i += LANES)
-        for (size_t l = 0; l < LANES; l++) {
-            double update = (double)total[i + l] * scale;
-            lanes[l] += update * update;
-        }
-    for (size_t i = whole; i < count; i++) {
-        double update = (double)total[i] * scale;
-        lanes[i - whole] += update * update;
-    }
-    return sum_lanes(lanes);
-}
-
-AGGREGATE_VECTORS double aggregate_squared_length(const float *values, size_t count) {
-    double lanes[LANES] = {0};
-    size_t whole = count / LANES * LANES;
-    for (size_t i = 0; i < whole; i += LANES)
-        for (size_t l = 0; l < LANES; l++)
-            lanes[l] += (double)values[i + l] * (double)values[i + l];
-    for (size_t i = whole; i < count; i++)
-        lanes[i - whole] += (double)values[i] * (double)values[i];
-    return sum_lanes(lanes);
-}
-
-AGGREGATE_VECTORS double aggregate_absolute_sum(const float *values, size_t count) {
-    double lanes[LANES] = {0};
-    size_t whole = count / LANES * LANES;
-    for (size_t i = 0; i < whole; i += LANES)
-        for (size_t l = 0; l < LANES; l++)
-            lanes[l] += fabs((double)values[i + l]);
-    for (size_t i = whole; i < count; i++)
-        lanes[i - whole] += fabs((double)values[i]);
-    return sum_lanes(lanes);
-}
+SUM_IN_LANES(aggregate_squared_update, (const float *trained, const float *global, size_t count),
+             (double)trained[i] - (double)global[i], x *x)
+SUM_IN_LANES(aggregate_squared_total, (const int64_t *total, double scale, size_t count), (double)total[i] * scale,
+             x *x)
+SUM_IN_LANES(aggregate_squared_length, (const float *values, size_t count), (double)values[i], x *x)
+SUM_IN_LANES(aggregate_absolute_sum, (const float *values, size_t count), (double)values[i], fabs(x))

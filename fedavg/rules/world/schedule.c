@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/owned.h"
 #include "fedavg/rules/world/sampler.h"
 #include "fedavg/rules/world/stale_rules.h"
 #include "fedavg/rules/world/walk.h"
@@ -62,6 +63,7 @@ void schedule_free(Schedule *schedule) {
 typedef struct Simulation {
     const ScheduleGiven *given;
     Schedule *schedule;
+    Owned owned;
     uint32_t capacity; // of the schedule's jobs
     uint32_t *flying;  // owned (clients): running jobs, as a heap with the first to end at the top
     uint32_t *buffer;  // owned (clients): jobs that arrived since the last version
@@ -331,11 +333,12 @@ static void index_versions(Schedule *schedule) {
 // version form a list through `after`, since the lengths of these lists are not known before.
 static Status find_pending(Schedule *schedule, Error *err) {
     const uint32_t none = schedule->count;
-    uint32_t *free_places = malloc((schedule->count + 1) * sizeof *free_places); // a stack
-    uint32_t *due = malloc((schedule->versions + 1) * sizeof *due); // by version: the head of a list of jobs
-    uint32_t *after = malloc((schedule->count + 1) * sizeof *after);
-    if (!free_places || !due || !after) {
-        free(free_places), free(due), free(after);
+    Owned owned = {0};
+    uint32_t *free_places = own(&owned, schedule->count + 1, sizeof *free_places); // a stack
+    uint32_t *due = own(&owned, schedule->versions + 1, sizeof *due); // by version: the head of a list of jobs
+    uint32_t *after = own(&owned, schedule->count + 1, sizeof *after);
+    if (owned.lacks_memory) {
+        owned_free(&owned);
         return fail(err, STATUS_OS, "no memory for a schedule of %u trainings", schedule->count);
     }
     uint32_t free_count = 0;
@@ -353,7 +356,7 @@ static Status find_pending(Schedule *schedule, Error *err) {
         for (uint32_t j = due[version]; j != none; j = after[j])
             free_places[free_count++] = schedule->jobs[j].pending;
     }
-    free(free_places), free(due), free(after);
+    owned_free(&owned);
     schedule->waiting = malloc((schedule->most_pending + 1) * sizeof *schedule->waiting);
     if (!schedule->waiting) return fail(err, STATUS_OS, "no memory for a list of %u trainings", schedule->most_pending);
     return STATUS_OK;
@@ -362,18 +365,17 @@ static Status find_pending(Schedule *schedule, Error *err) {
 static Status allocate(Simulation *sim, Error *err) {
     const uint32_t clients = sim->given->client_count, versions = sim->given->versions;
     uint32_t able = 0;
-    sim->flying = malloc(sim->m * sizeof *sim->flying);
-    sim->buffer = malloc(sim->k * sizeof *sim->buffer);
-    sim->busy = calloc(clients, sizeof *sim->busy);
-    sim->visits = calloc(clients, sizeof *sim->visits);
-    sim->picks = malloc(clients * sizeof *sim->picks);
-    sim->samples = malloc(clients * sizeof *sim->samples);
-    sim->scratch = malloc(((size_t)clients + 1) * sizeof *sim->scratch);
-    sim->members = malloc(sim->k * sizeof *sim->members);
+    sim->flying = own(&sim->owned, sim->m, sizeof *sim->flying);
+    sim->buffer = own(&sim->owned, sim->k, sizeof *sim->buffer);
+    sim->busy = own(&sim->owned, clients, sizeof *sim->busy);
+    sim->visits = own(&sim->owned, clients, sizeof *sim->visits);
+    sim->picks = own(&sim->owned, clients, sizeof *sim->picks);
+    sim->samples = own(&sim->owned, clients, sizeof *sim->samples);
+    sim->scratch = own(&sim->owned, (size_t)clients + 1, sizeof *sim->scratch);
+    sim->members = own(&sim->owned, sim->k, sizeof *sim->members);
     sim->schedule->first = calloc((size_t)versions + 1, sizeof *sim->schedule->first);
     sim->schedule->published = calloc((size_t)versions + 1, sizeof *sim->schedule->published);
-    if (!sim->flying || !sim->buffer || !sim->busy || !sim->visits || !sim->picks || !sim->samples || !sim->scratch ||
-        !sim->members || !sim->schedule->first || !sim->schedule->published)
+    if (sim->owned.lacks_memory || !sim->schedule->first || !sim->schedule->published)
         return fail(err, STATUS_OS, "no memory for a schedule of %u clients and %u versions", clients, versions);
     for (uint32_t client = 0; client < clients; client++) {
         sim->samples[client] = sim->given->clients[client].samples;
@@ -385,17 +387,6 @@ static Status allocate(Simulation *sim, Error *err) {
         "%u clients train at a time (M), but only %u have samples; lower it, or take fewer --clients or another "
         "--partition",
         sim->m, able);
-}
-
-static void release(Simulation *sim) {
-    free(sim->members);
-    free(sim->scratch);
-    free(sim->samples);
-    free(sim->picks);
-    free(sim->visits);
-    free(sim->busy);
-    free(sim->buffer);
-    free(sim->flying);
 }
 
 static Status run(Simulation *sim, Error *err) {
@@ -441,7 +432,7 @@ Status schedule_simulate(Schedule *schedule, const ScheduleGiven *given, Error *
                       .k = (uint32_t)given->rule->number[BUFFERED_K],
                       .m = (uint32_t)given->rule->number[BUFFERED_M]};
     Status status = run(&sim, err);
-    release(&sim);
+    owned_free(&sim.owned);
     if (status != STATUS_OK) schedule_free(schedule);
     return status;
 }
