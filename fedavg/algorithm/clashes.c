@@ -198,6 +198,7 @@ static const ClashRow clashes[] = {
 // clang-format on
 
 #define TRAIT_PART(trait, part) [TRAIT_##trait] = PART_##part,
+// Traits of options have no part; trait_option tells these two kinds apart.
 static const Part parts[TRAIT_COUNT] = {ALGORITHM_TRAITS(TRAIT_PART)};
 #define TRAIT_OPTION(trait, option) [TRAIT_##trait] = option,
 static const char *const trait_options[TRAIT_COUNT] = {OPTION_TRAITS(TRAIT_OPTION)};
@@ -211,6 +212,8 @@ const char *trait_rule(char text[TRAIT_RULE_BYTES], Trait trait, const Recipe *r
     return text;
 }
 
+// Each trait is one comparison of a row or of its numbers. A trait that combines others is computed after them, so that
+// the order of the lines matters.
 static void traits_of_clients(bool *has, const Recipe *recipe) {
     const LocalRule *local = local_rules[recipe->local.row];
     const bool buffers = engine_facts[recipe_engine(recipe)].buffers;
@@ -241,6 +244,8 @@ static void traits_of_clients(bool *has, const Recipe *recipe) {
     has[NOT_SIGNS] = recipe->code.row != SEND_ROW_sign;
 }
 
+// LOCAL_NAME_DIFFERS and SERVER_NAME_DIFFERS are one fact seen from both sides: which of them clashes depends on
+// whether the server's rule or the client's needs its other half.
 static void traits_of_server(bool *has, const Recipe *recipe) {
     const CombineRule *combine = combine_rules[recipe->combine.row];
     const ServerRule *server = server_rules[recipe->server.row];
@@ -268,6 +273,7 @@ static void traits_of_server(bool *has, const Recipe *recipe) {
         strcmp(local_rules[recipe->local.row]->text.name, server->text.name) != 0;
 }
 
+// Numbers of another schedule mean nothing here, so that those of `buffered` are read only where the run buffers.
 static void traits_of_schedule(bool *has, const Recipe *recipe) {
     const EngineFacts *engine = &engine_facts[recipe_engine(recipe)];
     const double *number = recipe->schedule.number;
@@ -307,6 +313,7 @@ static int place(Trait trait) {
     return trait >= TRAIT_NO_IMAGES ? 2 : trait_option(trait) ? 0 : 1;
 }
 
+// The first row that fits is reported. A list of others ends with 0, which is no trait.
 bool clash_among(Clash *clash, const Traits *traits, Trait with) {
     for (const ClashRow *row = clashes; row < clashes + sizeof clashes / sizeof *clashes; row++)
         for (const ShortTrait *at = row->others; traits->has[row->one] && *at; at++) {

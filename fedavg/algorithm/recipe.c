@@ -29,6 +29,8 @@ const char *const part_names[PART_COUNT] = {
     [PART_MIX] = "mix",       [PART_COMBINE] = "combine",     [PART_RELEASE] = "release",
     [PART_SERVER] = "server", [PART_SCHEDULE] = "schedule",   [PART_STALE] = "stale"};
 
+// NULL ends a loop over the rows of a part. The compiler names a part without a case here, because the switch has no
+// default.
 const RuleText *part_rule(Part part, uint32_t row) {
     switch (part) {
     case PART_LOCAL:
@@ -63,12 +65,15 @@ const char *recipe_rule(const Recipe *recipe, Part part) {
     return part_rule(part, recipe->parts[part].row)->name;
 }
 
+// The real clock is no schedule: it is an option, which run_algorithm (memory/run_memory.c) adds to the recipe's
+// schedule.
 EngineKind recipe_engine(const Recipe *recipe) {
     return (EngineKind)recipe->schedule.row;
 }
 
 // Reading -------------------------------------------------------------------------------------------------------------
 
+// Three parts are called send; the first of them is found, and read_part goes through the others.
 static int part_named(const char *word) {
     for (int part = 0; part < PART_COUNT; part++)
         if (strcmp(part_names[part], word) == 0) return part;
@@ -99,6 +104,7 @@ static Status refuse_rule(const RuleWords *of, Part part, Error *err) {
     return rule_text_sketch(of, of->words[1], err);
 }
 
+// Names of algorithms are possible in the first part alone, so that only there they are suggested.
 static Status refuse_name(const RuleWords *of, Error *err) {
     Suggestion suggestion = {.typed = of->words[0]};
     for (size_t i = 0; i < zoo_algorithm_count && of->number == 1; i++)
@@ -120,6 +126,8 @@ typedef struct Reader {
     bool named[PART_COUNT];
 } Reader;
 
+// The rules of parts with one name have different names, so that the first row that fits is the right one. A part that
+// is named again replaces the earlier choice with all its numbers: "fedadam; server momentum" is fedavgm.
 static Status read_part(Reader *reader, const RuleWords *of, Part first, Error *err) {
     for (int part = (int)first; part < PART_COUNT && share_name(first, (Part)part); part++)
         for (uint32_t row = 0; of->count > 1 && part_rule((Part)part, row); row++) {
@@ -133,7 +141,8 @@ static Status read_part(Reader *reader, const RuleWords *of, Part first, Error *
 }
 
 // The part whose rule has the number that a word after an entry's name means. Parts that the entry names come first,
-// then all others. -1 if no part has it. A number without a name is the first number of the entry's first part.
+// then all others. -1 if no part has it. A number without a name is the first number of the entry's first part. The
+// parts of the entry are preferred, because several rules have a number lr: "fedadam lr=0.03" means the server's.
 static int part_with_number(const Reader *reader, const char *word) {
     const char *equals = strchr(word, '=');
     for (int others = 0; others <= (equals ? 1 : 0); others++)
@@ -159,6 +168,9 @@ static void numbers_of(char *text, size_t bytes, const Reader *reader) {
     }
 }
 
+// The text of the name is read as if it had been written there, then the words after the name change its numbers:
+// "fedadam lr=0.03". Only the first word may leave out the number's name, since a second one would not say where it
+// belongs.
 static Status read_zoo(Reader *reader, const ZooAlgorithm *zoo, const RuleWords *of, Error *err) {
     TRY(read_parts(reader, zoo->text, err));
     for (int w = 1; w < of->count; w++) {
@@ -186,6 +198,7 @@ static Status read_name(Reader *reader, const RuleWords *of, Error *err) {
     return refuse_name(of, err);
 }
 
+// A ';' separates parts and ends none: after the last one a part is expected, whose place the message marks.
 static Status read_parts(Reader *reader, const char *text, Error *err) {
     for (RuleWords of = {.whole = text, .number = 1}; *text; of.number++) {
         size_t length = strcspn(text, ";");
@@ -234,6 +247,8 @@ static Status check_numbers(const Recipe *recipe, Error *err) {
     return STATUS_OK;
 }
 
+// Every part has a rule from the start, the first of its table, so that a text names only what differs from FedAvg.
+// Pairs are checked when all parts are read: their order in the text does not matter.
 Status recipe_parse(Recipe *recipe, const char *text, Error *err) {
     Reader reader = {.recipe = recipe};
     if (strlen(text) >= RECIPE_TEXT_BYTES)
@@ -246,6 +261,8 @@ Status recipe_parse(Recipe *recipe, const char *text, Error *err) {
     return check_numbers(recipe, err);
 }
 
+// The first word of a text, for messages. A part's word alone says too little, so that its rule is added ("server
+// momentum").
 const char *recipe_name(char name[RECIPE_TEXT_BYTES], const char *text) {
     text += strspn(text, " \t\n");
     size_t bytes = strcspn(text, " \t\n;"), more = 0;

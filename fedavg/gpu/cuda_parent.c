@@ -391,6 +391,7 @@ static Status cuda_adopt(Parent *parent, bool *finite, Error *err) {
     return *finite ? publish(parent, err) : STATUS_OK;
 }
 
+// The net reads the model's own block: nothing is copied for an evaluation but its two results.
 static Status cuda_evaluate(Parent *parent, BatchResult *result, Error *err) {
     const CudaParent *self = parent->state;
     return cuda_evaluator_run(result, NULL, self->evaluator, &parent->memory->data, err);

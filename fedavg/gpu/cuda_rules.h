@@ -32,6 +32,7 @@ typedef struct CudaServerStep {
     double arrived, factor; // as in ServerSums
 } CudaServerStep;
 
+// Sums, steps and judges in one kernel. row: of the server rule (server_rules.h); turn: as on the CPU.
 void cuda_server_apply(const CudaServerStep *step, const ServerTurn *turn, uint32_t row, cudaStream_t stream);
 
 // Both (count): what is negative becomes zero, as in tensors_floor_variances.

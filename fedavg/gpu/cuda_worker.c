@@ -356,6 +356,8 @@ static Status train_jobs(CudaWorker *self, Status (*train)(CudaWorker *, uint32_
     return STATUS_OK;
 }
 
+// Evaluation takes jobs as training does, launch by launch; it writes no shared memory of the GPU, so that no fence is
+// needed.
 static Status cuda_evaluate_jobs(void *state, uint32_t round, Error *err) {
     CudaWorker *self = state;
     TraceBuffer *trace = run_memory_trace(self->memory, self->rank);
@@ -384,6 +386,7 @@ static Status cuda_train_in_lockstep(void *state, uint32_t round, pid_t parent, 
     return cuda_ssgd_train(self, round, parent, err);
 }
 
+// Engines without a row here are refused for a GPU by a clash of the algorithm (algorithm/clashes.c).
 const WorkerBackend *worker_on_gpu(void) {
     static const WorkerBackend backend = {.init = cuda_worker_init,
                                           .free = cuda_worker_free,

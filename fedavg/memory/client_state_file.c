@@ -14,6 +14,7 @@
 
 enum { PAGE_BYTES = 4096 };
 
+// Rows begin on pages, so that a row is written without touching its neighbour's page, and a hole is a whole row.
 ClientStatePlan client_state_plan(uint32_t rows, uint64_t floats) {
     const uint64_t bytes = floats * sizeof(float);
     return (ClientStatePlan){
@@ -74,6 +75,8 @@ Status client_state_file_map(ClientStateFile *file, const ClientStatePlan *plan,
     return map(file, "what clients keep", err);
 }
 
+// The descriptor is closed after the mapping, in parent and worker alike. The file stays: it belongs to the run's
+// folder.
 void client_state_file_free(ClientStateFile *file) {
     if (file->mapping) munmap(file->mapping, file_bytes(&file->plan));
     if (file->fd >= 0) close(file->fd);
@@ -130,6 +133,7 @@ void client_state_file_hash(uint32_t *table, const ClientStateFile *file, uint32
         if (rows[client] != NO_CLIENT_STATE && hashes[client] == 0) hashes[client] = row_hash(file, rows[client]);
 }
 
+// Rows of clients without a turn have no hash: nothing was written that could differ.
 bool client_state_file_is_as_hashed(uint32_t *client, const uint32_t *table, const ClientStateFile *file,
                                     uint32_t clients) {
     const uint32_t *rows = table + 1, *hashes = table + 1 + clients;
@@ -147,6 +151,7 @@ Status client_state_file_reserve(const ClientStateFile *file, uint32_t row, Erro
                       (unsigned long long)file->plan.row_bytes);
 }
 
+// A failure is only a warning: the holes at the end of a file that is too long cost nothing.
 void client_state_file_leave(const ClientStateFile *file) {
     if (ftruncate(file->fd, (off_t)file->found_bytes) != 0)
         log_warning(CLIENT_STATE_FILE_NAME " cannot be made %llu bytes long again",

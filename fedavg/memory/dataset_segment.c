@@ -5,6 +5,7 @@
 
 #include "datasets/unpacked_cache.h"
 
+// The block is written while only this process maps it; workers get a descriptor that is read-only.
 static Status read_files(DatasetSegment *segment, const DatasetSource *source, Error *err) {
     TRY(segment_create_raw(&segment->segment, "data set", source->block_bytes, err));
     Status status = dataset_read(segment->segment.memory, source, err);
@@ -72,6 +73,7 @@ Status dataset_segment_check(const DatasetSegment *segment, Error *err) {
                 "using it; run again, or with --resume from the last checkpoint");
 }
 
+// A copy is made after the run and not before it: the first round does not wait for a file that only later runs use.
 void dataset_segment_keep(DatasetSegment *segment, const DatasetSource *source) {
     if (!segment->is_kept) unpacked_cache_keep(segment->segment.memory, source);
     segment->is_kept = true;

@@ -88,6 +88,8 @@ static inline uint64_t slots_bytes(const SlotPlan *slots) {
     return slots->vectors * slots->vector_bytes + (slots->states + slots->sums + slots->pending) * slots->sum_bytes;
 }
 
+// The parts of the slots follow each other without padding, since every stride is a multiple of SLOT_ALIGNMENT. All
+// offsets are functions of the plan, so that each process finds an array without a table of addresses.
 static inline uint64_t slots_state_offset(const SlotPlan *slots, uint32_t index) {
     return slots->lasting * slots->vector_bytes + index * slots->sum_bytes;
 }
@@ -116,10 +118,13 @@ static inline uint64_t slots_sum_offset(const SlotPlan *slots, uint32_t rank, ui
     return slots_state_offset(slots, slots->states + rank * slots->each + which);
 }
 
+// Pending updates have the stride of sums and follow them.
 static inline uint64_t slots_pending_offset(const SlotPlan *slots, uint32_t place) {
     return slots_state_offset(slots, slots->states + slots->sums + place);
 }
 
+// Lasting vectors are first and the others last. So the vectors and states that outlive a round are one run of bytes at
+// the start, which is all that the host of a run on the GPU has.
 static inline uint64_t slots_vector_offset(const SlotPlan *slots, uint32_t index) {
     if (index < slots->lasting) return index * slots->vector_bytes;
     return slots_pending_offset(slots, slots->pending) + (index - slots->lasting) * slots->vector_bytes;
@@ -199,7 +204,8 @@ typedef struct SumState {
     _Atomic uint32_t adding;
 } SumState;
 
-// A worker's counts of this round. The parent clears them between rounds; otherwise only the worker writes them.
+// A worker's counts of this round. The parent clears them between rounds; otherwise only the worker writes them. Each
+// tally has cache lines of its own, so that counting costs no traffic between cores.
 typedef struct WorkerTally {
     _Alignas(64) uint64_t first_sample_nanoseconds; // when it began its first job of the run; 0: not yet
     uint64_t synchronising_nanoseconds;             // ssgd: time spent waiting for other workers and summing gradients

@@ -16,6 +16,7 @@ void queue_clear(Queue *queue) {
     atomic_store_explicit(&queue->next, 0, memory_order_relaxed); // the barrier shows it to the workers
 }
 
+// A job is cleared whole, so that a field that this phase does not set has no value of an earlier phase.
 Job *queue_post(Queue *queue) {
     if (queue->count == queue->capacity) return NULL;
     Job *job = &queue->jobs[queue->count++];

@@ -14,6 +14,7 @@
 
 enum { JOB_OPEN, JOB_DONE, JOB_REFUSED };
 
+// All jobs of a phase of evaluation have one task.
 typedef enum EvaluationTask {
     EVALUATE_TEST_SET,      // the global model on samples of the test set
     EVALUATE_TRAINING_DATA, // the global model on all training data of `client`

@@ -28,6 +28,8 @@ Algorithm run_algorithm(const RunConfig *config) {
     return algorithm;
 }
 
+// Pointers are derived from offsets in the segment, which each process maps at an address of its own. The algorithm is
+// looked up again, for it points to tables of the program.
 static void bind_control(RunMemory *memory) {
     memory->control = memory->control_segment.memory;
     memory->config = &memory->control->config;
@@ -108,6 +110,7 @@ static Status create_partition(RunMemory *memory, const PartitionSpec *spec, Err
     return segment_reopen_readonly(&memory->partition_fd, segment, err);
 }
 
+// A descriptor of 0 is a valid one, hence -1 where there is none: run_memory_free may follow any failure.
 static void make_empty(RunMemory *memory) {
     *memory = (RunMemory){.control_segment.fd = -1,
                           .data_segment = NO_DATASET_SEGMENT,
@@ -119,6 +122,7 @@ static void make_empty(RunMemory *memory) {
                           .weights_fd = -1};
 }
 
+// Data and partition are first, because the net's last layer needs the number of classes before its size is known.
 Status run_memory_load(RunMemory *memory, const DatasetSource *source, const DatasetSegment *ready,
                        const PartitionSpec *partition, Error *err) {
     make_empty(memory);
@@ -172,6 +176,8 @@ fail:
     return status;
 }
 
+// Control is mapped first: it says how the other segments are to be mapped. The weights are writable only if the engine
+// writes them.
 Status run_memory_attach(RunMemory *memory, Error *err) {
     make_empty(memory);
     Status status;
@@ -213,6 +219,7 @@ void run_memory_worker_fds(int fds[FD_COUNT], const RunMemory *memory) {
     fds[FD_NURSERY - WORKER_FIRST_FD] = memory->partition_fd;                          // unused, if the run has none
 }
 
+// The control segment is freed last: the configuration, which all others are read by, is in it.
 void run_memory_free(RunMemory *memory) {
     if (memory->weights_fd >= 0) close(memory->weights_fd);
     if (memory->partition_fd >= 0) close(memory->partition_fd);

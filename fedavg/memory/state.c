@@ -62,6 +62,8 @@ static void add(StateTable *table, StateRow row) {
 
 #define NUMBERED(row, ...) (snprintf((row).name, sizeof(row).name, "sounder." __VA_ARGS__), (row))
 
+// Rows of one name make one note of a checkpoint. A number that is new to a note is appended: earlier checkpoints then
+// end before it, and it keeps its first value.
 static void add_numbers(StateTable *table, Control *control) {
     Goals *goals = &control->goals;
     const StateRow numbers[] = {
@@ -86,6 +88,7 @@ static void add_numbers(StateTable *table, Control *control) {
         add(table, numbers[i]);
 }
 
+// Names of vectors have their index in the slots, as checkpoints always had them.
 static void add_vectors(StateTable *table, const RunMemory *memory) {
     const RunConfig *config = memory->config;
     const ServerRule *server = memory->algorithm.server;
@@ -142,6 +145,7 @@ static void add_all(StateTable *table, const RunMemory *memory) {
     add_pending(table, memory);
 }
 
+// Two passes over one list: the first counts the rows, the second fills them in.
 Status state_open(StateTable *table, const RunMemory *memory, Error *err) {
     *table = (StateTable){0};
     add_all(table, memory);

@@ -56,6 +56,7 @@ typedef struct TraceBuffer {
     _Alignas(64) TraceSpan spans[];      // (capacity): a ring
 } TraceBuffer;
 
+// Whole cache lines: buffers of two writers follow each other in the segment.
 static inline size_t trace_buffer_bytes(uint32_t capacity) {
     return sizeof(TraceBuffer) + ((size_t)capacity * sizeof(TraceSpan) + 63) / 64 * 64;
 }

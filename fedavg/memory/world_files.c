@@ -21,6 +21,7 @@ typedef struct Reader {
     double number[COLUMNS];
 } Reader;
 
+// Each refusal shows the line's number and its form: such files are written by scripts, and their authors look there.
 static Status refuse(const Reader *reader, const char *why, Error *err) {
     return fail(err, STATUS_DATA, "%.500s:%u: %s; a line is \"%s\"", reader->path, reader->line, why, reader->form);
 }
@@ -108,6 +109,7 @@ static Status read_presences(WorldFiles *files, Reader *reader, Error *err) {
     return fail(err, STATUS_DATA, "%.500s: no client is ever there", reader->path);
 }
 
+// Both kinds of files differ only in what is made of a line's three numbers.
 static Status read_file(WorldFiles *files, Status (*read)(WorldFiles *, Reader *, Error *), const char *path,
                         const char *form, Error *err) {
     Reader reader = {.path = path, .form = form};

@@ -26,6 +26,7 @@ static const uint64_t goodbye_nanoseconds = 50000000; // for the last signal to 
 
 // Joining -------------------------------------------------------------------------------------------------------------
 
+// A variable that is not set, or no number, reads as 0: this launcher has not started the process.
 static uint32_t number_in_environment(const char *name) {
     const char *text = getenv(name);
     return text ? (uint32_t)strtoul(text, NULL, 10) : 0;
@@ -170,6 +171,7 @@ Status nodes_init(Nodes *nodes, Error *err) {
 
 // Watching ------------------------------------------------------------------------------------------------------------
 
+// The sentence names what a user can do next, since no node can repair the run from here.
 static Status lost(const Nodes *nodes, uint32_t node, const char *how, Error *err) {
     const NodePeer *peer = &nodes->peers[node];
     return fail(err, STATUS_UNAVAILABLE,

@@ -36,6 +36,7 @@ typedef struct NodesTransport {
     // node, sent_counts (size) bytes each; both one behind the other in the nodes' order.
     Status (*begin_exchange)(NodesConnection *connection, void *received, const void *sent,
                              const size_t *received_counts, const size_t *sent_counts, Error *err);
+    // *done: whether what was begun last is complete. It does not wait, and it moves messages along.
     Status (*test)(NodesConnection *connection, bool *done, Error *err);
 
     // Sends `signal` to every other node whose last one has gone out.

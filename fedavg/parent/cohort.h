@@ -63,6 +63,7 @@ void cohort_free(Cohort *cohort);
 uint32_t cohort_capacity(const World *world, uint32_t clients, uint32_t clients_per_round);
 uint32_t cohort_trains(const World *world, uint32_t clients, uint32_t clients_per_round);
 
+// Draws the members, or for power-of-choice the candidates. A function of seed, round and simulated time.
 void cohort_begin(Cohort *cohort, uint32_t round);
 
 // On the real clock no client is drawn for a round: its clients are known when it is over.
@@ -72,6 +73,7 @@ void cohort_expect(Cohort *cohort, uint32_t round);
 // filled in for the first `jobs` and cohort_weigh called. They have the model already: only the loss travels for it.
 bool cohort_wants_losses(const Cohort *cohort);
 Status cohort_weigh(Cohort *cohort, Nodes *nodes, Error *err);
+// losses has those of the candidates, in their order. Makes members of the candidates with the largest.
 void cohort_choose(Cohort *cohort);
 
 // The server remembers a number of each client from round to round in RunMemory.client_notes: its loss when it last

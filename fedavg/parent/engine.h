@@ -17,6 +17,7 @@
 #include "fedavg/memory/layout.h"
 #include "fedavg/parent/cohort.h"
 
+// Forward declared: rounds.h includes this header, and an engine's functions get the whole of the rounds.
 typedef struct Rounds Rounds;
 
 typedef struct Engine {

@@ -18,6 +18,7 @@ static double round_lr(const Rounds *rounds) {
     return (double)run_memory_training(rounds->memory).sgd.lr;
 }
 
+// Both messages name the rate of this round: it is what a user can lower, and a schedule may have changed it.
 Status engine_refused_all(const Rounds *rounds, uint32_t round, Error *err) {
     return fail(err, STATUS_SOFTWARE,
                 "round %u: the updates of all clients were refused as not finite or too large; lower --lr (now %g), or "

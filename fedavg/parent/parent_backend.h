@@ -21,6 +21,7 @@
 #include "fedavg/rules/server/server_rules.h"
 #include "nn/step.h"
 
+// The functions of a backend get the Parent and keep what is theirs in Parent.state.
 typedef struct Parent Parent;
 
 // The sum of the cohort's updates, and what it is divided by and multiplied with: as in rules/server/server_rules.h.

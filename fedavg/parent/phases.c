@@ -140,6 +140,7 @@ static Status serve(void *context, bool *busy, Error *err) {
     return serves ? config->engine->serve(config->rounds, busy, err) : STATUS_OK;
 }
 
+// Guards of trainers may die at any time, so that they are reaped with every tick and not at the end of a phase alone.
 static void on_tick(void *context) {
     Phases *phases = context;
     reap_orphans(phases);

@@ -48,6 +48,7 @@ static uint32_t version_of(const Rounds *rounds) {
     return atomic_load_explicit(&rounds->memory->control->published, memory_order_relaxed);
 }
 
+// The log has an array that grows; all others are as long as the list of clients.
 static void free_clock(Rounds *rounds) {
     RealClock *clock = &rounds->clock;
     schedule_free(&clock->log);

@@ -196,6 +196,7 @@ static Status take_in(Exchange *exchange, Error *err) {
     return STATUS_OK;
 }
 
+// At most one collective is under way: the transport allows no more, and a bucket needs its sums before its mean.
 static bool is_under_way(const Exchange *exchange) {
     return exchange->state == EXCHANGE_SUMS || exchange->state == EXCHANGE_MEAN;
 }

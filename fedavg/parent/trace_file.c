@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 
+// Both lists follow TRACE_LIST, so that a new kind of span is one line in trace.h.
 static const char *const names[] = {
 #define X(kind, name, counts) name,
     TRACE_LIST(X)

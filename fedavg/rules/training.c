@@ -18,6 +18,8 @@ static double scheduled(const LrSchedule *schedule, double lr, uint32_t turn) {
     return lr;
 }
 
+// Warm-up rises linearly and reaches the full rate in its last round; the schedule's own turn 0 is the round after it.
+// The computation is in doubles and rounded once, so that the rate has the bits of the formula.
 float lr_at(const LrSchedule *schedule, float lr, uint32_t round) {
     if (round <= schedule->warm_up) return (float)((double)lr * round / schedule->warm_up);
     return (float)scheduled(schedule, (double)lr, round - 1 - schedule->warm_up);

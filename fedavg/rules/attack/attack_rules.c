@@ -8,6 +8,10 @@
 #include "base/rng.h"
 #include "fedavg/rules/rule.h"
 
+// Two kinds of attacks differ in what they need. Most need the attacker's own samples or update alone and run in the
+// worker that trains it (attack_labels, attack_update). Crafted ones need the updates of others, which only the parent
+// has, when the round is over (crafted.h).
+
 // The updates that attackers know: those of all honest clients, or those that they have trained themselves.
 #define CRAFTED_KNOWLEDGE                                                                                              \
     {                                                                                                                  \

@@ -15,6 +15,8 @@ BOTH float local_dyn_shift(const Parameter *p, const LocalTurn *turn) {
     return (float)turn->number[0] * p->state;
 }
 
+// The sum of displacements is stored and not the paper's gradient term, since it is exact on the grid and needs no
+// alpha.
 BOTH float local_dyn_keep(const Parameter *p, const LocalTurn *turn) {
     (void)turn;
     return local_on_grid(p->state + (p->own - p->global));

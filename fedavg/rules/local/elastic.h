@@ -21,6 +21,7 @@ BOTH float local_elastic_shift(const Parameter *p, const LocalTurn *turn) {
     return 0;
 }
 
+// Without a spring nothing is exchanged, and the replica need not be on the grid of the exact sums.
 BOTH float local_elastic_keep(const Parameter *p, const LocalTurn *turn) {
     return turn->number[0] != 0 ? local_on_grid(p->own) : p->own;
 }

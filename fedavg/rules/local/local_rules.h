@@ -33,6 +33,7 @@ extern const LocalRule *const local_rules[LOCAL_RULE_COUNT];
 // LocalTurn.displacement divided by lr: FedNova's norm of a. If lr has fallen to 0, the limit for lr -> 0.
 double local_reach(const Chosen *chosen, const Training *training, uint64_t steps);
 
+// size_ratio: the mean number of samples per client divided by this client's (LocalTurn.size_ratio).
 LocalTurn local_turn(const Chosen *chosen, const Training *training, uint64_t steps, double size_ratio);
 
 // LocalTurn.ahead of replicas.

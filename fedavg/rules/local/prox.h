@@ -20,6 +20,7 @@ BOTH float local_prox_keep(const Parameter *p, const LocalTurn *turn) {
 }
 
 #ifndef __cplusplus
+// mu (x - w) is a pull: the engine adds mu to the weight decay and -mu w to the shift, and each step stays as it is.
 static inline double prox_pull(const LocalTurn *turn) {
     return turn->number[0];
 }

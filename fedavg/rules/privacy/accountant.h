@@ -44,6 +44,7 @@ typedef struct Spent {
     bool at_an_end; // the order is the first or the last; one beyond might give a smaller epsilon
 } Spent;
 
+// The orders at which the Renyi divergence is bounded; epsilon is the least over them.
 double accountant_order(int index);
 
 // rdp (ACCOUNTANT_ORDERS) += the RDP of `times` releases.

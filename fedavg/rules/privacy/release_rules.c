@@ -5,6 +5,8 @@
 #include "fedavg/rules/send/send_rules.h"
 #include "fedavg/rules/sum/aggregate.h"
 
+// noise and epsilon are two ways to say one thing: the first states the noise and lets the accountant find what it is
+// worth, the second states the worth and has release_plan find the least noise.
 const RuleText release_rules[RELEASE_RULE_COUNT] = {
     [RELEASE_EXACT] = {"exact", "the sum is released without noise", "McMahan et al., AISTATS 2017", {{0}}},
     [RELEASE_GAUSSIAN] =

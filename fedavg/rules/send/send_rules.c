@@ -35,6 +35,7 @@ const RuleText noise_rules[NOISE_RULE_COUNT] = {
           {.name = "delta", .preset = 1e-5, .minimum = 1e-15, .maximum = 0.5}}},
 };
 
+// A code without an encoder sends 32 bits per weight, and the update is handed in as it was trained.
 static uint64_t whole_bytes(const Coding *coding) {
     return 4 * (uint64_t)coding->count;
 }
@@ -79,6 +80,8 @@ static bool stays(const PersonalPlan *personal, size_t parameter) {
     return false;
 }
 
+// Codes see the sent weights as one vector without gaps, and the ends of its tensors beside it: they need to know
+// nothing of personal layers or frozen tensors.
 void sent_weights(SentWeights *sent, const TensorList *list, const PersonalPlan *personal) {
     *sent = (SentWeights){.count = 0};
     for (int t = 0; t < list->count; t++) {

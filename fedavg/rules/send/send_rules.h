@@ -53,6 +53,7 @@ typedef struct SentWeights {
     uint32_t tensors;
 } SentWeights;
 
+// Frozen tensors are left out, too: all clients have them already, and they do not change.
 void sent_weights(SentWeights *sent, const TensorList *list, const PersonalPlan *personal);
 
 // Bytes of an update on the wire: exact, or the most if the code varies.

@@ -26,6 +26,8 @@ BOTH double server_quotient(double value, double square, double tau) {
     return (double)((float)value / (sqrtf((float)square) + (float)tau));
 }
 
+// Both kinds have 64 bits, so that all states have one layout in memory and in checkpoints; the rule's row says which
+// it is.
 typedef union ServerState {
     double real;
     int64_t whole;

@@ -17,6 +17,7 @@ ServerTurn server_turn(const Chosen *chosen, uint32_t round, uint32_t cohort, ui
     return turn;
 }
 
+// A first value may depend on the rule's numbers (Adam's tau) but not on the weight.
 void server_begin(ServerState *state, int index, const Chosen *chosen, size_t count) {
     const ServerRule *rule = server_rules[chosen->row];
     const ServerTurn turn = server_turn(chosen, 1, 1, 1);

@@ -62,6 +62,7 @@ typedef struct Buckets {
     size_t first[MAX_BUCKETS], end[MAX_BUCKETS]; // parameters; end of bucket b + 1 == first of bucket b
 } Buckets;
 
+// Layers without parameters belong to no bucket. At most MAX_BUCKETS are made; the last one takes what is left.
 void buckets_cut(Buckets *buckets, const Spec *spec);
 
 // The elements of a bucket that the member at `position` of `members` sums. Slices begin on cache lines (except at the

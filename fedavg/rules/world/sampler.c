@@ -6,6 +6,9 @@
 
 #include "base/rng.h"
 
+// The draws of this file are functions of seed and round, of the clients' sizes and of their presence, and none depends
+// on an earlier draw: a resumed run, another node or a replay draws a round's cohort without the rounds before it.
+
 // The streams of RNG_SAMPLER: the second number of a key. 0 is for uniform draws.
 enum { STREAM_POISSON = 1, STREAM_BY_SIZE, STREAM_CYCLE, STREAM_BATCH };
 

@@ -81,7 +81,8 @@ typedef struct Schedule {
     uint32_t waiting_count;
 } Schedule;
 
-// The input of a simulation.
+// The input of a simulation. Nothing here depends on weights, which is why the whole run can be simulated before its
+// first round.
 typedef struct ScheduleGiven {
     const World *world;    // sampling is uniform, or by-size without replacement
     const Member *clients; // (client_count): with samples and pace

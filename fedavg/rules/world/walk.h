@@ -40,6 +40,7 @@ bool walk_by_steps(const Chosen *schedule);
 // Stretch `index` (0, 1, ...) of a client with this many batches. False after the last one.
 bool walk_stretch(Stretch *stretch, const Walk *walk, uint32_t index, uint32_t batches);
 
+// Steps of the whole walk, for rules and clocks that need them before the training.
 uint64_t walk_steps(const Walk *walk, uint32_t batches);
 
 // The samples that a client with `samples` processes in this stretch; in the whole walk.

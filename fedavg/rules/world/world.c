@@ -5,6 +5,10 @@
 
 #include "base/rng.h"
 
+// A member's numbers are keyed by its client and not by its place in the cohort, so that a client is slow, or drops
+// out, by itself: another size of the cohort changes nothing for the clients that both cohorts have. Stragglers alone
+// are chosen among the members, because their number is a part of the cohort.
+
 // The streams of RNG_CLOCK: the last number of a key.
 enum { CLOCK_BASE, CLOCK_NOISE };
 
