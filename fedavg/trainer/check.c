@@ -134,8 +134,7 @@ static void conclude(TrainerCheck *check, const Findings *found, const Checker *
 }
 
 Status trainer_check(TrainerCheck *check, const RunMemory *memory, Error *err) {
-    const LocalRule *rule = memory->algorithm.local;
-    const bool has_shift = rule->shifts || rule->pull || rule->keeps;
+    const bool has_shift = trainer_has_shift(memory);
     const size_t parameters = memory->config->parameters;
     Checker checker = {.memory = memory, .client = next_client(memory, 0)};
     Findings found = {0};

@@ -202,13 +202,13 @@ class Records(BindingCase):
 
 @unittest.skipUnless(shutil.which("mpirun") and os.path.exists(os.path.join(os.path.dirname(SOUNDER), "sounder_mpi.so")), "there is no MPI")
 class Nodes(BindingCase):
-    def train_nodes(self, run, *arguments, code=0):
+    def train_nodes(self, run, *arguments, codes=(0,)):
         environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
                        "OMPI_MCA_hwloc_base_binding_policy": "none", "OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,vader",
                        "OMPI_MCA_btl_vader_backing_directory": self.folder.name}
         command = ["mpirun", "-np", "2", SOUNDER, "train", *merged(*JOB, "--workers", "1", *arguments), "--trainer", f"{sys.executable} trainer.py", "--out", run]
         done = subprocess.run(command, cwd=self.folder.name, env=environment, text=True, capture_output=True, timeout=DEADLINE)
-        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        self.assertIn(done.returncode, codes, done.stdout + done.stderr)
         return done.stderr
 
     def test_two_nodes_have_the_bits_of_one(self):
@@ -221,7 +221,7 @@ class Nodes(BindingCase):
         with open(self.path("other.py"), "w") as file:
             file.write("x = 1\n")
         self.write("trainer.py", NUMPY.replace("import numpy as np, sounder", "import numpy as np, sounder\nif os.environ.get('OMPI_COMM_WORLD_RANK') == '1': import other"))
-        self.assertIn("the files of the trainer on node 1 are not those of node 0; give all nodes the same program", self.train_nodes("run", code=65))
+        self.assertIn("the files of the trainer on node 1 are not those of node 0; give all nodes the same program", self.train_nodes("run", codes=(65, 69)))  # mpirun's is that of the node which ends first
 
 
 class Replays(BindingCase):
