@@ -23,7 +23,7 @@ static void write_figure(char text[sizeof(((Goals *)0)->figure)], const RunFigur
     if (figure->kind != FIGURE_METRIC)
         snprintf(text, room, "%s", figure_facts[figure->kind].key);
     else if (length + 2 <= room)
-        snprintf(text, room, "%s%c", figure->metric, side);
+        snprintf(text, room, "%.*s%c", (int)room - 2, figure->metric, side); // all of it, which GCC does not see
     else
         snprintf(text, room, "%.13s~%016llx%c", figure->metric, (unsigned long long)XXH3_64bits(figure->metric, length),
                  side);
