@@ -59,8 +59,8 @@ static Status read_synthetic(DatasetBlock *block, const DatasetSource *source, E
 // With one channel: MNIST's constants, so that every such set enters a net as in the published scripts. With several:
 // mean and standard deviation of each channel over the training split, from exact integer sums.
 static void normalise(DatasetBlock *block, const uint8_t *pixels) {
-    if (block->items.pixel_bytes > 1) return; // float samples enter a net unchanged
-    if (block->scale[0] != 0) return;         // the reader has set the files' own normalisation
+    if (block->items.pixel_bytes != 1) return; // float samples enter a net unchanged
+    if (block->scale[0] != 0) return;          // the reader has set the files' own normalisation
     const size_t plane = (size_t)block->shape.rows * (size_t)block->shape.columns;
     const size_t channels = (size_t)block->shape.channels;
     for (size_t c = 0; c < channels; c++) {
@@ -131,9 +131,9 @@ Status dataset_view(Dataset *data, const void *memory, size_t bytes, Error *err)
         return fail(err, STATUS_DATA, "the data set's block: %dx%dx%d samples of %d classes", block->shape.channels,
                     block->shape.rows, block->shape.columns, block->classes);
     const DatasetItems *items = &block->items;
-    if ((items->pixel_bytes != 1 && items->pixel_bytes != 4) || (items->label_bytes != 2 && items->label_bytes != 4) ||
-        (items->owner_bytes != 0 && items->owner_bytes != 4) || (items->owner_bytes != 0) != (block->users != 0) ||
-        items->outside >= 1u << DATASET_SPLITS)
+    if ((items->pixel_bytes != 0 && items->pixel_bytes != 1 && items->pixel_bytes != 4) ||
+        (items->label_bytes != 2 && items->label_bytes != 4) || (items->owner_bytes != 0 && items->owner_bytes != 4) ||
+        (items->owner_bytes != 0) != (block->users != 0) || items->outside >= 1u << DATASET_SPLITS)
         return fail(err, STATUS_DATA, "the data set's block: items of %u, %u and %u bytes for %u users",
                     items->pixel_bytes, items->label_bytes, items->owner_bytes, block->users);
     TRY(dataset_layout(&layout, block->shape, block->train_count, block->test_count, items, err));

@@ -29,7 +29,7 @@ typedef enum DatasetSplitKind { DATASET_TRAIN, DATASET_TEST, DATASET_SPLITS } Da
 
 // Sizes of one item of each array in bytes.
 typedef struct DatasetItems {
-    uint32_t pixel_bytes; // 1: uint8 pixels; 4: float32 numbers, which enter a net unchanged
+    uint32_t pixel_bytes; // 1: uint8 pixels; 4: float32 numbers, which enter a net unchanged; 0: labels alone
     uint32_t label_bytes; // 2: uint16 classes; 4: float32 targets of the net's one output, for the squared loss
     uint32_t owner_bytes; // 4: each sample has an owner; 0: samples have no owners
     uint32_t outside;     // bits of 1 << DatasetSplitKind: splits whose samples are in files, not in the block
@@ -37,6 +37,11 @@ typedef struct DatasetItems {
 
 static inline bool dataset_has_targets(const DatasetItems *items) {
     return items->label_bytes == sizeof(float);
+}
+
+// Labels alone are for trainers that have loaded the samples themselves.
+static inline bool dataset_has_samples(const DatasetItems *items) {
+    return items->pixel_bytes > 0;
 }
 
 // The pointer types do not depend on the items: code that needs floats casts.

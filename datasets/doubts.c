@@ -79,7 +79,7 @@ static void doubt_classes(DatasetDoubts *doubts, const Dataset *data, const Data
 // uint8 pixels are scaled; float32 numbers enter the net unchanged.
 static void doubt_scale(DatasetDoubts *doubts, const Dataset *data, const DatasetFormat *format) {
     const size_t size = shape_size(data->shape), all = data->train.count * size;
-    if (data->items.pixel_bytes == 1 || size < LEAST_PIXELS) return;
+    if (data->items.pixel_bytes < sizeof(float) || size < LEAST_PIXELS) return;
     const Range range = range_of(data->train.pixels, all < MOST_NUMBERS ? all : MOST_NUMBERS);
     if (!range.whole || range.least != 0 || range.greatest < 128 || range.greatest > 255) return;
     add(doubts, "%s: samples are whole numbers from 0 to %g and enter the net as they are; if they are pixels, %s",

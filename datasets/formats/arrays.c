@@ -27,6 +27,7 @@ typedef struct Arrays {
     const char *place; // borrowed
     bool is_archive;
     bool found[ROLES];
+    bool labels_alone;     // y without x
     BytePart parts[ROLES]; // of an archive
     NpyHeader headers[ROLES];
     DatasetFileState states[ROLES];
@@ -63,10 +64,10 @@ static Status read_header(NpyHeader *header, ByteStream *stream, ArrayRole role,
 static Status find_one(Arrays *arrays, ArrayRole role, Error *err) {
     const char *array = names[role];
     const int length = (int)strlen(array) - 4;
-    if (!arrays->is_archive) arrays->found[role] = dataset_has_file(arrays->place, array);
+    const bool is_required = role <= LAST_REQUIRED && !(arrays->labels_alone && (role == X_TRAIN || role == X_TEST));
     snprintf(arrays->said[role], SAID_BYTES, "%s%s%.*s%s", arrays->place, arrays->is_archive ? ": " : "/", length,
              array, arrays->is_archive ? "" : ".npy");
-    if (!arrays->found[role] && role <= LAST_REQUIRED)
+    if (!arrays->found[role] && is_required)
         return fail(err, STATUS_NOINPUT,
                     "%s: no array %.*s%s%s; save it with numpy.savez(FILE, x_train=..., y_train=..., "
                     "x_test=..., y_test=...), or as files .npy of these names in one folder",
@@ -98,6 +99,10 @@ static Status find_all(Arrays *arrays, const char *place, Error *err) {
     *arrays = (Arrays){.place = place, .is_archive = is_archive(place)};
     if (arrays->is_archive) TRY(zip_look_up(arrays->parts, arrays->found, arrays->others, names, ROLES, place, err));
     if (!arrays->is_archive) list_others(arrays);
+    for (ArrayRole role = 0; role < ROLES && !arrays->is_archive; role++)
+        arrays->found[role] = dataset_has_file(place, names[role]);
+    arrays->labels_alone =
+        arrays->found[Y_TRAIN] && arrays->found[Y_TEST] && !arrays->found[X_TRAIN] && !arrays->found[X_TEST];
     for (ArrayRole role = 0; role < ROLES; role++)
         TRY(find_one(arrays, role, err));
     return STATUS_OK;
@@ -157,6 +162,8 @@ static Status check_normalisation(const DatasetSource *source, const Arrays *arr
     if (arrays->found[MEAN] != arrays->found[STD])
         return fail(err, STATUS_DATA, "%s: only one of mean and std; give both, or leave both out", arrays->place);
     if (!arrays->found[MEAN]) return STATUS_OK;
+    if (arrays->labels_alone)
+        return fail(err, STATUS_DATA, "%s: mean and std of samples that are not there; leave them out", arrays->place);
     const uint64_t means = arrays->headers[MEAN].count, stds = arrays->headers[STD].count;
     const uint64_t channels = (uint64_t)source->shape.channels;
     if (means == stds && (means == 1 || means == channels || (are_numbers && means == shape_size(source->shape))))
@@ -167,26 +174,40 @@ static Status check_normalisation(const DatasetSource *source, const Arrays *arr
                 arrays->place, means, stds, channels, are_numbers ? ", or for each feature" : "");
 }
 
-// Compares the headers of all arrays before any values are read: a contradiction is found at once, also in large
-// arrays.
-static Status check_all(DatasetSource *source, const Arrays *arrays, Error *err) {
-    const NpyHeader *headers = arrays->headers;
+static Status check_sample_pair(DatasetSource *source, const Arrays *arrays, Error *err) {
     DatasetSource test = *source;
+    if (arrays->labels_alone) {
+        source->shape = (Shape){1, 1, 1};
+        source->items.pixel_bytes = 0;
+        for (ArrayRole role = Y_TRAIN; role <= Y_TEST; role += Y_TEST - Y_TRAIN)
+            if (arrays->headers[role].count < 1 || arrays->headers[role].count > INT32_MAX)
+                return fail(err, STATUS_DATA, "%s: %" PRIu64 " labels; give one for each sample", arrays->said[role],
+                            arrays->headers[role].count);
+        return STATUS_OK;
+    }
     TRY(check_samples(source, arrays, X_TRAIN, err));
     TRY(check_samples(&test, arrays, X_TEST, err));
     const bool differ = memcmp(&source->shape, &test.shape, sizeof test.shape) != 0 ||
                         source->items.pixel_bytes != test.items.pixel_bytes;
-    TRY(check_pair(arrays, X_TRAIN, X_TEST, differ, err));
-    TRY(check_column(arrays, Y_TRAIN, X_TRAIN, err));
-    TRY(check_column(arrays, Y_TEST, X_TEST, err));
+    return check_pair(arrays, X_TRAIN, X_TEST, differ, err);
+}
+
+// Compares the headers of all arrays before any values are read: a contradiction is found at once, also in large
+// arrays.
+static Status check_all(DatasetSource *source, const Arrays *arrays, Error *err) {
+    const NpyHeader *headers = arrays->headers;
+    const ArrayRole train = arrays->labels_alone ? Y_TRAIN : X_TRAIN, test = arrays->labels_alone ? Y_TEST : X_TEST;
+    TRY(check_sample_pair(source, arrays, err));
+    TRY(check_column(arrays, Y_TRAIN, train, err));
+    TRY(check_column(arrays, Y_TEST, test, err));
     TRY(check_pair(arrays, Y_TRAIN, Y_TEST, (headers[Y_TRAIN].kind == 'f') != (headers[Y_TEST].kind == 'f'), err));
-    if (arrays->found[CLIENT_TRAIN]) TRY(check_column(arrays, CLIENT_TRAIN, X_TRAIN, err));
-    if (arrays->found[CLIENT_TEST]) TRY(check_column(arrays, CLIENT_TEST, X_TEST, err));
+    if (arrays->found[CLIENT_TRAIN]) TRY(check_column(arrays, CLIENT_TRAIN, train, err));
+    if (arrays->found[CLIENT_TEST]) TRY(check_column(arrays, CLIENT_TEST, test, err));
     if (arrays->found[CLIENT_TEST] && !arrays->found[CLIENT_TRAIN])
         return fail(err, STATUS_DATA, "%s: client_test without client_train; give both, or leave it out",
                     arrays->place);
-    source->train_count = (uint32_t)headers[X_TRAIN].extent[0];
-    source->test_count = (uint32_t)headers[X_TEST].extent[0];
+    source->train_count = (uint32_t)headers[train].extent[0];
+    source->test_count = (uint32_t)headers[test].extent[0];
     source->items.label_bytes = headers[Y_TRAIN].kind == 'f' ? sizeof(float) : sizeof(uint16_t);
     return check_normalisation(source, arrays, err);
 }
@@ -244,8 +265,8 @@ static void leave_samples(DatasetSource *source, const Arrays *arrays, ArrayRole
     const uint64_t bytes = header->count * header->item_bytes;
     const bool is_changed = source->items.pixel_bytes > 1 && arrays->found[MEAN];
     const bool is_whole = !arrays->is_archive || part->packed_bytes == header->header_bytes + bytes;
-    if (source->packed || !arrays->plain[role] || header->item_bytes != source->items.pixel_bytes || is_changed ||
-        !is_whole)
+    if (!arrays->found[role] || source->packed || !arrays->plain[role] ||
+        header->item_bytes != source->items.pixel_bytes || is_changed || !is_whole)
         return;
     *samples = (DatasetSamples){.begin = part->begin + header->header_bytes,
                                 .bytes = bytes,
@@ -354,9 +375,10 @@ Status arrays_read(DatasetBlock *block, const DatasetSource *source, Error *err)
         again.test_count != source->test_count || again.items.pixel_bytes != source->items.pixel_bytes ||
         again.items.label_bytes != source->items.label_bytes || arrays.found[CLIENT_TRAIN] != (source->users != 0))
         return fail(err, STATUS_DATA, "%s: the arrays changed while the data set was being read", source->folder);
-    if (!(source->items.outside & 1u << DATASET_TRAIN))
+    const bool alone = arrays.labels_alone;
+    if (!alone && !(source->items.outside & 1u << DATASET_TRAIN))
         TRY(read_array(dataset_at(block, at->train_pixels), &arrays, X_TRAIN, 0, NULL, err));
-    if (!(source->items.outside & 1u << DATASET_TEST))
+    if (!alone && !(source->items.outside & 1u << DATASET_TEST))
         TRY(read_array(dataset_at(block, at->test_pixels), &arrays, X_TEST, 0, NULL, err));
     TRY(read_targets(block, &arrays, Y_TRAIN, at->train_labels, err));
     TRY(read_targets(block, &arrays, Y_TEST, at->test_labels, err));

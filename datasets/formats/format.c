@@ -21,7 +21,8 @@ const DatasetFormat dataset_formats[] = {
              "Targets y are whole numbers, classes from 0, or floating-point ones, for the squared loss. Optional: "
              "client_train and client_test, whose samples they are (numbers from 0), for --partition natural-id; mean and std, "
              "by which samples (pixels: divided by 255) are normalised, one for all, or one a channel or feature. Samples of uint8 or "
-             "float32 that are not packed are mapped where they lie and not copied, but for float32 with mean and std",
+             "float32 that are not packed are mapped where they lie and not copied, but for float32 with mean and std. y_train and y_test "
+             "without x are labels alone, for a --trainer that has loaded the samples itself",
      .classes = "save y.astype('int64')", .targets = "save y.astype('float32')", .pixels = "save x.astype('uint8')"},
     {.name = "CIFAR", .files = "data_batch_1.bin", .is_here = cifar_is_here, .find = cifar_find, .read = cifar_read,
      .help = "a folder with the binary version of CIFAR-10 (data_batch_1.bin and on, test_batch.bin) or CIFAR-100 (train.bin, test.bin; "

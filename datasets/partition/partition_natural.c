@@ -218,7 +218,8 @@ static Status partition_continuous(PartitionTask *task, Error *err) {
     const double strictness = task->spec->form.number[0];
     const RngKey key = rng_key(task->spec->seed, RNG_PARTITION, STREAM_NOISE, 0, 0);
     double sum = 0, squares = 0;
-    if (!task->spec->data) return fail(err, STATUS_USAGE, "continuous: needs the samples, which are not at hand");
+    if (!task->spec->data || !dataset_has_samples(&task->spec->data->items))
+        return fail(err, STATUS_USAGE, "continuous: needs the samples, which are not at hand");
     Bright *all = malloc(task->samples * sizeof *all);
     if (!all) return fail(err, STATUS_OS, "no memory for the brightness of %u samples", task->samples);
     for (uint32_t i = 0; i < task->samples; i++) {

@@ -176,6 +176,7 @@ static const ClashRow clashes[] = {
     {BACKDOOR, {BLURS}, "it marks pixels; leave one of the two out"},
     // Samples and nets.
     {BLURS, {CROPS, FLIPS}, "noise would be cropped or flipped with the image; leave one of the two out"},
+    {NO_SAMPLES, {BLURS, DRIFTS_PIXELS}, "those are labels alone; leave it out"},
     {NO_IMAGES, {CROPS, FLIPS}, "those samples are no images; leave it out"},
     {TARGETS, {SMOOTHS}, "those samples have targets instead of labels; leave it out"},
     {TARGETS, {ATTACKS_SAMPLES}, "those samples have no labels; take another attack"},

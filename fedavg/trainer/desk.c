@@ -46,7 +46,7 @@ static void place_parts(Desk *desk, const RunMemory *memory, bool has_shift) {
     if (desk->state_bytes > 0) desk->state = part(desk, desk->state_bytes);
     desk->order = part(desk, list);
     desk->ends = part(desk, list);
-    if (desk->sample_bytes == 0) return;
+    if (desk->label_bytes == 0) return;
     const bool marks = memory->config->attack.row == ATTACK_BACKDOOR;
     const uint64_t rows = most_samples(&memory->data) + (marks ? longest : 0);
     desk->places = part(desk, list);
@@ -62,6 +62,7 @@ static Status plan_rows(Desk *desk, const RunMemory *memory, Error *err) {
         return STATUS_OK;
     desk->has_floats = config->spec.float_input;
     desk->sample_bytes = shape_size(config->spec.input) * (desk->has_floats ? sizeof(float) : 1);
+    if (!dataset_has_samples(&memory->data.items)) desk->sample_bytes = 0;
     desk->label_bytes = memory->data.items.label_bytes;
     desk->row_of = calloc(most_samples(&memory->data), sizeof *desk->row_of);
     return desk->row_of ? STATUS_OK : fail(err, STATUS_OS, "no memory for a trainer's desk");

@@ -31,9 +31,10 @@ static void put_split(JsonObject *parent, const char *key, const RunMemory *memo
     JsonObject told;
     json_begin(&told);
     put_whole(&told, "count", split->count);
-    put_place(&told, "samples", file->fd >= 0 ? file->fd : data_fd(memory),
-              file->fd >= 0 ? data->begins[kind] : (uint64_t)(split->pixels - block),
-              data->items.pixel_bytes == 1 ? "u1" : "f4");
+    if (dataset_has_samples(&data->items))
+        put_place(&told, "samples", file->fd >= 0 ? file->fd : data_fd(memory),
+                  file->fd >= 0 ? data->begins[kind] : (uint64_t)(split->pixels - block),
+                  data->items.pixel_bytes == 1 ? "u1" : "f4");
     put_place(&told, "labels", data_fd(memory), (uint64_t)((const uint8_t *)split->labels - block),
               dataset_has_targets(&data->items) ? "f4" : "u2");
     put_object(parent, key, &told);

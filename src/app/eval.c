@@ -17,6 +17,7 @@
 #include "app/train/run_folder.h"
 #include "app/train/run_metrics.h"
 #include "app/train/run_record.h"
+#include "app/train/run_set_up.h"
 #include "app/train/trainer_eval.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -299,6 +300,7 @@ static Status evaluate_file(const Safetensors *file, const Subject *subject, con
     RunDevice device;
     float *parameters;
     if (options->trainer[0]) return evaluate_by_trainer(file, subject, options, data, err);
+    TRY(run_check_samples(data, err));
     TRY(read_model(&spec, &parameters, file, subject->path, options, data, err));
     spec.float_input = data->items.pixel_bytes > 1;
     spec.squared_loss = dataset_has_targets(&data->items);

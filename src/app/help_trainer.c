@@ -34,8 +34,9 @@ static const HelpEntry python[] = {
      "--trainer-option"},
     {"turn.batches(), indices()",
      "the batches (x, y) in the run's order, over all epochs of the turn, as the client sees them (--client-noise, "
-     "--drift, attacks on samples); the numbers of their samples"},
-    {"turn.x, y", "the whole split as it is stored"},
+     "--drift, attacks on samples); the numbers of their samples. Data without samples, a .npz of y_train and y_test "
+     "alone, are for samples that the program loads itself, before its first turn: x are then these numbers"},
+    {"turn.split, x, y", "\"train\" or \"test\": what the numbers are of; the whole split as it is stored"},
     {"turn.generator, random", "random numbers of this turn, of torch and NumPy; both modules' own are seeded, too"},
     {"turn.correct()",
      "adds what the algorithm adds to the gradients, once per step: after the last backward pass and "
@@ -105,7 +106,7 @@ static const HelpEntry hello[] = {
      "gradients, state if clients keep none; places and what follows if all clients see the data set as it is"},
     {"tensors", "[[name, shape], ...]: float32, one after the other, both in weights and in shift"},
     {"data", "{shape, classes, scale, shift, train, test}; a split is {count, samples, labels}, each of these {fd, "
-             "offset, type} with type "
+             "offset, type}, samples absent if --data has labels alone, with type "
              "u1, u2 or f4. A pixel (u1) of channel c enters a net as pixel * scale[c] + shift[c]"},
     {"describe",
      "1: the parent asks for the net; desk has only fd. Write the initial values to fd, float32, and answer "

@@ -29,6 +29,32 @@ static void folders_and_archives_of_arrays_hold_what_idx_files_hold(void **state
     free(from_idx.block);
 }
 
+static void labels_alone_have_counts_and_classes_but_no_samples(void **state) {
+    const ArrayFile files[] = {GRAY_ARRAYS[1], GRAY_ARRAYS[3], {0}};
+    const ArrayFile with_mean[] = {GRAY_ARRAYS[1],
+                                   GRAY_ARRAYS[3],
+                                   {"mean", "<f4", "(1,)", "\0\0\0\0", 4},
+                                   {"std", "<f4", "(1,)", "\0\0\x80\x3f", 4},
+                                   {0}};
+    char path[SCRATCH_PATH_BYTES];
+    Loaded whole, alone;
+    Error err;
+    check_ok(load(&whole, arrays_write(path, *state, "whole", GRAY_ARRAYS, ARRAYS_STORED), 1, &err));
+    for (ArrayPacking packing = ARRAYS_IN_FOLDER; packing <= ARRAYS_DEFLATED; packing++) {
+        check_ok(load(&alone, arrays_write(path, *state, "alone", files, packing), 1, &err));
+        assert_true(dataset_has_samples(&whole.data.items) && !dataset_has_samples(&alone.data.items));
+        assert_int_equal(alone.data.train.count, whole.data.train.count);
+        assert_int_equal(alone.data.test.count, whole.data.test.count);
+        assert_int_equal(alone.data.classes, whole.data.classes);
+        assert_memory_equal(alone.data.train.labels, whole.data.train.labels, 3 * sizeof(uint16_t));
+        assert_int_equal(dataset_sample_bytes(&alone.data, &alone.data.train), 0);
+        free(alone.block);
+    }
+    assert_int_equal(load(&alone, arrays_write(path, *state, "mean", with_mean, ARRAYS_STORED), 1, &err), STATUS_DATA);
+    assert_non_null(strstr(err.message, "mean and std of samples that are not there"));
+    free(whole.block);
+}
+
 static void numbers_and_targets_come_as_single_precision(void **state) {
     char path[SCRATCH_PATH_BYTES];
     Loaded loaded;
@@ -391,6 +417,7 @@ static void every_truncation_and_a_flipped_bit_of_every_byte_is_survived(void **
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(folders_and_archives_of_arrays_hold_what_idx_files_hold),
+        cmocka_unit_test(labels_alone_have_counts_and_classes_but_no_samples),
         cmocka_unit_test(numbers_and_targets_come_as_single_precision),
         cmocka_unit_test(samples_have_up_to_four_dimensions),
         cmocka_unit_test(clients_own_their_samples),

@@ -2,9 +2,9 @@
 
 Usage: test_trainer_data.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arguments]   (exit 77: skipped, there is no NumPy)
 """
-import sys, unittest
+import os, subprocess, sys, unittest
 
-from trainers import JOB, LAYERS, NUMPY, TrainerCase, np
+from trainers import JOB, LAYERS, NUMPY, TORCH, TrainerCase, np, torch
 
 # The net of trainers.py, which stops early: client k after `stop` + k steps. It stores what each training began and ended with.
 STOPS = NUMPY.replace("    for x, y in turn.batches():\n", '''    begin, taken = {name: value.copy() for name, value in net.items()}, 0
@@ -227,6 +227,59 @@ class States(TrainerCase):
     def test_a_trainer_that_keeps_nothing_is_told_how(self):
         self.assertIn("sounder.serve(..., state=N)", self.refused("--client-optimizer-state", "keep"))
         self.assertIn("may have no mean; take keep", self.refused("--momentum", "0.5", "--client-optimizer-state", "average"))
+
+
+# The net of trainers.py on samples of its own, where the run has labels alone.
+OWN = NUMPY.replace("for turn in sounder", "own = {split: np.load(f'{split}.npy') for split in ('train', 'test')}\n\nfor turn in sounder").replace(
+    "    for x, y in turn.batches():\n", '''    for x, y in turn.batches():
+        if turn.x is None: x = own[turn.split][x]
+''')
+
+
+class Labels(TrainerCase):
+    """Data of which the run knows the labels alone."""
+
+    def setUp(self):
+        super().setUp()
+        self.write("own.py", OWN)
+        rng = np.random.default_rng(5)
+        x = {"train": rng.normal(0, 1, (160, 64)).astype(np.float32), "test": rng.normal(0, 1, (60, 64)).astype(np.float32)}
+        y = {f"y_{split}": np.arange(len(x[split])) % 10 for split in x}
+        clients = {"client_train": np.arange(160) // 40, "client_test": np.arange(60) // 15}
+        for split in x:
+            np.save(self.path(f"{split}.npy"), x[split])
+        np.savez(self.path("whole.npz"), x_train=x["train"], x_test=x["test"], **y, **clients)
+        np.savez(self.path("labels.npz"), **y, **clients)
+
+    def test_labels_alone_are_partitioned_sampled_and_attacked_as_with_samples(self):
+        for name, more in (("iid", []), ("dirichlet", ["--partition", "dirichlet", "--alpha", "0.5", "--client-test", "0.2", "--eval-clients-every", "1"]),
+                           ("users", ["--partition", "natural-id", "--eval-clients-every", "1"]), ("flip", ["--attack", "label-flip", "--attackers", "1"]),
+                           ("drift", ["--drift", "labels round=2", "--algorithm", "scaffold"])):
+            with self.subTest(name=name):
+                for data in ("whole", "labels"):
+                    self.run_with(f"{data}-{name}", "--data", f"{data}.npz", *more, script="own.py")
+                whole, labels = self.weights(f"whole-{name}"), self.weights(f"labels-{name}")
+                self.assertTrue(all(np.array_equal(whole[key], labels[key]) for key in whole))
+                self.assertEqual(*(self.rounds(f"{data}-{name}")[-1]["test_loss"] for data in ("whole", "labels")))
+        self.assertNotEqual(self.model("labels-iid"), self.model("labels-flip"))
+
+    def test_the_engine_and_views_of_samples_refuse_labels_alone(self):
+        _, err = self.train("--data", "labels.npz", "--clients", "4", "--rounds", "1", code=64)
+        self.assertIn("--data labels.npz: labels without samples, for a trainer that has loaded them itself; add --trainer", err)
+        for arguments, sentence in ((["--client-noise", "gaussian 0.1"], "labels alone"), (["--attack", "backdoor", "--attackers", "1"], "no images"),
+                                    (["--partition", "continuous"], "needs the samples")):
+            self.assertIn(sentence, self.refused("--data", "labels.npz", *arguments))
+        out = subprocess.run([os.path.abspath(sys.argv[1]), "data", self.path("labels.npz")], capture_output=True, text=True).stdout
+        self.assertIn("labels alone", out)
+
+    @unittest.skipUnless(torch, "there is no PyTorch")
+    def test_write_data_writes_labels_alone_and_numbers_are_tensors(self):
+        self.write("write.py", "import sys\nsys.path.insert(0, PACKAGE)\nimport sounder\n"
+                   "sounder.write_data('written.npz', (None, [0, 1] * 80), (None, [0, 1] * 30))\n")
+        self.assertEqual(subprocess.run([sys.executable, self.path("write.py")], cwd=self.folder.name).returncode, 0)
+        self.write("net.py", TORCH.replace("    for x, y in turn.batches():\n", "    for x, y in turn.batches():\n        x = own[turn.split][x]\n")
+                   + "own = {split: torch.ones(200, 64) for split in ('train', 'test')}\nsounder.serve(lambda: nn.Linear(64, 2), train, test)\n")
+        self.run_with("run", "--data", "written.npz", script="net.py")
 
 
 if __name__ == "__main__":

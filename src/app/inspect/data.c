@@ -91,7 +91,10 @@ static void put_facts(Listing *listing, const DatasetSource *source, const Datas
     table_put_number(table, at[TEST], data->test.count);
     snprintf(text, sizeof text, "%dx%dx%d", data->shape.channels, data->shape.rows, data->shape.columns);
     table_put_text(table, at[SHAPE], text);
-    snprintf(text, sizeof text, "%s%s", data->items.pixel_bytes == 1 ? "uint8" : "float32",
+    snprintf(text, sizeof text, "%s%s",
+             !dataset_has_samples(&data->items) ? "labels alone"
+             : data->items.pixel_bytes == 1     ? "uint8"
+                                                : "float32",
              has_targets ? ", targets" : "");
     table_put_text(table, at[VALUES], text);
     if (!has_targets) table_put_number(table, at[CLASSES], data->classes);

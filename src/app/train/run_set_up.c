@@ -148,7 +148,7 @@ static Status check_false_labels(const Options *options, const Dataset *data, Er
     options_named(named, options, "attack");
     const double side = number[BACKDOOR_SIZE];
     const bool marks = options->attack_rule.row == ATTACK_BACKDOOR;
-    if (marks && (data->items.pixel_bytes > 1 || side > data->shape.rows || side > data->shape.columns))
+    if (marks && (data->items.pixel_bytes != 1 || side > data->shape.rows || side > data->shape.columns))
         return fail(err, STATUS_USAGE, "%s %s: %s has no images on which a square of %g x %g pixels has room", named,
                     options->attack, data->name, side, side);
     for (int n = ATTACK_LABEL_FROM; n <= (marks ? BACKDOOR_TARGET : ATTACK_LABEL_EXCEPT); n++)
@@ -196,7 +196,8 @@ static Status check_whole_batches(const Options *options, Error *err) {
 Status run_check_fit(const Options *options, const Spec *spec, const Dataset *data, Error *err) {
     Traits traits;
     options_traits(&traits, options);
-    traits.has[TRAIT_NO_IMAGES] = data->items.pixel_bytes > 1;
+    traits.has[TRAIT_NO_IMAGES] = data->items.pixel_bytes != 1;
+    traits.has[TRAIT_NO_SAMPLES] = !dataset_has_samples(&data->items);
     traits.has[TRAIT_TARGETS] = dataset_has_targets(&data->items);
     traits.has[TRAIT_EMBEDS] = spec->layers[0].kind == LAYER_EMBEDDING;
     traits.has[TRAIT_WHOLE_BATCHES] = spec_needs_whole_batches(spec);
@@ -215,9 +216,18 @@ Status run_check_fit(const Options *options, const Spec *spec, const Dataset *da
                 options_named(named, options, "algorithm"), combine->number[0], data->name, data->train.count);
 }
 
+Status run_check_samples(const Dataset *data, Error *err) {
+    if (dataset_has_samples(&data->items)) return STATUS_OK;
+    return fail(err, STATUS_USAGE,
+                "--data %s: labels without samples, for a trainer that has loaded them itself; add --trainer, or save "
+                "x_train and x_test beside y_train and y_test",
+                data->name);
+}
+
 Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *options, const Dataset *data, Error *err) {
     char named[OPTION_NAMED_BYTES];
     Error layer;
+    TRY(run_check_samples(data, err));
     TRY(check_model_name(options, err));
     zoo_expand(text, SPEC_TEXT_BYTES, options->model, data->classes);
     options_named(named, options, "model");

@@ -31,6 +31,9 @@ Status run_load_data(RunMemory *memory, DatasetSource *source, const ReadyData *
 // For a run on a GPU: sets the number of workers if the user did not, and partitions the data for them.
 Status run_resolve_on_gpu(RunMemory *memory, Options *options, bool side_by_side, Error *err);
 
+// The engine needs samples, not labels alone. USAGE.
+Status run_check_samples(const Dataset *data, Error *err);
+
 // text: the layer list that --model names or is. USAGE for a model that does not exist.
 Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *options, const Dataset *data, Error *err);
 

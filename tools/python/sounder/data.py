@@ -95,10 +95,12 @@ def _targets(train, test):
 def write_data(path, train, test, client=None, test_client=None, mean=None, std=None):
     """Writes a data set for --data and returns its path. train, test: pairs (x, y) of arrays, tensors or lists: x uint8 pixels
     or numbers, (N), (N,F), (N,H,W) or (N,C,H,W); y classes (whole numbers, or text, which is numbered in sorted order) or
-    targets (floating-point numbers). client, test_client: whose sample each is; anything that can be sorted. mean, std: one
+    targets (floating-point numbers). x None in both: labels alone, for a trainer that has loaded the samples itself. client, test_client: whose sample each is; anything that can be sorted. mean, std: one
     number, or one for each channel or feature."""
     y_train, y_test = _targets(train[1], test[1])
-    arrays = {"x_train": _samples(train[0], "x_train"), "y_train": y_train, "x_test": _samples(test[0], "x_test"), "y_test": y_test}
+    arrays = {"y_train": y_train, "y_test": y_test}
+    if train[0] is not None or test[0] is not None:
+        arrays.update(x_train=_samples(train[0], "x_train"), x_test=_samples(test[0], "x_test"))
     if client is not None:
         client = _array(client, "client")
         names = _names(client, "client")
@@ -106,7 +108,7 @@ def write_data(path, train, test, client=None, test_client=None, mean=None, std=
         if test_client is not None:
             arrays["client_test"] = _numbered(_array(test_client, "test_client"), names, "test_client", "the client")
     for name, values in arrays.items():
-        x = "x_test" if name.endswith("test") else "x_train"
+        x = ("x_" if "x_train" in arrays else "y_") + ("test" if name.endswith("test") else "train")
         if np.shape(values)[:1] != np.shape(arrays[x])[:1]:
             raise Error(f"{name}: {len(values):,} for the {len(arrays[x]):,} samples of {x}; give one for each sample")
     for name, value in (("mean", mean), ("std", std)):

@@ -101,10 +101,12 @@ class Desk:
 
 
 class Split:
-    """The samples (count, C, H, W) and labels of the training or the test set, read-only and as they are stored."""
+    """The samples (count, C, H, W) and labels of the training or the test set, read-only and as they are stored. x is None if the run's
+    data are labels alone."""
 
     def __init__(self, told, shape):
-        self.x = array(told["samples"]["fd"], told["samples"]["offset"], told["samples"]["type"], (told["count"], *shape))
+        samples = told.get("samples")
+        self.x = array(samples["fd"], samples["offset"], samples["type"], (told["count"], *shape)) if samples else None
         self.y = array(told["labels"]["fd"], told["labels"]["offset"], told["labels"]["type"], (told["count"],))
 
 

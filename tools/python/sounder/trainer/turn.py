@@ -24,6 +24,7 @@ class Turn:
 
     trains            whether this is a training; otherwise a test without gradients
     part              "train", "test" (of the whole test set) or "client" (one client's own samples)
+    split             "train" or "test": whose numbers indices() gives, as a client may be tested on either
     round, client     from 1, from 0
     epochs batch_size lr momentum weight_decay clip    as the run's options say; lr is this round's
     samples           how many sample numbers the turn has, over all of its epochs
@@ -38,7 +39,7 @@ class Turn:
     def __init__(self, told, hello, desk, data, net, line, state):
         self._told, self._desk, self._data, self._net, self._line = told, desk, data, net, line
         self.trains = told["task"] == "train"
-        for name in ("part", "round", "client", "epochs", "batch_size", "lr", "momentum", "weight_decay", "clip", "seed"):
+        for name in ("part", "split", "round", "client", "epochs", "batch_size", "lr", "momentum", "weight_decay", "clip", "seed"):
             setattr(self, name, told[name])
         self.samples = told["count"]
         self.options = hello.get("options", {})
@@ -75,13 +76,19 @@ class Turn:
 
     def batches(self):
         """The same as (x, y): x as it enters a net, torch's tensors if the net is torch's. With --client-noise, --drift or an attack
-        on labels these are the samples as the client sees them."""
+        on labels these are the samples as the client sees them. If the run's data are labels alone, x are the samples' numbers, for
+        the samples that the program has loaded itself."""
         if not self._told.get("viewed"):
             for taken in self.indices():
-                yield self._net.batch(self._data.enter(self.x[taken]), self.y[taken])
+                yield self._net.batch(taken if self.x is None else self._data.enter(self.x[taken]), self.y[taken])
             return
         places = self._desk.part("places", "u4", self.samples)
         rows = int(places.max()) + 1 if self.samples else 0
+        if self.x is None:
+            y = self._desk.part("labels", "u2", rows)
+            for taken, (first, end) in zip(self.indices(), self._ends()):
+                yield self._net.batch(taken, y[places[first:end]])
+            return
         kind = self._desk.parts["samples_type"]
         size = int(np.prod(self._data.shape))
         x = self._desk.part("samples", kind, rows * size).reshape(rows, *self._data.shape)
