@@ -282,5 +282,69 @@ class Labels(TrainerCase):
         self.run_with("run", "--data", "written.npz", script="net.py")
 
 
+class Tensors(TrainerCase):
+    """Which tensors travel, and in which type."""
+
+    def test_arrays_that_do_not_travel_stay_and_are_named_if_they_move(self):
+        patterns = NUMPY.replace("sounder.turns(net)", "sounder.turns(net, exchange=['fc2.w*', 'fc2.bias'])")
+        self.write("moves.py", patterns)
+        _, err = self.run_with("moves", script="moves.py", code=69)
+        self.assertRegex(err, "fc1.weight changed in a turn and does not travel")
+        self.write("stays.py", patterns.replace("        for name in net:\n", "        for name in ('fc2.weight', 'fc2.bias'):\n"))
+        for algorithm in ("fedavg", "scaffold"):
+            self.run_with(algorithm, "--algorithm", algorithm, script="stays.py")
+            self.assertEqual(list(self.weights(algorithm)), ["fc2.weight", "fc2.bias"])
+        self.write("wrong.py", NUMPY.replace("sounder.turns(net)", "sounder.turns(net, exchange='lora_*')"))
+        _, err = self.run_with("wrong", script="wrong.py", code=69)
+        self.assertIn("exchange 'lora_*': no tensor has such a name; there are fc1.weight", err)
+
+    def test_gradients_that_cannot_be_corrected_are_named(self):
+        for name, change, sentence in (("named", "{'fc3.weight': slope['fc1.weight']}", "the net has no array fc3.weight"),
+                                       ("listed", "{'fc1.bias': slope['fc1.bias'].tolist()}", "which list does not allow; give np.array(gradient)")):
+            self.write(f"{name}.py", NUMPY.replace("turn.correct(slope)", f"turn.correct({change})"))
+            _, err = self.run_with(name, "--algorithm", "scaffold", script=f"{name}.py", code=69)
+            self.assertIn(sentence, err)
+
+    @unittest.skipUnless(torch, "there is no PyTorch")
+    def test_half_precision_is_widened_and_narrowed(self):
+        for kind in ("bfloat16", "float16"):
+            self.write(f"{kind}.py", TORCH.replace("F.cross_entropy(net(x), y)", "F.cross_entropy(net(x).float(), y)").replace("out = net(x)", "out = net(x).float()") + f'''
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.narrow, self.head = nn.Linear(64, 16).to(torch.{kind}), nn.Linear(16, 10)
+        self.register_buffer("steps", torch.zeros(3, dtype=torch.long))
+    def forward(self, x):
+        hidden = F.linear(x.flatten(1), self.narrow.weight.float(), self.narrow.bias.float())
+        return self.head(torch.tanh(hidden))
+sounder.serve(Net, train, test)
+''')
+            self.run_with(f"still-{kind}", "--rounds", "1", "--lr", "1e-12", script=f"{kind}.py")
+            for workers in ("1", "2"):
+                self.run_with(f"{kind}-{workers}", "--algorithm", "scaffold", "--workers", workers, script=f"{kind}.py")
+            self.assertEqual(self.model(f"{kind}-1"), self.model(f"{kind}-2"))
+            still, moved = self.weights(f"still-{kind}"), self.weights(f"{kind}-1")
+            self.assertEqual(sorted(still), ["head.bias", "head.weight", "narrow.bias", "narrow.weight"])
+            narrowed = torch.tensor(still["narrow.weight"]).to(getattr(torch, kind)).double().numpy()
+            self.assertTrue(np.array_equal(narrowed, still["narrow.weight"]), "the initial values are of the narrow type")
+            self.assertFalse(np.array_equal(moved["narrow.weight"], still["narrow.weight"]))
+
+    @unittest.skipUnless(torch, "there is no PyTorch")
+    def test_adapters_travel_alone(self):
+        self.write("lora.py", TORCH + '''
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.base = nn.Linear(64, 10)
+        self.lora_a, self.lora_b = nn.Parameter(torch.randn(2, 64) * 0.1), nn.Parameter(torch.zeros(10, 2))
+        self.base.requires_grad_(False)
+    def forward(self, x):
+        return self.base(x.flatten(1)) + x.flatten(1) @ self.lora_a.T @ self.lora_b.T
+sounder.serve(Net, train, test, exchange="lora_*")
+''')
+        self.run_with("lora", script="lora.py")
+        self.assertEqual(sorted(self.weights("lora")), ["lora_a", "lora_b"])
+
+
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1] + sys.argv[3:])

@@ -69,6 +69,12 @@ class ArrayNet:
         if gradients is None:
             raise Error("turn.correct(): a net of arrays has no gradients of its own; give them: turn.correct({'w': gradient})")
         for name, gradient in gradients.items():
+            if name not in self.net:
+                raise Error(f"turn.correct(): the net has no array {name}; it has {', '.join(list(self.net)[:8])}")
+            if not isinstance(gradient, np.ndarray):
+                raise Error(f"turn.correct(): {name} is changed in place, which {type(gradient).__name__} does not allow; give np.array(gradient)")
+            if name not in self.on_desk:  # it does not travel
+                continue
             gradient += pull * self.net[name] + (self.shifts[name] if shifts else 0)
 
     def state(self, floats):
