@@ -272,6 +272,22 @@ typedef struct Flight {
     Bell bell; // rung by the parent: a client is posted, or all flights must end
 } Flight;
 
+// A turn that a trainer did not finish.
+enum { TRAINER_FAULTS = 4, TRAINER_FAULT_BYTES = 232 };
+
+typedef struct TrainerFault {
+    uint32_t round, client; // client: UINT32_MAX: the test
+    double seconds;         // that the turn had taken
+    char what[TRAINER_FAULT_BYTES];
+} TrainerFault;
+
+typedef struct TrainerFaults {
+    _Atomic uint32_t
+        written;    // by the worker, in the run so far; last[written % TRAINER_FAULTS] is the next one's place
+    uint32_t taken; // by the parent
+    TrainerFault last[TRAINER_FAULTS];
+} TrainerFaults;
+
 typedef struct Control {
     RunConfig config;
     Barrier phase;    // ranks: the workers, then the parent
@@ -293,6 +309,7 @@ typedef struct Control {
     uint32_t has_output;           // 1: workers inherit FD_OUTPUT
     _Atomic uint32_t given_up;     // 1: a worker has died of a trainer that will not do better elsewhere
     _Atomic uint32_t steps_warned; // 1: the log says that trainers make other steps than asked
+    TrainerFaults faults[MAX_WORKERS];
     SumState sums[MAX_WORKERS];
     WorkerTally tallies[MAX_WORKERS];
     WildClock clocks[MAX_WORKERS];

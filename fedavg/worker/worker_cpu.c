@@ -1,7 +1,11 @@
 // Part of worker_backend.h: the workers' arithmetic on one core, which takes jobs from the queue one after the other.
+#include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/log.h"
+#include "base/text.h"
+#include "fedavg/trainer/faults.h"
 #include "fedavg/worker/client.h"
 #include "fedavg/worker/flights.h"
 #include "fedavg/worker/hogwild.h"
@@ -24,26 +28,48 @@ static void cpu_free(void *state) {
     free(state);
 }
 
+// What a trainer does wrong meets every other worker, too. A kill comes from outside; but a client whose turn takes all
+// the memory is killed again and again.
+enum { MOST_FAULTS = 2, MOST_KILLS = 5 };
+
+static bool is_test(void (*work)(LocalModel *, Job *, uint32_t), const Job *job) {
+    return work == evaluation_run && (job->task == EVALUATE_TEST_SET || job->task == EVALUATE_BACKDOOR);
+}
+
+static void note_fault(const LocalModel *self, uint32_t client, uint32_t round, double seconds) {
+    TrainerFault fault = {.round = round, .client = client, .seconds = seconds};
+    text_cut(fault.what, sizeof fault.what, self->why.message);
+    trainer_fault_note(self->memory->control, self->rank, &fault);
+}
+
 // A worker takes the next client when it is done with one, so that a slow client holds up one worker and not the queue.
 // A fault of the trainer costs the job alone: it is done again, from weights and rows that are unchanged, by another
-// trainer. A second fault would meet every other worker, too, and ends the run.
+// trainer.
 static Status do_job(LocalModel *self, void (*work)(LocalModel *, Job *, uint32_t), Job *job, uint32_t round,
                      Error *err) {
-    for (bool again = false;; again = true) {
+    char name[24] = "the test";
+    if (!is_test(work, job)) snprintf(name, sizeof name, "client %u", job->client);
+    for (uint32_t faults = 0, kills = 0;;) {
+        const uint64_t begin = clock_nanoseconds();
         self->fault = STATUS_OK;
         trainer_turn_begin_job(self);
         work(self, job, round);
         if (self->fault == STATUS_OK) return STATUS_OK;
-        if (again || self->fault == STATUS_DATA) break;
-        log_warning("client %u: its trainer failed in round %u: %s; another one does the turn again", job->client,
-                    round, self->why.message);
+        note_fault(self, is_test(work, job) ? UINT32_MAX : job->client, round, clock_seconds_since(begin));
+        if (self->trainer->process.was_killed)
+            kills++;
+        else
+            faults++;
+        if (faults == MOST_FAULTS || kills == MOST_KILLS || self->fault == STATUS_DATA) break;
+        log_warning("%s: its trainer failed in round %u: %s; another one does the turn again", name, round,
+                    self->why.message);
         Error why;
         if (trainer_restart(self->trainer, &why) == STATUS_OK) continue;
         self->why = why;
         break;
     }
     atomic_store(&self->memory->control->given_up, 1);
-    return fail(err, STATUS_UNAVAILABLE, "--trainer, client %u in round %u: %s", job->client, round, self->why.message);
+    return fail(err, STATUS_UNAVAILABLE, "--trainer, %s in round %u: %s", name, round, self->why.message);
 }
 
 static Status train_jobs(LocalModel *self, void (*train)(LocalModel *, Job *, uint32_t), uint32_t round, Error *err) {

@@ -10,6 +10,7 @@
 #include "fedavg/memory/client_state_file.h"
 #include "fedavg/memory/fingerprint.h"
 #include "fedavg/rules/combine/fairness.h"
+#include "fedavg/trainer/faults.h"
 #include "fedavg/worker/client.h"
 
 static void put_fingerprint(JsonObject *line, const char *key, uint64_t hash) {
@@ -236,9 +237,35 @@ static void put_fingerprints(JsonObject *line, const RunMemory *memory) {
     put_object(line, "tensors_xxh3", &tensors);
 }
 
+// Writes the trainers' faults since the last round, on this node. Returns by *restarts how many there were.
+static Status report_faults(Metrics *metrics, const RunMemory *memory, uint32_t *restarts, Error *err) {
+    *restarts = 0;
+    for (uint32_t rank = 0; rank < memory->config->workers; rank++) {
+        TrainerFault faults[TRAINER_FAULTS];
+        uint32_t count;
+        *restarts += trainer_faults_take(faults, &count, memory->control, rank);
+        for (uint32_t i = 0; i < count; i++) {
+            JsonObject line;
+            metrics_begin(&line, "trainer_fault");
+            put_whole(&line, "round", faults[i].round);
+            if (faults[i].client == UINT32_MAX)
+                put_null(&line, "client");
+            else
+                put_whole(&line, "client", faults[i].client);
+            put_whole(&line, "rank", rank);
+            put_readable(&line, "what", faults[i].what);
+            put_real(&line, "seconds", faults[i].seconds);
+            TRY(metrics_append(metrics, &line, err));
+        }
+    }
+    return STATUS_OK;
+}
+
 Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport *report, const RoundTest *test,
                     const RunFigure *figure, const char *device, Error *err) {
     const Control *control = memory->control;
+    uint32_t restarts;
+    TRY(report_faults(metrics, memory, &restarts, err));
     JsonObject line;
     metrics_begin(&line, "round");
     put_whole(&line, "round", report->round);
@@ -254,6 +281,7 @@ Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport
     put_real(&line, "samples_per_second", (double)report->samples / report->seconds);
     put_reals(&line, "barrier_wait_seconds", report->barrier_wait_seconds, control->config.workers);
     put_whole(&line, "workers_lost", report->workers_lost);
+    if (memory->config->trainer.command[0]) put_whole(&line, "trainer_restarts", restarts);
     put_whole(&line, "updates_refused", report->refused);
     put_privacy(&line, report, &control->config.release);
     if (!memory->algorithm.engine->whole_cohort) put_world(&line, report, &control->totals);

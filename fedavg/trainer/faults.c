@@ -1,0 +1,18 @@
+#include "faults.h"
+
+void trainer_fault_note(Control *control, uint32_t rank, const TrainerFault *fault) {
+    TrainerFaults *ring = &control->faults[rank];
+    const uint32_t written = atomic_load_explicit(&ring->written, memory_order_relaxed);
+    ring->last[written % TRAINER_FAULTS] = *fault;
+    atomic_store_explicit(&ring->written, written + 1, memory_order_release); // pairs with trainer_faults_take
+}
+
+uint32_t trainer_faults_take(TrainerFault faults[TRAINER_FAULTS], uint32_t *count, Control *control, uint32_t rank) {
+    TrainerFaults *ring = &control->faults[rank];
+    const uint32_t written = atomic_load_explicit(&ring->written, memory_order_acquire), all = written - ring->taken;
+    *count = all < TRAINER_FAULTS ? all : TRAINER_FAULTS;
+    for (uint32_t i = 0; i < *count; i++)
+        faults[i] = ring->last[(written - *count + i) % TRAINER_FAULTS];
+    ring->taken = written;
+    return all;
+}
