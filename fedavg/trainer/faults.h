@@ -1,5 +1,5 @@
-// Faults of trainers, on their way from workers to the record of the run. Each worker writes to a ring of its own in the
-// control segment; the parent reads it between rounds.
+// Faults of trainers, on their way from workers to the record of the run. Each worker writes to a ring of its own in
+// the control segment; the parent reads it between rounds.
 //
 //   trainer_fault_note(control, rank, &fault);                                      // worker
 //   uint32_t restarts = trainer_faults_take(faults, &count, control, rank);         // parent

@@ -1,0 +1,243 @@
+"""How trainers start and end: forks of one program or a start each, deaths of everything, their output, and what is left behind.
+
+Usage: test_trainer_nursery.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arguments]   (exit 77: skipped, there is no NumPy)
+"""
+import os, random, resource, signal, sys, time, unittest
+
+from runs import ECHO_SECONDS, alive, children_of, descendants_of, wait_until
+from trainers import JOB, NUMPY, TORCH, TrainerCase, is_guard, torch
+
+WRAPPER = "sleep 1000 &\n{python} -c 'import subprocess; subprocess.Popen([\"setsid\", \"sleep\", \"1001\"])'\n{python} {script}\n"
+
+# A trainer that has processes of its own while it trains: a pool, and a loader that leaves the process group.
+LOADERS = '''
+import multiprocessing, subprocess
+def work(number):
+    return number
+def with_loaders(turn):
+    if turn.trains and not turn.rehearsal:
+        pool = multiprocessing.Pool(2)
+        pool.map(work, range(4))
+        subprocess.Popen(["setsid", "sleep", "1002"])
+'''
+
+
+class Nursery(TrainerCase):
+    def begin(self, run, *arguments, script="trainer.py", command=None, slow=0.02, rounds=6):
+        command = command or f"{sys.executable} {script}"
+        return self.start(*JOB, "--trainer", command, "--trainer-option", f"slow={slow}", "--rounds", str(rounds), "--quiet", "--out", run,
+                          "--on-worker-death", "respawn", *arguments)
+
+    def kill(self, pids, number=signal.SIGKILL):
+        for pid in pids:
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                pass
+
+    def log(self, run):
+        with open(self.path(run, "trainer.log")) as file:
+            return file.read()
+
+    def gone(self, pids):
+        self.assertTrue(wait_until(lambda: not any(map(alive, pids)), 10), [pid for pid in pids if alive(pid)])
+
+    # Forks ------------------------------------------------------------------------------------------------------------
+
+    def test_forks_and_starts_of_their_own_give_the_same_bits_on_any_number_of_workers(self):
+        for start in ("fork", "each"):
+            for workers in ("1", "2", "3"):
+                self.run_with(f"{start}-{workers}", "--trainer-start", start, "--workers", workers, "--algorithm", "scaffold")
+        self.assertEqual(len({self.model(f"{start}-{workers}") for start in ("fork", "each") for workers in "123"}), 1)
+
+    @unittest.skipUnless(torch, "there is no PyTorch")
+    def test_forks_of_pytorch_give_the_same_bits_with_products_that_are_worth_threads(self):
+        self.write("net.py", TORCH + "sounder.serve(lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 512), nn.ReLU(), nn.BatchNorm1d(512), "
+                   "nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10)), train, test)\n")
+        for start, workers in (("fork", "1"), ("fork", "2"), ("each", "2")):
+            self.run_with(f"{start}-{workers}", "--trainer-start", start, "--workers", workers, "--rounds", "1", "--batch-size", "40",
+                          script="net.py")
+        self.assertEqual(self.model("fork-1"), self.model("each-2"))
+        self.assertEqual(self.model("fork-2"), self.model("each-2"))
+
+    def test_the_program_runs_once_and_rehearses_one_turn_of_two_batches(self):
+        self.write("trainer.py", "print('starts')\n" + NUMPY.replace("    velocity = {}", "    velocity = {}\n    print(turn.rehearsal, turn.client, turn.samples)"))
+        self.run_with("fork")
+        self.assertEqual(self.log("fork").splitlines()[:2], ["nursery: starts", "nursery: True 0 20"])
+        self.assertEqual(self.log("fork").count("starts"), 1)
+        self.assertEqual(self.log("fork").count("True"), 1)
+        self.run_with("each", "--trainer-start", "each")
+        self.assertEqual(sorted(line for line in self.log("each").splitlines() if "starts" in line),
+                         ["nursery: starts", "rank 0: starts", "rank 1: starts"])
+        self.assertNotIn("True", self.log("each"))
+
+    def test_a_program_that_cannot_be_forked_starts_for_each_worker_and_says_why(self):
+        obstacles = {"threads": ("import threading, time\nthreading.Thread(target=time.sleep, args=(1000,), daemon=True).start()\n", "has 2 threads"),
+                     "children": ("import subprocess\nsubprocess.Popen(['sleep', '1003'])\n", "has processes of its own")}
+        self.run_with("sound")
+        for name, (text, sentence) in obstacles.items():
+            with self.subTest(name=name):
+                self.write("obstacle.py", text + NUMPY)
+                _, err = self.run_with(name, "--log-level", "info", script="obstacle.py")
+                self.assertIn("--trainer-start each, because the trainer cannot be forked: it " + sentence, err)
+                self.assertEqual(self.bits(name), self.bits("sound"))
+
+    def test_a_program_that_fails_in_its_rehearsal_ends_the_run_with_its_exception(self):
+        self.write("fails.py", NUMPY.replace("    velocity = {}", "    velocity = no_such_name"))
+        _, err = self.run_with("fails", script="fails.py", code=69)
+        self.assertIn("in its rehearsal (client 0, 2 batches): NameError: name 'no_such_name' is not defined; what it printed is in fails/trainer.log", err)
+        self.assertIn("Traceback (most recent call last)", err)
+        self.assertEqual(os.listdir(self.path("fails")), ["trainer.log"])
+        self.run_with("fails")  # the folder is free
+
+    # Deaths -----------------------------------------------------------------------------------------------------------
+
+    def test_a_dead_nursery_is_followed_by_another_with_the_same_bits(self):
+        self.run_with("calm", "--rounds", "6")
+        process = self.begin("storm")
+        self.wait_for_round("storm", 1)
+        first = self.nursery(process)
+        self.assertEqual(len(first), 1)
+        forks = self.trainers(process)
+        self.assertTrue(forks)
+        self.kill(first)
+        self.gone(forks)
+        _, err = self.finish(process)
+        self.assertIn("the nursery of trainers has ended", err)
+        self.assertEqual(self.bits("storm"), self.bits("calm"))
+
+    def test_a_storm_over_everything_and_a_resume_cost_no_bit(self):
+        seed = int(os.environ.get("SOUNDER_STORM_SEED", "1"))
+        draw, said = random.Random(seed), []
+        self.run_with("calm", "--rounds", "12")
+        process = self.begin("storm", rounds=12, slow=0.15)
+        self.wait_for_round("storm", 1)
+        victims = {"trainer": self.trainers, "worker": lambda process: children_of(process.pid), "nursery": self.nursery,
+                   "guard": lambda process: [pid for pid in descendants_of(process.pid) if is_guard(pid)], "parent": lambda process: [process.pid]}
+        end = time.monotonic() + 12
+        while time.monotonic() < end and process.poll() is None:
+            time.sleep(draw.uniform(0.1, 0.8))
+            kind = draw.choice(["trainer"] * 4 + ["worker"] * 2 + ["nursery", "guard", "parent"])
+            found = victims[kind](process)
+            if found:
+                said.append(kind)
+                below = descendants_of(process.pid)
+                self.kill([draw.choice(found)])
+                if kind == "parent":
+                    said.append(process.communicate()[1])
+                    self.gone(below)
+                    process = self.start("--resume", "storm", "--quiet")
+        said.append(process.communicate()[1])
+        for _ in range(3):  # a client that was hit too often has ended the run
+            if not os.path.exists(self.path("storm", "model.safetensors")):
+                said.append(self.start("--resume", "storm", "--quiet").communicate()[1])
+        self.assertTrue(os.path.exists(self.path("storm", "model.safetensors")), (seed, said))
+        self.assertEqual(self.bits("storm"), self.bits("calm"), (seed, said))
+
+    def test_the_record_has_each_fault_and_the_restarts_of_a_round(self):
+        self.run_with("run", "--trainer-option", "fault=exit once=true")
+        faults = [line for line in self.metrics("run") if line["type"] == "trainer_fault"]
+        self.assertEqual([(line["round"], line["client"], line["what"]) for line in faults],
+                         [(1, 1, "it ended with exit code 3 and without an answer")])
+        self.assertGreaterEqual(faults[0]["seconds"], 0)
+        self.assertEqual([line["trainer_restarts"] for line in self.rounds("run")], [1, 0])
+        self.train("--resume", "run", "--rounds", "3", "--quiet")
+        self.assertEqual(len([line for line in self.metrics("run") if line["type"] == "trainer_fault"]), 1)
+
+    def test_a_trainer_that_is_killed_from_outside_gets_more_tries_than_one_that_fails(self):
+        self.run_with("calm", "--rounds", "1")
+        process = self.begin("killed", "--workers", "1", slow=0.5, rounds=1)
+        self.assertTrue(wait_until(lambda: os.path.exists(self.path("killed", "metrics.jsonl"))))
+        for _ in range(3):
+            self.assertTrue(wait_until(lambda: self.trainers(process)))
+            trainers = self.trainers(process)
+            time.sleep(0.1)
+            self.kill(trainers, signal.SIGTERM)
+            self.gone(trainers)
+        self.finish(process)
+        self.assertEqual(self.model("killed"), self.model("calm"))
+
+    # What is left behind ----------------------------------------------------------------------------------------------
+
+    def end(self, process, how):
+        """Ends the run, and returns what was below it."""
+        below = descendants_of(process.pid)
+        if how == "interrupt":
+            self.stop(process, signal.SIGINT)
+        elif how == "twice":
+            process.send_signal(signal.SIGINT)
+            time.sleep(1.5 * ECHO_SECONDS)
+            process.send_signal(signal.SIGINT)
+            process.communicate()
+        elif how == "group":  # as a batch system ends a job: every process of it
+            self.kill([process.pid, *below], signal.SIGTERM)
+            self.finish(process, 128 + signal.SIGTERM)
+        elif how == "parent":
+            process.kill()
+            process.communicate()
+        else:
+            self.kill(children_of(process.pid)[:1])
+            self.stop(process, signal.SIGTERM)
+        return below
+
+    def test_wrappers_and_loaders_leave_no_process_behind(self):
+        self.write("loaders.py", NUMPY.replace("for turn in sounder.turns(net):", LOADERS + "\nfor turn in sounder.turns(net):\n    with_loaders(turn)"))
+        with open(self.path("run.sh"), "w") as file:
+            file.write(WRAPPER.format(python=sys.executable, script="loaders.py"))
+        for start in ("fork", "each"):
+            for how in ("interrupt", "twice", "group", "worker", "parent"):
+                with self.subTest(start=start, how=how):
+                    run = f"{start}-{how}"
+                    process = self.begin(run, "--trainer-start", start, command="sh run.sh", rounds=1000, slow=0.1)
+                    self.wait_for_round(run, 1)
+                    self.assertTrue(wait_until(lambda: len(descendants_of(process.pid)) >= 12))
+                    self.gone(self.end(process, how))
+                    self.gone(descendants_of(os.getpid()))
+        self.run_with("whole", script="loaders.py")
+        self.gone(descendants_of(os.getpid()))
+
+    # Output -----------------------------------------------------------------------------------------------------------
+
+    def test_what_trainers_print_is_in_the_log_line_by_line_with_its_rank(self):
+        self.write("talks.py", NUMPY.replace("    velocity = {}", "    velocity = {}\n    print('one', end=' '); print('two'); print('error', file=sys.stderr)\n"
+                   "    if turn.round == 2: os.write(1, b'no end')"))
+        out, err = self.run_with("run", script="talks.py")
+        self.assertEqual((out, err), ("", ""))
+        lines = self.log("run").splitlines()
+        self.assertTrue(all(line.startswith(("nursery: ", "rank 0: ", "rank 1: ")) for line in lines), lines)
+        self.assertEqual(sum(line.endswith("one two") for line in lines), 1 + 2 * 5)
+        self.train("--resume", "run", "--rounds", "3", "--quiet")
+        self.assertGreater(len(self.log("run").splitlines()), len(lines))
+
+    def test_the_last_exception_is_shown_when_a_trainer_ends_the_run(self):
+        _, err = self.run_with("run", "--trainer-option", "fault=raise", code=69)
+        self.assertRegex(err, r"rank \d: Traceback \(most recent call last\)")
+        self.assertIn("what it printed is in run/trainer.log", err)
+        self.assertEqual(self.log("run").count("ValueError: the loss has no bottom"), 2)
+
+    def test_a_full_disk_under_the_log_is_one_warning(self):
+        self.write("talks.py", NUMPY.replace("    velocity = {}", "    velocity = {}\n    if turn.trains and not turn.rehearsal: print(('x' * 99 + '\\n') * 60000)"))
+        limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+        self.run_with("sound")
+        resource.setrlimit(resource.RLIMIT_FSIZE, (16 << 20, limit[1]))
+        try:
+            _, err = self.run_with("full", script="talks.py")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        self.assertEqual(err.count("trainer.log cannot be written"), 1)
+        self.assertTrue(self.log("full").endswith("\n"))
+        self.assertEqual(self.bits("full"), self.bits("sound"))
+
+    # Faults -----------------------------------------------------------------------------------------------------------
+
+    def test_a_fault_that_repeats_ends_the_run_with_its_sentence(self):
+        for fault, sentence in (("die", "killed by signal 9"), ("exit", "exit code 3"), ("hang", "has not said anything for 1 s"),
+                                ("words", "its line"), ("other-turn", "answered turn"), ("endless", "more than 1048576 bytes"),
+                                ("close", "closed its socket"), ("raise", "ValueError: the loss has no bottom")):
+            with self.subTest(fault=fault):
+                _, err = self.run_with(fault, "--hang-seconds", "1", "--trainer-option", f"fault={fault}", code=69)
+                self.assertRegex(err.splitlines()[-1], rf"error: --trainer, client 1 in round 1: .*{sentence}")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
