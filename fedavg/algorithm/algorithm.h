@@ -30,6 +30,8 @@ typedef struct Algorithm {
     Traits traits;             // of these rules; traits of options are unset
 } Algorithm;
 
+// Cheap: seven look-ups and the traits. It is made where it is needed, and stored once per process in a run
+// (RunMemory).
 Algorithm algorithm_of(const Recipe *recipe);
 
 #endif

@@ -28,7 +28,8 @@ void cuda_aggregate_add(int64_t *sum, const float *trained, const float *global,
 // weights (models, count) = global (count), for each model.
 void cuda_broadcast(float *weights, const float *global, size_t count, int models, cudaStream_t stream);
 
-// The shards of a step of synchronous SGD.
+// The shards of a step of synchronous SGD. Passed to the kernel by value: the counts alone are an array in device
+// memory, which does not change during a run.
 typedef struct CudaShards {
     const float *gradients; // shard s: (count) from gradients + s * stride on
     size_t stride;          // floats

@@ -12,7 +12,9 @@
 #include "nn/cuda/cuda_net.h"
 #include "shm/cuda_share.h"
 
-// All pointers are device memory and borrow from the blocks.
+// All pointers are device memory and borrow from the blocks. A rank's generation is the word of its fence: a worker
+// reads it once when it starts, and each of its kernels that writes shared memory reads it again and compares. When the
+// worker is dead the parent raises the word, so that kernels which are still queued write nothing.
 typedef struct CudaBlocks {
     CudaShare weights_block, slots_block, data_block;
     float *weights;                             // (parameters)

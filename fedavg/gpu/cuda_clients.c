@@ -12,7 +12,8 @@ static bool shifts(const RunConfig *config) {
     return run_algorithm(config).local->shifts || local_pull(&config->recipe.local, &turn) != 0;
 }
 
-// Whether rows of client state are the local rule's, and not what a code has left over.
+// Whether rows of client state are the local rule's, and not what a code has left over. With error feedback a row is
+// the code's leftover, which the host adds while it encodes (worker/sender.c).
 static bool keeps(const RunConfig *config) {
     return run_algorithm(config).local->keeps;
 }

@@ -397,6 +397,7 @@ static Status cuda_evaluate(Parent *parent, BatchResult *result, Error *err) {
     return cuda_evaluator_run(result, NULL, self->evaluator, &parent->memory->data, err);
 }
 
+// A function and not a table: a build without CUDA has that name in another file and returns NULL.
 const ParentBackend *parent_on_gpu(void) {
     static const ParentBackend backend = {.init = cuda_init,
                                           .free = cuda_free,

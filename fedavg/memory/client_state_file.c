@@ -57,6 +57,7 @@ static Status make_long(ClientStateFile *file, Error *err) {
     return fail_errno(err, STATUS_IO, "making " CLIENT_STATE_FILE_NAME " %llu bytes long", (unsigned long long)bytes);
 }
 
+// Without a folder (a run that keeps no files) the rows are in memory without a name, which ends with the last process.
 Status client_state_file_create(ClientStateFile *file, const ClientStatePlan *plan, const Folder *folder, Error *err) {
     *file = (ClientStateFile){.plan = *plan, .fd = -1};
     Status status = STATUS_OK;

@@ -25,6 +25,7 @@ typedef struct ClientStatePlan {
     uint64_t row_bytes; // a multiple of the page size
 } ClientStatePlan;
 
+// Parent and workers map the whole file. Pages of rows that no client has cost neither memory nor disk.
 typedef struct ClientStateFile {
     ClientStatePlan plan;
     int fd;               // owned; -1: there is no client state

@@ -288,6 +288,10 @@ typedef struct TrainerFaults {
     TrainerFault last[TRAINER_FAULTS];
 } TrainerFaults;
 
+// Its fields are of three kinds. The configuration is constant from before the first worker starts. The order, totals,
+// goals and numbers of the parent are written while all workers wait at the barrier, so that plain stores suffice: the
+// barrier publishes them. All else changes during a phase, and is atomic, or belongs to one writer until the next
+// gather, or (a flight) changes hands by a store that its reader acquires.
 typedef struct Control {
     RunConfig config;
     Barrier phase;    // ranks: the workers, then the parent

@@ -70,6 +70,7 @@ uint32_t queue_unfinished(const Queue *queue) {
     return unfinished;
 }
 
+// While no worker takes jobs, an unfinished job was never begun, or its worker is dead.
 uint32_t queue_reopen(Queue *queue) {
     uint32_t opened = 0;
     for (uint32_t i = 0; i < queue->count; i++) {

@@ -155,6 +155,7 @@ static Status create_weights(RunMemory *memory, RunPlan *plan, Error *err) {
     return segment_reopen_readonly(&memory->weights_fd, &memory->weights_segment, err);
 }
 
+// A failure frees the data, too: the caller has then one thing to do, whichever segment could not be made.
 Status run_memory_create(RunMemory *memory, RunPlan *plan, Error *err) {
     Status status;
     const SlotPlan *slots = &plan->config.slots;
@@ -270,6 +271,7 @@ MaskedCohort *run_memory_masked(const RunMemory *memory) {
     return offset > 0 ? (MaskedCohort *)((uint8_t *)memory->control_segment.memory + offset) : NULL;
 }
 
+// Without masks the list is NULL and its count is 0, by which callers know.
 Masking run_memory_masking(const RunMemory *memory, uint32_t round) {
     const RunConfig *config = memory->config;
     const MaskedCohort *cohort = run_memory_masked(memory);
@@ -298,6 +300,7 @@ const MetricSums *run_memory_metrics(const RunMemory *memory, const Job *job) {
     return memory->metrics && job->metrics > 0 ? &memory->metrics[job - memory->queue->jobs] : NULL;
 }
 
+// In the order of the jobs, which is one for any number of workers: sums of doubles depend on it.
 Status run_memory_join_metrics(MetricSums *all, const RunMemory *memory, Error *err) {
     *all = (MetricSums){0};
     for (uint32_t i = 0; i < memory->queue->count; i++) {

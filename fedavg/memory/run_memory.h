@@ -36,6 +36,8 @@ typedef struct RunPlan {
     uint32_t trace_capacity;           // spans of one writer; 0: no trace
 } RunPlan;
 
+// Segments and descriptors are owned by each process for itself. Arrays that only the parent has are marked: workers
+// need no schedule, attackers or files, since a job says all that concerns its client.
 typedef struct RunMemory {
     Segment control_segment, partition_segment, weights_segment, slots_segment;
     DatasetSegment data_segment;

@@ -47,7 +47,7 @@ typedef struct TraceSpan {
     uint32_t rank; // filled in by the reader
 } TraceSpan;
 
-// In shared memory.
+// In shared memory. The writer's count and the reader's are on lines of their own: neither slows the other down.
 typedef struct TraceBuffer {
     _Alignas(64) _Atomic uint64_t written; // spans so far; a span is complete before it is counted
     _Atomic uint32_t dropped;

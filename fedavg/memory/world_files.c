@@ -121,6 +121,7 @@ static Status read_file(WorldFiles *files, Status (*read)(WorldFiles *, Reader *
     return status;
 }
 
+// In chunks, since a recording of a long run need not fit into memory.
 static Status hash_file(uint64_t *hash, const char *path, Error *err) {
     static const size_t chunk_bytes = 1 << 16;
     FILE *file;
@@ -139,6 +140,7 @@ static Status hash_file(uint64_t *hash, const char *path, Error *err) {
     return status;
 }
 
+// All files are read before the run begins, so that a wrong line is an error at once and not in some later round.
 Status world_files_read(WorldFiles *files, const char *client_file, const char *availability_file,
                         const char *recording, uint32_t clients, Error *err) {
     *files = (WorldFiles){.clients = clients};

@@ -24,6 +24,7 @@ typedef struct Presence {
     uint64_t begin_microseconds, end_microseconds;
 } Presence;
 
+// Only the parent decides about clients, so that no worker maps or reads such a file.
 typedef struct WorldFiles {
     ClientPace *paces;   // owned (clients); NULL: no file
     Presence *presences; // owned (presence_count); NULL: no file

@@ -336,6 +336,8 @@ static Status gather_pieces(Nodes *nodes, char *all, const char *mine, const siz
     }
 }
 
+// Small gathers, which are nearly all, arrive in their places at once. Only pieces that are too long for a message need
+// a buffer beside them.
 Status nodes_gather(Nodes *nodes, void *all, const void *mine, const size_t *counts, Error *err) {
     const size_t most = nodes->message_bytes / nodes->size;
     if (nodes->size == 1) {
@@ -384,6 +386,7 @@ static void say_goodbye(const Nodes *nodes) {
     }
 }
 
+// Afterwards the struct is that of a node alone, so that a second call does nothing.
 void nodes_free(Nodes *nodes, bool in_good_order) {
     if (nodes->size == 1) return;
     // MPI_Finalize waits without end for a missing node, so the nodes first make sure that all are here.

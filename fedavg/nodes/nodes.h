@@ -1,4 +1,4 @@
-// The nodes of a run on several machines: one process a node, the parent of its workers, started by mpirun or srun.
+// The nodes of a run on several machines: one process per node, the parent of its workers, started by mpirun or srun.
 //
 //   TRY(nodes_init(&nodes, err));                        // alone (rank 0 of 1) unless started as one of several
 //   TRY(nodes_broadcast(&nodes, &options, sizeof options, err));
@@ -27,6 +27,7 @@ enum {
     NODES_BUSY_SECONDS = 3600 // to write or read files of some 100 GB
 };
 
+// Another node as this one sees it. A death is seen by the pidfd on one machine, and by silence elsewhere.
 typedef struct NodePeer {
     char host[NODE_HOST_BYTES];
     int32_t pid;

@@ -8,6 +8,7 @@ bool nodes_are_built(void) {
     return true;
 }
 
+// The library is opened here and not linked, so that a run on one machine starts without MPI, and where MPI is missing.
 Status nodes_transport_load(const NodesTransport **transport, Error *err) {
     // Open MPI loads components of its own, which look for its symbols: they have to be global.
     *transport = module_symbol("sounder_mpi.so", "nodes_mpi", true);

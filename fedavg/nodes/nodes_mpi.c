@@ -84,6 +84,7 @@ static Status begin_gather(NodesConnection *self, void *all, const void *mine, c
                  "MPI_Iallgatherv", err);
 }
 
+// The sizes on both sides follow from the program's state on each node; MPI does not compare them.
 static Status begin_exchange(NodesConnection *self, void *received, const void *sent, const size_t *received_counts,
                              const size_t *sent_counts, Error *err) {
     int(*places)[MAX_NODES] = self->counts;

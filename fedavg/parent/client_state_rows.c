@@ -15,6 +15,7 @@ uint32_t client_state_rows_needed(uint32_t clients, uint32_t members, uint32_t r
     return (uint32_t)(1 + 3 * most + 2 * (uint64_t)members);
 }
 
+// Zero rows are planned where no rule keeps anything; all functions then return at once.
 static bool keeps(const ClientStateRows *states) {
     return states->memory && states->memory->config->client_state.rows > 0;
 }

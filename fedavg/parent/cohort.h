@@ -7,7 +7,7 @@
 //               TRY(cohort_complete(&cohort, nodes, err));   // members[0] to members[jobs - 1] train, in this order
 //   cohort_free(&cohort);
 //
-// Bytes: every client that starts receives the model (of a majority vote its outcome, 2 bits a weight) and what the
+// Bytes: every client that starts receives the model (of a majority vote its outcome, 2 bits per weight) and what the
 // server rule tells, also if it drops out; those that hand in, also too late, send the encoded update, REPORT_BYTES,
 // and what their local rule has the server sum besides; a candidate receives the model once and sends its loss.
 #ifndef SOUNDER_FEDAVG_PARENT_COHORT_H

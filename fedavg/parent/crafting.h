@@ -15,6 +15,7 @@
 #include "base/owned.h"
 #include "fedavg/parent/combine.h"
 
+// A run without such an attack has zeros here, and no memory.
 typedef struct Crafting {
     Combine *combine; // borrowed: its walk over the rows, its OpenBLAS
     Owned owned;

@@ -5,6 +5,7 @@
 
 enum { MAX_ATTEMPTS = 100 }; // at one round
 
+// Whether gradients travel at all; every hook of this engine asks it first.
 static bool exchanges(const Rounds *rounds) {
     return rounds->nodes->size > 1;
 }

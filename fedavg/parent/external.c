@@ -11,6 +11,7 @@
 
 static const double MOST_UPDATE = 0x1p20; // of a weight: what the exact sums hold (aggregate.h)
 
+// The program reads the rows of the run itself, through a read-only descriptor: no update is copied for it.
 Status external_open(External *external, Combine *combine, const Parent *parent, TrainerHost *host,
                      const TrainerWait *wait, Error *err) {
     const RunConfig *config = combine->memory ? combine->memory->config : NULL;
@@ -149,6 +150,8 @@ static Status attempt(External *external, double noise, uint32_t round, Error *e
     return read_answer(external, combine->memory->weights, err);
 }
 
+// A program that failed is started again once, and the round is done again from its rows: these hold updates now, which
+// a program can read but not change. A second failure ends the run.
 Status external_combine(External *external, double noise, uint32_t round, Error *err) {
     Error why;
     if (!external->combine) return STATUS_OK;

@@ -14,6 +14,7 @@
 
 typedef struct Rounds Rounds;
 
+// In the parent. The workers' side is one Flight per rank, in the control segment (memory/layout.h).
 typedef struct RealClock {
     Schedule log;      // owned: the jobs that were applied, in the order of their arrival
     uint32_t capacity; // of these

@@ -418,6 +418,7 @@ static void free_memory(Rounds *rounds) {
     cohort_free(&rounds->cohort);
 }
 
+// Later parts use earlier ones: crafting walks the rows of combine, and an engine may use all of them.
 static Status allocate(Rounds *rounds, const RoundsConfig *config, Error *err) {
     const RunConfig *run = rounds->memory->config;
     const uint32_t members = cohort_capacity(&run->world, run->clients, config->clients_per_round);

@@ -36,6 +36,8 @@ typedef struct RoundsConfig {
     Nodes *nodes;         // borrowed; all of them call each function of this header
 } RoundsConfig;
 
+// One round as the program writes it to metrics.jsonl and to the terminal. Fields of other engines are zero, or NaN
+// where a zero would be a figure.
 typedef struct RoundReport {
     uint32_t round;
     double lr;         // of the local trainings

@@ -35,7 +35,8 @@ typedef struct RowWalk {
 Status row_walk_init(RowWalk *walk, const RunMemory *memory, Nodes *nodes, size_t travelling, Error *err);
 void row_walk_free(RowWalk *walk);
 
-// A piece: rows.values point at its first weight. Pieces of one section follow each other.
+// A piece: rows.values point at its first weight. Pieces of one section follow each other. A section's pieces are
+// visited one after the other on the node that owns it: a visitor may keep a sum per section.
 typedef void (*RowVisit)(void *context, const Rows *rows, uint32_t section, size_t first, size_t count);
 
 // jobs (count): done, on all nodes; their rows come in this order. aside (parameters), the same on all nodes: one more

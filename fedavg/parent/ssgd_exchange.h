@@ -22,6 +22,8 @@
 
 typedef enum ExchangeState { EXCHANGE_IDLE, EXCHANGE_SUMS, EXCHANGE_MEAN, EXCHANGE_FAILED } ExchangeState;
 
+// The parent's alone: workers meet it at the exchange barrier, in the counts of GradientSync, and in the vectors of the
+// slots.
 typedef struct Exchange {
     Nodes *nodes;            // borrowed
     const RunMemory *memory; // borrowed

@@ -19,6 +19,8 @@ static bool is_taken(const char *name) {
     return false;
 }
 
+// A name becomes a column of tables, a tag of TensorBoard and a word on the command line: it must need no quotes in any
+// place, and must not be taken for a figure of the run's own.
 Status metric_name_check(const char *name, Error *err) {
     const size_t length = strlen(name);
     bool is_good = length > 0 && length < METRIC_NAME_BYTES && isalpha((unsigned char)name[0]);
@@ -36,6 +38,7 @@ Status metric_name_check(const char *name, Error *err) {
                 name);
 }
 
+// Metrics are few, and a list in order needs no second one to sort by.
 static int place_of(bool *is_there, const MetricSums *sums, const char *name) {
     int place = 0, order = -1;
     while (place < (int)sums->count && (order = strcmp(sums->all[place].name, name)) < 0)
@@ -44,6 +47,7 @@ static int place_of(bool *is_there, const MetricSums *sums, const char *name) {
     return place;
 }
 
+// All questions are asked before anything is written, so that a refused metric leaves the sums as they were.
 Status metric_sums_add(MetricSums *sums, const char *name, double sum, double weight, Error *err) {
     bool is_there;
     TRY(metric_name_check(name, err));
@@ -69,6 +73,7 @@ Status metric_sums_join(MetricSums *sums, const MetricSums *more, Error *err) {
     return STATUS_OK;
 }
 
+// A metric that no turn has weighed has no value; a 0 would look like one.
 double metric_value(const MetricSum *metric) {
     return metric->weight > 0 ? metric->sum / metric->weight : NAN;
 }

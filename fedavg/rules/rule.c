@@ -65,6 +65,7 @@ Status rule_text_split(RuleWords *of, const char *from, size_t length, Error *er
     return rule_text_sketch(of, NULL, err);
 }
 
+// The value of a choice is the index of its word, so that rules compare numbers and not texts.
 static bool read_word(double *value, const RuleNumber *number, const char *text) {
     for (int w = 0; w < RULE_WORDS && number->words[w]; w++)
         if (strcmp(number->words[w], text) == 0) {

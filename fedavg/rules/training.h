@@ -29,7 +29,8 @@ typedef struct LrSchedule {
 float lr_at(const LrSchedule *schedule, float lr, uint32_t round);
 
 // How a client's optimizer starts its turn: from zeros, from its own last state, or from the mean state of the last
-// cohort.
+// cohort. Fresh is FedAvg's way. A kept state is client state and belongs to the client's row; an averaged one is
+// summed beside the updates and is one vector for all clients.
 enum { OPTIMIZER_FRESH, OPTIMIZER_KEPT, OPTIMIZER_AVERAGED };
 
 // The settings of every local training.

@@ -90,6 +90,8 @@ static void stay(PersonalPlan *plan, uint64_t first, uint64_t end) {
         plan->runs[plan->run_count++] = (PersonalRun){first, end};
 }
 
+// FedBN keeps all that normalisation layers learn, scale, shift and running statistics alike, wherever they are in the
+// net.
 static Status find_norms(PersonalPlan *plan, const Spec *spec, Error *err) {
     for (int l = 0; l < spec->layer_count; l++) {
         const Layer *layer = &spec->layers[l];
@@ -103,6 +105,7 @@ static Status find_norms(PersonalPlan *plan, const Spec *spec, Error *err) {
         "(groupnorm, layernorm, batchnorm), such as resnet8");
 }
 
+// A trainer's net has no layers that the engine knows, only tensors with names: so its personal part is given by these.
 static Status find_tensors(PersonalPlan *plan, const Chosen *chosen, const TensorList *list, Error *err) {
     bool fits[TENSORS_MOST] = {false};
     Error why;

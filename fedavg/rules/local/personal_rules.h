@@ -36,7 +36,8 @@ typedef struct PersonalRun {
     uint64_t first, end;
 } PersonalRun;
 
-// Plain data, in RunConfig.
+// Plain data, in RunConfig. Two kinds of plans share it: parameters that stay (runs), and a second model (second). The
+// numbers of the other kind are 0.
 typedef struct PersonalPlan {
     uint64_t first,
         end;            // of the parameters that stay, if they are one run; first == end: none, or several runs

@@ -269,6 +269,7 @@ double gaussian_epsilon(double noise, double delta) {
     return high;
 }
 
+// As gaussian_epsilon, over the noise: delta falls as the noise rises.
 double gaussian_noise(double epsilon, double delta) {
     double low = 0, high = 1;
     while (gaussian_delta(high, epsilon) > delta)

@@ -42,7 +42,7 @@ typedef struct ReleaseWorld {
     double rounds; // of the run; epsilon is spent over all of them
 } ReleaseWorld;
 
-// Plain data, in RunConfig.
+// Plain data, in RunConfig. Made once from the algorithm's text and the world; rounds only read it.
 typedef struct ReleasePlan {
     uint32_t hides;       // 1: noise is added to the sum
     uint32_t tree_rounds; // until a tree restarts; 0: no tree

@@ -35,6 +35,7 @@ static size_t wire_floats(const Matrix *matrix) {
     return matrix->rank > 0 ? matrix->rank * (matrix->rows + matrix->cols) : matrix->cols;
 }
 
+// The size follows from the shapes of the tensors alone, so that it is known before any training.
 static uint64_t power_bytes(const Coding *coding) {
     uint64_t floats = 0;
     for (uint32_t t = 0; t < coding->tensors; t++) {
@@ -137,6 +138,7 @@ static void encode_matrix(WireFloat *p, const float *values, const Coding *codin
     if (coding->after) keep(coding->after + kept, before, q, coding->key, matrix);
 }
 
+// Vectors (biases, norms) are few weights and have no rank to exploit.
 static size_t power_encode(uint8_t *wire, const Payload *payload, const Coding *coding) {
     size_t kept = 0;
     uint8_t *at = wire;

@@ -28,7 +28,8 @@ typedef struct Coding {
     float *after;        // ... its state after this turn; NULL if it has none
 } Coding;
 
-// The client's data, (count) each.
+// The client's data, (count) each. Both are made once per client, since some codes choose by the update and send the
+// weight.
 typedef struct Payload {
     const float *update;
     const float *become; // global weights + update

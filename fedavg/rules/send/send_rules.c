@@ -121,6 +121,8 @@ static Coding tensor_of(size_t *first, const Coding *coding, uint32_t tensor) {
     return single;
 }
 
+// The figure of the round's traffic before training; jobs replace it by the bytes that were really made
+// (Job.sent_bytes).
 uint64_t send_bytes(const Chosen *code, const SentWeights *sent) {
     const Coding coding = coding_of(code, sent);
     const SendCode *rule = send_codes[code->row];
@@ -149,6 +151,8 @@ size_t send_encode(uint8_t *wire, const Payload *payload, const Chosen *code, co
     return bytes;
 }
 
+// The server's half. It knows the shapes and the algorithm's numbers, and takes all else from the wire: what it reads
+// is what is added, in every run, also on one machine.
 void send_decode(float *values, const uint8_t *wire, size_t bytes, const Chosen *code, const Coding *coding) {
     const SendCode *rule = send_codes[code->row];
     if (!is_per_tensor(code)) {

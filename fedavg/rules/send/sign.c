@@ -7,6 +7,7 @@ static uint64_t sign_bytes(const Coding *coding) {
     return bytes_of_bits(coding->count, 1);
 }
 
+// The random bit is keyed by the coordinate, so that it does not depend on how many changes were zero before it.
 static size_t sign_encode(uint8_t *wire, const Payload *payload, const Coding *coding) {
     BitWriter writer = {.to = wire};
     for (size_t i = 0; i < coding->count; i++) {

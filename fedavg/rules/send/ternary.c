@@ -54,6 +54,7 @@ static size_t ternary_encode(uint8_t *wire, const Payload *payload, const Coding
     return (size_t)(bits_end(&writer) - wire);
 }
 
+// Two bits hold three values; the fourth is never written, and reads as 0.
 static void ternary_decode(float *values, const uint8_t *wire, size_t bytes, const Coding *coding) {
     (void)bytes;
     BitReader reader = {.from = wire + 4 * (size_t)coding->tensors};

@@ -9,6 +9,7 @@ static uint64_t threshold_bytes(const Coding *coding) {
     return 8 * coding->count + 4;
 }
 
+// The number of pairs is written last, into the place that was left for it.
 static size_t threshold_encode(uint8_t *wire, const Payload *payload, const Coding *coding) {
     const float tau = (float)coding->number[0];
     uint32_t sent = 0;

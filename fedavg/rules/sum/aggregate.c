@@ -191,6 +191,7 @@ static double sum_lanes(double lanes[LANES]) {
         return sum_lanes(lanes);                                                                                       \
     }
 
+// Differences of floats and totals of integers become doubles before anything is rounded.
 SUM_IN_LANES(aggregate_squared_update, (const float *trained, const float *global, size_t count),
              (double)trained[i] - (double)global[i], x *x)
 SUM_IN_LANES(aggregate_squared_total, (const int64_t *total, double scale, size_t count), (double)total[i] * scale,

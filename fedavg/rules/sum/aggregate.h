@@ -18,6 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// For example, a change of 0.001 with a share of 0.01 is 10,995,116 units. The error is half a unit, one part in twenty
+// million, as with a float.
 #define AGGREGATE_UNIT 0x1p40 // one, in fixed point
 
 // Marks a function that sums or steps whole models: it is compiled for several vector widths, and the widest that the

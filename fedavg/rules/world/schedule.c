@@ -362,6 +362,7 @@ static Status find_pending(Schedule *schedule, Error *err) {
     return STATUS_OK;
 }
 
+// M clients must be able to train at a time, or a place would stay empty for ever: clients without samples cannot.
 static Status allocate(Simulation *sim, Error *err) {
     const uint32_t clients = sim->given->client_count, versions = sim->given->versions;
     uint32_t able = 0;
@@ -389,6 +390,8 @@ static Status allocate(Simulation *sim, Error *err) {
         sim->m, able);
 }
 
+// M clients begin at time 0. From then on the clock jumps from one arrival to the next: between two of them nothing
+// changes.
 static Status run(Simulation *sim, Error *err) {
     Schedule *schedule = sim->schedule;
     TRY(allocate(sim, err));
@@ -425,6 +428,7 @@ Status schedule_complete(Schedule *schedule, Error *err) {
     return status;
 }
 
+// The schedule keeps the jobs and the index; all that only the simulation needs is freed with it.
 Status schedule_simulate(Schedule *schedule, const ScheduleGiven *given, Error *err) {
     *schedule = (Schedule){.versions = given->versions};
     Simulation sim = {.given = given,

@@ -78,6 +78,7 @@ uint32_t view_holding(const ViewPlan *plan, uint64_t seed, uint32_t round, uint3
     return (client + view_concept(&plan->drift, seed, round, client) % clients) % clients;
 }
 
+// Each concept has a permutation of its own, drawn by its number: all clients in one concept agree on what labels mean.
 void view_labels(uint16_t *label_of, uint32_t *order, int classes, uint64_t seed, uint32_t concept) {
     for (int label = 0; label < classes; label++)
         order[label] = (uint32_t)label;
@@ -103,6 +104,7 @@ static BlockOf block_of(Shape shape, uint32_t client, uint32_t clients) {
                      (column + 1) * columns / side - first_column};
 }
 
+// Both refusals are of views that would do nothing, or leave nothing, in silence.
 Status view_check(const ViewPlan *plan, Shape shape, uint32_t clients, Error *err) {
     const BlockOf smallest = block_of(shape, 0, clients);
     if (plan->noise.row == VIEW_NOISE_BLOCK && (smallest.rows == 0 || smallest.columns == 0))

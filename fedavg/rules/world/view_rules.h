@@ -18,6 +18,8 @@ enum { VIEW_DRIFT_NONE, VIEW_DRIFT_LABELS, VIEW_DRIFT_CLASSES, VIEW_DRIFT_PIXELS
 // Row 0 of each is "none", which no text names.
 extern const RuleText view_noises[VIEW_NOISE_COUNT], view_drifts[VIEW_DRIFT_COUNT];
 
+// Both may be chosen at once: noise changes the inputs, drift the labels, the pixels' places or the samples that are
+// held.
 typedef struct ViewPlan {
     Chosen noise, drift;
 } ViewPlan;

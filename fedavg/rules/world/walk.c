@@ -60,6 +60,7 @@ uint32_t stretch_samples(const Stretch *stretch, uint32_t samples, uint32_t batc
     return (uint32_t)(smaller(end, samples) - smaller(first, samples));
 }
 
+// Counted by stretches, because the last batch of a pass may be smaller than the others.
 uint64_t walk_samples(const Walk *walk, uint32_t samples, uint32_t batch_size) {
     const uint32_t batches = samples / batch_size + (samples % batch_size != 0);
     uint64_t all = 0;

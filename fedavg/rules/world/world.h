@@ -76,7 +76,8 @@ typedef enum MemberFate {
     MEMBER_IS_LATE,    // after the deadline, or after enough others
 } MemberFate;
 
-// A client drawn for a round, and its fate.
+// A client drawn for a round, and its fate, which is known before any client trains. So the shares of the members that
+// arrive are exact when their updates are added, and a client whose work would be lost does not train.
 typedef struct Member {
     uint32_t client, samples;
     uint32_t times;                              // how often it was drawn; more than once only with replacement
