@@ -82,7 +82,7 @@ double trainer_turn_train(LocalModel *model, const LocalStep *step, const uint32
                               .weight_decay = step->sgd.weight_decay,
                               .pull = step->pull,
                               .shifts = step->shift != NULL,
-                              .keeps = step->state_after != NULL,
+                              .keeps = step->state || step->state_after,
                               .viewed = trainer_view_differs(model)};
     swap_with_desk(model);
     if (step->start) bring(model, step->start);
@@ -94,7 +94,7 @@ double trainer_turn_train(LocalModel *model, const LocalStep *step, const uint32
         memset(trainer->desk.state, 0, trainer->desk.state_bytes); // of a client's first turn
     add_batches(model, indices, count, client, &walk);
     ask(model, &model->answer, &turn);
-    if (turn.keeps) memcpy(step->state_after, trainer->desk.state, trainer->desk.state_bytes);
+    if (step->state_after) memcpy(step->state_after, trainer->desk.state, trainer->desk.state_bytes);
     personal_unmoved(trainer->desk.weights, model->memory); // whatever the trainer did to what is frozen
     swap_with_desk(model);
     return model->answer.loss_sum;

@@ -215,6 +215,10 @@ class States(TrainerCase):
             self.run_with(f"parts-{name}", *given, "keep", *more, script="keeps.py")
             self.train("--resume", f"parts-{name}", "--rounds", "4", "--quiet")
             self.assertEqual(self.model(f"parts-{name}"), self.model(f"whole-{name}-1"))
+            client = [line["client"] for line in self.metrics(f"parts-{name}") if line["type"] == "client" and line["round"] == 4][0]
+            replayed = subprocess.run([os.path.abspath(sys.argv[1]), "replay", f"parts-{name}", "--client", str(client), "--round", "4"],
+                                      cwd=self.folder.name, capture_output=True, text=True)
+            self.assertIn("as in the run", replayed.stdout, replayed.stderr)
             engine, own = self.weights(f"engine-{name}"), self.weights(f"whole-{name}-1")
             for key in engine:
                 np.testing.assert_allclose(own[key], engine[key], atol=1e-5)
