@@ -11,7 +11,7 @@
 //   pool S [stride S] [pad S]               max pooling; stride: the window's size. Rows and columns that do not fill a
 //   avgpool S [stride S] [pad S]            window are dropped. Averages count the zeros of the padding
 //   globalpool                              the average of each channel
-//   relu, relu6, leakyrelu [SLOPE], tanh, sigmoid, gelu
+//   relu, leakyrelu [SLOPE], tanh, ...      a function of each value by itself (layers/activation.c lists them)
 //   dropout RATE                            each element zeroed with probability RATE, the rest divided by 1 - RATE
 //   dropout2d RATE                          each channel kept or dropped as a whole
 //   linear FEATURES [each]                  fully connected, bias; flattens its input (C,H,W) in that order. With each:
@@ -63,7 +63,7 @@ enum { SPEC_WHOLE_BATCH = 256 };
     EACH(LAYER_POOL, pool_layer)                                                                                       \
     EACH(LAYER_AVERAGE, average_layer) /* average pooling, of windows or of everything */                              \
     EACH(LAYER_RELU, relu_layer)                                                                                       \
-    EACH(LAYER_ACTIVATION, activation_layer) /* the functions of Activation */                                         \
+    EACH(LAYER_ACTIVATION, activation_layer) /* functions of one value but relu */                                     \
     EACH(LAYER_DROPOUT, dropout_layer)       /* of elements or of whole channels */                                    \
     EACH(LAYER_LINEAR, linear_layer)                                                                                   \
     EACH(LAYER_LINEAR_EACH, linear_each_layer) /* of the last axis, at each place of the others */                     \
@@ -86,26 +86,17 @@ enum { SPEC_INPUT = -1 };
 // The term that normalisation adds to a variance before it divides by its root.
 #define NORM_EPSILON 1e-5f
 
-// Functions of one value, defined in activation.h. Relu is a layer kind of its own, since it can work in place.
-typedef enum Activation {
-    ACTIVATION_TANH,
-    ACTIVATION_SIGMOID,
-    ACTIVATION_LEAKY_RELU,
-    ACTIVATION_RELU6,
-    ACTIVATION_GELU,
-} Activation;
-
 // One layer with its numbers. A field belongs to the kinds that its comment names; other kinds do not use it.
 typedef struct Layer {
     LayerKind kind;
-    Activation activation; // if kind is LAYER_ACTIVATION
-    int source;            // number of the layer whose output it takes, or SPEC_INPUT
-    int other;             // add, concat: number of the second layer whose output it takes; otherwise SPEC_INPUT
-    Shape in, out;         // of one sample
-    int kernel;            // conv, pool: side of a plain layer's window in pixels
-    int pad;               // conv: zeros on each side of a plain layer's input
-    Window window;         // conv, pool: all zeros if the layer is plain. Averages always have one
-    Sides dilation;        // conv, not plain: places between neighbouring taps of the kernel
+    int activation; // if kind is LAYER_ACTIVATION: which function, an Activation of activation.h
+    int source;     // number of the layer whose output it takes, or SPEC_INPUT
+    int other;      // add, concat: number of the second layer whose output it takes; otherwise SPEC_INPUT
+    Shape in, out;  // of one sample
+    int kernel;     // conv, pool: side of a plain layer's window in pixels
+    int pad;        // conv: zeros on each side of a plain layer's input
+    Window window;  // conv, pool: all zeros if the layer is plain. Averages always have one
+    Sides dilation; // conv, not plain: places between neighbouring taps of the kernel
     // Conv, not plain: number of groups of channels, each convolved by itself; norm: groups, each with its own mean;
     // attention: heads; dropout: features that are kept or dropped as one.
     int groups;

@@ -2,6 +2,7 @@
 // gradients, weights, losses and logits, within rounding. M models with different numbers of samples, some idle.
 #include "gpu.h"
 #include "gpu_net.h"
+#include "tests/nn/layer_examples.h"
 
 // What a net is tried with: small images, so that an emulated GPU has done before long.
 typedef struct Try {
@@ -30,7 +31,7 @@ static const Try tries[] = {
     {"dropout 0.1; relu; pool 2; relu; linear 7", {2, 7, 5}, 3, 10, {10, 5, 0}},
     {"pool 2; pool 2; linear 7; dropout2d 0.5", {2, 8, 9}, 3, 10, {10, 5, 0}},
     {"linear 30; conv 8 1; pool 1; conv 7 1; relu", {1, 3, 3}, 3, 10, {10, 5, 0}},
-    {"conv 4 3; tanh; pool 3 stride 2 pad 1; relu; leakyrelu; avgpool 2 stride 1; gelu; linear 9; sigmoid; relu6; "
+    {"conv 4 3; tanh; pool 3 stride 2 pad 1; relu; leakyrelu; avgpool 2 stride 1; gelu; linear 9; sigmoid; "
      "linear 7",
      {2, 9, 8},
      3,
@@ -127,6 +128,14 @@ static void gradients_are_those_of_the_cpu(void **state) {
     (void)state;
     for (int i = 0; i < TRIES; i++)
         check_gradient(&tries[i]);
+}
+
+static void every_layers_gradient_is_that_of_the_cpu(void **state) {
+    (void)state;
+    const Shape shape = {2, 6, 5};
+    char text[SPEC_TEXT_BYTES];
+    for (size_t word = 0; layer_example(text, sizeof text, word, shape, GPU_CLASSES); word++)
+        if (*text) check_gradient(&(Try){text, shape, 3, 10, {10, 5, 0}});
 }
 
 static void check_training(const Try *with) {
@@ -431,6 +440,7 @@ int main(int argc, char **argv) {
     if (gpu_is_missing()) return GPU_TEST_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_those_of_the_cpu),
+        cmocka_unit_test(every_layers_gradient_is_that_of_the_cpu),
         cmocka_unit_test(twenty_steps_of_training_are_those_of_the_cpu),
         cmocka_unit_test(losses_hits_and_logits_are_those_of_the_cpu),
         cmocka_unit_test(repeated_runs_give_the_same_bits_however_the_steps_are_launched),

@@ -13,7 +13,7 @@ static const char all_layers[] = "conv 7 5 pad 2; relu; pool 2; conv 6 3; dropou
                                  "linear 19; relu; dropout 0.3; linear 5";
 static const char more_layers[] = "conv 4 3x2 pad 1 stride 1x2; tanh; conv 6 3 pad 2 dilation 2 groups 2; pool 3 "
                                   "stride 2 pad 1; conv 5 3; leakyrelu 0.1; dropout2d 0.2; avgpool 3x2 "
-                                  "stride 2x1 pad 1; gelu; dropout 0.2; linear 12; sigmoid; relu6; linear 5";
+                                  "stride 2x1 pad 1; gelu; dropout 0.2; linear 12; sigmoid; linear 5";
 // Values that several layers take: relu and dropout that may not work in place, sums and joins of what lies in any
 // order.
 static const char branches[] = "conv 6 3 pad 1 as a; groupnorm 3; relu as b; conv 6 3 pad 1; add a; relu as c; concat "

@@ -28,7 +28,7 @@ NETS = [
     ("cnn", "conv 32 5 pad 2; relu; pool 2; conv 64 5 pad 2; relu; pool 2; linear 512; relu; linear 10", GREY, 10, 0),
     ("wide", "linear 1100; relu; linear 1000; relu; linear 10", COLOUR, 100, 0.01), # through OpenBLAS
     ("functions", "conv 8 5; tanh; pool 3 stride 2 pad 1; conv 12 3; gelu; avgpool 3x2 stride 2x1 pad 1; leakyrelu 0.1; "
-     "linear 40; sigmoid; linear 30; relu6; linear 10", GREY, 10, 0),
+     "linear 40; sigmoid; linear 10", GREY, 10, 0),
     ("strides and groups", "conv 8 3 stride 2 pad 1; relu; conv 12 3x5 groups 4 pad 1x2; relu; conv 12 3 dilation 2 pad 2 "
      "groups 12; conv 20 1 stride 2; relu; linear 10", GREY, 10, 0),
     ("residuals and norms", "conv 8 3 stride 2 pad 1; groupnorm 4; relu as a; conv 8 3 pad 1; groupnorm 2; add a; relu as b; "
@@ -64,8 +64,11 @@ def keys(words):
     return dict(zip(words[::2], words[1::2]))
 
 
-FUNCTIONS = {"relu": nn.ReLU, "relu6": nn.ReLU6, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid, "gelu": nn.GELU,
-             "dropout": nn.Identity, "dropout2d": nn.Identity} # nothing is dropped here
+# Layers without parameters that keep the shape: a word and its numbers, or none.
+FUNCTIONS = {"relu": nn.ReLU, "relu6": nn.ReLU6, "leakyrelu": nn.LeakyReLU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid, "gelu": nn.GELU,
+             "dropout": nn.Identity, "dropout2d": nn.Identity}  # nothing is dropped here
+FUNCTION_TEXTS = ["relu", "relu6", "leakyrelu", "leakyrelu 0.2", "tanh", "sigmoid", "gelu", "dropout 0.3", "dropout2d 0.3"]
+NETS += [(text, f"conv 4 3; {text}; linear 20; {text}; linear 10", (1, 10, 9), 10, 0) for text in FUNCTION_TEXTS]
 
 
 class Net(nn.Module):
@@ -125,8 +128,6 @@ class Net(nn.Module):
             return make(sides(words[0]), sides(named.get("stride", words[0])), sides(named.get("pad", "0")))
         if word == "globalpool":
             return nn.AdaptiveAvgPool2d(1)
-        if word == "leakyrelu":
-            return nn.LeakyReLU(float(words[0]) if words else 0.01)
         if word == "groupnorm":
             return self.named("norm", nn.GroupNorm(int(words[0]), seen.shape[1]))
         if word == "batchnorm":
@@ -153,7 +154,7 @@ class Net(nn.Module):
                 return self.named("fc", nn.Linear(seen.shape[3], int(words[0])))
             linear = self.named("fc", nn.Linear(seen[0].numel(), int(words[0])))
             return lambda value: linear(value.flatten(1))[..., None, None]
-        return FUNCTIONS[word]()
+        return FUNCTIONS[word](*map(float, words))
 
 
 def tensors(net):

@@ -18,7 +18,6 @@ from torch import nn
 
 STEPS, TOLERANCE, NETS, SEED = 20, 1e-4, 200, 15
 MOVED, TRIES = 2e-6, 64 # of a search for ties: as far as a convolution through points rounds, relative
-FUNCTIONS = ["relu", "relu6", "leakyrelu", "leakyrelu 0.2", "tanh", "sigmoid", "gelu", "dropout 0.3", "dropout2d 0.3"]
 
 
 class Draw:
@@ -116,7 +115,7 @@ class Draw:
             self.put("positions", self.shape)
 
     def function(self):
-        self.put(self.random.choice(FUNCTIONS), self.shape)
+        self.put(self.random.choice(parity.FUNCTION_TEXTS), self.shape)
 
     def single(self):
         self.random.choices([self.convolution, self.pooling, self.norm, self.linear, self.lstm, self.attention, self.positions, self.function],

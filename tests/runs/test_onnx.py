@@ -7,6 +7,7 @@ import os, re, subprocess, sys, unittest
 from onnx_case import DATA, LETTERS, OnnxCase, model, node, numbers, onnx, sounder, tensor, whole
 from runs import DEADLINE, SOUNDER, parse_safetensors
 from test_init import safetensors
+from sounder.functions import FUNCTIONS
 
 SHORT = [*DATA, "--quiet", "--clients", "2", "--workers", "1", "--rounds", "1", "--batch-size", "10"]
 
@@ -168,7 +169,8 @@ class Onnx(OnnxCase):
 
     def test_a_model_that_is_exported_is_read_as_the_same_net(self):
         for name, text in {"all": "conv 4 3 stride 2 pad 1 groups 2; groupnorm 2; gelu as a; conv 4 3 pad 1; leakyrelu 0.2; dropout2d 0.5; add a; concat a; "
-                                  "layernorm; avgpool 3 stride 1 pad 1; relu6; leakyrelu 0; linear 12; tanh; dropout 0.25; layernorm as b; sigmoid; add b; relu; linear classes",
+                                  "layernorm; avgpool 3 stride 1 pad 1; leakyrelu 0; linear 12; tanh; dropout 0.25; layernorm as b; sigmoid; add b; relu; linear classes",
+                           "functions": "conv 4 3; " + "; ".join(function.word for function in FUNCTIONS) + "; linear classes",
                            "one": "linear classes", "pixel": "conv 10 1; globalpool", "pixel.norm": "conv 4 3; globalpool; layernorm; groupnorm 1; linear classes",
                            "batch": "conv 4 3; batchnorm; tanh; linear 20; batchnorm; gelu; linear classes",
                            "letters": "embedding 256 4; lstm 5; lstm 5 last; layernorm; linear classes",

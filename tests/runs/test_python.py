@@ -19,6 +19,7 @@ os.environ["SOUNDER"] = os.path.abspath(sys.argv[1])
 PACKAGE = os.path.abspath(sys.argv[2])
 sys.path.insert(0, PACKAGE)
 import sounder
+from sounder.functions import FUNCTIONS
 
 QUICK = {"model": "linear 8; relu; linear classes", "clients": 4, "rounds": 2, "workers": 2, "batch_size": 10}
 
@@ -181,6 +182,8 @@ class Python(unittest.TestCase):
              "conv 2 3; batchnorm; linear 3; batchnorm"),
             (Joined(), "conv 4 3 pad 1; relu as v1; conv 4 1; groupnorm 2; add v1; concat v1"),
         ]
+        cases += [(nn.Sequential(nn.Conv2d(1, 4, 3), getattr(nn, function.module)()), f"conv 4 3; {function.text(function.number and f'{function.number.preset:g}')}")
+                  for function in FUNCTIONS]
         for net, text in cases:
             self.assertEqual(sounder.layers(net), text)
         refused = [(nn.Sequential(nn.Linear(3, 4), nn.Softplus()), "1: Sounder has no Softplus"),

@@ -29,7 +29,7 @@ void ISA_NAME(activation_forward)(float *restrict out, const float *restrict in,
         for (size_t i = 0; i < count; i++)                                                                             \
             out[i] = name##_value(in[i], number);                                                                      \
         break;
-    switch (layer->activation) { ACTIVATIONS(APPLY) }
+    switch ((Activation)layer->activation) { ACTIVATIONS(APPLY) }
 #undef APPLY
 }
 
@@ -42,7 +42,7 @@ void ISA_NAME(activation_backward)(float *restrict in_gradient, const float *res
         for (size_t i = 0; i < count; i++)                                                                             \
             in_gradient[i] = out_gradient[i] * name##_derivative(in[i], number);                                       \
         break;
-    switch (layer->activation) { ACTIVATIONS(APPLY) }
+    switch ((Activation)layer->activation) { ACTIVATIONS(APPLY) }
 #undef APPLY
 }
 

@@ -18,6 +18,10 @@
     EACH(ACTIVATION_RELU6, relu6)                                                                                      \
     EACH(ACTIVATION_GELU, gelu)
 
+#define ACTIVATION_NUMBER(kind, name) kind,
+typedef enum Activation { ACTIVATIONS(ACTIVATION_NUMBER) } Activation;
+#undef ACTIVATION_NUMBER
+
 typedef union FloatBits {
     float value;
     uint32_t bits;

@@ -5,6 +5,7 @@
 // with its neighbours (buffers_join_relus). The other functions need their input, since their output does not determine
 // the derivative; they have a tensor of their own and copy nothing.
 #include "layer.h"
+#include "nn/kernels/activation.h"
 
 static Status read_leaky(Layer *layer, LayerText *of, Error *err) {
     layer->rate = 0.01f;

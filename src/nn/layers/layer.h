@@ -32,7 +32,7 @@ typedef struct LayerWord {
     // Reads the words that follow: sets the layer's numbers and its output's shape, which is the input's at first.
     // NULL: no words follow, and the shape stays.
     Status (*read)(Layer *layer, LayerText *of, Error *err);
-    Activation activation;
+    int activation; // Layer.activation
 } LayerWord;
 
 // One parameter tensor: its name within the module ("weight" of conv1.weight), its shape and its initial values, all as

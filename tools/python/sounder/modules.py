@@ -1,5 +1,6 @@
 """What each of PyTorch's modules and functions is in a layer list."""
 from .command import Error
+from .functions import FUNCTIONS
 
 
 def _sides(value):
@@ -102,17 +103,17 @@ def _batch_norm(name, module):
     return "batchnorm"
 
 
+def _function(function):
+    return lambda name, module: function.text(f"{getattr(module, function.number.torch):g}" if function.number else "")
+
+
 # What each class of torch.nn is in a layer list; an empty text: nothing, for it changes no value that Sounder's layers tell
 # apart.
 _MODULES = {
     "Conv2d": _conv, "Linear": _linear, "MaxPool2d": _max_pool, "AvgPool2d": _average_pool, "AdaptiveAvgPool2d": _global_pool,
     "Embedding": _embedding, "LSTM": _lstm, "MultiheadAttention": _attention,
     "GroupNorm": _group_norm, "LayerNorm": _layer_norm, "BatchNorm1d": _batch_norm, "BatchNorm2d": _batch_norm,
-    "ReLU": lambda name, module: "relu",
-    "ReLU6": lambda name, module: "relu6",
-    "LeakyReLU": lambda name, module: f"leakyrelu {module.negative_slope:g}",
-    "Tanh": lambda name, module: "tanh",
-    "Sigmoid": lambda name, module: "sigmoid",
+    **{function.module: _function(function) for function in FUNCTIONS},
     "GELU": _gelu,
     "Dropout": lambda name, module: f"dropout {module.p:g}",
     "Dropout2d": lambda name, module: f"dropout2d {module.p:g}",
@@ -120,14 +121,15 @@ _MODULES = {
     "Identity": lambda name, module: "",
 }
 # Functions and methods that need no numbers, and the settings of those that are called with some, in the order of their arguments.
-_FUNCTIONS = {"relu": "relu", "relu_": "relu", "tanh": "tanh", "sigmoid": "sigmoid", "relu6": "relu6"}
+_FUNCTIONS = {call: function.word for function in FUNCTIONS if not function.number for call in function.calls}
 _DROPOUT = {"p": 0.5, "training": True, "inplace": False}
 _WITH_NUMBERS = {"max_pool2d": (_max_pool, {"kernel_size": None, "stride": None, "padding": 0, "dilation": 1, "ceil_mode": False,
                                             "return_indices": False}),
                  "avg_pool2d": (_average_pool, {"kernel_size": None, "stride": None, "padding": 0, "ceil_mode": False,
                                                 "count_include_pad": True, "divisor_override": None}),
                  "adaptive_avg_pool2d": (_global_pool, {"output_size": None}),
-                 "leaky_relu": (_MODULES["LeakyReLU"], {"negative_slope": 0.01, "inplace": False}),
+                 **{call: (_function(function), {function.number.torch: function.number.preset, "inplace": False})
+                    for function in FUNCTIONS if function.number for call in function.calls},
                  "dropout": (lambda name, at: f"dropout {at.p:g}" if at.training else "", _DROPOUT),
                  "dropout2d": (lambda name, at: f"dropout2d {at.p:g}" if at.training else "", _DROPOUT),
                  "gelu": (_gelu, {"approximate": "none"})}

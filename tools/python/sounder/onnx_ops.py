@@ -3,6 +3,7 @@ import math
 
 import numpy as np
 
+from .functions import OF_ONE_OP
 from .onnx_layers import Layer, Places
 from .onnx_sequences import attend, head_product, is_heads, softmax_of_scores
 
@@ -147,10 +148,15 @@ def _add_function(walk, text, which=0):
 
 
 def _function(walk):
+    function = OF_ONE_OP[walk.node.op]
+    number = np.float32(walk.attribute(function.number.onnx, function.number.preset)) if function.number else None
+    return _add_function(walk, function.text(number))
+
+
+def _gelu(walk):
     if walk.node.text("approximate", "none") != "none":
         walk.refuse("its approximation by tanh is not what gelu is here")
-    slope = " " + str(np.float32(walk.attribute("alpha", 0.01))) if walk.node.op == "LeakyRelu" else ""
-    return _add_function(walk, walk.node.op.lower() + slope)
+    return _add_function(walk, "gelu")
 
 
 def _number(walk, which, name, preset):
@@ -189,6 +195,6 @@ LAYER_OPS = {
     "MaxPool": (_pool, "auto_pad ceil_mode dilations kernel_shape pads storage_order strides"),
     "AveragePool": (_pool, "auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides"),
     "GlobalAveragePool": (lambda walk: global_pool(walk, walk.image()), ""), "Gemm": (_gemm, "alpha beta transA transB"), "MatMul": (_product, ""),
-    "Relu": (_function, ""), "LeakyRelu": (_function, "alpha"), "Tanh": (_function, ""), "Sigmoid": (_function, ""), "Gelu": (_function, "approximate"),
+    **{op: (_function, function.number.onnx if function.number else "") for op, function in OF_ONE_OP.items()}, "Gelu": (_gelu, "approximate"),
     "Clip": (_clip, "min max"), "Dropout": (_dropout, "ratio seed"), "Softmax": (_softmax, "axis"), "LogSoftmax": (_softmax, "axis"),
 }

@@ -6,6 +6,7 @@ import os
 import numpy as np
 
 from .command import Error
+from .functions import WRITTEN_AS_ONE_OP
 from .onnx_file import is_onnx, package
 from .safetensors import read_safetensors
 
@@ -177,16 +178,17 @@ class _Writer:
         name, _, rank = self.results[layer.sources[0]]
         return self.node(op, [name, *more], **attributes), shape, rank
 
-    def relu(self, layer, shape):
-        return self.same({"relu": "Relu", "tanh": "Tanh", "sigmoid": "Sigmoid", "dropout2d": "Identity"}[layer.word], layer, shape)
+    def function(self, layer, shape):
+        function = WRITTEN_AS_ONE_OP[layer.word]
+        numbers = {function.number.onnx: float(layer.numbers[0]) if layer.numbers else function.number.preset} if function.number else {}
+        return self.same(function.op, layer, shape, **numbers)
 
-    tanh = sigmoid = dropout2d = relu  # dropout2d: nothing but in training
+    def dropout2d(self, layer, shape):
+        """Nothing but in training."""
+        return self.same("Identity", layer, shape)
 
     def relu6(self, layer, shape):
         return self.same("Clip", layer, shape, self.constant("zero", 0), self.constant("six", 6))
-
-    def leakyrelu(self, layer, shape):
-        return self.same("LeakyRelu", layer, shape, alpha=float(layer.numbers[0]) if layer.numbers else 0.01)
 
     def dropout(self, layer, shape):
         return self.same("Dropout", layer, shape, self.constant(f"rate{layer.numbers[0]}", float(layer.numbers[0])))
@@ -268,7 +270,8 @@ class _Writer:
         names, helper = {}, self.onnx.helper
         for number, words in enumerate(text.split(";")):
             layer = _Layer(words, number, names, classes)
-            result = getattr(self, layer.word)(layer, self.results[layer.sources[0]][1])
+            write = self.function if layer.word in WRITTEN_AS_ONE_OP else getattr(self, layer.word)
+            result = write(layer, self.results[layer.sources[0]][1])
             if result is None:
                 raise Error(f"{self.path}: \"{layer.text}\" has no op in ONNX that takes what it takes")
             self.results[number] = result

@@ -1,10 +1,11 @@
 """A PyTorch module's forward as steps."""
 from .command import Error
+from .functions import FUNCTIONS
 from .modules import _LAST, _MODULES, _none_of, _called
 
 
 # Layers that give the shape they take.
-_KEEP_SHAPE = ("relu", "relu6", "leakyrelu", "tanh", "sigmoid", "gelu", "dropout", "batchnorm", "layernorm")
+_KEEP_SHAPE = (*(function.word for function in FUNCTIONS), "gelu", "dropout", "batchnorm", "layernorm")
 _JOINS = {"add": "add", "iadd": "add", "add_": "add", "cat": "concat", "concat": "concat"}
 
 
