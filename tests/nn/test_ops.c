@@ -161,6 +161,8 @@ static double activation_reference(Activation of, double x, double number) {
         return fmin(fmax(x, 0), 6);
     case ACTIVATION_GELU:
         return x * normal_share(x);
+    case ACTIVATION_ELU:
+        return x > 0 ? x : number * expm1(x);
     }
     return NAN;
 }

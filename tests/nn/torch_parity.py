@@ -65,9 +65,9 @@ def keys(words):
 
 
 # Layers without parameters that keep the shape: a word and its numbers, or none.
-FUNCTIONS = {"relu": nn.ReLU, "relu6": nn.ReLU6, "leakyrelu": nn.LeakyReLU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid, "gelu": nn.GELU,
+FUNCTIONS = {"relu": nn.ReLU, "relu6": nn.ReLU6, "leakyrelu": nn.LeakyReLU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid, "gelu": nn.GELU, "elu": nn.ELU,
              "dropout": nn.Identity, "dropout2d": nn.Identity}  # nothing is dropped here
-FUNCTION_TEXTS = ["relu", "relu6", "leakyrelu", "leakyrelu 0.2", "tanh", "sigmoid", "gelu", "dropout 0.3", "dropout2d 0.3"]
+FUNCTION_TEXTS = ["relu", "relu6", "leakyrelu", "leakyrelu 0.2", "tanh", "sigmoid", "gelu", "elu", "elu 0.4", "dropout 0.3", "dropout2d 0.3"]
 NETS += [(text, f"conv 4 3; {text}; linear 20; {text}; linear 10", (1, 10, 9), 10, 0) for text in FUNCTION_TEXTS]
 
 

@@ -16,7 +16,8 @@
     EACH(ACTIVATION_SIGMOID, sigmoid)                                                                                  \
     EACH(ACTIVATION_LEAKY_RELU, leaky)                                                                                 \
     EACH(ACTIVATION_RELU6, relu6)                                                                                      \
-    EACH(ACTIVATION_GELU, gelu)
+    EACH(ACTIVATION_GELU, gelu)                                                                                        \
+    EACH(ACTIVATION_ELU, elu)
 
 #define ACTIVATION_NUMBER(kind, name) kind,
 typedef enum Activation { ACTIVATIONS(ACTIVATION_NUMBER) } Activation;
@@ -126,6 +127,16 @@ BOTH float gelu_derivative(float x, float number) {
     (void)number;
     const float size = magnitude_of(x), e = small_exponential(-0.5f * x * x), tail = normal_tail(size, e);
     return (x < 0 ? tail : 1.0f - tail) + 0.398942280f * x * e;
+}
+
+// Clevert et al., ICLR 2016: a smooth step down to -number, and a slope of 1 above 0. The derivative below 0 is the
+// exponential itself, not value + number: where the value is almost -number, that sum would cancel.
+BOTH float elu_value(float x, float number) {
+    return x > 0 ? x : number * (small_exponential(x) - 1.0f);
+}
+
+BOTH float elu_derivative(float x, float number) {
+    return x > 0 ? 1.0f : number * small_exponential(x);
 }
 
 #endif

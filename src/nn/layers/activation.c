@@ -4,12 +4,17 @@
 // where the output is zero the gradient is zero. So it works in place, without a tensor of its own, and can be fused
 // with its neighbours (buffers_join_relus). The other functions need their input, since their output does not determine
 // the derivative; they have a tensor of their own and copy nothing.
-#include "layer.h"
 #include "nn/kernels/activation.h"
+#include "layer.h"
 
 static Status read_leaky(Layer *layer, LayerText *of, Error *err) {
     layer->rate = 0.01f;
     return layer_text_has_more(of) ? layer_text_number(&layer->rate, of, "SLOPE", 0, 1, err) : STATUS_OK;
+}
+
+static Status read_elu(Layer *layer, LayerText *of, Error *err) {
+    layer->rate = 1;
+    return layer_text_has_more(of) ? layer_text_number(&layer->rate, of, "ALPHA", 0, 100, err) : STATUS_OK;
 }
 
 // A layer before the relu that `rectifies` has rectified its output already: the relu then only passes its input on.
@@ -51,6 +56,9 @@ static const LayerWord functions[] = {
     {.form = {"tanh", "tanh", "hyperbolic tangent"}, .activation = ACTIVATION_TANH},
     {.form = {"sigmoid", "sigmoid", "1 / (1 + e^-x)"}, .also = {"logistic"}, .activation = ACTIVATION_SIGMOID},
     {.form = {"gelu", "gelu", "x times the share of the normal distribution below x"}, .activation = ACTIVATION_GELU},
+    {.form = {"elu", "elu [ALPHA]", "what is negative becomes ALPHA (e^x - 1); ALPHA is 1 if not given"},
+     .read = read_elu,
+     .activation = ACTIVATION_ELU},
 };
 
 const LayerType relu_layer = {.name = "relu",

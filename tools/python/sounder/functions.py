@@ -28,6 +28,7 @@ FUNCTIONS = (
     Function("leakyrelu", "LeakyReLU", ("leaky_relu",), "LeakyRelu", Number("negative_slope", "alpha", 0.01)),
     Function("tanh", "Tanh", ("tanh",), "Tanh"),
     Function("sigmoid", "Sigmoid", ("sigmoid",), "Sigmoid"),
+    Function("elu", "ELU", ("elu",), "Elu", Number("alpha", "alpha", 1.0)),
 )
 OF_ONE_OP = {function.op: function for function in FUNCTIONS if function.op}
 WRITTEN_AS_ONE_OP = {function.word: function for function in OF_ONE_OP.values()}
