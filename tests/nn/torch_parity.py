@@ -2,6 +2,7 @@
 
 usage: torch_parity.py NET_STEPS_EXECUTABLE. Exits 77 (skipped) where PyTorch cannot be imported.
 """
+import collections
 import os
 import subprocess
 import sys
@@ -76,7 +77,7 @@ class Net(nn.Module):
 
     def __init__(self, text, shape):
         super().__init__()
-        self.steps, self.counts, values, names = [], dict.fromkeys(("conv", "fc", "norm", "embedding", "positions", "lstm", "attention"), 0), [], {}
+        self.steps, self.counts, values, names = [], collections.Counter(), [], {}
         for layer in text.split(";"):
             word, *words = layer.split()
             source, name = len(values) - 1, None

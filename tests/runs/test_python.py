@@ -20,6 +20,7 @@ PACKAGE = os.path.abspath(sys.argv[2])
 sys.path.insert(0, PACKAGE)
 import sounder
 from sounder.functions import FUNCTIONS
+from sounder.safetensors import read_safetensors
 
 QUICK = {"model": "linear 8; relu; linear classes", "clients": 4, "rounds": 2, "workers": 2, "batch_size": 10}
 
@@ -182,10 +183,14 @@ class Python(unittest.TestCase):
              "conv 2 3; batchnorm; linear 3; batchnorm"),
             (Joined(), "conv 4 3 pad 1; relu as v1; conv 4 1; groupnorm 2; add v1; concat v1"),
         ]
-        cases += [(nn.Sequential(nn.Conv2d(1, 4, 3), getattr(nn, function.module)()), f"conv 4 3; {function.text(function.number and f'{function.number.preset:g}')}")
-                  for function in FUNCTIONS]
         for net, text in cases:
             self.assertEqual(sounder.layers(net), text)
+        for function in FUNCTIONS:
+            net = nn.Sequential(nn.Conv2d(1, 4, 3), getattr(nn, function.module)())
+            self.assertEqual(sounder.layers(net).split()[:4], ["conv", "4", "3;", function.word])
+            weights, _ = read_safetensors(sounder.write_weights(os.path.join(self.folder.name, "weights.safetensors"), net))
+            own = [f"{function.word}1.{name}" for name, _ in net[1].named_parameters()]
+            self.assertEqual(list(weights), ["conv1.weight", "conv1.bias", *own])
         refused = [(nn.Sequential(nn.Linear(3, 4), nn.Softplus()), "1: Sounder has no Softplus"),
                    (nn.Sequential(nn.Sequential(nn.Conv2d(1, 2, 3, bias=False))), "0.0: bias is False; Sounder has only True"),
                    (nn.Sequential(nn.LogSoftmax(1), nn.ReLU()), "0: Sounder has no LogSoftmax"),

@@ -77,11 +77,6 @@ def _global_pool(name, module):
     return "globalpool"
 
 
-def _gelu(name, module):
-    _must(name, "approximate", getattr(module, "approximate", "none"), "none")
-    return "gelu"
-
-
 def _group_norm(name, module):
     for what, only in (("affine", True), ("eps", 1e-5)):
         _must(name, what, getattr(module, what), only)
@@ -104,7 +99,11 @@ def _batch_norm(name, module):
 
 
 def _function(function):
-    return lambda name, module: function.text(f"{getattr(module, function.number.torch):g}" if function.number else "")
+    def text_of(name, module):
+        for what, only in function.only.items():
+            _must(name, what, getattr(module, what, only), only)
+        return function.text(f"{getattr(module, function.number.torch):g}" if function.number else "")
+    return function.text_of or text_of
 
 
 # What each class of torch.nn is in a layer list; an empty text: nothing, for it changes no value that Sounder's layers tell
@@ -114,25 +113,21 @@ _MODULES = {
     "Embedding": _embedding, "LSTM": _lstm, "MultiheadAttention": _attention,
     "GroupNorm": _group_norm, "LayerNorm": _layer_norm, "BatchNorm1d": _batch_norm, "BatchNorm2d": _batch_norm,
     **{function.module: _function(function) for function in FUNCTIONS},
-    "GELU": _gelu,
     "Dropout": lambda name, module: f"dropout {module.p:g}",
     "Dropout2d": lambda name, module: f"dropout2d {module.p:g}",
     "Flatten": lambda name, module: "",
     "Identity": lambda name, module: "",
 }
-# Functions and methods that need no numbers, and the settings of those that are called with some, in the order of their arguments.
-_FUNCTIONS = {call: function.word for function in FUNCTIONS if not function.number for call in function.calls}
+# Functions and methods, and their settings, in the order of their arguments.
 _DROPOUT = {"p": 0.5, "training": True, "inplace": False}
-_WITH_NUMBERS = {"max_pool2d": (_max_pool, {"kernel_size": None, "stride": None, "padding": 0, "dilation": 1, "ceil_mode": False,
+_CALLS = {"max_pool2d": (_max_pool, {"kernel_size": None, "stride": None, "padding": 0, "dilation": 1, "ceil_mode": False,
                                             "return_indices": False}),
                  "avg_pool2d": (_average_pool, {"kernel_size": None, "stride": None, "padding": 0, "ceil_mode": False,
                                                 "count_include_pad": True, "divisor_override": None}),
                  "adaptive_avg_pool2d": (_global_pool, {"output_size": None}),
-                 **{call: (_function(function), {function.number.torch: function.number.preset, "inplace": False})
-                    for function in FUNCTIONS if function.number for call in function.calls},
+                 **{call: (_function(function), function.presets) for function in FUNCTIONS for call in function.calls},
                  "dropout": (lambda name, at: f"dropout {at.p:g}" if at.training else "", _DROPOUT),
-                 "dropout2d": (lambda name, at: f"dropout2d {at.p:g}" if at.training else "", _DROPOUT),
-                 "gelu": (_gelu, {"approximate": "none"})}
+                 "dropout2d": (lambda name, at: f"dropout2d {at.p:g}" if at.training else "", _DROPOUT)}
 _LAST = ("LogSoftmax", "log_softmax", "Softmax", "softmax")  # the loss has it, if it comes last
 
 
@@ -157,16 +152,15 @@ def _layer_of(name, node, module):
     kind = _called(node) if module is None else type(module).__name__
     if module is not None and kind in _MODULES:
         return _MODULES[kind](name, module)
-    if module is None and kind in _FUNCTIONS:
-        return _FUNCTIONS[kind]
-    if module is None and kind in _WITH_NUMBERS:
-        read, presets = _WITH_NUMBERS[kind]
+    if module is None and kind in _CALLS:
+        read, presets = _CALLS[kind]
         return read(f"{name} ({kind})", _Settings(node, presets))
     raise _none_of(name, kind)
 
 
 _ORDINALS = {"Conv2d": "conv", "Linear": "fc", "GroupNorm": "norm", "LayerNorm": "norm", "BatchNorm1d": "norm", "BatchNorm2d": "norm",
-             "Embedding": "embedding", "LSTM": "lstm", "MultiheadAttention": "attention"}
+             "Embedding": "embedding", "LSTM": "lstm", "MultiheadAttention": "attention",
+             **{function.module: function.word for function in FUNCTIONS}}  # most have no weights
 
 
 def _layers_tensors(module):
@@ -178,5 +172,5 @@ def _layers_tensors(module):
     if kind == "MultiheadAttention":
         return [[("in_proj_weight", module.in_proj_weight), ("in_proj_bias", module.in_proj_bias),
                  ("out_proj.weight", module.out_proj.weight), ("out_proj.bias", module.out_proj.bias)]]
-    parts = ("weight",) + ("bias",) * (kind != "Embedding") + ("running_mean", "running_var") * hasattr(module, "running_mean")
-    return [[(part, getattr(module, part)) for part in parts]]
+    parts = ("weight", "bias", "running_mean", "running_var")
+    return [[(part, getattr(module, part)) for part in parts if hasattr(module, part)]]

@@ -1,9 +1,8 @@
 """ONNX's ops that are layers here: windows, products and functions of one value."""
-import math
 
 import numpy as np
 
-from .functions import OF_ONE_OP
+from .functions import FUNCTIONS, add_function, number_of
 from .onnx_layers import Layer, Places
 from .onnx_sequences import attend, head_product, is_heads, softmax_of_scores
 
@@ -142,41 +141,11 @@ def _product(walk):
 # Functions of one value -----------------------------------------------------------------------------------------------
 
 
-def _add_function(walk, text, which=0):
-    layer, at = walk.find(which)
-    return walk.add(Layer(text, layer, layer.out, is_each=True), at)
-
-
-def _function(walk):
-    function = OF_ONE_OP[walk.node.op]
-    number = np.float32(walk.attribute(function.number.onnx, function.number.preset)) if function.number else None
-    return _add_function(walk, function.text(number))
-
-
-def _gelu(walk):
-    if walk.node.text("approximate", "none") != "none":
-        walk.refuse("its approximation by tanh is not what gelu is here")
-    return _add_function(walk, "gelu")
-
-
-def _number(walk, which, name, preset):
-    """An input or, in old files, an attribute."""
-    return walk.reals(which, 1).item() if walk.has(which) else walk.attribute(name, preset)
-
-
-def _clip(walk):
-    low, high = _number(walk, 1, "min", -math.inf), _number(walk, 2, "max", math.inf)
-    if low == 0 and (high == 6 or high > 3e38):
-        return _add_function(walk, "relu6" if high == 6 else "relu")
-    walk.find()
-    return walk.refuse(f"clips to {low:g} ... {high:g}; only 0 ... 6 is a layer here")
-
-
 def _dropout(walk):
-    rate = np.float32(_number(walk, 1, "ratio", 0.5))
+    rate = np.float32(number_of(walk, 1, "ratio", 0.5))
     if not 0 <= rate < 1:
         walk.refuse(f"its ratio is {rate}")
-    return _add_function(walk, "dropout " + str(rate)) if rate else walk.value(0)
+    return add_function(walk, "dropout " + str(rate)) if rate else walk.value(0)
 
 
 def _softmax(walk):
@@ -195,6 +164,6 @@ LAYER_OPS = {
     "MaxPool": (_pool, "auto_pad ceil_mode dilations kernel_shape pads storage_order strides"),
     "AveragePool": (_pool, "auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides"),
     "GlobalAveragePool": (lambda walk: global_pool(walk, walk.image()), ""), "Gemm": (_gemm, "alpha beta transA transB"), "MatMul": (_product, ""),
-    **{op: (_function, function.number.onnx if function.number else "") for op, function in OF_ONE_OP.items()}, "Gelu": (_gelu, "approximate"),
-    "Clip": (_clip, "min max"), "Dropout": (_dropout, "ratio seed"), "Softmax": (_softmax, "axis"), "LogSoftmax": (_softmax, "axis"),
+    **{function.op: (function.read_op, function.op_attributes) for function in FUNCTIONS},
+    "Dropout": (_dropout, "ratio seed"), "Softmax": (_softmax, "axis"), "LogSoftmax": (_softmax, "axis"),
 }

@@ -1,12 +1,12 @@
 """From a model of Sounder's to a graph of ONNX's, opset 17. What older runtimes have no op for is written as PyTorch's exporters do:
-group normalisation by instances between reshapes, gelu by Erf."""
+group normalisation by instances between reshapes, gelu by Erf (functions.py)."""
 import math
 import os
 
 import numpy as np
 
 from .command import Error
-from .functions import WRITTEN_AS_ONE_OP
+from .functions import BY_WORD
 from .onnx_file import is_onnx, package
 from .safetensors import read_safetensors
 
@@ -178,25 +178,12 @@ class _Writer:
         name, _, rank = self.results[layer.sources[0]]
         return self.node(op, [name, *more], **attributes), shape, rank
 
-    def function(self, layer, shape):
-        function = WRITTEN_AS_ONE_OP[layer.word]
-        numbers = {function.number.onnx: float(layer.numbers[0]) if layer.numbers else function.number.preset} if function.number else {}
-        return self.same(function.op, layer, shape, **numbers)
-
     def dropout2d(self, layer, shape):
         """Nothing but in training."""
         return self.same("Identity", layer, shape)
 
-    def relu6(self, layer, shape):
-        return self.same("Clip", layer, shape, self.constant("zero", 0), self.constant("six", 6))
-
     def dropout(self, layer, shape):
         return self.same("Dropout", layer, shape, self.constant(f"rate{layer.numbers[0]}", float(layer.numbers[0])))
-
-    def gelu(self, layer, shape):
-        name, _, rank = self.results[layer.sources[0]]
-        share = self.node("Add", [self.node("Erf", [self.node("Div", [name, self.constant("root", math.sqrt(2))])]), self.constant("one", 1)])
-        return self.node("Mul", [self.node("Mul", [name, share]), self.constant("half", 0.5)]), shape, rank
 
     def add(self, layer, shape):
         (_, _, rank), (_, other, also) = (self.results[source] for source in layer.sources)
@@ -270,8 +257,8 @@ class _Writer:
         names, helper = {}, self.onnx.helper
         for number, words in enumerate(text.split(";")):
             layer = _Layer(words, number, names, classes)
-            write = self.function if layer.word in WRITTEN_AS_ONE_OP else getattr(self, layer.word)
-            result = write(layer, self.results[layer.sources[0]][1])
+            shape = self.results[layer.sources[0]][1]
+            result = BY_WORD[layer.word].write_op(self, layer, shape) if layer.word in BY_WORD else getattr(self, layer.word)(layer, shape)
             if result is None:
                 raise Error(f"{self.path}: \"{layer.text}\" has no op in ONNX that takes what it takes")
             self.results[number] = result

@@ -5,7 +5,7 @@ from .modules import _LAST, _MODULES, _none_of, _called
 
 
 # Layers that give the shape they take.
-_KEEP_SHAPE = (*(function.word for function in FUNCTIONS), "gelu", "dropout", "batchnorm", "layernorm")
+_KEEP_SHAPE = (*(function.word for function in FUNCTIONS), "dropout", "batchnorm", "layernorm")
 _JOINS = {"add": "add", "iadd": "add", "add_": "add", "cat": "concat", "concat": "concat"}
 
 
