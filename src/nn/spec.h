@@ -12,6 +12,7 @@
 //   avgpool S [stride S] [pad S]            window are dropped. Averages count the zeros of the padding
 //   globalpool                              the average of each channel
 //   relu, leakyrelu [SLOPE], tanh, ...      a function of each value by itself (layers/activation.c lists them)
+//   prelu [shared]                          a leakyrelu with a learnt slope per channel, or one for all
 //   dropout RATE                            each element zeroed with probability RATE, the rest divided by 1 - RATE
 //   dropout2d RATE                          each channel kept or dropped as a whole
 //   linear FEATURES [each]                  fully connected, bias; flattens its input (C,H,W) in that order. With each:
@@ -64,6 +65,7 @@ enum { SPEC_WHOLE_BATCH = 256 };
     EACH(LAYER_AVERAGE, average_layer) /* average pooling, of windows or of everything */                              \
     EACH(LAYER_RELU, relu_layer)                                                                                       \
     EACH(LAYER_ACTIVATION, activation_layer) /* functions of one value but relu */                                     \
+    EACH(LAYER_PRELU, prelu_layer)           /* a leakyrelu that learns its slopes */                                  \
     EACH(LAYER_DROPOUT, dropout_layer)       /* of elements or of whole channels */                                    \
     EACH(LAYER_LINEAR, linear_layer)                                                                                   \
     EACH(LAYER_LINEAR_EACH, linear_each_layer) /* of the last axis, at each place of the others */                     \
@@ -98,7 +100,7 @@ typedef struct Layer {
     Window window;  // conv, pool: all zeros if the layer is plain. Averages always have one
     Sides dilation; // conv, not plain: places between neighbouring taps of the kernel
     // Conv, not plain: number of groups of channels, each convolved by itself; norm: groups, each with its own mean;
-    // attention: heads; dropout: features that are kept or dropped as one.
+    // attention: heads; dropout: features that are kept or dropped as one; prelu: slopes.
     int groups;
     int vocabulary; // embedding: rows of its table
     bool last;      // lstm: only the last step's output is given
@@ -111,11 +113,11 @@ typedef struct Layer {
     bool rectifies; // conv, norm: its output has already been through the relu that follows
     bool rectified; // pool, conv: its backward pass includes the backward pass of the relu before it
     // Index of the weight's first float in the parameter array. Conv: (OC,IC,K,K); linear: (OUT,IN); norm: one per
-    // factor; embedding: (VOCABULARY,WIDTH); positions: (T,E); lstm: (4 UNITS,F), then (4 UNITS,UNITS), with the gates
+    // factor; prelu: one per slope; embedding: (VOCABULARY,WIDTH); positions: (T,E); lstm: (4 UNITS,F), then (4 UNITS,UNITS), with the gates
     // in the order input, forget, cell, output; attention: (3 E,E), for queries, keys and values.
     size_t weight;
     // Index of the bias's first float. The bias follows the weight. Conv: (OC); linear: (OUT); lstm: two of (4 UNITS);
-    // embedding, positions: none; norm: as many floats as the weight, then for a batch norm as many running means and
+    // embedding, positions, prelu: none; norm: as many floats as the weight, then for a batch norm as many running means and
     // variances; attention: (3 E), then the output projection's weight (E,E) and bias (E).
     size_t bias;
 } Layer;

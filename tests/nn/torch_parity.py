@@ -68,7 +68,7 @@ def keys(words):
 # Layers without parameters that keep the shape: a word and its numbers, or none.
 FUNCTIONS = {"relu": nn.ReLU, "relu6": nn.ReLU6, "leakyrelu": nn.LeakyReLU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid, "gelu": nn.GELU, "elu": nn.ELU,
              "dropout": nn.Identity, "dropout2d": nn.Identity}  # nothing is dropped here
-FUNCTION_TEXTS = ["relu", "relu6", "leakyrelu", "leakyrelu 0.2", "tanh", "sigmoid", "gelu", "elu", "elu 0.4", "dropout 0.3", "dropout2d 0.3"]
+FUNCTION_TEXTS = ["relu", "relu6", "leakyrelu", "leakyrelu 0.2", "tanh", "sigmoid", "gelu", "elu", "elu 0.4", "prelu", "prelu shared", "dropout 0.3", "dropout2d 0.3"]
 NETS += [(text, f"conv 4 3; {text}; linear 20; {text}; linear 10", (1, 10, 9), 10, 0) for text in FUNCTION_TEXTS]
 
 
@@ -155,6 +155,8 @@ class Net(nn.Module):
                 return self.named("fc", nn.Linear(seen.shape[3], int(words[0])))
             linear = self.named("fc", nn.Linear(seen[0].numel(), int(words[0])))
             return lambda value: linear(value.flatten(1))[..., None, None]
+        if word == "prelu":
+            return self.named("prelu", nn.PReLU(1 if words else seen.shape[1]))
         return FUNCTIONS[word](*map(float, words))
 
 

@@ -74,6 +74,14 @@ void cuda_activation_forward(float *out, const float *in, const Layer *layer, co
 void cuda_activation_backward(float *in_gradient, const float *in, const float *out_gradient, const Layer *layer,
                               const CudaStep *step);
 
+// A leakyrelu whose slopes are weight (M strided; layer->groups). Overwrites the weight's gradient (M strided).
+void cuda_prelu_forward(float *out, const float *in, const float *weight, size_t stride, const Layer *layer,
+                        const CudaStep *step);
+void cuda_prelu_backward_input(float *in_gradient, const float *in, const float *out_gradient, const float *weight,
+                               size_t stride, const Layer *layer, const CudaStep *step);
+void cuda_prelu_backward_weight(float *weight_gradient, const float *in, const float *out_gradient, size_t stride,
+                                const Layer *layer, const CudaStep *step);
+
 // statistics: (M, groups, 2,N). Overwrites the gradients of weight and bias.
 void cuda_norm_forward(float *out, float *statistics, const float *in, const float *weight, const float *bias,
                        size_t stride, const Layer *layer, const CudaStep *step);

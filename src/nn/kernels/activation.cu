@@ -64,6 +64,51 @@ __global__ void __launch_bounds__(ITEM_THREADS)
                     gradient.z * derivative_of<KIND>(x.z, number), gradient.w * derivative_of<KIND>(x.w, number));
 }
 
+// A thread per four samples of a value; `each`: such threads of one slope.
+__global__ void __launch_bounds__(ITEM_THREADS)
+    prelu_forward(float4 *out, const float4 *in, const float *weight, size_t stride, uint32_t each, uint32_t items) {
+    const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
+    if (at.item >= items) return;
+    const size_t i = (size_t)at.model * items + at.item;
+    const float slope = weight[at.model * stride + at.item / each];
+    const float4 x = in[i];
+    out[i] =
+        make_float4(leaky_value(x.x, slope), leaky_value(x.y, slope), leaky_value(x.z, slope), leaky_value(x.w, slope));
+}
+
+__global__ void __launch_bounds__(ITEM_THREADS)
+    prelu_backward_input(float4 *in_gradient, const float4 *in, const float4 *out_gradient, const float *weight,
+                         size_t stride, uint32_t each, uint32_t items) {
+    const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
+    if (at.item >= items) return;
+    const size_t i = (size_t)at.model * items + at.item;
+    const float slope = weight[at.model * stride + at.item / each];
+    const float4 x = in[i], gradient = out_gradient[i];
+    in_gradient[i] = make_float4(gradient.x * leaky_derivative(x.x, slope), gradient.y * leaky_derivative(x.y, slope),
+                                 gradient.z * leaky_derivative(x.z, slope), gradient.w * leaky_derivative(x.w, slope));
+}
+
+__device__ float below_zero(float x, float gradient) {
+    return x > 0 ? 0 : x * gradient;
+}
+
+// A block per model and slope sums x * gradient over the negative x.
+__global__ void __launch_bounds__(ITEM_THREADS)
+    prelu_backward_weight(float *weight_gradient, const float4 *in, const float4 *out_gradient, size_t stride,
+                          uint32_t slopes, uint32_t each) {
+    __shared__ float shared[ITEM_THREADS];
+    const uint32_t model = blockIdx.x / slopes, slope = blockIdx.x - model * slopes;
+    float sum = 0;
+    for (uint32_t quad = threadIdx.x; quad < each; quad += ITEM_THREADS) {
+        const float4 x = in[(size_t)blockIdx.x * each + quad],
+                     gradient = out_gradient[(size_t)blockIdx.x * each + quad];
+        sum += (below_zero(x.x, gradient.x) + below_zero(x.y, gradient.y)) +
+               (below_zero(x.z, gradient.z) + below_zero(x.w, gradient.w));
+    }
+    sum = sum_block(shared, sum);
+    if (threadIdx.x == 0) weight_gradient[model * stride + slope] = sum;
+}
+
 // Copies or adds features of tensors with `to_all` and `from_all` floats per model. A thread handles four samples of
 // one feature.
 __global__ void __launch_bounds__(ITEM_THREADS)
@@ -78,6 +123,11 @@ __global__ void __launch_bounds__(ITEM_THREADS)
 // Vectors of four samples in all models' tensors together, as the op treats all of them alike.
 size_t quads_of(size_t features, const CudaStep *step) {
     return (size_t)step->models * features * (size_t)step->samples / 4;
+}
+
+// Vectors of four samples in the layer's input of one model.
+uint32_t items_of(const Layer *layer, const CudaStep *step) {
+    return (uint32_t)(shape_size(layer->in) * (size_t)step->samples / 4);
 }
 
 size_t blocks_of(size_t count) {
@@ -116,6 +166,27 @@ void cuda_activation_backward(float *in_gradient, const float *in, const float *
 #undef CHOOSE
     launch(kernel, blocks_of(count), ITEM_THREADS, step->stream, (float4 *)in_gradient, (const float4 *)in,
            (const float4 *)out_gradient, layer->rate, count);
+}
+
+void cuda_prelu_forward(float *out, const float *in, const float *weight, size_t stride, const Layer *layer,
+                        const CudaStep *step) {
+    const uint32_t items = items_of(layer, step);
+    launch_items(prelu_forward, items, step, (float4 *)out, (const float4 *)in, weight, stride,
+                 items / (uint32_t)layer->groups, items);
+}
+
+void cuda_prelu_backward_input(float *in_gradient, const float *in, const float *out_gradient, const float *weight,
+                               size_t stride, const Layer *layer, const CudaStep *step) {
+    const uint32_t items = items_of(layer, step);
+    launch_items(prelu_backward_input, items, step, (float4 *)in_gradient, (const float4 *)in,
+                 (const float4 *)out_gradient, weight, stride, items / (uint32_t)layer->groups, items);
+}
+
+void cuda_prelu_backward_weight(float *weight_gradient, const float *in, const float *out_gradient, size_t stride,
+                                const Layer *layer, const CudaStep *step) {
+    const uint32_t slopes = (uint32_t)layer->groups;
+    launch(prelu_backward_weight, (size_t)step->models * slopes, ITEM_THREADS, step->stream, weight_gradient,
+           (const float4 *)in, (const float4 *)out_gradient, stride, slopes, items_of(layer, step) / slopes);
 }
 
 void cuda_add(CudaRows to, CudaRows from, size_t features, bool adds, const CudaStep *step) {

@@ -1,4 +1,4 @@
-// Part of layer.h: functions of one value: relu, which works in place, and those of activation.h.
+// Part of layer.h: functions of one value: relu, which works in place, those of activation.h, and prelu, which learns.
 //
 // Relu is the most frequent layer, and needs the least: its backward pass can read its output instead of its input, for
 // where the output is zero the gradient is zero. So it works in place, without a tensor of its own, and can be fused
@@ -6,6 +6,7 @@
 // the derivative; they have a tensor of their own and copy nothing.
 #include "nn/kernels/activation.h"
 #include "layer.h"
+#include "nn/pass.h"
 
 static Status read_leaky(Layer *layer, LayerText *of, Error *err) {
     layer->rate = 0.01f;
@@ -43,6 +44,54 @@ static void activation_backward(const LayerCall *call) {
     call->kernels->activation_backward(at->in_gradient, at->in, at->out_gradient, call->layer, call->samples);
 }
 
+// He et al., ICCV 2015: one slope per channel, or one for all.
+static Status read_prelu(Layer *layer, LayerText *of, Error *err) {
+    (void)err;
+    layer->groups = layer_text_key(of, "shared") ? 1 : layer->in.channels;
+    return STATUS_OK;
+}
+
+static int prelu_tensors(LayerTensor tensors[LAYER_MOST_TENSORS], const Layer *layer) {
+    tensors[0] = (LayerTensor){.name = "weight", .rank = 1, .shape = {layer->groups}, .start = 0.25f};
+    return 1;
+}
+
+// A prelu is a leakyrelu in each channel: this is the one of channel `slope`, to which the op of leakyrelu applies.
+static Layer prelu_part(const LayerCall *call, int slope) {
+    return (Layer){.activation = ACTIVATION_LEAKY_RELU,
+                   .in = {1, 1, (int)shape_size(call->layer->in) / call->layer->groups},
+                   .rate = call->weight[slope]};
+}
+
+static void prelu_forward(const LayerCall *call) {
+    for (int slope = 0; slope < call->layer->groups; slope++) {
+        const Layer part = prelu_part(call, slope);
+        const size_t first = (size_t)slope * shape_size(part.in) * (size_t)call->samples;
+        call->kernels->activation_forward(call->at->out + first, call->at->in + first, &part, call->samples);
+    }
+}
+
+// The gradient of a slope is the sum of x * gradient over the negative x. Each place's samples are summed in float, the
+// places in double: an image has up to a hundred thousand, of which a float would lose digits.
+static void prelu_backward(const LayerCall *call) {
+    const LayerBuffers *at = call->at;
+    for (int slope = 0; slope < call->layer->groups; slope++) {
+        const Layer part = prelu_part(call, slope);
+        const size_t count = shape_size(part.in) * (size_t)call->samples, first = (size_t)slope * count;
+        const float *in = at->in + first, *gradient = at->out_gradient + first;
+        if (at->in_gradient)
+            call->kernels->activation_backward(at->in_gradient + first, in, gradient, &part, call->samples);
+        double sum = 0;
+        for (size_t i = 0; i < count; i += (size_t)call->samples) {
+            float of_place = 0;
+            for (size_t s = i; s < i + (size_t)call->samples; s++)
+                of_place += in[s] > 0 ? 0 : in[s] * gradient[s];
+            sum += (double)of_place;
+        }
+        at->gradient[slope] += (float)sum;
+    }
+}
+
 static const LayerWord rectifiers[] = {
     {.form = {"relu", "relu", "what is negative becomes 0"}},
 };
@@ -61,6 +110,12 @@ static const LayerWord functions[] = {
      .activation = ACTIVATION_ELU},
 };
 
+static const LayerWord learnt[] = {
+    {.form = {"prelu", "prelu [shared]",
+              "a leakyrelu that learns its slope, 0.25 at first: one per channel, or with shared one for all"},
+     .read = read_prelu},
+};
+
 const LayerType relu_layer = {.name = "relu",
                               LAYER_WORDS(rectifiers),
                               .traits = IN_PLACE | READS_OUTPUT | IN_PARTS,
@@ -72,3 +127,12 @@ const LayerType activation_layer = {.name = "activation",
                                     .traits = IN_PARTS,
                                     .forward = activation_forward,
                                     .backward = activation_backward};
+
+const LayerType prelu_layer = {.name = "prelu",
+                               LAYER_WORDS(learnt),
+                               .module = "prelu",
+                               .traits = IN_PARTS,
+                               .tensors = prelu_tensors,
+                               .bias = 1,
+                               .forward = prelu_forward,
+                               .backward = prelu_backward};

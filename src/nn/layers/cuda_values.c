@@ -1,5 +1,6 @@
-// Part of cuda_layer.h: layers without parameters on a GPU: poolings, functions of one value, dropout, sums and joins.
+// Part of cuda_layer.h: poolings, functions of one value, dropout, sums and joins on a GPU.
 #include "cuda_layer.h"
+#include "nn/cuda/cuda_pass.h"
 
 // Poolings and functions ---------------------------------------------------------------------------------------------
 
@@ -36,6 +37,23 @@ static void activation_backward(const CudaCall *call) {
     const CudaOp *op = call->op;
     cuda_activation_backward(op->in_gradient, op->in, op->out_gradient, op->layer, call->step);
     cuda_mark(call->pass, CUDA_PART_BACK, op);
+}
+
+static void prelu_forward(const CudaCall *call) {
+    const CudaOp *op = call->op;
+    cuda_prelu_forward(op->out, op->in, call->weight, call->stride, op->layer, call->step);
+}
+
+static void prelu_backward(const CudaCall *call) {
+    const CudaOp *op = call->op;
+    if (op->in_gradient) {
+        cuda_prelu_backward_input(op->in_gradient, op->in, op->out_gradient, call->weight, call->stride, op->layer,
+                                  call->step);
+        cuda_mark(call->pass, CUDA_PART_INPUT, op);
+    }
+    if (!call->gradient) return;
+    cuda_prelu_backward_weight(call->gradient, op->in, op->out_gradient, call->gradient_stride, op->layer, call->step);
+    cuda_mark(call->pass, CUDA_PART_PARAMETERS, op);
 }
 
 // In place -----------------------------------------------------------------------------------------------------------
@@ -141,6 +159,7 @@ const CudaLayer cuda_pool_layer = {.traits = JOINS_RELU_BEHIND | JOINS_RELU_BEFO
 const CudaLayer cuda_average_layer = {
     .forward = average_forward, .backward = average_backward, .back_in = 1, .back_out = 1};
 const CudaLayer cuda_activation_layer = {.forward = activation_forward, .backward = activation_backward};
+const CudaLayer cuda_prelu_layer = {.forward = prelu_forward, .backward = prelu_backward};
 const CudaLayer cuda_relu_layer = {.forward = relu_forward, .backward = relu_backward};
 const CudaLayer cuda_dropout_layer = {
     .traits = DROPS, .forward = dropout_forward, .backward = dropout_backward, .bytes = dropout_bytes};

@@ -87,6 +87,31 @@ def _write_gelu(writer, layer, shape):
     return writer.node("Mul", [writer.node("Mul", [name, share]), writer.constant("half", 0.5)]), shape, rank
 
 
+def _text_of_prelu(name, module):
+    return "prelu shared" if module.num_parameters == 1 else "prelu"
+
+
+def _read_prelu(walk):
+    """The slopes are of any shape that ONNX spreads over the values; they must be the same for all values of a channel."""
+    layer, at = walk.find()
+    slope = walk.reals(1)
+    if slope.size == 1:
+        return walk.add(Layer("prelu shared", layer, layer.out, None, "prelu", {"weight": slope.reshape(1)}, is_each=True), at)
+    spread = np.broadcast_to(slope[0] if slope.ndim == at.ndim else slope, at.shape[1:])
+    channels, weight = at[0] // math.prod(layer.out[1:]), np.zeros(layer.out[0], np.float32)
+    weight[channels] = spread
+    if not np.array_equal(weight[channels], spread):
+        walk.refuse(f"its slopes differ within a channel; a prelu here has one for each of its {layer.out[0]} channels")
+    return walk.add(Layer("prelu", layer, layer.out, None, "prelu", {"weight": weight}), at)
+
+
+def _write_prelu(writer, layer, shape):
+    _, _, rank = writer.results[layer.sources[0]]
+    writer.begin("prelu")
+    slopes = 1 if layer.text.split()[1:2] == ["shared"] else shape[0]
+    return writer.same("PRelu", layer, shape, writer.weight("weight", slopes, seen=(slopes, *(1,) * (rank - 2))))
+
+
 FUNCTIONS = (
     Function("relu", "ReLU", ("relu", "relu_"), "Relu"),
     Function("relu6", "ReLU6", ("relu6",), "Clip", attributes="min max", read=_read_clip, write=_write_clip),
@@ -94,6 +119,7 @@ FUNCTIONS = (
     Function("tanh", "Tanh", ("tanh",), "Tanh"),
     Function("sigmoid", "Sigmoid", ("sigmoid",), "Sigmoid"),
     Function("elu", "ELU", ("elu",), "Elu", Number("alpha", "alpha", 1.0)),
+    Function("prelu", "PReLU", (), "PRelu", text_of=_text_of_prelu, read=_read_prelu, write=_write_prelu),
     Function("gelu", "GELU", ("gelu",), "Gelu", only={"approximate": "none"}, write=_write_gelu),
 )
 BY_WORD = {function.word: function for function in FUNCTIONS}
