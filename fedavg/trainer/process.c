@@ -285,11 +285,15 @@ Status trainer_process_ready(json_t **ready, TrainerProcess *process, const Trai
     return fail(err, STATUS_UNAVAILABLE, "its first answer is not {\"ready\":1}");
 }
 
+// A trainer that is asked to end must be dead before another one may use its desk.
 void trainer_process_end(TrainerProcess *process, double goodbye_seconds) {
     char report[GUARD_REPORT_BYTES];
     if (process->socket >= 0) close(process->socket);
     if (process->leash >= 0) {
-        wait_for_report(report, process, goodbye_seconds, NULL);
+        if (!wait_for_report(report, process, goodbye_seconds, NULL)) {
+            shutdown(process->leash, SHUT_WR);
+            wait_for_report(report, process, GUARD_SECONDS, NULL);
+        }
         close(process->leash);
     }
     if (process->guard > 0) end_guard(process->guard);

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/log.h"
 #include "base/rng.h"
 #include "fedavg/trainer/lines.h"
 #include "fedavg/trainer/nursery.h"
@@ -54,7 +56,11 @@ static Status start_once(Trainer *trainer, bool forked, Error *err) {
 static Status start(Trainer *trainer, Error *err) {
     for (int tries = 1;; tries++) {
         const bool forked = atomic_load(&trainer->memory->control->forks);
+        const uint64_t begin = clock_nanoseconds();
         const Status status = start_once(trainer, forked, err);
+        if (status == STATUS_OK)
+            log_debug("its trainer was ready after %.1f ms%s", clock_seconds_since(begin) * 1e3,
+                      forked ? ", as a fork" : "");
         if (status == STATUS_OK || !forked || tries == MOST_FORKS) return status;
         trainer_process_end(&trainer->process, 0);
     }
