@@ -15,6 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "shm/stop_signals.h"
+
 enum {
     DESCRIPTORS_PER_WORKER = 2, // pidfd, read end of the start-up pipe
     DESCRIPTORS_TO_SPARE = 64,  // of the supervisor, of one spawn, and for the files that a run opens later
@@ -153,17 +155,17 @@ static Status plan_descriptor(SpawnPlan *plan, int fd, int target, Error *err) {
     return STATUS_OK;
 }
 
-static Status plan_descriptors(SpawnPlan *plan, const SupervisorConfig *config, uint32_t rank, int startup_fd,
+static Status plan_descriptors(SpawnPlan *plan, const SpawnCommand *command, uint32_t rank, int startup_fd,
                                int arrival_fd, Error *err) {
-    if (config->fd_count > WORKER_MAX_FDS)
+    if (command->fd_count > WORKER_MAX_FDS)
         return fail(err, STATUS_SOFTWARE, "a worker inherits at most %d descriptors, not %u", WORKER_MAX_FDS,
-                    config->fd_count);
+                    command->fd_count);
     TRY(plan_descriptor(plan, startup_fd, WORKER_STARTUP_FD, err));
     TRY(plan_descriptor(plan, arrival_fd, WORKER_ARRIVAL_FD, err));
-    for (uint32_t i = 0; i < config->fd_count; i++)
-        TRY(plan_descriptor(plan, config->fds[i], WORKER_FIRST_FD + (int)i, err));
-    plan->first_closed = WORKER_FIRST_FD + config->fd_count;
-    if (config->rank_fds) TRY(plan_descriptor(plan, config->rank_fds[rank], (int)plan->first_closed++, err));
+    for (uint32_t i = 0; i < command->fd_count; i++)
+        TRY(plan_descriptor(plan, command->fds[i], WORKER_FIRST_FD + (int)i, err));
+    plan->first_closed = WORKER_FIRST_FD + command->fd_count;
+    if (command->rank_fds) TRY(plan_descriptor(plan, command->rank_fds[rank], (int)plan->first_closed++, err));
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0) plan->most_descriptors = (unsigned)limit.rlim_cur;
     // Reading the terminal would stop a worker with SIGTTIN, so stdin is /dev/null.
@@ -175,9 +177,9 @@ static Status plan_descriptors(SpawnPlan *plan, const SupervisorConfig *config, 
 }
 
 // All texts are prepared in the parent: the child shares the parent's memory and must not allocate.
-static Status plan_texts(SpawnPlan *plan, const SupervisorConfig *config, uint32_t rank, Error *err) {
+static Status plan_texts(SpawnPlan *plan, const SpawnCommand *command, uint32_t rank, Error *err) {
     size_t arguments = 0, variables = 0;
-    while (config->arguments[arguments])
+    while (command->arguments[arguments])
         arguments++;
     while (environ[variables])
         variables++;
@@ -189,7 +191,7 @@ static Status plan_texts(SpawnPlan *plan, const SupervisorConfig *config, uint32
     snprintf(plan->rank_text, sizeof plan->rank_text, "%u", rank);
     snprintf(plan->parent_text, sizeof plan->parent_text, "%d", plan->parent);
     for (size_t i = 0; i < arguments; i++) {
-        char *argument = config->arguments[i];
+        char *argument = command->arguments[i];
         const char *rank_in_name = i == 0 ? strstr(argument, "@RANK") : NULL;
         if (rank_in_name) {
             snprintf(plan->name, sizeof plan->name, "%.*s%u", (int)(rank_in_name - argument), argument, rank);
@@ -232,7 +234,7 @@ static Status launch(WorkerProcess *process, SpawnPlan *plan, uint32_t rank, Err
 
 // The parent keeps only the pidfd and the read end of the start-up pipe. If it kept the write end, it would never see
 // that the worker has closed it.
-Status spawn_worker(WorkerProcess *process, const SupervisorConfig *config, uint32_t rank, int arrival_fd, Error *err) {
+Status spawn_worker(WorkerProcess *process, const SpawnCommand *command, uint32_t rank, int arrival_fd, Error *err) {
     int startup[2];
     if (pipe2(startup, O_CLOEXEC | O_NONBLOCK) != 0)
         return fail_errno(err, STATUS_OS, "cannot create the start-up pipe of worker %u", rank);
@@ -243,8 +245,8 @@ Status spawn_worker(WorkerProcess *process, const SupervisorConfig *config, uint
         goto close_pipe;
     }
     memset(plan, 0, offsetof(SpawnPlan, stack));
-    TRY_GOTO(close_sources, plan_descriptors(plan, config, rank, startup[1], arrival_fd, err));
-    TRY_GOTO(close_sources, plan_texts(plan, config, rank, err));
+    TRY_GOTO(close_sources, plan_descriptors(plan, command, rank, startup[1], arrival_fd, err));
+    TRY_GOTO(close_sources, plan_texts(plan, command, rank, err));
     status = launch(process, plan, rank, err);
 
 close_sources: // the started process has duplicates of its own

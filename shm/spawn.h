@@ -4,10 +4,25 @@
 #define SOUNDER_SHM_SPAWN_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/err.h"
-#include "shm/supervisor.h"
+
+// Descriptors that a worker inherits: these two, then the parent's `fds` in their order from WORKER_FIRST_FD on, then
+// the worker's own of `rank_fds`.
+enum { WORKER_STARTUP_FD = 3, WORKER_ARRIVAL_FD = 4, WORKER_FIRST_FD = 5, WORKER_MAX_FDS = 9 };
+
+// The memory that a process reads until it has become the worker.
+typedef struct SpawnPlan SpawnPlan;
+
+// The command of a worker, as in SupervisorConfig. Borrowed.
+typedef struct SpawnCommand {
+    char *const *arguments;
+    const int *fds; // (fd_count)
+    uint32_t fd_count;
+    const int *rank_fds; // by rank; may be NULL
+} SpawnCommand;
 
 typedef struct WorkerProcess {
     pid_t pid;
@@ -23,7 +38,7 @@ Status spawn_reserve_descriptors(uint32_t workers, Error *err);
 // Starts the process of a rank and returns before it has become the worker, so that a process that is stopped on the
 // way does not stop the parent. Fails with OS if the kernel refuses; no process and no descriptor is left then. Later
 // failures show as the death of the process.
-Status spawn_worker(WorkerProcess *process, const SupervisorConfig *config, uint32_t rank, int arrival_fd, Error *err);
+Status spawn_worker(WorkerProcess *process, const SpawnCommand *command, uint32_t rank, int arrival_fd, Error *err);
 
 // If the dead process could not become the worker, writes the reason to `message` (of `bytes` bytes).
 void spawn_explain(char *message, size_t bytes, const SpawnPlan *plan);

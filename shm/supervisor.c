@@ -13,7 +13,6 @@
 #include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "shm/spawn.h"
 
 enum { POLL_SIGNALS, POLL_ARRIVALS, SUPERVISOR_POLLS }; // then one pidfd and one start-up pipe per rank, then `watched`
 
@@ -94,7 +93,9 @@ Status supervisor_start(Supervisor *supervisor, uint32_t rank, Error *err) {
 
     barrier_revive(barrier, rank); // before the process can arrive
     WorkerProcess process;
-    Status status = spawn_worker(&process, &supervisor->config, rank, supervisor->arrival_fd, err);
+    const SupervisorConfig *config = &supervisor->config;
+    const SpawnCommand command = {config->arguments, config->fds, config->fd_count, config->rank_fds};
+    Status status = spawn_worker(&process, &command, rank, supervisor->arrival_fd, err);
     if (status != STATUS_OK) {
         barrier_depart(barrier, rank);
         return status;

@@ -28,11 +28,8 @@
 
 #include "base/err.h"
 #include "shm/barrier.h"
+#include "shm/spawn.h"
 #include "shm/stop_signals.h"
-
-// Descriptors that a worker inherits: these two, then the parent's `fds` in their order from WORKER_FIRST_FD on, then
-// the worker's own of `rank_fds`.
-enum { WORKER_STARTUP_FD = 3, WORKER_ARRIVAL_FD = 4, WORKER_FIRST_FD = 5, WORKER_MAX_FDS = 9 };
 
 typedef enum WorkerState { WORKER_ABSENT, WORKER_STARTING, WORKER_RUNNING, WORKER_DEAD } WorkerState;
 
@@ -43,8 +40,6 @@ typedef struct WorkerPulse {
     _Alignas(64) _Atomic uint64_t progress; // grows with every piece of work; a hang is a progress that does not grow
     _Atomic uint64_t arrived_nanoseconds;   // when the worker last reached the barrier
 } WorkerPulse;
-
-typedef struct SpawnPlan SpawnPlan;
 
 typedef struct WorkerRecord {
     WorkerState state;

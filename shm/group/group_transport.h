@@ -1,5 +1,5 @@
-// A transport carries out a group's calls: a table of functions, chosen when the group is created. group.c has checked
-// every argument before it calls; a transport moves and combines the data, and detects failures of other ranks.
+// A transport carries out a group's calls: a table of functions, chosen when the group is created. group_front.c has
+// checked every argument before it calls; a transport moves and combines the data, and detects failures of other ranks.
 #ifndef SOUNDER_SHM_GROUP_GROUP_TRANSPORT_H
 #define SOUNDER_SHM_GROUP_GROUP_TRANSPORT_H
 

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "app/help.h"
-#include "app/inspect/look_options.h"
 #include "app/launch/launch_options.h"
 
 const Command commands[] = {

@@ -1,6 +1,6 @@
 // The commands of the `sounder` program and the topics of its help: one row each, in the order of every list. main.c,
-// help.c, manual.c and completion.c are loops over this table: a new command is a row in commands.c, and the function
-// that runs it.
+// help_topics.c, manual.c and completion.c are loops over this table: a new command is a row in commands.c, and the
+// function that runs it.
 //
 //   const Command *command = command_find("replay");     // NULL: neither a command nor a topic
 //   if (command && command->run) return command->run(argc, argv, &exit_code, err);
@@ -52,6 +52,9 @@ typedef struct Command {
     void (*briefly)(FILE *file); // prints what -h shows; NULL: as --help
     CommandRun *run;             // NULL: a topic of help, no command
 } Command;
+
+// Options of commands that inspect runs (inspect/look_options.c).
+extern const OptionTable data_options, runs_options, report_options, sweep_options, reproduce_options, top_options;
 
 extern const Command commands[];
 extern const int command_count;

@@ -1,8 +1,8 @@
 // Prints the topics of `sounder help`, and explains names that are neither commands nor options.
 //
-// help.c has the topics that explain a command or a way of working; help_tables.c has topics that are loops over a
-// table: nets, algorithms, partitions, views, attacks and federations, each with numbers, defaults and source. All wrap
-// paragraphs at the width of the terminal (options/columns.c).
+// help_topics.c has the topics that explain a command or a way of working; help_tables.c has topics that are loops over
+// a table: nets, algorithms, partitions, views, attacks and federations, each with numbers, defaults and source. All
+// wrap paragraphs at the width of the terminal (options/columns.c).
 #ifndef SOUNDER_APP_HELP_H
 #define SOUNDER_APP_HELP_H
 

@@ -1,5 +1,5 @@
-// What a trainer in C needs of Sounder. A trainer is a program that `sounder train --trainer ./trainer` starts: it
-// trains the clients and tests the model in place of the engine. `sounder help trainer` documents every message.
+// The protocol of trainers, for programs in C. A trainer is a program that `sounder train --trainer ./trainer` starts:
+// it trains the clients and tests the model in place of the engine. `sounder help trainer` documents every message.
 //
 //   FILE *lines = fdopen(atoi(getenv(TRAINER_SOCKET)), "r");   // a connected socket; each line is one JSON object
 //   getline(&line, &room, lines);                              // the first one says where everything is
@@ -108,7 +108,7 @@ static inline TrainerSamples trainer_typed(const void *samples, bool are_pixels,
 
 enum { TRAINER_MOST_CHANNELS = 16 };
 
-// What the first line says, mapped, and where the samples of the turn are.
+// The run as the first line describes it, with its files mapped, and the samples of the turn.
 typedef struct TrainerRun {
     size_t inputs, classes; // numbers in a sample: channels x rows x columns; classes: 1 if samples have targets
     size_t of_channel;      // numbers in one of its channels

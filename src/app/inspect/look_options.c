@@ -3,7 +3,6 @@
 #include <stddef.h>
 
 #include "app/commands.h"
-#include "sweep_plan.h"
 #include "table.h"
 
 #define FIELD(member) .offset = offsetof(LookOptions, member)

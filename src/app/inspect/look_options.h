@@ -5,6 +5,10 @@
 
 #include "app/options/option_table.h"
 
+typedef enum SweepSearch { SWEEP_GRID, SWEEP_LIST, SWEEP_RANDOM, SWEEP_HALVING } SweepSearch;
+
+enum { SWEEP_MOST_RUNS = 10000 };
+
 typedef struct LookOptions {
     char *const *folders; // (folder_count); borrowed from argv
     int folder_count;
@@ -17,8 +21,6 @@ typedef struct LookOptions {
     int number, parallel, seeds;  // 0: not given
     bool dry_run, once;
 } LookOptions;
-
-extern const OptionTable data_options, runs_options, report_options, sweep_options, reproduce_options, top_options;
 
 struct Command;
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/commands.h"
 #include "base/rng.h"
 
 static bool is_whole(const Option *option) {

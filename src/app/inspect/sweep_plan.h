@@ -12,9 +12,7 @@
 
 #include "app/inspect/look_options.h"
 
-typedef enum SweepSearch { SWEEP_GRID, SWEEP_LIST, SWEEP_RANDOM, SWEEP_HALVING } SweepSearch;
-
-enum { SWEEP_MOST_RUNS = 10000, SWEEP_NAME_BYTES = 200 };
+enum { SWEEP_NAME_BYTES = 200 };
 
 typedef struct SweepAxis {
     const Option *option;

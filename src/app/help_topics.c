@@ -1,4 +1,4 @@
-// `sounder help` prints all help texts; the options come from the one table.
+// Part of help.h: topics that explain a command or a way of working, and `sounder help` itself.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+// Part of dataset.h: reads a source into a block, and shows a block as a Dataset.
 #include "datasets/dataset.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+// Part of group.h: its functions check their arguments and hand the call to the group's transport.
 #include "shm/group/group.h"
 
 #include <stdio.h>

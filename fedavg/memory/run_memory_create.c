@@ -1,3 +1,4 @@
+// Part of run_memory.h: creates and frees the segments of a run.
 #include "run_memory.h"
 
 #include <stdlib.h>
