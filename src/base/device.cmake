@@ -5,7 +5,7 @@
 # sounder_device is the one that the program itself gets. They are object libraries, so that the order in which a
 # program links them and the boxes that call them does not matter.
 #
-# A box adds to them with sounder_device_sources(CUDA conv.cu cuda_net.c NONE net_none.c).
+# A box adds to them with sounder_device_sources(CUDA conv.cu cuda_tasks.c NONE net_none.c).
 function(sounder_device_sources)
   cmake_parse_arguments(PARSE_ARGV 0 sources "" "" "CUDA;NONE")
   foreach(build CUDA NONE)

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+// An image is drawn by its number in the larger batch that this one is a part of: the parts of a batch, on whatever
+// workers, get the crops of the whole.
 void augment_images(uint8_t *images, const uint8_t *pixels, const uint32_t *indices, uint32_t first,
                     const Augment *augment, Shape shape, const Noise *noise, uint32_t place, int count) {
     const RngKey key = augment_key(noise->seed, noise->round, noise->client);

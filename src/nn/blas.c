@@ -20,6 +20,7 @@ typedef struct OpenBlas {
     char name[BLAS_NAME_BYTES];
 } OpenBlas;
 
+// An unknown word is refused rather than taken as one of the two: a misspelt "off" would change the bits in silence.
 Status blas_allowed(bool *allowed, Error *err) {
     const char *wish = getenv("SOUNDER_BLAS");
     *allowed = !wish || !*wish || strcmp(wish, "on") == 0;
@@ -27,7 +28,9 @@ Status blas_allowed(bool *allowed, Error *err) {
     return fail(err, STATUS_USAGE, "SOUNDER_BLAS=%s: needs on or off", wish);
 }
 
-// OpenBLAS's name for the oldest core that has the build's instructions; NULL: OpenBLAS chooses.
+// OpenBLAS's name for the oldest core that has the build's instructions; NULL: OpenBLAS chooses. OpenBLAS must not use
+// wider instructions than the run's own ops: a run with SOUNDER_ISA=avx2 gives equal bits on a machine with AVX-512 and
+// on one without.
 static const char *core_of(const Kernels *kernels) {
 #ifdef __x86_64__
     static const char *const cores[][2] = {{"avx512", "SkylakeX"}, {"avx2", "Haswell"}, {"baseline", "Prescott"}};
@@ -39,7 +42,8 @@ static const char *core_of(const Kernels *kernels) {
     return NULL;
 }
 
-// Sets a variable unless the user has set it. Returns whether it did.
+// Sets a variable unless the user has set it. Returns whether it did. The caller takes it back once the library has
+// read it, so that programs started later do not inherit it.
 static bool lend(const char *variable, const char *value) {
     return value && !getenv(variable) && setenv(variable, value, 0) == 0;
 }
@@ -121,6 +125,7 @@ fail:
     return status;
 }
 
+// The public part is the first member, so its address is that of the whole.
 void blas_close(Blas *blas) {
     if (!blas) return;
     void *library = ((OpenBlas *)blas)->library;
@@ -132,6 +137,7 @@ const char *blas_name(const Blas *blas) {
     return ((const OpenBlas *)blas)->name;
 }
 
+// The product of a matrix with its own transpose is symmetric, and dsyrk computes half of it in half the time.
 void blas_add_products(const Blas *blas, double *out, const double *values, size_t stride, size_t rows, size_t inner) {
     ((const OpenBlas *)blas)
         ->products(CblasRowMajor, CblasUpper, CblasNoTrans, (blasint)rows, (blasint)inner, 1, values, (blasint)stride,

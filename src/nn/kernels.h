@@ -145,11 +145,11 @@ typedef struct Kernels {
                           const float *in, const float *out_gradient, const float *weight, const Layer *layer,
                           int samples);
 
-    // Batch normalisation of one chunk that is the whole batch. statistics (channels of BatchStatistics, norm_batch.h)
-    // is written on the forward pass and read on the backward pass. parameters: weight, bias, running means and
-    // variances; with trains the statistics are the batch's, else the running ones. Adds to gradient (weight, bias);
-    // overwrites in_gradient, unless that is NULL. out_gradient must be zero from column count on; in_gradient becomes
-    // zero there.
+    // Batch normalisation of one chunk that is the whole batch. statistics (channels of BatchStatistics,
+    // batch_statistics.h) is written on the forward pass and read on the backward pass. parameters: weight, bias,
+    // running means and variances; with trains the statistics are the batch's, else the running ones. Adds to gradient
+    // (weight, bias); overwrites in_gradient, unless that is NULL. out_gradient must be zero from column count on;
+    // in_gradient becomes zero there.
     void (*batch_norm_forward)(float *out, float *statistics, const float *in, const float *parameters, bool trains,
                                const Layer *layer, int count, int samples);
     void (*batch_norm_backward)(float *gradient, float *in_gradient, const float *statistics, const float *in,

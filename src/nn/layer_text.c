@@ -66,7 +66,7 @@ bool layer_text_has_more(const LayerText *of) {
     return of->taken < of->word_count;
 }
 
-// Reads one whole number, up to *end.
+// Reads one whole number, up to *end. The bounds refuse a minus sign, which strtol accepts.
 static bool read_whole(int *value, const char *text, char **end, int low, int high) {
     long number = strtol(text, end, 10);
     if (*end == text || number < low || number > high) return false;
@@ -74,6 +74,7 @@ static bool read_whole(int *value, const char *text, char **end, int low, int hi
     return true;
 }
 
+// All readers of whole numbers end here, so that sizes, counts and sides have one sentence.
 static Status not_whole(const LayerText *of, const char *name, const char *word, int low, int high, Error *err) {
     fail(err, STATUS_USAGE, LAYER_FORMAT "%s is \"%s\"; give a whole number from %d to %d", LAYER_ARGS(of), name, word,
          low, high);
@@ -114,7 +115,8 @@ Status layer_text_number(float *value, LayerText *of, const char *name, float lo
     return STATUS_USAGE;
 }
 
-// Names of layers before this one; SPEC_INPUT if none has it.
+// Names of layers before this one; SPEC_INPUT if none has it. Only earlier layers have names yet, so a net cannot have
+// a cycle.
 static int find_name(const LayerText *of, const char *name) {
     for (int l = 0; l + 1 < of->number; l++)
         if (strcmp(of->names[l], name) == 0) return l;
@@ -133,6 +135,7 @@ static Status no_name(const LayerText *of, const char *name, Error *err) {
     return STATUS_USAGE;
 }
 
+// The name must be an earlier layer's, so that values are there when they are read.
 Status layer_text_layer(int *layer, LayerText *of, Error *err) {
     if (!layer_text_has_more(of)) return wrong(of, err);
     const char *name = of->words[of->taken++];
@@ -140,6 +143,7 @@ Status layer_text_layer(int *layer, LayerText *of, Error *err) {
     return *layer == SPEC_INPUT ? no_name(of, name, err) : STATUS_OK;
 }
 
+// Without "from" it is the layer before.
 Status layer_text_source(int *source, const LayerText *of, int layer, Error *err) {
     *source = of->from ? find_name(of, of->from) : layer - 1;
     return of->from && *source == SPEC_INPUT ? no_name(of, of->from, err) : STATUS_OK;

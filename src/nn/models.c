@@ -8,6 +8,7 @@
 #include <string.h>
 
 const ZooEntry zoo_entries[] = {
+    // Relu and maximum commute, so the pooling is first: it leaves the relu a quarter of the values.
     {"lenet",
      "conv 10 5; pool 2; relu; conv 20 5; dropout2d 0.5; pool 2; relu; linear 50; relu; dropout 0.5; linear classes",
      "small LeNet of the PyTorch MNIST examples (21,840 parameters on 28x28 grey images)"},
@@ -24,6 +25,9 @@ const ZooEntry zoo_entries[] = {
     {"feddyn-cnn",
      "conv 64 5; relu; pool 2; conv 64 5; relu; pool 2; linear 384; relu; linear 192; relu; linear classes",
      "CIFAR-10 net of FedDyn (Acar et al., ICLR 2021)"},
+    // Each block adds its input to its output, and a relu follows, as in the paper. Where the shape changes, the
+    // shortcut is a strided convolution of single pixels (the paper's option B), which "from" starts at the block's
+    // input.
     {"resnet8",
      "conv 16 3 pad 1; groupnorm 8; relu as a; "
      "conv 16 3 pad 1; groupnorm 8; relu; conv 16 3 pad 1; groupnorm 8; add a; relu as b; "
@@ -63,6 +67,8 @@ const ZooEntry zoo_entries[] = {
      "conv 512 3 pad 1; groupnorm 32; relu; conv 512 3 pad 1; groupnorm 32; add h; relu; "
      "globalpool; linear classes",
      "the same authors' net for larger images as it is used for small ones, with group normalisation"},
+    // A convolution of each channel by itself, then one of single pixels, which mixes the channels: together they need
+    // an eighth of the products of a full convolution.
     {"mobilenet",
      "conv 16 3 pad 1; groupnorm 8; relu; conv 16 3 pad 1 groups 16; groupnorm 8; relu; conv 32 1; groupnorm 8; relu; "
      "conv 32 3 stride 2 pad 1 groups 32; groupnorm 8; relu; conv 64 1; groupnorm 8; relu; "
@@ -76,7 +82,8 @@ const ZooEntry zoo_entries[] = {
 };
 const size_t zoo_entry_count = sizeof zoo_entries / sizeof *zoo_entries;
 
-// A value that is no name is taken as a net's text, whose errors spec_parse explains.
+// A value that is no name is taken as a net's text, whose errors spec_parse explains. The number of classes depends on
+// the data, so a text ends in the word "classes".
 void zoo_expand(char *text, size_t bytes, const char *model, int classes) {
     static const char placeholder[] = "classes";
     const char *layers = model;

@@ -1,6 +1,8 @@
-// The forward and backward pass of one chunk on the CPU. net.c makes whole batches of them.
+// The forward and backward pass of one chunk on the CPU. batches.c makes whole batches of them.
 #ifndef SOUNDER_NN_PASS_H
 #define SOUNDER_NN_PASS_H
+
+#include <string.h>
 
 #include "nn/buffers.h"
 #include "nn/net.h"
@@ -21,6 +23,43 @@ typedef struct Pass {
     const Noise *noise;
     uint32_t count; // samples of the batch
 } Pass;
+
+// One layer's part of a pass over a chunk, or over a part of it.
+typedef struct LayerCall {
+    const Net *net;
+    const Kernels *kernels; // of this batch
+    const Layer *layer;
+    const LayerBuffers *at;
+    const float *weight, *bias; // the layer's parameters from Layer.weight and from Layer.bias on
+    float *scratch;             // LayerRoom.scratch floats
+    const Noise *noise;         // NULL: no dropout
+    bool trains;
+    const Pass *pass; // NULL on the forward pass
+    Chunk chunk;
+    int count, samples; // of the chunk
+} LayerCall;
+
+// Fills in all fields but noise, trains and pass.
+static inline LayerCall layer_call(const Net *net, int l, const LayerBuffers *at, const float *parameters,
+                                   Chunk chunk) {
+    const Layer *layer = &net->spec.layers[l];
+    return (LayerCall){.net = net,
+                       .kernels = net->at_work,
+                       .layer = layer,
+                       .at = at,
+                       .weight = parameters + layer->weight,
+                       .bias = parameters + layer->bias,
+                       .scratch = net->buffers->scratch,
+                       .chunk = chunk,
+                       .count = chunk.count,
+                       .samples = chunk.samples};
+}
+
+// For a layer that works in place: if another layer also reads its input, it works on a copy of it, of its output's
+// size.
+static inline void layer_copy(const LayerCall *call, float *to, const float *from) {
+    if (to != from) memcpy(to, from, shape_size(call->layer->out) * (size_t)call->samples * sizeof *to);
+}
 
 // The chunk of at most `most` of the `left` samples from `first` on, rounded up to whole vectors of lanes.
 static inline Chunk net_chunk(const Net *net, uint32_t first, uint32_t left, int most) {

@@ -8,6 +8,8 @@ static const uint8_t *row_of(const uint8_t *values, const uint32_t *indices, uin
     return values + (size_t)(indices ? indices[s] : first + (uint32_t)s) * size * sizeof(float);
 }
 
+// Values are copied with memcpy, because float32 samples may begin at any address of a file. The lanes without a sample
+// are zeros.
 void values_gather(float *out, const uint8_t *values, const uint32_t *indices, uint32_t first, size_t size, int count,
                    int samples) {
     memset(out, 0, size * (size_t)samples * sizeof *out);
@@ -18,6 +20,8 @@ void values_gather(float *out, const uint8_t *values, const uint32_t *indices, u
     }
 }
 
+// Rows are padded with zeros to the widest vector of all builds: dot products then read whole vectors, whichever build
+// runs.
 void values_gather_rows(float *rows, const uint8_t *values, const uint32_t *indices, uint32_t first, size_t size,
                         size_t row_floats, int count) {
     enum { WIDEST_VECTOR = 16 };
@@ -28,6 +32,8 @@ void values_gather_rows(float *rows, const uint8_t *values, const uint32_t *indi
     }
 }
 
+// The loss is half the squared distance, whose derivative is the distance itself. A hit is an output that rounds to the
+// target, if targets are whole numbers.
 double squared_loss(float *gradient, uint32_t *hits, const float *outputs, const float *targets, float scale, int count,
                     int samples) {
     double loss = 0;

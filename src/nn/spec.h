@@ -113,12 +113,13 @@ typedef struct Layer {
     bool rectifies; // conv, norm: its output has already been through the relu that follows
     bool rectified; // pool, conv: its backward pass includes the backward pass of the relu before it
     // Index of the weight's first float in the parameter array. Conv: (OC,IC,K,K); linear: (OUT,IN); norm: one per
-    // factor; prelu: one per slope; embedding: (VOCABULARY,WIDTH); positions: (T,E); lstm: (4 UNITS,F), then (4 UNITS,UNITS), with the gates
-    // in the order input, forget, cell, output; attention: (3 E,E), for queries, keys and values.
+    // factor; prelu: one per slope; embedding: (VOCABULARY,WIDTH); positions: (T,E); lstm: (4 UNITS,F), then
+    // (4 UNITS,UNITS), with the gates in the order input, forget, cell, output; attention: (3 E,E), for queries, keys
+    // and values.
     size_t weight;
     // Index of the bias's first float. The bias follows the weight. Conv: (OC); linear: (OUT); lstm: two of (4 UNITS);
-    // embedding, positions, prelu: none; norm: as many floats as the weight, then for a batch norm as many running means and
-    // variances; attention: (3 E), then the output projection's weight (E,E) and bias (E).
+    // embedding, positions, prelu: none; norm: as many floats as the weight, then for a batch norm as many running
+    // means and variances; attention: (3 E), then the output projection's weight (E,E) and bias (E).
     size_t bias;
 } Layer;
 

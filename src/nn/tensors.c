@@ -6,6 +6,7 @@
 
 enum { NAMES_BYTES = 400, PATTERNS_BYTES = 2048 };
 
+// A list that is too long for the sentence ends in dots.
 static void list_names(char *names, size_t bytes, const TensorList *list) {
     size_t used = 0;
     *names = '\0';
@@ -31,6 +32,7 @@ Status tensors_fitting(bool *fits, const TensorList *list, const char *patterns,
     return STATUS_OK;
 }
 
+// A search from the first tensor on: nets have dozens of tensors, and callers ask once per message.
 const ParameterTensor *tensors_at(const TensorList *list, size_t parameter) {
     const ParameterTensor *tensor = list->tensors;
     while (parameter >= tensor->first + tensor->count)
@@ -38,6 +40,7 @@ const ParameterTensor *tensors_at(const TensorList *list, size_t parameter) {
     return tensor;
 }
 
+// Rules that average weights cannot make a variance negative; those that extrapolate, as server momentum does, can.
 void tensors_floor_variances(float *parameters, const TensorList *list) {
     for (int t = 0; t < list->count; t++) {
         const ParameterTensor *tensor = &list->tensors[t];

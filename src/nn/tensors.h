@@ -28,7 +28,7 @@ typedef struct ParameterTensor {
     float start;
     bool normal;  // the initial values are normally distributed with deviation `stretch`
     bool frozen;  // training leaves it unchanged, and it is not sent
-    bool follows; // running statistics (norm_batch.h): batches change it, gradients do not
+    bool follows; // running statistics (batch_statistics.h): batches change it, gradients do not
 } ParameterTensor;
 
 // A view: it borrows the array.

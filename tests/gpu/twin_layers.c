@@ -2,7 +2,7 @@
 #include "gpu.h"
 #include "gpu_trial.h"
 #include "nn/kernels/activation.h"
-#include "nn/kernels/norm_batch.h"
+#include "nn/kernels/batch_statistics.h"
 #include "twins.h"
 
 static const Layer convolutions[] = {
@@ -98,7 +98,7 @@ void check_direct(const Trial *trial) {
         check_conv(trial, &trial->cpu->conv, &convolutions[i]);
 }
 
-// Winograd's way takes no vectors without a sample, and net.c gives it none.
+// Winograd's way takes no vectors without a sample, and batches.c gives it none.
 void check_winograd(const Trial *trial) {
     Trial full = *trial;
     for (int m = 0; m < trial->models; m++)

@@ -2,7 +2,7 @@
 // a loss. The samples do not fill the vectors, and what the lanes behind them hold is not a number.
 #include "builds.h"
 #include "nn/buffers.h"
-#include "nn/kernels/norm_batch.h"
+#include "nn/kernels/batch_statistics.h"
 #include "nn/net.h"
 #include "tests/tensor.h"
 

@@ -11,6 +11,8 @@ size_t cuda_attention_kept_features(const Layer *layer) {
     return 8 * shape_size(layer->in) + (size_t)layer->groups * steps * steps;
 }
 
+// They are stored one after the other, with the samples innermost; the order is that in which the forward pass writes
+// them.
 static AttentionKept attention_kept(float *kept, const Layer *layer, const CudaStep *step) {
     const size_t columns = (size_t)step->models * (size_t)step->samples, steps = (size_t)layer->in.rows;
     const size_t tensor = shape_size(layer->in) * columns;
@@ -41,7 +43,8 @@ void cuda_attention_forward(float *out, float *kept, const float *in, const floa
 }
 
 // The order is that of the chain rule from the output back. in_gradient must be computed before the weights change,
-// which is the caller's promise: the step follows later.
+// which is the caller's promise: the step follows later. The weight's gradients are last, since they read the
+// projections' gradients that the kernels have left.
 void cuda_attention_backward(float *gradient, float *in_gradient, float *kept, const float *in,
                              const float *out_gradient, const float *weight, size_t stride, size_t gradient_stride,
                              const Layer *layer, struct CudaBlas *blas, const CudaStep *step) {

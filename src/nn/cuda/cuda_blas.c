@@ -16,6 +16,7 @@
     WORD(function) // cublas_v2.h renames functions: the symbol of cublasCreate is cublasCreate_v2
 
 // Functions that only cuda_blas_open calls.
+// Their types are those of the header that this build was made with.
 typedef struct Setup {
     __typeof__(cublasCreate) *create;
     __typeof__(cublasSetStream) *set_stream;
@@ -90,7 +91,9 @@ void cuda_blas_close(CudaBlas *blas) {
 }
 
 // A failure is remembered instead of returned: products are called between launches that cannot fail either, and a
-// captured step is checked as a whole (cuda_blas_check).
+// captured step is checked as a whole (cuda_blas_check). cuBLAS takes matrices by columns, where a row-major matrix is
+// its transpose. So a row-major product = b a is asked for as its transpose a^T b^T: the factors change places and
+// nothing is copied.
 void cuda_blas_multiply(CudaBlas *blas, CudaProduct product, CudaFactor a, CudaFactor b, int columns, int rows,
                         int inner, int models) {
     const float one = 1, kept = product.adds ? 1 : 0;

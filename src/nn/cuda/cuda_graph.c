@@ -19,7 +19,8 @@ static Status instantiate(cudaGraphExec_t *executable, cudaGraph_t captured, Err
     return STATUS_OK;
 }
 
-// Captures `steps` steps in a row as one graph. The stream must leave the capture even if a launch fails.
+// Captures `steps` steps in a row as one graph. The stream must leave the capture even if a launch fails. A capture
+// records launches with their arguments, so that everything that changes from step to step must be in device memory.
 static Status capture(cudaGraphExec_t *executable, CudaGraph *graph, int steps, Error *err) {
     cudaStream_t stream = graph->pass->step.stream;
     // Thread-local, as another thread may allocate memory during the capture.

@@ -40,6 +40,7 @@ typedef struct GatherPlace {
     uint32_t sample;         // fastest, so that neighbouring threads write side by side
 } GatherPlace;
 
+// Four pixels are one aligned word of a plane, which a thread reads at once.
 BOTH uint32_t gather_items(Shape shape, int samples) {
     uint32_t plane = (uint32_t)(shape.rows * shape.columns);
     return (uint32_t)shape.channels * parts_of(plane, GATHER_PIXELS) * (uint32_t)samples;

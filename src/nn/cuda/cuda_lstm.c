@@ -20,6 +20,7 @@ static Sizes sizes_of(const Layer *layer, const CudaStep *step) {
                    .bias = 4 * (size_t)units * (size_t)(features + units)};
 }
 
+// Per step four gates, a cell and an output; and the two gradients that go from step to step.
 size_t cuda_lstm_kept_features(const Layer *layer) {
     return ((size_t)lstm_steps(layer) * 6 + 2) * (size_t)lstm_units(layer);
 }
@@ -85,6 +86,7 @@ static void add_gradient(float *gradient, size_t stride, const LstmKept *at, con
         cuda_blas_multiply(blas, states, lanes_at(at->outputs, of->units, t - 1, CUBLAS_OP_T, of), gates, of->units,
                            of->gates, of->samples, step->models);
     else if (!adds)
+        // A sequence of one step has no previous outputs: nothing else would write the gradient of U.
         for (int m = 0; m < step->models; m++)
             (void)cudaMemsetAsync(gradient + (size_t)m * stride + of->state_weight, 0,
                                   (of->bias - of->state_weight) * sizeof *gradient, step->stream);

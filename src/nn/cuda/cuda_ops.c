@@ -55,12 +55,14 @@ static void list_ops(CudaOps *ops, FlowNode *nodes, const Spec *spec) {
             .out = shape_size(layer->out),
         };
     }
+    // No gradient is needed before the first op that learns, so the backward pass ends there.
     ops->first = 0;
     while (ops->first < ops->count && !layer_learns(ops->ops[ops->first].layer))
         ops->first++;
 }
 
-// Places the tensors of the forward pass. Dropout's mask exists only for training.
+// Places the tensors of the forward pass. Dropout's mask exists only for training. Values are stored in the order of
+// the layers; a layer that works in place has its input's tensor.
 static void carve_forward(CudaOps *ops, Arena *arena, const Flow *flow, const FlowNode *nodes, const Spec *spec,
                           bool training) {
     float *input = carve_lanes(arena, shape_size(spec->input));
@@ -78,7 +80,8 @@ static void carve_forward(CudaOps *ops, Arena *arena, const Flow *flow, const Fl
     ops->logits = ops->ops[ops->count - 1].out;
 }
 
-// Places the slots of gradients and gives every op the slots that the flow chose for it.
+// Places the slots of gradients and gives every op the slots that the flow chose for it. Ops whose gradients are never
+// alive together share a slot: in a chain two slots take turns.
 static void carve_backward(CudaOps *ops, Arena *arena, const Flow *flow) {
     float *slots[FLOW_MAX_SLOTS];
     for (int slot = 0; slot < flow->slot_count; slot++)

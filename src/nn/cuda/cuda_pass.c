@@ -66,7 +66,8 @@ static bool steps_plainly(const CudaOptimizer *optimizer) {
 }
 
 // Whether the backward pass makes the steps of linear layers itself. Hogwild must know first that the whole gradient is
-// finite, and shifts are added by other kernels.
+// finite, and shifts are added by other kernels. Above MOST_STEPPED_SAMPLES cuBLAS's product is fast enough that
+// writing and reading the gradient pays.
 static bool steps_linear_layers(const CudaPass *pass) {
     return !pass->plan.updates && !pass->plan.gradient_shifts && steps_plainly(&pass->plan.optimizer) &&
            pass->step.samples <= MOST_STEPPED_SAMPLES;
@@ -95,6 +96,7 @@ void cuda_pass_evaluate(const CudaPass *pass) {
     loss(pass, NULL);
 }
 
+// The loss kernel between the passes writes the logits' gradient, with which the backward pass begins.
 static void forward_and_back(const CudaPass *pass, CudaPurpose purpose, bool steps) {
     forward(pass, purpose);
     loss(pass, pass->ops.logits_gradient);
@@ -106,6 +108,7 @@ void cuda_pass_gradient(const CudaPass *pass) {
 }
 
 // A run of neighbouring parameters that are stepped by one launch.
+// The parameters of a net are one array, so neighbours of several layers make one launch.
 typedef struct Run {
     size_t first, count;
 } Run;

@@ -31,9 +31,46 @@ typedef struct CudaPass {
     float *lr;            // device (1)
     CudaWholeStep whole;  // device
     CudaBlas *blas;
-    void (*mark)(void *context, CudaPart part, const CudaOp *op); // NULL in a run, see cuda_costs.h
+    void (*mark)(void *context, CudaPart part, const CudaOp *op); // NULL in a run; bench_card measures by it
     void *mark_context;
 } CudaPass;
+
+// The purpose of a pass.
+typedef enum CudaPurpose { FOR_TESTS, FOR_GRADIENT, FOR_STEP } CudaPurpose;
+
+// One op's part of a pass.
+typedef struct CudaCall {
+    const CudaPass *pass;
+    const CudaOp *op;
+    const CudaStep *step;       // of the pass
+    const float *weight, *bias; // of the layer's first model; those of the others are `stride` floats apart
+    size_t stride;
+    float *gradient, *bias_gradient; // of the layer's first model; other models' are `stride` floats apart
+    size_t gradient_stride;
+    CudaPurpose purpose;
+    bool steps; // the backward pass makes the layer's step of SGD, too
+} CudaCall;
+
+// Calls the mark of tools that measure a step part by part; a run has none.
+static inline void cuda_mark(const CudaPass *pass, CudaPart part, const CudaOp *op) {
+    if (pass->mark) pass->mark(pass->mark_context, part, op);
+}
+
+// Bytes of a tensor with `features` floats per sample, for all models.
+static inline double cuda_lanes_bytes(const CudaPass *pass, size_t features) {
+    return (double)sizeof(float) * pass->step.models * pass->step.samples * (double)features;
+}
+
+// Bytes of an array of parameters of all models.
+static inline double cuda_arrays_bytes(const CudaPass *pass, size_t parameters) {
+    return (double)sizeof(float) * pass->step.models * (double)parameters;
+}
+
+// Bytes of an op's input and output, read or written `in` and `out` times.
+static inline double cuda_values_bytes(const CudaPass *pass, const CudaOp *op, double in, double out) {
+    return in * cuda_lanes_bytes(pass, shape_size(op->layer->in)) +
+           out * cuda_lanes_bytes(pass, shape_size(op->layer->out));
+}
 
 // The pass of a net whose tasks have been assigned, for tools. Borrowed.
 Status cuda_net_pass(CudaNet *net, const CudaPass **pass, Error *err);

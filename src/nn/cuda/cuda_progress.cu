@@ -43,7 +43,9 @@ __global__ void __launch_bounds__(ITEM_THREADS) judge(CudaProgress progress, con
     if (!(fabsf(gradient[i]) <= FLT_MAX)) *progress.applied = 0;
 }
 
-// Staleness is the number of updates by others between this step's reading of the weights and its own update.
+// Staleness is the number of updates by others between this step's reading of the weights and its own update. One
+// thread is enough, as a run of Hogwild has one model per process. The counter is shared by processes, hence the
+// addition for the whole system; it also gives this update its place in the order of all.
 __global__ void __launch_bounds__(1) count_update(CudaProgress progress) {
     if (*progress.counts == 0) return;
     if (*progress.applied == 0) {

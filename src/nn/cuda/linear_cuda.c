@@ -8,6 +8,7 @@ typedef struct Sizes {
     int places, ins, outs, samples;
 } Sizes;
 
+// A layer over its whole input has one place, and a layer of each step as many as there are steps.
 static Sizes sizes_of(const Layer *layer, const CudaStep *step) {
     return (Sizes){(int)linear_places(layer), (int)linear_ins(layer), (int)linear_outs(layer), step->samples};
 }

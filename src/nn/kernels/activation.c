@@ -20,7 +20,8 @@ void ISA_NAME(relu_backward)(float *gradient, const float *out, size_t features,
         to[i] = lanes_select(value[i] <= lanes_of(0), lanes_of(0), to[i]);
 }
 
-// One loop per function, whose derivative and value are inlined: the compiler turns each into vector instructions.
+// One loop per function, whose derivative and value are inlined: the compiler turns each into vector instructions. The
+// switch is outside of the loops: inside, it would branch for each value.
 void ISA_NAME(activation_forward)(float *restrict out, const float *restrict in, const Layer *layer, int samples) {
     const size_t count = shape_size(layer->in) * (size_t)samples;
     const float number = layer->rate;
@@ -33,6 +34,8 @@ void ISA_NAME(activation_forward)(float *restrict out, const float *restrict in,
 #undef APPLY
 }
 
+// The derivative is a function of the input, which the layer therefore keeps: gelu gives some outputs for two inputs,
+// so that the output does not tell.
 void ISA_NAME(activation_backward)(float *restrict in_gradient, const float *restrict in,
                                    const float *restrict out_gradient, const Layer *layer, int samples) {
     const size_t count = shape_size(layer->in) * (size_t)samples;
@@ -46,6 +49,7 @@ void ISA_NAME(activation_backward)(float *restrict in_gradient, const float *res
 #undef APPLY
 }
 
+// `out` may be `a` or `b`: every place is read before it is written.
 void ISA_NAME(add)(float *out, const float *a, const float *b, size_t features, int samples) {
     const Lanes *left = (const Lanes *)a, *right = (const Lanes *)b;
     Lanes *sum = (Lanes *)out;

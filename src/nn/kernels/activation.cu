@@ -10,6 +10,8 @@ __device__ float rectified_gradient(float gradient, float out) {
     return out <= 0 ? 0 : gradient;
 }
 
+// Relu treats all models and columns alike. So the grid is flat, and a thread takes four neighbouring floats: a warp
+// then reads 512 bytes in a row.
 __global__ void __launch_bounds__(ITEM_THREADS) relu_forward(float4 *values, size_t count) {
     size_t i = (size_t)blockIdx.x * ITEM_THREADS + threadIdx.x;
     if (i >= count) return;
@@ -43,6 +45,7 @@ template <Activation KIND> __device__ float derivative_of(float x, float number)
     return x;
 }
 
+// Columns without a sample are computed, too: their values are finite, and their gradient is zero.
 template <Activation KIND>
 __global__ void __launch_bounds__(ITEM_THREADS)
     activation_forward(float4 *out, const float4 *in, float number, size_t count) {
@@ -53,6 +56,8 @@ __global__ void __launch_bounds__(ITEM_THREADS)
                          value_of<KIND>(x.w, number));
 }
 
+// The backward pass computes the derivative from the input again. Storing it on the forward pass would cost a tensor
+// and its traffic, and these kernels wait for memory, not for arithmetic.
 template <Activation KIND>
 __global__ void __launch_bounds__(ITEM_THREADS)
     activation_backward(float4 *in_gradient, const float4 *in, const float4 *out_gradient, float number, size_t count) {
@@ -110,7 +115,8 @@ __global__ void __launch_bounds__(ITEM_THREADS)
 }
 
 // Copies or adds features of tensors with `to_all` and `from_all` floats per model. A thread handles four samples of
-// one feature.
+// one feature. Copies serve concat, which puts two tensors side by side, and layers that work in place but may not
+// (cuda_values.c).
 __global__ void __launch_bounds__(ITEM_THREADS)
     add_rows(float4 *to, const float4 *from, size_t to_all, size_t from_all, bool adds, uint32_t items) {
     ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
@@ -146,6 +152,7 @@ void cuda_relu_backward(float *gradient, const float *out, size_t features, cons
     launch(relu_backward, blocks_of(count), ITEM_THREADS, step->stream, (float4 *)gradient, (const float4 *)out, count);
 }
 
+// The host chooses the kernel once per launch; a switch in the kernel would make all threads pay for it.
 void cuda_activation_forward(float *out, const float *in, const Layer *layer, const CudaStep *step) {
     const size_t count = quads_of(shape_size(layer->in), step);
     void (*kernel)(float4 *, const float4 *, float, size_t) = NULL;

@@ -30,6 +30,10 @@ typedef union FloatBits {
 
 // e^x for x <= 0 (Cephes' expf); smaller results become e^-87. Adding 1.5 * 2^23 rounds to a whole number, which is
 // then in the low bits: a NaN needs no conversion that would be undefined.
+// With n = x / ln 2 rounded to a whole number and r = x - n ln 2, |r| <= ln 2 / 2:
+//   e^x = 2^n e^r,   e^r = 1 + r + r^2 p(r)
+// p is a polynomial of degree 5 that is closest to (e^r - 1 - r) / r^2 on that range; 2^n is made of the exponent's
+// bits.
 BOTH float small_exponential(float x) {
     const float shift = 12582912.0f;
     x = x < -87.0f ? -87.0f : x;
@@ -84,6 +88,7 @@ BOTH float sigmoid_derivative(float x, float number) {
     return e / (sum * sum);
 }
 
+// At 0 the derivative is the factor of negative values, as in PyTorch.
 BOTH float leaky_value(float x, float number) {
     return x < 0 ? number * x : x;
 }

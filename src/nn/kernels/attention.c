@@ -3,6 +3,9 @@
 //   q, k, v = in_proj of each step;  shares (T,T) = softmax of q k' / sqrt(width) in each head;  out_proj of shares v
 // The projections are linear layers of each step. A lane is a sample, so each has its own shares. A causal layer
 // neither writes nor reads the shares of later steps.
+// The backward pass, with dc the gradient of the context c of step t:
+//   dv(u) += share(t,u) dc        dscore(t,u) = share(t,u) * (dc . v(u) - dc . c) / sqrt(width)
+//   dq(t) += dscore(t,u) k(u)     dk(u) += dscore(t,u) q(t)
 #include "sequence.h"
 
 #include <math.h>

@@ -4,6 +4,18 @@
 #include "nn/cuda/cuda_sequence.h"
 #include "nn/kernels/activation.h"
 
+// For step t and the steps u that it attends to, q, k and v being the projected queries, keys and values:
+//   score(t,u) = scale * q(t) . k(u)      share(t,.) = softmax of score(t,.)
+//   context(t) = sum over u of share(t,u) v(u)
+// The backward pass, where d is a gradient, dv that of v:
+//   dv(u) = sum over t of share(t,u) dcontext(t)
+//   dscore(t,u) = share(t,u) * (dcontext(t) . v(u) - dcontext(t) . context(t))
+//   dq(t) = scale * sum over u of dscore(t,u) k(u)      dk(u) = scale * sum over t of dscore(t,u) q(t)
+// The subtracted term is the mean of dshare(t,.) under share(t,.), which the softmax takes away: it equals the product
+// of context and dcontext, so that one kernel needs no sum over all shares first.
+//
+// The shares (heads, T,T, N) are stored for the backward pass. That suits sequences of hundreds of steps; for
+// thousands, computing them again block by block would save the memory.
 namespace {
 
 // Number of steps that step t attends to.
@@ -36,7 +48,9 @@ __device__ float dot(const float *a, const float *b, uint32_t features, uint32_t
 }
 
 // Computes a row of shares. A thread per sample, step and head. The exponential is that of the CPU's functions
-// (small_exponential), not the library's.
+// (small_exponential), not the library's. Three passes over the row, which stays in global memory as a thread has no
+// registers for it: scores and their maximum, exponentials and their sum, the division. With the maximum subtracted no
+// exponential overflows.
 __global__ void __launch_bounds__(ITEM_THREADS) share(AttentionKept kept, uint32_t items) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
     if (at.item >= items) return;
@@ -135,6 +149,7 @@ __global__ void __launch_bounds__(ITEM_THREADS) queries_and_keys_back(AttentionK
     to[block] = of_key;
 }
 
+// Threads of a launch: one per sample of each row of shares, or of each value of a context.
 uint32_t rows_of(const AttentionKept *kept) {
     return kept->heads * kept->steps * kept->samples;
 }
@@ -150,6 +165,8 @@ void cuda_attention_mix(const AttentionKept *kept, const CudaStep *step) {
     launch_items(mix, values_of(kept), step, *kept, values_of(kept));
 }
 
+// The order matters: values_back reads the shares, which share_back then overwrites with the scores' gradients, which
+// queries_and_keys_back reads.
 void cuda_attention_mix_back(const AttentionKept *kept, const CudaStep *step) {
     launch_items(values_back, values_of(kept), step, *kept, values_of(kept));
     launch_items(share_back, rows_of(kept), step, *kept, rows_of(kept));

@@ -137,7 +137,8 @@ __global__ void __launch_bounds__(CONV_THREADS, CONV_RESIDENT)
 
 // Sums each of TAPS x TAPS values over a block's threads, in a fixed order. to: the place of the first value in a
 // kernel of `side` taps a row; only values within `rows` and `columns` are written. First runs of RUN neighbouring
-// threads are summed, each by one thread, then the runs: two short passes instead of a tree for each of the values.
+// threads are summed, each by one thread, then the runs: two short passes instead of a tree for each of the values. A
+// row of `shared` has one float more than threads, so that the threads of a run's sums meet different banks.
 template <int TAPS>
 __device__ void sum_over_threads(float *to, const float (&values)[TAPS][TAPS], float (*shared)[GRADIENT_THREADS + 1],
                                  int rows, int columns, int side) {
@@ -198,7 +199,9 @@ __device__ void add_place(float (&sums)[CHANNELS][TAPS][TAPS], const float *in, 
     }
 }
 
-// The weight's gradient, or one part of it. The sums of model m and part p go to out + m * stride + p * part_stride.
+// The weight's gradient, or one part of it. The sums of model m and part p go to out + m * stride + p * part_stride. A
+// thread walks over places of the image, `step` apart, with all the sums of its taps in registers; the block adds the
+// threads' sums at the end.
 template <int TAPS, int CHANNELS>
 __global__ void __launch_bounds__(GRADIENT_THREADS, GRADIENT_RESIDENT)
     sum_gradient(float *out, size_t stride, size_t part_stride, const float *__restrict__ in,
@@ -258,7 +261,8 @@ typedef void SumGradient(float *, size_t, size_t, const float *, const float *, 
                          const uint32_t *);
 
 // Sizes of tiles are template parameters, so that their loops unroll into registers; these choose among the few that
-// are built.
+// are built. Ten channels fit LeNet's layers and eight or four the others: conv_index.h chooses the number that leaves
+// the fewest channels unused.
 template <int TAPS> Convolve *convolve_kernel(uint32_t channels) {
     return channels == 10 ? convolve<TAPS, 10> : channels == 8 ? convolve<TAPS, 8> : convolve<TAPS, 4>;
 }
@@ -274,6 +278,8 @@ void launch_convolve(float *out, const float *in, const float *weight, const flo
            bias, stride, map, step->counts);
 }
 
+// One kernel serves both passes by two such maps: the input's gradient is a convolution of the output's gradient, with
+// K - 1 - pad zeros around it, by the mirrored kernel with channels exchanged.
 ConvMap forward_map(const Layer *layer, int samples) {
     return conv_map(layer->in, layer->out, layer->kernel, layer->pad, false, samples);
 }
@@ -316,6 +322,7 @@ void cuda_conv_backward_input(float *in_gradient, const float *out_gradient, con
     launch_convolve(in_gradient, out_gradient, weight, NULL, stride, map, step);
 }
 
+// The parts' sums of all models, if the gradient is taken in parts.
 size_t cuda_conv_scratch_floats(const Layer *layer, int models, int samples) {
     if (!layer_is_plain(layer)) return 0;
     ConvMap map = forward_map(layer, samples);

@@ -26,8 +26,9 @@ __device__ float4 plus_product(float4 sum, float factor, float4 value) {
                        sum.w + factor * value.w);
 }
 
-// A thread walks over all taps of all input channels of its group; taps outside the image are skipped. Weights are
-// read by all threads of a warp at the same address. It takes every shape.
+// A thread walks over all taps of all input channels of its group; taps outside the image are skipped. Weights are read
+// by all threads of a warp at one address. It is the simplest form of the sum, without shared memory: it has to take
+// any stride, dilation and groups, and most nets have few such layers.
 __global__ void __launch_bounds__(ITEM_THREADS, RESIDENT)
     convolve(float4 *out, const float4 *in, const float *weight, const float *bias, size_t stride, Geometry of) {
     uint32_t items = pool_items(of.out, of.quads);
@@ -52,7 +53,8 @@ __global__ void __launch_bounds__(ITEM_THREADS, RESIDENT)
     out[(size_t)at.model * items + at.item] = sum;
 }
 
-// The place of the output that reads `place` through a tap; negative: none.
+// The place of the output that reads `place` through a tap; negative: none. With a stride, only every `stride`-th place
+// of the input is read through a given tap.
 __device__ int seen_from(int place, int pad, int tap, int dilation, int stride, int length) {
     int from = place + pad - tap * dilation;
     return from < 0 || from % stride != 0 || from / stride >= length ? -1 : from / stride;
@@ -86,7 +88,8 @@ __global__ void __launch_bounds__(ITEM_THREADS, RESIDENT)
     in_gradient[(size_t)at.model * items + at.item] = sum;
 }
 
-// The sum of this thread's places for the gradient of one tap.
+// The sum of this thread's places for the gradient of one tap. Threads take neighbouring fours of samples, then
+// neighbouring places, so that a warp reads whole lines.
 __device__ float tap_gradient(const float4 *in, const float4 *out_gradient, const Geometry &of, int ky, int kx) {
     const uint32_t places = (uint32_t)(of.out.rows * of.out.columns);
     float sum = 0;
@@ -102,9 +105,9 @@ __device__ float tap_gradient(const float4 *in, const float4 *out_gradient, cons
     return sum;
 }
 
-// Computes the gradient of all taps of one pair of channels. A block per model, output channel and input channel of
-// its group. The block's threads share the places of the plane, tap after tap; their sums are added in pairs, in a
-// fixed order.
+// Computes the gradient of all taps of one pair of channels. A block per model, output channel and input channel of its
+// group. The block's threads share the places of the plane, tap after tap; their sums are added in pairs, in a fixed
+// order. The places are many and the taps few, so the threads divide the places.
 __global__ void __launch_bounds__(WEIGHT_THREADS)
     weight_gradients(float *gradient, const float4 *in, const float4 *out_gradient, size_t stride, Geometry of) {
     __shared__ float sums[WEIGHT_THREADS];

@@ -82,6 +82,7 @@ ConvSizes ISA_NAME(columns_sizes)(const Layer *layer) {
                        .scratch = ((size_t)cut.taps + (size_t)cut.outs + in_panels(cut.outs)) * ROW_FLOATS};
 }
 
+// Packing costs one pass over the weight per batch, and both products then read their factor along rows.
 void ISA_NAME(columns_pack)(float *packed, const float *weight, const Layer *layer) {
     const Cut cut = cut_of(layer, 0);
     const int floats = cut.outs * cut.taps;
@@ -110,7 +111,8 @@ typedef struct Sight {
     bool any;
 } Sight;
 
-// The sight of the places first .. end of row y of the output, through tap (ky,kx).
+// The sight of the places first .. end of row y of the output, through tap (ky,kx). The divisions round up: `from` is
+// the first place whose input column is not negative, and `to` the first whose column is beyond the image.
 static Sight sight_of(const Layer *layer, int y, int first, int end, int ky, int kx) {
     const Window *window = &layer->window;
     const int row = y * window->stride.rows - window->pad.rows + ky * layer->dilation.rows;

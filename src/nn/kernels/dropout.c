@@ -41,7 +41,8 @@ static WordBlock block_lanes(RngKey key, WordBlock counter) {
     return counter;
 }
 
-// One block of random words serves four neighbouring features of a sample, as the GPU's twin draws it.
+// One block of random words serves four neighbouring features of a sample, as the GPU's twin draws it. A byte of the
+// mask is all ones or zeros, so that widening it gives a mask for lanes_select.
 void ISA_NAME(dropout_draw)(int8_t *keep, const DropoutNoise *noise, size_t features, int samples) {
     const WordLanes none = {0};
     WordLanes lane;
@@ -61,7 +62,8 @@ void ISA_NAME(dropout_draw)(int8_t *keep, const DropoutNoise *noise, size_t feat
         }
 }
 
-// A channel's mask is read once and used for the whole plane.
+// A channel's mask is read once and used for the whole plane. The kept values are divided by the share that is kept, so
+// that the sums in the next layer keep their mean, and tests need no factor.
 void ISA_NAME(dropout_apply)(float *values, const int8_t *keep, float rate, size_t features, size_t plane,
                              int samples) {
     const Lanes factor = lanes_of(1.0f / (1.0f - rate));

@@ -32,6 +32,8 @@ __global__ void __launch_bounds__(ITEM_THREADS) dropout_draw(int8_t *keep, const
         *(uint32_t *)keep = (kept >> i & 0x01010101u) * 255u; // four samples, all ones or zeros each
 }
 
+// One kernel serves the forward and the backward pass: the factor of a value is the factor of its gradient. With
+// dropout2d a byte of the mask holds for a whole plane.
 __global__ void __launch_bounds__(ITEM_THREADS) dropout_apply(float4 *values, const uint32_t *keep, float factor,
                                                               uint32_t features, uint32_t plane, uint32_t quads) {
     uint32_t items = features * plane * quads;

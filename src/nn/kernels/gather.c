@@ -29,7 +29,8 @@ static void gather_plane(Lanes *out, const uint8_t *const source[SOUNDER_LANES],
     }
 }
 
-// Lanes without a sample get a scale and a shift of zero, so the loop needs no condition.
+// Lanes without a sample get a scale and a shift of zero, so the loop needs no condition. All channels of a vector of
+// samples are gathered in a row, so that each sample's bytes are read once, in order.
 void ISA_NAME(gather)(float *out, const uint8_t *pixels, const uint32_t *indices, uint32_t first, const float *scale,
                       const float *shift, Shape shape, int count, int samples) {
     size_t plane = (size_t)shape.rows * (size_t)shape.columns, size = shape_size(shape);
@@ -64,6 +65,7 @@ static void prefetch_row(const uint8_t *row, size_t bytes) {
         __builtin_prefetch(row + i);
 }
 
+// A function of its own for `restrict`: only since the arrays cannot overlap does the compiler make a vector loop.
 static void normalise(float *restrict to, const uint8_t *restrict from, size_t count, float scale, float shift) {
     for (size_t i = 0; i < count; i++)
         to[i] = (float)from[i] * scale + shift;

@@ -14,7 +14,8 @@ template <bool IN_WORDS> __device__ uint32_t pixels_at(const uint8_t *from, uint
     return word;
 }
 
-// Stores the step's numbers for the ops that follow. No other thread of this kernel reads them.
+// Stores the step's numbers for the ops that follow. No other thread of this kernel reads them. Hogwild also notes how
+// many updates all processes have made so far: the difference at this step's own update is its staleness.
 __device__ void begin_step(const CudaProgress &progress, uint32_t model, uint32_t first, uint32_t count) {
     progress.counts[model] = count;
     progress.firsts[model] = first;
@@ -35,6 +36,8 @@ __device__ uint32_t moved_pixels_at(const uint8_t *plane, const GatherPlace &pla
     return word;
 }
 
+// How a thread reads its pixels: as one aligned word; byte by byte, where planes are no multiple of four pixels; or
+// each from the place that a crop and a flip give it.
 enum Reading { WORDS, BYTES, MOVED };
 
 // A thread brings four pixels of one channel of one sample; neighbouring threads have neighbouring samples, so that

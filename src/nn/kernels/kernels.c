@@ -8,7 +8,8 @@
 
 enum { BUILDS = 3 };
 
-// Writes the builds that this machine can run to `runnable`, the widest first; returns their number.
+// Writes the builds that this machine can run to `runnable`, the widest first; returns their number. All four parts of
+// AVX-512 that the code uses are asked for: the first processors with the instruction set lack some.
 static size_t runnable_builds(const Kernels *runnable[BUILDS]) {
     size_t count = 0;
 #ifdef __x86_64__
@@ -27,6 +28,7 @@ bool kernels_is_name(const char *name) {
     return strcmp(name, "avx512") == 0 || strcmp(name, "avx2") == 0 || strcmp(name, "baseline") == 0;
 }
 
+// NULL for a build that this machine cannot run, too: its first wide instruction would kill the process.
 const Kernels *kernels_named(const char *name) {
     const Kernels *runnable[BUILDS];
     size_t count = runnable_builds(runnable);

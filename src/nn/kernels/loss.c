@@ -1,4 +1,8 @@
 // Part of ops.h: softmax and cross-entropy in one, numerically stable.
+// With p = softmax of the logits, and t the label's distribution (1 at the label; smoothed, a share of the rest for
+// every class):
+//   loss = log(sum over k of e^logit(k)) - sum over k of t(k) logit(k)        d loss / d logit(k) = p(k) - t(k)
+// The largest logit is subtracted from all before e^x and added back to the logarithm, so that nothing overflows.
 #include "ops.h"
 
 #include <math.h>

@@ -15,6 +15,7 @@ struct Scores {
 };
 
 // The label's distribution: 1 and 0 without smoothing.
+// With smoothing every class gets smoothing / classes, and the label the rest besides.
 struct Shares {
     float own, others;
 };
@@ -35,7 +36,8 @@ __device__ Scores scores_of(const float *logits, int label, Shares shares, int c
     return scores;
 }
 
-// d loss / d logit = (probability - the label's share) * scale
+// d loss / d logit = (probability - the label's share) * scale The exponentials are computed again, as on the CPU:
+// storing them would take a tensor of the logits' size.
 __device__ void write_gradient(float *gradient, const float *logits, const Scores &scores, int label, Shares shares,
                                float scale, int classes, size_t samples) {
     float share = scale / scores.sum;
@@ -45,9 +47,11 @@ __device__ void write_gradient(float *gradient, const float *logits, const Score
     }
 }
 
-// One block per model, one thread per sample (or several samples, one after another). Losses are added in pairs, in
-// a fixed order. blockDim.x is a power of two. It also ends the step: the model's task moves on, in the last kernel
-// of the step that reads its place. Hits are counted in evaluation only.
+// One block per model, one thread per sample (or several samples, one after another). Losses are added in pairs, in a
+// fixed order. blockDim.x is a power of two. It also ends the step: the model's task moves on, in the last kernel of
+// the step that reads its place. Hits are counted in evaluation only. A sample's loss is log(sum) + largest - correct,
+// in double precision as on the CPU, since losses of whole epochs are added up. The gradient's scale is the model's own
+// count: models of a launch have batches of different sizes.
 __global__ void __launch_bounds__(MOST_THREADS)
     softmax_cross_entropy(float *gradient, const __grid_constant__ CudaProgress progress, const float *logits,
                           const uint16_t *labels, const uint32_t *indices, Shares shares, int classes,

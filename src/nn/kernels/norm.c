@@ -3,6 +3,12 @@
 // channel or, as layer normalisation, of their own. If each row is normalised by itself, a row is a group of one
 // channel.
 //   out = (in - mean) / sqrt(variance + 1e-5) * weight + bias
+// The backward pass of one sample and group of n values, with v = (in - mean) * scale the normalised value, g = weight
+// * d out, and means over the group:
+//   d in = scale * (g - mean of g - v * mean of (g * v))
+//   d weight = sum of d out * v,  d bias = sum of d out,  over all samples and places that share them
+// The two means are there because each value moves the mean and the variance of its group. v is computed again from the
+// input and the two statistics: storing it would take a tensor.
 #include "ops.h"
 
 #include <math.h>
@@ -16,7 +22,8 @@ typedef struct Group {
     float share;            // one over the group's values
 } Group;
 
-// With `each` the group is a row, which counts as one channel whose places are the row's values.
+// With `each` the group is a row, which counts as one channel whose places are the row's values. A weight per value is
+// told from one per channel by their number alone: PyTorch's LayerNorm over an image has C x H x W of them.
 static Group group_of(const Layer *layer, int number, int samples) {
     const size_t channels = layer->each ? 1 : (size_t)(layer->in.channels / layer->groups);
     const size_t plane = (size_t)(layer->each ? 1 : layer->in.rows) * (size_t)layer->in.columns;
@@ -71,7 +78,8 @@ ALWAYS_INLINE Lanes mean_of(Term *term, const Lanes *in, const Group *group, Lan
     return total * group->share;
 }
 
-// 1 / sqrt(variance + 1e-5)
+// 1 / sqrt(variance + 1e-5) The root and the division are the C library's and the processor's, lane by lane: fast
+// approximations would round differently per instruction set.
 static Lanes scale_of(Lanes variance) {
     Lanes scale = variance;
     for (int i = 0; i < SOUNDER_LANES; i++)

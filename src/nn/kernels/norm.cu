@@ -61,8 +61,9 @@ __device__ uint32_t weight_of(const Norm &norm, uint32_t row) {
     return norm.singly ? row : row / norm.plane;
 }
 
-// Three passes over the group's values: mean, variance and result. The variance is that of distances from the mean,
-// as on the CPU: the difference of mean square and squared mean would cancel.
+// Three passes over the group's values: mean, variance and result. The variance is that of distances from the mean, as
+// on the CPU: the difference of mean square and squared mean would cancel. The result is the third pass rather than a
+// second kernel, because the block that has the statistics in registers still has the values in its cache.
 __global__ void __launch_bounds__(NORM_THREADS)
     norm_forward(float4 *out, float4 *statistics, const float4 *in, const float *weight, const float *bias,
                  size_t stride, Norm norm) {
@@ -173,7 +174,8 @@ __global__ void __launch_bounds__(NORM_THREADS)
     bias_gradient[model * stride + own] = sum;
 }
 
-// The sizes as kernels read them: with `each` a row is a group of one channel.
+// The sizes as kernels read them: with `each` a row is a group of one channel. So the kernels have one form for all
+// three layouts of weights.
 Norm norm_of(const Layer *layer, const CudaStep *step) {
     Norm norm;
     norm.groups = (uint32_t)layer->groups;

@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-#include "nn/kernels/norm_batch.h"
+#include "nn/kernels/batch_statistics.h"
 
 // The common data of the loops over one channel.
 typedef struct Channel {

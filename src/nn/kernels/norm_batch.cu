@@ -2,7 +2,7 @@
 // thread per four neighbouring samples of a place writes the results.
 #include "nn/cuda/cuda_float4.h"
 #include "nn/cuda/cuda_launch.h"
-#include "nn/kernels/norm_batch.h"
+#include "nn/kernels/batch_statistics.h"
 
 namespace {
 
@@ -15,7 +15,8 @@ struct BatchNorm {
     uint32_t columns;  // fours of samples of a place
 };
 
-// The numbers of a channel: from the forward pass, and the means that the backward pass needs.
+// The numbers of a channel: from the forward pass, and the means that the backward pass needs. Aligned so that a thread
+// reads all four numbers at once.
 struct alignas(16) ChannelSums {
     float mean, scale;       // scale: 1 / sqrt(variance + 1e-5)
     float gradient, product; // of d out, and of that times the normalised value
@@ -32,7 +33,9 @@ __device__ float4 normalised(float4 value, const ChannelSums &of) {
                        (value.w - of.mean) * of.scale);
 }
 
-// The mean of a channel's values, or with `squares` the mean of their squared distances from `from`.
+// The mean of a channel's values, or with `squares` the mean of their squared distances from `from`. Two passes over
+// the values, the mean first: the mean of squares minus the squared mean would cancel where the mean is far from zero,
+// and could become negative.
 __device__ float mean_of(float (&shared)[THREADS], const float4 *in, float from, bool squares, const BatchNorm &norm,
                          uint32_t count) {
     float sum = 0;
@@ -128,7 +131,9 @@ __global__ void __launch_bounds__(THREADS)
     gradient[2 * norm.channels] = gradient[3 * norm.channels] = 0;
 }
 
-// d in = scale * weight * (d out - mean of that - normalised value * mean of their product)
+// d in = scale * weight * (d out - mean of that - normalised value * mean of their product) The mean and the product's
+// mean are the parts of the gradient that would only move or stretch all values of the channel together, which the
+// normalisation undoes.
 __global__ void __launch_bounds__(ITEM_THREADS)
     batch_norm_backward_input(float4 *in_gradient, const ChannelSums *statistics, const float4 *in,
                               const float4 *out_gradient, const float *weight, size_t stride, BatchNorm norm,
@@ -146,6 +151,7 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     in_gradient[four.at] = real_ones(given, four.column, counts[model]);
 }
 
+// A channel's places and samples are one array of quads here: the statistics run over both.
 BatchNorm norm_of(const Layer *layer, const CudaStep *step) {
     const uint32_t columns = (uint32_t)step->samples / 4, plane = (uint32_t)(layer->in.rows * layer->in.columns);
     BatchNorm norm = {(uint32_t)layer->in.channels, plane * columns, columns};
@@ -169,6 +175,7 @@ void cuda_batch_norm_forward(float *out, float *statistics, float *means, float 
                  (const float4 *)in, parameters, stride, norm);
 }
 
+// Every backward pass calls it before the input's gradient, also for a frozen layer, because it computes the two means.
 void cuda_batch_norm_backward_weight(float *gradient, float *statistics, const float *in, const float *out_gradient,
                                      size_t stride, const Layer *layer, const CudaStep *step) {
     const BatchNorm norm = norm_of(layer, step);

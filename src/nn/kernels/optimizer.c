@@ -13,6 +13,8 @@ static inline float descended(float weight, float lr, float velocity) {
 #endif
 }
 
+// The formulas are those of step.h, with the last multiplication and subtraction fused where the machine can, as in the
+// ops that step while they sum (ops.h).
 void ISA_NAME(sgd_step)(float *restrict weights, float *restrict velocity, const float *restrict gradient,
                         const Sgd *sgd, size_t count) {
     const Sgd fixed = *sgd; // a copy, since the stores below might alias sgd
@@ -39,6 +41,7 @@ static void descend_atomically(float *weight, float lr, float velocity) {
     }
 }
 
+// The velocity is the worker's own, so only the weight needs care.
 void ISA_NAME(sgd_step_atomically)(float *weights, float *velocity, const float *gradient, const Sgd *sgd,
                                    size_t count) {
     for (size_t i = 0; i < count; i++) {

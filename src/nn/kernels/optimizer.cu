@@ -4,7 +4,8 @@
 
 namespace {
 
-// One thread per parameter of a model.
+// One thread per parameter of a model. A model without samples in this step is left alone: with momentum even a
+// gradient of zero would move its weights.
 template <bool MOMENTUM, bool ATOMIC, bool SHIFTS>
 __global__ void __launch_bounds__(ITEM_THREADS)
     sgd_step(CudaSgdUpdate descent, const float *gradient, size_t first, uint32_t count, const uint32_t *counts) {
@@ -28,7 +29,9 @@ void launch_step(const CudaSgdUpdate *descent, const float *gradient, size_t fir
 
 enum { LENGTH_THREADS = 256 };
 
-// gradient += pull * weight + shift. It is a kernel of its own because clipping must see the sum of all terms.
+// gradient += pull * weight + shift. It is a kernel of its own because clipping must see the sum of all terms. The
+// order of a whole step is join_terms, add_lengths for each run of parameters that learn, begin_whole_step, whole_step;
+// each is a launch, because the next one needs the results of all blocks of the last.
 __global__ void __launch_bounds__(ITEM_THREADS)
     join_terms(float *gradient, CudaSgdUpdate descent, size_t first, uint32_t count, const uint32_t *counts) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, count);
@@ -39,6 +42,7 @@ __global__ void __launch_bounds__(ITEM_THREADS)
 }
 
 // Adds the squares of a model's gradient. A block per model. An idle model's gradient must not enter its next step.
+// Squares are summed in double precision: a float would lose the small squares of a net of millions of weights.
 __global__ void __launch_bounds__(LENGTH_THREADS) add_lengths(double *lengths, const float *gradient, size_t parameters,
                                                               size_t first, size_t count, const uint32_t *counts) {
     __shared__ double sums[LENGTH_THREADS];
@@ -51,7 +55,8 @@ __global__ void __launch_bounds__(LENGTH_THREADS) add_lengths(double *lengths, c
     if (threadIdx.x == 0) lengths[blockIdx.x] += sum;
 }
 
-// Clips as torch.nn.utils.clip_grad_norm_ does. A thread per model.
+// Clips as torch.nn.utils.clip_grad_norm_ does. A thread per model. The 1e-6 is PyTorch's, against a division by zero.
+// The lengths become zeros for the next step, so that no other launch has to clear them.
 __global__ void __launch_bounds__(ITEM_THREADS)
     begin_whole_step(CudaWholeStep whole, double *forgotten, CudaOptimizer optimizer, CudaSgdUpdate descent,
                      uint32_t models, const uint32_t *counts) {

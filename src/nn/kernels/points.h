@@ -54,6 +54,9 @@ ALWAYS_INLINE int points_of(const PointSet *set) {
 enum { MOST_IN_GROUP = MOST_POINTS / 2 };
 
 // Values at the points of the polynomial with n <= 5 coefficients, lowest first.
+// A polynomial is split into its even and its odd part, p(x) = e(x^2) + x o(x^2): then p(a) = e + a o and p(-a) = e -
+// a o share both, and a pair of points costs little more than one. At 0 the value is the lowest coefficient, at
+// infinity the highest.
 ALWAYS_INLINE void evaluate(Lanes *values, int group, const LooseLanes *coefficients, ptrdiff_t step,
                             const PointSet *set, int n) {
     if (group == 0) {

@@ -30,7 +30,8 @@ ALWAYS_INLINE Lanes gradient_through(Lanes maximum, Lanes gradient, bool rectifi
 }
 
 // Gives the gradient to the window's first maximum, and zero to the others. in_gradient may be the window itself: the
-// maximum is found before anything is written, and each place is read before it is written.
+// maximum is found before anything is written, and each place is read before it is written. A lane that has found its
+// maximum continues with a gradient of zero, so that ties go to the first place, as in PyTorch.
 ALWAYS_INLINE void window_backward(Lanes *in_gradient, const Lanes *window, Lanes gradient, size_t row, size_t step,
                                    int size, bool rectified) {
     Lanes maximum = window_maximum(window, row, step, size);
@@ -147,6 +148,7 @@ static void add_everywhere(Lanes *in_gradient, const Part *part, Lanes gradient)
             in_gradient[place_in(part, y, x)] += gradient;
 }
 
+// Padding counts: the divisor is the whole window's size, as with PyTorch's count_include_pad.
 static float share_of(const Layer *layer) {
     return 1.0f / (float)(layer->window.size.rows * layer->window.size.columns);
 }
@@ -170,7 +172,8 @@ static void windows_forward(float *out, const float *in, const Layer *layer, int
             }
 }
 
-// Windows may overlap or leave gaps, so the gradient starts as zeros and every window adds to it.
+// Windows may overlap or leave gaps, so the gradient starts as zeros and every window adds to it. The order of the
+// windows is fixed, and with it the bits of the sums where windows overlap.
 static void windows_backward(float *in_gradient, const float *in, const float *out_gradient, const Layer *layer,
                              int samples, bool average) {
     const size_t vectors = (size_t)samples / SOUNDER_LANES;

@@ -15,7 +15,8 @@ __device__ float4 larger(float4 maximum, float4 value) {
                        larger(maximum.w, value.w));
 }
 
-// The maximum of a window of four samples: neighbours in a row are `step` apart, rows `row`.
+// The maximum of a window of four samples: neighbours in a row are `step` apart, rows `row`. The loop meets the first
+// value again: that changes nothing, and its bounds are constants.
 template <int SIZE> __device__ float4 window_maximum(const float4 *window, size_t row, uint32_t step, uint32_t size) {
     const uint32_t side = SIZE ? SIZE : size;
     float4 maximum = *window;
@@ -57,6 +58,7 @@ __device__ void window_backward(float4 *in_gradient, const float4 *window, float
                                 uint32_t step, uint32_t size) {
     const uint32_t side = SIZE ? SIZE : size;
     float4 maximum = window_maximum<SIZE>(window, row, step, size);
+    // The relu gave 0 where the maximum is not positive, so no gradient passes there.
     if (relu) {
         gradient.x = maximum.x > 0 ? gradient.x : 0;
         gradient.y = maximum.y > 0 ? gradient.y : 0;
@@ -106,6 +108,8 @@ __global__ void __launch_bounds__(ITEM_THREADS)
 
 // Any windows. On the forward pass a thread computes one place of the output for four samples; on the backward pass one
 // place of the input, for which it visits all windows over that place. So no value is added up by several threads.
+//
+// Windows that overlap read a value several times; its cache has it.
 struct Plane {
     size_t row;    // quads from one row to the next
     uint32_t step; // from one column to the next
@@ -173,8 +177,10 @@ __device__ bool is_first_maximum(const float *plane, Plane of, Span rows, Span c
 enum { WINDOWS_RESIDENT = 4 };
 
 // A thread per sample of a place. For every window over the place, the thread finds out whether the place holds the
-// window's first maximum, instead of adding to the maximum's place: neighbouring windows may share that, and
-// additions of several threads would have no fixed order.
+// window's first maximum, instead of adding to the maximum's place: neighbouring windows may share that, and additions
+// of several threads would have no fixed order. A thread has one sample instead of four, because is_first_maximum ends
+// early at places that differ from sample to sample. The loops are not unrolled: their bounds vary, and copies would
+// only take registers.
 template <bool AVERAGE>
 __global__ void __launch_bounds__(ITEM_THREADS, WINDOWS_RESIDENT)
     windows_backward(float *in_gradient, const float *in, const float *out_gradient, bool relu, Shape in_shape,
@@ -242,6 +248,7 @@ void cuda_average_forward(float *out, const float *in, const Layer *layer, const
     launch_forward<true>(out, in, false, layer, step);
 }
 
+// An average's gradient does not depend on its values, so there is no input to read.
 void cuda_average_backward(float *in_gradient, const float *out_gradient, const Layer *layer, const CudaStep *step) {
     launch_backward<true>(in_gradient, NULL, out_gradient, false, layer, step);
 }

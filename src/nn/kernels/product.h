@@ -25,7 +25,9 @@ typedef struct ScalarMatrix {
 
 // sums[r][c] += sum over k of scalars(r,k) * vector c of row k, for one register tile; rows are row_floats apart. rows
 // and columns are constants wherever this is inlined. It prefetches the scalars of the next tile; for a transpose,
-// whose cache lines hold the scalars of several tiles, it prefetches the last scalars of the tile after the next.
+// whose cache lines hold the scalars of several tiles, it prefetches the last scalars of the tile after the next. Each
+// vector that is loaded serves all rows of the tile, and each scalar that is broadcast all columns: 9 loads for 20
+// products with AVX-512.
 ALWAYS_INLINE void product_add_sums(Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS], ScalarMatrix scalars, const float *lanes,
                                     size_t inner, size_t row_floats, int rows, int columns) {
     const size_t rows_ahead = (size_t)(scalars.row_stride == 1 ? 3 * rows - 1 : rows);

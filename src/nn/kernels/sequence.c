@@ -4,6 +4,11 @@
 //   i, f, o = sigmoid(W x + b + U h + c) each, g = tanh of such a sum, cell = f cell + i g, h = o tanh(cell)
 // The products are those of linear layers (linear.c). A step's products are of the whole chunk, and the weight's
 // gradient is one product over all steps.
+// The backward pass of a step, with dh and dc the gradients of its output and cell, where dh is the sum of what the
+// next layer and the next step give:
+//   dc += dh o (1 - tanh(cell)^2)
+//   di = dc g i (1 - i)    df = dc (previous cell) f (1 - f)    dg = dc i (1 - g^2)    do = dh tanh(cell) o (1 - o)
+//   previous dc = dc f     previous dh = U' (di, df, dg, do)
 #include "sequence.h"
 
 #include <string.h>

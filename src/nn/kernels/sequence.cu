@@ -30,7 +30,8 @@ __global__ void __launch_bounds__(ITEM_THREADS)
 }
 
 // A thread per parameter, which looks for its row at every step of every sample. So no parameter is added up by several
-// threads.
+// threads. The price is that all numbers are read once per row of the table. Tables of characters are small; atomic
+// additions would be faster for words, but their order, and so the bits, would change from run to run.
 __global__ void __launch_bounds__(ITEM_THREADS)
     embedding_backward(float *weight_gradient, const float *in, const float *out_gradient, size_t stride, Table table,
                        uint32_t items) {
@@ -47,6 +48,7 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     weight_gradient[at.model * stride + at.item] = sum;
 }
 
+// The output's shape is (1, T, E): a row of the table for each number.
 Table table_of(const Layer *layer, const CudaStep *step) {
     Table table = {(uint32_t)layer->vocabulary, (uint32_t)layer->out.columns, (uint32_t)layer->out.rows,
                    (uint32_t)step->samples};
@@ -62,7 +64,8 @@ __global__ void __launch_bounds__(ITEM_THREADS) positions_forward(float *out, co
     out[place] = in[place] + weight[at.model * stride + at.item / samples];
 }
 
-// The four gates of one unit and sample, `block` floats apart.
+// The four gates of one unit and sample, `block` floats apart. They are the input, forget, cell and output gate, in
+// PyTorch's order.
 struct Gates {
     float *at;
     size_t block;
@@ -74,8 +77,10 @@ __device__ Gates gates_of(const LstmKept &kept, ModelItem at, uint32_t block, ui
     return gates;
 }
 
-// Computes a step's output from the sums of its products. A thread per unit of a sample. The gates are overwritten
-// by their functions' values, which the backward pass needs instead of the sums.
+// Computes a step's output from the sums of its products. A thread per unit of a sample. The gates are overwritten by
+// their functions' values, which the backward pass needs instead of the sums. With the gates i, f, g, o: cell = f
+// before + i g, output = o tanh(cell). Steps depend on each other, so each is a launch, which all units, samples and
+// models share.
 __global__ void __launch_bounds__(ITEM_THREADS)
     lstm_step_forward(LstmKept kept, float *out, const float *bias, size_t stride, uint32_t t, uint32_t items) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
@@ -101,9 +106,11 @@ __global__ void __launch_bounds__(ITEM_THREADS)
         out[(size_t)at.model * items + at.item] = output;
 }
 
-// Turns the gradients of a step's output and cell into those of its gates, in their place, and of the previous
-// cell. The last step has no gradient from a later one, and reads zeros instead of the arrays, which then need not
-// be cleared.
+// Turns the gradients of a step's output and cell into those of its gates, in their place, and of the previous cell.
+// The last step has no gradient from a later one, and reads zeros instead of the arrays, which then need not be
+// cleared. With `given` the gradient of the output and `gradient` that of the cell, which also takes given o (1 -
+// tanh(cell)^2): each gate's gradient is its factor in the formulas of lstm_step_forward times the derivative of its
+// function, s (1 - s) for a sigmoid and 1 - g^2 for tanh. All are computed from values, as the sums are gone.
 __global__ void __launch_bounds__(ITEM_THREADS)
     lstm_step_backward(LstmKept kept, const float *out_gradient, uint32_t t, uint32_t items) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);

@@ -6,6 +6,7 @@
 #define ROW(member, op) .member = ISA_NAME(op),
 
 #if SOUNDER_LANES > 4
+// Ops whose vectors are samples are those of the build of FEW_SAMPLES lanes; the others are this build's.
 #define FEW_OP(member, op)  __typeof__(*((const Kernels *)NULL)->member) ISA_EXPAND(op, few);
 #define FEW_ROW(member, op) .member = ISA_EXPAND(op, few),
 OPS_OF_SAMPLES(FEW_OP)
@@ -17,4 +18,5 @@ static const Kernels few = {
 #define FEW NULL
 #endif
 
+// Every op of the lists has its place here: an op that a build lacks does not link.
 const Kernels ISA_NAME(kernels) = {.name = STRING(SOUNDER_ISA), .lanes = SOUNDER_LANES, .few = FEW, OPS(ROW)};

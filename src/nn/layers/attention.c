@@ -7,6 +7,7 @@
 
 #include "layer.h"
 #include "nn/kernels/sequence.h"
+#include "nn/pass.h"
 
 // The width of a step is divided among the heads, so they must divide it. The bounds keep every product of sizes in an
 // int, and are checked here because the shares are no tensor of the net.

@@ -5,6 +5,7 @@
 // end of the batch. The way follows from the layer's shapes and the kernels.
 #include <string.h>
 
+#include "nn/pass.h"
 #include "windows.h"
 
 // Least input channels of Winograd's way, whose transforms are shared by all channels, and of columns with one tap.
@@ -82,6 +83,7 @@ static int conv_tensors(LayerTensor tensors[LAYER_MOST_TENSORS], const Layer *la
     return 2;
 }
 
+// Multiply-adds of the definition: the way by points needs fewer.
 static double conv_products(const Layer *layer) {
     return (double)shape_size(layer->out) * (double)conv_inputs(layer);
 }
@@ -113,6 +115,8 @@ static void conv_unpack(const LayerCall *call) {
     way_of(call->layer, call->kernels)->unpack(call->at->gradient, call->at->packed_gradient, call->layer);
 }
 
+// The way to compute it (directly, by points, or by columns) is chosen by the layer's sizes and the lanes alone, so
+// that all runs choose alike.
 static void conv_forward(const LayerCall *call) {
     const Layer *layer = call->layer;
     const LayerBuffers *at = call->at;

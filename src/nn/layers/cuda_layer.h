@@ -3,24 +3,7 @@
 #ifndef SOUNDER_NN_LAYERS_CUDA_LAYER_H
 #define SOUNDER_NN_LAYERS_CUDA_LAYER_H
 
-#include "nn/cuda/cuda_pass.h"
 #include "nn/layers/layer.h"
-
-// The purpose of a pass.
-typedef enum CudaPurpose { FOR_TESTS, FOR_GRADIENT, FOR_STEP } CudaPurpose;
-
-// One op's part of a pass.
-typedef struct CudaCall {
-    const CudaPass *pass;
-    const CudaOp *op;
-    const CudaStep *step;       // of the pass
-    const float *weight, *bias; // of the layer's first model; those of the others are `stride` floats apart
-    size_t stride;
-    float *gradient, *bias_gradient; // of the layer's first model; other models' are `stride` floats apart
-    size_t gradient_stride;
-    CudaPurpose purpose;
-    bool steps; // the backward pass makes the layer's step of SGD, too
-} CudaCall;
 
 typedef enum CudaLayerTraits {
     JOINS_RELU_BEHIND = 1 << 0, // one op can compute it and the relu after it (CudaOp.relu)
@@ -28,6 +11,10 @@ typedef enum CudaLayerTraits {
     READS_RELU_OUTPUT = 1 << 2, // with the relu, its backward pass reads its own value
     DROPS = 1 << 3,             // in training it keeps or drops features (CudaOp.keep)
 } CudaLayerTraits;
+
+typedef struct CudaCall CudaCall; // cuda_pass.h
+typedef struct CudaPass CudaPass;
+typedef struct CudaOp CudaOp; // cuda_ops.h
 
 // The row of a layer on a GPU. Its functions put launches on the stream of the pass; none of them waits.
 typedef struct CudaLayer {
@@ -39,7 +26,7 @@ typedef struct CudaLayer {
     void (*forward)(const CudaCall *call);
     void (*backward)(const CudaCall *call);
 
-    // Bytes that the forward pass reads and writes, for cuda_costs.h; NULL: its input `in` times and its output `out`
+    // Bytes that the forward pass reads and writes, for bench_card; NULL: its input `in` times and its output `out`
     // times.
     double (*bytes)(const CudaPass *pass, const CudaOp *op);
     double in, out; // 0: 1
@@ -61,27 +48,6 @@ static inline const CudaLayer *cuda_layer(const Layer *layer) {
 // Floats per column that the layer keeps for the backward pass.
 static inline size_t cuda_layer_statistics(const Layer *layer) {
     return cuda_layer(layer)->statistics ? cuda_layer(layer)->statistics(layer) : 0;
-}
-
-// Calls the mark of tools that measure a step part by part; a run has none.
-static inline void cuda_mark(const CudaPass *pass, CudaPart part, const CudaOp *op) {
-    if (pass->mark) pass->mark(pass->mark_context, part, op);
-}
-
-// Bytes of a tensor with `features` floats per sample, for all models.
-static inline double cuda_lanes_bytes(const CudaPass *pass, size_t features) {
-    return (double)sizeof(float) * pass->step.models * pass->step.samples * (double)features;
-}
-
-// Bytes of an array of parameters of all models.
-static inline double cuda_arrays_bytes(const CudaPass *pass, size_t parameters) {
-    return (double)sizeof(float) * pass->step.models * (double)parameters;
-}
-
-// Bytes of an op's input and output, read or written `in` and `out` times.
-static inline double cuda_values_bytes(const CudaPass *pass, const CudaOp *op, double in, double out) {
-    return in * cuda_lanes_bytes(pass, shape_size(op->layer->in)) +
-           out * cuda_lanes_bytes(pass, shape_size(op->layer->out));
 }
 
 #endif

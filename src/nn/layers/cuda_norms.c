@@ -1,6 +1,8 @@
 // Part of cuda_layer.h: normalisation on a GPU.
 #include "cuda_layer.h"
+#include "nn/cuda/cuda_pass.h"
 
+// A mean and a factor for each group and column.
 static size_t norm_statistics(const Layer *layer) {
     return 2 * (size_t)layer->groups;
 }
@@ -10,6 +12,8 @@ static void norm_forward(const CudaCall *call) {
     cuda_norm_forward(op->out, op->statistics, op->in, call->weight, call->bias, call->stride, op->layer, call->step);
 }
 
+// The input's gradient and the weight's are sums over different values, within a sample and over the samples, so they
+// are two kernels; both read the statistics of the forward pass.
 static void norm_backward(const CudaCall *call) {
     const CudaOp *op = call->op;
     const Layer *layer = op->layer;

@@ -1,6 +1,8 @@
 // Part of cuda_layer.h: layers of sequences on a GPU.
 #include "cuda_layer.h"
+#include "nn/cuda/cuda_pass.h"
 
+// An embedding is the first layer, whose input is the batch's numbers as floats.
 static void embedding_forward(const CudaCall *call) {
     const CudaOp *op = call->op;
     cuda_embedding_forward(op->out, op->in, call->weight, call->stride, op->layer, call->step);

@@ -93,7 +93,8 @@ static void drop(const CudaCall *call, float *values) {
     cuda_dropout_apply(values, op->keep, op->layer->rate, features, shape_size(op->layer->in) / features, call->step);
 }
 
-// The mask is drawn on the GPU from the keys of the models' tasks: the host sends no random numbers.
+// The mask is drawn on the GPU from the keys of the models' tasks: the host sends no random numbers. A pass for tests
+// drops nothing.
 static void dropout_forward(const CudaCall *call) {
     const CudaOp *op = call->op;
     bring(call, op->out, op->in, op->layer);
@@ -143,6 +144,7 @@ static void add_backward(const CudaCall *call) {
     pass_on(call, 0);
 }
 
+// Channels are the outermost axis of a model's tensor, so that the second input follows the first without gaps.
 static void concat_forward(const CudaCall *call) {
     combine(call, shape_size(call->op->layer->in), false);
 }
@@ -151,6 +153,8 @@ static void concat_backward(const CudaCall *call) {
     pass_on(call, shape_size(call->op->layer->in));
 }
 
+// Bytes of the backward passes: pooling reads its input, writes the input's gradient and reads the output's; an average
+// does not read its input; the others read and write three tensors of one size.
 const CudaLayer cuda_pool_layer = {.traits = JOINS_RELU_BEHIND | JOINS_RELU_BEFORE,
                                    .forward = pool_forward,
                                    .backward = pool_backward,

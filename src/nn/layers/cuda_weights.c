@@ -1,5 +1,6 @@
 // Part of cuda_layer.h: convolutions and fully connected layers on a GPU.
 #include "cuda_layer.h"
+#include "nn/cuda/cuda_pass.h"
 
 static double conv_bytes(const CudaPass *pass, const CudaOp *op) {
     return cuda_values_bytes(pass, op, 1, 1) + cuda_arrays_bytes(pass, layer_parameters(op->layer));

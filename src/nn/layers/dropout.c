@@ -4,6 +4,7 @@
 // any worker, on the CPU and on a GPU, in a chunk of any size, and when a killed worker's turn is repeated. The forward
 // pass keeps the mask, a byte per feature, for the backward pass.
 #include "layer.h"
+#include "nn/pass.h"
 
 static Status read_rate(Layer *layer, LayerText *of, Error *err) {
     const bool whole_channels = strcmp(of->words[0], "dropout2d") == 0;
@@ -11,6 +12,7 @@ static Status read_rate(Layer *layer, LayerText *of, Error *err) {
     return layer_text_number(&layer->rate, of, "RATE", 0, 1, err);
 }
 
+// A byte per feature and sample, not a bit: the op widens bytes to masks of lanes with one instruction.
 static LayerRoom dropout_room(const Layer *layer, const Kernels *kernels, int samples) {
     (void)kernels;
     return (LayerRoom){.keep = dropout_features(layer) * (size_t)samples};

@@ -3,6 +3,7 @@
 // The numbers enter as floats, like all samples: a float counts exactly beyond MAX_CHANNELS. They must not be
 // normalised, hence READS_NUMBERS, and they have no gradient, so an embedding can only be the first layer.
 #include "layer.h"
+#include "nn/pass.h"
 
 // Samples of one channel, or of one value per channel, are rows of numbers; an image of several channels is not.
 static Status read_embedding(Layer *layer, LayerText *of, Error *err) {
@@ -18,6 +19,7 @@ static Status read_embedding(Layer *layer, LayerText *of, Error *err) {
                 LAYER_ARGS(of));
 }
 
+// Initial values are normal with deviation 1, as PyTorch's.
 static int embedding_tensors(LayerTensor tensors[LAYER_MOST_TENSORS], const Layer *layer) {
     tensors[0] = (LayerTensor){
         .name = "weight", .rank = 2, .shape = {layer->vocabulary, layer->out.columns}, .fan_in = 1, .normal = true};

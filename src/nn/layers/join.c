@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "layer.h"
+#include "nn/pass.h"
 
 static Status do_not_match(const Layer *layer, const LayerText *of, const char *what, Error *err) {
     const Shape in = layer->in, other = of->spec->layers[layer->other].out;

@@ -12,10 +12,8 @@
 #ifndef SOUNDER_NN_LAYERS_LAYER_H
 #define SOUNDER_NN_LAYERS_LAYER_H
 
-#include <string.h>
-
+#include "nn/kernels.h"
 #include "nn/layer_text.h"
-#include "nn/pass.h"
 
 // A sample's tensor has at most this many values, so that every product of sizes fits an int and every arena a machine.
 enum { LAYER_MOST_VALUES = 1 << 28 };
@@ -64,43 +62,6 @@ typedef struct LayerLoad {
     size_t weights, floats;
 } LayerLoad;
 
-// One layer's part of a pass over a chunk, or over a part of it.
-typedef struct LayerCall {
-    const Net *net;
-    const Kernels *kernels; // of this batch
-    const Layer *layer;
-    const LayerBuffers *at;
-    const float *weight, *bias; // the layer's parameters from Layer.weight and from Layer.bias on
-    float *scratch;             // LayerRoom.scratch floats
-    const Noise *noise;         // NULL: no dropout
-    bool trains;
-    const Pass *pass; // NULL on the forward pass
-    Chunk chunk;
-    int count, samples; // of the chunk
-} LayerCall;
-
-// Fills in all fields but noise, trains and pass.
-static inline LayerCall layer_call(const Net *net, int l, const LayerBuffers *at, const float *parameters,
-                                   Chunk chunk) {
-    const Layer *layer = &net->spec.layers[l];
-    return (LayerCall){.net = net,
-                       .kernels = net->at_work,
-                       .layer = layer,
-                       .at = at,
-                       .weight = parameters + layer->weight,
-                       .bias = parameters + layer->bias,
-                       .scratch = net->buffers->scratch,
-                       .chunk = chunk,
-                       .count = chunk.count,
-                       .samples = chunk.samples};
-}
-
-// For a layer that works in place: if another layer also reads its input, it works on a copy of it, of its output's
-// size.
-static inline void layer_copy(const LayerCall *call, float *to, const float *from) {
-    if (to != from) memcpy(to, from, shape_size(call->layer->out) * (size_t)call->samples * sizeof *to);
-}
-
 // Facts about a layer that the planner of the arena and the passes ask for.
 typedef enum LayerTraits {
     IN_PLACE = 1 << 0,         // it can write its value over its input, and its input's gradient over its own
@@ -122,6 +83,8 @@ typedef enum LayerTraits {
     // the relu's first reader, which the backward pass reaches last
     RECTIFIED_ALONE = 1 << 14, // its backward pass can do so if it is the relu's only reader
 } LayerTraits;
+
+typedef struct LayerCall LayerCall; // pass.h
 
 // The row of a layer: all that the parser, the planner and the passes know of it. Functions get the layer's numbers
 // (Layer) or one call of a pass (LayerCall); none of them keeps state between calls.

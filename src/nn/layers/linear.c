@@ -11,6 +11,7 @@
 
 #include "layer.h"
 #include "nn/kernels/sequence.h"
+#include "nn/pass.h"
 
 // `each` changes the kind of the layer, as its ops are others.
 static Status read_linear(Layer *layer, LayerText *of, Error *err) {
@@ -185,6 +186,7 @@ static void linear_backward(const LayerCall *call) {
     if (at->in_gradient && heads_a_body(call)) hand_back(call);
 }
 
+// All places read one weight, which therefore counts once per chunk.
 static LayerLoad each_load(const Layer *layer) {
     return (LayerLoad){.weights = linear_ins(layer) * linear_outs(layer), .floats = shape_size(layer->in)};
 }
@@ -203,6 +205,7 @@ static void each_forward(const LayerCall *call) {
                                        call->samples);
 }
 
+// The input's gradient is first, place by place, since the weight does not change before the batch ends.
 static void each_backward(const LayerCall *call) {
     const LayerBuffers *at = call->at;
     call->kernels->linear_each_backward(at->gradient, at->in_gradient, call->scratch, at->rows, at->out_gradient,

@@ -5,6 +5,7 @@
 // whatever their own number of inputs; hence fan_in is UNITS for all of them.
 #include "layer.h"
 #include "nn/kernels/sequence.h"
+#include "nn/pass.h"
 
 static Status read_lstm(Layer *layer, LayerText *of, Error *err) {
     int units;

@@ -4,6 +4,7 @@
 // the values that share a factor (`singly`, `each`). The statistics of every group and sample, a mean and a factor, are
 // kept for the backward pass, which computes the normalised values again from the input instead of storing them.
 #include "layer.h"
+#include "nn/pass.h"
 
 static Status read_group_norm(Layer *layer, LayerText *of, Error *err) {
     TRY(layer_text_whole(&layer->groups, of, "GROUPS", 1, MAX_CHANNELS, err));
@@ -33,6 +34,7 @@ static int norm_tensors(LayerTensor tensors[LAYER_MOST_TENSORS], const Layer *la
     return 2;
 }
 
+// A mean and a factor for each group and sample.
 static LayerRoom norm_room(const Layer *layer, const Kernels *kernels, int samples) {
     (void)kernels;
     return (LayerRoom){.statistics = 2 * (size_t)layer->groups * (size_t)samples};

@@ -3,7 +3,8 @@
 // The only layer whose samples depend on each other: hence OVER_BATCH, by which the net takes the whole batch in one
 // chunk. Running means and variances are parameters that `follow` the batches: the statistics hold their next values
 // until net_follow writes them, since the step is not to change them.
-#include "nn/kernels/norm_batch.h"
+#include "nn/kernels/batch_statistics.h"
+#include "nn/pass.h"
 
 #include "layer.h"
 

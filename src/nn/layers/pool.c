@@ -3,6 +3,7 @@
 // Max pooling of square windows side by side is plain and has an op of its own, which can write the gradient over the
 // input: every place belongs to one window at most, so that no other window reads it any more. All other windows, which
 // may overlap, take a general op that adds to zeros.
+#include "nn/pass.h"
 #include "windows.h"
 
 // A padding of at most half a window, as in PyTorch, so that every window meets the image.
@@ -16,6 +17,7 @@ static Status read_pool_window(Window *window, Layer *layer, LayerText *of, Erro
     return layer_slide(layer, window, (Sides){window->size.rows / 2, window->size.columns / 2}, of, "window", err);
 }
 
+// The test for a plain pooling is on the numbers, not on the words: `pool 2 stride 2` is plain, too.
 static Status read_pool(Layer *layer, LayerText *of, Error *err) {
     Window window;
     TRY(read_pool_window(&window, layer, of, err));
@@ -27,6 +29,7 @@ static Status read_pool(Layer *layer, LayerText *of, Error *err) {
     return STATUS_OK;
 }
 
+// There are few averages, so no form of them is plain.
 static Status read_average(Layer *layer, LayerText *of, Error *err) {
     return read_pool_window(&layer->window, layer, of, err);
 }
@@ -44,6 +47,7 @@ static void pool_forward(const LayerCall *call) {
     call->kernels->pool_forward(call->at->out, call->at->in, call->layer, call->samples);
 }
 
+// The op reads the input again and searches each maximum again: keeping its place would take a tensor of indices.
 static void pool_backward(const LayerCall *call) {
     const LayerBuffers *at = call->at;
     call->kernels->pool_backward(at->in_gradient, at->in, at->out_gradient, call->layer, call->samples);

@@ -3,6 +3,7 @@
 // Attention is blind to the order of its steps: with this layer before it, each step's values depend on their place.
 // The gradient of the sequence is the output's gradient unchanged (PASSES_GRADIENT).
 #include "layer.h"
+#include "nn/pass.h"
 
 static Status read_positions(Layer *layer, LayerText *of, Error *err) {
     return layer_check_sequence(layer, of, err);
@@ -23,6 +24,7 @@ static void positions_forward(const LayerCall *call) {
     call->kernels->positions_forward(call->at->out, call->at->in, call->weight, call->layer, call->samples);
 }
 
+// Every sample adds its output's gradient to the vector of each step.
 static void positions_backward(const LayerCall *call) {
     call->kernels->positions_backward(call->at->gradient, call->at->out_gradient, call->layer, call->samples);
 }

@@ -34,7 +34,7 @@ static const struct NeedlessWord {
     {"log_softmax", "softmax and cross-entropy follow the last layer by themselves"},
 };
 
-// Writes "conv, pool, ... or linear".
+// Writes "conv, pool, ... or linear". The list is made from the rows, so that a new layer is in the sentence, too.
 static void list_words(char *list, size_t bytes) {
     size_t used = 0;
     for (size_t i = 0; layer_form(i) && used < bytes; i++) {

@@ -5,6 +5,7 @@
 const LayerType *const layer_types[] = {LAYER_TYPES(LAYER_ROW)};
 enum { TYPE_COUNT = sizeof layer_types / sizeof *layer_types };
 
+// The rows are listed once, in spec.h: a kind that has no row does not link.
 // Counts through the words of all types. The words of a type are neighbours in the help.
 const LayerWord *layer_word(LayerKind *kind, size_t number) {
     for (int t = 0; t < TYPE_COUNT; number -= (size_t)layer_types[t++]->word_count)
@@ -38,6 +39,7 @@ double layer_products(const Layer *layer) {
     return layer_type(layer)->products ? layer_type(layer)->products(layer) : 0;
 }
 
+// Such a net cannot take a batch in chunks, and Hogwild on a GPU refuses it.
 bool spec_needs_whole_batches(const Spec *spec) {
     for (int l = 0; l < spec->layer_count; l++)
         if (layer_has(&spec->layers[l], OVER_BATCH)) return true;

@@ -3,7 +3,7 @@
 #define SOUNDER_TOOLS_BENCH_GPU_BENCH_CELL_H
 
 #include "base/err.h"
-#include "nn/cuda/cuda_costs.h"
+#include "cuda_costs.h"
 
 typedef struct CellPlan {
     const char *net;     // of the zoo, or layers
@@ -19,7 +19,7 @@ typedef struct CellPlan {
 
 typedef struct CellResult {
     double microseconds_a_step; // median of the runs, by events
-    double bytes, operations;   // of a step of all models, counted (nn/cuda/cuda_costs.h)
+    double bytes, operations;   // of a step of all models, counted (cuda_costs.h)
     size_t kernels;             // of a step
     CudaCost costs[CUDA_MOST_COSTS];
     int cost_count;

@@ -1,12 +1,12 @@
-// The costs of a training step on the GPU, part by part: for tools.
+// The costs of a training step on the GPU, part by part.
 //
 //   CudaCost costs[CUDA_MOST_COSTS];
 //   TRY(cuda_net_costs(net, costs, &count, err));      // trains a step: a task must have one left
 //
 // Bytes and operations are counted, not measured: every tensor that a kernel reads or writes counts once, regardless of
 // caches; a multiplication and an addition are two operations. Padded columns count as bytes and not as operations.
-#ifndef SOUNDER_NN_CUDA_CUDA_COSTS_H
-#define SOUNDER_NN_CUDA_CUDA_COSTS_H
+#ifndef SOUNDER_TOOLS_BENCH_GPU_CUDA_COSTS_H
+#define SOUNDER_TOOLS_BENCH_GPU_CUDA_COSTS_H
 
 #include "nn/cuda/cuda_net.h"
 

@@ -1,4 +1,4 @@
-#include "nn/cuda/cuda_costs.h"
+#include "cuda_costs.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,8 @@ typedef struct Record {
     cudaError_t failure;
 } Record;
 
-// Number of arrays of parameters that a step of SGD reads and writes: weights, and with momentum velocities.
+// Number of arrays of parameters that a step of SGD reads and writes: weights, and with momentum velocities. Each is
+// read and written.
 static double stepped(const CudaPass *pass) {
     return pass->plan.sgd.momentum > 0 ? 4 : 2;
 }
@@ -34,7 +35,8 @@ static size_t parameters_left(const Record *record) {
 }
 
 // Counts every tensor once per kernel that reads or writes it. Caches make the real traffic smaller: a part that takes
-// less time than its bytes need has found them there.
+// less time than its bytes need has found them there. The numbers are of the algorithm, not of the GPU: a table of
+// costs can so be compared between cards.
 static double bytes_of(const Record *record, CudaPart part, const CudaOp *op) {
     const CudaPass *pass = record->pass;
     const Spec *spec = &pass->plan.spec;

@@ -7,8 +7,8 @@
 // update and averaged as weights are; with `personal norms` (FedBN) they stay with the client. A frozen tensor does not
 // move. A variance that a server rule makes negative becomes zero, also in a test of weights from elsewhere. An update
 // of 2^20 or more is refused, also for a running variance: such data need a mean and a deviation.
-#ifndef SOUNDER_NN_KERNELS_NORM_BATCH_H
-#define SOUNDER_NN_KERNELS_NORM_BATCH_H
+#ifndef SOUNDER_NN_KERNELS_BATCH_STATISTICS_H
+#define SOUNDER_NN_KERNELS_BATCH_STATISTICS_H
 
 #include "nn/spec.h"
 

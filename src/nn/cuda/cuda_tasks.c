@@ -1,3 +1,4 @@
+// Part of cuda_net.h: the tasks of the models, and the steps of all of them.
 #include "cuda_net.h"
 
 #include <assert.h>
@@ -34,7 +35,8 @@ struct CudaNet {
 // Aligned as cudaMalloc aligns, so that no two arrays share a cache line and every array suits float4.
 enum { ALIGNMENT = 256 };
 
-// Columns of a tensor: whole float4s, which the ops read.
+// Columns of a tensor: whole float4s, which the ops read. In a smaller last batch the columns after the samples count
+// for nothing.
 static int columns_of(uint32_t batch_size) {
     return (int)((batch_size + 3) / 4 * 4);
 }
@@ -237,7 +239,8 @@ static Status run_steps(CudaNet *net, StepKind kind, uint32_t steps, Error *err)
     return cuda_graph_run(&net->graphs[kind], steps, err);
 }
 
-// The rate is read from device memory by captured steps, so that a new rate needs no new capture.
+// The rate is read from device memory by captured steps, so that a new rate needs no new capture. The copy is from
+// pageable memory, which the call has read when it returns, so that a local variable will do.
 Status cuda_net_set_lr(CudaNet *net, float lr, Error *err) {
     CUDA_TRY(cudaMemcpyAsync(net->pass.lr, &lr, sizeof lr, cudaMemcpyHostToDevice, net->stream), err,
              "copying the learning rate to the GPU");
@@ -258,6 +261,7 @@ Status cuda_net_evaluate(CudaNet *net, uint32_t steps, Error *err) {
     return run_steps(net, STEP_EVALUATE, steps, err);
 }
 
+// Failures of kernels that ran earlier show here, since launches only queue them.
 static Status wait(CudaNet *net, Error *err) {
     CUDA_TRY(cudaStreamSynchronize(net->stream), err, "waiting for the GPU to finish its steps");
     return STATUS_OK;
@@ -270,6 +274,7 @@ static Status read_counters(CudaNet *net, Error *err) {
     return wait(net, err);
 }
 
+// Assignments are sent first, since a fresh one clears its model's counters.
 Status cuda_net_results(CudaNet *net, BatchResult *results, Error *err) {
     TRY(flush(net, err));
     TRY(read_counters(net, err));
@@ -295,7 +300,8 @@ Status cuda_net_staleness(CudaNet *net, uint64_t *refused, uint64_t *sum, uint64
     return STATUS_OK;
 }
 
-// Evaluates batch by batch, and transposes each batch's logits (classes,N) to sample-major order on the host.
+// Evaluates batch by batch, and transposes each batch's logits (classes,N) to sample-major order on the host. The
+// logits are those of the first model.
 Status cuda_net_logits(CudaNet *net, float *logits, uint32_t count, Error *err) {
     const CudaNetPlan *plan = &net->pass.plan;
     size_t columns = (size_t)net->pass.step.samples, classes = (size_t)plan->spec.classes;

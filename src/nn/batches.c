@@ -1,3 +1,4 @@
+// Part of net.h: whole batches, of the passes of their chunks.
 #include "net.h"
 
 #include <stdio.h>
@@ -7,7 +8,7 @@
 #include "base/cores.h"
 #include "nn/blas.h"
 #include "nn/buffers.h"
-#include "nn/kernels/norm_batch.h"
+#include "nn/kernels/batch_statistics.h"
 #include "nn/layers/layer.h"
 #include "nn/linear_blas.h"
 #include "nn/pass.h"
@@ -44,7 +45,8 @@ static bool has_sequences(const Spec *spec) {
     return false;
 }
 
-// Carves the arena twice: to measure it and, once it is allocated, to place the tensors.
+// Carves the arena twice: to measure it and, once it is allocated, to place the tensors. The arena is on huge pages
+// where the system gives them (base/cores.h), as a pass walks over all of it.
 static Status allocate(Net *net, ChunkPlan chunk, Error *err) {
     net->buffers = malloc(sizeof *net->buffers);
     if (net->buffers) {
@@ -72,6 +74,7 @@ Status net_init(Net *net, const Spec *spec, const Kernels *kernels, Error *err) 
     return status;
 }
 
+// The net is zeros afterwards, so that it may be freed again.
 void net_free(Net *net) {
     free(net->arena);
     free(net->buffers);
@@ -81,7 +84,7 @@ void net_free(Net *net) {
 
 // Work on one chunk ---------------------------------------------------------------------------------------------------
 
-// The chunk of the batch's samples from `first` on.
+// The chunk of the batch's samples from `first` on. The last chunk of a batch has the samples that are left.
 static Chunk chunk_at(const Net *net, const Batch *batch, uint32_t first) {
     return net_chunk(net, first, batch->count - first, net->buffers->chunk.samples);
 }
@@ -145,7 +148,8 @@ static void load_samples(const Net *net, const Batch *batch, const Noise *noise,
     }
 }
 
-// Labels keep the chunk's order, whatever the parts: the loss is computed for the whole chunk.
+// Labels keep the chunk's order, whatever the parts: the loss is computed for the whole chunk. A marked sample (a
+// backdoor's) gets the attacker's label, whatever its own.
 static void load_labels(const Net *net, const Batch *batch, Chunk chunk) {
     for (int s = 0; s < chunk.count; s++) {
         const uint32_t place = chunk.first + (uint32_t)s;
@@ -167,7 +171,8 @@ static const float *logits_of(const Net *net) {
     return net->buffers->layers[net->spec.layer_count - 1].out;
 }
 
-// Labels are smoothed in training only: an evaluation returns the loss of the labels themselves.
+// Labels are smoothed in training only: an evaluation returns the loss of the labels themselves. The lanes after the
+// last sample get a gradient of zero.
 static double loss_of(const Net *net, float *gradient, uint32_t *hits, float scale, Chunk chunk) {
     const float *outputs = logits_of(net);
     if (net->spec.squared_loss)
@@ -180,7 +185,8 @@ static double loss_of(const Net *net, float *gradient, uint32_t *hits, float sca
 // Whole batches -------------------------------------------------------------------------------------------------------
 
 // Prepares the net for a batch of `count` samples and these parameters: chooses the kernels and packs the weights. If
-// the batch trains, the gradients that chunks add to start from zero.
+// the batch trains, the gradients that chunks add to start from zero. Weights are packed once per batch, not per chunk:
+// they do not change before the batch's step.
 static void begin(Net *net, const float *parameters, uint32_t count, bool trains) {
     net->at_work = net->few && count <= (uint32_t)net->few->lanes ? net->few : net->kernels;
     for (int l = 0; l < net->spec.layer_count; l++) {
