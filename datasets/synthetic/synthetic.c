@@ -135,10 +135,6 @@ static Recipe draw_recipe(const Synthetic *synthetic, RngKey key) {
     };
 }
 
-static uint8_t clamp_to_byte(int value) {
-    return (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
-}
-
 uint8_t synthetic_sample(uint8_t *pixels, const Synthetic *synthetic, SyntheticSplit split, uint32_t index) {
     const Shape shape = synthetic->shape;
     const RngKey key = rng_key(synthetic->seed, RNG_SYNTHETIC, split, index, 0);
@@ -156,7 +152,8 @@ uint8_t synthetic_sample(uint8_t *pixels, const Synthetic *synthetic, SyntheticS
                 const uint32_t pair = noise.word[drawn % 8 / 2] >> 16 * (drawn % 2);
                 const int grain = (int)(pair & 255) + (int)(pair >> 8 & 255) - 255;
                 const int field = recipe.main[row + c] * recipe.main_part + recipe.other[row + c] * recipe.other_part;
-                *pixels++ = clamp_to_byte(128 + (field + grain * NOISE) / 256);
+                const int value = 128 + (field + grain * NOISE) / 256;
+                *pixels++ = (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
             }
         }
     return (uint8_t)recipe.label;

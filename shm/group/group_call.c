@@ -30,10 +30,6 @@ const char *group_op_name(GroupOp op) {
     return names[op];
 }
 
-static bool has_data(uint8_t operation) {
-    return operation != OPERATION_BARRIER && operation != OPERATION_FINISH && operation != OPERATION_SPLIT;
-}
-
 const char *group_call_text(char text[GROUP_CALL_TEXT_BYTES], const GroupCall *call) {
     char detail[32] = "";
     switch (call->operation) {
@@ -55,10 +51,11 @@ const char *group_call_text(char text[GROUP_CALL_TEXT_BYTES], const GroupCall *c
         break;
     }
     const char *name = operation_names[call->operation];
-    if (has_data(call->operation))
-        snprintf(text, GROUP_CALL_TEXT_BYTES, "%s of %lu %s%s", name, call->count, group_type_name(call->type), detail);
-    else
+    if (call->operation == OPERATION_BARRIER || call->operation == OPERATION_FINISH ||
+        call->operation == OPERATION_SPLIT)
         snprintf(text, GROUP_CALL_TEXT_BYTES, "%s", name);
+    else
+        snprintf(text, GROUP_CALL_TEXT_BYTES, "%s of %lu %s%s", name, call->count, group_type_name(call->type), detail);
     return text;
 }
 

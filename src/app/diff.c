@@ -70,10 +70,6 @@ static void show_progress(const Told *told) {
     fprintf(stderr, "\r\033[K%s", line);
 }
 
-static void end_progress(const Told *told) {
-    if (told->count >= SHOWN_EVERY && log_on_terminal()) fputs("\r\033[K", stderr);
-}
-
 static Status note_line(void *context, json_t *line, Error *err) {
     Told *told = context;
     if (!told->start && has_type(line, "start")) told->start = json_incref(line);
@@ -109,7 +105,7 @@ static Status read_run(Told *told, const char *path, Error *err) {
     options_defaults(&told->options);
     TRY(options_read_run(&told->options, path, err));
     TRY(visit(told, types, note_line, told, err));
-    end_progress(told);
+    if (told->count >= SHOWN_EVERY && log_on_terminal()) fputs("\r\033[K", stderr);
     if (told->start || told->count > 0) return STATUS_OK;
     return fail(err, STATUS_NOINPUT, "%.200s/metrics.jsonl tells of no run; give the folder of one", path);
 }

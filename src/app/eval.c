@@ -28,10 +28,6 @@
 #include "nn/net.h"
 #include "nn/spec.h"
 
-static float *aligned_floats(size_t count) {
-    return aligned_alloc(64, (count * sizeof(float) + 63) / 64 * 64);
-}
-
 // The file's notes name the net; --model is for files from other programs.
 static Status find_net(Spec *spec, const Safetensors *file, const char *path, const Options *options,
                        const Dataset *data, Error *err) {
@@ -61,7 +57,7 @@ static Status find_net(Spec *spec, const Safetensors *file, const char *path, co
 static Status read_model(Spec *spec, float **parameters, const Safetensors *file, const char *path,
                          const Options *options, const Dataset *data, Error *err) {
     TRY(find_net(spec, file, path, options, data, err));
-    *parameters = aligned_floats(spec->parameter_count);
+    *parameters = aligned_alloc(64, (spec->parameter_count * sizeof **parameters + 63) / 64 * 64);
     if (!*parameters) return fail(err, STATUS_OS, "no memory for %zu parameters", spec->parameter_count);
     const TensorList list = spec_tensors(spec);
     const Status status = model_load_alone(*parameters, &list, file, path, err);

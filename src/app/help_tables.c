@@ -217,12 +217,6 @@ static void search_parts(Search *search, const char *algorithm) {
     }
 }
 
-static void search_layers(Search *search) {
-    for (size_t i = 0; layer_form(i); i++)
-        if (is_it(search, layer_form(i)->word, "--model, a layer (help models):", ""))
-            print_entry(search->file, layer_form(i)->form, layer_form(i)->help);
-}
-
 bool help_print_name(FILE *file, Suggestion *suggestion, bool follows) {
     Search search = {.file = file, .suggestion = suggestion, .follows = follows};
     const char *algorithm = "";
@@ -235,7 +229,9 @@ bool help_print_name(FILE *file, Suggestion *suggestion, bool follows) {
     search_parts(&search, algorithm);
     for (size_t i = 0; i < zoo_entry_count; i++)
         if (is_it(&search, zoo_entries[i].name, "--model (help models):", "")) print_model(file, i);
-    search_layers(&search);
+    for (size_t i = 0; layer_form(i); i++)
+        if (is_it(&search, layer_form(i)->word, "--model, a layer (help models):", ""))
+            print_entry(file, layer_form(i)->form, layer_form(i)->help);
     search_forms(&search, &partition_table, "--partition (help partitions):");
     search_rules(&search, view_noises, VIEW_NOISE_COUNT, "--client-noise (help partitions):");
     search_rules(&search, view_drifts, VIEW_DRIFT_COUNT, "--drift (help partitions):");

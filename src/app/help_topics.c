@@ -295,18 +295,15 @@ static Status print_help(FILE *file, int argc, char **argv, Error *err) {
     return print_topic(file, argv[0], err);
 }
 
-static bool is_for_people(int argc, char **argv) {
-    const Command *command = argc > 0 ? command_find(argv[0]) : NULL;
-    return !(command && command->is_for_programs) && isatty(STDOUT_FILENO);
-}
-
 Status command_help(int argc, char **argv, int *exit_code, Error *err) {
     (void)exit_code;
     TextStream stream;
     FILE *file = text_open(&stream);
     Status status = file ? print_help(file, argc, argv, err) : STATUS_OK;
     if (!text_close(&stream) && status == STATUS_OK) status = fail(err, STATUS_OS, "no memory for the help");
-    char *folded = status == STATUS_OK ? pager_fold(stream.text, is_for_people(argc, argv)) : NULL;
+    const Command *command = argc > 0 ? command_find(argv[0]) : NULL;
+    const bool is_for_people = !(command && command->is_for_programs) && isatty(STDOUT_FILENO);
+    char *folded = status == STATUS_OK ? pager_fold(stream.text, is_for_people) : NULL;
     if (status == STATUS_OK && !folded) status = fail(err, STATUS_OS, "no memory for the help");
     if (status == STATUS_OK) pager_show(folded);
     free(folded);

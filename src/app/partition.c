@@ -70,13 +70,6 @@ static char shade_of(uint32_t count, uint32_t size) {
     return count == 0 ? ' ' : shades[level < (int)sizeof shades - 1 ? level : (int)sizeof shades - 2];
 }
 
-static uint32_t size_of(const uint32_t *counts, uint32_t classes) {
-    uint32_t size = 0;
-    for (uint32_t c = 0; c < classes; c++)
-        size += counts[c];
-    return size;
-}
-
 // Two letters per class, or one if the terminal is narrow: a broken line would be unreadable.
 static void print_picture(const uint32_t *counts, uint32_t clients, uint32_t classes) {
     enum { BESIDE = sizeof "client  samples  ||" - 1 };
@@ -87,7 +80,10 @@ static void print_picture(const uint32_t *counts, uint32_t clients, uint32_t cla
     const uint32_t every = (clients + MOST_ROWS - 1) / MOST_ROWS;
     printf("client  samples  classes 0 to %u\n", columns - 1);
     for (uint32_t client = 0; client < clients; client += every) {
-        const uint32_t *row = counts + (size_t)client * classes, size = size_of(row, classes);
+        const uint32_t *row = counts + (size_t)client * classes;
+        uint32_t size = 0;
+        for (uint32_t c = 0; c < classes; c++)
+            size += row[c];
         printf("%6u %8u  |", client, size);
         for (uint32_t i = 0; i < letters * columns; i++)
             putchar(shade_of(row[i / letters], size));
@@ -96,12 +92,6 @@ static void print_picture(const uint32_t *counts, uint32_t clients, uint32_t cla
     print_paragraph(stdout, 0, "shades: the share of the client's samples, from none (blank) to all: .:-=+*#%@");
     if (every > 1) printf("(one client in %u, of %u)\n", every, clients);
     if (columns < classes) printf("(the first %u of %u classes)\n", columns, classes);
-}
-
-static void print_tests(const Partition *partition, const Dataset *data) {
-    if (partition_tests_on(partition) != TESTS_ON_OWN) return;
-    printf("test samples: %u of %u for %u clients; %u clients have none\n", partition->own_offsets[partition->clients],
-           data->test.count, partition->clients, partition_untested(partition));
 }
 
 static void print_statistics(const PartitionStats *stats, uint32_t samples, uint32_t clients, uint32_t classes) {
@@ -183,7 +173,11 @@ static Status show(const RunMemory *memory, const Options *options, const Wishes
     else if (status == STATUS_OK) {
         print_picture(counts, clients, classes);
         print_statistics(&stats, memory->data.train.count, clients, classes);
-        print_tests(&memory->partition, &memory->data);
+        const Partition *partition = &memory->partition;
+        if (partition_tests_on(partition) == TESTS_ON_OWN)
+            printf("test samples: %u of %u for %u clients; %u clients have none\n",
+                   partition->own_offsets[partition->clients], memory->data.test.count, partition->clients,
+                   partition_untested(partition));
     }
     free(counts);
     return status;

@@ -66,11 +66,6 @@ void message_real(Message *message, int field, double value) {
     append(message, &value, sizeof value);
 }
 
-static void message_single(Message *message, int field, float value) {
-    append_key(message, field, WIRE_4_BYTES);
-    append(message, &value, sizeof value);
-}
-
 static void append_long(Message *message, int field, const void *bytes, size_t count) {
     append_key(message, field, WIRE_LENGTH);
     append_varint(message, count);
@@ -169,7 +164,9 @@ static size_t begin_value(EventFile *file, const char *tag) {
 
 void event_scalar(EventFile *file, const char *tag, double value) {
     const size_t begun = begin_value(file, tag);
-    message_single(&file->record, 2, (float)value);
+    const float single = (float)value;
+    append_key(&file->record, 2, WIRE_4_BYTES);
+    append(&file->record, &single, sizeof single);
     message_end(&file->record, begun);
 }
 

@@ -283,15 +283,13 @@ static const struct {
                {"classes.svg", draw_classes, FIGURE_LOSS}};
 enum { FIGURES = sizeof figures / sizeof *figures };
 
-// Succeeds if no file has this name, or if an earlier report wrote it.
-static Status check_place(const Folder *folder, const char *name, Error *err) {
-    char head[256] = "";
+bool report_may_write(const Folder *folder, const char *name, const char *mark) {
+    char head[1024] = "";
     int fd = openat(folder->fd, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT) return STATUS_OK;
-    const ssize_t bytes = fd >= 0 ? read(fd, head, sizeof head - 1) : -1;
-    if (fd >= 0) close(fd);
-    if (bytes >= 0 && strstr(head, svg_mark)) return STATUS_OK;
-    return fail(err, STATUS_CANTCREATE, "%.200s holds another %s; give another --svg FOLDER", folder->path, name);
+    if (fd < 0) return errno == ENOENT;
+    const ssize_t bytes = read(fd, head, sizeof head - 1);
+    close(fd);
+    return bytes >= 0 && strstr(head, mark);
 }
 
 static Status write_figure(const Folder *folder, int i, bool *drawn, const json_t *runs, Error *err) {
@@ -315,7 +313,9 @@ static Status write_figure(const Folder *folder, int i, bool *drawn, const json_
 static Status write_all(const Folder *folder, const json_t *runs, Error *err) {
     char told[256] = "";
     for (int i = 0; i < FIGURES; i++)
-        TRY(check_place(folder, figures[i].name, err));
+        if (!report_may_write(folder, figures[i].name, svg_mark))
+            return fail(err, STATUS_CANTCREATE, "%.200s holds another %s; give another --svg FOLDER", folder->path,
+                        figures[i].name);
     for (int i = 0; i < FIGURES; i++) {
         bool drawn;
         TRY(write_figure(folder, i, &drawn, runs, err));

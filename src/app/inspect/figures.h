@@ -6,10 +6,14 @@
 #include <jansson.h>
 
 #include "base/err.h"
+#include "io/durable.h"
 
 // report: the data of the page (html_report.c). Creates the folder. Replaces files of an earlier report and removes
 // those for which these runs have no data; any other file of that name is kept (CANTCREATE). NOINPUT if nothing can be
 // drawn.
 Status figures_write(const char *folder, const json_t *report, Error *err);
+
+// Whether no file of the folder has this name, or an earlier report wrote it: its beginning then has the mark.
+bool report_may_write(const Folder *folder, const char *name, const char *mark);
 
 #endif

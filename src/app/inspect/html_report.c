@@ -243,16 +243,6 @@ static void print_page(FILE *file, const char *charts, const char *data) {
 }
 
 // Only an earlier report may be overwritten.
-static Status check_place(const Folder *folder, const char *name, const char *path, Error *err) {
-    char head[1024] = "";
-    int fd = openat(folder->fd, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT) return STATUS_OK;
-    const ssize_t bytes = fd >= 0 ? read(fd, head, sizeof head - 1) : -1;
-    if (fd >= 0) close(fd);
-    if (bytes >= 0 && strstr(head, GENERATOR)) return STATUS_OK;
-    return fail(err, STATUS_CANTCREATE, "%.200s is there already and is no report; give another -o FILE", path);
-}
-
 static Status write_page(const char *path, const char *text, size_t bytes, Error *err) {
     char parent[PATH_BYTES];
     snprintf(parent, sizeof parent, "%s", path);
@@ -264,8 +254,10 @@ static Status write_page(const char *path, const char *text, size_t bytes, Error
     const Folder folder = {.fd = open(slash ? parent : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC),
                            .path = slash ? parent : "."};
     if (folder.fd < 0) return fail_errno(err, STATUS_CANTCREATE, "%.200s cannot be created", path);
-    Status status = check_place(&folder, name, path, err);
-    if (status == STATUS_OK) status = durable_write(&folder, name, &(FilePart){text, bytes}, 1, err);
+    Status status =
+        report_may_write(&folder, name, GENERATOR)
+            ? durable_write(&folder, name, &(FilePart){text, bytes}, 1, err)
+            : fail(err, STATUS_CANTCREATE, "%.200s is there already and is no report; give another -o FILE", path);
     close(folder.fd);
     return status;
 }

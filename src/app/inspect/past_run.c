@@ -118,6 +118,13 @@ static void complete(PastRun *run) {
     }
 }
 
+bool past_run_is_locked(const char *path) {
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const bool locked = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (fd >= 0) close(fd);
+    return locked;
+}
+
 // Takes the lock only for a moment: a run that starts then waits for it longer than that (run_folder.c).
 static RunState state_of(const PastRun *run, int folder_fd) {
     if (flock(folder_fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK) return RUN_RUNNING;

@@ -47,6 +47,9 @@ typedef struct PastRun {
 Status past_run_read(PastRun *run, const char *path, Error *err);
 void past_run_free(PastRun *run);
 
+// Whether a run is working in the folder: it has locked that before it writes config.yaml.
+bool past_run_is_locked(const char *path);
+
 // Returns the number at a key of a line of metrics.jsonl; NaN if there is none.
 double past_run_number(const json_t *line, const char *key);
 

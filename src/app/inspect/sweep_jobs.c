@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include "datasets/dataset.h"
@@ -177,14 +176,6 @@ static Status take_up(Job *job, const Options *options, Error *err) {
     return make_resuming(job, options->rounds) ? STATUS_OK : fail(err, STATUS_OS, "no memory for the sweep");
 }
 
-// A run that starts has locked its folder before it writes config.yaml.
-static bool is_locked(const char *path) {
-    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const bool locked = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-    if (fd >= 0) close(fd);
-    return locked;
-}
-
 static bool is_resuming(const Job *job) {
     return strncmp(job->arguments[0], "--resume=", strlen("--resume=")) == 0;
 }
@@ -203,7 +194,7 @@ JobState sweep_job_look(Job *job) {
     PastRun past;
     Error ignored;
     if (past_run_read(&past, job->folder, &ignored) != STATUS_OK)
-        return is_locked(job->folder) ? JOB_ELSEWHERE : JOB_HAS_FAILED;
+        return past_run_is_locked(job->folder) ? JOB_ELSEWHERE : JOB_HAS_FAILED;
     const bool same = has_same_options(job, &past), enough = past.rounds >= (uint32_t)job->aim;
     const RunState state = past.state;
     past_run_free(&past);

@@ -7,10 +7,6 @@
 #include "app/commands.h"
 #include "base/rng.h"
 
-static bool is_whole(const Option *option) {
-    return option->type == OPTION_WHOLE || option->type == OPTION_SEED;
-}
-
 static Status add_value(SweepAxis *axis, const char *value, size_t length, Error *err) {
     char **values = realloc(axis->values, (axis->count + 1) * sizeof *values);
     if (!values) return fail(err, STATUS_OS, "no memory for the values of --%s", axis->option->name);
@@ -27,7 +23,8 @@ static Status add_value(SweepAxis *axis, const char *value, size_t length, Error
 static Status add_range(bool *is_range, SweepAxis *axis, const char *text, size_t length, Error *err) {
     char copy[64], *end;
     *is_range = false;
-    if (!is_whole(axis->option) || length >= sizeof copy) return STATUS_OK;
+    const bool is_whole = axis->option->type == OPTION_WHOLE || axis->option->type == OPTION_SEED;
+    if (!is_whole || length >= sizeof copy) return STATUS_OK;
     memcpy(copy, text, length);
     copy[length] = '\0';
     const char *dots = strstr(copy, "..");

@@ -125,13 +125,6 @@ static size_t width_of(const char *text) {
     return width;
 }
 
-// Returns the width of the terminal, if there is one.
-static size_t width_there_is(FILE *file) {
-    struct winsize size;
-    if (ioctl(fileno(file), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return SIZE_MAX;
-    return size.ws_col;
-}
-
 // Narrows the widest column of texts, character by character, until the table fits or none can be narrowed.
 static void fit(size_t *widths, const Table *table, size_t limit) {
     for (;;) {
@@ -183,7 +176,9 @@ static Status print_text(FILE *file, const Table *table, Error *err) {
             if (width_of(text) > widths[c]) widths[c] = width_of(text);
         }
     }
-    const size_t limit = width_there_is(file);
+    struct winsize size;
+    const bool on_terminal = ioctl(fileno(file), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+    const size_t limit = on_terminal ? size.ws_col : SIZE_MAX;
     fit(widths, table, limit);
     const size_t shown = columns_within(widths, table, limit);
     for (size_t row = 0; row <= table->row_count; row++) {

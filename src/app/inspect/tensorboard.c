@@ -287,11 +287,6 @@ static bool has_type(const json_t *line, const char *type) {
     return text && strcmp(text, type) == 0;
 }
 
-static void group_of_model(char group[64], const json_t *line) {
-    const char *model = json_string_value(json_object_get(line, "model"));
-    snprintf(group, 64, "clients_%.48s", model ? model : "");
-}
-
 // Writes an event at the end of a round, of a test of the clients, or of the run.
 static Status write_event(Tensorboard *tensorboard, const char *group, const json_t *line, Error *err) {
     const double now = time_of(line);
@@ -317,7 +312,8 @@ void tensorboard_note(Tensorboard *tensorboard, const json_t *line) {
         collect_metrics(tensorboard, "clients", line);
         return;
     }
-    group_of_model(group, line);
+    const char *model = json_string_value(json_object_get(line, "model"));
+    snprintf(group, sizeof group, "clients_%.48s", model ? model : "");
     if (has_type(line, "client_evaluation")) {
         collect(tensorboard, group, line);
         collect_metrics(tensorboard, group, line);

@@ -100,12 +100,6 @@ static void spark(char *text, const double *values, size_t count, size_t width) 
     text[places] = '\0';
 }
 
-static void bar(char *text, double share, int width) {
-    for (int i = 0; i < width; i++)
-        text[i] = i < (int)(share * width + 0.5) ? '#' : '.';
-    text[width] = '\0';
-}
-
 static void add_head(Page *page, const TopState *state) {
     enum { BAR = 28, LEAST_BAR = 6 };
     char label[OPTION_LABEL_BYTES], progress[BAR + 4] = "", facts[160], left[32] = "", done[32], sparks[SCREEN_COLUMNS];
@@ -126,9 +120,11 @@ static void add_head(Page *page, const TopState *state) {
     const int taken = snprintf(round, sizeof round, "round %u/%u ", state->round, state->rounds) + (int)strlen(facts),
               room = page->columns - taken - 3;
     if (room >= LEAST_BAR) {
-        bar(progress + 1, fmin(share, 1), room < BAR ? room : BAR);
+        const int cells = room < BAR ? room : BAR, full = (int)(fmin(share, 1) * cells + 0.5);
         progress[0] = '[';
-        strcat(progress, "] ");
+        for (int i = 0; i < cells; i++)
+            progress[1 + i] = i < full ? '#' : '.';
+        strcpy(progress + 1 + cells, "] ");
     }
     add_parts(page, "%s%s%s", round, progress, facts);
     if (state->is_chosen && !state->running)
@@ -243,17 +239,12 @@ static Status find_run(char path[4096], Error *err) {
     return STATUS_OK;
 }
 
-static Status load_screen(const TopScreen **screen, Error *err) {
-    *screen = module_symbol("sounder_top.so", "top_screen", false);
-    if (*screen) return STATUS_OK;
-    return fail(err, STATUS_UNAVAILABLE,
-                "the screen of sounder top cannot be loaded (%s); sounder top --once prints without it", dlerror());
-}
-
 static Status watch(TopState *state, Page *page, Error *err) {
-    const TopScreen *screen;
+    const TopScreen *screen = module_symbol("sounder_top.so", "top_screen", false);
     int rows, columns, key = 0;
-    TRY(load_screen(&screen, err));
+    if (!screen)
+        return fail(err, STATUS_UNAVAILABLE,
+                    "the screen of sounder top cannot be loaded (%s); sounder top --once prints without it", dlerror());
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || !screen->open())
         return fail(err, STATUS_UNAVAILABLE,
                     "sounder top needs a terminal; sounder top --once prints one screen anywhere");

@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -241,13 +240,6 @@ static void look_at_processes(TopState *state) {
     }
 }
 
-static bool is_running(const TopState *state) {
-    int fd = open(state->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const bool locked = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0;
-    if (fd >= 0) close(fd);
-    return locked;
-}
-
 // All of it -----------------------------------------------------------------------------------------------------------
 
 static void forget(TopState *state) {
@@ -289,7 +281,7 @@ Status top_state_refresh(TopState *state, Error *err) {
     snprintf(name, sizeof name, "%s/metrics.jsonl", state->path);
     if (stat(name, &about) == 0 && about.st_ino != state->inode) TRY(open_file(state, err));
     read_on(state);
-    state->running = is_running(state);
+    state->running = past_run_is_locked(state->path);
     look_at_processes(state);
     read_phase(&state->phase, state->path, state->parent);
     return STATUS_OK;

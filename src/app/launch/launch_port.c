@@ -32,11 +32,6 @@ Status launch_port_open(int *listener, const LaunchOptions *options, Error *err)
                 strerror(reason), remedy(options));
 }
 
-// -1 and errno.
-static int bind_name(int fd, const struct sockaddr_un *address, socklen_t bytes) {
-    return bind(fd, (const struct sockaddr *)address, bytes) == 0 ? listen(fd, SOMAXCONN) : -1;
-}
-
 // The process that holds the name; pid 0: it is gone, or in another PID namespace. false: it has just let go.
 // Returns -1 and sets errno on failure.
 static bool find_holder(struct ucred *holder, const struct sockaddr_un *address, socklen_t bytes) {
@@ -61,7 +56,8 @@ static Status hold(int *held, pid_t *holder, int port, Error *err) {
     *held = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (*held < 0) return fail_errno(err, STATUS_OS, "no socket to reserve port %d", port);
     for (int tries = 0; tries < TRIES; tries++) {
-        if (bind_name(*held, &address, bytes) == 0) return STATUS_OK;
+        if (bind(*held, (const struct sockaddr *)&address, bytes) == 0 && listen(*held, SOMAXCONN) == 0)
+            return STATUS_OK;
         if (errno != EADDRINUSE) return fail_errno(err, STATUS_OS, "port %d cannot be reserved", port);
         if (!find_holder(&owner, &address, bytes)) continue;
         if (owner.uid != getuid()) return STATUS_OK;
