@@ -28,6 +28,7 @@ void augment_copy(uint8_t *images, const uint8_t *pixels, const uint32_t *indice
         memcpy(images + (size_t)s * size, pixels + (size_t)(indices ? indices[s] : first + (uint32_t)s) * size, size);
 }
 
+// The square is white and in the upper left corner of each channel: a pattern that images have by chance only rarely.
 void augment_mark(uint8_t *images, uint32_t square, Shape shape, int count) {
     const size_t rows = (size_t)shape.rows, columns = (size_t)shape.columns,
                  planes = (size_t)count * (size_t)shape.channels;

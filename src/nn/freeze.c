@@ -16,6 +16,7 @@ const Layer *spec_layer_of(const Spec *spec, const ParameterTensor *tensor) {
     return layer;
 }
 
+// Passes ask for every layer, so a net without frozen tensors answers at once.
 bool spec_freezes_of(const Spec *spec, const Layer *layer) {
     for (int t = 0; t < spec->tensor_count && spec->freezes; t++)
         if (spec->tensors[t].frozen && is_in(&spec->tensors[t], layer)) return true;

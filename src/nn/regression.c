@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+// Indices are those of a shuffled order; without them the samples are neighbours from `first` on.
 static const uint8_t *row_of(const uint8_t *values, const uint32_t *indices, uint32_t first, int s, size_t size) {
     return values + (size_t)(indices ? indices[s] : first + (uint32_t)s) * size * sizeof(float);
 }

@@ -53,6 +53,7 @@ static Status load(CudaBlas *blas, Setup *setup, Error *err) {
     return STATUS_OK;
 }
 
+// The number stands for a name in NVIDIA's list; cublasGetStatusName is younger than the cuBLAS of some machines.
 static Status blas_try(cublasStatus_t result, const char *what, Error *err) {
     if (result == CUBLAS_STATUS_SUCCESS) return STATUS_OK;
     Status status = result == CUBLAS_STATUS_ALLOC_FAILED ? STATUS_OS : STATUS_UNAVAILABLE;

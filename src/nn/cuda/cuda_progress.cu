@@ -34,7 +34,8 @@ __global__ void __launch_bounds__(CUDA_MOST_ASSIGNMENTS)
 }
 
 // Hogwild's weights are shared: one step with a NaN would spoil all processes' work, so the step is refused as a whole
-// before any weight changes.
+// before any weight changes. One launch before the step costs a read of the gradient; a step that had to be taken back
+// would need a copy of the weights.
 __global__ void __launch_bounds__(ITEM_THREADS) judge(CudaProgress progress, const float *gradient, uint32_t count) {
     uint32_t i = blockIdx.x * ITEM_THREADS + threadIdx.x;
     if (i >= count) return;

@@ -5,7 +5,8 @@
 
 namespace {
 
-// Reads `count` pixels, the first one to the lowest byte. IN_WORDS reads four at once, which needs aligned planes.
+// Reads `count` pixels, the first one to the lowest byte. IN_WORDS reads four at once, which needs aligned planes. The
+// bytes of a plane that is no multiple of four pixels would reach into the next plane, or beyond the data set.
 template <bool IN_WORDS> __device__ uint32_t pixels_at(const uint8_t *from, uint32_t count) {
     if (IN_WORDS) return *(const uint32_t *)from;
     uint32_t word = 0;

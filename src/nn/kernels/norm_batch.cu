@@ -80,6 +80,7 @@ struct Four {
     bool is_real;
 };
 
+// Statistics are numbered by the channels of all models, values by those of one.
 __device__ Four four_of(const BatchNorm &norm) {
     const uint32_t items = norm.channels * norm.quads;
     const ModelItem item = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);

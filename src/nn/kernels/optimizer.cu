@@ -16,7 +16,8 @@ __global__ void __launch_bounds__(ITEM_THREADS)
                                       gradient[at.model * descent.parameters + parameter]);
 }
 
-// Momentum is chosen here, so that a step without it neither reads nor writes a velocity.
+// Momentum is chosen here, so that a step without it neither reads nor writes a velocity. The shifts are a template
+// parameter, too: most runs have none, and their kernel reads one array less.
 template <bool ATOMIC, bool SHIFTS>
 void launch_step(const CudaSgdUpdate *descent, const float *gradient, size_t first, size_t count,
                  const CudaStep *step) {

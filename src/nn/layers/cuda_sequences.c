@@ -35,6 +35,7 @@ static double recurrent_bytes(const CudaPass *pass, const CudaOp *op) {
            lstm_steps(op->layer) * cuda_arrays_bytes(pass, layer_parameters(op->layer));
 }
 
+// The products of each step are cuBLAS's, which the pass owns.
 static void lstm_forward(const CudaCall *call) {
     const CudaOp *op = call->op;
     cuda_lstm_forward(op->out, op->statistics, op->in, call->weight, call->stride, op->layer, call->pass->blas,
@@ -48,6 +49,7 @@ static void lstm_backward(const CudaCall *call) {
     cuda_mark(call->pass, CUDA_PART_PARAMETERS, op);
 }
 
+// One weight holds both projections, in the order of PyTorch's state_dict.
 static void attention_forward(const CudaCall *call) {
     const CudaOp *op = call->op;
     cuda_attention_forward(op->out, op->statistics, op->in, call->weight, call->stride, op->layer, call->pass->blas,

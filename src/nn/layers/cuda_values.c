@@ -58,6 +58,7 @@ static void prelu_backward(const CudaCall *call) {
 
 // In place -----------------------------------------------------------------------------------------------------------
 
+// The features of a layer's output, from `first` on, in the tensors of all models.
 static CudaRows rows_of(float *at, const Layer *layer, size_t first) {
     return (CudaRows){at, shape_size(layer->out), first};
 }

@@ -43,6 +43,7 @@ static Status read_global(Layer *layer, LayerText *of, Error *err) {
     return STATUS_OK;
 }
 
+// The op chooses between plain and general windows by layer_is_plain.
 static void pool_forward(const LayerCall *call) {
     call->kernels->pool_forward(call->at->out, call->at->in, call->layer, call->samples);
 }
