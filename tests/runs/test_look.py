@@ -147,32 +147,31 @@ class Runs(Look):
         self.assertIn(r"accuracy \%", latex)
         self.assertIn(r"runs/b\_1 & finished", self.sounder("runs", "--format", "latex"))
 
-    def test_a_table_is_no_wider_than_the_terminal_and_keeps_its_numbers(self):
-        for seed in (1, 2):
-            self.write_run(f"runs/a-rather-long-name-of-a-folder-{seed}", [0.5 + seed / 8], seed=seed, algorithm='"fedprox mu=0.1; optimizer sgd"')
+    def table_on_a_terminal(self, columns):
+        """The lines of `sounder runs`; one read may give a part of them."""
         (parent, child) = pty.openpty()
-        fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+        fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         subprocess.run([SOUNDER, "runs"], cwd=self.folder.name, stdout=child, timeout=DEADLINE, check=True)
         os.close(child)
         table = b""
         try:
-            while piece := os.read(parent, 65536):  # which may be a part
+            while piece := os.read(parent, 65536):
                 table += piece
-        except OSError:  # everybody has closed the terminal
+        except OSError:  # all ends of the terminal are closed
             pass
         os.close(parent)
-        lines = table.decode().splitlines()
+        return table.decode().splitlines()
+
+    def test_a_table_is_no_wider_than_the_terminal_and_keeps_its_numbers(self):
+        for seed in (1, 2):
+            self.write_run(f"runs/a-rather-long-name-of-a-folder-{seed}", [0.5 + seed / 8], seed=seed, algorithm='"fedprox mu=0.1; optimizer sgd"')
+        lines = self.table_on_a_terminal(100)
         self.assertEqual([len(line) for line in lines], [100, 100, 100])
         self.assertRegex(lines[1], r"^….*-of-a-folder-1  finished .* 62\.50 .* 40,000$")
 
     def test_columns_for_which_there_is_no_room_are_named_instead_of_broken(self):
         self.write_run("runs/a", [0.5])
-        (parent, child) = pty.openpty()
-        fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
-        subprocess.run([SOUNDER, "runs"], cwd=self.folder.name, stdout=child, timeout=DEADLINE, check=True)
-        os.close(child)
-        lines = os.read(parent, 65536).decode().splitlines()
-        os.close(parent)
+        lines = self.table_on_a_terminal(40)
         self.assertEqual(lines, ["run     state     rounds  accuracy %", "runs/a  finished       1       50.00",
                                  "no room for: best %, test loss, MB sent, seconds, samples/s"])
 
