@@ -65,7 +65,7 @@ const char *recipe_rule(const Recipe *recipe, Part part) {
     return part_rule(part, recipe->parts[part].row)->name;
 }
 
-// The real clock is no schedule: it is an option, which run_algorithm (memory/run_memory.c) adds to the recipe's
+// The real clock is no schedule: it is an option, which run_algorithm (memory/run_memory_create.c) adds to the recipe's
 // schedule.
 EngineKind recipe_engine(const Recipe *recipe) {
     return (EngineKind)recipe->schedule.row;
