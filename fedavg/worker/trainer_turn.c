@@ -19,7 +19,10 @@ static void ask(LocalModel *model, TrainerAnswer *answer, const TrainerTurn *tur
     TrainerTold *told = &model->told;
     const uint64_t begin = clock_nanoseconds();
     *answer = (TrainerAnswer){.loss_sum = NAN};
-    if (model->fault == STATUS_OK) model->fault = trainer_ask(answer, model->trainer, turn, &model->why);
+    if (model->fault == STATUS_OK)
+        model->fault = trainer_ask(answer, model->trainer, turn, &model->why);
+    else
+        desk_clear(&model->trainer->desk); // after a fault the job's other turns are left out, with their batches
     if (model->fault == STATUS_OK) model->fault = metric_sums_join(&told->metrics, &answer->metrics, &model->why);
     told->seconds += clock_seconds_since(begin);
 }

@@ -171,6 +171,16 @@ class Parts(TrainerCase):
             self.assertEqual(self.model(f"parts-{name}"), self.model(f"whole-{name}"))
             self.assertEqual(self.last(f"parts-{name}")["personal_loss"], self.last(f"whole-{name}")["personal_loss"])
 
+    def test_a_fault_in_a_turn_costs_no_bit_of_what_stays(self):
+        for name, algorithm in (("tensors", "personal tensors fc2.*"), ("ditto", "ditto")):
+            self.run_with(f"sound-{name}", "--algorithm", algorithm)
+            if os.path.exists(self.path("spoilt")):
+                os.remove(self.path("spoilt"))
+            _, err = self.run_with(f"fault-{name}", "--algorithm", algorithm, "--trainer-option", "fault=die once=true")
+            self.assertIn("its trainer failed in round 1", err)
+            self.assertEqual(self.bits(f"fault-{name}"), self.bits(f"sound-{name}"))
+            self.assertEqual(self.last(f"fault-{name}")["personal_loss"], self.last(f"sound-{name}")["personal_loss"])
+
     def test_names_that_no_tensor_has_are_refused_with_those_that_there_are(self):
         for arguments, sentence in ((["--algorithm", "personal tensors"], "which ones? Write names or patterns"),
                                     (["--algorithm", "personal tensors names=head.*"], '"head.*" fits none of the net\'s tensors; there are fc1.weight, fc1.bias'),
