@@ -295,7 +295,7 @@ void check_activation(const Trial *trial) {
 #define EACH_KIND(kind, name) kind,
     static const Activation kinds[] = {ACTIVATIONS(EACH_KIND)};
     for (size_t i = 0; i < LENGTH(kinds); i++) {
-        const Layer layer = {.kind = LAYER_ACTIVATION, .activation = kinds[i], .in = {37, 1, 1}, .rate = 0.1f};
+        const Layer layer = {.kind = LAYER_ACTIVATION, .activation = (int)kinds[i], .in = {37, 1, 1}, .rate = 0.1f};
         Values in = lanes(trial, 37, 17), out_gradient = lanes(trial, 37, 18);
         for (int m = 0; m < trial->models; m++)
             for (size_t k = 0; k < in.each; k++)

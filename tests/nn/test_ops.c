@@ -170,7 +170,7 @@ static double activation_reference(Activation of, double x, double number) {
 static void check_activation(const Kernels *kernels, Activation of) {
     const double step = 1e-5;
     size_t n = (size_t)kernels->lanes, count = 40 * n;
-    Layer layer = {.kind = LAYER_ACTIVATION, .activation = of, .in = {40, 1, 1}, .out = {40, 1, 1}, .rate = 0.01f};
+    Layer layer = {.kind = LAYER_ACTIVATION, .activation = (int)of, .in = {40, 1, 1}, .out = {40, 1, 1}, .rate = 0.01f};
     Tensor in = tensor_random(count, 23), out = tensor_new(count), gradient = tensor_new(count);
     Tensor out_gradient = tensor_random(count, 24);
     double *values = malloc(count * sizeof *values), *back = malloc(count * sizeof *back);
