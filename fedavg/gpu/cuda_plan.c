@@ -28,25 +28,6 @@ static uint64_t model_bytes(const RunConfig *config) {
     return align(config->parameters * sizeof(float));
 }
 
-// Test samples follow the training samples: test sample i is also sample train.count + i. So a worker's order can name
-// samples of both sets in one array of numbers.
-static void place_data(GpuConfig *gpu, const Dataset *data) {
-    const uint64_t sample = shape_size(data->shape), train = data->train.count, all = train + data->test.count;
-    gpu->test_pixels_offset = train * sample;
-    gpu->train_labels_offset = align(all * sample);
-    gpu->test_labels_offset = gpu->train_labels_offset + train * sizeof *data->train.labels;
-    gpu->data_bytes = gpu->train_labels_offset + align(all * sizeof *data->train.labels);
-}
-
-// The counter of updates and the words of the fences share the block of the weights, each at an alignment of its own,
-// so that one handle names all that workers need besides slots and data.
-static void place_model(GpuConfig *gpu, const RunConfig *config) {
-    gpu->updates_offset = model_bytes(config);
-    gpu->generations_offset = gpu->updates_offset + align(sizeof(uint64_t));
-    gpu->weights_bytes = gpu->generations_offset + align(MAX_WORKERS * sizeof(uint32_t));
-    gpu->slots_bytes = slots_bytes(&config->slots);
-}
-
 // Bytes of the GPU, by what they are for.
 typedef struct GpuNeed {
     uint64_t contexts, weights, data, activations; // weights: the global model, slots and local models
@@ -134,8 +115,19 @@ Status gpu_plan(RunConfig *config, const Device *device, const Spec *spec, const
                 uint32_t clients_per_round, uint32_t models, Error *err) {
     GpuConfig *gpu = &config->gpu;
     *gpu = (GpuConfig){.used = 1, .gpu = (uint32_t)device->index, .tf32 = gpu->tf32};
-    place_data(gpu, data);
-    place_model(gpu, config);
+    // Test samples follow the training samples: test sample i is also sample train.count + i. So a worker's order can
+    // name samples of both sets in one array of numbers.
+    const uint64_t sample = shape_size(data->shape), train = data->train.count, all = train + data->test.count;
+    gpu->test_pixels_offset = train * sample;
+    gpu->train_labels_offset = align(all * sample);
+    gpu->test_labels_offset = gpu->train_labels_offset + train * sizeof *data->train.labels;
+    gpu->data_bytes = gpu->train_labels_offset + align(all * sizeof *data->train.labels);
+    // The counter of updates and the words of the fences share the block of the weights, each at an alignment of its
+    // own, so that one handle names all that workers need besides slots and data.
+    gpu->updates_offset = model_bytes(config);
+    gpu->generations_offset = gpu->updates_offset + align(sizeof(uint64_t));
+    gpu->weights_bytes = gpu->generations_offset + align(MAX_WORKERS * sizeof(uint32_t));
+    gpu->slots_bytes = slots_bytes(&config->slots);
     uint32_t most = most_models(config, clients_per_round);
     uint32_t share = (clients_per_round + config->workers - 1) / config->workers;
     gpu->models_per_launch = smaller(most, models > 0 ? models : smaller(share, MODELS_BY_DEFAULT));

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/owned.h"
 
 // A run on several nodes must end on all of them when it ends on one, and no wait may last for ever. Signals are small
 // messages on a channel of their own: alive, busy, leaving. Every wait sends and reads them, so that a node that waits
@@ -96,25 +97,20 @@ static bool sees_death_of(const Place *mine, const Place *other) {
 // elsewhere.
 static Status meet(Nodes *nodes, Error *err) {
     Place mine = own_place();
-    Place *places = calloc(nodes->size, sizeof *places);
-    size_t *counts = calloc(nodes->size, sizeof *counts);
-    Status status;
-    if (!places || !counts) {
-        status = fail(err, STATUS_OS, "no memory for %u nodes", nodes->size);
-        goto end;
-    }
-    for (uint32_t node = 0; node < nodes->size; node++)
+    Owned owned = {0};
+    Place *places = own(&owned, nodes->size, sizeof *places);
+    size_t *counts = own(&owned, nodes->size, sizeof *counts);
+    for (uint32_t node = 0; node < nodes->size && counts; node++)
         counts[node] = sizeof mine;
-    TRY_GOTO(end, nodes_gather(nodes, places, &mine, counts, err));
-    for (uint32_t node = 0; node < nodes->size; node++) {
+    const Status status = !owned.lacks_memory ? nodes_gather(nodes, places, &mine, counts, err)
+                                              : fail(err, STATUS_OS, "no memory for %u nodes", nodes->size);
+    for (uint32_t node = 0; node < nodes->size && status == STATUS_OK; node++) {
         NodePeer *peer = &nodes->peers[node];
         memcpy(peer->host, places[node].host, sizeof peer->host);
         peer->pid = places[node].pid;
         if (node != nodes->rank && sees_death_of(&mine, &places[node])) peer->pidfd = pidfd_open(peer->pid, 0);
     }
-end:
-    free(counts);
-    free(places);
+    owned_free(&owned);
     return status;
 }
 

@@ -35,14 +35,17 @@ static Status share(const RunMemory *memory, const Job *job, Nodes *nodes, Error
     return STATUS_OK;
 }
 
-// Counts an update that is part of this round's step.
-static void count(Pending *pending, const ScheduledJob *job) {
-    const uint32_t staleness = job->applied - job->start;
+void pending_count(Pending *pending, uint32_t staleness) {
     pending->updates++;
-    pending->client = job->client;
     pending->staleness[staleness < STALENESS_BUCKETS ? staleness : STALENESS_BUCKETS - 1]++;
     pending->staleness_mean += staleness;
     if (staleness > pending->staleness_most) pending->staleness_most = staleness;
+}
+
+// Counts an update that is part of this round's step.
+static void count(Pending *pending, const ScheduledJob *job) {
+    pending_count(pending, job->applied - job->start);
+    pending->client = job->client;
     if (job->refused)
         pending->refused++;
     else

@@ -48,4 +48,7 @@ Status pending_collect(Pending *pending, const Member *members, uint32_t round, 
 
 void pending_conclude(Pending *pending, uint32_t round);
 
+// Counts an update of the step by its staleness. staleness_mean is a sum until the round is over.
+void pending_count(Pending *pending, uint32_t staleness);
+
 #endif

@@ -206,7 +206,6 @@ static Status collect(Rounds *rounds, uint32_t rank, Error *err) {
     RealClock *clock = &rounds->clock;
     const RunConfig *config = rounds->memory->config;
     Flight *flight = flight_of(rounds, rank);
-    Pending *pending = &rounds->pending;
     const uint32_t staleness = version_of(rounds) - flight->version;
     const bool late = staleness > numbers(rounds)[BUFFERED_LIMIT];
     const double trust = stale_weight(&config->recipe.stale, staleness);
@@ -224,10 +223,7 @@ static Status collect(Rounds *rounds, uint32_t rank, Error *err) {
     rounds->cohort.late += late;
     if (!refused && !late) {
         TRY(note(rounds, rank, weight, trust, err));
-        pending->updates++;
-        pending->staleness[staleness < STALENESS_BUCKETS ? staleness : STALENESS_BUCKETS - 1]++;
-        pending->staleness_mean += staleness;
-        if (staleness > pending->staleness_most) pending->staleness_most = staleness;
+        pending_count(&rounds->pending, staleness);
     }
     if (told && told->state == JOB_DONE)
         told->share = refused || late ? 0 : clock->log.jobs[clock->log.count - 1].trust * told->share;

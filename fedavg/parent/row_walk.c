@@ -118,17 +118,18 @@ Status row_walk(RowWalk *walk, const Job *const *jobs, uint32_t count, const flo
 Status row_walk_gather(RowWalk *walk, void *sections, size_t bytes, Error *err) {
     const uint32_t size = walk->nodes->size, rank = walk->nodes->rank;
     if (size == 1) return STATUS_OK;
-    size_t *counts = malloc(size * sizeof *counts);
-    void *own = malloc(ROW_SECTIONS * bytes);
-    Status status = counts && own ? STATUS_OK : fail(err, STATUS_OS, "no memory for the products of %u nodes", size);
+    Owned owned = {0};
+    size_t *counts = own(&owned, size, sizeof *counts);
+    void *mine = own(&owned, ROW_SECTIONS, bytes);
+    Status status =
+        !owned.lacks_memory ? STATUS_OK : fail(err, STATUS_OS, "no memory for the products of %u nodes", size);
     for (uint32_t node = 0; node < size && counts; node++)
         counts[node] = (size_t)(ROW_SECTIONS * (node + 1) / size - ROW_SECTIONS * node / size) * bytes;
     if (status == STATUS_OK) {
-        memcpy(own, (const char *)sections + (size_t)(ROW_SECTIONS * rank / size) * bytes, counts[rank]);
-        status = nodes_gather(walk->nodes, sections, own, counts, err);
+        memcpy(mine, (const char *)sections + (size_t)(ROW_SECTIONS * rank / size) * bytes, counts[rank]);
+        status = nodes_gather(walk->nodes, sections, mine, counts, err);
     }
-    free(own);
-    free(counts);
+    owned_free(&owned);
     return status;
 }
 

@@ -254,29 +254,28 @@ double gaussian_delta(double noise, double epsilon) {
     return fmax(0, exp(log_below(near - far)) - exp(epsilon + log_below(-near - far)));
 }
 
-// delta falls as epsilon rises, so that bisection finds where they meet. `high` always is the side that is private
-// enough, and it is returned. A hundred halvings leave two neighbouring doubles.
-double gaussian_epsilon(double noise, double delta) {
+// The least number for which a single release costs at most delta, which falls as the number rises. `high` always is the
+// side that is private enough, and it is returned. A hundred halvings leave two neighbouring doubles.
+static double least_private(double (*delta_of)(double number, double given), double given, double delta) {
     double low = 0, high = 1;
-    if (noise <= 0) return INFINITY;
-    if (gaussian_delta(noise, 0) <= delta) return 0;
-    while (gaussian_delta(noise, high) > delta)
+    while (delta_of(high, given) > delta)
         high *= 2;
     for (int i = 0; i < 100; i++) {
         const double middle = (low + high) / 2;
-        *(gaussian_delta(noise, middle) > delta ? &low : &high) = middle;
+        *(delta_of(middle, given) > delta ? &low : &high) = middle;
     }
     return high;
 }
 
-// As gaussian_epsilon, over the noise: delta falls as the noise rises.
+static double delta_of_epsilon(double epsilon, double noise) {
+    return gaussian_delta(noise, epsilon);
+}
+
+double gaussian_epsilon(double noise, double delta) {
+    if (noise <= 0) return INFINITY;
+    return gaussian_delta(noise, 0) <= delta ? 0 : least_private(delta_of_epsilon, noise, delta);
+}
+
 double gaussian_noise(double epsilon, double delta) {
-    double low = 0, high = 1;
-    while (gaussian_delta(high, epsilon) > delta)
-        high *= 2;
-    for (int i = 0; i < 100; i++) {
-        const double middle = (low + high) / 2;
-        *(gaussian_delta(middle, epsilon) > delta ? &low : &high) = middle;
-    }
-    return high;
+    return least_private(gaussian_delta, epsilon, delta);
 }
