@@ -283,6 +283,7 @@ class Labels(TrainerCase):
         for arguments, sentence in ((["--client-noise", "gaussian 0.1"], "labels alone"), (["--attack", "backdoor", "--attackers", "1"], "no images"),
                                     (["--partition", "continuous"], "needs the samples")):
             self.assertIn(sentence, self.refused("--data", "labels.npz", *arguments))
+        self.assertIn("y_train and y_test alone for a --trainer", self.refused("--data", "test.npy", code=66))
         out = subprocess.run([os.path.abspath(sys.argv[1]), "data", self.path("labels.npz")], capture_output=True, text=True).stdout
         self.assertIn("labels alone", out)
 
