@@ -3,13 +3,13 @@
 // the GPU's (gpu/gpu.h) in blocks of the GPU's memory, and copies weights and velocities into the shared memory
 // whenever a round is done, so that checkpoints, the final model and live/ read it there on either.
 //
-//   Parent parent = {.math = &parent_on_cpu, .memory = &memory};
-//   TRY(parent.math->init(&parent, err));              // the shared memory is filled, no worker has started yet
-//   TRY(parent.math->begin(&parent, err));             // each round, while all workers wait
+//   Parent parent = {.backend = &parent_on_cpu, .memory = &memory};
+//   TRY(parent.backend->init(&parent, err));              // the shared memory is filled, no worker has started yet
+//   TRY(parent.backend->begin(&parent, err));             // each round, while all workers wait
 //   ... they train ...
-//   TRY(parent.math->average(&parent, &finite, used, &mean, &turn, err)); // fedavg
-//   TRY(parent.math->adopt(&parent, &finite, err));                       // hogwild, ssgd
-//   parent.math->free(&parent);                        // when no worker lives any more
+//   TRY(parent.backend->average(&parent, &finite, used, &mean, &turn, err)); // fedavg
+//   TRY(parent.backend->adopt(&parent, &finite, err));                       // hogwild, ssgd
+//   parent.backend->free(&parent);                        // when no worker lives any more
 #ifndef SOUNDER_FEDAVG_PARENT_PARENT_BACKEND_H
 #define SOUNDER_FEDAVG_PARENT_PARENT_BACKEND_H
 
@@ -64,8 +64,8 @@ struct Parent {
     const ParentBackend *backend;
     RunMemory *memory;     // borrowed
     Nodes *nodes;          // borrowed
-    void *state;           // owned by the math
-    double squared_length; // of the last mean update; NaN where the math does not measure it
+    void *state;           // owned by the backend
+    double squared_length; // of the last mean update; NaN where the backend does not measure it
 };
 
 extern const ParentBackend parent_on_cpu;

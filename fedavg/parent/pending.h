@@ -1,13 +1,13 @@
 // Updates that wait for the step that they are part of (rules/world/schedule.h): the parent's side. Workers write the
-// integer contributions (SlotPlan.pending update), the schedule says which step each belongs to.
+// integer contributions (SlotPlan.pending), the schedule says which step each belongs to.
 //
-//   TRY(pending_init(&pending update, &memory, rounds_done, err));
-//   each round: TRY(pending_collect(&pending update, cohort->members, round, nodes, err));  // all jobs are done
-//               ... a step on the sums of the workers and pending update.due, divided by pending update.arrived ...
-//               pending_conclude(&pending update, round);
-//   pending_free(&pending update);
+//   TRY(pending_init(&pending, &memory, rounds_done, err));
+//   each round: TRY(pending_collect(&pending, cohort->members, round, nodes, err));  // all jobs are done
+//               ... a step on the sums of the workers and pending.due, divided by pending.arrived ...
+//               pending_conclude(&pending, round);
+//   pending_free(&pending);
 //
-// Replicas (rules/local/elastic.h) wait in what their clients keep, and nothing lies here.
+// Replicas (rules/local/elastic.h) wait in what their clients keep, and use no memory of this.
 //
 // Every node has all that waits, and adds to the sum of all nodes what is due on the first one alone.
 #ifndef SOUNDER_FEDAVG_PARENT_PENDING_H
@@ -25,7 +25,7 @@
 
 typedef struct Pending {
     RunMemory *memory;   // borrowed
-    const int64_t **due; // owned (slots.pending update): what has waited for this round's step, unless it was refused
+    const int64_t **due; // owned (slots.pending): what has waited for this round's step, unless it was refused
     uint32_t due_count;
 
     // The updates in the step, those that were refused, and the sum of the weights of all others.
