@@ -254,8 +254,8 @@ double gaussian_delta(double noise, double epsilon) {
     return fmax(0, exp(log_below(near - far)) - exp(epsilon + log_below(-near - far)));
 }
 
-// The least number for which one release costs at most delta, which falls as the number rises. `high` always is the side
-// that is private enough, and it is returned. A hundred halvings leave two neighbouring doubles.
+// The least number for which one release costs at most delta, which falls as the number rises. `high` always is the
+// side that is private enough, and it is returned. A hundred halvings leave two neighbouring doubles.
 static double least_private(double (*delta_of)(double number, double given), double given, double delta) {
     double low = 0, high = 1;
     while (delta_of(high, given) > delta)
