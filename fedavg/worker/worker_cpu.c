@@ -28,7 +28,7 @@ static void cpu_free(void *state) {
     free(state);
 }
 
-// What a trainer does wrong meets every other worker, too. A kill comes from outside; but a client whose turn takes all
+// A trainer's mistake meets every other worker, too. A kill comes from outside; but a client whose turn takes all
 // the memory is killed again and again.
 enum { MOST_FAULTS = 2, MOST_KILLS = 5 };
 

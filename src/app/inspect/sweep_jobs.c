@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "app/options/run_target.h"
 #include "datasets/dataset.h"
 #include "datasets/synthetic.h"
 #include "datasets/synthetic/federation.h"

@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "app/options/run_target.h"
-#include "fedavg/rules/local/personal_rules.h"
 
 static const char metrics_key[] = "test_metrics";
 
@@ -52,16 +50,6 @@ const FigureFacts figure_facts[FIGURE_KINDS] = {
                             .loss = FIGURE_CLIENT_LOSS},
     [FIGURE_METRIC] = {.key = metrics_key, .name = "metric", .best = "best_metric", .word = "", .loss = FIGURE_LOSS},
 };
-
-RunFigure run_figure_of(const Options *options, bool has_targets) {
-    Target target;
-    Error ignored;
-    if (target_read(&target, options, &ignored) == STATUS_OK && target.given) return target.figure;
-    const bool is_personal = options->recipe.personal.row != PERSONAL_NONE;
-    RunFigure figure = {.kind = is_personal ? FIGURE_PERSONAL_ACCURACY : FIGURE_ACCURACY};
-    if (has_targets) figure.kind = figure_facts[figure.kind].loss;
-    return figure;
-}
 
 bool run_figure_tests_clients(const RunFigure *figure) {
     return figure_facts[figure->kind].is_personal || figure_facts[figure->kind].is_clients;

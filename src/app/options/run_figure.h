@@ -4,7 +4,7 @@
 // model may never be trained, so its figure is that of the clients' own models on the clients' own samples, a mean over
 // the clients. If targets are numbers, or a trainer counts no hits, there is no accuracy, and the figure is the loss.
 //
-//   RunFigure figure = run_figure_of(&options, dataset_has_targets(&data->items));
+//   RunFigure figure = run_figure_of(&options, dataset_has_targets(&data->items));  // run_target.h
 //   double value = round_test_value(&test, &figure);                  // round_test.h; NaN: it was not measured
 //   if (run_figure_is_better(&figure, value, best)) ...
 #ifndef SOUNDER_APP_OPTIONS_RUN_FIGURE_H
@@ -46,9 +46,6 @@ typedef struct RunFigure {
     bool falls;                     // METRIC: less is better
     char metric[METRIC_NAME_BYTES]; // METRIC: its name
 } RunFigure;
-
-// options: their target must be a right one (run_target.h).
-RunFigure run_figure_of(const Options *options, bool has_targets);
 
 // Whether each test of the run also tests models on the clients' own samples.
 bool run_figure_tests_clients(const RunFigure *figure);

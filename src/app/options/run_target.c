@@ -127,3 +127,13 @@ Status target_read(Target *target, const Options *options, Error *err) {
 bool target_is_reached(const Target *target, double value) {
     return value == target->value || run_figure_is_better(&target->figure, value, target->value);
 }
+
+RunFigure run_figure_of(const Options *options, bool has_targets) {
+    Target target;
+    Error ignored;
+    if (target_read(&target, options, &ignored) == STATUS_OK && target.given) return target.figure;
+    const bool is_personal = options->recipe.personal.row != PERSONAL_NONE;
+    RunFigure figure = {.kind = is_personal ? FIGURE_PERSONAL_ACCURACY : FIGURE_ACCURACY};
+    if (has_targets) figure.kind = figure_facts[figure.kind].loss;
+    return figure;
+}

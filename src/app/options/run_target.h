@@ -22,6 +22,9 @@ typedef struct Target {
 // Reads options->target; the algorithm must be resolved. USAGE with what to write.
 Status target_read(Target *target, const Options *options, Error *err);
 
+// The figure of a run with these options, whose target must be a right one. has_targets: the data's labels are numbers.
+RunFigure run_figure_of(const Options *options, bool has_targets);
+
 // Whether the value reaches the target.
 bool target_is_reached(const Target *target, double value);
 

@@ -10,6 +10,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "app/options/run_target.h"
 #include "base/clock.h"
 #include "base/log.h"
 

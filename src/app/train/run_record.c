@@ -8,6 +8,7 @@
 
 #include "app/options/former_options.h"
 #include "app/options/option_table.h"
+#include "app/options/run_target.h"
 #include "base/log.h"
 #include "base/text_stream.h"
 #include "fedavg/memory/fingerprint.h"

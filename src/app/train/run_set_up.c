@@ -13,7 +13,7 @@
 
 #include "app/options/option_table.h"
 #include "app/options/option_traits.h"
-#include "app/options/run_figure.h"
+#include "app/options/run_target.h"
 #include "app/train/model_file.h"
 #include "app/train/run_folder.h"
 #include "app/train/run_schedule.h"
