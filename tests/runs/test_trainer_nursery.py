@@ -4,8 +4,8 @@ Usage: test_trainer_nursery.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest a
 """
 import os, random, resource, signal, sys, time, unittest
 
-from runs import ECHO_SECONDS, alive, children_of, descendants_of, wait_until
-from trainers import JOB, NUMPY, TORCH, TrainerCase, is_guard, torch
+from runs import ECHO_SECONDS, alive, children_of, descendants_of, is_worker, wait_until
+from trainers import JOB, NUMPY, TORCH, TrainerCase, is_guard, parent_of, torch
 
 WRAPPER = "sleep 1000 &\n{python} -c 'import subprocess; subprocess.Popen([\"setsid\", \"sleep\", \"1001\"])'\n{python} {script}\n"
 
@@ -105,6 +105,18 @@ class Nursery(TrainerCase):
         _, err = self.finish(process)
         self.assertIn("the nursery of trainers has ended", err)
         self.assertEqual(self.bits("storm"), self.bits("calm"))
+
+    def test_a_nursery_that_dies_three_times_in_a_row_is_given_up_with_the_same_bits(self):
+        self.run_with("calm", "--rounds", "20")
+        process = self.begin("run", "--log-level", "info", rounds=20, slow=0.1)
+        self.wait_for_round("run", 1)
+        def each():
+            self.kill(self.nursery(process))
+            return any(is_guard(pid) and is_worker(parent_of(pid)) for pid in descendants_of(process.pid))
+        self.assertTrue(wait_until(each))
+        _, err = self.finish(process)
+        self.assertIn("--trainer-start each, because the trainer cannot be forked", err)
+        self.assertEqual(self.bits("run"), self.bits("calm"))
 
     def test_a_storm_over_everything_and_a_resume_cost_no_bit(self):
         seed = int(os.environ.get("SOUNDER_STORM_SEED", "1"))

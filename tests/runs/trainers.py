@@ -11,7 +11,7 @@ try:
 except ImportError:
     torch = None
 
-from runs import RunCase, descendants_of, is_worker, parse_safetensors
+from runs import RunCase, alive, descendants_of, is_worker, parse_safetensors
 
 PACKAGE = os.path.abspath(sys.argv[2])
 JOB = ["--data", "synthetic:1x8x8:160:60", "--clients", "4", "--batch-size", "10", "--lr", "0.05", "--momentum", "0.5",
@@ -155,7 +155,7 @@ class TrainerCase(RunCase):
         found = []
         for pid in descendants_of(process.pid):
             parent = parent_of(pid)
-            leads = group_of(pid) == pid and not is_guard(pid) and not is_worker(pid)
+            leads = alive(pid) and group_of(pid) == pid and not is_guard(pid) and not is_worker(pid)
             if leads and (not is_guard(parent) or is_worker(parent_of(parent))):
                 found.append(pid)
         return found
@@ -163,4 +163,4 @@ class TrainerCase(RunCase):
     def nursery(self, process):
         """The program that forks, below the guard of the run's parent."""
         guards = [pid for pid in descendants_of(process.pid) if is_guard(pid) and parent_of(pid) == process.pid]
-        return [pid for guard in guards for pid in descendants_of(guard) if parent_of(pid) == guard and group_of(pid) == pid]
+        return [pid for guard in guards for pid in descendants_of(guard) if parent_of(pid) == guard and group_of(pid) == pid and alive(pid)]
