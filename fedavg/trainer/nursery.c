@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "fedavg/trainer/lines.h"
 
-enum { REQUEST_FDS = 4, REHEARSED_BATCHES = 2, MOST_DEATHS = 3 };
+enum { REHEARSED_BATCHES = 2, MOST_DEATHS = 3 };
 
 static const double LONG_LIFE_SECONDS = 10, SEND_SECONDS = 10;
 
@@ -110,7 +110,7 @@ static Status rehearse(Nursery *nursery, Error *err) {
 static void refuse_requests(const Nursery *nursery) {
     union {
         struct cmsghdr head;
-        char bytes[CMSG_SPACE(REQUEST_FDS * sizeof(int))];
+        char bytes[CMSG_SPACE(TRAINER_REQUEST_FDS * sizeof(int))];
     } control;
     char text[64];
     for (;;) {
@@ -232,28 +232,4 @@ void nursery_free(Nursery *nursery) {
     if (nursery->workers_end >= 0) close(nursery->workers_end);
     if (nursery->own_end >= 0) close(nursery->own_end);
     nursery_init(nursery, -1);
-}
-
-Status nursery_fork(TrainerProcess *process, int desk_fd, int output, Error *err) {
-    int socket = -1, leash = -1;
-    TRY(trainer_process_connect(process, &socket, &leash, err));
-    const int fds[REQUEST_FDS] = {socket, leash, desk_fd, output >= 0 ? output : STDERR_FILENO};
-    union {
-        struct cmsghdr head;
-        char bytes[CMSG_SPACE(sizeof fds)];
-    } control = {.bytes = {0}};
-    char text[] = "{\"fork\":1}";
-    struct iovec part = {text, sizeof text - 1};
-    struct msghdr message = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
-    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-    *head = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof fds)};
-    memcpy(CMSG_DATA(head), fds, sizeof fds);
-    const ssize_t sent = sendmsg(FD_NURSERY, &message, MSG_NOSIGNAL);
-    const Status status =
-        sent > 0 ? STATUS_OK : fail_errno(err, STATUS_OS, "a fork of the trainer cannot be asked for");
-    close(socket);
-    close(leash);
-    if (status != STATUS_OK) trainer_process_end(process, 0);
-    return status;
 }

@@ -5,7 +5,7 @@
 //   nursery_adopt(&nursery, &process, desk_fd);                         // it says that it can fork
 //   TRY(nursery_begin(&nursery, memory, err));
 //   while (nursery_is_busy(&nursery)) TRY(nursery_serve(&nursery, err));
-//   TRY(nursery_fork(&process, desk_fd, output, err));                  // worker
+//   TRY(trainer_process_fork(&process, FD_NURSERY, desk_fd, output, err)); // worker
 //
 // The first turn is a rehearsal, whose result is thrown away: first optimizers import hundreds of modules. Then the
 // program says whether it can be forked: not with threads, with children or with an open GPU. If not, or if the nursery
@@ -61,8 +61,5 @@ static inline bool nursery_is_busy(const Nursery *nursery) {
 // Gives it goodbye_seconds to end. Workers that still ask are refused.
 void nursery_end(Nursery *nursery, double goodbye_seconds);
 void nursery_free(Nursery *nursery);
-
-// In a worker: asks for a fork, which is heard of at process. OS if the request cannot be sent. Nothing to end then.
-Status nursery_fork(TrainerProcess *process, int desk_fd, int output, Error *err);
 
 #endif

@@ -94,7 +94,7 @@ static Status spawn_guard(TrainerProcess *process, const TrainerPlan *plan, cons
     return fail(err, STATUS_OS, "a trainer cannot be started: %s", strerror(error));
 }
 
-Status trainer_process_connect(TrainerProcess *process, int *socket, int *leash, Error *err) {
+static Status connect_process(TrainerProcess *process, int *socket, int *leash, Error *err) {
     int lines[2], leashes[2];
     *process = (TrainerProcess){.socket = -1, .leash = -1};
     process->buffer = malloc(TRAINER_LINE_BYTES);
@@ -118,7 +118,7 @@ static Status start_words(TrainerProcess *process, const wordexp_t *words, const
     char number[NUMBER_BYTES];
     TRY(find_program(words->we_wordv[0], plan, err));
     memcpy(passed, fds, fd_count * sizeof *fds);
-    TRY(trainer_process_connect(process, &passed[fd_count], &leash, err));
+    TRY(connect_process(process, &passed[fd_count], &leash, err));
     snprintf(number, sizeof number, "%d", passed[fd_count]);
     setenv("SOUNDER_TRAINER", number, 1);
     set_threads(plan);
@@ -136,6 +136,30 @@ Status trainer_process_start(TrainerProcess *process, const TrainerPlan *plan, c
     TRY(split_words(&words, plan, err));
     const Status status = start_words(process, &words, plan, fds, fd_count, output, err);
     wordfree(&words);
+    if (status != STATUS_OK) trainer_process_end(process, 0);
+    return status;
+}
+
+Status trainer_process_fork(TrainerProcess *process, int nursery, int desk_fd, int output, Error *err) {
+    int socket = -1, leash = -1;
+    TRY(connect_process(process, &socket, &leash, err));
+    const int fds[TRAINER_REQUEST_FDS] = {socket, leash, desk_fd, output >= 0 ? output : STDERR_FILENO};
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(sizeof fds)];
+    } control = {.bytes = {0}};
+    char text[] = "{\"fork\":1}";
+    struct iovec part = {text, sizeof text - 1};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+    *head = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof fds)};
+    memcpy(CMSG_DATA(head), fds, sizeof fds);
+    const ssize_t sent = sendmsg(nursery, &message, MSG_NOSIGNAL);
+    const Status status =
+        sent > 0 ? STATUS_OK : fail_errno(err, STATUS_OS, "a fork of the trainer cannot be asked for");
+    close(socket);
+    close(leash);
     if (status != STATUS_OK) trainer_process_end(process, 0);
     return status;
 }

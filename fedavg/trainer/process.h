@@ -52,12 +52,13 @@ typedef struct TrainerWait {
 Status trainer_process_start(TrainerProcess *process, const TrainerPlan *plan, const int *fds, size_t fd_count,
                              int output, Error *err);
 
+// The same, by a fork of the program: asks the nursery (nursery.h) at its socket of requests. OS if the request cannot
+// be sent. Nothing to end on failure.
+enum { TRAINER_REQUEST_FDS = 4 }; // that a request brings: the socket, the leash, desk_fd, output
+Status trainer_process_fork(TrainerProcess *process, int nursery, int desk_fd, int output, Error *err);
+
 // Sends the message and frees it. Returns UNAVAILABLE if the trainer is gone, or does not read.
 Status trainer_process_send(TrainerProcess *process, JsonObject *message, const TrainerWait *wait, Error *err);
-
-// Makes the two connections for a trainer that another process starts, and returns the other ends, which the caller
-// closes after it has handed them over.
-Status trainer_process_connect(TrainerProcess *process, int *socket, int *leash, Error *err);
 
 // As trainer_process_receive, but without waiting: *answer is NULL if there is no line yet.
 Status trainer_process_poll(json_t **answer, TrainerProcess *process, const TrainerWait *wait, Error *err);

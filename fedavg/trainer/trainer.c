@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "fedavg/trainer/lines.h"
-#include "fedavg/trainer/nursery.h"
 
 enum { MOST_FORKS = 10 }; // for one start of a trainer
 
@@ -43,7 +42,8 @@ static Status start_once(Trainer *trainer, bool forked, Error *err) {
     const int output = trainer->memory->control->has_output ? FD_OUTPUT : -1;
     JsonObject line;
     json_t *ready;
-    TRY(forked ? nursery_fork(&trainer->process, trainer->desk.fd, output, err) : start_program(trainer, output, err));
+    TRY(forked ? trainer_process_fork(&trainer->process, FD_NURSERY, trainer->desk.fd, output, err)
+               : start_program(trainer, output, err));
     make_first_line(&line, trainer, forked);
     TRY(trainer_process_send(&trainer->process, &line, &wait, err));
     TRY(trainer_process_ready(&ready, &trainer->process, &wait, err));
