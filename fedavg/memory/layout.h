@@ -314,6 +314,7 @@ typedef struct Control {
     _Atomic uint32_t given_up;     // 1: a worker has died of a trainer that will not do better elsewhere
     _Atomic uint32_t steps_warned; // 1: the log says that trainers make other steps than asked
     TrainerFaults faults[MAX_WORKERS];
+    _Atomic int32_t trainer_pids[MAX_WORKERS]; // as the trainer of a rank has told it; 0: it has not
     SumState sums[MAX_WORKERS];
     WorkerTally tallies[MAX_WORKERS];
     WildClock clocks[MAX_WORKERS];

@@ -16,3 +16,10 @@ uint32_t trainer_faults_take(TrainerFault faults[TRAINER_FAULTS], uint32_t *coun
     ring->taken = written;
     return all;
 }
+
+uint32_t trainer_faults_total(const Control *control) {
+    uint32_t total = 0;
+    for (uint32_t rank = 0; rank < control->config.workers; rank++)
+        total += atomic_load_explicit(&control->faults[rank].written, memory_order_relaxed);
+    return total;
+}

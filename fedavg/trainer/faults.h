@@ -13,4 +13,7 @@ void trainer_fault_note(Control *control, uint32_t rank, const TrainerFault *fau
 // Returns how many faults there were since the last call; the last *count of them are in `faults`.
 uint32_t trainer_faults_take(TrainerFault faults[TRAINER_FAULTS], uint32_t *count, Control *control, uint32_t rank);
 
+// Returns how many faults all ranks have had since this process began the run.
+uint32_t trainer_faults_total(const Control *control);
+
 #endif

@@ -47,6 +47,10 @@ static Status start_once(Trainer *trainer, bool forked, Error *err) {
     make_first_line(&line, trainer, forked);
     TRY(trainer_process_send(&trainer->process, &line, &wait, err));
     TRY(trainer_process_ready(&ready, &trainer->process, &wait, err));
+    // Only the trainer knows its pid: the guard may have started a wrapper, and the nursery starts forks itself.
+    const json_int_t pid = json_integer_value(json_object_get(ready, "pid"));
+    atomic_store_explicit(&trainer->memory->control->trainer_pids[trainer->rank],
+                          pid > 0 && pid <= INT32_MAX ? (int32_t)pid : 0, memory_order_relaxed);
     json_decref(ready);
     return STATUS_OK;
 }

@@ -120,6 +120,10 @@ static const struct {
     {"  rounds_to_target, ..._to_target",
      "cost until a test first reached --target; rounds_to_target_interpolated: the round at which "
      "a line between that test and the best one before reaches it"},
+    {"  peak_memory_bytes",
+     "of the parent; with --trainer also the private memory of the largest trainer when all rounds were done, which is "
+     "what one more would cost; absent if trainers do not tell their pid (help trainer)"},
+    {"  trainer_start", "whether trainers were forks of one program then (fork), or each a start of its own"},
 };
 
 void help_print_metrics(FILE *file) {

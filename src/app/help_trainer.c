@@ -116,7 +116,8 @@ static const HelpEntry hello[] = {
      "test in one turn; then the socket ends"},
     {"files",
      "an answer to describe may name the files of the trainer, [path, ...]: their hash is in the run's record"},
-    {"answer", "{\"ready\":1}, or {\"error\":\"sentence\"}"},
+    {"answer",
+     "{\"ready\":1}, or {\"error\":\"sentence\"}; with \"pid\":N the run's record has the memory of process N"},
 };
 
 static const HelpEntry forks[] = {

@@ -52,7 +52,9 @@ typedef struct Run {
     RoundReport report;     // report of the last round
     RoundTest tested;       // result of the last test
     double cold_start_seconds;
-    int64_t worker_bytes; // memory of the largest worker, when all rounds were done
+    int64_t worker_bytes;  // memory of the largest worker, when all rounds were done
+    int64_t trainer_bytes; // that of the largest trainer, then; 0: unknown
+    bool forks;            // trainers were forks of one program, then
 } Run;
 
 // Only the first node writes files and prints.

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "fedavg/gpu/gpu.h"
+#include "fedavg/trainer/faults.h"
 #include "io/durable.h"
 
 static Status write_checkpoint(Run *run, Error *err) {
@@ -237,8 +238,11 @@ static void say_how_to_continue(Run *run) {
 }
 
 static void print_ending(Run *run, const char *sha256, double seconds) {
-    uint32_t rounds = run->rounds_done;
+    const uint32_t rounds = run->rounds_done, again = trainer_faults_total(run->memory.control);
     progress_conclude(&run->progress, &run->figure, &run->tested, rounds, seconds);
+    if (again > 0)
+        progress_say(&run->progress, "%u turn%s done again after a fault of the trainer; its output is in %s/%s\n",
+                     again, again == 1 ? " was" : "s were", run->folder.path, TRAINER_LOG_NAME);
     progress_say(&run->progress, "model: %s/model.safetensors  sha256 %.12s...\n", run->folder.path, sha256);
     say_how_to_continue(run);
 }
@@ -259,6 +263,8 @@ static Status write_model(Run *run, Error *err) {
                           .figure = &run->figure,
                           .model_sha256 = sha256,
                           .worker_bytes = run->worker_bytes,
+                          .trainer_bytes = run->trainer_bytes,
+                          .forks = run->forks,
                           .device = run_device_name(&run->device)};
     TRY(report_summary(&run->metrics, &run->memory, &summary, err));
     print_ending(run, sha256, summary.seconds);
@@ -347,6 +353,8 @@ static Status run_with_workers(Run *run, Error *err) {
     if (status == STATUS_OK) status = closed;
     if (!train_is_first(run)) return status;
     run->worker_bytes = report_worker_bytes(&run->rounds.phases.supervisor);
+    run->trainer_bytes = report_trainer_bytes(run->memory.control);
+    run->forks = atomic_load(&run->memory.control->forks) != 0;
     if (status != STATUS_OK) save_what_is_there(run);
     run_folder_unlink_live(&run->folder);
     if (status != STATUS_OK) close_metrics(run);

@@ -316,6 +316,23 @@ int64_t report_worker_bytes(const Supervisor *supervisor) {
     return (int64_t)largest * 1024;
 }
 
+int64_t report_trainer_bytes(const Control *control) {
+    long largest = 0;
+    for (uint32_t rank = 0; rank < control->config.workers; rank++) {
+        const int32_t pid = atomic_load_explicit(&control->trainer_pids[rank], memory_order_relaxed);
+        char path[48], line[256];
+        long part, kilobytes = 0;
+        snprintf(path, sizeof path, "/proc/%d/smaps_rollup", (int)pid);
+        FILE *file = pid > 0 ? fopen(path, "re") : NULL;
+        while (file && fgets(line, sizeof line, file))
+            if (sscanf(line, "Private_Clean: %ld", &part) == 1 || sscanf(line, "Private_Dirty: %ld", &part) == 1)
+                kilobytes += part;
+        if (file) fclose(file);
+        if (kilobytes > largest) largest = kilobytes;
+    }
+    return (int64_t)largest * 1024;
+}
+
 static int64_t own_peak_bytes(void) {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
@@ -333,7 +350,9 @@ Status report_summary(Metrics *metrics, const RunMemory *memory, const RunSummar
     put_whole(&line, "workers_lost", summary->workers_lost);
     json_begin(&peak);
     put_whole(&peak, "parent", own_peak_bytes());
+    if (summary->trainer_bytes > 0) put_whole(&peak, "trainer", summary->trainer_bytes);
     put_object(&line, "peak_memory_bytes", &peak);
+    if (summary->options->trainer[0]) put_text(&line, "trainer_start", summary->forks ? "fork" : "each");
     if (summary->worker_bytes > 0) put_whole(&line, "worker_private_bytes", summary->worker_bytes);
     put_whole(&line, "parameters", (int64_t)memory->config->parameters);
     put_text(&line, "model_sha256", summary->model_sha256);

@@ -21,11 +21,17 @@ typedef struct RunSummary {
     const char *model_sha256; // of model.safetensors
     const char *device;       // name of the device
     int64_t worker_bytes;     // report_worker_bytes while the workers lived; 0: unknown
+    int64_t trainer_bytes;    // report_trainer_bytes, then; 0: unknown
+    bool forks;               // trainers were forks of one program
 } RunSummary;
 
 // Returns the largest private memory of a living worker, which is the cost of one more worker. Pages that workers share
 // (data set, program) do not count.
 int64_t report_worker_bytes(const Supervisor *supervisor);
+
+// The same of a living trainer, if trainers say which processes they are; 0 otherwise. Pages that forks share with the
+// program that they were forked from do not count.
+int64_t report_trainer_bytes(const Control *control);
 
 // Adds {"name": value, ...} of a trainer, if there are metrics; NULL: there are none.
 void put_metrics(JsonObject *line, const char *key, const MetricSums *metrics);
