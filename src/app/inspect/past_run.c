@@ -69,6 +69,7 @@ static void note_round(PastRun *run, const json_t *line) {
     run->simulated_seconds = past_run_number(line, "simulated_seconds_total");
     run->bytes = past_run_number(line, "down_bytes_total") + past_run_number(line, "up_bytes_total");
     run->workers_lost = plus(run->workers_lost, past_run_number(line, "workers_lost"));
+    run->trainer_restarts = plus(run->trainer_restarts, past_run_number(line, "trainer_restarts"));
     run->epsilon = past_run_number(line, "epsilon");
     run->local_epsilon = past_run_number(line, "local_epsilon");
 }

@@ -40,7 +40,7 @@ typedef struct PastRun {
     double samples;                // samples trained
     double rounds_to_target;       // set with --target
     double simulated_seconds, bytes; // totals; bytes in both directions
-    double workers_lost;
+    double workers_lost, trainer_restarts;
 } PastRun;
 
 // path: the run's folder. NOINPUT if it holds no run, USAGE or DATA if its files cannot be parsed.

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "app/inspect/run_programs.h"
 #include "io/metrics.h"
 
 enum { MOST_ROUNDS = 500, MOST_CLIENTS = 2000 };
@@ -55,6 +56,8 @@ typedef struct Reading {
     Evaluation evaluations[MOST_EVALUATIONS];
     int evaluation_count;
     bool any_spread;
+    const PastRun *run; // borrowed
+    RunPrograms programs;
 } Reading;
 
 static json_t *real(double value) {
@@ -174,17 +177,18 @@ static void note_client_tests(Reading *reading, json_t *line) {
 static Status note_line(void *context, json_t *line, Error *err) {
     Reading *reading = context;
     const char *type = json_string_value(json_object_get(line, "type"));
-    bool noted = true;
-    if (strcmp(type, "client") == 0) noted = note_client(reading, line);
-    if (strcmp(type, "round") == 0) noted = note_round(reading, line);
-    if (strcmp(type, "client_evaluation") == 0) noted = note_client_test(reading, line);
+    bool noted = programs_note(&reading->programs, reading->run, line);
+    if (strcmp(type, "client") == 0) noted &= note_client(reading, line);
+    if (strcmp(type, "round") == 0) noted &= note_round(reading, line);
+    if (strcmp(type, "client_evaluation") == 0) noted &= note_client_test(reading, line);
     if (strcmp(type, "clients_evaluation") == 0) note_client_tests(reading, line);
     return noted ? STATUS_OK : fail(err, STATUS_OS, "no memory for the report");
 }
 
-static bool reading_begin(Reading *reading) {
+static bool reading_begin(Reading *reading, const PastRun *run) {
     bool made = true;
-    *reading = (Reading){.low = json_array(), .high = json_array(), .waits = json_array(), .metrics = json_array()};
+    *reading = (Reading){
+        .run = run, .low = json_array(), .high = json_array(), .waits = json_array(), .metrics = json_array()};
     for (int k = 0; k < ROUND_KEYS; k++)
         made &= (reading->rounds[k] = json_array()) != NULL;
     return made && reading->low && reading->high && reading->waits && reading->metrics;
@@ -202,6 +206,7 @@ static void reading_free(Reading *reading) {
     json_decref(reading->waits);
     json_decref(reading->metrics);
     json_decref(reading->staleness);
+    programs_free(&reading->programs);
     free(reading->losses);
     free(reading->clients);
 }
@@ -376,13 +381,15 @@ static void make_details(JsonObject *details, const Reading *reading, const Past
     put_clients(details, reading);
     put_fairness(details, reading);
     put_confusion(details, run);
+    programs_put(details, &reading->programs, run);
     run_details_put_origin(details, run);
 }
 
 Status run_details_read(JsonObject *details, const PastRun *run, const char *group, Error *err) {
-    static const char *const types[] = {"client", "round", "client_evaluation", "clients_evaluation", NULL};
+    static const char *const types[] = {"client",        "round", "client_evaluation", "clients_evaluation",
+                                        "trainer_fault", NULL};
     Reading reading;
-    const bool begun = reading_begin(&reading);
+    const bool begun = reading_begin(&reading, run);
     *details = (JsonObject){0};
     int fd = open(run->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     const Folder folder = {.fd = fd, .path = run->path};

@@ -9,6 +9,7 @@
 //    "fairness": [{"model": "global", "round": 10, "mean": ..., "worst": ..., "best": ..., "jain": ...,
 //                  "accuracies": [...]}],
 //    "classes": {"clients": [0, 8, ...], "counts": [[...], ...], "of": 1000, ...} or {"why": "..."},
+//    "trainer": {...}, "aggregator": {...},                                app/inspect/run_programs.h
 //    "confusion": [[...], ...], "evaluate": "sounder eval runs/a ...",     without a trainer
 //    "repeat": "sounder train ...", "facts": "...", "config": "..."}
 #ifndef SOUNDER_APP_INSPECT_RUN_DETAILS_H

@@ -34,6 +34,10 @@ static double nodes_of(const PastRun *run) {
     return json_is_integer(nodes) ? json_number_value(nodes) : NAN;
 }
 
+static double restarts_of(const PastRun *run) {
+    return run->options.trainer[0] ? run->trainer_restarts : (double)NAN;
+}
+
 static double seconds_of(const PastRun *run) {
     return run->rounds > 0 ? run->seconds : NAN;
 }
@@ -76,6 +80,7 @@ static const struct {
     {"rounds to target", "rounds_to_target", 0, 1, IN_RUN(rounds_to_target)},
     {"simulated s", "simulated_seconds", 0, 1, IN_RUN(simulated_seconds)},
     {"MB sent", "megabytes_sent", 1, 1e-6, IN_RUN(bytes)},
+    {"restarts", "trainer_restarts", 0, 1, .of = restarts_of},
     {"seconds", "seconds", 2, 1, .of = seconds_of},
     {"samples/s", "samples_per_second", 0, 1, .of = speed_of},
 };
@@ -125,14 +130,18 @@ static bool is_figure(int figure, const char *key) {
     return figure < FIGURES && strcmp(figures[figure].key, key) == 0;
 }
 
-// Without a simulated world simulated seconds equal rounds, and most runs have one node: such columns are hidden.
+// Hides columns that say nothing: without a simulated world simulated seconds equal rounds, most runs have one node,
+// and in most runs no trainer is restarted.
 static bool is_shown(const PastRuns *runs, const Columns *columns, int figure) {
-    const bool simulated = is_figure(figure, "simulated_seconds"), nodes = is_figure(figure, "nodes");
-    for (size_t i = 0; i < runs->count && (simulated || nodes); i++) {
-        const double value = figure_of(&runs->all[i], columns, figure), usual = nodes ? 1 : runs->all[i].rounds;
+    const bool simulated = is_figure(figure, "simulated_seconds"), nodes = is_figure(figure, "nodes"),
+               restarts = is_figure(figure, "trainer_restarts");
+    if (!simulated && !nodes && !restarts) return true;
+    for (size_t i = 0; i < runs->count; i++) {
+        const double value = figure_of(&runs->all[i], columns, figure);
+        const double usual = nodes ? 1 : restarts ? 0 : runs->all[i].rounds;
         if (!isnan(value) && value != usual) return true;
     }
-    return !simulated && !nodes;
+    return false;
 }
 
 static void add_metrics(Table *table, Columns *columns) {

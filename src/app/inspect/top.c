@@ -182,7 +182,7 @@ static void add_ranks(Page *page, const TopState *state) {
 }
 
 static void add_tail(Page *page, const TopState *state) {
-    char slow[SCREEN_COLUMNS] = "", speed[32];
+    char slow[SCREEN_COLUMNS] = "", speed[32], restarts[48] = "";
     size_t length = 0;
     for (int i = 0; i < TOP_SLOWEST && state->last.slowest[i].seconds > 0; i++)
         length += (size_t)snprintf(slow + length, sizeof slow - length, "  #%lld %.3f s (%.0f)",
@@ -192,7 +192,10 @@ static void add_tail(Page *page, const TopState *state) {
     add_line(page, "%s", "");
     if (*slow) add_parts(page, "slowest clients%s", slow);
     snprintf(speed, sizeof speed, isnan(state->samples_per_second) ? "-" : "%.0f", state->samples_per_second);
-    add_parts(page, "%s samples/s  workers lost %.0f  updates refused %.0f", speed, state->lost, state->refused);
+    if (state->run.options.trainer[0])
+        snprintf(restarts, sizeof restarts, "  trainers restarted %.0f", state->restarts);
+    add_parts(page, "%s samples/s  workers lost %.0f%s  updates refused %.0f", speed, state->lost, restarts,
+              state->refused);
     if (!isnan(state->bytes))
         add_parts(page, "sent %.1f MB, both ways  simulated %.0f s", state->bytes / 1e6,
                   isnan(state->simulated_seconds) ? 0 : state->simulated_seconds);

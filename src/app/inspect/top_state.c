@@ -125,6 +125,7 @@ static void note_round(TopState *state, const json_t *line) {
     state->simulated_seconds = past_run_number(line, "simulated_seconds_total");
     state->lost += or_zero(past_run_number(line, "workers_lost"));
     state->refused += or_zero(past_run_number(line, "updates_refused"));
+    state->restarts += or_zero(past_run_number(line, "trainer_restarts"));
     state->ranks = json_array_size(waits) < TOP_RANKS ? (int)json_array_size(waits) : TOP_RANKS;
     for (int rank = 0; rank < state->ranks; rank++) {
         const json_t *wait = json_array_get(waits, (size_t)rank);
@@ -245,7 +246,8 @@ static void look_at_processes(TopState *state) {
 static void forget(TopState *state) {
     state->tests = 0;
     state->best = state->figure = state->loss = state->train_loss = state->bytes = state->simulated_seconds = NAN;
-    state->seconds = state->seconds_lately = state->samples_per_second = state->lost = state->refused = 0;
+    state->seconds = state->seconds_lately = state->samples_per_second = state->lost = state->refused =
+        state->restarts = 0;
     state->round = state->best_round = 0;
     state->ranks = 0;
     state->finished = false;

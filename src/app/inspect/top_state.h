@@ -60,7 +60,7 @@ typedef struct TopState {
     uint32_t best_round, round, rounds;
     double seconds, seconds_lately; // of all rounds; of one round, as the mean of the last few
     double samples_per_second, bytes, simulated_seconds;
-    double lost, refused; // workers; updates
+    double lost, refused, restarts; // workers; updates; trainers
     bool finished, running;
     bool is_chosen; // set by the caller: the user did not name this run
     int ranks, nodes;

@@ -211,6 +211,42 @@ const showPrivacy = (parent, run) => {
     () => [["round", "epsilon"], ...run.rounds.round.map((round, i) => [round, spent[i]])]);
 };
 
+const rowsOf = (parent, rows, heading) => {
+  const table = make("table", null, make("div", null, parent, "scroll"));
+  if (heading) heading.forEach((cell, i, all) => make("th", cell, i ? table.tHead.rows[0] : make("tr", null, make("thead", null, table)), i === all.length - 1 ? "text" : ""));
+  const body = make("tbody", null, table);
+  rows.forEach((row) => { const line = make("tr", null, body); row.forEach((cell, i) => make("td", cell, line, !heading || i === row.length - 1 ? "text" : "")); });
+};
+
+const STARTS = { fork: "as forks of one program", each: "each by a start of its own" };
+const startsOf = ({ start, asked }) => !start ? `${STARTS[asked]}, unless it could not be forked`
+  : start === asked ? STARTS[start] : `${STARTS[start]}, since the program could not be forked`;
+
+const showTrainer = (parent, { trainer }) => {
+  if (!trainer) return;
+  const { faults, restarts, outside, in_trainers: within } = trainer;
+  make("h2", "Trainer", parent);
+  rowsOf(parent, [
+    ["command", trainer.command],
+    ["options", trainer.options || "none"],
+    ["threads", trainer.threads],
+    ["trainers started", startsOf(trainer)],
+    ["turns repeat", trainer.repeats == null ? "not checked (--check-trainer)" : trainer.repeats ? "yes, by --check-trainer" : "no, by --check-trainer"],
+    ["restarts", restarts ? `${whole(restarts)}, each for a turn that was done again: ${shown(trainer.lost_seconds, 3)} s lost` : "none"],
+    ["time outside the trainer", outside == null ? "not known" : `${percent(outside)} of the turns' time` + (within == null ? "" : `; trainers worked in ${percent(within)} of the workers' time in rounds, without tests`)],
+    ["private memory of a trainer", trainer.memory_bytes == null ? "not known" : `${shown(trainer.memory_bytes / 1e6, 3)} MB, the largest at the end`],
+  ]);
+  if (!faults.length) return;
+  make("h2", faults.length < restarts ? `The first ${faults.length} of ${whole(restarts)} faults of the trainer` : "Faults of the trainer", parent);
+  rowsOf(parent, faults.map((fault) => [fault.round, fault.client ?? "test", fault.rank, shown(fault.seconds, 3), fault.what]), ["round", "client", "rank", "seconds", "what"]);
+};
+
+const showAggregator = (parent, { aggregator }) => {
+  if (!aggregator) return;
+  make("h2", "Aggregator", parent);
+  rowsOf(parent, [["command", aggregator.command], ["keeps", aggregator.keeps ? `${aggregator.keeps} vector${aggregator.keeps > 1 ? "s" : ""} of the model's size` : "nothing"]]);
+};
+
 const showRepeat = (parent, run) => {
   make("h2", "How to repeat it", parent);
   make("pre", run.repeat, parent);
@@ -220,16 +256,19 @@ const showRepeat = (parent, run) => {
   make("pre", run.config, parent, "long");
 };
 
-const chosen = byId("run-figures"), repeat = byId("repeat");
+const chosen = byId("run-figures"), programs = byId("programs"), repeat = byId("repeat");
 let ofRun = [];
 const showRun = (run) => {
   const before = figures.length;
   ofRun.forEach((figure) => figure.remove());
   chosen.replaceChildren();
+  programs.replaceChildren();
   repeat.replaceChildren();
   const first = before - ofRun.length;
   [showClasses, showClients, showFairness, showConfusion, showTime, showWaits, showStaleness, showPrivacy].forEach((show) => show(chosen, run));
   chosen.append(...chosen.querySelectorAll(".missing"));
+  showTrainer(programs, run);
+  showAggregator(programs, run);
   showRepeat(repeat, run);
   ofRun = figures.slice(first);
   ofRun.forEach((figure) => figure.show());
