@@ -52,8 +52,8 @@ static void put_faults(JsonObject *trainer, const RunPrograms *programs) {
     put_object(trainer, "faults", &faults);
 }
 
-// NaN, which becomes null, where the run has no such turns or rounds. On the real clock a client's seconds are not
-// those of a round, whose share would exceed 1.
+// A NaN becomes null: the run has no turns or rounds yet. On the real clock a turn may last longer than a round, whose
+// share would exceed 1.
 static void put_shares(JsonObject *trainer, const RunPrograms *programs) {
     const double turns = programs->turn_seconds, within = programs->trainer_seconds, all = programs->worker_seconds;
     put_real(trainer, "outside", turns > 0 ? fmax(0, turns - within) / turns : (double)NAN);

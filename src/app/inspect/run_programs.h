@@ -23,7 +23,7 @@
 typedef struct RunPrograms {
     json_t *faults;                       // owned; NULL: none
     double lost_seconds;                  // of turns with a fault
-    double turn_seconds, trainer_seconds; // of all turns that count; of them, in trainers
+    double turn_seconds, trainer_seconds; // of all turns that count; their part in trainers
     double worker_seconds;                // of all rounds without tests, times workers
 } RunPrograms;
 

@@ -29,8 +29,8 @@ typedef struct RunSummary {
 // (data set, program) do not count.
 int64_t report_worker_bytes(const Supervisor *supervisor);
 
-// The same of a living trainer, if trainers say which processes they are; 0 otherwise. Pages that forks share with the
-// program that they were forked from do not count.
+// Returns the largest private memory of a living trainer; 0 if trainers do not tell their pid. Pages that a fork shares
+// with the program that it was forked from do not count.
 int64_t report_trainer_bytes(const Control *control);
 
 // Adds {"name": value, ...} of a trainer, if there are metrics; NULL: there are none.
