@@ -29,6 +29,7 @@ static Status create_desk(Aggregator *aggregator, Error *err) {
     const size_t steps = take(bytes, config->cohort * sizeof *aggregator->steps);
     const size_t metrics_bytes = METRICS_MOST * config->cohort * sizeof *aggregator->metrics;
     const size_t metrics = take(bytes, aggregator->memory->metrics ? metrics_bytes : 0);
+    // The answer has doubles: sums of many floats lose nothing that the exact sum of the engine would have kept.
     aggregator->desk_fd = memfd_create("sounder-desk", MFD_CLOEXEC);
     if (aggregator->desk_fd < 0 || ftruncate(aggregator->desk_fd, (off_t)*bytes) != 0)
         return fail_errno(err, STATUS_OS, "the aggregator's desk of %zu bytes", *bytes);
@@ -78,6 +79,7 @@ static void put_floats(JsonObject *line, const char *key, int fd, size_t offset,
     put_object(line, key, &place);
 }
 
+// The rows are the slots of the run's own memory and not copies: a cohort of a large model may take gigabytes.
 static Status say_hello(Aggregator *aggregator, json_t **ready, Error *err) {
     const RunMemory *memory = aggregator->memory;
     const RunConfig *config = memory->config;
@@ -109,6 +111,7 @@ static Status start(Aggregator *aggregator, Error *err) {
     aggregator->has_server = trainer_flag(ready, "server");
     json_decref(ready);
     if (!aggregator->has_server || config->recipe.server.row == SERVER_ROW_average) return STATUS_OK;
+    // Two server rules would both step the weights; which one the user means cannot be known.
     return fail(err, STATUS_USAGE,
                 "its program has a server rule of its own, and --algorithm has server %s; leave one of the two out",
                 server_rules[config->recipe.server.row]->text.name);
@@ -128,6 +131,8 @@ Status aggregator_open(Aggregator *aggregator, const RunMemory *memory, int outp
     if (!plan->command[0]) return STATUS_OK;
     Error why;
     Status status = create_desk(aggregator, err);
+    // The program gets a descriptor that cannot be written: a rule that changed a row in place would change what the
+    // parent still reads, and what a second try of the turn begins with.
     if (status == STATUS_OK) status = segment_reopen_readonly(&aggregator->rows_fd, &memory->slots_segment, err);
     if (status == STATUS_OK) {
         status = start(aggregator, &why);
@@ -179,6 +184,7 @@ Status aggregator_ask(Aggregator *aggregator, const char *task, uint32_t round, 
     put_whole(&line, "seed", trainer_seed(rng_key(config->seed, RNG_AGGREGATOR, round, 0, 0)));
     TRY(trainer_process_send(&aggregator->process, &line, &aggregator->wait, err));
     TRY(trainer_process_receive(&told, &aggregator->process, &aggregator->wait, err));
+    // An answer to another turn means that program and parent no longer agree on what is on the desk.
     const double answered = json_number_value(json_object_get(told, "turn"));
     json_decref(told);
     if (answered == (double)turn) return STATUS_OK;

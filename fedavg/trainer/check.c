@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Steps of a turn that is checked. State that is kept shows in the second step at the latest; whole clients may take
+// minutes.
 enum { MOST_BATCHES = 8 };
 
 typedef struct Checker {
@@ -31,7 +33,9 @@ static void add_batches(Trainer *trainer, const uint32_t *indices, uint32_t coun
         desk_add_batch(&trainer->desk, indices + b * size, count - b * size < size ? count - b * size : size);
 }
 
-// Trains a client from the run's first weights to *weights (parameters). added: is added to every gradient.
+// Trains a client from the run's first weights to *weights (parameters). added: is added to every gradient. Each turn
+// with this client has one round and one key, and therefore one seed: a trainer that heeds it has no reason to train to
+// other bits.
 static Status train(float *weights, Checker *checker, uint32_t client, float added, Error *err) {
     Trainer *trainer = &checker->trainer;
     const RunConfig *config = checker->memory->config;
@@ -94,6 +98,9 @@ typedef struct Findings {
     bool ignores; // what is to be added to the gradients
 } Findings;
 
+// A, B, A: what another client leaves in the process, as an optimizer that is built once. A test, A: what a test
+// changes, as statistics of a net that tests in training mode. A with 1 added to each gradient: a trainer that ignores
+// it makes FedProx or SCAFFOLD plain FedAvg without a word.
 static Status find_in_one_process(Findings *found, Checker *checker, Error *err) {
     const char *moved;
     TRY(train(checker->first, checker, checker->client, 0, err));
@@ -108,6 +115,8 @@ static Status find_in_one_process(Findings *found, Checker *checker, Error *err)
 }
 
 static void conclude(TrainerCheck *check, const Findings *found, const Checker *checker) {
+    // The fresh process first: if even that differs, random numbers or kernels are the cause, and the other two
+    // differences follow from it.
     const char *tensor = found->fresh ? found->fresh : found->again ? found->again : found->tested;
     const char *when = found->fresh ? "in a fresh process" : found->again ? "the second time" : "after a test";
     char cause[TRAINER_KEPT_BYTES + 160];
@@ -147,6 +156,8 @@ Status trainer_check(TrainerCheck *check, const RunMemory *memory, Error *err) {
         status = find_in_one_process(&found, &checker, err);
         trainer_close(&checker.trainer);
     }
+    // A process of its own: bits must not depend on which clients a trainer has had before, since kills and the number
+    // of workers decide that.
     if (status == STATUS_OK) status = trainer_open(&checker.trainer, memory, 0, has_shift, err);
     if (status == STATUS_OK) {
         status = repeat(&found.fresh, &checker, 0, err);

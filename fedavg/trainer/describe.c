@@ -44,12 +44,16 @@ static Status read_tensors(TrainerNet *net, const json_t *told, Error *err) {
         TRY(read_shape(tensor, json_array_get(one, 1), err));
         tensor->first = net->parameters;
         net->parameters += tensor->count;
+        // A name is how personal tensors, --freeze and the model's file find their tensor: two of one name could not be
+        // told apart. The search is quadratic, and takes milliseconds for the most tensors that a net may have.
         for (int t = 0; t < net->count; t++)
             if (strcmp(net->tensors[t].name, name) == 0) return fail(err, STATUS_DATA, "it has two tensors %s", name);
     }
     return STATUS_OK;
 }
 
+// The values are in the desk's file and not in the line, since a line has at most a MiB. They are read by calls: the
+// file is the program's to shorten, and a mapping of what has been taken away would kill the parent by SIGBUS.
 static Status read_values(TrainerNet *net, int fd, Error *err) {
     const size_t bytes = net->parameters * sizeof *net->values;
     struct stat desk;
@@ -96,6 +100,7 @@ static Status start(TrainerProcess *process, const TrainerPlan *plan, const RunM
     return trainer_process_start(process, plan, fds, count, host ? host->output.nursery_fd : -1, err);
 }
 
+// The parent asks, before there are workers: how much memory the run needs follows from the number of parameters.
 static Status ask(json_t **told, TrainerProcess *process, const TrainerPlan *plan, const RunMemory *memory, int desk_fd,
                   uint64_t seed, TrainerHost *host, Error *err) {
     const TrainerWait wait = {.starts = true, .on_wait = serve_host, .context = host};
@@ -111,7 +116,8 @@ static Status ask(json_t **told, TrainerProcess *process, const TrainerPlan *pla
     return trainer_process_receive(told, process, &wait, err);
 }
 
-// A program that can fork becomes the nursery. Others end.
+// A program that can fork becomes the nursery: it has imported its modules and built its net by now, and does neither
+// again. Others end, and each worker starts the program for itself.
 static void settle(TrainerProcess *process, int desk_fd, const json_t *told, const TrainerPlan *plan,
                    TrainerHost *host) {
     const char *why = json_string_value(json_object_get(told, "why"));

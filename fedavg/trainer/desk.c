@@ -9,6 +9,7 @@
 #include "fedavg/rules/attack/attack_rules.h"
 #include "fedavg/rules/world/walk.h"
 
+// A cache line, and what the widest vector loads want: no two parts share a line that both processes write.
 enum { DESK_ALIGNMENT = 64 };
 
 // Samples of the larger split.
@@ -30,7 +31,8 @@ static uint64_t longest_order(const RunMemory *memory) {
     return by_steps > by_epochs ? by_steps : by_epochs;
 }
 
-// Takes the next part of so many bytes. desk->memory NULL: only counts them.
+// Takes the next part, of `bytes`. desk->memory NULL: only counts them, so that one list of parts says how large the
+// file must be and where each part begins.
 static void *part(Desk *desk, uint64_t bytes) {
     void *begin = desk->memory ? desk->memory + desk->bytes : NULL;
     desk->bytes += (bytes + DESK_ALIGNMENT - 1) / DESK_ALIGNMENT * DESK_ALIGNMENT;
@@ -47,6 +49,8 @@ static void place_parts(Desk *desk, const RunMemory *memory, bool has_shift) {
     desk->order = part(desk, list);
     desk->ends = part(desk, list);
     if (desk->label_bytes == 0) return;
+    // A view has one row for each sample number. A backdoor marks samples batch by batch: a sample may be plain in one
+    // batch and marked in another, so each marked one gets a row of its own.
     const bool marks = memory->config->attack.row == ATTACK_BACKDOOR;
     const uint64_t rows = most_samples(&memory->data) + (marks ? longest : 0);
     desk->places = part(desk, list);
@@ -69,6 +73,8 @@ static Status plan_rows(Desk *desk, const RunMemory *memory, Error *err) {
 }
 
 static Status map(Desk *desk, Error *err) {
+    // A file without a name: it reaches the trainer as a descriptor, and vanishes with the last process that has it,
+    // whichever is killed. It is sparse, and MAP_NORESERVE keeps the kernel from counting the room that no turn uses.
     if (desk->fd < 0) desk->fd = memfd_create("sounder-desk", MFD_CLOEXEC);
     if (desk->fd < 0 || ftruncate(desk->fd, (off_t)desk->bytes) != 0)
         return fail_errno(err, STATUS_OS, "a trainer's desk of %zu bytes", desk->bytes);
@@ -108,17 +114,21 @@ void desk_free(Desk *desk) {
 }
 
 void desk_add_batch(Desk *desk, const uint32_t *indices, uint32_t count) {
+    // The numbers may be in their place already: the whole test set is written there, and not copied.
     memmove(desk->order + desk->count, indices, count * sizeof *indices);
     desk->count += count;
     desk->ends[desk->batches++] = desk->count;
 }
 
+// Resets the numbers of this turn alone: row_of has an entry for each sample of the data set, and most turns use few.
 void desk_clear(Desk *desk) {
     for (uint32_t i = 0; i < desk->count && desk->rows > 0; i++)
         desk->row_of[desk->order[i]] = 0;
     desk->count = desk->batches = desk->rows = 0;
 }
 
+// A part that the run does not have is absent from the line, so that a program that needs it fails when it starts and
+// not in the middle of a round.
 static void put_part(JsonObject *told, const char *key, const Desk *desk, const void *begin) {
     if (begin) put_whole(told, key, (int64_t)((const uint8_t *)begin - desk->memory));
 }

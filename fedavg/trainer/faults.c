@@ -1,5 +1,8 @@
 #include "faults.h"
 
+// One writer per ring, the worker, and one reader, the parent: neither waits for the other, and a worker that is killed
+// in the middle of a note leaves a count that does not have it. The count of faults is exact; of more than
+// TRAINER_FAULTS in one round only the last ones are described.
 void trainer_fault_note(Control *control, uint32_t rank, const TrainerFault *fault) {
     TrainerFaults *ring = &control->faults[rank];
     const uint32_t written = atomic_load_explicit(&ring->written, memory_order_relaxed);

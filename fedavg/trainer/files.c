@@ -21,6 +21,7 @@ static bool add_file(uint64_t *hash, int folder, const char *path) {
         if (fd >= 0) close(fd);
         return false;
     }
+    // The name without its folder: a run that is repeated elsewhere, or by another user, has the number that it had.
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     *hash = XXH3_64bits_withSeed(name, strlen(name), *hash);
     for (size_t bytes; (bytes = fread(block, 1, sizeof block, file)) > 0;)

@@ -20,6 +20,8 @@
 
 enum { EXEC_FAILED = 127, FIRST_FD = 3, LEAVE_SECONDS = 1 };
 
+// The guard has inherited the descriptors of the program's socket, desk and data. A copy that stays open here would
+// hide the end of the program from its worker, which waits for the end of the socket.
 static void close_from(int first) {
     DIR *folder = opendir("/proc/self/fd");
     if (!folder) return;
@@ -55,6 +57,7 @@ static void offer_to_die_first(void) {
 _Noreturn static void become_program(int output, const char *fds, char *const *words, pid_t guard) {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    // The signal of the line above is sent for deaths that follow it: a guard that has died before is found by asking.
     if (getppid() != guard) _exit(EXEC_FAILED);
     set_signals(true);
     offer_to_die_first();
@@ -62,6 +65,7 @@ _Noreturn static void become_program(int output, const char *fds, char *const *w
     if (nothing >= 0) dup2(nothing, STDIN_FILENO);
     if (output >= 0) dup2(output, STDERR_FILENO);
     dup2(STDERR_FILENO, STDOUT_FILENO); // the run's own output stays as it is
+    // All descriptors but `fds` close on exec. They are marked and not closed, since the folder is still being read.
     DIR *folder = opendir("/proc/self/fd");
     for (struct dirent *entry; folder && (entry = readdir(folder));) {
         const int fd = atoi(entry->d_name);
@@ -77,7 +81,9 @@ _Noreturn static void become_program(int output, const char *fds, char *const *w
     _exit(EXEC_FAILED);
 }
 
-// Kills all children. Their numbers are theirs until this process reaps them.
+// Kills all children. Their numbers are theirs until this process reaps them. A child that has left the program's group
+// (setsid, a daemon, a loader of data) can only be found by its parent's number in /proc. Orphans become this process's
+// children, as it is their subreaper, so that calling this again reaches every generation.
 static void kill_children(void) {
     DIR *folder = opendir("/proc");
     for (struct dirent *entry; folder && (entry = readdir(folder));) {
@@ -94,7 +100,8 @@ static void kill_children(void) {
     if (folder) closedir(folder);
 }
 
-// Returns whether the program has ended, and reaps everything else that has.
+// Returns whether the program has ended, and reaps everything else that has. The program itself stays a zombie: until
+// it is reaped its number is no other process's, and killing its group hits no stranger.
 static bool has_ended(pid_t program) {
     for (;;) {
         siginfo_t info = {0};
@@ -108,6 +115,9 @@ static bool has_ended(pid_t program) {
 static int end_all(pid_t program) {
     const uint64_t begin = clock_nanoseconds();
     int status = 0, of_program = SIGKILL;
+    // The group first: it is one call, and it is all there is for most programs. Then whatever has left the group,
+    // until no child is left. A process that the kernel cannot kill, as in a hanging file system, must not hold up the
+    // run.
     kill(-program, SIGKILL);
     for (;;) {
         const pid_t pid = waitpid(-1, &status, WNOHANG);
@@ -119,6 +129,8 @@ static int end_all(pid_t program) {
     }
 }
 
+// The worker does not see an exit code, since the guard reaps the program. It learns from this line whether its trainer
+// was killed from outside or has ended by itself, which decides how often the turn is tried again.
 static void report(int leash, int status) {
     char text[GUARD_REPORT_BYTES];
     const int bytes = WIFEXITED(status) ? snprintf(text, sizeof text, "exit %d", WEXITSTATUS(status))
@@ -131,6 +143,8 @@ void guard_run(int leash, int output, const char *fds, char *const *words) {
     prctl(PR_SET_NAME, "sounder:guard");
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     set_signals(false);
+    // A death is to end the poll below, without a moment in which it is lost: therefore it is blocked before there is a
+    // child, and read from a descriptor. The program gets an empty mask again (set_signals).
     sigemptyset(&deaths);
     sigaddset(&deaths, SIGCHLD);
     sigprocmask(SIG_SETMASK, &deaths, NULL);
@@ -146,6 +160,7 @@ void guard_run(int leash, int output, const char *fds, char *const *words) {
     setpgid(program, program); // in both processes, since either may run first
     struct pollfd events[] = {{.fd = leash, .events = POLLIN},
                               {.fd = signalfd(-1, &deaths, SFD_CLOEXEC | SFD_NONBLOCK), .events = POLLIN}};
+    // The second of waiting is only a safety net: either descriptor wakes the guard at once.
     do {
         struct signalfd_siginfo info;
         if (events[1].revents && read(events[1].fd, &info, sizeof info) < 0) continue;

@@ -18,6 +18,7 @@ static void put_place(JsonObject *split, const char *key, int fd, uint64_t offse
     put_object(split, key, &place);
 }
 
+// Trainers map the data set that workers have mapped, so that it is in memory once.
 static int data_fd(const RunMemory *memory) {
     const DatasetSegment *segment = &memory->data_segment;
     return segment->worker_fd >= 0 ? segment->worker_fd : segment->segment.fd; // of the parent, of a worker
@@ -40,6 +41,8 @@ static void put_split(JsonObject *parent, const char *key, const RunMemory *memo
     put_object(parent, key, &told);
 }
 
+// Pixels are mapped as the bytes that they are. The line has the scale and shift of each channel, since turning all of
+// them into floats once per process would take four times the memory.
 static void put_data(JsonObject *line, const RunMemory *memory) {
     const Dataset *data = &memory->data;
     double scale[DATASET_MAX_CHANNELS], shift[DATASET_MAX_CHANNELS];
@@ -57,7 +60,8 @@ static void put_data(JsonObject *line, const RunMemory *memory) {
     put_object(line, "data", &told);
 }
 
-// A number, true, false, or a word, as the option was written.
+// A number, true, false, or a word, as the option was written, so that a program may compute with turn.options without
+// parsing text. Whole numbers below 1e15 are exact in every language's number.
 static void put_option(JsonObject *options, const char *name, const char *value) {
     char *end;
     const double number = strtod(value, &end);
@@ -76,6 +80,7 @@ static void put_options(JsonObject *line, const TrainerPlan *plan) {
     JsonObject options;
     json_begin(&options);
     snprintf(text, sizeof text, "%s", plan->options);
+    // Each word has its '=': run_plan_trainer has refused others.
     for (char *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
         char *equals = strchr(word, '=');
         *equals = '\0';
@@ -119,6 +124,8 @@ size_t trainer_line_fds(int fds[TRAINER_MOST_FDS], int desk_fd, const RunMemory 
     return count;
 }
 
+// The key has the seed of the run, the purpose, round and client: any worker, and any trainer that is started again,
+// gets the turn's seed without asking.
 int64_t trainer_seed(RngKey key) {
     const RngBlock block = rng_block(key, 0, 0, 0, 0);
     return (int64_t)(((uint64_t)block.word[0] << 21 | block.word[1] >> 11) & seed_mask);

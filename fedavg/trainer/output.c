@@ -18,6 +18,9 @@ enum {
     FIRST_RANK = 2, // the source of rank 0
 };
 
+// A pipe per process, and not the file itself, because a trainer prints before the run's folder exists, because lines
+// of several processes must not be mixed within a line, and because a full disk is the run's concern: a program that
+// printed to the file would see its print() fail.
 struct OutputSource {
     int read_fd, write_fd; // owned
     char prefix[PREFIX_BYTES];
@@ -34,6 +37,8 @@ static Status add_source(TrainerOutput *output, const char *prefix, Error *err) 
     if (pipe2(ends, O_CLOEXEC) != 0) return fail_errno(err, STATUS_OS, "no pipe for the output of a trainer");
     fcntl(ends[0], F_SETFL, O_NONBLOCK); // a trainer waits while its pipe is full
     source->read_fd = ends[0];
+    // The write end stays open here, too. Trainers die and are started again; without it the pipe would end with the
+    // first of them, and poll would return at once for ever.
     source->write_fd = ends[1];
     snprintf(source->prefix, sizeof source->prefix, "%s", prefix);
     output->sources++;
@@ -86,10 +91,12 @@ static void write_line(TrainerOutput *output, const char *prefix, const char *li
                     strerror(error));
     output->warned = true;
     if (written <= 0 || !is_file) return;
+    // A full disk has taken a part of the line. It is cut off, since the next line that fits would continue it.
     if (ftruncate(output->file, before.st_size) != 0) log_debug("%s ends in a part of a line", output->path);
 }
 
-// Keeps the line, and writes it if the file has begun.
+// Keeps the line, and writes it if the file has begun. The last lines are kept in memory so that a run that ends by a
+// trainer's exception can show it, even if the file could not be written.
 static void take_line(TrainerOutput *output, OutputSource *source, const char *line, size_t bytes) {
     if (source->kept_bytes + bytes > KEPT_BYTES) {
         const size_t gone = source->kept_bytes + bytes - KEPT_BYTES;
@@ -110,6 +117,7 @@ static void end_line(TrainerOutput *output, OutputSource *source) {
     source->used = 0;
 }
 
+// A line without an end must not grow without bound: it is cut where the buffer is full.
 static void take_text(TrainerOutput *output, OutputSource *source, const char *text, size_t bytes) {
     for (size_t i = 0; i < bytes; i++) {
         if (text[i] == '\n' || source->used == LINE_BYTES - 1) end_line(output, source);
@@ -117,7 +125,8 @@ static void take_text(TrainerOutput *output, OutputSource *source, const char *t
     }
 }
 
-// At most so much at once, since the caller has other work.
+// Reads a bounded number of bytes: a trainer that prints without end would keep the parent here, which also has to
+// serve the barrier. Such a trainer waits at its full pipe.
 static void read_source(TrainerOutput *output, OutputSource *source) {
     char text[16 << 10];
     for (int i = 0; i < 4; i++) {
@@ -140,12 +149,15 @@ void trainer_output_serve(TrainerOutput *output) {
 static void open_file(TrainerOutput *output, const Folder *folder) {
     if (folder) {
         snprintf(output->path, sizeof output->path, "%.4000s/%s", folder->path, TRAINER_LOG_NAME);
+        // The run's folder may be one that others write to: a link under this name would make the run write elsewhere,
+        // and opening a pipe under it would wait for a reader.
         output->file = openat(folder->fd, TRAINER_LOG_NAME,
                               O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
         if (output->file >= 0) return;
         log_warning("%s cannot be written: %s; trainers print here", output->path, strerror(errno));
         output->path[0] = '\0';
     }
+    // A copy, so that closing the output does not close the run's own stderr.
     output->file = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
 }
 
@@ -153,6 +165,8 @@ void trainer_output_begin(TrainerOutput *output, const Folder *folder) {
     open_file(output, folder);
     for (uint32_t i = 0; i < output->sources; i++) {
         OutputSource *source = &output->source[i];
+        // Lines from before the folder existed: those of the program that told its net. They are still in `kept`,
+        // unless there were more than it holds.
         const size_t waits = source->unwritten < source->kept_bytes ? source->unwritten : source->kept_bytes;
         const char *next = source->kept + source->kept_bytes - waits, *end = source->kept + source->kept_bytes;
         while (next < end) {

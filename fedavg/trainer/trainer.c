@@ -10,6 +10,8 @@
 
 enum { MOST_FORKS = 10 }; // for one start of a trainer
 
+// While the worker waits for its trainer it makes no progress of its own, and the parent would take it for hung. The
+// worker watches the trainer's silence itself (trainer_process_check_silence).
 static void beat(void *context) {
     const Trainer *trainer = context;
     atomic_fetch_add(&trainer->memory->control->pulses[trainer->rank].progress, 1);
@@ -70,6 +72,7 @@ static Status start(Trainer *trainer, Error *err) {
     }
 }
 
+// Without a shift the desk has no such part, and the library's turn.correct() does nothing: FedAvg pays for neither.
 bool trainer_has_shift(const RunMemory *memory) {
     const LocalRule *rule = memory->algorithm.local;
     return rule->shifts || rule->pull || rule->keeps || memory->config->personal.second;
@@ -122,6 +125,8 @@ void trainer_turn_line(JsonObject *line, Trainer *trainer, const TrainerTurn *tu
     put_whole(line, "keeps", turn->keeps);
     put_whole(line, "viewed", turn->viewed);
     put_text(line, "split", turn->of_test_set ? "test" : "train");
+    // The seed depends on round, client and task alone. A turn that is done again, by whichever trainer, draws the
+    // numbers that it drew before.
     put_whole(line, "seed",
               trainer_seed(rng_key(config->seed, RNG_TRAINER, turn->key, turn->client, turn->of_test_set)));
     if (turn->rehearses) put_whole(line, "rehearsal", 1);
@@ -144,7 +149,8 @@ static void read_kept(char kept[TRAINER_KEPT_BYTES], const json_t *names) {
     }
 }
 
-// A number written as text would count as missing.
+// A number written as text would count as missing, and a missing loss is allowed: the record would be wrong without a
+// word.
 static Status check_numbers(const json_t *answer, Error *err) {
     static const char *const keys[] = {"turn", "loss_sum", "samples", "hits", "steps", "travel", "counted"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
@@ -181,6 +187,8 @@ static Status read_answer(TrainerAnswer *answer, const json_t *told, const Train
                     (unsigned long long)trainer->turns);
     const double samples = number_of(told, "samples", 0), hits = number_of(told, "hits", 0);
     const double steps = number_of(told, "steps", 0);
+    // A double is exact up to 9e15: beyond that a count is a mistake of the program's. NaN fails these comparisons,
+    // too.
     const double travel = number_of(told, "travel", 0);
     if (!(steps >= 0 && steps <= 9e15)) return fail(err, STATUS_UNAVAILABLE, "it answered with %g steps", steps);
     if (!(samples >= 0 && samples <= 9e15)) return fail(err, STATUS_UNAVAILABLE, "it answered %g samples", samples);
@@ -192,6 +200,8 @@ static Status read_answer(TrainerAnswer *answer, const json_t *told, const Train
                               .steps_stated = travel > 0 || number_of(told, "counted", 0) == 0};
     read_kept(answer->kept, json_object_get(told, "kept"));
     TRY(read_metrics(&answer->metrics, json_object_get(told, "metrics"), err));
+    // A training may use fewer samples, or some twice. A test of other samples than asked would be a wrong figure:
+    // trying again would not mend it, therefore it ends the run.
     if (strcmp(turn->task, "train") == 0) return STATUS_OK;
     if (samples != count)
         return fail(err, STATUS_DATA,
@@ -214,6 +224,7 @@ Status trainer_ask(TrainerAnswer *answer, Trainer *trainer, const TrainerTurn *t
     if (status == STATUS_OK) status = trainer_process_receive(&told, &trainer->process, &wait, err);
     if (status == STATUS_OK) status = read_answer(answer, told, trainer, turn, err);
     json_decref(told);
+    // After a failure, too: the turn is done again, and its batches are added again.
     desk_clear(&trainer->desk);
     return status;
 }
