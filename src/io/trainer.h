@@ -2,11 +2,17 @@
 // it trains the clients and tests the model in place of the engine. `sounder help trainer` documents every message.
 //
 //   FILE *lines = fdopen(atoi(getenv(TRAINER_SOCKET)), "r");   // a connected socket; each line is one JSON object
+//   FILE *answers = fdopen(atoi(getenv(TRAINER_SOCKET)), "w");
 //   getline(&line, &room, lines);                              // the first one says where everything is
 //   TrainerRun run = trainer_run(line);
 //   while (getline(&line, &room, lines) > 0) {                 // a turn, which the program answers
 //       trainer_begin(&run, line);
 //       label = trainer_sample(x, &run, 0); ...
+//       trainer_answer(answers, line, &(TrainerResult){.loss_sum = loss, .samples = count, .hits = hits, .steps = n});
+//   }
+//
+// Clients keep floats of an optimizer (--client-optimizer-state keep) if the program names their number beside its
+// tensors, "state":N, and reads and writes run.state.
 //
 // Everything is in this header: a program links no library. A program that computes for more than --hang-seconds
 // between two lines has to send TRAINER_PROGRESS meanwhile; one that cannot continue sends {"error":"sentence"}.
@@ -118,11 +124,15 @@ typedef struct TrainerRun {
     int desk_fd;
     float *weights;                   // on the desk: of all tensors, one after the other
     const float *shift, *zeros;       // as many; on the desk; owned
+    float *kept;                      // on the desk: the state of the client that is trained; NULL: clients keep none
     const uint32_t *ends;             // on the desk: the ends of the turn's batches
     const uint32_t *order, *places;   // on the desk: rows of the turn's samples in a split, in seen
     TrainerSamples train, test, seen; // the splits; on the desk: what a client sees that is attacked, or drifts
-    // Set by trainer_begin for its turn: what is added to each gradient; the samples, and which of them.
+    // Set by trainer_begin for its turn: what is added to each gradient; the N floats that the client keeps, to be
+    // changed in place, zeros in its first turn (NULL: it keeps none, and begins with zeros of the program's); the
+    // samples, and which of them.
     const float *added;
+    float *state;
     const TrainerSamples *data;
     const uint32_t *rows;
 } TrainerRun;
@@ -143,6 +153,7 @@ static inline TrainerRun trainer_run(const char *line) {
     run.weights = (float *)trainer_map(line, "desk", "weights");
     run.shift = (const float *)trainer_map(line, "desk", "shift");
     run.zeros = (const float *)calloc((size_t)trainer_number(line, "parameters", 0) + 1, sizeof(float));
+    run.kept = (float *)trainer_map(line, "desk", "state");
     run.order = (const uint32_t *)trainer_map(line, "desk", "order");
     run.places = (const uint32_t *)trainer_map(line, "desk", "places");
     run.ends = (const uint32_t *)trainer_map(line, "desk", "ends");
@@ -166,6 +177,7 @@ static inline void trainer_begin(TrainerRun *run, const char *line) {
     const bool viewed = trainer_number(line, "viewed", 0) == 1;
     run->data = viewed ? &run->seen : trainer_says(line, "split", "test") ? &run->test : &run->train;
     run->rows = viewed ? run->places : run->order;
+    run->state = trainer_number(line, "keeps", 0) == 1 ? run->kept : NULL;
     run->added = run->shift && trainer_number(line, "shifts", 0) == 1 ? run->shift : run->zeros;
 }
 
@@ -179,6 +191,28 @@ static inline double trainer_sample(float *x, const TrainerRun *run, uint32_t s)
         x[i] = (float)run->data->pixels[first + i] * (float)run->scale[channel] + (float)run->offset[channel];
     }
     return run->data->labels ? run->data->labels[row] : (double)run->data->targets[row];
+}
+
+// What a turn has come to.
+typedef struct TrainerResult {
+    double loss_sum;         // of the losses of all samples
+    unsigned samples, steps; // that were trained on, or tested; of the optimizer
+    int hits;                // samples that were right; below 0 in every test: there is no accuracy
+    // How far a gradient of 1 in every step would have taken a weight; 0: the steps are those of SGD with the turn's lr
+    // and momentum. SCAFFOLD and FedNova divide by it.
+    double travel;
+} TrainerResult;
+
+// Answers the turn of `line`. Returns 0, or EOF: the run has ended.
+static inline int trainer_answer(FILE *out, const char *line, const TrainerResult *result) {
+    char loss[32] = "null"; // JSON has no other word for what is not finite
+    if (result->loss_sum - result->loss_sum == 0) snprintf(loss, sizeof loss, "%.17g", result->loss_sum);
+    fprintf(out, "{\"turn\":%.0f,\"loss_sum\":%s,\"samples\":%u,\"steps\":%u", trainer_number(line, "turn", 0), loss,
+            result->samples, result->steps);
+    if (result->hits >= 0) fprintf(out, ",\"hits\":%d", result->hits);
+    if (result->travel > 0) fprintf(out, ",\"travel\":%.17g", result->travel);
+    fputs("}\n", out);
+    return fflush(out);
 }
 
 #endif

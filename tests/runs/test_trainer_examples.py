@@ -3,7 +3,7 @@
 Usage: test_trainer_examples.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE PATH_OF_THE_EXAMPLE_IN_C [unittest arguments]
 (exit 77: skipped, there is no NumPy)
 """
-import glob, importlib.util, json, os, re, shlex, subprocess, sys, unittest
+import glob, importlib.util, json, os, re, shlex, shutil, subprocess, sys, unittest
 
 from runs import DEADLINE, SOUNDER
 from trainers import JOB, PACKAGE, TrainerCase, np, torch
@@ -11,6 +11,7 @@ from trainers import JOB, PACKAGE, TrainerCase, np, torch
 EXAMPLE_IN_C = os.path.abspath(sys.argv[3])
 EXAMPLES = os.path.join(PACKAGE, "examples")
 MOST_LINES = 60
+CC = shutil.which(os.environ.get("CC", "cc"))
 os.environ["PYTHONPATH"] = PACKAGE
 os.environ["SOUNDER"] = SOUNDER
 EASY = ["--data", "synthetic:1x8x8:400:100", "--rounds", "3", "--lr", "0.1", "--momentum", "0"]
@@ -56,6 +57,54 @@ class Examples(TrainerCase):
         for workers in ("1", "3"):
             self.train(*JOB, *EASY, "--quiet", "--trainer", shlex.quote(EXAMPLE_IN_C), "--workers", workers, "--out", f"workers-{workers}")
         self.assertEqual(self.model("workers-1"), self.model("workers-3"))
+
+    def compile(self, name, *changes):
+        """The example in C with these changes, (old, new), by the engine's names of tensors."""
+        with open(os.path.join(EXAMPLES, "trainer.c")) as file:
+            text = file.read()
+        for old, new in (('\\"weight\\"', '\\"fc1.weight\\"'), ('\\"bias\\"', '\\"fc1.bias\\"'), *changes):
+            self.assertEqual(text.count(old), 1, old)
+            text = text.replace(old, new)
+        with open(self.path(f"{name}.c"), "w") as file:
+            file.write(text)
+        os.makedirs(self.path("include", "sounder", "io"), exist_ok=True)
+        shutil.copy(os.path.join(PACKAGE, "..", "..", "src", "io", "trainer.h"), self.path("include", "sounder", "io"))
+        subprocess.run([CC, "-O1", "-Wall", "-Wextra", "-Werror", "-I", self.path("include"), "-o", self.path(name), self.path(f"{name}.c"), "-lm"], check=True)
+
+    def compare_with_engine(self, program, *arguments, told=()):
+        """Both begin from one file."""
+        easy = [*JOB, "--data", "synthetic:1x8x8:400:100", "--lr", "0.1", "--quiet"]
+        if not os.path.exists(self.path("start")):
+            self.train(*easy, "--rounds", "1", "--lr", "1e-12", "--model", "softmax", "--out", "start")
+        given = [*easy, "--init", "start/model.safetensors", "--rounds", "3", *arguments]
+        run = "-".join(word for word in arguments if word.isalnum())
+        self.train(*given, "--model", "softmax", "--out", f"engine-{run}")
+        for workers in ("1", "3"):
+            self.train(*given, "--trainer", f"./{program}", *told, "--workers", workers, "--out", f"{run}-{workers}")
+        self.assertEqual(self.model(f"{run}-1"), self.model(f"{run}-3"))
+        engine, own = self.weights(f"engine-{run}"), self.weights(f"{run}-1")
+        for tensor in engine:
+            np.testing.assert_allclose(own[tensor], engine[tensor], atol=1e-5)
+
+    @unittest.skipUnless(CC, "there is no C compiler")
+    def test_a_trainer_in_c_keeps_the_optimizer_of_a_client_as_the_engine_does(self):
+        self.compile("keeps", ('\\"views\\":1}\\n", k, run.inputs, k)', '\\"views\\":1,\\"state\\":%zu}\\n", k, run.inputs, k, count)'),
+                     ("        for (trainer_begin(&run, line);", """        float none[count], momentum = (float)trainer_number(line, "momentum", 0), *velocity;
+        trainer_begin(&run, line);
+        velocity = run.state ? run.state : memset(none, 0, sizeof none);
+        for (;"""), ("run.weights[w] -= lr * (gradient[w] * mean + pull * run.weights[w] + run.added[w]);",
+                     "velocity[w] = momentum * velocity[w] + gradient[w] * mean + pull * run.weights[w] + run.added[w], run.weights[w] -= lr * velocity[w];"))
+        for state in ("keep", "fresh"):
+            self.compare_with_engine("keeps", "--clients-per-round", "3", "--client-optimizer-state", state)
+        self.assertNotEqual(self.model("3-keep-1"), self.model("3-fresh-1"))
+
+    @unittest.skipUnless(CC, "there is no C compiler")
+    def test_a_trainer_in_c_tells_how_far_its_steps_go(self):
+        """It says that it has made one step, of another optimizer than SGD."""
+        self.compile("travels", (".steps = steps,", ".steps = 1, .travel = trainer_number(options, \"options.tell\", 0) * lr * (double)steps,"),
+                     ("    run = trainer_run(line);\n", "    run = trainer_run(line);\n    char *options = strdup(line);\n"))
+        for algorithm in ("fednova", "scaffold"):
+            self.compare_with_engine("travels", "--momentum", "0", "--partition", "dirichlet", "--alpha", "1", "--algorithm", algorithm, told=("--trainer-option", "tell=1"))
 
     @unittest.skipUnless(torch, "there is no PyTorch")
     def test_adapters_learn_and_travel_and_their_body_does_not(self):

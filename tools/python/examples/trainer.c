@@ -42,7 +42,8 @@ int main(void) {
                    0;
     gradient = malloc(count * sizeof *gradient);
     fputs("{\"ready\":1}\n", out);
-    while (fflush(out) == 0 && getline(&line, &room, in) > 0) {
+    fflush(out);
+    while (getline(&line, &room, in) > 0) {
         const float lr = (float)trainer_number(line, "lr", 0), pull = (float)trainer_number(line, "pull", 0);
         unsigned hits = 0, steps = 0, s = 0;
         double loss = 0;
@@ -54,7 +55,6 @@ int main(void) {
             for (size_t w = 0; w < count; w++) // a test has a learning rate of 0
                 run.weights[w] -= lr * (gradient[w] * mean + pull * run.weights[w] + run.added[w]);
         }
-        fprintf(out, "{\"turn\":%.0f,\"loss_sum\":%.17g,\"samples\":%u,\"hits\":%u,\"steps\":%u}\n",
-                trainer_number(line, "turn", 0), loss, s, hits, steps);
+        trainer_answer(out, line, &(TrainerResult){.loss_sum = loss, .samples = s, .steps = steps, .hits = (int)hits});
     }
 }
