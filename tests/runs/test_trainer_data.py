@@ -345,6 +345,31 @@ sounder.serve(Net, train, test)
             self.assertFalse(np.array_equal(moved["narrow.weight"], still["narrow.weight"]))
 
     @unittest.skipUnless(torch, "there is no PyTorch")
+    def test_a_half_precision_tensor_that_is_not_trained_stays_as_it_is(self):
+        self.write("half.py", TORCH.replace("F.cross_entropy(net(x), y)", "F.cross_entropy(net(x).float(), y)") + '''
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.narrow, self.head = nn.Linear(64, 16).to(torch.bfloat16), nn.Linear(16, 10)
+    def forward(self, x):
+        hidden = F.linear(x.flatten(1), self.narrow.weight.float(), self.narrow.bias.float())
+        return self.head(torch.tanh(hidden if options.get("learns") else hidden.detach()))
+def train(net, turn, inner=train):
+    options.update(turn.options)
+    inner(net, turn)
+options = {}
+sounder.serve(Net, train, test)
+''')
+        self.run_with("learns", "--trainer-option", "learns=true", script="half.py")
+        self.run_with("rests", "--init", "learns/model.safetensors", script="half.py")
+        learns, rests = self.weights("learns"), self.weights("rests")
+        narrowed = torch.tensor(learns["narrow.weight"]).to(torch.bfloat16).double().numpy()
+        self.assertFalse(np.array_equal(narrowed, learns["narrow.weight"]), "a mean of clients is not of the narrow type")
+        for name in ("narrow.weight", "narrow.bias"):
+            self.assertTrue(np.array_equal(learns[name], rests[name]), name)
+        self.assertFalse(np.array_equal(learns["head.weight"], rests["head.weight"]))
+
+    @unittest.skipUnless(torch, "there is no PyTorch")
     def test_adapters_travel_alone(self):
         self.write("lora.py", TORCH + '''
 class Net(nn.Module):

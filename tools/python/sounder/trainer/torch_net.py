@@ -89,7 +89,10 @@ class TorchNet:
             if now.get(name) is not tensor:
                 raise Error(f"{name} was replaced by another tensor in a turn: change it in place, with .copy_() or load_state_dict")
         for name, part in self._elsewhere():
-            part.copy_(self.parts[name])
+            now = self.parts[name]
+            if now.dtype != torch.float32:  # a number that has not moved keeps what the narrow type lost
+                now = torch.where(now == part.to(now.device, now.dtype), part.to(now.device), now.float())
+            part.copy_(now)
 
     def moved(self):
         """A tensor that does not travel and was written to in this turn, or None."""
