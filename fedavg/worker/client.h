@@ -77,6 +77,7 @@ typedef struct LocalStep {
     float *state_after;                 // gets the state that it ends with; NULL: unused
     const struct LocalVectors *replica; // exchanges after the first step, in `turn`; NULL: nothing does
     const struct LocalTurn *turn;
+    bool aside;   // the loss and the metrics of the job are those of another training
     bool follows; // each step of the model is one towards the second (PersonalPlan.inner)
 } LocalStep;
 

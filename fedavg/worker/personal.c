@@ -91,7 +91,7 @@ static void train_second(LocalModel *model, const Job *job, uint32_t round) {
     const RunConfig *config = model->memory->config;
     const PersonalPlan *plan = &config->personal;
     const float lambda = (float)plan->lambda;
-    LocalStep step = {.sgd = run_memory_training(model->memory).sgd};
+    LocalStep step = {.sgd = run_memory_training(model->memory).sgd, .aside = true};
     for (size_t i = 0; i < config->parameters && lambda > 0; i++)
         model->shift[i] = -lambda * model->memory->weights[i];
     if (lambda > 0) step.pull = lambda, step.shift = model->shift;

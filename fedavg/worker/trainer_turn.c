@@ -15,7 +15,8 @@ static void bring(LocalModel *model, const float *weights) {
         memcpy(model->trainer->desk.weights, weights, model->memory->config->parameters * sizeof *weights);
 }
 
-static void ask(LocalModel *model, TrainerAnswer *answer, const TrainerTurn *turn) {
+// `aside`: the turn's metrics are not the job's, which are those of the training, or test, whose loss it has.
+static void ask(LocalModel *model, TrainerAnswer *answer, const TrainerTurn *turn, bool aside) {
     TrainerTold *told = &model->told;
     const uint64_t begin = clock_nanoseconds();
     *answer = (TrainerAnswer){.loss_sum = NAN};
@@ -23,7 +24,8 @@ static void ask(LocalModel *model, TrainerAnswer *answer, const TrainerTurn *tur
         model->fault = trainer_ask(answer, model->trainer, turn, &model->why);
     else
         desk_clear(&model->trainer->desk); // after a fault the job's other turns are left out, with their batches
-    if (model->fault == STATUS_OK) model->fault = metric_sums_join(&told->metrics, &answer->metrics, &model->why);
+    if (model->fault == STATUS_OK && !aside)
+        model->fault = metric_sums_join(&told->metrics, &answer->metrics, &model->why);
     told->seconds += clock_seconds_since(begin);
 }
 
@@ -96,7 +98,7 @@ double trainer_turn_train(LocalModel *model, const LocalStep *step, const uint32
     else if (turn.keeps)
         memset(trainer->desk.state, 0, trainer->desk.state_bytes); // of a client's first turn
     add_batches(model, indices, count, client, &walk);
-    ask(model, &model->answer, &turn);
+    ask(model, &model->answer, &turn, step->aside);
     if (step->state_after) memcpy(step->state_after, trainer->desk.state, trainer->desk.state_bytes);
     personal_unmoved(trainer->desk.weights, model->memory); // whatever the trainer did to what is frozen
     swap_with_desk(model);
@@ -165,7 +167,7 @@ void trainer_turn_evaluate(LocalModel *model, BatchResult *result, const float *
     TrainerAnswer answer;
     bring(model, weights);
     add_test_batches(model, batch, split, turn.viewed);
-    ask(model, &answer, &turn);
+    ask(model, &answer, &turn, false);
     if (!answer.judges) model->told.unjudged += batch->count;
     *result = (BatchResult){.loss_sum = answer.loss_sum, .hits = answer.hits};
 }

@@ -155,7 +155,8 @@ static const HelpEntry answered[] = {
      "that the loss is of, in a test all of them; how many were right: absent from every test if there "
      "is no accuracy"},
     {"metrics",
-     "{name: [sum, weight], ...}: the run has sum / weight over all turns. A name is a letter, then letters, "
+     "{name: [sum, weight], ...}: the run has sum / weight over all turns; of a client that trains twice, as with "
+     "ditto, over the training whose loss it reports. A name is a letter, then letters, "
      "digits and _ - . / @, at most 64 bytes; there may be 32"},
     {"steps, travel, counted",
      "steps that were made; scaffold and fednova divide by them. They take them for steps of SGD with lr and momentum: "

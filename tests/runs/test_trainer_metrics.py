@@ -105,6 +105,16 @@ class TrainerMetrics(TrainerCase):
         self.assertAlmostEqual(of_clients["metrics"]["recall"], of_clients["accuracy_by_samples"], places=9)
         self.assertEqual(self.metrics("of-1")[-1]["test_metrics"], last["test_metrics"])
 
+    def test_metrics_of_a_client_are_those_of_the_training_whose_loss_it_has(self):
+        told = METRICS.replace("    turn.hand_in()\n", "    if turn.trains and turn.samples: turn.metric(own_loss=total / turn.samples, epochs=turn.epochs)\n    turn.hand_in()\n")
+        self.write("told.py", told.replace("WHOLE", "False"))
+        for run, more in (("plain", []), ("ditto", ["--algorithm", "ditto lambda=0.5 epochs=3"])):
+            self.run_job(run, "--quiet", *more, script="told.py")
+        self.same("plain", "ditto")
+        for client in self.lines("ditto", "client"):
+            self.assertAlmostEqual(client["metrics"]["own_loss"], client["loss"], places=6)
+            self.assertEqual(client["metrics"]["epochs"], 1)
+
     @unittest.skipUnless(shutil.which("mpirun") and os.path.exists(os.path.join(os.path.dirname(SOUNDER), "sounder_mpi.so")), "there is no MPI")
     def test_metrics_of_several_nodes_are_those_of_one(self):
         nodes = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
