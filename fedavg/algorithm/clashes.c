@@ -145,7 +145,6 @@ static const ClashRow clashes[] = {
     {TRAINER, {LOOKS}, "a gradient before the first step is the engine's; take fedprox or scaffold"},
     {TRAINER, {REPLICAS}, "replicas exchange after the first step, in the engine; take fedavg"},
     {TRAINER, {MOREAU}, "its two models step in turn, in the engine; take ditto"},
-    {TRAINER, {ALTERNATES}, "head and body take turns in the engine; take fedper"},
     {TRAINER, {NORMS}, "the engine knows no layers of its net; name them: personal tensors names=norm*"},
     {TRAINER, {NOT_SGD}, "the optimizer is the trainer's; leave it out"},
     {TRAINER, {STATE_AVERAGED}, "the states of the trainer's optimizer may have no mean; take keep"},

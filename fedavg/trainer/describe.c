@@ -81,7 +81,8 @@ Status trainer_net_read(TrainerNet *net, const json_t *told, int desk_fd, Error 
                     UINT32_MAX);
     *net = (TrainerNet){.state_floats = (uint64_t)floats,
                         .views = json_integer_value(json_object_get(told, "views")) != 0,
-                        .whole_test = json_integer_value(json_object_get(told, "whole_test")) != 0};
+                        .whole_test = json_integer_value(json_object_get(told, "whole_test")) != 0,
+                        .still = json_integer_value(json_object_get(told, "still")) != 0};
     Status status = read_tensors(net, json_object_get(told, "tensors"), err);
     if (status == STATUS_OK) status = read_values(net, desk_fd, err);
     if (status != STATUS_OK) trainer_net_free(net);

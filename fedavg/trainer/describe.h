@@ -16,6 +16,7 @@ typedef struct TrainerNet {
     uint64_t state_floats; // that a client's turn wants to leave for its next one
     bool views;            // the trainer reads samples as clients see them, where these differ from the data set
     bool whole_test;       // it wants a test in one turn
+    bool still;            // it leaves alone the tensors that rest in a turn
     uint64_t files_hash;   // XXH3 over the names and contents of the trainer's files
 } TrainerNet;
 

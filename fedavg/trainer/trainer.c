@@ -101,6 +101,16 @@ void trainer_close(Trainer *trainer) {
     *trainer = (Trainer){.desk.fd = -1, .process = {.socket = -1, .leash = -1}};
 }
 
+// [first, end) among the tensors.
+static void put_still(JsonObject *line, const TensorList *list, const TrainerTurn *turn) {
+    int64_t ends[2] = {0, 0};
+    for (int t = 0; t < list->count; t++) {
+        if (list->tensors[t].first < turn->still_first) ends[0] = t + 1;
+        if (list->tensors[t].first < turn->still_end) ends[1] = t + 1;
+    }
+    put_wholes(line, "still", ends, 2);
+}
+
 void trainer_turn_line(JsonObject *line, Trainer *trainer, const TrainerTurn *turn) {
     const RunConfig *config = trainer->memory->config;
     json_begin(line);
@@ -124,6 +134,7 @@ void trainer_turn_line(JsonObject *line, Trainer *trainer, const TrainerTurn *tu
     put_whole(line, "shifts", turn->shifts);
     put_whole(line, "keeps", turn->keeps);
     put_whole(line, "viewed", turn->viewed);
+    if (turn->still_first < turn->still_end) put_still(line, &trainer->memory->tensors, turn);
     put_text(line, "split", turn->of_test_set ? "test" : "train");
     // The seed depends on round, client and task alone. A turn that is done again, by whichever trainer, draws the
     // numbers that it drew before.

@@ -34,10 +34,11 @@ typedef struct TrainerTurn {
     uint32_t client;             // UINT32_MAX: none
     float lr, momentum, weight_decay, pull;
     bool shifts;
-    bool keeps;     // desk.state has the client's state, and gets its next one
-    bool viewed;    // the batches have rows of samples as the client sees them
-    bool rehearses; // the result is thrown away
-    bool checks;    // the trainer says what it uses that is older than the turn
+    bool keeps;                      // desk.state has the client's state, and gets its next one
+    bool viewed;                     // the batches have rows of samples as the client sees them
+    uint64_t still_first, still_end; // parameters of whole tensors that rest; equal: all are trained
+    bool rehearses;                  // the result is thrown away
+    bool checks;                     // the trainer says what it uses that is older than the turn
 } TrainerTurn;
 
 enum { TRAINER_KEPT_BYTES = 256 };

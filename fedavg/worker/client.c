@@ -83,6 +83,7 @@ Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t ran
         {&model->square, algorithm->optimizer->states > 1},
         {&model->second, second},
         {&model->initial, second && !config->begins_with_given},
+        {&model->rests, !engine && config->personal.alternates},
         {&model->read, config->engine == ENGINE_WILD && config->recipe.schedule.number[WILD_STEPS] > 1},
     };
     enum { VECTORS = sizeof vectors / sizeof *vectors };
@@ -280,8 +281,10 @@ double local_model_train_on(LocalModel *model, const LocalStep *step, const uint
 // The epochs of its own part draw shuffles and dropout that no other round draws.
 static double train_in_turn(LocalModel *model, const LocalStep *step, const Job *job, uint32_t round) {
     const PersonalPlan *plan = &model->memory->config->personal;
+    LocalStep head = *step;
+    head.aside = true;
     model->net.still_first = 0, model->net.still_end = plan->first;
-    local_model_train(model, step, job->client, plan->epochs, round | 1u << 30);
+    local_model_train(model, &head, job->client, plan->epochs, round | 1u << 30);
     model->net.still_first = plan->first, model->net.still_end = plan->end;
     double loss_sum = local_model_train(model, step, job->client, job->epochs, round);
     model->net.still_first = model->net.still_end = 0;

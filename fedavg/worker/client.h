@@ -40,6 +40,7 @@ typedef struct LocalModel {
     float *shift;              // what a local rule adds to every gradient, then what it keeps; NULL: neither
     float *second;             // a client's second model; NULL: there is none
     float *initial;            // the weights before the first round, where there is one
+    float *rests;              // the weights as a turn began in which some rest; NULL: in no turn of a trainer's
     float *read;               // hogwild: the shared weights as private steps began; NULL: there are none
     struct XXH3_state_s *hash; // owned: XXH3_state_t of xxhash.h
     uint32_t *order;           // owned (partition's samples): this epoch's shuffled sample indices

@@ -71,6 +71,26 @@ static void swap_with_desk(LocalModel *model) {
     }
 }
 
+// The tensors that rest in the turn that begins, as it begins.
+static void begin_rest(LocalModel *model) {
+    const size_t first = model->net.still_first, count = model->net.still_end - first;
+    if (count > 0) memcpy(model->rests + first, model->trainer->desk.weights + first, count * sizeof(float));
+}
+
+// A trainer that moves them trains another algorithm than the run's: one turn of it must not pass in silence.
+static void check_rest(LocalModel *model) {
+    const TensorList *list = &model->memory->tensors;
+    const float *weights = model->trainer->desk.weights;
+    for (int t = 0; t < list->count && model->fault == STATUS_OK; t++) {
+        const ParameterTensor *tensor = &list->tensors[t];
+        const bool rests = tensor->first >= model->net.still_first && tensor->first < model->net.still_end;
+        if (rests && memcmp(weights + tensor->first, model->rests + tensor->first, tensor->count * sizeof(float)) != 0)
+            model->fault = fail(&model->why, STATUS_DATA,
+                                "it trained %s, which rests in this turn: leave the tensors of turn.still as they are",
+                                tensor->name);
+    }
+}
+
 double trainer_turn_train(LocalModel *model, const LocalStep *step, const uint32_t *indices, uint32_t count,
                           uint32_t client, uint32_t epochs, uint32_t round) {
     const RunConfig *config = model->memory->config;
@@ -88,7 +108,9 @@ double trainer_turn_train(LocalModel *model, const LocalStep *step, const uint32
                               .pull = step->pull,
                               .shifts = step->shift != NULL,
                               .keeps = step->state || step->state_after,
-                              .viewed = trainer_view_differs(model)};
+                              .viewed = trainer_view_differs(model),
+                              .still_first = model->net.still_first,
+                              .still_end = model->net.still_end};
     swap_with_desk(model);
     if (step->start) bring(model, step->start);
     if (step->shift && step->shift != trainer->desk.shift)
@@ -98,7 +120,9 @@ double trainer_turn_train(LocalModel *model, const LocalStep *step, const uint32
     else if (turn.keeps)
         memset(trainer->desk.state, 0, trainer->desk.state_bytes); // of a client's first turn
     add_batches(model, indices, count, client, &walk);
+    begin_rest(model);
     ask(model, &model->answer, &turn, step->aside);
+    check_rest(model);
     if (step->state_after) memcpy(step->state_after, trainer->desk.state, trainer->desk.state_bytes);
     personal_unmoved(trainer->desk.weights, model->memory); // whatever the trainer did to what is frozen
     swap_with_desk(model);

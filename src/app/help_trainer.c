@@ -62,6 +62,10 @@ static const HelpEntry python[] = {
      "data.shape (channels, rows, columns), data.classes"},
     {"serve(..., state=N), turn.state", "floats of each client, zeros in its first turn, changed in place: "
                                         "--client-optimizer-state keep keeps them for its next one"},
+    {"serve(..., still=True), turn.still",
+     "names of the tensors that rest in the turn: fedrep trains the head alone, then the body alone. A module's "
+     "parameters need no gradient meanwhile, and its buffers are put back; loops of your own leave these tensors as "
+     "they are"},
     {"serve(..., whole_test=True)", "a test of the test set or of a client is one turn; otherwise 500 samples are"},
     {"serve(..., exchange=, device=)", "names or patterns of the tensors that travel (default: floating-point ones; if "
                                        "some are frozen, those that learn). All others "
@@ -73,11 +77,12 @@ static const HelpEntry rules[] = {
     {"are the trainer's duty",
      "--lr and its schedule, --momentum, --weight-decay, --clip-grad-norm, --batch-size, --local-epochs"},
     {"are refused", "--model, --random-crop, --random-flip, --label-smoothing, --clock real, "
-                    "--device cuda; ssgd, hogwild, easgd, pfedme, fedrep, fedbn, `optimizer`, rules that need a first "
-                    "gradient"},
-    {"have another meaning", "--freeze: the worker puts these tensors back, the trainer need not train them. fedper, "
-                             "lg-fedavg: layers are modules, names up to the last dot. personal tensors names=head.*: "
-                             "these stay with the client. --client-optimizer-state keep: the client keeps turn.state"},
+                    "--device cuda; ssgd, hogwild, easgd, pfedme, fedbn, `optimizer`, rules that need a first "
+                    "gradient; fedrep without still=True"},
+    {"have another meaning",
+     "--freeze: the worker puts these tensors back, the trainer need not train them. fedper, "
+     "lg-fedavg: layers are modules, names up to the last dot, as with fedrep. personal tensors names=head.*: "
+     "these stay with the client. --client-optimizer-state keep: the client keeps turn.state"},
     {"faults", "a trainer that dies, hangs (--hang-seconds without a line), raises or sends nonsense costs the turn: "
                "another one does it "
                "again, to the same bits. A second fault ends the run with its sentence"},
@@ -111,9 +116,8 @@ static const HelpEntry hello[] = {
     {"describe",
      "1: the parent asks for the net; desk has only fd. Write the initial values to fd, float32, and answer "
      "{\"tensors\":[[name, shape], ...]}, with \"views\":1 if the program heeds `viewed` below, \"state\":N floats if "
-     "clients are to keep some (--client-optimizer-state keep), and \"whole_test\":1 "
-     "to have a "
-     "test in one turn; then the socket ends"},
+     "clients are to keep some (--client-optimizer-state keep), \"whole_test\":1 "
+     "to have a test in one turn, and \"still\":1 if it heeds `still` below; then the socket ends"},
     {"files",
      "an answer to describe may name the files of the trainer, [path, ...]: their hash is in the run's record"},
     {"answer",
@@ -146,6 +150,9 @@ static const HelpEntry asked[] = {
     {"viewed",
      "1: the client sees other samples or labels than the data set has. For each sample number desk.places (u4) "
      "has a row of desk.samples (samples_type: u1, pixels; f4, as they enter a net) and of desk.labels"},
+    {"keeps", "1: desk.state has what the client keeps, zeros in its first turn, and gets what its next turn finds"},
+    {"still",
+     "[first, end): numbers of the tensors that rest, which the turn leaves as they are, bit for bit; else absent"},
 };
 
 static const HelpEntry answered[] = {

@@ -139,6 +139,19 @@ class Views(TrainerCase):
         self.assertIn("--client-noise: the program of --trainer does not say that it reads samples as clients see them", err)
 
 
+# The net of trainers.py, which leaves alone what rests in a turn.
+RESTS = NUMPY.replace("sounder.turns(net)", "sounder.turns(net, still=True)").replace(
+    "        for name in net:\n", "        for name in (name for name in net if name not in turn.still):\n")
+RESTS_TORCH = TORCH + '''
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc1, self.fc2 = nn.Linear(64, 12), nn.Linear(12, 10)
+    def forward(self, x):
+        return self.fc2(torch.tanh(self.fc1(x.flatten(1))))
+'''
+
+
 class Parts(TrainerCase):
     """Tensors that stay with a client, or stay as they are."""
 
@@ -163,6 +176,44 @@ class Parts(TrainerCase):
                 self.assertEqual((ours["down_bytes"], ours["up_bytes"]), (theirs["down_bytes"], theirs["up_bytes"]))
         self.assertEqual(self.model("trainer-head-1"), self.model("trainer-names-1"))
 
+    def test_head_and_body_that_are_trained_in_turn_are_those_of_the_engine(self):
+        self.train(*JOB, "--model", LAYERS, "--rounds", "1", "--lr", "1e-12", "--quiet", "--out", "start")
+        self.write("arrays.py", RESTS)
+        self.write("module.py", RESTS_TORCH + "sounder.serve(Net, train, test, still=True)\n")
+        given = ["--init", "start/model.safetensors", "--rounds", "3", "--clients-per-round", "3", "--client-test", "0.25", "--eval-clients-every", "1"]
+        for name, algorithm in (("plain", "fedrep head-epochs=2"), ("pulled", "fedprox mu=0.5; personal alternate head-epochs=1")):
+            self.train(*JOB, *given, "--model", LAYERS, "--algorithm", algorithm, "--quiet", "--out", f"engine-{name}")
+            for script in ("arrays.py", "module.py") if torch else ("arrays.py",):
+                with self.subTest(algorithm=algorithm, script=script):
+                    runs = [f"{script}-{name}-{workers}" for workers in "123"]
+                    for run in runs:
+                        self.run_with(run, *given, "--algorithm", algorithm, "--workers", run[-1], script=script)
+                    self.assertEqual(len({self.model(run) for run in runs}), 1)
+                    engine, own = self.weights(f"engine-{name}"), self.weights(runs[0])
+                    for key in engine:
+                        np.testing.assert_allclose(own[key], engine[key], atol=1e-5)
+                    theirs, ours = self.last(f"engine-{name}"), self.last(runs[0])
+                    for figure in ("personal_loss", "train_loss"):
+                        self.assertAlmostEqual(ours[figure], theirs[figure], 4)
+                    self.assertEqual(ours["up_bytes"], theirs["up_bytes"])
+
+    def test_a_program_that_trains_what_rests_is_stopped_by_its_name(self):
+        self.write("heedless.py", NUMPY.replace("sounder.turns(net)", "sounder.turns(net, still=True)"))
+        _, err = self.run_with("heedless", "--algorithm", "fedrep", script="heedless.py", code=69)
+        self.assertIn("it trained fc1.weight, which rests in this turn: leave the tensors of turn.still as they are", err)
+        _, err = self.run_with("whole", "--algorithm", "fedrep layers=2", script="heedless.py", code=64)
+        self.assertIn("layers=2: no module is left to be trained after the head; lower it", err)
+
+    @unittest.skipUnless(torch, "there is no PyTorch")
+    def test_the_statistics_of_a_batch_norm_rest_with_its_part(self):
+        self.write("norm.py", RESTS_TORCH.replace("nn.Linear(12, 10)\n", "nn.Linear(12, 10)\n        self.norm, self.out = nn.BatchNorm1d(10), nn.Linear(10, 10)\n").replace(
+            "return self.fc2(torch.tanh(self.fc1(x.flatten(1))))", "return self.out(self.norm(self.fc2(torch.tanh(self.fc1(x.flatten(1))))))")
+            + "sounder.serve(Net, train, test, still=True)\n")
+        for workers in "12":
+            self.run_with(f"norm-{workers}", "--algorithm", "fedrep head-epochs=2", "--workers", workers, script="norm.py")
+        self.assertEqual(self.model("norm-1"), self.model("norm-2"))
+        self.assertTrue(self.weights("norm-1")["norm.running_mean"].any(), "the body's turn moves them")
+
     def test_personal_tensors_survive_a_resume(self):
         for name, algorithm in (("tensors", "personal tensors fc2.*"), ("ditto", "ditto")):
             self.run_with(f"whole-{name}", "--rounds", "4", "--algorithm", algorithm)
@@ -185,7 +236,7 @@ class Parts(TrainerCase):
         for arguments, sentence in ((["--algorithm", "personal tensors"], "which ones? Write names or patterns"),
                                     (["--algorithm", "personal tensors names=head.*"], '"head.*" fits none of the net\'s tensors; there are fc1.weight, fc1.bias'),
                                     (["--algorithm", "fedper layers=3"], "has only 2 modules"), (["--algorithm", "fedbn"], "personal tensors names=norm*"),
-                                    (["--algorithm", "fedrep"], "take fedper"), (["--freeze", "head"], "fits none"), (["--freeze", "*"], "every tensor")):
+                                    (["--algorithm", "fedrep"], "sounder.serve(..., still=True), or take fedper"), (["--freeze", "head"], "fits none"), (["--freeze", "*"], "every tensor")):
             with self.subTest(arguments=arguments):
                 self.assertIn(sentence, self.refused(*arguments))
 

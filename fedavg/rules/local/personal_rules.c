@@ -168,7 +168,11 @@ static Status find_runs(PersonalPlan *plan, const Chosen *chosen, const Spec *sp
         plan->alternates = 1;
         plan->epochs = (uint32_t)chosen->number[0];
         plan->end = spec->parameter_count;
-        return find_head(&plan->first, spec, chosen->number[1], name, err);
+        TRY(find_last(&plan->first, spec, tensors, chosen->number[1], name, err));
+        if (plan->first > 0 || spec->layer_count > 0) return STATUS_OK;
+        return fail(err, STATUS_USAGE,
+                    "personal %s layers=%g: no module is left to be trained after the head; lower it", name,
+                    chosen->number[1]);
     case PERSONAL_TENSORS:
         return find_tensors(plan, chosen, tensors, err);
     case PERSONAL_NORMS:

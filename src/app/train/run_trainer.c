@@ -71,6 +71,14 @@ static Status check_state(const TrainerNet *net, const Options *options, Error *
                 options_named(named, options, "client-optimizer-state"));
 }
 
+// A program that trains head and body together would be FedPer under another name.
+static Status check_still(const TrainerNet *net, const Options *options, Error *err) {
+    if (options->recipe.personal.row != PERSONAL_ALTERNATE || net->still) return STATUS_OK;
+    return fail(err, STATUS_USAGE,
+                "personal alternate: the program of --trainer does not say that it leaves the tensors of turn.still "
+                "alone, as head and body are trained in turn; say so, sounder.serve(..., still=True), or take fedper");
+}
+
 static Status freeze(TrainerNet *net, const Options *options, Error *err) {
     char named[OPTION_NAMED_BYTES];
     Error why;
@@ -95,6 +103,7 @@ Status run_read_trainer(Spec *spec, TrainerNet *net, char text[SPEC_TEXT_BYTES],
     TRY(trainer_describe(net, &plan, memory, options->seed, host, err));
     TRY(check_views(net, options, err));
     TRY(check_state(net, options, err));
+    TRY(check_still(net, options, err));
     if (options->freeze[0]) TRY(freeze(net, options, err));
     snprintf(text, SPEC_TEXT_BYTES, "trainer %.2000s", options->trainer);
     spec->parameter_count = net->parameters;

@@ -52,14 +52,14 @@ def _made(net, data, exchange, device, seed):
     return TorchNet(net, exchange, device)
 
 
-def _describe(net, line, hello, whole_test, state):
+def _describe(net, line, hello, whole_test, state, still):
     """The parent asks for names, shapes and initial values before the run begins. Returns the first line of this program as a nursery,
     or None: then the program has done its duty."""
     values = np.concatenate([value.reshape(-1) for value in net.values()]).astype(np.float32)
     with os.fdopen(hello["desk"]["fd"], "wb", closefd=False) as file:
         file.write(values.tobytes())
     why = obstacle(net.device) if hello.get("nursery") else "it was not asked"
-    line.send(tensors=[[name, list(shape)] for name, shape in net.tensors()], views=1, whole_test=int(whole_test), state=state,
+    line.send(tensors=[[name, list(shape)] for name, shape in net.tensors()], views=1, whole_test=int(whole_test), state=state, still=int(still),
               files=own_files(), forks=int(not why), why=why)
     told = None if why else line.receive()
     return told and {**hello, **told}
@@ -82,14 +82,14 @@ def _be_nursery(line, desk, requests):
         Nursery(int(requests), line, desk).keep()
 
 
-def _turns(net, exchange, device, whole_test, state, line, hello):
+def _turns(net, exchange, device, whole_test, state, still, line, hello):
     requests = os.environ.pop("SOUNDER_NURSERY", None)
     _set_threads(hello.get("threads", 1))
     data = Data(hello["data"])
     net = _made(net, data, exchange, device, hello["seed"])
     state = int(state(net.net) if callable(state) else state)
     if hello.get("describe"):
-        hello = _describe(net, line, hello, whole_test, state)
+        hello = _describe(net, line, hello, whole_test, state, still)
         if hello is None:
             return
     desk = Desk(hello, hello["desk"]["fd"], state)
@@ -97,7 +97,7 @@ def _turns(net, exchange, device, whole_test, state, line, hello):
     line.send(ready=1, pid=os.getpid())
     while (told := line.receive()) is not None:
         turn = Turn(told, hello, desk, data, net, line, state)
-        net.fetch(turn.trains)
+        net.fetch(turn.trains, turn.still)
         yield net.net, turn
         if not turn.handed_in:
             raise Error(f"turn {told['turn']} was not handed in: call turn.hand_in() at its end")
@@ -105,7 +105,7 @@ def _turns(net, exchange, device, whole_test, state, line, hello):
             _be_nursery(line, desk, requests)
 
 
-def turns(net, exchange=None, device=None, whole_test=False, state=0):
+def turns(net, exchange=None, device=None, whole_test=False, state=0, still=False):
     """The turns of this trainer, one after the other, for loops that cannot be functions.
 
         for turn in sounder.turns(net):
@@ -113,15 +113,16 @@ def turns(net, exchange=None, device=None, whole_test=False, state=0):
             turn.hand_in()
 
     net: a torch.nn.Module, or a dict of NumPy's arrays, which become the round's weights in place; or what makes one. exchange: names or patterns of the
-    tensors that travel. A turn ends with its hand_in; the loop ends with the run. whole_test, state: as in serve.
+    tensors that travel. A turn ends with its hand_in; the loop ends with the run. whole_test, state: as in serve. still: the loop leaves the
+    tensors of turn.still as they are; parameters of a module need no gradient in such a turn.
     """
     line, hello = begin()
     sys.excepthook = lambda kind, error, trace: _tell(line, error)
-    for _, turn in _turns(net, exchange, device, whole_test, state, line, hello):
+    for _, turn in _turns(net, exchange, device, whole_test, state, still, line, hello):
         yield turn
 
 
-def serve(net, train, test, exchange=None, device=None, whole_test=False, state=0):
+def serve(net, train, test, exchange=None, device=None, whole_test=False, state=0, still=False):
     """Serves the turns of a run: train(net, turn) trains a client, test(net, turn) evaluates, without gradients.
 
     net: a class or a function that makes the net, called once with the run's seed set; or a net. One that takes an argument gets the
@@ -130,10 +131,12 @@ def serve(net, train, test, exchange=None, device=None, whole_test=False, state=
     computes, such as "cuda". whole_test: a test is one turn with all of its samples, for figures that are no means over parts;
     otherwise it is dealt to all workers, 500 samples a turn. state: how many floats of an optimizer a client keeps from turn to turn in
     turn.state (--client-optimizer-state keep), as a number or a function of the net.
+    still: the functions leave the tensors of turn.still as they are, which algorithms such as fedrep need; parameters of a module need no
+    gradient in such a turn, so that most functions do.
     """
     line, hello = begin()
     try:
-        for made, turn in _turns(net, exchange, device, whole_test, state, line, hello):
+        for made, turn in _turns(net, exchange, device, whole_test, state, still, line, hello):
             if turn.trains:
                 train(made, turn)
             else:

@@ -51,7 +51,7 @@ class ArrayNet:
         self.net.update(self.on_desk)
         self.shifts = views(desk.shift, tensors) if desk.shift is not None else {}
 
-    def fetch(self, trains):
+    def fetch(self, trains, still=()):
         """Before a turn: the desk has the weights, and the arrays are the desk."""
         self.before = {name: np.array(value) for name, value in self.net.items() if name not in self.on_desk}
 

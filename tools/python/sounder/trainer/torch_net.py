@@ -68,12 +68,17 @@ class TorchNet:
                 tensor.data = self.on_desk[name]
 
     @torch.no_grad()
-    def fetch(self, trains):
-        """Before a turn: its weights, the module's mode, and no gradient of an earlier turn."""
+    def fetch(self, trains, still=()):
+        """Before a turn: its weights, the module's mode, no gradient of an earlier turn, and none of what rests."""
         for name, part in self._elsewhere():
             self.parts[name].copy_(part)
         self.net.train(trains)
         self.net.zero_grad(set_to_none=True)
+        resting = [self.parts[name] for name in still]
+        self.resting = [tensor for tensor in resting if tensor.requires_grad]
+        self.buffers = [(tensor, tensor.clone()) for tensor in resting if not isinstance(tensor, torch.nn.Parameter)]
+        for tensor in self.resting:
+            tensor.requires_grad_(False)
         self.versions = {name: tensor._version for name, tensor in self.stays.items()}
         self.before = {name: tensor.clone() for name, tensor in self.stays.items() if not isinstance(tensor, torch.nn.Parameter)}
 
@@ -88,6 +93,10 @@ class TorchNet:
         for name, tensor in self.parts.items():
             if now.get(name) is not tensor:
                 raise Error(f"{name} was replaced by another tensor in a turn: change it in place, with .copy_() or load_state_dict")
+        for tensor in self.resting:
+            tensor.requires_grad_(True)
+        for tensor, before in self.buffers:  # batch norm follows its batches, whatever learns
+            tensor.copy_(before)
         for name, part in self._elsewhere():
             now = self.parts[name]
             if now.dtype != torch.float32:  # a number that has not moved keeps what the narrow type lost

@@ -32,6 +32,8 @@ class Turn:
     seed, random, generator    this turn's random numbers: NumPy's Generator, and torch's
     state             with serve(..., state=N): N floats of this client, zeros in its first turn, to be changed in place; as the turn
                       leaves them the client's next one finds them, if the run has --client-optimizer-state keep
+    still             names of the tensors that rest in this turn: with fedrep the head is trained first, then the body. A module's parameters
+                      need no gradient meanwhile, and its buffers are put back
     x, y              the whole split as it is stored; indices() points into it
     rehearsal         True in a turn whose result is thrown away
     """
@@ -45,6 +47,8 @@ class Turn:
         self.options = hello.get("options", {})
         self.rehearsal = bool(told.get("rehearsal"))
         self.state = net.state(desk.state if told.get("keeps") else np.zeros(state, np.float32)) if state else None
+        first, end = told.get("still", (0, 0))
+        self.still = [name for name, _ in hello["tensors"][first:end]] if end else []
         self.device = net.device
         split = data.splits[told["split"]]
         self.x, self.y = split.x, split.y
