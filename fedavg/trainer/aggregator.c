@@ -10,7 +10,8 @@
 
 enum { DESK_ALIGNMENT = 64 };
 
-// A part of the desk, which grows by it. Returns its offset.
+// A part of the desk, which grows by it. Returns its offset: pointers are known when the size is, and the file is
+// mapped.
 static size_t take(size_t *desk_bytes, size_t bytes) {
     const size_t at = *desk_bytes;
     *desk_bytes += (bytes + DESK_ALIGNMENT - 1) / DESK_ALIGNMENT * DESK_ALIGNMENT;
@@ -146,6 +147,7 @@ Status aggregator_open(Aggregator *aggregator, const RunMemory *memory, int outp
     return status;
 }
 
+// The desk stays. The caller writes the state there again before it asks, since the failed turn may have changed it.
 Status aggregator_restart(Aggregator *aggregator, Error *err) {
     trainer_process_end(&aggregator->process, 0);
     return start(aggregator, err);
@@ -162,6 +164,8 @@ void aggregator_close(Aggregator *aggregator) {
 
 // Turns --------------------------------------------------------------------------------------------------------------
 
+// Names travel with each turn, since a trainer's metrics are only known when its first answers are; values are on the
+// desk.
 static void put_metrics(JsonObject *line, const MetricSums *named) {
     const char *names[METRICS_MOST];
     for (uint32_t i = 0; i < named->count; i++)

@@ -27,6 +27,7 @@ static uint32_t next_client(const RunMemory *memory, uint32_t client) {
     return client;
 }
 
+// In the order of the data set, without shuffling: each turn of a client has the batches of its first one.
 static void add_batches(Trainer *trainer, const uint32_t *indices, uint32_t count) {
     const uint32_t size = trainer->memory->config->training.batch_size;
     for (uint32_t b = 0; b < MOST_BATCHES && b * size < count; b++)
@@ -65,6 +66,7 @@ static Status train(float *weights, Checker *checker, uint32_t client, float add
     return STATUS_OK;
 }
 
+// A few samples are enough: what matters is that the program has been through its test.
 static Status test(Checker *checker, Error *err) {
     Trainer *trainer = &checker->trainer;
     const TrainerTurn turn = {
@@ -142,6 +144,8 @@ static void conclude(TrainerCheck *check, const Findings *found, const Checker *
                  checker->client);
 }
 
+// Uses trainers of the check's own, which end with it, and leaves the run's weights as they are: the run begins as if
+// it had not been checked.
 Status trainer_check(TrainerCheck *check, const RunMemory *memory, Error *err) {
     const bool has_shift = trainer_has_shift(memory);
     const size_t parameters = memory->config->parameters;

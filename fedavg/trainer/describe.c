@@ -10,6 +10,8 @@
 #include "base/log.h"
 #include "fedavg/trainer/lines.h"
 
+// Everything that a program tells is checked here, once, before any memory is planned with it: later code trusts names,
+// shapes and counts as it trusts those of the engine's nets.
 static Status read_shape(ParameterTensor *tensor, const json_t *shape, Error *err) {
     if (!json_is_array(shape))
         return fail(err, STATUS_DATA, "%s has no shape; give a list of its sides, [] for one number", tensor->name);
@@ -138,6 +140,8 @@ Status trainer_describe(TrainerNet *net, const TrainerPlan *plan, const RunMemor
     json_t *told = NULL;
     Error why;
     *net = (TrainerNet){0};
+    // The program sets the size of this file, since it alone knows its net. If it becomes the nursery, the file becomes
+    // its desk.
     const int desk_fd = memfd_create("sounder-desk", MFD_CLOEXEC);
     if (desk_fd < 0) return fail_errno(err, STATUS_OS, "no memory for a trainer's desk");
     Status status = ask(&told, &process, plan, memory, desk_fd, seed, host, &why);
@@ -152,6 +156,7 @@ Status trainer_describe(TrainerNet *net, const TrainerPlan *plan, const RunMemor
     json_decref(told);
     if (status == STATUS_OK) return STATUS_OK;
     trainer_net_free(net);
+    // The run's folder does not exist yet, and with it no trainer.log: the exception is shown here or nowhere.
     if (host) trainer_output_print_last(&host->output, OUTPUT_OF_NURSERY);
     if (status == STATUS_USAGE || status == STATUS_NOINPUT) return fail(err, status, "%s", why.message);
     return fail(err, STATUS_UNAVAILABLE, "%s %.200s: %s", plan->option, plan->command, why.message);

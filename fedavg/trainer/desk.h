@@ -7,6 +7,14 @@
 //   put_object(&line, "desk", desk_told(&told, &desk));
 //   desk_free(&desk);
 //
+//   weights   in: the weights that the turn begins with; out: the trained ones
+//   shift     in: what the algorithm adds to every gradient, beside pull * weight
+//   state     in and out: what the client keeps from turn to turn (--client-optimizer-state keep)
+//   order     in: sample numbers of all batches, one after the other
+//   ends      in: where each batch ends in order
+//   places    in: for each entry of order, its row of samples and labels, where the client sees other ones than the
+//             data set has (noise, drift, attacks on data)
+//
 // Its size is that of the largest turn that the run can have, so that nothing in it ever moves. Pages that no turn uses
 // are never allocated.
 #ifndef SOUNDER_FEDAVG_TRAINER_DESK_H

@@ -34,6 +34,8 @@ static bool add_file(uint64_t *hash, int folder, const char *path) {
 // that name files belong to the trainer, too, as a script around it or a file of settings. The first word, which may be
 // an interpreter, only belongs to it if no other file is known.
 Status trainer_hash_files(uint64_t *hash, const TrainerPlan *plan, const json_t *told, Error *err) {
+    // Paths are those of the folder in which the run was started, as the command's are; a resumed run may be started
+    // elsewhere.
     wordexp_t words;
     const json_t *path;
     size_t i, found = json_array_size(told);

@@ -54,6 +54,8 @@ static void offer_to_die_first(void) {
     close(fd);
 }
 
+// The child, between fork and exec. It makes itself the leader of a group, so that one kill reaches what it starts, and
+// it has to die if the guard is killed: then no process is left that could end it.
 _Noreturn static void become_program(int output, const char *fds, char *const *words, pid_t guard) {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -12,6 +12,7 @@ Status trainer_host_open(TrainerHost *host, Error *err) {
     return STATUS_OK;
 }
 
+// A nursery that starts again has other descriptors; poll ignores those that are -1.
 static void watch_nursery(TrainerHost *host) {
     const TrainerProcess *process = &host->nursery.trainer.process;
     struct pollfd *polls = host->polls + host->output.sources;
@@ -19,6 +20,7 @@ static void watch_nursery(TrainerHost *host) {
     polls[1] = (struct pollfd){.fd = process->leash, .events = POLLIN};
 }
 
+// The list of descriptors never moves again: the supervisor's loop holds on to it for the whole run.
 Status trainer_host_add_workers(TrainerHost *host, uint32_t workers, Error *err) {
     TRY(trainer_output_add_workers(&host->output, workers, err));
     host->poll_count = host->output.sources + NURSERY_POLLS;
@@ -29,6 +31,8 @@ Status trainer_host_add_workers(TrainerHost *host, uint32_t workers, Error *err)
     return STATUS_OK;
 }
 
+// Before workers start: they ask for forks at once. The output is served meanwhile, since a program that fills its pipe
+// would wait for ever.
 Status trainer_host_rehearse(TrainerHost *host, const RunMemory *memory, Error *err) {
     if (host->nursery.trainer.process.socket < 0) return STATUS_OK;
     Status status = nursery_begin(&host->nursery, memory, err);
@@ -40,6 +44,8 @@ Status trainer_host_rehearse(TrainerHost *host, const RunMemory *memory, Error *
     return status;
 }
 
+// Called whenever a descriptor of polls is ready, and at least several times a second. Output first: an exception
+// should be in the log before the sentence that follows from it.
 Status trainer_host_serve(TrainerHost *host, Error *err) {
     trainer_output_serve(&host->output);
     const Status status = nursery_serve(&host->nursery, err);
@@ -47,6 +53,7 @@ Status trainer_host_serve(TrainerHost *host, Error *err) {
     return status;
 }
 
+// The run ends by the worker's sentence, and what its trainer has printed, mostly an exception, explains it.
 void trainer_host_blame(TrainerHost *host, int rank) {
     host->failed = true;
     host->failed_rank = rank;

@@ -75,6 +75,7 @@ static void put_option(JsonObject *options, const char *name, const char *value)
         put_readable(options, name, value);
 }
 
+// Beside the data, in the first line: a program may choose its net by its options before it is asked for the tensors.
 static void put_options(JsonObject *line, const TrainerPlan *plan) {
     char text[TRAINER_TEXT_BYTES], *rest;
     JsonObject options;
@@ -115,6 +116,7 @@ void trainer_line_begin(JsonObject *line, const TrainerPlan *plan, const RunMemo
     put_options(line, plan);
 }
 
+// Samples that are not in the data set's segment are in a file that is mapped as it is, with a descriptor of its own.
 size_t trainer_line_fds(int fds[TRAINER_MOST_FDS], int desk_fd, const RunMemory *memory) {
     size_t count = 0;
     fds[count++] = desk_fd;

@@ -26,6 +26,9 @@ Status nursery_start(Nursery *nursery, TrainerProcess *process, const TrainerPla
     int ends[2], fds[TRAINER_MOST_FDS + 1];
     char number[16];
     if (nursery->own_end < 0) {
+        // Made once, and kept when a nursery dies: workers have inherited their end, and what they ask meanwhile waits
+        // for the next nursery. Datagrams, because workers share one end: each request is read whole, with its
+        // descriptors.
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
             return fail_errno(err, STATUS_OS, "no socket for the nursery of trainers");
         nursery->workers_end = ends[0];
@@ -40,6 +43,7 @@ Status nursery_start(Nursery *nursery, TrainerProcess *process, const TrainerPla
     return status;
 }
 
+// The program that has told its net is the nursery: a second start would import everything again.
 void nursery_adopt(Nursery *nursery, TrainerProcess *process, int desk_fd) {
     nursery->trainer.process = *process;
     nursery->trainer.desk.fd = desk_fd;
@@ -69,6 +73,7 @@ static Status greet(Nursery *nursery, bool first, Error *err) {
     return send_line(nursery, &line, err);
 }
 
+// A client without samples would rehearse nothing.
 static uint32_t first_client(const RunMemory *memory) {
     for (uint32_t client = 0, count; client < memory->config->clients; client++) {
         partition_client(&memory->partition, client, &count);
@@ -77,6 +82,9 @@ static uint32_t first_client(const RunMemory *memory) {
     return 0;
 }
 
+// The run's first weights and two batches: the second is the first in which an optimizer has state. The learning rate
+// is that of the options, since no round has begun that could change it. The desk is the nursery's own, so that what
+// the turn leaves there reaches no round.
 static Status rehearse(Nursery *nursery, Error *err) {
     Trainer *trainer = &nursery->trainer;
     const RunMemory *memory = trainer->memory;
@@ -106,7 +114,8 @@ static Status rehearse(Nursery *nursery, Error *err) {
     return send_line(nursery, &line, err);
 }
 
-// Closes what requests brought, so that the workers hear of it.
+// Closes what requests brought, so that the workers hear of it: a worker waits on the other ends, with no limit, as a
+// start may take minutes.
 static void refuse_requests(const Nursery *nursery) {
     union {
         struct cmsghdr head;
@@ -129,6 +138,7 @@ static void refuse_requests(const Nursery *nursery) {
     }
 }
 
+// forks is 0 before the program ends: a worker whose fork dies with it then starts a trainer itself.
 void nursery_end(Nursery *nursery, double goodbye_seconds) {
     if (nursery->trainer.memory) atomic_store(&nursery->trainer.memory->control->forks, 0);
     trainer_process_end(&nursery->trainer.process, goodbye_seconds);
@@ -142,6 +152,8 @@ static void give_up(Nursery *nursery, const char *why) {
     desk_free(&nursery->trainer.desk);
 }
 
+// Only after the rehearsal can the program tell whether it can be forked: threads and children mostly begin in the
+// first turn.
 static Status open_or_not(Nursery *nursery, const json_t *told) {
     const char *why = json_string_value(json_object_get(told, "why"));
     if (!trainer_flag(told, "forks")) {
@@ -155,6 +167,8 @@ static Status open_or_not(Nursery *nursery, const json_t *told) {
     return STATUS_OK;
 }
 
+// The parent serves the nursery between its other work, so that a start never blocks it: each line that arrives leads
+// to the next step.
 static Status advance(Nursery *nursery, const json_t *told, Error *err) {
     switch (nursery->state) {
     case NURSERY_STARTING:
@@ -177,10 +191,12 @@ static Status start_again(Nursery *nursery, const Error *why, Error *err) {
     TrainerProcess *process = &nursery->trainer.process;
     const RunMemory *memory = nursery->trainer.memory;
     const bool was_open = nursery->state == NURSERY_OPEN;
+    // Its own sentence, and not a warning: the user has to mend the program, and no round has been lost.
     if (!nursery->was_open && !process->was_killed)
         return fail(err, STATUS_UNAVAILABLE, "%s %.200s, in its rehearsal (client %u, %d batches): %s",
                     memory->config->trainer.option, memory->config->trainer.command, nursery->client, REHEARSED_BATCHES,
                     why->message);
+    // A nursery that is killed once an hour is worth its start each time. One that dies as soon as it is open is not.
     if (was_open && clock_seconds_since(nursery->opened_nanoseconds) > LONG_LIFE_SECONDS) nursery->deaths = 0;
     log_warning("the nursery of trainers has ended: %s", why->message);
     Error reason = *why;
@@ -226,6 +242,7 @@ Status nursery_serve(Nursery *nursery, Error *err) {
     }
 }
 
+// Workers have ended by now, and with them the leashes of all forks.
 void nursery_free(Nursery *nursery) {
     nursery_end(nursery, TRAINER_GOODBYE_SECONDS);
     desk_free(&nursery->trainer.desk);

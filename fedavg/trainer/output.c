@@ -60,6 +60,8 @@ Status trainer_output_open(TrainerOutput *output, Error *err) {
     return STATUS_OK;
 }
 
+// Later than the first two, since how many workers there are follows from the device, and the device is opened after
+// the program has told its net.
 Status trainer_output_add_workers(TrainerOutput *output, uint32_t workers, Error *err) {
     OutputSource *sources = realloc(output->source, (FIRST_RANK + workers) * sizeof *sources);
     if (sources) output->source = sources;
@@ -179,7 +181,8 @@ void trainer_output_begin(TrainerOutput *output, const Folder *folder) {
     }
 }
 
-// Where the last exception begins: in Python's words, or the last lines.
+// Where the last exception begins, in Python's words, or the last lines begin. An exception that was handled may be
+// followed by hundreds of ordinary lines: those would hide why the program has ended.
 static const char *last_exception(const char *text, size_t bytes) {
     static const char words[] = "Traceback (most recent call last)";
     const char *found = NULL, *end = text + bytes, *start = end;
@@ -202,6 +205,7 @@ void trainer_output_print_last(TrainerOutput *output, int rank) {
         const char *stop = memchr(next, '\n', (size_t)(end - next));
         char line[LINE_BYTES];
         snprintf(line, sizeof line, "%.*s", (int)(stop ? stop - next : end - next), next);
+        // What a program prints may have control characters, which are for trainer.log and not for a terminal.
         disarm_text(line);
         fprintf(stderr, "%s%s\n", rank < 0 ? "" : source->prefix, line);
         next = stop ? stop + 1 : end;

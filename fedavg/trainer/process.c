@@ -19,6 +19,8 @@
 static const double WAIT_SECONDS = 0.1, MINUTE_SECONDS = 60;
 static const double GUARD_SECONDS = 3; // in which a guard has given up what the kernel cannot kill
 
+// Splits the command as a shell would, without one. A shell between guard and program would be what a kill reaches, and
+// the program would stay.
 static Status split_words(wordexp_t *words, const TrainerPlan *plan, Error *err) {
     const int result = wordexp(plan->command, words, WRDE_NOCMD | WRDE_UNDEF);
     if (result == 0 && words->we_wordc > 0) return STATUS_OK;
@@ -29,6 +31,8 @@ static Status split_words(wordexp_t *words, const TrainerPlan *plan, Error *err)
                 plan->option, plan->command);
 }
 
+// Libraries read these when they are loaded, so that they have to be in the environment before the program starts. Bits
+// may depend on the number of threads: it is the run's, and not that of the machine's cores.
 static void set_threads(const TrainerPlan *plan) {
     static const char *const names[] = {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"};
     char count[16];
@@ -37,6 +41,8 @@ static void set_threads(const TrainerPlan *plan) {
         setenv(names[i], count, 1);
 }
 
+// The search of execvp, done here, because a program that is missing should fail with a sentence that names it. From
+// the guard only exit code 127 would arrive.
 static Status find_program(const char *program, const TrainerPlan *plan, Error *err) {
     char path[TRAINER_TEXT_BYTES + TRAINER_FOLDER_BYTES];
     const char *folders = getenv("PATH");
@@ -59,6 +65,8 @@ static Status find_program(const char *program, const TrainerPlan *plan, Error *
 // The words of the guard's command line before the program's own.
 enum { GUARD_WORDS = 5, NUMBER_BYTES = 16 };
 
+// The guard is this program's own file, executed and not forked: a fork would share the worker's memory with a process
+// that outlives it. /proc/self/exe is the file that runs, even if another one has replaced it on disk.
 static Status spawn_guard(TrainerProcess *process, const TrainerPlan *plan, const int *fds, size_t fd_count, int leash,
                           int output, const wordexp_t *words, Error *err) {
     char leash_text[NUMBER_BYTES], output_text[NUMBER_BYTES], fds_text[TRAINER_MOST_PASSED * NUMBER_BYTES] = "";
@@ -71,6 +79,8 @@ static Status spawn_guard(TrainerProcess *process, const TrainerPlan *plan, cons
     for (size_t i = 0; i < fd_count; i++) {
         const size_t used = strlen(fds_text);
         snprintf(fds_text + used, sizeof fds_text - used, "%s%d", used ? "," : "", fds[i]);
+        // A duplicate under its own number is how posix_spawn makes a descriptor survive exec: everything here is
+        // opened with close-on-exec, so that no other program inherits it by chance.
         posix_spawn_file_actions_adddup2(&inherited, fds[i], fds[i]);
     }
     posix_spawn_file_actions_adddup2(&inherited, leash, leash);
@@ -80,8 +90,10 @@ static Status spawn_guard(TrainerProcess *process, const TrainerPlan *plan, cons
     memcpy(line, own, sizeof own);
     memcpy(line + GUARD_WORDS, words->we_wordv, words->we_wordc * sizeof *line);
     posix_spawnattr_t how;
+    // A process group of its own keeps signals of the terminal away from the guard; the mask keeps all others until
+    // the guard has said which it ignores.
     sigset_t all;
-    sigfillset(&all); // until the guard ignores those that are not for it
+    sigfillset(&all);
     posix_spawnattr_init(&how);
     posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
     posix_spawnattr_setsigmask(&how, &all);
@@ -103,6 +115,8 @@ static Status connect_process(TrainerProcess *process, int *socket, int *leash, 
         return fail_errno(err, STATUS_OS, "no socket for a trainer");
     process->socket = lines[0];
     *socket = lines[1];
+    // Two connections, since the first is the program's: it may close it, or hand it on to its children. The leash is
+    // the guard's alone.
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, leashes) != 0) {
         close(*socket);
         return fail_errno(err, STATUS_OS, "no socket for a trainer's guard");
@@ -120,6 +134,7 @@ static Status start_words(TrainerProcess *process, const wordexp_t *words, const
     memcpy(passed, fds, fd_count * sizeof *fds);
     TRY(connect_process(process, &passed[fd_count], &leash, err));
     snprintf(number, sizeof number, "%d", passed[fd_count]);
+    // In this process's environment for a moment: workers and the parent start one program at a time, from one thread.
     setenv("SOUNDER_TRAINER", number, 1);
     set_threads(plan);
     const Status status = spawn_guard(process, plan, passed, fd_count + 1, leash, output, words, err);
@@ -143,6 +158,8 @@ Status trainer_process_start(TrainerProcess *process, const TrainerPlan *plan, c
 Status trainer_process_fork(TrainerProcess *process, int nursery, int desk_fd, int output, Error *err) {
     int socket = -1, leash = -1;
     TRY(connect_process(process, &socket, &leash, err));
+    // The nursery gets copies of the descriptors with the request. The ones here are closed afterwards, so that the end
+    // of the fork is the end of its socket.
     const int fds[TRAINER_REQUEST_FDS] = {socket, leash, desk_fd, output >= 0 ? output : STDERR_FILENO};
     union {
         struct cmsghdr head;
@@ -155,6 +172,7 @@ Status trainer_process_fork(TrainerProcess *process, int nursery, int desk_fd, i
     struct cmsghdr *head = CMSG_FIRSTHDR(&message);
     *head = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof fds)};
     memcpy(CMSG_DATA(head), fds, sizeof fds);
+    // Blocks while the socket's queue is full, which the nursery empties fork by fork.
     const ssize_t sent = sendmsg(nursery, &message, MSG_NOSIGNAL);
     const Status status =
         sent > 0 ? STATUS_OK : fail_errno(err, STATUS_OS, "a fork of the trainer cannot be asked for");
@@ -170,6 +188,7 @@ static bool wait_for_report(char report[GUARD_REPORT_BYTES], const TrainerProces
     const uint64_t begin = clock_nanoseconds();
     struct pollfd leash = {.fd = process->leash, .events = POLLIN};
     for (;;) {
+        // In slices, since on_wait is the worker's sign of life.
         const double left = seconds - clock_seconds_since(begin);
         if (left <= 0) return false;
         if (poll(&leash, 1, left < WAIT_SECONDS ? (int)(left * 1e3) + 1 : (int)(WAIT_SECONDS * 1e3)) > 0) break;
@@ -188,11 +207,15 @@ static Status say_end(TrainerProcess *process, const TrainerWait *wait, Error *e
         return fail(err, STATUS_UNAVAILABLE, "it closed its socket");
     if (sscanf(report, "exit %d", &number) == 1)
         return fail(err, STATUS_UNAVAILABLE, "it ended with exit code %d and without an answer", number);
+    // A keeper without a report was killed itself, and the kernel has killed its program. KILL and TERM are sent by
+    // other processes (an operator, the kernel when memory runs out); a program that fails by its own mistake exits, or
+    // gets another signal.
     if (sscanf(report, "signal %d", &number) != 1) number = SIGKILL;
     process->was_killed = number == SIGKILL || number == SIGTERM;
     return fail(err, STATUS_UNAVAILABLE, "it was killed by signal %d (%s)", number, strsignal(number));
 }
 
+// A first import on a cold disk may take minutes, which looks like a hang: the user is told, and decides.
 static void say_minutes(TrainerProcess *process, const TrainerWait *wait) {
     const double seconds = clock_seconds_since(process->heard_nanoseconds);
     if (!wait->starts || seconds < MINUTE_SECONDS * (process->minutes + 1)) return;
@@ -219,6 +242,7 @@ Status trainer_process_check_silence(const TrainerProcess *process, double secon
                 seconds);
 }
 
+// Does not block, since a trainer that hangs does not read: a full socket is waited for as an answer is, with a limit.
 Status trainer_process_send(TrainerProcess *process, JsonObject *message, const TrainerWait *wait, Error *err) {
     char *text;
     size_t bytes;
@@ -248,6 +272,7 @@ bool trainer_flag(const json_t *answer, const char *key) {
 // Takes the next whole line that has been received. *answer NULL: there is none, or only signs of life.
 static Status take_line(json_t **answer, TrainerProcess *process, Error *err) {
     *answer = NULL;
+    // Signs of life are taken here and are no answer: they only say when the trainer was last heard of.
     for (char *end; !*answer && (end = memchr(process->buffer, '\n', process->used));) {
         const size_t bytes = (size_t)(end - process->buffer);
         Error why;
@@ -263,6 +288,7 @@ static Status take_line(json_t **answer, TrainerProcess *process, Error *err) {
     const json_t *error = json_object_get(*answer, "error");
     if (!error || json_is_null(error)) return STATUS_OK;
     const char *sentence = json_string_value(error);
+    // The program knows whether another try could help: a wrong option will be wrong again.
     const bool fatal = trainer_flag(*answer, "fatal");
     fail(err, STATUS_UNAVAILABLE, "%s", sentence && *sentence ? sentence : "it failed, and its error says no more");
     json_decref(*answer);
@@ -271,6 +297,7 @@ static Status take_line(json_t **answer, TrainerProcess *process, Error *err) {
 }
 
 Status trainer_process_poll(json_t **answer, TrainerProcess *process, const TrainerWait *wait, Error *err) {
+    // Whole lines first: one read may have brought several, and poll would not wake for what has been read.
     for (;;) {
         TRY(take_line(answer, process, err));
         if (*answer) return STATUS_OK;
@@ -292,7 +319,8 @@ Status trainer_process_receive(json_t **answer, TrainerProcess *process, const T
     }
 }
 
-// The keeper ends when its leash does, and then nothing of the trainer is left.
+// The keeper ends when its leash does, and then nothing of the trainer is left. It is waited for, since the trainer's
+// memory and its GPU are free only then; and not for ever, since one that the kernel cannot end must not end the run.
 static void end_guard(pid_t guard) {
     const uint64_t begin = clock_nanoseconds();
     while (waitpid(guard, NULL, WNOHANG) == 0) {
@@ -314,6 +342,8 @@ void trainer_process_end(TrainerProcess *process, double goodbye_seconds) {
     char report[GUARD_REPORT_BYTES];
     if (process->socket >= 0) close(process->socket);
     if (process->leash >= 0) {
+        // A program that reads the end of its socket ends by itself, closes its files and its trackers. Only one that
+        // does not is killed: by its keeper, which sees the end of this side of the leash.
         if (!wait_for_report(report, process, goodbye_seconds, NULL)) {
             shutdown(process->leash, SHUT_WR);
             wait_for_report(report, process, GUARD_SECONDS, NULL);

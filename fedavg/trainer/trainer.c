@@ -23,7 +23,7 @@ static Status start_program(Trainer *trainer, int output, Error *err) {
     return trainer_process_start(&trainer->process, &trainer->memory->config->trainer, fds, count, output, err);
 }
 
-// A fork knows everything but its rank.
+// A fork knows everything but its rank: the nursery has had the rest in its own first line, and a fork has its memory.
 static void make_first_line(JsonObject *line, const Trainer *trainer, bool forked) {
     const RunMemory *memory = trainer->memory;
     JsonObject desk;
@@ -150,6 +150,7 @@ static double number_of(const json_t *answer, const char *key, double otherwise)
     return json_is_number(value) ? json_number_value(value) : otherwise;
 }
 
+// Only for a message of --check-trainer: names that do not fit are left out.
 static void read_kept(char kept[TRAINER_KEPT_BYTES], const json_t *names) {
     const json_t *name;
     size_t i, used = 0;
@@ -172,7 +173,8 @@ static Status check_numbers(const json_t *answer, Error *err) {
     return STATUS_OK;
 }
 
-// {"name": [sum, weight], ...}; a sum that is not finite is null.
+// {"name": [sum, weight], ...}; a sum that is not finite is null. Sums and not means, because means of different
+// numbers of samples cannot be joined: the parent adds up both over all turns, and divides once.
 static Status read_metrics(MetricSums *metrics, const json_t *told, Error *err) {
     const char *name;
     json_t *pair;
@@ -193,6 +195,7 @@ static Status read_answer(TrainerAnswer *answer, const json_t *told, const Train
                           Error *err) {
     const uint32_t count = trainer->desk.count;
     TRY(check_numbers(told, err));
+    // A program that answers twice, or late, would give this turn the result of another.
     if (number_of(told, "turn", 0) != (double)trainer->turns)
         return fail(err, STATUS_UNAVAILABLE, "it answered turn %.0f, not turn %llu", number_of(told, "turn", 0),
                     (unsigned long long)trainer->turns);
@@ -225,6 +228,8 @@ static Status read_answer(TrainerAnswer *answer, const json_t *told, const Train
     return STATUS_OK;
 }
 
+// The trainer works on the desk itself, so that after a failure the weights there are those of a half-trained client:
+// the caller begins the turn again from the run's own.
 Status trainer_ask(TrainerAnswer *answer, Trainer *trainer, const TrainerTurn *turn, Error *err) {
     const TrainerWait wait = {
         .silence_seconds = trainer->memory->config->trainer.hang_seconds, .on_wait = beat, .context = trainer};

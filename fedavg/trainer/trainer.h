@@ -7,6 +7,25 @@
 //   TRY(trainer_ask(&answer, &trainer, &turn, err));     // the weights are the result
 //   trainer_close(&trainer);
 //
+// How the processes are connected with --trainer-start fork. With `each`, every worker has a guard in the place of the
+// nursery, and the program as its child.
+//
+//   parent ──── guard ── nursery            the program, up to its first turn
+//     │                   └── trainer 0     its forks
+//     └── worker 0 ┄┄┄┄┄┄┄┄┄┄┄┘             by three things:
+//
+//   socket   lines of JSON, both ways; its end tells either side that the other one is gone
+//   leash    to the trainer's keeper, the guard or the nursery, which kills the trainer when the worker's end closes,
+//            and says on it how the trainer has ended
+//   desk     memory with the turn's weights and sample numbers (desk.h)
+//
+//   dies      and then
+//   trainer   the worker sees the end of the socket, starts another one, and does the turn again
+//   worker    the keeper sees the end of the leash and kills the trainer; another worker gets the job
+//   nursery   its forks die with it; their workers ask the next nursery, or start trainers themselves
+//   guard     the kernel kills the program; the worker sees the end of the socket
+//   parent    workers and the guard see it, and end what is theirs
+//
 // The desk is the worker's: it outlives a trainer that dies. A fault costs the turn: trainer_restart and do it again.
 #ifndef SOUNDER_FEDAVG_TRAINER_TRAINER_H
 #define SOUNDER_FEDAVG_TRAINER_TRAINER_H
