@@ -52,12 +52,11 @@ static void put_faults(JsonObject *trainer, const RunPrograms *programs) {
     put_object(trainer, "faults", &faults);
 }
 
-// A NaN becomes null: the run has no turns or rounds yet. On the real clock a turn may last longer than a round, whose
-// share would exceed 1.
+// A NaN becomes null: the run has no turns or rounds yet.
 static void put_shares(JsonObject *trainer, const RunPrograms *programs) {
     const double turns = programs->turn_seconds, within = programs->trainer_seconds, all = programs->worker_seconds;
     put_real(trainer, "outside", turns > 0 ? fmax(0, turns - within) / turns : (double)NAN);
-    put_real(trainer, "in_trainers", within > 0 && within <= all ? within / all : (double)NAN);
+    put_real(trainer, "in_trainers", all > 0 ? within / all : (double)NAN);
 }
 
 static void put_trainer(JsonObject *details, const RunPrograms *programs, const PastRun *run) {
