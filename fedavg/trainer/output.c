@@ -205,7 +205,7 @@ void trainer_output_print_last(TrainerOutput *output, int rank) {
         const char *stop = memchr(next, '\n', (size_t)(end - next));
         char line[LINE_BYTES];
         snprintf(line, sizeof line, "%.*s", (int)(stop ? stop - next : end - next), next);
-        // What a program prints may have control characters, which are for trainer.log and not for a terminal.
+        // Control characters that a program prints are for trainer.log and not for a terminal.
         disarm_text(line);
         fprintf(stderr, "%s%s\n", rank < 0 ? "" : source->prefix, line);
         next = stop ? stop + 1 : end;

@@ -193,7 +193,7 @@ static inline double trainer_sample(float *x, const TrainerRun *run, uint32_t s)
     return run->data->labels ? run->data->labels[row] : (double)run->data->targets[row];
 }
 
-// What a turn has come to.
+// The result of a turn.
 typedef struct TrainerResult {
     double loss_sum;         // of the losses of all samples
     unsigned samples, steps; // that were trained on, or tested; of the optimizer
