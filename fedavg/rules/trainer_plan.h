@@ -14,6 +14,7 @@ typedef struct TrainerPlan {
     uint32_t threads;                  // that each trainer computes with
     uint32_t whole_test;               // 1: a test is one turn, which the trainer asks for
     uint64_t state_floats;             // that each client's turn leaves for its next one; 0: none
+    uint32_t answers;                  // 1: tests give the net's answer for each sample (desk.answers)
     uint32_t forks;                    // 1: trainers may be forks of one program (trainer/nursery.h)
     double hang_seconds;               // its silence after which it is killed; 0: never
 } TrainerPlan;

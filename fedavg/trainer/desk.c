@@ -48,6 +48,8 @@ static void place_parts(Desk *desk, const RunMemory *memory, bool has_shift) {
     if (desk->state_bytes > 0) desk->state = part(desk, desk->state_bytes);
     desk->order = part(desk, list);
     desk->ends = part(desk, list);
+    if (memory->config->trainer.answers)
+        desk->answers = part(desk, (uint64_t)memory->data.test.count * (uint64_t)memory->data.classes * sizeof(float));
     if (desk->label_bytes == 0) return;
     // A view has one row for each sample number. A backdoor marks samples batch by batch: a sample may be plain in one
     // batch and marked in another, so each marked one gets a row of its own.
@@ -142,6 +144,7 @@ JsonObject *desk_told(JsonObject *told, const Desk *desk) {
     put_part(told, "state", desk, desk->state);
     put_part(told, "order", desk, desk->order);
     put_part(told, "ends", desk, desk->ends);
+    put_part(told, "answers", desk, desk->answers);
     put_part(told, "places", desk, desk->places);
     put_part(told, "samples", desk, desk->samples);
     put_part(told, "labels", desk, desk->labels);

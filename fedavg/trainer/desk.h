@@ -34,6 +34,7 @@ typedef struct Desk {
     float *weights;         // (parameters)
     float *shift;           // (parameters); NULL: no algorithm adds to the gradients
     float *state;           // (trainer.state_floats) that a client's turn begins and ends with; NULL: clients keep none
+    float *answers;         // (samples of a test, classes) the net's answers, in the turn's order; NULL: not wanted
     uint32_t *order, *ends; // sample numbers of the next turn, all batches one after the other; where each batch ends
     uint32_t count, batches; // sample numbers, and batches, of the next turn so far
     // Where clients may see other samples than the data set has: for each sample number its row of samples and labels.

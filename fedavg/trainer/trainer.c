@@ -164,7 +164,7 @@ static void read_kept(char kept[TRAINER_KEPT_BYTES], const json_t *names) {
 // A number written as text would count as missing, and a missing loss is allowed: the record would be wrong without a
 // word.
 static Status check_numbers(const json_t *answer, Error *err) {
-    static const char *const keys[] = {"turn", "loss_sum", "samples", "hits", "steps", "travel", "counted"};
+    static const char *const keys[] = {"turn", "loss_sum", "samples", "hits", "steps", "travel", "counted", "answers"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const json_t *value = json_object_get(answer, keys[i]);
         if (value && !json_is_null(value) && !json_is_number(value))
@@ -225,6 +225,11 @@ static Status read_answer(TrainerAnswer *answer, const json_t *told, const Train
         return fail(err, STATUS_DATA, "its test counted %g hits in %u samples", hits, count);
     answer->judges = json_is_number(json_object_get(told, "hits"));
     answer->hits = (uint32_t)hits;
+    const double answers = trainer->desk.answers ? number_of(told, "answers", 0) : 0;
+    if (answers != 0 && answers != count)
+        return fail(err, STATUS_DATA, "its test gave answers for %g of %u samples: call turn.answers once per batch",
+                    answers, count);
+    answer->answers = answers != 0;
     return STATUS_OK;
 }
 

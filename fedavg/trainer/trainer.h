@@ -65,7 +65,8 @@ enum { TRAINER_KEPT_BYTES = 256 };
 typedef struct TrainerAnswer {
     double loss_sum; // NAN: the trainer has none
     uint32_t hits;
-    bool judges; // whether it counts hits
+    bool judges;  // whether it counts hits
+    bool answers; // desk.answers has the net's answer for each sample of the test
     uint64_t samples, steps;
     double travel;     // how far a gradient of 1 in every step would have taken a weight; 0: by steps of SGD
     bool steps_stated; // the trainer's author says how many steps, or the travel; otherwise they were only counted

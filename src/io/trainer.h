@@ -125,6 +125,7 @@ typedef struct TrainerRun {
     float *weights;                   // on the desk: of all tensors, one after the other
     const float *shift, *zeros;       // as many; on the desk; owned
     float *kept;                      // on the desk: the state of the client that is trained; NULL: clients keep none
+    float *answers;                   // on the desk: (samples of a test, classes); NULL: the run wants none
     const uint32_t *ends;             // on the desk: the ends of the turn's batches
     const uint32_t *order, *places;   // on the desk: rows of the turn's samples in a split, in seen
     TrainerSamples train, test, seen; // the splits; on the desk: what a client sees that is attacked, or drifts
@@ -154,6 +155,7 @@ static inline TrainerRun trainer_run(const char *line) {
     run.shift = (const float *)trainer_map(line, "desk", "shift");
     run.zeros = (const float *)calloc((size_t)trainer_number(line, "parameters", 0) + 1, sizeof(float));
     run.kept = (float *)trainer_map(line, "desk", "state");
+    run.answers = (float *)trainer_map(line, "desk", "answers");
     run.order = (const uint32_t *)trainer_map(line, "desk", "order");
     run.places = (const uint32_t *)trainer_map(line, "desk", "places");
     run.ends = (const uint32_t *)trainer_map(line, "desk", "ends");
@@ -201,6 +203,9 @@ typedef struct TrainerResult {
     // How far a gradient of 1 in every step would have taken a weight; 0: the steps are those of SGD with the turn's lr
     // and momentum. SCAFFOLD and FedNova divide by it.
     double travel;
+    // Samples of a test whose scores (before softmax), or predicted targets, are in run.answers; without that part it
+    // does not matter.
+    unsigned answers;
 } TrainerResult;
 
 // Answers the turn of `line`. Returns 0, or EOF: the run has ended.
@@ -211,6 +216,7 @@ static inline int trainer_answer(FILE *out, const char *line, const TrainerResul
             result->samples, result->steps);
     if (result->hits >= 0) fprintf(out, ",\"hits\":%d", result->hits);
     if (result->travel > 0) fprintf(out, ",\"travel\":%.17g", result->travel);
+    if (result->answers > 0) fprintf(out, ",\"answers\":%u", result->answers);
     fputs("}\n", out);
     return fflush(out);
 }

@@ -30,7 +30,9 @@ static Status ask(TrainerAnswer *answer, const char *task, const char *lines, Er
     static RunConfig config;
     RunMemory memory = {.config = &config};
     uint32_t order[SAMPLES], ends[1];
-    Trainer trainer = {.memory = &memory, .process = answered(lines), .desk = {.order = order, .ends = ends}};
+    float scores[SAMPLES];
+    const Desk desk = {.order = order, .ends = ends, .answers = scores};
+    Trainer trainer = {.memory = &memory, .process = answered(lines), .desk = desk};
     const TrainerTurn turn = {.task = task, .part = task, .client = UINT32_MAX};
     desk_add_batch(&trainer.desk, (const uint32_t[SAMPLES]){0, 1, 2, 3}, SAMPLES);
     const Status status = trainer_ask(answer, &trainer, &turn, err);
@@ -68,6 +70,18 @@ static void an_answer_may_have_metrics_and_need_not_count_hits(void **state) {
                      STATUS_OK);
     assert_true(!answer.judges && answer.metrics.count == 2);
     assert_true(metric_sums_value(&answer.metrics, "f1") == 0.75 && isnan(metric_sums_value(&answer.metrics, "auc")));
+}
+
+static void a_test_has_the_answers_of_all_samples_or_of_none(void **state) {
+    (void)state;
+    TrainerAnswer answer;
+    Error err;
+    assert_int_equal(ask(&answer, "test", "{\"turn\":1,\"samples\":4,\"answers\":4}\n", &err), STATUS_OK);
+    assert_true(answer.answers);
+    assert_int_equal(ask(&answer, "test", "{\"turn\":1,\"samples\":4}\n", &err), STATUS_OK);
+    assert_false(answer.answers);
+    refuse(STATUS_DATA, "test", "{\"turn\":1,\"samples\":4,\"answers\":3}\n", "answers for 3 of 4 samples");
+    refuse(STATUS_UNAVAILABLE, "test", "{\"turn\":1,\"samples\":4,\"answers\":[1]}\n", "it answered answers as");
 }
 
 static void the_trainers_own_sentence_is_told_and_decides_whether_another_try_is_of_use(void **state) {
@@ -157,6 +171,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(signs_of_life_come_before_an_answer),
         cmocka_unit_test(an_answer_may_have_metrics_and_need_not_count_hits),
+        cmocka_unit_test(a_test_has_the_answers_of_all_samples_or_of_none),
         cmocka_unit_test(the_trainers_own_sentence_is_told_and_decides_whether_another_try_is_of_use),
         cmocka_unit_test(what_is_no_number_is_not_taken_for_a_missing_one),
         cmocka_unit_test(the_first_answer_says_that_the_program_is_ready),

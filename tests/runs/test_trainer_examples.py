@@ -88,7 +88,7 @@ class Examples(TrainerCase):
 
     @unittest.skipUnless(CC, "there is no C compiler")
     def test_a_trainer_in_c_keeps_the_optimizer_of_a_client_as_the_engine_does(self):
-        self.compile("keeps", ('\\"views\\":1}\\n", k, run.inputs, k)', '\\"views\\":1,\\"state\\":%zu}\\n", k, run.inputs, k, count)'),
+        self.compile("keeps", ('\\"views\\":1}\\n", k, n, k)', '\\"views\\":1,\\"state\\":%zu}\\n", k, n, k, count)'),
                      ("        for (trainer_begin(&run, line);", """        float none[count], momentum = (float)trainer_number(line, "momentum", 0), *velocity;
         trainer_begin(&run, line);
         velocity = run.state ? run.state : memset(none, 0, sizeof none);

@@ -9,13 +9,13 @@ static float *gradient; // of weight (classes, inputs), then of bias (classes)
 static double learn(uint32_t s, unsigned *hits) {
     float x[run.inputs];
     double out[run.classes], sum = 0;
-    const size_t label = (size_t)trainer_sample(x, &run, s);
-    size_t best = 0;
+    size_t label = (size_t)trainer_sample(x, &run, s), best = 0;
     for (size_t c = 0; c < run.classes; c++) {
         out[c] = (double)run.weights[run.classes * run.inputs + c];
         for (size_t i = 0; i < run.inputs; i++)
             out[c] += (double)(run.weights[c * run.inputs + i] * x[i]);
         best = out[c] > out[best] ? c : best;
+        if (run.answers) run.answers[s * run.classes + c] = (float)out[c];
     }
     for (size_t c = 0; c < run.classes; c++)
         sum += exp(out[c] - out[best]);
@@ -35,11 +35,10 @@ int main(void) {
     FILE *in = number ? fdopen(atoi(number), "r") : NULL, *out = number ? fdopen(atoi(number), "w") : NULL;
     if (!in || !out || getline(&line, &room, in) < 0) return 64; // NULL: no run has started this program
     run = trainer_run(line);
-    const size_t k = run.classes, count = k * (run.inputs + 1);
+    const size_t k = run.classes, n = run.inputs, count = k * (n + 1);
     if (run.describe) // the initial weights are zeros
         return ftruncate(run.desk_fd, (off_t)(count * sizeof *gradient)) != 0 ||
-               fprintf(out, "{\"tensors\":[[\"weight\",[%zu,%zu]],[\"bias\",[%zu]]],\"views\":1}\n", k, run.inputs, k) <
-                   0;
+               fprintf(out, "{\"tensors\":[[\"weight\",[%zu,%zu]],[\"bias\",[%zu]]],\"views\":1}\n", k, n, k) < 0;
     gradient = malloc(count * sizeof *gradient);
     fputs("{\"ready\":1}\n", out);
     fflush(out);
@@ -55,6 +54,7 @@ int main(void) {
             for (size_t w = 0; w < count; w++) // a test has a learning rate of 0
                 run.weights[w] -= lr * (gradient[w] * mean + pull * run.weights[w] + run.added[w]);
         }
-        trainer_answer(out, line, &(TrainerResult){.loss_sum = loss, .samples = s, .steps = steps, .hits = (int)hits});
+        const TrainerResult result = {.loss_sum = loss, .samples = s, .steps = steps, .hits = (int)hits, .answers = s};
+        trainer_answer(out, line, &result);
     }
 }

@@ -54,7 +54,7 @@ class Turn:
         self.x, self.y = split.x, split.y
         self._losses, self._hits = [], []
         self._metrics, self._of_turn = {}, {}
-        self._adds = self._corrects = 0
+        self._adds = self._corrects = self._answers = 0
         self.handed_in = False
         self._kept = Kept() if told.get("check") else None
         self._begin_random()
@@ -140,6 +140,25 @@ class Turn:
             self._metrics.setdefault(name, []).append((_detached(value), samples))
         self._line.progress()
 
+    def answers(self, scores):
+        """The net's answers for the next samples of a test, once per batch: one score per class before softmax (samples, classes), or the
+        predicted targets (samples). `sounder eval --confusion` and `--predictions` want them; otherwise, and in a training, they are
+        dropped."""
+        if self.trains:
+            return
+        shape, classes = tuple(np.shape(scores)), self._data.classes
+        numbers = self.y.dtype != np.uint16
+        if not shape or shape[1:] != (classes,) and not (numbers and len(shape) == 1):
+            wanted = "(samples,), the predicted targets" if numbers else f"(samples, {classes}), one score per class"
+            raise Error(f"turn.answers was given the shape {shape}; give {wanted}")
+        first, self._answers = self._answers, self._answers + shape[0]
+        if self._answers > self.samples:
+            raise Error(f"turn.answers was given {self._answers} samples in a turn of {self.samples}; call it once per batch")
+        if "answers" in self._desk.parts:
+            scores = scores.detach().cpu().float().numpy() if hasattr(scores, "detach") else np.asarray(scores)
+            desk = self._desk.part("answers", "f4", self.samples * classes).reshape(self.samples, classes)
+            desk[first : self._answers] = scores.reshape(-1, classes)
+
     def metric(self, **metrics):
         """Figures of the whole turn by name, where no mean over batches is right: metric(perplexity=...). They weigh as much as the
         samples that were added. In the end the run has the mean over all turns: a test in one turn (serve(..., whole_test=True)) keeps
@@ -190,6 +209,10 @@ class Turn:
             raise Error(f"turn.add was given hits= in {len(self._hits)} of {self._adds} batches; give it in all of them, or in none")
         if self._hits:
             answer["hits"] = int(sum(int(hits) for hits in self._hits))
+        if self._answers and self._answers != self.samples:
+            raise Error(f"turn.answers was given {self._answers} of the turn's {self.samples} samples; call it once per batch")
+        if self._answers and "answers" in self._desk.parts:
+            answer["answers"] = self._answers
         if self._kept:
             answer["kept"] = self._kept.used()
         metrics = self._told_metrics(samples or self.samples)
