@@ -250,13 +250,17 @@ static Status tell(const Outcome *outcome, const Predictions *predictions, const
     return STATUS_OK;
 }
 
+// Whether the user wants the net's output for each sample.
+static bool wants_answers(const Options *options) {
+    return options->confusion || options->predictions[0];
+}
+
 static Status evaluate(const float *parameters, const Spec *spec, const Subject *subject, const Dataset *data,
                        const Options *options, const RunDevice *device, Error *err) {
     uint64_t start = clock_nanoseconds();
     Outcome outcome = {.judged = true};
     Predictions predictions = {0};
-    bool singly = options->confusion || options->predictions[0]; // the user wants output for each sample
-    if (singly) TRY(predictions_init(&predictions, data, spec->classes, err));
+    if (wants_answers(options)) TRY(predictions_init(&predictions, data, spec->classes, options->confusion, err));
     Status status = device->on_gpu
                         ? gpu_evaluate(&outcome.test, predictions.logits, parameters, spec, data, options->tf32, err)
                         : evaluate_on_cpu(&outcome.test, predictions.logits, parameters, spec, data, err);
@@ -271,23 +275,22 @@ static Status evaluate(const float *parameters, const Spec *spec, const Subject 
     return STATUS_OK;
 }
 
-// A trainer gives sums, and no answers for samples.
 static Status evaluate_by_trainer(const Safetensors *file, const Subject *subject, const Options *options,
                                   const Dataset *data, Error *err) {
     const RunDevice device = {0};
-    const char *refused = options->confusion ? "confusion" : options->predictions[0] ? "predictions" : NULL;
     const uint64_t start = clock_nanoseconds();
-    TrainerTest test;
-    if (refused)
-        return fail(err, STATUS_USAGE, "--%s: needs the net's answers, and a trainer tells the sums of its tests alone",
-                    refused);
+    Predictions predictions = {0};
     if (options->device == DEVICE_CUDA)
         return fail(err, STATUS_USAGE, "--device cuda: a trainer chooses its device itself; leave it out");
-    TRY(trainer_eval(&test, file, subject->path, options, subject->round, subject->memory, data, err));
+    if (wants_answers(options)) TRY(predictions_init(&predictions, data, data->classes, options->confusion, err));
+    TrainerTest test = {.answers = predictions.logits};
+    Status status = trainer_eval(&test, file, subject->path, options, subject->round, subject->memory, data, err);
     const Outcome outcome = {
         .test = test.sum, .judged = test.unjudged == 0, .metrics = test.metrics, .seconds = clock_seconds_since(start)};
-    TRY(dataset_segment_check(subject->memory, err));
-    return tell(&outcome, NULL, subject->path, data, options, &device, err);
+    if (status == STATUS_OK) status = dataset_segment_check(subject->memory, err);
+    if (status == STATUS_OK) status = tell(&outcome, &predictions, subject->path, data, options, &device, err);
+    predictions_free(&predictions);
+    return status;
 }
 
 static Status evaluate_file(const Safetensors *file, const Subject *subject, const Options *options,

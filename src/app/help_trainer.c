@@ -47,6 +47,10 @@ static const HelpEntry python[] = {
      "batch. A "
      "test without hits has no accuracy; the run then goes by the loss, or by --target"},
     {"turn.metric(perplexity=)", "a figure of the whole turn, which weighs as much as its samples"},
+    {"turn.answers(scores)",
+     "the net's answers for one batch of a test, for --confusion and --predictions of sounder eval: one score per "
+     "class before softmax, (samples, classes), or the predicted targets, (samples,). Other tests and trainings drop "
+     "them"},
     {"turn.hand_in(steps=, travel=)",
      "ends the turn before its function does, where fednova and scaffold are told of other "
      "steps than one per batch, or how far they go"},
@@ -86,8 +90,9 @@ static const HelpEntry rules[] = {
     {"faults", "a trainer that dies, hangs (--hang-seconds without a line), raises or sends nonsense costs the turn: "
                "another one does it "
                "again, to the same bits. A second fault ends the run with its sentence"},
-    {"sounder eval, replay", "start the program again: eval of a run, replay and --resume in the folder where the run "
-                             "began; eval of a file of a model wants --trainer"},
+    {"sounder eval, replay",
+     "start the program again: eval of a run, replay and --resume in the folder where the run "
+     "began; eval of a file of a model wants --trainer, and --confusion and --predictions want turn.answers"},
     {"--check-trainer",
      "trains client A, B, A again, A after a test, and A in a fresh process, and names the first tensor "
      "that differs, with the likely cause"},
@@ -106,9 +111,11 @@ static const HelpEntry hello[] = {
     {"sounder",
      "1, the version of these lines; rank, seed, threads, parameters (floats in all tensors), options: as named"},
     {"desk",
-     "{fd, bytes, weights, shift, state, order, ends, places, samples, labels, samples_type}: a file to map, shared "
+     "{fd, bytes, weights, shift, state, order, ends, answers, places, samples, labels, samples_type}: a file to map, "
+     "shared "
      "with the worker, and offsets in it in bytes. shift is absent with algorithms that add nothing to the "
-     "gradients, state if clients keep none; places and what follows if all clients see the data set as it is"},
+     "gradients, state if clients keep none, answers unless the tests are those of sounder eval with --confusion or "
+     "--predictions; places and what follows if all clients see the data set as it is"},
     {"tensors", "[[name, shape], ...]: float32, one after the other, both in weights and in shift"},
     {"data", "{shape, classes, scale, shift, train, test}; a split is {count, samples, labels}, each of these {fd, "
              "offset, type}, samples absent if --data has labels alone, with type "
@@ -161,6 +168,9 @@ static const HelpEntry answered[] = {
     {"samples, hits",
      "that the loss is of, in a test all of them; how many were right: absent from every test if there "
      "is no accuracy"},
+    {"answers",
+     "samples of a test for which the trainer has written the net's answers to desk.answers, in their order: float32 "
+     "(count, classes), scores before softmax, or predicted targets. All of them, or absent"},
     {"metrics",
      "{name: [sum, weight], ...}: the run has sum / weight over all turns; of a client that trains twice, as with "
      "ditto, over the training whose loss it reports. A name is a letter, then letters, "

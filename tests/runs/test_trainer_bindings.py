@@ -149,7 +149,7 @@ class Evaluations(BindingCase):
         self.assertIn(f"was trained by a program, which alone knows the net; name it with --trainer '{sys.executable} trainer.py'", err)
         for option in (["--confusion"], ["--predictions", "p.csv"]):
             _, err, _ = self.call("eval", "run", *option, code=64)
-            self.assertIn("a trainer tells the sums of its tests alone", err)
+            self.assertIn("the trainer does not give: let it call turn.answers(scores) once per batch of a test, or leave them out", err)
         _, err, _ = self.call("eval", "run", "--trainer", "true", code=69)
         self.assertIn("--trainer true: it ended with exit code 0", err)
         self.write("wider.py", NUMPY.replace("(12, 64)", "(13, 64)").replace("zeros(12)", "zeros(13)").replace("(10, 12)", "(10, 13)"))

@@ -8,10 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-Status predictions_init(Predictions *predictions, const Dataset *data, int classes, Error *err) {
-    if (dataset_has_targets(&data->items))
-        return fail(err, STATUS_USAGE,
-                    "the samples of %.64s have targets, no classes; leave --confusion and --predictions out",
+Status predictions_init(Predictions *predictions, const Dataset *data, int classes, bool confusion, Error *err) {
+    if (confusion && dataset_has_targets(&data->items))
+        return fail(err, STATUS_USAGE, "the samples of %.64s have targets, no classes; leave --confusion out",
                     data->name);
     *predictions = (Predictions){.data = data, .classes = classes};
     predictions->logits = malloc((size_t)data->test.count * (size_t)classes * sizeof *predictions->logits);
@@ -73,6 +72,13 @@ void predictions_put_confusion(JsonObject *object, const Predictions *prediction
     put_object(object, "confusion", &rows);
 }
 
+static void write_targets(FILE *file, const Predictions *predictions) {
+    const uint8_t *targets = (const uint8_t *)predictions->data->test.labels;
+    fputs("sample,target,prediction\n", file);
+    for (uint32_t i = 0; i < predictions->data->test.count; i++)
+        fprintf(file, "%u,%.9g,%.9g\n", i, (double)dataset_number(targets, i), (double)predictions->logits[i]);
+}
+
 static void write_rows(FILE *file, const Predictions *predictions) {
     fputs("sample,label,prediction,probability\n", file);
     for (uint32_t i = 0; i < predictions->data->test.count; i++) {
@@ -86,7 +92,10 @@ Status predictions_write(const Predictions *predictions, const char *path, Error
     FILE *file = fopen(path, "we");
     if (!file) return fail_errno(err, STATUS_CANTCREATE, "%.200s cannot be made", path);
     errno = 0;
-    write_rows(file, predictions);
+    if (dataset_has_targets(&predictions->data->items))
+        write_targets(file, predictions);
+    else
+        write_rows(file, predictions);
     bool failed = ferror(file) != 0;
     failed |= fclose(file) != 0;
     if (!failed) return STATUS_OK;

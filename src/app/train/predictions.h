@@ -1,5 +1,5 @@
 // A net's predictions on a test set: the class of each sample and its probability, counted as a confusion matrix, or
-// written as CSV.
+// written as CSV. Samples with targets have a predicted number, and no confusion.
 #ifndef SOUNDER_APP_TRAIN_PREDICTIONS_H
 #define SOUNDER_APP_TRAIN_PREDICTIONS_H
 
@@ -10,18 +10,19 @@
 typedef struct Predictions {
     const Dataset *data; // borrowed
     int classes;         // outputs of the net, at least the classes of the data
-    float *logits;       // owned (test count, classes)
+    float *logits;       // owned (test count, classes); with targets the predicted numbers
 } Predictions;
 
-// USAGE if the data have targets, not classes. Nothing to free on failure.
-Status predictions_init(Predictions *predictions, const Dataset *data, int classes, Error *err);
+// confusion: whether the user wants one, which data with targets have not (USAGE). Nothing to free on failure.
+Status predictions_init(Predictions *predictions, const Dataset *data, int classes, bool confusion, Error *err);
 void predictions_free(Predictions *predictions);
 
 // One row per true class, one column per predicted class: as a table for people, as "confusion" of an object.
 void predictions_print_confusion(const Predictions *predictions);
 void predictions_put_confusion(JsonObject *object, const Predictions *predictions);
 
-// Writes sample,label,prediction,probability. A file that cannot be written completely is removed.
+// Writes sample,label,prediction,probability, or sample,target,prediction. A file that cannot be written completely is
+// removed.
 Status predictions_write(const Predictions *predictions, const char *path, Error *err);
 
 #endif

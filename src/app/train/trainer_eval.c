@@ -33,6 +33,18 @@ Status trainer_eval_options(Options *options, uint32_t *round, const Options *sa
     return STATUS_OK;
 }
 
+static Status take_answers(TrainerTest *test, const Trainer *trainer, bool given, uint32_t first, uint32_t count,
+                           Error *err) {
+    const size_t classes = (size_t)trainer->memory->data.classes;
+    if (!test->answers) return STATUS_OK;
+    if (!given)
+        return fail(err, STATUS_USAGE,
+                    "--confusion and --predictions need the net's answers, which the trainer does not give: let it "
+                    "call turn.answers(scores) once per batch of a test, or leave them out");
+    memcpy(test->answers + first * classes, trainer->desk.answers, count * classes * sizeof *test->answers);
+    return STATUS_OK;
+}
+
 static Status evaluate_chunk(TrainerTest *test, Trainer *trainer, uint32_t first, uint32_t count, Error *err) {
     const uint32_t round = trainer->memory->control->order.round;
     const TrainerTurn turn = {
@@ -51,6 +63,7 @@ static Status evaluate_chunk(TrainerTest *test, Trainer *trainer, uint32_t first
     test->sum.loss_sum += answer.loss_sum;
     test->sum.hits += answer.hits;
     if (!answer.judges) test->unjudged += count;
+    TRY(take_answers(test, trainer, answer.answers, first, count, err));
     return metric_sums_join(&test->metrics, &answer.metrics, err);
 }
 
@@ -60,7 +73,7 @@ static Status evaluate(TrainerTest *test, const RunMemory *memory, const Trainer
     Status status = STATUS_OK;
     TRY(trainer_open(&trainer, memory, 0, false, err));
     memcpy(trainer.desk.weights, net->values, net->parameters * sizeof *net->values);
-    *test = (TrainerTest){0};
+    *test = (TrainerTest){.answers = test->answers};
     for (uint32_t first = 0; first < total && status == STATUS_OK; first += size)
         status = evaluate_chunk(test, &trainer, first, total - first < size ? total - first : size, err);
     trainer_close(&trainer);
@@ -81,6 +94,7 @@ static Status evaluate_in(RunMemory *memory, TrainerTest *test, const Safetensor
     config->seed = options->seed;
     config->training = options->training;
     config->workers = config->clients = 1;
+    config->trainer.answers = test->answers != NULL;
     memory->tensors = (TensorList){.tensors = net.tensors, .count = net.count};
     Status status = model_load_alone(net.values, &memory->tensors, file, path, err);
     if (status == STATUS_OK) status = evaluate(test, memory, &net, err);

@@ -14,6 +14,7 @@ typedef struct TrainerTest {
     BatchResult sum;    // over all test samples
     uint32_t unjudged;  // samples of which the trainer does not say whether they are right
     MetricSums metrics; // of its own
+    float *answers;     // the caller's (test samples, classes), for the net's answers; NULL: not wanted
 } TrainerTest;
 
 // The trainer of the run in this folder becomes that of the options, as far as these do not name one; "" without one.
@@ -23,7 +24,8 @@ Status trainer_eval_options(Options *options, uint32_t *round, const Options *sa
 // Starts options->trainer twice, for its tensors and for the tests. The test samples are evaluated in the order and in
 // the batches of a run with this batch size, all in one turn if the trainer wants that, with the random numbers of this
 // round's test.
-// Returns USAGE or NOINPUT for a command that cannot be run, DATA if the file's tensors are not the trainer's,
+// result->answers is the caller's to set. Returns USAGE or NOINPUT for a command that cannot be run, USAGE if the
+// trainer gives no answers and they are wanted, DATA if the file's tensors are not the trainer's,
 // UNAVAILABLE with the trainer's sentence.
 Status trainer_eval(TrainerTest *result, const Safetensors *file, const char *path, const Options *options,
                     uint32_t round, const DatasetSegment *segment, const Dataset *data, Error *err);
