@@ -3,7 +3,7 @@
 Usage: test_trainer_evaluation.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE PATH_OF_THE_EXAMPLE_IN_C [unittest arguments]
 (exit 77: skipped, there is no NumPy)
 """
-import csv, json, os, shlex, subprocess, sys, unittest
+import csv, json, os, re, shlex, subprocess, sys, unittest
 
 from runs import DEADLINE, SOUNDER
 from trainers import JOB, TORCH, TrainerCase, np, torch
@@ -94,6 +94,20 @@ class Answers(TrainerCase):
         self.assertEqual(sum(sum(row) for row in told["confusion"].values()), 100)
         for row in self.rows("own.csv"):
             self.assertTrue(0.1 <= float(row["probability"]) <= 1)
+
+    def report(self):
+        subprocess.run([SOUNDER, "report", "run", "-o", "page.html"], cwd=self.folder.name, check=True, capture_output=True, timeout=DEADLINE)
+        with open(self.path("page.html")) as file:
+            (text,) = re.findall(r'<script id="data" type="application/json">(.*?)</script>', file.read(), re.S)
+        return json.loads(text)["runs"][0]
+
+    def test_the_report_says_how_to_have_the_confusion_of_a_trainers_net_and_then_has_it(self):
+        self.train(*EASY[: EASY.index("--model")], "--quiet", "--trainer", shlex.quote(EXAMPLE_IN_C), "--out", "run")
+        told = self.report()
+        self.assertNotIn("confusion", told)
+        subprocess.run(told["evaluate"].replace("sounder", shlex.quote(SOUNDER), 1), shell=True, cwd=self.folder.name, check=True, timeout=DEADLINE)
+        confusion = self.report()["confusion"]
+        self.assertAlmostEqual(sum(confusion[label][label] for label in range(10)) / 100, self.rounds("run")[-1]["test_accuracy"])
 
     @unittest.skipUnless(torch, "there is no PyTorch")
     def test_a_module_hands_over_its_tensors_whatever_their_type(self):

@@ -10,7 +10,7 @@
 //                  "accuracies": [...]}],
 //    "classes": {"clients": [0, 8, ...], "counts": [[...], ...], "of": 1000, ...} or {"why": "..."},
 //    "trainer": {...}, "aggregator": {...},                                app/inspect/run_programs.h
-//    "confusion": [[...], ...], "evaluate": "sounder eval runs/a ...",     without a trainer
+//    "confusion": [[...], ...], "evaluate": "sounder eval runs/a ...",
 //    "repeat": "sounder train ...", "facts": "...", "config": "..."}
 #ifndef SOUNDER_APP_INSPECT_RUN_DETAILS_H
 #define SOUNDER_APP_INSPECT_RUN_DETAILS_H

@@ -170,7 +170,7 @@ void run_details_put_origin(JsonObject *details, const PastRun *run) {
     json_begin(&classes);
     find_classes(&classes, run);
     put_object(details, "classes", &classes);
-    if (!run->options.trainer[0]) put_text_of(details, "evaluate", print_evaluation, run);
+    put_text_of(details, "evaluate", print_evaluation, run);
     put_text_of(details, "repeat", print_command, run);
     put_text_of(details, "facts", print_facts, run);
     put_text_of(details, "config", print_config, run);

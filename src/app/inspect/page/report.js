@@ -169,7 +169,7 @@ const showFairness = (parent, run) => {
 };
 
 const showConfusion = (parent, run) => {
-  if (!run.confusion) return missing(parent, "Confusion", run.evaluate ? `${run.evaluate}, and the report again` : "a trainer tells the sums of its tests alone");
+  if (!run.confusion) return missing(parent, "Confusion", `${run.evaluate}, and the report again`);
   const shares = run.confusion.map((row) => { const all = row.reduce((a, b) => a + b, 0) || 1; return row.map((value) => 100 * value / all); });
   new HeatFigure(parent, "confusion", "Confusion: what samples of a class were taken for", false, `% of each class's test samples. Recall: ${shares.map((row, i) => `${i}: ${row[i].toFixed(1)}`).join(", ")}.`,
     shares, { x: "taken for", y: "class", value: "%", written: true, show: (value) => value.toFixed(0), columnName: String, rowName: String });
