@@ -131,9 +131,9 @@ static void finish_layer(const LayerCall *call) {
         net->on_gradient.complete(net->on_gradient.context, layer->weight);
 }
 
-// A layer writes its input's gradient; if other readers of that value have written their part already, the layer's own
-// part is added to theirs afterwards.
-// The backward pass through layers end - 1 to first. number: the chunk's number among the parts.
+// The backward pass through layers end - 1 to first. number: the chunk's number among the parts. A layer writes its
+// input's gradient; if other readers of that value have written their part already, the layer's own part is added to
+// theirs afterwards.
 static void layers_backward(const Net *net, int first, int end, const Pass *pass, Chunk chunk, int number) {
     for (int l = end - 1; l >= first; l--) {
         LayerBuffers moved;

@@ -36,7 +36,7 @@ __device__ Scores scores_of(const float *logits, int label, Shares shares, int c
     return scores;
 }
 
-// d loss / d logit = (probability - the label's share) * scale The exponentials are computed again, as on the CPU:
+// d loss / d logit = (probability - the label's share) * scale. The exponentials are computed again, as on the CPU:
 // storing them would take a tensor of the logits' size.
 __device__ void write_gradient(float *gradient, const float *logits, const Scores &scores, int label, Shares shares,
                                float scale, int classes, size_t samples) {

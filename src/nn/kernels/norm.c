@@ -78,7 +78,7 @@ ALWAYS_INLINE Lanes mean_of(Term *term, const Lanes *in, const Group *group, Lan
     return total * group->share;
 }
 
-// 1 / sqrt(variance + 1e-5) The root and the division are the C library's and the processor's, lane by lane: fast
+// 1 / sqrt(variance + 1e-5). The root and the division are the C library's and the processor's, lane by lane: fast
 // approximations would round differently per instruction set.
 static Lanes scale_of(Lanes variance) {
     Lanes scale = variance;

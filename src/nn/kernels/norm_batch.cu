@@ -132,7 +132,7 @@ __global__ void __launch_bounds__(THREADS)
     gradient[2 * norm.channels] = gradient[3 * norm.channels] = 0;
 }
 
-// d in = scale * weight * (d out - mean of that - normalised value * mean of their product) The mean and the product's
+// d in = scale * weight * (d out - mean of that - normalised value * mean of their product). The mean and the product's
 // mean are the parts of the gradient that would only move or stretch all values of the channel together, which the
 // normalisation undoes.
 __global__ void __launch_bounds__(ITEM_THREADS)

@@ -4,10 +4,11 @@
 // where the output is zero the gradient is zero. So it works in place, without a tensor of its own, and can be fused
 // with its neighbours (buffers_join_relus). The other functions need their input, since their output does not determine
 // the derivative; they have a tensor of their own and copy nothing.
-#include "nn/kernels/activation.h"
 //
 // Prelu has parameters and is therefore a layer type of its own, whose loops call leakyrelu's op: a net of 512 channels
 // makes 512 calls for a chunk, each for thousands of values.
+#include "nn/kernels/activation.h"
+
 #include "layer.h"
 #include "nn/pass.h"
 

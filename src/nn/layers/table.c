@@ -1,11 +1,11 @@
 // Part of layer.h: the table of layer types, and look-ups in it. Part of spec.h, too.
 #include "layer.h"
 
+// The rows are listed once, in spec.h: a kind that has no row does not link.
 #define LAYER_ROW(kind, row) [kind] = &row,
 const LayerType *const layer_types[] = {LAYER_TYPES(LAYER_ROW)};
 enum { TYPE_COUNT = sizeof layer_types / sizeof *layer_types };
 
-// The rows are listed once, in spec.h: a kind that has no row does not link.
 // Counts through the words of all types. The words of a type are neighbours in the help.
 const LayerWord *layer_word(LayerKind *kind, size_t number) {
     for (int t = 0; t < TYPE_COUNT; number -= (size_t)layer_types[t++]->word_count)

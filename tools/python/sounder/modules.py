@@ -121,13 +121,13 @@ _MODULES = {
 # Functions and methods, and their settings, in the order of their arguments.
 _DROPOUT = {"p": 0.5, "training": True, "inplace": False}
 _CALLS = {"max_pool2d": (_max_pool, {"kernel_size": None, "stride": None, "padding": 0, "dilation": 1, "ceil_mode": False,
-                                            "return_indices": False}),
-                 "avg_pool2d": (_average_pool, {"kernel_size": None, "stride": None, "padding": 0, "ceil_mode": False,
-                                                "count_include_pad": True, "divisor_override": None}),
-                 "adaptive_avg_pool2d": (_global_pool, {"output_size": None}),
-                 **{call: (_function(function), function.presets) for function in FUNCTIONS for call in function.calls},
-                 "dropout": (lambda name, at: f"dropout {at.p:g}" if at.training else "", _DROPOUT),
-                 "dropout2d": (lambda name, at: f"dropout2d {at.p:g}" if at.training else "", _DROPOUT)}
+                                     "return_indices": False}),
+          "avg_pool2d": (_average_pool, {"kernel_size": None, "stride": None, "padding": 0, "ceil_mode": False,
+                                         "count_include_pad": True, "divisor_override": None}),
+          "adaptive_avg_pool2d": (_global_pool, {"output_size": None}),
+          **{call: (_function(function), function.presets) for function in FUNCTIONS for call in function.calls},
+          "dropout": (lambda name, at: f"dropout {at.p:g}" if at.training else "", _DROPOUT),
+          "dropout2d": (lambda name, at: f"dropout2d {at.p:g}" if at.training else "", _DROPOUT)}
 _LAST = ("LogSoftmax", "log_softmax", "Softmax", "softmax")  # the loss has it, if it comes last
 
 

@@ -1,5 +1,4 @@
 """ONNX's ops that are layers here: windows, products and functions of one value."""
-
 import numpy as np
 
 from .functions import FUNCTIONS, add_function, number_of
