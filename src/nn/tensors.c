@@ -19,7 +19,11 @@ static void list_names(char *names, size_t bytes, const TensorList *list) {
 Status tensors_fitting(bool *fits, const TensorList *list, const char *patterns, Error *err) {
     static const char between[] = ", \t\n";
     char words[PATTERNS_BYTES], *rest;
-    snprintf(words, sizeof words, "%s", patterns);
+    if (snprintf(words, sizeof words, "%s", patterns) >= (int)sizeof words)
+        return fail(err, STATUS_USAGE,
+                    "the patterns have %zu bytes, of which at most %d are read; write shorter ones, "
+                    "with * for several tensors",
+                    strlen(patterns), PATTERNS_BYTES - 1);
     for (char *word = strtok_r(words, between, &rest); word; word = strtok_r(NULL, between, &rest)) {
         bool fits_one = false;
         for (int t = 0; t < list->count; t++)

@@ -486,6 +486,14 @@ static void patterns_freeze_tensors_and_what_fits_none_is_refused(void **state) 
                                      "conv2.weight, conv2.bias, fc1.weight, fc1.bias, fc2.weight, fc2.bias");
     assert_int_equal(spec_freeze(&spec, "*", &err), STATUS_USAGE);
     assert_string_equal(err.message, "every tensor of the net that learns would be frozen; leave one");
+    char patterns[2100]; // of which only the last one fits nothing
+    for (size_t at = 0; at < sizeof patterns - 4; at += 4)
+        memcpy(patterns + at, "fc*,", 4);
+    memcpy(patterns + sizeof patterns - 4, "no*", 4);
+    assert_int_equal(spec_freeze(&spec, patterns, &err), STATUS_USAGE);
+    assert_string_equal(err.message,
+                        "the patterns have 2099 bytes, of which at most 2047 are read; write shorter ones, "
+                        "with * for several tensors");
     check_ok(spec_parse(&spec, "batchnorm; linear 10", grey, 10, &err));
     assert_int_equal(spec_freeze(&spec, "*.weight,*.bias", &err), STATUS_USAGE); // running statistics do not learn
 }
