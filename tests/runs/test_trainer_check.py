@@ -2,7 +2,7 @@
 
 Usage: test_trainer_check.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arguments]   (exit 77: skipped, there is no NumPy)
 """
-import sys, unittest
+import os, sys, threading, time, unittest
 
 from trainers import JOB, LAYERS, NUMPY, PACKAGE, TORCH, TrainerCase, np, torch
 
@@ -74,6 +74,11 @@ class Checks(Checking):
     def test_an_array_that_is_replaced_travels_nevertheless(self):
         self.run_with("in-place")
         self.check("replaced", NUMPY.replace("net[name] -= np.float32(turn.lr) * velocity[name]", "net[name] = net[name] - np.float32(turn.lr) * velocity[name]"))
+        self.assertEqual(self.bits("replaced"), self.bits("in-place"))
+
+    def test_an_array_that_a_test_replaces_is_the_rounds_again_in_the_next_training(self):
+        self.run_with("in-place", "--workers", "1")
+        self.check("replaced", NUMPY.replace("            _, share, loss = ahead(x, y)\n", "            net['fc1.weight'] = net['fc1.weight'] / 2\n            _, share, loss = ahead(x, y)\n"), "--workers", "1")
         self.assertEqual(self.bits("replaced"), self.bits("in-place"))
 
 
@@ -174,6 +179,38 @@ class ChecksFromPython(unittest.TestCase):
             return optimizer
 
         self.check(add, state=1, whole_test=True)
+
+    def test_a_process_that_says_nothing_is_killed_and_the_threads_of_this_one_are_named(self):
+        def hang(net, turn, optimizer):
+            time.sleep(1000)
+
+        with self.assertRaisesRegex(sounder.Error, "has said nothing for 0.5 s; (give more hang_seconds|it is a fork of this process)"):
+            self.check(hang, hang_seconds=0.5)
+        thread = threading.Event()
+        waiter = threading.Thread(target=thread.wait)
+        waiter.start()
+        try:
+            with self.assertRaisesRegex(sounder.Error, r"it is a fork of this process, which is a bad start, since it has \d+ threads: .* --check-trainer in a run"):
+                self.check(hang, hang_seconds=0.5)
+        finally:
+            thread.set()
+            waiter.join()
+        self.assertRaises(ChildProcessError, os.waitpid, -1, os.WNOHANG)
+
+    def test_a_net_has_the_classes_of_all_samples(self):
+        def make(data):
+            self.assertEqual((data.classes, data.shape), (5, (1, 1, 1)))
+            return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(1, data.classes))
+
+        def train(net, turn):
+            for x, y in turn.batches():
+                net.zero_grad()
+                torch.nn.functional.cross_entropy(net(x), y).backward()
+                turn.correct()
+                torch.optim.SGD(net.parameters(), lr=turn.lr).step()
+                turn.add(0, len(y))
+
+        sounder.check(make, train, lambda net, turn: None, (np.arange(100.0), np.arange(100) // 20), still=True)
 
     def test_careless_ones_are_found(self):
         optimizers, numbers = {}, torch.Generator()

@@ -1,6 +1,7 @@
 """Whether a train and a test function repeat, without a run: check plays the part of the worker, on a few samples. --check-trainer does the
 same with the program, data and options of a run."""
 import os
+import signal
 import socket
 import sys
 import traceback
@@ -10,6 +11,7 @@ import numpy as np
 from ..command import Error
 from ..data import _samples, _targets
 from .link import Desk, Line
+from .nursery import obstacle
 from .serve import serve
 from .tensors import views
 
@@ -20,7 +22,7 @@ ALIGNED = 64
 class _Trainer:
     """A fork of this process that serves, as a trainer of a run does."""
 
-    def __init__(self, serving, hello):
+    def __init__(self, serving, hello, hang_seconds):
         ours, theirs = socket.socketpair()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -39,6 +41,7 @@ class _Trainer:
                 os._exit(0)
         theirs.close()
         self.line = Line(ours.detach())
+        self.line.socket.settimeout(hang_seconds)
         try:
             self.told = self.ask(**hello)
         except BaseException:
@@ -56,6 +59,7 @@ class _Trainer:
 
     def end(self):
         self.line.socket.close()
+        os.kill(self.pid, signal.SIGKILL)  # it has nothing left to do, and may hang
         os.waitpid(self.pid, 0)
 
 
@@ -70,22 +74,22 @@ def _file(files, *arrays):
     return fd, places
 
 
-def _data(files, x, y):
-    shape = {2: (1, 1), 3: (1,)}.get(x.ndim, ()) + x.shape[1:]
-    is_class = y.dtype.kind != "f"
-    y = y.astype("<u2" if is_class else "<f4")
+def _data(files, x, y, classes):
+    """classes: 0 if y are targets."""
+    shape = {1: (1, 1, 1), 2: (1, 1), 3: (1,)}.get(x.ndim, ()) + x.shape[1:]
+    y = y.astype("<u2" if classes else "<f4")
     _, (samples, labels) = _file(files, x, y)
     scale = [1 / 255] * shape[0] if x.dtype == np.uint8 else []
     split = {"count": len(y), "samples": samples, "labels": labels}
-    return {"shape": shape, "classes": int(y.max()) + 1 if is_class else 1, "scale": scale, "shift": [0.0] * len(scale), "train": split, "test": split}
+    return {"shape": shape, "classes": classes or 1, "scale": scale, "shift": [0.0] * len(scale), "train": split, "test": split}
 
 
 class _Worker:
     """Asks for turns on the desk, whose parts are those of the first line."""
 
-    def __init__(self, files, serving, common, batch_size, numbers):
+    def __init__(self, files, serving, common, batch_size, numbers, hang_seconds):
         fd, _ = _file(files)
-        asking = _Trainer(serving, {**common, "describe": 1, "desk": {"fd": fd}})
+        asking = _Trainer(serving, {**common, "describe": 1, "desk": {"fd": fd}}, hang_seconds)
         asking.end()
         self.tensors = [(name, tuple(shape)) for name, shape in asking.told["tensors"]]
         self.first = np.frombuffer(os.pread(fd, os.fstat(fd).st_size, 0), np.float32)
@@ -94,11 +98,12 @@ class _Worker:
         parts = {name: place["offset"] for name, place in zip(("weights", "shift", "order", "ends"), places)}
         self.hello = {**common, "parameters": len(self.first), "tensors": self.tensors, "desk": {"fd": fd, "bytes": os.fstat(fd).st_size, **parts}}
         self.serving, self.numbers, self.batch_size, self.count = serving, numbers, batch_size, count
+        self.hang_seconds = hang_seconds
         self.desk, self.trainer, self.turn, self.kept = Desk(self.hello, fd), None, 0, []
 
     def start(self):
         self.end()
-        self.trainer = _Trainer(self.serving, self.hello)
+        self.trainer = _Trainer(self.serving, self.hello, self.hang_seconds)
 
     def end(self):
         if self.trainer:
@@ -149,21 +154,27 @@ def _find(worker):
     return None
 
 
-def check(net, train, test, data, exchange=None, device=None, whole_test=False, state=0, options=None, batch_size=8, lr=0.05, momentum=0.9,
-          weight_decay=0.0, threads=1):
+def check(net, train, test, data, exchange=None, device=None, whole_test=False, state=0, still=False, options=None, batch_size=8, lr=0.05,
+          momentum=0.9, weight_decay=0.0, threads=1, hang_seconds=60):
     """Raises an Error that names the first tensor that differs, and the likely cause, if the same turn of a client does not give the same
-    weights: after another client's turn, after a test, and in a fresh process. net, train, test, exchange, device, whole_test, state: as for serve. data: a pair (x, y)
-    of arrays, of which a few samples are used. The processes are forks of this one, so the functions may be those of a notebook."""
+    weights: after another client's turn, after a test, and in a fresh process. net, train, test, exchange, device, whole_test, state, still: as for serve. data: a
+    pair (x, y) of arrays, as for write_data, of which a few samples are used. The processes are forks of this one, so the functions may be those
+    of a notebook; one that says nothing for hang_seconds is killed, and ends the check."""
     x, y = _samples(data[0], "x"), _targets(data[1], data[1])[0]
+    classes = 0 if y.dtype.kind == "f" else int(y.max()) + 1  # of all samples: the few that are used may lack some
     most = min(len(x), CLIENTS * BATCHES * batch_size)
     if most < CLIENTS:
         raise Error(f"data: {most} samples; give at least {CLIENTS}, one for each client")
-    files, worker = [], None
+    files, worker, why = [], None, obstacle()
     try:
-        common = {"sounder": 1, "rank": 0, "seed": 1, "threads": threads, "options": options or {}, "data": _data(files, x[:most], y[:most])}
-        worker = _Worker(files, lambda: serve(net, train, test, exchange=exchange, device=device, whole_test=whole_test, state=state), common, batch_size,
-                         {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+        common = {"sounder": 1, "rank": 0, "seed": 1, "threads": threads, "options": options or {}, "data": _data(files, x[:most], y[:most], classes)}
+        worker = _Worker(files, lambda: serve(net, train, test, exchange=exchange, device=device, whole_test=whole_test, state=state, still=still),
+                         common, batch_size, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay}, hang_seconds)
         finding = _find(worker)
+    except socket.timeout:
+        remedy = (f"it is a fork of this process, which is a bad start, since {why}: write the program to a file, and check it by --check-trainer in a run"
+                  if why else "give more hang_seconds if one batch may take longer")
+        raise Error(f"the process that trains has said nothing for {hang_seconds:g} s; {remedy}") from None
     finally:
         if worker:
             worker.end()

@@ -52,7 +52,8 @@ class ArrayNet:
         self.shifts = views(desk.shift, tensors) if desk.shift is not None else {}
 
     def fetch(self, trains, still=()):
-        """Before a turn: the desk has the weights, and the arrays are the desk."""
+        """Before a turn: the desk has the weights, and the arrays are the desk, whatever a test has put in their place."""
+        self.net.update(self.on_desk)
         self.before = {name: np.array(value) for name, value in self.net.items() if name not in self.on_desk}
 
     def store(self):
