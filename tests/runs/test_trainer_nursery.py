@@ -2,10 +2,15 @@
 
 Usage: test_trainer_nursery.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arguments]   (exit 77: skipped, there is no NumPy)
 """
-import os, random, resource, signal, sys, time, unittest
+import os, random, resource, signal, socket, sys, time, unittest
+from types import SimpleNamespace
 
 from runs import ECHO_SECONDS, alive, children_of, descendants_of, is_worker, wait_until
-from trainers import JOB, NUMPY, TORCH, TrainerCase, is_guard, parent_of, torch
+from trainers import JOB, NUMPY, PACKAGE, TORCH, TrainerCase, is_guard, np, parent_of, torch
+
+sys.path.insert(0, PACKAGE)
+from sounder.trainer.link import Line
+from sounder.trainer.nursery import Nursery as Forks
 
 WRAPPER = "sleep 1000 &\n{python} -c 'import subprocess; subprocess.Popen([\"setsid\", \"sleep\", \"1001\"])'\n{python} {script}\n"
 
@@ -89,6 +94,32 @@ class Nursery(TrainerCase):
         self.assertIn("Traceback (most recent call last)", err)
         self.assertEqual(os.listdir(self.path("fails")), ["trainer.log"])
         self.run_with("fails")  # the folder is free
+
+    def test_the_nursery_closes_what_it_does_not_understand_and_a_fork_says_itself_what_goes_wrong(self):
+        requests, asking = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        own, parent = socket.socketpair()
+        fork, worker = socket.socketpair()
+        desk = SimpleNamespace(weights=np.zeros(4, np.float32), parts={"weights": 0, "bytes": 4096})
+        nursery = Forks(requests.detach(), Line(own.detach()), desk)
+        before = len(os.listdir("/proc/self/fd"))
+        socket.send_fds(asking, [b'{"other":1}'], [0, 1])
+        self.assertFalse(nursery._answer())
+        self.assertEqual(len(os.listdir("/proc/self/fd")), before)
+        pid = os.fork()
+        if pid == 0:
+            try:  # a socket cannot be mapped as a desk
+                nursery._become(os.getppid(), fork.detach(), os.dup(2), asking.fileno(), os.dup(2))
+            except OSError as problem:
+                nursery.line.send(error=str(problem))
+            finally:
+                os._exit(0)
+        os.waitpid(pid, 0)
+        fork.close()
+        self.assertIn(b"a trainer's desk cannot be mapped", worker.recv(1000))
+        nursery.line.socket.close()
+        self.assertEqual(parent.recv(1000), b"")
+        for end in (nursery.requests, asking, parent, worker):
+            end.close()
 
     # Deaths -----------------------------------------------------------------------------------------------------------
 

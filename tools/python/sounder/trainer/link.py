@@ -6,7 +6,6 @@ import json
 import math
 import mmap
 import os
-import select
 import socket
 import time
 
@@ -64,9 +63,6 @@ class Line:
         """A sign of life, at most one per second: --hang-seconds counts from the last line."""
         if time.monotonic() - self.said >= 1:
             self.send(progress=1)
-
-    def has_message(self):
-        return b"\n" in self.rest or bool(select.select([self.socket], [], [], 0)[0])
 
 
 def array(fd, offset, kind, shape, writable=False):

@@ -98,6 +98,8 @@ class Nursery:
     def _answer(self):
         text, fds, _, _ = socket.recv_fds(self.requests, MOST_REQUEST, 8)
         if not text or not json.loads(text).get("fork") or len(fds) != 4:
+            for fd in fds:
+                os.close(fd)
             return False
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(Exception):
@@ -131,12 +133,12 @@ class Nursery:
         os.close(leash)
         for fd in (1, 2):
             os.dup2(output, fd)
+        self.line.adopt(line)  # first: what goes wrong from here on is said on the fork's line, not on the nursery's
         place = self.desk.weights.ctypes.data - self.desk.parts["weights"]
         if LIBC.mmap(place, self.desk.parts["bytes"], PROT_READ_WRITE, MAP_SHARED | MAP_FIXED, desk, 0) != place:
             raise OSError(ctypes.get_errno(), "a trainer's desk cannot be mapped")
         os.close(desk)
         os.close(output)
-        self.line.adopt(line)
         if self.line.receive() is None:
             os._exit(0)
         self.line.send(ready=1, pid=os.getpid())
