@@ -64,7 +64,10 @@ static void put_desk(JsonObject *line, const Aggregator *aggregator) {
     put_part(&desk, "clients", aggregator, aggregator->clients);
     put_part(&desk, "shares", aggregator, aggregator->shares);
     put_part(&desk, "losses", aggregator, aggregator->losses);
-    if (aggregator->metrics) put_part(&desk, "metrics", aggregator, aggregator->metrics);
+    if (aggregator->metrics) {
+        put_part(&desk, "metrics", aggregator, aggregator->metrics);
+        put_whole(&desk, "metric_rows", METRICS_MOST);
+    }
     put_part(&desk, "samples", aggregator, aggregator->samples);
     put_part(&desk, "steps", aggregator, aggregator->steps);
     put_object(line, "desk", &desk);

@@ -59,7 +59,8 @@ static const HelpEntry hello[] = {
     {"desk", "{fd, bytes, answer, state, clients, shares, losses, samples, steps}: a file to map, and offsets in it in "
              "bytes. answer is f8 (parameters), state f4 (keeps, parameters), absent if keeps is 0; the others have "
              "one element per update: clients u4, shares and losses f8, samples and steps u8"},
-    {"desk.metrics", "f8 (32, most), with a trainer: one row per name in the turn's `metrics`"},
+    {"desk.metrics",
+     "f8 (desk.metric_rows, most), with a trainer: the first rows are of the names in the turn's `metrics`"},
     {"weights", "{fd, offset}: the global weights, f4 (parameters), only for reading"},
     {"updates", "{fd, offset, stride}: the updates, f4; stride: bytes from one to the next"},
     {"most, keeps", "of updates in a round; of vectors in the state"},

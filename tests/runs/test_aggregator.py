@@ -39,6 +39,7 @@ def combine(updates, turn):
         if fault == "nothing": return None
         if fault == "write": updates -= 1
         if fault == "tensors": return {"fc1.weight": step}
+        if fault == "turned": return {**turn.named(step), "fc2.weight": turn.named(step)["fc2.weight"].T}
     return step
 
 sounder.aggregate(combine)
@@ -210,7 +211,8 @@ sounder.aggregate(combine)
 
     def test_a_mistake_that_would_be_made_again_ends_the_run_at_once(self):
         for fault, sentence in (("shape", "combine returned an array of shape (909,); return one of shape (910,)"),
-                                ("nothing", "combine returned nothing"), ("tensors", "combine returned a dict without fc1.bias")):
+                                ("nothing", "combine returned nothing"), ("tensors", "combine returned a dict without fc1.bias"),
+                                ("turned", "combine returned a dict with fc2.weight of shape (12, 10); return one of shape (10, 12)")):
             with self.subTest(fault=fault):
                 _, err = self.combine(fault, f"rule.py {fault}", code=69)
                 self.assertIn(f"--aggregator, round 2: {sentence}", err)

@@ -8,7 +8,6 @@
 `sounder help aggregator` documents every message.
 """
 import os
-import random
 import sys
 
 import numpy as np
@@ -17,8 +16,8 @@ from .command import Error
 from .trainer.link import array, begin
 from .trainer.serve import _set_threads, _tell
 from .trainer.tensors import views
+from .trainer.turn import seed_all
 
-MOST_METRICS = 32
 PARTS = {"clients": "u4", "shares": "f8", "losses": "f8", "samples": "u8", "steps": "u8"}
 
 
@@ -44,10 +43,7 @@ class Round:
         for name in PARTS:
             setattr(self, name, desk.parts[name][: told["count"]])
         self.metrics = {name: desk.metrics[i, : told["count"]] for i, name in enumerate(told.get("metrics", []))}
-        random.seed(self.seed)
-        np.random.seed(self.seed % (1 << 32))
-        if "torch" in sys.modules:
-            sys.modules["torch"].manual_seed(self.seed)
+        seed_all(self.seed)
         self.random = np.random.default_rng(self.seed)
 
     def named(self, vector):
@@ -71,7 +67,7 @@ class AggregatorDesk:
         self.weights = array(hello["weights"]["fd"], hello["weights"]["offset"], "f4", (parameters,))
         self.answer = array(told["fd"], told["answer"], "f8", (parameters,), writable=True)
         self.state = array(told["fd"], told["state"], "f4", (hello["keeps"], parameters), writable=True) if "state" in told else None
-        self.metrics = array(told["fd"], told["metrics"], "f8", (MOST_METRICS, most)) if "metrics" in told else None
+        self.metrics = array(told["fd"], told["metrics"], "f8", (told["metric_rows"], most)) if "metrics" in told else None
         self.parts = {name: array(told["fd"], told[name], kind, (most,)) for name, kind in PARTS.items()}
 
 
@@ -87,7 +83,11 @@ def _vector(result, name, desk):
         missing = [tensor for tensor, _ in desk.tensors if tensor not in result]
         if missing:
             raise Error(f"{name} returned a dict without {missing[0]}; give every tensor of turn.named(turn.weights)")
-        result = np.concatenate([_array(result[tensor]).reshape(-1) for tensor, _ in desk.tensors])
+        parts = {tensor: _array(result[tensor]) for tensor, _ in desk.tensors}
+        for tensor, shape in desk.tensors:
+            if parts[tensor].shape != shape:
+                raise Error(f"{name} returned a dict with {tensor} of shape {parts[tensor].shape}; return one of shape {shape}")
+        result = np.concatenate([part.reshape(-1) for part in parts.values()])
     result = _array(result)
     if result.shape != desk.answer.shape:
         raise Error(f"{name} returned an array of shape {result.shape}; return one of shape {desk.answer.shape}, a number for each weight")

@@ -2,7 +2,6 @@
 import contextlib
 import inspect
 import os
-import random
 import sys
 import traceback
 
@@ -13,7 +12,7 @@ from .files import own_files
 from .link import Data, Desk, begin
 from .nursery import Nursery, obstacle
 from .tensors import ArrayNet
-from .turn import Turn
+from .turn import Turn, seed_all
 
 
 def _torch_of(net):
@@ -39,10 +38,7 @@ def _wants_data(make):
 
 def _made(net, data, exchange, device, seed):
     """The net behind what the user gave: a class or a function is called once, with the run's seed set."""
-    random.seed(seed)
-    np.random.seed(seed % (1 << 32))
-    if "torch" in sys.modules:
-        sys.modules["torch"].manual_seed(seed)
+    seed_all(seed)
     if not isinstance(net, dict) and (isinstance(net, type) or not _torch_of(net)):
         net = net(data) if _wants_data(net) else net()
     if isinstance(net, dict):

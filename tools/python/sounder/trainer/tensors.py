@@ -81,7 +81,7 @@ class ArrayNet:
     def state(self, floats):
         return floats
 
-    def seed(self, number):
+    def generator(self, seed):
         return None
 
     def moved(self):

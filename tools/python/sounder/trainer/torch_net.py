@@ -132,6 +132,5 @@ class TorchNet:
     def state(self, floats):
         return torch.from_numpy(floats)
 
-    def seed(self, number):
-        torch.manual_seed(number)
-        return torch.Generator().manual_seed(number)
+    def generator(self, seed):
+        return torch.Generator().manual_seed(seed)

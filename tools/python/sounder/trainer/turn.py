@@ -1,5 +1,6 @@
 """One turn: a client trains from the round's weights, or a part of the test samples is evaluated."""
 import random
+import sys
 
 import numpy as np
 
@@ -17,6 +18,14 @@ def _number(name, value):
         return float(value)
     except (TypeError, ValueError) as problem:
         raise Error(f"the metric {name} is no number: {problem}") from problem
+
+
+def seed_all(seed):
+    """The generators that programs draw from without making one: of random, of NumPy, and of torch if the program has it."""
+    random.seed(seed)
+    np.random.seed(seed % (1 << 32))
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(seed)
 
 
 class Turn:
@@ -60,10 +69,9 @@ class Turn:
         self._begin_random()
 
     def _begin_random(self):
-        random.seed(self.seed)
-        np.random.seed(self.seed % (1 << 32))
+        seed_all(self.seed)
         self.random = np.random.default_rng(self.seed)
-        self.generator = self._net.seed(self.seed)
+        self.generator = self._net.generator(self.seed)
 
     def _ends(self):
         first = 0
