@@ -8,6 +8,9 @@ import glob, importlib.util, json, os, re, shlex, shutil, subprocess, sys, unitt
 from runs import DEADLINE, SOUNDER
 from trainers import JOB, PACKAGE, TrainerCase, np, torch
 
+sys.path.insert(0, PACKAGE)
+import sounder
+
 EXAMPLE_IN_C = os.path.abspath(sys.argv[3])
 EXAMPLES = os.path.join(PACKAGE, "examples")
 MOST_LINES = 60
@@ -31,7 +34,7 @@ class Examples(TrainerCase):
                 self.assertRegex(lines[0], r'^("""|// )[A-Z].{30,}')
 
     def test_softmax_in_c_gives_the_weights_that_it_gives_in_numpy(self):
-        for algorithm in ("fedavg", "fedprox mu=0.1", "scaffold"):
+        for algorithm in ("fedavg", "fedprox mu=0.1", "scaffold", "fednova"):
             with self.subTest(algorithm=algorithm):
                 name = algorithm.split()[0]
                 self.run_example("trainer_numpy.py", f"numpy-{name}", "--algorithm", algorithm)
@@ -86,14 +89,22 @@ class Examples(TrainerCase):
         for tensor in engine:
             np.testing.assert_allclose(own[tensor], engine[tensor], atol=1e-5)
 
+    def test_softmax_in_c_refuses_targets_and_labels_without_samples(self):
+        rng = np.random.default_rng(1)
+        x = rng.normal(size=(40, 6))
+        for name, train in (("targets", (x, x[:, 0])), ("labels", (None, np.arange(40) % 4))):
+            data = sounder.write_data(self.path(f"{name}.npz"), train, train)
+            _, err = self.train("--data", data, "--clients", "2", "--rounds", "1", "--trainer", shlex.quote(EXAMPLE_IN_C), "--out", name, code=69)
+            self.assertIn("this trainer needs samples with classes", err)
+
     @unittest.skipUnless(CC, "there is no C compiler")
     def test_a_trainer_in_c_keeps_the_optimizer_of_a_client_as_the_engine_does(self):
         self.compile("keeps", ('\\"views\\":1}\\n", k, n, k)', '\\"views\\":1,\\"state\\":%zu}\\n", k, n, k, count)'),
                      ("        for (trainer_begin(&run, line);", """        float none[count], momentum = (float)trainer_number(line, "momentum", 0), *velocity;
         trainer_begin(&run, line);
         velocity = run.state ? run.state : memset(none, 0, sizeof none);
-        for (;"""), ("run.weights[w] -= lr * (gradient[w] * mean + pull * run.weights[w] + run.added[w]);",
-                     "velocity[w] = momentum * velocity[w] + gradient[w] * mean + pull * run.weights[w] + run.added[w], run.weights[w] -= lr * velocity[w];"))
+        for (;"""), ("run.weights[w] -= (float)lr * (gradient[w] * mean + (float)pull * run.weights[w] + run.added[w]);",
+                     "velocity[w] = momentum * velocity[w] + gradient[w] * mean + (float)pull * run.weights[w] + run.added[w], run.weights[w] -= (float)lr * velocity[w];"))
         for state in ("keep", "fresh"):
             self.compare_with_engine("keeps", "--clients-per-round", "3", "--client-optimizer-state", state)
         self.assertNotEqual(self.model("3-keep-1"), self.model("3-fresh-1"))
@@ -101,7 +112,8 @@ class Examples(TrainerCase):
     @unittest.skipUnless(CC, "there is no C compiler")
     def test_a_trainer_in_c_tells_how_far_its_steps_go(self):
         """It says that it has made one step, of another optimizer than SGD."""
-        self.compile("travels", (".steps = steps,", ".steps = 1, .travel = trainer_number(options, \"options.tell\", 0) * lr * (double)steps,"),
+        self.compile("travels", (".steps = steps,", ".steps = 1,"),
+                     ("travel = lr", "travel = trainer_number(options, \"options.tell\", 0) * lr"),
                      ("    run = trainer_run(line);\n", "    run = trainer_run(line);\n    char *options = strdup(line);\n"))
         for algorithm in ("fednova", "scaffold"):
             self.compare_with_engine("travels", "--momentum", "0", "--partition", "dirichlet", "--alpha", "1", "--algorithm", algorithm, told=("--trainer-option", "tell=1"))

@@ -1,4 +1,4 @@
-// Softmax regression in C on the samples that the run has mapped: sounder train --trainer ./trainer --data fashion-mnist
+// Softmax regression in C by SGD without momentum: sounder train --trainer ./trainer --data fashion-mnist
 #include <math.h>
 #include <sounder/io/trainer.h> // cc trainer.c -o trainer $(pkg-config --cflags sounder) -lm
 
@@ -35,26 +35,26 @@ int main(void) {
     FILE *in = number ? fdopen(atoi(number), "r") : NULL, *out = number ? fdopen(atoi(number), "w") : NULL;
     if (!in || !out || getline(&line, &room, in) < 0) return 64; // NULL: no run has started this program
     run = trainer_run(line);
+    if (run.train.targets || !(run.train.pixels || run.train.numbers))
+        return fputs("{\"error\":\"this trainer needs samples with classes\",\"fatal\":1}\n", out) < 0;
     const size_t k = run.classes, n = run.inputs, count = k * (n + 1);
     if (run.describe) // the initial weights are zeros
         return ftruncate(run.desk_fd, (off_t)(count * sizeof *gradient)) != 0 ||
                fprintf(out, "{\"tensors\":[[\"weight\",[%zu,%zu]],[\"bias\",[%zu]]],\"views\":1}\n", k, n, k) < 0;
-    gradient = malloc(count * sizeof *gradient);
-    fputs("{\"ready\":1}\n", out);
-    fflush(out);
+    gradient = calloc(count, sizeof *gradient);
+    if (fputs("{\"ready\":1}\n", out) < 0 || fflush(out) != 0) return 74;
     while (getline(&line, &room, in) > 0) {
-        const float lr = (float)trainer_number(line, "lr", 0), pull = (float)trainer_number(line, "pull", 0);
+        double loss = 0, lr = trainer_number(line, "lr", 0), pull = trainer_number(line, "pull", 0);
         unsigned hits = 0, steps = 0, s = 0;
-        double loss = 0;
         for (trainer_begin(&run, line); steps < trainer_number(line, "batches", 0); steps++) {
             const float mean = 1 / (float)(run.ends[steps] - s);
-            memset(gradient, 0, count * sizeof *gradient);
             for (; s < run.ends[steps]; s++)
                 loss += learn(s, &hits);
-            for (size_t w = 0; w < count; w++) // a test has a learning rate of 0
-                run.weights[w] -= lr * (gradient[w] * mean + pull * run.weights[w] + run.added[w]);
+            for (size_t w = 0; w < count; gradient[w++] = 0) // a test has a learning rate of 0
+                run.weights[w] -= (float)lr * (gradient[w] * mean + (float)pull * run.weights[w] + run.added[w]);
         }
-        const TrainerResult result = {.loss_sum = loss, .samples = s, .steps = steps, .hits = (int)hits, .answers = s};
+        TrainerResult result = {.loss_sum = loss, .samples = s, .steps = steps, .hits = (int)hits, .answers = s};
+        result.travel = lr * steps;
         trainer_answer(out, line, &result);
     }
 }

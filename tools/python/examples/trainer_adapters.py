@@ -52,4 +52,4 @@ def test(net, turn):
         turn.add(F.cross_entropy(out, y), len(y), hits=(out.argmax(1) == y).sum())
 
 
-sounder.serve(Net, train, test)  # the parameters that learn travel: exchange="*.up.weight" would name them
+sounder.serve(Net, train, test)  # the parameters that learn travel, as with exchange=["*.down.*", "*.up.*", "head.*"]

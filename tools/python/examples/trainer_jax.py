@@ -27,13 +27,15 @@ learn = jax.jit(jax.value_and_grad(loss_and_hits, has_aux=True))  # a batch of a
 evaluate = jax.jit(loss_and_hits)
 
 for turn in sounder.turns(make_net):
+    velocity = {name: np.zeros_like(value) for name, value in net.items()}
     for x, y in turn.batches():
         if turn.trains:
             (loss, hits), slopes = learn(net, x, y)
             slopes = {name: np.array(value) for name, value in slopes.items()}  # arrays of JAX cannot change
             turn.correct(slopes)  # what --algorithm adds
             for name, value in net.items():
-                value -= np.float32(turn.lr) * slopes[name]
+                velocity[name] = turn.momentum * velocity[name] + slopes[name]
+                value -= np.float32(turn.lr) * velocity[name]
         else:
             loss, hits = evaluate(net, x, y)
         turn.add(float(loss), len(y), hits=int(hits))
