@@ -184,6 +184,16 @@ class FromPython(BindingCase):
         sounder.train("alone", trainer="trainer.py", trainer_options={"factor": 2, "warm": True}, seed=2, **self.OPTIONS)
         self.assertEqual([row["model_xxh3"] for row in runs[3][1].rows("round")], self.bits("alone"))
 
+    def test_no_options_of_the_trainer_are_a_choice_of_a_sweep(self):
+        runs = sounder.sweep("sweep", {"trainer_options": [{}, {"factor": 2}]}, trainer="trainer.py", **self.OPTIONS)
+        self.assertEqual([values["trainer_options"] for values, _ in runs], [" ", "factor=2"])
+        sounder.train("plain", trainer="trainer.py", trainer_options={}, **self.OPTIONS)
+        self.assertEqual([row["model_xxh3"] for row in runs[0][1].rows("round")], self.bits("plain"))
+        with self.assertRaisesRegex(sounder.Error, "trainer_option and trainer_options are the same option"):
+            sounder.train("both", trainer="trainer.py", trainer_options={"factor": 1}, trainer_option="factor=2", **self.OPTIONS)
+        with self.assertRaisesRegex(sounder.Error, "trainer_option and trainer_options are the same option"):
+            sounder.sweep("both", {"trainer_options": [{"factor": 1}]}, trainer="trainer.py", trainer_option="factor=2", **self.OPTIONS)
+
     def test_a_sweep_of_the_program_repeats_the_option(self):
         words = ["--data", "synthetic:1x8x8:160:60", "--clients", "4", "--rounds", "1", "--trainer", f"{sys.executable} trainer.py", "--out", "sweep"]
         out, _, _ = self.call("sweep", *words, "--trainer-option", "factor=1", "--trainer-option", "factor=2 warm=true", code=0)

@@ -54,8 +54,14 @@ def _command(name, value):
     return value
 
 
+def _check_once(options):
+    if all(options.get(name) is not None for name in ("trainer_option", "trainer_options")):
+        raise Error("trainer_option and trainer_options are the same option, as a text and as a dict; give one of them")
+
+
 def _programs(options):
     """The options with trainer and aggregator as commands, and trainer_options, a dict, as one text."""
+    _check_once(options)
     options = {name: _command(name, value) if name in _PROGRAMS else value for name, value in options.items()}
     own = options.pop("trainer_options", None)
     if own:

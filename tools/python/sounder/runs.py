@@ -7,7 +7,7 @@ import tempfile
 
 import numpy as np
 
-from .command import Error, _arguments, _pass_on_warnings, _programs, _refusal, _tell, _word, program
+from .command import Error, _arguments, _check_once, _pass_on_warnings, _programs, _refusal, _tell, _word, program
 from .nets import _tensors
 from .onnx_write import export_onnx
 from .safetensors import read_safetensors
@@ -35,9 +35,11 @@ def sweep(out, grid, **options):
     cores allow, and returns pairs of what a run had of them and the Run. What is done already is not done again. Options are
     those of train, the same for all runs; search, number, parallel are those of `sounder sweep`."""
     own = {name: options.pop(name) for name in ("search", "number", "parallel") if name in options}
+    _check_once({**options, **grid})
     words, single = [], {}
     for name, values in grid.items():
-        pairs = [pair for value in values for pair in _programs({name: value}).items()]
+        # No options of a trainer are a choice, too, as a blank: an empty text would be a value that was forgotten.
+        pairs = [pair for value in values for pair in (_programs({name: value}) or {"trainer_option": " "}).items()]
         values, option = [_word(*pair) for pair in pairs], pairs[0][0] if pairs else name
         for value in values:
             if any(letter in value for letter in "{}") or ("," in value and " " not in value):
