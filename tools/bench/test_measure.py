@@ -1,5 +1,5 @@
 """How tools/bench/run goes on when sides fail and when time runs short. Usage: test_measure.py"""
-import os, subprocess, sys, unittest, unittest.mock
+import importlib.machinery, importlib.util, os, subprocess, sys, unittest, unittest.mock
 
 from harness import readme, record
 from harness.commands import Failed, OutOfTime, TimeLimit, peer_environment, run
@@ -115,6 +115,55 @@ class Cores(unittest.TestCase):
                 text = file.read()
             if "def main" in text and "import torch" in text and not name.startswith("card"):
                 self.assertIn("torch.set_num_threads(1)", text, name)
+
+
+class Jobs(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs")
+        loader = importlib.machinery.SourceFileLoader("jobs", path)
+        cls.jobs = importlib.util.module_from_spec(importlib.util.spec_from_loader("jobs", loader))
+        loader.exec_module(cls.jobs)
+
+    def say(self, *words):
+        done = subprocess.run([sys.executable, self.jobs.__file__, *words], text=True, capture_output=True, timeout=60)
+        return done.returncode, done.stdout, done.stderr
+
+    def test_processes_in_sessions_of_their_own_count_and_are_killed_also_when_their_parent_has_ended(self):
+        rank = "held = b'x' * 60_000_000; import time; time.sleep(1000)"
+        command = f"""
+import subprocess, sys, time
+for _ in range(2):
+    process = subprocess.Popen([sys.executable, '-c', {rank!r}], start_new_session=True, stdout=subprocess.DEVNULL)
+    print(process.pid)
+time.sleep(1.5)
+"""
+        output, _, megabytes = self.jobs.run([sys.executable, "-c", command], {}, 60)
+        self.assertGreater(megabytes, 120)
+        for pid in map(int, output.split()):
+            self.assertRaises(ProcessLookupError, os.kill, pid, 0)
+
+    def test_a_side_that_fails_says_its_last_words(self):
+        fails = "import sys; print('it began', file=sys.stderr); sys.exit('no net is called so')"
+        with self.assertRaisesRegex(Failed, "exit 1: no net is called so"):
+            self.jobs.run([sys.executable, "-c", fails], {}, 60)
+        with self.assertRaisesRegex(Failed, "not done after 0.5 s"):
+            self.jobs.run([sys.executable, "-c", "import time; time.sleep(1000)"], {}, 0.5)
+        with unittest.mock.patch.object(self.jobs, "ROOT", "/nowhere"), unittest.mock.patch("sys.stderr") as told:
+            self.assertEqual(self.jobs.one_pass("2nn", ["sounder"], 60), {"sounder": None})
+        self.assertIn("jobs: 2nn, sounder: not done: ", "".join(call.args[0] for call in told.write.mock_calls))
+
+    def test_jobs_and_sides_that_are_none_are_refused_and_a_job_without_the_sides_is_left_out(self):
+        for words, sentence in ((["--jobs", "2nm"], "--jobs 2nm: there is none; there are 2nn, "), (["--sides", "sonder"], "--sides sonder: there is none; there are sounder, ")):
+            code, _, err = self.say(*words)
+            self.assertEqual(code, 2)
+            self.assertIn(sentence, err)
+        code, out, err = self.say("--jobs", "2nn-torch", "--sides", "jax")
+        self.assertEqual((code, out, err), (0, "", "jobs: 2nn-torch is left out: its sides are trainer, trainer-each, hand, pfl-2, flower, blazefl\n"))
+
+    def test_made_data_are_named_as_what_they_are(self):
+        self.assertTrue(self.jobs.described("cifar-cnn").endswith("--epochs 2 --batch-size 50 --lr 0.1 --model blazefl-cnn --rounds 5, on made colour images "
+                                                                  "(8000 for training, 2000 for tests)"), self.jobs.described("cifar-cnn"))
 
 
 class Readme(unittest.TestCase):
