@@ -43,6 +43,10 @@ class Measure(unittest.TestCase):
         self.assertEqual(self.measured(self.failing_after(0, Failed), self.ours).figures, {})
         self.assertEqual(self.measured(self.failing_after(0, OutOfTime), self.ours).figures, {})
 
+    def test_a_row_without_sides_says_which_python_it_lacks(self):
+        self.assertEqual(list(self.measured().problems.values()),
+                         ["row: left out, since its program runs in a Python with NumPy and PyTorch, and none was found"])
+
     def test_when_the_time_is_over_the_whole_pairs_stay(self):
         row = self.measured(self.ours, self.failing_after(2, OutOfTime))
         self.assertEqual(row.figures, {"A": [2.0] * 2, "B": [1.0] * 2})

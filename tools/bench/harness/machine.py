@@ -53,7 +53,7 @@ def find_torches(named, say):
 
 def build_release():
     """Brings build/ up to date, with what CMake needs to say only if it fails."""
-    for command in (["cmake", "--preset", "release"], ["cmake", "--build", "--preset", "release", "--target", "sounder", "sounder_bench"]):
+    for command in (["cmake", "--preset", "release"], ["cmake", "--build", "--preset", "release", "--target", "sounder", "sounder_bench", "empty_turn"]):
         result = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if result.returncode != 0:
             raise SystemExit(f"{result.stdout}\nbench: `{' '.join(command)}` failed")

@@ -62,6 +62,9 @@ def measure(row: Row, pairs: int, say: Callable[[str], None], is_late: Callable[
     """Fills in row.figures. A side that fails is left out, with a sentence; without the subject the row is empty. When
     it gets late the row does with one pair, and when the time is over it keeps the pairs it has."""
     whole = None
+    if not row.runs:
+        row.problems[0] = f"{row.name}: left out, since its program runs in a Python with NumPy and PyTorch, and none was found"
+        say(row.problems[0])
     for pair in range(min(pairs, row.pairs or pairs)):
         if pair > 0 and is_late():
             break
