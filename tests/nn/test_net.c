@@ -42,27 +42,57 @@ static void the_gradient_of_a_batch_is_the_mean_of_its_samples_gradients(void **
     with_each_build("pool 11; conv 5 1", check_batches); // needs more scratch for few samples than for many
 }
 
+// How fast the loss of the batch changes along the direction (parameters), by a difference of two steps.
+static double derivative_along(Fixture *fixture, const float *direction, float step, const Batch *batch,
+                               const Noise *noise) {
+    static float moved[MOST_PARAMETERS], ignored[MOST_PARAMETERS];
+    double losses[2];
+    for (int side = 0; side < 2; side++) {
+        BatchResult result;
+        for (size_t p = 0; p < fixture->net.spec.parameter_count; p++)
+            moved[p] = fixture->parameters[p] + (side ? step : -step) * direction[p];
+        net_gradient(&fixture->net, ignored, &result, moved, batch, noise);
+        losses[side] = result.loss_sum / batch->count;
+    }
+    return (losses[1] - losses[0]) / (2 * (double)step);
+}
+
+// Along the gradient a tensor whose gradient stays 0 would not move: each tensor alone moves along random numbers, too.
+static void check_tensor(Fixture *fixture, const ParameterTensor *tensor, const Batch *batch, const Noise *noise) {
+    static float direction[MOST_PARAMETERS];
+    Tensor numbers = tensor_random(tensor->count, 7);
+    double squares = 0, along = 0, steepness = 0;
+    memset(direction, 0, sizeof direction);
+    for (size_t i = 0; i < tensor->count; i++) {
+        const double slope = (double)fixture->gradient[tensor->first + i];
+        direction[tensor->first + i] = numbers.at[i];
+        squares += (double)numbers.at[i] * (double)numbers.at[i];
+        along += slope * (double)numbers.at[i];
+        steepness += slope * slope;
+    }
+    tensor_free(numbers);
+    const double derivative = derivative_along(fixture, direction, (float)(5e-4 / sqrt(squares)), batch, noise);
+    const double off = fabs(derivative - along) / sqrt(squares), typical = sqrt(steepness / (double)tensor->count);
+    if (off > 0.015 * typical + 5e-5)
+        fail_msg("%s: the loss changes by %g, its gradient says %g", tensor->name, derivative, along);
+}
+
 static void check_derivative(Fixture *fixture) {
     const Noise noise = {.seed = 1, .round = 2, .client = 3, .step = 4};
     const Noise *with[] = {NULL, &noise};
-    size_t parameters = fixture->net.spec.parameter_count;
-    static float moved[MOST_PARAMETERS], ignored[MOST_PARAMETERS];
+    const Spec *spec = &fixture->net.spec;
     for (int i = 0; i < 2; i++) {
-        Batch batch = batch_of(fixture, 0, 37);
+        const Batch batch = batch_of(fixture, 0, 37);
         BatchResult result;
+        double steepness = 0;
         net_gradient(&fixture->net, fixture->gradient, &result, fixture->parameters, &batch, with[i]);
-        double steepness = 0, losses[2];
-        for (size_t p = 0; p < parameters; p++)
+        for (size_t p = 0; p < spec->parameter_count; p++)
             steepness += (double)fixture->gradient[p] * (double)fixture->gradient[p];
         const float step = (float)(1e-3 / sqrt(steepness));
-        for (int side = 0; side < 2; side++) {
-            for (size_t p = 0; p < parameters; p++)
-                moved[p] = fixture->parameters[p] + (side ? step : -step) * fixture->gradient[p];
-            net_gradient(&fixture->net, ignored, &result, moved, &batch, with[i]);
-            losses[side] = result.loss_sum / batch.count;
-        }
-        double derivative = (losses[1] - losses[0]) / (2 * (double)step);
+        const double derivative = derivative_along(fixture, fixture->gradient, step, &batch, with[i]);
         assert_true(fabs(derivative / steepness - 1) < 0.01);
+        for (int t = 0; t < spec->tensor_count; t++)
+            if (!spec->tensors[t].follows) check_tensor(fixture, &spec->tensors[t], &batch, with[i]);
     }
 }
 
@@ -116,6 +146,7 @@ static void the_gradient_of_every_layer_is_that_of_its_loss(void **state) {
         tried++;
     }
     assert_int_equal(tried, word - 1); // an embedding is in test_sequence.c
+    with_each_build("conv 4 3 pad 1; prelu shared; linear 5", check_derivative);
 }
 
 typedef struct Completions {
