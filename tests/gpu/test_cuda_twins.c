@@ -57,8 +57,8 @@ static const Twin twins[] = {
     {OP(linear_each_backward), " cuda_linear_backward_input cuda_linear_backward_weight ", check_linear_each},
     {OP(attention_forward), " cuda_attention_forward cuda_attention_kept_features ", check_attention},
     {OP(attention_backward), " cuda_attention_backward ", check_attention},
-    // No op of the CPU: its layer calls another one for each channel. test_cuda_net compares the nets.
-    {0, 0, " cuda_prelu_forward cuda_prelu_backward_input cuda_prelu_backward_weight ", check_activation},
+    // No op of the CPU: its layer calls another one for each slope.
+    {0, 0, " cuda_prelu_forward cuda_prelu_backward_input cuda_prelu_backward_weight ", check_prelu},
     {OP(softmax_cross_entropy), " cuda_softmax_cross_entropy ", check_loss},
 };
 

@@ -3,6 +3,8 @@
 #include "gpu_trial.h"
 #include "nn/kernels/activation.h"
 #include "nn/kernels/batch_statistics.h"
+#include "nn/layers/layer.h"
+#include "nn/pass.h"
 #include "twins.h"
 
 static const Layer convolutions[] = {
@@ -312,6 +314,50 @@ void check_activation(const Trial *trial) {
         compare("activation forward", &out, NULL, 1, 1e-6);
         compare("activation backward", &in_gradient, NULL, 1, 1e-6);
         drop_all(in, out_gradient, out, in_gradient);
+    }
+}
+
+// One slope per channel, and one for all.
+static const Layer prelus[] = {
+    {.kind = LAYER_PRELU, .in = {5, 3, 2}, .out = {5, 3, 2}, .groups = 5},
+    {.kind = LAYER_PRELU, .in = {5, 3, 2}, .out = {5, 3, 2}, .groups = 1},
+    {.kind = LAYER_PRELU,
+     .in = {3, 20, 13},
+     .out = {3, 20, 13},
+     .groups = 3}, // more than a block's threads of one slope
+};
+
+void check_prelu(const Trial *trial) {
+    for (size_t i = 0; i < LENGTH(prelus); i++) {
+        const Layer *layer = &prelus[i];
+        Values in = lanes(trial, shape_size(layer->in), 17), out_gradient = lanes(trial, shape_size(layer->out), 18);
+        Values slopes = parameters(trial, (size_t)layer->groups, 19);
+        Values out = values_of(trial, in.each, 0), in_gradient = values_of(trial, in.each, 0);
+        Values gradient = values_of(trial, slopes.each, PARAMETER_GAP);
+        cuda_prelu_forward(on_gpu(&out), on_gpu(&in), on_gpu(&slopes), slopes.stride, layer, &trial->step);
+        cuda_prelu_backward_input(on_gpu(&in_gradient), on_gpu(&in), on_gpu(&out_gradient), on_gpu(&slopes),
+                                  slopes.stride, layer, &trial->step);
+        cuda_prelu_backward_weight(on_gpu(&gradient), on_gpu(&in), on_gpu(&out_gradient), gradient.stride, layer,
+                                   &trial->step);
+        for (int m = 0; m < trial->models; m++) {
+            LayerBuffers at = {.in = in.host[m].at,
+                               .out = out.host[m].at,
+                               .in_gradient = in_gradient.host[m].at,
+                               .out_gradient = out_gradient.host[m].at,
+                               .gradient = gradient.host[m].at};
+            const LayerCall call = {.kernels = trial->cpu,
+                                    .layer = layer,
+                                    .weight = slopes.host[m].at,
+                                    .at = &at,
+                                    .samples = trial->samples};
+            memset(at.gradient, 0, gradient.each * sizeof *at.gradient);
+            layer_type(layer)->forward(&call);
+            layer_type(layer)->backward(&call);
+        }
+        compare("prelu forward", &out, NULL, 1, 1e-6);
+        compare("prelu input", &in_gradient, NULL, 1, 1e-6);
+        compare("prelu weight", &gradient, NULL, 1, 1e-5);
+        drop_all(in, out_gradient, slopes, out, in_gradient, gradient);
     }
 }
 

@@ -21,6 +21,7 @@ void check_add(const Trial *trial);
 void check_pool(const Trial *trial);
 void check_average(const Trial *trial);
 void check_activation(const Trial *trial);
+void check_prelu(const Trial *trial);
 void check_relu(const Trial *trial);
 void check_dropout(const Trial *trial);
 
