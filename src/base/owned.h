@@ -1,5 +1,6 @@
 // The arrays that a struct owns: each is noted as it is allocated, so that one question tells whether any is missing,
-// and one call frees them all.
+// and one call frees them all. Each array has a cache line before it, which holds the address of the one allocated
+// before: there may be any number of them.
 //
 //   self->order = own(&self->owned, count, sizeof *self->order);
 //   self->sums = own(&self->owned, count, sizeof *self->sums);
@@ -8,32 +9,36 @@
 #ifndef SOUNDER_BASE_OWNED_H
 #define SOUNDER_BASE_OWNED_H
 
-#include <assert.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 // All zeros: nothing is owned.
 typedef struct Owned {
-    void *arrays[16];
-    int count;
+    void *last;        // the line before the array that was allocated last
     bool lacks_memory; // one of the arrays is NULL for lack of memory
 } Owned;
+
+enum { OWNED_LINE_BYTES = 64 };
 
 // An array (count) of zeros that begins on a cache line; NULL for a count of 0, which is no lack of memory.
 static inline void *own(Owned *owned, size_t count, size_t item_bytes) {
     if (count == 0) return NULL;
-    assert(owned->count < (int)(sizeof owned->arrays / sizeof *owned->arrays));
     const size_t bytes = (count * item_bytes + 63) / 64 * 64;
-    void *array = aligned_alloc(64, bytes);
-    owned->arrays[owned->count++] = array;
-    owned->lacks_memory |= !array;
-    return array ? memset(array, 0, bytes) : NULL;
+    void **line = (void **)aligned_alloc(OWNED_LINE_BYTES, OWNED_LINE_BYTES + bytes);
+    owned->lacks_memory |= !line;
+    if (!line) return NULL;
+    *line = owned->last;
+    owned->last = line;
+    return memset((char *)line + OWNED_LINE_BYTES, 0, bytes);
 }
 
 static inline void owned_free(Owned *owned) {
-    while (owned->count > 0)
-        free(owned->arrays[--owned->count]);
+    for (void *line = owned->last, *before; line; line = before) {
+        before = *(void **)line;
+        free(line);
+    }
+    owned->last = NULL;
     owned->lacks_memory = false;
 }
 
