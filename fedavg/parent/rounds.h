@@ -46,7 +46,7 @@ typedef struct RoundReport {
     uint32_t test_hits, test_count;
     bool test_judged;                       // whether the test counts hits: a trainer's need not
     MetricSums train_metrics, test_metrics; // of a trainer
-    uint32_t backdoor_hits, backdoor_count; // of marked test samples; 0 of 0 where nobody attacks by a backdoor
+    uint32_t backdoor_hits, backdoor_count; // of marked test samples; 0 of 0: no backdoor, or a trainer counts no hits
     double seconds;                         // from the first job to the published model
     double evaluate_seconds;
     uint64_t samples;       // training samples processed
@@ -107,11 +107,11 @@ void rounds_go_on(RunMemory *memory, uint32_t round);
 
 // Trains one round and publishes the result in the shared weights, which are finite on success. SOFTWARE when nothing
 // finite came out (the weights are then those before the round), UNAVAILABLE when workers died and may not or can not
-// be replaced, CANCELLED after a second stop signal.
+// be replaced, CANCELLED after a second stop signal, DATA when the trainers have more metrics than there may be.
 Status rounds_train(Rounds *rounds, uint32_t round, RoundReport *report, Error *err);
 
 // Evaluates the shared weights on the test set: by all workers of all nodes in chunks, or by the parent itself where it
-// does that.
+// does that. DATA for a trainer that counts hits in some turns and not in others, or has too many metrics.
 Status rounds_evaluate(Rounds *rounds, uint32_t round, RoundReport *report, Error *err);
 
 // Evaluates every client's own samples by `task` (EVALUATE_CLIENT, EVALUATE_FINE_TUNED). The results are the jobs of

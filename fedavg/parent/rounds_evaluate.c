@@ -94,15 +94,20 @@ static Status evaluate_in_chunks(Rounds *rounds, uint32_t round, EvaluationTask 
         sums->samples += memory->queue->jobs[i].samples;
         sums->unjudged += memory->queue->jobs[i].unjudged;
     }
-    return STATUS_OK;
+    if (sums->unjudged == 0 || sums->unjudged == sums->samples) return STATUS_OK;
+    return fail(err, STATUS_DATA,
+                "--trainer: its test counts hits in some turns, and none in those of %llu of %llu samples; give hits= "
+                "to every turn.add of a test, or to none",
+                (unsigned long long)sums->unjudged, (unsigned long long)sums->samples);
 }
 
 // The attack succeeds on a marked sample if the model takes it for the attacker's target, so that hits are its
-// successes.
+// successes. A trainer that counts no hits does not tell its success.
 static Status evaluate_backdoor(Rounds *rounds, uint32_t round, RoundReport *report, Error *err) {
     ChunkSums sums;
     if (rounds->memory->config->attack.row != ATTACK_BACKDOOR) return STATUS_OK;
     TRY(evaluate_in_chunks(rounds, round, EVALUATE_BACKDOOR, &sums, err));
+    if (sums.unjudged > 0) return STATUS_OK;
     report->backdoor_hits = sums.result.hits;
     report->backdoor_count = (uint32_t)sums.samples;
     return STATUS_OK;
@@ -124,11 +129,6 @@ Status rounds_evaluate(Rounds *rounds, uint32_t round, RoundReport *report, Erro
     report->test_hits = sums.result.hits;
     report->test_count = rounds->memory->data.test.count;
     report->test_judged = sums.unjudged == 0;
-    if (sums.unjudged > 0 && sums.unjudged < sums.samples)
-        return fail(err, STATUS_DATA,
-                    "--trainer: its test counts hits in some turns, and none in those of %llu of %llu samples; give "
-                    "hits= to every turn.add of a test, or to none",
-                    (unsigned long long)sums.unjudged, (unsigned long long)sums.samples);
     report->test_loss = sums.result.loss_sum / (double)report->test_count;
     TRY(evaluate_backdoor(rounds, round, report, err));
     report->evaluate_seconds = clock_seconds_since(start);

@@ -38,6 +38,7 @@ for turn in sounder.turns(net, whole_test=WHOLE):
         right = share.argmax(1) == y
         with_hits = options.get("hits", True) and not (options.get("fault") == "some-batches" and batches == 2)
         with_hits = with_hits and not (options.get("fault") == "some-turns" and len(turn.x) > 500 and turn.samples < 500)
+        with_hits = with_hits and not (options.get("fault") == "some-marked" and turn._told["viewed"] and turn._told["count"] < 300)
         turn.add(loss, len(y), recall=right.mean(), **({"hits": right.sum()} if with_hits else {}))
     if not turn.trains:
         turn.metric(perplexity=math.exp(total / turn.samples))
@@ -50,6 +51,7 @@ for turn in sounder.turns(net, whole_test=WHOLE):
     turn.hand_in()
 '''
 TESTED = ["--data", "synthetic:1x8x8:160:1200", "--momentum", "0"]  # three chunks of a test
+MARKED = ["--attack", "backdoor target=3 fraction=0.3 size=2", "--attackers", "1"]
 NO_HITS = ["--trainer-option", "hits=false"]
 
 
@@ -165,6 +167,15 @@ class TrainerMetrics(TrainerCase):
                 self.assertNotIn("another one does the turn again", err)
         _, err = self.run_job("some-turns", "--quiet", "--trainer-option", "fault=some-turns", code=65)
         self.assertIn("counts hits in some turns, and none in those of 200 of 1200 samples; give hits= to every turn.add of a test, or to none", err)
+
+    def test_a_backdoor_has_no_success_in_tests_without_hits_and_some_hits_are_refused(self):
+        out, _ = self.run_job("none", *MARKED, *NO_HITS)
+        self.assertNotIn("attack ", out)
+        self.assertFalse([line for line in self.rounds("none") if "attack_success" in line])
+        out, _ = self.run_job("hits", *MARKED)
+        self.assertIn("  attack ", out)
+        _, err = self.run_job("some", *MARKED, "--quiet", "--trainer-option", "fault=some-marked", code=65)
+        self.assertIn("--trainer: its test counts hits in some turns, and none in those of ", err)
 
     # Target -----------------------------------------------------------------------------------------------------------
 
