@@ -1,4 +1,4 @@
-// Part of run_memory.h: creates and frees the segments of a run.
+// Part of run_memory.h: creates, maps and frees the segments of a run, and finds the parts in them.
 #include "run_memory.h"
 
 #include <stdlib.h>
@@ -303,10 +303,12 @@ const MetricSums *run_memory_metrics(const RunMemory *memory, const Job *job) {
 
 // In the order of the jobs, which is one for any number of workers: sums of doubles depend on it.
 Status run_memory_join_metrics(MetricSums *all, const RunMemory *memory, Error *err) {
+    Error why;
     *all = (MetricSums){0};
     for (uint32_t i = 0; i < memory->queue->count; i++) {
         const MetricSums *of = run_memory_metrics(memory, &memory->queue->jobs[i]);
-        if (of) TRY(metric_sums_join(all, of, err));
+        const Status status = of ? metric_sums_join(all, of, &why) : STATUS_OK;
+        if (status != STATUS_OK) return fail(err, status, "--trainer, all turns of a phase: %s", why.message);
     }
     return STATUS_OK;
 }

@@ -1,7 +1,6 @@
 #include "external.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -17,13 +16,16 @@ Status external_open(External *external, Combine *combine, const Parent *parent,
     const RunConfig *config = combine->memory ? combine->memory->config : NULL;
     *external = (External){.host = host};
     if (!config || !config->aggregator.command[0]) return STATUS_OK;
-    external->block = malloc((size_t)config->cohort * EXTERNAL_BLOCK * sizeof *external->block);
-    if (!external->block) return fail(err, STATUS_OS, "no memory to combine the updates of %u clients", config->cohort);
+    external->block = own(&external->owned, (size_t)config->cohort * EXTERNAL_BLOCK, sizeof *external->block);
+    if (external->owned.lacks_memory) {
+        owned_free(&external->owned);
+        return fail(err, STATUS_OS, "no memory to combine the updates of %u clients", config->cohort);
+    }
     const int output = host ? host->output.aggregator_fd : -1;
     const Status status = aggregator_open(&external->aggregator, combine->memory, output, wait, err);
     if (status != STATUS_OK) {
         if (host && status == STATUS_UNAVAILABLE) trainer_output_print_last(&host->output, OUTPUT_OF_AGGREGATOR);
-        free(external->block);
+        owned_free(&external->owned);
         *external = (External){0};
         return status;
     }
@@ -34,7 +36,7 @@ Status external_open(External *external, Combine *combine, const Parent *parent,
 
 void external_close(External *external) {
     if (external->combine) aggregator_close(&external->aggregator);
-    free(external->block);
+    owned_free(&external->owned);
     *external = (External){0};
 }
 
@@ -79,22 +81,19 @@ static void copy_state(const External *external, bool to_desk) {
 }
 
 // Each metric of a trainer's is a row of values, one per update.
-static Status fill_metrics(External *external, Error *err) {
+static void fill_metrics(const External *external) {
     const RunMemory *memory = external->combine->memory;
-    Aggregator *desk = &external->aggregator;
-    desk->named = (MetricSums){0};
-    TRY(run_memory_join_metrics(&desk->named, memory, err));
+    const Aggregator *desk = &external->aggregator;
     for (uint32_t m = 0; m < desk->named.count; m++)
         for (uint32_t row = 0; row < external->combine->count; row++) {
             const MetricSums *own = run_memory_metrics(memory, external->combine->jobs[row]);
             desk->metrics[m * memory->config->cohort + row] =
                 own ? metric_sums_value(own, desk->named.all[m].name) : NAN;
         }
-    return STATUS_OK;
 }
 
 // A program that has failed may have written anything to the desk: every attempt begins with a new one.
-static Status fill_desk(External *external, Error *err) {
+static void fill_desk(const External *external) {
     const Combine *combine = external->combine;
     const Aggregator *desk = &external->aggregator;
     for (uint32_t row = 0; row < combine->count; row++) {
@@ -106,7 +105,7 @@ static Status fill_desk(External *external, Error *err) {
         desk->steps[row] = job->steps;
     }
     copy_state(external, true);
-    return external->combine->memory->metrics ? fill_metrics(external, err) : STATUS_OK;
+    if (combine->memory->metrics) fill_metrics(external);
 }
 
 // Answer -------------------------------------------------------------------------------------------------------------
@@ -139,7 +138,7 @@ static Status read_answer(External *external, const float *less, Error *err) {
 static Status attempt(External *external, double noise, uint32_t round, Error *err) {
     const Combine *combine = external->combine;
     Aggregator *aggregator = &external->aggregator;
-    TRY(fill_desk(external, err));
+    fill_desk(external);
     TRY(aggregator_ask(aggregator, "combine", round, combine->count, err));
     TRY(read_answer(external, NULL, err));
     if (noise > 0) parent_add_noise(combine->total, external->parent, noise, round);
@@ -151,10 +150,12 @@ static Status attempt(External *external, double noise, uint32_t round, Error *e
 }
 
 // A program that failed is started again once, and the round is done again from its rows: these hold updates now, which
-// a program can read but not change. A second failure ends the run.
+// a program can read but not change. A second failure ends the run. Metrics are joined before: too many names are the
+// trainer's fault, which no other aggregator mends.
 Status external_combine(External *external, double noise, uint32_t round, Error *err) {
     Error why;
     if (!external->combine) return STATUS_OK;
+    TRY(run_memory_join_metrics(&external->aggregator.named, external->combine->memory, err));
     make_updates(external);
     Status status = attempt(external, noise, round, &why);
     if (status == STATUS_UNAVAILABLE) {

@@ -6,11 +6,12 @@
 //   external_close(&external);
 //
 // A fault of the program costs an attempt: another process does it again, from the same updates and the same state, so
-// that the bits are the same. A second fault in one round ends the run.
+// that the bits are the same. A second fault in one round ends the run, and so does an error that it calls fatal.
 #ifndef SOUNDER_FEDAVG_PARENT_EXTERNAL_H
 #define SOUNDER_FEDAVG_PARENT_EXTERNAL_H
 
 #include "base/err.h"
+#include "base/owned.h"
 #include "fedavg/parent/combine.h"
 #include "fedavg/parent/parent_backend.h"
 #include "fedavg/trainer/aggregator.h"
@@ -21,7 +22,8 @@ typedef struct External {
     Combine *combine;     // borrowed; NULL: the run has no aggregator
     const Parent *parent; // borrowed
     TrainerHost *host;    // borrowed: takes what the program prints; NULL: this process's stderr does
-    float *block;         // owned (cohort, EXTERNAL_BLOCK): differences on their way from row to row
+    Owned owned;
+    float *block; // owned (cohort, EXTERNAL_BLOCK): differences on their way from row to row
 } External;
 
 enum { EXTERNAL_BLOCK = 1024 };
@@ -31,8 +33,10 @@ Status external_open(External *external, Combine *combine, const Parent *parent,
                      const TrainerWait *wait, Error *err);
 void external_close(External *external);
 
-// The rows become updates, in the order of the clients. noise: of the release, which joins the program's update.
-// UNAVAILABLE after a second fault, with its sentence; CANCELLED as the wait.
+// The rows become updates, in the order of the clients. noise: the standard deviation, in units of a weight, of the
+// release's noise, which joins each weight of the program's update; 0: none. DATA for more metrics of the trainers than
+// there may be, before the program is asked; UNAVAILABLE after a second fault or a fatal error, with the program's
+// sentence; CANCELLED as the wait.
 Status external_combine(External *external, double noise, uint32_t round, Error *err);
 
 // Stores what the program remembers until the next round.

@@ -172,6 +172,13 @@ sounder.aggregate(combine)
         with open(self.path("told")) as file:
             self.assertEqual(file.read(), 2 * "{'number': [0.0, 1.0, nan, 3.0, 4.0]}\n")
 
+    def test_more_metrics_of_trainers_than_there_may_be_are_no_fault_of_the_aggregator(self):
+        hand_in = '    if fault != "forget":'
+        self.write("many.py", NUMPY.replace(hand_in, '    if turn.trains: turn.metric(**{f"of{turn.client}.{i}": 1.0 for i in range(10)})\n' + hand_in))
+        _, err = self.combine("run", "rule.py", "--trainer", f"{sys.executable} many.py", model=None, code=65)
+        self.assertRegex(err, r"--trainer, all turns of a phase: of\d\.\d is a metric too many; there may be 32")
+        self.assertNotIn("aggregator", err)
+
     def test_a_fault_costs_a_try_and_no_bit(self):
         self.combine("sound", "rule.py")
         for fault, sentence in (("die", "killed by signal 9"), ("hang", "has not said anything for 1 s"), ("words", "JSON"),
