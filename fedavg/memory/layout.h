@@ -315,6 +315,7 @@ typedef struct Control {
     _Atomic uint32_t steps_warned; // 1: the log says that trainers make other steps than asked
     TrainerFaults faults[MAX_WORKERS];
     _Atomic int32_t trainer_pids[MAX_WORKERS]; // as the trainer of a rank has told it; 0: it has not
+    _Atomic int32_t guard_pids[MAX_WORKERS];   // of the guard of a rank's trainer; 0: it has none, or is a fork
     SumState sums[MAX_WORKERS];
     WorkerTally tallies[MAX_WORKERS];
     WildClock clocks[MAX_WORKERS];

@@ -4,13 +4,16 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "fedavg/parent/rounds.h"
 
 enum {
-    FAREWELL_SECONDS = 1, // for the workers to end by themselves
+    FAREWELL_SECONDS = 1, // for the workers to end by themselves, and for guards to end the trainers of killed ones
     // A run in which each replacement dies must end, but a run in which workers die now and then must not. So deaths
     // count only in a row.
     MAX_FRUITLESS_DEATHS = 300, // with no job finished in between
@@ -26,20 +29,43 @@ static bool in_lockstep(const Phases *phases) {
     return phases->config.memory->algorithm.engine->in_lockstep && phases->kind == PHASE_TRAIN;
 }
 
-// Guards of trainers outlive a worker that dies by the time they need to end the trainer, as children of this process
-// (train.c). Reaps them, and kills what a guard that was killed could not. Returns whether there may be more.
-static bool reap_orphans(const Phases *phases) {
+// Whether another part of this process started the child and reaps it soon.
+static bool is_awaited(const Phases *phases, pid_t child) {
     const Supervisor *supervisor = &phases->supervisor;
-    if (!phases->config.memory->config->trainer.command[0]) return false;
+    const PhasesConfig *config = &phases->config;
+    if (config->trainers && child == config->trainers->nursery.trainer.process.guard) return true;
+    if (config->rounds->external.combine && child == config->rounds->external.aggregator.process.guard) return true;
+    for (uint32_t rank = 0; rank < supervisor->config.workers; rank++)
+        if (supervisor->workers[rank].pid == child && supervisor->workers[rank].state != WORKER_DEAD) return true;
+    return false;
+}
+
+// Guards of trainers outlive a worker that dies by the time they need to end the trainer, as children of this process
+// (train.c). Reaps them, and kills what a guard that was killed could not.
+static void reap_orphans(const Phases *phases) {
+    if (!phases->config.memory->config->trainer.command[0]) return;
     for (;;) {
         siginfo_t info = {0};
-        if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0) return false;
-        if (info.si_pid == 0) return true;
-        for (uint32_t rank = 0; rank < supervisor->config.workers; rank++)
-            if (supervisor->workers[rank].pid == info.si_pid && supervisor->workers[rank].state != WORKER_DEAD)
-                return true;         // the supervisor reaps it soon
+        if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
+        if (is_awaited(phases, info.si_pid)) return; // the kernel would name it again
         kill(-info.si_pid, SIGKILL); // this process has not been reaped: the group of its number is its own
         waitpid(info.si_pid, NULL, 0);
+    }
+}
+
+// Waits for the guards whose workers were killed: these are children of this process now. A guard that its worker has
+// reaped is no child, and its number may be a stranger's.
+static void wait_for_guards(const Phases *phases) {
+    const RunMemory *memory = phases->config.memory;
+    const uint64_t begin = clock_nanoseconds();
+    for (uint32_t rank = 0; rank < memory->config->workers; rank++) {
+        const pid_t guard = atomic_load_explicit(&memory->control->guard_pids[rank], memory_order_relaxed);
+        siginfo_t info = {0};
+        if (guard <= 0 || waitid(P_PID, (id_t)guard, &info, WEXITED | WNOHANG | WNOWAIT) != 0) continue;
+        const double left = FAREWELL_SECONDS - clock_seconds_since(begin);
+        struct pollfd end = {.fd = pidfd_open(guard, 0), .events = POLLIN};
+        poll(&end, 1, left > 0 ? (int)(left * 1e3) : 0);
+        if (end.fd >= 0) close(end.fd);
     }
 }
 
@@ -282,7 +308,6 @@ void phases_free(Phases *phases) {
     }
     supervisor_free(&phases->supervisor);
     if (phases->config.trainers) trainer_host_end(phases->config.trainers);
-    const uint64_t begin = clock_nanoseconds(); // guards of killed workers' trainers are still at work
-    while (reap_orphans(phases) && !in_order && clock_seconds_since(begin) < FAREWELL_SECONDS)
-        poll(NULL, 0, 5);
+    if (!in_order) wait_for_guards(phases);
+    reap_orphans(phases);
 }

@@ -46,6 +46,8 @@ static Status start_once(Trainer *trainer, bool forked, Error *err) {
     json_t *ready;
     TRY(forked ? trainer_process_fork(&trainer->process, FD_NURSERY, trainer->desk.fd, output, err)
                : start_program(trainer, output, err));
+    atomic_store_explicit(&trainer->memory->control->guard_pids[trainer->rank], trainer->process.guard,
+                          memory_order_relaxed);
     make_first_line(&line, trainer, forked);
     TRY(trainer_process_send(&trainer->process, &line, &wait, err));
     TRY(trainer_process_ready(&ready, &trainer->process, &wait, err));
