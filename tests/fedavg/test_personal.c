@@ -1,4 +1,4 @@
-// What of a trainer's net stays with a client, or stays as it is: tensors by name, and modules in place of layers.
+// Tensors by name, and modules in place of layers, stay with a client, or stay as they are: the parts of a net.
 #include "fedavg/rules/local/personal_rules.h"
 
 #include <string.h>
@@ -58,12 +58,18 @@ static void names_and_patterns_say_which_tensors_stay(void **state) {
 
 static void modules_of_a_net_without_layers_are_its_layers(void **state) {
     (void)state;
-    const PersonalRun scale = {18, 19}, head = {12, 19}, all = {0, 19}, body = {0, 12};
+    const PersonalRun scale = {18, 19}, head = {12, 19}, body = {0, 12};
     expect_runs("fedper", 1, &scale);
     expect_runs("fedper layers=2", 1, &head);
-    expect_runs("fedper layers=4", 1, &all);
     expect_runs("lg-fedavg layers=2", 1, &body);
     expect_refused("fedper layers=5", "has only 4 modules");
+}
+
+static void a_part_that_leaves_nothing_to_the_other_is_refused(void **state) {
+    (void)state;
+    expect_refused("fedper layers=4", "personal head layers=4: no module is left to be sent; lower it");
+    expect_refused("lg-fedavg layers=4", "personal body layers=4: no module is left to stay with the client; lower it");
+    expect_refused("fedrep layers=4", "no module is left to be trained after the head; lower it");
 }
 
 static void patterns_freeze_tensors_and_leave_one_to_learn(void **state) {
@@ -86,6 +92,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_and_patterns_say_which_tensors_stay),
         cmocka_unit_test(modules_of_a_net_without_layers_are_its_layers),
+        cmocka_unit_test(a_part_that_leaves_nothing_to_the_other_is_refused),
         cmocka_unit_test(patterns_freeze_tensors_and_leave_one_to_learn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

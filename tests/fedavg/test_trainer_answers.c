@@ -1,4 +1,4 @@
-// What a trainer answers, as a program in any language may write it: numbers that a run can use, or a sentence.
+// A trainer's answers, as a program in any language may write them, are numbers that a run can use, or a sentence.
 #include <math.h>
 #include <sys/mman.h>
 #include <sys/socket.h>

@@ -129,17 +129,25 @@ static Status check_moreau(const PersonalPlan *plan, const Training *training, E
         plan->lambda, plan->inner_lr, (double)training->sgd.lr);
 }
 
-static Status find_last(uint64_t *first, const Spec *spec, const TensorList *tensors, double count, const char *rule,
+// The first parameter of the last `count` layers. The layers before them have the other part in the rule: nothing is
+// sent, stays or is trained if there are none. Old runs of small nets of the engine are still resumed like this.
+static Status find_last(uint64_t *first, const Spec *spec, const TensorList *tensors, double count, uint32_t row,
                         Error *err) {
-    return spec->layer_count > 0 ? find_head(first, spec, count, rule, err)
-                                 : find_last_modules(first, tensors, count, rule, err);
+    static const char *const lost[] = {[PERSONAL_HEAD] = "to be sent",
+                                       [PERSONAL_BODY] = "to stay with the client",
+                                       [PERSONAL_ALTERNATE] = "to be trained after the head"};
+    const char *rule = personal_rules[row].name;
+    TRY(spec->layer_count > 0 ? find_head(first, spec, count, rule, err)
+                              : find_last_modules(first, tensors, count, rule, err));
+    if (*first > 0 || spec->layer_count > 0) return STATUS_OK;
+    return fail(err, STATUS_USAGE, "personal %s layers=%g: no module is left %s; lower it, or take a net of more", rule,
+                count, lost[row]);
 }
 
 // A rule is of one of two kinds: it plans a second model, or it names the parameters that stay. FedPer and FedRep keep
 // the last layers, LG-FedAvg all others.
 static Status find_runs(PersonalPlan *plan, const Chosen *chosen, const Spec *spec, const TensorList *tensors,
                         const Training *training, Error *err) {
-    const char *name = personal_rules[chosen->row].name;
     *plan = (PersonalPlan){0};
     switch (chosen->row) {
     case PERSONAL_DITTO:
@@ -161,18 +169,14 @@ static Status find_runs(PersonalPlan *plan, const Chosen *chosen, const Spec *sp
         return check_moreau(plan, training, err);
     case PERSONAL_HEAD:
         plan->end = spec->parameter_count;
-        return find_last(&plan->first, spec, tensors, chosen->number[0], name, err);
+        return find_last(&plan->first, spec, tensors, chosen->number[0], chosen->row, err);
     case PERSONAL_BODY:
-        return find_last(&plan->end, spec, tensors, chosen->number[0], name, err);
+        return find_last(&plan->end, spec, tensors, chosen->number[0], chosen->row, err);
     case PERSONAL_ALTERNATE:
         plan->alternates = 1;
         plan->epochs = (uint32_t)chosen->number[0];
         plan->end = spec->parameter_count;
-        TRY(find_last(&plan->first, spec, tensors, chosen->number[1], name, err));
-        if (plan->first > 0 || spec->layer_count > 0) return STATUS_OK;
-        return fail(err, STATUS_USAGE,
-                    "personal %s layers=%g: no module is left to be trained after the head; lower it", name,
-                    chosen->number[1]);
+        return find_last(&plan->first, spec, tensors, chosen->number[1], chosen->row, err);
     case PERSONAL_TENSORS:
         return find_tensors(plan, chosen, tensors, err);
     case PERSONAL_NORMS:
