@@ -231,7 +231,6 @@ static void traits_of_clients(bool *has, const Recipe *recipe) {
     has[MOREAU] = recipe->personal.row == PERSONAL_MOREAU;
     has[NORMS] = recipe->personal.row == PERSONAL_NORMS;
     has[SCATTERS] = has[NORMS] || recipe->personal.row == PERSONAL_TENSORS;
-    has[ALTERNATES] = recipe->personal.row == PERSONAL_ALTERNATE;
     has[CLIPS] = recipe->clip.row != CLIP_NONE;
     has[UNCLIPPED] = recipe->clip.row == CLIP_NONE;
     has[ADAPTS_CLIP] = recipe->clip.row == CLIP_ADAPTIVE;
