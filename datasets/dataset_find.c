@@ -83,13 +83,14 @@ Status dataset_unknown(const char *place, Error *err) {
             "the same first line of names, one of them label (classes from 0) or target (numbers)",
             place, table);
     const char *ending = strrchr(place, '.');
-    if (ending && strcmp(ending, ".npy") == 0)
+    const bool is_file = stat(place, &about) == 0 && !S_ISDIR(about.st_mode);
+    if (is_file && ending && strcmp(ending, ".npy") == 0)
         return fail(
             err, STATUS_NOINPUT,
             "%s: one array; a data set has x_train, y_train, x_test and y_test in a .npz or a folder, and y_train "
             "and y_test alone for a --trainer that has loaded the samples itself",
             place);
-    if (stat(place, &about) == 0 && !S_ISDIR(about.st_mode))
+    if (is_file)
         return fail(err, STATUS_NOINPUT, "%s: no file of a form that is known; `sounder help data` lists them", place);
     char lone[DATASET_PATH_BYTES];
     if (lone_set_in(lone, place))
