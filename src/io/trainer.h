@@ -11,8 +11,18 @@
 //       trainer_answer(answers, line, &(TrainerResult){.loss_sum = loss, .samples = count, .hits = hits, .steps = n});
 //   }
 //
-// Clients keep floats of an optimizer (--client-optimizer-state keep) if the program names their number beside its
-// tensors, "state":N, and reads and writes run.state.
+// A program writes some parts by hand:
+// - The net. If run.describe is set, it writes the initial values (float32, one tensor after the other) to run.desk_fd,
+//   whose length it sets (ftruncate), answers {"tensors":[["weight",[10,784]],...]}, and ends. Beside its tensors it
+//   names what it can do:
+//   "views":1      reads samples by trainer_sample, which also gives those of clients that are attacked, or drift;
+//   "state":N      reads and writes run.state: N floats that clients keep (--client-optimizer-state keep);
+//   "still":1      leaves the tensors [first, end) of trainer_numbers(ends, 2, line, "still") as they are (fedrep);
+//   "whole_test":1 has a test in one turn.
+//   Without them, runs that need them are refused.
+// - Start: it answers the first line with {"ready":1} otherwise.
+// - Training: SGD, with the turn's numbers (trainer_number(line, "lr", 0), "momentum", "weight_decay", "clip"), batches
+//   that end at run.ends, and pull * weight + run.added, the addends of the algorithm, on each gradient.
 //
 // Everything is in this header: a program links no library. A program that computes for more than --hang-seconds
 // between two lines has to send TRAINER_PROGRESS meanwhile; one that cannot continue sends {"error":"sentence"}.
@@ -31,8 +41,6 @@
 
 #define TRAINER_SOCKET   "SOUNDER_TRAINER" // the variable of the environment that has the socket's number
 #define TRAINER_PROGRESS "{\"progress\":1}\n"
-
-enum { TRAINER_VERSION = 1, TRAINER_MOST_LINE = 1 << 20 }; // of the messages; bytes of the longest
 
 // Returns the text of the value at `path`, which names nested keys ("data.train.samples.fd"), or NULL without them.
 static inline const char *trainer_find(const char *line, const char *path) {
