@@ -22,7 +22,7 @@ typedef struct CudaParent {
     size_t view_bytes;
     int gpu;
     uint32_t generations[MAX_WORKERS]; // of each rank's process, as the workers' fences know them
-    size_t free_bytes;                 // of the GPU, before the workers had anything; 0: it has been looked at since
+    size_t free_bytes;                 // of the GPU, before workers allocated; 0: measure_workers has written its line
     uint8_t *used;                     // device, owned (MAX_WORKERS)
     uint32_t *not_finite;              // device, owned: how many of the new weights are not
     float *begun_weights;              // device, owned (parameters): as the round began

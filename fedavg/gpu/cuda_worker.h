@@ -1,7 +1,7 @@
 // A worker's arithmetic on the GPU: up to `models` clients at once in lockstep (nn/cuda/cuda_net.h).
 //
-// A client's result depends on the global weights, its samples and (seed, round, client). The clients that
-// share a launch do not matter, since the models of a launch never meet.
+// A client's result depends on the global weights, its samples and (seed, round, client). The clients that share a
+// launch do not matter, since each has its own model in it, which reads no values of the others.
 #ifndef SOUNDER_FEDAVG_GPU_CUDA_WORKER_H
 #define SOUNDER_FEDAVG_GPU_CUDA_WORKER_H
 
@@ -17,7 +17,8 @@
 #include "fedavg/worker/deliver.h"
 #include "nn/cuda/cuda_net.h"
 
-// One stretch of a launch's clients, of which the first tells which launch it is. No clients: of nothing.
+// A stretch of a launch that has been shuffled in advance. Its first job identifies the launch; without one, clients is
+// 0.
 typedef struct CudaShuffled {
     const Job *first;
     uint32_t clients, round, index;

@@ -32,8 +32,8 @@ typedef struct WorldFiles {
     uint64_t recording_hash; // of the bytes of a recorded schedule; 0: no file
 } WorldFiles;
 
-// An empty path: no file; recording NULL: none. USAGE, with the line, for what does not fit the form; NOINPUT, IO.
-// Nothing to free on failure.
+// An empty path: no file; recording NULL: none. DATA, with the line, for what does not fit the form; NOINPUT, IO,
+// OS. Nothing to free on failure.
 Status world_files_read(WorldFiles *files, const char *client_file, const char *availability_file,
                         const char *recording, uint32_t clients, Error *err);
 void world_files_free(WorldFiles *files);

@@ -33,7 +33,7 @@ typedef struct Aggregator {
     uint32_t *clients;         // (cohort)
     double *shares, *losses;   // (cohort): a loss may be NAN
     double *metrics;           // (METRICS_MOST, cohort): of the trainer, NAN where a client has none; NULL: no trainer
-    uint64_t *samples, *steps; // (cohort): that each client has trained on; steps it was asked for
+    uint64_t *samples, *steps; // (cohort): how many samples each client has; local steps that it made
     MetricSums named;          // beside the desk: which metrics these are, in their order
     uint64_t turns;            // asked so far
 } Aggregator;
