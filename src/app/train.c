@@ -187,7 +187,10 @@ static Status run_all(Run *run, int *exit_code, Error *err) {
     bool open = status == STATUS_OK;
     TRY_GOTO(close_folder, nodes_agree(&run->nodes, status, err));
     const Folder folder = run_folder_at(&run->folder);
-    if (train_has_programs(run)) trainer_output_begin(&run->trainers.output, train_is_first(run) ? &folder : NULL);
+    if (train_has_programs(run)) {
+        run->folder.made_log = train_is_first(run) && !run_folder_has(&run->folder, TRAINER_LOG_NAME);
+        trainer_output_begin(&run->trainers.output, train_is_first(run) ? &folder : NULL);
+    }
     status = run_on_device(run, exit_code, err);
     if (status != STATUS_OK) run_explain_trainer(&run->trainers, err);
     // Comes last, when nothing waits for this process; skipped after a signal, which asks for a quick end.

@@ -121,6 +121,16 @@ class Nursery(TrainerCase):
         for end in (nursery.requests, asking, parent, worker):
             end.close()
 
+    def test_a_log_that_another_program_made_is_not_deleted(self):
+        os.makedirs(self.path("run"))
+        for text in ("", "precious\n"):
+            for arguments in (["--trainer", f"{sys.executable} trainer.py"], ["--model", "linear 10"]):
+                with open(self.path("run/trainer.log"), "w") as file:
+                    file.write(text)
+                self.train(*JOB, *arguments, "--init", "nowhere", "--out", "run", code=66)
+                with open(self.path("run/trainer.log")) as file:
+                    self.assertTrue(file.read().startswith(text))
+
     # Deaths -----------------------------------------------------------------------------------------------------------
 
     def test_a_dead_nursery_is_followed_by_another_with_the_same_bits(self):

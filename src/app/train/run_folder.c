@@ -119,7 +119,8 @@ static bool remove_empty(const RunFolder *folder, const char *name) {
            about.st_blocks == 0 && unlinkat(folder->lock_fd, name, 0) == 0;
 }
 
-// A run deletes nothing that another program has written, so none of its names may exist.
+// A run deletes nothing that another program has written, so none of its names may exist. trainer.log may: a failed try
+// leaves one, to which the next try appends.
 static Status check_names(const RunFolder *folder, Error *err) {
     static const char *const names[] = {"metrics.jsonl", "model.safetensors", CLIENT_STATE_FILE_NAME,
                                         "live",          "tensorboard",       "checkpoints"};
@@ -229,8 +230,10 @@ void run_folder_unlink_live(const RunFolder *folder) {
     close(live_fd);
 }
 
+// Another program may have made the file, as a shell does with the output of this process.
 static void remove_log(const RunFolder *folder, bool keep) {
     struct stat about;
+    if (!folder->made_log) return;
     if (!keep || (fstatat(folder->lock_fd, TRAINER_LOG_NAME, &about, AT_SYMLINK_NOFOLLOW) == 0 && about.st_size == 0))
         unlinkat(folder->lock_fd, TRAINER_LOG_NAME, 0);
 }

@@ -7,7 +7,7 @@
 //   clients.kept                client states, if the algorithm keeps some between a client's turns
 //   live/global.safetensors     during the run: a link to the shared weights themselves
 //   model.safetensors           the final model
-//   trainer.log                 what the trainers of a run with --trainer print; a new run appends to an old one's
+//   trainer.log                 what the programs of --trainer and --aggregator print; a new run appends to an old one
 //
 // The folder is locked (flock on the folder itself) while a run uses it: a second run is refused, and a kill releases
 // it. All files are opened relative to its descriptor, so this run's files never get into another folder that a user
@@ -27,6 +27,7 @@ typedef struct RunFolder {
     int lock_fd;                    // owned; close-on-exec, so that workers do not hold the lock
     int checkpoints_fd;             // owned
     bool made, made_checkpoints;    // run_folder_create made them: they did not exist
+    bool made_log;                  // the caller's: it begins trainer.log, which did not exist
 } RunFolder;
 
 // Creates the folder (with its parents) and locks it. An empty `path` means runs/<date>-<time>-<label>. CANTCREATE if
@@ -50,7 +51,8 @@ bool run_folder_has(const RunFolder *folder, const char *name);
 Status run_folder_link_live(const RunFolder *folder, int weights_fd, int control_fd, Error *err);
 void run_folder_unlink_live(const RunFolder *folder);
 
-// Removes everything that a failed new run has made; with keep_log all but a trainer.log that is not empty.
+// Removes everything that a failed new run has made; with keep_log all but a trainer.log that is not empty. A
+// trainer.log that the run did not begin stays.
 void run_folder_discard(const RunFolder *folder, bool keep_log);
 
 void run_folder_close(RunFolder *folder);
