@@ -88,7 +88,10 @@ static Status prepare(Run *run, Error *err) {
     run->data_hash = is_ready ? run->ready->hash : run_hash_data(data);
     if (status == STATUS_OK) status = dataset_segment_check(&run->memory.data_segment, err);
     model_about_data(&run->about, data, folder ? data->name : run->options.data, run->data_hash, run->options.seed);
-    if (status != STATUS_OK) run_memory_free(&run->memory);
+    if (status != STATUS_OK) {
+        trainer_net_free(&run->net);
+        run_memory_free(&run->memory);
+    }
     return status;
 }
 

@@ -51,8 +51,8 @@ Status run_check_trainer(const RunRecord *past, const RunRecord *now, const Opti
 void run_plan_aggregator(RunConfig *config, const Options *options);
 
 // For a run with --trainer, in place of run_read_model: asks the program for its tensors and initial values (net).
-// The caller frees them with trainer_net_free. host: takes its output. USAGE, NOINPUT, or UNAVAILABLE with the
-// trainer's sentence.
+// The caller frees them with trainer_net_free; nothing to free on failure. host: takes its output. USAGE, NOINPUT, or
+// UNAVAILABLE with the trainer's sentence.
 Status run_read_trainer(Spec *spec, TrainerNet *net, char text[SPEC_TEXT_BYTES], const Options *options,
                         const RunMemory *memory, TrainerHost *host, Error *err);
 

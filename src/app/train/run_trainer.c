@@ -87,6 +87,13 @@ static Status freeze(TrainerNet *net, const Options *options, Error *err) {
     return fail(err, status, "%s: %s", options_named(named, options, "freeze"), why.message);
 }
 
+static Status check_net(TrainerNet *net, const Options *options, Error *err) {
+    TRY(check_views(net, options, err));
+    TRY(check_state(net, options, err));
+    TRY(check_still(net, options, err));
+    return options->freeze[0] ? freeze(net, options, err) : STATUS_OK;
+}
+
 // The spec of a trainer's net has no layers: only what the run asks of any net.
 Status run_read_trainer(Spec *spec, TrainerNet *net, char text[SPEC_TEXT_BYTES], const Options *options,
                         const RunMemory *memory, TrainerHost *host, Error *err) {
@@ -101,10 +108,9 @@ Status run_read_trainer(Spec *spec, TrainerNet *net, char text[SPEC_TEXT_BYTES],
     TRY(run_check_fit(options, spec, data, err));
     TRY(run_plan_trainer(&plan, options, err));
     TRY(trainer_describe(net, &plan, memory, options->seed, host, err));
-    TRY(check_views(net, options, err));
-    TRY(check_state(net, options, err));
-    TRY(check_still(net, options, err));
-    if (options->freeze[0]) TRY(freeze(net, options, err));
+    const Status status = check_net(net, options, err);
+    if (status != STATUS_OK) trainer_net_free(net);
+    TRY(status);
     snprintf(text, SPEC_TEXT_BYTES, "trainer %.2000s", options->trainer);
     spec->parameter_count = net->parameters;
     return STATUS_OK;
