@@ -145,6 +145,14 @@ static Status settle_workers(Run *run, Error *err) {
     return nodes_agree(&run->nodes, run_device_check_workers(&run->device, options->workers, err), err);
 }
 
+// A command that is none is refused when the program is started.
+static void hash_aggregator(Run *run) {
+    uint64_t hash;
+    Error ignored;
+    if (trainer_hash_files(&hash, &run->memory.config->aggregator, NULL, &ignored) == STATUS_OK)
+        write_hash(run->record.aggregator, hash);
+}
+
 // The folder is opened before the device, whose service may be started in it; the device before the memory, whose size
 // depends on it.
 static Status run_on_device(Run *run, int *exit_code, Error *err) {
@@ -171,6 +179,7 @@ static Status run_on_device(Run *run, int *exit_code, Error *err) {
                              .folder = run->folder.path};
     progress_heading(&run->progress, &heading);
     status = create_memory(run, err);
+    if (status == STATUS_OK && run->options.aggregator[0]) hash_aggregator(run);
     if (status == STATUS_OK && run->options.check_trainer && train_is_first(run)) status = check_trainer(run, err);
     TRY_GOTO(close, nodes_agree(&run->nodes, status, err));
     status = train_in_folder(run, exit_code, err);

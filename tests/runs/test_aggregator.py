@@ -233,8 +233,26 @@ sounder.aggregate(combine)
         self.combine("sound", "rule.py")
         self.combine("broken", "rule.py raise", code=69)
         self.write("rule.py", RULE.replace("turn.round == 2", "False"))
-        self.train("--resume", "broken", "--quiet")
+        _, err = self.train("--resume", "broken", "--quiet", code=65)
+        self.assertIn("the files of its aggregator are not what the run began with", err)
+        self.assertIn("continue with other bits: --aggregator ", err)
+        _, err = self.train("--resume", "broken", "--quiet", "--aggregator", f"{sys.executable} rule.py raise")
+        self.assertIn("broken continues with other files of its aggregator, whose results may differ", err)
         self.assertEqual(self.model("broken"), self.model("sound"))
+        self.write("rule.py", RULE.replace("/ 2", "/ 3"))
+        self.combine("third", "rule.py")
+        told = subprocess.run([SOUNDER, "diff", "sound", "third"], cwd=self.folder.name, text=True, capture_output=True, timeout=60)
+        self.assertIn("the aggregator's files (XXH3)", told.stdout)
+
+    def test_an_aggregator_that_is_named_again_is_found_in_the_folder_of_the_resume(self):
+        self.combine("whole", "rule.py")
+        self.combine("run", "rule.py", "--rounds", "1")
+        os.mkdir(self.path("elsewhere"))
+        shutil.move(self.path("rule.py"), self.path("elsewhere/rule.py"))
+        self.train("--resume", "run", "--rounds", "3", "--quiet", code=65)
+        command = [SOUNDER, "train", "--resume", "../run", "--rounds", "3", "--quiet", "--aggregator", f"{sys.executable} rule.py"]
+        subprocess.run(command, cwd=self.path("elsewhere"), check=True, timeout=60)
+        self.assertEqual(self.model("run"), self.model("whole"))
 
     def test_a_program_that_is_none_is_named_before_the_first_round(self):
         self.write("trainer-only.py", "import sys; sys.path.insert(0, PACKAGE); import sounder\nsounder.serve(dict, None, None)\n")

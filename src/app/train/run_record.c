@@ -108,6 +108,7 @@ Status run_record_read(RunRecord *past, const RunFolder *folder, Error *err) {
     read_text(past->identity, sizeof past->identity, start, "run_xxh3");
     read_text(past->trainer, sizeof past->trainer, start, "trainer_xxh3");
     read_text(past->trainer_folder, sizeof past->trainer_folder, start, "trainer_folder");
+    read_text(past->aggregator, sizeof past->aggregator, start, "aggregator_xxh3");
     read_text(past->aggregator_folder, sizeof past->aggregator_folder, start, "aggregator_folder");
     past->rounds_done = (uint32_t)read_count(start, "rounds_done");
     past->clients = read_count(start, "clients");
@@ -215,6 +216,7 @@ Status run_record_write(Metrics *metrics, const RunRecord *record, const Options
     if (options->trainer[0]) put_whole(&line, "tensors", record->tensors);
     if (options->aggregator[0])
         put_program(&line, "aggregator", options->aggregator, "aggregator_folder", options->aggregator_folder);
+    if (record->aggregator[0]) put_text(&line, "aggregator_xxh3", record->aggregator);
     put_whole(&line, "workers", options->workers);
     put_whole(&line, "clients", record->clients);
     put_whole(&line, "clients_per_round", record->clients_per_round);

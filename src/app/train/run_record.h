@@ -32,6 +32,7 @@ typedef struct RunRecord {
     char former_identity[HASH_TEXT_BYTES];  // identity that older checkpoints may have (options/former_options.h)
     char recording[HASH_TEXT_BYTES];        // empty: no recorded schedule is replayed
     char trainer[HASH_TEXT_BYTES];          // files of --trainer; empty: the engine trains
+    char aggregator[HASH_TEXT_BYTES];       // files that the command of --aggregator names; empty: there is none
     char trainer_folder[RUN_PATH_BYTES];    // of an earlier process: where its relative paths begin
     char aggregator_folder[RUN_PATH_BYTES]; // likewise
     TrainerRepeats repeats;                 // whether turns of --trainer repeat

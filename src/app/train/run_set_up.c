@@ -54,7 +54,9 @@ Status run_read_saved_options(Options *options, RunRecord *past, Error *err) {
     options->trainer_is_named = options_given(options, "trainer");
     if (!options->trainer_is_named)
         snprintf(options->trainer_folder, sizeof options->trainer_folder, "%.2000s", past->trainer_folder);
-    snprintf(options->aggregator_folder, sizeof options->aggregator_folder, "%.2000s", past->aggregator_folder);
+    options->aggregator_is_named = options_given(options, "aggregator");
+    if (!options->aggregator_is_named)
+        snprintf(options->aggregator_folder, sizeof options->aggregator_folder, "%.2000s", past->aggregator_folder);
     if (options_given(options, "data") && saved.data[0] == '/') resolve_folder(options, options->data);
     return options_resume(options, &saved, err);
 }

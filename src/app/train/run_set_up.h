@@ -43,9 +43,9 @@ Status run_check_fit(const Options *options, const Spec *spec, const Dataset *da
 // Fills in what the run says about its trainer. USAGE for a word of --trainer-option that is no NAME=VALUE.
 Status run_plan_trainer(TrainerPlan *plan, const Options *options, Error *err);
 
-// Whether a resumed run has the trainer's files that it began with: DATA with both hashes if not; a warning if the user
-// has named the trainer again.
-Status run_check_trainer(const RunRecord *past, const RunRecord *now, const Options *options, Error *err);
+// Whether a resumed run has the files of its trainer and its aggregator that it began with: DATA with both hashes if
+// not; a warning if the user has named the program again.
+Status run_check_programs(const RunRecord *past, const RunRecord *now, const Options *options, Error *err);
 
 // Fills in what the run says about its aggregator, if it has one.
 void run_plan_aggregator(RunConfig *config, const Options *options);

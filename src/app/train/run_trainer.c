@@ -29,16 +29,24 @@ Status run_plan_trainer(TrainerPlan *plan, const Options *options, Error *err) {
 }
 
 // A user who names the program again, for a correction that matters or one that does not, has said so.
-Status run_check_trainer(const RunRecord *past, const RunRecord *now, const Options *options, Error *err) {
+static Status check_files(const char *program, const char *before, const char *now, const char *command, bool is_named,
+                          const char *run, Error *err) {
     char word[SHELL_WORD_BYTES];
-    if (!past->trainer[0] || strcmp(past->trainer, now->trainer) == 0) return STATUS_OK;
-    if (!options->trainer_is_named)
+    if (!before[0] || strcmp(before, now) == 0) return STATUS_OK;
+    if (!is_named)
         return fail(err, STATUS_DATA,
-                    "--resume %.200s: the files of its trainer are not what the run began with (XXH3 %s then, %s now); "
-                    "give them back, or name the program again to continue with other bits: --trainer %s",
-                    options->resume, past->trainer, now->trainer, shell_word(word, options->trainer));
-    log_warning("%.200s continues with other files of its trainer, whose results may differ", options->resume);
+                    "--resume %.200s: the files of its %s are not what the run began with (XXH3 %s then, %s now); "
+                    "give them back, or name the program again to continue with other bits: --%s %s",
+                    run, program, before, now, program, shell_word(word, command));
+    log_warning("%.200s continues with other files of its %s, whose results may differ", run, program);
     return STATUS_OK;
+}
+
+Status run_check_programs(const RunRecord *past, const RunRecord *now, const Options *options, Error *err) {
+    TRY(check_files("trainer", past->trainer, now->trainer, options->trainer, options->trainer_is_named,
+                    options->resume, err));
+    return check_files("aggregator", past->aggregator, now->aggregator, options->aggregator,
+                       options->aggregator_is_named, options->resume, err);
 }
 
 // A program that overlooks the views would train honest clients on plain samples without a word.
