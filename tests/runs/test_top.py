@@ -45,6 +45,23 @@ class Top(RunCase):
         self.assertEqual(lines[10:], ["slowest clients  #4 0.500 s (40)  #3 0.375 s (30)  #2 0.250 s (20)",
                                       "50 samples/s  workers lost 1  updates refused 0", "sent 2.5 MB, both ways  simulated 33 s"])
 
+    def test_tests_before_another_figure_are_not_judged_by_it(self):
+        self.write_run("run", 2)
+        def round(number, accuracy, loss):
+            line = {"type": "round", "round": number, "train_loss": 1, "test_loss": loss, "seconds": 1, "barrier_wait_seconds": [0]}
+            return {**line, "test_accuracy": accuracy} if accuracy else line
+        def write(figures):
+            with open(self.path("run/metrics.jsonl"), "w") as file:
+                for start, rounds in figures:
+                    file.writelines(json.dumps(line) + "\n" for line in [{"type": "start", "figure": start, "workers": 1}, *rounds])
+            return self.top("run", "--once")
+        told = write([("test_accuracy", [round(1, 0.9, 0.5)]), ("test_loss", [round(2, 0.8, 0.6)])])
+        self.assertIn("loss 0.6000  best 0.6000 in round 2", told)
+        told = write([("test_loss", [round(1, 0.1, 0.5)]), ("test_accuracy", [])])  # no test yet
+        self.assertNotIn("best", told)
+        told = write([("test_accuracy", [round(1, None, 0.5)]), ("test_accuracy", [round(2, None, 0.6)])])  # no hits: the loss
+        self.assertIn("loss 0.6000  best 0.5000 in round 1", told)
+
     def once_in(self, columns, run):
         """The lines that --once prints on a terminal so wide."""
         parent, child = pty.openpty()

@@ -140,10 +140,17 @@ static void note_round(TopState *state, const json_t *line) {
     add_test(state, run_figure_in(line, &state->run.figure), past_run_number(line, "test_loss"));
 }
 
+// A run may be resumed with another figure, by which the tests before are not judged (past_run.c). Their losses stay.
 static void note_start(TopState *state, const json_t *line) {
+    const RunFigure told = run_figure_told(line);
     state->nodes = (int)json_integer_value(json_object_get(line, "nodes"));
-    state->run.figure = run_figure_told(line);
     state->finished = false;
+    if (run_figure_same(&told, &state->told)) return;
+    state->told = state->run.figure = told;
+    state->best = state->figure = NAN;
+    state->best_round = 0;
+    for (size_t i = 0; i < state->tests; i++)
+        state->figures[i] = NAN;
 }
 
 static void note_line(TopState *state, const char *text, size_t bytes) {
@@ -244,6 +251,7 @@ static void look_at_processes(TopState *state) {
 // All of it -----------------------------------------------------------------------------------------------------------
 
 static void forget(TopState *state) {
+    state->told = state->run.figure = (RunFigure){0};
     state->tests = 0;
     state->best = state->figure = state->loss = state->train_loss = state->bytes = state->simulated_seconds = NAN;
     state->seconds = state->seconds_lately = state->samples_per_second = state->lost = state->refused =

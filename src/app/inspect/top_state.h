@@ -51,9 +51,10 @@ typedef struct TopPhase {
 
 typedef struct TopState {
     char path[4096];
-    PastRun run;                                      // options and start; its figures are in the members below
-    FILE *file;                                       // owned: metrics.jsonl
-    ino_t inode;                                      // inode of file: a resumed run replaces the file
+    PastRun run;    // options and start; its figures are in the members below
+    RunFigure told; // figure of the last start line, before a test without hits settled it
+    FILE *file;     // owned: metrics.jsonl
+    ino_t inode;    // inode of file: a resumed run replaces the file
     double figures[TOP_HISTORY], losses[TOP_HISTORY]; // of the last tests, in order
     size_t tests;                                     // number of entries in figures and losses
     double best, figure, loss, train_loss;            // best and figure: of the figure that the run is about
