@@ -135,8 +135,8 @@ class TrainerMetrics(TrainerCase):
         last = self.rounds("runs/a")[-1]["test_metrics"]
         self.assertIn(f"  perplexity {last['perplexity']:.4f}  recall {last['recall']:.4f}  turns 1.0000  ", out)
         (row,) = json.loads(self.look("runs", "--format", "json"))
-        self.assertAlmostEqual(row["perplexity"], last["perplexity"], places=3)
-        self.assertNotIn("best perplexity", row)
+        self.assertAlmostEqual(row["test_metrics.perplexity"], last["perplexity"], places=3)
+        self.assertNotIn("best_test_metrics.perplexity", row)
         details = self.report("runs/a")
         self.assertEqual(details["title"].split(" on ")[0], "fedavg of trainer.py")
         drawn = details["runs"][0]["rounds"]["test_metrics.perplexity"]
@@ -150,6 +150,16 @@ class TrainerMetrics(TrainerCase):
         told = subprocess.run([sys.executable, "-c", "import sounder; print(sounder.Run('runs/a').rows('round')[-1]['test_metrics']['recall'])"],
                               cwd=self.folder.name, env={**os.environ, "PYTHONPATH": os.path.abspath(sys.argv[2])}, text=True, capture_output=True)
         self.assertEqual(float(told.stdout), last["recall"], told.stderr)
+
+    def test_long_names_and_names_of_other_columns_keep_columns_of_their_own(self):
+        names = ["a" * 63 + "a", "a" * 63 + "b", "rounds", "lr"]
+        self.write("named.py", METRICS.replace("    turn.hand_in()\n", f"    if not turn.trains: turn.metric(**{{name: i for i, name in enumerate({names})}})\n    turn.hand_in()\n").replace("WHOLE", "False"))
+        for rate in ("0.1", "0.2"):
+            self.run_job(f"runs/{rate}", "--quiet", "--lr", rate, "--target", f"{names[0]}>5", script="named.py")
+        for row in json.loads(self.look("runs", "--format", "json")):
+            self.assertEqual([row[f"test_metrics.{name}"] for name in names], [0, 1, 2, 3])
+            self.assertEqual(row[f"best_test_metrics.{names[0]}"], 0)
+            self.assertEqual((row["rounds"], str(row["lr"])), (len(self.rounds("runs/0.1")), row["run"].split("/")[-1]))
 
     def test_a_metric_that_is_not_finite_is_null_and_the_run_goes_on(self):
         self.run_job("run", "--quiet", "--trainer-option", "fault=infinite")
@@ -192,7 +202,7 @@ class TrainerMetrics(TrainerCase):
         self.assertEqual((summary["rounds_to_target"], summary["best_metric"]), (first, min(curve[:first])))
         self.assertEqual(summary["target"], f"perplexity<{goal}")
         (row,) = json.loads(self.look("runs", "runs", "--format", "json"))
-        self.assertAlmostEqual(row["best perplexity"], min(curve[:first]), places=3)
+        self.assertAlmostEqual(row["best_test_metrics.perplexity"], min(curve[:first]), places=3)
         self.assertNotIn("best_percent", row)
         (run,) = self.report("runs/a")["runs"]
         self.assertEqual((run["figure"], run["lower_is_better"]), ("test_metrics.perplexity", True))

@@ -144,13 +144,17 @@ static bool is_shown(const PastRuns *runs, const Columns *columns, int figure) {
     return false;
 }
 
+// Keys are those of a round's line, since a metric may have the name of another column or of an option.
 static void add_metrics(Table *table, Columns *columns) {
     for (int m = 0; m < columns->count; m++) {
-        char title[METRIC_NAME_BYTES + 8];
+        char title[COLUMN_NAME_BYTES], key[COLUMN_NAME_BYTES];
+        const char *name = columns->metrics[m], *group = figure_facts[FIGURE_METRIC].key;
         size_t *of = &columns->of[FIGURES + m * EACH];
-        of[0] = table_add_column(table, columns->metrics[m], columns->metrics[m], 4);
-        snprintf(title, sizeof title, "best %s", columns->metrics[m]);
-        of[1] = table_add_column(table, title, title, 4);
+        snprintf(key, sizeof key, "%s.%s", group, name);
+        of[0] = table_add_column(table, name, key, 4);
+        snprintf(title, sizeof title, "best %s", name);
+        snprintf(key, sizeof key, "best_%s.%s", group, name);
+        of[1] = table_add_column(table, title, key, 4);
     }
 }
 

@@ -29,12 +29,14 @@ typedef struct Cell {
     double number, deviation; // NUMBER; SPREAD: mean and standard deviation, NaN for a single value
 } Cell;
 
+enum { COLUMN_NAME_BYTES = 96 }; // fits "best " and the longest name of a trainer's metric
+
 typedef struct Column {
-    char title[48]; // for people; key: for programs
-    char key[48];
-    int decimals; // decimals of numbers
-    bool is_text; // left-aligned, and cut if the terminal is narrow
-    bool steady;  // people do not see "± 0": the value hardly ever differs between runs
+    char title[COLUMN_NAME_BYTES]; // for people
+    char key[COLUMN_NAME_BYTES];   // for programs; unique in its table
+    int decimals;                  // decimals of numbers
+    bool is_text;                  // left-aligned, and cut if the terminal is narrow
+    bool steady;                   // people do not see "± 0": the value hardly ever differs between runs
 } Column;
 
 // Empty if zeroed.

@@ -66,7 +66,7 @@ Status table_print_json(FILE *file, const Table *table, Error *err) {
         json_begin(&row);
         for (size_t c = 0; c < table->column_count; c++) {
             const Cell *cell = &table->cells[r * table->column_count + c];
-            char key[64];
+            char key[COLUMN_NAME_BYTES + 8];
             snprintf(key, sizeof key, "%s_std", table->columns[c].key);
             put_cell(&row, cell, &table->columns[c]);
             if (table_has_spread(table, c))
