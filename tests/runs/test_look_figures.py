@@ -45,6 +45,17 @@ class Figures(Look):
         self.assertLessEqual({"class", "client", "samples", *"0123456"}, set(texts))
         self.assertFalse(os.path.exists(self.path("runs/report.html")))
 
+    def test_a_target_of_the_loss_is_in_the_drawing_of_the_loss(self):
+        self.write_run("run", [0.5, 0.75, 0.8])
+        with open(self.path("run/config.yaml"), "a") as file:
+            file.write("target: loss=0.4\n")
+        with open(self.path("run/metrics.jsonl")) as file:
+            lines = file.read()
+        with open(self.path("run/metrics.jsonl"), "w") as file:
+            file.write(lines.replace('"type":"start"', '"type":"start","figure":"test_loss"'))
+        self.sounder("report", "run", "--svg", "figures")
+        self.assertIn("target: 0.4", self.figure("figures/loss.svg")[0])
+
     def test_no_label_runs_a_command_or_breaks_the_drawing(self):
         self.write_run("runs/a", [0.5, 0.75], data=HOSTILE)
         self.write_run("runs/b", [0.5, 0.25], data="plain")

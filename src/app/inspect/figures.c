@@ -127,7 +127,7 @@ static void put_spread(CurvePoint *points, size_t count, const json_t *run) {
 
 typedef Status Draw(FILE *file, bool *drawn, const json_t *runs, Error *err);
 
-// How a figure that runs may be about is drawn; %s is its name.
+// How a figure that runs may be about is drawn; NULL: by its name.
 static const struct {
     const char *title, *axis;
 } drawings[FIGURE_KINDS] = {
@@ -139,17 +139,22 @@ static const struct {
     [FIGURE_METRIC] = {NULL, NULL},
 };
 
+// The target of the first run, as the chart of the figure of this key draws it; NaN if the run is not about that.
+static double target_in(const json_t *runs, const char *key, double scale) {
+    const json_t *first = json_array_get(runs, 0), *target = json_object_get(first, "target");
+    const bool aims = json_is_number(target) && strcmp(json_string_value(json_object_get(first, "figure")), key) == 0;
+    return aims ? scale * json_number_value(target) : (double)NAN;
+}
+
 // Draws curves of the runs that are about the figure, and the target of the first run if it is about the figure.
 static Status draw_figure(FILE *file, bool *drawn, const json_t *runs, const RunFigure *figure, Error *err) {
     Room room;
     char label[64], key[METRIC_NAME_BYTES + 16], title[METRIC_NAME_BYTES + 16];
-    const json_t *first = json_array_get(runs, 0), *target = json_object_get(first, "target");
     const FigureFacts *facts = &figure_facts[figure->kind];
     const char *name = run_figure_name(figure);
     const double scale = facts->is_share ? 100 : 1;
     run_figure_key(key, figure);
-    const bool aims = json_is_number(target) && strcmp(json_string_value(json_object_get(first, "figure")), key) == 0;
-    const double reference = aims ? scale * json_number_value(target) : (double)NAN;
+    const double reference = target_in(runs, key, scale);
     Status status = make_room(&room, runs, err);
     if (status == STATUS_OK) {
         add_groups(&room, runs, key, scale, key);
@@ -182,6 +187,9 @@ static Status draw_loss(FILE *file, bool *drawn, const json_t *runs, Error *err)
     const json_t *run = json_array_get(runs, 0);
     const char *group = json_string_value(json_object_get(run, "group"));
     const bool alone = json_array_size(runs) == 1;
+    const double reference = target_in(runs, figure_facts[FIGURE_LOSS].key, 1);
+    char label[64];
+    snprintf(label, sizeof label, "target: %.4g", reference);
     Status status = make_room(&room, runs, err);
     if (status == STATUS_OK) {
         if (alone) {
@@ -199,7 +207,8 @@ static Status draw_loss(FILE *file, bool *drawn, const json_t *runs, Error *err)
                              .curves = room.curves,
                              .count = room.curve_count,
                              .logarithmic = true,
-                             .reference = NAN};
+                             .reference = reference,
+                             .reference_label = label};
         *drawn = chart_has_points(&chart);
         if (*drawn) chart_draw(file, &chart);
     }
