@@ -85,7 +85,8 @@ static Status find_in_run(Subject *subject, Options *options, const char *folder
     if (saved.attack[0]) TRY(attack_parse(&subject->attack, saved.attack, err));
     if (subject->is_own_data) snprintf(options->data, sizeof options->data, "%s", saved.data);
     if (!options_given(options, "seed")) options->seed = saved.seed;
-    return trainer_eval_options(options, &subject->round, &saved, folder, err);
+    const bool by_trainer = saved.trainer[0] || options->trainer[0];
+    return by_trainer ? trainer_eval_options(options, &subject->round, &saved, folder, err) : STATUS_OK;
 }
 
 // The note has only the last part of a path: the data may also be in the model's folder.
@@ -282,6 +283,8 @@ static Status evaluate_by_trainer(const Safetensors *file, const Subject *subjec
     Predictions predictions = {0};
     if (options->device == DEVICE_CUDA)
         return fail(err, STATUS_USAGE, "--device cuda: a trainer chooses its device itself; leave it out");
+    if (subject->attack.row == ATTACK_BACKDOOR)
+        log_warning("attack success is not computed with a trainer; attack_success in the run's metrics.jsonl has it");
     if (wants_answers(options)) TRY(predictions_init(&predictions, data, data->classes, options->confusion, err));
     TrainerTest test = {.answers = predictions.logits};
     Status status = trainer_eval(&test, file, subject->path, options, subject->round, subject->memory, data, err);

@@ -4,6 +4,7 @@ Usage: test_trainer_data.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest argu
 """
 import os, subprocess, sys, unittest
 
+from runs import DEADLINE, SOUNDER
 from trainers import JOB, LAYERS, NUMPY, TORCH, TrainerCase, np, torch
 
 # The net of trainers.py, which stops early: client k after `stop` + k steps. It stores what each training began and ended with.
@@ -120,6 +121,8 @@ class Views(TrainerCase):
                     self.assertAlmostEqual(ours["test_loss"], theirs["test_loss"], 4)
                     self.assertEqual(ours.get("attack_success"), theirs.get("attack_success"))
                 self.assertEqual("attack_success" in ours, name == "backdoor")
+                told = subprocess.run([SOUNDER, "eval", f"trainer-{name}-1"], cwd=self.folder.name, text=True, capture_output=True, timeout=DEADLINE)
+                self.assertEqual("attack success is not computed with a trainer" in told.stderr, name == "backdoor", told.stderr)
                 theirs, ours = ([line for line in self.metrics(run) if line["type"] == "clients_evaluation"]
                                 for run in (f"engine-{name}", f"trainer-{name}-1"))
                 self.assertAlmostEqual(ours[-1]["loss_mean"], theirs[-1]["loss_mean"], 4)

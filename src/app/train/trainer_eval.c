@@ -95,7 +95,7 @@ static Status evaluate_in(RunMemory *memory, TrainerTest *test, const Safetensor
     config->training = options->training;
     config->workers = config->clients = 1;
     config->trainer.answers = test->answers != NULL;
-    memory->tensors = (TensorList){.tensors = net.tensors, .count = net.count};
+    memory->tensors = trainer_net_tensors(&net);
     Status status = model_load_alone(net.values, &memory->tensors, file, path, err);
     if (status == STATUS_OK) status = evaluate(test, memory, &net, err);
     trainer_net_free(&net);
