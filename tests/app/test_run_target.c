@@ -44,6 +44,24 @@ static void a_target_names_a_figure_and_a_value(void **state) {
     assert_false(target.given);
 }
 
+static void a_value_is_read_from_the_text_alone(void **state) {
+    (void)state;
+    assert_true(target_value("personal-accuracy=80%") == 0.8 && target_value("perplexity<=20") == 20);
+    assert_true(isnan(target_value("")) && isnan(target_value("0.8")) && isnan(target_value("loss=low")));
+}
+
+// A metric of such a name could not be named by --target.
+static void no_metric_has_the_name_of_a_figure(void **state) {
+    (void)state;
+    Error err;
+    char name[32];
+    assert_string_equal(target_name(0), "accuracy=");
+    for (size_t i = 0; target_name(i); i++) {
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(target_name(i), "="), target_name(i));
+        assert_int_equal(metric_name_check(name, &err), STATUS_DATA);
+    }
+}
+
 static void the_sign_of_a_metric_says_which_way_it_goes(void **state) {
     (void)state;
     Target target;
@@ -102,6 +120,8 @@ static void what_is_no_target_is_refused_with_what_to_write(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_target_names_a_figure_and_a_value),
+        cmocka_unit_test(a_value_is_read_from_the_text_alone),
+        cmocka_unit_test(no_metric_has_the_name_of_a_figure),
         cmocka_unit_test(the_sign_of_a_metric_says_which_way_it_goes),
         cmocka_unit_test(what_is_no_target_is_refused_with_what_to_write),
     };

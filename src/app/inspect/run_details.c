@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "app/inspect/run_programs.h"
+#include "app/options/run_target.h"
 #include "io/metrics.h"
 
 enum { MOST_ROUNDS = 500, MOST_CLIENTS = 2000 };
@@ -361,10 +362,7 @@ static void put_confusion(JsonObject *details, const PastRun *run) {
 // All of it -----------------------------------------------------------------------------------------------------------
 
 static void put_target(JsonObject *details, const PastRun *run) {
-    const char *value = run->options.target + strcspn(run->options.target, "=<>");
-    char *end;
-    const double number = strtod(value + strspn(value, "=<>"), &end);
-    if (run->options.target[0]) put_real(details, "target", *end == '%' ? number / 100 : number);
+    if (run->options.target[0]) put_real(details, "target", target_value(run->options.target));
 }
 
 static void make_details(JsonObject *details, const Reading *reading, const PastRun *run, const char *group) {

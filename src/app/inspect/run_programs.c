@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "app/options/option_table.h"
+
 enum { MOST_FAULTS = 100 };
 
 static bool note_fault(RunPrograms *programs, json_t *line) {
@@ -60,7 +62,6 @@ static void put_shares(JsonObject *trainer, const RunPrograms *programs) {
 }
 
 static void put_trainer(JsonObject *details, const RunPrograms *programs, const PastRun *run) {
-    static const char *const starts[] = {[TRAINER_FORK] = "fork", [TRAINER_EACH] = "each"};
     const json_t *repeats = json_object_get(run->start, "trainer_repeats");
     const char *start = json_string_value(json_object_get(run->summary, "trainer_start"));
     JsonObject trainer;
@@ -68,7 +69,7 @@ static void put_trainer(JsonObject *details, const RunPrograms *programs, const 
     put_readable(&trainer, "command", run->options.trainer);
     put_readable(&trainer, "options", run->options.trainer_option);
     put_whole(&trainer, "threads", run->options.trainer_threads);
-    put_text(&trainer, "asked", starts[run->options.trainer_start]);
+    put_text(&trainer, "asked", option_find("trainer-start")->choices[run->options.trainer_start]);
     if (start)
         put_readable(&trainer, "start", start);
     else

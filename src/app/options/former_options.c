@@ -143,7 +143,7 @@ void former_part(char value[OPTION_VALUE_BYTES], const Options *options, const F
     }
     const char *part = find_part(&length, (const char *)options + option->offset, former);
     const size_t name = strlen(former->key) + 2;
-    snprintf(value, OPTION_VALUE_BYTES, "%s", former->preset);
+    snprintf(value, OPTION_VALUE_BYTES, "%s", former->preset ? former->preset : "");
     if (part && apart) snprintf(value, OPTION_VALUE_BYTES, "%.*s", (int)(length - name), part + name);
     if (former->words) strcpy(value, strncmp(former->words, value, strlen(value)) == 0 ? "false" : "true");
 }

@@ -11,6 +11,7 @@
 #include "fedavg/rules/world/schedule.h"
 #include "fedavg/rules/world/walk.h"
 #include "option_names.h"
+#include "run_target.h"
 
 const char *const option_group_titles[GROUP_COUNT] = {
     [GROUP_MODEL] = "Data and model",
@@ -438,7 +439,7 @@ const Option option_table[] = {
     {.name = "target", .type = OPTION_TEXT, FIELD(target), .group = GROUP_RUN,
      .also = "target-metric goal",
      .placeholder = "NAME=VALUE", .derived = "none", .may_change = true,
-     .choices = {"accuracy=", "loss=", "client-accuracy=", "client-loss=", "personal-accuracy=", "personal-loss="},
+     .name_of = target_name,
      .help = "the figure that the run is about, and a value: the summary tells when a test first reaches it (round, bytes, "
              "simulated seconds). accuracy=0.8 or accuracy=80% and loss=0.5 are of the clients' own models if --algorithm "
              "trains such, else of the global one; client-accuracy, client-loss: its means over the clients; with "

@@ -9,21 +9,27 @@
 #include "fedavg/rules/local/personal_rules.h"
 #include "option_table.h"
 
+#define NAMED(name) name, name "="
+
 // "accuracy" and "loss" are those of the models that the run is about.
 static const struct {
-    const char *name;
+    const char *name, *begun; // begun: for completion
     FigureKind kind, personal;
 } names[] = {
-    {"accuracy", FIGURE_ACCURACY, FIGURE_PERSONAL_ACCURACY},
-    {"loss", FIGURE_LOSS, FIGURE_PERSONAL_LOSS},
-    {"test-accuracy", FIGURE_ACCURACY, FIGURE_ACCURACY},
-    {"test-loss", FIGURE_LOSS, FIGURE_LOSS},
-    {"personal-accuracy", FIGURE_PERSONAL_ACCURACY, FIGURE_PERSONAL_ACCURACY},
-    {"personal-loss", FIGURE_PERSONAL_LOSS, FIGURE_PERSONAL_LOSS},
-    {"client-accuracy", FIGURE_CLIENT_ACCURACY, FIGURE_CLIENT_ACCURACY},
-    {"client-loss", FIGURE_CLIENT_LOSS, FIGURE_CLIENT_LOSS},
+    {NAMED("accuracy"), FIGURE_ACCURACY, FIGURE_PERSONAL_ACCURACY},
+    {NAMED("loss"), FIGURE_LOSS, FIGURE_PERSONAL_LOSS},
+    {NAMED("test-accuracy"), FIGURE_ACCURACY, FIGURE_ACCURACY},
+    {NAMED("test-loss"), FIGURE_LOSS, FIGURE_LOSS},
+    {NAMED("personal-accuracy"), FIGURE_PERSONAL_ACCURACY, FIGURE_PERSONAL_ACCURACY},
+    {NAMED("personal-loss"), FIGURE_PERSONAL_LOSS, FIGURE_PERSONAL_LOSS},
+    {NAMED("client-accuracy"), FIGURE_CLIENT_ACCURACY, FIGURE_CLIENT_ACCURACY},
+    {NAMED("client-loss"), FIGURE_CLIENT_LOSS, FIGURE_CLIENT_LOSS},
 };
 enum { NAMES = sizeof names / sizeof *names };
+
+const char *target_name(size_t index) {
+    return index < NAMES ? names[index].begun : NULL;
+}
 
 // The parts of "perplexity<=20", and what sentences name.
 typedef struct Parts {
@@ -67,19 +73,31 @@ static Status read_metric(RunFigure *figure, const Parts *parts, bool has_traine
     return STATUS_OK;
 }
 
-// A number such as 0.8, or 80% of a share.
-static Status read_value(double *value, const Parts *parts, const RunFigure *figure, Error *err) {
+// A number such as 0.8, or 80%. Returns whether it is one.
+static bool read_number(double *number, bool *is_percent, const char *text) {
     char *end;
+    *number = strtod(text, &end);
+    *is_percent = strcmp(end, "%") == 0;
+    if (*is_percent) *number /= 100;
+    return end != text && (!*end || *is_percent) && isfinite(*number);
+}
+
+double target_value(const char *text) {
+    Parts parts = {.text = text};
+    bool is_percent;
+    double value;
+    return split(&parts) && read_number(&value, &is_percent, parts.value) ? value : (double)NAN;
+}
+
+static Status read_value(double *value, const Parts *parts, const RunFigure *figure, Error *err) {
+    bool is_percent;
     const bool is_share = figure_facts[figure->kind].is_share, is_loss = figure_facts[figure->kind].is_loss;
-    *value = strtod(parts->value, &end);
-    const bool is_percent = is_share && strcmp(end, "%") == 0;
-    if (end == parts->value || (*end && !is_percent) || !isfinite(*value))
+    if (!read_number(value, &is_percent, parts->value) || (is_percent && !is_share))
         return fail(err, STATUS_USAGE, "%s %.100s: needs a number, such as %s%c%s", parts->option, parts->text,
                     parts->name, parts->sign,
                     is_share  ? "0.8"
                     : is_loss ? "0.5"
                               : "20");
-    if (is_percent) *value /= 100;
     if (!is_share || (*value > 0 && *value <= 1)) return STATUS_OK;
     return fail(err, STATUS_USAGE, "%s %.100s: an accuracy is above 0 and at most 1, or 100%%; write %s=0.8 or %s=80%%",
                 parts->option, parts->text, parts->name, parts->name);

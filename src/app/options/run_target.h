@@ -22,6 +22,12 @@ typedef struct Target {
 // Reads options->target; the algorithm must be resolved. USAGE with what to write.
 Status target_read(Target *target, const Options *options, Error *err);
 
+// Name number `index` with its sign, "accuracy=", for completion; NULL: there is none.
+const char *target_name(size_t index);
+
+// The value in a target's text alone, for a past run whose algorithm is not resolved; NaN if it has none.
+double target_value(const char *text);
+
 // The figure of a run with these options, whose target must be a right one. has_targets: the data's labels are numbers.
 RunFigure run_figure_of(const Options *options, bool has_targets);
 

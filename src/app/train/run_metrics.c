@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
+#include "app/options/option_table.h"
 #include "app/train/run_goals.h"
 #include "app/train/run_record.h"
 #include "fedavg/memory/client_state_file.h"
@@ -352,7 +353,9 @@ Status report_summary(Metrics *metrics, const RunMemory *memory, const RunSummar
     put_whole(&peak, "parent", own_peak_bytes());
     if (summary->trainer_bytes > 0) put_whole(&peak, "trainer", summary->trainer_bytes);
     put_object(&line, "peak_memory_bytes", &peak);
-    if (summary->options->trainer[0]) put_text(&line, "trainer_start", summary->forks ? "fork" : "each");
+    const char *const *starts = option_find("trainer-start")->choices;
+    if (summary->options->trainer[0])
+        put_text(&line, "trainer_start", starts[summary->forks ? TRAINER_FORK : TRAINER_EACH]);
     if (summary->worker_bytes > 0) put_whole(&line, "worker_private_bytes", summary->worker_bytes);
     put_whole(&line, "parameters", (int64_t)memory->config->parameters);
     put_text(&line, "model_sha256", summary->model_sha256);
