@@ -45,9 +45,11 @@ static const struct {
     {"  trainer, trainer_folder", "the command of --trainer, and where its relative paths begin"},
     {"  trainer_xxh3",
      "XXH3 over the files of the trainer: the program, and the modules that it imports from its folder"},
-    {"  trainer_repeats", "whether --check-trainer found that turns repeat; null: not checked"},
+    {"  trainer_repeats", "whether --check-trainer found that turns repeat and heed what the algorithm adds to the "
+                          "gradients; null: not checked"},
     {"  tensors", "how many tensors it exchanges"},
     {"  aggregator, aggregator_folder", "the command of --aggregator, and where its relative paths begin"},
+    {"  aggregator_xxh3", "XXH3 over the files that this command names"},
     {"client", "a client has trained in a round"},
     {"  share", "its weight in the mean of the round's updates"},
     {"  steps", "that its trainer made (with --trainer)"},

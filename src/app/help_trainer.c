@@ -95,7 +95,8 @@ static const HelpEntry rules[] = {
      "began; eval of a file of a model wants --trainer, and --confusion and --predictions want turn.answers"},
     {"--check-trainer",
      "trains client A, B, A again, A after a test, and A in a fresh process, and names the first tensor "
-     "that differs, with the likely cause"},
+     "that differs, with the likely cause. Where the algorithm adds to the gradients, also whether the trainer "
+     "heeds that"},
     {"output", "stdout and stderr go to RUN/trainer.log, each line with its rank (\"nursery\": before the first turn); "
                "where a run has no folder, to stderr. A run that a trainer ends shows its last exception"},
     {"starts",

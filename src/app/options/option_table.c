@@ -171,7 +171,8 @@ const Option option_table[] = {
     {.name = "check-trainer", .type = OPTION_FLAG, FIELD(check_trainer), .group = GROUP_MODEL, .unsaved = true, .may_change = true,
      .preset = "false",
      .applies = has_trainer, .condition = "--trainer",
-     .help = "before the run, see whether a turn repeats: after others, after a test, in a fresh process"},
+     .help = "before the run, see whether a turn repeats (after others, after a test, in a fresh process) and heeds what --algorithm "
+             "adds to the gradients"},
     {.name = "seed", .type = OPTION_SEED, FIELD(seed), .group = GROUP_MODEL, .eval = true, .common = true,
      .also = "random-seed",
      .placeholder = "N", .preset = "1",

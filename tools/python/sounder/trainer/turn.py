@@ -111,15 +111,16 @@ class Turn:
             yield self._net.batch(self._data.enter(x[taken]), np.array(y[taken]))
 
     def correct(self, gradients=None):
-        """Adds what the run's algorithm adds to the gradients, right before a step; nothing with fedavg. With a net of arrays:
-        gradients, {name: array}, are changed in place."""
+        """Adds what the run's algorithm adds to the gradients, once per step: after the last backward pass and unscale_, before
+        clipping, as the engine does; nothing with fedavg. With a net of arrays: gradients, {name: array}, are changed in place."""
         self._corrects += 1
         if self._told.get("shifts") or self._told["pull"]:
             self._net.correct(self._told["pull"], self._told.get("shifts"), gradients)
 
     def correcting(self, optimizer):
         """Lets the optimizer's step correct the gradients first, for loops that others own. A closure, as Lightning gives to step, makes
-        the gradients itself: it is corrected at its end."""
+        the gradients itself: it is corrected at its end. A loop that clips has clipped by then: what is added stays unclipped, other
+        than with correct() before clipping."""
         step = optimizer.step
 
         def corrected(closure=None, *arguments, **named):
@@ -200,8 +201,8 @@ class Turn:
             raise Error(f"{moved} changed in a turn and does not travel: freeze it (a BatchNorm of a frozen part wants .eval()), or exchange it")
         made = steps if steps is not None else self._corrects or self._adds
         if self.trains and made and not self._corrects and (self._told.get("shifts") or self._told["pull"]):
-            raise Error("the run's algorithm adds to the gradients, and this turn never called turn.correct(): call it right before "
-                        "optimizer.step()")
+            raise Error("the run's algorithm adds to the gradients, and this turn never called turn.correct(): call it once per "
+                        "step, before clipping and optimizer.step()")
         if self.trains:
             self._net.store()
         samples = int(sum(count for _, count in self._losses))
