@@ -173,6 +173,13 @@ static void a_missing_set_says_where_it_was_looked_for_and_how_to_get_it(void **
     expect_failure(folder, STATUS_NOINPUT, "no file train-images-idx3-ubyte");
 }
 
+static void one_array_is_a_file_and_no_folder_of_its_name(void **state) {
+    char path[SCRATCH_PATH_BYTES];
+    expect_failure(new_folder(path, *state, "folder.npy"), STATUS_NOINPUT, "no file train-images-idx3-ubyte");
+    scratch_write(scratch_path(path, *state, "file.npy"), "", 0);
+    expect_failure(path, STATUS_NOINPUT, "one array");
+}
+
 // Writes the gray set with file `f` replaced, and expects a refusal that says so.
 static void expect_contradiction(const char *parent, int f, const uint8_t *bytes, size_t count, const char *part) {
     char folder[SCRATCH_PATH_BYTES], path[SCRATCH_PATH_BYTES];
@@ -331,6 +338,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(names_are_looked_for_in_the_search_path_in_order),
         cmocka_unit_test(the_cache_folder_is_in_the_home_by_default),
         cmocka_unit_test(a_missing_set_says_where_it_was_looked_for_and_how_to_get_it),
+        cmocka_unit_test(one_array_is_a_file_and_no_folder_of_its_name),
         cmocka_unit_test(files_that_contradict_each_other_are_refused),
         cmocka_unit_test(every_truncation_and_flipped_bit_of_plain_files_is_survived),
         cmocka_unit_test(every_truncation_and_flipped_bit_of_packed_files_is_survived),
