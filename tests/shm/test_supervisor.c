@@ -90,7 +90,7 @@ static void a_worker_finds_its_descriptors_and_nothing_else(void **state) {
     close(stray);
 }
 
-static void a_worker_inherits_nine_descriptors_its_own_and_no_more(void **state) {
+static void a_worker_inherits_its_descriptors_and_no_more_than_there_is_room_for(void **state) {
     (void)state;
     Error err = {0};
     World world;
@@ -404,7 +404,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_workers_do_every_phase_and_stand_still_in_between),
         cmocka_unit_test(a_worker_finds_its_descriptors_and_nothing_else),
-        cmocka_unit_test(a_worker_inherits_nine_descriptors_its_own_and_no_more),
+        cmocka_unit_test(a_worker_inherits_its_descriptors_and_no_more_than_there_is_room_for),
         cmocka_unit_test(a_worker_killed_at_work_departs_and_the_others_go_on),
         cmocka_unit_test(a_stopped_worker_is_warned_about_then_killed),
         cmocka_unit_test(a_worker_that_hangs_while_starting_is_killed),
