@@ -1,6 +1,6 @@
-// Any lines that a trainer may answer, to a turn or to the question which tensors its net has: an accepted answer holds
-// numbers that a run can use. The first byte says which of the two, the second how many samples the turn has, or values
-// the desk.
+// Any lines that a trainer may answer, to a turn, to the first line, or to the question which tensors its net has: an
+// accepted answer holds numbers that a run can use. The first byte says which of the three, and what the turn is; the
+// second how many samples the turn has, or values the desk.
 #include "fuzz.h"
 
 #include <math.h>
@@ -19,12 +19,14 @@ static void put_lines(int socket, const uint8_t *lines, size_t bytes) {
 static void ask(TrainerProcess *process, uint8_t kind, uint8_t count) {
     static RunConfig config;
     static uint32_t order[UINT8_MAX], ends[UINT8_MAX];
+    static float answers[UINT8_MAX];
     Error err = {.message = ""};
     RunMemory memory = {.config = &config};
     Trainer trainer = {.memory = &memory, .process = *process, .desk = {.order = order, .ends = ends}};
     const TrainerTurn turn = {.task = kind & 2 ? "train" : "test", .part = "test", .client = UINT32_MAX};
     TrainerAnswer answer;
     config.spec.squared_loss = kind & 4;
+    if (kind & 8) trainer.desk.answers = answers;
     desk_add_batch(&trainer.desk, (uint32_t[UINT8_MAX]){0}, count);
     const Status status = refused_with_a_sentence(trainer_ask(&answer, &trainer, &turn, &err), &err);
     must(trainer.desk.samples == 0);
@@ -32,9 +34,20 @@ static void ask(TrainerProcess *process, uint8_t kind, uint8_t count) {
         must(!isinf(answer.loss_sum) && answer.travel >= 0 && isfinite(answer.travel));
         must(memchr(answer.kept, 0, sizeof answer.kept));
         must(kind & 2 || (answer.samples == count && answer.hits <= count));
+        must(!answer.answers || ((kind & 8) && !(kind & 2)));
     } else
         must(status == STATUS_UNAVAILABLE || status == STATUS_DATA);
     process->used = trainer.process.used;
+}
+
+static void begin(TrainerProcess *process) {
+    const TrainerWait wait = {0};
+    Error err = {.message = ""};
+    json_t *ready;
+    const Status status = refused_with_a_sentence(trainer_process_ready(&ready, process, &wait, &err), &err);
+    must(status == STATUS_OK ? trainer_flag(ready, "ready") : !ready);
+    must(status == STATUS_OK || status == STATUS_UNAVAILABLE || status == STATUS_DATA);
+    json_decref(ready);
 }
 
 static void describe(TrainerProcess *process, uint8_t values) {
@@ -70,6 +83,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t bytes) {
     put_lines(ends[1], input + 2, bytes - 2);
     if (input[0] & 1)
         ask(&process, input[0], input[1]);
+    else if (input[0] & 2)
+        begin(&process);
     else
         describe(&process, input[1]);
     free(process.buffer);
