@@ -59,13 +59,18 @@ def parse_safetensors(blob):
     return notes, tensors
 
 
-def is_worker(pid):
-    """False for what a sanitizer starts as the parent's child at its end."""
+def command_line(pid):
+    """[]: it is gone."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return file.read().split(b"\0")[1:2] == [b"worker"]
+            return file.read().split(b"\0")[:-1]
     except OSError:
-        return False
+        return []
+
+
+def is_worker(pid):
+    """False for what a sanitizer starts as the parent's child at its end."""
+    return command_line(pid)[1:2] == [b"worker"]
 
 
 def children_of(pid):
@@ -157,10 +162,12 @@ def named(tracks, category):
 
 
 def wait_until(condition, seconds=30.0):
+    """Returns the condition's first answer that is true, or False."""
     end = time.monotonic() + seconds * SLOWED
     while time.monotonic() < end:
-        if condition():
-            return True
+        answer = condition()
+        if answer:
+            return answer
         time.sleep(0.005)
     return False
 
@@ -238,6 +245,19 @@ class RunCase(unittest.TestCase):
 
     def train(self, *arguments, code=0, **more):
         return self.finish(self.start(*arguments, **more), code)
+
+    def call(self, *arguments, code=0, folder=".", **environment):
+        """Another command than train, to its end: its stdout and stderr."""
+        done = subprocess.run([SOUNDER, *arguments], cwd=self.path(folder), text=True, timeout=DEADLINE, capture_output=True,
+                              env={**os.environ, **environment})
+        self.assertEqual(done.returncode, code, f"stdout: {done.stdout}\nstderr: {done.stderr}")
+        return done.stdout, done.stderr
+
+    def data_of(self, page):
+        """The figures that a report's page draws."""
+        with open(self.path(page)) as file:
+            (text,) = re.findall(r'<script id="data" type="application/json">(.*?)</script>', file.read(), re.S)
+        return json.loads(text)
 
     def metrics(self, run):
         with open(self.path(run, "metrics.jsonl")) as file:

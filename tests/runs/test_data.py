@@ -158,20 +158,15 @@ class Data(RunCase):
             self.assertRegex(err, rf"{name}\.npz: x_(train|test) was written to, or its time changed")  # whichever is looked at next
             self.assertNotIn("worker", err)  # nobody died of it
 
-    def sounder(self, *arguments, code=0):
-        done = subprocess.run([SOUNDER, *arguments], cwd=self.folder.name, text=True, timeout=DEADLINE, capture_output=True)
-        self.assertEqual(done.returncode, code, done.stderr)
-        return done.stdout, done.stderr
-
     def test_data_sets_have_names_as_long_as_files_have(self):
         """The model's notes have the whole name, and a name is never cut within a letter, which its header would not hold."""
         for number, name in enumerate(("\u00e9" * 32, "\u65e5" * 83, "a" * 250)):
             data = self.archive(f"{name}.npz", images_as_arrays())
             self.train("--data", data, "--model", "softmax", "--clients", "2", "--rounds", "1", "--workers", "1", "--out", f"run{number}")
-            told = json.loads(self.sounder("eval", f"run{number}/model.safetensors", "--json")[0])
+            told = json.loads(self.call("eval", f"run{number}/model.safetensors", "--json")[0])
             self.assertEqual(told["data"], f"{name}.npz")
         os.rename(self.path("run0"), self.path(os.fsdecode(b"M\xfcnchen")))  # not UTF-8, which JSON is
-        self.assertEqual(json.loads(self.sounder("eval", os.fsdecode(b"M\xfcnchen"), "--json")[0])["model"], "M\ufffdnchen/model.safetensors")
+        self.assertEqual(json.loads(self.call("eval", os.fsdecode(b"M\xfcnchen"), "--json")[0])["model"], "M\ufffdnchen/model.safetensors")
 
     def test_a_model_is_evaluated_on_the_data_beside_it_or_says_where_it_looked(self):
         data = self.archive("mine.npz", images_as_arrays())
@@ -179,14 +174,14 @@ class Data(RunCase):
         os.mkdir(self.path("gift"))
         os.rename(self.path("run", "model.safetensors"), self.path("gift", "model.safetensors"))
         os.rename(data, self.path("gift", "mine.npz"))
-        told = json.loads(self.sounder("eval", "gift/model.safetensors", "--json")[0])
+        told = json.loads(self.call("eval", "gift/model.safetensors", "--json")[0])
         self.assertEqual((told["data"], told["samples"]), ("mine.npz", TEST))
         os.rename(self.path("gift", "mine.npz"), data)
-        self.sounder("eval", "gift/model.safetensors")
+        self.call("eval", "gift/model.safetensors")
         os.rename(data, self.path("other.npz"))
-        _, err = self.sounder("eval", "gift/model.safetensors", code=66)
+        _, err = self.call("eval", "gift/model.safetensors", code=66)
         self.assertIn("gift/model.safetensors was trained on mine.npz, which is neither here nor beside it; name it with --data", err)
-        self.sounder("eval", "gift/model.safetensors", "--data", "other.npz")
+        self.call("eval", "gift/model.safetensors", "--data", "other.npz")
 
     def test_data_that_may_be_meant_otherwise_are_doubted_once(self):
         """Classes as floating-point numbers, as NumPy's loadtxt gives them, and images with their channels last, mapped where they lie."""

@@ -2,9 +2,9 @@
 
 Usage: test_init.py PATH_OF_SOUNDER [unittest arguments]; with the program on the emulated card the runs are on that.
 """
-import json, os, shutil, struct, subprocess, sys, unittest
+import json, os, shutil, struct, sys, unittest
 
-from runs import DEADLINE, SOUNDER, RunCase, parse_safetensors
+from runs import SOUNDER, RunCase, parse_safetensors
 
 ON_CARD = "emulated" in os.path.basename(SOUNDER)
 TASK = ["--data", "synthetic:1x6x6:40:20", "--batch-size", "10", "--quiet", "--clients", "2", "--workers", "1", "--rounds", "1",
@@ -227,15 +227,10 @@ class Init(RunCase):
             self.assertIn(sentence, err)
             self.assertFalse(os.path.exists(self.path("refused", "model.safetensors")))
 
-    def sounder(self, *arguments, code=0):
-        done = subprocess.run([SOUNDER, *arguments], cwd=self.folder.name, text=True, timeout=DEADLINE, capture_output=True)
-        self.assertEqual(done.returncode, code, done.stderr)
-        return done.stdout, done.stderr
-
     def read_by_all(self, name, code):
         """What training and evaluation say of a file of weights."""
         training = self.train(*TASK, "--model", "linear 8; relu; linear classes", "--init", name, "--out", "begun-" + name, code=code)[1]
-        evaluation = self.sounder("eval", name, "--device", "cpu", "--data", TASK[1], "--model", "linear 8; relu; linear classes", code=code)[1]
+        evaluation = self.call("eval", name, "--device", "cpu", "--data", TASK[1], "--model", "linear 8; relu; linear classes", code=code)[1]
         return training, evaluation
 
     def test_no_reader_takes_a_weight_of_another_shape_or_without_a_value(self):
@@ -257,7 +252,7 @@ class Init(RunCase):
         self.assertNotEqual(turned, whole)
         with open(self.path("first", "model.safetensors"), "wb") as file:
             file.write(turned)
-        self.assertIn("fc1.weight is 36x8, not 8x36", self.sounder("eval", "first", "--device", "cpu", code=65)[1])
+        self.assertIn("fc1.weight is 36x8, not 8x36", self.call("eval", "first", "--device", "cpu", code=65)[1])
 
 
 if __name__ == "__main__":

@@ -32,10 +32,8 @@ def told_of_pages(log):
 
 class Look(RunCase):
     def sounder(self, *arguments, code=0, **environment):
-        done = subprocess.run([SOUNDER, *arguments], cwd=self.folder.name, text=True, timeout=DEADLINE, capture_output=True,
-                              env={**os.environ, **environment})
-        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
-        return done.stdout if code == 0 else done.stderr
+        out, err = self.call(*arguments, code=code, **environment)
+        return out if code == 0 else err
 
     def write_run(self, name, accuracies, finished=True, target=None, nodes=1, **options):
         """A run folder as a run would have left it, without the run."""
@@ -226,8 +224,7 @@ class Report(Look):
     def data_of(self, page):
         with open(self.path(page)) as file:
             self.page = file.read()
-        (text,) = re.findall(r'<script id="data" type="application/json">(.*?)</script>', self.page, re.S)
-        return json.loads(text)
+        return super().data_of(page)
 
     def train_small(self, run, *options):
         self.train("--data", "synthetic:1x8x8:400:100", "--model", "conv 3 3; pool 2; relu; linear 10", "--batch-size", "10", "--clients",

@@ -65,9 +65,7 @@ class Names(Look):
         with open(self.path("chart.js"), "w") as file:
             file.write("window.Chart = null;")
         self.sounder("report", "runs", "-o", "page.html", SOUNDER_CHART_JS=self.path("chart.js"))
-        with open(self.path("page.html")) as file:
-            (text,) = re.findall(r'<script id="data" type="application/json">(.*?)</script>', file.read(), re.S)
-        runs = json.loads(text)["runs"]
+        runs = self.data_of("page.html")["runs"]
         self.assertEqual(len(runs), len(NAMES))
         paths = set()
         for run in runs:

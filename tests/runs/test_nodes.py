@@ -5,7 +5,7 @@ Exits with 77 where there is no mpirun or sounder was built without MPI.
 """
 import glob, os, random, re, select, shutil, signal, struct, subprocess, sys, time, unittest
 
-from runs import (DATA, OWN_SESSION, SANITIZED, SLOWED, SMALL, SOUNDER, RunCase, alive, children_of, merged, named, read_trace, state_of, wait_until)
+from runs import (DATA, OWN_SESSION, SANITIZED, SLOWED, SMALL, SOUNDER, RunCase, alive, children_of, command_line, merged, named, read_trace, state_of, wait_until)
 
 # Two buckets: 676 * 400 weights fill the first one, the convolution before them makes the second.
 BUCKETS_TRAIN = 400 if SANITIZED else 1600
@@ -17,14 +17,6 @@ ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_R
                "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
                "OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,vader",  # one machine: looking for networks is half of a short run
                "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
-
-
-def command_line(pid):
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return file.read().split(b"\0")
-    except OSError:
-        return []
 
 
 def rank_of(pid):

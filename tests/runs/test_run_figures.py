@@ -3,9 +3,9 @@ test samples of their own.
 
 Usage: test_run_figures.py PATH_OF_SOUNDER [unittest arguments]
 """
-import json, os, random, re, subprocess, unittest
+import json, os, random, re, unittest
 
-from runs import DEADLINE, SOUNDER, RunCase
+from runs import RunCase
 
 PERSONAL = ["--data", "synthetic:1x4x4:400:100", "--model", "linear 10", "--clients", "10", "--workers", "1", "--partition",
             "pathological classes=2", "--client-test", "0.3", "--algorithm", "local-only", "--batch-size", "5", "--lr", "0.1"]
@@ -13,17 +13,14 @@ PERSONAL = ["--data", "synthetic:1x4x4:400:100", "--model", "linear 10", "--clie
 
 class RunFigure(RunCase):
     def look(self, *arguments, code=0):
-        done = subprocess.run([SOUNDER, *arguments], cwd=self.folder.name, text=True, timeout=DEADLINE, capture_output=True)
-        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
-        return done.stdout + done.stderr
+        return "".join(self.call(*arguments, code=code))
 
     def table(self, *arguments):
         return json.loads(self.look("runs", *arguments, "--format", "json"))
 
     def report(self, *runs):
         self.look("report", *runs, "-o", "report.html")
-        with open(self.path("report.html")) as file:
-            return json.loads(re.search(r'type="application/json">(.*?)</script>', file.read(), re.S).group(1))
+        return self.data_of("report.html")
 
     def scalars(self, run):
         """Tags in the event files, by TensorBoard's names: a tag is plain text in them."""

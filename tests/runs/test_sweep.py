@@ -299,9 +299,7 @@ class Sweep(RunCase):
         self.assertTrue(wait_until(lambda: {state_of(pid) for pid in everyone} == {"T"}))
         process.send_signal(signal.SIGCONT)
         self.wait_for_more_rounds("s/lr=0.2", 2)
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=DEADLINE)
-        self.assertEqual(process.returncode, 130, out + err)
+        self.stop(process, signal.SIGINT)
 
     def test_a_signal_to_all_processes_of_a_job_counts_once_although_the_sweep_hands_it_on(self):
         process, children = self.start_long("--parallel", "2", "--checkpoint-every", "0")
