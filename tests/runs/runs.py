@@ -21,6 +21,9 @@ DEADLINE = 120 * SLOWED
 ECHO_SECONDS = 0.6  # a signal closer behind another one is its echo, and no second request
 SMALL = ["--data", DATA, "--model", "lenet", "--clients", "8", "--rounds", "3", "--batch-size", "32", "--momentum", "0.5"]
 
+# 192 TB of updates side by side: more than the 128 TiB that a process can address.
+BEYOND_ANY_MACHINE = ["--data", "synthetic:1x1x2:30000:60", "--clients", "30000", "--model", "linear 40000; linear 40000; linear 10"]
+
 ENDLESS = ["--rounds", "100000", "--quiet"]  # ended by RunCase.stop; quiet, for nobody reads what it prints meanwhile
 DIVERGING = ["--lr", "1000", "--weight-decay", "1"]  # every step multiplies the weights by about -999
 
