@@ -1,18 +1,19 @@
-"""How trainers start and end: forks of one program or a start each, deaths of everything, their output, and what is left behind.
+"""Trainers start as forks of one program or each by itself, survive deaths of everything, and leave output but no process behind.
 
 Usage: test_trainer_nursery.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arguments]   (exit 77: skipped, there is no NumPy)
+SOUNDER_STORM_SEED=N: another order of what the storm kills, and when; a failed storm prints its own.
 """
 import os, random, resource, signal, socket, sys, time, unittest
 from types import SimpleNamespace
 
-from runs import ECHO_SECONDS, alive, children_of, descendants_of, is_worker, wait_until
-from trainers import JOB, NUMPY, PACKAGE, TORCH, TrainerCase, is_guard, np, parent_of, torch
+from runs import DEADLINE, ECHO_SECONDS, alive, children_of, descendants_of, is_worker, wait_until
+from trainers import FAULTS, JOB, NUMPY, PACKAGE, SLEEPER, THREAD, TORCH, TrainerCase, is_guard, np, parent_of, patience, sleepers, torch
 
 sys.path.insert(0, PACKAGE)
 from sounder.trainer.link import Line
 from sounder.trainer.nursery import Nursery as Forks
 
-WRAPPER = "sleep 1000 &\n{python} -c 'import subprocess; subprocess.Popen([\"setsid\", \"sleep\", \"1001\"])'\n{python} {script}\n"
+WRAPPER = SLEEPER + "{python} -c 'import subprocess; subprocess.Popen([\"setsid\", \"sleep\", \"1001\"])'\n{python} {script}\n"
 
 # A trainer that has processes of its own while it trains: a pool, and a loader that leaves the process group.
 LOADERS = '''
@@ -32,13 +33,6 @@ class Nursery(TrainerCase):
         command = command or f"{sys.executable} {script}"
         return self.start(*JOB, "--trainer", command, "--trainer-option", f"slow={slow}", "--rounds", str(rounds), "--quiet", "--out", run,
                           "--on-worker-death", "respawn", *arguments)
-
-    def kill(self, pids, number=signal.SIGKILL):
-        for pid in pids:
-            try:
-                os.kill(pid, number)
-            except ProcessLookupError:
-                pass
 
     def log(self, run):
         with open(self.path(run, "trainer.log")) as file:
@@ -77,7 +71,7 @@ class Nursery(TrainerCase):
         self.assertNotIn("True", self.log("each"))
 
     def test_a_program_that_cannot_be_forked_starts_for_each_worker_and_says_why(self):
-        obstacles = {"threads": ("import threading, time\nthreading.Thread(target=time.sleep, args=(1000,), daemon=True).start()\n", "has 2 threads"),
+        obstacles = {"threads": (THREAD, "has 2 threads"),
                      "children": ("import subprocess\nsubprocess.Popen(['sleep', '1003'])\n", "has processes of its own")}
         self.run_with("sound")
         for name, (text, sentence) in obstacles.items():
@@ -172,18 +166,18 @@ class Nursery(TrainerCase):
             time.sleep(draw.uniform(0.1, 0.8))
             kind = draw.choice(["trainer"] * 4 + ["worker"] * 2 + ["nursery", "guard", "parent"])
             found = victims[kind](process)
-            if found:
+            below = descendants_of(process.pid)
+            if found and self.kill([draw.choice(found)]):
                 said.append(kind)
-                below = descendants_of(process.pid)
-                self.kill([draw.choice(found)])
                 if kind == "parent":
-                    said.append(process.communicate()[1])
+                    said.append(process.communicate(timeout=DEADLINE)[1])
                     self.gone(below)
                     process = self.start("--resume", "storm", "--quiet")
-        said.append(process.communicate()[1])
+        self.assertTrue(said, f"seed {seed}: the run ended before anything was killed")
+        said.append(process.communicate(timeout=DEADLINE)[1])
         for _ in range(3):  # a client that was hit too often has ended the run
             if not os.path.exists(self.path("storm", "model.safetensors")):
-                said.append(self.start("--resume", "storm", "--quiet").communicate()[1])
+                said.append(self.start("--resume", "storm", "--quiet").communicate(timeout=DEADLINE)[1])
         self.assertTrue(os.path.exists(self.path("storm", "model.safetensors")), (seed, said))
         self.assertEqual(self.bits("storm"), self.bits("calm"), (seed, said))
 
@@ -199,16 +193,21 @@ class Nursery(TrainerCase):
 
     def test_a_trainer_that_is_killed_from_outside_gets_more_tries_than_one_that_fails(self):
         self.run_with("calm", "--rounds", "1")
-        process = self.begin("killed", "--workers", "1", slow=0.5, rounds=1)
-        self.assertTrue(wait_until(lambda: os.path.exists(self.path("killed", "metrics.jsonl"))))
-        for _ in range(3):
-            self.assertTrue(wait_until(lambda: self.trainers(process)))
-            trainers = self.trainers(process)
-            time.sleep(0.1)
-            self.kill(trainers, signal.SIGTERM)
+        self.write("waits.py", NUMPY.replace("    velocity = {}\n", """    velocity = {}
+    if turn.client == 1 and turn.trains:
+        with open("begun", "a") as file:
+            file.write("x")
+        if os.path.getsize("begun") <= 3: time.sleep(1000)
+"""))
+        process = self.begin("killed", "--workers", "1", script="waits.py", rounds=1)
+        for number in (1, 2, 3):
+            self.assertTrue(wait_until(lambda: os.path.exists(self.path("begun")) and os.path.getsize(self.path("begun")) == number))
+            trainers = self.kill(self.trainers(process), signal.SIGTERM)
+            self.assertEqual(len(trainers), 1)
             self.gone(trainers)
         self.finish(process)
-        self.assertEqual(self.model("killed"), self.model("calm"))
+        self.assertEqual([(line["round"], line["client"]) for line in self.metrics("killed") if line["type"] == "trainer_fault"], 3 * [(1, 1)])
+        self.assertEqual(self.bits("killed"), self.bits("calm"))
 
     # What is left behind ----------------------------------------------------------------------------------------------
 
@@ -220,14 +219,15 @@ class Nursery(TrainerCase):
         elif how == "twice":
             process.send_signal(signal.SIGINT)
             time.sleep(1.5 * ECHO_SECONDS)
+            self.assertIsNone(process.poll(), "the first signal only asks")
             process.send_signal(signal.SIGINT)
-            process.communicate()
+            self.finish(process, 128 + signal.SIGINT)
         elif how == "group":  # as a batch system ends a job: every process of it
             self.kill([process.pid, *below], signal.SIGTERM)
             self.finish(process, 128 + signal.SIGTERM)
         elif how == "parent":
             process.kill()
-            process.communicate()
+            self.finish(process, -signal.SIGKILL)
         else:
             self.kill(children_of(process.pid)[:1])
             self.stop(process, signal.SIGTERM)
@@ -241,9 +241,13 @@ class Nursery(TrainerCase):
             for how in ("interrupt", "twice", "group", "worker", "parent"):
                 with self.subTest(start=start, how=how):
                     run = f"{start}-{how}"
-                    process = self.begin(run, "--trainer-start", start, command="sh run.sh", rounds=1000, slow=0.1)
-                    self.wait_for_round(run, 1)
-                    self.assertTrue(wait_until(lambda: len(descendants_of(process.pid)) >= 12))
+                    slow = 1000 if how == "twice" else 0.1  # the first signal waits for the turns, the second does not
+                    process = self.begin(run, "--trainer-start", start, command="sh run.sh", rounds=1000, slow=slow)
+                    if how == "twice":
+                        self.assertTrue(wait_until(lambda: len(sleepers(descendants_of(process.pid), 1002)) == 2), "no turn of two")
+                    else:
+                        self.wait_for_round(run, 1)
+                        self.assertTrue(wait_until(lambda: len(descendants_of(process.pid)) >= 12))
                     self.gone(self.end(process, how))
                     self.gone(descendants_of(os.getpid()))
         self.run_with("whole", script="loaders.py")
@@ -284,11 +288,9 @@ class Nursery(TrainerCase):
     # Faults -----------------------------------------------------------------------------------------------------------
 
     def test_a_fault_that_repeats_ends_the_run_with_its_sentence(self):
-        for fault, sentence in (("die", "killed by signal 9"), ("exit", "exit code 3"), ("hang", "has not said anything for 1 s"),
-                                ("words", "its line"), ("other-turn", "answered turn"), ("endless", "more than 1048576 bytes"),
-                                ("close", "closed its socket"), ("raise", "ValueError: the loss has no bottom")):
+        for fault, sentence in FAULTS:
             with self.subTest(fault=fault):
-                _, err = self.run_with(fault, "--hang-seconds", "1", "--trainer-option", f"fault={fault}", code=69)
+                _, err = self.run_with(fault, *patience(fault), "--trainer-option", f"fault={fault}", code=69)
                 self.assertRegex(err.splitlines()[-1], rf"error: --trainer, client 1 in round 1: .*{sentence}")
 
 

@@ -4,9 +4,9 @@ Usage: test_trainer_page.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest argu
 """
 import html, json, os, re, subprocess, sys, unittest
 
-from runs import DEADLINE, SOUNDER
+from runs import DEADLINE
 from test_look import CHART_JS, CHROMIUM, Look, told_of_pages
-from trainers import JOB, LAYERS, TrainerCase
+from trainers import JOB, LAYERS, THREAD, TrainerCase
 
 MEAN = '''
 import sys
@@ -23,10 +23,7 @@ class Pages(TrainerCase, Look):
 
     def report(self, *runs):
         self.sounder("report", *runs, "-o", "page.html")
-        with open(self.path("page.html")) as file:
-            text = file.read()
-        (data,) = re.findall(r'<script id="data" type="application/json">(.*?)</script>', text, re.S)
-        return json.loads(data)["runs"]
+        return self.data_of("page.html")["runs"]
 
     def rows(self):
         """What a browser shows of the programs: {first cell: the others}."""
@@ -64,7 +61,7 @@ class Pages(TrainerCase, Look):
     def test_trainers_that_could_not_be_forked_are_told_as_starts_of_their_own(self):
         with open(self.path("trainer.py")) as file:
             text = file.read()
-        self.write("threads.py", "import threading, time\nthreading.Thread(target=time.sleep, args=(1000,), daemon=True).start()\n" + text)
+        self.write("threads.py", THREAD + text)
         self.run_with("run", script="threads.py")
         (told,) = self.report("run")
         self.assertEqual((told["trainer"]["start"], told["trainer"]["asked"]), ("each", "fork"))

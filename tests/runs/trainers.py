@@ -1,5 +1,5 @@
-"""What the tests of trainers share: a job, trainers in NumPy and PyTorch, and the case that runs them."""
-import os, sys
+"""Shared by the tests of trainers: a job, trainers in NumPy and PyTorch, their faults, and the case that runs them."""
+import os, signal, sys
 
 try:
     import numpy as np
@@ -11,12 +11,25 @@ try:
 except ImportError:
     torch = None
 
-from runs import RunCase, alive, descendants_of, is_worker, parse_safetensors
+from runs import SLOWED, RunCase, alive, command_line, descendants_of, is_worker, parse_safetensors
 
 PACKAGE = os.path.abspath(sys.argv[2])
 JOB = ["--data", "synthetic:1x8x8:160:60", "--clients", "4", "--batch-size", "10", "--lr", "0.05", "--momentum", "0.5",
        "--rounds", "2", "--workers", "2"]
 LAYERS = "linear 12; tanh; linear classes"
+SLEEPER = "sleep 1000 &\n"  # a line of a wrapper: a process that nothing ends but the guard
+THREAD = "import threading, time\nthreading.Thread(target=time.sleep, args=(1000,), daemon=True).start()\n"  # with it no program can be forked
+
+# What NUMPY's options spoil, and the run's sentence for it. Only the one that hangs is waited for.
+HANG_SECONDS = f"{SLOWED:g}"
+FAULTS = (("die", "killed by signal 9"), ("exit", "exit code 3"), ("hang", f"has not said anything for {HANG_SECONDS} s"),
+          ("words", "its line"), ("other-turn", "answered turn"), ("endless", "more than 1048576 bytes"), ("close", "closed its socket"),
+          ("raise", "ValueError: the loss has no bottom"))
+
+
+def patience(fault):
+    return ["--hang-seconds", HANG_SECONDS] if fault == "hang" else []
+
 
 # A net of two layers whose gradients are written by hand; --trainer-option spoils it on demand, `once` only the first time.
 NUMPY = '''
@@ -123,11 +136,11 @@ def group_of(pid):
 
 
 def is_guard(pid):
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return file.read().split(b"\0")[:2] == [b"sounder", b"guard"]
-    except OSError:
-        return False
+    return command_line(pid)[:2] == [b"sounder", b"guard"]
+
+
+def sleepers(pids, seconds=1000):
+    return [pid for pid in pids if command_line(pid) == [b"sleep", str(seconds).encode()]]
 
 
 class TrainerCase(RunCase):
@@ -138,6 +151,39 @@ class TrainerCase(RunCase):
     def write(self, name, text):
         with open(self.path(name), "w") as file:
             file.write(f"PACKAGE = {PACKAGE!r}\n{text}")
+
+    def write_wrapper(self, script):
+        """The command of a shell that starts the script, beside a process that never ends."""
+        with open(self.path("wrapper.sh"), "w") as file:
+            file.write(f"#!/bin/sh\n{SLEEPER}{sys.executable} {script}\n")
+        return "sh wrapper.sh"
+
+    def forget_fault(self):
+        """A fault of `once` comes once more."""
+        if os.path.exists(self.path("spoilt")):
+            os.remove(self.path("spoilt"))
+
+    def start_weights(self):
+        """The options of runs that begin with the same weights of the engine, which "start" has."""
+        self.train(*JOB, "--model", LAYERS, "--rounds", "1", "--lr", "1e-12", "--quiet", "--out", "start")
+        return ["--init", "start/model.safetensors"]
+
+    def assert_near(self, run, other, most=1e-5):
+        one, two = self.weights(run), self.weights(other)
+        self.assertEqual(list(one), list(two))
+        for name in one:
+            self.assertLess(abs(one[name] - two[name]).max(), most, name)
+
+    def kill(self, pids, number=signal.SIGKILL):
+        """Returns those that were there."""
+        hit = []
+        for pid in pids:
+            try:
+                os.kill(pid, number)
+                hit.append(pid)
+            except ProcessLookupError:
+                pass
+        return hit
 
     def run_with(self, run, *arguments, script="trainer.py", code=0):
         return self.train(*JOB, "--trainer", f"{sys.executable} {script}", "--quiet", "--out", run, *arguments, code=code)
