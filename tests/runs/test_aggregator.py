@@ -2,28 +2,32 @@
 
 Usage: test_aggregator.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arguments]   (exit 77: skipped, there is no NumPy)
 """
-import os, shutil, signal, subprocess, sys, time, unittest
+import json, os, shutil, signal, subprocess, sys, time, unittest
 
-from trainers import LAYERS, NUMPY, PACKAGE, TrainerCase, np
-from runs import ECHO_SECONDS, SOUNDER, alive, children_of, descendants_of, wait_until
+from trainers import HANG_SECONDS, LAYERS, NUMPY, PACKAGE, TrainerCase, patience, sleepers
+from runs import BEYOND_ANY_MACHINE, DEADLINE, ECHO_SECONDS, SOUNDER, alive, children_of, command_line, descendants_of, wait_until
 
 JOB = ["--data", "synthetic:1x8x8:160:60", "--clients", "5", "--batch-size", "10", "--lr", "0.05", "--rounds", "3", "--workers", "2",
        "--quiet"]
 EXAMPLE = os.path.join(PACKAGE, "examples", "aggregator.py")
+os.environ["PYTHONPATH"] = PACKAGE
+os.environ["SOUNDER"] = SOUNDER
 
 # Remembers half of every update and adds noise. The second word of the command spoils round 2; `once` only the first time.
+# Rounds in `held` wait for a file.
 RULE = '''
 import json, os, signal, sys, time
 sys.path.insert(0, PACKAGE)
 import numpy as np, sounder
 
-fault, once, slow = sys.argv[1] if len(sys.argv) > 1 else "", "once" in sys.argv, "slow" in sys.argv
+fault, once, held = sys.argv[1] if len(sys.argv) > 1 else "", "once" in sys.argv, (2, 5) if "held" in sys.argv else ()
 
 def combine(updates, turn):
     half = turn.shares @ updates / 2
     step = half + turn.state[0] + 1e-4 * turn.random.normal(size=half.shape)
     turn.state[0] = half
-    time.sleep(0.02 if slow else 0)
+    while turn.round in held and not os.path.exists(f"round-{turn.round}"):
+        time.sleep(0.01)
     if turn.round == 2 and fault and not (once and os.path.exists("spoilt")):
         open("spoilt", "w").close()
         socket = turn._line.socket
@@ -56,23 +60,12 @@ class Aggregators(TrainerCase):
         return self.train(*JOB, *net, "--aggregator", f"{sys.executable} {command}", "--aggregator-keeps", str(keeps), "--out", run, *arguments, code=code)
 
     def example(self, run, rule, *arguments, keeps=0):
-        return self.train(*JOB, "--model", LAYERS, "--aggregator", f"{sys.executable} {EXAMPLE} {rule}", "--aggregator-keeps", str(keeps), "--out", run,
-                          *arguments, env={**os.environ, "PYTHONPATH": PACKAGE})
-
-    def assert_near(self, run, other, most=1e-6):
-        one, two = self.weights(run), self.weights(other)
-        self.assertEqual(list(one), list(two))
-        for name in one:
-            self.assertLess(abs(one[name] - two[name]).max(), most, name)
+        return self.train(*JOB, "--model", LAYERS, "--aggregator", f"{sys.executable} {EXAMPLE} {rule}", "--aggregator-keeps", str(keeps), "--out", run, *arguments)
 
     def program(self, process):
         """The aggregator's own process, not its guard."""
-        def found():
-            for pid in descendants_of(process.pid):
-                with open(f"/proc/{pid}/cmdline", "rb") as file:
-                    if file.read().split(b"\0")[1:2] == [b"rule.py"]:
-                        return pid
-        return found()
+        (pid,) = [pid for pid in descendants_of(process.pid) if command_line(pid)[1:2] == [b"rule.py"]]
+        return pid
 
     # The rules' weights -----------------------------------------------------------------------------------------------
 
@@ -85,19 +78,18 @@ class Aggregators(TrainerCase):
                 base = "fedprox mu=0.1" if "fedprox" in own else "fedavg"
                 self.example("theirs", name, "--algorithm", base, *more, keeps=keeps)
                 self.train(*JOB, "--model", LAYERS, "--algorithm", own, "--out", "ours", *more)
-                self.assert_near("theirs", "ours")
+                self.assert_near("theirs", "ours", 1e-6)
                 shutil.rmtree(self.path("theirs")), shutil.rmtree(self.path("ours"))
 
     def test_the_example_runs_as_its_first_lines_say(self):
-        done = subprocess.run([sys.executable, EXAMPLE, self.folder.name], text=True, timeout=60, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              env={**os.environ, "SOUNDER": SOUNDER, "PYTHONPATH": PACKAGE})
+        done = subprocess.run([sys.executable, EXAMPLE, self.folder.name], text=True, timeout=DEADLINE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.assertRegex(done.stdout, r"^fedadam: loss \d\.\d+, accuracy \d+\.\d+%\nmedian: loss \d\.\d+, accuracy \d+\.\d+%\n$")
 
     def test_the_server_rule_of_the_algorithm_steps_by_the_update(self):
         self.write("mean.py", "import sys; sys.path.insert(0, PACKAGE); import sounder\nsounder.aggregate(lambda updates, turn: turn.shares @ updates)\n")
         self.combine("theirs", "mean.py", "--algorithm", "fedavgm", "--partition", "dirichlet", keeps=0)
         self.train(*JOB, "--model", LAYERS, "--algorithm", "fedavgm", "--partition", "dirichlet", "--out", "ours")
-        self.assert_near("theirs", "ours")
+        self.assert_near("theirs", "ours", 1e-6)
 
     def test_refused_updates_and_parts_that_stay_with_clients_are_left_out(self):
         for name, more in (("refused", ["--trainer", f"{sys.executable} trainer.py", "--trainer-option", "fault=nan"]),
@@ -105,11 +97,10 @@ class Aggregators(TrainerCase):
                            ("frozen", ["--model", LAYERS, "--freeze", "fc1*", "--algorithm", "top-k"])):
             with self.subTest(name=name):
                 more += ["--partition", "dirichlet"]
-                _, err = self.train(*JOB, "--aggregator", f"{sys.executable} {EXAMPLE} mean", "--out", f"their-{name}", *more,
-                                    env={**os.environ, "PYTHONPATH": PACKAGE})
+                _, err = self.train(*JOB, "--aggregator", f"{sys.executable} {EXAMPLE} mean", "--out", f"their-{name}", *more)
                 self.assertEqual("client 1: update refused" in err, name == "refused")
                 self.train(*JOB, "--out", f"our-{name}", *more)
-                self.assert_near(f"their-{name}", f"our-{name}")
+                self.assert_near(f"their-{name}", f"our-{name}", 1e-6)
 
     def test_updates_are_in_the_order_of_clients_with_what_the_run_knows_of_them(self):
         self.write("tell.py", """
@@ -127,7 +118,7 @@ sounder.aggregate(combine)
 """)
         self.combine("run", "tell.py", "--partition", "dirichlet", "--clients-per-round", "4", "--inspect-updates", keeps=0)
         with open(self.path("told")) as file:
-            told = [eval(line) for line in file]
+            told = [json.loads(line) for line in file]
         rows = [row for row in self.metrics("run") if row["type"] == "client"]
         for number, lr, clients, samples, steps, shares, losses, lengths in told:
             own = sorted((row for row in rows if row["round"] == number), key=lambda row: row["client"])
@@ -147,7 +138,7 @@ sounder.aggregate(combine)
             self.combine(f"workers-{workers}", "rule.py", "--workers", workers, "--partition", "dirichlet")
         self.assertEqual(len({self.model(f"workers-{workers}") for workers in "123"}), 1)
         self.combine("parts", "rule.py", "--rounds", "1", "--partition", "dirichlet")
-        subprocess.run([SOUNDER, "train", "--resume", self.path("parts"), "--rounds", "3", "--quiet"], cwd="/", check=True, timeout=60)
+        self.call("train", "--resume", self.path("parts"), "--rounds", "3", "--quiet", folder="/")
         self.assertEqual(self.model("parts"), self.model("workers-1"))
 
     def test_it_combines_the_updates_of_trainers(self):
@@ -181,13 +172,12 @@ sounder.aggregate(combine)
 
     def test_a_fault_costs_a_try_and_no_bit(self):
         self.combine("sound", "rule.py")
-        for fault, sentence in (("die", "killed by signal 9"), ("hang", "has not said anything for 1 s"), ("words", "JSON"),
+        for fault, sentence in (("die", "killed by signal 9"), ("hang", f"has not said anything for {HANG_SECONDS} s"), ("words", "JSON"),
                                 ("other-turn", "answered turn 77"), ("close", "closed its socket"), ("raise", "ValueError: these updates are odd"),
                                 ("nan", "made nan of the update of weight 3 of fc1.weight"), ("far", "may change by less than")):
             with self.subTest(fault=fault):
-                if os.path.exists(self.path("spoilt")):
-                    os.remove(self.path("spoilt"))
-                _, err = self.combine(fault, f"rule.py {fault} once", "--hang-seconds", "1")
+                self.forget_fault()
+                _, err = self.combine(fault, f"rule.py {fault} once", *patience(fault))
                 self.assertIn("the aggregator failed in round 2: ", err)
                 self.assertIn(sentence, err)
                 self.assertEqual(self.bits(fault), self.bits("sound"))
@@ -195,14 +185,16 @@ sounder.aggregate(combine)
     def test_killed_aggregators_and_workers_cost_no_bit(self):
         self.combine("calm", "rule.py", "--rounds", "8")
         for victim in (self.program, lambda process: max(children_of(process.pid))):
-            process = self.start(*JOB, "--model", LAYERS, "--rounds", "8", "--aggregator", f"{sys.executable} rule.py x slow", "--aggregator-keeps", "1",
+            process = self.start(*JOB, "--model", LAYERS, "--rounds", "8", "--aggregator", f"{sys.executable} rule.py x held", "--aggregator-keeps", "1",
                                  "--out", "storm", "--on-worker-death", "respawn")
-            for number in (1, 4):
-                self.wait_for_round("storm", number)
+            for number in (2, 5):
+                self.wait_for_round("storm", number - 1)
                 os.kill(victim(process), signal.SIGKILL)
+                with open(self.path(f"round-{number}"), "w"):
+                    pass
             self.finish(process)
             self.assertEqual(self.bits("storm"), self.bits("calm"))
-            shutil.rmtree(self.path("storm"))
+            shutil.rmtree(self.path("storm")), os.remove(self.path("round-2")), os.remove(self.path("round-5"))
 
     # Faults that end the run ------------------------------------------------------------------------------------------
 
@@ -279,16 +271,16 @@ sounder.aggregate(combine)
         self.assertIn("ValueError: these updates are odd\n", err)
 
     def test_nothing_of_a_wrapper_is_left_behind(self):
-        with open(self.path("wrapper.sh"), "w") as file:
-            file.write(f"#!/bin/sh\nsleep 1000 &\n{sys.executable} rule.py\n")
+        wrapper = self.write_wrapper("rule.py")
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
-            process = self.start(*JOB, "--model", LAYERS, "--rounds", "1000", "--aggregator", "sh wrapper.sh", "--aggregator-keeps", "1",
+            process = self.start(*JOB, "--model", LAYERS, "--rounds", "1000", "--aggregator", wrapper, "--aggregator-keeps", "1",
                                  "--out", f"run-{int(number)}")
             self.wait_for_round(f"run-{int(number)}", 1)
             below = descendants_of(process.pid)
+            self.assertTrue(sleepers(below))
             if number == signal.SIGKILL:
                 process.kill()
-                process.communicate()
+                self.finish(process, -signal.SIGKILL)
             else:
                 self.stop(process, number)
             self.assertTrue(wait_until(lambda: not any(map(alive, below))), [pid for pid in below if alive(pid)])
@@ -323,23 +315,22 @@ sounder.aggregate(combine)
         self.assertIn("only used with --aggregator", err)
 
     def test_updates_that_no_machine_has_room_for_are_refused_with_the_numbers(self):
-        _, err = self.combine("run", "rule.py", "--clients", "160", model="linear 40000; linear 40000; linear 10", keeps=0, code=71)
-        self.assertRegex(err, r"--aggregator \S+ rule.py has the updates of 160 clients side by side, which take 10\d{5}\.\d MB, "
+        _, err = self.combine("run", "rule.py", *BEYOND_ANY_MACHINE, model=None, keeps=0, code=71)
+        self.assertRegex(err, r"--aggregator \S+ rule.py has the updates of 30000 clients side by side, which take 192\d{6}\.\d MB, "
                               r"where \d+\.\d MB are available; lower --clients-per-round")
 
     def example_refused(self, rule, *arguments):
         return self.train(*JOB, "--model", LAYERS, "--aggregator", f"{sys.executable} {EXAMPLE} {rule}", "--aggregator-keeps", "2", "--out", "refused",
-                          *arguments, env={**os.environ, "PYTHONPATH": PACKAGE}, code=64)
+                          *arguments, code=64)
 
     def test_noise_joins_the_update_and_epsilon_is_not_told(self):
         private = ["--algorithm", "dp-fedavg norm=0.1 noise=0.01", "--sampling", "poisson", "--clients-per-round", "4"]
         self.example("theirs", "mean", *private)
-        out, _ = self.train(*JOB[:-1], "--model", LAYERS, "--aggregator", f"{sys.executable} {EXAMPLE} mean", *private, "--out", "told",
-                            env={**os.environ, "PYTHONPATH": PACKAGE})
+        out, _ = self.train(*JOB[:-1], "--model", LAYERS, "--aggregator", f"{sys.executable} {EXAMPLE} mean", *private, "--out", "told")
         self.assertEqual(out.count("epsilon is not told"), 1)
         self.assertIsNone(self.rounds("theirs")[-1]["epsilon"])
         self.train(*JOB, "--model", LAYERS, *private, "--out", "ours")
-        self.assert_near("theirs", "ours")
+        self.assert_near("theirs", "ours", 1e-6)
 
     def test_the_record_says_what_combined(self):
         self.combine("run", "rule.py", "--trainer-threads", "2")
@@ -364,8 +355,7 @@ print(len(both), len({{run.rows("summary")[-1]["model_sha256"] for _, run in bot
 run = sounder.train("one", aggregator=[sys.executable, {EXAMPLE!r}, "mean"], **same)
 print(run.rows("summary")[-1]["model_sha256"] in {{run.rows("summary")[-1]["model_sha256"] for _, run in both}})
 """
-        done = subprocess.run([sys.executable, "-c", code], cwd=self.folder.name, text=True, timeout=60, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              env={**os.environ, "SOUNDER": SOUNDER, "PYTHONPATH": PACKAGE})
+        done = subprocess.run([sys.executable, "-c", code], cwd=self.folder.name, text=True, timeout=DEADLINE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.assertEqual(done.stdout, "2 2\nTrue\n")
 
 
