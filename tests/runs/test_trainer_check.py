@@ -1,4 +1,4 @@
-"""Whether turns of a trainer repeat, and what is said if not: --check-trainer and sounder.check; loops that others own.
+"""--check-trainer and sounder.check find turns that do not repeat, and name the cause; loops that others own are corrected, too.
 
 Usage: test_trainer_check.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arguments]   (exit 77: skipped, there is no NumPy)
 """
@@ -240,9 +240,9 @@ class Clipping(TrainerCase):
         self.write("trainer.py", NUMPY.replace("            turn.correct(slope)\n", "            turn.correct(slope)\n"
                    "        norm = sum((part ** 2).sum() for part in slope.values()) ** 0.5\n"
                    "        for part in slope.values(): part *= min(1, turn.clip / (norm + 1e-6))\n"))
-        self.train(*JOB, "--model", LAYERS, "--rounds", "1", "--lr", "1e-12", "--quiet", "--out", "start")
+        start = self.start_weights()
         for algorithm in ("fedavg", "fedprox mu=1"):
-            given = ["--init", "start/model.safetensors", "--algorithm", algorithm, *clip]
+            given = [*start, "--algorithm", algorithm, *clip]
             name = algorithm.split()[0]
             self.train(*JOB, *given, "--model", LAYERS, "--quiet", "--out", f"engine-{name}")
             self.run_with(f"trainer-{name}", *given)

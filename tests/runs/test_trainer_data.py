@@ -2,9 +2,9 @@
 
 Usage: test_trainer_data.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arguments]   (exit 77: skipped, there is no NumPy)
 """
-import os, subprocess, sys, unittest
+import subprocess, sys, unittest
 
-from runs import DEADLINE, SOUNDER
+from runs import DEADLINE
 from trainers import JOB, LAYERS, NUMPY, TORCH, TrainerCase, np, torch
 
 # The net of trainers.py, which stops early: client k after `stop` + k steps. It stores what each training began and ended with.
@@ -101,8 +101,7 @@ class Views(TrainerCase):
     """Clients that see other samples than the data set has."""
 
     def test_views_and_attacks_on_samples_are_those_of_the_engine(self):
-        self.train(*JOB, "--model", LAYERS, "--rounds", "1", "--lr", "1e-12", "--quiet", "--out", "start")
-        given = ["--init", "start/model.safetensors", "--rounds", "3", "--local-epochs", "2"]
+        given = [*self.start_weights(), "--rounds", "3", "--local-epochs", "2"]
         tests = ["--client-test", "0.25", "--eval-clients-every", "1"]
         for name, view in (("noise", ["--client-noise", "gaussian 0.5"]), ("labels", ["--drift", "labels round=2"]),
                            ("pixels", ["--drift", "pixels round=2"]), ("classes", ["--drift", "classes round=2"]),
@@ -114,15 +113,13 @@ class Views(TrainerCase):
                 for workers in ("1", "3"):
                     self.run_with(f"trainer-{name}-{workers}", *given, *tests, *view, "--workers", workers)
                 self.assertEqual(self.model(f"trainer-{name}-1"), self.model(f"trainer-{name}-3"))
-                engine, own = self.weights(f"engine-{name}"), self.weights(f"trainer-{name}-1")
-                for key in engine:
-                    np.testing.assert_allclose(own[key], engine[key], atol=1e-5)
+                self.assert_near(f"trainer-{name}-1", f"engine-{name}")
                 for theirs, ours in zip(self.rounds(f"engine-{name}"), self.rounds(f"trainer-{name}-1")):
                     self.assertAlmostEqual(ours["test_loss"], theirs["test_loss"], 4)
                     self.assertEqual(ours.get("attack_success"), theirs.get("attack_success"))
                 self.assertEqual("attack_success" in ours, name == "backdoor")
-                told = subprocess.run([SOUNDER, "eval", f"trainer-{name}-1"], cwd=self.folder.name, text=True, capture_output=True, timeout=DEADLINE)
-                self.assertEqual("attack success is not computed with a trainer" in told.stderr, name == "backdoor", told.stderr)
+                _, err = self.call("eval", f"trainer-{name}-1")
+                self.assertEqual("attack success is not computed with a trainer" in err, name == "backdoor", err)
                 theirs, ours = ([line for line in self.metrics(run) if line["type"] == "clients_evaluation"]
                                 for run in (f"engine-{name}", f"trainer-{name}-1"))
                 self.assertAlmostEqual(ours[-1]["loss_mean"], theirs[-1]["loss_mean"], 4)
@@ -159,8 +156,7 @@ class States(TrainerCase):
         self.write("keeps.py", KEEPS)
 
     def test_a_kept_state_is_that_of_the_engine_and_survives_a_resume(self):
-        self.train(*JOB, "--model", LAYERS, "--rounds", "1", "--lr", "1e-12", "--quiet", "--out", "start")
-        given = ["--init", "start/model.safetensors", "--clients-per-round", "3", "--client-optimizer-state"]
+        given = [*self.start_weights(), "--clients-per-round", "3", "--client-optimizer-state"]
         for name, more in (("fedavg", []), ("steps", ["--algorithm", "local-sgd steps=3"])):
             self.train(*JOB, *given, "keep", *more, "--model", LAYERS, "--rounds", "4", "--quiet", "--out", f"engine-{name}")
             for workers in ("1", "3"):
@@ -170,12 +166,9 @@ class States(TrainerCase):
             self.train("--resume", f"parts-{name}", "--rounds", "4", "--quiet")
             self.assertEqual(self.model(f"parts-{name}"), self.model(f"whole-{name}-1"))
             client = [line["client"] for line in self.metrics(f"parts-{name}") if line["type"] == "client" and line["round"] == 4][0]
-            replayed = subprocess.run([os.path.abspath(sys.argv[1]), "replay", f"parts-{name}", "--client", str(client), "--round", "4"],
-                                      cwd=self.folder.name, capture_output=True, text=True)
-            self.assertIn("as in the run", replayed.stdout, replayed.stderr)
-            engine, own = self.weights(f"engine-{name}"), self.weights(f"whole-{name}-1")
-            for key in engine:
-                np.testing.assert_allclose(own[key], engine[key], atol=1e-5)
+            out, _ = self.call("replay", f"parts-{name}", "--client", str(client), "--round", "4")
+            self.assertIn("as in the run", out)
+            self.assert_near(f"whole-{name}-1", f"engine-{name}")
         self.run_with("fresh", *given, "fresh", "--rounds", "4", script="keeps.py")
         self.run_with("without", *given[:-1], "--rounds", "4")
         fresh, without = self.weights("fresh"), self.weights("without")
@@ -228,14 +221,13 @@ class Labels(TrainerCase):
                                     (["--partition", "continuous"], "needs the samples")):
             self.assertIn(sentence, self.refused("--data", "labels.npz", *arguments))
         self.assertIn("y_train and y_test alone for a --trainer", self.refused("--data", "test.npy", code=66))
-        out = subprocess.run([os.path.abspath(sys.argv[1]), "data", self.path("labels.npz")], capture_output=True, text=True).stdout
-        self.assertIn("labels alone", out)
+        self.assertIn("labels alone", self.call("data", "labels.npz")[0])
 
     @unittest.skipUnless(torch, "there is no PyTorch")
     def test_write_data_writes_labels_alone_and_numbers_are_tensors(self):
         self.write("write.py", "import sys\nsys.path.insert(0, PACKAGE)\nimport sounder\n"
                    "sounder.write_data('written.npz', (None, [0, 1] * 80), (None, [0, 1] * 30))\n")
-        self.assertEqual(subprocess.run([sys.executable, self.path("write.py")], cwd=self.folder.name).returncode, 0)
+        subprocess.run([sys.executable, "write.py"], cwd=self.folder.name, check=True, timeout=DEADLINE)
         self.write("net.py", TORCH.replace("    for x, y in turn.batches():\n", "    for x, y in turn.batches():\n        x = own[turn.split][x]\n")
                    + "own = {split: torch.ones(200, 64) for split in ('train', 'test')}\nsounder.serve(lambda: nn.Linear(64, 2), train, test)\n")
         self.run_with("run", "--data", "written.npz", script="net.py")

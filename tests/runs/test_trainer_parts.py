@@ -2,7 +2,7 @@
 
 Usage: test_trainer_parts.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arguments]   (exit 77: skipped, there is no NumPy)
 """
-import os, sys, unittest
+import sys, unittest
 
 from trainers import JOB, LAYERS, NUMPY, TORCH, TrainerCase, np, torch
 
@@ -23,11 +23,10 @@ class Parts(TrainerCase):
     """Tensors that stay with a client, or stay as they are."""
 
     def last(self, run):
-        return [line for line in self.metrics(run) if line["type"] == "round"][-1]
+        return self.rounds(run)[-1]
 
     def test_what_stays_with_a_client_is_that_of_the_engine(self):
-        self.train(*JOB, "--model", LAYERS, "--rounds", "1", "--lr", "1e-12", "--quiet", "--out", "start")
-        given = ["--init", "start/model.safetensors", "--rounds", "3", "--clients-per-round", "3", "--client-test", "0.25", "--eval-clients-every", "1", "--finetune-epochs", "1"]
+        given = [*self.start_weights(), "--rounds", "3", "--clients-per-round", "3", "--client-test", "0.25", "--eval-clients-every", "1", "--finetune-epochs", "1"]
         for name, algorithm in (("head", "fedper"), ("body", "lg-fedavg"), ("names", "personal tensors names=fc2.*"),
                                 ("several", 'personal tensors names="fc1.bias,fc2.w*"'), ("all", "local-only"), ("second", "ditto lambda=0.5")):
             with self.subTest(algorithm=algorithm):
@@ -35,19 +34,16 @@ class Parts(TrainerCase):
                 for workers in ("1", "3"):
                     self.run_with(f"trainer-{name}-{workers}", *given, "--algorithm", algorithm, "--workers", workers)
                 self.assertEqual(self.model(f"trainer-{name}-1"), self.model(f"trainer-{name}-3"))
-                engine, own = self.weights(f"engine-{name}"), self.weights(f"trainer-{name}-1")
-                for key in engine:
-                    np.testing.assert_allclose(own[key], engine[key], atol=1e-5)
+                self.assert_near(f"trainer-{name}-1", f"engine-{name}")
                 theirs, ours = self.last(f"engine-{name}"), self.last(f"trainer-{name}-1")
                 self.assertAlmostEqual(ours["personal_loss"], theirs["personal_loss"], 4)
                 self.assertEqual((ours["down_bytes"], ours["up_bytes"]), (theirs["down_bytes"], theirs["up_bytes"]))
         self.assertEqual(self.model("trainer-head-1"), self.model("trainer-names-1"))
 
     def test_head_and_body_that_are_trained_in_turn_are_those_of_the_engine(self):
-        self.train(*JOB, "--model", LAYERS, "--rounds", "1", "--lr", "1e-12", "--quiet", "--out", "start")
         self.write("arrays.py", RESTS)
         self.write("module.py", RESTS_TORCH + "sounder.serve(Net, train, test, still=True)\n")
-        given = ["--init", "start/model.safetensors", "--rounds", "3", "--clients-per-round", "3", "--client-test", "0.25", "--eval-clients-every", "1"]
+        given = [*self.start_weights(), "--rounds", "3", "--clients-per-round", "3", "--client-test", "0.25", "--eval-clients-every", "1"]
         for name, algorithm in (("plain", "fedrep head-epochs=2"), ("pulled", "fedprox mu=0.5; personal alternate head-epochs=1")):
             self.train(*JOB, *given, "--model", LAYERS, "--algorithm", algorithm, "--quiet", "--out", f"engine-{name}")
             for script, workers in (("arrays.py", "123"), ("module.py", "13" if torch and name == "plain" else "")):
@@ -58,9 +54,7 @@ class Parts(TrainerCase):
                     for run in runs:
                         self.run_with(run, *given, "--algorithm", algorithm, "--workers", run[-1], script=script)
                     self.assertEqual(len({self.model(run) for run in runs}), 1)
-                    engine, own = self.weights(f"engine-{name}"), self.weights(runs[0])
-                    for key in engine:
-                        np.testing.assert_allclose(own[key], engine[key], atol=1e-5)
+                    self.assert_near(runs[0], f"engine-{name}")
                     theirs, ours = self.last(f"engine-{name}"), self.last(runs[0])
                     for figure in ("personal_loss", "train_loss"):
                         self.assertAlmostEqual(ours[figure], theirs[figure], 4)
@@ -94,8 +88,7 @@ class Parts(TrainerCase):
     def test_a_fault_in_a_turn_costs_no_bit_of_what_stays(self):
         for name, algorithm in (("tensors", "personal tensors fc2.*"), ("ditto", "ditto")):
             self.run_with(f"sound-{name}", "--algorithm", algorithm)
-            if os.path.exists(self.path("spoilt")):
-                os.remove(self.path("spoilt"))
+            self.forget_fault()
             _, err = self.run_with(f"fault-{name}", "--algorithm", algorithm, "--trainer-option", "fault=die once=true")
             self.assertIn("its trainer failed in round 1", err)
             self.assertEqual(self.bits(f"fault-{name}"), self.bits(f"sound-{name}"))
