@@ -1,10 +1,11 @@
-"""What surrounds trainers: the record of their files, sounder eval, replay and diff, several nodes, and runs from Python.
+"""The commands around trainers: the record of their files, sounder eval, replay and diff, several nodes, and runs from Python.
 
 Usage: test_trainer_bindings.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arguments]   (exit 77: skipped, there is no NumPy)
 """
-import json, os, shutil, subprocess, sys, unittest
+import json, os, sys, unittest
 
-from runs import DEADLINE, SOUNDER, merged, parse_safetensors
+from runs import SOUNDER, parse_safetensors
+from test_nodes import NodesCase, can_run as why_no_nodes
 from trainers import JOB, NUMPY, PACKAGE, TrainerCase
 
 sys.path.insert(0, PACKAGE)
@@ -12,16 +13,7 @@ os.environ["SOUNDER"] = SOUNDER
 import sounder
 
 
-class BindingCase(TrainerCase):
-    def call(self, *arguments, code=None, folder="."):
-        """What a command prints, and how it ends."""
-        done = subprocess.run([SOUNDER, *arguments], cwd=self.path(folder), text=True, capture_output=True, timeout=DEADLINE)
-        if code is not None:
-            self.assertEqual(done.returncode, code, f"stdout: {done.stdout}\nstderr: {done.stderr}")
-        return done.stdout, done.stderr, done.returncode
-
-
-class Records(BindingCase):
+class Records(TrainerCase):
     def hashed(self, run):
         return self.metrics(run)[0]["trainer_xxh3"]
 
@@ -49,8 +41,7 @@ class Records(BindingCase):
         self.run_with("first")
         self.write("trainer.py", NUMPY.replace("velocity = {}", "velocity = {}; turn.lr /= 2"))
         self.run_with("other")
-        out, _, code = self.call("diff", "first", "other")
-        self.assertEqual(code, 1)
+        out, _ = self.call("diff", "first", "other", code=1)
         self.assertRegex(out, f"the trainer's files .XXH3.: {self.hashed('first')}, {self.hashed('other')}")
 
     def test_a_run_is_resumed_with_its_own_program_unless_it_is_named_again(self):
@@ -69,7 +60,7 @@ class Records(BindingCase):
         self.run_with("whole", "--rounds", "3")
         self.run_with("parts")
         os.mkdir(self.path("elsewhere"))
-        self.call("train", "--resume", self.path("parts"), "--rounds", "3", "--quiet", code=0, folder="elsewhere")
+        self.call("train", "--resume", self.path("parts"), "--rounds", "3", "--quiet", folder="elsewhere")
         self.assertEqual(self.model("parts"), self.model("whole"))
         starts = [row for row in self.metrics("parts") if row["type"] == "start"]
         self.assertEqual({os.path.realpath(row["trainer_folder"]) for row in starts}, {os.path.realpath(self.folder.name)})
@@ -80,84 +71,78 @@ class Records(BindingCase):
             self.assertIn(f"--{word}: unknown option; did you mean --trainer?", err)
 
 
-@unittest.skipUnless(shutil.which("mpirun") and os.path.exists(os.path.join(os.path.dirname(SOUNDER), "sounder_mpi.so")), "there is no MPI")
-class Nodes(BindingCase):
-    def train_nodes(self, run, *arguments, codes=(0,)):
-        environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
-                       "OMPI_MCA_hwloc_base_binding_policy": "none", "OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,vader",
-                       "OMPI_MCA_btl_vader_backing_directory": self.folder.name}
-        command = ["mpirun", "-np", "2", SOUNDER, "train", *merged(*JOB, "--workers", "1", *arguments), "--trainer", f"{sys.executable} trainer.py", "--out", run]
-        done = subprocess.run(command, cwd=self.folder.name, env=environment, text=True, capture_output=True, timeout=DEADLINE)
-        self.assertIn(done.returncode, codes, done.stdout + done.stderr)
-        return done.stderr
+@unittest.skipIf(why_no_nodes(), why_no_nodes())
+class Nodes(NodesCase, TrainerCase):
+    OPTIONS = [*JOB, "--workers", "1", "--trainer", f"{sys.executable} trainer.py"]
 
     def test_two_nodes_have_the_bits_of_one(self):
         for name, algorithm in (("fedavg", "fedavg"), ("scaffold", "scaffold")):
             self.run_with(f"one-{name}", "--algorithm", algorithm)
-            self.train_nodes(f"two-{name}", "--algorithm", algorithm)
+            self.train_nodes(2, *self.OPTIONS, "--algorithm", algorithm, "--out", f"two-{name}")
             self.assertEqual(self.bits(f"two-{name}"), self.bits(f"one-{name}"))
 
     def test_another_program_on_another_node_is_refused(self):
         with open(self.path("other.py"), "w") as file:
             file.write("x = 1\n")
         self.write("trainer.py", NUMPY.replace("import numpy as np, sounder", "import numpy as np, sounder\nif os.environ.get('OMPI_COMM_WORLD_RANK') == '1': import other"))
-        self.assertIn("the files of the trainer on node 1 are not those of node 0; give all nodes the same program", self.train_nodes("run", codes=(65, 69)))  # mpirun's is that of the node which ends first
+        err = self.refused(2, *self.OPTIONS, "--out", "run", codes=(65, 69))
+        self.assertIn("the files of the trainer on node 1 are not those of node 0; give all nodes the same program", err)
 
 
-class Replays(BindingCase):
+class Replays(TrainerCase):
     def test_a_client_is_trained_again_by_a_trainer_of_its_own(self):
         for name, algorithm in (("fedavg", "fedavg"), ("scaffold", "scaffold")):
             self.run_with(name, "--algorithm", algorithm, "--inspect-updates", "--checkpoint-every", "1", "--rounds", "3")
             os.makedirs(self.path("elsewhere"), exist_ok=True)
             for line in [row for row in self.metrics(name) if row["type"] == "client"][4:10:3]:
-                out, _, _ = self.call("replay", self.path(name), "--round", str(line["round"]), "--client", str(line["client"]), code=0, folder="elsewhere")
+                out, _ = self.call("replay", self.path(name), "--round", str(line["round"]), "--client", str(line["client"]), folder="elsewhere")
                 self.assertIn(f"as in the run: XXH3 of the weights {line['weights_xxh3']}\n", out)
                 self.assertRegex(out, r"40 samples, 1 epoch, 4 steps, loss [\d.]+, length of the update")
-        out, _, _ = self.call("replay", "fedavg", "--round", "1", "--client", "0", "--out", "update.safetensors", code=0)
+        out, _ = self.call("replay", "fedavg", "--round", "1", "--client", "0", "--out", "update.safetensors")
         with open(self.path("update.safetensors"), "rb") as file:
             self.assertEqual(sorted(parse_safetensors(file.read())[1]), ["fc1.bias", "fc1.weight", "fc2.bias", "fc2.weight"])
 
     def test_another_program_and_a_fault_are_named(self):
         self.run_with("run", "--trainer-option", "fault=raise once=true")
         os.remove(self.path("spoilt"))
-        _, err, _ = self.call("replay", "run", "--round", "1", "--client", "1", code=69)
+        _, err = self.call("replay", "run", "--round", "1", "--client", "1", code=69)
         self.assertIn("the trainer of run: ValueError: the loss has no bottom", err)
         self.write("trainer.py", NUMPY + "# other\n")
-        _, err, _ = self.call("replay", "run", "--round", "1", "--client", "0", code=65)
+        _, err = self.call("replay", "run", "--round", "1", "--client", "0", code=65)
         self.assertIn("the files of its trainer are not what trained it", err)
 
 
-class Evaluations(BindingCase):
+class Evaluations(TrainerCase):
     def test_a_saved_model_is_evaluated_by_its_trainer(self):
         self.run_with("run")
         os.mkdir(self.path("elsewhere"))
         last = self.rounds("run")[-1]
         model, trainer = os.path.join("run", "model.safetensors"), ["--trainer", f"{sys.executable} trainer.py"]
         for arguments, folder in (((self.path("run"),), "elsewhere"), ((model, *trainer), "."), (("run", *trainer), ".")):
-            out, err, _ = self.call("eval", *arguments, "--json", code=0, folder=folder)
+            out, err = self.call("eval", *arguments, "--json", folder=folder)
             told = json.loads(out)
             self.assertEqual(err, "")
             self.assertAlmostEqual(told["test_loss"], last["test_loss"], 6)
             self.assertEqual((told["test_accuracy"], told["samples"]), (last["test_accuracy"], 60))
-        out, _, _ = self.call("eval", "run", code=0)
+        out, _ = self.call("eval", "run")
         self.assertRegex(out, r"test loss [\d.]+  accuracy \d+/60")
 
     def test_what_an_evaluation_needs_is_said(self):
         self.run_with("run")
         model = os.path.join("run", "model.safetensors")
-        _, err, _ = self.call("eval", model, code=64)
+        _, err = self.call("eval", model, code=64)
         self.assertIn(f"was trained by a program, which alone knows the net; name it with --trainer '{sys.executable} trainer.py'", err)
         for option in (["--confusion"], ["--predictions", "p.csv"]):
-            _, err, _ = self.call("eval", "run", *option, code=64)
+            _, err = self.call("eval", "run", *option, code=64)
             self.assertIn("the trainer does not give: let it call turn.answers(scores) once per batch of a test, or leave them out", err)
-        _, err, _ = self.call("eval", "run", "--trainer", "true", code=69)
+        _, err = self.call("eval", "run", "--trainer", "true", code=69)
         self.assertIn("--trainer true: it ended with exit code 0", err)
         self.write("wider.py", NUMPY.replace("(12, 64)", "(13, 64)").replace("zeros(12)", "zeros(13)").replace("(10, 12)", "(10, 13)"))
-        _, err, _ = self.call("eval", "run", "--trainer", f"{sys.executable} wider.py", code=65)
+        _, err = self.call("eval", "run", "--trainer", f"{sys.executable} wider.py", code=65)
         self.assertIn("fc1.weight", err)
 
 
-class FromPython(BindingCase):
+class FromPython(TrainerCase):
     OPTIONS = {"data": "synthetic:1x8x8:160:60", "clients": 4, "batch_size": 10, "rounds": 2, "workers": 1}
 
     def setUp(self):
@@ -196,7 +181,7 @@ class FromPython(BindingCase):
 
     def test_a_sweep_of_the_program_repeats_the_option(self):
         words = ["--data", "synthetic:1x8x8:160:60", "--clients", "4", "--rounds", "1", "--trainer", f"{sys.executable} trainer.py", "--out", "sweep"]
-        out, _, _ = self.call("sweep", *words, "--trainer-option", "factor=1", "--trainer-option", "factor=2 warm=true", code=0)
+        out, _ = self.call("sweep", *words, "--trainer-option", "factor=1", "--trainer-option", "factor=2 warm=true")
         self.assertRegex(out, r"\nfactor=1 .*\nfactor=2 warm=true ")
         _, err = self.train(*words[:-2], "--trainer-option", "warm", "--out", "none", code=64)
         self.assertIn("write NAME=VALUE, several with blanks between them, and in a sweep the option once per choice", err)

@@ -3,7 +3,7 @@
 Usage: test_trainer_evaluation.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE PATH_OF_THE_EXAMPLE_IN_C [unittest arguments]
 (exit 77: skipped, there is no NumPy)
 """
-import csv, json, os, re, shlex, subprocess, sys, unittest
+import csv, json, os, shlex, subprocess, sys, unittest
 
 from runs import DEADLINE, SOUNDER
 from trainers import JOB, TORCH, TrainerCase, np, torch
@@ -45,9 +45,8 @@ for turn in sounder.turns(net):
 
 class Answers(TrainerCase):
     def eval(self, *arguments, code=0):
-        done = subprocess.run([SOUNDER, "eval", *arguments], cwd=self.folder.name, text=True, capture_output=True, timeout=DEADLINE)
-        self.assertEqual(done.returncode, code, f"stdout: {done.stdout}\nstderr: {done.stderr}")
-        return done.stdout if code == 0 else done.stderr
+        out, err = self.call("eval", *arguments, code=code)
+        return out if code == 0 else err
 
     def eval_model(self, program, *arguments, code=0):
         return self.eval("engine/model.safetensors", "--data", self.data, "--trainer", program, *arguments, code=code)
@@ -96,10 +95,8 @@ class Answers(TrainerCase):
             self.assertTrue(0.1 <= float(row["probability"]) <= 1)
 
     def report(self):
-        subprocess.run([SOUNDER, "report", "run", "-o", "page.html"], cwd=self.folder.name, check=True, capture_output=True, timeout=DEADLINE)
-        with open(self.path("page.html")) as file:
-            (text,) = re.findall(r'<script id="data" type="application/json">(.*?)</script>', file.read(), re.S)
-        return json.loads(text)["runs"][0]
+        self.call("report", "run", "-o", "page.html")
+        return self.data_of("page.html")["runs"][0]
 
     def test_the_report_says_how_to_have_the_confusion_of_a_trainers_net_and_then_has_it(self):
         self.train(*EASY[: EASY.index("--model")], "--quiet", "--trainer", shlex.quote(EXAMPLE_IN_C), "--out", "run")

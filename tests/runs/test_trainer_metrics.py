@@ -2,10 +2,11 @@
 
 Usage: test_trainer_metrics.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arguments]   (exit 77: skipped, there is no NumPy)
 """
-import json, math, os, re, shutil, subprocess, sys, unittest
+import json, math, os, re, subprocess, sys, unittest
 
-from trainers import JOB, TrainerCase
-from runs import DEADLINE, SOUNDER, merged
+from trainers import JOB, PACKAGE, TrainerCase
+from runs import DEADLINE
+from test_nodes import NodesCase, can_run as why_no_nodes
 
 # A softmax with metrics; options say whether tests count hits, and what goes wrong.
 METRICS = '''
@@ -55,7 +56,7 @@ MARKED = ["--attack", "backdoor target=3 fraction=0.3 size=2", "--attackers", "1
 NO_HITS = ["--trainer-option", "hits=false"]
 
 
-class TrainerMetrics(TrainerCase):
+class TrainerMetrics(NodesCase, TrainerCase):
     def setUp(self):
         super().setUp()
         self.write("trainer.py", METRICS.replace("WHOLE", "False"))
@@ -64,15 +65,9 @@ class TrainerMetrics(TrainerCase):
     def run_job(self, run, *arguments, script="trainer.py", code=0):
         return self.train(*JOB, *TESTED, "--trainer", f"{sys.executable} {script}", "--out", run, *arguments, code=code)
 
-    def look(self, *arguments, code=0):
-        done = subprocess.run([SOUNDER, *arguments], cwd=self.folder.name, text=True, timeout=DEADLINE, capture_output=True)
-        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
-        return done.stdout
-
     def report(self, *runs):
-        self.look("report", *runs, "-o", "report.html")
-        with open(self.path("report.html")) as file:
-            return json.loads(re.search(r'type="application/json">(.*?)</script>', file.read(), re.S).group(1))
+        self.call("report", *runs, "-o", "report.html")
+        return self.data_of("report.html")
 
     def lines(self, run, kind):
         return [line for line in self.metrics(run) if line["type"] == kind]
@@ -117,16 +112,10 @@ class TrainerMetrics(TrainerCase):
             self.assertAlmostEqual(client["metrics"]["own_loss"], client["loss"], places=6)
             self.assertEqual(client["metrics"]["epochs"], 1)
 
-    @unittest.skipUnless(shutil.which("mpirun") and os.path.exists(os.path.join(os.path.dirname(SOUNDER), "sounder_mpi.so")), "there is no MPI")
+    @unittest.skipIf(why_no_nodes(), why_no_nodes())
     def test_metrics_of_several_nodes_are_those_of_one(self):
-        nodes = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
-                 "OMPI_MCA_hwloc_base_binding_policy": "none", "OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,vader",
-                 "OMPI_MCA_btl_vader_backing_directory": self.folder.name}
         clients = ["--clients", "5", "--quiet"]
-        command = ["mpirun", "-np", "2", SOUNDER, "train", *merged(*JOB, *TESTED, *clients, "--workers", "1"), "--trainer", f"{sys.executable} trainer.py",
-                   "--out", "two"]
-        done = subprocess.run(command, cwd=self.folder.name, env={**os.environ, **nodes}, capture_output=True, text=True, timeout=DEADLINE)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.train_nodes(2, *JOB, *TESTED, *clients, "--workers", "1", "--trainer", f"{sys.executable} trainer.py", "--out", "two")
         self.run_job("one", *clients)
         self.same("one", "two")
 
@@ -134,7 +123,7 @@ class TrainerMetrics(TrainerCase):
         out, _ = self.run_job("runs/a")
         last = self.rounds("runs/a")[-1]["test_metrics"]
         self.assertIn(f"  perplexity {last['perplexity']:.4f}  recall {last['recall']:.4f}  turns 1.0000  ", out)
-        (row,) = json.loads(self.look("runs", "--format", "json"))
+        (row,) = json.loads(self.call("runs", "--format", "json")[0])
         self.assertAlmostEqual(row["test_metrics.perplexity"], last["perplexity"], places=3)
         self.assertNotIn("best_test_metrics.perplexity", row)
         details = self.report("runs/a")
@@ -148,7 +137,7 @@ class TrainerMetrics(TrainerCase):
         for tag in (b"test_metrics/perplexity", b"train_metrics/size", b"clients_metrics/size"):
             self.assertIn(tag, text)
         told = subprocess.run([sys.executable, "-c", "import sounder; print(sounder.Run('runs/a').rows('round')[-1]['test_metrics']['recall'])"],
-                              cwd=self.folder.name, env={**os.environ, "PYTHONPATH": os.path.abspath(sys.argv[2])}, text=True, capture_output=True)
+                              cwd=self.folder.name, env={**os.environ, "PYTHONPATH": PACKAGE}, text=True, capture_output=True, timeout=DEADLINE)
         self.assertEqual(float(told.stdout), last["recall"], told.stderr)
 
     def test_long_names_and_names_of_other_columns_keep_columns_of_their_own(self):
@@ -156,7 +145,7 @@ class TrainerMetrics(TrainerCase):
         self.write("named.py", METRICS.replace("    turn.hand_in()\n", f"    if not turn.trains: turn.metric(**{{name: i for i, name in enumerate({names})}})\n    turn.hand_in()\n").replace("WHOLE", "False"))
         for rate in ("0.1", "0.2"):
             self.run_job(f"runs/{rate}", "--quiet", "--lr", rate, "--target", f"{names[0]}>5", script="named.py")
-        for row in json.loads(self.look("runs", "--format", "json")):
+        for row in json.loads(self.call("runs", "--format", "json")[0]):
             self.assertEqual([row[f"test_metrics.{name}"] for name in names], [0, 1, 2, 3])
             self.assertEqual(row[f"best_test_metrics.{names[0]}"], 0)
             self.assertEqual((row["rounds"], str(row["lr"])), (len(self.rounds("runs/0.1")), row["run"].split("/")[-1]))
@@ -201,14 +190,14 @@ class TrainerMetrics(TrainerCase):
         self.assertEqual((start["figure"], start["lower_is_better"]), ("test_metrics.perplexity", True))
         self.assertEqual((summary["rounds_to_target"], summary["best_metric"]), (first, min(curve[:first])))
         self.assertEqual(summary["target"], f"perplexity<{goal}")
-        (row,) = json.loads(self.look("runs", "runs", "--format", "json"))
+        (row,) = json.loads(self.call("runs", "runs", "--format", "json")[0])
         self.assertAlmostEqual(row["best_test_metrics.perplexity"], min(curve[:first]), places=3)
         self.assertNotIn("best_percent", row)
         (run,) = self.report("runs/a")["runs"]
         self.assertEqual((run["figure"], run["lower_is_better"]), ("test_metrics.perplexity", True))
         self.assertAlmostEqual(run["target"], goal, places=4)
-        self.assertIn("metric.svg", self.look("report", "runs/a", "--svg", "svg"))
-        self.assertIn(f"perplexity {curve[first - 1]:.4f}  best", self.look("top", "--once", "runs/a"))
+        self.assertIn("metric.svg", self.call("report", "runs/a", "--svg", "svg")[0])
+        self.assertIn(f"perplexity {curve[first - 1]:.4f}  best", self.call("top", "--once", "runs/a")[0])
         self.train("--resume", "runs/a", "--stop-at-target=false", "--quiet")
         self.assertEqual(self.metrics("runs/a")[-1]["best_metric"], min(curve))
         self.assertEqual(self.model("runs/a"), self.model("free"))
@@ -218,7 +207,7 @@ class TrainerMetrics(TrainerCase):
         self.assertIn("the recall has not been better since round 1: patience ends", out)
         jobs = ["--data", "synthetic:1x8x8:160:60", "--clients", "4", "--batch-size", "10", "--workers", "1", "--trainer", f"{sys.executable} trainer.py"]
         for target, kept, word in (("perplexity<2", "1e-9", "perplexity "), ("accuracy=0.9", "0.3", "")):  # a large rate has more hits and perplexity
-            out = self.look("sweep", *jobs, "--lr", "1e-9,0.3", "--search", "halving", "--rounds", "3", "--target", target, "--out", f"sweep-{kept}")
+            out = self.call("sweep", *jobs, "--lr", "1e-9,0.3", "--search", "halving", "--rounds", "3", "--target", target, "--out", f"sweep-{kept}")[0]
             self.assertRegex(out, rf"\[1/1\] lr={re.escape(kept)}  {word}\d")
             self.assertIn("best perplexity" if word else "best %", out)
 
@@ -259,15 +248,15 @@ class TrainerMetrics(TrainerCase):
         self.assertNotIn("%", re.sub(r"(?m)^round .*%\|.*", "", out))
         self.assertRegex(out, r"(?m)^loss \d\.\d{4} after 3 rounds")
         for line in self.metrics("runs/a"):
-            if line["type"] not in ("start",):
+            if line["type"] != "start":
                 self.assertNotIn("accuracy", " ".join(key for key in line if line[key] is not None))
         summary = self.metrics("runs/a")[-1]
         self.assertEqual(summary["best_loss"], min(line["test_loss"] for line in self.rounds("runs/a") if line["test_loss"]))
-        (row,) = json.loads(self.look("runs", "--format", "json"))
+        (row,) = json.loads(self.call("runs", "--format", "json")[0])
         self.assertAlmostEqual(row["best_loss"], summary["best_loss"], places=3)
         self.assertFalse({"accuracy_percent", "best_percent"} & set(row))
         self.assertIn([f"{summary['test_loss']:.4f}", "loss"], self.report("runs/a")["facts"])
-        self.assertIn("loss", self.look("top", "--once", "runs/a"))
+        self.assertIn("loss", self.call("top", "--once", "runs/a")[0])
         self.train("--resume", "runs/a", "--rounds", "5", "--quiet")
         self.assertEqual(self.metrics("runs/a")[-1]["best_loss"], min(line["test_loss"] for line in self.rounds("runs/a") if line["test_loss"]))
         self.assertEqual(self.lines("runs/a", "start")[-1]["figure"], "test_loss")
@@ -279,13 +268,13 @@ class TrainerMetrics(TrainerCase):
     def test_eval_tells_metrics_and_no_accuracy_that_is_not_there(self):
         for run, script, more in (("counts", "trainer.py", []), ("none", "whole.py", NO_HITS)):
             self.run_job(run, "--quiet", *more, script=script)
-            last, told = self.rounds(run)[-1], json.loads(self.look("eval", run, "--json"))
+            last, told = self.rounds(run)[-1], json.loads(self.call("eval", run, "--json")[0])
             self.assertEqual("test_accuracy" in told, not more)
             for key in ("test_loss", "test_accuracy"):
                 self.assertAlmostEqual(told.get(key, 0), last.get(key, 0), places=6)
             for name, value in last["test_metrics"].items():
                 self.assertAlmostEqual(told["test_metrics"][name], value, places=6)
-        self.assertRegex(self.look("eval", "none"), r"^test loss \d\.\d{4}  perplexity [\d.]+  recall [\d.]+  turns 1.0000  ")
+        self.assertRegex(self.call("eval", "none")[0], r"^test loss \d\.\d{4}  perplexity [\d.]+  recall [\d.]+  turns 1.0000  ")
 
     # A test in one turn -----------------------------------------------------------------------------------------------
 
@@ -310,11 +299,11 @@ class TrainerMetrics(TrainerCase):
         self.run_job("runs/a", "--quiet")
         self.run_job("runs/b", "--quiet", "--lr", "0.1")
         self.train("--data", "synthetic:1x8x8:160:60", "--clients", "4", "--rounds", "1", "--model", "softmax", "--quiet", "--out", "runs/c")
-        for told in (self.look("diff", "runs/a", "runs/b", code=1), self.look("top", "--once", "runs/a"), self.look("runs", "runs/a", "runs/b"),
+        for told in (self.call("diff", "runs/a", "runs/b", code=1)[0], self.call("top", "--once", "runs/a")[0], self.call("runs", "runs/a", "runs/b")[0],
                      json.dumps(self.report("runs/a", "runs/b"))):
             self.assertNotIn("lenet", told)
-        self.assertNotIn("lenet", self.look("runs"))
-        self.assertNotIn("lenet", self.look("diff", "runs/a", "runs/c", code=1))
+        self.assertNotIn("lenet", self.call("runs")[0])
+        self.assertNotIn("lenet", self.call("diff", "runs/a", "runs/c", code=1)[0])
 
 
 if __name__ == "__main__":
