@@ -39,7 +39,7 @@ class Nursery(TrainerCase):
             return file.read()
 
     def gone(self, pids):
-        self.assertTrue(wait_until(lambda: not any(map(alive, pids)), 10), [pid for pid in pids if alive(pid)])
+        self.assertTrue(wait_until(lambda: not any(map(alive, pids))), [pid for pid in pids if alive(pid)])
 
     # Forks ------------------------------------------------------------------------------------------------------------
 
@@ -229,7 +229,7 @@ class Nursery(TrainerCase):
             process.kill()
             self.finish(process, -signal.SIGKILL)
         else:
-            self.kill(children_of(process.pid)[:1])
+            self.assertTrue(self.kill(children_of(process.pid)[:1]))
             self.stop(process, signal.SIGTERM)
         return below
 
