@@ -47,7 +47,7 @@ class Trainers(TrainerCase):
             with self.subTest(fault=fault):
                 self.forget_fault()
                 _, err = self.run_with(fault, *patience(fault), "--trainer-option", f"fault={fault} once=true")
-                self.assertIn(f"client 1: its trainer failed in round 1", err)
+                self.assertIn("client 1: its trainer failed in round 1", err)
                 self.assertIn(sentence, err)
                 self.assertEqual(self.bits(fault), self.bits("sound"))
 
