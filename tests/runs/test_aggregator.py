@@ -233,8 +233,8 @@ sounder.aggregate(combine)
         self.assertEqual(self.model("broken"), self.model("sound"))
         self.write("rule.py", RULE.replace("/ 2", "/ 3"))
         self.combine("third", "rule.py")
-        told = subprocess.run([SOUNDER, "diff", "sound", "third"], cwd=self.folder.name, text=True, capture_output=True, timeout=60)
-        self.assertIn("the aggregator's files (XXH3)", told.stdout)
+        out, _ = self.call("diff", "sound", "third", code=1)
+        self.assertIn("the aggregator's files (XXH3)", out)
 
     def test_an_aggregator_that_is_named_again_is_found_in_the_folder_of_the_resume(self):
         self.combine("whole", "rule.py")
@@ -242,8 +242,7 @@ sounder.aggregate(combine)
         os.mkdir(self.path("elsewhere"))
         shutil.move(self.path("rule.py"), self.path("elsewhere/rule.py"))
         self.train("--resume", "run", "--rounds", "3", "--quiet", code=65)
-        command = [SOUNDER, "train", "--resume", "../run", "--rounds", "3", "--quiet", "--aggregator", f"{sys.executable} rule.py"]
-        subprocess.run(command, cwd=self.path("elsewhere"), check=True, timeout=60)
+        self.call("train", "--resume", "../run", "--rounds", "3", "--quiet", "--aggregator", f"{sys.executable} rule.py", folder="elsewhere")
         self.assertEqual(self.model("run"), self.model("whole"))
 
     def test_a_program_that_is_none_is_named_before_the_first_round(self):
