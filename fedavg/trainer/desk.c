@@ -27,8 +27,9 @@ static uint64_t longest_order(const RunMemory *memory) {
     if (config->personal.epochs > epochs) epochs = config->personal.epochs;
     const uint64_t by_epochs = (uint64_t)most_samples(&memory->data) * epochs;
     const uint64_t by_steps =
-        walk_by_steps(schedule) ? (uint64_t)schedule->number[ROUNDS_STEPS] * config->training.batch_size : 0;
-    return by_steps > by_epochs ? by_steps : by_epochs;
+        walk_by_steps(schedule) ? (uint64_t)walk_round_steps(schedule) * config->training.batch_size : 0;
+    const uint64_t longest = by_steps > by_epochs ? by_steps : by_epochs;
+    return longest < UINT32_MAX ? longest : UINT32_MAX; // what Desk.count holds
 }
 
 // Takes the next part, of `bytes`. desk->memory NULL: only counts them, so that one list of parts says how large the
@@ -43,6 +44,7 @@ static void place_parts(Desk *desk, const RunMemory *memory, bool has_shift) {
     const uint64_t vector = memory->config->parameters * sizeof(float);
     const uint64_t longest = longest_order(memory), list = longest * sizeof(uint32_t);
     desk->bytes = 0;
+    desk->room = (uint32_t)longest;
     desk->weights = part(desk, vector);
     if (has_shift) desk->shift = part(desk, vector);
     if (desk->state_bytes > 0) desk->state = part(desk, desk->state_bytes);
@@ -115,7 +117,14 @@ void desk_free(Desk *desk) {
     *desk = (Desk){.fd = -1};
 }
 
+bool desk_has_room(Desk *desk, uint32_t count) {
+    if (desk->batches < desk->room && count <= desk->room - desk->count) return true;
+    desk->overfull = true;
+    return false;
+}
+
 void desk_add_batch(Desk *desk, const uint32_t *indices, uint32_t count) {
+    if (!desk_has_room(desk, count)) return;
     // The numbers may be in their place already: the whole test set is written there, and not copied.
     memmove(desk->order + desk->count, indices, count * sizeof *indices);
     desk->count += count;
@@ -127,6 +136,7 @@ void desk_clear(Desk *desk) {
     for (uint32_t i = 0; i < desk->count && desk->rows > 0; i++)
         desk->row_of[desk->order[i]] = 0;
     desk->count = desk->batches = desk->rows = 0;
+    desk->overfull = false;
 }
 
 // A part that the run does not have is absent from the line, so that a program that needs it fails when it starts and

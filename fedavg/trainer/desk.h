@@ -36,7 +36,9 @@ typedef struct Desk {
     float *state;           // (trainer.state_floats) that a client's turn begins and ends with; NULL: clients keep none
     float *answers;         // (samples of a test, classes) the net's answers, in the turn's order; NULL: not wanted
     uint32_t *order, *ends; // sample numbers of the next turn, all batches one after the other; where each batch ends
+    uint32_t room;          // entries of order, ends and places
     uint32_t count, batches; // sample numbers, and batches, of the next turn so far
+    bool overfull;           // the next turn had more of them than there is room for
     // Where clients may see other samples than the data set has: for each sample number its row of samples and labels.
     uint32_t *places; // NULL: no view differs
     uint8_t *samples, *labels;
@@ -57,6 +59,10 @@ void desk_free(Desk *desk);
 // Adds a batch of samples, indices (count), to the next turn; where they have rows, desk->places is the caller's to
 // write (worker/trainer_view.c). indices may be where the desk has them: desk->order + desk->count.
 void desk_add_batch(Desk *desk, const uint32_t *indices, uint32_t count);
+
+// Whether a batch of `count` samples fits into the next turn. One that does not is left out, and makes the desk
+// overfull: trainer_ask then fails, since the turn would not be the one that the run asks for.
+bool desk_has_room(Desk *desk, uint32_t count);
 
 // The next turn has no batches.
 void desk_clear(Desk *desk);

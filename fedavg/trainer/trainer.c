@@ -242,6 +242,10 @@ Status trainer_ask(TrainerAnswer *answer, Trainer *trainer, const TrainerTurn *t
         .silence_seconds = trainer->memory->config->trainer.hang_seconds, .on_wait = beat, .context = trainer};
     JsonObject line;
     json_t *told = NULL;
+    if (trainer->desk.overfull) {
+        desk_clear(&trainer->desk);
+        return fail(err, STATUS_DATA, "its turn has more batches than its desk has room for");
+    }
     trainer_turn_line(&line, trainer, turn);
     Status status = trainer_process_send(&trainer->process, &line, &wait, err);
     if (status == STATUS_OK) status = trainer_process_receive(&told, &trainer->process, &wait, err);

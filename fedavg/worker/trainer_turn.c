@@ -170,6 +170,7 @@ static void add_test_batches(LocalModel *model, const Batch *batch, const Datase
     Desk *desk = &model->trainer->desk;
     for (uint32_t first = 0; first < batch->count; first += size) {
         const uint32_t samples = batch->count - first < size ? batch->count - first : size;
+        if (!desk_has_room(desk, samples)) return;
         uint32_t *indices = desk->order + desk->count;
         for (uint32_t i = 0; i < samples; i++)
             indices[i] = batch->indices ? batch->indices[first + i] : batch->first + first + i;

@@ -39,6 +39,7 @@ bool trainer_view_differs(const LocalModel *model) {
 void trainer_view_add(LocalModel *model, const DatasetSplit *split, const uint32_t *indices, uint32_t count,
                       uint32_t marked) {
     Desk *desk = &model->trainer->desk;
+    if (!desk_has_room(desk, count)) return;
     uint32_t *places = desk->places + desk->count;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t *row = &desk->row_of[indices[i]];

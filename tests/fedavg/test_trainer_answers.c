@@ -31,7 +31,7 @@ static Status ask(TrainerAnswer *answer, const char *task, const char *lines, Er
     RunMemory memory = {.config = &config};
     uint32_t order[SAMPLES], ends[1];
     float scores[SAMPLES];
-    const Desk desk = {.order = order, .ends = ends, .answers = scores};
+    const Desk desk = {.order = order, .ends = ends, .answers = scores, .room = SAMPLES};
     Trainer trainer = {.memory = &memory, .process = answered(lines), .desk = desk};
     const TrainerTurn turn = {.task = task, .part = task, .client = UINT32_MAX};
     desk_add_batch(&trainer.desk, (const uint32_t[SAMPLES]){0, 1, 2, 3}, SAMPLES);

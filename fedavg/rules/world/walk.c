@@ -5,21 +5,20 @@
 #include "fedavg/rules/world/engine_facts.h"
 #include "fedavg/rules/world/schedule.h"
 
-// The steps of a round; NaN: none.
-static double steps_of(const Chosen *schedule) {
+double walk_round_steps(const Chosen *schedule) {
     if (schedule->row == 0) return schedule->number[ROUNDS_STEPS];
     return engine_facts[schedule->row].buffers ? schedule->number[BUFFERED_STEPS] : NAN;
 }
 
 bool walk_by_steps(const Chosen *schedule) {
-    return !isnan(steps_of(schedule));
+    return !isnan(walk_round_steps(schedule));
 }
 
 // During warmup each round has one step, so before round r there were r - 1 steps.
 Walk walk_of(const Chosen *schedule, uint32_t round, uint32_t epochs) {
     Walk walk = {.round = round, .epochs = epochs};
     if (!walk_by_steps(schedule) || round >= 1u << 30) return walk;
-    const uint64_t steps = (uint64_t)steps_of(schedule), before = round - 1;
+    const uint64_t steps = (uint64_t)walk_round_steps(schedule), before = round - 1;
     const uint64_t warmup = schedule->row == 0 ? (uint64_t)schedule->number[ROUNDS_WARMUP] : 0;
     walk.start = before <= warmup ? before : warmup + (before - warmup) * steps;
     walk.steps = before < warmup ? 1 : steps;

@@ -34,6 +34,9 @@ typedef struct Stretch {
 // A training outside the rounds (personal models, fine-tuning: round >= 2^30) is counted in epochs.
 Walk walk_of(const Chosen *schedule, uint32_t round, uint32_t epochs);
 
+// The steps of a round, after any warm-up; NAN if rounds are counted in epochs.
+double walk_round_steps(const Chosen *schedule);
+
 // Whether rounds are counted in steps.
 bool walk_by_steps(const Chosen *schedule);
 
