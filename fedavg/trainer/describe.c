@@ -76,15 +76,33 @@ static Status read_values(TrainerNet *net, int fd, Error *err) {
     return STATUS_OK;
 }
 
+// A value of another kind would count as 0 without a word: clients would keep no state, as an example.
+static Status check_kinds(const json_t *told, Error *err) {
+    static const char *const flags[] = {"views", "whole_test", "still"};
+    const json_t *state = json_object_get(told, "state");
+    if (state && !json_is_null(state) && !json_is_integer(state))
+        return fail(err, STATUS_DATA,
+                    "it keeps a state that is no whole number; answer \"state\" with a number of floats");
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+        const json_t *flag = json_object_get(told, flags[i]);
+        if (flag && !json_is_null(flag) && !json_is_boolean(flag) && !json_is_integer(flag))
+            return fail(err, STATUS_DATA, "it answered %s as something that is neither true nor false; answer 1 or 0",
+                        flags[i]);
+    }
+    return STATUS_OK;
+}
+
 Status trainer_net_read(TrainerNet *net, const json_t *told, int desk_fd, Error *err) {
+    *net = (TrainerNet){0};
+    TRY(check_kinds(told, err));
     const json_int_t floats = json_integer_value(json_object_get(told, "state"));
     if (floats < 0 || floats > UINT32_MAX)
         return fail(err, STATUS_DATA, "it keeps %lld floats per client; there may be 0 to %u", (long long)floats,
                     UINT32_MAX);
     *net = (TrainerNet){.state_floats = (uint64_t)floats,
-                        .views = json_integer_value(json_object_get(told, "views")) != 0,
-                        .whole_test = json_integer_value(json_object_get(told, "whole_test")) != 0,
-                        .still = json_integer_value(json_object_get(told, "still")) != 0};
+                        .views = trainer_flag(told, "views"),
+                        .whole_test = trainer_flag(told, "whole_test"),
+                        .still = trainer_flag(told, "still")};
     Status status = read_tensors(net, json_object_get(told, "tensors"), err);
     if (status == STATUS_OK) status = read_values(net, desk_fd, err);
     if (status != STATUS_OK) trainer_net_free(net);
