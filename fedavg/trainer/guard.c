@@ -13,6 +13,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -113,8 +114,10 @@ static bool has_ended(pid_t program) {
     }
 }
 
-// Returns the program's status of waitpid. A descendant that is born meanwhile is found in the next turn.
-static int end_all(pid_t program) {
+// Returns the program's status of waitpid. deaths: SIGCHLD, which is blocked. A descendant that is born meanwhile is
+// found in the next turn.
+static int end_all(pid_t program, const sigset_t *deaths) {
+    const struct timespec moment = {.tv_nsec = 10 * 1000 * 1000};
     const uint64_t begin = clock_nanoseconds();
     int status = 0, of_program = SIGKILL;
     // The group first: it is one call, and it is all there is for most programs. Then whatever has left the group,
@@ -126,8 +129,8 @@ static int end_all(pid_t program) {
         if (pid == program) of_program = status;
         if (pid > 0 || (pid < 0 && errno == EINTR)) continue;
         if (pid < 0 || clock_seconds_since(begin) > LEAVE_SECONDS) return of_program;
-        kill_children();
-        poll(NULL, 0, 1);
+        // A killed process takes a moment to die: a search of /proc meanwhile would find what is dying already.
+        if (sigtimedwait(deaths, NULL, &moment) < 0) kill_children();
     }
 }
 
@@ -167,5 +170,5 @@ void guard_run(int leash, int output, const char *fds, char *const *words) {
         struct signalfd_siginfo info;
         if (events[1].revents && read(events[1].fd, &info, sizeof info) < 0) continue;
     } while (!has_ended(program) && (poll(events, 2, 1000) <= 0 || !events[0].revents));
-    report(leash, end_all(program));
+    report(leash, end_all(program, &deaths));
 }
