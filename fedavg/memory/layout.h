@@ -276,7 +276,7 @@ typedef struct Flight {
 enum { TRAINER_FAULTS = 4, TRAINER_FAULT_BYTES = 232 };
 
 typedef struct TrainerFault {
-    uint32_t round, client; // client: UINT32_MAX: the test
+    uint32_t round, client; // client: UINT32_MAX: the server's own job, as the test
     double seconds;         // that the turn had taken
     char what[TRAINER_FAULT_BYTES];
 } TrainerFault;

@@ -68,7 +68,7 @@ uint32_t local_model_batches(const LocalModel *model, uint32_t count);
 // The slots of fedavg: a sum a worker, or a row a client where the combine rule wants them.
 void client_plan(SlotPlan *slots, const RunConfig *config);
 
-// A client's step: with shift (parameters), unless NULL, pull weight + shift is added to every gradient.
+// How a client steps. pull * weight + shift (parameters; NULL: zeros) is added to every gradient.
 typedef struct LocalStep {
     Sgd sgd;
     float pull;

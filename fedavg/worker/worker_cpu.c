@@ -32,8 +32,17 @@ static void cpu_free(void *state) {
 // the memory is killed again and again.
 enum { MOST_FAULTS = 2, MOST_KILLS = 5 };
 
-static bool is_test(void (*work)(LocalModel *, Job *, uint32_t), const Job *job) {
-    return work == evaluation_run && (job->task == EVALUATE_TEST_SET || job->task == EVALUATE_BACKDOOR);
+enum { JOB_NAME_BYTES = 32 };
+
+// Returns the job's client, and names the job in a sentence. UINT32_MAX: it is the server's own.
+static uint32_t name_job(char name[JOB_NAME_BYTES], void (*work)(LocalModel *, Job *, uint32_t), const Job *job) {
+    const bool tests = job->task == EVALUATE_TEST_SET || job->task == EVALUATE_BACKDOOR;
+    if (work == evaluation_run && (tests || job->task == TRAIN_ROOT)) {
+        snprintf(name, JOB_NAME_BYTES, "%s", tests ? "the test" : "the server's own training");
+        return UINT32_MAX;
+    }
+    snprintf(name, JOB_NAME_BYTES, "client %u", job->client);
+    return job->client;
 }
 
 static void note_fault(const LocalModel *self, uint32_t client, uint32_t round, double seconds) {
@@ -47,15 +56,14 @@ static void note_fault(const LocalModel *self, uint32_t client, uint32_t round, 
 // trainer.
 static Status do_job(LocalModel *self, void (*work)(LocalModel *, Job *, uint32_t), Job *job, uint32_t round,
                      Error *err) {
-    char name[24] = "the test";
-    if (!is_test(work, job)) snprintf(name, sizeof name, "client %u", job->client);
+    char name[JOB_NAME_BYTES];
     for (uint32_t faults = 0, kills = 0;;) {
         const uint64_t begin = clock_nanoseconds();
         self->fault = STATUS_OK;
         trainer_turn_begin_job(self);
         work(self, job, round);
         if (self->fault == STATUS_OK) return STATUS_OK;
-        note_fault(self, is_test(work, job) ? UINT32_MAX : job->client, round, clock_seconds_since(begin));
+        note_fault(self, name_job(name, work, job), round, clock_seconds_since(begin));
         if (self->trainer->process.was_killed)
             kills++;
         else
