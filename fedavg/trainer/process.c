@@ -223,13 +223,23 @@ static void say_minutes(TrainerProcess *process, const TrainerWait *wait) {
     log_warning("the trainer has started for %.0f s; a start has no limit", seconds);
 }
 
+// Gives the caller its time, by the clock and not by silence. A trainer that says something all the time would keep a
+// worker from its signs of life, until the parent takes it for hung.
+static Status attend(TrainerProcess *process, const TrainerWait *wait, Error *err) {
+    if (clock_seconds_since(process->attended_nanoseconds) < WAIT_SECONDS) return STATUS_OK;
+    process->attended_nanoseconds = clock_nanoseconds();
+    if (wait->on_wait) wait->on_wait(wait->context);
+    if (wait->is_cancelled && wait->is_cancelled(wait->context)) return fail(err, STATUS_CANCELLED, "stopped");
+    return STATUS_OK;
+}
+
 // Waits until the socket is ready for `events`, and for as long as the trainer gives signs of life.
 static Status wait_for_socket(TrainerProcess *process, short events, const TrainerWait *wait, Error *err) {
     for (;;) {
         struct pollfd ready = {.fd = process->socket, .events = events};
-        if (poll(&ready, 1, (int)(WAIT_SECONDS * 1e3)) > 0) return STATUS_OK;
-        if (wait->on_wait) wait->on_wait(wait->context);
-        if (wait->is_cancelled && wait->is_cancelled(wait->context)) return fail(err, STATUS_CANCELLED, "stopped");
+        const bool is_ready = poll(&ready, 1, (int)(WAIT_SECONDS * 1e3)) > 0;
+        TRY(attend(process, wait, err));
+        if (is_ready) return STATUS_OK;
         say_minutes(process, wait);
         TRY(trainer_process_check_silence(process, wait->silence_seconds, err));
     }
@@ -240,6 +250,15 @@ Status trainer_process_check_silence(const TrainerProcess *process, double secon
     return fail(err, STATUS_UNAVAILABLE,
                 "it has not said anything for %g s; give it more time (--hang-seconds), or let it call turn.progress()",
                 seconds);
+}
+
+// A trainer that has failed may have sent its sentence before it ended. The sentence says more than the end does, and
+// decides whether the turn is tried again.
+static Status say_last_words(TrainerProcess *process, const TrainerWait *wait, Error *err) {
+    json_t *line;
+    TRY(trainer_process_poll(&line, process, wait, err));
+    json_decref(line);
+    return say_end(process, wait, err);
 }
 
 // Does not block, since a trainer that hangs does not read: a full socket is waited for as an answer is, with a limit.
@@ -258,7 +277,7 @@ Status trainer_process_send(TrainerProcess *process, JsonObject *message, const 
         else if (errno == EAGAIN)
             status = wait_for_socket(process, POLLOUT, wait, err);
         else if (errno != EINTR)
-            status = say_end(process, wait, err);
+            status = say_last_words(process, wait, err);
     }
     free(text);
     return status;
@@ -297,18 +316,18 @@ static Status take_line(json_t **answer, TrainerProcess *process, Error *err) {
 }
 
 Status trainer_process_poll(json_t **answer, TrainerProcess *process, const TrainerWait *wait, Error *err) {
-    // Whole lines first: one read may have brought several, and poll would not wake for what has been read.
-    for (;;) {
-        TRY(take_line(answer, process, err));
-        if (*answer) return STATUS_OK;
-        if (process->used == TRAINER_LINE_BYTES)
-            return fail(err, STATUS_UNAVAILABLE, "it sent a line of more than %d bytes", TRAINER_LINE_BYTES);
-        const ssize_t part =
-            recv(process->socket, process->buffer + process->used, TRAINER_LINE_BYTES - process->used, MSG_DONTWAIT);
-        if (part < 0 && errno == EAGAIN) return STATUS_OK;
-        if (part == 0 || (part < 0 && errno != EINTR)) return say_end(process, wait, err);
-        if (part > 0) process->used += (size_t)part;
-    }
+    // Whole lines first: one read may have brought several, and poll would not wake for what has been read. One read
+    // and no more: lines that arrive as fast as they are read would keep the caller here.
+    TRY(take_line(answer, process, err));
+    if (*answer) return STATUS_OK;
+    if (process->used == TRAINER_LINE_BYTES)
+        return fail(err, STATUS_UNAVAILABLE, "it sent a line of more than %d bytes", TRAINER_LINE_BYTES);
+    const ssize_t part =
+        recv(process->socket, process->buffer + process->used, TRAINER_LINE_BYTES - process->used, MSG_DONTWAIT);
+    if (part < 0 && (errno == EAGAIN || errno == EINTR)) return STATUS_OK;
+    if (part <= 0) return say_end(process, wait, err);
+    process->used += (size_t)part;
+    return take_line(answer, process, err);
 }
 
 Status trainer_process_receive(json_t **answer, TrainerProcess *process, const TrainerWait *wait, Error *err) {

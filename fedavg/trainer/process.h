@@ -27,9 +27,10 @@ typedef struct TrainerProcess {
     pid_t guard;  // the keeper; 0: the nursery is, or there is no trainer
     char *buffer; // owned (TRAINER_LINE_BYTES): what has been received beyond the last line
     size_t used;
-    uint64_t heard_nanoseconds; // of its last line, or of the last message to it
-    uint32_t minutes;           // of its start, that have been said
-    bool was_killed;            // the last failure was its death by a signal that others send: KILL or TERM
+    uint64_t heard_nanoseconds;    // of its last line, or of the last message to it
+    uint64_t attended_nanoseconds; // when its caller was last given time (TrainerWait)
+    uint32_t minutes;              // of its start, that have been said
+    bool was_killed;               // the last failure was its death by a signal that others send: KILL or TERM
 } TrainerProcess;
 
 enum { TRAINER_MOST_PASSED = 8 };                // descriptors that a program inherits, its socket included
@@ -60,7 +61,8 @@ Status trainer_process_fork(TrainerProcess *process, int nursery, int desk_fd, i
 // Sends the message and frees it. Returns UNAVAILABLE if the trainer is gone, or does not read.
 Status trainer_process_send(TrainerProcess *process, JsonObject *message, const TrainerWait *wait, Error *err);
 
-// As trainer_process_receive, but without waiting: *answer is NULL if there is no line yet.
+// As trainer_process_receive, but without waiting: *answer is NULL if there is no line yet. Reads at most once, so that
+// a caller is never held up by lines that keep arriving.
 Status trainer_process_poll(json_t **answer, TrainerProcess *process, const TrainerWait *wait, Error *err);
 
 // Returns UNAVAILABLE if the trainer has been silent for longer (0: may be silent for ever).
