@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -182,18 +183,23 @@ Status trainer_process_fork(TrainerProcess *process, int nursery, int desk_fd, i
     return status;
 }
 
-// Waits until the keeper tells how the trainer has ended. Empty: the keeper has died itself.
-static bool wait_for_report(char report[GUARD_REPORT_BYTES], const TrainerProcess *process, double seconds,
-                            const TrainerWait *wait) {
+// Whether the descriptor has something to read, or has ended, before the seconds are over.
+static bool wait_to_read(int fd, double seconds, const TrainerWait *wait) {
     const uint64_t begin = clock_nanoseconds();
-    struct pollfd leash = {.fd = process->leash, .events = POLLIN};
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
     for (;;) {
         // In slices, since on_wait is the worker's sign of life.
         const double left = seconds - clock_seconds_since(begin);
         if (left <= 0) return false;
-        if (poll(&leash, 1, left < WAIT_SECONDS ? (int)(left * 1e3) + 1 : (int)(WAIT_SECONDS * 1e3)) > 0) break;
+        if (poll(&ready, 1, left < WAIT_SECONDS ? (int)(left * 1e3) + 1 : (int)(WAIT_SECONDS * 1e3)) > 0) return true;
         if (wait && wait->on_wait) wait->on_wait(wait->context);
     }
+}
+
+// Waits until the keeper tells how the trainer has ended. Empty: the keeper has died itself.
+static bool wait_for_report(char report[GUARD_REPORT_BYTES], const TrainerProcess *process, double seconds,
+                            const TrainerWait *wait) {
+    if (!wait_to_read(process->leash, seconds, wait)) return false;
     const ssize_t bytes = recv(process->leash, report, GUARD_REPORT_BYTES - 1, 0);
     report[bytes > 0 ? bytes : 0] = '\0';
     return true;
@@ -341,11 +347,13 @@ Status trainer_process_receive(json_t **answer, TrainerProcess *process, const T
 // The keeper ends when its leash does, and then nothing of the trainer is left. It is waited for, since the trainer's
 // memory and its GPU are free only then; and not for ever, since one that the kernel cannot end must not end the run.
 static void end_guard(pid_t guard) {
-    const uint64_t begin = clock_nanoseconds();
-    while (waitpid(guard, NULL, WNOHANG) == 0) {
-        if (clock_seconds_since(begin) > GUARD_SECONDS) kill(guard, SIGKILL);
-        poll(NULL, 0, 1);
+    const int ended = pidfd_open(guard, 0); // its number is this process's to reap, and therefore still its own
+    if (!wait_to_read(ended, GUARD_SECONDS, NULL)) {
+        kill(guard, SIGKILL);
+        wait_to_read(ended, GUARD_SECONDS, NULL);
     }
+    waitpid(guard, NULL, WNOHANG);
+    if (ended >= 0) close(ended);
 }
 
 Status trainer_process_ready(json_t **ready, TrainerProcess *process, const TrainerWait *wait, Error *err) {
