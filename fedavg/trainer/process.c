@@ -34,12 +34,29 @@ static Status split_words(wordexp_t *words, const TrainerPlan *plan, Error *err)
 
 // Libraries read these when they are loaded, so that they have to be in the environment before the program starts. Bits
 // may depend on the number of threads: it is the run's, and not that of the machine's cores.
-static void set_threads(const TrainerPlan *plan) {
-    static const char *const names[] = {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"};
+static const char *const thread_names[] = {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"};
+
+enum { THREAD_NAMES = sizeof thread_names / sizeof *thread_names };
+
+// before: gets the values that the user has given, for take_threads_back; programs that are not trainers have them.
+static void set_threads(char *before[THREAD_NAMES], const TrainerPlan *plan) {
     char count[16];
     snprintf(count, sizeof count, "%u", plan->threads);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        setenv(names[i], count, 1);
+    for (size_t i = 0; i < THREAD_NAMES; i++) {
+        const char *value = getenv(thread_names[i]);
+        before[i] = value ? strdup(value) : NULL;
+        setenv(thread_names[i], count, 1);
+    }
+}
+
+static void take_threads_back(char *before[THREAD_NAMES]) {
+    for (size_t i = 0; i < THREAD_NAMES; i++) {
+        if (before[i])
+            setenv(thread_names[i], before[i], 1);
+        else
+            unsetenv(thread_names[i]);
+        free(before[i]);
+    }
 }
 
 // The search of execvp, done here, because a program that is missing should fail with a sentence that names it. From
@@ -130,16 +147,17 @@ static Status connect_process(TrainerProcess *process, int *socket, int *leash, 
 static Status start_words(TrainerProcess *process, const wordexp_t *words, const TrainerPlan *plan, const int *fds,
                           size_t fd_count, int output, Error *err) {
     int passed[TRAINER_MOST_PASSED], leash = -1;
-    char number[NUMBER_BYTES];
+    char number[NUMBER_BYTES], *threads[THREAD_NAMES];
     TRY(find_program(words->we_wordv[0], plan, err));
     memcpy(passed, fds, fd_count * sizeof *fds);
     TRY(connect_process(process, &passed[fd_count], &leash, err));
     snprintf(number, sizeof number, "%d", passed[fd_count]);
     // In this process's environment for a moment: workers and the parent start one program at a time, from one thread.
     setenv("SOUNDER_TRAINER", number, 1);
-    set_threads(plan);
+    set_threads(threads, plan);
     const Status status = spawn_guard(process, plan, passed, fd_count + 1, leash, output, words, err);
     unsetenv("SOUNDER_TRAINER");
+    take_threads_back(threads);
     close(passed[fd_count]);
     close(leash);
     return status;
