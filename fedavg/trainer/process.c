@@ -176,7 +176,11 @@ Status trainer_process_start(TrainerProcess *process, const TrainerPlan *plan, c
 
 Status trainer_process_fork(TrainerProcess *process, int nursery, int desk_fd, int output, Error *err) {
     int socket = -1, leash = -1;
-    TRY(connect_process(process, &socket, &leash, err));
+    const Status connected = connect_process(process, &socket, &leash, err);
+    if (connected != STATUS_OK) {
+        trainer_process_end(process, 0);
+        return connected;
+    }
     // The nursery gets copies of the descriptors with the request. The ones here are closed afterwards, so that the end
     // of the fork is the end of its socket.
     const int fds[TRAINER_REQUEST_FDS] = {socket, leash, desk_fd, output >= 0 ? output : STDERR_FILENO};
