@@ -4,10 +4,10 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <wordexp.h>
 
 #include "fedavg/memory/fingerprint.h"
 #include "fedavg/trainer/describe.h"
+#include "fedavg/trainer/process.h"
 
 enum { BLOCK_BYTES = 1 << 16 };
 
@@ -40,19 +40,19 @@ Status trainer_hash_files(uint64_t *hash, const TrainerPlan *plan, const json_t 
     const json_t *path;
     size_t i, found = json_array_size(told);
     *hash = 0;
-    if (wordexp(plan->command, &words, WRDE_NOCMD | WRDE_UNDEF) != 0)
-        return fail(err, STATUS_USAGE, "its command cannot be split into words");
+    TRY(trainer_command_words(&words, plan, err));
     const int folder = plan->folder[0] ? open(plan->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : AT_FDCWD;
-    Status status = STATUS_OK;
+    Status status =
+        folder == -1 ? fail_errno(err, STATUS_NOINPUT, "%s: its folder %s", plan->option, plan->folder) : STATUS_OK;
     json_array_foreach(told, i, path) {
         const char *text = json_string_value(path);
         if (status == STATUS_OK && (!text || !add_file(hash, folder, text)))
             status = fail(err, STATUS_DATA, "it names %.200s as a file of its own, which cannot be read",
                           text ? text : "something");
     }
-    for (i = 1; i < words.we_wordc; i++)
+    for (i = 1; i < words.we_wordc && status == STATUS_OK; i++)
         found += add_file(hash, folder, words.we_wordv[i]);
-    if (found == 0 && strchr(words.we_wordv[0], '/')) add_file(hash, folder, words.we_wordv[0]);
+    if (found == 0 && status == STATUS_OK && strchr(words.we_wordv[0], '/')) add_file(hash, folder, words.we_wordv[0]);
     wordfree(&words);
     if (folder >= 0) close(folder);
     return status;

@@ -11,7 +11,6 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <wordexp.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -22,7 +21,7 @@ static const double GUARD_SECONDS = 3; // in which a guard has given up what the
 
 // Splits the command as a shell would, without one. A shell between guard and program would be what a kill reaches, and
 // the program would stay.
-static Status split_words(wordexp_t *words, const TrainerPlan *plan, Error *err) {
+Status trainer_command_words(wordexp_t *words, const TrainerPlan *plan, Error *err) {
     const int result = wordexp(plan->command, words, WRDE_NOCMD | WRDE_UNDEF);
     if (result == 0 && words->we_wordc > 0) return STATUS_OK;
     if (result == 0) wordfree(words);
@@ -167,7 +166,7 @@ Status trainer_process_start(TrainerProcess *process, const TrainerPlan *plan, c
                              int output, Error *err) {
     wordexp_t words;
     *process = (TrainerProcess){.socket = -1, .leash = -1};
-    TRY(split_words(&words, plan, err));
+    TRY(trainer_command_words(&words, plan, err));
     const Status status = start_words(process, &words, plan, fds, fd_count, output, err);
     wordfree(&words);
     if (status != STATUS_OK) trainer_process_end(process, 0);

@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <wordexp.h>
 
 #include "base/err.h"
 #include "fedavg/rules/trainer_plan.h"
@@ -53,8 +54,11 @@ typedef struct TrainerWait {
 Status trainer_process_start(TrainerProcess *process, const TrainerPlan *plan, const int *fds, size_t fd_count,
                              int output, Error *err);
 
-// The same, by a fork of the program: asks the nursery (nursery.h) at its socket of requests. OS if the request cannot
-// be sent. Nothing to end on failure.
+// Splits the plan's command as a shell would; the caller releases *words with wordfree. USAGE as above.
+Status trainer_command_words(wordexp_t *words, const TrainerPlan *plan, Error *err);
+
+// Starts a trainer by a fork of the program: asks the nursery (nursery.h) at its socket of requests. OS if the request
+// cannot be sent. Nothing to end on failure.
 enum { TRAINER_REQUEST_FDS = 4 }; // that a request brings: the socket, the leash, desk_fd, output
 Status trainer_process_fork(TrainerProcess *process, int nursery, int desk_fd, int output, Error *err);
 
