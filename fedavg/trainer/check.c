@@ -16,24 +16,6 @@ typedef struct Checker {
     char kept[TRAINER_KEPT_BYTES]; // what the trainer says that it has used again; "": it says nothing
 } Checker;
 
-static uint32_t next_client(const RunMemory *memory, uint32_t client) {
-    uint32_t count;
-    const uint32_t clients = memory->config->clients;
-    for (uint32_t i = 0; i < clients; i++) {
-        const uint32_t other = (client + i) % clients;
-        partition_client(&memory->partition, other, &count);
-        if (count > 0) return other;
-    }
-    return client;
-}
-
-// In the order of the data set, without shuffling: each turn of a client has the batches of its first one.
-static void add_batches(Trainer *trainer, const uint32_t *indices, uint32_t count) {
-    const uint32_t size = trainer->memory->config->training.batch_size;
-    for (uint32_t b = 0; b < MOST_BATCHES && b * size < count; b++)
-        desk_add_batch(&trainer->desk, indices + b * size, count - b * size < size ? count - b * size : size);
-}
-
 // Trains a client from the run's first weights to *weights (parameters). added: is added to every gradient. Each turn
 // with this client has one round and one key, and therefore one seed: a trainer that heeds it has no reason to train to
 // other bits.
@@ -54,12 +36,10 @@ static Status train(float *weights, Checker *checker, uint32_t client, float add
                               .shifts = trainer->desk.shift != NULL,
                               .checks = true};
     TrainerAnswer answer;
-    uint32_t count;
-    const uint32_t *indices = partition_client(&checker->memory->partition, client, &count);
     memcpy(trainer->desk.weights, checker->memory->weights, bytes);
     for (size_t i = 0; trainer->desk.shift && i < config->parameters; i++)
         trainer->desk.shift[i] = added;
-    add_batches(trainer, indices, count);
+    trainer_add_first_batches(trainer, client, MOST_BATCHES);
     TRY(trainer_ask(&answer, trainer, &turn, err));
     if (answer.kept[0]) memcpy(checker->kept, answer.kept, sizeof checker->kept);
     memcpy(weights, trainer->desk.weights, bytes);
@@ -106,7 +86,7 @@ typedef struct Findings {
 static Status find_in_one_process(Findings *found, Checker *checker, Error *err) {
     const char *moved;
     TRY(train(checker->first, checker, checker->client, 0, err));
-    TRY(train(checker->later, checker, next_client(checker->memory, checker->client + 1), 0, err));
+    TRY(train(checker->later, checker, trainer_client_from(checker->memory, checker->client + 1), 0, err));
     TRY(repeat(&found->again, checker, 0, err));
     TRY(test(checker, err));
     TRY(repeat(&found->tested, checker, 0, err));
@@ -149,7 +129,7 @@ static void conclude(TrainerCheck *check, const Findings *found, const Checker *
 Status trainer_check(TrainerCheck *check, const RunMemory *memory, Error *err) {
     const bool has_shift = trainer_has_shift(memory);
     const size_t parameters = memory->config->parameters;
-    Checker checker = {.memory = memory, .client = next_client(memory, 0)};
+    Checker checker = {.memory = memory, .client = trainer_client_from(memory, 0)};
     Findings found = {0};
     *check = (TrainerCheck){0};
     checker.first = malloc(2 * parameters * sizeof *checker.first);

@@ -73,15 +73,6 @@ static Status greet(Nursery *nursery, bool first, Error *err) {
     return send_line(nursery, &line, err);
 }
 
-// A client without samples would rehearse nothing.
-static uint32_t first_client(const RunMemory *memory) {
-    for (uint32_t client = 0, count; client < memory->config->clients; client++) {
-        partition_client(&memory->partition, client, &count);
-        if (count > 0) return client;
-    }
-    return 0;
-}
-
 // The run's first weights and two batches: the second is the first in which an optimizer has state. The learning rate
 // is that of the options, since no round has begun that could change it. The desk is the nursery's own, so that what
 // the turn leaves there reaches no round.
@@ -101,13 +92,10 @@ static Status rehearse(Nursery *nursery, Error *err) {
                               .shifts = trainer->desk.shift != NULL,
                               .keeps = trainer->desk.state != NULL,
                               .rehearses = true};
-    uint32_t count;
-    const uint32_t *indices = partition_client(&memory->partition, nursery->client, &count);
     desk_clear(&trainer->desk);
     if (trainer->desk.state) memset(trainer->desk.state, 0, trainer->desk.state_bytes);
     memcpy(trainer->desk.weights, memory->weights, memory->config->parameters * sizeof *memory->weights);
-    for (uint32_t b = 0, size = training->batch_size; b < REHEARSED_BATCHES && b * size < count; b++)
-        desk_add_batch(&trainer->desk, indices + b * size, count - b * size < size ? count - b * size : size);
+    trainer_add_first_batches(trainer, nursery->client, REHEARSED_BATCHES);
     JsonObject line;
     trainer_turn_line(&line, trainer, &turn);
     nursery->state = NURSERY_REHEARSING;
@@ -214,7 +202,7 @@ Status nursery_begin(Nursery *nursery, const RunMemory *memory, Error *err) {
     Trainer *trainer = &nursery->trainer;
     Error why;
     trainer->memory = memory;
-    nursery->client = first_client(memory);
+    nursery->client = trainer_client_from(memory, 0); // one without samples would rehearse nothing
     TRY(desk_create_in(&trainer->desk, trainer->desk.fd, memory, trainer_has_shift(memory), err));
     const Status status = greet(nursery, false, &why);
     return status == STATUS_OK ? STATUS_OK : start_again(nursery, &why, err);

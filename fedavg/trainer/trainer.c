@@ -103,6 +103,25 @@ void trainer_close(Trainer *trainer) {
     *trainer = (Trainer){.desk.fd = -1, .process = {.socket = -1, .leash = -1}};
 }
 
+uint32_t trainer_client_from(const RunMemory *memory, uint32_t client) {
+    uint32_t count;
+    const uint32_t clients = memory->config->clients;
+    for (uint32_t i = 0; i < clients; i++) {
+        const uint32_t other = (client + i) % clients;
+        partition_client(&memory->partition, other, &count);
+        if (count > 0) return other;
+    }
+    return client;
+}
+
+void trainer_add_first_batches(Trainer *trainer, uint32_t client, uint32_t most) {
+    uint32_t count;
+    const uint32_t size = trainer->memory->config->training.batch_size;
+    const uint32_t *indices = partition_client(&trainer->memory->partition, client, &count);
+    for (uint32_t b = 0; b < most && b * size < count; b++)
+        desk_add_batch(&trainer->desk, indices + b * size, count - b * size < size ? count - b * size : size);
+}
+
 // [first, end) among the tensors.
 static void put_still(JsonObject *line, const TensorList *list, const TrainerTurn *turn) {
     int64_t ends[2] = {0, 0};

@@ -88,6 +88,13 @@ void trainer_close(Trainer *trainer);
 // Whether the run's algorithm adds to the gradients.
 bool trainer_has_shift(const RunMemory *memory);
 
+// Puts the first batches of a client (at most `most`) on the desk, in the order of the data set, without shuffling: for
+// turns of a trial.
+void trainer_add_first_batches(Trainer *trainer, uint32_t client, uint32_t most);
+
+// The first client from `client` on that has samples, going round.
+uint32_t trainer_client_from(const RunMemory *memory, uint32_t client);
+
 // The line that asks for a turn.
 void trainer_turn_line(JsonObject *line, Trainer *trainer, const TrainerTurn *turn);
 
