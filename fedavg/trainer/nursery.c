@@ -208,6 +208,18 @@ Status nursery_begin(Nursery *nursery, const RunMemory *memory, Error *err) {
     return status == STATUS_OK ? STATUS_OK : start_again(nursery, &why, err);
 }
 
+// While it is open the nursery owes a sign of life only if a request waits: it takes each at once, unless it hangs. The
+// worker of that request would wait for ever, since a start has no limit.
+static Status check_silence(Nursery *nursery, Error *err) {
+    TrainerProcess *process = &nursery->trainer.process;
+    struct pollfd requests = {.fd = nursery->own_end, .events = POLLIN};
+    const bool owed = nursery->owes;
+    nursery->owes = nursery->state == NURSERY_OPEN && poll(&requests, 1, 0) > 0;
+    if (nursery->state == NURSERY_NONE || nursery->state == NURSERY_STARTING) return STATUS_OK;
+    if (nursery->state == NURSERY_OPEN && !(owed && nursery->owes)) process->heard_nanoseconds = clock_nanoseconds();
+    return trainer_process_check_silence(process, nursery->trainer.memory->config->trainer.hang_seconds, err);
+}
+
 Status nursery_serve(Nursery *nursery, Error *err) {
     TrainerProcess *process = &nursery->trainer.process;
     const TrainerWait wait = {0};
@@ -223,9 +235,7 @@ Status nursery_serve(Nursery *nursery, Error *err) {
             json_decref(told);
             if (status == STATUS_OK && nursery->state != NURSERY_NONE) continue;
         }
-        if (status == STATUS_OK && nursery->state == NURSERY_REHEARSING)
-            status =
-                trainer_process_check_silence(process, nursery->trainer.memory->config->trainer.hang_seconds, &why);
+        if (status == STATUS_OK) status = check_silence(nursery, &why);
         return status == STATUS_OK ? STATUS_OK : start_again(nursery, &why, err);
     }
 }

@@ -36,6 +36,7 @@ typedef struct Nursery {
     uint32_t client;          // it rehearses with
     uint32_t deaths;          // in a row, without a long life in between
     uint64_t opened_nanoseconds;
+    bool owes;     // open, and a request waited when it was last looked after
     bool was_open; // until then what the program says against its first turn ends the run
 } Nursery;
 
