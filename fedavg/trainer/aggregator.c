@@ -6,45 +6,37 @@
 
 #include "base/rng.h"
 #include "fedavg/rules/server/server_rules.h"
+#include "fedavg/trainer/desk.h"
 #include "fedavg/trainer/lines.h"
 
-enum { DESK_ALIGNMENT = 64 };
-
-// A part of the desk, which grows by it. Returns its offset: pointers are known when the size is, and the file is
-// mapped.
-static size_t take(size_t *desk_bytes, size_t bytes) {
-    const size_t at = *desk_bytes;
-    *desk_bytes += (bytes + DESK_ALIGNMENT - 1) / DESK_ALIGNMENT * DESK_ALIGNMENT;
-    return at;
+static void place_parts(Aggregator *aggregator) {
+    const RunConfig *config = aggregator->memory->config;
+    uint8_t *desk = aggregator->desk;
+    size_t *bytes = &aggregator->desk_bytes;
+    *bytes = 0;
+    // The answer has doubles: sums of many floats lose nothing that the exact sum of the engine would have kept.
+    aggregator->answer = desk_part(desk, bytes, config->parameters * sizeof *aggregator->answer);
+    const uint64_t state_bytes = config->aggregator_keeps * config->parameters * sizeof *aggregator->state;
+    aggregator->state = desk_part(desk, bytes, state_bytes);
+    aggregator->clients = desk_part(desk, bytes, config->cohort * sizeof *aggregator->clients);
+    aggregator->shares = desk_part(desk, bytes, config->cohort * sizeof *aggregator->shares);
+    aggregator->losses = desk_part(desk, bytes, config->cohort * sizeof *aggregator->losses);
+    aggregator->samples = desk_part(desk, bytes, config->cohort * sizeof *aggregator->samples);
+    aggregator->steps = desk_part(desk, bytes, config->cohort * sizeof *aggregator->steps);
+    if (aggregator->memory->metrics)
+        aggregator->metrics = desk_part(desk, bytes, METRICS_MOST * config->cohort * sizeof *aggregator->metrics);
 }
 
 static Status create_desk(Aggregator *aggregator, Error *err) {
-    const RunConfig *config = aggregator->memory->config;
-    size_t *bytes = &aggregator->desk_bytes;
-    const size_t answer = take(bytes, config->parameters * sizeof *aggregator->answer);
-    const size_t state = take(bytes, config->aggregator_keeps * config->parameters * sizeof *aggregator->state);
-    const size_t clients = take(bytes, config->cohort * sizeof *aggregator->clients);
-    const size_t shares = take(bytes, config->cohort * sizeof *aggregator->shares);
-    const size_t losses = take(bytes, config->cohort * sizeof *aggregator->losses);
-    const size_t samples = take(bytes, config->cohort * sizeof *aggregator->samples);
-    const size_t steps = take(bytes, config->cohort * sizeof *aggregator->steps);
-    const size_t metrics_bytes = METRICS_MOST * config->cohort * sizeof *aggregator->metrics;
-    const size_t metrics = take(bytes, aggregator->memory->metrics ? metrics_bytes : 0);
-    // The answer has doubles: sums of many floats lose nothing that the exact sum of the engine would have kept.
+    place_parts(aggregator);
+    const size_t bytes = aggregator->desk_bytes;
     aggregator->desk_fd = memfd_create("sounder-desk", MFD_CLOEXEC);
-    if (aggregator->desk_fd < 0 || ftruncate(aggregator->desk_fd, (off_t)*bytes) != 0)
-        return fail_errno(err, STATUS_OS, "the aggregator's desk of %zu bytes", *bytes);
-    void *desk = mmap(NULL, *bytes, PROT_READ | PROT_WRITE, MAP_SHARED, aggregator->desk_fd, 0);
-    if (desk == MAP_FAILED) return fail_errno(err, STATUS_OS, "the aggregator's desk of %zu bytes", *bytes);
+    if (aggregator->desk_fd < 0 || ftruncate(aggregator->desk_fd, (off_t)bytes) != 0)
+        return fail_errno(err, STATUS_OS, "the aggregator's desk of %zu bytes", bytes);
+    void *desk = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, aggregator->desk_fd, 0);
+    if (desk == MAP_FAILED) return fail_errno(err, STATUS_OS, "the aggregator's desk of %zu bytes", bytes);
     aggregator->desk = desk;
-    aggregator->answer = (double *)(void *)(aggregator->desk + answer);
-    aggregator->state = (float *)(void *)(aggregator->desk + state);
-    aggregator->clients = (uint32_t *)(void *)(aggregator->desk + clients);
-    aggregator->shares = (double *)(void *)(aggregator->desk + shares);
-    aggregator->losses = (double *)(void *)(aggregator->desk + losses);
-    if (aggregator->memory->metrics) aggregator->metrics = (double *)(void *)(aggregator->desk + metrics);
-    aggregator->samples = (uint64_t *)(void *)(aggregator->desk + samples);
-    aggregator->steps = (uint64_t *)(void *)(aggregator->desk + steps);
+    place_parts(aggregator);
     return STATUS_OK;
 }
 

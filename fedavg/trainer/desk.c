@@ -32,12 +32,14 @@ static uint64_t longest_order(const RunMemory *memory) {
     return longest < UINT32_MAX ? longest : UINT32_MAX; // what Desk.count holds
 }
 
-// Takes the next part, of `bytes`. desk->memory NULL: only counts them, so that one list of parts says how large the
-// file must be and where each part begins.
-static void *part(Desk *desk, uint64_t bytes) {
-    void *begin = desk->memory ? desk->memory + desk->bytes : NULL;
-    desk->bytes += (bytes + DESK_ALIGNMENT - 1) / DESK_ALIGNMENT * DESK_ALIGNMENT;
+void *desk_part(uint8_t *memory, size_t *used, uint64_t bytes) {
+    void *begin = memory ? memory + *used : NULL;
+    *used += (bytes + DESK_ALIGNMENT - 1) / DESK_ALIGNMENT * DESK_ALIGNMENT;
     return begin;
+}
+
+static void *part(Desk *desk, uint64_t bytes) {
+    return desk_part(desk->memory, &desk->bytes, bytes);
 }
 
 static void place_parts(Desk *desk, const RunMemory *memory, bool has_shift) {

@@ -48,6 +48,10 @@ typedef struct Desk {
     uint32_t *row_of; // owned: 1 + the row of each sample number; 0: it has none
 } Desk;
 
+// Takes the next part, of `bytes`, after those that are used. memory NULL: only counts them, so that one list of parts
+// says how large the file must be and where each part begins.
+void *desk_part(uint8_t *memory, size_t *used, uint64_t bytes);
+
 // Nothing to free on failure.
 Status desk_create(Desk *desk, const RunMemory *memory, bool has_shift, Error *err);
 
