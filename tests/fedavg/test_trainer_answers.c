@@ -1,6 +1,7 @@
 // A trainer's answers, as a program in any language may write them, are numbers that a run can use, or a sentence.
 #include <math.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -167,6 +168,94 @@ static void a_net_has_names_shapes_and_as_many_values(void **state) {
     trainer_net_free(&net);
 }
 
+static void flags_may_be_numbers_or_true_and_a_state_is_a_number(void **state) {
+    (void)state;
+    static const char *const wrong[] = {"true", "2.5", "\"8\"", "[8]"};
+    TrainerNet net;
+    Error err = {.message = ""};
+    char line[256];
+    assert_int_equal(
+        describe(&net, "{\"tensors\":[[\"w\",[2]]],\"views\":true,\"whole_test\":1,\"still\":true}\n", 2, &err),
+        STATUS_OK);
+    assert_true(net.views && net.whole_test && net.still && net.state_floats == 0);
+    trainer_net_free(&net);
+    assert_int_equal(describe(&net, "{\"tensors\":[[\"w\",[2]]],\"views\":false,\"state\":8}\n", 2, &err), STATUS_OK);
+    assert_true(!net.views && !net.whole_test && !net.still && net.state_floats == 8);
+    trainer_net_free(&net);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        snprintf(line, sizeof line, "{\"tensors\":[[\"w\",[2]]],\"state\":%s}\n", wrong[i]);
+        assert_int_equal(describe(&net, line, 2, &err), STATUS_DATA);
+        assert_non_null(strstr(err.message, "a state that is no whole number"));
+    }
+    assert_int_equal(describe(&net, "{\"tensors\":[[\"w\",[2]]],\"still\":\"yes\"}\n", 2, &err), STATUS_DATA);
+    assert_non_null(strstr(err.message, "still as something that is neither true nor false"));
+}
+
+static void a_batch_beyond_the_desk_is_not_written_and_fails_the_turn(void **state) {
+    (void)state;
+    static RunConfig config;
+    RunMemory memory = {.config = &config};
+    uint32_t order[SAMPLES + 1] = {[SAMPLES] = 77}, ends[2] = {[1] = 77};
+    Trainer trainer = {.memory = &memory,
+                       .process = answered("{\"turn\":1}\n"),
+                       .desk = {.order = order, .ends = ends, .room = SAMPLES}};
+    const TrainerTurn turn = {.task = "train", .part = "train"};
+    TrainerAnswer answer;
+    Error err;
+    desk_add_batch(&trainer.desk, (const uint32_t[SAMPLES]){0, 1, 2, 3}, SAMPLES);
+    desk_add_batch(&trainer.desk, (const uint32_t[1]){4}, 1);
+    assert_true(order[SAMPLES] == 77 && ends[1] == 77);
+    assert_int_equal(trainer_ask(&answer, &trainer, &turn, &err), STATUS_DATA);
+    assert_non_null(strstr(err.message, "its desk has room for"));
+    assert_int_equal(trainer_ask(&answer, &trainer, &turn, &err), STATUS_OK); // the next one has room again
+    release(&trainer.process);
+}
+
+// Between two turns: the next one cannot be sent, and the reason is there to be read.
+static void the_last_words_of_a_trainer_are_heard_when_the_next_turn_finds_it_gone(void **state) {
+    (void)state;
+    const TrainerWait wait = {0};
+    TrainerProcess process = answered("{\"error\":\"no such file\",\"fatal\":1}\n");
+    JsonObject line;
+    Error err = {.message = ""};
+    close(process.leash);
+    process.leash = -1;
+    json_begin(&line);
+    put_whole(&line, "turn", 2);
+    assert_int_equal(trainer_process_send(&process, &line, &wait, &err), STATUS_DATA);
+    assert_string_equal(err.message, "no such file");
+    release(&process);
+}
+
+static void a_fork_without_descriptors_leaves_nothing(void **state) {
+    (void)state;
+    struct rlimit before, few;
+    TrainerProcess process;
+    Error err;
+    const int next = dup(STDERR_FILENO); // the first one that is free
+    close(next);
+    getrlimit(RLIMIT_NOFILE, &before);
+    few = before;
+    few.rlim_cur = (rlim_t)next + 2; // the first pair, and not the second
+    setrlimit(RLIMIT_NOFILE, &few);
+    const Status status = trainer_process_fork(&process, -1, -1, -1, &err);
+    setrlimit(RLIMIT_NOFILE, &before);
+    assert_int_equal(status, STATUS_OS);
+    assert_true(process.socket == -1 && process.leash == -1 && process.buffer == NULL);
+    const int again = dup(STDERR_FILENO);
+    assert_int_equal(again, next);
+    close(again);
+}
+
+static void a_folder_that_is_gone_is_an_error(void **state) {
+    (void)state;
+    const TrainerPlan plan = {.option = "--trainer", .command = "python3 trainer.py", .folder = "/no/such/folder"};
+    uint64_t hash;
+    Error err;
+    assert_int_equal(trainer_hash_files(&hash, &plan, NULL, &err), STATUS_NOINPUT);
+    assert_non_null(strstr(err.message, "its folder /no/such/folder"));
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(signs_of_life_come_before_an_answer),
@@ -176,6 +265,11 @@ int main(int argc, char **argv) {
         cmocka_unit_test(what_is_no_number_is_not_taken_for_a_missing_one),
         cmocka_unit_test(the_first_answer_says_that_the_program_is_ready),
         cmocka_unit_test(a_net_has_names_shapes_and_as_many_values),
+        cmocka_unit_test(flags_may_be_numbers_or_true_and_a_state_is_a_number),
+        cmocka_unit_test(a_batch_beyond_the_desk_is_not_written_and_fails_the_turn),
+        cmocka_unit_test(the_last_words_of_a_trainer_are_heard_when_the_next_turn_finds_it_gone),
+        cmocka_unit_test(a_fork_without_descriptors_leaves_nothing),
+        cmocka_unit_test(a_folder_that_is_gone_is_an_error),
     };
     return run_cases(argc, argv, tests, NULL, NULL);
 }

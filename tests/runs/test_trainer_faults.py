@@ -1,0 +1,95 @@
+"""Trainers that fail in rare ways: turns of any length, programs that say too much or nothing, and what is said of it.
+
+Usage: test_trainer_faults.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arguments]   (exit 77: skipped, there is no NumPy)
+"""
+import os, signal, sys, unittest
+
+from runs import children_of, is_worker, wait_until
+from trainers import JOB, NUMPY, TrainerCase
+
+COUNTS = '''
+import sys
+sys.path.insert(0, PACKAGE)
+import numpy as np, sounder
+net = {"w": np.zeros(8, np.float32)}
+for turn in sounder.turns(net):
+    for x, y in turn.batches():
+        turn.add(0.0, len(y), hits=0)
+        if turn.trains: net["w"] += 1
+    turn.hand_in()
+'''
+
+# Client 1 says something a hundred times a second, client 2 as often as it can, for longer than --hang-seconds.
+TALKS = NUMPY.replace("    fault = spoil(turn)\n", '''    fault = spoil(turn)
+    end = time.monotonic() + 3
+    while turn.trains and turn.client in (1, 2) and turn.round == 1 and not turn.rehearsal and time.monotonic() < end:
+        turn._line.socket.sendall(b'{"progress":1}\\n' * (1 if turn.client == 1 else 4096))
+        time.sleep(0.01 if turn.client == 1 else 0)
+''')
+
+# The server's own training has a number that no client has.
+ROOT = NUMPY.replace("    velocity = {}\n", '''    velocity = {}
+    if turn.trains and turn.client == 4: raise ValueError("no root")
+''')
+
+STAYS_SILENT = NUMPY.replace("import numpy as np, sounder\n", '''import numpy as np, sounder
+package = sys.modules[sounder.turns.__module__]
+package._be_nursery = lambda *_: time.sleep(1000)
+''')
+
+
+class Faults(TrainerCase):
+    def test_a_turn_has_as_many_steps_as_its_schedule_says(self):
+        self.write("counts.py", COUNTS)
+        for name, algorithm in (("downpour", "downpour steps=1000"), ("buffered", "schedule buffered K=1 steps=1000"), ("rounds", "local-sgd steps=1000")):
+            with self.subTest(algorithm=algorithm):
+                self.run_with(name, "--algorithm", algorithm, "--momentum", "0", "--rounds", "1", script="counts.py")
+                self.assertTrue((self.weights(name)["w"] == 1000).all())
+
+    def test_a_trainer_that_says_much_is_no_worker_that_hangs(self):
+        self.run_with("quiet")
+        self.write("talks.py", TALKS)
+        _, err = self.run_with("talks", "--hang-seconds", "1", script="talks.py")
+        self.assertEqual(err, "")
+        self.assertEqual(self.bits("talks"), self.bits("quiet"))
+
+    def test_the_servers_own_training_is_named_as_such(self):
+        self.write("root.py", ROOT)
+        _, err = self.run_with("root", "--algorithm", "fltrust", script="root.py", code=69)
+        self.assertIn("the server's own training: its trainer failed in round 1: ValueError: no root", err)
+        self.assertNotIn("client 0", err)
+
+    def test_the_threads_of_trainers_are_not_those_of_workers(self):
+        process = self.start(*JOB, "--rounds", "1000", "--trainer", f"{sys.executable} trainer.py", "--trainer-option", "slow=0.1", "--quiet",
+                             "--out", "run", env={**os.environ, "OMP_NUM_THREADS": "7"})
+        self.wait_for_round("run", 1)
+        def threads(pid):
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                told = dict(part.split(b"=", 1) for part in file.read().split(b"\0") if b"=" in part)
+            return told.get(b"OMP_NUM_THREADS"), told.get(b"MKL_NUM_THREADS")
+        self.assertEqual([threads(pid) for pid in children_of(process.pid) if is_worker(pid)], 2 * [(b"7", os.environb.get(b"MKL_NUM_THREADS"))])
+        self.assertEqual(threads(self.nursery(process)[0]), (b"1", b"1"))
+        self.stop(process)
+
+    # Nurseries --------------------------------------------------------------------------------------------------------
+
+    def test_a_nursery_that_never_says_whether_it_forks_ends_the_run(self):
+        self.write("silent.py", STAYS_SILENT)
+        _, err = self.run_with("silent", "--hang-seconds", "1", script="silent.py", code=69)
+        self.assertIn("has not said anything for 1 s", err)
+
+    def test_a_nursery_that_hangs_is_followed_by_another_with_the_same_bits(self):
+        self.run_with("calm", "--rounds", "6")
+        process = self.start(*JOB, "--rounds", "6", "--trainer", f"{sys.executable} trainer.py", "--trainer-option", "slow=0.05", "--quiet",
+                             "--out", "hangs", "--hang-seconds", "2", "--on-worker-death", "respawn")
+        self.wait_for_round("hangs", 1)
+        os.kill(self.nursery(process)[0], signal.SIGSTOP)
+        self.assertTrue(wait_until(lambda: self.trainers(process)))
+        os.kill(self.trainers(process)[0], signal.SIGKILL)
+        _, err = self.finish(process)
+        self.assertIn("the nursery of trainers has ended: it has not said anything for 2 s", err)
+        self.assertEqual(self.bits("hangs"), self.bits("calm"))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
