@@ -16,6 +16,8 @@ from ..command import Error
 MOST_LINE = 1 << 20
 TYPES = {"u1": np.uint8, "u2": np.uint16, "u4": np.uint32, "u8": np.uint64, "f4": np.float32, "f8": np.float64}
 
+ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+
 
 def _finite(value):
     """JSON has no infinity and no NaN: null stands for them."""
@@ -36,7 +38,11 @@ class Line:
         self.said = 0.0
 
     def send(self, **message):
-        text = json.dumps(_finite(message), separators=(",", ":")).encode() + b"\n"
+        try:
+            text = ENCODER.encode(message)
+        except ValueError:  # a number that is not finite: seldom, so that other lines are not searched for one
+            text = ENCODER.encode(_finite(message))
+        text = text.encode() + b"\n"
         if len(text) > MOST_LINE:
             raise Error(f"the trainer's answer has {len(text):,} bytes; a line may have {MOST_LINE:,}")
         self.said = time.monotonic()

@@ -1,4 +1,5 @@
 """One turn: a client trains from the round's weights, or a part of the test samples is evaluated."""
+import functools
 import random
 import sys
 
@@ -70,8 +71,11 @@ class Turn:
 
     def _begin_random(self):
         seed_all(self.seed)
-        self.random = np.random.default_rng(self.seed)
         self.generator = self._net.generator(self.seed)
+
+    @functools.cached_property
+    def random(self):  # made when it is asked for: that takes as long as the rest of a short turn's start
+        return np.random.default_rng(self.seed)
 
     def _ends(self):
         first = 0
