@@ -180,6 +180,17 @@ class ChecksFromPython(unittest.TestCase):
 
         self.check(add, state=1, whole_test=True)
 
+    def test_a_tensor_that_rests_in_a_turn_must_stay_as_it_is(self):
+        def add(net, turn, optimizer):
+            with torch.no_grad():
+                net[3].bias.add_(1)
+            return optimizer
+
+        self.check(still=True)
+        self.check(add)
+        with self.assertRaisesRegex(sounder.Error, "a client trains 3.bias in a turn in which it rests: leave the tensors of turn.still as they are"):
+            self.check(add, still=True)
+
     def test_a_process_that_says_nothing_is_killed_and_the_threads_of_this_one_are_named(self):
         def hang(net, turn, optimizer):
             time.sleep(1000)

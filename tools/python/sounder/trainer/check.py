@@ -110,8 +110,8 @@ class _Worker:
             self.trainer.end()
         self.trainer = None
 
-    def ask(self, task, client, added=0.0):
-        """The weights after a turn from the first ones; half of the samples are each client's."""
+    def ask(self, task, client, added=0.0, **more):
+        """The weights after a turn from the first ones; half of the samples are each client's. more: parts of the turn's line."""
         half = self.count // CLIENTS
         order = np.arange(client * half, min((client + 1) * half, client * half + BATCHES * self.batch_size))
         ends = np.minimum(np.arange(self.batch_size, len(order) + self.batch_size, self.batch_size), len(order))
@@ -121,21 +121,29 @@ class _Worker:
         self.turn += 1
         numbers = self.numbers if task == "train" else dict.fromkeys(self.numbers, 0)
         told = self.trainer.ask(turn=self.turn, task=task, part=task, split=task, round=1, client=client, epochs=1, batch_size=self.batch_size,
-                                count=len(order), batches=len(ends), clip=0, pull=0, shifts=1, check=1, seed=1000 + client, **numbers)
+                                count=len(order), batches=len(ends), clip=0, pull=0, shifts=1, check=1, seed=1000 + client, **numbers, **more)
         self.kept += told.get("kept", []) if task == "train" else []
         return self.desk.weights.copy()
 
-    def differs(self, one, other):
-        """The first tensor in which they differ, or None."""
-        pairs = zip(views(one, self.tensors).items(), views(other, self.tensors).values())
+    def differs(self, one, other, first=0, end=None):
+        """The first tensor in which they differ, or None; of those from first to end."""
+        pairs = list(zip(views(one, self.tensors).items(), views(other, self.tensors).values()))[first:end]
         return next((name for (name, here), there in pairs if here.tobytes() != there.tobytes()), None)
 
+    def moves(self):
+        """A tensor that moves in a turn in which it rests, or None: the last module is trained alone, then all others, as with fedrep."""
+        modules = [name.rpartition(".")[0] for name, _ in self.tensors]
+        head = next((t for t in range(len(modules) - 1, 0, -1) if modules[t - 1] != modules[t]), 0)
+        rests = ((0, head), (head, len(modules))) if head else ()
+        return next(filter(None, (self.differs(self.first, self.ask("train", 0, still=part), *part) for part in rests)), None)
 
-def _find(worker):
+
+def _find(worker, still):
     """What is wrong, in one sentence, or None."""
     worker.start()
     first = worker.ask("train", 0)
     worker.ask("train", 1)
+    moved = still and worker.moves()
     again = worker.differs(first, worker.ask("train", 0))
     worker.ask("test", 0)
     tested = worker.differs(first, worker.ask("train", 0))
@@ -151,15 +159,18 @@ def _find(worker):
             return f"a client trains to another {tensor} {when}: {cause}"
     if not added:
         return "a client trains to the same weights whatever an algorithm adds to its gradients: call turn.correct() before each step"
+    if moved:
+        return f"a client trains {moved} in a turn in which it rests: leave the tensors of turn.still as they are"
     return None
 
 
 def check(net, train, test, data, exchange=None, device=None, whole_test=False, state=0, still=False, options=None, batch_size=8, lr=0.05,
           momentum=0.9, weight_decay=0.0, threads=1, hang_seconds=60):
     """Raises an Error that names the first tensor that differs, and the likely cause, if the same turn of a client does not give the same
-    weights: after another client's turn, after a test, and in a fresh process. net, train, test, exchange, device, whole_test, state, still: as for serve. data: a
-    pair (x, y) of arrays, as for write_data, of which a few samples are used. The processes are forks of this one, so the functions may be those
-    of a notebook; one that says nothing for hang_seconds is killed, and ends the check."""
+    weights: after another client's turn, after a test, and in a fresh process; with still, also if a tensor moves in a turn in which it rests.
+    net, train, test, exchange, device, whole_test, state, still: as for serve. data: a pair (x, y) of arrays, as for write_data, of which a
+    few samples are used. The processes are forks of this one, so the functions may be those of a notebook; one that says nothing for
+    hang_seconds is killed, and ends the check."""
     x, y = _samples(data[0], "x"), _targets(data[1], data[1])[0]
     classes = 0 if y.dtype.kind == "f" else int(y.max()) + 1  # of all samples: the few that are used may lack some
     most = min(len(x), CLIENTS * BATCHES * batch_size)
@@ -170,7 +181,7 @@ def check(net, train, test, data, exchange=None, device=None, whole_test=False, 
         common = {"sounder": 1, "rank": 0, "seed": 1, "threads": threads, "options": options or {}, "data": _data(files, x[:most], y[:most], classes)}
         worker = _Worker(files, lambda: serve(net, train, test, exchange=exchange, device=device, whole_test=whole_test, state=state, still=still),
                          common, batch_size, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay}, hang_seconds)
-        finding = _find(worker)
+        finding = _find(worker, still)
     except socket.timeout:
         remedy = (f"it is a fork of this process, which is a bad start, since {why}: write the program to a file, and check it by --check-trainer in a run"
                   if why else "give more hang_seconds if one batch may take longer")
