@@ -77,7 +77,7 @@ class TrainerMetrics(NodesCase, TrainerCase):
         def told(run):
             rounds = [[line.get(key) for key in ("test_loss", "test_accuracy", "test_metrics", "train_metrics", "model_xxh3")]
                       for line in self.lines(run, "round")]
-            return rounds, [line["metrics"] for line in sorted(self.lines(run, "client"), key=lambda line: (line["round"], line["client"]))]
+            return rounds, [line.get("metrics") for line in sorted(self.lines(run, "client"), key=lambda line: (line["round"], line["client"]))]
         for run in runs[1:]:
             self.assertEqual(told(runs[0]), told(run))
 
@@ -115,9 +115,13 @@ class TrainerMetrics(NodesCase, TrainerCase):
     @unittest.skipIf(why_no_nodes(), why_no_nodes())
     def test_metrics_of_several_nodes_are_those_of_one(self):
         clients = ["--clients", "5", "--quiet"]
-        self.train_nodes(2, *JOB, *TESTED, *clients, "--workers", "1", "--trainer", f"{sys.executable} trainer.py", "--out", "two")
-        self.run_job("one", *clients)
+        self.write("some.py", METRICS.replace("WHOLE", "False").replace("size=float(len(y))", "**({'number': float(turn.client)} if turn.client in (1, 4) else {})"))
+        self.train_nodes(2, *JOB, *TESTED, *clients, "--workers", "1", "--trainer", f"{sys.executable} some.py", "--out", "two")
+        self.run_job("one", *clients, script="some.py")
         self.same("one", "two")
+        numbers = [(line["client"], line["metrics"]["number"]) for line in self.lines("two", "client") if line.get("metrics")]
+        self.assertEqual({client for client, _ in numbers}, {1, 4})  # nodes gather the metrics of these jobs alone
+        self.assertTrue(all(client == number for client, number in numbers))
 
     def test_metrics_are_in_the_terminal_the_tables_the_page_tensorboard_and_python(self):
         out, _ = self.run_job("runs/a")
