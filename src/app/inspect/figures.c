@@ -132,6 +132,7 @@ static const struct {
     const char *title, *axis;
 } drawings[FIGURE_KINDS] = {
     [FIGURE_ACCURACY] = {"Accuracy on the test samples by round", "accuracy on the test samples, %"},
+    [FIGURE_LOSS] = {"Loss by round", "loss on the test samples"},
     [FIGURE_PERSONAL_ACCURACY] = {"Personal accuracy by round", "personal accuracy, mean over the clients, %"},
     [FIGURE_PERSONAL_LOSS] = {"Personal loss by round", "personal loss, mean over the clients"},
     [FIGURE_CLIENT_ACCURACY] = {"Accuracy on the clients' samples by round", "accuracy, mean over the clients, %"},
@@ -139,30 +140,41 @@ static const struct {
     [FIGURE_METRIC] = {NULL, NULL},
 };
 
-// The target of the first run, as the chart of the figure of this key draws it; NaN if the run is not about that.
-static double target_in(const json_t *runs, const char *key, double scale) {
-    const json_t *first = json_array_get(runs, 0), *target = json_object_get(first, "target");
-    const bool aims = json_is_number(target) && strcmp(json_string_value(json_object_get(first, "figure")), key) == 0;
-    return aims ? scale * json_number_value(target) : (double)NAN;
+// The losses of one run: in training, of the test, and of the clients' own models.
+static void add_losses(Room *room, const json_t *runs) {
+    const json_t *run = json_array_get(runs, 0);
+    const char *group = json_string_value(json_object_get(run, "group"));
+    CurvePoint *points = add_curve(room, runs, group, "training", "train_loss", 1);
+    put_spread(points, room->curves[0].count, run);
+    add_curve(room, runs, group, "test", "test_loss", 1);
+    if (json_object_get(json_object_get(run, "rounds"), "personal_loss"))
+        add_curve(room, runs, group, "personal", "personal_loss", 1);
 }
 
-// Draws curves of the runs that are about the figure, and the target of the first run if it is about the figure.
+// Draws curves of the runs that are about the figure, and the target of the first run if it is about the figure. All
+// runs have the loss of the test.
 static Status draw_figure(FILE *file, bool *drawn, const json_t *runs, const RunFigure *figure, Error *err) {
     Room room;
     char label[64], key[METRIC_NAME_BYTES + 16], title[METRIC_NAME_BYTES + 16];
+    const json_t *first = json_array_get(runs, 0), *target = json_object_get(first, "target");
     const FigureFacts *facts = &figure_facts[figure->kind];
-    const char *name = run_figure_name(figure);
+    const char *name = run_figure_name(figure), *axis = drawings[figure->kind].axis;
     const double scale = facts->is_share ? 100 : 1;
+    const bool is_loss = figure->kind == FIGURE_LOSS, alone = is_loss && json_array_size(runs) == 1;
     run_figure_key(key, figure);
-    const double reference = target_in(runs, key, scale);
+    const bool aims = json_is_number(target) && strcmp(json_string_value(json_object_get(first, "figure")), key) == 0;
+    const double reference = aims ? scale * json_number_value(target) : (double)NAN;
     Status status = make_room(&room, runs, err);
     if (status == STATUS_OK) {
-        add_groups(&room, runs, key, scale, key);
+        if (alone)
+            add_losses(&room, runs);
+        else
+            add_groups(&room, runs, key, scale, is_loss ? NULL : key);
         snprintf(label, sizeof label, "target: %.4g%s", reference, facts->is_share ? " %" : "");
         snprintf(title, sizeof title, "%s by round", name);
         const Chart chart = {.title = drawings[figure->kind].title ? drawings[figure->kind].title : title,
                              .x_title = "round",
-                             .y_title = drawings[figure->kind].axis ? drawings[figure->kind].axis : name,
+                             .y_title = axis && !alone ? axis : name,
                              .curves = room.curves,
                              .count = room.curve_count,
                              .most = facts->is_share ? 100 : 0,
@@ -180,40 +192,6 @@ static Status draw_figure(FILE *file, bool *drawn, const json_t *runs, const Run
 static Status draw_metric(FILE *file, bool *drawn, const json_t *runs, Error *err) {
     const RunFigure figure = run_figure_told(json_array_get(runs, 0));
     return figure.kind == FIGURE_METRIC ? draw_figure(file, drawn, runs, &figure, err) : STATUS_OK;
-}
-
-static Status draw_loss(FILE *file, bool *drawn, const json_t *runs, Error *err) {
-    Room room;
-    const json_t *run = json_array_get(runs, 0);
-    const char *group = json_string_value(json_object_get(run, "group"));
-    const bool alone = json_array_size(runs) == 1;
-    const double reference = target_in(runs, figure_facts[FIGURE_LOSS].key, 1);
-    char label[64];
-    snprintf(label, sizeof label, "target: %.4g", reference);
-    Status status = make_room(&room, runs, err);
-    if (status == STATUS_OK) {
-        if (alone) {
-            CurvePoint *points = add_curve(&room, runs, group, "training", "train_loss", 1);
-            put_spread(points, room.curves[0].count, run);
-            add_curve(&room, runs, group, "test", "test_loss", 1);
-            if (json_object_get(json_object_get(run, "rounds"), "personal_loss"))
-                add_curve(&room, runs, group, "personal", "personal_loss", 1);
-        } else {
-            add_groups(&room, runs, "test_loss", 1, NULL);
-        }
-        const Chart chart = {.title = "Loss by round",
-                             .x_title = "round",
-                             .y_title = alone ? "loss" : "loss on the test samples",
-                             .curves = room.curves,
-                             .count = room.curve_count,
-                             .logarithmic = true,
-                             .reference = reference,
-                             .reference_label = label};
-        *drawn = chart_has_points(&chart);
-        if (*drawn) chart_draw(file, &chart);
-    }
-    free_room(&room);
-    return status;
 }
 
 typedef struct ClassRow {
@@ -288,7 +266,7 @@ static const struct {
                {"client-accuracy.svg", NULL, FIGURE_CLIENT_ACCURACY},
                {"client-loss.svg", NULL, FIGURE_CLIENT_LOSS},
                {"metric.svg", draw_metric, FIGURE_METRIC},
-               {"loss.svg", draw_loss, FIGURE_LOSS},
+               {"loss.svg", NULL, FIGURE_LOSS},
                {"classes.svg", draw_classes, FIGURE_LOSS}};
 enum { FIGURES = sizeof figures / sizeof *figures };
 
