@@ -15,14 +15,6 @@ const char *const manual_examples[] = {
 };
 const int manual_example_count = sizeof manual_examples / sizeof *manual_examples;
 
-// troff turns a bare '-' into a hyphen that does not work when pasted into a shell, and interprets backslashes.
-static void print_troff(FILE *file, const char *text) {
-    for (; *text; text++) {
-        if (*text == '-' || *text == '\\') fputc('\\', file);
-        fputc(*text == '\\' ? 'e' : *text, file);
-    }
-}
-
 // Several statuses may share a code: one paragraph per code has a clause for each status.
 static void print_exit_codes(FILE *file) {
     static const struct {

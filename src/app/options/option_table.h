@@ -150,6 +150,10 @@ void option_print_help(FILE *file, const Option *option);
 void option_print_man(FILE *file, const Option *option);
 void option_print_words(FILE *file, const Option *option, const char *commands);
 
+// Prints a text for troff, which turns a bare '-' into a hyphen that does not work when pasted into a shell, and
+// interprets backslashes.
+void print_troff(FILE *file, const char *text);
+
 // Text for people is wrapped at the width of the terminal, at most 100 columns; at 80 if the file is no terminal.
 int columns_of(FILE *file);
 

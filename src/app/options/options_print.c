@@ -73,8 +73,7 @@ void option_print_words(FILE *file, const Option *option, const char *commands) 
     fputc('\n', file);
 }
 
-// troff turns a bare '-' into a hyphen that does not work when pasted into a shell, and interprets backslashes.
-static void print_troff(FILE *file, const char *text) {
+void print_troff(FILE *file, const char *text) {
     for (; *text; text++) {
         if (*text == '-' || *text == '\\') fputc('\\', file);
         fputc(*text == '\\' ? 'e' : *text, file);
