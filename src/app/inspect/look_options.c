@@ -78,15 +78,11 @@ Status look_options_parse(LookOptions *options, const Command *command, int argc
     const char *seen[OPTION_MAX_COUNT] = {NULL};
     *options = (LookOptions){.folders = argv};
     for (int next = 0; next < argc;) {
-        const Option *option;
-        const char *value;
         if (argv[next][0] != '-') {
             argv[options->folder_count++] = argv[next++];
             continue;
         }
-        TRY(option_take(&option, &value, &next, argc, argv, &table, err));
-        TRY(option_once(&seen[option - table.rows], option, value, err));
-        TRY(option_read(options, option, value, "--", err));
+        TRY(option_read_next(options, seen, &next, argc, argv, &table, err));
     }
     if (options->folder_count >= command->least && options->folder_count <= command->most) return STATUS_OK;
     return fail(err, STATUS_USAGE, "sounder %s: needs %s; write sounder %s %s", command->name,

@@ -151,11 +151,7 @@ Status launch_options_parse(LaunchOptions *options, int argc, char **argv, Error
             options->help = true;
             return STATUS_OK;
         }
-        const Option *option;
-        const char *value;
-        TRY(option_take(&option, &value, &next, argc, argv, &launch_options, err));
-        TRY(option_once(&seen[option - launch_table], option, value, err));
-        TRY(option_read(options, option, value, "--", err));
+        TRY(option_read_next(options, seen, &next, argc, argv, &launch_options, err));
     }
     if (next < argc && strcmp(argv[next], "--") == 0) next++;
     options->program = argv + next;

@@ -126,6 +126,11 @@ Status option_take(const Option **option, const char **value, int *next, int arg
 // value) is not NULL. Sets *before to value; keep one *before per row for the whole command line.
 Status option_once(const char **before, const Option *option, const char *value, Error *err);
 
+// Does all three for the option at argv[*next]: takes it, once, and reads it into the table's record. seen: a pointer
+// per row, NULL before the first call.
+Status option_read_next(void *record, const char **seen, int *next, int argc, char **argv, const OptionTable *table,
+                        Error *err);
+
 // Shortens typed text for a message and removes characters that control a terminal.
 enum { OPTION_SHOWN_BYTES = 72 };
 void option_printable(char shown[OPTION_SHOWN_BYTES], const char *value);

@@ -150,3 +150,12 @@ Status option_once(const char **before, const Option *option, const char *value,
     *before = value;
     return STATUS_OK;
 }
+
+Status option_read_next(void *record, const char **seen, int *next, int argc, char **argv, const OptionTable *table,
+                        Error *err) {
+    const Option *option;
+    const char *value;
+    TRY(option_take(&option, &value, next, argc, argv, table, err));
+    TRY(option_once(&seen[option - table->rows], option, value, err));
+    return option_read(record, option, value, "--", err);
+}

@@ -25,8 +25,6 @@ Status replay_options_parse(ReplayOptions *options, int argc, char **argv, Error
     *options = (ReplayOptions){.client = -1};
     const char *seen[ROWS] = {NULL};
     for (int next = 0; next < argc;) {
-        const Option *option;
-        const char *value;
         if (argv[next][0] != '-') {
             if (options->run)
                 return fail(err, STATUS_USAGE, "%.200s: a second run, after %.200s; give one", argv[next],
@@ -34,9 +32,7 @@ Status replay_options_parse(ReplayOptions *options, int argc, char **argv, Error
             options->run = argv[next++];
             continue;
         }
-        TRY(option_take(&option, &value, &next, argc, argv, &replay_options, err));
-        TRY(option_once(&seen[option - rows], option, value, err));
-        TRY(option_read(options, option, value, "--", err));
+        TRY(option_read_next(options, seen, &next, argc, argv, &replay_options, err));
     }
     if (options->run && options->round > 0 && options->client >= 0) return STATUS_OK;
     return fail(err, STATUS_USAGE,
