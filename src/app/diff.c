@@ -12,7 +12,6 @@
 
 #include "app/options/option_table.h"
 #include "app/train/run_folder.h"
-#include "app/train/run_record.h"
 #include "base/log.h"
 #include "io/metrics.h"
 

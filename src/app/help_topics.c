@@ -10,8 +10,6 @@
 #include "base/suggest.h"
 #include "base/text_stream.h"
 #include "datasets/formats/format.h"
-#include "datasets/synthetic/federation.h"
-#include "fedavg/rules/attack/attack_rules.h"
 
 static void print_examples(FILE *file, int count) {
     fputs("Examples:\n", file);

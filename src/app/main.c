@@ -1,6 +1,5 @@
 // The program: finds the command, prints one sentence on failure, exits with its code (sysexits.h).
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

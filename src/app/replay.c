@@ -25,7 +25,6 @@
 #include "app/train/run_set_up.h"
 #include "fedavg/parent/rounds.h"
 #include "fedavg/rules/attack/attack_rules.h"
-#include "fedavg/rules/local/optimizer_rules.h"
 #include "fedavg/rules/world/walk.h"
 #include "fedavg/worker/client.h"
 #include "io/metrics.h"

@@ -1,7 +1,6 @@
 // Part of commands.h: `sounder data` lists data sets: place, form, size and hashes. `sounder data get NAME` downloads
 // one with the script that is installed with the program.
 #include <dirent.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>

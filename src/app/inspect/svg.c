@@ -1,6 +1,5 @@
 #include "svg.h"
 
-#include <stdint.h>
 #include <string.h>
 
 #include "base/text.h"

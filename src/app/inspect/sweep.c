@@ -1,6 +1,5 @@
 // Part of commands.h: `sounder sweep` runs `sounder train` many times, as many side by side as cores allow, and skips
 // runs that are done.
-#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>

@@ -1,6 +1,5 @@
 #include "sweep_jobs.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 #include "top_state.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,18 +1,15 @@
 #include "launch_options.h"
 
-#include <assert.h>
 #include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "app/launch/launch_options.h"
 #include "base/cores.h"
-#include <ctype.h>
-#include <dirent.h>
-#include <stdbool.h>
 
 #define FIELD(member) .offset = offsetof(LaunchOptions, member)
 

@@ -1,6 +1,5 @@
 #include "launch_output.h"
 
-#include "app/launch/launch_output.h"
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,6 @@
 // Part of option_table.h: prints help in two columns, as wide as the terminal.
 #include "option_table.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>

@@ -1,7 +1,6 @@
 // Part of options.h: checks the plan of a run's rounds when it begins, and goals that may end it before its last round.
 #include "app/options/options.h"
 
-#include "app/options/option_table.h"
 #include "app/options/run_target.h"
 
 Status options_check_rounds(const Options *options, int rounds, Error *err) {

@@ -1,6 +1,5 @@
 // Part of options.h: prints the table for people and shells: help, manual page, completion words.
 #include <stdio.h>
-#include <string.h>
 
 #include "option_table.h"
 #include "options.h"

@@ -1,6 +1,5 @@
 // Part of options.h: derives defaults from other options, refuses contradictions, and takes over saved options for
 // --resume.
-#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

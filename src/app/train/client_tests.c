@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "fedavg/memory/client_state_file.h"
-#include "fedavg/worker/client.h"
 
 ClientTests client_tests_none(void) {
     return (ClientTests){.loss_sum = NAN, .accuracy = {.mean = NAN}, .loss = {.mean = NAN}};
