@@ -51,11 +51,6 @@ static void say(const char *format, ...) {
 
 // Reading -------------------------------------------------------------------------------------------------------------
 
-static bool has_type(const json_t *line, const char *type) {
-    const char *text = json_string_value(json_object_get(line, "type"));
-    return text && strcmp(text, type) == 0;
-}
-
 static json_int_t number_of(const json_t *line, const char *key) {
     return json_integer_value(json_object_get(line, key));
 }
@@ -71,9 +66,9 @@ static void show_progress(const Told *told) {
 
 static Status note_line(void *context, json_t *line, Error *err) {
     Told *told = context;
-    if (!told->start && has_type(line, "start")) told->start = json_incref(line);
+    if (!told->start && metrics_is(line, "start")) told->start = json_incref(line);
     const json_int_t number = number_of(line, "round");
-    if (!has_type(line, "round") || number < 1 || number > UINT32_MAX) return STATUS_OK;
+    if (!metrics_is(line, "round") || number < 1 || number > UINT32_MAX) return STATUS_OK;
     if (told->count == told->capacity) {
         const size_t capacity = 2 * told->capacity + 256;
         Round *rounds = realloc(told->rounds, capacity * sizeof *rounds);
@@ -117,7 +112,7 @@ static void told_free(Told *told) {
 static Status note_of_round(void *context, json_t *line, Error *err) {
     Lines *lines = context;
     if (number_of(line, "round") != lines->number) return STATUS_OK;
-    if (has_type(line, "client"))
+    if (metrics_is(line, "client"))
         return json_array_append(lines->clients, line) == 0 ? STATUS_OK
                                                             : fail(err, STATUS_OS, "no memory for the round's clients");
     if (!lines->round) lines->round = json_incref(line);

@@ -47,11 +47,6 @@ typedef struct Replay {
 
 // The record of the run -----------------------------------------------------------------------------------------------
 
-static bool has_type(const json_t *line, const char *type) {
-    const char *text = json_string_value(json_object_get(line, "type"));
-    return text && strcmp(text, type) == 0;
-}
-
 static json_int_t number_of(const json_t *line, const char *key) {
     return json_integer_value(json_object_get(line, key));
 }
@@ -67,8 +62,8 @@ static Status read_record(Replay *self, Error *err) {
     json_t *line;
     size_t i;
     json_array_foreach(self->lines, i, line) {
-        if (!self->start && has_type(line, "start")) self->start = line;
-        if (has_type(line, "client") && number_of(line, "round") == asked->round &&
+        if (!self->start && metrics_is(line, "start")) self->start = line;
+        if (metrics_is(line, "client") && number_of(line, "round") == asked->round &&
             number_of(line, "client") == asked->client)
             self->told = line;
     }

@@ -108,8 +108,8 @@ static void line_free(Line *line) {
     free(line->text);
 }
 
-static bool has_type(const json_t *object, const char *type) {
-    const char *text = json_string_value(json_object_get(object, "type"));
+bool metrics_is(const json_t *line, const char *type) {
+    const char *text = json_string_value(json_object_get(line, "type"));
     return text && strcmp(text, type) == 0;
 }
 
@@ -125,10 +125,10 @@ static void replace(json_t **kept, json_t *object) {
 static Status note_past(void *context, json_t *object, Error *err) {
     (void)err;
     MetricsPast *past = context;
-    const json_int_t told = has_type(object, "round") ? round_of(object) : 0;
+    const json_int_t told = metrics_is(object, "round") ? round_of(object) : 0;
     if (told > past->round) past->round = (uint32_t)told;
-    if (has_type(object, "start")) replace(&past->start, object);
-    replace(&past->summary, has_type(object, "summary") ? object : NULL);
+    if (metrics_is(object, "start")) replace(&past->start, object);
+    replace(&past->summary, metrics_is(object, "summary") ? object : NULL);
     return STATUS_OK;
 }
 
@@ -162,7 +162,7 @@ Status metrics_read(json_t **lines, const Folder *folder, Error *err) {
 static bool is_one_of(const json_t *object, const char *const *types) {
     bool found = !types;
     for (; !found && *types; types++)
-        found = has_type(object, *types);
+        found = metrics_is(object, *types);
     return found;
 }
 
@@ -186,7 +186,7 @@ Status metrics_visit(const Folder *folder, const char *const *types,
 // Says whether a run that continues after `rounds_done` rounds keeps this line: not if it is torn, belongs to a later
 // round or is a summary.
 static bool is_kept(const Line *line, uint32_t rounds_done) {
-    return line->object && round_of(line->object) <= (json_int_t)rounds_done && !has_type(line->object, "summary");
+    return line->object && round_of(line->object) <= (json_int_t)rounds_done && !metrics_is(line->object, "summary");
 }
 
 // Rewrites the file without the lines that a run after `rounds_done` rounds does not keep, unless it keeps all.

@@ -54,6 +54,9 @@ Status metrics_read(json_t **lines, const Folder *folder, Error *err);
 Status metrics_visit(const Folder *folder, const char *const *types,
                      Status (*visit)(void *context, json_t *line, Error *err), void *context, Error *err);
 
+// Whether a line has this type. Lines may be edited, so any key may have any type or lack.
+bool metrics_is(const json_t *line, const char *type);
+
 // Begins a line with its first fields: type and time of day, as 2026-11-22T01:18:15.123Z.
 void metrics_begin(JsonObject *line, const char *type);
 

@@ -20,11 +20,6 @@ enum { MOST_DEPTH = 16, PATH_BYTES = 4096 };
 
 // One run -------------------------------------------------------------------------------------------------------------
 
-static bool has_type(const json_t *line, const char *type) {
-    const char *text = json_string_value(json_object_get(line, "type"));
-    return text && strcmp(text, type) == 0;
-}
-
 double past_run_number(const json_t *line, const char *key) {
     const json_t *value = json_object_get(line, key);
     return json_is_number(value) ? json_number_value(value) : NAN;
@@ -95,10 +90,10 @@ static void note_start(PastRun *run, const json_t *line) {
 static Status note_line(void *context, json_t *line, Error *err) {
     (void)err;
     PastRun *run = context;
-    if (has_type(line, "start")) note_start(run, line);
-    if (has_type(line, "round")) note_round(run, line);
-    if (has_type(line, "clients_evaluation")) note_clients(run, line);
-    if (!has_type(line, "summary")) return STATUS_OK;
+    if (metrics_is(line, "start")) note_start(run, line);
+    if (metrics_is(line, "round")) note_round(run, line);
+    if (metrics_is(line, "clients_evaluation")) note_clients(run, line);
+    if (!metrics_is(line, "summary")) return STATUS_OK;
     json_decref(run->summary);
     run->summary = json_incref(line);
     run->rounds_to_target = past_run_number(line, "rounds_to_target");

@@ -177,12 +177,11 @@ static void note_client_tests(Reading *reading, json_t *line) {
 
 static Status note_line(void *context, json_t *line, Error *err) {
     Reading *reading = context;
-    const char *type = json_string_value(json_object_get(line, "type"));
     bool noted = programs_note(&reading->programs, reading->run, line);
-    if (strcmp(type, "client") == 0) noted &= note_client(reading, line);
-    if (strcmp(type, "round") == 0) noted &= note_round(reading, line);
-    if (strcmp(type, "client_evaluation") == 0) noted &= note_client_test(reading, line);
-    if (strcmp(type, "clients_evaluation") == 0) note_client_tests(reading, line);
+    if (metrics_is(line, "client")) noted &= note_client(reading, line);
+    if (metrics_is(line, "round")) noted &= note_round(reading, line);
+    if (metrics_is(line, "client_evaluation")) noted &= note_client_test(reading, line);
+    if (metrics_is(line, "clients_evaluation")) note_client_tests(reading, line);
     return noted ? STATUS_OK : fail(err, STATUS_OS, "no memory for the report");
 }
 

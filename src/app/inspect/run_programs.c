@@ -1,9 +1,9 @@
 #include "run_programs.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "app/options/option_table.h"
+#include "io/metrics.h"
 
 enum { MOST_FAULTS = 100 };
 
@@ -29,11 +29,10 @@ static void note_round(RunPrograms *programs, const json_t *line) {
 }
 
 bool programs_note(RunPrograms *programs, const PastRun *run, json_t *line) {
-    const char *type = json_string_value(json_object_get(line, "type"));
     if (!run->options.trainer[0]) return true;
-    if (strcmp(type, "trainer_fault") == 0) return note_fault(programs, line);
-    if (strcmp(type, "client") == 0) note_client(programs, line);
-    if (strcmp(type, "round") == 0) note_round(programs, line);
+    if (metrics_is(line, "trainer_fault")) return note_fault(programs, line);
+    if (metrics_is(line, "client")) note_client(programs, line);
+    if (metrics_is(line, "round")) note_round(programs, line);
     return true;
 }
 

@@ -87,12 +87,11 @@ static Status note_line(void *context, json_t *line, Error *err) {
     (void)err;
     Search *search = context;
     Score *score = &search->score;
-    const char *type = json_string_value(json_object_get(line, "type"));
-    if (type && strcmp(type, "start") == 0)
+    if (metrics_is(line, "start"))
         score->figure = run_figure_told(line);
     else
         run_figure_settle(&score->figure, line);
-    if (type && strcmp(type, "round") == 0 && json_integer_value(json_object_get(line, "round")) == search->round) {
+    if (metrics_is(line, "round") && json_integer_value(json_object_get(line, "round")) == search->round) {
         const RunFigure loss = loss_beside(&score->figure);
         *score = (Score){score->figure, run_figure_in(line, &score->figure), run_figure_in(line, &loss)};
     }

@@ -244,7 +244,6 @@ static Status find_latest(uint64_t *latest, int folder_fd, Error *err) {
 
 // TensorBoard reads the files of a folder in the order of their names. The number is the time, or one more if the last
 // process began in the same second.
-// last process began in this very second.
 static Status create_file(Tensorboard *tensorboard, bool *goes_on, int folder_fd, Error *err) {
     char host[128] = "", name[256];
     const double now = seconds_now();
@@ -282,17 +281,12 @@ static Status open_file(Tensorboard *tensorboard, bool *goes_on, Error *err) {
 
 // Lines ---------------------------------------------------------------------------------------------------------------
 
-static bool has_type(const json_t *line, const char *type) {
-    const char *text = json_string_value(json_object_get(line, "type"));
-    return text && strcmp(text, type) == 0;
-}
-
 // Writes an event at the end of a round, of a test of the clients, or of the run.
 static Status write_event(Tensorboard *tensorboard, const char *group, const json_t *line, Error *err) {
     const double now = time_of(line);
     bool goes_on;
     if (!tensorboard->open) TRY(open_file(tensorboard, &goes_on, err));
-    const bool ends = has_type(line, "summary");
+    const bool ends = metrics_is(line, "summary");
     event_begin(&tensorboard->file, now, json_integer_value(json_object_get(line, ends ? "rounds" : "round")));
     if (ends) {
         put_session_end(&tensorboard->file, now);
@@ -307,20 +301,20 @@ void tensorboard_note(Tensorboard *tensorboard, const json_t *line) {
     char group[64];
     Error err;
     if (!tensorboard->wanted) return;
-    if (has_type(line, "client")) {
+    if (metrics_is(line, "client")) {
         collect(tensorboard, "clients", line);
         collect_metrics(tensorboard, "clients", line);
         return;
     }
     const char *model = json_string_value(json_object_get(line, "model"));
     snprintf(group, sizeof group, "clients_%.48s", model ? model : "");
-    if (has_type(line, "client_evaluation")) {
+    if (metrics_is(line, "client_evaluation")) {
         collect(tensorboard, group, line);
         collect_metrics(tensorboard, group, line);
         return;
     }
-    const bool evaluates = has_type(line, "clients_evaluation");
-    if (!evaluates && !has_type(line, "round") && !has_type(line, "summary")) return;
+    const bool evaluates = metrics_is(line, "clients_evaluation");
+    if (!evaluates && !metrics_is(line, "round") && !metrics_is(line, "summary")) return;
     if (write_event(tensorboard, evaluates ? group : NULL, line, &err) != STATUS_OK) give_up(tensorboard, &err);
 }
 
