@@ -28,6 +28,15 @@ const char *options_named(char *text, const Options *options, const char *name) 
     return text;
 }
 
+Status options_blame(const Options *options, const char *name, const char *gap, Status status, const Error *why,
+                     Error *err) {
+    char named[OPTION_NAMED_BYTES];
+    if (status == STATUS_OK) return status;
+    fail(err, status, "%s%s%s", options_named(named, options, name), gap, why->message);
+    error_keep_sketch(err, why);
+    return status;
+}
+
 bool options_given(const Options *options, const char *name) {
     const Option *option = option_find(name);
     assert(option);

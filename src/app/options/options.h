@@ -132,6 +132,11 @@ Status options_parse_eval(Options *options, const char **model_file, int argc, c
 enum { OPTION_NAMED_BYTES = 640 };
 const char *options_named(char *text, const Options *options, const char *name);
 
+// Passes STATUS_OK on. Otherwise fails with the status, and with what the option is called, `gap`, and the sentence of
+// why, whose sketch it keeps.
+Status options_blame(const Options *options, const char *name, const char *gap, Status status, const Error *why,
+                     Error *err);
+
 // Writes what a program of the user's is called, the first word after the program that is no option, or the program, to
 // the caller's label (OPTION_LABEL_BYTES), and returns it. options_net returns that of --trainer, or --model.
 enum { OPTION_LABEL_BYTES = 64 };

@@ -62,11 +62,8 @@ static Status check_partition(const Options *options, Error *err) {
                     options_named(name, options, "alpha"), options->partition);
     Form form;
     Error why;
-    Status status = partition_parse(&form, options_partition(text, options), &why);
-    if (status == STATUS_OK) return STATUS_OK;
-    fail(err, status, "%s %s", options_named(name, options, "partition"), why.message);
-    error_keep_sketch(err, &why);
-    return status;
+    const Status status = partition_parse(&form, options_partition(text, options), &why);
+    return options_blame(options, "partition", " ", status, &why, err);
 }
 
 // An option without effect would be ignored silently, while the user expects an effect: refuse it.
@@ -237,14 +234,9 @@ Algorithm options_algorithm(const Options *options) {
 }
 
 static Status read_algorithm(Options *options, Error *err) {
-    char name[OPTION_NAMED_BYTES];
     Error part;
-    Status status = recipe_parse(&options->recipe, options->algorithm, &part);
-    if (status != STATUS_OK) {
-        fail(err, status, "%s: %s", options_named(name, options, "algorithm"), part.message);
-        error_keep_sketch(err, &part);
-        return status;
-    }
+    const Status status = recipe_parse(&options->recipe, options->algorithm, &part);
+    TRY(options_blame(options, "algorithm", ": ", status, &part, err));
     options->training.nesterov =
         options->recipe.optimizer.row == OPTIMIZER_SGD && options->recipe.optimizer.number[0] != 0;
     if (options->recipe.optimizer.row == OPTIMIZER_ADAMW && !given(options, "weight-decay"))
@@ -279,7 +271,6 @@ static Status count_users_clients(Options *options, const DatasetSource *source,
 static Status adopt_users(Options *options, Error *err) {
     DatasetSource source = {0};
     Error why;
-    char name[OPTION_NAMED_BYTES];
     if (form_is(options->partition, "file") && strchr(options->partition, ':') && !given(options, "clients") &&
         option_applies(options, option_find("partition"))) {
         uint32_t clients;
@@ -288,11 +279,7 @@ static Status adopt_users(Options *options, Error *err) {
     }
     const bool is_made_up = federation_is_named(options->data);
     Status status = is_made_up ? federation_describe(&source, options->data, options->seed, &why) : STATUS_OK;
-    if (status != STATUS_OK) {
-        fail(err, status, "%s %s", options_named(name, options, "data"), why.message);
-        error_keep_sketch(err, &why);
-        return status;
-    }
+    TRY(options_blame(options, "data", " ", status, &why, err));
     if (!option_applies(options, option_find("partition"))) return STATUS_OK;
     // Errors in files are reported when they are read.
     if (!is_made_up && dataset_find(&source, options->data, options->seed, NULL) != STATUS_OK) return STATUS_OK;

@@ -29,7 +29,6 @@ Status options_check_momentum(const Options *options, Error *err) {
 }
 
 static Status resolve_release(Options *options, Error *err) {
-    char name[OPTION_NAMED_BYTES];
     Error why;
     if (option_applies(options, option_find("privacy-rounds")) && options->privacy_rounds == 0)
         options->privacy_rounds = options->rounds;
@@ -41,8 +40,7 @@ static Status resolve_release(Options *options, Error *err) {
                                 .rounds = options->privacy_rounds};
     Status status = release_plan(&options->release, &options->recipe.release, &options->recipe.clip,
                                  &options->recipe.noise, &world, &why);
-    if (status == STATUS_OK) return STATUS_OK;
-    return fail(err, status, "%s: %s", options_named(name, options, "algorithm"), why.message);
+    return options_blame(options, "algorithm", ": ", status, &why, err);
 }
 
 // Robust rules need a least number of updates; a round in which fewer arrive leaves the model unchanged.
@@ -67,18 +65,18 @@ Status options_read_world(Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
     Error why;
     const bool attacks = options->attack[0] != 0;
-    if (attacks && attack_parse(&options->attack_rule, options->attack, &why) != STATUS_OK) {
-        fail(err, STATUS_USAGE, "%s: %s", options_named(name, options, "attack"), why.message);
-        error_keep_sketch(err, &why);
-        return STATUS_USAGE;
-    }
+    if (attacks)
+        TRY(options_blame(options, "attack", ": ", attack_parse(&options->attack_rule, options->attack, &why), &why,
+                          err));
     if (attacks && !options->attackers[0])
         return fail(err, STATUS_USAGE, "%s %s: nobody does that; say who with --attackers, such as 0.2",
                     options_named(name, options, "attack"), options->attack);
-    if (options->client_noise[0] && view_parse_noise(&options->view.noise, options->client_noise, &why) != STATUS_OK)
-        return fail(err, STATUS_USAGE, "%s: %s", options_named(name, options, "client-noise"), why.message);
-    if (options->drift[0] && view_parse_drift(&options->view.drift, options->drift, &why) != STATUS_OK)
-        return fail(err, STATUS_USAGE, "%s: %s", options_named(name, options, "drift"), why.message);
+    if (options->client_noise[0])
+        TRY(options_blame(options, "client-noise", ": ",
+                          view_parse_noise(&options->view.noise, options->client_noise, &why), &why, err));
+    if (options->drift[0])
+        TRY(options_blame(options, "drift", ": ", view_parse_drift(&options->view.drift, options->drift, &why), &why,
+                          err));
     return STATUS_OK;
 }
 

@@ -135,22 +135,17 @@ Status run_check_samples(const Dataset *data, Error *err) {
 
 Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *options, const Dataset *data, Error *err) {
     char named[OPTION_NAMED_BYTES];
-    Error layer;
+    Error why;
     TRY(run_check_samples(data, err));
     TRY(check_model_name(options, err));
     zoo_expand(text, SPEC_TEXT_BYTES, options->model, data->classes);
     options_named(named, options, "model");
-    Status status = spec_parse(spec, text, data->shape, data->classes, &layer);
-    if (status != STATUS_OK) {
-        fail(err, status, "%s: %s", named, layer.message);
-        error_keep_sketch(err, &layer);
-        return status;
-    }
+    Status status = spec_parse(spec, text, data->shape, data->classes, &why);
+    TRY(options_blame(options, "model", ": ", status, &why, err));
     TRY(run_check_fit(options, spec, data, err));
     if (spec_needs_whole_batches(spec)) spec->whole_batch = (int)options->training.batch_size;
-    Error why;
-    if (options->freeze[0] && (status = spec_freeze(spec, options->freeze, &why)) != STATUS_OK)
-        return fail(err, status, "%s: %s", options_named(named, options, "freeze"), why.message);
+    if (options->freeze[0]) status = spec_freeze(spec, options->freeze, &why);
+    TRY(options_blame(options, "freeze", ": ", status, &why, err));
     spec->augment = options->training.augment;
     if (options->attack_rule.row == ATTACK_BACKDOOR)
         spec->trigger = (uint32_t)options->attack_rule.number[BACKDOOR_SIZE];

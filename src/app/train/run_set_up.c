@@ -269,7 +269,6 @@ static bool has_checkpoint(const RunFolder *folder) {
 
 static Status begin_weights(RunMemory *memory, const Options *options, const Spec *spec, const TrainerNet *net,
                             const RunFolder *folder, Error *err) {
-    char named[OPTION_NAMED_BYTES];
     if (net)
         memcpy(memory->weights, net->values, net->parameters * sizeof *net->values);
     else
@@ -277,8 +276,7 @@ static Status begin_weights(RunMemory *memory, const Options *options, const Spe
     Error why;
     if (options->init[0] && !(options->resume[0] && has_checkpoint(folder))) {
         const Status status = model_begin_from(memory->weights, &memory->tensors, options->init, &why);
-        options_named(named, options, "init");
-        if (status != STATUS_OK) return fail(err, status, "%s: %s", named, why.message);
+        TRY(options_blame(options, "init", ": ", status, &why, err));
     }
     if (memory->config->personal.second && memory->config->begins_with_given)
         memcpy(run_memory_vector(memory, state_vector(memory, STATE_INITIAL)), memory->weights,
@@ -316,11 +314,9 @@ Status run_create_memory(RunMemory *memory, const Options *options, const Spec *
     run_plan_aggregator(&plan.config, options);
     plan.job_capacity = rounds_job_capacity(&plan.config, clients_per_round, data->test.count);
     Error part;
-    char named[OPTION_NAMED_BYTES];
     Status planned = personal_plan(&plan.config.personal, &options->recipe.personal, spec, &memory->tensors,
                                    &options->training, &part);
-    if (planned != STATUS_OK)
-        return fail(err, planned, "%s: %s", options_named(named, options, "algorithm"), part.message);
+    TRY(options_blame(options, "algorithm", ": ", planned, &part, err));
     engine_plan(&plan.config);
     TRY(plan_schedule(memory, &plan.config, options, nodes, err));
     if (memory->schedule.most_jobs > plan.job_capacity) plan.job_capacity = memory->schedule.most_jobs;

@@ -88,18 +88,16 @@ static Status check_still(const TrainerNet *net, const Options *options, Error *
 }
 
 static Status freeze(TrainerNet *net, const Options *options, Error *err) {
-    char named[OPTION_NAMED_BYTES];
     Error why;
-    const Status status = trainer_net_freeze(net, options->freeze, &why);
-    if (status == STATUS_OK) return STATUS_OK;
-    return fail(err, status, "%s: %s", options_named(named, options, "freeze"), why.message);
+    if (!options->freeze[0]) return STATUS_OK;
+    return options_blame(options, "freeze", ": ", trainer_net_freeze(net, options->freeze, &why), &why, err);
 }
 
 static Status check_net(TrainerNet *net, const Options *options, Error *err) {
     TRY(check_views(net, options, err));
     TRY(check_state(net, options, err));
     TRY(check_still(net, options, err));
-    return options->freeze[0] ? freeze(net, options, err) : STATUS_OK;
+    return freeze(net, options, err);
 }
 
 // The spec of a trainer's net has no layers: only what the run asks of any net.
