@@ -4,8 +4,8 @@ Usage: test_trainer_faults.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest ar
 """
 import os, signal, sys, unittest
 
-from runs import children_of, is_worker, wait_until
-from trainers import JOB, NUMPY, TrainerCase
+from runs import SLOWED, children_of, is_worker, wait_until
+from trainers import HANG_SECONDS, JOB, NUMPY, TrainerCase
 
 COUNTS = '''
 import sys
@@ -20,10 +20,10 @@ for turn in sounder.turns(net):
 '''
 
 # Client 1 says something a hundred times a second, client 2 as often as it can, for longer than --hang-seconds.
-TALKS = NUMPY.replace("    fault = spoil(turn)\n", '''    fault = spoil(turn)
-    end = time.monotonic() + 3
+TALKS = NUMPY.replace("    fault = spoil(turn)\n", f'''    fault = spoil(turn)
+    end = time.monotonic() + {3 * SLOWED}
     while turn.trains and turn.client in (1, 2) and turn.round == 1 and not turn.rehearsal and time.monotonic() < end:
-        turn._line.socket.sendall(b'{"progress":1}\\n' * (1 if turn.client == 1 else 4096))
+        turn._line.socket.sendall(b'{{"progress":1}}\\n' * (1 if turn.client == 1 else 4096))
         time.sleep(0.01 if turn.client == 1 else 0)
 ''')
 
@@ -49,7 +49,7 @@ class Faults(TrainerCase):
     def test_a_trainer_that_says_much_is_no_worker_that_hangs(self):
         self.run_with("quiet")
         self.write("talks.py", TALKS)
-        _, err = self.run_with("talks", "--hang-seconds", "1", script="talks.py")
+        _, err = self.run_with("talks", "--hang-seconds", HANG_SECONDS, script="talks.py")
         self.assertEqual(err, "")
         self.assertEqual(self.bits("talks"), self.bits("quiet"))
 
@@ -75,19 +75,20 @@ class Faults(TrainerCase):
 
     def test_a_nursery_that_never_says_whether_it_forks_ends_the_run(self):
         self.write("silent.py", STAYS_SILENT)
-        _, err = self.run_with("silent", "--hang-seconds", "1", script="silent.py", code=69)
-        self.assertIn("has not said anything for 1 s", err)
+        _, err = self.run_with("silent", "--hang-seconds", HANG_SECONDS, script="silent.py", code=69)
+        self.assertIn(f"has not said anything for {HANG_SECONDS} s", err)
 
     def test_a_nursery_that_hangs_is_followed_by_another_with_the_same_bits(self):
         self.run_with("calm", "--rounds", "6")
         process = self.start(*JOB, "--rounds", "6", "--trainer", f"{sys.executable} trainer.py", "--trainer-option", "slow=0.05", "--quiet",
-                             "--out", "hangs", "--hang-seconds", "2", "--on-worker-death", "respawn")
+                             "--out", "hangs", "--hang-seconds", f"{2 * SLOWED:g}", "--on-worker-death", "respawn")
         self.wait_for_round("hangs", 1)
         os.kill(self.nursery(process)[0], signal.SIGSTOP)
-        self.assertTrue(wait_until(lambda: self.trainers(process)))
-        os.kill(self.trainers(process)[0], signal.SIGKILL)
+        found = wait_until(lambda: self.trainers(process))
+        self.assertTrue(found)
+        os.kill(found[0], signal.SIGKILL)
         _, err = self.finish(process)
-        self.assertIn("the nursery of trainers has ended: it has not said anything for 2 s", err)
+        self.assertIn(f"the nursery of trainers has ended: it has not said anything for {2 * SLOWED:g} s", err)
         self.assertEqual(self.bits("hangs"), self.bits("calm"))
 
 
