@@ -15,10 +15,14 @@
 // beginning, for engines that may have to put it back; and the host's view, from which publish copies into shared
 // memory. The slots exist once, on the GPU; the host has only their lasting part.
 
+// The memory of the view, best first: both sides reach it in place, or the host has a copy of its own.
+typedef enum ViewKind { VIEW_MANAGED, VIEW_PINNED, VIEW_COPIED } ViewKind;
+
 typedef struct CudaParent {
     CudaBlocks blocks;
-    float *view; // owned (parameters): the new weights, which the GPU writes and this process reads; managed memory
-    bool view_is_pinned; // ... or, where that cannot serve both, pinned
+    ViewKind view_kind;
+    float *view;      // owned (parameters): the new weights, which the GPU writes
+    float *host_view; // the same weights where this process reads them: view itself, or owned if VIEW_COPIED
     size_t view_bytes;
     int gpu;
     uint32_t generations[MAX_WORKERS]; // of each rank's process, as the workers' fences know them
@@ -40,7 +44,8 @@ static void release(CudaParent *self) {
     cudaFree(self->begun_weights);
     cudaFree(self->not_finite);
     cudaFree(self->used);
-    self->view_is_pinned ? cudaFreeHost(self->view) : cudaFree(self->view);
+    self->view_kind == VIEW_PINNED ? cudaFreeHost(self->view) : cudaFree(self->view);
+    if (self->view_kind == VIEW_COPIED) free(self->host_view);
     cuda_blocks_free(&self->blocks);
     free(self);
 }
@@ -51,23 +56,23 @@ static void cuda_free(Parent *parent) {
 
 // Advice for the view: it stays in the host's memory, and the GPU writes it there across the bus. Without it every
 // page would change sides twice a round, each time by a fault.
-static Status keep_view_on_host(CudaParent *self, Error *err) {
+static cudaError_t keep_view_on_host(const CudaParent *self) {
 #if CUDART_VERSION >= 13000
     const struct cudaMemLocation host = {.type = cudaMemLocationTypeHost};
     const struct cudaMemLocation gpu = {.type = cudaMemLocationTypeDevice, .id = self->gpu};
 #else
     const int host = cudaCpuDeviceId, gpu = self->gpu;
 #endif
-    CUDA_TRY(cudaMemAdvise(self->view, self->view_bytes, cudaMemAdviseSetPreferredLocation, host), err,
-             "keeping the host's view of the model on the host");
-    CUDA_TRY(cudaMemAdvise(self->view, self->view_bytes, cudaMemAdviseSetAccessedBy, gpu), err,
-             "giving the GPU access to the host's view of the model");
-    return STATUS_OK;
+    cudaError_t error = cudaMemAdvise(self->view, self->view_bytes, cudaMemAdviseSetPreferredLocation, host);
+    if (error != cudaSuccess) return error;
+    return cudaMemAdvise(self->view, self->view_bytes, cudaMemAdviseSetAccessedBy, gpu);
 }
 
 // Brings the weights that the GPU has written to the host, unless they are stored there already.
 static Status fetch_view(const CudaParent *self, Error *err) {
-    if (self->view_is_pinned) return STATUS_OK;
+    if (self->view_kind == VIEW_PINNED) return STATUS_OK;
+    if (self->view_kind == VIEW_COPIED)
+        return cuda_copy(self->host_view, self->view, self->view_bytes, self->stream, err);
 #if CUDART_VERSION >= 13000
     const struct cudaMemLocation host = {.type = cudaMemLocationTypeHost};
     CUDA_TRY(cudaMemPrefetchAsync(self->view, self->view_bytes, host, 0, self->stream), err, "fetching the model");
@@ -78,27 +83,49 @@ static Status fetch_view(const CudaParent *self, Error *err) {
     return STATUS_OK;
 }
 
-// A GPU without managed memory that both sides may touch while its kernels run (virtual ones among them) refuses either
-// the allocation or the host's look at it. The step's own kernel writes the view (CudaServerStep.host_view), so that
-// the new weights need no pass of their own to reach the host. Pinned memory changes no bit: it is mapped for the GPU
-// and read by the host in place.
-static Status allocate_view(CudaParent *self, size_t bytes, Error *err) {
+// Managed memory must be one that both sides may touch while kernels run. A GPU may say that it has such memory, and a
+// container or a virtual GPU still refuse the allocation or the advice.
+static bool allocate_managed_view(CudaParent *self) {
     int concurrent = 0;
+    self->view_kind = VIEW_MANAGED;
+    bool given = cudaDeviceGetAttribute(&concurrent, cudaDevAttrConcurrentManagedAccess, self->gpu) == cudaSuccess &&
+                 concurrent &&
+                 cudaMallocManaged((void **)&self->view, self->view_bytes, cudaMemAttachGlobal) == cudaSuccess;
+    if (given && keep_view_on_host(self) == cudaSuccess) return true;
+    if (given) cudaFree(self->view);
+    self->view = NULL;
+    cudaGetLastError(); // clears the error, which the first wait would report
+    return false;
+}
+
+// Pinned memory is mapped for the GPU and read by the host in place. It may be limited (WSL).
+static bool allocate_pinned_view(CudaParent *self) {
+    self->view_kind = VIEW_PINNED;
+    if (cudaHostAlloc((void **)&self->view, self->view_bytes, cudaHostAllocMapped) == cudaSuccess) return true;
+    self->view = NULL;
+    cudaGetLastError();
+    return false;
+}
+
+static Status allocate_copied_view(CudaParent *self, Error *err) {
+    self->view_kind = VIEW_COPIED;
+    CUDA_TRY(cudaMalloc((void **)&self->view, self->view_bytes), err, "%zu bytes for the host's view of the model",
+             self->view_bytes);
+    self->host_view = malloc(self->view_bytes);
+    if (self->host_view) return STATUS_OK;
+    return fail(err, STATUS_OS, "no memory for a view of the model of %zu bytes", self->view_bytes);
+}
+
+// The step's own kernel writes the view (CudaServerStep.host_view), so that the new weights need no pass of their own
+// to reach the host. The kind of its memory changes no bit.
+static Status allocate_view(CudaParent *self, size_t bytes, Error *err) {
     self->view_bytes = bytes;
-    CUDA_TRY(cudaDeviceGetAttribute(&concurrent, cudaDevAttrConcurrentManagedAccess, self->gpu), err,
-             "cannot ask what managed memory GPU %d has", self->gpu);
-    self->view_is_pinned = !concurrent;
-    if (concurrent) {
-        CUDA_TRY(cudaMallocManaged((void **)&self->view, self->view_bytes, cudaMemAttachGlobal), err,
-                 "%zu bytes for the host's view of the model", bytes);
-        return keep_view_on_host(self, err);
-    }
-    log_info(
-        "GPU %d has no managed memory that it and the host may use at the same time: the host's view of the model is "
-        "pinned memory",
-        self->gpu);
-    CUDA_TRY(cudaHostAlloc((void **)&self->view, self->view_bytes, cudaHostAllocMapped), err,
-             "%zu bytes of pinned memory for the host's view of the model", bytes);
+    if (!allocate_managed_view(self) && !allocate_pinned_view(self)) TRY(allocate_copied_view(self, err));
+    if (self->view_kind != VIEW_COPIED) self->host_view = self->view;
+    if (self->view_kind != VIEW_MANAGED)
+        log_info("GPU %d has no managed memory that it and the host may use at the same time: the host's view of the "
+                 "model is %s",
+                 self->gpu, self->view_kind == VIEW_PINNED ? "pinned memory" : "a copy");
     return STATUS_OK;
 }
 
@@ -274,7 +301,7 @@ static Status publish(const Parent *parent, Error *err) {
     const RunMemory *memory = parent->memory;
     TRY(cuda_copy(memory->slots, self->blocks.slots, slots_lasting_bytes(&memory->config->slots), self->stream, err));
     TRY(cuda_wait(self->stream, err, "copying from the GPU what outlives the round"));
-    memcpy(memory->weights, self->view, memory->config->parameters * sizeof(float));
+    memcpy(memory->weights, self->host_view, memory->config->parameters * sizeof(float));
     return STATUS_OK;
 }
 

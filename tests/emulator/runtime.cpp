@@ -68,7 +68,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device) {
     properties->l2CacheSize = 4 << 20;
     properties->maxThreadsPerMultiProcessor = 2048;
     properties->maxBlocksPerMultiProcessor = 32;
-    properties->managedMemory = properties->concurrentManagedAccess = settings().managed;
+    properties->managedMemory = properties->concurrentManagedAccess = settings().has_managed;
     properties->uuid.bytes[0] = static_cast<char>(device + 1);
     return cudaSuccess;
 }
@@ -103,6 +103,9 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int dev
         break;
     case cudaDevAttrManagedMemory:
         *value = properties.managedMemory;
+        break;
+    case cudaDevAttrComputeMode:
+        *value = settings().exclusive ? cudaComputeModeExclusiveProcess : cudaComputeModeDefault;
         break;
     case cudaDevAttrConcurrentManagedAccess:
         *value = properties.concurrentManagedAccess;
@@ -155,7 +158,7 @@ cudaError_t cudaMalloc(void **memory, size_t bytes) {
 
 cudaError_t cudaMallocManaged(void **memory, size_t bytes, unsigned int) {
     if (cudaError_t error = enter(__func__)) return error;
-    if (!settings().managed) return leave(cudaErrorNotSupported);
+    if (!settings().gives_managed) return leave(cudaErrorNotSupported);
     return allocate(memory, bytes, Place::managed);
 }
 

@@ -55,7 +55,12 @@ Settings settings_from_environment() {
     settings.memory_bytes = number("SOUNDER_EMULATED_MEMORY_BYTES", uint64_t{4} << 30);
     settings.context_bytes = number("SOUNDER_EMULATED_CONTEXT_BYTES", uint64_t{64} << 20);
     settings.ipc = choice("SOUNDER_EMULATED_IPC", "on", "off", true);
-    settings.managed = choice("SOUNDER_EMULATED_MANAGED", "on", "off", true);
+    settings.exclusive = choice("SOUNDER_EMULATED_MODE", "exclusive", "default", false);
+    const std::string managed = text("SOUNDER_EMULATED_MANAGED", "on");
+    if (managed != "on" && managed != "off" && managed != "refused")
+        refuse("SOUNDER_EMULATED_MANAGED", managed, "on, off or refused");
+    settings.has_managed = managed != "off";
+    settings.gives_managed = managed == "on";
     settings.cublas = choice("SOUNDER_EMULATED_CUBLAS", "on", "off", true);
     settings.lazy_streams = choice("SOUNDER_EMULATED_STREAMS", "lazy", "eager", true);
     if (is_chosen_rank()) set_failure(settings, text("SOUNDER_EMULATED_FAIL", ""));

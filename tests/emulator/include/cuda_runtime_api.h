@@ -126,6 +126,8 @@ enum cudaDeviceAttr {
     cudaDevAttrConcurrentManagedAccess = 89,
 };
 
+enum cudaComputeMode { cudaComputeModeDefault = 0, cudaComputeModeExclusiveProcess = 3 };
+
 cudaError_t cudaGetDeviceCount(int *count);
 cudaError_t cudaGetDevice(int *device);
 cudaError_t cudaSetDevice(int device);
