@@ -19,6 +19,11 @@
 const ParentBackend *parent_on_gpu(void); // NULL in a build without CUDA
 const WorkerBackend *worker_on_gpu(void); // NULL in a build without CUDA
 
+// Whether a run's processes can use an open GPU: UNAVAILABLE or OS with one sentence where its compute mode admits one
+// process alone and there is no MPS (by_mps), cuBLAS is missing, or memory cannot be exported to workers. CUDA IPC may
+// still refuse to open that memory, which only a worker can find out.
+Status gpu_serves(const Device *device, bool by_mps, Error *err);
+
 // Fills in config->gpu but for the handles: sizes, offsets, and models_per_launch, which is `models`, or with 0 as
 // many as the cohort (clients_per_round) gives each worker and the free memory holds. OS with the numbers, and how many
 // workers would fit, when device->free_bytes do not hold it all.

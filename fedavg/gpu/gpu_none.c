@@ -14,6 +14,11 @@ const WorkerBackend *worker_on_gpu(void) {
     return NULL;
 }
 
+Status gpu_serves(const Device *device, bool by_mps, Error *err) {
+    (void)device, (void)by_mps;
+    return no_cuda(err);
+}
+
 Status gpu_plan(RunConfig *config, const Device *device, const Spec *spec, const Dataset *data,
                 uint32_t clients_per_round, uint32_t models, Error *err) {
     (void)config, (void)device, (void)spec, (void)data, (void)clients_per_round, (void)models;

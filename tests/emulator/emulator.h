@@ -24,7 +24,7 @@
 //   SOUNDER_EMULATED_CARD           file with the account of the GPU's memory, common to processes that share a GPU;
 //                                   unset: the first process makes one and hands it to its children
 //   SOUNDER_EMULATED_IPC, _CUBLAS   on, off: cudaIpcOpenMemHandle fails; libcublas.so is missing
-//   SOUNDER_EMULATED_MANAGED        on, off: the GPU has no managed memory; refused: it says that it has, but gives none
+//   SOUNDER_EMULATED_MANAGED        on, off: the GPU has no managed memory; refused: it has, it says, but gives none
 //   SOUNDER_EMULATED_MODE           default, exclusive: the compute mode that the GPU names; it shuts no process out
 //   SOUNDER_EMULATED_FAIL           what fails: "7" the seventh call, "cudaMalloc" the first of that name,
 //                                   "cudaMalloc:3" the third, "kernel:3" the third kernel - which, as on a GPU, makes

@@ -1,6 +1,7 @@
 // A net on the emulated GPU when any call of CUDA fails, or any kernel: one sentence, and nothing is left behind. And
 // how many calls the CPU spends on an epoch.
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "emulator.h"
 #include "fedavg/gpu/cuda_blocks.h"
@@ -214,6 +215,35 @@ static Status begin_and_end_worker(void *memory, Error *err) {
     return STATUS_OK;
 }
 
+static void a_gpu_that_cannot_serve_a_run_says_why_and_keeps_nothing(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {{"cublas", "cuBLAS cannot be opened"},
+                                           {"cudaIpcGetMemHandle", "GPU memory cannot be shared between processes"},
+                                           {"cudaMalloc", "cannot allocate 2 MiB of GPU memory: out of memory"}};
+    Device device;
+    Error err;
+    emulator_reset();
+    check_ok(device_open(&device, 0, &err));
+    check_ok(gpu_serves(&device, false, &err));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        emulator_set_cublas(i > 0);
+        if (i > 0) emulator_fail(cases[i][0]);
+        assert_int_not_equal(gpu_serves(&device, false, &err), STATUS_OK);
+        if (!strstr(err.message, cases[i][1])) fail_msg("\"%s\" is not in: %s", cases[i][1], err.message);
+        assert_int_equal(emulator_objects(), 0);
+        emulator_reset();
+        check_ok(device_open(&device, 0, &err));
+    }
+    setenv("SOUNDER_EMULATED_MODE", "exclusive", 1);
+    emulator_reset();
+    check_ok(device_open(&device, 0, &err));
+    check_ok(gpu_serves(&device, true, &err));
+    assert_int_equal(gpu_serves(&device, false, &err), STATUS_UNAVAILABLE);
+    assert_non_null(strstr(err.message, "nvidia-smi -i 0 -c DEFAULT"));
+    unsetenv("SOUNDER_EMULATED_MODE");
+    emulator_reset();
+}
+
 static void a_worker_on_the_gpu_needs_memory_of_the_host_too(void **state) {
     (void)state;
     static const uint32_t indices[] = {0, 1, 2, 3}, offsets[] = {0, 2, 4};
@@ -240,6 +270,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(any_kernel_that_fails_is_one_sentence_and_leaves_nothing),
         cmocka_unit_test(without_cublas_a_sentence_says_what_to_install),
         cmocka_unit_test(too_little_memory_is_a_sentence_with_the_numbers),
+        cmocka_unit_test(a_gpu_that_cannot_serve_a_run_says_why_and_keeps_nothing),
         cmocka_unit_test(an_epoch_costs_a_handful_of_launches),
         cmocka_unit_test(a_step_is_as_many_launches_as_it_has_to_be),
     };

@@ -53,6 +53,15 @@ static Status load(CudaBlas *blas, Setup *setup, Error *err) {
     return STATUS_OK;
 }
 
+// The library stays loaded (RTLD_NODELETE), so that the first net opens it at once.
+Status cuda_blas_find(Error *err) {
+    CudaBlas blas = {0};
+    Setup setup;
+    const Status status = load(&blas, &setup, err);
+    cuda_blas_close(&blas);
+    return status;
+}
+
 // The number stands for a name in NVIDIA's list; cublasGetStatusName is younger than the cuBLAS of some machines.
 static Status blas_try(cublasStatus_t result, const char *what, Error *err) {
     if (result == CUBLAS_STATUS_SUCCESS) return STATUS_OK;

@@ -32,6 +32,9 @@ typedef struct CudaBlas {
 // there is no cuBLAS; nothing to close on failure.
 Status cuda_blas_open(CudaBlas *blas, cudaStream_t stream, bool tf32, Error *err);
 
+// Whether cuBLAS can be loaded; UNAVAILABLE as cuda_blas_open says it. Takes no memory of the GPU.
+Status cuda_blas_find(Error *err);
+
 // A CudaBlas of zeros is closed already.
 void cuda_blas_close(CudaBlas *blas);
 
