@@ -1,4 +1,4 @@
-// Part of gpu.h: what a run asks of a GPU beyond that it opens.
+// Part of gpu.h: checks beyond the opening of a GPU, which a run of several processes needs.
 #include <cuda_runtime_api.h>
 
 #include "base/cuda_try.h"
