@@ -75,7 +75,7 @@ static const struct {
     {"  accuracy_worst_tenth, accuracy_best_tenth", "mean of the worst and best 10% of the clients, rounded up"},
     {"  accuracy_jain", "Jain's index of fairness, (sum a)^2 / (N sum a^2)"},
     {"trainer_fault", "a trainer did not finish a turn, which another one has done again"},
-    {"  round, client, rank", "client: null for the test of the model"},
+    {"  round, client, rank", "client: null for a test of the model and a training of the server's own"},
     {"  what, seconds", "what went wrong, as in the warning; how long the turn had taken"},
     {"round", "a round is done; test_loss: of the global model, of the test set"},
     {"  test_accuracy",

@@ -238,7 +238,7 @@ const showTrainer = (parent, { trainer }) => {
   ]);
   if (!faults.length) return;
   make("h2", faults.length < restarts ? `The first ${faults.length} of ${whole(restarts)} faults of the trainer` : "Faults of the trainer", parent);
-  rowsOf(parent, faults.map((fault) => [fault.round, fault.client ?? "test", fault.rank, shown(fault.seconds, 3), fault.what]), ["round", "client", "rank", "seconds", "what"]);
+  rowsOf(parent, faults.map((fault) => [fault.round, fault.client ?? "server", fault.rank, shown(fault.seconds, 3), fault.what]), ["round", "client", "rank", "seconds", "what"]);
 };
 
 const showAggregator = (parent, { aggregator }) => {
