@@ -14,37 +14,15 @@
 #include "app/inspect/table.h"
 
 // The files of tools/recipes, which the build compiles into the program, each with a terminator.
-#define RECIPE(name)                                                                                                   \
+#define RECIPE_LIST(X) X(a1) X(a1_attacks) X(a1_backdoor) X(a1_fedper) X(a2) X(m1) X(m3) X(m4) X(m6) X(s1) X(s3) X(s4)
+#define EMBED(name)                                                                                                    \
     extern const char recipe_##name[];                                                                                 \
     __asm__(".section .rodata\n.global recipe_" #name "\nrecipe_" #name ":\n.incbin \"" RECIPES "/" #name              \
-            ".yaml\"\n.byte 0\n.previous\n")
-RECIPE(a1);
-RECIPE(a1_attacks);
-RECIPE(a1_backdoor);
-RECIPE(a1_fedper);
-RECIPE(a2);
-RECIPE(m1);
-RECIPE(m3);
-RECIPE(m4);
-RECIPE(m6);
-RECIPE(s1);
-RECIPE(s3);
-RECIPE(s4);
+            ".yaml\"\n.byte 0\n.previous\n");
+RECIPE_LIST(EMBED)
 
-static const struct {
-    const char *name, *text;
-} recipes[] = {{"a1", recipe_a1},
-               {"a1_attacks", recipe_a1_attacks},
-               {"a1_backdoor", recipe_a1_backdoor},
-               {"a1_fedper", recipe_a1_fedper},
-               {"a2", recipe_a2},
-               {"m1", recipe_m1},
-               {"m3", recipe_m3},
-               {"m4", recipe_m4},
-               {"m6", recipe_m6},
-               {"s1", recipe_s1},
-               {"s3", recipe_s3},
-               {"s4", recipe_s4}};
+#define ROW(name) {#name, recipe_##name},
+static const struct { const char *name, *text; } recipes[] = {RECIPE_LIST(ROW)};
 enum { RECIPE_COUNT = sizeof recipes / sizeof *recipes, FOLDER_BYTES = OPTION_TEXT_BYTES + SWEEP_NAME_BYTES + 32 };
 
 // Writes "about 2.0 hours of a core" to the caller's cost (COST_BYTES) and returns it.
