@@ -55,10 +55,10 @@ static void make_ready(Sweep *sweep, const Job *next) {
     if (ready_data_load(&sweep->ready, next->data, next->seed, &ignored) != STATUS_OK) sweep->ready = (ReadyData){0};
 }
 
-static int running(const Sweep *sweep) {
+static int count_of(const Sweep *sweep, JobState state) {
     int count = 0;
     for (size_t i = 0; i < sweep->plan.count; i++)
-        count += sweep->jobs[i].state == JOB_RUNS;
+        count += sweep->jobs[i].state == state;
     return count;
 }
 
@@ -68,7 +68,7 @@ static Status start_job(Job *job, Sweep *sweep, Error *err) {
     TRY(sweep_process_start(job, &start, err));
     job->state = JOB_RUNS;
     job->is_beside = false;
-    const bool is_alone = running(sweep) == 1;
+    const bool is_alone = count_of(sweep, JOB_RUNS) == 1;
     for (size_t i = 0; i < sweep->plan.count && !is_alone; i++)
         sweep->jobs[i].is_beside |= sweep->jobs[i].state == JOB_RUNS;
     return STATUS_OK;
@@ -93,7 +93,7 @@ static int room(const Sweep *sweep) {
 
 // Starts as many waiting runs as there is room for. A run wider than all cores runs alone.
 static Status start_jobs(Sweep *sweep, Error *err) {
-    int busy = 0, count = running(sweep);
+    int busy = 0, count = count_of(sweep, JOB_RUNS);
     for (size_t i = 0; i < sweep->plan.count; i++)
         if (sweep->jobs[i].state == JOB_RUNS) busy += sweep->jobs[i].width;
     for (size_t i = 0; i < sweep->plan.count && !sweep->signal; i++) {
@@ -149,7 +149,7 @@ static void take_as_done(Sweep *sweep, Job *job, const char *how) {
 // The failure does not count if another process has begun the run since this sweep looked, or if the system refused
 // resources to it beside other runs: then it is tried again.
 static bool is_settled_otherwise(Sweep *sweep, Job *job, int code, const char *words) {
-    const int others = running(sweep);
+    const int others = count_of(sweep, JOB_RUNS);
     if (code == EX_USAGE && !job->is_again) {
         job->is_again = true;
         const JobState now = sweep_job_look(job);
@@ -205,12 +205,6 @@ static void take_signal(Sweep *sweep) {
             if (sweep->jobs[i].state == JOB_RUNS && sweep->jobs[i].pid == pid) end_job(sweep, &sweep->jobs[i], status);
 }
 
-static bool has(const Sweep *sweep, JobState state) {
-    for (size_t i = 0; i < sweep->plan.count; i++)
-        if (sweep->jobs[i].state == state) return true;
-    return false;
-}
-
 static Status run_jobs(Sweep *sweep, Error *err) {
     Status status = STATUS_OK;
     do {
@@ -220,9 +214,9 @@ static Status run_jobs(Sweep *sweep, Error *err) {
             signal_jobs(sweep, SIGTERM);
         }
         struct pollfd wait = {.fd = sweep->signal_fd, .events = POLLIN};
-        if (has(sweep, JOB_RUNS)) poll(&wait, 1, 1000);
+        if (count_of(sweep, JOB_RUNS) > 0) poll(&wait, 1, 1000);
         take_signal(sweep);
-    } while (has(sweep, JOB_RUNS) || (!sweep->signal && has(sweep, JOB_WAITS)));
+    } while (count_of(sweep, JOB_RUNS) > 0 || (!sweep->signal && count_of(sweep, JOB_WAITS) > 0));
     return status;
 }
 
@@ -296,14 +290,12 @@ static size_t look_elsewhere(Sweep *sweep) {
 
 static Status conclude(Sweep *sweep, double seconds, int *exit_code, Error *err) {
     const size_t elsewhere = look_elsewhere(sweep);
-    size_t left = 0;
-    for (size_t i = 0; i < sweep->plan.count; i++) {
-        left += sweep->jobs[i].state == JOB_LEFT;
+    const int left = count_of(sweep, JOB_LEFT);
+    for (size_t i = 0; i < sweep->plan.count; i++)
         if (sweep->jobs[i].state == JOB_HAS_FAILED && *exit_code == 0) *exit_code = sweep->jobs[i].code;
-    }
     if (sweep->done > 0 && sweep->tells_means) TRY(print_means(sweep, err));
     printf("%zu of %zu runs are done, %zu failed, %.1f s\n", sweep->done, sweep->total, sweep->failed, seconds);
-    if (left > 0) printf("%zu runs were left behind after fewer rounds\n", left);
+    if (left > 0) printf("%d runs were left behind after fewer rounds\n", left);
     if (elsewhere > 0) printf("%zu of them run in another process, and were left to it\n", elsewhere);
     if (elsewhere > 0 && *exit_code == 0) *exit_code = EX_TEMPFAIL;
     if (sweep->signal) *exit_code = 128 + sweep->signal;
@@ -328,11 +320,9 @@ static Status open_signals(Sweep *sweep, Error *err) {
 
 // Runs the participating jobs that are not done.
 static Status run_part(Sweep *sweep, Error *err) {
-    sweep->done = sweep->total = sweep->failed = 0;
-    for (size_t i = 0; i < sweep->plan.count; i++) {
-        sweep->total += sweep->jobs[i].state != JOB_LEFT;
-        sweep->failed += sweep->jobs[i].state == JOB_HAS_FAILED;
-    }
+    sweep->done = 0;
+    sweep->total = sweep->plan.count - (size_t)count_of(sweep, JOB_LEFT);
+    sweep->failed = (size_t)count_of(sweep, JOB_HAS_FAILED);
     for (size_t i = 0; i < sweep->plan.count; i++) {
         if (sweep->jobs[i].state != JOB_IS_DONE) continue;
         sweep->done++;
