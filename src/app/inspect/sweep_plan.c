@@ -118,10 +118,7 @@ static Status read_words(SweepPlan *plan, LookOptions *options, const OptionTabl
         const Option *option;
         const char *value;
         if (argv[next][0] != '-' || !argv[next][1]) {
-            if (plan->experiment)
-                return fail(err, STATUS_USAGE, "%.200s: a second experiment file, after %.200s; give one", argv[next],
-                            plan->experiment);
-            plan->experiment = argv[next++];
+            TRY(option_take_word(&plan->experiment, argv[next++], "experiment file", err));
             continue;
         }
         TRY(option_take(&option, &value, &next, argc, argv, table, err));

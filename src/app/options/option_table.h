@@ -126,8 +126,11 @@ Status option_take(const Option **option, const char **value, int *next, int arg
 // value) is not NULL. Sets *before to value; keep one *before per row for the whole command line.
 Status option_once(const char **before, const Option *option, const char *value, Error *err);
 
-// Does all three for the option at argv[*next]: takes it, once, and reads it into the table's record. seen: a pointer
-// per row, NULL before the first call.
+// Takes the one word of a command that is no option: USAGE, with both words, if *taken is not NULL. what: "run".
+Status option_take_word(const char **taken, const char *word, const char *what, Error *err);
+
+// Takes the option at argv[*next], once, and reads it into the table's record. seen: a pointer per row, NULL before the
+// first call.
 Status option_read_next(void *record, const char **seen, int *next, int argc, char **argv, const OptionTable *table,
                         Error *err);
 

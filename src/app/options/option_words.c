@@ -151,6 +151,12 @@ Status option_once(const char **before, const Option *option, const char *value,
     return STATUS_OK;
 }
 
+Status option_take_word(const char **taken, const char *word, const char *what, Error *err) {
+    if (*taken) return fail(err, STATUS_USAGE, "%.200s: a second %s, after %.200s; give one", word, what, *taken);
+    *taken = word;
+    return STATUS_OK;
+}
+
 Status option_read_next(void *record, const char **seen, int *next, int argc, char **argv, const OptionTable *table,
                         Error *err) {
     const Option *option;

@@ -81,11 +81,7 @@ Status options_parse(Options *options, int argc, char **argv, Error *err) {
     // Reads the file first, wherever it is on the command line, so that the command line wins.
     for (int next = 0; next < argc;) {
         TRY(take_argument(&argument, &next, argc, argv, err));
-        if (argument.option) continue;
-        if (experiment)
-            return fail(err, STATUS_USAGE, "%.200s: a second experiment file, after %.200s; give one", argument.value,
-                        experiment);
-        experiment = argument.value;
+        if (!argument.option) TRY(option_take_word(&experiment, argument.value, "experiment file", err));
     }
     if (experiment) TRY(options_read_yaml(options, experiment, err));
     options_adopt_form(options);
@@ -105,10 +101,7 @@ Status options_parse_eval(Options *options, const char **model_file, int argc, c
         Argument argument;
         TRY(take_argument(&argument, &next, argc, argv, err));
         if (!argument.option) {
-            if (*model_file)
-                return fail(err, STATUS_USAGE, "%.200s: a second model, after %.200s; give one", argument.value,
-                            *model_file);
-            *model_file = argument.value;
+            TRY(option_take_word(model_file, argument.value, "model", err));
             continue;
         }
         if (!argument.option->eval)

@@ -26,10 +26,7 @@ Status replay_options_parse(ReplayOptions *options, int argc, char **argv, Error
     const char *seen[ROWS] = {NULL};
     for (int next = 0; next < argc;) {
         if (argv[next][0] != '-') {
-            if (options->run)
-                return fail(err, STATUS_USAGE, "%.200s: a second run, after %.200s; give one", argv[next],
-                            options->run);
-            options->run = argv[next++];
+            TRY(option_take_word(&options->run, argv[next++], "run", err));
             continue;
         }
         TRY(option_read_next(options, seen, &next, argc, argv, &replay_options, err));
