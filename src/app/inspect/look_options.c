@@ -58,14 +58,9 @@ static const Option top_rows[] = {
     {.name = "once", .type = OPTION_FLAG, FIELD(once), .also = "batch b", .preset = "false",
      .help = "print one screen and end; for logs, and without a terminal"},
 };
-static const Option data_rows[] = {
-    {.name = "format", .type = OPTION_CHOICE, FIELD(format), .also = "output o f", .placeholder = "FORM", .preset = "text",
-     .choices = {[TABLE_TEXT] = "text", [TABLE_CSV] = "csv", [TABLE_MARKDOWN] = "md", [TABLE_LATEX] = "latex", [TABLE_JSON] = "json"},
-     .help = "format of the table; in csv, a text that a spreadsheet would evaluate (= + - @) gets a ' in front"},
-};
 // clang-format on
 
-const OptionTable data_options = ROWS(data_rows);
+const OptionTable data_options = {.rows = &runs_rows[1], .count = 1}; // --format
 const OptionTable runs_options = ROWS(runs_rows);
 const OptionTable report_options = ROWS(report_rows);
 const OptionTable sweep_options = ROWS(sweep_rows);
