@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-
 static const char metrics_key[] = "test_metrics";
 
 const FigureFacts figure_facts[FIGURE_KINDS] = {

@@ -38,10 +38,9 @@ static const char *mps_pipe_folder(void) {
     return folder && *folder ? folder : "/tmp/nvidia-mps";
 }
 
-// Whether a control daemon listens in this folder (CUDA_MPS_PIPE_DIRECTORY, or the default of NVIDIA's programs). The
-// daemon does not notice the check.
-// Asks the kernel with a socket of another type: EPROTOTYPE means that a process listens, ECONNREFUSED that none does.
-// The listener does not notice it.
+// Whether a control daemon listens in this folder (CUDA_MPS_PIPE_DIRECTORY, or the default of NVIDIA's programs). Asks
+// the kernel with a socket of another type: EPROTOTYPE means that a process listens, ECONNREFUSED that none does. The
+// daemon does not notice it.
 static bool mps_listens(const char *pipe_folder) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int length = snprintf(address.sun_path, sizeof address.sun_path, "%s/control", pipe_folder);
