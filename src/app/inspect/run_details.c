@@ -110,13 +110,16 @@ static double quantile(const double *values, size_t count, double share) {
     return values[below] + (values[above] - values[below]) * (at - (double)below);
 }
 
+// Appends null in the place of what is no number.
+static bool append_number(json_t *array, json_t *value) {
+    return json_array_append_new(array, json_is_number(value) ? json_incref(value) : json_null()) == 0;
+}
+
 static bool note_round(Reading *reading, const json_t *line) {
     const size_t count = reading->loss_count;
     bool noted = true;
     for (int k = 0; k < ROUND_KEYS; k++) {
-        json_t *value = json_object_get(line, round_keys[k]);
-        noted &=
-            json_array_append_new(reading->rounds[k], json_is_number(value) ? json_incref(value) : json_null()) == 0;
+        noted &= append_number(reading->rounds[k], json_object_get(line, round_keys[k]));
     }
     json_t *metrics = json_object_get(line, figure_facts[FIGURE_METRIC].key);
     noted &= json_array_append_new(reading->metrics, metrics ? json_incref(metrics) : json_null()) == 0;
@@ -241,10 +244,8 @@ static void put_round_metrics(JsonObject *rounds, json_t *metrics) {
         if (json_is_object(json_array_get(metrics, i))) last = json_array_get(metrics, i);
     json_object_foreach(last, name, ignored) {
         json_t *values = json_array(), *few;
-        for (size_t i = 0; i < json_array_size(metrics) && values; i++) {
-            json_t *value = json_object_get(json_array_get(metrics, i), name);
-            json_array_append_new(values, json_is_number(value) ? json_incref(value) : json_null());
-        }
+        for (size_t i = 0; i < json_array_size(metrics) && values; i++)
+            append_number(values, json_object_get(json_array_get(metrics, i), name));
         char key[METRIC_NAME_BYTES + 16];
         RunFigure figure = {.kind = FIGURE_METRIC};
         snprintf(figure.metric, sizeof figure.metric, "%s", name);
@@ -360,10 +361,6 @@ static void put_confusion(JsonObject *details, const PastRun *run) {
 
 // All of it -----------------------------------------------------------------------------------------------------------
 
-static void put_target(JsonObject *details, const PastRun *run) {
-    if (run->options.target[0]) put_real(details, "target", target_value(run->options.target));
-}
-
 static void make_details(JsonObject *details, const Reading *reading, const PastRun *run, const char *group) {
     char figure[METRIC_NAME_BYTES + 16];
     json_begin(details);
@@ -373,7 +370,7 @@ static void make_details(JsonObject *details, const Reading *reading, const Past
     run_figure_key(figure, &run->figure);
     put_text(details, "figure", figure);
     put_flag(details, "lower_is_better", run->figure.falls);
-    put_target(details, run);
+    if (run->options.target[0]) put_real(details, "target", target_value(run->options.target));
     put_rounds(details, reading);
     put_clients(details, reading);
     put_fairness(details, reading);
