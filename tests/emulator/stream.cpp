@@ -381,7 +381,7 @@ cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t *node, cudaGraph_t graph,
     return cudaSuccess;
 }
 
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t *executable, cudaGraph_t graph, unsigned long long) {
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *executable, cudaGraph_t graph, unsigned long long) {
     if (cudaError_t error = enter(__func__)) return error;
     if (!all().graphs.count(graph)) return leave(cudaErrorInvalidValue);
     *executable = create(all().executables);

@@ -7,9 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "emulator.h"
 #include "tests/check.h"
 #include "tests/deadline.h"
-#include "emulator.h"
 
 enum { COUNT = 1000, BLOCKS = 3 };
 
@@ -123,7 +123,7 @@ static void a_captured_stream_is_replayed_from_its_graph(void **state) {
     check_cuda(cudaGraphCreate(&whole, 0));
     check_cuda(cudaGraphAddChildGraphNode(&node, whole, NULL, 0, graph));
     check_cuda(cudaGraphAddChildGraphNode(&node, whole, &node, 1, graph));
-    check_cuda(cudaGraphInstantiate(&executable, whole, 0));
+    check_cuda(cudaGraphInstantiateWithFlags(&executable, whole, 0));
     assert_true(device_value(values + 1) == 1.0f); // captured, not run
     check_cuda(cudaGraphLaunch(executable, stream));
     check_cuda(cudaGraphLaunch(executable, stream));

@@ -79,8 +79,8 @@ static void a_call_that_fails_while_a_net_starts_or_its_graphs_are_made_is_the_o
                     {"cudaStreamBeginCapture:2", "capturing"},
                     {"cudaStreamEndCapture:1", "capturing"},
                     {"cudaStreamEndCapture:2", "capturing"},
-                    {"cudaGraphInstantiate:1", "making a graph of the steps"},
-                    {"cudaGraphInstantiate:2", "making a graph of the steps"},
+                    {"cudaGraphInstantiateWithFlags:1", "making a graph of the steps"},
+                    {"cudaGraphInstantiateWithFlags:2", "making a graph of the steps"},
                     {"cudaGraphDestroy:1", "discarding the captured steps"},
                     {"cudaGraphDestroy:2", "discarding the captured steps"}};
     for (size_t i = 0; i < sizeof failures / sizeof *failures; i++) {

@@ -9,9 +9,10 @@ static Status launched(CudaGraph *graph, Error *err) {
     return cuda_blas_check(graph->blas, err);
 }
 
-// The captured graph is only the plan of the executable one, and is destroyed in any case.
+// The captured graph is only the plan of the executable one, and is destroyed in any case. (cudaGraphInstantiate has
+// other parameters in CUDA 11.)
 static Status instantiate(cudaGraphExec_t *executable, cudaGraph_t captured, Error *err) {
-    cudaError_t made = cudaGraphInstantiate(executable, captured, 0);
+    cudaError_t made = cudaGraphInstantiateWithFlags(executable, captured, 0);
     cudaError_t destroyed = cudaGraphDestroy(captured);
     if (made != cudaSuccess) *executable = NULL;
     CUDA_TRY(made, err, "making a graph of the steps");
