@@ -116,4 +116,10 @@ for machine in "GPUS=7.0 CUDA=13.0" "GPUS=6.1 CUDA=12.4" "GNU=12 CUDA=11.8" "CUD
     fi
     [ "$(grep -c 'CMake Error' "$work/log")" = 1 ] || refuse "not one sentence with $machine"
 done
+rm -rf "$work/build"
+rm -f "$work/packages/jansson.pc" "$work/packages/nettle.pc"
+if PKG_CONFIG_LIBDIR="$work/packages" cmake -S "$source" -B "$work/build" -DSOUNDER_CUDA=OFF >"$work/log" 2>&1; then
+    refuse "it configures without libraries"
+fi
+tr -s ' \n' ' ' <"$work/log" | grep -q 'does not find: jansson nettle; .* cmake -S tools/bench/card -B build-card' || refuse "libraries that are missing are not named"
 echo "all configured"
