@@ -281,6 +281,8 @@ static void watch_progress(Supervisor *supervisor, double tick_seconds) {
         worker->still_seconds += tick_seconds;
         if (worker->still_seconds >= config->hang_seconds) {
             log_warning("rank %u has made no progress for %.3g s and is killed", rank, worker->still_seconds);
+            if (!*worker->message)
+                snprintf(worker->message, sizeof worker->message, "it made no progress for %.3g s", config->hang_seconds);
             pidfd_send_signal(worker->pidfd, SIGKILL, NULL, 0); // its pidfd reports when it is dead
             worker->still_seconds = 0;
         } else if (worker->still_seconds >= config->hang_seconds / 2 && !worker->warned) {

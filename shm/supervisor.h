@@ -48,7 +48,7 @@ typedef struct WorkerRecord {
     int startup_fd;                     // read end of its start-up pipe; -1: none
     SpawnPlan *plan;                    // owned; read by this process until it is ready or dead, then NULL
     bool was_ready;                     // this process has reported that it is ready
-    char message[WORKER_MESSAGE_BYTES]; // problem that this process reported; empty: none
+    char message[WORKER_MESSAGE_BYTES]; // problem that this process reported, or why it was killed; empty: none
     uint64_t seen_progress;             // progress at the last tick
     double still_seconds;               // observed time without progress while it was expected to work
     bool warned;                        // observed time without progress while the worker was expected to work

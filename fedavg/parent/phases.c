@@ -265,6 +265,8 @@ Status phases_run_jobs(Phases *phases, PhaseKind kind, uint32_t round, Error *er
 Status phases_init(Phases *phases, const PhasesConfig *config, Error *err) {
     *phases = (Phases){.config = *config};
     Control *control = config->memory->control;
+    if (control->config.workers == 1 && config->on_worker_death == WORKER_DEATH_CONTINUE)
+        phases->config.on_worker_death = WORKER_DEATH_RESPAWN;
     run_memory_worker_fds(phases->fds, config->memory);
     SupervisorConfig supervision = {.workers = control->config.workers,
                                     .barrier = &control->phase,

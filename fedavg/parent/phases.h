@@ -9,10 +9,11 @@
 // release all workers wait, and the parent alone touches shared memory.
 //
 // Death. The finished jobs of a dead worker stay; the job that it had begun is opened again at once, and a replacement
-// (--on-worker-death respawn) joins the phase. Only a worker that died in the microseconds in which it was adding an
-// update to its slot leaves a useless sum: then all its jobs of the round are done again. Jobs that are still open
-// after the gather are posted in a further phase. In lockstep (ssgd) the step barrier is cancelled, the round's first
-// weights are restored, and the round is done again. Either way the bits are those of an undisturbed run.
+// (--on-worker-death respawn, or the only worker's) joins the phase. Only a worker that died in the microseconds in
+// which it was adding an update to its slot leaves a useless sum: then all its jobs of the round are done again. Jobs
+// that are still open after the gather are posted in a further phase. In lockstep (ssgd) the step barrier is cancelled,
+// the round's first weights are restored, and the round is done again. Either way the bits are those of an undisturbed
+// run.
 #ifndef SOUNDER_FEDAVG_PARENT_PHASES_H
 #define SOUNDER_FEDAVG_PARENT_PHASES_H
 
@@ -28,7 +29,7 @@ typedef enum WorkerDeath { WORKER_DEATH_CONTINUE, WORKER_DEATH_RESPAWN, WORKER_D
 typedef struct PhasesConfig {
     RunMemory *memory;             // borrowed
     char *const *worker_arguments; // argv of a worker, see supervisor.h; borrowed
-    WorkerDeath on_worker_death;
+    WorkerDeath on_worker_death;   // CONTINUE is RESPAWN where one worker trains: there are no others
     double hang_seconds;            // without progress until a worker is killed; 0: never
     void (*on_tick)(void *context); // about five times a second while workers work; may be NULL
     void *context;

@@ -26,6 +26,18 @@ class Deaths(CardCase):
                 self.stop(process)
                 self.compare_with_a_calm_run(algorithm, options)
 
+    def test_the_only_worker_is_replaced_with_the_same_bits(self):
+        for algorithm in ("fedavg", "ssgd"):
+            with self.subTest(algorithm):
+                options = [*CARD, "--algorithm", algorithm]
+                process = self.start(*options, *ENDLESS, "--workers", "1", "--out", algorithm)
+                self.wait_for_round(algorithm, 1)
+                os.kill(children_of(process.pid)[0], signal.SIGKILL)
+                self.wait_for_deaths(algorithm, 1)
+                self.wait_for_more_rounds(algorithm, 1)
+                self.assertRegex(self.stop(process), "rank 0 was killed by signal 9")
+                self.compare_with_a_calm_run(algorithm, options)
+
     def test_the_survivors_do_a_dead_workers_jobs(self):
         for algorithm in ("fedavg", "ssgd", "hogwild"):
             with self.subTest(algorithm):

@@ -92,8 +92,8 @@ class Failures(CardCase):
                 self.assertEqual(self.model("calm-" + algorithm), self.model(algorithm))
 
     def test_a_fault_that_every_replacement_meets_ends_the_run_after_three(self):
-        for kernel, when in ((30, "go on"), (1, "start|go on")):
-            _, err = self.train(*CARD, "--workers", "1", "--on-worker-death", "respawn", "--out", str(kernel), code=69,
+        for kernel, when, policy in ((30, "go on", "respawn"), (1, "start|go on", "continue")):
+            _, err = self.train(*CARD, "--workers", "1", "--on-worker-death", policy, "--out", str(kernel), code=69,
                                 env=self.emulated(FAIL=f"kernel:{kernel}", FAIL_RANK=0))
             self.assertEqual(err.count("rank 0 exited with code 69"), 3, err)
             self.assertRegex(err.splitlines()[-1], f"^sounder: error: worker 0 cannot ({when}): .*illegal memory access")

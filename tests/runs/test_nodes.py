@@ -203,11 +203,12 @@ class Agreement(NodesCase):
         self.assertRegex(err, r"sounder: node [01]: warning: round \d+: rank [01] was killed by signal 9")
 
     def test_a_node_without_workers_ends_the_run_and_the_others_say_whose_message_to_read(self):
-        process = self.start_nodes(2, *SMALL, "--rounds", "500", "--workers", "1", "--out", "run")
+        process = self.start_nodes(2, *SMALL, "--rounds", "500", "--workers", "2", "--out", "run")
         self.wait_for_round("run", 1)
-        os.kill(children_of(self.parents(process)[1])[0], signal.SIGKILL)
+        for worker in children_of(self.parents(process)[1]):
+            os.kill(worker, signal.SIGKILL)
         _, err = process.communicate(timeout=60 * SLOWED)
-        self.assertIn("sounder: node 1: error: the only worker has died", err)
+        self.assertIn("sounder: node 1: error: all 2 workers have died", err)
         self.assertRegex(err, r"sounder: node \d: error: node 1 \(process \d+ on \S+\) (has ended the run|is lost)")
 
     def test_what_one_node_finds_wrong_is_not_called_a_loss_by_the_others(self):

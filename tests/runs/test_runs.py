@@ -412,6 +412,32 @@ class Faults(RunCase):
         _, err = self.finish(process, 69)
         self.assertIn("--on-worker-death is abort", err)
 
+    def test_the_only_worker_is_replaced_with_the_same_bits(self):
+        for algorithm in ("fedavg", "ssgd", "hogwild"):
+            with self.subTest(algorithm):
+                options = [*SMALL, "--algorithm", algorithm, "--workers", "1", *(["--clients", "1"] if algorithm == "hogwild" else [])]
+                process = self.start(*options, *ENDLESS, "--out", algorithm)
+                self.wait_for_round(algorithm, 1)
+                self.kill_workers_during(process, 0.1 * SLOWED, random.Random(7), most=3)
+                self.wait_for_deaths(algorithm, 1)
+                self.assertRegex(self.stop(process), r"rank 0 was killed by signal 9")
+                if algorithm != "hogwild":
+                    self.train(*options, "--rounds", str(len(self.rounds(algorithm))), "--quiet", "--out", "calm-" + algorithm)
+                    self.assertEqual(self.bits("calm-" + algorithm), self.bits(algorithm))
+
+    def test_an_only_worker_that_always_stands_still_ends_the_run_after_three(self):
+        process = self.start(*SMALL, "--workers", "1", "--local-epochs", "100000", "--hang-seconds", str(SLOWED), "--out", "run")
+        while process.poll() is None:
+            for worker in children_of(process.pid):
+                try:
+                    os.kill(worker, signal.SIGSTOP)
+                except ProcessLookupError:
+                    pass
+            time.sleep(0.01)
+        _, err = self.finish(process, 69)
+        self.assertEqual(err.count("and is killed"), 3, err)
+        self.assertRegex(err.splitlines()[-1], "^sounder: error: worker 0 cannot (start|go on): it made no progress for ")
+
     def test_when_all_workers_are_dead_the_run_ends_with_a_sentence(self):
         process = self.start(*SMALL, "--workers", "2", "--rounds", "500", "--out", "run")
         self.wait_for_round("run", 1)

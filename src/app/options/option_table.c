@@ -395,7 +395,8 @@ const Option option_table[] = {
     {.name = "on-worker-death", .type = OPTION_CHOICE, FIELD(on_worker_death), .group = GROUP_FAULTS,
      .placeholder = "WHAT", .preset = "continue", .may_change = true,
      .choices = {[DEATH_CONTINUE] = "continue", [DEATH_RESPAWN] = "respawn", [DEATH_ABORT] = "abort"},
-     .help = "after a worker died: continue with the others, start another, or end the run"},
+     .help = "after a worker died: continue with the others (where there are none, with a new one), start another, or end "
+             "the run"},
     {.name = "hang-seconds", .type = OPTION_REAL, FIELD(hang_seconds), .group = GROUP_FAULTS,
      .also = "timeout",
      .placeholder = "X", .preset = "60", .minimum = 0, .maximum = 86400, .may_change = true,
