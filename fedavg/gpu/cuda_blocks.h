@@ -36,8 +36,8 @@ float *cuda_blocks_vector(const CudaBlocks *blocks, const SlotPlan *slots, uint3
 ServerState *cuda_blocks_state(const CudaBlocks *blocks, const SlotPlan *slots, uint32_t index);
 int64_t *cuda_blocks_sum(const CudaBlocks *blocks, const SlotPlan *slots, uint32_t rank, uint32_t which);
 
-// Work of a parent or worker on its stream. `from` and `to` may be memory of the host or of the GPU. Pageable host
-// memory is read before cuda_copy returns; `to` must be kept until cuda_wait.
+// Work of a parent or worker on its stream. `from` and `to` may be memory of the host or of the GPU. Both must be kept
+// as they are until cuda_wait: CUDA does not promise that pageable host memory has been read when cuda_copy returns.
 Status cuda_copy(void *to, const void *from, size_t bytes, cudaStream_t stream, Error *err);
 Status cuda_clear(void *memory, size_t bytes, cudaStream_t stream, Error *err);
 

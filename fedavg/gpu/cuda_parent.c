@@ -336,8 +336,9 @@ static Status sum_over_nodes(Parent *parent, int64_t *total, const bool *used, u
     TRY(sum_slots(parent, total, total + count, used, which, err));
     if (parent->nodes->rank == 0 && which == 0) parent_add_noise(total, parent, noise, round);
     TRY(nodes_sum(parent->nodes, total, count, err));
-    return cuda_copy(cuda_blocks_sum(&self->blocks, &config->slots, 0, which), total, count * sizeof *total,
-                     self->stream, err);
+    TRY(cuda_copy(cuda_blocks_sum(&self->blocks, &config->slots, 0, which), total, count * sizeof *total, self->stream,
+                  err));
+    return cuda_wait(self->stream, err, "copying the sum over the nodes to the GPU");
 }
 
 // The sum over the nodes replaces this node's sum in slot 0, and the step reads slot 0 alone: several nodes need no

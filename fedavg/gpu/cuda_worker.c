@@ -138,12 +138,12 @@ static Status open_fence(CudaWorker *self, Error *err) {
 // For lockstep: the kernel that averages the gradients weighs each shard by its samples in the step, and computes these
 // from the shard's size (shard_batch_samples), so that no list has to be copied in each step.
 static Status upload_counts(CudaWorker *self, Error *err) {
-    const RunConfig *config = self->memory->config;
-    for (uint32_t client = 0; client < config->clients; client++) {
-        uint32_t count;
-        partition_client(&self->memory->partition, client, &count);
-        TRY(cuda_copy(self->counts + client, &count, sizeof count, self->stream, err));
-    }
+    const uint32_t clients = self->memory->config->clients;
+    uint32_t *counts = own(&self->owned, clients, sizeof *counts);
+    if (!counts) return fail(err, STATUS_OS, "no memory for the sizes of %u shards", clients);
+    for (uint32_t client = 0; client < clients; client++)
+        partition_client(&self->memory->partition, client, &counts[client]);
+    TRY(cuda_copy(self->counts, counts, clients * sizeof *counts, self->stream, err));
     return cuda_wait(self->stream, err, "copying the sizes of the shards");
 }
 

@@ -32,6 +32,9 @@ void emulator_set_ipc(int works) {
 void emulator_set_cublas(int works) {
     settings().cublas = works != 0;
 }
+void emulator_set_pageable(int late) {
+    settings().late_pageable = late != 0;
+}
 void emulator_set_order(const char *order) {
     settings().order = order_named(order);
 }

@@ -24,6 +24,8 @@
 //   SOUNDER_EMULATED_CARD           file with the account of the GPU's memory, common to processes that share a GPU;
 //                                   unset: the first process makes one and hands it to its children
 //   SOUNDER_EMULATED_IPC, _CUBLAS   on, off: cudaIpcOpenMemHandle fails; libcublas.so is missing
+//   SOUNDER_EMULATED_PAGEABLE       early, late: when an asynchronous copy reads pageable memory: before its call
+//                                   returns, as most machines do, or when the stream comes to it, as CUDA allows
 //   SOUNDER_EMULATED_MANAGED        on, off: the GPU has no managed memory; refused: it has, it says, but gives none
 //   SOUNDER_EMULATED_MODE           default, exclusive: the compute mode that the GPU names; it shuts no process out
 //   SOUNDER_EMULATED_FAIL           what fails: "7" the seventh call, "cudaMalloc" the first of that name,
@@ -51,6 +53,7 @@ void emulator_set_driver(int version);
 void emulator_set_memory_bytes(size_t bytes);
 void emulator_set_ipc(int works);
 void emulator_set_cublas(int works);
+void emulator_set_pageable(int late);
 void emulator_set_order(const char *order);
 void emulator_fail(const char *what);
 void emulator_fail_call(uint64_t number);

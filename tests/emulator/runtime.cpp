@@ -275,13 +275,14 @@ void copy_rows(const Copy &copy) {
         std::memmove(copy.to.address + row * copy.to.pitch, copy.from.address + row * copy.from.pitch, copy.width);
 }
 
-// As CUDA: pageable memory is read before the call returns, and written before it returns; pinned, managed and device
-// memory when the stream comes to it. In a graph only the latter is allowed here.
+// Pageable memory is written before the call returns, and read before it returns unless SOUNDER_EMULATED_PAGEABLE is
+// late; pinned, managed and device memory is read and written when the stream comes to it. In a graph only the latter is
+// allowed here.
 cudaError_t copy_async(Copy copy, cudaMemcpyKind kind, cudaStream_t stream) {
     if (cudaError_t error = check_copy(copy, kind)) return error;
     bool pageable_from = !memory_block(copy.from.address), pageable_to = !memory_block(copy.to.address);
     if ((pageable_from || pageable_to) && stream_captures(stream)) return streams_finish();
-    if (pageable_from) {
+    if (pageable_from && !settings().late_pageable) {
         size_t bytes = extent(copy.from.pitch, copy.width, copy.height);
         auto staged = std::make_shared<std::vector<char>>(copy.from.address, copy.from.address + bytes);
         copy.from.address = staged->data();

@@ -63,6 +63,7 @@ Settings settings_from_environment() {
     settings.gives_managed = managed == "on";
     settings.cublas = choice("SOUNDER_EMULATED_CUBLAS", "on", "off", true);
     settings.lazy_streams = choice("SOUNDER_EMULATED_STREAMS", "lazy", "eager", true);
+    settings.late_pageable = choice("SOUNDER_EMULATED_PAGEABLE", "late", "early", false);
     if (is_chosen_rank()) set_failure(settings, text("SOUNDER_EMULATED_FAIL", ""));
     return settings;
 }

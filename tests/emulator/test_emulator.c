@@ -151,6 +151,20 @@ static void results_read_before_the_stream_was_waited_for_are_the_old_ones(void 
     assert_true(*value == 2.0f);
 }
 
+static void a_copy_reads_pageable_memory_early_or_late(void **state) {
+    (void)state;
+    for (int late = 0; late <= 1; late++) {
+        emulator_set_pageable(late);
+        cudaStream_t stream;
+        check_cuda(cudaStreamCreate(&stream));
+        float source = 1, *copy = device_floats(1);
+        check_cuda(cudaMemcpyAsync(copy, &source, sizeof source, cudaMemcpyHostToDevice, stream));
+        source = 2;
+        check_cuda(cudaStreamSynchronize(stream));
+        assert_true(device_value(copy) == (late ? 2.0f : 1.0f));
+    }
+}
+
 static void an_event_orders_two_streams(void **state) {
     (void)state;
     cudaStream_t first, second;
@@ -327,6 +341,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(threads_of_a_block_meet_at_barriers_in_any_order, reset),
         cmocka_unit_test_setup(a_captured_stream_is_replayed_from_its_graph, reset),
         cmocka_unit_test_setup(results_read_before_the_stream_was_waited_for_are_the_old_ones, reset),
+        cmocka_unit_test_setup(a_copy_reads_pageable_memory_early_or_late, reset),
         cmocka_unit_test_setup(an_event_orders_two_streams, reset),
         cmocka_unit_test_setup(fresh_memory_is_poison, reset),
         cmocka_unit_test_setup(a_missing_barrier_shows_in_some_order, reset),

@@ -9,6 +9,10 @@ from runs import DEADLINE, ENDLESS, SOUNDER
 
 
 class Results(CardCase):
+    def client_figures(self, run):
+        return sorted((entry["round"], entry["client"], *(value for name, value in sorted(entry.items()) if "loss" in name or "accuracy" in name))
+                      for entry in self.metrics(run) if entry["type"] == "client_evaluation")
+
     def test_losses_are_those_of_the_cpu_and_bits_do_not_depend_on_workers_launches_or_repetition(self):
         for algorithm in ("fedavg", "ssgd"):
             with self.subTest(algorithm):
@@ -108,10 +112,8 @@ class Results(CardCase):
         for workers, launch in (("3", "2"), ("1", "2"), ("1", "7")):
             run = workers + "-" + launch
             self.train(*options, "--workers", workers, "--models-per-launch", launch, "--out", run)
-            figures = sorted((entry["round"], entry["client"], *(value for name, value in sorted(entry.items()) if "loss" in name or "accuracy" in name))
-                             for entry in self.metrics(run) if entry["type"] == "client_evaluation")
-            self.assertTrue(figures)
-            seen.append((self.model(run), figures))
+            seen.append((self.model(run), self.client_figures(run)))
+            self.assertTrue(seen[-1][1])
         self.assertEqual(seen[1:], seen[:-1])
 
     def test_the_order_of_threads_on_the_card_changes_nothing(self):
@@ -120,6 +122,19 @@ class Results(CardCase):
             self.train(*CARD, "--workers", "2", "--out", order, env=self.emulated(ORDER=order))
             models.add(self.model(order))
         self.assertEqual(len(models), 1)
+
+    def test_when_the_card_reads_pageable_memory_changes_nothing(self):
+        """What a copy reads late must still be what it was when the copy was queued."""
+        two = ["--models-per-launch", "2"]
+        for number, words in enumerate((["fedavg", "--lr-schedule", "exponential gamma=0.5", *two], ["ssgd", "--partition", "dirichlet alpha=0.3", *two],
+                                        ["scaffold", *two], ["feddyn"], ["dp-fedavg norm=0.1"], ["fedavg; send top-k 0.5"], ["krum", "--clients", "5"], ["hogwild", "--clients", "1"],
+                                        ["fedavg", "--eval-clients-every", "1", "--finetune-epochs", "2", *two])):
+            seen = []
+            for pageable in "early", "late":
+                run = f"{pageable}-{number}"
+                self.train(*CARD, "--workers", "1", "--algorithm", *words, "--out", run, env=self.emulated(PAGEABLE=pageable))
+                seen.append((self.model(run), [entry["train_loss"] for entry in self.rounds(run)], self.client_figures(run)))
+            self.assertEqual(seen[0], seen[1], words)
 
     def test_hogwild_of_one_worker_is_that_of_the_cpu_and_of_several_counts_every_update(self):
         options = ["--data", DATA, "--model", MODEL, "--batch-size", "16", "--rounds", "3", "--algorithm"]

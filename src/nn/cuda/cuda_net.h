@@ -90,7 +90,8 @@ void cuda_net_free(CudaNet *net); // NULL is allowed
 // loss sum and hits restart from zero. Models without an assignment are idle.
 Status cuda_net_assign(CudaNet *net, int model, const CudaTask *task, bool fresh, Error *err);
 
-// Sets the learning rate of all later steps; until then it is the plan's.
+// Sets the learning rate of all later steps; until then it is the plan's. Steps of another rate must have been waited
+// for (cuda_net_results).
 Status cuda_net_set_lr(CudaNet *net, float lr, Error *err);
 
 // Asynchronous. Makes `steps` steps of SGD on all models; a model whose samples are used up idles. With updates

@@ -25,6 +25,7 @@ struct CudaNet {
     CudaProgress counted; // the counters that the host has read last, in `counters`
     char *counters;       // owned
     size_t counter_bytes;
+    float lr;                     // of all later steps: kept until the stream has read it
     CudaGraph graphs[STEP_KINDS]; // owned
     CudaAssignment *pending;      // owned (M): assignments that have not been sent to the GPU
     int pending_count;
@@ -239,10 +240,11 @@ static Status run_steps(CudaNet *net, StepKind kind, uint32_t steps, Error *err)
     return cuda_graph_run(&net->graphs[kind], steps, err);
 }
 
-// The rate is read from device memory by captured steps, so that a new rate needs no new capture. The copy is from
-// pageable memory, which the call has read when it returns, so that a local variable will do.
+// The rate is read from device memory by captured steps, so that a new rate needs no new capture. CUDA does not promise
+// that a copy from pageable memory has read it when the call returns: a local variable would not do.
 Status cuda_net_set_lr(CudaNet *net, float lr, Error *err) {
-    CUDA_TRY(cudaMemcpyAsync(net->pass.lr, &lr, sizeof lr, cudaMemcpyHostToDevice, net->stream), err,
+    net->lr = lr;
+    CUDA_TRY(cudaMemcpyAsync(net->pass.lr, &net->lr, sizeof net->lr, cudaMemcpyHostToDevice, net->stream), err,
              "copying the learning rate to the GPU");
     return STATUS_OK;
 }
