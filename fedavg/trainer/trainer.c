@@ -132,6 +132,11 @@ static void put_still(JsonObject *line, const TensorList *list, const TrainerTur
     put_wholes(line, "still", ends, 2);
 }
 
+// In the second round all trainers are on the GPU, with what a turn needs.
+static bool asks_gpu(const Trainer *trainer, const TrainerTurn *turn) {
+    return trainer->rank == 0 && turn->round == 2 && !trainer->has_told_gpu && strcmp(turn->task, "train") == 0;
+}
+
 void trainer_turn_line(JsonObject *line, Trainer *trainer, const TrainerTurn *turn) {
     const RunConfig *config = trainer->memory->config;
     json_begin(line);
@@ -163,6 +168,7 @@ void trainer_turn_line(JsonObject *line, Trainer *trainer, const TrainerTurn *tu
               trainer_seed(rng_key(config->seed, RNG_TRAINER, turn->key, turn->client, turn->of_test_set)));
     if (turn->rehearses) put_whole(line, "rehearsal", 1);
     if (turn->checks) put_whole(line, "check", 1);
+    if (asks_gpu(trainer, turn)) put_whole(line, "asks_gpu", 1);
 }
 
 // A number of the answer; `otherwise` if it is not there.
@@ -212,7 +218,21 @@ static Status read_metrics(MetricSums *metrics, const json_t *told, Error *err) 
     return STATUS_OK;
 }
 
-static Status read_answer(TrainerAnswer *answer, const json_t *told, const Trainer *trainer, const TrainerTurn *turn,
+// Trainers that share a GPU are limited by its memory, and `--workers` is the number of them.
+static void tell_gpu(Trainer *trainer, const json_t *gpu) {
+    const char *name = json_string_value(json_object_get(gpu, "name"));
+    const double free_bytes = number_of(gpu, "free", 0), bytes = number_of(gpu, "bytes", 0), mib = 1 << 20;
+    const int workers = (int)trainer->memory->config->workers;
+    if (!name || !(free_bytes > 0) || !(bytes > free_bytes)) return;
+    trainer->has_told_gpu = true;
+    const double each = (bytes - free_bytes) / workers;
+    log_info("%.64s: %d trainer%s and all other programs hold %.0f MiB, %.0f MiB are free: about %.0f more of such "
+             "trainers fit (--workers)",
+             name, workers, workers > 1 ? "s" : "", (bytes - free_bytes) / mib, free_bytes / mib,
+             floor(free_bytes / each));
+}
+
+static Status read_answer(TrainerAnswer *answer, const json_t *told, Trainer *trainer, const TrainerTurn *turn,
                           Error *err) {
     const uint32_t count = trainer->desk.count;
     TRY(check_numbers(told, err));
@@ -235,6 +255,7 @@ static Status read_answer(TrainerAnswer *answer, const json_t *told, const Train
                               .steps_stated = travel > 0 || number_of(told, "counted", 0) == 0};
     read_kept(answer->kept, json_object_get(told, "kept"));
     TRY(read_metrics(&answer->metrics, json_object_get(told, "metrics"), err));
+    tell_gpu(trainer, json_object_get(told, "gpu"));
     // A training may use fewer samples, or some twice. A test of other samples than asked would be a wrong figure:
     // trying again would not mend it, therefore it ends the run.
     if (strcmp(turn->task, "train") == 0) return STATUS_OK;

@@ -71,9 +71,12 @@ static const HelpEntry python[] = {
      "parameters need no gradient meanwhile, and its buffers are put back; loops of your own leave these tensors as "
      "they are"},
     {"serve(..., whole_test=True)", "a test of the test set or of a client is one turn; otherwise 500 samples are"},
-    {"serve(..., exchange=, device=)", "names or patterns of the tensors that travel (default: floating-point ones; if "
-                                       "some are frozen, those that learn). All others "
-                                       "must not change in a turn. device: where the net computes"},
+    {"serve(..., exchange=, device=)",
+     "names or patterns of the tensors that travel (default: floating-point ones; if "
+     "some are frozen, those that learn). All others "
+     "must not change in a turn. device: where the net computes, as \"cuda\": the net goes there "
+     "after the fork, and the run's samples stay there if they fit; --workers says "
+     "how many trainers share it"},
 };
 
 static const HelpEntry rules[] = {
@@ -101,8 +104,9 @@ static const HelpEntry rules[] = {
                "where a run has no folder, to stderr. A run that a trainer ends shows its last exception"},
     {"starts",
      "the program starts once, up to its first turn, which is a rehearsal; trainers are forks of it, and share "
-     "what it has loaded and the files that it has open. If it has threads, children or an open GPU after the "
-     "rehearsal, or with device= or --trainer-start each, every trainer is a start of its own (said at "
+     "what it has loaded and the files that it has open. With device= the forks begin before that, since no "
+     "fork can share an open GPU. If it has threads, children or an open GPU, "
+     "or with --trainer-start each, every trainer is a start of its own (said at "
      "--log-level info)"},
     {"processes", "a trainer and all that it starts (wrappers, data loaders) end with its worker, even if that is "
                   "killed. INT, HUP, USR1 and USR2 are ignored in it; TERM is not"},
@@ -172,6 +176,8 @@ static const HelpEntry answered[] = {
     {"answers",
      "samples of a test for which the trainer has written the net's answers to desk.answers, in their order: float32 "
      "(count, classes), scores before softmax, or predicted targets. All of them, or absent"},
+    {"gpu", "{name, free, bytes}: the trainer's GPU and its memory, if the turn has `asks_gpu`: --log-level info then "
+            "says how many trainers it can hold"},
     {"metrics",
      "{name: [sum, weight], ...}: the run has sum / weight over all turns; of a client that trains twice, as with "
      "ditto, over the training whose loss it reports. A name is a letter, then letters, "

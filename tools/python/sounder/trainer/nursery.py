@@ -22,12 +22,10 @@ LIBC.mmap.restype = ctypes.c_void_p
 LIBC.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
 
 
-def obstacle(device=None):
+def obstacle():
     """Why this process cannot be forked, or None. A fork has one thread, shares its parent's children and no GPU."""
     if not hasattr(os, "pidfd_open") or not hasattr(socket, "recv_fds"):
         return "it needs Python 3.9 for that"
-    if device is not None and str(device) != "cpu":
-        return f"its net is on {device}"
     threads = len(os.listdir("/proc/self/task"))
     if threads > 1:
         return f"it has {threads} threads"

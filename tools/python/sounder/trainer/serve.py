@@ -54,7 +54,7 @@ def _describe(net, line, hello, whole_test, state, still):
     values = np.concatenate([value.reshape(-1) for value in net.values()]).astype(np.float32)
     with os.fdopen(hello["desk"]["fd"], "wb", closefd=False) as file:
         file.write(values.tobytes())
-    why = obstacle(net.device) if hello.get("nursery") else "it was not asked"
+    why = obstacle() if hello.get("nursery") else "it was not asked"
     line.send(tensors=[[name, list(shape)] for name, shape in net.tensors()], views=1, whole_test=int(whole_test), state=state, still=int(still),
               files=own_files(), forks=int(not why), why=why)
     told = None if why else line.receive()
@@ -78,6 +78,11 @@ def _be_nursery(line, desk, requests):
         Nursery(int(requests), line, desk).keep()
 
 
+def _skip_rehearsal(line, told):
+    """With a net that goes to a GPU: forks cannot share what the rehearsal would open there, so they begin before it."""
+    line.send(turn=told["turn"], loss_sum=0.0, samples=0, steps=0)
+
+
 def _turns(net, exchange, device, whole_test, state, still, line, hello):
     requests = os.environ.pop("SOUNDER_NURSERY", None)
     _set_threads(hello.get("threads", 1))
@@ -92,6 +97,11 @@ def _turns(net, exchange, device, whole_test, state, still, line, hello):
     net.attach(desk, hello["tensors"])
     line.send(ready=1, pid=os.getpid())
     while (told := line.receive()) is not None:
+        if told.get("rehearsal") and net.moves():
+            _skip_rehearsal(line, told)
+            _be_nursery(line, desk, requests)
+            continue
+        net.place()
         turn = Turn(told, hello, desk, data, net, line, state)
         net.fetch(turn.trains, turn.still)
         yield net.net, turn

@@ -63,8 +63,19 @@ class ArrayNet:
                 part[...] = self.net[name]
         self.net.update(self.on_desk)
 
+    def moves(self):
+        return False  # as TorchNet.moves: arrays are in the desk
+
+    def place(self):
+        pass
+
     def batch(self, x, y):
         return x, y
+
+    def batches(self, data, split, indices):
+        """(x, y) of each of indices, sample numbers of a split."""
+        for taken in indices:
+            yield self.batch(taken if split.x is None else data.enter(split.x[taken]), split.y[taken])
 
     def correct(self, pull, shifts, gradients):
         if gradients is None:

@@ -1,9 +1,11 @@
-"""The tensors that a torch.nn.Module exchanges: on the CPU they lie in the desk itself, so that a turn copies nothing."""
+"""The tensors that a torch.nn.Module exchanges: on the CPU they lie in the desk itself, so that a turn copies nothing. torch_gpu.py has
+them on a GPU."""
 import numpy as np
 import torch
 
 from ..command import Error
 from .tensors import check_same, chosen, views
+from .torch_gpu import GpuDesk, widened
 
 
 def _exchanged(net):
@@ -37,7 +39,7 @@ class TorchNet:
     """A module. exchange: names or patterns of the tensors that travel; without it those of _exchanged."""
 
     def __init__(self, net, exchange=None, device=None):
-        self.net = net.to(device) if device else net
+        self.net = net
         floating = {name: tensor for name, tensor in net.state_dict(keep_vars=True).items() if tensor.is_floating_point()}
         candidates = _exchanged(net) if exchange is None else floating
         self.parts = {}
@@ -49,7 +51,22 @@ class TorchNet:
             raise Error("the net exchanges nothing: all of its parameters are frozen; say which travel: serve(..., exchange='head.*')")
         travel = {id(tensor) for tensor in self.parts.values()}
         self.stays = {name: tensor for name, tensor in floating.items() if id(tensor) not in travel}
-        self.device = next(iter(self.parts.values())).device
+        self.device = torch.device(device) if device else next(iter(self.parts.values())).device
+        self.gpu = None
+
+    def moves(self):
+        """Whether the module goes to a GPU, which processes that are forked later cannot share."""
+        return self.device.type != "cpu"
+
+    def place(self):
+        """Before the first turn of this process."""
+        if self.gpu or not self.moves():
+            return
+        self.net.to(self.device)
+        now = self.net.state_dict(keep_vars=True)  # its buffers are other tensors now
+        for held in (self.parts, self.stays):
+            held.update({name: now[name] for name in held})
+        self.gpu = GpuDesk(self)
 
     def tensors(self):
         return [(name, tuple(tensor.shape)) for name, tensor in self.parts.items()]
@@ -59,17 +76,20 @@ class TorchNet:
 
     def attach(self, desk, tensors):
         check_same(tensors, self.tensors())
+        self.desk = desk
         weights = views(desk.weights, tensors)
         shifts = views(desk.shift, tensors) if desk.shift is not None else {}
         self.shifts = {name: torch.from_numpy(part) for name, part in shifts.items()}
         self.on_desk = {name: torch.from_numpy(part) for name, part in weights.items()}
         for name, tensor in self.parts.items():
-            if tensor.dtype == torch.float32 and tensor.device.type == "cpu":
+            if tensor.dtype == torch.float32 and self.device.type == "cpu":
                 tensor.data = self.on_desk[name]
 
     @torch.no_grad()
     def fetch(self, trains, still=()):
         """Before a turn: its weights, the module's mode, no gradient of an earlier turn, and none of what rests."""
+        if self.gpu:
+            self.gpu.fetch()
         for name, part in self._elsewhere():
             self.parts[name].copy_(part)
         self.net.train(trains)
@@ -83,8 +103,8 @@ class TorchNet:
         self.before = {name: tensor.clone() for name, tensor in self.stays.items() if not isinstance(tensor, torch.nn.Parameter)}
 
     def _elsewhere(self):
-        """Tensors that are not on the desk, by another type or device, or because the program has put other memory under them."""
-        return [(name, part) for name, part in self.on_desk.items() if self.parts[name].data_ptr() != part.data_ptr()]
+        """Tensors that are not on the desk, by another type, or because the program has put other memory under them."""
+        return [] if self.gpu else [(name, part) for name, part in self.on_desk.items() if self.parts[name].data_ptr() != part.data_ptr()]
 
     @torch.no_grad()
     def store(self):
@@ -97,11 +117,10 @@ class TorchNet:
             tensor.requires_grad_(True)
         for tensor, before in self.buffers:  # batch norm follows its batches, whatever learns
             tensor.copy_(before)
+        if self.gpu:
+            self.gpu.store()
         for name, part in self._elsewhere():
-            now = self.parts[name]
-            if now.dtype != torch.float32:  # a number that has not moved keeps what the narrow type lost
-                now = torch.where(now == part.to(now.device, now.dtype), part.to(now.device), now.float())
-            part.copy_(now)
+            part.copy_(widened(self.parts[name], part))
 
     def moved(self):
         """A tensor that does not travel and was written to in this turn, or None."""
@@ -115,18 +134,28 @@ class TorchNet:
         y = torch.from_numpy(np.ascontiguousarray(y, np.int64 if y.dtype == np.uint16 else y.dtype))
         return torch.from_numpy(x).to(self.device), y.to(self.device)
 
+    def batches(self, data, split, indices):
+        """(x, y) of each of indices, sample numbers of a split."""
+        if self.gpu and split.x is not None:
+            yield from self.gpu.batches(data, split, indices)
+            return
+        for taken in indices:
+            yield self.batch(taken if split.x is None else data.enter(split.x[taken]), split.y[taken])
+
     @torch.no_grad()
     def correct(self, pull, shifts, gradients):
         if gradients is not None:
             raise Error("turn.correct(): the gradients of a module are its own; call it without any")
-        for name, tensor in self.parts.items():
-            if not tensor.requires_grad:
-                continue
+        learn = {name: tensor for name, tensor in self.parts.items() if tensor.requires_grad}
+        for tensor in learn.values():
             if tensor.grad is None:
                 tensor.grad = torch.zeros_like(tensor)
-            if shifts:
-                tensor.grad += self.shifts[name].to(tensor.device, tensor.dtype)
-            if pull:
+        if shifts:
+            shift = self.gpu.shifts() if self.gpu else self.shifts
+            for name, tensor in learn.items():
+                tensor.grad += shift[name].to(tensor.dtype)
+        if pull:
+            for tensor in learn.values():
                 tensor.grad.add_(tensor, alpha=pull)
 
     def state(self, floats):

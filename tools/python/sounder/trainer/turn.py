@@ -95,8 +95,7 @@ class Turn:
         on labels these are the samples as the client sees them. If the run's data are labels alone, x are the samples' numbers, for
         the samples that the program has loaded itself."""
         if not self._told.get("viewed"):
-            for taken in self.indices():
-                yield self._net.batch(taken if self.x is None else self._data.enter(self.x[taken]), self.y[taken])
+            yield from self._net.batches(self._data, self._data.splits[self.split], self.indices())
             return
         places = self._desk.part("places", "u4", self.samples)
         rows = int(places.max()) + 1 if self.samples else 0
@@ -228,6 +227,8 @@ class Turn:
             answer["answers"] = self._answers
         if self._kept:
             answer["kept"] = self._kept.used()
+        if self.trains and self._told.get("asks_gpu") and getattr(self._net, "gpu", None):
+            answer["gpu"] = self._net.gpu.use()
         metrics = self._told_metrics(samples or self.samples)
         if metrics:
             answer["metrics"] = metrics
