@@ -43,23 +43,43 @@ static Status prepare_models(CudaWorker *self, uint32_t jobs, uint32_t round, Er
     return STATUS_OK;
 }
 
+// Samples of the jobs' clients in their first `steps` batches.
+static uint64_t samples_until(const CudaWorker *self, uint32_t jobs, uint32_t steps) {
+    const uint64_t most = (uint64_t)steps * self->memory->config->training.batch_size;
+    uint64_t samples = 0;
+    for (uint32_t m = 0; m < jobs; m++)
+        samples += self->jobs[m]->count < most ? self->jobs[m]->count : most;
+    return samples;
+}
+
+// Waits every few steps, as training does.
+static Status evaluate_models(CudaWorker *self, uint32_t jobs, uint32_t steps, Error *err) {
+    _Atomic uint64_t *progress = &self->memory->control->pulses[self->rank].progress;
+    for (uint32_t done = 0, now; done < steps; done += now) {
+        now = cuda_pace_begin(&self->evaluating, steps - done);
+        TRY(cuda_net_evaluate(self->net, now, err));
+        TRY(cuda_wait(self->stream, err, "evaluating"));
+        cuda_pace_end(&self->evaluating);
+        const uint64_t samples = samples_until(self, jobs, done + now) - samples_until(self, jobs, done);
+        atomic_fetch_add_explicit(progress, samples, memory_order_relaxed);
+    }
+    return cuda_net_results(self->net, self->results, err);
+}
+
 // Models are prepared before their samples are assigned: fine-tuning assigns training samples, and the evaluation then
 // replaces these. Results are written beside the jobs, so that a death costs only the jobs of one launch.
 Status cuda_evaluate_clients(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
-    _Atomic uint64_t *progress = &self->memory->control->pulses[self->rank].progress;
     uint64_t start = clock_nanoseconds();
     uint32_t steps;
     TRY(prepare_models(self, jobs, round, err));
     TRY(assign_clients(self, &steps, jobs, round, err));
-    TRY(cuda_net_evaluate(self->net, steps, err));
-    TRY(cuda_net_results(self->net, self->results, err));
+    TRY(evaluate_models(self, jobs, steps, err));
     for (uint32_t m = 0; m < jobs; m++) {
         Job *job = self->jobs[m];
         job->loss_sum = self->results[m].loss_sum;
         job->hits = self->results[m].hits;
         job->samples = job->count;
         job->seconds = clock_seconds_since(start);
-        atomic_fetch_add_explicit(progress, job->samples, memory_order_relaxed);
         queue_finish(job, JOB_DONE);
     }
     return STATUS_OK;

@@ -12,8 +12,6 @@
 // orders. The launch walks them together: stretch i of all clients, as many steps as the longest has; then stretch i +
 // 1. Models whose stretch is shorter idle meanwhile, which costs time and changes no bit.
 
-enum { STEPS_A_WAIT = 64 }; // between two signs of life to the parent; the wait costs less than a step
-
 // The last batch of a client may be smaller than the others, but it is a step, too.
 static uint32_t batches(const CudaWorker *self, uint32_t count) {
     uint32_t size = self->memory->config->training.batch_size;
@@ -143,17 +141,17 @@ static uint64_t samples_until(const CudaWorker *self, uint32_t jobs, uint32_t ro
     return samples;
 }
 
-// Waits every few steps, not once at the end: the parent takes a worker without progress for hung, and the host
-// shuffles between two waits.
+// Waits every few steps (cuda_pace.h), not once at the end; the host shuffles between two waits.
 static Status train_stretch(CudaWorker *self, uint32_t jobs, uint32_t round, uint32_t index, Error *err) {
     _Atomic uint64_t *progress = &self->memory->control->pulses[self->rank].progress;
     uint32_t steps;
     TRY(assign_stretch(self, &steps, jobs, round, index, err));
     for (uint32_t done = 0, now; done < steps; done += now) {
-        now = smaller(steps - done, STEPS_A_WAIT);
+        now = cuda_pace_begin(&self->training, steps - done);
         TRY(cuda_net_train(self->net, now, err));
         look_ahead(self, jobs, round, index);
         TRY(cuda_wait(self->stream, err, "training"));
+        cuda_pace_end(&self->training);
         uint64_t samples =
             samples_until(self, jobs, round, index, done + now) - samples_until(self, jobs, round, index, done);
         atomic_fetch_add_explicit(progress, samples, memory_order_relaxed);

@@ -13,6 +13,7 @@
 #include "base/owned.h"
 #include "fedavg/gpu/cuda_blocks.h"
 #include "fedavg/gpu/cuda_clients.h"
+#include "fedavg/gpu/cuda_pace.h"
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/worker/deliver.h"
 #include "nn/cuda/cuda_net.h"
@@ -49,11 +50,12 @@ typedef struct CudaWorker {
     Job **jobs;                           // owned (models)
     Job **next_jobs;                      // owned (models): next_count of them are taken already
     uint32_t next_count;
-    BatchResult *results; // owned (models)
-    Sender sender;        // owned; zeros where updates are handed in as they were trained
-    float *trained;       // owned (parameters); NULL there
-    float *zeros;         // device, owned (parameters); NULL there
-    const float *from;    // device: what this launch's updates are the difference from
+    BatchResult *results;          // owned (models)
+    CudaPace training, evaluating; // how often this worker waits
+    Sender sender;                 // owned; zeros where updates are handed in as they were trained
+    float *trained;                // owned (parameters); NULL there
+    float *zeros;                  // device, owned (parameters); NULL there
+    const float *from;             // device: what this launch's updates are the difference from
 } CudaWorker;
 
 // Takes jobs for a launch of as many models. Returns how many.

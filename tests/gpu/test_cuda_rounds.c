@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "fedavg/gpu/cuda_aggregate.h"
+#include "fedavg/gpu/cuda_pace.h"
 #include "fedavg/gpu/gpu.h"
 #include "fedavg/parent/engine.h"
 #include "fedavg/rules/sum/shard_sum.h"
@@ -182,6 +183,20 @@ static void models_a_launch_follow_from_cohort_workers_and_memory(void **state) 
     assert_in_range(config.gpu.models_per_launch, 2, 99); // 1.6 million parameters: not all fit
 }
 
+static void a_worker_waits_after_a_step_at_first_and_then_about_twice_a_second(void **state) {
+    (void)state;
+    assert_int_equal(cuda_pace_steps(0), 1);
+    assert_int_equal(cuda_pace_steps(1e-5), 64);
+    assert_int_equal(cuda_pace_steps(0.02), 25);
+    assert_int_equal(cuda_pace_steps(0.4), 1);
+    assert_int_equal(cuda_pace_steps(40), 1);
+    CudaPace pace = {0};
+    assert_int_equal(cuda_pace_begin(&pace, 9), 1);
+    pace.step_seconds = 1e-5;
+    assert_int_equal(cuda_pace_begin(&pace, 9), 9);
+    assert_int_equal(cuda_pace_begin(&pace, 90), 64);
+}
+
 static void what_a_run_shares_on_the_gpu_does_not_overlap(void **state) {
     (void)state;
     RunConfig config;
@@ -226,6 +241,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_slice_is_stepped_by_the_mean_of_the_shards_that_have_samples),
         cmocka_unit_test(nothing_is_stepped_behind_a_closed_fence),
         cmocka_unit_test(models_a_launch_follow_from_cohort_workers_and_memory),
+        cmocka_unit_test(a_worker_waits_after_a_step_at_first_and_then_about_twice_a_second),
         cmocka_unit_test(what_a_run_shares_on_the_gpu_does_not_overlap),
         cmocka_unit_test(too_little_memory_is_refused_with_how_many_workers_would_fit),
     };

@@ -51,6 +51,14 @@ class Deaths(CardCase):
                 if algorithm != "hogwild":
                     self.compare_with_a_calm_run(algorithm, options)
 
+    @unittest.skipIf(SANITIZED, "a single step takes as long as the worker may stand still")
+    def test_a_worker_that_trains_or_tests_clients_for_long_is_not_killed_as_hung(self):
+        """Sixty steps take longer than --hang-seconds, which a step does not."""
+        options = ["--model", "conv 16 5; relu; linear 10", "--batch-size", "64", "--clients", "4", "--rounds", "1", "--device", "cuda", "--workers", "1"]
+        for number, more in enumerate((["synthetic:1x16x16:16640:64"], ["synthetic:1x16x16:60000:64", "--client-test", "0.95", "--eval-clients-every", "1"])):
+            _, err = self.train(*options, "--hang-seconds", str(2 * SLOWED), "--out", str(number), "--data", *more)
+            self.assertNotIn("is killed", err)
+
     @unittest.skipIf(SANITIZED, "a sanitizer's runtime wants to be preloaded first")
     def test_workers_end_in_order_when_a_run_ends_so_that_who_looks_at_them_sees_them_end(self):
         library = os.path.join(os.path.dirname(SOUNDER), "tests", "libexit_witness.so")
