@@ -64,8 +64,9 @@ const Command *command_find(const char *name); // NULL: none
 // Whether `sounder help` lists it.
 bool command_is_topic(const Command *command);
 
-// Trains in a process that a sweep has forked and that ends with the run. ready: data that the sweep has loaded.
-Status train_with(int argc, char **argv, const ReadyData *ready, int *exit_code, Error *err);
+// Trains in a process that a sweep has forked and that ends with the run. ready: data that the sweep has loaded. cores:
+// of the run, if it trains on the CPU and has no --workers; 0: all usable ones.
+Status train_with(int argc, char **argv, const ReadyData *ready, int cores, int *exit_code, Error *err);
 
 // Starts a worker; the parent passes argv `sounder:wRANK worker RANK PARENT_PID` (see shm/supervisor.h).
 extern char *const worker_arguments[];

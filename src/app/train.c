@@ -26,9 +26,10 @@ static Status complete_options(Run *run, Error *err) {
     return options_resolve(options, err);
 }
 
-static Status read_options(Run *run, Error *err) {
+static Status read_options(Run *run, int cores, Error *err) {
     Options *options = &run->options;
     options_defaults(options);
+    options->cores = cores;
     TRY(options_parse(options, run->argc, run->argv, err));
     TRY(nodes_init(&run->nodes, err));
     if (run->nodes.size > 1) log_name_node((int)run->nodes.rank);
@@ -221,7 +222,7 @@ free_memory:
     return status;
 }
 
-Status train_with(int argc, char **argv, const ReadyData *ready, int *exit_code, Error *err) {
+Status train_with(int argc, char **argv, const ReadyData *ready, int cores, int *exit_code, Error *err) {
     uint64_t start_nanoseconds = clock_nanoseconds();
     Run *run = calloc(1, sizeof *run);
     if (!run) return fail(err, STATUS_OS, "no memory");
@@ -235,7 +236,7 @@ Status train_with(int argc, char **argv, const ReadyData *ready, int *exit_code,
     Status status;
     *exit_code = 0;
     run->nodes.size = 1;
-    TRY_GOTO(end, read_options(run, err));
+    TRY_GOTO(end, read_options(run, cores, err));
     progress_init(&run->progress, &run->options, &run->nodes);
     status = run_all(run, exit_code, err);
 end:
@@ -246,5 +247,5 @@ end:
 }
 
 Status command_train(int argc, char **argv, int *exit_code, Error *err) {
-    return train_with(argc, argv, NULL, exit_code, err);
+    return train_with(argc, argv, NULL, 0, exit_code, err);
 }

@@ -35,7 +35,7 @@ static const Option sweep_rows[] = {
     {.name = "number", .type = OPTION_WHOLE, FIELD(number), .also = "samples trials n", .placeholder = "N", .derived = "must be given with --search random",
      .minimum = 1, .maximum = SWEEP_MOST_RUNS, .help = "runs of the grid that --search random draws"},
     {.name = "parallel", .type = OPTION_WHOLE, FIELD(parallel), .also = "jobs j side-by-side", .placeholder = "N", .derived = "as cores allow",
-     .minimum = 1, .maximum = 256, .help = "runs side by side; the default is a quarter above the cores, rounded up, if runs have one worker; on a GPU, and to time runs, start with 1"},
+     .minimum = 1, .maximum = 256, .help = "runs side by side; the default is a quarter above the cores, rounded up, if runs have one worker, and on a GPU 2; times are right with 1"},
     {.name = "part", .type = OPTION_TEXT, FIELD(part), .also = "shard task share", .placeholder = "I/N", .derived = "all",
      .help = "run only number I, I + N, ..., if N processes or machines share a sweep and its --out (tools/slurm/sweep.sbatch)"},
     {.name = "dry-run", .type = OPTION_FLAG, FIELD(dry_run), .also = "list plan", .preset = "false",

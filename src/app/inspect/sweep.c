@@ -91,16 +91,23 @@ static int room(const Sweep *sweep) {
     return sweep->cores + (sweep->cores + 3) / 4;
 }
 
-// Starts as many waiting runs as there is room for. A run wider than all cores runs alone.
+// Starts as many waiting runs as there is room for. A run wider than all cores runs alone. A second run uses the GPU
+// while the first one's parent works; more would take turns, and each has two contexts of half a gigabyte there. A run
+// that has not said where it trains is counted, too.
 static Status start_jobs(Sweep *sweep, Error *err) {
-    int busy = 0, count = count_of(sweep, JOB_RUNS);
-    for (size_t i = 0; i < sweep->plan.count; i++)
-        if (sweep->jobs[i].state == JOB_RUNS) busy += sweep->jobs[i].width;
+    enum { MOST_ON_GPU = 2 };
+    int busy = 0, count = count_of(sweep, JOB_RUNS), on_gpu = 0;
+    for (size_t i = 0; i < sweep->plan.count; i++) {
+        if (sweep->jobs[i].state != JOB_RUNS) continue;
+        busy += sweep->jobs[i].width;
+        on_gpu += sweep_job_place(&sweep->jobs[i]) != JOB_ON_CPU;
+    }
     for (size_t i = 0; i < sweep->plan.count && !sweep->signal; i++) {
         Job *job = &sweep->jobs[i];
         if (job->state != JOB_WAITS) continue;
         if (sweep->most > 0 && count >= sweep->most) break;
         if (sweep->options.parallel == 0 && count > 0 && busy + job->width > room(sweep)) break;
+        if (sweep->options.parallel == 0 && job->place != JOB_ON_CPU && on_gpu >= MOST_ON_GPU) break;
         const Status status = start_job(job, sweep, err);
         if (status != STATUS_OK && count == 0) return status;
         if (status != STATUS_OK) {
@@ -108,9 +115,18 @@ static Status start_jobs(Sweep *sweep, Error *err) {
             break;
         }
         busy += job->width;
+        on_gpu += job->place != JOB_ON_CPU;
         count++;
     }
     return STATUS_OK;
+}
+
+// Milliseconds until the runs are looked at again if none ends: soon, while a waiting run depends on where another one
+// trains.
+static int patience(const Sweep *sweep) {
+    for (size_t i = 0; i < sweep->plan.count && count_of(sweep, JOB_WAITS) > 0; i++)
+        if (sweep->jobs[i].state == JOB_RUNS && sweep->jobs[i].place == JOB_SOMEWHERE) return 20;
+    return 1000;
 }
 
 static void signal_jobs(const Sweep *sweep, int number) {
@@ -214,7 +230,7 @@ static Status run_jobs(Sweep *sweep, Error *err) {
             signal_jobs(sweep, SIGTERM);
         }
         struct pollfd wait = {.fd = sweep->signal_fd, .events = POLLIN};
-        if (count_of(sweep, JOB_RUNS) > 0) poll(&wait, 1, 1000);
+        if (count_of(sweep, JOB_RUNS) > 0) poll(&wait, 1, patience(sweep));
         take_signal(sweep);
     } while (count_of(sweep, JOB_RUNS) > 0 || (!sweep->signal && count_of(sweep, JOB_WAITS) > 0));
     return status;

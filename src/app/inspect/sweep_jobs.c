@@ -6,15 +6,12 @@
 #include <unistd.h>
 
 #include "app/options/run_target.h"
+#include "base/device.h"
 #include "datasets/dataset.h"
 #include "datasets/synthetic.h"
 #include "datasets/synthetic/federation.h"
-
-static bool is_given(const SweepPlan *plan, const char *name) {
-    for (size_t i = 0; i < plan->axis_count; i++)
-        if (strcmp(plan->axes[i].option->name, name) == 0) return true;
-    return false;
-}
+#include "io/metrics.h"
+#include "nn/kernels.h"
 
 static bool add_argument(Job *job, int *count, const char *name, const char *value) {
     char text[JOB_FOLDER_BYTES + 128];
@@ -53,25 +50,25 @@ int job_argument_count(const Job *job) {
 
 static Status resolve_arguments(Options *options, const Job *job, Error *err) {
     options_defaults(options);
+    options->cores = job->cores;
     TRY(options_parse(options, job_argument_count(job), job->arguments, err));
     return options_resolve(options, err);
 }
 
-// Runs side by side get one core each, unless the user chose --workers; except for hogwild, the model does not depend
-// on it. The number of clients, which defaults to the number of workers, stays that of a run alone.
+// Runs side by side divide the cores, unless the user chose --workers; except for hogwild, the model does not depend on
+// it. The number of clients, which defaults to the number of workers, stays that of a run alone. On a GPU a run takes
+// as many workers as that wants.
 static Status divide_cores(Options *options, Job *job, const SweepPlan *plan, int cores, Error *err) {
-    const bool told = is_given(plan, "workers") || !options->workers_by_cores;
     char clients[32];
     int count = job_argument_count(job);
-    if (!told && !options_algorithm(options).engine->client_is_worker && plan->count > 1) {
-        const int workers = (size_t)cores > plan->count ? cores / (int)plan->count : 1;
+    if (options->workers_by_cores && !options_algorithm(options).engine->client_is_worker && plan->count > 1) {
+        job->cores = (size_t)cores > plan->count ? cores / (int)plan->count : 1;
         snprintf(clients, sizeof clients, "%d", options->clients);
         if (!options_given(options, "clients") && !add_argument(job, &count, "clients", clients))
             return fail(err, STATUS_OS, "no memory for the sweep");
-        snprintf(clients, sizeof clients, "%d", workers);
-        if (!add_argument(job, &count, "workers", clients)) return fail(err, STATUS_OS, "no memory for the sweep");
         TRY(resolve_arguments(options, job, err));
     }
+    if (device_is_built() && options->device != DEVICE_CPU) job->place = JOB_SOMEWHERE;
     job->width = options->workers < cores ? options->workers : cores;
     return STATUS_OK;
 }
@@ -202,6 +199,21 @@ JobState sweep_job_look(Job *job) {
     if (state == RUN_RUNNING) return JOB_ELSEWHERE;
     if (state == RUN_FINISHED && enough) return JOB_IS_DONE;
     return make_resuming(job, job->aim) ? JOB_WAITS : JOB_HAS_FAILED;
+}
+
+JobPlace sweep_job_place(Job *job) {
+    MetricsPast told;
+    Error ignored;
+    const int fd = job->place == JOB_SOMEWHERE ? open(job->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (fd < 0) return job->place;
+    const Folder folder = {.fd = fd, .path = job->folder};
+    if (metrics_past(&told, &folder, &ignored) == STATUS_OK) {
+        const char *device = json_string_value(json_object_get(told.start, "device"));
+        if (device) job->place = strcmp(device, kernels_best()->name) == 0 ? JOB_ON_CPU : JOB_ON_GPU;
+        metrics_past_free(&told);
+    }
+    close(fd);
+    return job->place;
 }
 
 static bool is_made_up(const char *data) {

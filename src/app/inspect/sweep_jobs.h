@@ -13,13 +13,18 @@ enum { JOB_FOLDER_BYTES = OPTION_TEXT_BYTES + SWEEP_NAME_BYTES + 32 };
 
 typedef enum JobState { JOB_WAITS, JOB_RUNS, JOB_IS_DONE, JOB_HAS_FAILED, JOB_ELSEWHERE, JOB_LEFT } JobState;
 
+// Where it trains. A run that may use a GPU decides that itself, and notes it when it begins.
+typedef enum JobPlace { JOB_ON_CPU, JOB_SOMEWHERE, JOB_ON_GPU } JobPlace;
+
 // One run of the sweep.
 typedef struct Job {
     char name[SWEEP_NAME_BYTES + 16], folder[JOB_FOLDER_BYTES];
-    int rounds;                   // rounds of the whole run
-    int aim;                      // rounds after which it ends for now: all, or fewer on a rung
-    char **arguments;             // owned, with its texts: arguments of `sounder train` that begin or resume the run
-    int width;                    // cores that it uses
+    int rounds;       // rounds of the whole run
+    int aim;          // rounds after which it ends for now: all, or fewer on a rung
+    char **arguments; // owned, with its texts: arguments of `sounder train` that begin or resume the run
+    int cores;        // from which its workers follow on the CPU; 0: all
+    int width;        // cores that it uses
+    JobPlace place;
     char data[OPTION_TEXT_BYTES]; // --data, and the seed of made-up data
     uint64_t seed;
     RunFigure figure; // that it is about, as far as options tell
@@ -49,10 +54,13 @@ Status sweep_jobs_find_data(const Job *jobs, size_t count, Error *err);
 // was left unfinished, and this job continues it), or JOB_HAS_FAILED (there is no such run, or it has other options).
 JobState sweep_job_look(Job *job);
 
-// Makes the jobs and runs as many side by side as cores allow; prints on stdout how they end. A dry run prints the
-// commands. tells_means: prints a table of means at the end. *exit_code: of the first job that failed; 128 plus the
-// signal that ended the sweep; or EX_TEMPFAIL if another process still trains some runs; otherwise unchanged.
-// options->out "": a folder named after the time.
+// Reads from the record of a run that has been started where it trains, once the record has it.
+JobPlace sweep_job_place(Job *job);
+
+// Makes the jobs and runs as many side by side as cores allow, on a GPU at most two; prints on stdout how they end. A
+// dry run prints the commands. tells_means: prints a table of means at the end. *exit_code: of the first job that
+// failed; 128 plus the signal that ended the sweep; or EX_TEMPFAIL if another process still trains some runs; otherwise
+// unchanged. options->out "": a folder named after the time.
 Status sweep_run(const SweepPlan *plan, const LookOptions *options, bool tells_means, int *exit_code, Error *err);
 
 #endif

@@ -30,12 +30,12 @@ static bool begin_process(const SweepStart *start, int stderr_fd, pid_t parent) 
 }
 
 // Body of a run's process: does what `sounder train` does.
-static void become_run(int count, char **arguments, const SweepStart *start, int stderr_fd, pid_t parent) {
+static void become_run(int count, char **arguments, int cores, const SweepStart *start, int stderr_fd, pid_t parent) {
     Error err = {.message = ""};
     int exit_code = EX_OSERR;
     if (!begin_process(start, stderr_fd, parent)) _exit(exit_code);
     nodes_stay_alone();
-    const Status status = train_with(count, arguments, start->ready, &exit_code, &err);
+    const Status status = train_with(count, arguments, start->ready, cores, &exit_code, &err);
     if (status != STATUS_OK) fprintf(stderr, "sounder: error: %s\n", err.message);
     fflush(NULL);
     _exit(status == STATUS_OK ? exit_code : status_exit_code(status));
@@ -51,7 +51,7 @@ Status sweep_process_start(Job *job, const SweepStart *start, Error *err) {
     const pid_t parent = getpid();
     fflush(stdout);
     job->pid = job->stderr_fd >= 0 ? fork() : -1;
-    if (job->pid == 0) become_run(count + 1, arguments, start, job->stderr_fd, parent);
+    if (job->pid == 0) become_run(count + 1, arguments, job->cores, start, job->stderr_fd, parent);
     free(arguments);
     if (job->pid > 0) return STATUS_OK;
     Status status = fail_errno(err, STATUS_OS,

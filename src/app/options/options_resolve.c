@@ -85,9 +85,9 @@ static int smaller(int a, int b) {
     return a < b ? a : b;
 }
 
-static int default_workers(void) {
+static int default_workers(const Options *options) {
     const Option *workers = option_find("workers");
-    return smaller(cores_usable(), (int)workers->maximum);
+    return smaller(options->cores > 0 ? options->cores : cores_usable(), (int)workers->maximum);
 }
 
 // Clients default to workers. Another machine may have another number, so config.yaml then states it.
@@ -144,7 +144,7 @@ static Status refuse_cohort(const Options *options, Error *err) {
 }
 
 static Status resolve_virtual_clients(Options *options, Error *err) {
-    if (options->workers == 0) options->workers = default_workers(), options->workers_by_cores = true;
+    if (options->workers == 0) options->workers = default_workers(options), options->workers_by_cores = true;
     if (options->clients == 0) adopt_workers(options);
     TRY(options_resolve_buffered(options, err));
     if (options->clients_per_round == 0) options->clients_per_round = options->clients;
@@ -194,7 +194,7 @@ static Status resolve_clients_that_are_workers(Options *options, Error *err) {
         return fail(err, STATUS_USAGE, "%s %d: with --algorithm hogwild every client is a worker; give at most %d",
                     options_named(name, options, "clients"), options->clients, (int)workers->maximum);
     options->workers_by_cores = options->workers == 0 && options->clients == 0;
-    if (options->workers == 0) options->workers = options->clients > 0 ? options->clients : default_workers();
+    if (options->workers == 0) options->workers = options->clients > 0 ? options->clients : default_workers(options);
     if (options->clients == 0) adopt_workers(options);
     if (options->clients != options->workers)
         return fail(err, STATUS_USAGE,
@@ -214,8 +214,8 @@ static Status resolve_workers_that_need_clients(Options *options, Error *err) {
     int nodes = options->nodes;
     options->workers_by_cores = options->workers == 0;
     if (options->workers == 0)
-        options->workers =
-            options->clients >= nodes ? smaller(options->clients / nodes, default_workers()) : default_workers();
+        options->workers = options->clients >= nodes ? smaller(options->clients / nodes, default_workers(options))
+                                                     : default_workers(options);
     if (options->clients == 0) adopt_workers(options);
     if (options->clients < options->workers * nodes)
         return fail(err, STATUS_USAGE,
@@ -335,7 +335,7 @@ Status options_resolve(Options *options, Error *err) {
 void options_resolve_on_gpu(Options *options, bool side_by_side) {
     enum { MANY_CORES = 8 }; // from here on four workers have enough cores
     if (!options->workers_by_cores) return;
-    int workers = !side_by_side ? 1 : default_workers() >= MANY_CORES ? 4 : 2;
+    int workers = !side_by_side ? 1 : default_workers(options) >= MANY_CORES ? 4 : 2;
     bool clients_follow = options_algorithm(options).engine->client_is_worker;
     if (!clients_follow) workers = smaller(workers, options->clients_per_round / options->nodes);
     options->workers = workers > 1 ? workers : 1;

@@ -2,7 +2,7 @@
 // neither search nor read nor check its files, and share one copy.
 //
 //   sweep:  TRY(ready_data_load(&ready, options.data, options.seed, err));
-//           fork; train_with(count, arguments, &ready, &exit_code, &err)         // in the process of the run
+//           fork; train_with(count, arguments, &ready, 0, &exit_code, &err)      // in the process of the run
 //           ready_data_free(&ready);
 //   run:    if (ready_data_serves(ready, options.data, options.seed)) ... take source, segment and hash from it
 //
