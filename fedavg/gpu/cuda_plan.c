@@ -131,6 +131,7 @@ Status gpu_plan(RunConfig *config, const Device *device, const Spec *spec, const
     uint32_t most = most_models(config, clients_per_round);
     uint32_t share = (clients_per_round + config->workers - 1) / config->workers;
     gpu->models_per_launch = smaller(most, models > 0 ? models : smaller(share, MODELS_BY_DEFAULT));
+    TRY(cuda_net_check(spec, (int)gpu->models_per_launch, config->training.batch_size, err));
     while (models == 0 && gpu->models_per_launch > 1 &&
            gpu_need(config, spec, data, config->workers, gpu->models_per_launch).all > device->free_bytes)
         gpu->models_per_launch--;

@@ -26,7 +26,7 @@ Status gpu_serves(const Device *device, bool by_mps, Error *err);
 
 // Fills in config->gpu but for the handles: sizes, offsets, and models_per_launch, which is `models`, or with 0 as
 // many as the cohort (clients_per_round) gives each worker and the free memory holds. OS with the numbers, and how many
-// workers would fit, when device->free_bytes do not hold it all.
+// workers would fit, when device->free_bytes do not hold it all. USAGE for a net that no GPU can compute so.
 Status gpu_plan(RunConfig *config, const Device *device, const Spec *spec, const Dataset *data,
                 uint32_t clients_per_round, uint32_t models, Error *err);
 

@@ -174,6 +174,16 @@ static Status evaluate_on_cpu(BatchResult *sum, float *logits, const float *para
     return STATUS_OK;
 }
 
+static Status compute(BatchResult *sum, float *logits, const float *parameters, const Spec *spec, const Dataset *data,
+                      const Options *options, RunDevice *device, Error *err) {
+    if (device->on_gpu) {
+        const Status status = gpu_evaluate(sum, logits, parameters, spec, data, options->tf32, err);
+        if (status == STATUS_OK || !run_device_give_up(device, options, err)) return status;
+        run_device_close(device, false);
+    }
+    return evaluate_on_cpu(sum, logits, parameters, spec, data, err);
+}
+
 static Status evaluate_backdoor(Outcome *outcome, const float *parameters, const Spec *spec, const Dataset *data,
                                 const Chosen *attack, Error *err) {
     Net net;
@@ -257,14 +267,12 @@ static bool wants_answers(const Options *options) {
 }
 
 static Status evaluate(const float *parameters, const Spec *spec, const Subject *subject, const Dataset *data,
-                       const Options *options, const RunDevice *device, Error *err) {
+                       const Options *options, RunDevice *device, Error *err) {
     uint64_t start = clock_nanoseconds();
     Outcome outcome = {.judged = true};
     Predictions predictions = {0};
     if (wants_answers(options)) TRY(predictions_init(&predictions, data, spec->classes, options->confusion, err));
-    Status status = device->on_gpu
-                        ? gpu_evaluate(&outcome.test, predictions.logits, parameters, spec, data, options->tf32, err)
-                        : evaluate_on_cpu(&outcome.test, predictions.logits, parameters, spec, data, err);
+    Status status = compute(&outcome.test, predictions.logits, parameters, spec, data, options, device, err);
     if (status == STATUS_OK && subject->attack.row == ATTACK_BACKDOOR && !spec->float_input)
         status = evaluate_backdoor(&outcome, parameters, spec, data, &subject->attack, err);
     outcome.seconds = clock_seconds_since(start);
@@ -272,7 +280,8 @@ static Status evaluate(const float *parameters, const Spec *spec, const Subject 
     if (status == STATUS_OK) status = tell(&outcome, &predictions, subject->path, data, options, device, err);
     predictions_free(&predictions);
     TRY(status);
-    if (*device->why_not.message) log_info("evaluated on the CPU, for there is no GPU: %s", device->why_not.message);
+    const char *why_not = run_device_why_not(device, options);
+    if (why_not) log_info("evaluated on the CPU, for %s", why_not);
     return STATUS_OK;
 }
 
@@ -299,14 +308,14 @@ static Status evaluate_by_trainer(const Safetensors *file, const Subject *subjec
 static Status evaluate_file(const Safetensors *file, const Subject *subject, const Options *options,
                             const Dataset *data, Error *err) {
     Spec spec;
-    RunDevice device;
+    RunDevice device = {0};
     float *parameters;
     if (options->trainer[0]) return evaluate_by_trainer(file, subject, options, data, err);
     TRY(run_check_samples(data, err));
     TRY(read_model(&spec, &parameters, file, subject->path, options, data, err));
     spec.float_input = data->items.pixel_bytes > 1;
     spec.squared_loss = dataset_has_targets(&data->items);
-    Status status = run_device_open(&device, options, NULL, err);
+    Status status = run_device_open(&device, options, data, NULL, err);
     if (status == STATUS_OK) {
         status = evaluate(parameters, &spec, subject, data, options, &device, err);
         run_device_close(&device, false);
@@ -339,7 +348,6 @@ Status command_eval(int argc, char **argv, int *exit_code, Error *err) {
     Status status;
     Dataset data;
     TRY_GOTO(close, find_data(&source, &subject, &options, err));
-    TRY_GOTO(close, run_device_fit(&options, &source, err));
     TRY_GOTO(close, dataset_segment_load(&memory, &source, err));
     TRY_GOTO(free, dataset_segment_view(&data, &memory, err));
     TRY_GOTO(free, check_data(&subject, &file, &options, &data, err));

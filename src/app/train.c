@@ -154,20 +154,14 @@ static void hash_aggregator(Run *run) {
         write_hash(run->record.aggregator, hash);
 }
 
-// The folder is opened before the device, whose service may be started in it; the device before the memory, whose size
-// depends on it.
-static Status run_on_device(Run *run, int *exit_code, Error *err) {
-    Status status = run_device_open(&run->device, &run->options, train_is_first(run) ? run->folder.path : NULL, err);
-    bool open = status == STATUS_OK;
-    char arithmetic[TOGETHER_NAME_BYTES] = "";
-    if (open) status = find_arithmetic(run, arithmetic, sizeof arithmetic, err);
-    TRY_GOTO(close, together_check(&run->memory, arithmetic, run->net.files_hash, &run->nodes, status, err));
-    TRY_GOTO(close, settle_workers(run, err));
-    const char *name = run->device.on_gpu ? run->device.gpu.name : kernels_best()->name;
-    if (train_is_first(run))
-        run_record_fill(&run->record, &run->options, &run->memory, run->data_hash, name, run->blas);
-    if (run->options.trainer[0]) write_hash(run->record.trainer, run->net.files_hash);
+static const char *arithmetic_name(const Run *run) {
+    return run->device.on_gpu ? run->device.gpu.name : kernels_best()->name;
+}
+
+// On a GPU the heading waits until the workers are ready: until then the run may still move to the CPU.
+void train_say_heading(Run *run) {
     char label[OPTION_LABEL_BYTES], aggregator[OPTION_LABEL_BYTES];
+    if (run->headed) return;
     options_program(aggregator, run->options.aggregator);
     const Heading heading = {.options = &run->options,
                              .model = run_label(label, &run->options),
@@ -175,17 +169,41 @@ static Status run_on_device(Run *run, int *exit_code, Error *err) {
                              .spec = &run->spec,
                              .data = &run->memory.data,
                              .partition = &run->memory.partition,
-                             .computes_with = name,
+                             .computes_with = arithmetic_name(run),
                              .blas = run->blas,
                              .folder = run->folder.path};
     progress_heading(&run->progress, &heading);
+    run->headed = true;
+}
+
+Status train_agree_to_begin(Run *run, Status status, Error *err) {
+    status = nodes_agree(&run->nodes, status, err);
+    run->begins_again =
+        status != STATUS_OK && status != STATUS_CANCELLED && run_device_give_up(&run->device, &run->options, err);
+    return status;
+}
+
+// The folder is opened before the device, whose service may be started in it; the device before the memory, whose size
+// depends on it.
+static Status run_on_device(Run *run, int *exit_code, Error *err) {
+    Status status = run_device_open(&run->device, &run->options, &run->memory.data,
+                                    train_is_first(run) ? run->folder.path : NULL, err);
+    char arithmetic[TOGETHER_NAME_BYTES] = "";
+    if (status == STATUS_OK) status = run_device_prove(&run->device, &run->options, err);
+    if (status == STATUS_OK) status = find_arithmetic(run, arithmetic, sizeof arithmetic, err);
+    TRY_GOTO(close, together_check(&run->memory, arithmetic, run->net.files_hash, &run->nodes, status, err));
+    TRY_GOTO(close, settle_workers(run, err));
+    if (train_is_first(run))
+        run_record_fill(&run->record, &run->options, &run->memory, run->data_hash, arithmetic_name(run), run->blas);
+    if (run->options.trainer[0]) write_hash(run->record.trainer, run->net.files_hash);
+    if (!run->device.on_gpu) train_say_heading(run);
     status = create_memory(run, err);
     if (status == STATUS_OK && run->options.aggregator[0]) hash_aggregator(run);
     if (status == STATUS_OK && run->options.check_trainer && train_is_first(run)) status = check_trainer(run, err);
-    TRY_GOTO(close, nodes_agree(&run->nodes, status, err));
+    TRY_GOTO(close, train_agree_to_begin(run, status, err));
     status = train_in_folder(run, exit_code, err);
 close:
-    if (open) run_device_close(&run->device, status == STATUS_CANCELLED);
+    run_device_close(&run->device, status == STATUS_CANCELLED);
     return status;
 }
 
@@ -222,6 +240,24 @@ free_memory:
     return status;
 }
 
+// Begins again from the options, because the number of workers and with it more may depend on the device. A data set
+// that was loaded before went with the first try.
+static Status run_where_it_can(Run *run, int *exit_code, Error *err) {
+    Run *begun = malloc(sizeof *begun);
+    if (!begun) return fail(err, STATUS_OS, "no memory");
+    *begun = *run;
+    Status status = run_all(run, exit_code, err);
+    if (run->begins_again) {
+        begun->device = run->device;
+        begun->nodes = run->nodes;
+        begun->ready = NULL;
+        *run = *begun;
+        status = run_all(run, exit_code, err);
+    }
+    free(begun);
+    return status;
+}
+
 Status train_with(int argc, char **argv, const ReadyData *ready, int cores, int *exit_code, Error *err) {
     uint64_t start_nanoseconds = clock_nanoseconds();
     Run *run = calloc(1, sizeof *run);
@@ -238,7 +274,7 @@ Status train_with(int argc, char **argv, const ReadyData *ready, int cores, int 
     run->nodes.size = 1;
     TRY_GOTO(end, read_options(run, cores, err));
     progress_init(&run->progress, &run->options, &run->nodes);
-    status = run_all(run, exit_code, err);
+    status = run_where_it_can(run, exit_code, err);
 end:
     nodes_free(&run->nodes, status == STATUS_OK);
     free(run);

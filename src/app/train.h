@@ -44,6 +44,8 @@ typedef struct Run {
     uint32_t published; // round of the model in the shared memory, which is published before the round counts as done
     uint32_t saved;     // round of the last checkpoint
     uint32_t workers_lost;
+    bool headed;            // the heading was printed
+    bool begins_again;      // the GPU that --device auto had chosen does not serve: once more, on the CPU
     bool has_trained;       // some client has arrived in some round of this process
     int stop_signal;        // signal that ends the run early; 0: none
     Target target;          // of --target
@@ -66,6 +68,13 @@ static inline bool train_is_first(const Run *run) {
 static inline bool train_has_programs(const Run *run) {
     return run->options.trainer[0] || run->options.aggregator[0];
 }
+
+// Prints the heading, the first time.
+void train_say_heading(Run *run);
+
+// nodes_agree, after a step before the first round. All nodes have a GPU there or none has: so a failure makes all of
+// them begin again on the CPU, or none.
+Status train_agree_to_begin(Run *run, Status status, Error *err);
 
 // Called with options settled, and data, memory and folder ready: restores a checkpoint if the run is resumed, trains
 // the remaining rounds, and writes the model. *exit_code: 128 + the number of a signal that ended the run.

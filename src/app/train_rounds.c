@@ -341,6 +341,7 @@ static Status write_arrivals(const Run *run, Error *err) {
 
 static Status run_with_workers(Run *run, Error *err) {
     TRY(begin(run, err));
+    train_say_heading(run);
     print_device(run);
     if (is_in_real_time(run))
         progress_say(&run->progress,
@@ -387,7 +388,7 @@ static Status train(Run *run, int *exit_code, Error *err) {
     if (config.phases.trainers && status == STATUS_OK) status = rehearse(run, err);
     if (status == STATUS_OK) status = rounds_init(&run->rounds, &config, err);
     bool started = status == STATUS_OK;
-    status = nodes_agree(&run->nodes, status, err);
+    status = train_agree_to_begin(run, status, err);
     if (status == STATUS_OK) status = run_with_workers(run, err);
     bool at_once = status == STATUS_CANCELLED; // a second signal
     if (at_once || (status == STATUS_OK && run->stop_signal)) note_signal(run, at_once, exit_code);
@@ -416,6 +417,7 @@ Status train_in_folder(Run *run, int *exit_code, Error *err) {
     bool done = run->options.resume[0] && train_is_first(run) && has_result(run);
     TRY(together_start(&run->memory, &run->rounds_done, &done, &run->nodes, err));
     if (done) {
+        train_say_heading(run);
         if (train_is_first(run)) run_folder_unlink_live(&run->folder); // a process that died could not remove it
         progress_say(&run->progress, "the run in %s has done its %u round%s\n", run->folder.path, run->rounds_done,
                      plural(run->rounds_done));

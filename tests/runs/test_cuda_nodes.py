@@ -60,6 +60,15 @@ class CudaNodes(NodesCase):
         self.train(*options, "--rounds", str(done + 2), "--workers", "1", "--out", "calm")
         self.assertEqual(self.model("calm"), self.model("torn"))
 
+    def test_nodes_whose_cards_cannot_serve_all_take_the_cpu(self):
+        self.train(*TINY, "--device", "cpu", "--out", "cpu")
+        for broken in ("IPC=off", "CUBLAS=off", f"MEMORY_BYTES={250 << 20}"):
+            process = self.start_nodes(2, *TINY, "--workers", "1", "--out", broken, wrapper=("env", "SOUNDER_EMULATED_" + broken))
+            out, _ = self.finish(process)
+            self.assertEqual(out.count("device: the CPU, for "), 1, out)
+            self.assertEqual(out.count("Sounder "), 1, out)
+            self.assertEqual(self.model("cpu"), self.model(broken))
+
     def test_lockstep_over_nodes_is_for_their_cpus(self):
         options = [*TINY, "--algorithm", "ssgd", "--workers", "1"]
         err = self.refused(2, *options, "--device", "cuda", "--out", "run")

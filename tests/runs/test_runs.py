@@ -120,6 +120,13 @@ class Runs(RunCase):
         out, err = self.train(*SMALL, "--workers", "1", "--quiet", "--out", "run")
         self.assertEqual((out, err), ("", ""))
 
+    @unittest.skipIf(os.path.exists("/dev/nvidia0"), "it would run on the GPU of this machine")
+    def test_who_asks_for_a_gpu_and_gets_the_cpu_is_told_why_in_one_line(self):
+        """In a build without CUDA, too."""
+        out, err = self.train(*SMALL, "--workers", "1", "--gpu", "0", "--out", "run")
+        self.assertEqual(out.count("device: the CPU, for "), 1, out)
+        self.assertEqual(err, "")
+
     def test_evaluation_and_checkpoints_come_when_asked_for_and_after_the_last_round(self):
         self.train(*SMALL, "--workers", "2", "--rounds", "5", "--eval-every", "2", "--checkpoint-every", "3", "--out", "run")
         self.assertEqual([entry["test_accuracy"] is not None for entry in self.rounds("run")],

@@ -2,10 +2,11 @@
 
 #include <dirent.h>
 #include <stdio.h>
-#include <string.h>
+#include <unistd.h>
 
 #include "app/options/option_traits.h"
 #include "base/log.h"
+#include "fedavg/gpu/gpu.h"
 #include "shm/supervisor.h"
 
 Status run_device_check(const Options *options, Error *err) {
@@ -15,26 +16,9 @@ Status run_device_check(const Options *options, Error *err) {
                 "-DSOUNDER_CUDA=ON where the CUDA toolkit is installed");
 }
 
-// Returns an option that asks for a GPU; NULL: none was given.
-static const char *wish_for_gpu(const Options *options) {
-    static const char *const wishes[] = {"gpu", "models-per-launch", "tf32", "mps"};
-    for (size_t i = 0; i < sizeof wishes / sizeof *wishes; i++)
-        if (options_given(options, wishes[i])) return wishes[i];
-    return options->device == DEVICE_CUDA ? "device" : NULL;
-}
-
-Status run_device_fit(Options *options, const DatasetSource *source, Error *err) {
-    if (source->items.pixel_bytes == 1 && !dataset_has_targets(&source->items)) return STATUS_OK;
-    if (options->device == DEVICE_CUDA)
-        return fail(err, STATUS_USAGE,
-                    "--data %s: its samples are float numbers, which are for the CPU alone; use --device "
-                    "cpu",
-                    source->name);
-    if (options->device == DEVICE_AUTO && wish_for_gpu(options))
-        log_warning("--%s has no effect: the samples of %s are float numbers, which are for the CPU alone",
-                    wish_for_gpu(options), source->name);
-    options->device = DEVICE_CPU;
-    return STATUS_OK;
+static bool wishes_for_gpu(const Options *options) {
+    return options_given(options, "gpu") || options_given(options, "models-per-launch") ||
+           options_given(options, "tf32") || options_given(options, "mps");
 }
 
 enum { NVIDIA = 0x10de }; // vendor number in PCI
@@ -59,24 +43,35 @@ Status run_device_check_workers(const RunDevice *device, int workers, Error *err
     return STATUS_OK;
 }
 
-Status run_device_open(RunDevice *device, const Options *options, const char *folder, Error *err) {
-    *device = (RunDevice){.mps.keeper_fd = -1};
-    TRY(run_device_check(options, err));
-    if (options->device == DEVICE_CPU || !device_is_built()) return STATUS_OK;
+// The run itself is asked before the build, since a build with CUDA would be no remedy for what only the CPU computes.
+static Status check_possible(const Options *options, const Dataset *data, Error *err) {
     Traits traits;
     options_traits(&traits, options);
     traits.has[TRAIT_ON_GPU] = true;
-    if (options_check_traits(options, &traits, &device->why_not) != STATUS_OK)
-        return options->device == DEVICE_AUTO
-                   ? STATUS_OK
-                   : fail(err, STATUS_USAGE, "%s; use --device cpu", device->why_not.message);
+    TRY(options_check_traits(options, &traits, err));
+    if (data->items.pixel_bytes > 1 || dataset_has_targets(&data->items))
+        return fail(err, STATUS_USAGE, "--data %s: its samples are float numbers, which are for the CPU alone",
+                    data->name);
+    if (device_is_built()) return STATUS_OK;
+    return fail(err, STATUS_UNAVAILABLE,
+                "this sounder was built without CUDA (build it where the CUDA toolkit is installed)");
+}
+
+Status run_device_open(RunDevice *device, const Options *options, const Dataset *data, const char *folder, Error *err) {
+    const bool automatic = options->device == DEVICE_AUTO;
+    *device = (RunDevice){.mps.keeper_fd = -1, .why_not = device->why_not, .gave_up = device->gave_up};
+    TRY(run_device_check(options, err));
+    if (options->device == DEVICE_CPU || device->gave_up) return STATUS_OK;
+    const Status possible = check_possible(options, data, &device->why_not);
+    if (possible != STATUS_OK)
+        return automatic ? STATUS_OK : fail(err, possible, "%s; use --device cpu", device->why_not.message);
     block_signals(device);
     Error mps_err, gpu_err;
     MpsUse use = folder ? (MpsUse)options->mps : MPS_AUTO;
     Status mps_status = mps_prepare(&device->mps, use, folder, &mps_err);
     Status status = device_open(&device->gpu, options_given(options, "gpu") ? options->gpu : -1, &gpu_err);
     device->on_gpu = status == STATUS_OK;
-    bool do_without = status == STATUS_UNAVAILABLE && options->device == DEVICE_AUTO;
+    bool do_without = status == STATUS_UNAVAILABLE && automatic;
     if (do_without) fail(&device->why_not, status, "there is no GPU: %s", gpu_err.message);
     // "There is no GPU" explains more than "its service does not start".
     if (status != STATUS_OK)
@@ -86,6 +81,20 @@ Status run_device_open(RunDevice *device, const Options *options, const char *fo
     if (device->on_gpu && status == STATUS_OK) return STATUS_OK;
     run_device_close(device, false);
     return do_without ? STATUS_OK : status;
+}
+
+Status run_device_prove(RunDevice *device, const Options *options, Error *err) {
+    if (!device->on_gpu) return STATUS_OK;
+    const Status status = gpu_serves(&device->gpu, run_device_side_by_side(device), err);
+    if (status == STATUS_OK || !run_device_give_up(device, options, err)) return status;
+    run_device_close(device, false);
+    return STATUS_OK;
+}
+
+bool run_device_give_up(RunDevice *device, const Options *options, const Error *why) {
+    if (!device->on_gpu || options->device != DEVICE_AUTO) return false;
+    device->why_not = *why;
+    return device->gave_up = true;
 }
 
 void run_device_close(RunDevice *device, bool quickly) {
@@ -100,11 +109,12 @@ const char *run_device_name(const RunDevice *device) {
     return device->on_gpu ? device->gpu.name : "cpu";
 }
 
-// Whether Linux sees an NVIDIA GPU, with or without its driver. (glob would be shorter, but glibc's frees twice when
+// Whether Linux sees an NVIDIA GPU, with or without its driver: on the bus, or where a container or WSL has none, as a
+// device. (glob would be shorter, but glibc's frees twice when
 // memory runs out.)
 static bool gpu_is_there(void) {
     static const char devices[] = "/sys/bus/pci/devices";
-    bool there = false;
+    bool there = access("/dev/nvidia0", F_OK) == 0 || access("/dev/dxg", F_OK) == 0;
     DIR *listing = opendir(devices);
     for (const struct dirent *device; listing && !there && (device = readdir(listing));) {
         char path[sizeof devices + sizeof device->d_name + 8];
@@ -119,13 +129,18 @@ static bool gpu_is_there(void) {
     return there;
 }
 
+const char *run_device_why_not(const RunDevice *device, const Options *options) {
+    if (device->on_gpu || !*device->why_not.message) return NULL;
+    return device->gave_up || wishes_for_gpu(options) || gpu_is_there() ? device->why_not.message : NULL;
+}
+
 void run_device_describe(char *text, size_t bytes, const RunDevice *device, const Options *options, uint32_t models) {
     static const char *const together[] = {[MPS_ABSENT] = "take turns (no MPS)",
                                            [MPS_RUNNING] = "work side by side (MPS)",
                                            [MPS_STARTED] = "work side by side (MPS, started for this run)"};
+    const char *why_not = run_device_why_not(device, options);
     text[0] = 0;
-    if (*device->why_not.message && (wish_for_gpu(options) || gpu_is_there()))
-        snprintf(text, bytes, "the CPU, for %s", device->why_not.message);
+    if (why_not) snprintf(text, bytes, "the CPU, for %s", why_not);
     if (!device->on_gpu) return;
     int workers = options->workers;
     char several[80] = "";

@@ -85,7 +85,6 @@ Status run_load_data(RunMemory *memory, DatasetSource *source, const ReadyData *
     if (source->folder[0] && !source->named) resolve_folder(options, source->folder);
     PartitionSpec partition;
     TRY(read_partition(&partition, options, err));
-    TRY(run_device_fit(options, source, err));
     TRY(run_memory_load(memory, source, ready ? &ready->segment : NULL, &partition, err));
     Status status = read_world_files(memory, options, err);
     if (status != STATUS_OK) run_memory_free(memory);

@@ -81,6 +81,9 @@ typedef struct CudaNet CudaNet;
 // Device bytes that the net allocates itself, without the plan's arrays.
 size_t cuda_net_bytes(const Spec *spec, int models, uint32_t batch_size);
 
+// Whether a GPU can compute such a net: USAGE for too large batches, or too many models or channels. Needs no GPU.
+Status cuda_net_check(const Spec *spec, int models, uint32_t batch_size, Error *err);
+
 // USAGE for a plan that cannot work, UNAVAILABLE without cuBLAS, OS without enough memory; then there is nothing to
 // free.
 Status cuda_net_init(CudaNet **net, const CudaNetPlan *plan, Error *err);

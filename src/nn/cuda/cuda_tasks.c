@@ -122,17 +122,22 @@ static bool is_too_large(const Spec *spec, uint32_t batch_size) {
     return most > INT32_MAX / 4 || batch_size > INT32_MAX / most - 3;
 }
 
-// Refuses plans that no launch could compute, with the sentence that the user sees.
-static Status check_plan(const CudaNetPlan *plan, Error *err) {
-    const Spec *spec = &plan->spec;
-    if (plan->models < 1 || plan->models > MOST_MODELS)
-        return fail(err, STATUS_USAGE, "%d models in one launch; from 1 to %d are possible", plan->models, MOST_MODELS);
-    if (plan->batch_size < 1 || is_too_large(spec, plan->batch_size))
+Status cuda_net_check(const Spec *spec, int models, uint32_t batch_size, Error *err) {
+    if (models < 1 || models > MOST_MODELS)
+        return fail(err, STATUS_USAGE, "%d models in one launch; from 1 to %d are possible", models, MOST_MODELS);
+    if (batch_size < 1 || is_too_large(spec, batch_size))
         return fail(err, STATUS_USAGE, "batches of %u samples cannot be computed at once on a GPU; use smaller ones",
-                    plan->batch_size);
+                    batch_size);
     if (spec->input.channels > MOST_CHANNELS)
         return fail(err, STATUS_USAGE, "samples of %d channels; on a GPU at most %d are possible", spec->input.channels,
                     MOST_CHANNELS);
+    return STATUS_OK;
+}
+
+// Refuses plans that no launch could compute, with the sentence that the user sees.
+static Status check_plan(const CudaNetPlan *plan, Error *err) {
+    const Spec *spec = &plan->spec;
+    TRY(cuda_net_check(spec, plan->models, plan->batch_size, err));
     if (plan->updates && spec_needs_whole_batches(spec))
         return fail(err, STATUS_USAGE,
                     "running statistics of a batchnorm have no gradients, and updates are counted of "

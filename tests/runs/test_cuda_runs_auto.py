@@ -1,0 +1,103 @@
+"""Runs for which --device auto finds a card that cannot serve them (cards.py): they take the CPU, and say why in one line.
+
+Usage: test_cuda_runs_auto.py PATH_OF_SOUNDER_EMULATED [unittest arguments]
+"""
+import os, subprocess, sys, unittest
+
+from cards import DATA, TINY, CardCase
+from runs import SOUNDER
+
+MEBIBYTE = 1 << 20
+
+# What is wrong with the card: the emulator's settings, a piece of the sentence, the exit code with --device cuda.
+SITUATIONS = {
+    "ipc": ({"IPC": "off"}, "cannot open GPU memory of the parent process (CUDA IPC", 69),
+    "cublas": ({"CUBLAS": "off"}, "cuBLAS cannot be opened", 69),
+    "memory": ({"MEMORY_BYTES": 250 * MEBIBYTE}, "not even one worker fits", 71),
+    "busy": ({"FAIL": "cudaSetDevice:1=46", "FAIL_RANK": 0}, "GPU 0 cannot be used", 69),
+    "exclusive": ({"MODE": "exclusive"}, "serves one process at a time", 69),
+    "export": ({"FAIL": "cudaIpcGetMemHandle", "FAIL_RANK": "parent"}, "GPU memory cannot be shared between processes", 69),
+}
+
+
+class Auto(CardCase):
+    def took_the_cpu(self, out, piece):
+        lines = [line for line in out.splitlines() if line.startswith("device: ")]
+        self.assertEqual(len(lines), 1, out)
+        self.assertRegex(lines[0], "^device: the CPU, for ")
+        self.assertIn(piece, lines[0])
+        self.assertEqual(out.count("Sounder "), 1, out)
+
+    def test_a_card_that_cannot_serve_leaves_the_run_to_the_cpu_and_one_line_says_why(self):
+        for algorithm in ("fedavg", "hogwild data=shard"):  # whose clients are as many as workers
+            options = [*TINY[:-4], "--algorithm", algorithm, "--rounds", "2", *(["--clients", "4"] if algorithm == "fedavg" else [])]
+            if algorithm != "fedavg":
+                options += ["--workers", "1"]  # several race
+            self.train(*options, "--device", "cpu", "--out", "cpu-" + algorithm)
+            for name, (settings, piece, _) in SITUATIONS.items():
+                with self.subTest(name, algorithm=algorithm):
+                    run = f"{name}-{algorithm}"
+                    out, _ = self.train(*options, "--out", run, env=self.emulated(**settings))
+                    self.took_the_cpu(out, piece)
+                    self.assertEqual(self.model("cpu-" + algorithm), self.model(run))
+                    self.assertEqual(self.summary(run)["device"], "cpu")
+                    self.assertEqual([line["type"] for line in self.metrics(run)].count("start"), 1)
+
+    def test_device_cuda_ends_there_with_a_sentence_before_the_heading_and_leaves_nothing(self):
+        for name, (settings, piece, code) in SITUATIONS.items():
+            with self.subTest(name):
+                out, err = self.train(*TINY, "--device", "cuda", "--out", name, code=code, env=self.emulated(**settings))
+                self.assertEqual(out, "")
+                last = err.splitlines()[-1]
+                self.assertRegex(last, "^sounder: error: ")
+                self.assertIn(piece, last)
+                self.assertFalse(os.path.exists(self.path(name)))
+
+    def test_batches_that_no_card_computes_are_refused_before_the_heading_or_trained_on_the_cpu(self):
+        options = ["--data", "synthetic:1x4x4:64:8", "--model", "linear 200000; linear 10", "--batch-size", "11000",
+                   "--clients", "2", "--rounds", "1", "--workers", "1"]
+        piece = "batches of 11000 samples cannot be computed at once on a GPU"
+        out, err = self.train(*options, "--device", "cuda", "--out", "run", code=64)
+        self.assertEqual(out, "")
+        self.assertIn(piece, self.has_one_sentence(err))
+        out, err = self.train(*options, "--out", "run")
+        self.took_the_cpu(out, piece)
+        self.assertEqual(err, "")
+
+    def test_float_samples_get_the_line_where_a_card_was_asked_for(self):
+        out, err = self.train("--data", "fcube samples=100", "--model", "linear 2", "--rounds", "1", "--gpu", "0", "--out", "run")
+        self.took_the_cpu(out, "--data fcube: its samples are float numbers, which are for the CPU alone")
+        self.assertEqual(err, "")
+
+    def test_a_run_of_the_cpu_is_resumed_there_with_the_same_bits(self):
+        settings = self.emulated(IPC="off")
+        self.train(*TINY, "--rounds", "4", "--device", "cpu", "--out", "calm")
+        self.train(*TINY, "--rounds", "2", "--out", "run", env=settings)
+        out, _ = self.train("--resume", "run", "--rounds", "4", env=settings)
+        self.took_the_cpu(out, "CUDA IPC")
+        self.assertEqual(self.model("calm"), self.model("run"))
+
+    def test_an_evaluation_falls_back_too(self):
+        self.train(*TINY, "--device", "cpu", "--out", "run")
+        for settings in ({"CUBLAS": "off"}, {"MEMORY_BYTES": 65 * MEBIBYTE}):
+            out, err = self.call("eval", "run", "--log-level", "info", **self.emulated(**settings))
+            self.assertRegex(out, r"s  cpu\n$")
+            self.assertIn("evaluated on the CPU, for ", err)
+
+    def test_a_card_of_wsl_gets_the_line_though_it_is_on_no_bus(self):
+        script = ("mkdir -p dev && mount -t tmpfs none dev && touch dev/dxg dev/null dev/urandom && mkdir dev/shm && "
+                  "for name in null urandom shm; do mount --rbind /dev/$name dev/$name || exit 9; done; mount --rbind dev /dev || exit 9; "
+                  'exec "$@"')
+        def run(*command):
+            return subprocess.run(["unshare", "-rm", "sh", "-c", script, "sh", *command], cwd=self.path(), env=self.emulated(DRIVER=0),
+                                  capture_output=True, text=True)
+        tried = run("true")
+        if tried.returncode != 0:
+            self.skipTest("no mount namespaces here: " + tried.stderr)
+        done = run(SOUNDER, "train", *TINY, "--out", "run")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.took_the_cpu(done.stdout, "there is no GPU: no NVIDIA driver was found")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)
