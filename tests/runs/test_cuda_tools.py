@@ -1,6 +1,6 @@
-"""sounder sweep on the emulated card (cards.py), on a machine of sixteen cores (many_cores.c).
+"""sounder sweep and tools/slurm on the emulated card (cards.py), on a machine of sixteen cores (many_cores.c).
 
-Usage: test_cuda_sweep.py PATH_OF_SOUNDER_EMULATED [unittest arguments]
+Usage: test_cuda_tools.py PATH_OF_SOUNDER_EMULATED PATH_OF_TOOLS [unittest arguments]
 """
 import os, subprocess, sys, unittest
 from datetime import datetime
@@ -8,14 +8,15 @@ from datetime import datetime
 from cards import TINY, CardCase
 from runs import DEADLINE, SOUNDER, merged
 
+TOOLS = os.path.abspath(sys.argv[2])
+LIBRARY = os.path.join(os.path.dirname(SOUNDER), "tests", "libmany_cores.so")
 RUNS = [f"s/seed={seed}" for seed in range(1, 5)]
 
 
-class Sweep(CardCase):
+class Tools(CardCase):
     def sweep(self, *arguments, **settings):
-        library = os.path.join(os.path.dirname(SOUNDER), "tests", "libmany_cores.so")
         done = subprocess.run([SOUNDER, "sweep", *merged(*TINY, "--seed", "1..4", "--rounds", "3", *arguments), "--out", "s"], cwd=self.folder.name,
-                              env={**self.emulated(**settings), "LD_PRELOAD": library}, text=True, capture_output=True, timeout=DEADLINE)
+                              env={**self.emulated(**settings), "LD_PRELOAD": LIBRARY}, text=True, capture_output=True, timeout=DEADLINE)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("\n4 of 4 runs are done, 0 failed, ", done.stdout)
         return done.stdout
@@ -47,6 +48,20 @@ class Sweep(CardCase):
         self.assertEqual({workers for _, workers in self.places()}, {max(cores // 4, 1)})
         self.assertEqual(self.model(RUNS[3]), alone)
 
+    # Slurm, whose srun is a stand-in ---------------------------------------------------------------------------------
+
+    def test_a_job_of_slurm_has_one_worker_on_a_card_and_one_for_each_of_its_cores_on_the_cpu(self):
+        with open(self.path("srun"), "w") as file:
+            file.write('#!/bin/sh\nwhile [ "${1#--}" != "$1" ]; do shift; done\nSLURM_STEP_NUM_TASKS=1 exec "$@"\n')
+        os.chmod(file.name, 0o755)
+        for device, workers in (("auto", 1), ("cpu", 2)):
+            environment = {**self.emulated(), "PATH": self.folder.name + ":" + os.environ["PATH"], "SOUNDER": SOUNDER, "LD_PRELOAD": LIBRARY,
+                           "SLURM_JOB_ID": device, "SLURM_CPUS_PER_TASK": "2"}
+            done = subprocess.run(["bash", os.path.join(TOOLS, "slurm", "train.sbatch"), *TINY, "--device", device], cwd=self.folder.name,
+                                  env=environment, text=True, capture_output=True, timeout=DEADLINE)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertEqual(self.metrics(f"runs/slurm-{device}")[0]["workers"], workers)
+
 
 if __name__ == "__main__":
-    unittest.main(argv=["test_cuda_sweep.py"] + sys.argv[2:], verbosity=2)
+    unittest.main(argv=["test_cuda_tools.py"] + sys.argv[3:], verbosity=2)
