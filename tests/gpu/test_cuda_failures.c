@@ -8,6 +8,7 @@
 #include "fedavg/gpu/gpu.h"
 #include "fedavg/parent/engine.h"
 #include "gpu_net.h"
+#include "nn/cuda/cuda_pass.h"
 #include "tests/no_memory.h"
 
 static const char layers[] = "conv 3 3; relu; pool 2; dropout 0.3; linear 7";
@@ -81,6 +82,7 @@ static void a_call_that_fails_while_a_net_starts_or_its_graphs_are_made_is_the_o
                     {"cudaStreamEndCapture:2", "capturing"},
                     {"cudaGraphInstantiateWithFlags:1", "making a graph of the steps"},
                     {"cudaGraphInstantiateWithFlags:2", "making a graph of the steps"},
+                    {"cudaGraphGetNodes:1", "counting what the steps launch"},
                     {"cudaGraphDestroy:1", "discarding the captured steps"},
                     {"cudaGraphDestroy:2", "discarding the captured steps"}};
     for (size_t i = 0; i < sizeof failures / sizeof *failures; i++) {
@@ -201,6 +203,41 @@ static void a_step_is_as_many_launches_as_it_has_to_be(void **state) {
     }
 }
 
+enum { ADDITIONS = 900 };
+
+static void add_often(const CudaPass *pass) {
+    float *ones = pass->plan.weights;
+    for (int i = 0; i < ADDITIONS; i++)
+        cuda_add((CudaRows){ones + 4, 1, 0}, (CudaRows){ones, 1, 0}, 1, true, &pass->step);
+}
+
+static void a_step_of_many_launches_makes_graphs_of_fewer_steps(void **state) {
+    (void)state;
+    static const float start[8] = {1, 1, 1, 1, 0, 0, 0, 0};
+    const uint32_t count = 4;
+    float sums[8];
+    Error err;
+    CudaBlas blas = {0};
+    CudaPass pass = {.step = {.models = 1, .samples = 4}};
+    CudaGraph graph = {.enqueue = add_often, .pass = &pass, .blas = &blas};
+    emulator_reset();
+    GpuTensor values = gpu_copy(start, sizeof start, 0), counts = gpu_copy(&count, sizeof count, 0);
+    pass.plan.weights = gpu_floats(values);
+    pass.step.counts = gpu_at(counts);
+    check_cuda(cudaStreamCreate(&pass.step.stream));
+    check_ok(cuda_graph_run(&graph, 7, &err)); // directly, and both graphs captured
+    const uint64_t before = emulator_calls();
+    check_ok(cuda_graph_run(&graph, 22, &err));
+    assert_int_equal(emulator_calls() - before, 4 + 2); // 4,500 launches at once, and two single steps
+    check_cuda(cudaStreamSynchronize(pass.step.stream));
+    gpu_read(sums, values);
+    assert_true(sums[4] == 29.0f * ADDITIONS);
+    cuda_graph_free(&graph);
+    cudaStreamDestroy(pass.step.stream);
+    gpu_free(counts);
+    gpu_free(values);
+}
+
 // A process cannot open what it has shared itself: here the blocks are the worker's own.
 Status __wrap_cuda_blocks_open(CudaBlocks *blocks, const GpuConfig *gpu, Error *err);
 Status __wrap_cuda_blocks_open(CudaBlocks *blocks, const GpuConfig *gpu, Error *err) {
@@ -273,6 +310,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_gpu_that_cannot_serve_a_run_says_why_and_keeps_nothing),
         cmocka_unit_test(an_epoch_costs_a_handful_of_launches),
         cmocka_unit_test(a_step_is_as_many_launches_as_it_has_to_be),
+        cmocka_unit_test(a_step_of_many_launches_makes_graphs_of_fewer_steps),
     };
     return run_cases(argc, argv, tests, NULL, NULL);
 }

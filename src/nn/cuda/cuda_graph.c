@@ -4,17 +4,19 @@
 #include "base/cuda_try.h"
 
 // Launches return no status: CUDA's last error and blas keep the failures since the last call of this function.
-static Status launched(CudaGraph *graph, Error *err) {
+static Status launched(const CudaGraph *graph, Error *err) {
     CUDA_TRY(cudaGetLastError(), err, "launching a step on the GPU");
     return cuda_blas_check(graph->blas, err);
 }
 
 // The captured graph is only the plan of the executable one, and is destroyed in any case. (cudaGraphInstantiate has
-// other parameters in CUDA 11.)
-static Status instantiate(cudaGraphExec_t *executable, cudaGraph_t captured, Error *err) {
+// other parameters in CUDA 11.) *nodes: of the graph.
+static Status instantiate(cudaGraphExec_t *executable, size_t *nodes, cudaGraph_t captured, Error *err) {
+    cudaError_t counted = cudaGraphGetNodes(captured, NULL, nodes);
     cudaError_t made = cudaGraphInstantiateWithFlags(executable, captured, 0);
     cudaError_t destroyed = cudaGraphDestroy(captured);
     if (made != cudaSuccess) *executable = NULL;
+    CUDA_TRY(counted, err, "counting what the steps launch");
     CUDA_TRY(made, err, "making a graph of the steps");
     CUDA_TRY(destroyed, err, "discarding the captured steps");
     return STATUS_OK;
@@ -22,23 +24,32 @@ static Status instantiate(cudaGraphExec_t *executable, cudaGraph_t captured, Err
 
 // Captures `steps` steps in a row as one graph. The stream must leave the capture even if a launch fails. A capture
 // records launches with their arguments, so that everything that changes from step to step must be in device memory.
-static Status capture(cudaGraphExec_t *executable, CudaGraph *graph, int steps, Error *err) {
+static Status capture(cudaGraphExec_t *executable, size_t *nodes, const CudaGraph *graph, uint32_t steps, Error *err) {
     cudaStream_t stream = graph->pass->step.stream;
     // Thread-local, as another thread may allocate memory during the capture.
-    CUDA_TRY(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), err, "capturing %d steps", steps);
-    for (int s = 0; s < steps; s++)
+    CUDA_TRY(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), err, "capturing %u steps", steps);
+    for (uint32_t s = 0; s < steps; s++)
         graph->enqueue(graph->pass);
     Status status = launched(graph, err);
     cudaGraph_t captured = NULL;
     cudaError_t ended = cudaStreamEndCapture(stream, &captured); // on failure, too: the stream must leave the capture
-    if (status == STATUS_OK && ended != cudaSuccess) status = cuda_fail(err, ended, "capturing %d steps", steps);
-    if (status == STATUS_OK) return instantiate(executable, captured, err);
+    if (status == STATUS_OK && ended != cudaSuccess) status = cuda_fail(err, ended, "capturing %u steps", steps);
+    if (status == STATUS_OK) return instantiate(executable, nodes, captured, err);
     if (captured) cudaGraphDestroy(captured);
     return status;
 }
 
-// The first step runs directly (see the header). Then as many steps as fit run in graphs of CUDA_GRAPH_STEPS, the rest
-// one by one.
+// The graph of one step is made first, and tells how many steps the other one has.
+static Status make_single(CudaGraph *graph, Error *err) {
+    size_t nodes = 1;
+    TRY(capture(&graph->single, &nodes, graph, 1, err));
+    const size_t fitting = CUDA_GRAPH_NODES / nodes;
+    graph->at_once = fitting < 1 ? 1 : fitting > CUDA_GRAPH_STEPS ? CUDA_GRAPH_STEPS : (uint32_t)fitting;
+    return STATUS_OK;
+}
+
+// The first step runs directly (see the header). Then as many steps as fit run in graphs of several, the rest one by
+// one.
 Status cuda_graph_run(CudaGraph *graph, uint32_t steps, Error *err) {
     while (steps > 0) {
         if (!graph->has_run) {
@@ -48,11 +59,13 @@ Status cuda_graph_run(CudaGraph *graph, uint32_t steps, Error *err) {
             steps--;
             continue;
         }
-        int at_once = steps >= CUDA_GRAPH_STEPS ? CUDA_GRAPH_STEPS : 1;
-        cudaGraphExec_t *executable = at_once == 1 ? &graph->single : &graph->several;
-        if (!*executable) TRY(capture(executable, graph, at_once, err));
-        CUDA_TRY(cudaGraphLaunch(*executable, graph->pass->step.stream), err, "launching %d steps", at_once);
-        steps -= (uint32_t)at_once;
+        if (!graph->single) TRY(make_single(graph, err));
+        const uint32_t at_once = steps >= graph->at_once ? graph->at_once : 1;
+        size_t nodes;
+        if (at_once > 1 && !graph->several) TRY(capture(&graph->several, &nodes, graph, at_once, err));
+        cudaGraphExec_t executable = at_once > 1 ? graph->several : graph->single;
+        CUDA_TRY(cudaGraphLaunch(executable, graph->pass->step.stream), err, "launching %u steps", at_once);
+        steps -= at_once;
     }
     return STATUS_OK;
 }

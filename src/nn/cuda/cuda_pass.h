@@ -85,7 +85,7 @@ void cuda_pass_gradient(const CudaPass *pass); // forward with dropout, loss, gr
 void cuda_pass_train(const CudaPass *pass);    // gradient and a step of SGD; Hogwild's if the plan counts updates
 
 // A step of work that is captured once and then replayed: one launch from the CPU for a step of dozens of kernels, and
-// one for CUDA_GRAPH_STEPS steps in a row.
+// one for several steps in a row.
 //
 //   CudaGraph graph = {.enqueue = cuda_pass_train, .pass = &pass, .blas = &blas};
 //   TRY(cuda_graph_run(&graph, steps, err));            // asynchronous, on the pass's stream
@@ -94,7 +94,9 @@ void cuda_pass_train(const CudaPass *pass);    // gradient and a step of SGD; Ho
 // The first step is not captured but runs directly: libraries and kernels are loaded on first use, which can allocate
 // memory, and allocation is forbidden in a capture.
 
-enum { CUDA_GRAPH_STEPS = 16 };
+// A graph has CUDA_GRAPH_STEPS steps, or fewer where these would be more than CUDA_GRAPH_NODES launches: a step of an
+// LSTM or of attention has a thousand, and a graph costs time and memory of the GPU by its launches.
+enum { CUDA_GRAPH_STEPS = 16, CUDA_GRAPH_NODES = 4800 };
 
 // Puts the launches of one step on the pass's stream.
 typedef void (*CudaEnqueue)(const CudaPass *pass);
@@ -104,6 +106,7 @@ typedef struct CudaGraph {
     const CudaPass *pass; // borrowed
     CudaBlas *blas;       // borrowed; records failed products
     bool has_run;
+    uint32_t at_once;                // steps of `several`; set with `single`
     cudaGraphExec_t single, several; // owned; NULL until they are used
 } CudaGraph;
 
