@@ -107,10 +107,17 @@ static uint32_t smaller(uint32_t a, uint32_t b) {
     return a < b ? a : b;
 }
 
+// Returns the fewest models per launch with which `share` clients take no more launches than with `most`: a launch of
+// few clients takes nearly as long as one of many.
+static uint32_t even_launches(uint32_t share, uint32_t most) {
+    const uint32_t launches = (share + most - 1) / most;
+    return (share + launches - 1) / launches;
+}
+
 // Decides before any process starts whether the run fits: an allocation that fails in the middle of a round would end
-// it, and the GPU's own message names no remedy. Without a wish, models per launch are lowered until they fit. A number
-// of models that the user has asked for is never lowered, but refused with the figures: its bits depend on it
-// (nn/cuda/cuda_net.h).
+// it, and the GPU's own message names no remedy. Without a wish, models per launch are lowered until they fit, and then
+// until all launches have about as many. A number of models that the user has asked for is never lowered, but refused
+// with the figures: its bits depend on it (nn/cuda/cuda_net.h).
 Status gpu_plan(RunConfig *config, const Device *device, const Spec *spec, const Dataset *data,
                 uint32_t clients_per_round, uint32_t models, Error *err) {
     GpuConfig *gpu = &config->gpu;
@@ -135,6 +142,7 @@ Status gpu_plan(RunConfig *config, const Device *device, const Spec *spec, const
     while (models == 0 && gpu->models_per_launch > 1 &&
            gpu_need(config, spec, data, config->workers, gpu->models_per_launch).all > device->free_bytes)
         gpu->models_per_launch--;
+    if (models == 0) gpu->models_per_launch = even_launches(smaller(most, share), gpu->models_per_launch);
     gpu->context_bytes = CONTEXT_BYTES;
     gpu->worker_bytes = worker_bytes(config, spec, data);
     if (gpu_need(config, spec, data, config->workers, gpu->models_per_launch).all <= device->free_bytes)
