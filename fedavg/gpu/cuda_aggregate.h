@@ -39,8 +39,8 @@ typedef struct CudaShards {
 } CudaShards;
 
 // weights (count), velocity (count): one step of SGD on the mean of the shards' gradients, weighted by their samples
-// and summed along the tree of shard_sum.h, to the bits of the CPU. A caller of a slice moves all pointers on by as
-// much.
+// and summed along the tree of shard_sum.h: the sum has the bits of the CPU, the step need not have them (the compiler
+// fuses its products and sums). A caller of a slice moves all pointers on by as much.
 void cuda_ssgd_step(float *weights, float *velocity, const CudaShards *shards, const Sgd *sgd, size_t count,
                     const CudaFence *fence, cudaStream_t stream);
 

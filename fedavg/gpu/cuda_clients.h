@@ -40,7 +40,7 @@ uint32_t cuda_clients_arrays(const RunConfig *config);
 Status cuda_clients_init(CudaClients *clients, const RunMemory *memory, uint32_t models, Error *err);
 void cuda_clients_free(CudaClients *clients);
 
-// weights (models, parameters): the local models, which are the global ones still.
+// weights (models, parameters): the local models, into which the caller has copied the global one.
 Status cuda_clients_begin(CudaClients *clients, Job *const *jobs, uint32_t count, uint32_t round,
                           const CudaBlocks *blocks, const float *weights, cudaStream_t stream, Error *err);
 

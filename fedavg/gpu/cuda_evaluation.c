@@ -35,12 +35,10 @@ static Status assign_clients(CudaWorker *self, uint32_t *steps, uint32_t jobs, u
 // local rule, whose shifts are set to zero first, and in a round of its own (evaluation_round), so that its shuffles
 // repeat those of no round of training.
 static Status prepare_models(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
-    if (self->jobs[0]->task == EVALUATE_FINE_TUNED) {
-        TRY(cuda_clients_rest(&self->clients, self->stream, err));
-        return cuda_worker_train(self, jobs, evaluation_round(round), err);
-    }
     cuda_broadcast(self->weights, self->blocks.weights, self->memory->config->parameters, (int)jobs, self->stream);
-    return STATUS_OK;
+    if (self->jobs[0]->task != EVALUATE_FINE_TUNED) return STATUS_OK;
+    TRY(cuda_clients_rest(&self->clients, self->stream, err));
+    return cuda_worker_train(self, jobs, evaluation_round(round), err);
 }
 
 // Samples of the jobs' clients in their first `steps` batches.

@@ -278,11 +278,9 @@ static Status hand_in(CudaWorker *self, uint32_t jobs, uint32_t round, Error *er
     return STATUS_OK;
 }
 
-// No worker writes the global weights during the phase, so that all launches begin from one state. Velocities of the
-// last launch are cleared where steps build on them (momentum, clipping, Adam); plain SGD has none.
+// Velocities of the last launch are cleared where steps build on them (momentum, clipping, Adam); plain SGD has none.
 Status cuda_worker_train(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
     const RunConfig *config = self->memory->config;
-    cuda_broadcast(self->weights, self->blocks.weights, config->parameters, (int)jobs, self->stream);
     const size_t bytes = jobs * (size_t)config->parameters * sizeof(float);
     if (config->training.sgd.momentum > 0 || config->training.clip > 0 || self->squares)
         TRY(cuda_clear(self->velocity, bytes, self->stream, err));
@@ -290,9 +288,13 @@ Status cuda_worker_train(CudaWorker *self, uint32_t jobs, uint32_t round, Error 
     return cuda_train_models(self, jobs, round, err);
 }
 
+// No worker writes the global weights during the phase, so that all launches begin from one state. The local rule reads
+// the local models as they begin, so that they are copied first.
+//
 // Lengths are measured before the updates are judged, because a rule with a bound needs them for the shares, and before
 // an attack or a code replaces what was trained.
 static Status train_clients(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
+    cuda_broadcast(self->weights, self->blocks.weights, self->memory->config->parameters, (int)jobs, self->stream);
     TRY(cuda_clients_begin(&self->clients, self->jobs, jobs, round, &self->blocks, self->weights, self->stream, err));
     TRY(cuda_worker_train(self, jobs, round, err));
     TRY(cuda_inspect_updates(self, jobs, err));

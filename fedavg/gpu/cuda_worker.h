@@ -83,7 +83,8 @@ Status cuda_send_updates(CudaWorker *self, uint32_t *accepted, uint32_t jobs, ui
 // Looks at what the models of self->jobs (jobs) have trained, on the host (deliver_inspect).
 Status cuda_inspect_updates(const CudaWorker *self, uint32_t jobs, Error *err);
 
-// Trains the models of self->jobs (jobs) from the global weights, with the shuffles and dropout of `round`.
+// Trains the models of self->jobs (jobs), into which the caller has copied the global one, with the shuffles and
+// dropout of `round`.
 Status cuda_worker_train(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err);
 
 #endif
