@@ -1,6 +1,8 @@
 #include "fedavg/gpu/cuda_blocks.h"
 
+#include "base/cores.h"
 #include "base/cuda_try.h"
+#include "base/device.h"
 
 // Parent and workers compute the pointers here and nowhere else, from offsets in the shared configuration: each process
 // maps the blocks at addresses of its own, so that no pointer can be handed over.
@@ -88,6 +90,11 @@ Status cuda_wait(cudaStream_t stream, Error *err, const char *what) {
     CUDA_TRY(cudaGetLastError(), err, "%s", what);
     CUDA_TRY(cudaStreamSynchronize(stream), err, "%s", what);
     return STATUS_OK;
+}
+
+Status cuda_leave_cores(const RunConfig *config, Error *err) {
+    if (config->workers < (uint32_t)cores_usable()) return STATUS_OK;
+    return device_sleep_when_waiting((int)config->gpu.gpu, err);
 }
 
 // Clears the memory: models of a launch that have no client yet compute with it, and must not meet a NaN.

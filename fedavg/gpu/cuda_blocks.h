@@ -41,6 +41,10 @@ int64_t *cuda_blocks_sum(const CudaBlocks *blocks, const SlotPlan *slots, uint32
 Status cuda_copy(void *to, const void *from, size_t bytes, cudaStream_t stream, Error *err);
 Status cuda_clear(void *memory, size_t bytes, cudaStream_t stream, Error *err);
 
+// Has the threads of this process sleep while they wait for the GPU, if there are as many workers as cores: the parent
+// and the workers would take the cores from each other.
+Status cuda_leave_cores(const RunConfig *config, Error *err);
+
 // Waits for all work on the stream; UNAVAILABLE, with `what` it was, if some of it failed.
 Status cuda_wait(cudaStream_t stream, Error *err, const char *what);
 

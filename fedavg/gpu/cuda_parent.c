@@ -180,6 +180,7 @@ static Status cuda_init(Parent *parent, Error *err) {
     self->gpu = (int)config->gpu.gpu;
     Status status;
     size_t all;
+    TRY_GOTO(fail, cuda_leave_cores(config, err));
     TRY_GOTO(fail, allocate(self, config, err));
     TRY_GOTO(fail, upload(self, parent->memory, err));
     TRY_GOTO(fail, cuda_evaluator_init(&self->evaluator, self->blocks.weights, self->blocks.test_pixels,

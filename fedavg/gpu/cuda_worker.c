@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/cores.h"
 #include "base/cuda_try.h"
 #include "base/log.h"
 #include "fedavg/gpu/cuda_aggregate.h"
@@ -147,8 +146,7 @@ static Status upload_counts(CudaWorker *self, Error *err) {
     return cuda_wait(self->stream, err, "copying the sizes of the shards");
 }
 
-// With as many workers as cores the host thread sleeps while it waits for the GPU, instead of taking the core from
-// another worker. That must be set before the context is made. The clients' arrays and the sender precede the net,
+// The clients' arrays and the sender precede the net,
 // whose plan points at them. A worker that fails here exits with the sentence, which the parent passes on: a successor
 // would fail, too, so that a few such deaths end the run.
 static Status cuda_worker_init(void **worker, const RunMemory *memory, uint32_t rank, Error *err) {
@@ -158,8 +156,7 @@ static Status cuda_worker_init(void **worker, const RunMemory *memory, uint32_t 
     *self = (CudaWorker){.memory = memory, .rank = rank, .models = config->gpu.models_per_launch};
     Device device;
     Status status;
-    if (config->workers >= (uint32_t)cores_usable())
-        TRY_GOTO(fail, device_sleep_when_waiting((int)config->gpu.gpu, err));
+    TRY_GOTO(fail, cuda_leave_cores(config, err));
     TRY_GOTO(fail, device_open(&device, (int)config->gpu.gpu, err));
     TRY_GOTO(fail, cuda_blocks_open(&self->blocks, &config->gpu, err));
     TRY_GOTO(fail, open_fence(self, err));

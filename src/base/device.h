@@ -29,7 +29,7 @@ bool device_is_built(void);
 // USAGE if LOCAL_RANK is no rank.
 Status device_open(Device *device, int gpu, Error *err);
 
-// To be called before device_open: threads that wait for GPU `gpu` will sleep. By default they poll, and processes that
+// Threads that wait for GPU `gpu` will sleep, before device_open or after it. By default they poll, and processes that
 // share few cores would take the cores from each other.
 Status device_sleep_when_waiting(int gpu, Error *err);
 

@@ -101,12 +101,8 @@ Status device_open(Device *device, int gpu, Error *err) {
 }
 
 Status device_sleep_when_waiting(int gpu, Error *err) {
-#if CUDART_VERSION >= 12000
-    return check_use(cudaInitDevice(gpu, cudaDeviceScheduleBlockingSync, cudaInitDeviceFlagsAreValid), gpu, err);
-#else // CUDA 11 has no cudaInitDevice, and its cudaSetDevice leaves the context to the calls that follow
     TRY(check_use(cudaSetDevice(gpu), gpu, err));
     return check_use(cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync), gpu, err);
-#endif
 }
 
 void device_close(void) {

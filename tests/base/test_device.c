@@ -74,7 +74,7 @@ static void a_multi_process_service_that_fails_is_named_with_its_log(void **stat
         unsetenv("CUDA_MPS_LOG_DIRECTORY");
     }
     emulator_reset();
-    emulator_fail("cudaInitDevice:1=810");
+    emulator_fail("cudaSetDeviceFlags:1=810");
     assert_int_equal(device_sleep_when_waiting(0, &err), STATUS_UNAVAILABLE);
     assert_non_null(strstr(err.message, "Multi-Process Service"));
     emulator_reset();

@@ -38,11 +38,9 @@ cudaError_t cudaSetDevice(int device) {
 }
 
 // How a thread waits makes no difference here.
-cudaError_t cudaInitDevice(int device, unsigned int device_flags, unsigned int flags) {
+cudaError_t cudaSetDeviceFlags(unsigned int flags) {
     if (cudaError_t error = enter(__func__)) return error;
-    if (device < 0 || device >= settings().devices) return leave(cudaErrorInvalidDevice);
-    if (device_flags != cudaDeviceScheduleBlockingSync || flags != cudaInitDeviceFlagsAreValid)
-        return leave(cudaErrorInvalidValue);
+    if (flags != cudaDeviceScheduleBlockingSync) return leave(cudaErrorInvalidValue);
     return leave(memory_open_context());
 }
 

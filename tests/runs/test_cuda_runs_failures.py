@@ -114,6 +114,20 @@ class Failures(CardCase):
                 self.stop(process)
                 self.assertEqual(generations(), [("0", "0"), ("1", "0"), ("1", "1")])
 
+    def test_parent_and_workers_sleep_while_they_wait_for_the_card_where_cores_are_few(self):
+        """Whoever does so can fail at it."""
+        cores = os.sched_getaffinity(0)
+        for process, code in (("parent", 69), (1, 0)):
+            for usable in {min(cores)}, cores:
+                os.sched_setaffinity(0, usable)
+                try:
+                    sleeps = len(usable) <= 2
+                    _, err = self.train(*CARD, "--workers", "2", "--out", f"{process}-{len(usable)}", code=code if sleeps else 0,
+                                        env=self.emulated(FAIL="cudaSetDeviceFlags:1", FAIL_RANK=process))
+                finally:
+                    os.sched_setaffinity(0, cores)
+                self.assertEqual("GPU 0 cannot be used" in err, sleeps, err)
+
     def test_without_managed_memory_the_host_sees_the_model_all_the_same(self):
         situations = {"off": ("pinned memory", {"MANAGED": "off"}), "refused": ("pinned memory", {"MANAGED": "refused"}),
                       "advice": ("pinned memory", {"FAIL": "cudaMemAdvise:2", "FAIL_RANK": "parent"}),
