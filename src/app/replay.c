@@ -6,23 +6,19 @@
 #include "app/commands.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sendfile.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "app/options/option_table.h"
 #include "app/train/model_file.h"
 #include "app/train/run_set_up.h"
+#include "app/train/temporary_folder.h"
 #include "fedavg/parent/rounds.h"
 #include "fedavg/rules/attack/attack_rules.h"
 #include "fedavg/rules/world/walk.h"
@@ -32,9 +28,7 @@
 
 typedef struct Replay {
     ReplayOptions options;
-    char folder[1024];          // its temporary folder; empty: none
-    int life_fd;                // owned: open while this process lives; -1: none
-    pid_t remover;              // process that waits for the end of life_fd, and removes the folder; 0: none
+    TemporaryFolder folder;
     json_t *lines;              // owned: lines of the run's metrics
     const json_t *start, *told; // borrowed: the first start line; the client's line of that round
     Options training;           // options of the run
@@ -113,7 +107,7 @@ static Status find_checkpoint(const Replay *self, uint32_t *round, Error *err) {
 // checkpoint.
 static Status write_start(const Replay *self, Error *err) {
     char path[RUN_PATH_BYTES];
-    snprintf(path, sizeof path, "%s/metrics.jsonl", self->folder);
+    snprintf(path, sizeof path, "%s/metrics.jsonl", self->folder.path);
     FILE *file = fopen(path, "we");
     if (!file) return fail_errno(err, STATUS_CANTCREATE, "%s cannot be made", path);
     bool written = json_dumpf(self->start, file, JSON_COMPACT) == 0 && fputc('\n', file) != EOF;
@@ -121,68 +115,18 @@ static Status write_start(const Replay *self, Error *err) {
     return written ? STATUS_OK : fail_errno(err, STATUS_IO, "%s cannot be written", path);
 }
 
-static int remove_one(const char *path, const struct stat *about, int type, struct FTW *walk) {
-    (void)about, (void)type, (void)walk;
-    return remove(path);
-}
-
-// Body of the process that makes the folder, and removes it when the other end of fd is closed. It reports errno (0 for
-// success) and the folder's name.
-static _Noreturn void keep_folder(char *folder, size_t bytes, int fd) {
-    sigset_t all;
-    char byte;
-    sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, NULL); // a signal that ends the parent is sent to this process, too
-    const int error = mkdtemp(folder) ? 0 : errno;
-    const bool told = write(fd, &error, sizeof error) == sizeof error && write(fd, folder, bytes) == (ssize_t)bytes;
-    while (told && read(fd, &byte, 1) < 0 && errno == EINTR)
-        ;
-    _exit(error == 0 && nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS) == 0 ? 0 : 1);
-}
-
-// Another process makes the folder and removes it however this one ends. If this process made it, a kill right after
-// would leave the folder.
-static Status begin_folder(Replay *self, Error *err) {
-    int ends[2], error = 0;
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-        return fail_errno(err, STATUS_OS, "no socket to the process that keeps the folder of earlier rounds");
-    self->remover = fork();
-    if (self->remover == 0) {
-        close(ends[1]);
-        keep_folder(self->folder, sizeof self->folder, ends[0]);
-    }
-    if (self->remover < 0) error = errno, self->remover = 0;
-    close(ends[0]);
-    self->life_fd = ends[1];
-    if (self->remover > 0 && recv(ends[1], &error, sizeof error, MSG_WAITALL) == sizeof error && error == 0 &&
-        recv(ends[1], self->folder, sizeof self->folder, MSG_WAITALL) == sizeof self->folder)
-        return STATUS_OK;
-    errno = error;
-    return fail_errno(err, STATUS_CANTCREATE, "no folder for the rounds before can be made as %s", self->folder);
-}
-
-static void remove_folder(const Replay *self) {
-    int status;
-    if (self->life_fd >= 0) close(self->life_fd);
-    while (self->remover > 0 && waitpid(self->remover, &status, 0) < 0 && errno == EINTR)
-        ;
-}
-
 static Status make_folder(Replay *self, uint32_t *round, Error *err) {
     char to[RUN_PATH_BYTES], from[RUN_PATH_BYTES];
-    const char *temporary = getenv("TMPDIR");
-    snprintf(self->folder, sizeof self->folder, "%.1000s/sounder-replay-XXXXXX",
-             temporary && *temporary ? temporary : "/tmp");
-    TRY(begin_folder(self, err));
-    snprintf(to, sizeof to, "%s/checkpoints", self->folder);
+    TRY(temporary_folder_make(&self->folder, "replay", err));
+    snprintf(to, sizeof to, "%s/checkpoints", self->folder.path);
     if (mkdir(to, 0700) != 0) return fail_errno(err, STATUS_CANTCREATE, "%s cannot be made", to);
-    snprintf(to, sizeof to, "%s/config.yaml", self->folder);
+    snprintf(to, sizeof to, "%s/config.yaml", self->folder.path);
     snprintf(from, sizeof from, "%.4000s/config.yaml", self->options.run);
     TRY(copy_file(to, from, err));
     TRY(write_start(self, err));
     TRY(find_checkpoint(self, round, err));
     if (*round == 0) return STATUS_OK;
-    snprintf(to, sizeof to, "%s/checkpoints/round-%06u.safetensors", self->folder, *round);
+    snprintf(to, sizeof to, "%s/checkpoints/round-%06u.safetensors", self->folder.path, *round);
     snprintf(from, sizeof from, "%.4000s/checkpoints/round-%06u.safetensors", self->options.run, *round);
     return copy_file(to, from, err);
 }
@@ -194,8 +138,16 @@ static Status train_before(const Replay *self, uint32_t done, int *exit_code, Er
     if (self->options.round - 1 == (int)done) return STATUS_OK;
     printf("rounds %u to %s are trained again\n", done + 1, rounds);
     fflush(stdout);
-    char *arguments[] = {"--resume", (char *)self->folder, "--rounds", rounds,    "--checkpoint-every",
-                         "0",        "--eval-every",       "0",        "--quiet", NULL};
+    char *arguments[] = {"--resume",
+                         (char *)self->folder.path,
+                         "--rounds",
+                         rounds,
+                         "--checkpoint-every",
+                         "0",
+                         "--eval-every",
+                         "0",
+                         "--quiet",
+                         NULL};
     return command_train(9, arguments, exit_code, err);
 }
 
@@ -229,7 +181,7 @@ static Status set_up(Replay *self, Error *err) {
     uint32_t round = 0;
     Nodes nodes = {.size = 1};
     options_defaults(options);
-    snprintf(options->resume, sizeof options->resume, "%s", self->folder);
+    snprintf(options->resume, sizeof options->resume, "%s", self->folder.path);
     TRY(run_read_saved_options(options, &past, err));
     options->device = DEVICE_CPU;
     options->workers = 1;
@@ -243,7 +195,7 @@ static Status set_up(Replay *self, Error *err) {
     TRY(run_load_data(&self->memory, &source, NULL, options, err));
     TRY(options->trainer[0] ? read_trainer(self, &spec, &about, err)
                             : run_read_model(&spec, about.text, options, &self->memory.data, err));
-    TRY(run_folder_open(&self->opened, self->folder, err));
+    TRY(run_folder_open(&self->opened, self->folder.path, err));
     const TrainerNet *net = options->trainer[0] ? &self->net : NULL;
     TRY(run_create_memory(&self->memory, options, &spec, net, &about, &device, &self->opened, &nodes, err));
     run_record_fill(&record, options, &self->memory, run_hash_data(&self->memory.data), kernels_best()->name, "");
@@ -378,13 +330,12 @@ static Status replay(Replay *self, int *exit_code, Error *err) {
 Status command_replay(int argc, char **argv, int *exit_code, Error *err) {
     Replay *self = calloc(1, sizeof *self);
     if (!self) return fail(err, STATUS_OS, "no memory");
-    self->life_fd = -1;
     Status status = replay_options_parse(&self->options, argc, argv, err);
     if (status == STATUS_OK) status = replay(self, exit_code, err);
     if (self->memory.control) run_memory_free(&self->memory);
     trainer_net_free(&self->net);
     if (self->opened.path[0]) run_folder_close(&self->opened);
-    remove_folder(self);
+    temporary_folder_remove(&self->folder);
     free(self->losses);
     json_decref(self->lines);
     free(self);
