@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "fedavg/gpu/cuda_blocks.h"
 #include "fedavg/gpu/cuda_rules.h"
+#include "fedavg/gpu/cuda_view.h"
 #include "fedavg/gpu/gpu.h"
 #include "fedavg/memory/state.h"
 #include "fedavg/rules/sum/aggregate.h"
@@ -15,15 +16,9 @@
 // beginning, for engines that may have to put it back; and the host's view, from which publish copies into shared
 // memory. The slots exist once, on the GPU; the host has only their lasting part.
 
-// The memory of the view, best first: both sides reach it in place, or the host has a copy of its own.
-typedef enum ViewKind { VIEW_MANAGED, VIEW_PINNED, VIEW_COPIED } ViewKind;
-
 typedef struct CudaParent {
     CudaBlocks blocks;
-    ViewKind view_kind;
-    float *view;      // owned (parameters): the new weights, which the GPU writes
-    float *host_view; // the same weights where this process reads them: view itself, or owned if VIEW_COPIED
-    size_t view_bytes;
+    CudaView view; // the new weights
     int gpu;
     uint32_t generations[MAX_WORKERS]; // of each rank's process, as the workers' fences know them
     size_t free_bytes;                 // of the GPU, before workers allocated; 0: measure_workers has written its line
@@ -44,89 +39,13 @@ static void release(CudaParent *self) {
     cudaFree(self->begun_weights);
     cudaFree(self->not_finite);
     cudaFree(self->used);
-    self->view_kind == VIEW_PINNED ? cudaFreeHost(self->view) : cudaFree(self->view);
-    if (self->view_kind == VIEW_COPIED) free(self->host_view);
+    cuda_view_free(&self->view);
     cuda_blocks_free(&self->blocks);
     free(self);
 }
 
 static void cuda_free(Parent *parent) {
     release(parent->state);
-}
-
-// Advice for the view: it stays in the host's memory, and the GPU writes it there across the bus. Without it every
-// page would change sides twice a round, each time by a fault.
-static cudaError_t keep_view_on_host(const CudaParent *self) {
-#if CUDART_VERSION >= 13000
-    const struct cudaMemLocation host = {.type = cudaMemLocationTypeHost};
-    const struct cudaMemLocation gpu = {.type = cudaMemLocationTypeDevice, .id = self->gpu};
-#else
-    const int host = cudaCpuDeviceId, gpu = self->gpu;
-#endif
-    cudaError_t error = cudaMemAdvise(self->view, self->view_bytes, cudaMemAdviseSetPreferredLocation, host);
-    if (error != cudaSuccess) return error;
-    return cudaMemAdvise(self->view, self->view_bytes, cudaMemAdviseSetAccessedBy, gpu);
-}
-
-// Brings the weights that the GPU has written to the host, unless they are stored there already.
-static Status fetch_view(const CudaParent *self, Error *err) {
-    if (self->view_kind == VIEW_PINNED) return STATUS_OK;
-    if (self->view_kind == VIEW_COPIED)
-        return cuda_copy(self->host_view, self->view, self->view_bytes, self->stream, err);
-#if CUDART_VERSION >= 13000
-    const struct cudaMemLocation host = {.type = cudaMemLocationTypeHost};
-    CUDA_TRY(cudaMemPrefetchAsync(self->view, self->view_bytes, host, 0, self->stream), err, "fetching the model");
-#else
-    CUDA_TRY(cudaMemPrefetchAsync(self->view, self->view_bytes, cudaCpuDeviceId, self->stream), err,
-             "fetching the model");
-#endif
-    return STATUS_OK;
-}
-
-// Managed memory must be one that both sides may touch while kernels run. A GPU may say that it has such memory, and a
-// container or a virtual GPU still refuse the allocation or the advice.
-static bool allocate_managed_view(CudaParent *self) {
-    int concurrent = 0;
-    self->view_kind = VIEW_MANAGED;
-    bool given = cudaDeviceGetAttribute(&concurrent, cudaDevAttrConcurrentManagedAccess, self->gpu) == cudaSuccess &&
-                 concurrent &&
-                 cudaMallocManaged((void **)&self->view, self->view_bytes, cudaMemAttachGlobal) == cudaSuccess;
-    if (given && keep_view_on_host(self) == cudaSuccess) return true;
-    if (given) cudaFree(self->view);
-    self->view = NULL;
-    cudaGetLastError(); // clears the error, which the first wait would report
-    return false;
-}
-
-// Pinned memory is mapped for the GPU and read by the host in place. It may be limited (WSL).
-static bool allocate_pinned_view(CudaParent *self) {
-    self->view_kind = VIEW_PINNED;
-    if (cudaHostAlloc((void **)&self->view, self->view_bytes, cudaHostAllocMapped) == cudaSuccess) return true;
-    self->view = NULL;
-    cudaGetLastError();
-    return false;
-}
-
-static Status allocate_copied_view(CudaParent *self, Error *err) {
-    self->view_kind = VIEW_COPIED;
-    CUDA_TRY(cudaMalloc((void **)&self->view, self->view_bytes), err, "%zu bytes for the host's view of the model",
-             self->view_bytes);
-    self->host_view = malloc(self->view_bytes);
-    if (self->host_view) return STATUS_OK;
-    return fail(err, STATUS_OS, "no memory for a view of the model of %zu bytes", self->view_bytes);
-}
-
-// The step's own kernel writes the view (CudaServerStep.host_view), so that the new weights need no pass of their own
-// to reach the host. The kind of its memory changes no bit.
-static Status allocate_view(CudaParent *self, size_t bytes, Error *err) {
-    self->view_bytes = bytes;
-    if (!allocate_managed_view(self) && !allocate_pinned_view(self)) TRY(allocate_copied_view(self, err));
-    if (self->view_kind != VIEW_COPIED) self->host_view = self->view;
-    if (self->view_kind != VIEW_MANAGED)
-        log_info("GPU %d has no managed memory that it and the host may use at the same time: the host's view of the "
-                 "model is %s",
-                 self->gpu, self->view_kind == VIEW_PINNED ? "pinned memory" : "a copy");
-    return STATUS_OK;
 }
 
 // Copies of the round's beginning exist only for engines whose workers write the weights (Hogwild, lockstep). With all
@@ -136,7 +55,7 @@ static Status allocate(CudaParent *self, RunConfig *config, Error *err) {
     size_t bytes = config->parameters * sizeof(float);
     CUDA_TRY(cudaStreamCreateWithFlags(&self->stream, cudaStreamNonBlocking), err, "a stream");
     TRY(cuda_blocks_create(&self->blocks, &config->gpu, err));
-    TRY(allocate_view(self, bytes, err));
+    TRY(cuda_view_create(&self->view, bytes, self->gpu, err));
     CUDA_TRY(cudaMalloc((void **)&self->used, MAX_WORKERS), err, "%d bytes for the list of slots", MAX_WORKERS);
     CUDA_TRY(cudaMalloc((void **)&self->not_finite, sizeof *self->not_finite), err, "a counter");
     if (run_algorithm(config).engine->writes_weights)
@@ -262,7 +181,7 @@ static Status apply(Parent *parent, bool *finite, const bool *used, uint32_t sum
         flags[rank] = used[rank];
     TRY(cuda_copy(self->used, flags, sizeof flags, self->stream, err));
     CudaServerStep step = {.weights = self->blocks.weights,
-                           .host_view = self->view,
+                           .host_view = self->view.on_gpu,
                            .not_finite = self->not_finite,
                            .sums = cuda_blocks_sum(&self->blocks, &config->slots, 0, 0),
                            .used = self->used,
@@ -283,7 +202,7 @@ static Status apply(Parent *parent, bool *finite, const bool *used, uint32_t sum
             cuda_floor(step.weights + tensor->first, step.host_view + tensor->first, tensor->count, self->stream);
     }
     uint32_t not_finite;
-    TRY(fetch_view(self, err));
+    TRY(cuda_view_fetch(&self->view, self->stream, err));
     TRY(cuda_copy(&not_finite, self->not_finite, sizeof not_finite, self->stream, err));
     TRY(cuda_wait(self->stream, err, "averaging the updates"));
     *finite = not_finite == 0;
@@ -302,7 +221,7 @@ static Status publish(const Parent *parent, Error *err) {
     const RunMemory *memory = parent->memory;
     TRY(cuda_copy(memory->slots, self->blocks.slots, slots_lasting_bytes(&memory->config->slots), self->stream, err));
     TRY(cuda_wait(self->stream, err, "copying from the GPU what outlives the round"));
-    memcpy(memory->weights, self->host_view, memory->config->parameters * sizeof(float));
+    memcpy(memory->weights, self->view.on_host, memory->config->parameters * sizeof(float));
     return STATUS_OK;
 }
 
