@@ -2,6 +2,7 @@
 #include <cuda_runtime_api.h>
 
 #include "base/cuda_try.h"
+#include "fedavg/gpu/cuda_view.h"
 #include "fedavg/gpu/gpu.h"
 #include "nn/cuda/cuda_blas.h"
 #include "shm/cuda_share.h"
@@ -26,4 +27,12 @@ Status gpu_serves(const Device *device, bool by_mps, Error *err) {
     TRY(cuda_share_create(&block, sizeof(uint64_t), err));
     cuda_share_free(&block);
     return STATUS_OK;
+}
+
+Status gpu_view_memory(const char **name, const Device *device, Error *err) {
+    CudaView view;
+    const Status status = cuda_view_create(&view, sizeof(float), device->index, err);
+    *name = cuda_view_kinds[view.kind];
+    cuda_view_free(&view);
+    return status;
 }

@@ -24,6 +24,9 @@ const WorkerBackend *worker_on_gpu(void); // NULL in a build without CUDA
 // still refuse to open that memory, which only a worker can find out.
 Status gpu_serves(const Device *device, bool by_mps, Error *err);
 
+// Names the memory in which a run's host would see its model: "managed memory", "pinned memory" or "a copy".
+Status gpu_view_memory(const char **name, const Device *device, Error *err);
+
 // Fills in config->gpu but for the handles: sizes, offsets, and models_per_launch, which is `models`, or with 0 as
 // many as the cohort (clients_per_round) gives each worker and the free memory holds. OS with the numbers, and how many
 // workers would fit, when device->free_bytes do not hold it all. USAGE for a net that no GPU can compute so.

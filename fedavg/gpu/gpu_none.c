@@ -19,6 +19,11 @@ Status gpu_serves(const Device *device, bool by_mps, Error *err) {
     return no_cuda(err);
 }
 
+Status gpu_view_memory(const char **name, const Device *device, Error *err) {
+    (void)name, (void)device;
+    return no_cuda(err);
+}
+
 Status gpu_plan(RunConfig *config, const Device *device, const Spec *spec, const Dataset *data,
                 uint32_t clients_per_round, uint32_t models, Error *err) {
     (void)config, (void)device, (void)spec, (void)data, (void)clients_per_round, (void)models;

@@ -194,6 +194,20 @@ const Command commands[] = {
      .keeps_help = "",
      .more = help_print_launch,
      .run = command_launch},
+    {.name = "doctor",
+     .also = "check diagnose info",
+     .arguments = "[--samples N]",
+     .summary = "whether a GPU serves here, and how fast, in ten lines",
+     .description =
+         "Checks in less than a minute, without root, network or compiler, what a run needs of a GPU: the driver, the "
+         "GPU, code for it in this build, free memory, the Multi-Process Service, cuBLAS, memory that host and GPU "
+         "share, a worker that opens its parent's memory by CUDA IPC, and a training step beside the CPU's. The last "
+         "line "
+         "is a round of lenet with one worker beside the CPU. The first line that fails says what to do and ends it, "
+         "with exit code 1. Without a GPU it times the CPU alone, says what a GPU needs, and exits with 0. Its runs "
+         "are in a temporary folder (TMPDIR), which is removed.",
+     .options = &doctor_options,
+     .run = command_doctor},
     {.name = "help",
      .arguments = "[TOPIC]",
      .summary = "the name of an option or of a value (lr, fedprox, lenet, dirichlet, krum), man (the manual page as "

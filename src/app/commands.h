@@ -16,13 +16,13 @@
 
 // Runs a command. argv holds the words after the command's name; some commands reorder it. An error leaves one sentence
 // in err, and only main prints it and exits. *exit_code, 0 before the call, is the exit code if the status is OK: 128 +
-// n after signal n ended a run early (its round finished, its checkpoint written), 1 if diff finds a difference, the
-// code of the first failed run of a sweep, or of the first failed rank of launch.
+// n after signal n ended a run early (its round finished, its checkpoint written), 1 if diff finds a difference or
+// doctor a fault, the code of the first failed run of a sweep, or of the first failed rank of launch.
 typedef Status CommandRun(int argc, char **argv, int *exit_code, Error *err);
 
-CommandRun command_data, command_diff, command_eval, command_guard, command_help, command_launch, command_overview,
-    command_partition, command_privacy, command_replay, command_report, command_reproduce, command_runs, command_sweep,
-    command_top, command_train, command_version, command_worker;
+CommandRun command_data, command_diff, command_doctor, command_eval, command_guard, command_help, command_launch,
+    command_overview, command_partition, command_privacy, command_replay, command_report, command_reproduce,
+    command_runs, command_sweep, command_top, command_train, command_version, command_worker;
 
 // The rows of option_table that a command accepts beside its own options.
 typedef enum TrainOptions {

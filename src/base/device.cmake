@@ -70,6 +70,8 @@ function(sounder_device_libraries)
   # cuBLAS is opened when it is needed, that of this toolkit even where nobody told the loader of its folder. (A run path
   # would do, but be searched for every library whenever the program starts.)
   target_compile_definitions(sounder_device_cuda PRIVATE SOUNDER_CUBLAS_FOLDER="${CUDAToolkit_LIBRARY_DIR}")
+  string(REPLACE ";" " " code "${CMAKE_CUDA_ARCHITECTURES}")
+  target_compile_definitions(sounder_device_cuda PRIVATE SOUNDER_CUDA_CODE="${code}")
   set_target_properties(sounder_device_cuda PROPERTIES CUDA_RUNTIME_LIBRARY Static CUDA_STANDARD 17
                         CUDA_STANDARD_REQUIRED ON)
   add_library(sounder_device ALIAS sounder_device_cuda)

@@ -29,6 +29,11 @@ bool device_is_built(void);
 // USAGE if LOCAL_RANK is no rank.
 Status device_open(Device *device, int gpu, Error *err);
 
+// Writes the versions of CUDA that the driver supports and that the program was built for (13000: 13.0), after
+// device_open. device_code names the compute capabilities that the build has code for: "80 90".
+void device_versions(int *driver, int *built_for);
+const char *device_code(void);
+
 // Threads that wait for GPU `gpu` will sleep, before device_open or after it. By default they poll, and processes that
 // share few cores would take the cores from each other.
 Status device_sleep_when_waiting(int gpu, Error *err);

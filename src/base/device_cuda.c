@@ -100,6 +100,20 @@ Status device_open(Device *device, int gpu, Error *err) {
     return describe(device, err);
 }
 
+void device_versions(int *driver, int *built_for) {
+    *driver = *built_for = 0;
+    cudaDriverGetVersion(driver);
+    cudaRuntimeGetVersion(built_for);
+}
+
+#ifndef SOUNDER_CUDA_CODE
+#define SOUNDER_CUDA_CODE "this machine"
+#endif
+
+const char *device_code(void) {
+    return SOUNDER_CUDA_CODE;
+}
+
 Status device_sleep_when_waiting(int gpu, Error *err) {
     TRY(check_use(cudaSetDevice(gpu), gpu, err));
     return check_use(cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync), gpu, err);

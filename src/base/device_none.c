@@ -12,4 +12,12 @@ Status device_open(Device *device, int gpu, Error *err) {
         "this program was built without CUDA: use --device cpu, or build it where the CUDA toolkit is installed");
 }
 
+void device_versions(int *driver, int *built_for) {
+    *driver = *built_for = 0;
+}
+
+const char *device_code(void) {
+    return "";
+}
+
 void device_close(void) {}

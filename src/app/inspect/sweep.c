@@ -184,7 +184,7 @@ static bool is_settled_otherwise(Sweep *sweep, Job *job, int code, const char *w
 static void end_job(Sweep *sweep, Job *job, int wait_status) {
     char text[SWEEP_WORDS_BYTES];
     const int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
-    const char *words = sweep_process_words(text, job, wait_status, sweep->memory_kills);
+    const char *words = sweep_process_words(text, job->stderr_fd, wait_status, sweep->memory_kills);
     job->pid = 0;
     job->state = JOB_WAITS;
     if (code == 0) {

@@ -64,7 +64,7 @@ Status sweep_process_start(Job *job, const SweepStart *start, Error *err) {
     return status;
 }
 
-const char *sweep_process_words(char *text, const Job *job, int wait_status, uint64_t kills) {
+const char *sweep_process_words(char *text, int stderr_fd, int wait_status, uint64_t kills) {
     static const char usual[] = "sounder: error: ";
     if (WIFSIGNALED(wait_status)) {
         const int number = WTERMSIG(wait_status);
@@ -74,9 +74,9 @@ const char *sweep_process_words(char *text, const Job *job, int wait_status, uin
                      : "");
         return text;
     }
-    const off_t bytes = lseek(job->stderr_fd, 0, SEEK_END), most = SWEEP_WORDS_BYTES - 1,
+    const off_t bytes = lseek(stderr_fd, 0, SEEK_END), most = SWEEP_WORDS_BYTES - 1,
                 first = bytes > most ? bytes - most : 0;
-    ssize_t count = pread(job->stderr_fd, text, (size_t)(bytes - first), first);
+    ssize_t count = pread(stderr_fd, text, (size_t)(bytes - first), first);
     if (count < 0) count = 0;
     while (count > 0 && text[count - 1] == '\n')
         count--;

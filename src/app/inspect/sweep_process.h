@@ -20,9 +20,9 @@ typedef struct SweepStart {
 // the system refuses a process or a descriptor.
 Status sweep_process_start(Job *job, const SweepStart *start, Error *err);
 
-// Returns why the process ended (wait_status from waitpid): the last line of its stderr without "sounder: error: ", or
-// the signal that killed it. kills: value of cgroup_memory_kills when the sweep began. The caller owns text
-// (SWEEP_WORDS_BYTES).
-const char *sweep_process_words(char *text, const Job *job, int wait_status, uint64_t kills);
+// Returns why the process ended (wait_status from waitpid): the last line of its stderr (a file, stderr_fd) without
+// "sounder: error: ", or the signal that killed it. kills: value of cgroup_memory_kills when the sweep began. The
+// caller owns text (SWEEP_WORDS_BYTES).
+const char *sweep_process_words(char *text, int stderr_fd, int wait_status, uint64_t kills);
 
 #endif

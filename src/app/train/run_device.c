@@ -109,10 +109,8 @@ const char *run_device_name(const RunDevice *device) {
     return device->on_gpu ? device->gpu.name : "cpu";
 }
 
-// Whether Linux sees an NVIDIA GPU, with or without its driver: on the bus, or where a container or WSL has none, as a
-// device. (glob would be shorter, but glibc's frees twice when
-// memory runs out.)
-static bool gpu_is_there(void) {
+// (glob would be shorter, but glibc's frees twice when memory runs out.)
+bool run_device_is_there(void) {
     static const char devices[] = "/sys/bus/pci/devices";
     bool there = access("/dev/nvidia0", F_OK) == 0 || access("/dev/dxg", F_OK) == 0;
     DIR *listing = opendir(devices);
@@ -131,7 +129,7 @@ static bool gpu_is_there(void) {
 
 const char *run_device_why_not(const RunDevice *device, const Options *options) {
     if (device->on_gpu || !*device->why_not.message) return NULL;
-    return device->gave_up || wishes_for_gpu(options) || gpu_is_there() ? device->why_not.message : NULL;
+    return device->gave_up || wishes_for_gpu(options) || run_device_is_there() ? device->why_not.message : NULL;
 }
 
 void run_device_describe(char *text, size_t bytes, const RunDevice *device, const Options *options, uint32_t models) {

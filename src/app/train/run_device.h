@@ -50,6 +50,9 @@ Status run_device_check_workers(const RunDevice *device, int workers, Error *err
 // UNAVAILABLE for --device cuda in a build without CUDA; can be called before anything else is checked.
 Status run_device_check(const Options *options, Error *err);
 
+// Whether Linux sees an NVIDIA GPU, with or without its driver: on the bus, or, in a container or WSL, as a device.
+bool run_device_is_there(void);
+
 // Returns "NVIDIA H200" or "cpu", for the summary.
 const char *run_device_name(const RunDevice *device);
 

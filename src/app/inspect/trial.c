@@ -1,0 +1,111 @@
+#include "trial.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/pidfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "app/inspect/sweep_process.h"
+#include "io/metrics.h"
+#include "io/safetensors.h"
+
+enum { MOST_WORDS = 32 };
+
+// Not a fork: a process that has called CUDA must not have forks which do.
+static int spawn(pid_t *pid, char *const *arguments, int stderr_fd) {
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, stderr_fd, STDERR_FILENO);
+    const int error = posix_spawn(pid, "/proc/self/exe", &actions, NULL, arguments, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    return error;
+}
+
+// Workers and trainers end with the process that is killed.
+static Status wait_for_end(pid_t pid, int stderr_fd, Error *err) {
+    char text[SWEEP_WORDS_BYTES];
+    int end = 0;
+    struct pollfd death = {.fd = pidfd_open(pid, 0), .events = POLLIN};
+    const bool in_time = poll(&death, 1, TRIAL_SECONDS * 1000) != 0;
+    if (death.fd >= 0) close(death.fd);
+    if (!in_time) kill(pid, SIGKILL);
+    waitpid(pid, &end, 0);
+    if (!in_time) return fail(err, STATUS_UNAVAILABLE, "a short run has not ended within %d s", TRIAL_SECONDS);
+    if (WIFEXITED(end) && WEXITSTATUS(end) == 0) return STATUS_OK;
+    return fail(err, STATUS_UNAVAILABLE, "%.900s", sweep_process_words(text, stderr_fd, end, UINT64_MAX));
+}
+
+static Status train(char *const *arguments, Error *err) {
+    pid_t pid;
+    const int stderr_fd = memfd_create("stderr", MFD_CLOEXEC);
+    if (stderr_fd < 0) return fail_errno(err, STATUS_OS, "a short run needs a file descriptor");
+    const int error = spawn(&pid, arguments, stderr_fd);
+    const Status status = error == 0 ? wait_for_end(pid, stderr_fd, err)
+                                     : fail(err, STATUS_OS, "a short run cannot be started: %s", strerror(error));
+    close(stderr_fd);
+    return status;
+}
+
+static Status read_figures(Trial *trial, const char *path, Error *err) {
+    json_t *lines, *line;
+    size_t i;
+    const Folder folder = {.fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), .path = path};
+    if (folder.fd < 0) return fail_errno(err, STATUS_NOINPUT, "%s cannot be opened", path);
+    const Status status = metrics_read(&lines, &folder, err);
+    close(folder.fd);
+    TRY(status);
+    json_array_foreach(lines, i, line) {
+        if (metrics_is(line, "round"))
+            trial->samples_per_second = json_number_value(json_object_get(line, "samples_per_second"));
+        if (metrics_is(line, "summary"))
+            trial->start_seconds = json_number_value(json_object_get(line, "cold_start_seconds"));
+    }
+    json_decref(lines);
+    return STATUS_OK;
+}
+
+Status trial_run(Trial *trial, const char *folder, const char *name, char *const *options, Error *err) {
+    char path[TRIAL_PATH_BYTES - 24];
+    char *arguments[MOST_WORDS] = {(char *)"sounder", (char *)"train",
+                                   (char *)"--model", (char *)"lenet",
+                                   (char *)"--quiet", (char *)"--tensorboard=false",
+                                   (char *)"--out",   path};
+    int count = 0;
+    while (arguments[count])
+        count++;
+    while (*options && count < MOST_WORDS - 1)
+        arguments[count++] = *options++;
+    *trial = (Trial){0};
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    snprintf(trial->model, sizeof trial->model, "%s/model.safetensors", path);
+    TRY(train(arguments, err));
+    return read_figures(trial, path, err);
+}
+
+Status trial_compare(double *difference, const Trial *a, const Trial *b, Error *err) {
+    Safetensors left, right;
+    TRY(safetensors_open(&left, a->model, err));
+    Status status = safetensors_open(&right, b->model, err);
+    if (status == STATUS_OK) {
+        const float *of_a = (const float *)(const void *)left.payload,
+                    *of_b = (const float *)(const void *)right.payload;
+        if (left.payload_bytes != right.payload_bytes)
+            status = fail(err, STATUS_DATA, "%s and %s are of different nets", a->model, b->model);
+        *difference = 0;
+        for (size_t i = 0; i < left.payload_bytes / sizeof *of_a && status == STATUS_OK; i++) {
+            const double apart = fabs((double)of_a[i] - (double)of_b[i]);
+            if (apart > *difference || isnan(apart)) *difference = apart;
+        }
+        safetensors_close(&right);
+    }
+    safetensors_close(&left);
+    return status;
+}
