@@ -7,6 +7,11 @@ bool device_is_built(void) {
 
 Status device_open(Device *device, int gpu, Error *err) {
     *device = (Device){.index = gpu};
+    return device_sleep_when_waiting(gpu, err);
+}
+
+Status device_sleep_when_waiting(int gpu, Error *err) {
+    (void)gpu;
     return fail(
         err, STATUS_UNAVAILABLE,
         "this program was built without CUDA: use --device cpu, or build it where the CUDA toolkit is installed");

@@ -11,6 +11,7 @@ static void a_program_without_cuda_says_what_to_do(void **state) {
     assert_false(device_is_built());
     assert_int_equal(device_open(&device, -1, &err), STATUS_UNAVAILABLE);
     assert_non_null(strstr(err.message, "built without CUDA: use --device cpu"));
+    assert_int_equal(device_sleep_when_waiting(0, &err), STATUS_UNAVAILABLE);
     device_close();
 }
 
