@@ -2,7 +2,7 @@
 
 Usage: test_cuda_runs_options.py PATH_OF_SOUNDER_EMULATED [unittest arguments]
 """
-import os, re, signal, subprocess, sys, unittest
+import os, re, signal, socket, subprocess, sys, unittest
 
 from cards import CARD, DATA, MODEL, TINY, CardCase
 from runs import DEADLINE, ENDLESS, children_of, wait_until
@@ -177,6 +177,20 @@ class Options(CardCase):
                 self.assertIn(words, out)
         finally:
             subprocess.run([control], input="quit\n", text=True, env=environment, check=True)
+
+    @unittest.skipIf(os.geteuid() != 0, "only root makes another user's file")
+    def test_a_multi_process_service_of_another_user_is_avoided(self):
+        for owner, words in ((12345, "take turns (no MPS)"), (0, "side by side (MPS),")):
+            pipe = self.path(str(owner))
+            os.makedirs(pipe)
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as daemon:
+                daemon.bind(os.path.join(pipe, "control"))
+                daemon.listen()
+                os.chown(os.path.join(pipe, "control"), owner, owner)
+                out, err = self.train(*CARD, "--workers", "2", "--log-level", "info", "--out", f"run-{owner}",
+                                      env={**self.emulated(), "CUDA_MPS_PIPE_DIRECTORY": pipe})
+            self.assertIn(words, out)
+            self.assertEqual("is another user's; this run does without it" in err, owner != 0)
 
     def test_a_link_in_the_place_of_the_daemons_folder_is_not_followed(self):
         self.train(*CARD, "--workers", "1", "--rounds", "1", "--out", "gift")

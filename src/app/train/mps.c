@@ -52,6 +52,19 @@ static bool mps_listens(const char *pipe_folder) {
     return listens;
 }
 
+// Whether the daemon there is another user's. It serves that user alone, and CUDA would wait until it serves this one;
+// root's serves all users.
+static bool is_of_another_user(const char *pipe_folder) {
+    char path[PATH_MAX];
+    struct stat about;
+    snprintf(path, sizeof path, "%s/control", pipe_folder);
+    return stat(path, &about) == 0 && about.st_uid != geteuid() && about.st_uid != 0;
+}
+
+static void avoid_daemons(void) {
+    setenv("CUDA_MPS_PIPE_DIRECTORY", "/dev/null/no-mps", 1);
+}
+
 static bool is_installed(void) {
     const char *path = getenv("PATH");
     char *folders = strdup(path ? path : "/usr/bin:/bin"), *rest = folders, file[PATH_MAX];
@@ -155,11 +168,14 @@ static Status start_daemon(Mps *mps, const char *folder, Error *err) {
 
 Status mps_prepare(Mps *mps, MpsUse use, const char *folder, Error *err) {
     *mps = (Mps){.keeper_fd = -1};
-    if (use == MPS_OFF) { // prevents finding any daemon
-        setenv("CUDA_MPS_PIPE_DIRECTORY", "/dev/null/no-mps", 1);
+    if (use == MPS_OFF) {
+        avoid_daemons();
         return STATUS_OK;
     }
-    if (mps_listens(mps_pipe_folder())) {
+    if (is_of_another_user(mps_pipe_folder())) {
+        log_info("the Multi-Process Service in %s is another user's; this run does without it", mps_pipe_folder());
+        avoid_daemons();
+    } else if (mps_listens(mps_pipe_folder())) {
         mps->state = MPS_RUNNING;
         return STATUS_OK;
     }

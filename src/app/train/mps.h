@@ -31,8 +31,8 @@ typedef struct Mps {
     pid_t keeper;  // the shell
 } Mps;
 
-// Finds a daemon, avoids it, or starts one, depending on `use`. folder: the run's; its path may be relative.
-// UNAVAILABLE if --mps start fails; nothing to close then.
+// Finds a daemon of this user or root's, avoids any, or starts one, depending on `use`. folder: the run's; its path may
+// be relative. UNAVAILABLE if --mps start fails; nothing to close then.
 Status mps_prepare(Mps *mps, MpsUse use, const char *folder, Error *err);
 
 // USAGE, or a warning, if MPS does not serve that many processes at a time.
