@@ -9,23 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-// The variables by which a launcher tells a process its rank.
-typedef struct Launcher {
-    const char *rank, *size, *local_rank;
-    const char *job, *step; // name the job on this machine; NULL: no variable does
-    const char *nodes;      // number of machines of the job; NULL: not told
-    const char *local_size; // number of its ranks on this machine; NULL: not told
-    const char *in_step;    // set only in processes started as ranks; NULL: there are no others
-} Launcher;
-
-static const Launcher launchers[] = {
-    {"RANK", "WORLD_SIZE", "LOCAL_RANK", NULL, NULL, NULL, "LOCAL_WORLD_SIZE", NULL},
-    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "PMIX_NAMESPACE", NULL,
-     "OMPI_MCA_orte_num_nodes", NULL, NULL},
-    {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", NULL, NULL, NULL, NULL, NULL},
-    {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_STEP_NUM_NODES", NULL,
-     "SLURM_STEP_NUM_TASKS"},
-};
+#include "base/launcher.h"
 
 static Status read_number(int *number, const char *name, const char *text, int least, int most, Error *err) {
     char *end;
@@ -35,12 +19,6 @@ static Status read_number(int *number, const char *name, const char *text, int l
         return fail(err, STATUS_USAGE, "%s=%s: give a number from %d to %d", name, text, least, most);
     *number = (int)value;
     return STATUS_OK;
-}
-
-static const Launcher *find_launcher(void) {
-    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
-        if (getenv(launchers[i].rank) && getenv(launchers[i].size)) return &launchers[i];
-    return NULL;
 }
 
 // Reads what the configuration leaves open from the launcher's variables.
@@ -118,7 +96,7 @@ static Status check_machine(const GroupPlace *place, const Launcher *launcher, E
 }
 
 static Status find_by_environment(GroupPlace *place, Error *err) {
-    const Launcher *launcher = find_launcher();
+    const Launcher *launcher = launcher_find();
     if (launcher) TRY(read_identity(place, launcher, err));
     if (place->rank < 0 || place->size < 0)
         return fail(err, STATUS_USAGE,

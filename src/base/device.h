@@ -24,9 +24,10 @@ typedef struct Device {
 // Says whether this program was built with CUDA.
 bool device_is_built(void);
 
-// Opens GPU `gpu`. -1 opens the GPU that LOCAL_RANK names (modulo the number of GPUs), or GPU 0 without LOCAL_RANK.
+// Opens GPU `gpu`. -1 opens the GPU of this process's rank on its machine (launcher_local_rank, modulo the number of
+// GPUs), or GPU 0.
 // Fails with UNAVAILABLE, one sentence and a remedy: not built in, no driver, driver too old, no GPU, no such GPU; with
-// USAGE if LOCAL_RANK is no rank.
+// USAGE if that variable names no rank.
 Status device_open(Device *device, int gpu, Error *err);
 
 // Writes the versions of CUDA that the driver supports and that the program was built for (13000: 13.0), after

@@ -9,6 +9,7 @@
 
 #include "base/cuda_try.h"
 #include "base/device_probe.h"
+#include "base/launcher.h"
 
 bool device_is_built(void) {
     return true;
@@ -49,17 +50,17 @@ static Status no_gpu(Error *err, cudaError_t error) {
                 driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
 }
 
-// Chooses the GPU that a launcher such as torchrun assigns by LOCAL_RANK; processes share GPUs if there are more
+// Chooses the GPU that a launcher assigns by a process's rank on its machine; processes share GPUs if there are more
 // processes than GPUs.
 static Status local_gpu(int *gpu, int gpus, Error *err) {
-    const char *text = getenv("LOCAL_RANK");
+    const char *name = launcher_local_rank(), *text = name ? getenv(name) : NULL;
     *gpu = 0;
-    if (!text || !*text) return STATUS_OK;
+    if (!text) return STATUS_OK;
     char *end;
     errno = 0;
     long rank = strtol(text, &end, 10);
     if (errno != 0 || *end || rank < 0 || rank > INT_MAX)
-        return fail(err, STATUS_USAGE, "LOCAL_RANK is \"%s\": set it to a rank, or choose a GPU with --gpu", text);
+        return fail(err, STATUS_USAGE, "%s is \"%s\": set it to a rank, or choose a GPU with --gpu", name, text);
     *gpu = (int)(rank % gpus);
     return STATUS_OK;
 }

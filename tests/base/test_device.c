@@ -12,9 +12,13 @@
 
 enum { BYTES = 1 << 20, CALLS_MAX = 1000 };
 
+static const char *const local_ranks[] = {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
+                                          "SLURM_LOCALID"};
+
 static int reset(void **state) {
     (void)state;
-    unsetenv("LOCAL_RANK");
+    for (size_t i = 0; i < sizeof local_ranks / sizeof *local_ranks; i++)
+        unsetenv(local_ranks[i]);
     emulator_reset();
     return 0;
 }
@@ -88,9 +92,13 @@ static void gpus_of_a_launcher_go_round_by_local_rank(void **state) {
     Device device;
     Error err;
     emulator_set_devices(3);
-    setenv("LOCAL_RANK", "5", 1);
-    check_ok(device_open(&device, -1, &err));
-    assert_int_equal(device.index, 2);
+    static const char *const values[] = {"5", "1", "2", "4"};
+    static const int gpus[] = {2, 1, 2, 1};
+    for (size_t i = sizeof local_ranks / sizeof *local_ranks; i-- > 0;) { // an inner launcher wins
+        setenv(local_ranks[i], values[i], 1);
+        check_ok(device_open(&device, -1, &err));
+        assert_int_equal(device.index, gpus[i]);
+    }
     check_ok(device_open(&device, 1, &err)); // a GPU that is asked for wins
     assert_int_equal(device.index, 1);
     setenv("LOCAL_RANK", "first", 1);

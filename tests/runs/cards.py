@@ -9,12 +9,13 @@ DATA = "synthetic:1x8x8:160:60"
 MODEL = "conv 3 3; pool 2; relu; dropout 0.2; linear 10"
 TINY = ["--data", DATA, "--model", MODEL, "--batch-size", "16", "--clients", "4", "--rounds", "2"]
 CARD = [*TINY, "--device", "cuda"]
+LOCAL_RANKS = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
 
 
 class CardCase(RunCase):
     def emulated(self, **settings):
         """The environment of a run; settings as emulator.h has them, without SOUNDER_EMULATED_."""
-        environment = {name: value for name, value in os.environ.items() if name != "LOCAL_RANK"}
+        environment = {name: value for name, value in os.environ.items() if name not in LOCAL_RANKS}
         environment["CUDA_MPS_PIPE_DIRECTORY"] = self.path("no-mps")
         environment.update({f"SOUNDER_EMULATED_{name}": str(value) for name, value in settings.items()})
         return environment

@@ -372,7 +372,7 @@ const Option option_table[] = {
      .help = "device that computes; auto: a GPU if there is one"},
     {.name = "gpu", .type = OPTION_WHOLE, FIELD(gpu), .group = GROUP_TRAINING, .eval = true,
      .also = "gpu-id",
-     .placeholder = "N", .derived = "the one LOCAL_RANK names, or the first", .minimum = 0, .maximum = 255,
+     .placeholder = "N", .derived = "the one of the local rank, or the first", .minimum = 0, .maximum = 255,
      .may_change = true,
      .applies = may_use_gpu, .condition = "--device cuda",
      .help = "number of the GPU, as CUDA counts them"},

@@ -85,7 +85,7 @@ typedef struct Options {
     Training training;                                              // lr 0.01, momentum 0, 1 local epoch, batches of 64
     uint64_t seed;                                                  // 1
     int device;                                                     // DeviceKind: auto
-    int gpu;                             // in CUDA's numbering, if given; else the one in LOCAL_RANK, or the first
+    int gpu;                             // in CUDA's numbering, if given; else the one of the local rank, or the first
     int models_per_launch;               // clients in lockstep on the GPU; 0: as many as fit
     bool tf32;                           // false
     int mps;                             // MpsUse: auto
