@@ -301,12 +301,21 @@ fail:
     return status;
 }
 
+// Returns how long the workers have to end by themselves. A GPU's driver ends their contexts one after the other, and
+// MPS takes each killed client for a failure.
+static double farewell_seconds(const PhasesConfig *config) {
+    const double context_seconds = 0.3; // for one context; an estimate with room
+    const RunConfig *run = config->memory->config;
+    if (config->hang_seconds == 0) return INFINITY;
+    return FAREWELL_SECONDS + (run->gpu.used ? run->workers * context_seconds : 0);
+}
+
 // Workers end by themselves if they can, so that a profiler, a sanitizer or MPS sees them end.
 void phases_free(Phases *phases) {
     const bool in_order = phases->stand_still;
     if (in_order) {
         phases->config.memory->control->order.kind = PHASE_END;
-        supervisor_dismiss(&phases->supervisor, phases->config.hang_seconds > 0 ? FAREWELL_SECONDS : INFINITY);
+        supervisor_dismiss(&phases->supervisor, farewell_seconds(&phases->config));
     }
     supervisor_free(&phases->supervisor);
     if (phases->config.trainers) trainer_host_end(phases->config.trainers);

@@ -28,6 +28,7 @@
 //                                   returns, as most machines do, or when the stream comes to it, as CUDA allows
 //   SOUNDER_EMULATED_MANAGED        on, off: the GPU has no managed memory; refused: it has, it says, but gives none
 //   SOUNDER_EMULATED_MODE           default, exclusive: the compute mode that the GPU names; it shuts no process out
+//   SOUNDER_EMULATED_RESET_MILLISECONDS   how long cudaDeviceReset takes (0)
 //   SOUNDER_EMULATED_FAIL           what fails: "7" the seventh call, "cudaMalloc" the first of that name,
 //                                   "cudaMalloc:3" the third, "kernel:3" the third kernel - which, as on a GPU, makes
 //                                   every later call of the process fail; "=805" behind it: with this error

@@ -1,7 +1,9 @@
 // The emulated runtime's functions about devices, memory and launches.
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "call.h"
@@ -127,6 +129,7 @@ cudaError_t cudaRuntimeGetVersion(int *version) {
 
 cudaError_t cudaDeviceReset() {
     cudaError_t error = enter(__func__);
+    std::this_thread::sleep_for(std::chrono::milliseconds(settings().reset_milliseconds));
     streams_forget();
     memory_free_all();
     return error;

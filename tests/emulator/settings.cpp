@@ -54,6 +54,7 @@ Settings settings_from_environment() {
     settings.driver = static_cast<int>(number("SOUNDER_EMULATED_DRIVER", 13000));
     settings.memory_bytes = number("SOUNDER_EMULATED_MEMORY_BYTES", uint64_t{4} << 30);
     settings.context_bytes = number("SOUNDER_EMULATED_CONTEXT_BYTES", uint64_t{64} << 20);
+    settings.reset_milliseconds = static_cast<int>(number("SOUNDER_EMULATED_RESET_MILLISECONDS", 0));
     settings.ipc = choice("SOUNDER_EMULATED_IPC", "on", "off", true);
     settings.exclusive = choice("SOUNDER_EMULATED_MODE", "exclusive", "default", false);
     const std::string managed = text("SOUNDER_EMULATED_MANAGED", "on");

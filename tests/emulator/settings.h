@@ -15,6 +15,7 @@ struct Settings {
     int devices, current;
     int driver; // as cudaDriverGetVersion has it; 0: there is none
     size_t memory_bytes, context_bytes;
+    int reset_milliseconds;
     bool ipc, cublas, lazy_streams, late_pageable, exclusive;
     bool has_managed, gives_managed; // says the attribute; does the call
     std::string fail_name;           // of the call that fails; empty: any

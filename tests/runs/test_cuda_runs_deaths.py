@@ -59,20 +59,27 @@ class Deaths(CardCase):
             _, err = self.train(*options, "--hang-seconds", str(2 * SLOWED), "--out", str(number), "--data", *more)
             self.assertNotIn("is killed", err)
 
+    def ended_workers(self, *options, **emulated):
+        """The ranks that end by themselves, as a library in their processes notes."""
+        library = os.path.join(os.path.dirname(SOUNDER), "tests", "libexit_witness.so")
+        witness = self.path("ends-" + options[-1])
+        self.train(*TINY, *options, env={**self.emulated(**emulated), "LD_PRELOAD": library, "SOUNDER_EXIT_WITNESS": witness})
+        with open(witness) as file:
+            return sorted(words[2] for words in map(str.split, file) if words[1] == "worker")
+
     @unittest.skipIf(SANITIZED, "a sanitizer's runtime wants to be preloaded first")
     def test_workers_end_in_order_when_a_run_ends_so_that_who_looks_at_them_sees_them_end(self):
-        library = os.path.join(os.path.dirname(SOUNDER), "tests", "libexit_witness.so")
         for device in ("cuda", "cpu"):
             for algorithm in ("fedavg", "ssgd", "hogwild"):
                 clients = "3" if algorithm == "hogwild" else "4"
-                witness = self.path(f"ends-{device}-{algorithm}")
-                environment = {**self.emulated(), "LD_PRELOAD": library, "SOUNDER_EXIT_WITNESS": witness}
                 # Who watches over hangs kills a worker that gets no processor for a second at the end.
-                self.train(*TINY, "--device", device, "--clients", clients, "--algorithm", algorithm, "--workers", "3",
-                           "--hang-seconds", "0", "--out", f"{device}-{algorithm}", env=environment)
-                with open(witness) as file:
-                    ended = [line.split()[1:3] for line in file if line.split()[1] == "worker"]
-                self.assertEqual(sorted(ended), [["worker", "0"], ["worker", "1"], ["worker", "2"]])
+                self.assertEqual(self.ended_workers("--device", device, "--clients", clients, "--algorithm", algorithm, "--workers", "3",
+                                                    "--hang-seconds", "0", "--out", f"{device}-{algorithm}"), ["0", "1", "2"])
+
+    @unittest.skipIf(SANITIZED, "a sanitizer's runtime wants to be preloaded first")
+    def test_many_workers_have_the_time_that_the_end_of_their_contexts_takes(self):
+        ended = self.ended_workers("--device", "cuda", "--workers", "6", "--out", "run", RESET_MILLISECONDS=1500, MEMORY_BYTES=8 << 30)
+        self.assertEqual(ended, [str(rank) for rank in range(6)])
 
     def test_a_stopped_worker_is_killed_and_the_others_go_on(self):
         process = self.start(*CARD, "--workers", "2", *ENDLESS, "--hang-seconds", str(5 * SLOWED), "--out", "run")
