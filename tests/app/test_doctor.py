@@ -2,7 +2,7 @@
 
 Usage: test_doctor.py PATH_OF_SOUNDER_EMULATED PATH_OF_SOUNDER [unittest arguments]
 """
-import glob, os, subprocess, sys, tempfile, unittest
+import glob, os, signal, struct, subprocess, sys, tempfile, time, unittest
 
 EMULATED, SOUNDER = (os.path.abspath(path) for path in sys.argv[1:3])
 ROWS = ["driver", "GPU", "code", "memory", "MPS", "access", "view", "worker", "twin", "speed"]
@@ -21,16 +21,22 @@ class Doctor(unittest.TestCase):
         self.folder = tempfile.TemporaryDirectory(prefix="sounder-test-doctor-")
         self.addCleanup(self.folder.cleanup)
 
-    def ask(self, code, program=EMULATED, **settings):
-        """The lines that it prints, by their first words."""
+    def start(self, program, settings):
         environment = {name: value for name, value in os.environ.items() if name not in ("LOCAL_RANK", "CUDA_VISIBLE_DEVICES")}
         environment.update({f"SOUNDER_EMULATED_{name}": str(value) for name, value in settings.items()})
         environment.update(TMPDIR=self.folder.name, CUDA_MPS_PIPE_DIRECTORY=os.path.join(self.folder.name, "no-mps"))
-        done = subprocess.run([program, "doctor", "--samples", "320"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                              env=environment, timeout=240)
-        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return subprocess.Popen([program, "doctor", "--samples", "100"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                env=environment)
+
+    def lines_of(self, process, *codes):
+        """What it has printed, by the first words of lines."""
+        out, _ = process.communicate(timeout=240)
+        self.assertIn(process.returncode, codes, out)
         self.assertEqual(os.listdir(self.folder.name), [], "something is left behind")
-        return dict(line.split(None, 1) for line in done.stdout.splitlines())
+        return dict(line.split(None, 1) for line in out.splitlines())
+
+    def ask(self, code, program=EMULATED, **settings):
+        return self.lines_of(self.start(program, settings), code)
 
     def fails_at(self, row, sentence, **settings):
         lines = self.ask(1, **settings)
@@ -53,6 +59,30 @@ class Doctor(unittest.TestCase):
         self.fails_at("worker", "docker run --pid=host", IPC="off")
         self.fails_at("worker", "not even one worker fits; lower --batch-size", MEMORY_BYTES=250 << 20)
         self.fails_at("worker", "illegal memory access", FAIL="kernel:1", FAIL_RANK=0)
+
+    def bends_a_weight(self, process):
+        """Of the model that the card has trained, before it is compared."""
+        model = os.path.join(self.folder.name, "sounder-doctor-*", "cuda", "model.safetensors")
+        while not glob.glob(model) and process.poll() is None:
+            time.sleep(0.001)
+        process.send_signal(signal.SIGSTOP)
+        for path in glob.glob(model):
+            with open(path, "r+b") as file:
+                file.seek(-4, os.SEEK_END)
+                weight, = struct.unpack("<f", file.read())
+                file.seek(-4, os.SEEK_END)
+                file.write(struct.pack("<f", weight + 0.001))
+        process.send_signal(signal.SIGCONT)
+
+    def test_a_card_that_computes_wrong_is_found_out(self):
+        for _ in range(5):  # on a busy machine the comparison may be over before the file is seen
+            process = self.start(EMULATED, {})
+            self.bends_a_weight(process)
+            lines = self.lines_of(process, 0, 1)
+            if process.returncode == 1:
+                break
+        self.assertEqual(list(lines), ROWS[:ROWS.index("twin") + 1])
+        self.assertRegex(lines["twin"], "FAILED: Emulated card computes wrong: after one step of lenet a weight is 1.0e-03 from the CPU's")
 
     def test_memory_that_a_card_refuses_is_no_fault(self):
         for setting in ("off", "refused"):
