@@ -114,6 +114,12 @@ uint32_t trainer_client_from(const RunMemory *memory, uint32_t client) {
     return client;
 }
 
+uint32_t trainer_test_batch(const RunConfig *config) {
+    const uint32_t size = config->training.batch_size;
+    if (size >= EVALUATION_CHUNK) return size;
+    return 10 * size < EVALUATION_CHUNK ? 10 * size : EVALUATION_CHUNK;
+}
+
 void trainer_add_first_batches(Trainer *trainer, uint32_t client, uint32_t most) {
     uint32_t count;
     const uint32_t size = trainer->memory->config->training.batch_size;

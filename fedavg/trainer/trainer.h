@@ -75,6 +75,10 @@ typedef struct TrainerAnswer {
     MetricSums metrics;
 } TrainerAnswer;
 
+// Samples of a test's batch: ten times as many as in training, up to EVALUATION_CHUNK. A forward pass of ten samples
+// takes about as long as one of a hundred, and a test keeps nothing for a backward pass.
+uint32_t trainer_test_batch(const RunConfig *config);
+
 // Creates the desk and starts the trainer. Nothing to close on failure.
 Status trainer_open(Trainer *trainer, const RunMemory *memory, uint32_t rank, bool has_shift, Error *err);
 

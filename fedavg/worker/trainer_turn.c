@@ -166,7 +166,7 @@ void trainer_turn_count_steps(LocalModel *model, Job *job, LocalTurn *turn, uint
 
 // The sample numbers are written where the desk has them: a turn may be the whole test set.
 static void add_test_batches(LocalModel *model, const Batch *batch, const DatasetSplit *split, bool viewed) {
-    const uint32_t size = model->memory->config->training.batch_size;
+    const uint32_t size = trainer_test_batch(model->memory->config);
     Desk *desk = &model->trainer->desk;
     for (uint32_t first = 0; first < batch->count; first += size) {
         const uint32_t samples = batch->count - first < size ? batch->count - first : size;

@@ -36,6 +36,9 @@ static const HelpEntry python[] = {
      "the batches (x, y) in the run's order, over all epochs of the turn, as the client sees them (--client-noise, "
      "--drift, attacks on samples); the numbers of their samples. Data without samples, a .npz of y_train and y_test "
      "alone, are for samples that the program loads itself, before its first turn: x are then these numbers"},
+    {"turn.batches(size)",
+     "in a test: batches of so many samples. Otherwise they are ten times as large as in training, "
+     "up to 500"},
     {"turn.split, x, y", "\"train\" or \"test\": what the numbers are of; the whole split as it is stored"},
     {"turn.generator, random", "random numbers of this turn, of torch and NumPy; both modules' own are seeded, too"},
     {"turn.correct()",
@@ -155,7 +158,8 @@ static const HelpEntry asked[] = {
                           "of \"train\" or \"test\""},
     {"round, client, seed", "client may be null; seed: 53 bits, of this turn's random numbers"},
     {"count, batches", "desk.order has count sample numbers (u4), desk.ends the end of each batch in it (u4)"},
-    {"lr, momentum, weight_decay, clip, epochs, batch_size", "of this turn; lr and epochs are 0 in a test"},
+    {"lr, momentum, weight_decay, clip, epochs, batch_size",
+     "of this turn; lr and epochs are 0 in a test, whose batches are up to ten times as large"},
     {"check", "1 in a turn of --check-trainer"},
     {"pull, shifts",
      "add pull * weight to every gradient, and if shifts is 1 also the float of desk.shift at its place"},

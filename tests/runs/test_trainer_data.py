@@ -322,5 +322,25 @@ sounder.serve(Net, train, test, exchange="lora_*")
         self.assertEqual(sorted(self.weights("lora")), ["lora_a", "lora_b"])
 
 
+class Batches(TrainerCase):
+    """How many samples a batch has."""
+
+    def sizes(self, size, **more):
+        """Of the batches of the test set in one run."""
+        self.write("sizes.py", NUMPY.replace("    for x, y in turn.batches():\n", f"""    for x, y in turn.batches({size}):
+        if not turn.trains: print("batch of", len(y), flush=True)
+"""))
+        result = self.run_with(f"sizes-{len(size)}", "--batch-size", "2", "--rounds", "1", "--workers", "1", script="sizes.py", **more)
+        with open(self.path(f"sizes-{len(size)}", "trainer.log")) as log:
+            return result[1], [int(line.split()[-1]) for line in log if "batch of" in line]
+
+    def test_those_of_a_test_are_ten_times_as_large_or_as_the_trainer_wishes(self):
+        self.assertEqual(self.sizes("")[1], [20, 20, 20])
+        self.assertEqual(self.sizes("None if turn.trains else 25")[1], [25, 25, 10])
+
+    def test_those_of_a_training_are_the_runs(self):
+        self.assertIn("the batches of a training are the run's (--batch-size)", self.sizes("25", code=69)[0])
+
+
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1] + sys.argv[3:])

@@ -114,14 +114,14 @@ class Answers(TrainerCase):
             self.write("answers.py", TORCH.replace("        out = net(x)\n", f"        out = net(x); turn.answers({kind})\n") + net + "sounder.serve(Net, train, test)\n")
             self.compare(engine, json.loads(self.eval_model(f"{sys.executable} answers.py", "--json", "--confusion", "--predictions", "own.csv")))
         self.write("answers.py", TORCH.replace("        out = net(x)\n", "        out = net(x); turn.answers(out.argmax(1))\n") + net + "sounder.serve(Net, train, test)\n")
-        self.assertIn("turn.answers was given the shape (64,); give (samples, 10), one score per class", self.eval_model(f"{sys.executable} answers.py", "--confusion", code=65))
+        self.assertIn("turn.answers was given the shape (500,); give (samples, 10), one score per class", self.eval_model(f"{sys.executable} answers.py", "--confusion", code=65))
 
     def test_what_is_no_answer_for_each_sample_is_refused_in_one_sentence(self):
         self.train_engine()
-        for answer, code, sentence in (("out[:, :4]", 65, "turn.answers was given the shape (64, 4); give (samples, 10), one score per class"),
-                                       ("out.argmax(1)", 65, "turn.answers was given the shape (64,); give (samples, 10), one score per class"),
-                                       ("out[1:]", 65, "turn.answers was given 492 of the turn's 500 samples; call it once per batch"),
-                                       ("np.repeat(out, 2, 0)", 65, "turn.answers was given 512 samples in a turn of 500; call it once per batch"),
+        for answer, code, sentence in (("out[:, :4]", 65, "turn.answers was given the shape (500, 4); give (samples, 10), one score per class"),
+                                       ("out.argmax(1)", 65, "turn.answers was given the shape (500,); give (samples, 10), one score per class"),
+                                       ("out[1:]", 65, "turn.answers was given 499 of the turn's 500 samples; call it once per batch"),
+                                       ("np.repeat(out, 2, 0)", 65, "turn.answers was given 1000 samples in a turn of 500; call it once per batch"),
                                        ("out[:0]", 64, "--confusion and --predictions need the net's answers, which the trainer does not give: let it call "
                                                        "turn.answers(scores) once per batch of a test, or leave them out")):
             for option in (["--confusion"], ["--predictions", "own.csv"]):

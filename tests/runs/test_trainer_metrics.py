@@ -165,7 +165,7 @@ class TrainerMetrics(NodesCase, TrainerCase):
                                 ("twice", "the metric recall was given both to turn.add and to turn.metric"),
                                 ("some-batches", "turn.add was given hits= in ")):
             with self.subTest(fault=fault):
-                _, err = self.run_job(fault, "--quiet", "--trainer-option", f"fault={fault}", code=69)
+                _, err = self.run_job(fault, "--quiet", "--batch-size", "2", "--trainer-option", f"fault={fault}", code=69)
                 self.assertIn(sentence, err)
                 self.assertNotIn("another one does the turn again", err)
         _, err = self.run_job("some-turns", "--quiet", "--trainer-option", "fault=some-turns", code=65)

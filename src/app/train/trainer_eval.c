@@ -49,7 +49,7 @@ static Status evaluate_chunk(TrainerTest *test, Trainer *trainer, uint32_t first
     const uint32_t round = trainer->memory->control->order.round;
     const TrainerTurn turn = {
         .task = "test", .part = "test", .of_test_set = true, .round = round, .key = round, .client = UINT32_MAX};
-    const uint32_t size = trainer->memory->config->training.batch_size;
+    const uint32_t size = trainer_test_batch(trainer->memory->config);
     Desk *desk = &trainer->desk;
     TrainerAnswer answer;
     for (uint32_t done = 0; done < count; done += size) {

@@ -77,38 +77,40 @@ class Turn:
     def random(self):  # made when it is asked for: that takes as long as the rest of a short turn's start
         return np.random.default_rng(self.seed)
 
-    def _ends(self):
-        first = 0
-        for end in self._desk.part("ends", "u4", self._told["batches"]):
-            yield first, int(end)
-            first = int(end)
+    def _ends(self, size=None):
+        if size and self.trains:
+            raise Error("turn.batches(size) is for tests; the batches of a training are the run's (--batch-size)")
+        ends = self._desk.part("ends", "u4", self._told["batches"]).tolist()
+        if size:
+            ends = [min(first + size, self.samples) for first in range(0, self.samples, size)]
+        return zip([0, *ends], ends)
 
-    def indices(self):
-        """For each batch of the turn, in the run's order: the numbers of its samples in x and y."""
+    def indices(self, size=None):
+        """For each batch of the turn, in the run's order: the numbers of its samples in x and y. size: as for batches."""
         order = self._desk.part("order", "u4", self.samples)
-        for first, end in self._ends():
+        for first, end in self._ends(size):
             self.progress()
             yield order[first:end].astype(np.int64)
 
-    def batches(self):
+    def batches(self, size=None):
         """The same as (x, y): x as it enters a net, torch's tensors if the net is torch's. With --client-noise, --drift or an attack
         on labels these are the samples as the client sees them. If the run's data are labels alone, x are the samples' numbers, for
-        the samples that the program has loaded itself."""
+        the samples that the program has loaded itself. size: samples of a test's batch, otherwise ten times as many as in training,
+        up to 500."""
         if not self._told.get("viewed"):
-            yield from self._net.batches(self._data, self._data.splits[self.split], self.indices())
+            yield from self._net.batches(self._data, self._data.splits[self.split], self.indices(size))
             return
         places = self._desk.part("places", "u4", self.samples)
         rows = int(places.max()) + 1 if self.samples else 0
         if self.x is None:
             y = self._desk.part("labels", "u2", rows)
-            for taken, (first, end) in zip(self.indices(), self._ends()):
+            for taken, (first, end) in zip(self.indices(size), self._ends(size)):
                 yield self._net.batch(taken, y[places[first:end]])
             return
         kind = self._desk.parts["samples_type"]
-        size = int(np.prod(self._data.shape))
-        x = self._desk.part("samples", kind, rows * size).reshape(rows, *self._data.shape)
+        x = self._desk.part("samples", kind, rows * int(np.prod(self._data.shape))).reshape(rows, *self._data.shape)
         y = self._desk.part("labels", "u2" if self.y.dtype == np.uint16 else "f4", rows)
-        for first, end in self._ends():
+        for first, end in self._ends(size):
             self.progress()
             taken = places[first:end]
             yield self._net.batch(self._data.enter(x[taken]), np.array(y[taken]))
