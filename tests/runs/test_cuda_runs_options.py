@@ -115,14 +115,15 @@ class Options(CardCase):
         def quiet():
             try:
                 with open(self.path(run, "mps/log/control.log")) as file:
-                    return file.read().endswith("quit\n") and not os.path.exists(self.path(run, "mps/pipe"))
+                    return file.read().endswith("quit -t 1\n") and not os.path.exists(self.path(run, "mps/pipe"))
             except OSError:
                 return False
         return wait_until(quiet)
 
     def test_mps_start_keeps_a_daemon_for_the_run_and_no_longer(self):
-        out, _ = self.train(*CARD, "--workers", "2", "--mps", "start", "--out", "run", env=self.fake_mps())
+        out, err = self.train(*CARD, "--workers", "2", "--mps", "start", "--out", "run", env=self.fake_mps())
         self.assertIn("2 workers work side by side (MPS, started for this run)", out)
+        self.assertNotIn("has not ended", err)
         self.assertTrue(self.has_ended("run"))
         for number in (signal.SIGTERM, signal.SIGKILL):
             process = self.start(*CARD, "--workers", "2", "--mps", "start", "--rounds", "500", "--out", number.name, env=self.fake_mps())
@@ -143,7 +144,7 @@ class Options(CardCase):
         self.assertTrue(self.has_ended("run"))
 
     def test_a_daemon_that_is_slow_to_quit_is_named_and_delays_a_stopped_run_but_briefly(self):
-        warning = r"sounder: warning: --mps start: \S+ has not ended within {} s; .*: echo quit \| CUDA_MPS_PIPE_DIRECTORY={}/mps/pipe nvidia-"
+        warning = r"sounder: warning: --mps start: \S+ has not ended within {} s; .*: echo quit -t 1 \| CUDA_MPS_PIPE_DIRECTORY={}/mps/pipe nvidia-"
         environment = {**self.fake_mps(), "FAKE_MPS_HOLD": self.path("hold")}
         with open(self.path("hold"), "w"):
             pass
@@ -158,7 +159,7 @@ class Options(CardCase):
         self.assertTrue(wait_until(trained))
         runs["ended"].send_signal(signal.SIGTERM)
         said = {"stopped": self.end_at_once(runs["stopped"]), "calm": self.finish(runs["calm"])[1], "ended": runs["ended"].communicate()[1]}
-        for run, seconds in (("calm", 10), ("ended", 2), ("stopped", 2)):
+        for run, seconds in (("calm", 5), ("ended", 2), ("stopped", 2)):
             self.assertRegex(said[run], warning.format(seconds, re.escape(self.path(run))))
         os.unlink(self.path("hold"))
         self.assertTrue(all(map(self.has_ended, runs)))
@@ -176,7 +177,7 @@ class Options(CardCase):
                 out, _ = self.train(*CARD, "--workers", "2", "--mps", use, "--out", use, env=environment)
                 self.assertIn(words, out)
         finally:
-            subprocess.run([control], input="quit\n", text=True, env=environment, check=True)
+            subprocess.run([control], input="quit -t 0\n", text=True, env=environment, check=True)
 
     @unittest.skipIf(os.geteuid() != 0, "only root makes another user's file")
     def test_a_multi_process_service_of_another_user_is_avoided(self):

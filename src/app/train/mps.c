@@ -19,14 +19,15 @@
 #include "base/log.h"
 #include "shm/supervisor.h"
 
-enum { START_SECONDS = 10, CLOSE_SECONDS = 10, QUICK_SECONDS = 2, POLL_MILLISECONDS = 20, SHELL_FD = 3 };
+enum { START_SECONDS = 10, CLOSE_SECONDS = 5, QUICK_SECONDS = 2, POLL_MILLISECONDS = 20, SHELL_FD = 3 };
 
 static const char control_program[] = "nvidia-cuda-mps-control";
 
 // Keeps the daemon: starts it, waits until the other end of the pipe at descriptor 3 is closed, and ends it. The daemon
 // and its sockets are removed before the shell ends, except after a SIGKILL of the shell: then this process runs its
-// last line. The log stays.
-#define END_DAEMON "echo quit | nvidia-cuda-mps-control 3<&-; rm -rf \"$CUDA_MPS_PIPE_DIRECTORY\""
+// last line. The log stays. A plain `quit` waits until all clients have ended. This process stays one until it ends,
+// although its context is gone, so the daemon gets a second for them.
+#define END_DAEMON "echo quit -t 1 | nvidia-cuda-mps-control 3<&-; rm -rf \"$CUDA_MPS_PIPE_DIRECTORY\""
 static const char end_script[] = END_DAEMON;
 static const char keeper_script[] = "trap '" END_DAEMON "' EXIT\n"
                                     "trap exit INT TERM HUP\n"
@@ -218,7 +219,7 @@ void mps_close(Mps *mps, bool quickly) {
     while (keeper_runs(mps)) {
         const int most = quickly || stop_signal_waits() ? QUICK_SECONDS : CLOSE_SECONDS;
         if (clock_seconds_since(start) > most) {
-            log_warning("--mps start: %s has not ended within %d s; should it stay, end it: echo quit | "
+            log_warning("--mps start: %s has not ended within %d s; should it stay, end it: echo quit -t 1 | "
                         "CUDA_MPS_PIPE_DIRECTORY=%s %s",
                         control_program, most, mps_pipe_folder(), control_program);
             return;

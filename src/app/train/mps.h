@@ -39,7 +39,7 @@ Status mps_prepare(Mps *mps, MpsUse use, const char *folder, Error *err);
 Status mps_check_clients(int clients, Error *err);
 
 // Waits until a daemon of the run's own has ended, because its sockets' folder may be removed next. A warning tells how
-// to end a daemon that takes longer than ten seconds, or two if `quickly` is set or a stop signal is pending.
+// to end a daemon that takes longer than five seconds, or two if `quickly` is set or a stop signal is pending.
 void mps_close(Mps *mps, bool quickly);
 
 #endif
