@@ -1,6 +1,5 @@
 // Part of dataset.h: finds the DatasetSource that a value of --data names.
 #include <dirent.h>
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,6 @@
 // of forms (format.c) describes the arrays.
 #include <dirent.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 #include "datasets/formats/csv_table.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -11,7 +11,6 @@
 #define SOUNDER_DATASETS_FORMATS_NPY_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"

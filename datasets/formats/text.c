@@ -6,7 +6,6 @@
 // separator a file is cut into sections, and no sample crosses the end of a section: each section of train.txt that has
 // samples is a client, and its test samples are the section of test.txt with the same index, if both files have as many
 // sections.
-#include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
 #include <stdio.h>

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/keyed_text.h"
-#include "base/log.h"
 #include "datasets/partition/partitioner.h"
 
 static Status check_owners(const PartitionTask *task, const char *name, Error *err) {

@@ -1,6 +1,5 @@
 #include "recipe.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -16,7 +16,6 @@
 #define SOUNDER_FEDAVG_ALGORITHM_RECIPE_H
 
 #include <assert.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -14,7 +14,6 @@
 #ifndef SOUNDER_FEDAVG_MEMORY_STATE_H
 #define SOUNDER_FEDAVG_MEMORY_STATE_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/owned.h"
 
 // A run on several nodes must end on all of them when it ends on one, and no wait may last for ever. Signals are small

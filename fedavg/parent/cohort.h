@@ -17,7 +17,6 @@
 #include "base/owned.h"
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/nodes/nodes.h"
-#include "fedavg/rules/combine/combine_rules.h"
 
 enum { REPORT_BYTES = 16 }; // of a client: its number, samples, loss
 

@@ -5,7 +5,6 @@
 
 #include "base/log.h"
 #include "fedavg/parent/engine.h"
-#include "fedavg/rules/sum/aggregate.h"
 #include "fedavg/rules/world/stale_rules.h"
 
 // A run that is resumed finds its pending updates in the checkpoint; schedule_resume finds out which of them wait.

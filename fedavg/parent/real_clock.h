@@ -8,7 +8,6 @@
 #ifndef SOUNDER_FEDAVG_PARENT_REAL_CLOCK_H
 #define SOUNDER_FEDAVG_PARENT_REAL_CLOCK_H
 
-#include "base/err.h"
 #include "base/owned.h"
 #include "fedavg/rules/world/schedule.h"
 

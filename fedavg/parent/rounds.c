@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "fedavg/memory/state.h"
-#include "fedavg/rules/combine/combine_rules.h"
 #include "fedavg/rules/send/send_rules.h"
 #include "fedavg/rules/server/server_rules.h"
 #include "fedavg/rules/world/walk.h"

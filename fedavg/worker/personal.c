@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "fedavg/rules/sum/aggregate.h"
 
 // A second model's training has shuffles and dropout of its own: no round has this number.
 static uint32_t personal_round(uint32_t round) {

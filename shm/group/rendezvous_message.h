@@ -2,7 +2,6 @@
 #ifndef SOUNDER_SHM_GROUP_RENDEZVOUS_MESSAGE_H
 #define SOUNDER_SHM_GROUP_RENDEZVOUS_MESSAGE_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

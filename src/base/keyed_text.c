@@ -1,6 +1,5 @@
 #include "base/keyed_text.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>

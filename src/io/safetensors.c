@@ -1,7 +1,6 @@
 // The reading side of the safetensors format.
 #include "io/safetensors.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>

@@ -25,7 +25,6 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/rng.h"
 #include "nn/kernels.h"
 #include "nn/spec.h"
 #include "nn/step.h"

@@ -1,6 +1,5 @@
 // Part of spec.h: reads a net's text.
 #include <limits.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
 #include "rows.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "fedavg/rules/sum/aggregate.h"

@@ -22,7 +22,6 @@
 #include "fedavg/rules/local/personal_rules.h"
 #include "fedavg/rules/privacy/accountant.h"
 #include "fedavg/rules/rule.h"
-#include "nn/spec.h"
 
 enum { RELEASE_EXACT, RELEASE_GAUSSIAN, RELEASE_TREE, RELEASE_RULE_COUNT };
 // Numbers of gaussian and tree.

@@ -1,7 +1,6 @@
 // Part of send_rules.h: signs times the mean magnitude (EF-SGD: Karimireddy, Rebjock, Stich, Jaggi, ICML 2019), (|x|_1
 // / P) sign(x). On the wire: that mean, and one bit per weight. The error is fed back into the client's next update.
 // Zero counts as positive.
-#include <math.h>
 
 #include "fedavg/rules/send/send_rules.h"
 #include "fedavg/rules/sum/aggregate.h"

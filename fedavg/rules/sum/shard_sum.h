@@ -18,7 +18,6 @@
 
 #include "base/host_device.h"
 #include "nn/spec.h"
-#include <stdbool.h>
 
 // The number of samples of a shard of `count` in batch `number` of `size`: full batches, one remainder, then none.
 BOTH uint32_t shard_batch_samples(uint32_t count, uint32_t number, uint32_t size) {
