@@ -57,16 +57,21 @@ def momentum_step(beta, lr, nesterov=False):
     return step
 
 
-def adaptive(kind, lr, tau=1e-3, b1=0.9, b2=0.99, start=None):
-    """Algorithm 2 of Reddi and others."""
+def adaptive(kind, lr, tau=1e-3, b1=0.9, b2=0.99, start=None, correction="no"):
+    """Algorithm 2 of Reddi and others; with a correction of both moments for their start, as in Adam."""
+    begins = start if start is not None else tau * tau if correction == "no" else 0
+
     def step(w, d, s):
-        V = s.get("V", tau * tau if start is None else start)
+        V = s.get("V", begins)
         if kind == "adagrad":
             s["V"] = V + d * d
             return w + lr * d / (np.sqrt(s["V"]) + tau)
         s["m"] = b1 * s.get("m", 0) + (1 - b1) * d
         s["V"] = b2 * V + (1 - b2) * d * d if kind == "adam" else V - (1 - b2) * d * d * np.sign(V - d * d)
-        return w + lr * s["m"] / (np.sqrt(s["V"]) + tau)
+        t = s["t"] + (correction == "flower")  # Flower's exponents are a round ahead
+        c1, c2 = (1, 1) if correction == "no" else (1 - b1 ** t, 1 - b2 ** t)
+        grown = tau / np.sqrt(c2) if correction in ("folded", "flower") else tau  # both divisions are in the rate
+        return w + lr * (s["m"] / c1) / (np.sqrt(s["V"] / c2) + grown)
     return step
 
 
@@ -414,7 +419,10 @@ ALGORITHMS = {
     "fedavgm beta=0.8 nesterov=yes": averaged(momentum_step(0.8, 1, True)),
     "fedadagrad": averaged(adaptive("adagrad", 0.1)), "fedadagrad tau=0.1": averaged(adaptive("adagrad", 0.1, 0.1)),
     "fedadam": averaged(adaptive("adam", 0.1)),
-    "fedyogi": averaged(adaptive("yogi", 0.01)), "bmuf": averaged(momentum_step(1 - 1 / 3, 1)),
+    "fedyogi": averaged(adaptive("yogi", 0.01)),
+    **{f"fedyogi bias-correction={c}": averaged(adaptive("yogi", 0.01, correction=c)) for c in ("yes", "folded", "flower")},
+    "fedyogi bias-correction=flower start=0.01": averaged(adaptive("yogi", 0.01, start=0.01, correction="flower")),
+    "bmuf": averaged(momentum_step(1 - 1 / 3, 1)),
     "fedprox mu=0.3": averaged(pull=0.3), "fednova": nova,
     "afl": afl(0.1, True), "combine afl gamma=3": afl(3, False),
     "dga": dga(1), "dga beta=5": dga(5), "dga beta=1000": dga(1000),
