@@ -105,11 +105,13 @@ typedef struct DatasetOrigin {
     uint64_t states[2]; // hash of their sizes, inodes and times of change
 } DatasetOrigin;
 
-// Location and size of a data set. Plain data.
+typedef struct DatasetFormat DatasetFormat; // formats/format.h
+
+// Location and size of a data set, within one program: it points to the row of its form.
 typedef struct DatasetSource {
     char name[DATASET_NAME_BYTES];
     char folder[DATASET_PATH_BYTES]; // or file; empty: synthetic
-    uint32_t format;                 // of a folder or file: index of its row in dataset_formats
+    const DatasetFormat *format;     // of a folder or file; NULL: synthetic
     bool is_federation;              // synthetic users, by federation.h
     Form federation;
     Shape shape;

@@ -96,8 +96,8 @@ Status dataset_unknown(const char *place, Error *err) {
         return fail(err, STATUS_NOINPUT, "%s: the data set is a file in this folder; give %s", place, lone);
     for (uint32_t i = 0; i < dataset_format_count; i++) {
         size_t used = strlen(looked_for);
-        snprintf(looked_for + used, sizeof looked_for - used, "%s%s (%s)", i ? ", " : "", dataset_formats[i].files,
-                 dataset_formats[i].name);
+        snprintf(looked_for + used, sizeof looked_for - used, "%s%s (%s)", i ? ", " : "", dataset_formats[i]->files,
+                 dataset_formats[i]->name);
     }
     return fail(err, STATUS_NOINPUT, "%s: no file %s in this folder; `sounder help data` says what belongs there",
                 place, looked_for);
@@ -112,7 +112,7 @@ static Status folder_source(DatasetSource *source, const char *folder, Error *er
     if (rival)
         return fail(err, STATUS_DATA, "%s: two data sets, by %s (%s) and by %s (%s); give each a folder of its own",
                     resolved, format->files, format->name, rival->files, rival->name);
-    *source = (DatasetSource){.items = DATASET_IMAGES, .format = (uint32_t)(format - dataset_formats)};
+    *source = (DatasetSource){.items = DATASET_IMAGES, .format = format};
     TRY(format->find(source, resolved, err));
     snprintf(source->folder, sizeof source->folder, "%s", resolved);
     text_cut(source->name, sizeof source->name, strrchr(resolved, '/') + 1);

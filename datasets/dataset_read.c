@@ -110,7 +110,7 @@ Status dataset_read(void *memory, const DatasetSource *source, Error *err) {
     DatasetBlock *block = memory;
     TRY(lay_out(block, source, err));
     TRY(source->is_federation ? read_federation(block, source, err)
-        : source->folder[0]   ? dataset_formats[source->format].read(block, source, err)
+        : source->folder[0]   ? source->format->read(block, source, err)
                               : read_synthetic(block, source, err));
     if (held_samples(&source->items, DATASET_TRAIN, 1)) normalise(block, dataset_at(block, block->layout.train_pixels));
     for (DatasetSplitKind split = 0; split < DATASET_SPLITS; split++)

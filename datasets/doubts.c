@@ -98,7 +98,7 @@ static void doubt_channels(DatasetDoubts *doubts, const Dataset *data) {
 }
 
 void dataset_find_doubts(DatasetDoubts *doubts, const Dataset *data, const DatasetSource *source) {
-    const DatasetFormat *format = &dataset_formats[source->format];
+    const DatasetFormat *format = source->format;
     doubts->count = 0;
     if (!source->folder[0]) return; // synthetic
     if (dataset_has_targets(&data->items))

@@ -1,5 +1,5 @@
-// Part of format.h: NumPy's arrays as a data set: the members of a .npz archive, or .npy files in a folder. The table
-// of forms (format.c) describes the arrays.
+// Part of format.h: NumPy's arrays as a data set: the members of a .npz archive, or .npy files in a folder. The row
+// at the end describes the arrays.
 #include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -41,7 +41,7 @@ static bool is_archive(const char *place) {
     return ending && strcasecmp(ending, ".npz") == 0 && stat(place, &about) == 0 && S_ISREG(about.st_mode);
 }
 
-DatasetPresence arrays_are_here(const char *place) {
+static DatasetPresence arrays_is_here(const char *place) {
     int found = 0;
     if (is_archive(place)) return DATASET_WHOLE;
     for (ArrayRole role = 0; role <= LAST_REQUIRED; role++)
@@ -277,7 +277,7 @@ static void leave_samples(DatasetSource *source, const Arrays *arrays, ArrayRole
     source->items.outside |= 1u << split;
 }
 
-Status arrays_find(DatasetSource *source, const char *place, Error *err) {
+static Status arrays_find(DatasetSource *source, const char *place, Error *err) {
     Arrays arrays;
     TRY(find_all(&arrays, place, err));
     TRY(check_all(source, &arrays, err));
@@ -364,7 +364,7 @@ static Status read_normalisation(DatasetBlock *block, const Arrays *arrays, Erro
     return status;
 }
 
-Status arrays_read(DatasetBlock *block, const DatasetSource *source, Error *err) {
+static Status arrays_read(DatasetBlock *block, const DatasetSource *source, Error *err) {
     const DatasetLayout *at = &block->layout;
     Arrays arrays;
     DatasetSource again = {0};
@@ -385,3 +385,17 @@ Status arrays_read(DatasetBlock *block, const DatasetSource *source, Error *err)
     TRY(read_normalisation(block, &arrays, err));
     return dataset_count_classes(block, arrays.said[Y_TEST], err);
 }
+
+// The row is easier to read on few lines.
+// clang-format off
+const DatasetFormat arrays_format = {
+    .name = "NumPy", .files = "x_train.npy", .is_here = arrays_is_here, .find = arrays_find, .read = arrays_read,
+    .help = "a file .npz (numpy.savez, or savez_compressed) or a folder of .npy files with the arrays x_train, y_train, x_test, y_test. "
+            "Samples x are (N), (N,F), (N,H,W) or (N,C,H,W): uint8 pixels, or float32 or float64 numbers that enter a net as float32. "
+            "Targets y are whole numbers, classes from 0, or floating-point ones, for the squared loss. Optional: "
+            "client_train and client_test, whose samples they are (numbers from 0), for --partition natural-id; mean and std, "
+            "by which samples (pixels: divided by 255) are normalised, one for all, or one a channel or feature. Samples of uint8 or "
+            "float32 that are not packed are mapped where they lie and not copied, but for float32 with mean and std. y_train and y_test "
+            "without x are labels alone, for a --trainer that has loaded the samples itself",
+    .classes = "save y.astype('int64')", .targets = "save y.astype('float32')", .pixels = "save x.astype('uint8')"};
+// clang-format on

@@ -27,7 +27,7 @@ static const Cifar *kind_of(const char *place) {
     return NULL;
 }
 
-DatasetPresence cifar_is_here(const char *place) {
+static DatasetPresence cifar_is_here(const char *place) {
     const Cifar *kind = kind_of(place);
     return !kind ? DATASET_ABSENT : dataset_has_file(place, kind->test_file) ? DATASET_WHOLE : DATASET_IN_PART;
 }
@@ -57,7 +57,7 @@ static Status count_records(uint32_t *count, DatasetSource *source, const Cifar 
     return dataset_note_file(source, path, err);
 }
 
-Status cifar_find(DatasetSource *source, const char *place, Error *err) {
+static Status cifar_find(DatasetSource *source, const char *place, Error *err) {
     const Cifar *kind = kind_of(place);
     char name[NAME_BYTES];
     if (!kind) return fail(err, STATUS_NOINPUT, "%s: no CIFAR files any more", place);
@@ -115,7 +115,7 @@ static Status read_records(Filling *to, const Cifar *kind, const char *place, co
     return status;
 }
 
-Status cifar_read(DatasetBlock *block, const DatasetSource *source, Error *err) {
+static Status cifar_read(DatasetBlock *block, const DatasetSource *source, Error *err) {
     const char *place = source->folder;
     const Cifar *kind = kind_of(place);
     const DatasetLayout *at = &block->layout;
@@ -133,3 +133,11 @@ Status cifar_read(DatasetBlock *block, const DatasetSource *source, Error *err) 
     block->classes = (int)kind->classes[kind->labels - 1];
     return STATUS_OK;
 }
+
+// The row is easier to read on few lines.
+// clang-format off
+const DatasetFormat cifar_format = {
+    .name = "CIFAR", .files = "data_batch_1.bin", .is_here = cifar_is_here, .find = cifar_find, .read = cifar_read,
+    .help = "a folder with the binary version of CIFAR-10 (data_batch_1.bin and on, test_batch.bin) or CIFAR-100 (train.bin, test.bin; "
+            "its fine labels)"};
+// clang-format on

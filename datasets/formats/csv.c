@@ -108,7 +108,7 @@ static Status open_tables(CsvTable tables[2], const char *place, Error *err) {
     return status;
 }
 
-DatasetPresence csv_is_here(const char *place) {
+static DatasetPresence csv_is_here(const char *place) {
     const int found = dataset_has_file(place, "train.csv") + dataset_has_file(place, "test.csv");
     return found == 2 ? DATASET_WHOLE : found == 1 ? DATASET_IN_PART : DATASET_ABSENT;
 }
@@ -136,7 +136,7 @@ static Status find_users(DatasetSource *source, const char *place, Error *err) {
     return status;
 }
 
-Status csv_find(DatasetSource *source, const char *place, Error *err) {
+static Status csv_find(DatasetSource *source, const char *place, Error *err) {
     CsvTable tables[2];
     source->packed = true; // numbers as text: parsed only once
     TRY(open_tables(tables, place, err));
@@ -165,7 +165,7 @@ static Rows rows_of(DatasetBlock *block, uint32_t room, uint64_t values, uint64_
                   .room = room};
 }
 
-Status csv_read(DatasetBlock *block, const DatasetSource *source, Error *err) {
+static Status csv_read(DatasetBlock *block, const DatasetSource *source, Error *err) {
     const DatasetLayout *at = &block->layout;
     CsvTable tables[2];
     TRY(open_tables(tables, source->folder, err));
@@ -185,3 +185,13 @@ Status csv_read(DatasetBlock *block, const DatasetSource *source, Error *err) {
         csv_close(&tables[i]);
     return status;
 }
+
+// The row is easier to read on few lines.
+// clang-format off
+const DatasetFormat csv_format = {
+    .name = "CSV", .files = "train.csv", .is_here = csv_is_here, .find = csv_find, .read = csv_read,
+    .help = "a folder with train.csv and test.csv, whose first lines name the same columns: one is label (classes from 0) or target "
+            "(numbers, for the squared loss), one may be client (numbers from 0, for --partition natural-id), all others are a "
+            "sample's numbers. Each column has a name: pandas writes its row numbers without one, but for to_csv(FILE, index=False)",
+    .classes = "call the column label", .targets = "call the column target", .pixels = "divide them by 255"};
+// clang-format on

@@ -9,55 +9,24 @@
 
 enum { GREATEST_SIDE = 65535 }; // in pixels; keeps rows * columns * channels far from overflow
 
-// clang-format off
-const DatasetFormat dataset_formats[] = {
-    {.name = "IDX", .files = "train-images-idx3-ubyte", .is_here = idx_is_here, .find = idx_find, .read = idx_read_all,
-     .help = "a folder with MNIST's four files, plain or .gz: train-images-idx3-ubyte, train-labels-idx1-ubyte, "
-             "t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte; bytes, images of rank 3 (N,H,W) or 4 (N,C,H,W)",
-     .targets = "save them in a .npz as y.astype('float32')"},
-    {.name = "NumPy", .files = "x_train.npy", .is_here = arrays_are_here, .find = arrays_find, .read = arrays_read,
-     .help = "a file .npz (numpy.savez, or savez_compressed) or a folder of .npy files with the arrays x_train, y_train, x_test, y_test. "
-             "Samples x are (N), (N,F), (N,H,W) or (N,C,H,W): uint8 pixels, or float32 or float64 numbers that enter a net as float32. "
-             "Targets y are whole numbers, classes from 0, or floating-point ones, for the squared loss. Optional: "
-             "client_train and client_test, whose samples they are (numbers from 0), for --partition natural-id; mean and std, "
-             "by which samples (pixels: divided by 255) are normalised, one for all, or one a channel or feature. Samples of uint8 or "
-             "float32 that are not packed are mapped where they lie and not copied, but for float32 with mean and std. y_train and y_test "
-             "without x are labels alone, for a --trainer that has loaded the samples itself",
-     .classes = "save y.astype('int64')", .targets = "save y.astype('float32')", .pixels = "save x.astype('uint8')"},
-    {.name = "CIFAR", .files = "data_batch_1.bin", .is_here = cifar_is_here, .find = cifar_find, .read = cifar_read,
-     .help = "a folder with the binary version of CIFAR-10 (data_batch_1.bin and on, test_batch.bin) or CIFAR-100 (train.bin, test.bin; "
-             "its fine labels)"},
-    {.name = "CSV", .files = "train.csv", .is_here = csv_is_here, .find = csv_find, .read = csv_read,
-     .help = "a folder with train.csv and test.csv, whose first lines name the same columns: one is label (classes from 0) or target "
-             "(numbers, for the squared loss), one may be client (numbers from 0, for --partition natural-id), all others are a "
-             "sample's numbers. Each column has a name: pandas writes its row numbers without one, but for to_csv(FILE, index=False)",
-     .classes = "call the column label", .targets = "call the column target", .pixels = "divide them by 255"},
-    {.name = "LEAF", .files = "train/*.json", .is_here = leaf_is_here, .find = leaf_find, .read = leaf_read,
-     .help = "a folder with folders train and test of JSON files with \"users\" and \"user_data\", x vectors of numbers; users are "
-             "clients, for --partition natural-id",
-     .classes = "write y without a point", .targets = "write y with a point", .pixels = "divide them by 255"},
-    {.name = "text", .files = "train.txt", .is_here = text_is_here, .find = text_find, .read = text_read,
-     .help = "a folder with train.txt and test.txt, for nets that guess the next character (a byte): a sample is 80 of them, numbered as "
-             "in the vocabulary of both files, its label the one that follows. text.json may say otherwise: {\"length\": 80, \"step\": 1, "
-             "\"separator\": \"\\n\\n\"}; the sections between separators are clients, for --partition natural-id"},
-};
-// clang-format on
-
+#define FORMAT(name) &name##_format,
+const DatasetFormat *const dataset_formats[] = {DATASET_FORMATS(FORMAT)};
 const uint32_t dataset_format_count = sizeof dataset_formats / sizeof *dataset_formats;
 
 const DatasetFormat *dataset_format_of(const char *place) {
     const DatasetFormat *in_part = NULL;
-    for (const DatasetFormat *form = dataset_formats; form < dataset_formats + dataset_format_count; form++) {
-        const DatasetPresence presence = form->is_here(place);
-        if (presence == DATASET_WHOLE) return form;
-        if (presence == DATASET_IN_PART && !in_part) in_part = form;
+    for (uint32_t i = 0; i < dataset_format_count; i++) {
+        const DatasetPresence presence = dataset_formats[i]->is_here(place);
+        if (presence == DATASET_WHOLE) return dataset_formats[i];
+        if (presence == DATASET_IN_PART && !in_part) in_part = dataset_formats[i];
     }
     return in_part;
 }
 
 const DatasetFormat *dataset_rival_of(const DatasetFormat *format, const char *place) {
-    for (const DatasetFormat *form = dataset_formats; form < dataset_formats + dataset_format_count; form++)
-        if (form != format && form->is_here(place) == DATASET_WHOLE) return form;
+    for (uint32_t i = 0; i < dataset_format_count; i++)
+        if (dataset_formats[i] != format && dataset_formats[i]->is_here(place) == DATASET_WHOLE)
+            return dataset_formats[i];
     return NULL;
 }
 

@@ -4,7 +4,8 @@
 //   TRY(format->find(&source, "/data/mine", err));                   // sizes and types
 //   TRY(format->read(block, &source, err));                          // the samples, into a block with its layout set
 //
-// A new row needs nothing else for --data, `sounder data` and `sounder help data`.
+// A new form is a file with its functions and its row, `const DatasetFormat NAME_format`, and its name in
+// DATASET_FORMATS: it needs nothing else for --data, `sounder data` and `sounder help data`.
 #ifndef SOUNDER_DATASETS_FORMATS_FORMAT_H
 #define SOUNDER_DATASETS_FORMATS_FORMAT_H
 
@@ -18,7 +19,7 @@
 // Presence of a form's files in a place.
 typedef enum DatasetPresence { DATASET_ABSENT, DATASET_IN_PART, DATASET_WHOLE } DatasetPresence;
 
-typedef struct DatasetFormat {
+struct DatasetFormat {
     const char *name;  // "IDX"
     const char *files; // its characteristic file, a phrase: "train-images-idx3-ubyte"
     const char *help;  // its possible contents, a sentence or two
@@ -33,9 +34,15 @@ typedef struct DatasetFormat {
     // Fills the arrays and the classes of a block whose layout is set for the source; scale and shift only if the files
     // contain them. Fails with DATA for anything corrupt, also if the files are no longer what `find` saw.
     Status (*read)(DatasetBlock *block, const DatasetSource *source, Error *err);
-} DatasetFormat;
+};
 
-extern const DatasetFormat dataset_formats[];
+// The forms, in the order of the help.
+#define DATASET_FORMATS(EACH) EACH(idx) EACH(arrays) EACH(cifar) EACH(csv) EACH(leaf) EACH(text)
+
+#define DECLARE_FORMAT(name) extern const DatasetFormat name##_format;
+DATASET_FORMATS(DECLARE_FORMAT)
+
+extern const DatasetFormat *const dataset_formats[]; // in that order
 extern const uint32_t dataset_format_count;
 
 // Returns the first row of which the place has all files, otherwise the first of which it has some; NULL if none.
@@ -71,33 +78,5 @@ Status dataset_count_users(uint32_t *users, const uint32_t *owners, uint32_t cou
 // Sets the block's classes: the largest training label + 1, or 1 for targets. Fails with DATA if a test label is
 // greater, which could never be predicted; test: name of the test labels in the sentence.
 Status dataset_count_classes(DatasetBlock *block, const char *test, Error *err);
-
-// The forms -----------------------------------------------------------------------------------------------------------
-
-DatasetPresence idx_is_here(const char *place);
-Status idx_find(DatasetSource *source, const char *place, Error *err);
-Status idx_read_all(DatasetBlock *block, const DatasetSource *source, Error *err);
-
-DatasetPresence arrays_are_here(const char *place);
-Status arrays_find(DatasetSource *source, const char *place, Error *err);
-Status arrays_read(DatasetBlock *block, const DatasetSource *source, Error *err);
-
-DatasetPresence cifar_is_here(const char *place);
-Status cifar_find(DatasetSource *source, const char *place, Error *err);
-Status cifar_read(DatasetBlock *block, const DatasetSource *source, Error *err);
-
-DatasetPresence csv_is_here(const char *place);
-Status csv_find(DatasetSource *source, const char *place, Error *err);
-Status csv_read(DatasetBlock *block, const DatasetSource *source, Error *err);
-
-// A sample of a text is a sequence of characters, as uint8 indices in a vocabulary (1 x 1 x length), which enter a net
-// unchanged: scale is 1, shift 0. The classes are the vocabulary's characters; the label is the next character.
-DatasetPresence text_is_here(const char *place);
-Status text_find(DatasetSource *source, const char *place, Error *err);
-Status text_read(DatasetBlock *block, const DatasetSource *source, Error *err);
-
-DatasetPresence leaf_is_here(const char *place);
-Status leaf_find(DatasetSource *source, const char *place, Error *err);
-Status leaf_read(DatasetBlock *block, const DatasetSource *source, Error *err);
 
 #endif

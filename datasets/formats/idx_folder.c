@@ -76,7 +76,7 @@ static Status open_folder(DatasetSource *source, IdxFolder *files, const char *f
 
 // The form -----------------------------------------------------------------------------------------------------------
 
-DatasetPresence idx_is_here(const char *place) {
+static DatasetPresence idx_is_here(const char *place) {
     char path[DATASET_PATH_BYTES];
     int found = 0;
     for (IdxRole role = 0; role < IDX_ROLES; role++)
@@ -84,7 +84,7 @@ DatasetPresence idx_is_here(const char *place) {
     return found == IDX_ROLES ? DATASET_WHOLE : found > 0 ? DATASET_IN_PART : DATASET_ABSENT;
 }
 
-Status idx_find(DatasetSource *source, const char *place, Error *err) {
+static Status idx_find(DatasetSource *source, const char *place, Error *err) {
     IdxFolder files;
     TRY(open_folder(source, &files, place, err));
     for (IdxRole role = 0; role < IDX_ROLES; role++) {
@@ -155,7 +155,7 @@ static Status read_files(DatasetBlock *block, const IdxFolder *files, Error *err
     return STATUS_OK;
 }
 
-Status idx_read_all(DatasetBlock *block, const DatasetSource *source, Error *err) {
+static Status idx_read_folder(DatasetBlock *block, const DatasetSource *source, Error *err) {
     IdxFolder files;
     DatasetSource again = {.items = source->items};
     TRY(open_folder(&again, &files, source->folder, err));
@@ -166,3 +166,12 @@ Status idx_read_all(DatasetBlock *block, const DatasetSource *source, Error *err
     TRY(read_files(block, &files, err));
     return dataset_count_classes(block, files.path[IDX_TEST_LABELS], err);
 }
+
+// The row is easier to read on few lines.
+// clang-format off
+const DatasetFormat idx_format = {
+    .name = "IDX", .files = "train-images-idx3-ubyte", .is_here = idx_is_here, .find = idx_find, .read = idx_read_folder,
+    .help = "a folder with MNIST's four files, plain or .gz: train-images-idx3-ubyte, train-labels-idx1-ubyte, "
+            "t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte; bytes, images of rank 3 (N,H,W) or 4 (N,C,H,W)",
+    .targets = "save them in a .npz as y.astype('float32')"};
+// clang-format on

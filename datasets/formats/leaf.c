@@ -188,7 +188,7 @@ static Status read_both(Leaf *leaf, const char *place, Error *err) {
 
 // The form ------------------------------------------------------------------------------------------------------------
 
-DatasetPresence leaf_is_here(const char *place) {
+static DatasetPresence leaf_is_here(const char *place) {
     if (each_file(place, parts[0], NULL, NULL, NULL) != STATUS_OK) return DATASET_ABSENT;
     return each_file(place, parts[1], NULL, NULL, NULL) == STATUS_OK ? DATASET_WHOLE : DATASET_IN_PART;
 }
@@ -197,7 +197,7 @@ static Status note_file(void *source, const char *path, Error *err) {
     return dataset_note_file(source, path, err);
 }
 
-Status leaf_find(DatasetSource *source, const char *place, Error *err) {
+static Status leaf_find(DatasetSource *source, const char *place, Error *err) {
     Leaf leaf = {0};
     source->packed = true; // numbers as text: parsed only once
     TRY(each_file(place, parts[0], note_file, source, err));
@@ -215,7 +215,7 @@ Status leaf_find(DatasetSource *source, const char *place, Error *err) {
     return dataset_take_shape(source, 1, 1, leaf.features, place, err);
 }
 
-Status leaf_read(DatasetBlock *block, const DatasetSource *source, Error *err) {
+static Status leaf_read(DatasetBlock *block, const DatasetSource *source, Error *err) {
     const bool has_targets = dataset_has_targets(&block->items);
     char test[DATASET_PATH_BYTES + 8];
     Leaf leaf = {.block = block, .features = shape_size(block->shape), .is_known = true, .has_targets = has_targets};
@@ -229,3 +229,12 @@ Status leaf_read(DatasetBlock *block, const DatasetSource *source, Error *err) {
     snprintf(test, sizeof test, "%s/test", source->folder);
     return dataset_count_classes(block, test, err);
 }
+
+// The row is easier to read on few lines.
+// clang-format off
+const DatasetFormat leaf_format = {
+    .name = "LEAF", .files = "train/*.json", .is_here = leaf_is_here, .find = leaf_find, .read = leaf_read,
+    .help = "a folder with folders train and test of JSON files with \"users\" and \"user_data\", x vectors of numbers; users are "
+            "clients, for --partition natural-id",
+    .classes = "write y without a point", .targets = "write y with a point", .pixels = "divide them by 255"};
+// clang-format on

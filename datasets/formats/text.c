@@ -2,10 +2,11 @@
 // which says how they are cut:
 //   {"length": 80, "step": 1, "separator": "\n\n"}
 // Characters are bytes; the vocabulary consists of all bytes in either file, numbered from 0 in the order of their
-// values. A sample is `length` characters, its label the next character; the next sample begins `step` later. With a
-// separator a file is cut into sections, and no sample crosses the end of a section: each section of train.txt that has
-// samples is a client, and its test samples are the section of test.txt with the same index, if both files have as many
-// sections.
+// values. A sample is `length` characters, as such numbers (uint8, 1 x 1 x length), which enter a net unchanged: scale
+// is 1, shift 0. Its label is the next character, so that the classes are the vocabulary; the next sample begins `step`
+// later. With a separator a file is cut into sections, and no sample crosses the end of a section: each section of
+// train.txt that has samples is a client, and its test samples are the section of test.txt with the same index, if both
+// files have as many sections.
 #include <fcntl.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -41,7 +42,7 @@ typedef struct Texts {
 
 // Files ---------------------------------------------------------------------------------------------------------------
 
-DatasetPresence text_is_here(const char *place) {
+static DatasetPresence text_is_here(const char *place) {
     if (!dataset_has_file(place, "train.txt")) return DATASET_ABSENT;
     return dataset_has_file(place, "test.txt") ? DATASET_WHOLE : DATASET_IN_PART;
 }
@@ -185,7 +186,7 @@ fail:
     return status;
 }
 
-Status text_find(DatasetSource *source, const char *place, Error *err) {
+static Status text_find(DatasetSource *source, const char *place, Error *err) {
     Texts texts;
     char path[DATASET_PATH_BYTES];
     uint32_t counts[2];
@@ -241,7 +242,7 @@ static void fill(uint8_t *samples, uint16_t *labels, uint32_t *owners, const uin
     }
 }
 
-Status text_read(DatasetBlock *block, const DatasetSource *source, Error *err) {
+static Status text_read(DatasetBlock *block, const DatasetSource *source, Error *err) {
     const DatasetLayout *at = &block->layout;
     Texts texts;
     uint8_t number[256];
@@ -262,3 +263,12 @@ Status text_read(DatasetBlock *block, const DatasetSource *source, Error *err) {
     free_texts(&texts);
     return STATUS_OK;
 }
+
+// The row is easier to read on few lines.
+// clang-format off
+const DatasetFormat text_format = {
+    .name = "text", .files = "train.txt", .is_here = text_is_here, .find = text_find, .read = text_read,
+    .help = "a folder with train.txt and test.txt, for nets that guess the next character (a byte): a sample is 80 of them, numbered as "
+            "in the vocabulary of both files, its label the one that follows. text.json may say otherwise: {\"length\": 80, \"step\": 1, "
+            "\"separator\": \"\\n\\n\"}; the sections between separators are clients, for --partition natural-id"};
+// clang-format on

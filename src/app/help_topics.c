@@ -192,7 +192,7 @@ void help_print_data(FILE *file) {
     for (uint32_t i = 0; i < dataset_format_count; i++) {
         char line[1024];
         fputc('\n', file);
-        snprintf(line, sizeof line, "%s: %s", dataset_formats[i].name, dataset_formats[i].help);
+        snprintf(line, sizeof line, "%s: %s", dataset_formats[i]->name, dataset_formats[i]->help);
         print_paragraph(file, 2, line);
     }
     fputc('\n', file);

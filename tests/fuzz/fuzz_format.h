@@ -40,7 +40,7 @@ static inline void must_have_its_samples(const Dataset *data, const DatasetSourc
 static inline void find_and_read(const DatasetFormat *format, const char *place) {
     Error err = {.message = ""};
     DatasetLayout layout;
-    DatasetSource source = {.name = "input", .items = DATASET_IMAGES, .format = (uint32_t)(format - dataset_formats)};
+    DatasetSource source = {.name = "input", .items = DATASET_IMAGES, .format = format};
     if (refused_with_a_sentence(format->find(&source, place, &err), &err) != STATUS_OK) return;
     strcpy(source.folder, place);
     Status status = dataset_layout(&layout, source.shape, source.train_count, source.test_count, &source.items, &err);
@@ -59,10 +59,10 @@ static inline void find_and_read(const DatasetFormat *format, const char *place)
 
 static inline const DatasetFormat *format_named(const char *name) {
     uint32_t i = 0;
-    while (i < dataset_format_count && strcmp(dataset_formats[i].name, name) != 0)
+    while (i < dataset_format_count && strcmp(dataset_formats[i]->name, name) != 0)
         i++;
     must(i < dataset_format_count);
-    return &dataset_formats[i];
+    return dataset_formats[i];
 }
 
 // Cuts the input into `count` files of the folder, at the first bytes of the marker between them; files that the input

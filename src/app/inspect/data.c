@@ -110,7 +110,7 @@ static Status read_facts(Listing *listing, const char *place, Error *err) {
     DatasetSegment memory;
     Dataset data;
     TRY(dataset_find(&source, place, 1, err));
-    table_put_text(&listing->table, listing->columns[FORM], dataset_formats[source.format].name);
+    table_put_text(&listing->table, listing->columns[FORM], source.format->name);
     TRY(dataset_segment_load(&memory, &source, err));
     Status status = dataset_segment_view(&data, &memory, err);
     if (status == STATUS_OK) put_facts(listing, &source, &data);
