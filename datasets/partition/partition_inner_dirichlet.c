@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/keyed_text.h"
+#include "base/owned.h"
 #include "datasets/partition/partitioner.h"
 
 enum { BLOCK = 256 }; // classes with a common sum: a pick searches the blocks, then one block
@@ -107,26 +108,23 @@ static Status partition_inner_dirichlet(PartitionTask *task, Error *err) {
     ByClass classes;
     TRY(by_class_init(&classes, task, err));
     const uint32_t blocks = (task->classes + BLOCK - 1) / BLOCK;
+    Owned owned = {0};
     Inner inner = {.classes = task->classes,
                    .blocks = blocks,
-                   .priors = malloc((size_t)task->clients * task->classes * sizeof(double)),
-                   .sums = malloc((size_t)task->clients * blocks * sizeof(double)),
-                   .left = malloc(task->clients * sizeof(uint32_t)),
-                   .open = malloc(task->clients * sizeof(uint32_t))};
+                   .priors = own(&owned, (size_t)task->clients * task->classes, sizeof(double)),
+                   .sums = own(&owned, (size_t)task->clients * blocks, sizeof(double)),
+                   .left = own(&owned, task->clients, sizeof(uint32_t)),
+                   .open = own(&owned, task->clients, sizeof(uint32_t))};
     for (uint32_t label = 0; label < task->classes; label++)
         inner.left_of[label] = class_size(&classes, label);
     Status status = STATUS_OK;
-    if (!inner.priors || !inner.sums || !inner.left || !inner.open)
-        status = fail(err, STATUS_OS, "no memory for the proportions of %u clients", task->clients);
+    if (owned.lacks_memory) status = fail(err, STATUS_OS, "no memory for the proportions of %u clients", task->clients);
     if (status == STATUS_OK) status = read_sizes(&inner, task, err);
     if (status == STATUS_OK) status = partition_reals(&inner.alpha, task, 0, "alpha", err);
     for (uint32_t client = 0; client < task->clients && status == STATUS_OK; client++)
         draw_prior(&inner, task, client);
     if (status == STATUS_OK) pick_all(&inner, task, &classes);
-    free(inner.open);
-    free(inner.left);
-    free(inner.sums);
-    free(inner.priors);
+    owned_free(&owned);
     free(inner.alpha);
     by_class_free(&classes);
     return status;

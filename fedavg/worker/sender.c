@@ -1,7 +1,6 @@
 #include "sender.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "fedavg/rules/sum/aggregate.h"
@@ -20,13 +19,6 @@ static bool adds_noise(const Sender *sender) {
     return sender->memory->config->release.local_noise > 0;
 }
 
-// *array (count) is aligned for vectors. Returns whether there was enough memory.
-static bool allocate(void *array, size_t count, size_t item_bytes) {
-    void *block = aligned_alloc(64, (count * item_bytes + 64) / 64 * 64);
-    memcpy(array, &block, sizeof block);
-    return block != NULL;
-}
-
 Status sender_init(Sender *sender, const RunMemory *memory, Error *err) {
     const RunConfig *config = memory->config;
     *sender = (Sender){.memory = memory};
@@ -34,25 +26,19 @@ Status sender_init(Sender *sender, const RunMemory *memory, Error *err) {
     const size_t count = sender->weights.count;
     const bool encodes = code_of(sender)->encode, changes = encodes || adds_noise(sender);
     const bool feeds_back = memory->algorithm.traits.has[TRAIT_FEEDS_BACK];
-    bool enough = !changes ||
-                  (allocate(&sender->update, count, sizeof(float)) && allocate(&sender->become, count, sizeof(float)) &&
-                   allocate(&sender->global, count, sizeof(float)) && allocate(&sender->read, count, sizeof(float)) &&
-                   allocate(&sender->values, config->parameters, sizeof(float)));
-    if (enough && feeds_back) enough = allocate(&sender->left, count, sizeof(float));
-    if (enough && encodes) enough = allocate(&sender->wire, send_bytes(&recipe_of(sender)->code, &sender->weights), 1);
-    if (enough) return STATUS_OK;
+    float **const vectors[] = {&sender->update, &sender->become, &sender->global, &sender->read};
+    for (size_t v = 0; v < sizeof vectors / sizeof *vectors; v++)
+        *vectors[v] = own(&sender->owned, changes ? count : 0, sizeof(float));
+    sender->values = own(&sender->owned, changes ? config->parameters : 0, sizeof(float));
+    sender->left = own(&sender->owned, feeds_back ? count : 0, sizeof(float));
+    sender->wire = own(&sender->owned, encodes ? send_bytes(&recipe_of(sender)->code, &sender->weights) : 0, 1);
+    if (!sender->owned.lacks_memory) return STATUS_OK;
     sender_free(sender);
     return fail(err, STATUS_OS, "no memory to encode an update of %zu parameters", count);
 }
 
 void sender_free(Sender *sender) {
-    free(sender->wire);
-    free(sender->values);
-    free(sender->read);
-    free(sender->global);
-    free(sender->left);
-    free(sender->become);
-    free(sender->update);
+    owned_free(&sender->owned);
     *sender = (Sender){0};
 }
 

@@ -7,18 +7,20 @@
 #define SOUNDER_FEDAVG_WORKER_SENDER_H
 
 #include "base/err.h"
+#include "base/owned.h"
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/rules/send/send_rules.h"
 
 typedef struct Sender {
     const RunMemory *memory; // borrowed
     SentWeights weights;
-    float *update, *become; // owned (sent): what is encoded; NULL where nothing is
-    float *left;            // owned (sent): what a client's updates left over; NULL where nothing feeds back
-    float *global;          // owned (sent): the global weights that are sent
-    float *read;            // owned (sent): what the server reads
-    float *values;          // owned (parameters): the same among all weights; NULL where that is what was trained
-    uint8_t *wire;          // owned
+    Owned owned;            // the arrays below
+    float *update, *become; // (sent): what is encoded; NULL where nothing is
+    float *left;            // (sent): what a client's updates left over; NULL where nothing feeds back
+    float *global;          // (sent): the global weights that are sent
+    float *read;            // (sent): what the server reads
+    float *values;          // (parameters): the same among all weights; NULL where that is what was trained
+    uint8_t *wire;
 } Sender;
 
 // An update as it is handed in: factor * (values - from).

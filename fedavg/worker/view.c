@@ -14,20 +14,17 @@ Status view_init(View *view, const RunMemory *memory, Error *err) {
     const size_t classes = (size_t)config->spec.classes, size = shape_size(config->spec.input);
     *view = (View){.memory = memory};
     if (!copies(config) && config->view.drift.row != VIEW_DRIFT_LABELS) return STATUS_OK;
-    if (copies(config)) view->samples = malloc((most + 1) * size * sizeof(float));
-    view->order = malloc((most > classes ? most : classes) * sizeof *view->order);
-    view->labels = malloc(most * sizeof(float));
-    view->own_labels = malloc(classes * sizeof *view->own_labels);
-    if (view->order && view->labels && view->own_labels && (view->samples || !copies(config))) return STATUS_OK;
+    view->samples = own(&view->owned, copies(config) ? (most + 1) * size : 0, sizeof(float));
+    view->order = own(&view->owned, most > classes ? most : classes, sizeof *view->order);
+    view->labels = own(&view->owned, most, sizeof(float));
+    view->own_labels = own(&view->owned, classes, sizeof *view->own_labels);
+    if (!view->owned.lacks_memory) return STATUS_OK;
     view_free(view);
     return fail(err, STATUS_OS, "no memory for a view of %zu samples", most);
 }
 
 void view_free(View *view) {
-    free(view->own_labels);
-    free(view->labels);
-    free(view->order);
-    free(view->samples);
+    owned_free(&view->owned);
     *view = (View){0};
 }
 

@@ -7,15 +7,17 @@
 #ifndef SOUNDER_FEDAVG_WORKER_VIEW_H
 #define SOUNDER_FEDAVG_WORKER_VIEW_H
 
+#include "base/owned.h"
 #include "fedavg/memory/run_memory.h"
 #include "nn/step.h"
 
 typedef struct View {
     const RunMemory *memory; // borrowed
-    void *samples;   // owned (largest batch, C,H,W): floats with noise, bytes otherwise; NULL: as the data set has them
-    uint32_t *order; // owned (largest batch, or classes): scratch
-    uint16_t *labels;     // owned (largest batch): of the samples
-    uint16_t *own_labels; // owned (classes): what stands for each label in this concept
+    Owned owned;             // the arrays below
+    void *samples;        // (largest batch, C,H,W): floats with noise, bytes otherwise; NULL: as the data set has them
+    uint32_t *order;      // (largest batch, or classes): scratch
+    uint16_t *labels;     // (largest batch): of the samples
+    uint16_t *own_labels; // (classes): what stands for each label in this concept
     const uint16_t *label_of;
     uint32_t client, concept;
     uint32_t holding;        // the client whose part of the data set this one has

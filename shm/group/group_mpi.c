@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/owned.h"
 #include "shm/group/group_combine.h"
 #include "shm/group/group_pass.h"
 #include "shm/group/group_transport.h"
@@ -30,11 +31,12 @@ enum {
 typedef struct MpiGroup {
     MPI_Comm comm;          // owned
     bool finalizes;         // MPI was started by this group
-    MPI_Request *requests;  // owned (2 size): of the current exchange
-    GroupCall *headers;     // owned (size)
-    unsigned char *pieces;  // owned (size, CHUNK_BYTES), allocated at the first combination
+    Owned owned;            // requests, headers, pieces, sent
+    MPI_Request *requests;  // (2 size): of the current exchange
+    GroupCall *headers;     // (size)
+    unsigned char *pieces;  // (size, CHUNK_BYTES), allocated at the first combination
     GroupRequest *messages; // not done, in the order they were started
-    uint64_t *sent;         // owned (size): messages to each rank
+    uint64_t *sent;         // (size): messages to each rank
 } MpiGroup;
 
 _Static_assert(sizeof(MPI_Request) <= sizeof(void *), "GroupRequest has room for MPI's requests");
@@ -178,7 +180,7 @@ static Status run_pass(Group *group, const Pass *pass, Error *err) {
     MpiGroup *mpi = group->state;
     Chunk chunk = {.most = CHUNK_BYTES / group_type_bytes((GroupType)pass->call->type)};
     if (pass->combines && !mpi->pieces) {
-        mpi->pieces = malloc((size_t)group->size * CHUNK_BYTES);
+        mpi->pieces = own(&mpi->owned, group->size, CHUNK_BYTES);
         if (!mpi->pieces) return fail(err, STATUS_OS, "out of memory for sums of a group of %u ranks", group->size);
     }
     TRY(exchange_headers(group, pass->call, err));
@@ -303,21 +305,18 @@ static Status wait(Group *group, GroupRequest *request, Error *err) {
 // Life ----------------------------------------------------------------------------------------------------------------
 
 static void mpi_free(MpiGroup *mpi) {
-    free(mpi->requests);
-    free(mpi->headers);
-    free(mpi->pieces);
-    free(mpi->sent);
+    owned_free(&mpi->owned);
     free(mpi);
 }
 
 static Status mpi_new(MpiGroup **made, uint32_t size, Error *err) {
     MpiGroup *mpi = calloc(1, sizeof *mpi);
     if (mpi) {
-        mpi->requests = calloc(2 * (size_t)size, sizeof(MPI_Request));
-        mpi->headers = calloc(size, sizeof *mpi->headers);
-        mpi->sent = calloc(size, sizeof *mpi->sent);
+        mpi->requests = own(&mpi->owned, 2 * (size_t)size, sizeof(MPI_Request));
+        mpi->headers = own(&mpi->owned, size, sizeof *mpi->headers);
+        mpi->sent = own(&mpi->owned, size, sizeof *mpi->sent);
     }
-    if (!mpi || !mpi->requests || !mpi->headers || !mpi->sent) {
+    if (!mpi || mpi->owned.lacks_memory) {
         if (mpi) mpi_free(mpi);
         return fail(err, STATUS_OS, "out of memory for a group of %u ranks", size);
     }

@@ -104,9 +104,7 @@ static void shared_free(SharedGroup *shared, uint32_t size) {
         if (shared->pidfds[i] >= 0) close(shared->pidfds[i]);
     if (shared->device.memory) group_cuda_detach(shared);
     segment_free(&shared->segment);
-    free(shared->pidfds);
-    free(shared->polls);
-    free(shared->peers);
+    owned_free(&shared->owned);
     free(shared);
 }
 
@@ -114,14 +112,14 @@ static Status shared_new(SharedGroup **made, Group *group, Error *err) {
     SharedGroup *shared = calloc(1, sizeof *shared);
     if (shared) {
         shared->group = group;
-        shared->peers = calloc(group->size, sizeof *shared->peers);
-        shared->polls = calloc(group->size, sizeof *shared->polls);
-        shared->pidfds = malloc(2 * group->size * sizeof *shared->pidfds);
+        shared->peers = own(&shared->owned, group->size, sizeof *shared->peers);
+        shared->polls = own(&shared->owned, group->size, sizeof *shared->polls);
+        shared->pidfds = own(&shared->owned, 2 * group->size, sizeof *shared->pidfds);
         shared->mover = shared->host_mover = (GroupMover){publish_host, copy_host, combine_host, settle_host};
         if (shared->pidfds) memset(shared->pidfds, -1, 2 * group->size * sizeof *shared->pidfds);
         if (shared->pidfds) shared->sockets = shared->pidfds + group->size;
     }
-    if (!shared || !shared->peers || !shared->polls || !shared->pidfds) {
+    if (!shared || shared->owned.lacks_memory) {
         if (shared) shared_free(shared, group->size);
         return fail(err, STATUS_OS, "out of memory for a group of %u ranks", group->size);
     }

@@ -19,6 +19,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "base/owned.h"
 #include "shm/bell.h"
 #include "shm/cuda_share.h"
 #include "shm/group/group_transport.h"
@@ -89,11 +90,12 @@ typedef struct SharedGroup {
     GroupMover mover, host_mover; // for the caller's buffers; for what the group itself exchanges
     uint32_t spins;               // polls before sleeping
     uint64_t step;                // of this rank's last arrival
-    GroupPeer *peers;             // owned (size)
+    Owned owned;                  // peers, pidfds, polls
+    GroupPeer *peers;             // (size)
     GroupRequest *receives;       // not begun, in the order they were started
-    int *pidfds;                  // (size); owned with the sockets that follow
+    int *pidfds;                  // (size); the sockets follow
     int *sockets;                 // (size), of the meeting; -1: none. Rank 0: to each rank; others: [0], to rank 0
-    struct pollfd *polls;         // owned (size); fd -1: nothing to check
+    struct pollfd *polls;         // (size); fd -1: nothing to check
     uint64_t moved;               // steps that messages have made, to notice progress
     uint64_t looked_nanoseconds;  // time of the last check of the process descriptors
 } SharedGroup;
