@@ -1,9 +1,10 @@
-"""tools/gpu-check and its neighbours, rehearsed: on the emulated card, with stand-ins for what only a machine with a card has. They must
+"""tools/gpu-check and its neighbours, rehearsed: on the emulated GPU, with stand-ins for what only a machine with a GPU has. They must
 work at their first run there.
 
 Usage: test_gpu_check.py PATH_OF_SOUNDER_EMULATED [unittest arguments]
 """
 import json, os, runpy, shutil, subprocess, sys, tempfile, unittest
+from unittest import mock
 
 SOUNDER = os.path.abspath(sys.argv[1])
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -22,12 +23,26 @@ class Rehearsal(unittest.TestCase):
     def path(self, *parts):
         return os.path.join(self.folder.name, *parts)
 
-    def check(self, *options, built=os.path.dirname(SOUNDER), programs=STAND_INS):
-        environment = {**os.environ, "SOUNDER_GPU_REHEARSAL": built or "", "PATH": f"{programs}:{os.environ['PATH']}"}
-        if built is None:
-            del environment["SOUNDER_GPU_REHEARSAL"]
-        return subprocess.run([sys.executable, os.path.join(TOOLS, "gpu-check"), self.report, *options], text=True, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, env=environment, timeout=550)
+    def check(self, *options, built=None, programs=STAND_INS):
+        environment = {**os.environ, "SOUNDER_GPU_PLAN": os.path.join(HERE, "rehearsal_plan.py"), "PATH": f"{programs}:{os.environ['PATH']}"}
+        return subprocess.run([sys.executable, os.path.join(TOOLS, "gpu-check"), self.report, "--build", built or self.build(), *options], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, timeout=550)
+
+    def build(self, sounder=SOUNDER, bench_card=os.path.join(os.path.dirname(SOUNDER), "bench_card_emulated"), **tests):
+        """A build folder with these programs, and unit tests that end with these codes."""
+        built = self.path("built")
+        os.makedirs(os.path.join(built, "tests", "on_card"))
+        os.symlink(sounder, os.path.join(built, "sounder"))
+        os.symlink(bench_card, os.path.join(built, "bench_card"))
+        for name, code in tests.items():
+            self.script(os.path.join(built, "tests", "on_card", name), f"echo {name} $$ begins >>{built}/order; exit {code}")
+        return built
+
+    @staticmethod
+    def script(path, text):
+        with open(path, "w") as file:
+            file.write(f"#!/bin/sh\n{text}\n")
+        os.chmod(path, 0o755)
 
     def read(self):
         with open(os.path.join(self.report, "report.json")) as file:
@@ -39,123 +54,148 @@ class Rehearsal(unittest.TestCase):
     def rows(self, kind):
         return [row for row in self.read()["rows"] if row["kind"] == kind]
 
-    def built_with(self, **tests):
-        """A build folder with programs that do nothing but end, and tests that end with these codes."""
-        built = self.path("built")
-        os.makedirs(os.path.join(built, "tests"))
-        for name in ("sounder_emulated", "bench_card_emulated"):
-            os.symlink("/bin/false", os.path.join(built, name))
-        for name, code in tests.items():
-            with open(os.path.join(built, "tests", name), "w") as file:
-                file.write(f"#!/bin/sh\nexit {code}\n")
-            os.chmod(os.path.join(built, "tests", name), 0o755)
-        return built
-
 
 class Stages(Rehearsal):
-    def test_probe_build_bench_profile_and_default_find_what_they_should(self):
-        result = self.check("--stages", "probe,build,bench,profile,default", "--patience", "3")
+    def test_build_probe_bench_profile_and_default_find_what_they_should(self):
+        result = self.check("--stages", "build,probe,bench,profile,default", "--patience", "3")
         self.assertEqual(result.returncode, 0, result.stdout)
         with open(os.path.join(self.report, "report.txt")) as text:
             self.assertEqual(text.read(), result.stdout)
-        self.assertEqual({stage["state"] for stage in self.read()["stages"].values()}, {"done"})
+        self.assertEqual(set(self.read()["stages"].values()), {"done"})
         self.assertIn("Emulated card", self.read()["machine"]["nvidia_smi"])
+        self.assertRegex(result.stdout, r"(?m)^twin +after one step of lenet")
         self.assertEqual({(cell["net"], cell["models"]) for cell in self.rows("cell")}, {("softmax", 1), ("softmax", 2), ("lenet", 1), ("lenet", 2), ("2nn", 2)})
+        self.assertEqual(len(self.rows("card")), 1)
         self.assertTrue(self.rows("cost"))
-        self.assertEqual([(kernel["name"], kernel["us"]) for kernel in self.rows("kernel")], [("gather", 1.2345), ("linear_step", 1.2345)])
-        for name in ("sounder is there", "--device auto takes the card", "without a wish one worker trains", "the plan for a context suffices"):
+        self.assertEqual([(kernel["name"], kernel["us"]) for kernel in self.rows("kernel")], [("gather", 1.2345), ("linear_step", 1.2345), ("norm", 1.2345)])
+        for name in ("sounder is there", "sounder doctor", "--device auto takes the GPU", "without a wish one worker trains", "the plan for a worker's context suffices"):
             self.assertIn(name, self.passed())
 
     def test_kills_mps_and_rounds_find_what_they_should(self):
         result = self.check("--stages", "kills,mps,rounds", "--patience", "3")
         self.assertEqual(result.returncode, 0, result.stdout)
-        for name in ("fedavg: kill -9 of a worker in a step: the run goes on to the same bits", "ssgd: kill -9 of a worker in a step: the run goes on to the same bits",
-                     "kill -9 of the parent: no worker is left", "kill -9 of the parent: --resume goes on to the same bits", "MPS starts",
-                     "ssgd: the same bits for 1, 2, 4 workers", "hogwild of 4: accuracy as on the CPU"):
+        for name in ("fedavg: kill -9 of a worker in a step: the run ends with the same bits", "ssgd: kill -9 of a worker in a step: the run ends with the same bits",
+                     "kill -9 of the parent: no worker is left", "kill -9 of the parent: the GPU's memory is back",
+                     "kill -9 of the parent: --resume ends with the same bits", "MPS starts, and ends", "kill -9 of a worker with MPS",
+                     "ssgd: the same bits for 1, 2, 4 workers, and again", "hogwild of 4: accuracy as on the CPU"):
             self.assertIn(name, self.passed())
         self.assertEqual({(row["workers"], row["mps"]) for row in self.rows("rounds")}, {(1, False), (2, False), (2, True)})
-        self.assertEqual([row["outcome"] for row in self.rows("mps_kill")], ["survived"])
 
     def test_unit_tests_are_run_judged_and_looked_at_by_the_sanitizer(self):
-        built = self.built_with(test_cuda_ops=0, test_cuda_conv=77, test_cuda_aggregate=1)
+        built = self.build(test_cuda_ops_cuda=0, test_cuda_conv_cuda=77, test_cuda_aggregate_cuda=1, test_group_cuda_cuda=0, test_cuda_share_cuda=0)
         result = self.check("--stages", "tests,sanitize", built=built)
         self.assertEqual(result.returncode, 1, result.stdout)
-        self.assertRegex(result.stdout, r"(?m)^ok +test_cuda_ops\b")
-        self.assertRegex(result.stdout, r"(?m)^skipped +test_cuda_conv\b")
-        self.assertRegex(result.stdout, r"(?m)^FAILED +test_cuda_aggregate\b")
+        self.assertRegex(result.stdout, r"(?m)^ok +test_cuda_ops_cuda\b")
+        self.assertRegex(result.stdout, r"(?m)^skipped +test_cuda_conv_cuda\b")
+        self.assertRegex(result.stdout, r"(?m)^FAILED +test_cuda_aggregate_cuda\b")
+        with open(os.path.join(built, "order")) as file:  # those that nothing may run beside are first
+            self.assertEqual([line.split()[0] for line in file][:2], ["test_cuda_share_cuda", "test_group_cuda_cuda"])
         for checker in ("memcheck", "racecheck", "synccheck"):
-            self.assertRegex(result.stdout, rf"(?m)^ok +{checker}, test_cuda_ops\b")
-            self.assertRegex(result.stdout, rf"(?m)^FAILED +{checker}, test_cuda_aggregate\b")
-        self.assertRegex(result.stdout, r"(?m)^FAILED +memcheck, a run of one worker\b")
+            self.assertRegex(result.stdout, rf"(?m)^ok +{checker}, test_cuda_ops_cuda\b")
+            self.assertRegex(result.stdout, rf"(?m)^FAILED +{checker}, test_cuda_aggregate_cuda\b")
+        self.assertRegex(result.stdout, r"== sanitize.*\nok +memcheck, a run of one worker\b")  # the first to begin
+        for checker in ("racecheck", "initcheck"):
+            self.assertRegex(result.stdout, rf"(?m)^ok +{checker}, a step of softmax:2:4\b")
+
+    def test_a_machine_without_cmocka_and_make_gets_a_build_without_tests_by_ninja(self):
+        tools = self.path("tools")
+        shutil.copytree(STAND_INS, tools, symlinks=True)
+        self.script(os.path.join(tools, "cmake"), f'echo "$@" >>{self.path("calls")}')
+        os.symlink(sys.executable, os.path.join(tools, "python3"))
+        with mock.patch.dict(os.environ, {"PATH": tools}):
+            result = self.check("--stages", "build", built=self.folder.name, programs=tools)
+        self.assertIn("cmocka is missing (libcmocka-dev, or a kit), so the build leaves the unit tests out\n", result.stdout)
+        self.assertIn("FAILED  sounder is there\nFAILED  bench_card is there\n", result.stdout)
+        with open(self.path("calls")) as file:
+            configure, build, configure_card, build_card = file.read().splitlines()
+        self.assertIn("-G Ninja -DSOUNDER_CUDA=ON", configure)
+        self.assertIn("-DSOUNDER_TESTS=OFF", configure)
+        self.assertTrue(build.endswith("--target sounder bench_card"))
+        self.assertIn("tools/bench/card", configure_card)
+        self.assertTrue(build_card.endswith("--target bench_card"))
+
+    def test_a_finding_of_the_sanitizer_fails_its_check(self):
+        for says, word in (("RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)", "ok"), ("RACECHECK SUMMARY: 1 hazard displayed (1 error)", "FAILED"),
+                           ("ERROR SUMMARY: 0 errors", "ok"), ("ERROR SUMMARY: 2 errors", "FAILED"), ("nothing", "FAILED")):
+            with self.subTest(says):
+                tools = self.path(f"tools-{len(os.listdir(self.folder.name))}")
+                shutil.copytree(STAND_INS, tools, symlinks=True)
+                self.script(os.path.join(tools, "compute-sanitizer"), f"echo '========= {says}'")
+                out = self.check("--stages", "sanitize", built=self.path("built") if os.path.exists(self.path("built")) else None, programs=tools).stdout
+                self.assertRegex(out, rf"(?m)^{word} +racecheck, a step of softmax:2:4\b")
+
+    def test_tests_that_are_all_skipped_are_a_failure(self):
+        result = self.check("--stages", "tests", built=self.build(test_cuda_ops_cuda=77, test_cuda_conv_cuda=77))
+        self.assertIn("FAILED  unit tests on the GPU: all were skipped", result.stdout)
+        self.assertEqual(result.returncode, 1)
 
     def test_a_program_that_fails_fails_the_check_and_later_stages_run_all_the_same(self):
-        result = self.check("--stages", "bench,rounds,probe", built=self.built_with())
+        self.script(self.path("fails"), 'test "$1" = --version && echo cuda')
+        result = self.check("--stages", "bench,rounds,build", built=self.build(sounder=self.path("fails"), bench_card="/bin/false"))
         self.assertEqual(result.returncode, 1, result.stdout)
-        self.assertIn("FAILED: bench, rounds", result.stdout)
-        self.assertEqual([stage["state"] for stage in self.read()["stages"].values()], ["broken off", "broken off", "done"])
+        self.assertTrue(result.stdout.endswith("\nFAILED: bench, rounds\n"), result.stdout)  # each name once, though three cells of bench failed
+        self.assertEqual(list(self.read()["stages"].values()), ["done", "broken off", "done"])
+
+    def test_a_build_without_code_for_gpus_is_not_used(self):
+        self.script(self.path("without"), "echo 'sounder 0.1.0 (avx2 baseline; mpi)'")
+        result = self.check("--stages", "probe", built=self.build(sounder=self.path("without")))
+        self.assertIn("FAILED  probe: there is no sounder", result.stdout)
 
     def test_a_stage_whose_time_is_over_keeps_what_it_found_and_the_next_begins(self):
         slow = self.path("bin")
         shutil.copytree(STAND_INS, slow, symlinks=True)
-        with open(os.path.join(slow, "ncu"), "w") as file:
-            file.write("#!/bin/sh\nsleep 60\n")
-        result = self.check("--stages", "build,profile,probe", "--minutes", "0.2", programs=slow)
-        self.assertEqual([stage["state"] for stage in self.read()["stages"].values()][:2], ["done", "out of time"], result.stdout)
+        self.script(os.path.join(slow, "ncu"), "sleep 60")
+        result = self.check("--stages", "build,profile,build", "--patience", "0.2", programs=slow)
+        self.assertEqual(result.stdout.count("-- build: done"), 2, result.stdout)
+        self.assertIn("-- profile: out of time: ncu was not done after 4 s, 4 s", result.stdout)
         self.assertIn("sounder is there", self.passed())
 
-    def test_a_stage_that_does_not_exist_and_a_machine_without_a_card_are_named(self):
-        self.assertIn("--stages nonsense: there are probe, build", self.check("--stages", "nonsense").stdout)
+    def test_a_stage_that_does_not_exist_and_a_machine_without_a_gpu_are_named(self):
+        self.assertIn("--stages nonsense: there are build, probe", self.check("--stages", "nonsense").stdout)
         if os.path.exists("/dev/nvidiactl"):
-            self.skipTest("there is a card here")
-        result = self.check(built=None)
+            self.skipTest("there is a GPU here")
+        result = self.check(built=self.folder.name, programs=self.folder.name)
         self.assertEqual(result.returncode, 77)
-        self.assertRegex(result.stdout, r"^gpu-check: no card here: .*\n$")
+        self.assertRegex(result.stdout, r"^gpu-check: no GPU here: .*\n$")
 
     def test_the_two_commands_leave_time_of_their_ten_minutes(self):
-        plans = runpy.run_path(os.path.join(TOOLS, "gpu", "plans.py"))
-        self.assertLessEqual(sum(plans["FIRST"].values()), 9 * 60)
-        self.assertLessEqual(sum(plans["SECOND"].values()), 8 * 60)
+        plan = runpy.run_path(os.path.join(TOOLS, "gpu", "plan.py"))
+        for stages in (plan["FIRST"], plan["SECOND"]):
+            self.assertLessEqual(sum(stages.values()), 7 * 60)
 
 
 class Neighbours(Rehearsal):
-    def test_a_report_becomes_readmes_table_and_a_section_of_the_results(self):
-        report = {"schema": 2, "date": "2026-11-22", "machine": {"kernel": "6.1", "cores": 16}, "card": {"name": "A card"}, "checks": [], "stages": {}, "rows": [
-            {"kind": "card", "name": "A card", "copy_bytes_per_second": 4e12, "peak_operations_per_second": 6e13},
-            *({"kind": "cell", "net": "2nn", "batch": 10, "models": models, "tf32": False, "momentum": 0.5, "kernels": 15, "microseconds_a_step": 100.0,
-               "samples_per_second": 10000.0 * models, "of_copy_bandwidth": 0.5, "of_peak": 0.25} for models in (1, 100)),
-            {"kind": "peer", "net": "2nn", "batch": 10, "models": 100, "peer": "JAX, vmap and scan", "samples_per_second": 500000.0, "ratio": 2.0}]}
-        with open(self.path("report.json"), "w") as file:
-            json.dump(report, file)
-        os.makedirs(self.path("tools", "bench"))
-        os.makedirs(self.path("src", "app"))
-        for name, text in (("src/app/README.md", "# A\n\n## On a GPU\n\nText.\n\n## Options\n\nMore.\n"), ("tools/bench/RESULTS.md", "# R\n")):
+    def test_reports_become_a_section_of_the_results_and_a_table_beside_the_fastest_peer(self):
+        def cell(models, rate, **more):
+            return {"kind": "cell", "net": "2nn", "batch": 10, "models": models, "tf32": False, "momentum": 0.5, "kernels": 15, "microseconds_a_step": 100.0,
+                    "samples_per_second": rate, "of_copy_bandwidth": 0.5, "of_peak": 0.25, **more}
+        def peer(name, rate):
+            return {"kind": "peer", "net": "2nn", "batch": 10, "models": 100, "peer": name, "samples_per_second": rate}
+        first = {"schema": 2, "date": "2026-11-22", "machine": {"kernel": "6.1", "cores": 16, "nvidia_smi": "A card, 580", "cuda": "13.0"},
+                 "checks": [{"name": "kept", "passed": True}, {"name": "bits", "passed": False}],
+                 "rows": [cell(1, 5e3), cell(100, 1e6), cell(100, 9e6, tf32=True), cell(100, 8e6, momentum=0)]}
+        second = {"schema": 2, "date": "2026-11-22", "checks": [], "rows": [peer("PyTorch, vmap", 4e5), peer("JAX, vmap and scan", 5e5), peer("PyTorch, eager", 1e5)]}
+        for name, report in (("first", first), ("second", second)):
             with open(self.path(name), "w") as file:
-                file.write(text)
-        for _ in range(2):  # the table is replaced, not doubled
-            subprocess.run([os.path.join(TOOLS, "gpu-report"), self.path("report.json"), "--readme", "--root", self.folder.name], check=True, stdout=subprocess.DEVNULL)
-        subprocess.run([os.path.join(TOOLS, "gpu-report"), self.path("report.json"), "--results", "--root", self.folder.name], check=True, stdout=subprocess.DEVNULL)
-        with open(self.path("src/app/README.md")) as file:
-            readme = file.read()
-        self.assertEqual(readme.count("| 2nn, 10 | 100 | 1,000,000 | 25% | 50% | JAX, vmap and scan (100 models): 500,000 | 2.0x |"), 1)
-        self.assertLess(readme.index("<!-- card -->"), readme.index("## Options"))
-        with open(self.path("tools/bench/RESULTS.md")) as file:
-            self.assertIn("## 2026-11-22, A card", file.read())
-
-    def test_a_packed_build_has_the_libraries_that_the_program_needs(self):
-        packed = self.path("packed")
-        pack = runpy.run_path(os.path.join(TOOLS, "gpu-pack"))["pack"]
-        pack(packed, os.path.dirname(SOUNDER))
-        names = [name.split(".so")[0] for name in os.listdir(os.path.join(packed, "lib"))]
-        self.assertIn("libjansson", names)
-        self.assertFalse({"libc", "libm", "libstdc++"} & set(names))
-        environment = {"LD_LIBRARY_PATH": os.path.join(packed, "lib")}
-        subprocess.run([os.path.join(packed, "sounder"), "--version"], env=environment, check=True, stdout=subprocess.DEVNULL)
+                json.dump(report, file)
+        def tables(*options):
+            return subprocess.run([os.path.join(TOOLS, "gpu-report"), self.path("first"), self.path("second"), *options], check=True, text=True,
+                                  stdout=subprocess.PIPE).stdout
+        row = "| 2nn | 10 | 100 | 1,000,000 | 50.0% | 25.0% | JAX, vmap and scan | 500,000 | 2.00x |\n"
+        self.assertTrue(tables("--readme").startswith("| net | batch | models |"))
+        self.assertEqual(tables("--readme").count("\n| 2nn"), 1)
+        self.assertIn(row, tables("--readme"))
+        section = tables()
+        for words in ("## 2026-11-22: A card\n", "A card, 580; CUDA 13.0; Linux 6.1, 16 cores.", "Checks passed: 1; failed: bits; skipped: none.", "### Steps of training\n", row,
+                      "| 2nn | 10 | 1 | False | 0.5 | 15 | 100.0 | 5,000 | 50.0% | 25.0% |\n", "### Peers\n"):
+            self.assertIn(words, section)
+        self.assertNotIn("### Kernels", section)
 
     def test_a_kit_alone_answers_for_every_library_of_a_build(self):
         if not shutil.which("dpkg") or not shutil.which("pkg-config"):
             self.skipTest("a kit is made of Debian's packages")
         kit = self.path("kit")
-        subprocess.run([os.path.join(TOOLS, "gpu-pack"), kit, "--kit"], check=True)
+        subprocess.run([os.path.join(TOOLS, "gpu-pack"), kit], check=True)
         self.assertFalse([name for folder, _, files in os.walk(kit) for name in files if os.path.islink(os.path.join(folder, name))])
         program = self.path("program.c")
         with open(program, "w") as file:
