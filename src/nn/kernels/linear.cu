@@ -85,51 +85,130 @@ __device__ void add_products(float (&sums)[THREAD_OUTS][THREAD_INS], const Tile 
     }
 }
 
-// The bias is the weight of one more input, which is always one. weight, bias: offsets among the parameters. The
-// products of a tile are summed in registers, from samples that are staged in shared memory; then each thread steps
-// its weights at once. That saves
-// writing the gradient and reading it again.
-template <bool MOMENTUM>
+// The products are stored, or their weights make a step of SGD at once, which saves writing the gradient and reading it
+// again.
+enum Ending { STORES, STEPS, STEPS_WITH_MOMENTUM };
+
+// The parameters of a thread's products, and their velocities.
+struct Held {
+    float weights[THREAD_OUTS][THREAD_INS], velocities[THREAD_OUTS][THREAD_INS];
+};
+
+// The places of a thread's products among the layer's parameters. The bias is the weight of one more input, which is
+// always one.
+struct Places {
+    size_t first[THREAD_INS], next[THREAD_INS]; // of each input: the first output's parameter, floats to the next one's
+    int outs;                                   // outputs from the first one on
+    bool has[THREAD_INS];                       // the input is there
+    __device__ Places(size_t weight, size_t bias, uint32_t in, uint32_t layer_ins, uint32_t out, uint32_t layer_outs) {
+        outs = (int)layer_outs - (int)out;
+#pragma unroll
+        for (int i = 0; i < THREAD_INS; i++, in += TILE_INS) {
+            has[i] = in <= layer_ins;
+            first[i] = in == layer_ins ? bias + out : weight + (size_t)out * layer_ins + in;
+            next[i] = in == layer_ins ? 1 : layer_ins;
+        }
+    }
+    __device__ bool is_there(int o, int i) const {
+        return o < outs && has[i];
+    }
+    __device__ size_t at(int o, int i) const {
+        return first[i] + (size_t)o * next[i];
+    }
+};
+
+// All loads before the first store: the compiler may not change their order, and each would wait for the memory.
+template <Ending ENDING>
+__device__ void hold(Held &held, const CudaSgdUpdate &descent, uint32_t model, const Places &to) {
+#pragma unroll
+    for (int o = 0; o < THREAD_OUTS; o++)
+#pragma unroll
+        for (int i = 0; i < THREAD_INS; i++) {
+            if (!to.is_there(o, i)) continue;
+            held.weights[o][i] = descent.weights[model * descent.stride + to.at(o, i)];
+            if (ENDING == STEPS_WITH_MOMENTUM)
+                held.velocities[o][i] = descent.velocity[model * descent.parameters + to.at(o, i)];
+        }
+}
+
+template <Ending ENDING>
+__device__ void end_products(const float (&sums)[THREAD_OUTS][THREAD_INS], const Held &held,
+                             const CudaSgdUpdate &descent, uint32_t model, const Places &to) {
+    const float lr = ENDING == STORES ? 0 : *descent.lr;
+#pragma unroll
+    for (int o = 0; o < THREAD_OUTS; o++)
+#pragma unroll
+        for (int i = 0; i < THREAD_INS; i++) {
+            if (!to.is_there(o, i)) continue;
+            float *weight = descent.weights + model * descent.stride + to.at(o, i);
+            if (ENDING == STORES) {
+                *weight = sums[o][i];
+                continue;
+            }
+            const float now = held.weights[o][i], before = ENDING == STEPS_WITH_MOMENTUM ? held.velocities[o][i] : 0;
+            const float speed = sgd_velocity(before, sums[o][i], now, &descent.sgd);
+            if (ENDING == STEPS_WITH_MOMENTUM) descent.velocity[model * descent.parameters + to.at(o, i)] = speed;
+            *weight = now - lr * speed;
+        }
+}
+
+// weight, bias: offsets among the parameters. The products of a tile are summed in registers, from samples that are
+// staged in shared memory.
+template <Ending ENDING>
 __global__ void __launch_bounds__(ITEM_THREADS)
-    linear_step(const __grid_constant__ CudaSgdUpdate descent, const float4 *in, const float4 *out_gradient,
-                size_t weight, size_t bias, uint32_t ins, uint32_t outs, uint32_t quads, const uint32_t *counts) {
+    linear_gradient(const __grid_constant__ CudaSgdUpdate descent, const float4 *in, const float4 *out_gradient,
+                    size_t weight, size_t bias, uint32_t ins, uint32_t outs, uint32_t quads, uint32_t places,
+                    const uint32_t *counts) {
     __shared__ Tile tile;
     uint32_t columns = parts_of(ins + 1, TILE), tiles = columns * parts_of(outs, TILE), model = blockIdx.x / tiles;
     uint32_t first_out = (blockIdx.x - model * tiles) / columns * TILE, first_in = blockIdx.x % columns * TILE;
-    if (counts[model] == 0) return; // the whole block
-    in += (size_t)model * ins * quads;
-    out_gradient += (size_t)model * outs * quads;
+    if (ENDING != STORES && counts[model] == 0) return; // the whole block
+    in += (size_t)model * places * ins * quads;
+    out_gradient += (size_t)model * places * outs * quads;
     uint32_t x = threadIdx.x % TILE_INS, y = threadIdx.x / TILE_INS * THREAD_OUTS;
     uint32_t row = threadIdx.x / (TILE_SAMPLES / 4);
     float sums[THREAD_OUTS][THREAD_INS] = {};
-    for (uint32_t first = 0; first < quads; first += TILE_SAMPLES / 4) {
-        uint32_t quad = first + threadIdx.x % (TILE_SAMPLES / 4);
-        __syncthreads(); // the former samples have been used
-        stage_row(tile.gradients, out_gradient, first_out + row, outs, quad, quads, false);
-        stage_row(tile.values, in, first_in + row, ins, quad, quads, true);
-        __syncthreads();
-        add_products(sums, tile, x, y);
-    }
-#pragma unroll
-    for (uint32_t o = 0; o < THREAD_OUTS; o++)
-#pragma unroll
-        for (uint32_t i = 0; i < THREAD_INS; i++) {
-            uint32_t out = first_out + y + o, column = first_in + x + i * TILE_INS;
-            if (out >= outs || column > ins) continue;
-            size_t parameter = column == ins ? bias + out : weight + (size_t)out * ins + column;
-            descend<MOMENTUM, false>(descent, model, parameter, sums[o][i]);
+    const Places to(weight, bias, first_in + x, ins, first_out + y, outs);
+    Held held;
+    for (uint32_t p = 0; p < places; p++, in += (size_t)ins * quads, out_gradient += (size_t)outs * quads)
+        for (uint32_t first = 0; first < quads; first += TILE_SAMPLES / 4) {
+            uint32_t quad = first + threadIdx.x % (TILE_SAMPLES / 4);
+            __syncthreads(); // the former samples have been used
+            stage_row(tile.gradients, out_gradient, first_out + row, outs, quad, quads, false);
+            stage_row(tile.values, in, first_in + row, ins, quad, quads, true);
+            __syncthreads();
+            add_products(sums, tile, x, y);
         }
+    if (ENDING != STORES) hold<ENDING>(held, descent, model, to);
+    end_products<ENDING>(sums, held, descent, model, to);
 }
 
 } // namespace
 
+static void launch_gradient(void (*kernel)(CudaSgdUpdate, const float4 *, const float4 *, size_t, size_t, uint32_t,
+                                           uint32_t, uint32_t, uint32_t, const uint32_t *),
+                            const CudaSgdUpdate *descent, size_t weight, size_t bias, const float *in,
+                            const float *out_gradient, const Layer *layer, const CudaStep *step) {
+    const uint32_t ins = (uint32_t)linear_ins(layer), outs = (uint32_t)linear_outs(layer);
+    const size_t tiles = (size_t)parts_of(ins + 1, TILE) * parts_of(outs, TILE);
+    launch(kernel, (size_t)step->models * tiles, ITEM_THREADS, step->stream, *descent, (const float4 *)in,
+           (const float4 *)out_gradient, weight, bias, ins, outs, (uint32_t)step->samples / 4,
+           (uint32_t)linear_places(layer), step->counts);
+}
+
 void cuda_linear_step(const CudaSgdUpdate *descent, const float *in, const float *out_gradient, const Layer *layer,
                       const CudaStep *step) {
-    uint32_t ins = (uint32_t)shape_size(layer->in), outs = (uint32_t)shape_size(layer->out);
-    size_t tiles = (size_t)parts_of(ins + 1, TILE) * parts_of(outs, TILE);
-    launch(descent->sgd.momentum > 0 ? linear_step<true> : linear_step<false>, (size_t)step->models * tiles,
-           ITEM_THREADS, step->stream, *descent, (const float4 *)in, (const float4 *)out_gradient, layer->weight,
-           layer->bias, ins, outs, (uint32_t)step->samples / 4, step->counts);
+    launch_gradient(descent->sgd.momentum > 0 ? linear_gradient<STEPS_WITH_MOMENTUM> : linear_gradient<STEPS>, descent,
+                    layer->weight, layer->bias, in, out_gradient, layer, step);
+}
+
+void cuda_linear_gradient(float *weight_gradient, float *bias_gradient, const float *in, const float *out_gradient,
+                          size_t stride, const Layer *layer, const CudaStep *step) {
+    CudaSgdUpdate to = {};
+    to.weights = weight_gradient;
+    to.stride = stride;
+    launch_gradient(linear_gradient<STORES>, &to, 0, (size_t)(bias_gradient - weight_gradient), in, out_gradient, layer,
+                    step);
 }
 
 void cuda_linear_add_bias(float *out, const float *bias, size_t stride, bool relu, int places, int outs,
