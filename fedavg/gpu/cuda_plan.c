@@ -5,6 +5,7 @@
 #include "fedavg/gpu/cuda_clients.h"
 #include "fedavg/gpu/cuda_worker.h"
 #include "fedavg/gpu/gpu.h"
+#include "nn/cuda/cuda_blas.h"
 #include "nn/cuda/cuda_net.h"
 
 // The plan is made by the parent before it starts any process, from sizes alone and without allocating anything.
@@ -55,8 +56,11 @@ static GpuNeed gpu_need(const RunConfig *config, const Spec *spec, const Dataset
                    model_bytes(config) * ((3 + cuda_clients_arrays(config) + squares) * (uint64_t)workers * models +
                                           (cuda_sends(config) ? workers : 0) + 3);
     need.data = block_bytes(gpu->data_bytes) + workers * align(data->train.count * sizeof(uint32_t));
-    need.activations = workers * cuda_net_bytes(spec, (int)models, config->training.batch_size) +
-                       cuda_net_bytes(spec, 1, EVALUATION_CHUNK);
+    const uint32_t batch = config->training.batch_size, chunk = EVALUATION_CHUNK;
+    const bool tf32 = gpu->tf32 != 0;
+    need.activations =
+        workers * cuda_net_bytes(spec, (int)models, batch, cuda_net_needs_blas(spec, batch, tf32, true)) +
+        cuda_net_bytes(spec, 1, chunk, cuda_net_needs_blas(spec, chunk, tf32, false));
     need.all = need.contexts + need.weights + need.data + need.activations;
     return need;
 }
@@ -139,6 +143,7 @@ Status gpu_plan(RunConfig *config, const Device *device, const Spec *spec, const
     uint32_t share = (clients_per_round + config->workers - 1) / config->workers;
     gpu->models_per_launch = smaller(most, models > 0 ? models : smaller(share, MODELS_BY_DEFAULT));
     TRY(cuda_net_check(spec, (int)gpu->models_per_launch, config->training.batch_size, err));
+    if (cuda_net_needs_blas(spec, config->training.batch_size, gpu->tf32 != 0, true)) TRY(cuda_blas_find(err));
     while (models == 0 && gpu->models_per_launch > 1 &&
            gpu_need(config, spec, data, config->workers, gpu->models_per_launch).all > device->free_bytes)
         gpu->models_per_launch--;

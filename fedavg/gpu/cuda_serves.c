@@ -23,10 +23,14 @@ static Status check_compute_mode(const Device *device, bool by_mps, Error *err) 
 Status gpu_serves(const Device *device, bool by_mps, Error *err) {
     CudaShare block;
     TRY(check_compute_mode(device, by_mps, err));
-    TRY(cuda_blas_find(err));
     TRY(cuda_share_create(&block, sizeof(uint64_t), err));
     cuda_share_free(&block);
     return STATUS_OK;
+}
+
+bool gpu_has_blas(void) {
+    Error err;
+    return cuda_blas_find(&err) == STATUS_OK;
 }
 
 Status gpu_view_memory(const char **name, const Device *device, Error *err) {

@@ -20,9 +20,12 @@ const ParentBackend *parent_on_gpu(void); // NULL in a build without CUDA
 const WorkerBackend *worker_on_gpu(void); // NULL in a build without CUDA
 
 // Whether a run's processes can use an open GPU: UNAVAILABLE or OS with one sentence where its compute mode admits one
-// process alone and there is no MPS (by_mps), cuBLAS is missing, or memory cannot be exported to workers. CUDA IPC may
-// still refuse to open that memory, which only a worker can find out.
+// process alone and there is no MPS (by_mps), or memory cannot be exported to workers. CUDA IPC may still refuse to
+// open that memory, which only a worker can find out.
 Status gpu_serves(const Device *device, bool by_mps, Error *err);
+
+// Whether cuBLAS is there, without which some nets train on the CPU (cuda_net_needs_blas).
+bool gpu_has_blas(void);
 
 // Names the memory in which a run's host would see its model: "managed memory", "pinned memory" or "a copy".
 Status gpu_view_memory(const char **name, const Device *device, Error *err);
@@ -30,6 +33,7 @@ Status gpu_view_memory(const char **name, const Device *device, Error *err);
 // Fills in config->gpu but for the handles: sizes, offsets, and models_per_launch, which is `models`, or with 0 as
 // many as the cohort (clients_per_round) gives each worker and the free memory holds. OS with the numbers, and how many
 // workers would fit, when device->free_bytes do not hold it all. USAGE for a net that no GPU can compute so.
+// UNAVAILABLE if the net's products are cuBLAS's, which is missing.
 Status gpu_plan(RunConfig *config, const Device *device, const Spec *spec, const Dataset *data,
                 uint32_t clients_per_round, uint32_t models, Error *err);
 

@@ -19,6 +19,10 @@ Status gpu_serves(const Device *device, bool by_mps, Error *err) {
     return no_cuda(err);
 }
 
+bool gpu_has_blas(void) {
+    return false;
+}
+
 Status gpu_view_memory(const char **name, const Device *device, Error *err) {
     (void)name, (void)device;
     return no_cuda(err);

@@ -52,9 +52,12 @@ class Doctor(unittest.TestCase):
         self.assertRegex(lines["speed"], r"^1 worker: [\d,]+ samples/s of lenet, \d+\.\d\d s to start; the CPU with \d+ workers?: [\d,]+ samples/s")
         self.assertNotIn("FAILED", "".join(lines.values()))
 
+    def test_what_needs_cublas_is_named_where_it_is_missing(self):
+        self.assertEqual(self.ask(0, CUBLAS="off")["access"],
+                         "several processes may use the GPU, but without cuBLAS an lstm, batches of more than 64 and --tf32 run on the CPU")
+
     def test_what_does_not_serve_is_named_with_what_to_do_about_it(self):
         self.fails_at("driver", "CMAKE_CUDA_ARCHITECTURES=80", FAIL="cudaFuncGetAttributes")
-        self.fails_at("access", "LD_LIBRARY_PATH", CUBLAS="off")
         self.fails_at("access", "nvidia-smi -i 0 -c DEFAULT", MODE="exclusive")
         self.fails_at("worker", "docker run --pid=host", IPC="off")
         self.fails_at("worker", "not even one worker fits; lower --batch-size", MEMORY_BYTES=250 << 20)

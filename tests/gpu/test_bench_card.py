@@ -40,11 +40,11 @@ class BenchCard(unittest.TestCase):
         lanes, weights = lambda features: 4 * models * columns * features, 4 * models * (ins + 1) * outs
         for momentum, arrays in (("0", 2), ("0.5", 4)):
             _, cell = self.lines("--nets", "softmax", "--shape", "1x6x5", "--batches", str(batch), "--models", str(models), "--momentum", momentum)
-            gather, forward = 1.25 * lanes(ins), lanes(ins) + 3 * lanes(outs) + weights
+            gather, forward = 1.25 * lanes(ins), lanes(ins) + lanes(outs) + weights
             step = lanes(ins) + lanes(outs) + arrays * weights
             self.assertEqual(cell["bytes"], gather + forward + 3 * lanes(outs) + step)
             self.assertEqual(cell["operations"], 2 * 2 * models * batch * ins * outs)
-            self.assertEqual(cell["kernels"], 5)  # gather, product, bias, loss, step
+            self.assertEqual(cell["kernels"], 4)  # gather, product, loss, step
 
     def test_one_step_runs_the_nets_it_names_and_a_table_is_printed_for_people(self):
         self.assertEqual(bench("--rows", "20", "--one-step", "softmax:2:3", "2nn:1").count("one step of"), 2)

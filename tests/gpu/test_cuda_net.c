@@ -255,7 +255,7 @@ static void repeated_runs_give_the_same_bits_however_the_steps_are_launched(void
     gpu_net_stop(&on);
 }
 
-// With the number of models fixed: cuBLAS may choose another product for another number.
+// With the number of models fixed: cuBLAS, which the lstm needs, may choose another product for another number.
 static void a_model_comes_to_the_same_bits_whatever_the_others_do(void **state) {
     (void)state;
     const Try together = {all_layers, {2, 10, 9}, 3, 4, {20, 16, 9}},
@@ -269,6 +269,24 @@ static void a_model_comes_to_the_same_bits_whatever_the_others_do(void **state) 
     assert_memory_not_equal(weights, lonely, count * sizeof(float));
     free(weights);
     free(lonely);
+}
+
+static void without_cublas_a_model_comes_to_the_same_bits_in_launches_of_any_size(void **state) {
+    (void)state;
+    static const char net[] = "conv 5 3; relu; pool 2; dropout 0.3; linear 70; relu; linear 7";
+    const Shape single = {2, 10, 9};
+    Error err;
+    Spec spec;
+    check_ok(spec_parse(&spec, net, single, GPU_CLASSES, &err));
+    for (uint32_t batch = 9; batch <= 36; batch *= 4) { // few columns and many
+        float *alone = trained(&(Try){net, single, 1, batch, {20}}, 6);
+        for (int models = 3; models <= GPU_MOST_MODELS; models += GPU_MOST_MODELS - 3) {
+            float *together = trained(&(Try){net, single, models, batch, {20, 16, 9}}, 6);
+            assert_memory_equal(alone, together, spec.parameter_count * sizeof(float));
+            free(together);
+        }
+        free(alone);
+    }
 }
 
 static void models_with_the_same_task_come_to_the_same_bits_in_any_place(void **state) {
@@ -438,7 +456,7 @@ static void plans_that_cannot_work_are_refused(void **state) {
     plan.spec.parameter_count = 0;
     assert_int_equal(cuda_net_init(&net, &plan, &err), STATUS_USAGE);
     assert_null(net);
-    assert_true(cuda_net_bytes(&plan.spec, 2, 64) > cuda_net_bytes(&plan.spec, 1, 64));
+    assert_true(cuda_net_bytes(&plan.spec, 2, 64, false) > cuda_net_bytes(&plan.spec, 1, 64, false));
     gpu_net_stop(&on);
 }
 
@@ -451,6 +469,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(losses_hits_and_logits_are_those_of_the_cpu),
         cmocka_unit_test(repeated_runs_give_the_same_bits_however_the_steps_are_launched),
         cmocka_unit_test(a_model_comes_to_the_same_bits_whatever_the_others_do),
+        cmocka_unit_test(without_cublas_a_model_comes_to_the_same_bits_in_launches_of_any_size),
         cmocka_unit_test(models_with_the_same_task_come_to_the_same_bits_in_any_place),
         cmocka_unit_test(epochs_continue_the_numbers_of_the_noise_and_the_sums),
         cmocka_unit_test(many_models_are_assigned_at_once),

@@ -208,15 +208,16 @@ void check_linear(const Trial *trial) {
     Error err;
     CudaBlas blas;
     check_ok(cuda_blas_open(&blas, trial->step.stream, false, &err));
-    for (size_t i = 0; i < 2 * LENGTH(linears); i++) {
-        const Layer *layer = &linears[i / 2];
-        bool relu = i % 2 == 1;
+    for (size_t i = 0; i < 4 * LENGTH(linears); i++) {
+        const Layer *layer = &linears[i / 4];
+        const bool relu = i % 2 == 1;
+        CudaBlas *const used = i % 4 < 2 ? &blas : NULL;
         int n = trial->samples;
         Values in = lanes(trial, shape_size(layer->in), 10), out_gradient = lanes(trial, shape_size(layer->out), 11);
         Values weights = parameters(trial, parameters_of(layer), 12), out = values_of(trial, out_gradient.each, 0);
         Tensor rows = tensor_new(linear_row_floats(layer) * (size_t)n);
         cuda_linear_forward(on_gpu(&out), on_gpu(&in), on_gpu(&weights), on_gpu(&weights) + layer->bias, weights.stride,
-                            relu, layer, &blas, &trial->step);
+                            relu, layer, used, &trial->step);
         for (int m = 0; m < trial->models; m++) {
             const float *weight = weights.host[m].at;
             if (is_idle(trial, m)) continue;
@@ -225,7 +226,7 @@ void check_linear(const Trial *trial) {
             if (relu) trial->cpu->relu_forward(out.host[m].at, shape_size(layer->out), n);
         }
         compare("linear forward", &out, trial->counts, (size_t)n, 1e-5);
-        linear_backward(trial, layer, &blas, &in, &out_gradient, &weights);
+        linear_backward(trial, layer, used, &in, &out_gradient, &weights);
         linear_step(trial, layer, &in, &out_gradient,
                     (Sgd){.lr = 0.1f, .momentum = relu ? 0.9f : 0, .weight_decay = 0.01f});
         tensor_free(rows);

@@ -62,7 +62,7 @@ class CudaNodes(NodesCase):
 
     def test_nodes_whose_cards_cannot_serve_all_take_the_cpu(self):
         self.train(*TINY, "--device", "cpu", "--out", "cpu")
-        for broken in ("IPC=off", "CUBLAS=off", f"MEMORY_BYTES={250 << 20}"):
+        for broken in ("IPC=off", "MODE=exclusive", f"MEMORY_BYTES={250 << 20}"):
             process = self.start_nodes(2, *TINY, "--workers", "1", "--out", broken, wrapper=("env", "SOUNDER_EMULATED_" + broken))
             out, _ = self.finish(process)
             self.assertEqual(out.count("device: the CPU, for "), 1, out)

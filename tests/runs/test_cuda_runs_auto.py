@@ -12,12 +12,13 @@ MEBIBYTE = 1 << 20
 # What is wrong with the card: the emulator's settings, a piece of the sentence, the exit code with --device cuda.
 SITUATIONS = {
     "ipc": ({"IPC": "off"}, "cannot open GPU memory of the parent process (CUDA IPC", 69),
-    "cublas": ({"CUBLAS": "off"}, "cuBLAS cannot be opened", 69),
+    "cublas": ({"CUBLAS": "off"}, "cuBLAS cannot be opened", 69),  # with --tf32, which needs it
     "memory": ({"MEMORY_BYTES": 250 * MEBIBYTE}, "not even one worker fits", 71),
     "busy": ({"FAIL": "cudaSetDevice:1=46", "FAIL_RANK": 0}, "GPU 0 cannot be used", 69),
     "exclusive": ({"MODE": "exclusive"}, "serves one process at a time", 69),
     "export": ({"FAIL": "cudaIpcGetMemHandle", "FAIL_RANK": "parent"}, "GPU memory cannot be shared between processes", 69),
 }
+TF32 = {"cublas": ["--tf32"]}
 
 
 class Auto(CardCase):
@@ -37,7 +38,7 @@ class Auto(CardCase):
             for name, (settings, piece, _) in SITUATIONS.items():
                 with self.subTest(name, algorithm=algorithm):
                     run = f"{name}-{algorithm}"
-                    out, _ = self.train(*options, "--out", run, env=self.emulated(**settings))
+                    out, _ = self.train(*options, *TF32.get(name, []), "--out", run, env=self.emulated(**settings))
                     self.took_the_cpu(out, piece)
                     self.assertEqual(self.model("cpu-" + algorithm), self.model(run))
                     self.assertEqual(self.summary(run)["device"], "cpu")
@@ -46,7 +47,7 @@ class Auto(CardCase):
     def test_device_cuda_ends_there_with_a_sentence_before_the_heading_and_leaves_nothing(self):
         for name, (settings, piece, code) in SITUATIONS.items():
             with self.subTest(name):
-                out, err = self.train(*TINY, "--device", "cuda", "--out", name, code=code, env=self.emulated(**settings))
+                out, err = self.train(*TINY, *TF32.get(name, []), "--device", "cuda", "--out", name, code=code, env=self.emulated(**settings))
                 self.assertEqual(out, "")
                 last = err.splitlines()[-1]
                 self.assertRegex(last, "^sounder: error: ")
@@ -69,6 +70,14 @@ class Auto(CardCase):
         self.took_the_cpu(out, "--data fcube: its samples are float numbers, which are for the CPU alone")
         self.assertEqual(err, "")
 
+    def test_small_batches_are_trained_without_cublas(self):
+        for model in ("2nn", "lenet", "cnn"):
+            with self.subTest(model):
+                options = ["--data", "synthetic:1x28x28:16:4", "--model", model, "--batch-size", "8", "--clients", "1", "--rounds", "1", "--device", "cuda"]
+                self.train(*options, "--out", "with-" + model, env=self.emulated())
+                self.train(*options, "--out", "without-" + model, env=self.emulated(CUBLAS="off"))
+                self.assertEqual(self.model("with-" + model), self.model("without-" + model))
+
     def test_a_run_of_the_cpu_is_resumed_there_with_the_same_bits(self):
         settings = self.emulated(IPC="off")
         self.train(*TINY, "--rounds", "4", "--device", "cpu", "--out", "calm")
@@ -80,7 +89,7 @@ class Auto(CardCase):
     def test_an_evaluation_falls_back_too(self):
         self.train(*TINY, "--device", "cpu", "--out", "run")
         for settings in ({"CUBLAS": "off"}, {"MEMORY_BYTES": 65 * MEBIBYTE}):
-            out, err = self.call("eval", "run", "--log-level", "info", **self.emulated(**settings))
+            out, err = self.call("eval", "run", "--tf32", "--log-level", "info", **self.emulated(**settings))
             self.assertRegex(out, r"s  cpu\n$")
             self.assertIn("evaluated on the CPU, for ", err)
 

@@ -182,7 +182,7 @@ class Failures(CardCase):
 
     def test_without_a_wish_launches_are_as_large_as_memory_allows(self):
         options = [*CARD, "--model", "linear 1000; linear 10", "--clients", "16", "--workers", "1", "--rounds", "1"]
-        out, _ = self.train(*options, "--batch-size", "160", "--out", "run", env=self.emulated(MEMORY_BYTES=800 << 20))
+        out, _ = self.train(*options, "--batch-size", "160", "--out", "run", env=self.emulated(MEMORY_BYTES=760 << 20))
         self.assertLess(int(re.search(r"(\d+) models a launch", out).group(1)), 16)
 
 if __name__ == "__main__":

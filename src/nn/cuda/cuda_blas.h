@@ -69,7 +69,7 @@ static inline CudaProduct cuda_blas_become_lanes(float *tensor, int rows, int bl
 void cuda_blas_multiply(CudaBlas *blas, CudaProduct product, CudaFactor a, CudaFactor b, int columns, int rows,
                         int inner, int models);
 
-// Whether every product since the last check was accepted.
+// Whether every product since the last check was accepted. NULL: there were none.
 Status cuda_blas_check(CudaBlas *blas, Error *err);
 
 #endif

@@ -57,6 +57,15 @@ void cuda_conv_any_backward_input(float *in_gradient, const float *out_gradient,
 void cuda_conv_any_backward_weight(float *weight_gradient, const float *in, const float *out_gradient, size_t stride,
                                    const Layer *layer, const CudaStep *step);
 
+// A linear layer's CUDA twin without cuBLAS (linear.cu, linear_product.cu): its bits depend neither on the number of
+// models nor on the GPU.
+void cuda_linear_product(float *out, const float *in, const float *weight, const float *bias, size_t stride, bool relu,
+                         const Layer *layer, const CudaStep *step);
+void cuda_linear_product_back(float *in_gradient, const float *out_gradient, const float *weight, size_t stride,
+                              const Layer *layer, const CudaStep *step);
+void cuda_linear_gradient(float *weight_gradient, float *bias_gradient, const float *in, const float *out_gradient,
+                          size_t stride, const Layer *layer, const CudaStep *step);
+
 // The kernels of a linear layer's CUDA twin (linear_cuda.c), before and after cuBLAS's products. out (M, places, OUT,N)
 // += bias (M strided; OUT) of its row; with relu, max(0, .) follows.
 void cuda_linear_add_bias(float *out, const float *bias, size_t stride, bool relu, int places, int outs,

@@ -74,11 +74,11 @@ static size_t carve_counters(CudaProgress *progress, char *base, int models) {
     return carver.used;
 }
 
-size_t cuda_net_bytes(const Spec *spec, int models, uint32_t batch_size) {
+size_t cuda_net_bytes(const Spec *spec, int models, uint32_t batch_size, bool needs_blas) {
     CudaPass pass = {0};
     return cuda_ops_carve(&pass.ops, NULL, spec, models, columns_of(batch_size), true) +
            carve_progress(&pass, NULL, spec, models) + carve_counters(&pass.progress, NULL, models) +
-           CUDA_BLAS_WORKSPACE_BYTES;
+           (needs_blas ? CUDA_BLAS_WORKSPACE_BYTES : 0);
 }
 
 // Allocates one block for counters, progress and activations. The counters are at its beginning, so that one copy
@@ -134,6 +134,16 @@ Status cuda_net_check(const Spec *spec, int models, uint32_t batch_size, Error *
     return STATUS_OK;
 }
 
+// Our own products are made for few samples; with more of them, and in training alone, cuBLAS's are faster.
+enum { MOST_SAMPLES_WITHOUT_BLAS = 64 };
+
+bool cuda_net_needs_blas(const Spec *spec, uint32_t batch_size, bool tf32, bool trains) {
+    if (tf32 || (trains && batch_size > MOST_SAMPLES_WITHOUT_BLAS)) return true;
+    for (int i = 0; i < spec->layer_count; i++)
+        if (cuda_layer(&spec->layers[i])->traits & NEEDS_BLAS) return true;
+    return false;
+}
+
 // Refuses plans that no launch could compute, with the sentence that the user sees.
 static Status check_plan(const CudaNetPlan *plan, Error *err) {
     const Spec *spec = &plan->spec;
@@ -157,17 +167,18 @@ static Status check_plan(const CudaNetPlan *plan, Error *err) {
 static Status start(CudaNet *net, Error *err) {
     CudaPass *pass = &net->pass;
     const CudaNetPlan *plan = &pass->plan;
+    const bool needs_blas = cuda_net_needs_blas(&plan->spec, plan->batch_size, plan->tf32, plan->gradient != NULL);
     // A blocking stream: copies of the caller on the default stream are ordered before the next launch here.
     CUDA_TRY(cudaStreamCreate(&net->stream), err, "making a stream on the GPU");
     TRY(allocate(net, err));
-    TRY(cuda_blas_open(&net->blas, net->stream, plan->tf32, err));
+    if (needs_blas) TRY(cuda_blas_open(&net->blas, net->stream, plan->tf32, err));
     size_t bytes = (size_t)plan->spec.input.channels * sizeof(float);
     CUDA_TRY(cudaMemcpyAsync(pass->scale, plan->scale, bytes, cudaMemcpyHostToDevice, net->stream), err,
              "copying the channels' scale to the GPU");
     CUDA_TRY(cudaMemcpyAsync(pass->shift, plan->shift, bytes, cudaMemcpyHostToDevice, net->stream), err,
              "copying the channels' shift to the GPU");
     TRY(cuda_net_set_lr(net, plan->sgd.lr, err));
-    pass->blas = &net->blas;
+    pass->blas = needs_blas ? &net->blas : NULL;
     pass->progress.models = plan->models;
     pass->progress.layers = plan->spec.layer_count;
     pass->progress.batch_size = plan->batch_size;

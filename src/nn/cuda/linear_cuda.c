@@ -24,6 +24,10 @@ static CudaProduct become_lanes(float *at, int features, int p, const Sizes *of)
 
 void cuda_linear_forward(float *out, const float *in, const float *weight, const float *bias, size_t stride, bool relu,
                          const Layer *layer, struct CudaBlas *blas, const CudaStep *step) {
+    if (!blas) {
+        cuda_linear_product(out, in, weight, bias, stride, relu, layer, step);
+        return;
+    }
     const Sizes of = sizes_of(layer, step);
     const CudaFactor weights = {weight, of.ins, stride, CUBLAS_OP_N};
     for (int p = 0; p < of.places; p++) // out (OUT,N) = weight (OUT,IN) * in (IN,N)
@@ -34,6 +38,10 @@ void cuda_linear_forward(float *out, const float *in, const float *weight, const
 
 void cuda_linear_backward_input(float *in_gradient, const float *out_gradient, const float *weight, size_t stride,
                                 const Layer *layer, struct CudaBlas *blas, const CudaStep *step) {
+    if (!blas) {
+        cuda_linear_product_back(in_gradient, out_gradient, weight, stride, layer, step);
+        return;
+    }
     const Sizes of = sizes_of(layer, step);
     const CudaFactor weights = {weight, of.ins, stride, CUBLAS_OP_T};
     for (int p = 0; p < of.places; p++) // in_gradient (IN,N) = weight^T (IN,OUT) * out_gradient (OUT,N)
@@ -45,6 +53,10 @@ void cuda_linear_backward_input(float *in_gradient, const float *out_gradient, c
 void cuda_linear_backward_weight(float *weight_gradient, float *bias_gradient, const float *in,
                                  const float *out_gradient, size_t stride, const Layer *layer, struct CudaBlas *blas,
                                  const CudaStep *step) {
+    if (!blas) {
+        cuda_linear_gradient(weight_gradient, bias_gradient, in, out_gradient, stride, layer, step);
+        return;
+    }
     const Sizes of = sizes_of(layer, step);
     for (int p = 0; p < of.places; p++) // weight_gradient (OUT,IN) += out_gradient (OUT,N) * in^T (N,IN)
         cuda_blas_multiply(blas, (CudaProduct){weight_gradient, stride, p > 0}, lanes(in, of.ins, p, CUBLAS_OP_T, &of),

@@ -66,7 +66,8 @@ static void attention_backward(const CudaCall *call) {
 const CudaLayer cuda_embedding_layer = {.forward = embedding_forward, .backward = embedding_backward};
 const CudaLayer cuda_positions_layer = {
     .forward = positions_forward, .backward = positions_backward, .in = 3, .out = 2};
-const CudaLayer cuda_lstm_layer = {.statistics = cuda_lstm_kept_features,
+const CudaLayer cuda_lstm_layer = {.traits = NEEDS_BLAS,
+                                   .statistics = cuda_lstm_kept_features,
                                    .forward = lstm_forward,
                                    .backward = lstm_backward,
                                    .bytes = recurrent_bytes};

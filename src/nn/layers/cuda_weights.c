@@ -25,9 +25,9 @@ static void conv_backward(const CudaCall *call) {
     cuda_mark(call->pass, CUDA_PART_PARAMETERS, op);
 }
 
-// The bias is added by a pass of its own, which reads and writes the output once more.
+// Behind cuBLAS's product the bias is added by a pass of its own, which reads and writes the output once more.
 static double linear_bytes(const CudaPass *pass, const CudaOp *op) {
-    return cuda_values_bytes(pass, op, 1, 3) + cuda_arrays_bytes(pass, layer_parameters(op->layer));
+    return cuda_values_bytes(pass, op, 1, pass->blas ? 3 : 1) + cuda_arrays_bytes(pass, layer_parameters(op->layer));
 }
 
 static void linear_forward(const CudaCall *call) {
