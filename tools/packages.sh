@@ -5,6 +5,7 @@ build_packages=(build-essential cmake ninja-build pkg-config libisal-dev libjans
                 libopenblas-dev libncurses-dev libopenmpi-dev openmpi-bin) # the last two: runs on several machines
 data_packages=(dataset-fashion-mnist)
 test_packages=(libcmocka-dev zlib1g-dev python3 mandoc)
+wheel_packages=(python3-venv) # of tools/wheel
 cluster_packages=(slurm-wlm munge) # only the test of tools/slurm needs them
 parity_packages=(python3-torch python3-numpy) # large; only the comparison with PyTorch needs them
 onnx_packages=(python3-onnx) # only the tests of ONNX's files need it

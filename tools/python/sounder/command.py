@@ -18,11 +18,25 @@ class Error(Exception):
         self.code = code
 
 
+def _program_of_wheel():
+    """The program that was installed by the wheel of this package, or None."""
+    from importlib import metadata  # trainers, which start often, do without
+
+    try:
+        wheel = metadata.distribution("sounder-fl")
+    except metadata.PackageNotFoundError:
+        return None
+    if os.path.realpath(wheel.locate_file("sounder")) != os.path.dirname(os.path.realpath(__file__)):
+        return None  # this is another copy of the package, such as a clone's
+    return next((os.path.abspath(wheel.locate_file(file)) for file in wheel.files or () if file.match("bin/sounder")), None)
+
+
 def program():
     """The path of the program."""
-    found = os.environ.get("SOUNDER") or shutil.which("sounder")
+    found = os.environ.get("SOUNDER") or _program_of_wheel() or shutil.which("sounder")
     if not found:
-        raise Error("no program sounder on the PATH; install it (cmake --install build --prefix ~/.local), or name it in $SOUNDER")
+        raise Error("no program sounder on the PATH; install it (cmake --install build --prefix ~/.local, or the wheel of "
+                    "tools/wheel by pip), or name it in $SOUNDER")
     return found
 
 
