@@ -24,8 +24,8 @@ def flat(model):
 def train_own(rank, options, data, parts, weights, total, barrier):
     """A process: of each round's cohort, every `processes`-th client."""
     torch.set_num_threads(1)
-    x, y = data
-    model = NETS[options.model]()
+    x, y = (part.to(options.device) for part in data)
+    model = NETS[options.model]().to(options.device)
     for number in range(options.rounds):
         torch.manual_seed(1000 * number + options.seed)
         cohort = torch.randperm(options.clients)[: options.clients_per_round].tolist()
@@ -34,16 +34,16 @@ def train_own(rank, options, data, parts, weights, total, barrier):
         total.zero_()
         for client in cohort[rank :: options.processes]:
             torch.manual_seed((options.seed * options.rounds + number) * options.clients + client)
-            load(model, weights)
+            load(model, weights.to(options.device))
             optimizer = torch.optim.SGD(model.parameters(), lr=options.lr)
             for _ in range(options.epochs):
                 train_steps(model, optimizer, x, y, parts[client][torch.randperm(len(parts[client]))], options.batch_size)
-            total.add_(flat(model), alpha=len(parts[client]) / everything)
+            total.add_(flat(model).cpu(), alpha=len(parts[client]) / everything)
         barrier.wait()  # the sums are there
 
 
 def main():
-    options = federation.options(__doc__)
+    options = federation.options(__doc__, device="cpu")
     torch.set_num_threads(1)
     torch.manual_seed(options.seed)
     data, test = federated_tensors(options.data, "train"), federated_tensors(options.data, "t10k")
@@ -56,15 +56,16 @@ def main():
                  for rank, total in enumerate(totals)]
     for process in processes:
         process.start()
+    model, test = model.to(options.device), [part.to(options.device) for part in test]  # no fork can share a GPU
     times, accuracy = [federation.now()], 0
     for _ in range(options.rounds):
         barrier.wait()
         barrier.wait()
         weights.copy_(sum(totals))
-        load(model, weights)
+        load(model, weights.to(options.device))
         _, accuracy = evaluate(model, *test)
         times.append(federation.now())
-    federation.say("hand", times, accuracy, arrays_of(model))
+    federation.say("hand", times, accuracy, arrays_of(model.cpu()))
 
 
 if __name__ == "__main__":

@@ -25,4 +25,4 @@ def test(net, turn):
 
 
 if __name__ == "__main__":
-    sounder.serve(NETS[sys.argv[1]], train, test)
+    sounder.serve(NETS[sys.argv[1]], train, test, device=sys.argv[2])
