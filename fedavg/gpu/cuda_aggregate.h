@@ -6,12 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/host_device.h"
 #include "nn/cuda/cuda_net.h"
 #include "nn/step.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+C_BEGIN
 
 // All pointers are device memory; everything is asynchronous on `stream`, and what goes wrong shows in
 // cudaGetLastError. Model m of `trained` begins m * stride floats after it. Memory that workers write with a fence
@@ -48,8 +47,6 @@ void cuda_ssgd_step(float *weights, float *velocity, const CudaShards *shards, c
 // since a plain copy could not look at the fence when it begins.
 void cuda_copy_shared(void *to, const void *from, size_t bytes, const CudaFence *fence, cudaStream_t stream);
 
-#ifdef __cplusplus
-}
-#endif
+C_END
 
 #endif

@@ -6,13 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/host_device.h"
 #include "fedavg/rules/local/local_rules.h"
 #include "fedavg/rules/server/server_rules.h"
 #include "nn/cuda/cuda_net.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+C_BEGIN
 
 // All pointers are device memory; everything is asynchronous on `stream`, and what goes wrong shows in
 // cudaGetLastError.
@@ -60,8 +59,6 @@ void cuda_local_conclude(float *state_after, uint32_t *unfit, const CudaTurns *a
 void cuda_local_add_changes(int64_t *changes, const float *state_after, const double *shares, const CudaTurns *at,
                             const CudaFence *fence, cudaStream_t stream);
 
-#ifdef __cplusplus
-}
-#endif
+C_END
 
 #endif

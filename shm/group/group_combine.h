@@ -2,6 +2,7 @@
 #ifndef SOUNDER_SHM_GROUP_GROUP_COMBINE_H
 #define SOUNDER_SHM_GROUP_GROUP_COMBINE_H
 
+#include "base/host_device.h"
 #include "shm/group/group.h"
 
 // out[i] = inputs[0][i] op inputs[1][i] op ..., in this order, for `count` elements of `ranks` inputs (>= 1). out may
@@ -11,16 +12,12 @@ void group_combine(void *out, const void *const *inputs, uint32_t ranks, size_t 
 // False for the bitwise operations on floats.
 bool group_op_is_defined(GroupType type, GroupOp op);
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+C_BEGIN
 
 // group_combine on the GPU: the same order, hence the same bits. `out` and the pointers in `inputs` are device memory,
 // the array `inputs` is host memory. Launches into the default stream; cudaGetLastError reports failures.
 void group_combine_cuda(void *out, const void *const *inputs, uint32_t ranks, size_t count, GroupType type, GroupOp op);
 
-#ifdef __cplusplus
-}
-#endif
+C_END
 
 #endif

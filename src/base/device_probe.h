@@ -4,15 +4,13 @@
 
 #include <cuda_runtime_api.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "base/host_device.h"
+
+C_BEGIN
 
 // Fails with cudaErrorNoKernelImageForDevice or a similar error if the program contains no code for this GPU.
 cudaError_t device_probe(void);
 
-#ifdef __cplusplus
-}
-#endif
+C_END
 
 #endif

@@ -9,4 +9,13 @@
 #define BOTH static inline
 #endif
 
+// C_BEGIN and C_END surround declarations that C files and .cu files share: nvcc compiles C++.
+#ifdef __cplusplus
+#define C_BEGIN extern "C" {
+#define C_END   }
+#else
+#define C_BEGIN
+#define C_END
+#endif
+
 #endif

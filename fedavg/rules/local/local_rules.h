@@ -10,6 +10,7 @@
 
 #include <stddef.h>
 
+#include "base/host_device.h"
 #include "fedavg/rules/local/dyn.h"
 #include "fedavg/rules/local/elastic.h"
 #include "fedavg/rules/local/prox.h"
@@ -24,9 +25,7 @@
 enum { LOCAL_RULES(LOCAL_ROW) LOCAL_RULE_COUNT };
 #undef LOCAL_ROW
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+C_BEGIN
 
 extern const LocalRule *const local_rules[LOCAL_RULE_COUNT];
 
@@ -70,8 +69,6 @@ float local_replica(const LocalVectors *at, const LocalTurn *turn, size_t i); //
 bool local_gifts_fit(const LocalVectors *at, const LocalTurn *turn, double limit, size_t count);
 void local_add_gifts(int64_t *changes, const LocalVectors *at, const LocalTurn *turn, size_t count);
 
-#ifdef __cplusplus
-}
-#endif
+C_END
 
 #endif

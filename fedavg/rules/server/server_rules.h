@@ -9,6 +9,7 @@
 
 #include <stddef.h>
 
+#include "base/host_device.h"
 #include "fedavg/rules/server/adagrad.h"
 #include "fedavg/rules/server/adam.h"
 #include "fedavg/rules/server/average.h"
@@ -28,9 +29,7 @@
 enum { SERVER_RULES(SERVER_ROW) SERVER_RULE_COUNT };
 #undef SERVER_ROW
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+C_BEGIN
 
 extern const ServerRule *const server_rules[SERVER_RULE_COUNT];
 
@@ -60,8 +59,6 @@ ServerTurn server_turn(const Chosen *chosen, uint32_t round, uint32_t cohort, ui
 void server_apply(float *weights, const ServerMemory *memory, const ServerSums *sums, const ServerTurn *turn,
                   uint32_t row, size_t count);
 
-#ifdef __cplusplus
-}
-#endif
+C_END
 
 #endif

@@ -22,14 +22,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/host_device.h"
 #include "base/rng.h"
 #include "base/shape.h"
 #include "nn/spec.h"
 #include "nn/step.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+C_BEGIN
 
 typedef struct CudaStep {
     int models;             // M
@@ -216,8 +215,6 @@ void cuda_whole_step(const CudaSgdUpdate *descent, const CudaWholeStep *whole, c
 void cuda_linear_step(const CudaSgdUpdate *descent, const float *in, const float *out_gradient, const Layer *layer,
                       const CudaStep *step);
 
-#ifdef __cplusplus
-}
-#endif
+C_END
 
 #endif

@@ -24,12 +24,11 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/host_device.h"
 #include "nn/spec.h"
 #include "nn/step.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+C_BEGIN
 
 // A fence against processes that have died. Work that a process has put on the GPU can begin after its death: kernels
 // that write shared memory write nothing once the parent has changed the word.
@@ -127,8 +126,6 @@ Status cuda_net_logits(CudaNet *net, float *logits, uint32_t count, Error *err);
 // The stream (a cudaStream_t) of all calls above, for copies that must be ordered with them.
 void *cuda_net_stream(CudaNet *net);
 
-#ifdef __cplusplus
-}
-#endif
+C_END
 
 #endif

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/host_device.h"
 #include "nn/cuda/cuda_kernels.h"
 #include "nn/spec.h"
 
@@ -45,9 +46,7 @@ typedef struct CudaOps {
 // long as ops is used.
 size_t cuda_ops_carve(CudaOps *ops, char *base, const Spec *spec, int models, int samples, bool training);
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+C_BEGIN
 
 // The CUDA twin of a convolution that is not plain (conv_any.cu), without the bias's gradient.
 void cuda_conv_any_forward(float *out, const float *in, const float *weight, const float *bias, size_t stride,
@@ -75,8 +74,6 @@ void cuda_linear_add_bias(float *out, const float *bias, size_t stride, bool rel
 void cuda_linear_sum_rows(float *bias_gradient, const float *out_gradient, size_t stride, int places, int outs,
                           const CudaStep *step);
 
-#ifdef __cplusplus
-}
-#endif
+C_END
 
 #endif

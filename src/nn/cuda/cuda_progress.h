@@ -8,12 +8,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/host_device.h"
 #include "base/rng.h"
 #include "nn/cuda/cuda_net.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+C_BEGIN
 
 // Plain data, passed to kernels by value. All pointers are device memory.
 typedef struct CudaProgress {
@@ -54,8 +53,6 @@ void cuda_progress_judge(const CudaProgress *progress, const float *gradient, si
 // counts the refusal.
 void cuda_progress_count(const CudaProgress *progress, cudaStream_t stream);
 
-#ifdef __cplusplus
-}
-#endif
+C_END
 
 #endif

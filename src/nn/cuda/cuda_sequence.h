@@ -8,11 +8,10 @@
 #ifndef SOUNDER_NN_CUDA_CUDA_SEQUENCE_H
 #define SOUNDER_NN_CUDA_CUDA_SEQUENCE_H
 
+#include "base/host_device.h"
 #include "nn/cuda/cuda_kernels.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+C_BEGIN
 
 // Pointers into device memory, for M models, T steps, H units and N columns. Passed to kernels by value.
 typedef struct LstmKept {
@@ -50,8 +49,6 @@ void cuda_attention_mix(const AttentionKept *kept, const CudaStep *step);
 // Computes projected_gradient from context_gradient.
 void cuda_attention_mix_back(const AttentionKept *kept, const CudaStep *step);
 
-#ifdef __cplusplus
-}
-#endif
+C_END
 
 #endif
