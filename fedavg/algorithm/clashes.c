@@ -149,7 +149,7 @@ static const ClashRow clashes[] = {
     {TRAINER, {NOT_SGD}, "the optimizer is the trainer's; leave it out"},
     {TRAINER, {STATE_AVERAGED}, "the states of the trainer's optimizer may have no mean; take keep"},
     {TRAINER, {REAL_CLOCK}, "it has the simulated clock; leave --clock out"},
-    {TRAINER, {ON_GPU}, "has its tensors where the trainer puts them"},
+    {TRAINER, {ON_GPU}, "computes where its program says, as with serve(device=\"cuda\")"},
     // An aggregator sees all updates of a round side by side, as robust rules do.
     {AGGREGATOR, {COMBINES}, "both say how updates become one; leave one of the two out"},
     {AGGREGATOR, {MIXES}, "its program gets the updates of clients, not mixtures; leave mix out"},
