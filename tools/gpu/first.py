@@ -11,13 +11,13 @@ def build(session):
     if "sounder" not in session.programs:
         tests = ["on_card"] if says("pkg-config", "--modversion", "cmocka") else []
         if not tests:
-            session.report.say("   cmocka is missing (libcmocka-dev, or a kit), so the build leaves the unit tests out")
+            session.say("   cmocka is missing (libcmocka-dev, or a kit), so the build leaves the unit tests out")
         options = ["-DSOUNDER_CUDA=ON", "-DSOUNDER_LESSONS=OFF", "-DSOUNDER_MPI=OFF", f"-DSOUNDER_TESTS={'ON' if tests else 'OFF'}"]
         build_in(session, "build-gpu", ROOT, options, ["sounder", "bench_card", *tests])
     if "bench_card" not in session.programs:
         build_in(session, "build-card", os.path.join(ROOT, "tools", "bench", "card"), [], ["bench_card"])
     for name in ("sounder", "bench_card"):
-        session.report.check(f"{name} is there", name in session.programs, session.programs.get(name, ""))
+        session.check(f"{name} is there", name in session.programs, session.programs.get(name, ""))
 
 
 def build_in(session, name, source, options, targets):
@@ -31,47 +31,43 @@ def build_in(session, name, source, options, targets):
 def probe(session):
     """Whether the GPU serves: `sounder doctor` asks the questions."""
     code, out, err = session.wait(session.open(session.program(), "doctor", *session.plan["doctor"]))
-    session.report.say(out)
-    session.report.check("sounder doctor", code == 0, "" if code == 0 else (out + err).strip()[-400:])
+    session.say(out)
+    session.check("sounder doctor", code == 0, "" if code == 0 else (out + err).strip()[-400:])
 
 
 def tests(session):
     """Every unit test on the GPU, then whole runs."""
-    # Some measure the GPU's free memory, or open dozens of contexts: nothing else may run on it beside them.
-    jobs, verdicts = [(os.path.basename(test), [test], 90) for test in session.tests], []
-    alone = [job for job in jobs if job[0].startswith(("test_cuda_share", "test_group_cuda"))]
-    for some, at_once in ((alone, 1), ([job for job in jobs if job not in alone], session.plan["at_once"])):
-        verdicts += session.check_side_by_side(some, at_once, lambda code, output: {0: True, 77: SKIPPED}.get(code, FAILED))
+    # One at a time, for some measure the GPU's free memory, or open dozens of contexts.
+    jobs = [(os.path.basename(test), [test], 90) for test in session.tests]
+    verdicts = session.check_side_by_side(jobs, 1, lambda code, output: {0: True, 77: SKIPPED}.get(code, FAILED))
     if set(verdicts) <= {SKIPPED}:
-        session.report.check("unit tests on the GPU", FAILED if verdicts else SKIPPED, "all were skipped" if verdicts else "the build has none")
+        session.check("unit tests on the GPU", FAILED if verdicts else SKIPPED, "all were skipped" if verdicts else "the build has none")
     same_bits(session, "fedavg")
 
 
 def same_bits(session, algorithm):
     options = [*session.plan["model"], *session.plan["accuracy"], "--clients", session.plan["clients"], "--models-per-launch", "2"]
-    models = [session.train("--algorithm", algorithm, *options, "--workers", workers)[-1]["model_sha256"] for workers in ("1", "2", "4", "4")]
-    session.report.check(f"{algorithm}: the same bits for 1, 2, 4 workers, and again", len(set(models)) == 1)
+    models = {session.end_of(*session.start("--algorithm", algorithm, *options, "--workers", workers))[1][-1]["model_sha256"] for workers in "1244"}
+    session.check(f"{algorithm}: the same bits for 1, 2, 4 workers, and again", len(models) == 1)
 
 
 def sanitize(session):
     """compute-sanitizer looks at unit tests that are one process without cuBLAS, a step of each net, and a whole run."""
     tool, units = shutil.which("compute-sanitizer"), [test for test in session.tests if os.path.basename(test).startswith(session.plan["sanitized_tests"])]
     if not tool:
-        return session.report.check("compute-sanitizer", SKIPPED, "it is not installed")
+        return session.check("compute-sanitizer", SKIPPED, "it is not installed")
 
     def judge(code, output):
         found = re.findall(r"SUMMARY: (\d+) (?:error|hazard)", output)
         useless = re.search(r"Device not supported|Unable to attach|LibraryNotLoaded", output)
         return SKIPPED if code is None or useless else code == 0 and set(found) == {"0"}
 
-    def looked_at(checker, *command):
-        return [tool, "--error-exitcode", "9", "--print-limit", "5", "--tool", checker, *command]
-
+    look = [tool, "--error-exitcode", "9", "--print-limit", "5", "--tool"]
     # With --hang-seconds 0 the worker may take its time to end, and its summary is written when it does.
     run = [session.program(), "train", "--device", "cuda", "--workers", "1", "--hang-seconds", "0", "--out", os.path.join(session.work, "sanitized")]
-    jobs = [("memcheck, a run of one worker", looked_at("memcheck", "--target-processes", "all", *run, *session.plan["short"]), 90)]
-    jobs += [(f"{checker}, {os.path.basename(unit)}", looked_at(checker, unit), 60) for checker in ("memcheck", "racecheck", "synccheck") for unit in units]
-    jobs += [(f"{checker}, a step of {net}", looked_at(checker, session.program("bench_card"), "--rows", "50", "--one-step", net), 60)
+    jobs = [("memcheck, a run of one worker", [*look, "memcheck", "--target-processes", "all", *run, *session.plan["short"]], 90)]
+    jobs += [(f"{checker}, {os.path.basename(unit)}", [*look, checker, unit], 60) for checker in ("memcheck", "racecheck", "synccheck") for unit in units]
+    jobs += [(f"{checker}, a step of {net}", [*look, checker, session.program("bench_card"), "--rows", "50", "--one-step", net], 60)
              for net in session.plan["sanitized_steps"] for checker in ("racecheck", "initcheck")]  # kernels that the tests above do not reach
     session.check_side_by_side(jobs, session.plan["at_once"], judge)
 
@@ -80,9 +76,10 @@ def bench(session):
     """bench_card's grid. A net may be too large for a small GPU."""
     for options in session.plan["bench"]:
         out = session.attempt("bench", FAILED, session.program("bench_card"), "--json", *options)
+        new = ("cost",) if "--costs" in options else ("card", "cell") if options is session.plan["bench"][0] else ("cell",)
         for entry in map(json.loads, out.splitlines()):
-            if entry["type"] != "card" or options is session.plan["bench"][0]:
-                session.report.row(entry["type"], **entry)
+            if entry["type"] in new:
+                session.row(entry["type"], **entry)
 
 
 def peers(session):
@@ -90,12 +87,12 @@ def peers(session):
     for job, nets in session.plan["peers"]:
         module, script = ("jax", "card_jax.py") if job == "jax" else ("torch", "card.py")
         if importlib.util.find_spec(module) is None:
-            session.report.check(f"peer {job}", SKIPPED, f"python3 has no {module}")
+            session.check(f"peer {job}", SKIPPED, f"python3 has no {module}")
             continue
         command = [sys.executable, os.path.join(ROOT, "tools", "bench", "peers", script), "--job", job, "--nets", *nets.split(), *session.plan["peer_options"]]
         for line in session.attempt(f"peer {job}", FAILED, *command, environment=ENVIRONMENT).splitlines():
             if line.startswith("{"):
-                session.report.row("peer", job=job, **json.loads(line))
+                session.row("peer", job=job, **json.loads(line))
 
 
 METRICS = {"gpu__time_duration.sum": ("us", 1e-3), "dram__bytes.sum": ("MB", 1e-6),
@@ -115,15 +112,12 @@ def kernels_of(listing):
 def profile(session):
     """Each kernel by the GPU's own counters."""
     if not shutil.which("ncu"):
-        return session.report.check("ncu", SKIPPED, "it is not installed")
+        return session.check("ncu", SKIPPED, "it is not installed")
     command = ["ncu", "--clock-control", "none", "--launch-count", "60", "--csv", "--print-units", "base", "--metrics", ",".join(METRICS)]
     for step in session.plan["profile"]:
         net, models, batch = step.split(":")
         out = session.attempt(f"ncu, {net}", SKIPPED, *command, session.program("bench_card"), "--rows", "2000", "--one-step", step, seconds=30)
         if out:
-            session.report.check(f"ncu, {net}", bool(kernels_of(out)), "" if kernels_of(out) else out[-300:])
+            session.check(f"ncu, {net}", bool(kernels_of(out)), "" if kernels_of(out) else out[-300:])
         for kernel in kernels_of(out):
-            session.report.row("kernel", net=net, models=int(models), batch=int(batch), **kernel)
-
-
-STAGES = {"build": build, "probe": probe, "tests": tests, "sanitize": sanitize, "bench": bench, "peers": peers, "profile": profile}
+            session.row("kernel", net=net, models=int(models), batch=int(batch), **kernel)

@@ -1,6 +1,6 @@
 """How large the jobs of tools/gpu-check are on a GPU. A stage has twice the seconds that it took on an H100 with 16 cores, where it has run on one."""
 
-FIRST = {"build": 60, "probe": 30, "tests": 40, "sanitize": 60, "bench": 40, "peers": 150, "profile": 20}
+FIRST = {"build": 60, "probe": 30, "tests": 60, "sanitize": 60, "bench": 40, "peers": 150, "profile": 20}
 SECOND = {"kills": 120, "mps": 60, "rounds": 190, "default": 10}
 
 ONE_CLIENT, CLIENTS = "lenet:64:1 2nn:10:1 cnn:10:1", "2nn:10:100 lenet:64:32 cnn:10:10"
@@ -10,7 +10,7 @@ PLAN = {
     "accuracy": ["--lr", "0.05", "--momentum", "0.5", "--rounds", "3"],
     "default": [],
     "clients": "8",
-    "long": ["--local-epochs", "20"],
+    "long": ["--local-epochs", "20", "--workers", "4"],
     "short": ["--data", "synthetic:1x28x28:256:64", "--model", "lenet", "--rounds", "1", "--batch-size", "16"],
     "noise": {"fedavg": 0.02, "ssgd": 0.02, "hogwild": 0.06},
     "doctor": [],
@@ -27,6 +27,6 @@ PLAN = {
     "profile": ["lenet:32:64", "2nn:100:10", "cnn:10:10"],
     "speed_clients": "512",
     "speed": [(model, workers, launch) for model in ("lenet", "2nn", "cnn") for workers, launch in ((1, 128), (1, 32), (2, 64), (4, 32), (16, 8))],
-    "at_once": 8,
+    "at_once": 8,  # of compute-sanitizer
     "steady": 64,  # MiB by which the GPU's free memory may differ after a kill: the driver's own move
 }

@@ -1,4 +1,4 @@
-"""What tools/gpu-check works with: the report, and commands with a deadline."""
+"""What tools/gpu-check works with: the programs under test, commands with a deadline, and the report."""
 import concurrent.futures, glob, json, os, signal, subprocess, tempfile, time
 
 import tables
@@ -7,7 +7,7 @@ ENVIRONMENT = dict(os.environ)  # PyTorch's: it brings CUDA libraries of its own
 SKIPPED, FAILED = None, False  # of a check; True: passed
 
 
-class OutOfTime(RuntimeError):
+class OutOfTime(Exception):
     """The stage's time is over; the report has what it found."""
 
 
@@ -19,12 +19,15 @@ def says(*command):
         return ""
 
 
-class Report:
-    """report.txt as it grows, and report.json after every finding, so that an interrupted command leaves a report."""
+class Session:
+    """folder gets report.txt as it grows, and report.json after every finding, so that an interrupted command leaves a report."""
 
-    def __init__(self, folder, stages):
-        self.folder, self.stage, self.kind = folder, None, None
-        self.data = {"schema": 2, "date": time.strftime("%Y-%m-%d"), "stages": dict.fromkeys(stages, "not begun"), "checks": [], "rows": []}
+    def __init__(self, folder, plan, options):
+        self.folder, self.plan, self.options = folder, plan, options
+        self.programs, self.tests = {}, []  # sounder and bench_card; unit tests
+        self.work = tempfile.mkdtemp(prefix="gpu-check-")
+        self.end, self.stage, self.kind = float("inf"), None, None
+        self.report = {"schema": 2, "date": time.strftime("%Y-%m-%d"), "stages": {}, "checks": [], "rows": []}
         self.text = open(os.path.join(folder, "report.txt"), "w", buffering=1)
 
     def say(self, text):
@@ -35,30 +38,20 @@ class Report:
         word = {True: "ok", False: "FAILED", None: "skipped"}[passed]
         self.kind = None
         self.say(f"{word:8}{name}{': ' if detail else ''}{detail}{f'  ({seconds:.1f} s)' if seconds else ''}")
-        self.data["checks"].append({"stage": self.stage, "name": name, "passed": passed, "detail": detail, "seconds": seconds})
+        self.report["checks"].append({"stage": self.stage, "name": name, "passed": passed, "detail": detail, "seconds": seconds})
         self.write()
 
     def row(self, kind, **figures):
         """A row of a table of tables.py."""
         self.say(tables.line(kind, figures) if kind == self.kind else f"{tables.head(kind)}\n{tables.line(kind, figures)}")
         self.kind = kind
-        self.data["rows"].append({"stage": self.stage, "kind": kind, **figures})
+        self.report["rows"].append({"stage": self.stage, "kind": kind, **figures})
         self.write()
 
     def write(self):
         with open(os.path.join(self.folder, "report.json.new"), "w") as file:
-            json.dump(self.data, file, indent=1)
+            json.dump(self.report, file, indent=1)
         os.replace(file.name, os.path.join(self.folder, "report.json"))
-
-
-class Session:
-    """The programs under test, their runs, and the time there is. plan: a dictionary of plan.py."""
-
-    def __init__(self, report, plan, options):
-        self.report, self.plan, self.options = report, plan, options
-        self.programs, self.tests = {}, []  # sounder and bench_card; unit tests
-        self.work = tempfile.mkdtemp(prefix="gpu-check-")
-        self.runs, self.end = 0, float("inf")
 
     def take(self, build):
         """Adds the programs of a build folder that no other has given."""
@@ -67,7 +60,7 @@ class Session:
             if os.access(path, os.X_OK) and (name != "sounder" or "cuda" in says(path, "--version")):
                 self.programs.setdefault(name, path)
         if not self.tests and os.path.dirname(self.programs.get("sounder", "")) == build:
-            self.tests = [path for path in sorted(glob.glob(os.path.join(build, "tests", "on_card", "*"))) if os.path.isfile(path) and os.access(path, os.X_OK)]
+            self.tests = sorted(glob.glob(os.path.join(build, "tests", "on_card", "test_*")))
 
     def program(self, name="sounder"):
         if name not in self.programs:
@@ -81,63 +74,51 @@ class Session:
 
     def wait(self, process, seconds=60):
         """Its exit code, stdout and stderr; None for the code if it was not done in time."""
-        left = self.end - time.monotonic()
+        left, limit = self.end - time.monotonic(), seconds * self.options.patience
         try:
-            out, err = process.communicate(timeout=max(0, min(seconds * self.options.patience, left)))
+            out, err = process.communicate(timeout=max(0, min(limit, left)))
             return process.returncode, out, err
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             out, err = process.communicate()
-            if left < seconds * self.options.patience:
+            if left < limit:
                 raise OutOfTime(f"{os.path.basename(process.args[0])} was not done after {left:.0f} s")
-            return None, out, f"not done after {seconds * self.options.patience:.0f} s: {err}"
-
-    def finish(self, process, seconds=60):
-        code, out, err = self.wait(process, seconds)
-        if code != 0:
-            raise RuntimeError(f"exit code {code}: {(err.strip() or out.strip())[-400:]}")
-        return out, err
+            return None, out, f"not done after {limit:.0f} s: {err}"
 
     def attempt(self, check, failed, *command, seconds=60, environment=None):
         """What a command prints; a failed check and nothing if it fails."""
         code, out, err = self.wait(self.open(*command, environment=environment), seconds)
         if code == 0:
             return out
-        self.report.check(check, failed, f"{' '.join(command)[-80:]}: exit code {code}: {(err.strip() or out.strip())[-400:]}")
+        self.check(check, failed, f"{' '.join(command)[-80:]}: exit code {code}: {(err.strip() or out.strip())[-400:]}")
         return ""
 
     def start(self, *options, device="cuda"):
-        self.runs += 1
-        run = os.path.join(self.work, f"{self.runs:03}")
+        run = os.path.join(tempfile.mkdtemp(dir=self.work), "run")
         data = [] if "--data" in options else ["--data", self.plan["data"]]
         return self.open(self.program(), "train", "--device", device, *data, *options, "--out", run), run
 
-    def train(self, *options, seconds=60, device="cuda"):
-        """A finished run's metrics."""
-        process, run = self.start(*options, device=device)
-        self.finish(process, seconds)
-        return self.metrics(run)
-
-    @staticmethod
-    def metrics(run):
+    def end_of(self, process, run, seconds=90):
+        """What a run has printed, and its metrics."""
+        code, out, err = self.wait(process, seconds)
+        if code != 0:
+            raise RuntimeError(f"exit code {code}: {(err.strip() or out.strip())[-400:]}")
         with open(os.path.join(run, "metrics.jsonl")) as file:
-            return [json.loads(line) for line in file]
+            return out + err, [json.loads(line) for line in file]
 
     def check_side_by_side(self, jobs, at_once, judge):
         """Checks commands (name, command, seconds) by judge(code, output), in their order, and returns the verdicts. The code of a late one is None."""
-        def work(command, seconds):
-            begun = time.monotonic()
+        def work(job):
+            begun, (_, command, seconds) = time.monotonic(), job
             try:
                 code, out, err = self.wait(self.open(*command), seconds)
             except OutOfTime as error:
-                code, out, err = None, str(error), ""
+                code, out, err = None, "", str(error)
             return code, out + err, time.monotonic() - begun
 
         verdicts = []
         with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
-            futures = [pool.submit(work, command, seconds) for _, command, seconds in jobs]
-            for (name, *_), future in zip(jobs, futures):
-                code, output, seconds = future.result()
+            for (name, *_), (code, output, seconds) in zip(jobs, pool.map(work, jobs)):
                 verdicts.append(judge(code, output))
-                self.report.check(name, verdicts[-1], "" if verdicts[-1] else ("not done in time: " if code is None else "") + output[-500:], seconds)
+                self.check(name, verdicts[-1], "" if verdicts[-1] else ("not done in time: " if code is None else "") + output[-500:], seconds)
         return verdicts
