@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sorting.h"
 #include "datasets/dataset.h"
 
 enum { ENTROPY, HELLINGER, EMD, JENSEN_SHANNON, CLASSES };
@@ -44,16 +45,11 @@ static bool is_worse(int kind, double value, double worst) {
     return kind == ENTROPY || kind == CLASSES ? value < worst : value > worst;
 }
 
-static int by_size(const void *a, const void *b) {
-    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
-
 // Sorts sizes (clients) in place.
 static void describe_sizes(PartitionStats *stats, uint32_t *sizes, uint32_t clients) {
     double squares = 0, ranked = 0;
     const double mean = (double)stats->samples / clients;
-    qsort(sizes, clients, sizeof *sizes, by_size);
+    qsort(sizes, clients, sizeof *sizes, ascending_wholes);
     for (uint32_t i = 0; i < clients; i++) {
         squares += (sizes[i] - mean) * (sizes[i] - mean);
         ranked += (2.0 * i + 1 - clients) * sizes[i];

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/sorting.h"
 #include "io/durable.h"
 
 enum { KEPT = 2, SHA256_DIGITS = 64, SHAPE_TEXT_BYTES = 96 };
@@ -36,11 +37,6 @@ static bool has_round(uint32_t *round, const char *found, const NameKind *kind) 
     size_t prefix = strlen(kind->before);
     return strncmp(found, kind->before, prefix) == 0 && sscanf(found + prefix, "round-%" SCNu32, round) == 1 &&
            strcmp(name_of(name, kind, *round), found) == 0;
-}
-
-static int later_first(const void *left, const void *right) {
-    const uint32_t *a = left, *b = right;
-    return *a < *b ? 1 : *a > *b ? -1 : 0;
 }
 
 static Status read_rounds(uint32_t **rounds, size_t *count, DIR *listing, const char *path, const NameKind *kind,
@@ -73,7 +69,7 @@ static Status list_rounds(uint32_t **rounds, size_t *count, const Folder *folder
     Status status = read_rounds(rounds, count, listing, folder->path, kind, err);
     closedir(listing);
     if (status != STATUS_OK) free(*rounds);
-    if (status == STATUS_OK && *count > 0) qsort(*rounds, *count, sizeof **rounds, later_first);
+    if (status == STATUS_OK && *count > 0) qsort(*rounds, *count, sizeof **rounds, descending_wholes);
     return status;
 }
 

@@ -8,19 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sorting.h"
 #include "fedavg/rules/combine/combine_rules.h"
-
-static int descending(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x < y) - (x > y);
-}
 
 // Euclidean projection onto the simplex (Duchi, Shalev-Shwartz, Singer, Chandra, ICML 2008): subtracts one number from
 // all values and cuts at 0.
 static void project(double *values, uint32_t count, double *sorted) {
     double sum = 0, loss = 0;
     memcpy(sorted, values, count * sizeof *sorted);
-    qsort(sorted, count, sizeof *sorted, descending);
+    qsort(sorted, count, sizeof *sorted, descending_reals);
     for (uint32_t k = 0; k < count; k++) {
         sum += sorted[k];
         const double shared = (sum - 1) / (k + 1);

@@ -3,17 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double quantile(const double *sorted, uint32_t count, double part) {
-    double place = part * (count - 1);
-    uint32_t below = (uint32_t)place;
-    if (below + 1 == count) return sorted[below];
-    return sorted[below] + (sorted[below + 1] - sorted[below]) * (place - below);
-}
+#include "base/sorting.h"
 
 static double mean(const double *values, uint32_t count) {
     double sum = 0;
@@ -26,7 +16,7 @@ void fairness_measure(Fairness *fairness, double *accuracies, uint32_t count) {
     static const double parts[FAIRNESS_QUANTILES] = {0, 0.1, 0.25, 0.5, 0.75, 0.9, 1};
     double deviations = 0, sum = 0, squares = 0;
     uint32_t tenth = (count + 9) / 10;
-    qsort(accuracies, count, sizeof *accuracies, ascending);
+    qsort(accuracies, count, sizeof *accuracies, ascending_reals);
     fairness->mean = mean(accuracies, count);
     for (uint32_t i = 0; i < count; i++) {
         double deviation = 100 * (accuracies[i] - fairness->mean);
@@ -35,7 +25,7 @@ void fairness_measure(Fairness *fairness, double *accuracies, uint32_t count) {
         squares += accuracies[i] * accuracies[i];
     }
     for (int q = 0; q < FAIRNESS_QUANTILES; q++)
-        fairness->quantiles[q] = quantile(accuracies, count, parts[q]);
+        fairness->quantiles[q] = sorted_quantile(accuracies, count, parts[q]);
     fairness->variance = deviations / count;
     fairness->worst_tenth = mean(accuracies, tenth);
     fairness->best_tenth = mean(accuracies + count - tenth, tenth);

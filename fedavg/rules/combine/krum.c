@@ -4,12 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/sorting.h"
 #include "fedavg/rules/combine/combine_rules.h"
-
-static int ascending(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 // scores (count): one per update. distances: workspace (count).
 static void find_scores(double *scores, double *distances, const Choice *choice, double byzantine) {
@@ -18,7 +14,7 @@ static void find_scores(double *scores, double *distances, const Choice *choice,
         uint32_t others = 0;
         for (uint32_t j = 0; j < choice->count; j++)
             if (j != i) distances[others++] = choice_squared_distance(choice, i, j);
-        qsort(distances, others, sizeof *distances, ascending);
+        qsort(distances, others, sizeof *distances, ascending_reals);
         scores[i] = 0;
         for (uint32_t j = 0; j < others && j < neighbours; j++)
             scores[i] += distances[j];

@@ -5,17 +5,13 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "base/sorting.h"
 
 // The draws of this file are functions of seed and round, of the clients' sizes and of their presence, and none depends
 // on an earlier draw: a resumed run, another node or a replay draws a round's cohort without the rounds before it.
 
 // The streams of RNG_SAMPLER: the second number of a key. 0 is for uniform draws.
 enum { STREAM_POISSON = 1, STREAM_BY_SIZE, STREAM_CYCLE, STREAM_BATCH };
-
-static int ascending(const void *a, const void *b) {
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
 
 // Moves a sample of `size` items (of count), drawn without replacement, to the front; sorts it unless in_order. This is
 // the shuffle of Fisher and Yates, stopped after `size` picks. Pick i uses word i of the stream alone, so that a longer
@@ -28,7 +24,7 @@ static void draw_some(uint32_t *items, uint32_t count, uint32_t size, bool in_or
         items[drawn] = items[pick];
         items[pick] = held;
     }
-    if (!in_order) qsort(items, size, sizeof *items, ascending);
+    if (!in_order) qsort(items, size, sizeof *items, ascending_wholes);
 }
 
 static uint32_t draw_uniform(uint32_t *drawn, const Draw *draw) {
@@ -97,7 +93,7 @@ static uint32_t draw_by_samples(uint32_t *drawn, const Draw *draw, uint32_t size
             draw->scratch[i] -= draw->samples[client];
         left -= draw->samples[client];
     }
-    if (!draw->in_order) qsort(drawn, count, sizeof *drawn, ascending);
+    if (!draw->in_order) qsort(drawn, count, sizeof *drawn, ascending_wholes);
     return count;
 }
 
@@ -117,7 +113,7 @@ static uint32_t draw_cyclic(uint32_t *drawn, const Draw *draw) {
         uint64_t first = (uint64_t)turn * size;
         for (uint32_t i = 0; i < size; i++)
             drawn[i] = (uint32_t)((first + i) % clients);
-        qsort(drawn, size, sizeof *drawn, ascending);
+        qsort(drawn, size, sizeof *drawn, ascending_wholes);
         return size;
     }
     uint32_t turns = clients / size + (clients % size != 0), begin = turn % turns * size;
@@ -126,7 +122,7 @@ static uint32_t draw_cyclic(uint32_t *drawn, const Draw *draw) {
         drawn[client] = client;
     rng_shuffle(drawn, clients, rng_key(draw->seed, RNG_SAMPLER, turn / turns, STREAM_CYCLE, 0));
     memmove(drawn, drawn + begin, count * sizeof *drawn);
-    qsort(drawn, count, sizeof *drawn, ascending);
+    qsort(drawn, count, sizeof *drawn, ascending_wholes);
     return count;
 }
 
@@ -148,11 +144,6 @@ const Sampler samplers[SAMPLING_COUNT] = {
     [SAMPLING_BY_SIZE] = draw_by_size, [SAMPLING_POWER_OF_CHOICE] = draw_candidates,
     [SAMPLING_CYCLIC] = draw_cyclic,   [SAMPLING_AVAILABLE] = draw_available};
 
-static int descending(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x < y) - (x > y);
-}
-
 // qsort needs an order, and a NaN has none: a model that diverged on a client counts as its largest loss.
 static double known(double loss) {
     return isnan(loss) ? INFINITY : loss;
@@ -165,7 +156,7 @@ uint32_t sampler_keep_largest(uint32_t *candidates, double *sorted, const double
     if (size == 0) return 0;
     for (uint32_t i = 0; i < count; i++)
         sorted[i] = known(losses[i]);
-    qsort(sorted, count, sizeof *sorted, descending);
+    qsort(sorted, count, sizeof *sorted, descending_reals);
     const double least = sorted[size - 1];
     uint32_t kept = 0, equal = 0;
     for (uint32_t i = 0; i < size; i++)

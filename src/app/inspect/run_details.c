@@ -9,6 +9,7 @@
 
 #include "app/inspect/run_programs.h"
 #include "app/options/run_target.h"
+#include "base/sorting.h"
 #include "io/metrics.h"
 
 enum { MOST_ROUNDS = 500, MOST_CLIENTS = 2000 };
@@ -98,18 +99,6 @@ static bool note_client(Reading *reading, const json_t *line) {
     return note_loss(reading, of->loss);
 }
 
-static int compare_reals(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-// Interpolates linearly between the two values around the share. values: (count), sorted, at least one.
-static double quantile(const double *values, size_t count, double share) {
-    const double at = share * (double)(count - 1);
-    const size_t below = (size_t)at, above = below + 1 < count ? below + 1 : below;
-    return values[below] + (values[above] - values[below]) * (at - (double)below);
-}
-
 // Appends null in the place of what is no number.
 static bool append_number(json_t *array, json_t *value) {
     return json_array_append_new(array, json_is_number(value) ? json_incref(value) : json_null()) == 0;
@@ -123,10 +112,12 @@ static bool note_round(Reading *reading, const json_t *line) {
     }
     json_t *metrics = json_object_get(line, figure_facts[FIGURE_METRIC].key);
     noted &= json_array_append_new(reading->metrics, metrics ? json_incref(metrics) : json_null()) == 0;
-    if (count > 1) qsort(reading->losses, count, sizeof *reading->losses, compare_reals);
+    if (count > 1) qsort(reading->losses, count, sizeof *reading->losses, ascending_reals);
     reading->any_spread |= count > 1;
-    noted &= json_array_append_new(reading->low, real(count > 1 ? quantile(reading->losses, count, 0.1) : NAN)) == 0;
-    noted &= json_array_append_new(reading->high, real(count > 1 ? quantile(reading->losses, count, 0.9) : NAN)) == 0;
+    noted &=
+        json_array_append_new(reading->low, real(count > 1 ? sorted_quantile(reading->losses, count, 0.1) : NAN)) == 0;
+    noted &=
+        json_array_append_new(reading->high, real(count > 1 ? sorted_quantile(reading->losses, count, 0.9) : NAN)) == 0;
     reading->loss_count = 0;
     json_t *waits = json_object_get(line, "barrier_wait_seconds"), *staleness = json_object_get(line, "staleness");
     noted &= json_array_append_new(reading->waits, json_is_array(waits) ? json_incref(waits) : json_array()) == 0;
