@@ -13,11 +13,15 @@ static size_t round_up(size_t bytes, size_t unit) {
     return (bytes + unit - 1) / unit * unit;
 }
 
+// A part of the control segment; NULL for an offset of 0, where the run has no such part.
+static void *control_part(const RunMemory *memory, uint64_t offset) {
+    return offset > 0 ? (uint8_t *)memory->control_segment.memory + offset : NULL;
+}
+
 TraceBuffer *run_memory_trace(const RunMemory *memory, uint32_t rank) {
     const RunConfig *config = memory->config;
     if (config->trace_capacity == 0) return NULL;
-    uint8_t *first = (uint8_t *)memory->control_segment.memory + config->trace_offset;
-    return (TraceBuffer *)(first + rank * trace_buffer_bytes(config->trace_capacity));
+    return control_part(memory, config->trace_offset + rank * trace_buffer_bytes(config->trace_capacity));
 }
 
 // The clock decides between a schedule's simulated and its real-time engine, so the engine comes from the
@@ -35,14 +39,12 @@ static void bind_control(RunMemory *memory) {
     memory->control = memory->control_segment.memory;
     memory->config = &memory->control->config;
     memory->algorithm = run_algorithm(memory->config);
-    memory->queue = (Queue *)((uint8_t *)memory->control_segment.memory + memory->config->queue_offset);
-    const uint64_t metrics = memory->config->metrics_offset;
-    memory->metrics = metrics ? (void *)((uint8_t *)memory->control_segment.memory + metrics) : NULL;
+    memory->queue = control_part(memory, memory->config->queue_offset);
+    memory->metrics = control_part(memory, memory->config->metrics_offset);
     memory->tensors = spec_tensors(&memory->config->spec);
     if (memory->config->tensor_count > 0)
-        memory->tensors = (TensorList){
-            .tensors = (const void *)((uint8_t *)memory->control_segment.memory + memory->config->tensors_offset),
-            .count = (int)memory->config->tensor_count};
+        memory->tensors = (TensorList){.tensors = control_part(memory, memory->config->tensors_offset),
+                                       .count = (int)memory->config->tensor_count};
     for (int t = 0; t < memory->tensors.count; t++)
         memory->tensors.freezes |= memory->tensors.tensors[t].frozen;
 }
@@ -54,10 +56,6 @@ static void bind_weights(RunMemory *memory) {
 
 static Status bind_partition(RunMemory *memory, Error *err) {
     return partition_view(&memory->partition, memory->partition_segment.memory, memory->partition_segment.bytes, err);
-}
-
-static Status bind_data(RunMemory *memory, Error *err) {
-    return dataset_segment_view(&memory->data, &memory->data_segment, err);
 }
 
 // Lays out the control segment: Control, the queue, the masked cohort, a trainer's tensors and metrics, one trace
@@ -82,8 +80,7 @@ static Status create_control(RunMemory *memory, RunPlan *plan, Error *err) {
     size_t trace_bytes = plan->trace_capacity ? (config->workers + 1) * trace_buffer_bytes(plan->trace_capacity) : 0;
     TRY(segment_create(&memory->control_segment, "control", config->trace_offset + trace_bytes, err));
     *(RunConfig *)memory->control_segment.memory = *config;
-    if (lists)
-        memcpy((uint8_t *)memory->control_segment.memory + config->tensors_offset, memory->tensors.tensors, list_bytes);
+    if (lists) memcpy(control_part(memory, config->tensors_offset), memory->tensors.tensors, list_bytes);
     bind_control(memory);
     for (uint32_t rank = 0; rank <= config->workers && trace_bytes; rank++)
         run_memory_trace(memory, rank)->capacity = plan->trace_capacity;
@@ -131,7 +128,7 @@ Status run_memory_load(RunMemory *memory, const DatasetSource *source, const Dat
         memory->data_segment = *ready;
     else
         TRY(dataset_segment_load(&memory->data_segment, source, err));
-    Status status = bind_data(memory, err);
+    Status status = dataset_segment_view(&memory->data, &memory->data_segment, err);
     if (status == STATUS_OK) status = create_partition(memory, partition, err);
     if (status != STATUS_OK) run_memory_free(memory);
     return status;
@@ -196,7 +193,7 @@ Status run_memory_attach(RunMemory *memory, Error *err) {
     else
         close(FD_CLIENT_STATE);
     bind_weights(memory);
-    TRY_GOTO(fail, bind_data(memory, err));
+    TRY_GOTO(fail, dataset_segment_view(&memory->data, &memory->data_segment, err));
     TRY_GOTO(fail, bind_partition(memory, err));
     return STATUS_OK;
 fail:
@@ -268,8 +265,7 @@ float *run_memory_row(const RunMemory *memory, uint32_t place) {
 }
 
 MaskedCohort *run_memory_masked(const RunMemory *memory) {
-    const uint64_t offset = memory->config->masked_offset;
-    return offset > 0 ? (MaskedCohort *)((uint8_t *)memory->control_segment.memory + offset) : NULL;
+    return control_part(memory, memory->config->masked_offset);
 }
 
 // Without masks the list is NULL and its count is 0, by which callers know.

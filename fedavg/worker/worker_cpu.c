@@ -80,20 +80,21 @@ static Status do_job(LocalModel *self, void (*work)(LocalModel *, Job *, uint32_
     return fail(err, STATUS_UNAVAILABLE, "--trainer, %s in round %u: %s", name, round, self->why.message);
 }
 
-static Status train_jobs(LocalModel *self, void (*train)(LocalModel *, Job *, uint32_t), uint32_t round, Error *err) {
+static Status do_jobs(LocalModel *self, void (*work)(LocalModel *, Job *, uint32_t), uint32_t round, Error *err) {
+    const bool evaluates = work == evaluation_run;
     TraceBuffer *trace = run_memory_trace(self->memory, self->rank);
     for (Job *job; (job = queue_take(self->memory->queue, self->rank));) {
-        run_memory_note_start(self->memory, self->rank);
+        if (!evaluates) run_memory_note_start(self->memory, self->rank);
         uint64_t begin = trace_begin(trace);
-        TRY(do_job(self, train, job, round, err));
-        trace_end(trace, TRACE_CLIENT, begin, round, job->client);
+        TRY(do_job(self, work, job, round, err));
+        trace_end(trace, evaluates ? TRACE_CHUNK : TRACE_CLIENT, begin, round, evaluates ? job->first : job->client);
     }
     return STATUS_OK;
 }
 
 static Status cpu_train_clients(void *state, uint32_t round, pid_t parent, Error *err) {
     (void)parent;
-    return train_jobs(state, client_train, round, err);
+    return do_jobs(state, client_train, round, err);
 }
 
 static Status cpu_train_in_real_time(void *state, uint32_t round, pid_t parent, Error *err) {
@@ -104,7 +105,7 @@ static Status cpu_train_in_real_time(void *state, uint32_t round, pid_t parent, 
 
 static Status cpu_train_wild(void *state, uint32_t round, pid_t parent, Error *err) {
     (void)parent;
-    return train_jobs(state, hogwild_train, round, err);
+    return do_jobs(state, hogwild_train, round, err);
 }
 
 static Status cpu_train_in_lockstep(void *state, uint32_t round, pid_t parent, Error *err) {
@@ -116,14 +117,7 @@ static Status cpu_train_in_lockstep(void *state, uint32_t round, pid_t parent, E
 }
 
 static Status cpu_evaluate(void *state, uint32_t round, Error *err) {
-    LocalModel *self = state;
-    TraceBuffer *trace = run_memory_trace(self->memory, self->rank);
-    for (Job *job; (job = queue_take(self->memory->queue, self->rank));) {
-        uint64_t begin = trace_begin(trace);
-        TRY(do_job(self, evaluation_run, job, round, err));
-        trace_end(trace, TRACE_CHUNK, begin, round, job->first);
-    }
-    return STATUS_OK;
+    return do_jobs(state, evaluation_run, round, err);
 }
 
 const WorkerBackend worker_on_cpu = {.init = cpu_init,
