@@ -51,11 +51,9 @@ __device__ void publish(const CudaServerStep &at, size_t i, float weight) {
         if (load.tells) at.common[i] = common;                                                                         \
     }
 SERVER_RULES(SERVER_KERNEL)
-#undef SERVER_KERNEL
 
-#define SERVER_ROW(name) name##_apply,
-void (*const server_kernels[SERVER_RULE_COUNT])(CudaServerStep, ServerLoad, ServerTurn) = {SERVER_RULES(SERVER_ROW)};
-#undef SERVER_ROW
+#define SERVER_APPLY(name) name##_apply,
+void (*const server_kernels[SERVER_RULE_COUNT])(CudaServerStep, ServerLoad, ServerTurn) = {SERVER_RULES(SERVER_APPLY)};
 
 // As parameter_at of local_rules.c. full_gradient is 0: rules that look at it are for the CPU alone.
 __device__ Parameter parameter_at(const CudaTurns &at, const ModelItem &item) {
@@ -83,14 +81,11 @@ __device__ Parameter parameter_at(const CudaTurns &at, const ModelItem &item) {
         if (!(fabsf(state) < limit)) atomicAdd(&unfit[item.model], 1u);                                                \
     }
 LOCAL_RULES(LOCAL_KERNELS)
-#undef LOCAL_KERNELS
 
-#define LOCAL_ROW(name) name##_shifts,
-void (*const shift_kernels[LOCAL_RULE_COUNT])(float *, CudaTurns) = {LOCAL_RULES(LOCAL_ROW)};
-#undef LOCAL_ROW
-#define LOCAL_ROW(name) name##_keeps,
-void (*const keep_kernels[LOCAL_RULE_COUNT])(float *, uint32_t *, CudaTurns, float) = {LOCAL_RULES(LOCAL_ROW)};
-#undef LOCAL_ROW
+#define SHIFT_KERNEL(name) name##_shifts,
+void (*const shift_kernels[LOCAL_RULE_COUNT])(float *, CudaTurns) = {LOCAL_RULES(SHIFT_KERNEL)};
+#define KEEP_KERNEL(name) name##_keeps,
+void (*const keep_kernels[LOCAL_RULE_COUNT])(float *, uint32_t *, CudaTurns, float) = {LOCAL_RULES(KEEP_KERNEL)};
 
 // One thread a weight: the models one after the other, all into one integer.
 __global__ void __launch_bounds__(ITEM_THREADS)

@@ -5,7 +5,6 @@
 // has to see all updates, so it gets them side by side (rows.h). There all clients have equal weights unless the rule
 // says otherwise: a weight that a client could choose would be a weapon. The combined update of a robust rule is a sum
 // of integers, too.
-// integers, too.
 #ifndef SOUNDER_FEDAVG_RULES_COMBINE_COMBINE_RULE_H
 #define SOUNDER_FEDAVG_RULES_COMBINE_COMBINE_RULE_H
 

@@ -3,9 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#define COMBINE_ROW(name) [COMBINE_ROW_##name] = &name##_combine_rule,
-const CombineRule *const combine_rules[COMBINE_RULE_COUNT] = {COMBINE_RULES(COMBINE_ROW)};
-#undef COMBINE_ROW
+#define COMBINE_POINTER(name) [COMBINE_ROW_##name] = &name##_combine_rule,
+const CombineRule *const combine_rules[COMBINE_RULE_COUNT] = {COMBINE_RULES(COMBINE_POINTER)};
 
 const CombineRule mean_combine_rule = {
     .text = {"mean",

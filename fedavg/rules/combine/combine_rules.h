@@ -14,16 +14,14 @@
 #define COMBINE_RULES(X)                                                                                               \
     X(mean)                                                                                                            \
     X(nova)                                                                                                            \
-    X(qffl) X(median) X(trimmed) X(krum) X(multi_krum) X(bulyan) X(geometric) X(centered) X(bound) X(dga) X(afl)       \
-        X(fltrust)
+    X(qffl)                                                                                                            \
+    X(median) X(trimmed) X(krum) X(multi_krum) X(bulyan) X(geometric) X(centered) X(bound) X(dga) X(afl) X(fltrust)
 
 #define COMBINE_ROW(name) COMBINE_ROW_##name,
 enum { COMBINE_RULES(COMBINE_ROW) COMBINE_RULE_COUNT };
-#undef COMBINE_ROW
 
-#define COMBINE_ROW(name) extern const CombineRule name##_combine_rule;
-COMBINE_RULES(COMBINE_ROW)
-#undef COMBINE_ROW
+#define DECLARE_COMBINE(name) extern const CombineRule name##_combine_rule;
+COMBINE_RULES(DECLARE_COMBINE)
 
 extern const CombineRule *const combine_rules[COMBINE_RULE_COUNT];
 

@@ -4,9 +4,8 @@
 
 #include "fedavg/rules/sum/aggregate.h"
 
-#define LOCAL_ROW(name) [LOCAL_ROW_##name] = &name##_local_rule,
-const LocalRule *const local_rules[LOCAL_RULE_COUNT] = {LOCAL_RULES(LOCAL_ROW)};
-#undef LOCAL_ROW
+#define LOCAL_POINTER(name) [LOCAL_ROW_##name] = &name##_local_rule,
+const LocalRule *const local_rules[LOCAL_RULE_COUNT] = {LOCAL_RULES(LOCAL_POINTER)};
 
 // The displacement of a weight by `steps` steps of SGD with a pull along a constant gradient of 1, by the same
 // arithmetic as the training. With plain SGD it is steps * lr.
@@ -86,16 +85,14 @@ static Parameter parameter_at(const LocalVectors *at, size_t i) {
         }                                                                                                              \
     }
 LOCAL_RULES(LOCAL_LOOPS)
-#undef LOCAL_LOOPS
 
 typedef struct Loops {
     void (*shifts)(float *, const LocalVectors *, const LocalTurn *, float, size_t);
     void (*keeps)(float *, const LocalVectors *, const LocalTurn *, size_t);
 } Loops;
 
-#define LOCAL_ROW(name) [LOCAL_ROW_##name] = {name##_shifts, name##_keeps},
-static const Loops loops[LOCAL_RULE_COUNT] = {LOCAL_RULES(LOCAL_ROW)};
-#undef LOCAL_ROW
+#define LOCAL_LOOP_OF(name) [LOCAL_ROW_##name] = {name##_shifts, name##_keeps},
+static const Loops loops[LOCAL_RULE_COUNT] = {LOCAL_RULES(LOCAL_LOOP_OF)};
 
 void local_shift(float *shift, const LocalVectors *at, const LocalTurn *turn, double pull, uint32_t row, size_t count) {
     loops[row].shifts(shift, at, turn, (float)pull, count);

@@ -23,7 +23,6 @@
 
 #define LOCAL_ROW(name) LOCAL_ROW_##name,
 enum { LOCAL_RULES(LOCAL_ROW) LOCAL_RULE_COUNT };
-#undef LOCAL_ROW
 
 C_BEGIN
 

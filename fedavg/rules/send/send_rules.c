@@ -45,9 +45,8 @@ const SendCode whole_send_code = {
     .becomes = true,
     .bytes = whole_bytes};
 
-#define SEND_ROW(name) [SEND_ROW_##name] = &name##_send_code,
-const SendCode *const send_codes[SEND_CODE_COUNT] = {SEND_CODES(SEND_ROW)};
-#undef SEND_ROW
+#define SEND_POINTER(name) [SEND_ROW_##name] = &name##_send_code,
+const SendCode *const send_codes[SEND_CODE_COUNT] = {SEND_CODES(SEND_POINTER)};
 
 AGGREGATE_VECTORS void code_uniforms(float uniforms[CODE_BLOCK], RngKey key, size_t first, size_t count) {
     const size_t block = count - first < CODE_BLOCK ? count - first : CODE_BLOCK;

@@ -30,11 +30,9 @@ extern const RuleText noise_rules[NOISE_RULE_COUNT];
 
 #define SEND_ROW(name) SEND_ROW_##name,
 enum { SEND_CODES(SEND_ROW) SEND_CODE_COUNT };
-#undef SEND_ROW
 
-#define SEND_ROW(name) extern const SendCode name##_send_code;
-SEND_CODES(SEND_ROW)
-#undef SEND_ROW
+#define DECLARE_SEND(name) extern const SendCode name##_send_code;
+SEND_CODES(DECLARE_SEND)
 
 extern const SendCode *const send_codes[SEND_CODE_COUNT];
 

@@ -4,9 +4,8 @@
 
 #include "fedavg/rules/sum/aggregate.h"
 
-#define SERVER_ROW(name) [SERVER_ROW_##name] = &name##_server_rule,
-const ServerRule *const server_rules[SERVER_RULE_COUNT] = {SERVER_RULES(SERVER_ROW)};
-#undef SERVER_ROW
+#define SERVER_POINTER(name) [SERVER_ROW_##name] = &name##_server_rule,
+const ServerRule *const server_rules[SERVER_RULE_COUNT] = {SERVER_RULES(SERVER_POINTER)};
 
 // Powers and logarithms of the round are computed here, once: the loops over the weights call no library function that
 // may differ between the CPU and a GPU.
@@ -56,11 +55,9 @@ typedef struct Block {
         }                                                                                                              \
     }
 SERVER_RULES(SERVER_LOOP)
-#undef SERVER_LOOP
 
-#define SERVER_ROW(name) [SERVER_ROW_##name] = name##_loop,
-static void (*const loops[SERVER_RULE_COUNT])(const Block *, const ServerTurn *) = {SERVER_RULES(SERVER_ROW)};
-#undef SERVER_ROW
+#define SERVER_LOOP_OF(name) [SERVER_ROW_##name] = name##_loop,
+static void (*const loops[SERVER_RULE_COUNT])(const Block *, const ServerTurn *) = {SERVER_RULES(SERVER_LOOP_OF)};
 
 // Steps `count` weights from `first` on, after adding up their totals over all slots. A run's totals are made and used
 // while they are in the first-level cache, and the totals of the whole model are never stored. The states of a rule are

@@ -27,7 +27,6 @@
 
 #define SERVER_ROW(name) SERVER_ROW_##name,
 enum { SERVER_RULES(SERVER_ROW) SERVER_RULE_COUNT };
-#undef SERVER_ROW
 
 C_BEGIN
 
