@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Of doubles.
+// The elements are doubles.
 static inline int ascending_reals(const void *a, const void *b) {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -19,7 +19,7 @@ static inline int descending_reals(const void *a, const void *b) {
     return ascending_reals(b, a);
 }
 
-// Of uint32_t.
+// The elements are uint32_t.
 static inline int ascending_wholes(const void *a, const void *b) {
     const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
     return (x > y) - (x < y);
