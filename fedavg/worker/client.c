@@ -35,15 +35,6 @@ static size_t vector_stride(uint64_t parameters) {
     return (parameters * sizeof(float) + PAGE - 1) / PAGE * PAGE + APART;
 }
 
-static Status begin_labels(LocalModel *model, Error *err) {
-    const RunConfig *config = model->memory->config;
-    if (!attack_is_on_labels(&config->attack)) return STATUS_OK;
-    model->label_of = malloc((size_t)config->spec.classes * sizeof *model->label_of);
-    if (!model->label_of) return fail(err, STATUS_OS, "no memory for %d labels", config->spec.classes);
-    attack_labels(model->label_of, config->spec.classes, &config->attack);
-    return STATUS_OK;
-}
-
 // The trainer's desk has the vectors that a turn changes.
 static Status trained_elsewhere(LocalModel *model, bool has_shift, Error *err) {
     model->trainer = malloc(sizeof *model->trainer);
@@ -93,10 +84,12 @@ Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t ran
         bytes += vectors[v].wanted ? stride : 0;
     const bool trusts = algorithm->combine->trusts; // a model of the server's own
     const size_t samples = memory->partition.samples, root = trusts ? COMBINE_MOST_ROOT_SAMPLES : 0;
-    model->order = malloc((samples > root ? samples : root) * sizeof(uint32_t));
+    const size_t lies = attack_is_on_labels(&config->attack) ? (size_t)config->spec.classes : 0;
+    model->order = own(&model->owned, samples > root ? samples : root, sizeof *model->order);
+    model->label_of = own(&model->owned, lies, sizeof *model->label_of);
     model->vectors = huge_allocate(bytes);
     model->hash = XXH3_createState();
-    if (!model->hash || !model->order || !model->vectors) {
+    if (!model->hash || model->owned.lacks_memory || !model->vectors) {
         local_model_free(model);
         return fail(err, STATUS_OS, "no memory for a local model of %llu parameters",
                     (unsigned long long)config->parameters);
@@ -106,8 +99,8 @@ Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t ran
         if (vectors[v].wanted) *vectors[v].vector = (float *)(void *)next, next += stride;
     if (model->initial) spec_initialise(model->initial, &config->spec, config->seed);
     if (second && !model->initial) model->initial = run_memory_vector(memory, state_vector(memory, STATE_INITIAL));
-    Status status = begin_labels(model, err);
-    if (status == STATUS_OK) status = view_init(&model->view, memory, err);
+    if (model->label_of) attack_labels(model->label_of, config->spec.classes, &config->attack);
+    Status status = view_init(&model->view, memory, err);
     if (status == STATUS_OK) status = sender_init(&model->sender, memory, err);
     if (status == STATUS_OK && !engine) status = trained_elsewhere(model, has_shift, err);
     if (status == STATUS_OK)
@@ -121,8 +114,7 @@ void local_model_free(LocalModel *model) {
     sender_free(&model->sender);
     view_free(&model->view);
     XXH3_freeState(model->hash);
-    free(model->label_of);
-    free(model->order);
+    owned_free(&model->owned);
     free(model->vectors);
     net_free(&model->net);
     if (model->trainer) trainer_close(model->trainer);

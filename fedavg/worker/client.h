@@ -6,6 +6,7 @@
 #define SOUNDER_FEDAVG_WORKER_CLIENT_H
 
 #include "base/err.h"
+#include "base/owned.h"
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/rules/local/local_rules.h"
 #include "fedavg/trainer/trainer.h"
@@ -43,8 +44,9 @@ typedef struct LocalModel {
     float *rests;              // the weights as a turn began in which some rest; NULL: in no turn of a trainer's
     float *read;               // hogwild: the shared weights as private steps began; NULL: there are none
     struct XXH3_state_s *hash; // owned: XXH3_state_t of xxhash.h
-    uint32_t *order;           // owned (partition's samples): this epoch's shuffled sample indices
-    uint16_t *label_of;        // owned (classes): what an attacker takes labels for; NULL: no client lies about them
+    Owned owned;               // the two arrays below
+    uint32_t *order;           // (partition's samples): this epoch's shuffled sample indices
+    uint16_t *label_of;        // (classes): what an attacker takes labels for; NULL: no client lies about them
     bool lies;                 // the client that is trained does, or marks images
     Sender sender;             // owned
     const Delivery *delivery;  // of all updates of the run (deliver.h)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/owned.h"
 #include "base/sorting.h"
 #include "io/durable.h"
 
@@ -138,11 +139,12 @@ Status checkpoint_write(const Folder *folder, uint32_t rounds_done, const NamedT
                         const TensorNote *notes, size_t note_count, Error *err) {
     char name[NAME_MAX + 1], round_text[16], checksum[SHA256_DIGITS + 1], *header = NULL;
     size_t header_bytes;
-    TensorNote *all = calloc(note_count + 2, sizeof *all);
-    TensorEntry *entries = calloc(count + 1, sizeof *entries);
-    FilePart *parts = calloc(count + 1, sizeof *parts);
+    Owned owned = {0};
+    TensorNote *all = own(&owned, note_count + 2, sizeof *all);
+    TensorEntry *entries = own(&owned, count + 1, sizeof *entries);
+    FilePart *parts = own(&owned, count + 1, sizeof *parts);
     Status status = STATUS_OK;
-    if (!all || !entries || !parts) {
+    if (owned.lacks_memory) {
         status = fail(err, STATUS_OS, "no memory for writing %zu tensors", count);
         goto fail;
     }
@@ -166,9 +168,7 @@ Status checkpoint_write(const Folder *folder, uint32_t rounds_done, const NamedT
     status = durable_write(folder, name_of(name, &WHOLE, rounds_done), parts, count + 1, err);
 fail:
     free(header);
-    free(parts);
-    free(entries);
-    free(all);
+    owned_free(&owned);
     TRY(status);
     TRY(prune(folder, &PARTIAL, 0, err));
     return prune(folder, &WHOLE, rounds_done, err);
