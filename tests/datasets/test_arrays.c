@@ -146,6 +146,17 @@ static void mean_and_std_say_how_samples_enter_a_net(void **state) {
     free(loaded.block);
 }
 
+// The altered set, stored under this name, is refused with a sentence that has this part and the path.
+static void must_be_refused(const Altered *set, void **state, const char *name, ArrayPacking packing,
+                            const char *part) {
+    char path[SCRATCH_PATH_BYTES];
+    Loaded loaded;
+    Error err = {.message = ""};
+    assert_int_equal(load(&loaded, arrays_write(path, *state, name, set->files, packing), 1, &err), STATUS_DATA);
+    if (!strstr(err.message, part) || !strstr(err.message, path))
+        fail_msg("\"%s\" does not say \"%s\" of %s", err.message, part, path);
+}
+
 static void what_does_not_fit_is_refused_by_its_name(void **state) {
     static const int64_t negative[3] = {0, -1, 2}, unknown[2] = {1, 3}, huge[3] = {0, 70000, 1};
     static const uint32_t gap[3] = {0, 2, 2};
@@ -187,32 +198,22 @@ static void what_does_not_fit_is_refused_by_its_name(void **state) {
         {"client_test", "<u4", "(2,)", gap, 8, "client_test without client_train"},
         {"mean", "<f4", "(1,)", TRAIN_NUMBERS, 4, "only one of mean and std"},
     };
-    char path[SCRATCH_PATH_BYTES], name[32];
-    Loaded loaded;
+    char name[32];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        Error err = {.message = ""};
         Altered set = altered(GRAY_ARRAYS);
         put(&set, cases[i].name, cases[i].type, cases[i].shape, cases[i].values, cases[i].bytes);
         snprintf(name, sizeof name, "refused-%zu", i);
-        assert_int_equal(load(&loaded, arrays_write(path, *state, name, set.files, ARRAYS_IN_FOLDER), 1, &err),
-                         STATUS_DATA);
-        if (!strstr(err.message, cases[i].part) || !strstr(err.message, path))
-            fail_msg("\"%s\" does not say \"%s\" of %s", err.message, cases[i].part, path);
+        must_be_refused(&set, state, name, ARRAYS_IN_FOLDER, cases[i].part);
     }
 }
 
 static void a_test_sample_of_a_client_without_training_samples_is_refused(void **state) {
     static const uint32_t trained[3] = {0, 1, 1}, tested[2] = {0, 5};
-    char path[SCRATCH_PATH_BYTES];
-    Loaded loaded;
-    Error err = {.message = ""};
     Altered set = altered(GRAY_ARRAYS);
     put(&set, "client_train", "<u4", "(3,)", trained, sizeof trained);
     put(&set, "client_test", "<u4", "(2,)", tested, sizeof tested);
-    assert_int_equal(load(&loaded, arrays_write(path, *state, "stranger", set.files, ARRAYS_IN_FOLDER), 1, &err),
-                     STATUS_DATA);
-    if (!strstr(err.message, "client_test.npy: value 1 is 5; clients with training samples"))
-        fail_msg("%s", err.message);
+    must_be_refused(&set, state, "stranger", ARRAYS_IN_FOLDER,
+                    "client_test.npy: value 1 is 5; clients with training samples");
 }
 
 // Its checksum alone tells that a number is another one.
@@ -237,16 +238,11 @@ static void a_damaged_mean_is_refused(void **state) {
 
 static void a_mean_of_pixels_is_that_of_numbers_up_to_one(void **state) {
     static const double mean[] = {33.3}, std[] = {78.6};
-    char path[SCRATCH_PATH_BYTES];
-    Loaded loaded;
-    Error err = {.message = ""};
     Altered set = altered(GRAY_ARRAYS);
     put(&set, "mean", "<f8", "(1,)", mean, sizeof mean);
     put(&set, "std", "<f8", "(1,)", std, sizeof std);
-    assert_int_equal(load(&loaded, arrays_write(path, *state, "scale", set.files, ARRAYS_STORED), 1, &err),
-                     STATUS_DATA);
-    if (!strstr(err.message, "mean: value 0 is 33.3, and that of std 78.6; those of pixels are of p / 255"))
-        fail_msg("%s", err.message);
+    must_be_refused(&set, state, "scale", ARRAYS_STORED,
+                    "mean: value 0 is 33.3, and that of std 78.6; those of pixels are of p / 255");
 }
 
 static void a_header_that_is_no_dictionary_is_refused(void **state) {
@@ -298,16 +294,12 @@ static void numbers_that_do_not_fit_are_refused_by_their_place(void **state) {
     } numbers[] = {{"<f4", "(3, 2)", lost, sizeof lost, "feature 1 of sample 1 is nan"},
                    {"<f8", "(3, 2)", wide, sizeof wide, "feature 1 of sample 1 is infinite in single precision"},
                    {"<f2", "(3, 2)", lost, 12, "values of type <f2"}};
-    char path[SCRATCH_PATH_BYTES], name[32];
-    Loaded loaded;
+    char name[32];
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        Error err = {.message = ""};
         Altered set = numbers_set();
         put(&set, "x_train", numbers[i].type, numbers[i].shape, numbers[i].values, numbers[i].bytes);
         snprintf(name, sizeof name, "numbers-%zu", i);
-        assert_int_equal(load(&loaded, arrays_write(path, *state, name, set.files, ARRAYS_STORED), 1, &err),
-                         STATUS_DATA);
-        if (!strstr(err.message, numbers[i].part)) fail_msg("\"%s\" does not say \"%s\"", err.message, numbers[i].part);
+        must_be_refused(&set, state, name, ARRAYS_STORED, numbers[i].part);
     }
 }
 
