@@ -2,9 +2,9 @@
 
 Ranks tell what they see by printing it, and that they live by their pid.
 """
-import collections, os, random, re, socket, subprocess, unittest
+import collections, os, random, re, socket, subprocess
 
-from runs import SLOWED, SOUNDER, new_folder, wait_until
+from runs import SLOWED, SOUNDER, FolderCase, wait_until
 
 DEADLINE = 180 * SLOWED  # importing PyTorch four times on a busy machine takes most of a minute
 
@@ -30,21 +30,7 @@ def free_port():
     raise RuntimeError("there is no free port")
 
 
-class LaunchTest(unittest.TestCase):
-    def setUp(self):
-        self.folder = new_folder("sounder-launch-")
-        self.started = []
-
-    def tearDown(self):
-        for process in self.started:
-            if process.poll() is None:
-                process.kill()
-            process.communicate()
-        self.folder.cleanup()
-
-    def path(self, name):
-        return os.path.join(self.folder.name, name)
-
+class LaunchTest(FolderCase):
     def write(self, name, text, mode=0o644):
         with open(self.path(name), "w") as file:
             file.write(text)

@@ -196,8 +196,8 @@ def new_folder(prefix):
     return tempfile.TemporaryDirectory(prefix="tmp-" + prefix, dir="/dev/shm" if roomy else None)
 
 
-class RunCase(unittest.TestCase):
-    """A folder of its own, and runs in it that end with the test."""
+class FolderCase(unittest.TestCase):
+    """A folder of its own, and processes (started) that end with the test."""
 
     def setUp(self):
         self.folder = new_folder("sounder-runs-")
@@ -208,11 +208,18 @@ class RunCase(unittest.TestCase):
             if process.poll() is None:
                 process.kill()
             process.communicate()
-        self.assertTrue(segments_are_freed(), f"still held: {segments_held()}")
         self.folder.cleanup()
 
     def path(self, *parts):
         return os.path.join(self.folder.name, *parts)
+
+
+class RunCase(FolderCase):
+    """Runs in the folder, which leave no shared memory behind."""
+
+    def tearDown(self):
+        super().tearDown()
+        self.assertTrue(segments_are_freed(), f"still held: {segments_held()}")
 
     def start(self, *arguments, **more):
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -299,6 +306,15 @@ class RunCase(unittest.TestCase):
         """Behind the round under way; what stderr says then."""
         process.send_signal(number)
         return self.finish(process, 128 + number)[1]
+
+    def signal_workers_until_the_end(self, process, number, every_seconds):
+        while process.poll() is None:
+            for worker in children_of(process.pid):
+                try:
+                    os.kill(worker, number)
+                except ProcessLookupError:
+                    pass
+            time.sleep(every_seconds)
 
     def kill_workers_during(self, process, every_seconds, chooser, most=1000000):
         """A round in lockstep starts over with each death: `most` lets it come to an end on a slow machine too."""

@@ -402,13 +402,7 @@ class Faults(RunCase):
     def test_a_job_that_kills_every_worker_ends_the_run_instead_of_going_on_for_ever(self):
         process = self.start(*SMALL, "--workers", "2", "--local-epochs", "1000", "--on-worker-death", "respawn", "--log-level",
                              "error", "--out", "run")
-        while process.poll() is None:
-            for worker in children_of(process.pid):
-                try:
-                    os.kill(worker, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
-            time.sleep(0.001)
+        self.signal_workers_until_the_end(process, signal.SIGKILL, 0.001)
         _, err = self.finish(process, 69)
         self.assertRegex(err, r"\d+ workers in a row died and no job was finished")
 
@@ -434,13 +428,7 @@ class Faults(RunCase):
 
     def test_an_only_worker_that_always_stands_still_ends_the_run_after_three(self):
         process = self.start(*SMALL, "--workers", "1", "--local-epochs", "100000", "--hang-seconds", str(SLOWED), "--out", "run")
-        while process.poll() is None:
-            for worker in children_of(process.pid):
-                try:
-                    os.kill(worker, signal.SIGSTOP)
-                except ProcessLookupError:
-                    pass
-            time.sleep(0.01)
+        self.signal_workers_until_the_end(process, signal.SIGSTOP, 0.01)
         _, err = self.finish(process, 69)
         self.assertEqual(err.count("and is killed"), 3, err)
         self.assertRegex(err.splitlines()[-1], "^sounder: error: worker 0 cannot (start|go on): it made no progress for ")
