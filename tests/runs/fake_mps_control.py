@@ -26,7 +26,8 @@ def serve(client):
     with open(os.path.join(log, "control.log"), "a", buffering=1) as lines:
         command = ""
         while not command.startswith("quit"):
-            command = listener.accept()[0].recv(100).decode().strip()
+            asker, _ = listener.accept()
+            command = asker.recv(100).decode().strip()
             lines.write(command + "\n")
     end = time.monotonic() + float(command.partition("-t")[2] or "inf")
     while parent_and_state(client)[1] not in "ZX" and time.monotonic() < end:
@@ -45,3 +46,4 @@ else:
     client = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     client.connect(address)
     client.send(sys.stdin.readline().encode())
+    client.recv(1)  # until the daemon has done it
