@@ -51,6 +51,11 @@ def same_bits(session, algorithm):
     session.check(f"{algorithm}: the same bits for 1, 2, 4 workers, and again", len(models) == 1)
 
 
+def free_mib():
+    """On all GPUs; 0 if the driver does not tell."""
+    return sum(map(int, re.findall(r"^\d+$", says("nvidia-smi", "--query-gpu=memory.free", "--format=csv,noheader,nounits"), re.M)))
+
+
 def sanitize(session):
     """compute-sanitizer looks at unit tests that are one process without cuBLAS, a step of each net, and a whole run."""
     tool, units = shutil.which("compute-sanitizer"), [test for test in session.tests if os.path.basename(test).startswith(session.plan["sanitized_tests"])]
@@ -69,7 +74,7 @@ def sanitize(session):
     jobs += [(f"{checker}, {os.path.basename(unit)}", [*look, checker, unit], 60) for checker in ("memcheck", "racecheck", "synccheck") for unit in units]
     jobs += [(f"{checker}, a step of {net}", [*look, checker, session.program("bench_card"), "--rows", "50", "--one-step", net], 60)
              for net in session.plan["sanitized_steps"] for checker in ("racecheck", "initcheck")]  # kernels that the tests above do not reach
-    session.check_side_by_side(jobs, session.plan["at_once"], judge)
+    session.check_side_by_side(jobs, max(1, min(8, free_mib() // 1024)), judge)  # each has a context of 0.6 GiB, a run two
 
 
 def bench(session):

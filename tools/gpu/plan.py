@@ -27,6 +27,5 @@ PLAN = {
     "profile": ["lenet:32:64", "2nn:100:10", "cnn:10:10"],
     "speed_clients": "512",
     "speed": [(model, workers, launch) for model in ("lenet", "2nn", "cnn") for workers, launch in ((1, 128), (1, 32), (2, 64), (4, 32), (16, 8))],
-    "at_once": 8,  # of compute-sanitizer
     "steady": 64,  # MiB by which the GPU's free memory may differ after a kill: the driver's own move
 }

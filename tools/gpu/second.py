@@ -1,7 +1,7 @@
 """The stages of gpu-check's second command."""
 import os, re, shutil, signal, time
 
-from first import same_bits
+from first import free_mib, same_bits
 from session import FAILED, SKIPPED, says
 
 
@@ -25,11 +25,6 @@ def start_and_wait(session, *options):
         raise RuntimeError("round 1 never came")
     time.sleep(0.05)
     return process, run
-
-
-def free_mib():
-    """On all GPUs; 0 if the driver does not tell."""
-    return sum(map(int, re.findall(r"^\d+$", says("nvidia-smi", "--query-gpu=memory.free", "--format=csv,noheader,nounits"), re.M)))
 
 
 def check_memory(session, name, before):
