@@ -128,8 +128,7 @@ static Status replace_worker(Phases *phases, uint32_t rank, Error *err) {
 
 // In rounds the phase continues, and another worker takes the open jobs. In lockstep the others wait for the dead
 // worker's gradients, so that the step is cancelled for all; a replacement must not join a round that starts over.
-static Status on_death(void *context, uint32_t rank, Error *err) {
-    Phases *phases = context;
+static Status handle_death(Phases *phases, uint32_t rank, Error *err) {
     Parent *parent = phases->config.parent;
     if (parent->backend->bury) TRY(parent->backend->bury(parent, rank, err));
     TRY(count_death(phases, rank, err));
@@ -141,6 +140,14 @@ static Status on_death(void *context, uint32_t rank, Error *err) {
     reopen_jobs(phases, rank);
     if (phases->config.on_worker_death == WORKER_DEATH_RESPAWN) return replace_worker(phases, rank, err);
     return STATUS_OK;
+}
+
+// A death that could not be handled ends the run, also where no worker is left: another one would meet the same.
+static Status on_death(void *context, uint32_t rank, Error *err) {
+    Phases *phases = context;
+    const Status status = handle_death(phases, rank, err);
+    phases->ends_run |= status != STATUS_OK;
+    return status;
 }
 
 // A worker that evaluates never waits for another one, so that a lack of progress is its own.
@@ -188,8 +195,7 @@ static Status gather(Phases *phases, Error *err) {
         bool replace = phases->config.on_worker_death == WORKER_DEATH_RESPAWN;
         bool all_dead = status == STATUS_UNAVAILABLE && supervisor_alive(supervisor) == 0;
         if (status != STATUS_OK && !(all_dead && replace)) return status;
-        if (phases->fruitless_deaths >= MAX_FRUITLESS_DEATHS || phases->explained_deaths >= MAX_EXPLAINED_DEATHS)
-            return status;
+        if (phases->ends_run) return status;
         phases->config.memory->control->order.kind = PHASE_NONE;
         uint32_t started = 0;
         for (uint32_t rank = 0; replace && rank < phases->config.memory->config->workers; rank++) {

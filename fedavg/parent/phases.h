@@ -49,6 +49,7 @@ typedef struct Phases {
     uint32_t fruitless_deaths; // in a row, with no job finished in between
     uint32_t explained_deaths; // of those: workers that said why, and had or would have a successor
     bool cannot_replace;       // the last attempt to start a replacement failed, which has been said
+    bool ends_run;             // a death could not be handled: no other worker follows
     uint32_t lost;             // deaths so far
 } Phases;
 

@@ -59,6 +59,11 @@ class Faults(TrainerCase):
         self.assertIn("the server's own training: its trainer failed in round 1: ValueError: no root", err)
         self.assertNotIn("client 0", err)
 
+    def test_an_only_worker_whose_trainer_always_fails_ends_the_run(self):
+        _, err = self.run_with("alone", "--workers", "1", "--algorithm", "scaffold", "--trainer-option", "fault=no-correct", code=69)
+        self.assertEqual(err.count("rank 0 exited with code 69"), 1, err)
+        self.assertRegex(err.splitlines()[-1], "^sounder: error: --trainer, client .* never called turn.correct")
+
     def test_the_threads_of_trainers_are_not_those_of_workers(self):
         process = self.start(*JOB, "--rounds", "1000", "--trainer", f"{sys.executable} trainer.py", "--trainer-option", "slow=0.1", "--quiet",
                              "--out", "run", env={**os.environ, "OMP_NUM_THREADS": "7"})
