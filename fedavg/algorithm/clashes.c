@@ -21,7 +21,6 @@ enum { CLASH_OTHERS = 24 };
 // In this file alone traits go by their short names, so that a row of the table is a sentence on one line.
 #define SHORT_NAME(trait, of) trait = TRAIT_##trait,
 typedef enum ShortTrait { ALGORITHM_TRAITS(SHORT_NAME) OPTION_TRAITS(SHORT_NAME) } ShortTrait;
-#undef SHORT_NAME
 
 // One trait, the traits that it excludes, and the reason. If a run has several such pairs, the first is reported.
 typedef struct ClashRow {

@@ -61,7 +61,6 @@
 
 #define TRAIT_NAME(trait, of) TRAIT_##trait,
 typedef enum Trait { TRAIT_NONE, ALGORITHM_TRAITS(TRAIT_NAME) OPTION_TRAITS(TRAIT_NAME) TRAIT_COUNT } Trait;
-#undef TRAIT_NAME
 
 typedef struct Traits {
     bool has[TRAIT_COUNT];

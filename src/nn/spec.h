@@ -80,7 +80,6 @@ enum { SPEC_WHOLE_BATCH = 256 };
 
 #define LAYER_NUMBER(kind, row) kind,
 typedef enum LayerKind { LAYER_TYPES(LAYER_NUMBER) } LayerKind;
-#undef LAYER_NUMBER
 
 // The number of a layer's source if that is the net's input.
 enum { SPEC_INPUT = -1 };

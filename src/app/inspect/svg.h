@@ -9,7 +9,6 @@
 #ifndef SOUNDER_APP_INSPECT_SVG_H
 #define SOUNDER_APP_INSPECT_SVG_H
 
-#include <stdbool.h>
 #include <stdio.h>
 
 enum { SVG_FONT = 12 }; // height of texts

@@ -14,7 +14,6 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/resource.h>
 
 #include "base/err.h"
 #include "launch_orphans.h"

@@ -38,7 +38,6 @@ typedef struct CudaLayer {
 
 #define DECLARE_CUDA_LAYER(kind, row) extern const CudaLayer cuda_##row;
 LAYER_TYPES(DECLARE_CUDA_LAYER)
-#undef DECLARE_CUDA_LAYER
 
 extern const CudaLayer *const cuda_layers[]; // by LayerKind
 

@@ -119,7 +119,6 @@ typedef struct LayerType {
 
 #define DECLARE_LAYER(kind, row) extern const LayerType row;
 LAYER_TYPES(DECLARE_LAYER)
-#undef DECLARE_LAYER
 
 extern const LayerType *const layer_types[]; // by LayerKind
 
