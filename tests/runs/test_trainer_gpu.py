@@ -3,8 +3,16 @@
 Usage: test_trainer_gpu.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arguments]   (exit 77: skipped, there is no PyTorch)
 """
 import sys, unittest
+from types import SimpleNamespace
+from unittest import mock
 
-from trainers import JOB, TORCH, TrainerCase, torch
+from trainers import PACKAGE, TORCH, TrainerCase, np, torch
+
+sys.path.insert(0, PACKAGE)
+if torch:
+    from sounder.trainer.kept import _things
+    from sounder.trainer.torch_gpu import _pin
+    from sounder.trainer.torch_net import TorchNet
 
 # A net with a buffer that travels, a number that does not, and tensors of two types.
 NET = TORCH + '''
@@ -59,12 +67,39 @@ class OnGpu(TrainerCase):
         _, err = self.run_with("said", "--rounds", "3", "--log-level", "info")
         self.assertEqual(err.count("Pretended GPU: 2 trainers and all other programs hold 1024 MiB, 3072 MiB are free: about 6 more"), 1)
 
+    def test_a_net_that_its_program_has_put_on_several_devices_stays_there(self):
+        for asked, device in ((None, "cpu"), ("meta", "meta")):
+            split = torch.nn.Sequential(torch.nn.Linear(2, 2, bias=False, device="meta"), torch.nn.BatchNorm1d(2))
+            net = TorchNet(split, device=asked)
+            net.attach(SimpleNamespace(weights=np.zeros(12, np.float32), shift=None), net.tensors())
+            net.place()
+            self.assertEqual({tensor.device.type for tensor in split[1].parameters()}, {device})
+            self.assertIs(net.parts["1.running_mean"], split[1].running_mean)
+        self.assertEqual(TorchNet(torch.nn.Linear(2, 2), device="cpu").device.type, "cpu")
+
+    def test_memory_that_the_driver_does_not_register_is_copied_all_the_same(self):
+        asked = []
+        refuse = SimpleNamespace(cudaHostRegister=lambda begin, count, flags: asked.append((begin, count)) or 1)
+        memory = np.zeros(64, np.float32)
+        with mock.patch.object(torch.cuda, "is_available", lambda: True), mock.patch.object(torch.cuda, "cudart", lambda: refuse), \
+                mock.patch.object(torch, "ones", side_effect=RuntimeError("CUDA error: part of the range is registered already")) as kernel:
+            _pin([memory[:20], memory[32:]], "cpu")
+        self.assertEqual(asked, [(memory.ctypes.data, memory.nbytes)])
+        self.assertEqual(kernel.call_count, 1)
+
+    def test_generators_of_gpus_are_seeded_in_every_turn_and_kept_from_none(self):
+        of_gpu, of_program = held = [torch.Generator(), torch.Generator()]  # the collector, which is asked, knows lists
+        with mock.patch.object(torch.cuda, "default_generators", (of_gpu,)):
+            found = {id(thing) for thing in _things()}
+        self.assertEqual(found & {*map(id, held)}, {id(of_program)})
+
     @unittest.skipUnless(torch and torch.cuda.is_available(), "there is no GPU")
     def test_a_net_on_a_gpu_trains_and_repeats_its_bits(self):
         self.write("trainer.py", NET.replace(".to(torch.bfloat16)", "").replace(".float()", "") + SERVE.replace("test)", "test, device='cuda')"))
-        for name, more in (("fork", ()), ("again", ("--workers", "1")), ("each", ("--trainer-start", "each"))):
-            self.run_with(name, *more)
-            self.assertEqual(self.model(name), self.model("fork"))
+        for algorithm in ("fedavg", "scaffold"):
+            for name, more in (("fork", ()), ("again", ("--workers", "1")), ("each", ("--trainer-start", "each"))):
+                self.run_with(f"{algorithm}-{name}", "--algorithm", algorithm, *more)
+                self.assertEqual(self.model(f"{algorithm}-{name}"), self.model(f"{algorithm}-fork"))
 
 
 if __name__ == "__main__":

@@ -28,7 +28,8 @@ def _state(thing):
 def _things():
     """All generators and optimizers, but for the generators that are seeded in every turn."""
     torch = sys.modules.get("torch")
-    seeded = {id(np.random.mtrand._rand), id(random._inst), id(torch.default_generator) if torch else 0}
+    seeded = [np.random.mtrand._rand, random._inst, *((torch.default_generator, *torch.cuda.default_generators) if torch else ())]
+    seeded = {id(thing) for thing in seeded}
     kinds = (np.random.Generator, np.random.RandomState, random.Random) + ((torch.Generator, torch.optim.Optimizer) if torch else ())
     found = {}
     for holder in gc.get_objects():

@@ -1,4 +1,6 @@
 """The desk and the run's samples on a trainer's GPU: a turn costs one copy there and one back, and no batch a copy of its own."""
+import contextlib
+
 import numpy as np
 import torch
 
@@ -23,10 +25,15 @@ def _copy(to, tensors):
         target.copy_(tensor)
 
 
-def _pin(array):
-    """Copies of memory that the driver has registered need no second one on the way. Without it they are right, too."""
-    if torch.cuda.is_available():
-        torch.cuda.cudart().cudaHostRegister(array.ctypes.data, array.nbytes, 0)
+def _pin(arrays, device):
+    """Copies of memory that the driver has registered need no second one on the way. Without it they are right, too. One range for all
+    arrays, which lie side by side: the driver may refuse a page twice."""
+    if not torch.cuda.is_available():
+        return
+    begin, end = min(array.ctypes.data for array in arrays), max(array.ctypes.data + array.nbytes for array in arrays)
+    if int(torch.cuda.cudart().cudaHostRegister(begin, end - begin, 0)):
+        with contextlib.suppress(RuntimeError):
+            torch.ones(1, device=device)  # PyTorch looks for errors after a kernel, and takes the refusal for this one's
 
 
 def _chunks(indices, most):
@@ -51,8 +58,7 @@ class GpuDesk:
         self.names = list(net.parts)
         self.desk = torch.from_numpy(net.desk.weights)
         self.desk_shift = torch.from_numpy(net.desk.shift) if net.desk.shift is not None else None
-        for array in filter(lambda array: array is not None and array.nbytes, (net.desk.weights, net.desk.shift)):
-            _pin(array)
+        _pin([array for array in (net.desk.weights, net.desk.shift) if array is not None], self.device)
         self.weights = torch.empty_like(self.desk, device=self.device)
         self.parts = list(self._views(self.weights).values())
         self.shift = None
@@ -70,7 +76,7 @@ class GpuDesk:
         self.shift = None
 
     def store(self):
-        _copy(self.parts, [widened(now, before) for now, before in zip(self._own(), self.parts)])
+        _copy(self.parts, [widened(now, before.to(now.device)) for now, before in zip(self._own(), self.parts)])
         self.desk.copy_(self.weights)
 
     def use(self):

@@ -39,7 +39,9 @@ class TorchNet:
     """A module. exchange: names or patterns of the tensors that travel; without it those of _exchanged."""
 
     def __init__(self, net, exchange=None, device=None):
-        self.net = net
+        self.net, self.asked = net, device
+        if device and torch.device(device).type == "cpu":
+            net.to(device)
         floating = {name: tensor for name, tensor in net.state_dict(keep_vars=True).items() if tensor.is_floating_point()}
         candidates = _exchanged(net) if exchange is None else floating
         self.parts = {}
@@ -59,13 +61,16 @@ class TorchNet:
         return self.device.type != "cpu"
 
     def place(self):
-        """Before the first turn of this process."""
+        """Before the first turn of this process. Without a device to go to the parts stay where the program has put them, which may be
+        several GPUs."""
         if self.gpu or not self.moves():
             return
-        self.net.to(self.device)
+        if self.asked:
+            self.net.to(self.device)
         now = self.net.state_dict(keep_vars=True)  # its buffers are other tensors now
         for held in (self.parts, self.stays):
             held.update({name: now[name] for name in held})
+        self.device = next(iter(self.parts.values())).device  # with its number, which PyTorch before 2.5 asks for in some calls
         self.gpu = GpuDesk(self)
 
     def tensors(self):
@@ -153,7 +158,7 @@ class TorchNet:
         if shifts:
             shift = self.gpu.shifts() if self.gpu else self.shifts
             for name, tensor in learn.items():
-                tensor.grad += shift[name].to(tensor.dtype)
+                tensor.grad += shift[name].to(tensor.device, tensor.dtype)
         if pull:
             for tensor in learn.values():
                 tensor.grad.add_(tensor, alpha=pull)

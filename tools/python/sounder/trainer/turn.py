@@ -98,7 +98,9 @@ class Turn:
         the samples that the program has loaded itself. size: samples of a test's batch, otherwise ten times as many as in training,
         up to 500."""
         if not self._told.get("viewed"):
-            yield from self._net.batches(self._data, self._data.splits[self.split], self.indices(size))
+            for batch in self._net.batches(self._data, self._data.splits[self.split], self.indices(size)):
+                self.progress()  # a GPU gathers the samples of many batches at once
+                yield batch
             return
         places = self._desk.part("places", "u4", self.samples)
         rows = int(places.max()) + 1 if self.samples else 0
