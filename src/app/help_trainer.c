@@ -161,6 +161,7 @@ static const HelpEntry asked[] = {
     {"lr, momentum, weight_decay, clip, epochs, batch_size",
      "of this turn; lr and epochs are 0 in a test, whose batches are up to ten times as large"},
     {"check", "1 in a turn of --check-trainer"},
+    {"asks_gpu", "1 in one turn of the second round: see `gpu`"},
     {"pull, shifts",
      "add pull * weight to every gradient, and if shifts is 1 also the float of desk.shift at its place"},
     {"viewed",
