@@ -241,6 +241,15 @@ class ChecksFromPython(unittest.TestCase):
             self.check(correct=False)
         with self.assertRaisesRegex(sounder.Error, "3.weight changed in a turn and does not travel"):
             self.check(exchange="1.*")
+
+        def renew(net, turn, optimizer):
+            net[3] = torch.nn.Linear(4, 3)
+            return optimizer
+
+        with self.assertRaisesRegex(sounder.Error, "3.weight changed in a turn and does not travel"):
+            self.check(renew, exchange="1.*")
+        with self.assertRaisesRegex(sounder.Error, "device=cuda: a dict of arrays has no device"):
+            sounder.check({"w": np.zeros(4, np.float32)}, None, None, (np.zeros((8, 4)), np.zeros(8, int)), device="cuda")
         with self.assertRaisesRegex(sounder.Error, "data: 1 samples; give at least 2"):
             sounder.check(None, None, None, (np.zeros((1, 4)), [1]))
 

@@ -134,11 +134,12 @@ class Jobs(unittest.TestCase):
         return done.returncode, done.stdout, done.stderr
 
     def test_processes_in_sessions_of_their_own_count_and_are_killed_also_when_their_parent_has_ended(self):
-        rank = "held = b'x' * 60_000_000; import time; time.sleep(1000)"
+        rank = "held = b'x' * 60_000_000; import time; print(flush=True); time.sleep(1000)"
         command = f"""
 import subprocess, sys, time
 for _ in range(2):
-    process = subprocess.Popen([sys.executable, '-c', {rank!r}], start_new_session=True, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen([sys.executable, '-c', {rank!r}], start_new_session=True, stdout=subprocess.PIPE)
+    process.stdout.readline()
     print(process.pid)
 time.sleep(1.5)
 """

@@ -42,6 +42,8 @@ def _made(net, data, exchange, device, seed):
     if not isinstance(net, dict) and (isinstance(net, type) or not _torch_of(net)):
         net = net(data) if _wants_data(net) else net()
     if isinstance(net, dict):
+        if device is not None:
+            raise Error(f"device={device}: a dict of arrays has no device, the program computes where it likes; leave it out")
         return ArrayNet(net, exchange)
     from .torch_net import TorchNet
 

@@ -128,10 +128,11 @@ class TorchNet:
             part.copy_(widened(self.parts[name], part))
 
     def moved(self):
-        """A tensor that does not travel and was written to in this turn, or None."""
+        """A tensor that does not travel and was written to or replaced in this turn, or None."""
+        now = self.net.state_dict(keep_vars=True) if self.stays else {}
         for name, tensor in self.stays.items():
             # Kernels such as batch_norm change a buffer and do not count a version.
-            if tensor._version != self.versions[name] or (name in self.before and not tensor.equal(self.before[name])):
+            if now.get(name) is not tensor or tensor._version != self.versions[name] or (name in self.before and not tensor.equal(self.before[name])):
                 return name
         return None
 
