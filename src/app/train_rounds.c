@@ -388,6 +388,9 @@ static Status train(Run *run, int *exit_code, Error *err) {
     if (config.phases.trainers && status == STATUS_OK) status = rehearse(run, err);
     if (status == STATUS_OK) status = rounds_init(&run->rounds, &config, err);
     bool started = status == STATUS_OK;
+    // A run that is to stop does not begin again on the CPU.
+    if (!started && run->device.on_gpu && run->rounds.phases.supervisor.interrupts > 0)
+        status = fail(err, STATUS_CANCELLED, "stopped by a signal before the workers were ready");
     status = train_agree_to_begin(run, status, err);
     if (status == STATUS_OK) status = run_with_workers(run, err);
     bool at_once = status == STATUS_CANCELLED; // a second signal

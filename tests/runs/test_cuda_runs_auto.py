@@ -5,7 +5,7 @@ Usage: test_cuda_runs_auto.py PATH_OF_SOUNDER_EMULATED [unittest arguments]
 import os, subprocess, sys, unittest
 
 from cards import DATA, TINY, CardCase
-from runs import SOUNDER
+from runs import SOUNDER, children_of, wait_until
 
 MEBIBYTE = 1 << 20
 
@@ -28,6 +28,13 @@ class Auto(CardCase):
         self.assertRegex(lines[0], "^device: the CPU, for ")
         self.assertIn(piece, lines[0])
         self.assertEqual(out.count("Sounder "), 1, out)
+
+    def test_a_stop_signal_that_comes_before_the_card_is_given_up_is_not_lost(self):
+        process = self.start(*TINY, "--rounds", "100000", "--device", "auto", "--out", "run", env=self.emulated(IPC="off", RESET_MILLISECONDS=300))
+        self.assertTrue(wait_until(lambda: children_of(process.pid)))  # the parent takes signals for the run now
+        process.terminate()
+        _, err = self.finish(process, 143)
+        self.assertIn("stopped by signal 15 at once, before the first round was done", err)
 
     def test_a_card_that_cannot_serve_leaves_the_run_to_the_cpu_and_one_line_says_why(self):
         for algorithm in ("fedavg", "hogwild data=shard"):  # whose clients are as many as workers
