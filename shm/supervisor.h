@@ -51,7 +51,7 @@ typedef struct WorkerRecord {
     char message[WORKER_MESSAGE_BYTES]; // problem that this process reported, or why it was killed; empty: none
     uint64_t seen_progress;             // progress at the last tick
     double still_seconds;               // observed time without progress while it was expected to work
-    bool warned;                        // observed time without progress while the worker was expected to work
+    bool warned;                        // a warning has told of still_seconds
     int exit_status;                    // of waitpid, when dead
     uint32_t restarts;                  // processes started for this rank after the first
 } WorkerRecord;

@@ -146,9 +146,8 @@ static Status upload_counts(CudaWorker *self, Error *err) {
     return cuda_wait(self->stream, err, "copying the sizes of the shards");
 }
 
-// The clients' arrays and the sender precede the net,
-// whose plan points at them. A worker that fails here exits with the sentence, which the parent passes on: a successor
-// would fail, too, so that a few such deaths end the run.
+// The clients' arrays and the sender precede the net, whose plan points at them. A worker that fails here exits with
+// the sentence, which the parent passes on: a successor would fail, too, so that a few such deaths end the run.
 static Status cuda_worker_init(void **worker, const RunMemory *memory, uint32_t rank, Error *err) {
     const RunConfig *config = memory->config;
     CudaWorker *self = calloc(1, sizeof *self);
