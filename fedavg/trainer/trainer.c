@@ -138,9 +138,9 @@ static void put_still(JsonObject *line, const TensorList *list, const TrainerTur
     put_wholes(line, "still", ends, 2);
 }
 
-// In the second round all trainers are on the GPU, with what a turn needs.
+// From the second round on all trainers are on the GPU, with what a turn needs.
 static bool asks_gpu(const Trainer *trainer, const TrainerTurn *turn) {
-    return trainer->rank == 0 && turn->round == 2 && !trainer->has_told_gpu && strcmp(turn->task, "train") == 0;
+    return trainer->rank == 0 && turn->round > 1 && !trainer->has_asked_gpu && strcmp(turn->task, "train") == 0;
 }
 
 void trainer_turn_line(JsonObject *line, Trainer *trainer, const TrainerTurn *turn) {
@@ -174,7 +174,9 @@ void trainer_turn_line(JsonObject *line, Trainer *trainer, const TrainerTurn *tu
               trainer_seed(rng_key(config->seed, RNG_TRAINER, turn->key, turn->client, turn->of_test_set)));
     if (turn->rehearses) put_whole(line, "rehearsal", 1);
     if (turn->checks) put_whole(line, "check", 1);
-    if (asks_gpu(trainer, turn)) put_whole(line, "asks_gpu", 1);
+    if (!asks_gpu(trainer, turn)) return;
+    put_whole(line, "asks_gpu", 1);
+    trainer->has_asked_gpu = true;
 }
 
 // A number of the answer; `otherwise` if it is not there.
@@ -225,12 +227,11 @@ static Status read_metrics(MetricSums *metrics, const json_t *told, Error *err) 
 }
 
 // Trainers that share a GPU are limited by its memory, and `--workers` is the number of them.
-static void tell_gpu(Trainer *trainer, const json_t *gpu) {
+static void tell_gpu(const Trainer *trainer, const json_t *gpu) {
     const char *name = json_string_value(json_object_get(gpu, "name"));
     const double free_bytes = number_of(gpu, "free", 0), bytes = number_of(gpu, "bytes", 0), mib = 1 << 20;
     const int workers = (int)trainer->memory->config->workers;
     if (!name || !(free_bytes > 0) || !(bytes > free_bytes)) return;
-    trainer->has_told_gpu = true;
     const double each = (bytes - free_bytes) / workers;
     log_info("%.64s: %d trainer%s and all other programs hold %.0f MiB, %.0f MiB are free: about %.0f more of such "
              "trainers fit (--workers)",
@@ -238,7 +239,7 @@ static void tell_gpu(Trainer *trainer, const json_t *gpu) {
              floor(free_bytes / each));
 }
 
-static Status read_answer(TrainerAnswer *answer, const json_t *told, Trainer *trainer, const TrainerTurn *turn,
+static Status read_answer(TrainerAnswer *answer, const json_t *told, const Trainer *trainer, const TrainerTurn *turn,
                           Error *err) {
     const uint32_t count = trainer->desk.count;
     TRY(check_numbers(told, err));

@@ -40,7 +40,7 @@
 typedef struct Trainer {
     const RunMemory *memory; // borrowed
     uint32_t rank;
-    bool has_told_gpu; // how many trainers its GPU can hold
+    bool has_asked_gpu; // how many trainers its GPU can hold
     TrainerProcess process;
     Desk desk;      // owned
     uint64_t turns; // asked so far

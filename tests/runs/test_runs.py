@@ -430,7 +430,8 @@ class Faults(RunCase):
         process = self.start(*SMALL, "--workers", "1", "--local-epochs", "100000", "--hang-seconds", str(SLOWED), "--out", "run")
         self.signal_workers_until_the_end(process, signal.SIGSTOP, 0.01)
         _, err = self.finish(process, 69)
-        self.assertEqual(err.count("and is killed"), 3, err)
+        # Three in a row, in starts or in rounds: on a slow machine a worker starts in time now and then, and counting begins again.
+        self.assertIn(err.count("and is killed"), range(3, 7), err)
         self.assertRegex(err.splitlines()[-1], "^sounder: error: worker 0 cannot (start|go on): it made no progress for ")
 
     def test_when_all_workers_are_dead_the_run_ends_with_a_sentence(self):

@@ -1,6 +1,8 @@
 """The desk and the run's samples on a trainer's GPU: a turn costs one copy there and one back, and no batch a copy of its own."""
 import contextlib
 
+import contextlib
+
 import numpy as np
 import torch
 
@@ -96,7 +98,9 @@ class GpuDesk:
         if id(split) not in self.resident:
             free = torch.cuda.mem_get_info(self.device)[0] if self.device.type == "cuda" else split.x.nbytes * SHARE_OF_FREE
             fits = split.x.nbytes <= free // SHARE_OF_FREE
-            self.resident[id(split)] = torch.tensor(split.x, device=self.device) if fits else None
+            self.resident[id(split)] = None
+            with contextlib.suppress(RuntimeError):  # other trainers have asked at the same time, and what was free is gone
+                self.resident[id(split)] = torch.tensor(split.x, device=self.device) if fits else None
         return self.resident[id(split)]
 
     def batches(self, data, split, indices):

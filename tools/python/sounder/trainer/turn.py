@@ -80,6 +80,8 @@ class Turn:
     def _ends(self, size=None):
         if size and self.trains:
             raise Error("turn.batches(size) is for tests; the batches of a training are the run's (--batch-size)")
+        if size is not None and size < 1:
+            raise Error(f"turn.batches({size}): a batch has at least one sample")
         ends = self._desk.part("ends", "u4", self._told["batches"]).tolist()
         if size:
             ends = [min(first + size, self.samples) for first in range(0, self.samples, size)]
