@@ -1,5 +1,7 @@
 #include "trial.h"
 
+#include <assert.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <poll.h>
@@ -12,6 +14,7 @@
 #include <unistd.h>
 
 #include "app/inspect/sweep_process.h"
+#include "base/clock.h"
 #include "io/metrics.h"
 #include "io/safetensors.h"
 
@@ -33,11 +36,17 @@ static int spawn(pid_t *pid, char *const *arguments, int stderr_fd) {
 static Status wait_for_end(pid_t pid, int stderr_fd, Error *err) {
     char text[SWEEP_WORDS_BYTES];
     int end = 0;
+    const uint64_t begin = clock_nanoseconds();
     struct pollfd death = {.fd = pidfd_open(pid, 0), .events = POLLIN};
-    const bool in_time = poll(&death, 1, TRIAL_SECONDS * 1000) != 0;
+    const int error = errno;
+    bool in_time = false;
+    for (double left = TRIAL_SECONDS; death.fd >= 0 && !in_time && left > 0;
+         left = TRIAL_SECONDS - clock_seconds_since(begin))
+        in_time = poll(&death, 1, (int)(left * 1e3) + 1) > 0; // a signal interrupts it
     if (death.fd >= 0) close(death.fd);
     if (!in_time) kill(pid, SIGKILL);
     waitpid(pid, &end, 0);
+    if (death.fd < 0) return fail(err, STATUS_OS, "a short run cannot be waited for: %s", strerror(error));
     if (!in_time) return fail(err, STATUS_UNAVAILABLE, "a short run has not ended within %d s", TRIAL_SECONDS);
     if (WIFEXITED(end) && WEXITSTATUS(end) == 0) return STATUS_OK;
     return fail(err, STATUS_UNAVAILABLE, "%.900s", sweep_process_words(text, stderr_fd, end, UINT64_MAX));
@@ -81,8 +90,10 @@ Status trial_run(Trial *trial, const char *folder, const char *name, char *const
     int count = 0;
     while (arguments[count])
         count++;
-    while (*options && count < MOST_WORDS - 1)
-        arguments[count++] = *options++;
+    for (; *options; options++) {
+        assert(count < MOST_WORDS - 1);
+        arguments[count++] = *options;
+    }
     *trial = (Trial){0};
     snprintf(path, sizeof path, "%s/%s", folder, name);
     snprintf(trial->model, sizeof trial->model, "%s/model.safetensors", path);
