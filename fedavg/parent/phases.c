@@ -64,8 +64,9 @@ static void wait_for_guards(const Phases *phases) {
         if (guard <= 0 || waitid(P_PID, (id_t)guard, &info, WEXITED | WNOHANG | WNOWAIT) != 0) continue;
         const double left = FAREWELL_SECONDS - clock_seconds_since(begin);
         struct pollfd end = {.fd = pidfd_open(guard, 0), .events = POLLIN};
+        if (end.fd < 0) continue; // nothing tells when it ends
         poll(&end, 1, left > 0 ? (int)(left * 1e3) : 0);
-        if (end.fd >= 0) close(end.fd);
+        close(end.fd);
     }
 }
 
