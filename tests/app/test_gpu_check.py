@@ -3,7 +3,7 @@ work at their first run there.
 
 Usage: test_gpu_check.py PATH_OF_SOUNDER_EMULATED [unittest arguments]
 """
-import json, os, runpy, shutil, subprocess, sys, tempfile, unittest
+import glob, json, os, re, runpy, shutil, subprocess, sys, tempfile, unittest
 from unittest import mock
 
 SOUNDER = os.path.abspath(sys.argv[1])
@@ -114,6 +114,28 @@ class Stages(Rehearsal):
         self.assertTrue(build.endswith("--target sounder bench_card"))
         self.assertIn("tools/bench/card", configure_card)
         self.assertTrue(build_card.endswith("--target bench_card"))
+
+    def test_bench_card_alone_is_linked_from_every_file_that_it_needs(self):
+        """Read off the objects of this build, for building it alone takes nvcc."""
+        with open(os.path.join(TOOLS, "bench", "card", "CMakeLists.txt")) as file:
+            words = file.read()
+        listed = {f"src/{room}/{name}" for room, name in re.findall(r"\$\{(nn|base)\}/(\w+\.cu?)\b", words)}
+        listed |= {f"tools/bench/card/{name}" for name in re.search(r"add_executable\(bench_card (.*?) \$", words)[1].split()}
+        for pattern in re.findall(r"\$\{root\}/(\S+/\*\.cu?)", words):
+            listed |= {os.path.relpath(path, ROOT) for path in glob.glob(os.path.join(ROOT, pattern))}
+        needs, gives, built = {}, {}, os.path.dirname(SOUNDER)
+        objects = {}
+        for path in glob.glob(os.path.join(built, "**", "*.o"), recursive=True):
+            source = re.sub(r"CMakeFiles/\w+\.dir/|\.o$", "", os.path.relpath(path, built)).replace("__", "..")
+            objects[path] = os.path.normpath(source)
+        files = [path for path, source in objects.items() if source in listed or source.startswith("src/")]
+        symbols = subprocess.run(["nm", "-A", "-P", *files], text=True, capture_output=True, check=True).stdout
+        for path, name, kind in re.findall(r"(?m)^(.*): (\S+) (\S)", symbols):
+            (needs if kind == "U" else gives if kind in "BDRTW" else {}).setdefault(objects[path], set()).add(name)
+        self.assertIn("src/base/device_cuda.c", listed & set(needs))
+        have = set().union(*(gives[source] for source in listed & set(gives)))
+        lacks = set().union(*(needs[source] for source in listed & set(needs))) - have
+        self.assertEqual({name: source for source in gives if source.startswith("src/") for name in lacks & gives[source]}, {})
 
     def test_a_finding_of_the_sanitizer_fails_its_check(self):
         for says, word in (("RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)", "ok"), ("RACECHECK SUMMARY: 1 hazard displayed (1 error)", "FAILED"),
