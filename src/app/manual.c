@@ -51,7 +51,8 @@ static void print_environment(FILE *file) {
         {"SOUNDER_CHART_JS",
          "the chart.min.js that sounder report puts into its page, instead of Debian's libjs-chart.js"},
         {"XDG_CACHE_HOME, HOME", "the cache is sounder/ in the first, or .cache/sounder/ in the second"},
-        {"LOCAL_RANK, OMPI_COMM_WORLD_LOCAL_RANK, MPI_LOCALRANKID, SLURM_LOCALID", "GPU to train on unless --gpu is given"},
+        {"LOCAL_RANK, OMPI_COMM_WORLD_LOCAL_RANK, MPI_LOCALRANKID, SLURM_LOCALID",
+         "GPU to train on unless --gpu is given"},
         {"CUDA_VISIBLE_DEVICES", "GPUs that may be used, as for every program with CUDA"},
         {"CUDA_MPS_PIPE_DIRECTORY, CUDA_MPS_LOG_DIRECTORY", "folders of a running Multi-Process Service"},
         {"OMPI_COMM_WORLD_SIZE, PMI_SIZE, SLURM_STEP_NUM_TASKS",
@@ -153,6 +154,7 @@ void manual_print(FILE *file) {
           ".TP\n\\fIOUT\\fR/metrics.jsonl\none JSON object per round, per client and round, and for the summary\n"
           ".TP\n\\fIOUT\\fR/tensorboard/\nthe same data for \\fBtensorboard \\-\\-logdir\\fR \\fIOUT\\fR\n"
           ".TP\n\\fIOUT\\fR/model.safetensors\nthe trained model, with PyTorch's names and shapes\n"
+          ".TP\n\\fIOUT\\fR/best.safetensors\nthe best model of all tests, by the figure that the run is about\n"
           ".TP\n\\fIOUT\\fR/checkpoints/\nstates from which \\fB\\-\\-resume\\fR continues\n"
           ".TP\n\\fIOUT\\fR/live/global.safetensors\nthe current weights, during the run\n"
           ".SH ENVIRONMENT\n",

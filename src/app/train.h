@@ -5,6 +5,7 @@
 
 #include "app/inspect/tensorboard.h"
 #include "app/options/run_target.h"
+#include "app/train/best_model.h"
 #include "app/train/progress.h"
 #include "app/train/ready_data.h"
 #include "app/train/run_device.h"
@@ -53,6 +54,7 @@ typedef struct Run {
     double target_variance; // variance of the test targets, from which R2 follows
     RoundReport report;     // report of the last round
     RoundTest tested;       // result of the last test
+    BestModel best;         // so far; the first node's
     double cold_start_seconds;
     int64_t worker_bytes;  // memory of the largest worker, when all rounds were done
     int64_t trainer_bytes; // that of the largest trainer, then; 0: unknown

@@ -28,6 +28,8 @@ static bool is_due(int every, uint32_t round) {
 
 static Status save_round(Run *run, Error *err) {
     uint64_t begin = trace_begin(run->rounds.trace);
+    const Folder folder = run_folder_at(&run->folder);
+    TRY(best_model_save(&run->best, &folder, run->memory.control->goals.best_round, run->rounds_done, err));
     TRY(write_checkpoint(run, err));
     trace_end(run->rounds.trace, TRACE_CHECKPOINT, begin, run->rounds_done, run->rounds_done);
     return STATUS_OK;
@@ -119,6 +121,12 @@ static Status check_data(const Run *run, Status status, Error *err) {
     return status;
 }
 
+// Call it after the test of the round, while the shared weights are its model.
+static Status note_best(Run *run, uint32_t round, Error *err) {
+    if (!train_is_first(run) || round == 0 || run->memory.control->goals.best_round != round) return STATUS_OK;
+    return best_model_note(&run->best, &run->memory, err);
+}
+
 static Status run_round(Run *run, Error *err) {
     const Options *options = &run->options;
     RoundReport *report = &run->report;
@@ -138,6 +146,7 @@ static Status run_round(Run *run, Error *err) {
         run->tested = test;
         reaches_target = goals_note(&control->goals, &run->target, &run->figure, round_test_value(&test, &run->figure),
                                     round, &control->totals);
+        TRY(note_best(run, round, err));
     }
     const bool is_last = round == last || goals_end(&control->goals, options);
     const bool clients = options->eval_clients_every > 0 && (is_last || is_due(options->eval_clients_every, round));
@@ -189,6 +198,7 @@ static Status run_rounds(Run *run, Error *err) {
     RoundReport before = {0};
     TRY(rounds_conclude(&run->rounds, &before, err));
     run->stop_signal = before.stop_signal;
+    TRY(note_best(run, run->rounds_done, err));
     if (is_finished(run) && !run->stop_signal) return repeat_evaluation(run, err);
     while (!is_finished(run) && !run->stop_signal) {
         TRY(run_round(run, err));
@@ -237,13 +247,22 @@ static void say_how_to_continue(Run *run) {
         progress_say(&run->progress, "cannot go on: %s\n", why.message);
 }
 
+static void print_best(Run *run) {
+    const Goals *goals = &run->memory.control->goals;
+    char text[RUN_FIGURE_TEXT_BYTES];
+    if (goals->best_round == run->rounds_done || !run_folder_has(&run->folder, BEST_MODEL_NAME)) return;
+    progress_say(&run->progress, "best: %s/" BEST_MODEL_NAME "  round %u, %s\n", run->folder.path, goals->best_round,
+                 run_figure_text(text, &run->figure, goals->best));
+}
+
 static void print_ending(Run *run, const char *sha256, double seconds) {
     const uint32_t rounds = run->rounds_done, again = trainer_faults_total(run->memory.control);
     progress_conclude(&run->progress, &run->figure, &run->tested, rounds, seconds);
     if (again > 0)
         progress_say(&run->progress, "%u turn%s done again after a fault of the trainer; its output is in %s/%s\n",
                      again, again == 1 ? " was" : "s were", run->folder.path, TRAINER_LOG_NAME);
-    progress_say(&run->progress, "model: %s/model.safetensors  sha256 %.12s...\n", run->folder.path, sha256);
+    progress_say(&run->progress, "model: %s/" MODEL_NAME "  sha256 %.12s...\n", run->folder.path, sha256);
+    print_best(run);
     say_how_to_continue(run);
 }
 
@@ -252,7 +271,8 @@ static Status write_model(Run *run, Error *err) {
     const Folder folder = run_folder_at(&run->folder);
     FilePart file = {run->memory.weights_segment.memory, run->memory.weights_segment.bytes};
     TRY(run_folder_check(&run->folder, err));
-    TRY(durable_write(&folder, "model.safetensors", &file, 1, err));
+    TRY(durable_write(&folder, MODEL_NAME, &file, 1, err));
+    TRY(best_model_end(&run->best, &folder, run->memory.control->goals.best_round, run->rounds_done, err));
     sha256_hex(sha256, &file, 1);
     RunSummary summary = {.rounds = run->rounds_done,
                           .seconds = clock_seconds_since(run->start_nanoseconds),

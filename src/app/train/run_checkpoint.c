@@ -43,7 +43,7 @@ static Folder checkpoints_at(char path[RUN_PATH_BYTES], const RunFolder *folder)
 // A process that is killed before its first checkpoint leaves none; then the first rounds are simply repeated.
 static Status check_nothing_lost(const RunFolder *folder, const RunRecord *past, Error *err) {
     const uint32_t rounds = past->rounds_told, every = (uint32_t)past->checkpoint_every;
-    if (run_folder_has(folder, "model.safetensors") || past->rounds_done > 0 || (every > 0 && rounds > every))
+    if (run_folder_has(folder, MODEL_NAME) || past->rounds_done > 0 || (every > 0 && rounds > every))
         return fail(err, STATUS_NOINPUT,
                     "%s has done %u round%s but holds no checkpoint to go on from; give another --out to begin anew",
                     folder->path, rounds, rounds == 1 ? "" : "s");

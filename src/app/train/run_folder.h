@@ -7,6 +7,7 @@
 //   clients.kept                client states, if the algorithm keeps some between a client's turns
 //   live/global.safetensors     during the run: a link to the shared weights themselves
 //   model.safetensors           the final model
+//   best.safetensors            the best one of all tests
 //   trainer.log                 what the programs of --trainer and --aggregator print; a new run appends to an old one
 //
 // The folder is locked (flock on the folder itself) while a run uses it: a second run is refused, and a kill releases
@@ -21,6 +22,8 @@
 #include "io/durable.h"
 
 enum { RUN_PATH_BYTES = 4096 };
+
+#define MODEL_NAME "model.safetensors"
 
 typedef struct RunFolder {
     char path[RUN_PATH_BYTES - 64]; // leaves room for the names above; for error sentences

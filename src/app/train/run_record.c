@@ -120,7 +120,7 @@ Status run_record_read(RunRecord *past, const RunFolder *folder, Error *err) {
 
 bool run_record_has_result(const RunRecord *past, const RunFolder *folder, uint32_t rounds) {
     const Folder place = run_folder_at(folder);
-    return past->summed_up == rounds && file_has_sha256(&place, "model.safetensors", past->model);
+    return past->summed_up == rounds && file_has_sha256(&place, MODEL_NAME, past->model);
 }
 
 static Status compare(const char *what, const char *before, const char *now, const char *folder, Error *err) {

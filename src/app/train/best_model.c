@@ -1,0 +1,42 @@
+#include "best_model.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app/train/run_folder.h"
+
+Status best_model_note(BestModel *best, const RunMemory *memory, Error *err) {
+    const Segment *weights = &memory->weights_segment;
+    if (!best->file) best->file = malloc(weights->bytes);
+    if (!best->file) return fail(err, STATUS_OS, "no memory for a copy of the best model (%zu bytes)", weights->bytes);
+    best->bytes = weights->bytes;
+    memcpy(best->file, weights->memory, weights->bytes);
+    best->is_unsaved = true;
+    return STATUS_OK;
+}
+
+static Status write_file(BestModel *best, const Folder *folder, Error *err) {
+    const FilePart part = {best->file, best->bytes};
+    if (!best->is_unsaved) return STATUS_OK;
+    TRY(durable_write(folder, BEST_MODEL_NAME, &part, 1, err));
+    best->is_unsaved = false;
+    return STATUS_OK;
+}
+
+Status best_model_save(BestModel *best, const Folder *folder, uint32_t best_round, uint32_t round, Error *err) {
+    return best_round < round ? write_file(best, folder, err) : STATUS_OK;
+}
+
+// A file system without hard links gets a second copy. An earlier best model is the run's own file.
+Status best_model_end(BestModel *best, const Folder *folder, uint32_t best_round, uint32_t rounds, Error *err) {
+    if (best_round < rounds) return write_file(best, folder, err);
+    unlinkat(folder->fd, BEST_MODEL_NAME, 0);
+    if (linkat(folder->fd, MODEL_NAME, folder->fd, BEST_MODEL_NAME, 0) == 0) return STATUS_OK;
+    return write_file(best, folder, err);
+}
+
+void best_model_free(BestModel *best) {
+    free(best->file);
+    *best = (BestModel){0};
+}
