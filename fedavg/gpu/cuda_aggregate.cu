@@ -27,6 +27,42 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     if (!fits) atomicMin((unsigned long long *)&first_unfit[at.model], (unsigned long long)at.item);
 }
 
+enum {
+    SUM_LANES = 16,
+    SQUARES = 2048,
+    SUMMING_THREADS = 32
+}; // lanes of aggregate.c; a tile's elements; the first warp
+
+// The squared length of a model's update, one block per model. The elements of one lane are SUM_LANES apart and are
+// added one after the other, then the lanes in pairs, as in aggregate.c. The first warp sums a tile while the others
+// fill the next one.
+__global__ void __launch_bounds__(ITEM_THREADS)
+    sum_squares(double *lengths, const float *trained, const float *global, size_t count, size_t stride) {
+    __shared__ double squares[2][SQUARES];
+    double lane = 0;
+    trained += blockIdx.x * stride;
+    for (size_t tile = 0; tile * SQUARES < count + SQUARES; tile++) {
+        double *next = squares[tile % 2];
+        const double *full = squares[(tile + 1) % 2];
+        for (size_t i = threadIdx.x - SUMMING_THREADS; threadIdx.x >= SUMMING_THREADS && i < SQUARES;
+             i += ITEM_THREADS - SUMMING_THREADS) {
+            const size_t at = tile * SQUARES + i;
+            const double change = at < count ? __dsub_rn((double)trained[at], (double)global[at]) : 0;
+            next[i] = __dmul_rn(change, change);
+        }
+        for (size_t i = threadIdx.x; threadIdx.x < SUM_LANES && tile > 0 && i < SQUARES; i += SUM_LANES)
+            lane = __dadd_rn(lane, full[i]);
+        __syncthreads();
+    }
+    double *lanes = squares[0];
+    if (threadIdx.x < SUM_LANES) lanes[threadIdx.x] = lane;
+    for (uint32_t half = SUM_LANES / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (threadIdx.x < half) lanes[threadIdx.x] = __dadd_rn(lanes[threadIdx.x], lanes[threadIdx.x + half]);
+    }
+    if (threadIdx.x == 0) lengths[blockIdx.x] = lanes[0];
+}
+
 // One thread per weight adds the models one after the other, all into one integer: integer sums are exact, so that
 // neither the number of models in a launch nor the order of the workers changes a bit. A refused model has share 0; its
 // numbers, which need not be finite, are computed and dropped. One read and one write of the sum serve all models of
@@ -120,6 +156,11 @@ void cuda_aggregate_first_unfit(uint64_t *first_unfit, const float *trained, con
     launch(expect_none, blocks_of((size_t)models), ITEM_THREADS, stream, first_unfit, count, models);
     launch(find_unfit, (size_t)models * blocks_of(count), ITEM_THREADS, stream, first_unfit, trained, global,
            (uint32_t)count, stride);
+}
+
+void cuda_aggregate_squared_updates(double *lengths, const float *trained, const float *global, size_t count,
+                                    size_t stride, int models, cudaStream_t stream) {
+    launch(sum_squares, (size_t)models, ITEM_THREADS, stream, lengths, trained, global, count, stride);
 }
 
 void cuda_aggregate_add(int64_t *sum, const float *trained, const float *global, const double *shares, size_t count,

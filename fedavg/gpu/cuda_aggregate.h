@@ -20,6 +20,10 @@ C_BEGIN
 void cuda_aggregate_first_unfit(uint64_t *first_unfit, const float *trained, const float *global, size_t count,
                                 size_t stride, int models, cudaStream_t stream);
 
+// lengths (models): the squared length of each update trained[m] - global, with the bits of aggregate_squared_update.
+void cuda_aggregate_squared_updates(double *lengths, const float *trained, const float *global, size_t count,
+                                    size_t stride, int models, cudaStream_t stream);
+
 // sum (count) += fixed point of shares[m] * (trained[m] - global), model by model. Share 0: not added.
 void cuda_aggregate_add(int64_t *sum, const float *trained, const float *global, const double *shares, size_t count,
                         size_t stride, int models, const CudaFence *fence, cudaStream_t stream);

@@ -1,7 +1,11 @@
-// Part of cuda_worker.h: clients of a run on the GPU send their updates (worker/deliver.h) on the host, by the code of
-// the CPU, so that equal weights give equal bits. The sent updates are then added on the GPU.
+// Part of cuda_worker.h: clients of a run on the GPU send their updates (worker/deliver.h) by the code of the CPU, so
+// that equal weights give equal bits. An update that is only clipped stays on the GPU: clipping is a factor of its
+// share, which the host computes from the update's length. Attacks and codes change the update itself, on the host; the
+// sent updates are then added on the GPU.
+#include <math.h>
 #include <stdlib.h>
 
+#include "fedavg/gpu/cuda_aggregate.h"
 #include "fedavg/gpu/cuda_worker.h"
 #include "fedavg/rules/attack/attack_rules.h"
 
@@ -22,28 +26,58 @@ Status cuda_send_init(CudaWorker *self, Error *err) {
     if (!cuda_sends(config)) return STATUS_OK;
     TRY(sender_init(&self->sender, self->memory, err));
     self->trained = malloc(bytes);
-    if (!self->trained) return fail(err, STATUS_OS, "no memory for a model of %zu bytes", bytes);
+    self->host_lengths = own(&self->owned, self->models, sizeof *self->host_lengths);
+    if (!self->trained || !self->host_lengths) return fail(err, STATUS_OS, "no memory for a model of %zu bytes", bytes);
+    if (config->recipe.clip.row > 0 && !config->inspects_updates) // else the jobs have their lengths
+        TRY(cuda_allocate(&self->lengths, self->models, sizeof(double), "lengths of updates", err));
     return cuda_allocate(&self->zeros, config->parameters, sizeof(float), "zeros", err);
 }
 
 void cuda_send_free(CudaWorker *self) {
+    cudaFree(self->lengths);
     cudaFree(self->zeros);
     free(self->trained);
     sender_free(&self->sender);
 }
 
-// One model at a time goes to the host and back: sending costs encoding anyway, and one buffer on the host is enough
-// for any number of models. A refused update keeps its place in the launch with a share of 0. Updates that the parent
-// combines in rows are written to their rows at once, as weights, and never return to the GPU.
+// Whether the host needs the client's weights: an attack or a code changes them, and rows are stored on the host.
+static bool passes_host(const CudaWorker *self, const Job *job) {
+    return job->attacks || self->sender.update || self->memory->config->slots.rows > 0;
+}
+
+// The lengths of the updates, from which the factors of clipping follow.
+static Status measure(CudaWorker *self, uint32_t jobs, Error *err) {
+    const size_t parameters = self->memory->config->parameters;
+    if (!self->lengths) return STATUS_OK;
+    cuda_aggregate_squared_updates(self->lengths, self->weights, self->blocks.weights, parameters, parameters,
+                                   (int)jobs, self->stream);
+    TRY(cuda_copy(self->host_lengths, self->lengths, jobs * sizeof *self->lengths, self->stream, err));
+    return cuda_wait(self->stream, err, "measuring the updates");
+}
+
+// As deliver_send; trained: NULL if the update stays on the GPU. A run that does not inspect updates reports no
+// lengths, so that the job's is erased afterwards.
+static bool deliver_measured(Sent *sent, CudaWorker *self, uint32_t m, float *trained, uint32_t round) {
+    Job *job = self->jobs[m];
+    if (self->lengths) job->squared_length = self->host_lengths[m];
+    const bool is_sent = deliver_send(sent, &self->sender, job, trained, round);
+    if (self->lengths) job->squared_length = NAN;
+    return is_sent;
+}
+
+// The models that the host needs are copied to it one at a time: encoding costs more, and one buffer on the host is
+// enough for any number of models. A refused update keeps its place in the launch with a share of 0. Updates that the
+// parent combines in rows are written to their rows at once, as weights, and never return to the GPU.
 static Status send(CudaWorker *self, uint32_t m, uint32_t round, Error *err) {
     const RunMemory *memory = self->memory;
     const size_t parameters = memory->config->parameters, bytes = parameters * sizeof(float);
     float *model = self->weights + m * parameters;
     Job *job = self->jobs[m];
+    float *trained = passes_host(self, job) ? self->trained : NULL;
     Sent sent;
-    TRY(cuda_copy(self->trained, model, bytes, self->stream, err));
-    TRY(cuda_wait(self->stream, err, "copying a model to the host"));
-    if (!deliver_send(&sent, &self->sender, job, self->trained, round)) {
+    if (trained) TRY(cuda_copy(trained, model, bytes, self->stream, err));
+    if (trained) TRY(cuda_wait(self->stream, err, "copying a model to the host"));
+    if (!deliver_measured(&sent, self, m, trained, round)) {
         self->host_shares[m] = 0;
         self->fits[m] = false;
         queue_finish(job, JOB_REFUSED);
@@ -55,6 +89,7 @@ static Status send(CudaWorker *self, uint32_t m, uint32_t round, Error *err) {
         sent_as_weights(run_memory_row(memory, job->place), &sent, memory->weights, parameters);
         return STATUS_OK;
     }
+    if (!trained) return STATUS_OK;
     TRY(cuda_copy(model, sent.values, bytes, self->stream, err));
     return cuda_wait(self->stream, err, "copying an update to the GPU");
 }
@@ -64,6 +99,7 @@ static Status send(CudaWorker *self, uint32_t m, uint32_t round, Error *err) {
 Status cuda_send_updates(CudaWorker *self, uint32_t *accepted, uint32_t jobs, uint32_t round, Error *err) {
     self->from = self->blocks.weights;
     if (!self->trained) return STATUS_OK;
+    TRY(measure(self, jobs, err));
     *accepted = 0;
     for (uint32_t m = 0; m < jobs; m++) {
         if (self->fits[m]) TRY(send(self, m, round, err));

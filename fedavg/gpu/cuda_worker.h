@@ -55,6 +55,8 @@ typedef struct CudaWorker {
     Sender sender;                 // owned; zeros where updates are handed in as they were trained
     float *trained;                // owned (parameters); NULL there
     float *zeros;                  // device, owned (parameters); NULL there
+    double *lengths;               // device, owned (models): squared, of the updates; NULL unless they are clipped
+    double *host_lengths;          // owned (models)
     const float *from;             // device: what this launch's updates are the difference from
 } CudaWorker;
 

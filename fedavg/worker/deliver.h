@@ -25,8 +25,9 @@ void deliver(LocalModel *model, Job *job, const LocalVectors *at, const LocalTur
 void deliver_inspect(Job *job, const RunMemory *memory, const float *trained);
 
 // The client attacks with its update, clips it and encodes it. trained: its weights (parameters), which an attack
-// changes. key: of the random numbers of its training. Returns whether the update may be handed in; if not, the log
-// says why.
+// changes; NULL if the client does not attack, nothing is encoded and the job has the length: then the update stays
+// where it is, and sent->values is NULL. key: of the random numbers of its training. Returns whether the update may be
+// handed in; if not, the log says why.
 bool deliver_send(Sent *sent, Sender *sender, Job *job, float *trained, uint32_t key);
 
 // The share of an update of this length, or of one that was sent, that the combine rule keeps: exactly 1 if the rule

@@ -3,6 +3,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <map>
 #include <string>
 
@@ -78,6 +79,13 @@ cudaError_t failed_for_good() {
 bool kernel_fails() {
     calls().kernels++;
     return settings().fail_name == "kernel" && settings().fail_at == calls().kernels;
+}
+
+// One write at the end of the file: lines of several processes do not mix.
+void note_copy(const char *direction, size_t bytes) {
+    if (settings().copies.empty()) return;
+    std::ofstream(settings().copies, std::ios::app)
+        << settings().process + " " + direction + " " + std::to_string(bytes) + "\n";
 }
 
 uint64_t calls_made() {

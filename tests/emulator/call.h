@@ -3,6 +3,7 @@
 #ifndef SOUNDER_TESTS_EMULATOR_CALL_H
 #define SOUNDER_TESTS_EMULATOR_CALL_H
 
+#include <cstddef>
 #include <cstdint>
 
 #include "cuda_runtime_api.h"
@@ -26,6 +27,9 @@ cudaError_t failed_for_good(); // cudaSuccess: has not
 
 // Counts a kernel that is about to run; true: it fails on purpose.
 bool kernel_fails();
+
+// Writes the line of a copy, if SOUNDER_EMULATED_COPIES names a file.
+void note_copy(const char *direction, size_t bytes);
 
 uint64_t calls_made();
 void forget_calls(); // and errors

@@ -35,14 +35,12 @@ bool choice(const char *name, const char *on, const char *off, bool otherwise) {
 }
 
 // Workers are started as "PROGRAM worker RANK ...".
-bool is_chosen_rank() {
-    std::string rank = text("SOUNDER_EMULATED_FAIL_RANK", "");
-    if (rank.empty()) return true;
+std::string process_name() {
     std::ifstream file("/proc/self/cmdline", std::ios::binary);
     std::string line((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
     std::string worker("\0worker\0", 8);
-    if (rank == "parent") return line.find(worker) == std::string::npos;
-    return line.find(worker + rank + std::string("\0", 1)) != std::string::npos;
+    size_t place = line.find(worker);
+    return place == std::string::npos ? "parent" : line.c_str() + place + worker.size();
 }
 
 } // namespace
@@ -65,7 +63,10 @@ Settings settings_from_environment() {
     settings.cublas = choice("SOUNDER_EMULATED_CUBLAS", "on", "off", true);
     settings.lazy_streams = choice("SOUNDER_EMULATED_STREAMS", "lazy", "eager", true);
     settings.late_pageable = choice("SOUNDER_EMULATED_PAGEABLE", "late", "early", false);
-    if (is_chosen_rank()) set_failure(settings, text("SOUNDER_EMULATED_FAIL", ""));
+    settings.copies = text("SOUNDER_EMULATED_COPIES", "");
+    settings.process = process_name();
+    std::string rank = text("SOUNDER_EMULATED_FAIL_RANK", "");
+    if (rank.empty() || rank == settings.process) set_failure(settings, text("SOUNDER_EMULATED_FAIL", ""));
     return settings;
 }
 

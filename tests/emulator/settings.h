@@ -21,6 +21,7 @@ struct Settings {
     std::string fail_name;           // of the call that fails; empty: any
     uint64_t fail_at;                // which call of that name, from 1; 0: none
     int fail_error;                  // with which error; 0: one that suits the call
+    std::string copies, process;     // the file that gets a line for each copy; the worker's rank, or "parent"
 };
 
 Settings &settings();

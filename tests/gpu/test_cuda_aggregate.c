@@ -143,6 +143,34 @@ static void the_first_element_that_does_not_fit_is_found_in_each_model(void **st
     free_updates(&updates);
 }
 
+// Lengths that fill no tile, one tile and several, with a rest.
+static void the_squared_lengths_of_updates_have_the_bits_of_the_cpu(void **state) {
+    (void)state;
+    enum { MOST = 3 * 2048 + 77, APART = MOST + 3 };
+    const size_t counts[] = {1, 16, 17, 2047, 2048, 2049, MOST};
+    float *trained = malloc(MODELS * APART * sizeof *trained), *global = malloc(MOST * sizeof *global);
+    assert_true(trained && global);
+    for (uint32_t i = 0; i < MODELS * APART; i++)
+        trained[i] = ldexpf(rng_float(rng_block((RngKey){{7, 8}}, i, 0, 0, 0).word[0]) - 0.5f, (int)(i % 23) - 11);
+    for (uint32_t i = 0; i < MOST; i++)
+        global[i] = rng_float(rng_block((RngKey){{9, 8}}, i, 0, 0, 0).word[0]);
+    GpuTensor on_gpu = gpu_copy(trained, MODELS * APART * sizeof *trained, 0);
+    GpuTensor gpu_global = gpu_copy(global, MOST * sizeof *global, 0), lengths = gpu_new(MODELS * sizeof(double), 0);
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+        double actual[MODELS];
+        cuda_aggregate_squared_updates(gpu_at(lengths), gpu_at(on_gpu), gpu_at(gpu_global), counts[c], APART, MODELS,
+                                       NULL);
+        check_cuda(cudaGetLastError());
+        gpu_read(actual, lengths);
+        for (int m = 0; m < MODELS; m++) {
+            const double expected = aggregate_squared_update(trained + m * APART, global, counts[c]);
+            assert_memory_equal(&actual[m], &expected, sizeof expected);
+        }
+    }
+    gpu_free(on_gpu), gpu_free(gpu_global), gpu_free(lengths);
+    free(trained), free(global);
+}
+
 int main(int argc, char **argv) {
     if (gpu_is_missing()) return GPU_TEST_SKIPPED;
     const struct CMUnitTest tests[] = {
@@ -150,6 +178,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_model_without_a_share_adds_nothing_even_if_it_is_not_finite),
         cmocka_unit_test(nothing_is_added_or_copied_behind_a_closed_fence),
         cmocka_unit_test(the_first_element_that_does_not_fit_is_found_in_each_model),
+        cmocka_unit_test(the_squared_lengths_of_updates_have_the_bits_of_the_cpu),
     };
     return run_cases(argc, argv, tests, NULL, NULL);
 }

@@ -1,0 +1,38 @@
+"""What runs on the emulated card (cards.py) copy between the host and the GPU.
+
+Usage: test_cuda_runs_copies.py PATH_OF_SOUNDER_EMULATED [unittest arguments]
+"""
+import collections, sys, unittest
+
+from cards import CARD, CardCase
+
+LARGE = ["--model", "conv 3 3; relu; linear 30; linear 10"]  # than all that a worker needs beside models
+
+class Copies(CardCase):
+    def copies(self, run, *options, **settings):
+        """Trains; returns how often each (process, direction, bytes) was copied."""
+        self.train(*CARD, *LARGE, *options, "--out", run, env=self.emulated(COPIES=self.path(run + ".copies"), **settings))
+        with open(self.path(run + ".copies")) as file:
+            return collections.Counter((process, direction, int(number)) for process, direction, number in map(str.split, file))
+
+    def model_bytes(self, run):
+        return 4 * sum(len(values) for _, values in self.tensors(run).values())
+
+    def test_a_client_that_clips_its_update_moves_no_model_through_the_host(self):
+        for number, algorithm in enumerate(("dp-fedavg norm=0.01", "dp-adaptive norm=0.01 count-noise=2", "send clip 0.01")):
+            for workers in "1", "2":
+                run = f"{number}-{workers}"
+                seen = self.copies(run, "--algorithm", algorithm, "--workers", workers)
+                large = {copy for copy in seen if copy[0] != "parent" and copy[2] >= self.model_bytes(run)}
+                self.assertEqual(large, set(), algorithm)
+            self.assertEqual(self.model(f"{number}-1"), self.model(f"{number}-2"))
+            self.assertGreater(self.rounds(run)[0]["updates_clipped"], 0)
+
+    def test_of_clipping_clients_only_those_that_attack_move_their_models(self):
+        seen = self.copies("run", "--algorithm", "dp-fedavg norm=0.1", "--attack", "sign-flip 2", "--attackers", "1", "--workers", "1", "--rounds", "1")
+        for direction in "to-host", "to-gpu":
+            self.assertEqual(seen["0", direction, self.model_bytes("run")] + seen["1", direction, self.model_bytes("run")], 1, seen)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)
