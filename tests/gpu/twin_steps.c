@@ -303,9 +303,9 @@ static void check_whole_step(const Trial *trial, CudaOptimizer optimizer, float 
     CudaSgdUpdate descent = sgd_update_of(&weights, &velocity, &lr, sgd);
     descent.shifts = on_gpu(&shifts);
     descent.pulls = gpu_at(gpu_pulls);
-    const CudaWholeStep whole = {gpu_at(lengths), gpu_at(factors), gpu_at(adam)};
+    const CudaWholeStep whole = {gpu_at(lengths), gpu_at(factors), gpu_at(adam), 1};
     cuda_join_terms(on_gpu(&gradient), &descent, FIRST, MIDDLE, &trial->step);
-    if (optimizer.clip > 0) cuda_add_lengths(whole.lengths, on_gpu(&gradient), COUNT, FIRST, MIDDLE, &trial->step);
+    if (optimizer.clip > 0) cuda_add_lengths(&whole, on_gpu(&gradient), COUNT, FIRST, MIDDLE, &trial->step);
     cuda_begin_whole_step(&whole, gpu_at(powers), &optimizer, &descent, &trial->step);
     cuda_whole_step(&descent, &whole, &optimizer, on_gpu(&gradient), FIRST, MIDDLE, &trial->step);
     for (int m = 0; m < trial->models; m++) {
@@ -328,12 +328,39 @@ static void check_whole_step(const Trial *trial, CudaOptimizer optimizer, float 
     drop_all(weights, velocity, gradient, shifts, squares);
 }
 
+// The lengths of a model of more than two parts, of which two runs of parameters learn.
+static void check_length_parts(const Trial *trial) {
+    enum { PART = CUDA_LENGTH_PART, COUNT = 2 * PART + 77, PARTS = 3 };
+    const size_t runs[][2] = {{PART - 5, 3}, {PART + 1, PART + 70}};
+    double zeros[MOST_MODELS * PARTS] = {0}, actual[MOST_MODELS * PARTS], expected[PARTS];
+    Values gradient = random_values(trial, COUNT, 0, 18);
+    GpuTensor lengths = gpu_copy(zeros, sizeof zeros, 0);
+    const CudaWholeStep whole = {.lengths = gpu_at(lengths), .parts = PARTS};
+    for (size_t r = 0; r < LENGTH(runs); r++)
+        cuda_add_lengths(&whole, on_gpu(&gradient), COUNT, runs[r][0], runs[r][1], &trial->step);
+    check_cuda(cudaGetLastError());
+    gpu_read(actual, lengths);
+    for (int m = 0; m < trial->models; m++) {
+        memset(expected, 0, sizeof expected);
+        for (size_t r = 0; r < LENGTH(runs) && !is_idle(trial, m); r++)
+            for (size_t i = 0; i < runs[r][1]; i++) {
+                const double value = (double)gradient.host[m].at[runs[r][0] + i];
+                expected[runs[r][0] / PART + i / PART] += value * value;
+            }
+        for (int part = 0; part < PARTS; part++)
+            assert_true(fabs(actual[m * PARTS + part] - expected[part]) <= 1e-12 * expected[part]);
+    }
+    gpu_free(lengths);
+    drop(&gradient);
+}
+
 static void check_whole_steps(const Trial *trial) {
     const Adam adam = {.beta1 = 0.9, .beta2 = 0.99, .eps = 1e-3}, adamw = {0.9, 0.99, 1e-3, .shrinks = true};
     check_whole_step(trial, (CudaOptimizer){.adam = adam}, 0);
     check_whole_step(trial, (CudaOptimizer){.adam = adamw, .clip = 2}, 0);
     check_whole_step(trial, (CudaOptimizer){.nesterov = true, .clip = 1e6}, 0.9f);
     check_whole_step(trial, (CudaOptimizer){.clip = 0.5}, 0.9f);
+    check_length_parts(trial);
 }
 
 void check_sgd(const Trial *trial) {

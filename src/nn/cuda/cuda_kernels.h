@@ -192,17 +192,21 @@ void cuda_sgd_step_atomically(const CudaSgdUpdate *descent, const float *gradien
 
 struct CudaOptimizer; // cuda_net.h
 
+// A block of threads adds the squares of this many parameters.
+enum { CUDA_LENGTH_PART = 1 << 16 };
+
 // Arrays for a step that needs a model's whole gradient first, or more state than a velocity. Device (M each).
 typedef struct CudaWholeStep {
-    double *lengths; // squared, of the gradients; zeros between steps
+    double *lengths; // (M, parts): squared, of the parts of the gradients; zeros between steps
     float *factors;  // factors of the gradients, which bound their length (clipping)
     AdamStep *adam;
+    uint32_t parts; // of a model's gradient: of CUDA_LENGTH_PART parameters
 } CudaWholeStep;
 
 // gradient (M, parameters) += shifts + pulls * weights, for these parameters.
 void cuda_join_terms(float *gradient, const CudaSgdUpdate *descent, size_t first, size_t count, const CudaStep *step);
-// lengths += the squares of the gradient of these parameters, in a fixed order.
-void cuda_add_lengths(double *lengths, const float *gradient, size_t parameters, size_t first, size_t count,
+// whole->lengths += the squares of the gradient of these parameters, in a fixed order.
+void cuda_add_lengths(const CudaWholeStep *whole, const float *gradient, size_t parameters, size_t first, size_t count,
                       const CudaStep *step);
 // Sets factors and adam of each model's next step from lengths and forgotten (M, 2).
 void cuda_begin_whole_step(const CudaWholeStep *whole, double *forgotten, const struct CudaOptimizer *optimizer,

@@ -150,7 +150,7 @@ static void step_whole(const CudaPass *pass) {
     for (int r = 0; r < count && descent.shifts; r++)
         cuda_join_terms(plan->gradient, &descent, runs[r].first, runs[r].count, &pass->step);
     for (int r = 0; r < count && optimizer->clip > 0; r++)
-        cuda_add_lengths(pass->whole.lengths, plan->gradient, plan->spec.parameter_count, runs[r].first, runs[r].count,
+        cuda_add_lengths(&pass->whole, plan->gradient, plan->spec.parameter_count, runs[r].first, runs[r].count,
                          &pass->step);
     cuda_begin_whole_step(&pass->whole, pass->progress.forgotten, optimizer, &descent, &pass->step);
     for (int r = 0; r < count; r++)

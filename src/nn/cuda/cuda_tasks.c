@@ -7,6 +7,7 @@
 
 #include "base/cuda_try.h"
 #include "nn/carver.h"
+#include "nn/cuda/cuda_index.h"
 #include "nn/cuda/cuda_pass.h"
 #include "nn/layers/cuda_layer.h"
 
@@ -55,7 +56,8 @@ static size_t carve_progress(CudaPass *pass, char *base, const Spec *spec, int m
     progress->keys = carve(&carver, m * ((size_t)spec->layer_count + 1) * sizeof(RngKey));
     progress->read_at = carve(&carver, sizeof(uint64_t));
     progress->forgotten = carve(&carver, 2 * m * sizeof(double));
-    pass->whole.lengths = carve(&carver, m * sizeof(double));
+    pass->whole.parts = parts_of((uint32_t)spec->parameter_count, CUDA_LENGTH_PART);
+    pass->whole.lengths = carve(&carver, m * pass->whole.parts * sizeof(double));
     pass->whole.factors = carve(&carver, m * sizeof(float));
     pass->whole.adam = carve(&carver, m * sizeof(AdamStep));
     pass->scale = carve(&carver, MOST_CHANNELS * sizeof(float));

@@ -42,30 +42,39 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     gradient[place] = gradient[place] + descent.pulls[at.model] * weight + descent.shifts[place];
 }
 
-// Adds the squares of a model's gradient. A block per model. An idle model's gradient must not enter its next step.
-// Squares are summed in double precision: a float would lose the small squares of a net of millions of weights.
-__global__ void __launch_bounds__(LENGTH_THREADS) add_lengths(double *lengths, const float *gradient, size_t parameters,
-                                                              size_t first, size_t count, const uint32_t *counts) {
+// Adds the squares of a model's gradient. A block per CUDA_LENGTH_PART parameters: the whole GPU reads a large gradient.
+// Blocks of several runs of parameters may share a place of the lengths; those of one launch do not. An idle model's
+// gradient must not enter its next step. Squares are summed in double precision: a float would lose the small squares
+// of a net of millions of weights.
+__global__ void __launch_bounds__(LENGTH_THREADS)
+    add_lengths(CudaWholeStep whole, const float *gradient, size_t parameters, size_t first, size_t count,
+                const uint32_t *counts) {
     __shared__ double sums[LENGTH_THREADS];
-    if (counts[blockIdx.x] == 0) return;
-    const float *own = gradient + blockIdx.x * parameters + first;
+    const uint32_t parts = parts_of((uint32_t)count, CUDA_LENGTH_PART), model = blockIdx.x / parts;
+    const size_t part = blockIdx.x - model * parts, end = (part + 1) * CUDA_LENGTH_PART;
+    if (counts[model] == 0) return;
+    const float *own = gradient + model * parameters + first;
     double sum = 0;
-    for (size_t i = threadIdx.x; i < count; i += LENGTH_THREADS)
+    for (size_t i = part * CUDA_LENGTH_PART + threadIdx.x; i < (end < count ? end : count); i += LENGTH_THREADS)
         sum += (double)own[i] * own[i];
     sum = sum_block(sums, sum);
-    if (threadIdx.x == 0) lengths[blockIdx.x] += sum;
+    if (threadIdx.x == 0) whole.lengths[(size_t)model * whole.parts + first / CUDA_LENGTH_PART + part] += sum;
 }
 
-// Clips as torch.nn.utils.clip_grad_norm_ does. A thread per model. The 1e-6 is PyTorch's, against a division by zero.
+// Clips as torch.nn.utils.clip_grad_norm_ does. A thread per model, which adds the parts in their order. The 1e-6 is PyTorch's, against a division by zero.
 // The lengths become zeros for the next step, so that no other launch has to clear them.
 __global__ void __launch_bounds__(ITEM_THREADS)
     begin_whole_step(CudaWholeStep whole, double *forgotten, CudaOptimizer optimizer, CudaSgdUpdate descent,
                      uint32_t models, const uint32_t *counts) {
     const uint32_t m = blockIdx.x * ITEM_THREADS + threadIdx.x;
     if (m >= models || counts[m] == 0) return;
-    const double factor = optimizer.clip > 0 ? optimizer.clip / (sqrt(whole.lengths[m]) + 1e-6) : 1;
+    double length = 0, *lengths = whole.lengths + (size_t)m * whole.parts;
+    for (uint32_t part = 0; part < whole.parts && optimizer.clip > 0; part++) {
+        length += lengths[part];
+        lengths[part] = 0;
+    }
+    const double factor = optimizer.clip > 0 ? optimizer.clip / (sqrt(length) + 1e-6) : 1;
     whole.factors[m] = factor < 1 ? (float)factor : 1.0f;
-    whole.lengths[m] = 0;
     if (optimizer.squares)
         whole.adam[m] = adam_next(forgotten + 2 * (size_t)m, &optimizer.adam, *descent.lr, descent.sgd.weight_decay);
 }
@@ -111,10 +120,10 @@ void cuda_join_terms(float *gradient, const CudaSgdUpdate *descent, size_t first
     launch_items(join_terms, (uint32_t)count, step, gradient, *descent, first, (uint32_t)count, step->counts);
 }
 
-void cuda_add_lengths(double *lengths, const float *gradient, size_t parameters, size_t first, size_t count,
+void cuda_add_lengths(const CudaWholeStep *whole, const float *gradient, size_t parameters, size_t first, size_t count,
                       const CudaStep *step) {
-    launch(add_lengths, (size_t)step->models, LENGTH_THREADS, step->stream, lengths, gradient, parameters, first, count,
-           step->counts);
+    launch(add_lengths, (size_t)step->models * parts_of((uint32_t)count, CUDA_LENGTH_PART), LENGTH_THREADS,
+           step->stream, *whole, gradient, parameters, first, count, step->counts);
 }
 
 void cuda_begin_whole_step(const CudaWholeStep *whole, double *forgotten, const CudaOptimizer *optimizer,
