@@ -42,10 +42,10 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     gradient[place] = gradient[place] + descent.pulls[at.model] * weight + descent.shifts[place];
 }
 
-// Adds the squares of a model's gradient. A block per CUDA_LENGTH_PART parameters: the whole GPU reads a large gradient.
-// Blocks of several runs of parameters may share a place of the lengths; those of one launch do not. An idle model's
-// gradient must not enter its next step. Squares are summed in double precision: a float would lose the small squares
-// of a net of millions of weights.
+// Adds the squares of a model's gradient. A block per CUDA_LENGTH_PART parameters, so that the whole GPU reads a large
+// gradient. Blocks of several runs of parameters may share a place of the lengths; those of one launch do not. An idle
+// model's gradient must not enter its next step. Squares are summed in double precision: a float would lose the small
+// squares of a net of millions of weights.
 __global__ void __launch_bounds__(LENGTH_THREADS)
     add_lengths(CudaWholeStep whole, const float *gradient, size_t parameters, size_t first, size_t count,
                 const uint32_t *counts) {
@@ -61,8 +61,9 @@ __global__ void __launch_bounds__(LENGTH_THREADS)
     if (threadIdx.x == 0) whole.lengths[(size_t)model * whole.parts + first / CUDA_LENGTH_PART + part] += sum;
 }
 
-// Clips as torch.nn.utils.clip_grad_norm_ does. A thread per model, which adds the parts in their order. The 1e-6 is PyTorch's, against a division by zero.
-// The lengths become zeros for the next step, so that no other launch has to clear them.
+// Clips as torch.nn.utils.clip_grad_norm_ does. A thread per model, which adds the parts in their order. The 1e-6 is
+// PyTorch's, against a division by zero. The lengths become zeros for the next step, so that no other launch has to
+// clear them.
 __global__ void __launch_bounds__(ITEM_THREADS)
     begin_whole_step(CudaWholeStep whole, double *forgotten, CudaOptimizer optimizer, CudaSgdUpdate descent,
                      uint32_t models, const uint32_t *counts) {
