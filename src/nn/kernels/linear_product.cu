@@ -19,9 +19,10 @@ __device__ void write_tile(float4 *out, const Tile &tile, const float *bias, boo
 }
 
 // out (models, places, rows,N) = weight * in (models, places, inner,N) + bias, rectified with `relu`; with TRANSPOSED
-// out = weight^T * in, without bias.
+// out = weight^T * in, without bias. Large tiles of few columns wait for memory most: four blocks on a multiprocessor
+// keep more of it on the way, though they leave a thread only 64 registers.
 template <uint32_t THREAD_ROWS, uint32_t QUADS, bool TRANSPOSED>
-__global__ void __launch_bounds__(PRODUCT_THREADS)
+__global__ void __launch_bounds__(PRODUCT_THREADS, THREAD_ROWS == MANY_ROWS && QUADS == FEW_QUADS ? 4 : 0)
     product(float4 *out, const float4 *in, const float *weight, const float *bias, size_t stride, bool relu,
             uint32_t places, ProductSizes of) {
     using Tile = ProductTile<THREAD_ROWS, QUADS, TRANSPOSED>;
