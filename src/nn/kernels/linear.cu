@@ -155,7 +155,7 @@ __device__ void end_products(const float (&sums)[THREAD_OUTS][THREAD_INS], const
 // weight, bias: offsets among the parameters. The products of a tile are summed in registers, from samples that are
 // staged in shared memory.
 template <Ending ENDING>
-__global__ void __launch_bounds__(ITEM_THREADS)
+__global__ void __launch_bounds__(ITEM_THREADS, ENDING == STEPS_WITH_MOMENTUM ? 3 : 0)
     linear_gradient(const __grid_constant__ CudaSgdUpdate descent, const float4 *in, const float4 *out_gradient,
                     size_t weight, size_t bias, uint32_t ins, uint32_t outs, uint32_t quads, uint32_t places,
                     const uint32_t *counts) {
@@ -170,6 +170,9 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     float sums[THREAD_OUTS][THREAD_INS] = {};
     const Places to(weight, bias, first_in + x, ins, first_out + y, outs);
     Held held;
+    // The samples of a small batch are staged at once, and meanwhile the parameters are on their way, too.
+    const bool early = ENDING == STEPS_WITH_MOMENTUM && places * quads <= TILE_SAMPLES / 4;
+    if (early) hold<ENDING>(held, descent, model, to);
     for (uint32_t p = 0; p < places; p++, in += (size_t)ins * quads, out_gradient += (size_t)outs * quads)
         for (uint32_t first = 0; first < quads; first += TILE_SAMPLES / 4) {
             uint32_t quad = first + threadIdx.x % (TILE_SAMPLES / 4);
@@ -179,7 +182,7 @@ __global__ void __launch_bounds__(ITEM_THREADS)
             __syncthreads();
             add_products(sums, tile, x, y);
         }
-    if (ENDING != STORES) hold<ENDING>(held, descent, model, to);
+    if (ENDING != STORES && !early) hold<ENDING>(held, descent, model, to);
     end_products<ENDING>(sums, held, descent, model, to);
 }
 
