@@ -6,9 +6,10 @@
 #include "gpu_tensor.h"
 #include "nn/cuda/cuda_kernels.h"
 #include "nn/kernels.h"
+#include "nn/kernels/conv_index.h"
 #include "tests/tensor.h"
 
-enum { MODELS_MOST = 8, UNALIGNED = 4 /* bytes */ };
+enum { MODELS_MOST = CONV_FEW_BLOCKS, UNALIGNED = 4 /* bytes */ };
 
 typedef struct ConvCase {
     const char *name;
@@ -214,12 +215,37 @@ static void convolutions_agree_with_the_cpu(void **state) {
         check_conv(&cases[i]);
 }
 
+// So many models that a block computes eight or ten channels.
+static void check_conv_of_many(ConvCase of) {
+    of.models = MODELS_MOST;
+    for (int m = 0; m < of.models; m++)
+        of.counts[m] = (uint32_t)(m % (of.samples + 1));
+    check_conv(&of);
+}
+
+static void wide_tiles_of_channels_agree_with_the_cpu(void **state) {
+    (void)state;
+    const ConvCase cases[] = {
+        {.name = "10 of 20, 5x5", {2, 6, 6}, 20, 5, 1, .samples = 4},
+        {.name = "8, 5x5", {2, 6, 6}, 8, 5, 0, .samples = 4},
+        {.name = "10 of 20, 3x3", {2, 3, 9}, 20, 3, 1, .samples = 4},
+        {.name = "8 of 15, 3x3", {8, 3, 5}, 15, 3, 1, .samples = 4},
+        {.name = "10, 7x7", {2, 7, 8}, 10, 7, 2, .samples = 4},
+        {.name = "8, 7x7", {8, 7, 8}, 8, 7, 0, .samples = 4},
+        {.name = "10, 1x1", {10, 2, 3}, 10, 1, 0, .samples = 4},
+        {.name = "8, 1x1", {3, 2, 5}, 8, 1, 0, .samples = 4},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_conv_of_many(cases[i]);
+}
+
 // More rows of taps than a block keeps in shared memory at once, for each width of a block's channels.
 static void weights_come_to_shared_memory_in_chunks(void **state) {
     (void)state;
+    check_conv_of_many((ConvCase){.name = "70 > 10, 5x5", {70, 5, 5}, 10, 5, 0, .samples = 4});
+    check_conv_of_many((ConvCase){.name = "150 > 8, 3x3", {150, 3, 4}, 8, 3, 0, .samples = 4});
     const ConvCase cases[] = {
-        {"70 > 10, 5x5", {70, 5, 5}, 10, 5, 0, 1, 4, {4}},
-        {"150 > 8, 3x3", {150, 3, 4}, 8, 3, 0, 1, 4, {3}},
+        {"70 > 4, 5x5", {70, 5, 5}, 10, 5, 0, 1, 4, {4}},
         {"400 > 4, 1x1", {400, 1, 3}, 4, 1, 0, 1, 4, {4}},
         {"50 > 12, 7x7", {50, 7, 7}, 12, 7, 0, 1, 4, {4}},
     };
@@ -243,6 +269,7 @@ int main(int argc, char **argv) {
     if (gpu_is_missing()) return GPU_TEST_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(convolutions_agree_with_the_cpu),
+        cmocka_unit_test(wide_tiles_of_channels_agree_with_the_cpu),
         cmocka_unit_test(weights_come_to_shared_memory_in_chunks),
         cmocka_unit_test(the_weight_gradient_is_the_same_whoever_sums_it),
     };

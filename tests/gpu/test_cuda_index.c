@@ -48,23 +48,28 @@ static ConvMap map_of(int i, bool mirrored) {
                     : conv_map(in, out, kernel, pad, false, convolutions[i].samples);
 }
 
+static void check_outputs(const ConvMap *map, uint32_t channels) {
+    const uint32_t outs = (uint32_t)map->out.channels;
+    size_t floats = conv_floats(map->out, map);
+    Tally tally = tally_new(MODELS * floats);
+    for (uint32_t block = 0; block < MODELS * conv_blocks(map, channels); block++)
+        for (uint32_t thread = 0; thread < CONV_THREADS; thread++) {
+            ConvBlock at = conv_block(block, map, channels);
+            if (at.place + thread >= map->places) continue;
+            ConvPlace place = conv_place(at.place + thread, map);
+            for (uint32_t o = at.channel; o < at.channel + channels && o < outs; o++)
+                for (int x = 0; x < CONV_COLUMNS && place.x + x < map->out.columns; x++)
+                    tally_add(tally, at.model * floats + conv_offset(o, place, map) + (size_t)(x * map->samples));
+        }
+    tally_check(tally);
+}
+
 static void every_output_of_a_convolution_has_one_thread(void **state) {
     (void)state;
     for (int i = 0; i < CONVOLUTIONS; i++) {
-        ConvMap map = map_of(i, false);
-        uint32_t channels = conv_channels(map.out.channels), outs = (uint32_t)map.out.channels;
-        size_t floats = conv_floats(map.out, &map);
-        Tally tally = tally_new(MODELS * floats);
-        for (uint32_t block = 0; block < MODELS * conv_blocks(&map, channels); block++)
-            for (uint32_t thread = 0; thread < CONV_THREADS; thread++) {
-                ConvBlock at = conv_block(block, &map, channels);
-                if (at.place + thread >= map.places) continue;
-                ConvPlace place = conv_place(at.place + thread, &map);
-                for (uint32_t o = at.channel; o < at.channel + channels && o < outs; o++)
-                    for (int x = 0; x < CONV_COLUMNS && place.x + x < map.out.columns; x++)
-                        tally_add(tally, at.model * floats + conv_offset(o, place, &map) + (size_t)(x * map.samples));
-            }
-        tally_check(tally);
+        const ConvMap map = map_of(i, false);
+        check_outputs(&map, conv_channels(&map, 1));
+        check_outputs(&map, conv_channels(&map, CONV_FEW_BLOCKS));
     }
 }
 

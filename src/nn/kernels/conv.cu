@@ -261,15 +261,14 @@ typedef void SumGradient(float *, size_t, size_t, const float *, const float *, 
                          const uint32_t *);
 
 // Sizes of tiles are template parameters, so that their loops unroll into registers; these choose among the few that
-// are built. Ten channels fit LeNet's layers and eight or four the others: conv_index.h chooses the number that leaves
-// the fewest channels unused.
+// are built. Ten channels fit LeNet's layers and eight or four the others: conv_index.h chooses.
 template <int TAPS> Convolve *convolve_kernel(uint32_t channels) {
     return channels == 10 ? convolve<TAPS, 10> : channels == 8 ? convolve<TAPS, 8> : convolve<TAPS, 4>;
 }
 
 void launch_convolve(float *out, const float *in, const float *weight, const float *bias, size_t stride,
                      const ConvMap &map, const CudaStep *step) {
-    uint32_t taps = conv_taps(map.kernel), channels = conv_channels(map.out.channels);
+    uint32_t taps = conv_taps(map.kernel), channels = conv_channels(&map, (uint32_t)step->models);
     Convolve *kernel = taps == 7   ? convolve_kernel<7>(channels)
                        : taps == 5 ? convolve_kernel<5>(channels)
                        : taps == 3 ? convolve_kernel<3>(channels)

@@ -84,14 +84,6 @@ BOTH uint32_t columns_inside(int x, int columns) {
 // Forward and the input's gradient ------------------------------------------------------------------------------------
 // A block computes some places and some output channels of one model.
 
-// Output channels per thread: 4, 8 or 10, the number that leaves the fewest beyond the last; if equal, the largest.
-BOTH uint32_t conv_channels(int channels) {
-    uint32_t count = (uint32_t)channels, best = 10;
-    for (uint32_t tile = 8; tile >= 4; tile -= 4)
-        if (parts_of(count, tile) * tile < parts_of(count, best) * best) best = tile;
-    return best;
-}
-
 typedef struct ConvBlock {
     uint32_t model, channel; // the first output channel
     uint32_t place;          // of the first thread
@@ -99,6 +91,17 @@ typedef struct ConvBlock {
 
 BOTH uint32_t conv_blocks(const ConvMap *map, uint32_t channels) {
     return parts_of((uint32_t)map->out.channels, channels) * parts_of(map->places, CONV_THREADS);
+}
+
+// Output channels per thread: 4, 8 or 10, the number that leaves the fewest beyond the last; if equal, the largest. It
+// is 4 where larger tiles would leave multiprocessors idle. An output's bits do not depend on it.
+enum { CONV_FEW_BLOCKS = 200 };
+
+BOTH uint32_t conv_channels(const ConvMap *map, uint32_t models) {
+    uint32_t count = (uint32_t)map->out.channels, best = 10;
+    for (uint32_t tile = 8; tile >= 4; tile -= 4)
+        if (parts_of(count, tile) * tile < parts_of(count, best) * best) best = tile;
+    return models * conv_blocks(map, best) < CONV_FEW_BLOCKS ? 4 : best;
 }
 
 BOTH ConvBlock conv_block(uint32_t block, const ConvMap *map, uint32_t channels) {
