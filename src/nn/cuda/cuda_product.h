@@ -16,7 +16,7 @@
 // on the GPU.
 enum : uint32_t { PRODUCT_THREADS = 256, ROW_GROUPS = 8, FEW_QUADS = 4, MANY_QUADS = 16, FEW_ROWS = 2, MANY_ROWS = 8 };
 
-// Of one model and place: rows and quads of the result, and the inner numbers of a sum.
+// The sizes for one model and place: rows and quads of the result, and the inner numbers of a sum.
 struct ProductSizes {
     uint32_t rows, inner, quads;
 };
@@ -167,7 +167,7 @@ template <typename Tile> __device__ ProductPlace product_place(const ProductSize
 // Tiles of few rows where large ones would leave multiprocessors idle.
 enum { ENOUGH_BLOCKS = 256 };
 
-// The blocks of a product of `lanes` models or places, with tiles of so many rows per thread.
+// Number of blocks. lanes: models times places.
 inline size_t product_blocks(uint32_t thread_rows, uint32_t quads, size_t lanes, const ProductSizes &of) {
     return lanes * parts_of(of.rows, thread_rows * ROW_GROUPS) * parts_of(of.quads, quads);
 }
