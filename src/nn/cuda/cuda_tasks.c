@@ -164,6 +164,13 @@ static Status check_plan(const CudaNetPlan *plan, Error *err) {
     return STATUS_OK;
 }
 
+// An embedding reads pixels as the data set has them, as on the CPU (load_images in batches.c).
+static void take_numbers(CudaNetPlan *plan) {
+    if (!layer_has(&plan->spec.layers[0], READS_NUMBERS)) return;
+    for (int c = 0; c < MOST_CHANNELS; c++)
+        plan->scale[c] = 1, plan->shift[c] = 0;
+}
+
 // Everything that can fail for want of memory or a library. cuda_net_init releases the rest through cuda_net_free,
 // which takes a net at any stage.
 static Status start(CudaNet *net, Error *err) {
@@ -200,6 +207,7 @@ Status cuda_net_init(CudaNet **net, const CudaNetPlan *plan, Error *err) {
     CudaNet *made = calloc(1, sizeof *made);
     if (!made) return fail_errno(err, STATUS_OS, "no memory for a net on the GPU");
     made->pass.plan = *plan;
+    take_numbers(&made->pass.plan);
     Status status = start(made, err);
     if (status == STATUS_OK)
         *net = made;
