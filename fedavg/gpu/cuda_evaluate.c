@@ -16,6 +16,7 @@ Status cuda_evaluator_init(CudaNet **net, float *weights, const uint8_t *pixels,
                         .tf32 = tf32,
                         .pixels = pixels,
                         .labels = labels,
+                        .floats = data->items.pixel_bytes > 1,
                         .weights = weights};
     static_assert(sizeof plan.scale == sizeof data->scale && sizeof plan.shift == sizeof data->shift, "by channel");
     memcpy(plan.scale, data->scale, sizeof plan.scale);
@@ -48,17 +49,17 @@ static size_t align(size_t bytes) {
 static Status upload(EvaluationMemory *self, const float *parameters, const Spec *spec, const Dataset *data,
                      Error *err) {
     size_t weight_bytes = spec->parameter_count * sizeof *parameters;
-    size_t pixel_bytes = data->test.count * (size_t)shape_size(data->shape);
+    const size_t pixel_bytes = dataset_sample_bytes(data, &data->test);
+    const size_t label_bytes = data->test.count * data->items.label_bytes;
     self->pixels = align(weight_bytes);
     self->labels = self->pixels + align(pixel_bytes);
-    self->bytes = self->labels + data->test.count * sizeof *data->test.labels;
+    self->bytes = self->labels + label_bytes;
     CUDA_TRY(cudaMalloc((void **)&self->memory, self->bytes), err, "%zu bytes for weights and test set", self->bytes);
     cudaError_t error = cudaMemcpy(self->memory, parameters, weight_bytes, cudaMemcpyHostToDevice);
     if (error == cudaSuccess)
         error = cudaMemcpy(self->memory + self->pixels, data->test.pixels, pixel_bytes, cudaMemcpyHostToDevice);
     if (error == cudaSuccess)
-        error = cudaMemcpy(self->memory + self->labels, data->test.labels, data->test.count * sizeof *data->test.labels,
-                           cudaMemcpyHostToDevice);
+        error = cudaMemcpy(self->memory + self->labels, data->test.labels, label_bytes, cudaMemcpyHostToDevice);
     if (error == cudaSuccess) return STATUS_OK;
     cudaFree(self->memory);
     return cuda_fail(err, error, "copying weights and test set to the GPU");

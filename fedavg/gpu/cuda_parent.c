@@ -76,14 +76,13 @@ static Status upload(const CudaParent *self, const RunMemory *memory, Error *err
     const RunConfig *config = memory->config;
     const GpuConfig *gpu = &config->gpu;
     const Dataset *data = &memory->data;
-    size_t sample = (size_t)shape_size(data->shape);
+    const size_t label = data->items.label_bytes;
     uint8_t *block = self->blocks.data_block.memory;
-    TRY(cuda_copy(block, data->train.pixels, data->train.count * sample, self->stream, err));
-    TRY(cuda_copy(block + gpu->train_labels_offset, data->train.labels, data->train.count * sizeof *data->train.labels,
+    TRY(cuda_copy(block, data->train.pixels, dataset_sample_bytes(data, &data->train), self->stream, err));
+    TRY(cuda_copy(block + gpu->train_labels_offset, data->train.labels, data->train.count * label, self->stream, err));
+    TRY(cuda_copy(block + gpu->test_pixels_offset, data->test.pixels, dataset_sample_bytes(data, &data->test),
                   self->stream, err));
-    TRY(cuda_copy(block + gpu->test_pixels_offset, data->test.pixels, data->test.count * sample, self->stream, err));
-    TRY(cuda_copy(block + gpu->test_labels_offset, data->test.labels, data->test.count * sizeof *data->test.labels,
-                  self->stream, err));
+    TRY(cuda_copy(block + gpu->test_labels_offset, data->test.labels, data->test.count * label, self->stream, err));
     TRY(cuda_copy(self->blocks.weights, memory->weights, config->parameters * sizeof(float), self->stream, err));
     TRY(cuda_copy(self->blocks.slots, memory->slots, slots_lasting_bytes(&config->slots), self->stream, err));
     return cuda_wait(self->stream, err, "copying data set and model to the GPU");

@@ -128,11 +128,12 @@ Status gpu_plan(RunConfig *config, const Device *device, const Spec *spec, const
     *gpu = (GpuConfig){.used = 1, .gpu = (uint32_t)device->index, .tf32 = gpu->tf32};
     // Test samples follow the training samples: test sample i is also sample train.count + i. So a worker's order can
     // name samples of both sets in one array of numbers.
-    const uint64_t sample = shape_size(data->shape), train = data->train.count, all = train + data->test.count;
+    const uint64_t sample = shape_size(data->shape) * data->items.pixel_bytes, label = data->items.label_bytes;
+    const uint64_t train = data->train.count, all = train + data->test.count;
     gpu->test_pixels_offset = train * sample;
     gpu->train_labels_offset = align(all * sample);
-    gpu->test_labels_offset = gpu->train_labels_offset + train * sizeof *data->train.labels;
-    gpu->data_bytes = gpu->train_labels_offset + align(all * sizeof *data->train.labels);
+    gpu->test_labels_offset = gpu->train_labels_offset + train * label;
+    gpu->data_bytes = gpu->train_labels_offset + align(all * label);
     // The counter of updates and the words of the fences share the block of the weights, each at an alignment of its
     // own, so that one handle names all that workers need besides slots and data.
     gpu->updates_offset = model_bytes(config);

@@ -98,6 +98,7 @@ static CudaNetPlan make_plan(const CudaWorker *self) {
                         .sgd = config->training.sgd,
                         .pixels = self->blocks.train_pixels,
                         .labels = self->blocks.train_labels,
+                        .floats = data->items.pixel_bytes > 1,
                         .order = self->order,
                         .weights = self->blocks.weights,
                         .velocity = self->velocity,

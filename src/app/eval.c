@@ -315,7 +315,7 @@ static Status evaluate_file(const Safetensors *file, const Subject *subject, con
     TRY(read_model(&spec, &parameters, file, subject->path, options, data, err));
     spec.float_input = data->items.pixel_bytes > 1;
     spec.squared_loss = dataset_has_targets(&data->items);
-    Status status = run_device_open(&device, options, data, NULL, err);
+    Status status = run_device_open(&device, options, NULL, err);
     if (status == STATUS_OK) {
         status = evaluate(parameters, &spec, subject, data, options, &device, err);
         run_device_close(&device, false);

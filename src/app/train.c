@@ -186,8 +186,7 @@ Status train_agree_to_begin(Run *run, Status status, Error *err) {
 // The folder is opened before the device, whose service may be started in it; the device before the memory, whose size
 // depends on it.
 static Status run_on_device(Run *run, int *exit_code, Error *err) {
-    Status status = run_device_open(&run->device, &run->options, &run->memory.data,
-                                    train_is_first(run) ? run->folder.path : NULL, err);
+    Status status = run_device_open(&run->device, &run->options, train_is_first(run) ? run->folder.path : NULL, err);
     char arithmetic[TOGETHER_NAME_BYTES] = "";
     if (status == STATUS_OK) status = run_device_prove(&run->device, &run->options, err);
     if (status == STATUS_OK) status = find_arithmetic(run, arithmetic, sizeof arithmetic, err);

@@ -60,6 +60,8 @@ static const Twin twins[] = {
     // No op of the CPU: its layer calls another one for each slope.
     {0, 0, " cuda_prelu_forward cuda_prelu_backward_input cuda_prelu_backward_weight ", check_prelu},
     {OP(softmax_cross_entropy), " cuda_softmax_cross_entropy ", check_loss},
+    // Plain C on the CPU (regression.h).
+    {0, 0, " cuda_squared_loss ", check_values},
 };
 
 static void every_op_of_the_cpu_has_a_row(void **state) {

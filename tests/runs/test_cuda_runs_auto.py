@@ -72,9 +72,9 @@ class Auto(CardCase):
         self.took_the_cpu(out, piece)
         self.assertEqual(err, "")
 
-    def test_float_samples_get_the_line_where_a_card_was_asked_for(self):
-        out, err = self.train("--data", "fcube samples=100", "--model", "linear 2", "--rounds", "1", "--gpu", "0", "--out", "run")
-        self.took_the_cpu(out, "--data fcube: its samples are float numbers, which are for the CPU alone")
+    def test_a_personal_model_gets_the_line_where_a_card_was_asked_for(self):
+        out, err = self.train(*TINY, "--algorithm", "ditto", "--gpu", "0", "--out", "run")
+        self.took_the_cpu(out, "personal ditto of --algorithm is for the CPU alone")
         self.assertEqual(err, "")
 
     def test_small_batches_are_trained_without_cublas(self):

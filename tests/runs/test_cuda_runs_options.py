@@ -22,14 +22,6 @@ class Options(CardCase):
                 self.assertEqual(self.model("cpu"), self.model(run))
         self.assertEqual(self.train(*TINY, "--workers", "2", "--quiet", "--out", "quiet", env=self.emulated(DEVICES=0)), ("", ""))
 
-    def test_float_samples_are_for_the_cpu_which_auto_takes(self):
-        options = ["--data", "fcube samples=100", "--model", "linear 2", "--rounds", "1", "--workers", "1"]
-        _, err = self.train(*options, "--device", "cuda", "--out", "run", code=64)
-        self.assertIn("--data fcube: its samples are float numbers, which are for the CPU alone; use --device cpu",
-                      self.has_one_sentence(err))
-        self.train(*options, "--out", "auto")
-        self.assertEqual(self.summary("auto")["device"], "cpu")
-
     def test_what_waits_or_keeps_replicas_is_for_the_cpu_alone(self):
         for algorithm, sentence in (("hogwild bound=1", "schedule wild of --algorithm with steps or a bound is for the CPU alone"),
                                     ("hogwild steps=2", "schedule wild of --algorithm with steps or a bound is for the CPU alone"),

@@ -1,14 +1,16 @@
 """Whole runs on made-up federations, whose results are known.
 
-Usage: test_federations.py PATH_OF_SOUNDER [unittest arguments]
+Usage: test_federations.py PATH_OF_SOUNDER [unittest arguments]; of the program on the emulated card, all of it on that
 """
-import sys, unittest
+import os, sys, unittest
 
-from runs import RunCase, parse_safetensors
+from runs import SOUNDER, RunCase, parse_safetensors
+
+DEVICE = ["--device", "cuda" if "emulated" in os.path.basename(SOUNDER) else "cpu"]
 
 A, B, SAMPLES = (1.0, 4.0, 0.5), (0.0, 3.0, -2.0), (2, 4, 2)
 QUADRATICS = ["--data", "quadratics a=1,4,0.5 b=0,3,-2 samples=2,4,2", "--model", "linear 1", "--batch-size", "64", "--lr", "0.1",
-              "--momentum", "0", "--eval-every", "0", "--checkpoint-every", "0"]
+              "--momentum", "0", "--eval-every", "0", "--checkpoint-every", "0", *DEVICE]
 
 
 class Federations(RunCase):
@@ -46,12 +48,12 @@ class Federations(RunCase):
         self.assertEqual(clients, {0, 1, 2})
 
     def test_fcube_is_learned_and_the_federations_of_the_papers_run(self):
-        self.train("--data", "fcube", "--model", "linear 16; relu; linear 2", "--rounds", "20", "--lr", "0.1", "--workers", "2", "--out",
+        self.train(*DEVICE, "--data", "fcube", "--model", "linear 16; relu; linear 2", "--rounds", "20", "--lr", "0.1", "--workers", "2", "--out",
                    "cube")
         self.assertGreater(self.rounds("cube")[-1]["test_accuracy"], 0.95)
         for data, users in (("synthetic-fedprox alpha=1 beta=1", 30), ("synthetic-feddyn", 20), ("synthetic-leaf users=40", 40)):
             run = data.split()[0]
-            self.train("--data", data, "--model", "softmax", "--rounds", "5", "--batch-size", "10", "--workers", "2", "--out", run)
+            self.train(*DEVICE, "--data", data, "--model", "softmax", "--rounds", "5", "--batch-size", "10", "--workers", "2", "--out", run)
             rounds = self.rounds(run)
             self.assertLess(rounds[-1]["train_loss"], rounds[0]["train_loss"])
             self.assertEqual(len({line["client"] for line in self.metrics(run) if line["type"] == "client"}), users)

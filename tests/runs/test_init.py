@@ -166,7 +166,6 @@ class Init(RunCase):
             for value, mean in zip(after, trained("means", 10, "rounds-mean", 2)):
                 self.assertAlmostEqual(mean, value / 2, delta=1e-6 * value)
 
-    @unittest.skipIf(ON_CARD, "float samples are for the CPU alone")
     def test_a_variance_that_moves_too_far_is_refused_with_a_remedy(self):
         os.mkdir(self.path("wide"))
         for part in "train", "test":

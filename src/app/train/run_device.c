@@ -44,25 +44,22 @@ Status run_device_check_workers(const RunDevice *device, int workers, Error *err
 }
 
 // The run itself is asked before the build, since a build with CUDA would be no remedy for what only the CPU computes.
-static Status check_possible(const Options *options, const Dataset *data, Error *err) {
+static Status check_possible(const Options *options, Error *err) {
     Traits traits;
     options_traits(&traits, options);
     traits.has[TRAIT_ON_GPU] = true;
     TRY(options_check_traits(options, &traits, err));
-    if (data->items.pixel_bytes > 1 || dataset_has_targets(&data->items))
-        return fail(err, STATUS_USAGE, "--data %s: its samples are float numbers, which are for the CPU alone",
-                    data->name);
     if (device_is_built()) return STATUS_OK;
     return fail(err, STATUS_UNAVAILABLE,
                 "this sounder was built without CUDA (build it where the CUDA toolkit is installed)");
 }
 
-Status run_device_open(RunDevice *device, const Options *options, const Dataset *data, const char *folder, Error *err) {
+Status run_device_open(RunDevice *device, const Options *options, const char *folder, Error *err) {
     const bool automatic = options->device == DEVICE_AUTO;
     *device = (RunDevice){.mps.keeper_fd = -1, .why_not = device->why_not, .gave_up = device->gave_up};
     TRY(run_device_check(options, err));
     if (options->device == DEVICE_CPU || device->gave_up) return STATUS_OK;
-    const Status possible = check_possible(options, data, &device->why_not);
+    const Status possible = check_possible(options, &device->why_not);
     if (possible != STATUS_OK)
         return automatic ? STATUS_OK : fail(err, possible, "%s; use --device cpu", device->why_not.message);
     block_signals(device);

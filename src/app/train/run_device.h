@@ -1,7 +1,7 @@
 // Chooses where a run computes: by the options, and by the hardware that is there.
 //
 //   RunDevice device = {0};
-//   TRY(run_device_open(&device, &options, &data, folder, err)); // folder: the run's; NULL: no daemon is started there
+//   TRY(run_device_open(&device, &options, folder, err)); // folder: the run's; NULL: no daemon is started there
 //   TRY(run_device_prove(&device, &options, err));               // workers can use it, too
 //   device.on_gpu ? ... : ...
 //   run_device_close(&device, false);
@@ -14,7 +14,6 @@
 #include "app/options/options.h"
 #include "app/train/mps.h"
 #include "base/device.h"
-#include "datasets/dataset.h"
 
 typedef struct RunDevice {
     bool on_gpu;
@@ -27,10 +26,10 @@ typedef struct RunDevice {
 } RunDevice;
 
 // Makes the first CUDA call of the process, after MPS was set up. UNAVAILABLE if --device cuda is impossible, USAGE if
-// the options or the data are for the CPU alone. device: zeros, or closed after run_device_give_up, whose reason is
+// the options are for the CPU alone. device: zeros, or closed after run_device_give_up, whose reason is
 // kept. If a GPU is used, stop signals (shm/supervisor.h) are blocked from here to run_device_close: CUDA's threads
 // must not receive them, and a daemon that was started must not outlive its run.
-Status run_device_open(RunDevice *device, const Options *options, const Dataset *data, const char *folder, Error *err);
+Status run_device_open(RunDevice *device, const Options *options, const char *folder, Error *err);
 
 // Whether workers can use the GPU beside this process (gpu_serves). With --device auto the CPU is chosen if not.
 Status run_device_prove(RunDevice *device, const Options *options, Error *err);

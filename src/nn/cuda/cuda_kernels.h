@@ -40,7 +40,7 @@ typedef struct CudaStep {
 // Begins the next step of every model's task (cuda_progress.h): stores its counts, firsts and numbers for the ops that
 // follow, and gathers its samples. Sample s < counts[m] of model m is row indices[firsts[m] + s] (or firsts[m] + s if
 // indices is NULL) of pixels (rows, C,H,W), cropped and flipped by the model's key as in augment.h unless augment is
-// NULL. scale, shift: device (C).
+// NULL. scale, shift: device (C); NULL: pixels are float32, which enter as they are, and augment is NULL.
 struct CudaProgress;
 void cuda_gather(float *out, const uint8_t *pixels, const uint32_t *indices, const struct CudaProgress *progress,
                  const float *scale, const float *shift, Shape shape, const Augment *augment, const CudaStep *step);
@@ -170,6 +170,11 @@ void cuda_attention_backward(float *gradient, float *in_gradient, float *kept, c
 void cuda_softmax_cross_entropy(float *gradient, const struct CudaProgress *progress, const float *logits,
                                 const uint16_t *labels, const uint32_t *indices, float smoothing, int classes,
                                 const CudaStep *step);
+
+// Half the squared distance of the one output from a target, with hits as in regression.h. gradient,
+// outputs: (M, 1,N).
+void cuda_squared_loss(float *gradient, const struct CudaProgress *progress, const float *outputs, const float *targets,
+                       const uint32_t *indices, const CudaStep *step);
 
 // The arrays that a step of SGD changes, of all parameters of a model. Passed to kernels by value.
 typedef struct CudaSgdUpdate {

@@ -52,8 +52,9 @@ typedef struct CudaNetPlan {
     uint32_t batch_size; // samples of one model in one step, at most
     bool tf32;           // products may round their factors to 10 bits
     Sgd sgd;
-    const uint8_t *pixels;      // the data set: (samples, C,H,W)
-    const uint16_t *labels;     // (samples)
+    const uint8_t *pixels;      // the data set: (samples, C,H,W); with floats float32, at an address that suits them
+    const uint16_t *labels;     // (samples); float32 targets if the spec has squared_loss
+    bool floats;                // samples enter as they are, without scale and shift
     const uint32_t *order;      // numbers of samples, see CudaTask; NULL: tasks count samples themselves
     float scale[16], shift[16]; // by channel, host values
     float *weights;             // (M strided) parameters

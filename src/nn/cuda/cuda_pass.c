@@ -24,8 +24,8 @@ static void forward(const CudaPass *pass, CudaPurpose purpose) {
     const CudaNetPlan *plan = &pass->plan;
     const CudaStep *step = &pass->step;
     const bool trains = purpose != FOR_TESTS, augments = trains && augment_is_on(&plan->spec.augment);
-    cuda_gather(pass->ops.ops[0].in, plan->pixels, plan->order, &pass->progress, pass->scale, pass->shift,
-                plan->spec.input, augments ? &plan->spec.augment : NULL, step);
+    cuda_gather(pass->ops.ops[0].in, plan->pixels, plan->order, &pass->progress, plan->floats ? NULL : pass->scale,
+                pass->shift, plan->spec.input, augments ? &plan->spec.augment : NULL, step);
     cuda_mark(pass, CUDA_PART_GATHER, NULL);
     for (int i = 0; i < pass->ops.count; i++) {
         const CudaOp *op = &pass->ops.ops[i];
@@ -38,8 +38,12 @@ static void forward(const CudaPass *pass, CudaPurpose purpose) {
 // Smoothing is for training alone, which asks for a gradient.
 static void loss(const CudaPass *pass, float *gradient) {
     const CudaNetPlan *plan = &pass->plan;
-    cuda_softmax_cross_entropy(gradient, &pass->progress, pass->ops.logits, plan->labels, plan->order,
-                               gradient ? plan->spec.smoothing : 0, plan->spec.classes, &pass->step);
+    if (plan->spec.squared_loss)
+        cuda_squared_loss(gradient, &pass->progress, pass->ops.logits, (const float *)(const void *)plan->labels,
+                          plan->order, &pass->step);
+    else
+        cuda_softmax_cross_entropy(gradient, &pass->progress, pass->ops.logits, plan->labels, plan->order,
+                                   gradient ? plan->spec.smoothing : 0, plan->spec.classes, &pass->step);
     cuda_mark(pass, CUDA_PART_LOSS, NULL);
 }
 

@@ -37,9 +37,9 @@ __device__ uint32_t moved_pixels_at(const uint8_t *plane, const GatherPlace &pla
     return word;
 }
 
-// How a thread reads its pixels: as one aligned word; byte by byte, where planes are no multiple of four pixels; or
-// each from the place that a crop and a flip give it.
-enum Reading { WORDS, BYTES, MOVED };
+// How a thread reads its pixels: as one aligned word; byte by byte, where planes are no multiple of four pixels; each
+// from the place that a crop and a flip give it; or as float32, which are not normalised.
+enum Reading { WORDS, BYTES, MOVED, FLOATS };
 
 // A thread brings four pixels of one channel of one sample; neighbouring threads have neighbouring samples, so that
 // writes are side by side. Reads jump from sample to sample, but each takes a word. Columns beyond the model's
@@ -56,24 +56,28 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     if (at.item == 0) begin_step(progress, at.model, first, count);
     GatherPlace place = gather_place(at.item, shape, (int)samples);
     uint32_t plane = (uint32_t)(shape.rows * shape.columns), size = (uint32_t)shape.channels * plane, word = 0;
+    const float *floats = nullptr; // of a sample
     float factor = 0, offset = 0;
     if (place.sample < count) {
         uint32_t row = first + place.sample;
         if (indices) row = indices[row];
-        const uint8_t *from = pixels + (size_t)row * size + place.channel * plane;
-        if (READING == MOVED) {
+        const size_t channel = (size_t)row * size + place.channel * plane;
+        const uint8_t *from = pixels + channel;
+        if (READING == FLOATS) {
+            floats = (const float *)pixels + channel + place.pixel;
+        } else if (READING == MOVED) {
             RngKey key = progress.keys[(uint32_t)(progress.layers * progress.models) + at.model];
             AugmentDraw draw = augment_draw(&augment, key, progress.next_numbers[at.model], place.sample);
             word = moved_pixels_at(from, place, draw, shape);
         } else {
             word = pixels_at<READING == WORDS>(from + place.pixel, place.count);
         }
-        factor = scale[place.channel];
-        offset = shift[place.channel];
+        factor = READING == FLOATS ? 0 : scale[place.channel];
+        offset = READING == FLOATS ? 0 : shift[place.channel];
     }
     out += ((size_t)at.model * size + place.channel * plane + place.pixel) * samples + place.sample;
     for (uint32_t i = 0; i < place.count; i++, word >>= 8)
-        out[(size_t)i * samples] = (float)(word & 255) * factor + offset;
+        out[(size_t)i * samples] = floats ? floats[i] : (float)(word & 255) * factor + offset;
 }
 
 } // namespace
@@ -82,9 +86,10 @@ void cuda_gather(float *out, const uint8_t *pixels, const uint32_t *indices, con
                  const float *scale, const float *shift, Shape shape, const Augment *augment, const CudaStep *step) {
     bool words = shape.rows * shape.columns % GATHER_PIXELS == 0 && (uintptr_t)pixels % sizeof(uint32_t) == 0;
     Augment none = {};
-    launch_items(augment ? gather<MOVED>
-                 : words ? gather<WORDS>
-                         : gather<BYTES>,
+    launch_items(!scale    ? gather<FLOATS>
+                 : augment ? gather<MOVED>
+                 : words   ? gather<WORDS>
+                           : gather<BYTES>,
                  gather_items(shape, step->samples), step, out, pixels, indices, *progress, scale, shift, shape,
                  (uint32_t)step->samples, augment ? *augment : none);
 }

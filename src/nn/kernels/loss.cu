@@ -47,11 +47,29 @@ __device__ void write_gradient(float *gradient, const float *logits, const Score
     }
 }
 
-// One block per model, one thread per sample (or several samples, one after another). Losses are added in pairs, in a
-// fixed order. blockDim.x is a power of two. It also ends the step: the model's task moves on, in the last kernel of
-// the step that reads its place. Hits are counted in evaluation only. A sample's loss is log(sum) + largest - correct,
-// in double precision as on the CPU, since losses of whole epochs are added up. The gradient's scale is the model's own
-// count: models of a launch have batches of different sizes.
+// Adds up what a block's threads have left in losses and correct (blockDim.x, a power of two): in pairs, in a fixed
+// order. Then it ends the step: the model's task moves on, in the last kernel of the step that reads its place. Hits
+// are counted in evaluation only.
+__device__ void end_step(const CudaProgress &progress, double *losses, uint32_t *correct, bool trains) {
+    const uint32_t m = blockIdx.x, t = threadIdx.x, count = progress.counts[m];
+    for (uint32_t half = blockDim.x / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (t < half) {
+            losses[t] += losses[t + half];
+            correct[t] += correct[t + half];
+        }
+    }
+    if (t > 0) return;
+    progress.loss_sums[m] += losses[0];
+    if (!trains) progress.hits[m] += correct[0];
+    progress.next[m] += count; // later kernels of the step do not read the task
+    progress.left[m] -= count;
+    progress.next_numbers[m]++;
+}
+
+// One block per model, one thread per sample (or several samples, one after another). A sample's loss is log(sum) +
+// largest - correct, in double precision as on the CPU, since losses of whole epochs are added up. The gradient's scale
+// is the model's own count: models of a launch have batches of different sizes.
 __global__ void __launch_bounds__(MOST_THREADS)
     softmax_cross_entropy(float *gradient, const __grid_constant__ CudaProgress progress, const float *logits,
                           const uint16_t *labels, const uint32_t *indices, Shares shares, int classes,
@@ -78,33 +96,58 @@ __global__ void __launch_bounds__(MOST_THREADS)
     }
     losses[t] = loss;
     correct[t] = right;
-    for (uint32_t half = blockDim.x / 2; half > 0; half /= 2) {
-        __syncthreads();
-        if (t < half) {
-            losses[t] += losses[t + half];
-            correct[t] += correct[t + half];
+    end_step(progress, losses, correct, gradient != nullptr);
+}
+
+// Blocks and threads as above, and the CPU's formulas (regression.c). Products of doubles made of floats are exact, so
+// that no contraction rounds otherwise.
+__global__ void __launch_bounds__(MOST_THREADS)
+    squared_loss(float *gradient, const __grid_constant__ CudaProgress progress, const float *outputs,
+                 const float *targets, const uint32_t *indices, uint32_t samples) {
+    __shared__ double losses[MOST_THREADS];
+    __shared__ uint32_t correct[MOST_THREADS];
+    const uint32_t m = blockIdx.x, t = threadIdx.x, count = progress.counts[m];
+    const float scale = 1.0f / (float)count;
+    double loss = 0;
+    uint32_t near = 0;
+    for (uint32_t s = t; s < samples; s += blockDim.x) {
+        const size_t at = (size_t)m * samples + s;
+        if (s >= count) {
+            if (gradient) gradient[at] = 0;
+            continue;
         }
+        const uint32_t row = progress.firsts[m] + s;
+        const float distance = outputs[at] - targets[indices ? indices[row] : row];
+        if (gradient) gradient[at] = scale * distance;
+        loss += 0.5 * (double)distance * (double)distance;
+        near += fabsf(distance) < 0.5f;
     }
-    if (t == 0) {
-        progress.loss_sums[m] += losses[0];
-        if (!gradient) progress.hits[m] += correct[0];
-        progress.next[m] += count; // later kernels of the step do not read the task
-        progress.left[m] -= count;
-        progress.next_numbers[m]++;
-    }
+    losses[t] = loss;
+    correct[t] = near;
+    end_step(progress, losses, correct, gradient != nullptr);
+}
+
+// As many threads as samples, in a power of two, for the sums in pairs; more samples than MOST_THREADS take turns.
+uint32_t threads_for(const CudaStep *step) {
+    uint32_t threads = 32;
+    while (threads < (uint32_t)step->samples && threads < MOST_THREADS)
+        threads *= 2;
+    return threads;
 }
 
 } // namespace
 
-// As many threads as samples, in a power of two, for the sums in pairs; more samples than MOST_THREADS take turns.
 void cuda_softmax_cross_entropy(float *gradient, const CudaProgress *progress, const float *logits,
                                 const uint16_t *labels, const uint32_t *indices, float smoothing, int classes,
                                 const CudaStep *step) {
     const float each = smoothing / (float)classes;
     const Shares shares = {1 - smoothing + each, each};
-    uint32_t threads = 32;
-    while (threads < (uint32_t)step->samples && threads < MOST_THREADS)
-        threads *= 2;
-    launch(softmax_cross_entropy, (size_t)step->models, threads, step->stream, gradient, *progress, logits, labels,
-           indices, shares, classes, (uint32_t)step->samples);
+    launch(softmax_cross_entropy, (size_t)step->models, threads_for(step), step->stream, gradient, *progress, logits,
+           labels, indices, shares, classes, (uint32_t)step->samples);
+}
+
+void cuda_squared_loss(float *gradient, const CudaProgress *progress, const float *outputs, const float *targets,
+                       const uint32_t *indices, const CudaStep *step) {
+    launch(squared_loss, (size_t)step->models, threads_for(step), step->stream, gradient, *progress, outputs, targets,
+           indices, (uint32_t)step->samples);
 }

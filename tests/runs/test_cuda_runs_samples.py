@@ -1,0 +1,59 @@
+"""What clients see on the emulated card (cards.py) is what they see on the CPU: samples that are float numbers, targets.
+
+Usage: test_cuda_runs_samples.py PATH_OF_SOUNDER_EMULATED [unittest arguments]
+"""
+import json, os, random, sys, unittest
+
+from cards import CardCase
+
+
+class Samples(CardCase):
+    def write_table(self, folder, column, rows):
+        """train.csv and test.csv with this column and three numbers."""
+        os.mkdir(self.path(folder))
+        for name, part in (("train", rows[:-30]), ("test", rows[-30:])):
+            with open(self.path(folder, name + ".csv"), "w") as file:
+                file.write(f"{column},a,b,c\n" + "".join(",".join(map(str, row)) + "\n" for row in part))
+
+    def compare(self, name, *options):
+        """Trains on the CPU and on the card: one and three workers have the same bits there, the CPU's but for rounding."""
+        self.train(*options, "--workers", "2", "--device", "cpu", "--out", name + "-cpu")
+        for workers in "1", "3":
+            self.train(*options, "--workers", workers, "--models-per-launch", "2", "--device", "cuda", "--out", f"{name}-{workers}")
+        self.assertEqual(self.model(name + "-1"), self.model(name + "-3"))
+        cpu, card = (self.tensors(f"{name}-{run}") for run in ("cpu", "1"))
+        for tensor in cpu:
+            for expected, actual in zip(cpu[tensor][1], card[tensor][1]):
+                self.assertAlmostEqual(expected, actual, delta=1e-4, msg=tensor)
+        for cpu, card in zip(self.rounds(name + "-cpu"), self.rounds(name + "-1"), strict=True):
+            self.assertAlmostEqual(cpu["train_loss"], card["train_loss"], delta=1e-4)
+            self.assertAlmostEqual(cpu["test_loss"], card["test_loss"], delta=1e-4)
+
+    def test_tables_of_numbers_with_classes_or_targets_train_and_are_evaluated_as_on_the_cpu(self):
+        chance = random.Random(3)
+        rows = [[chance.gauss(0, 1) for _ in range(3)] for _ in range(131)] # no multiple of the batch
+        self.write_table("classes", "label", [(i % 3, *row) for i, row in enumerate(rows)])
+        self.write_table("targets", "target", [(row[0] - 2 * row[1] + 1, *row) for row in rows])
+        common = ["--clients", "4", "--clients-per-round", "3", "--rounds", "3", "--batch-size", "8", "--local-epochs", "2", "--lr", "0.05"]
+        for name, model, more in (("classes", "linear 9; relu; linear 3", ["--partition", "dirichlet alpha=0.5"]),
+                                  ("targets", "linear 5; tanh; linear 1", ["--momentum", "0.5", "--algorithm", "fedprox"])):
+            with self.subTest(name):
+                options = ["--data", name, "--model", model, *common, *more, "--eval-clients-every", "1"]
+                self.compare(name, *options)
+                told = [json.loads(self.call("eval", name + "-1", "--json", "--device", device)[0]) for device in ("cpu", "cuda")]
+                self.assertEqual([each["device"].startswith("Emulated") for each in told], [False, True])
+                for figure in ("test_loss", "test_rmse" if name == "targets" else "test_accuracy"):
+                    self.assertAlmostEqual(told[0][figure], told[1][figure], delta=1e-6)
+                clients = [[(entry["client"], entry["loss"]) for entry in self.metrics(f"{name}-{run}") if entry["type"] == "client_evaluation"] for run in ("cpu", "1")]
+                self.assertEqual(len(clients[0]), 12)
+                for (one, cpu), (other, card) in zip(*map(sorted, clients), strict=True):
+                    self.assertEqual(one, other)
+                    self.assertAlmostEqual(cpu, card, delta=1e-3)
+
+    def test_lockstep_takes_targets_too(self):
+        self.write_table("targets", "target", [(i % 7 / 7, i % 5 / 5, i % 3 / 3, 1) for i in range(90)])
+        self.compare("ssgd", "--data", "targets", "--model", "linear 1", "--clients", "3", "--rounds", "3", "--batch-size", "8", "--lr", "0.1", "--algorithm", "ssgd")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
