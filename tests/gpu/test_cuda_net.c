@@ -2,6 +2,7 @@
 // gradients, weights, losses and logits, within rounding. M models with different numbers of samples, some idle.
 #include "gpu.h"
 #include "gpu_net.h"
+#include "nn/cuda/cuda_pass.h"
 #include "tests/nn/layer_examples.h"
 
 // What a net is tried with: small images, so that an emulated GPU has done before long.
@@ -425,6 +426,37 @@ static void with_tf32_logits_stay_close(void **state) {
     gpu_net_stop(&on);
 }
 
+// Launches of a step of training, with what a local rule adds to the gradients or without.
+static size_t launches_of(const char *model, bool shifts) {
+    Error err;
+    GpuNet on;
+    const CudaPass *pass;
+    cudaGraph_t graph;
+    size_t launches;
+    gpu_net_prepare(&on, model, (Shape){1, 28, 28}, 3, 10);
+    GpuTensor arrays[] = {gpu_zeros(on.weights.bytes), gpu_zeros(3 * sizeof(float))};
+    if (shifts) on.plan.gradient_shifts = gpu_floats(arrays[0]);
+    if (shifts) on.plan.pulls = gpu_floats(arrays[1]);
+    check_ok(cuda_net_init(&on.net, &on.plan, &err));
+    check_ok(cuda_net_train(on.net, 1, &err)); // loads all that a step needs
+    check_ok(cuda_net_pass(on.net, &pass, &err));
+    check_cuda(cudaStreamBeginCapture(pass->step.stream, cudaStreamCaptureModeThreadLocal));
+    cuda_pass_train(pass);
+    check_cuda(cudaStreamEndCapture(pass->step.stream, &graph));
+    check_cuda(cudaGraphGetNodes(graph, NULL, &launches));
+    check_cuda(cudaGraphDestroy(graph));
+    gpu_net_stop(&on);
+    gpu_free(arrays[0]), gpu_free(arrays[1]);
+    return launches;
+}
+
+static void a_local_rule_costs_no_launches(void **state) {
+    (void)state;
+    const char *const models[] = {"2nn", "lenet"};
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        assert_int_equal(launches_of(models[i], true), launches_of(models[i], false));
+}
+
 static void plans_that_cannot_work_are_refused(void **state) {
     (void)state;
     Error err;
@@ -476,6 +508,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(many_models_are_assigned_at_once),
         cmocka_unit_test(models_may_share_weights_that_do_not_change),
         cmocka_unit_test(with_tf32_logits_stay_close),
+        cmocka_unit_test(a_local_rule_costs_no_launches),
         cmocka_unit_test(plans_that_cannot_work_are_refused),
     };
     return run_cases(argc, argv, tests, NULL, NULL);

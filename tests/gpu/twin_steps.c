@@ -204,6 +204,43 @@ static void linear_step(const Trial *trial, const Layer *layer, const Values *in
     drop_all(weights, velocity);
 }
 
+// Gradient and step in one pass are the gradient, then the step, where shifts and pulls join the gradients, too.
+static void check_shifted_linear_step(const Trial *trial, const Layer *layer, const Values *in,
+                                      const Values *out_gradient, Sgd sgd) {
+    Values gradient = values_of(trial, parameters_of(layer), 0), shifts = random_values(trial, gradient.each, 0, 18);
+    Values weights[2], velocities[2];
+    float pulls[MOST_MODELS];
+    for (int m = 0; m < MOST_MODELS; m++)
+        pulls[m] = 0.1f * (float)m;
+    GpuTensor lr = gpu_copy(&sgd.lr, sizeof sgd.lr, 0), gpu_pulls = gpu_copy(pulls, sizeof pulls, 0);
+    for (int way = 0; way < 2; way++) {
+        weights[way] = parameters(trial, gradient.each, 12);
+        velocities[way] = random_values(trial, gradient.each, 0, 16);
+        CudaSgdUpdate descent = sgd_update_of(&weights[way], &velocities[way], &lr, sgd);
+        descent.shifts = on_gpu(&shifts);
+        descent.pulls = gpu_at(gpu_pulls);
+        if (way == 0) {
+            cuda_linear_step(&descent, on_gpu(in), on_gpu(out_gradient), layer, &trial->step);
+            continue;
+        }
+        cuda_linear_backward_weight(on_gpu(&gradient), on_gpu(&gradient) + layer->bias, on_gpu(in),
+                                    on_gpu(out_gradient), gradient.stride, layer, NULL, &trial->step);
+        cuda_sgd_step(&descent, on_gpu(&gradient), 0, gradient.each, &trial->step);
+    }
+    float *together = malloc(weights[0].gpu.bytes), *apart = malloc(weights[1].gpu.bytes);
+    assert_true(together && apart);
+    const Values *const arrays[] = {weights, velocities};
+    for (int a = 0; a < 2; a++) {
+        gpu_read(together, arrays[a][0].gpu);
+        gpu_read(apart, arrays[a][1].gpu);
+        for (size_t i = 0; i < (size_t)trial->models * arrays[a][0].stride; i++)
+            if (!isnan(apart[i])) assert_true(fabsf(together[i] - apart[i]) <= 1e-6f * (1 + fabsf(apart[i])));
+    }
+    free(together), free(apart);
+    gpu_free(lr), gpu_free(gpu_pulls);
+    drop_all(gradient, shifts, weights[0], weights[1], velocities[0], velocities[1]);
+}
+
 void check_linear(const Trial *trial) {
     Error err;
     CudaBlas blas;
@@ -227,8 +264,9 @@ void check_linear(const Trial *trial) {
         }
         compare("linear forward", &out, trial->counts, (size_t)n, 1e-5);
         linear_backward(trial, layer, used, &in, &out_gradient, &weights);
-        linear_step(trial, layer, &in, &out_gradient,
-                    (Sgd){.lr = 0.1f, .momentum = relu ? 0.9f : 0, .weight_decay = 0.01f});
+        const Sgd sgd = {.lr = 0.1f, .momentum = relu ? 0.9f : 0, .weight_decay = 0.01f};
+        linear_step(trial, layer, &in, &out_gradient, sgd);
+        if (!used) check_shifted_linear_step(trial, layer, &in, &out_gradient, sgd);
         tensor_free(rows);
         drop_all(in, out_gradient, weights, out);
     }

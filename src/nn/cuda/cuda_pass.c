@@ -70,11 +70,9 @@ static bool steps_plainly(const CudaOptimizer *optimizer) {
 }
 
 // Whether the backward pass makes the steps of linear layers itself. Hogwild must know first that the whole gradient is
-// finite, and shifts are added by other kernels. Above MOST_STEPPED_SAMPLES cuBLAS's product is fast enough that
-// writing and reading the gradient pays.
+// finite. Above MOST_STEPPED_SAMPLES cuBLAS's product is fast enough that writing and reading the gradient pays.
 static bool steps_linear_layers(const CudaPass *pass) {
-    return !pass->plan.updates && !pass->plan.gradient_shifts && steps_plainly(&pass->plan.optimizer) &&
-           pass->step.samples <= MOST_STEPPED_SAMPLES;
+    return !pass->plan.updates && steps_plainly(&pass->plan.optimizer) && pass->step.samples <= MOST_STEPPED_SAMPLES;
 }
 
 // Whether the layer's step is made by its gradient's kernel, if the pass makes such steps at all.

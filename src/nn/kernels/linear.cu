@@ -117,9 +117,11 @@ struct Places {
     }
 };
 
-// All loads before the first store: the compiler may not change their order, and each would wait for the memory.
-template <Ending ENDING>
-__device__ void hold(Held &held, const CudaSgdUpdate &descent, uint32_t model, const Places &to) {
+// All loads before the first store: the compiler may not change their order, and each would wait for the memory. Shifts
+// join the gradient, which the sums are.
+template <Ending ENDING, bool SHIFTS>
+__device__ void hold(Held &held, float (&sums)[THREAD_OUTS][THREAD_INS], const CudaSgdUpdate &descent, uint32_t model,
+                     const Places &to) {
 #pragma unroll
     for (int o = 0; o < THREAD_OUTS; o++)
 #pragma unroll
@@ -128,13 +130,16 @@ __device__ void hold(Held &held, const CudaSgdUpdate &descent, uint32_t model, c
             held.weights[o][i] = descent.weights[model * descent.stride + to.at(o, i)];
             if (ENDING == STEPS_WITH_MOMENTUM)
                 held.velocities[o][i] = descent.velocity[model * descent.parameters + to.at(o, i)];
+            if (SHIFTS) sums[o][i] += descent.shifts[model * descent.parameters + to.at(o, i)];
         }
 }
 
-template <Ending ENDING>
+template <Ending ENDING, bool SHIFTS>
 __device__ void end_products(const float (&sums)[THREAD_OUTS][THREAD_INS], const Held &held,
                              const CudaSgdUpdate &descent, uint32_t model, const Places &to) {
     const float lr = ENDING == STORES ? 0 : *descent.lr;
+    Sgd sgd = descent.sgd;
+    if (SHIFTS) sgd.weight_decay += descent.pulls[model];
 #pragma unroll
     for (int o = 0; o < THREAD_OUTS; o++)
 #pragma unroll
@@ -146,7 +151,7 @@ __device__ void end_products(const float (&sums)[THREAD_OUTS][THREAD_INS], const
                 continue;
             }
             const float now = held.weights[o][i], before = ENDING == STEPS_WITH_MOMENTUM ? held.velocities[o][i] : 0;
-            const float speed = sgd_velocity(before, sums[o][i], now, &descent.sgd);
+            const float speed = sgd_velocity(before, sums[o][i], now, &sgd);
             if (ENDING == STEPS_WITH_MOMENTUM) descent.velocity[model * descent.parameters + to.at(o, i)] = speed;
             *weight = now - lr * speed;
         }
@@ -154,7 +159,7 @@ __device__ void end_products(const float (&sums)[THREAD_OUTS][THREAD_INS], const
 
 // weight, bias: offsets among the parameters. The products of a tile are summed in registers, from samples that are
 // staged in shared memory.
-template <Ending ENDING>
+template <Ending ENDING, bool SHIFTS = false>
 __global__ void __launch_bounds__(ITEM_THREADS, ENDING == STEPS_WITH_MOMENTUM ? 3 : 0)
     linear_gradient(const __grid_constant__ CudaSgdUpdate descent, const float4 *in, const float4 *out_gradient,
                     size_t weight, size_t bias, uint32_t ins, uint32_t outs, uint32_t quads, uint32_t places,
@@ -170,9 +175,10 @@ __global__ void __launch_bounds__(ITEM_THREADS, ENDING == STEPS_WITH_MOMENTUM ? 
     float sums[THREAD_OUTS][THREAD_INS] = {};
     const Places to(weight, bias, first_in + x, ins, first_out + y, outs);
     Held held;
-    // The samples of a small batch are staged at once, and meanwhile the parameters are on their way, too.
-    const bool early = ENDING == STEPS_WITH_MOMENTUM && places * quads <= TILE_SAMPLES / 4;
-    if (early) hold<ENDING>(held, descent, model, to);
+    // The samples of a small batch are staged at once, and meanwhile the parameters are on their way, too. Shifts join
+    // complete sums.
+    const bool early = ENDING == STEPS_WITH_MOMENTUM && !SHIFTS && places * quads <= TILE_SAMPLES / 4;
+    if (early) hold<ENDING, SHIFTS>(held, sums, descent, model, to);
     for (uint32_t p = 0; p < places; p++, in += (size_t)ins * quads, out_gradient += (size_t)outs * quads)
         for (uint32_t first = 0; first < quads; first += TILE_SAMPLES / 4) {
             uint32_t quad = first + threadIdx.x % (TILE_SAMPLES / 4);
@@ -182,8 +188,8 @@ __global__ void __launch_bounds__(ITEM_THREADS, ENDING == STEPS_WITH_MOMENTUM ? 
             __syncthreads();
             add_products(sums, tile, x, y);
         }
-    if (ENDING != STORES && !early) hold<ENDING>(held, descent, model, to);
-    end_products<ENDING>(sums, held, descent, model, to);
+    if (ENDING != STORES && !early) hold<ENDING, SHIFTS>(held, sums, descent, model, to);
+    end_products<ENDING, SHIFTS>(sums, held, descent, model, to);
 }
 
 } // namespace
@@ -201,8 +207,11 @@ static void launch_gradient(void (*kernel)(CudaSgdUpdate, const float4 *, const 
 
 void cuda_linear_step(const CudaSgdUpdate *descent, const float *in, const float *out_gradient, const Layer *layer,
                       const CudaStep *step) {
-    launch_gradient(descent->sgd.momentum > 0 ? linear_gradient<STEPS_WITH_MOMENTUM> : linear_gradient<STEPS>, descent,
-                    layer->weight, layer->bias, in, out_gradient, layer, step);
+    const auto with_momentum =
+        descent->shifts ? linear_gradient<STEPS_WITH_MOMENTUM, true> : linear_gradient<STEPS_WITH_MOMENTUM>;
+    const auto without = descent->shifts ? linear_gradient<STEPS, true> : linear_gradient<STEPS>;
+    launch_gradient(descent->sgd.momentum > 0 ? with_momentum : without, descent, layer->weight, layer->bias, in,
+                    out_gradient, layer, step);
 }
 
 void cuda_linear_gradient(float *weight_gradient, float *bias_gradient, const float *in, const float *out_gradient,
