@@ -95,6 +95,23 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     if (at.item < count) weights[(size_t)at.model * count + at.item] = global[at.item];
 }
 
+// One thread per float of a client's row, which belongs to the parameter at `places`.
+__global__ void __launch_bounds__(ITEM_THREADS)
+    join_own(float *weights, const float *rows, const uint32_t *places, uint32_t floats, size_t stride) {
+    const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, floats);
+    if (at.item < floats) weights[at.model * stride + places[at.item]] += rows[(size_t)at.model * floats + at.item];
+}
+
+__global__ void __launch_bounds__(ITEM_THREADS)
+    take_own(float *rows, float *weights, const float *global, const uint32_t *places, uint32_t floats, size_t stride) {
+    const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, floats);
+    if (at.item >= floats) return;
+    const uint32_t place = places[at.item];
+    float *own = weights + at.model * stride + place;
+    rows[(size_t)at.model * floats + at.item] = *own - global[place];
+    *own = global[place];
+}
+
 enum { TREE_LEVELS = 20 }; // for up to 2^20 - 1 shards
 
 // Sums the leaves of shard_sum.h's tree in their order: level l holds the sum of a whole block of 2^l shards while bit
@@ -171,6 +188,17 @@ void cuda_aggregate_add(int64_t *sum, const float *trained, const float *global,
 
 void cuda_broadcast(float *weights, const float *global, size_t count, int models, cudaStream_t stream) {
     launch(broadcast, (size_t)models * blocks_of(count), ITEM_THREADS, stream, weights, global, (uint32_t)count);
+}
+
+void cuda_join_own(float *weights, const float *rows, const uint32_t *places, uint32_t floats, size_t stride,
+                   int models, cudaStream_t stream) {
+    launch(join_own, (size_t)models * blocks_of(floats), ITEM_THREADS, stream, weights, rows, places, floats, stride);
+}
+
+void cuda_take_own(float *rows, float *weights, const float *global, const uint32_t *places, uint32_t floats,
+                   size_t stride, int models, cudaStream_t stream) {
+    launch(take_own, (size_t)models * blocks_of(floats), ITEM_THREADS, stream, rows, weights, global, places, floats,
+           stride);
 }
 
 void cuda_ssgd_step(float *weights, float *velocity, const CudaShards *shards, const Sgd *sgd, size_t count,

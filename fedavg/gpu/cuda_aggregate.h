@@ -31,6 +31,14 @@ void cuda_aggregate_add(int64_t *sum, const float *trained, const float *global,
 // weights (models, count) = global (count), for each model.
 void cuda_broadcast(float *weights, const float *global, size_t count, int models, cudaStream_t stream);
 
+// Parameters that stay with a client: rows (models, floats) hold their difference from the global ones, and float j of
+// a row belongs to parameter places[j] of its model. The first call adds the rows to the weights; the second one writes
+// the rows and leaves the global parameters in the weights.
+void cuda_join_own(float *weights, const float *rows, const uint32_t *places, uint32_t floats, size_t stride,
+                   int models, cudaStream_t stream);
+void cuda_take_own(float *rows, float *weights, const float *global, const uint32_t *places, uint32_t floats,
+                   size_t stride, int models, cudaStream_t stream);
+
 // The shards of a step of synchronous SGD. Passed to the kernel by value: the counts alone are an array in device
 // memory, which does not change during a run.
 typedef struct CudaShards {

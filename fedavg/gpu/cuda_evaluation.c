@@ -36,9 +36,12 @@ static Status assign_clients(CudaWorker *self, uint32_t *steps, uint32_t jobs, u
 // repeat those of no round of training.
 static Status prepare_models(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
     cuda_broadcast(self->weights, self->blocks.weights, self->memory->config->parameters, (int)jobs, self->stream);
+    if (self->jobs[0]->task == EVALUATE_PERSONAL)
+        TRY(cuda_own_begin(&self->own, self->weights, self->jobs, jobs, self->stream, err));
     if (self->jobs[0]->task != EVALUATE_FINE_TUNED) return STATUS_OK;
     TRY(cuda_clients_rest(&self->clients, self->stream, err));
-    return cuda_worker_train(self, jobs, evaluation_round(round), err);
+    TRY(cuda_optimizer_begin(self, jobs, false, err));
+    return cuda_train_models(self, jobs, evaluation_round(round), err);
 }
 
 // Samples of the jobs' clients in their first `steps` batches.

@@ -3,6 +3,7 @@
 
 #include "fedavg/gpu/cuda_blocks.h"
 #include "fedavg/gpu/cuda_clients.h"
+#include "fedavg/gpu/cuda_own.h"
 #include "fedavg/gpu/cuda_worker.h"
 #include "fedavg/gpu/gpu.h"
 #include "nn/cuda/cuda_blas.h"
@@ -53,6 +54,7 @@ static GpuNeed gpu_need(const RunConfig *config, const Spec *spec, const Dataset
     // where it sends something else than it has trained; the parent the host's view and two copies.
     const uint64_t squares = run_algorithm(config).optimizer->states - 1;
     need.weights = block_bytes(gpu->weights_bytes) + block_bytes(slots_bytes(&slots)) +
+                   (uint64_t)workers * cuda_own_bytes(config, models) +
                    model_bytes(config) * ((3 + cuda_clients_arrays(config) + squares) * (uint64_t)workers * models +
                                           (cuda_sends(config) ? workers : 0) + 3);
     need.data = block_bytes(gpu->data_bytes) + workers * align(data->train.count * sizeof(uint32_t));

@@ -33,9 +33,11 @@ static void cuda_worker_free(void *worker) {
     cudaFree(self->gradient);
     cudaFree(self->velocity);
     cudaFree(self->squares);
+    cudaFree(self->forgotten);
     cudaFree(self->weights);
     cuda_send_free(self);
     cuda_clients_free(&self->clients);
+    cuda_own_free(&self->own);
     cuda_blocks_free(&self->blocks);
     owned_free(&self->owned);
     free(self);
@@ -57,6 +59,7 @@ static Status allocate_host(CudaWorker *self, Error *err) {
     self->next_order = own(&self->owned, order_length(self), sizeof *self->next_order);
     self->host_unfit = own(&self->owned, self->models, sizeof *self->host_unfit);
     self->host_shares = own(&self->owned, self->models, sizeof *self->host_shares);
+    self->host_forgotten = own(&self->owned, 2 * (size_t)self->models, sizeof *self->host_forgotten);
     self->fits = own(&self->owned, self->models, sizeof *self->fits);
     self->jobs = own(&self->owned, self->models, sizeof *self->jobs);
     self->next_jobs = own(&self->owned, self->models, sizeof *self->next_jobs);
@@ -76,8 +79,10 @@ static Status allocate_device(CudaWorker *self, Error *err) {
         TRY(cuda_allocate(&self->weights, parameters, sizeof(float), "local models", err));
     if (!algorithm->engine->in_lockstep)
         TRY(cuda_allocate(&self->velocity, parameters, sizeof(float), "velocities", err));
-    if (algorithm->optimizer->states > 1)
+    if (algorithm->optimizer->states > 1) {
         TRY(cuda_allocate(&self->squares, parameters, sizeof(float), "Adam's squares", err));
+        TRY(cuda_allocate(&self->forgotten, 2 * (size_t)self->models, sizeof(double), "Adam's powers", err));
+    }
     TRY(cuda_allocate(&self->gradient, parameters, sizeof(float), "gradients", err));
     TRY(cuda_allocate(&self->order, order_length(self), sizeof(uint32_t), "the order of samples", err));
     TRY(cuda_allocate(&self->shares, self->models, sizeof(double), "shares", err));
@@ -106,6 +111,7 @@ static CudaNetPlan make_plan(const CudaWorker *self) {
                         .optimizer = {.nesterov = config->training.nesterov && config->training.sgd.momentum > 0,
                                       .adam = optimizer_adam(&config->recipe.optimizer),
                                       .squares = self->squares,
+                                      .forgotten = self->forgotten,
                                       .clip = config->training.clip},
                         .gradient_shifts = self->clients.shifts,
                         .pulls = self->clients.pulls};
@@ -163,6 +169,7 @@ static Status cuda_worker_init(void **worker, const RunMemory *memory, uint32_t 
     TRY_GOTO(fail, allocate_host(self, err));
     TRY_GOTO(fail, allocate_device(self, err));
     TRY_GOTO(fail, cuda_clients_init(&self->clients, memory, self->models, err));
+    TRY_GOTO(fail, cuda_own_init(&self->own, memory, self->models, err));
     TRY_GOTO(fail, cuda_send_init(self, err));
     const CudaNetPlan plan = make_plan(self);
     TRY_GOTO(fail, cuda_net_init(&self->net, &plan, err));
@@ -275,25 +282,19 @@ static Status hand_in(CudaWorker *self, uint32_t jobs, uint32_t round, Error *er
     return STATUS_OK;
 }
 
-// Velocities of the last launch are cleared where steps build on them (momentum, clipping, Adam); plain SGD has none.
-Status cuda_worker_train(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
-    const RunConfig *config = self->memory->config;
-    const size_t bytes = jobs * (size_t)config->parameters * sizeof(float);
-    if (config->training.sgd.momentum > 0 || config->training.clip > 0 || self->squares)
-        TRY(cuda_clear(self->velocity, bytes, self->stream, err));
-    if (self->squares) TRY(cuda_clear(self->squares, bytes, self->stream, err));
-    return cuda_train_models(self, jobs, round, err);
-}
-
 // No worker writes the global weights during the phase, so that all launches begin from one state. The local rule reads
-// the local models as they begin, so that they are copied first.
+// the local models as they begin, so that they are copied first, and get the parameters that stay with their clients.
 //
 // Lengths are measured before the updates are judged, because a rule with a bound needs them for the shares, and before
 // an attack or a code replaces what was trained.
 static Status train_clients(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
     cuda_broadcast(self->weights, self->blocks.weights, self->memory->config->parameters, (int)jobs, self->stream);
+    TRY(cuda_own_begin(&self->own, self->weights, self->jobs, jobs, self->stream, err));
     TRY(cuda_clients_begin(&self->clients, self->jobs, jobs, round, &self->blocks, self->weights, self->stream, err));
-    TRY(cuda_worker_train(self, jobs, round, err));
+    TRY(cuda_optimizer_begin(self, jobs, true, err));
+    TRY(cuda_train_models(self, jobs, round, err));
+    TRY(cuda_optimizer_conclude(self, jobs, err));
+    TRY(cuda_own_conclude(&self->own, self->weights, self->blocks.weights, self->jobs, jobs, self->stream, err));
     TRY(cuda_inspect_updates(self, jobs, err));
     return hand_in(self, jobs, round, err);
 }

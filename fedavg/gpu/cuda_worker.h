@@ -13,6 +13,7 @@
 #include "base/owned.h"
 #include "fedavg/gpu/cuda_blocks.h"
 #include "fedavg/gpu/cuda_clients.h"
+#include "fedavg/gpu/cuda_own.h"
 #include "fedavg/gpu/cuda_pace.h"
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/worker/deliver.h"
@@ -36,7 +37,9 @@ typedef struct CudaWorker {
     cudaStream_t stream;                  // the net's
     float *weights, *velocity, *gradient; // device, owned (models, parameters); fedavg alone has weights of its own
     float *squares;                       // device, owned, likewise: Adam's; NULL without
+    double *forgotten;                    // device, owned (models, 2): of adam_next; NULL without
     CudaClients clients;                  // what the local rule does with them
+    CudaOwn own;                          // their parameters that stay with them
     uint32_t *order;                      // device, owned (samples dealt, or clients' test samples): which comes when
     double *shares;                       // device, owned (models): p_k of each client
     uint64_t *unfit;                      // device, owned (models)
@@ -46,6 +49,7 @@ typedef struct CudaWorker {
     CudaShuffled shuffled;                // what next_order is the order of
     uint64_t *host_unfit;                 // owned (models)
     double *host_shares;                  // owned (models)
+    double *host_forgotten;               // owned (models, 2)
     bool *fits;                           // owned (models): whether what a client would keep, and hand in, does
     Job **jobs;                           // owned (models)
     Job **next_jobs;                      // owned (models): next_count of them are taken already
@@ -85,8 +89,9 @@ Status cuda_send_updates(CudaWorker *self, uint32_t *accepted, uint32_t jobs, ui
 // Looks at what the models of self->jobs (jobs) have trained, on the host (deliver_inspect).
 Status cuda_inspect_updates(const CudaWorker *self, uint32_t jobs, Error *err);
 
-// Trains the models of self->jobs (jobs), into which the caller has copied the global one, with the shuffles and
-// dropout of `round`.
-Status cuda_worker_train(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err);
+// The state of the clients' optimizers (cuda_optimizer.c), before and after cuda_train_models: fresh, or what
+// --client-optimizer-state says if it `lasts`. The second call, which waits, writes it into the clients' new rows.
+Status cuda_optimizer_begin(CudaWorker *self, uint32_t jobs, bool lasts, Error *err);
+Status cuda_optimizer_conclude(CudaWorker *self, uint32_t jobs, Error *err);
 
 #endif

@@ -132,6 +132,9 @@ void personal_step(LocalModel *model, BatchResult *result, const Batch *batch, c
 // here, from the client's row.
 void personal_conclude(LocalModel *model, const Job *job, uint32_t round);
 
+// A GPU has written the parameters that stay into the client's new row: one that is not finite stays as it was.
+void personal_settle(const RunMemory *memory, const Job *job);
+
 // The parameters that stay with the client become global again in its weights (parameters), and so do frozen ones.
 void personal_withhold(float *weights, const RunMemory *memory);
 

@@ -28,6 +28,14 @@ static void add_kept(float *values, const float *kept, Runs of) {
             values[i] += *kept++;
 }
 
+static void stay_as_it_was(float *kept, const float *was, size_t count, uint32_t client) {
+    log_warning("client %u: its personal model is no longer finite and stays as it was", client);
+    if (was)
+        memcpy(kept, was, count * sizeof *kept);
+    else
+        memset(kept, 0, count * sizeof *kept);
+}
+
 // kept (a row) = values - from (parameters). A row that would not be finite stays as it was: it is the client's alone,
 // so that the round continues without a refusal. Differences are stored, not weights, since the zeros of a client
 // without a row then mean the common beginning.
@@ -38,12 +46,7 @@ static void keep(float *kept, const float *values, const float *from, const floa
             kept[count] = values[i] - from[i];
             infinite += isfinite(kept[count]) ? 0 : 1u;
         }
-    if (infinite == 0) return;
-    log_warning("client %u: its personal model is no longer finite and stays as it was", client);
-    if (was)
-        memcpy(kept, was, count * sizeof *kept);
-    else
-        memset(kept, 0, count * sizeof *kept);
+    if (infinite > 0) stay_as_it_was(kept, was, count, client);
 }
 
 static const float *row_before(const LocalModel *model, const Job *job) {
@@ -132,6 +135,16 @@ void personal_unmoved(float *weights, const RunMemory *memory) {
         if (tensor->frozen)
             memcpy(weights + tensor->first, memory->weights + tensor->first, tensor->count * sizeof *weights);
     }
+}
+
+void personal_settle(const RunMemory *memory, const Job *job) {
+    const ClientStateFile *file = &memory->client_state;
+    const size_t count = file->plan.floats;
+    float *kept = client_state_row(file, job->state_to);
+    size_t infinite = 0;
+    for (size_t i = 0; i < count; i++)
+        infinite += isfinite(kept[i]) ? 0 : 1u;
+    if (infinite > 0) stay_as_it_was(kept, client_state_row(file, job->state_from), count, job->client);
 }
 
 void personal_conclude(LocalModel *model, const Job *job, uint32_t round) {

@@ -40,9 +40,10 @@ typedef struct CudaFence {
 // The optimizer, if it is not plain SGD; all zeros for plain SGD.
 typedef struct CudaOptimizer {
     bool nesterov;
-    Adam adam;      // used if there are squares
-    float *squares; // (M strided by parameters) device memory that the caller owns; NULL: SGD
-    double clip;    // the greatest length of a model's gradient; 0: unlimited
+    Adam adam;         // used if there are squares
+    float *squares;    // (M strided by parameters) device memory that the caller owns; NULL: SGD
+    double *forgotten; // (M, 2) of adam_next: ones at first; device memory that the caller owns; NULL: SGD
+    double clip;       // the greatest length of a model's gradient; 0: unlimited
 } CudaOptimizer;
 
 // All pointers are device memory that the caller owns.

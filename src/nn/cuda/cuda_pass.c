@@ -154,7 +154,7 @@ static void step_whole(const CudaPass *pass) {
     for (int r = 0; r < count && optimizer->clip > 0; r++)
         cuda_add_lengths(&pass->whole, plan->gradient, plan->spec.parameter_count, runs[r].first, runs[r].count,
                          &pass->step);
-    cuda_begin_whole_step(&pass->whole, pass->progress.forgotten, optimizer, &descent, &pass->step);
+    cuda_begin_whole_step(&pass->whole, optimizer->forgotten, optimizer, &descent, &pass->step);
     for (int r = 0; r < count; r++)
         cuda_whole_step(&descent, &pass->whole, optimizer, plan->gradient, runs[r].first, runs[r].count, &pass->step);
 }

@@ -29,7 +29,6 @@ __global__ void __launch_bounds__(CUDA_MOST_ASSIGNMENTS)
     if (assignment.fresh) {
         progress.loss_sums[m] = 0;
         progress.hits[m] = 0;
-        progress.forgotten[2 * m] = progress.forgotten[2 * m + 1] = 1;
     }
 }
 

@@ -26,7 +26,6 @@ typedef struct CudaProgress {
     // Counters since the last fresh assignment. (M)
     double *loss_sums;
     uint32_t *hits;
-    double *forgotten; // (M, 2) of adam_next
     // Hogwild, one model. applied: counts, but 0 for a refused step.
     uint64_t *updates; // the plan's; NULL without Hogwild
     CudaFence fence;   // the plan's

@@ -55,7 +55,6 @@ static size_t carve_progress(CudaPass *pass, char *base, const Spec *spec, int m
         *words[i] = carve(&carver, m * sizeof(uint32_t));
     progress->keys = carve(&carver, m * ((size_t)spec->layer_count + 1) * sizeof(RngKey));
     progress->read_at = carve(&carver, sizeof(uint64_t));
-    progress->forgotten = carve(&carver, 2 * m * sizeof(double));
     pass->whole.parts = parts_of((uint32_t)spec->parameter_count, CUDA_LENGTH_PART);
     pass->whole.lengths = carve(&carver, m * pass->whole.parts * sizeof(double));
     pass->whole.factors = carve(&carver, m * sizeof(float));
