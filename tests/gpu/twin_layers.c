@@ -384,9 +384,10 @@ void check_dropout(const Trial *trial) {
     }
     GpuTensor gpu_keys = gpu_copy(keys, sizeof keys, 0), gpu_numbers = gpu_copy(numbers, sizeof numbers, 0);
     GpuTensor gpu_keep = gpu_new(bytes * (size_t)trial->models, 0);
-    Values values = lanes(trial, FEATURES * PLANE, 8);
+    Values values = lanes(trial, FEATURES * PLANE, 8), gradient = lanes(trial, FEATURES * PLANE, 9);
     cuda_dropout_draw(gpu_at(gpu_keep), gpu_at(gpu_keys), gpu_at(gpu_numbers), rate, FEATURES, &trial->step);
-    cuda_dropout_apply(on_gpu(&values), gpu_at(gpu_keep), rate, FEATURES, PLANE, &trial->step);
+    cuda_dropout_apply(on_gpu(&values), gpu_at(gpu_keep), NULL, rate, FEATURES, PLANE, &trial->step);
+    cuda_dropout_apply(on_gpu(&gradient), gpu_at(gpu_keep), on_gpu(&values), rate, FEATURES, PLANE, &trial->step);
     int8_t *actual = malloc(gpu_keep.bytes);
     Tensor keep = tensor_new((bytes + 3) / 4); // of bytes, aligned as the op wants them
     assert_non_null(actual);
@@ -395,13 +396,16 @@ void check_dropout(const Trial *trial) {
         DropoutNoise noise = {.key = keys[m], .step = numbers[m], .rate = rate};
         trial->cpu->dropout_draw((int8_t *)keep.at, &noise, FEATURES, trial->samples);
         trial->cpu->dropout_apply(values.host[m].at, (int8_t *)keep.at, rate, FEATURES, PLANE, trial->samples);
+        trial->cpu->dropout_apply(gradient.host[m].at, (int8_t *)keep.at, rate, FEATURES, PLANE, trial->samples);
+        trial->cpu->relu_backward(gradient.host[m].at, values.host[m].at, FEATURES * PLANE, trial->samples);
         if (!is_idle(trial, m)) assert_memory_equal(actual + (size_t)m * bytes, keep.at, bytes);
     }
     compare("dropout", &values, NULL, 1, 0);
+    compare("dropout after a relu", &gradient, NULL, 1, 0);
     free(actual);
     tensor_free(keep);
     gpu_free(gpu_keys);
     gpu_free(gpu_numbers);
     gpu_free(gpu_keep);
-    drop(&values);
+    drop_all(values, gradient);
 }

@@ -64,8 +64,8 @@ static void check_one_each(const Trial *trial, const Layer *layer, bool relu, Cu
     const size_t bias = layer->bias - layer->weight;
     cuda_linear_forward(on_gpu(&out), on_gpu(&in), on_gpu(&weights), on_gpu(&weights) + bias, weights.stride, relu,
                         layer, blas, &trial->step);
-    cuda_linear_backward_input(on_gpu(&in_gradient), on_gpu(&out_gradient), on_gpu(&weights), weights.stride, layer,
-                               blas, &trial->step);
+    cuda_linear_backward_input(on_gpu(&in_gradient), on_gpu(&out_gradient), relu ? on_gpu(&in) : NULL, on_gpu(&weights),
+                               weights.stride, layer, blas, &trial->step);
     cuda_linear_backward_weight(on_gpu(&gradient), on_gpu(&gradient) + bias, on_gpu(&in), on_gpu(&out_gradient),
                                 gradient.stride, layer, blas, &trial->step);
     for (int m = 0; m < trial->models; m++) {
@@ -76,6 +76,8 @@ static void check_one_each(const Trial *trial, const Layer *layer, bool relu, Cu
         if (relu) trial->cpu->relu_forward(out.host[m].at, shape_size(layer->out), trial->samples);
         trial->cpu->linear_each_backward(gradient.host[m].at, in_gradient.host[m].at, scratch.at, rows.at,
                                          out_gradient.host[m].at, weight, layer, trial->samples, trial->samples);
+        if (relu)
+            trial->cpu->relu_backward(in_gradient.host[m].at, in.host[m].at, shape_size(layer->in), trial->samples);
     }
     compare("linear each forward", &out, NULL, 1, 1e-5);
     compare("linear each input", &in_gradient, NULL, 1, 1e-5);

@@ -129,7 +129,8 @@ void check_loss(const Trial *trial) {
     check_loss_of(trial, 100, 1, 0.3f, false);
 }
 
-static void linear_backward(const Trial *trial, const Layer *layer, CudaBlas *blas, const Values *in,
+// after_relu: `in` is taken for a relu's output, whose backward pass is included.
+static void linear_backward(const Trial *trial, const Layer *layer, CudaBlas *blas, bool after_relu, const Values *in,
                             const Values *out_gradient, const Values *weights) {
     int n = trial->samples;
     Values in_gradient = values_of(trial, in->each, 0);
@@ -145,13 +146,14 @@ static void linear_backward(const Trial *trial, const Layer *layer, CudaBlas *bl
         trial->cpu->linear_forward(out.at, rows.at, in->host[m].at, weight, weight + layer->bias, layer, count, n);
         trial->cpu->linear_backward_input(in_gradient.host[m].at, scratch.at, out_gradient->host[m].at, weight, layer,
                                           count, n);
+        if (after_relu) trial->cpu->relu_backward(in_gradient.host[m].at, in->host[m].at, shape_size(layer->in), n);
         trial->cpu->linear_backward_weight(gradient.host[m].at, NULL, rows.at, out_gradient->host[m].at,
                                            &(SgdUpdate){.keep = 0}, layer, count, n);
         trial->cpu->linear_backward_bias(gradient.host[m].at + layer->bias, NULL, out_gradient->host[m].at,
                                          &(SgdUpdate){.keep = 0}, layer, n);
     }
-    cuda_linear_backward_input(on_gpu(&in_gradient), on_gpu(out_gradient), on_gpu(weights), weights->stride, layer,
-                               blas, &trial->step);
+    cuda_linear_backward_input(on_gpu(&in_gradient), on_gpu(out_gradient), after_relu ? on_gpu(in) : NULL,
+                               on_gpu(weights), weights->stride, layer, blas, &trial->step);
     cuda_linear_backward_weight(on_gpu(&gradient), on_gpu(&gradient) + layer->bias, on_gpu(in), on_gpu(out_gradient),
                                 gradient.stride, layer, blas, &trial->step);
     compare("linear input", &in_gradient, NULL, 1, 1e-5);
@@ -263,7 +265,7 @@ void check_linear(const Trial *trial) {
             if (relu) trial->cpu->relu_forward(out.host[m].at, shape_size(layer->out), n);
         }
         compare("linear forward", &out, trial->counts, (size_t)n, 1e-5);
-        linear_backward(trial, layer, used, &in, &out_gradient, &weights);
+        linear_backward(trial, layer, used, relu, &in, &out_gradient, &weights);
         const Sgd sgd = {.lr = 0.1f, .momentum = relu ? 0.9f : 0, .weight_decay = 0.01f};
         linear_step(trial, layer, &in, &out_gradient, sgd);
         if (!used) check_shifted_linear_step(trial, layer, &in, &out_gradient, sgd);

@@ -51,9 +51,10 @@ void cuda_attention_backward(float *gradient, float *in_gradient, float *kept, c
     const AttentionKept at = attention_kept(kept, layer, step);
     const Layer into = attention_input_product(layer), from = attention_output_product(layer);
     const size_t width = at.width, second = attention_input_parameters(layer);
-    cuda_linear_backward_input(at.context_gradient, out_gradient, weight + second, stride, &from, blas, step);
+    cuda_linear_backward_input(at.context_gradient, out_gradient, NULL, weight + second, stride, &from, blas, step);
     cuda_attention_mix_back(&at, step);
-    if (in_gradient) cuda_linear_backward_input(in_gradient, at.projected_gradient, weight, stride, &into, blas, step);
+    if (in_gradient)
+        cuda_linear_backward_input(in_gradient, at.projected_gradient, NULL, weight, stride, &into, blas, step);
     if (!gradient) return;
     cuda_linear_backward_weight(gradient, gradient + 3 * width * width, in, at.projected_gradient, gradient_stride,
                                 &into, blas, step);

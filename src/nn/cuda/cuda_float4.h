@@ -37,6 +37,16 @@ __device__ inline float4 rectified(float4 value) {
     return make_float4(rectified(value.x), rectified(value.y), rectified(value.z), rectified(value.w));
 }
 
+// The gradient of a relu's input. False for a NaN, whose gradient therefore stays.
+__device__ inline float rectified_gradient(float gradient, float out) {
+    return out <= 0 ? 0 : gradient;
+}
+
+__device__ inline float4 rectified_gradient(float4 gradient, float4 out) {
+    return make_float4(rectified_gradient(gradient.x, out.x), rectified_gradient(gradient.y, out.y),
+                       rectified_gradient(gradient.z, out.z), rectified_gradient(gradient.w, out.w));
+}
+
 // The sum of all threads' values, which are added in pairs: a fixed order, so that every run has the same bits.
 // `shared` can be used again at once. THREADS is a power of two.
 template <typename Number, int THREADS> __device__ Number sum_block(Number (&shared)[THREADS], Number value) {

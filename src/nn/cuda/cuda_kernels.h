@@ -119,16 +119,19 @@ void cuda_relu_backward(float *gradient, const float *out, size_t features, cons
 // numbers, since they differ in their number of batches.
 void cuda_dropout_draw(int8_t *keep, const RngKey *keys, const uint32_t *numbers, float rate, size_t features,
                        const CudaStep *step);
-void cuda_dropout_apply(float *values, const int8_t *keep, float rate, size_t features, size_t plane,
-                        const CudaStep *step);
+// relu_out: the layer's own output after a relu, whose backward pass is then included; otherwise NULL.
+void cuda_dropout_apply(float *values, const int8_t *keep, const float *relu_out, float rate, size_t features,
+                        size_t plane, const CudaStep *step);
 
 // Linear layers through cuBLAS, strided and batched over the models, once per place of in (M, places, IN,N) and out (M,
 // places, OUT,N); a layer over its whole input has one place. One kernel then adds the bias (and rectifies with relu).
+// relu_out: in, if it is the output of a relu whose backward pass is included; otherwise NULL.
 struct CudaBlas; // cuda_blas.h
 void cuda_linear_forward(float *out, const float *in, const float *weight, const float *bias, size_t stride, bool relu,
                          const Layer *layer, struct CudaBlas *blas, const CudaStep *step);
-void cuda_linear_backward_input(float *in_gradient, const float *out_gradient, const float *weight, size_t stride,
-                                const Layer *layer, struct CudaBlas *blas, const CudaStep *step);
+void cuda_linear_backward_input(float *in_gradient, const float *out_gradient, const float *relu_out,
+                                const float *weight, size_t stride, const Layer *layer, struct CudaBlas *blas,
+                                const CudaStep *step);
 void cuda_linear_backward_weight(float *weight_gradient, float *bias_gradient, const float *in,
                                  const float *out_gradient, size_t stride, const Layer *layer, struct CudaBlas *blas,
                                  const CudaStep *step);

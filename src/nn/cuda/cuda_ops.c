@@ -31,6 +31,13 @@ static int fuse(CudaOp *op, const Spec *spec, const int *readers, int l) {
     return relu ? 2 : 1;
 }
 
+// Joins the backward pass of the relu in the op before with that of its only reader, which then writes the gradient
+// once instead of twice.
+static void pass_relu(CudaOp *before, CudaOp *op) {
+    before->relu_is_left = op->relu_before = before->relu && cuda_layer(before->layer)->traits & READS_RELU_OUTPUT &&
+                                             cuda_layer(op->layer)->traits & ENDS_RELU_BEFORE;
+}
+
 // Lists the ops, and describes them to flow_plan as nodes. A node's numbers are those of ops, not of layers.
 static void list_ops(CudaOps *ops, FlowNode *nodes, const Spec *spec) {
     const SpecReaders readers = spec_readers(spec);
@@ -40,6 +47,7 @@ static void list_ops(CudaOps *ops, FlowNode *nodes, const Spec *spec) {
         CudaOp *op = &ops->ops[ops->count];
         const int first = l, source = spec->layers[l].source;
         l += fuse(op, spec, readers.count, l);
+        if (source != SPEC_INPUT && readers.count[source] == 1) pass_relu(&ops->ops[op_of[source]], op);
         for (int i = first; i < l; i++)
             op_of[i] = ops->count;
         const Layer *layer = op->layer;

@@ -20,6 +20,8 @@ typedef struct CudaOp {
     const Layer *layer; // of the spec
     int number;         // number of the layer in the spec, by which dropout draws
     bool relu;          // max(0, .) in the same pass
+    bool relu_is_left;  // ... whose backward pass the next op includes in its own (relu_before)
+    bool relu_before;   // its backward pass includes that of the relu in the op before, whose output is `in`
     float *in, *out;
     float *other;                      // add, concat: the second input
     bool works;                        // its backward pass has something to do
@@ -60,8 +62,8 @@ void cuda_conv_any_backward_weight(float *weight_gradient, const float *in, cons
 // models nor on the GPU.
 void cuda_linear_product(float *out, const float *in, const float *weight, const float *bias, size_t stride, bool relu,
                          const Layer *layer, const CudaStep *step);
-void cuda_linear_product_back(float *in_gradient, const float *out_gradient, const float *weight, size_t stride,
-                              const Layer *layer, const CudaStep *step);
+void cuda_linear_product_back(float *in_gradient, const float *out_gradient, const float *relu_out, const float *weight,
+                              size_t stride, const Layer *layer, const CudaStep *step);
 void cuda_linear_gradient(float *weight_gradient, float *bias_gradient, const float *in, const float *out_gradient,
                           size_t stride, const Layer *layer, const CudaStep *step);
 

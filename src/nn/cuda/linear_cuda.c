@@ -36,10 +36,11 @@ void cuda_linear_forward(float *out, const float *in, const float *weight, const
     cuda_linear_add_bias(out, bias, stride, relu, of.places, of.outs, step);
 }
 
-void cuda_linear_backward_input(float *in_gradient, const float *out_gradient, const float *weight, size_t stride,
-                                const Layer *layer, struct CudaBlas *blas, const CudaStep *step) {
+void cuda_linear_backward_input(float *in_gradient, const float *out_gradient, const float *relu_out,
+                                const float *weight, size_t stride, const Layer *layer, struct CudaBlas *blas,
+                                const CudaStep *step) {
     if (!blas) {
-        cuda_linear_product_back(in_gradient, out_gradient, weight, stride, layer, step);
+        cuda_linear_product_back(in_gradient, out_gradient, relu_out, weight, stride, layer, step);
         return;
     }
     const Sizes of = sizes_of(layer, step);
@@ -48,6 +49,7 @@ void cuda_linear_backward_input(float *in_gradient, const float *out_gradient, c
         cuda_blas_multiply(blas, become_lanes(in_gradient, of.ins, p, &of),
                            lanes(out_gradient, of.outs, p, CUBLAS_OP_N, &of), weights, of.samples, of.ins, of.outs,
                            step->models);
+    if (relu_out) cuda_relu_backward(in_gradient, relu_out, shape_size(layer->in), step);
 }
 
 void cuda_linear_backward_weight(float *weight_gradient, float *bias_gradient, const float *in,

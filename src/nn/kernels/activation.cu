@@ -5,11 +5,6 @@
 
 namespace {
 
-// False for a NaN, whose gradient therefore stays.
-__device__ float rectified_gradient(float gradient, float out) {
-    return out <= 0 ? 0 : gradient;
-}
-
 // Relu treats all models and columns alike. So the grid is flat, and a thread takes four neighbouring floats: a warp
 // then reads 512 bytes in a row.
 __global__ void __launch_bounds__(ITEM_THREADS) relu_forward(float4 *values, size_t count) {
@@ -22,9 +17,7 @@ __global__ void __launch_bounds__(ITEM_THREADS) relu_forward(float4 *values, siz
 __global__ void __launch_bounds__(ITEM_THREADS) relu_backward(float4 *gradient, const float4 *out, size_t count) {
     size_t i = (size_t)blockIdx.x * ITEM_THREADS + threadIdx.x;
     if (i >= count) return;
-    float4 old = gradient[i], value = out[i];
-    gradient[i] = make_float4(rectified_gradient(old.x, value.x), rectified_gradient(old.y, value.y),
-                              rectified_gradient(old.z, value.z), rectified_gradient(old.w, value.w));
+    gradient[i] = rectified_gradient(gradient[i], out[i]);
 }
 
 // The function is a template parameter, so that each kernel computes one without a branch; the formulas are the CPU's

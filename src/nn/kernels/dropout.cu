@@ -1,5 +1,5 @@
 // The GPU's side of dropout.c.
-#include "nn/cuda/cuda_index.h"
+#include "nn/cuda/cuda_float4.h"
 #include "nn/cuda/cuda_launch.h"
 
 namespace {
@@ -34,20 +34,21 @@ __global__ void __launch_bounds__(ITEM_THREADS) dropout_draw(int8_t *keep, const
 
 // One kernel serves the forward and the backward pass: the factor of a value is the factor of its gradient. With
 // dropout2d a byte of the mask holds for a whole plane.
-__global__ void __launch_bounds__(ITEM_THREADS) dropout_apply(float4 *values, const uint32_t *keep, float factor,
-                                                              uint32_t features, uint32_t plane, uint32_t quads) {
+__global__ void __launch_bounds__(ITEM_THREADS)
+    dropout_apply(float4 *values, const uint32_t *keep, const float4 *relu_out, float factor, uint32_t features,
+                  uint32_t plane, uint32_t quads) {
     uint32_t items = features * plane * quads;
     ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
     if (at.item >= items) return;
     uint32_t feature = at.item / (plane * quads), quad = at.item % quads;
     uint32_t kept = keep[((size_t)at.model * features + feature) * quads + quad];
-    values += (size_t)at.model * items + at.item;
-    float4 value = *values;
+    const size_t place = (size_t)at.model * items + at.item;
+    float4 value = values[place];
     value.x *= kept & 0xffu ? factor : 0;
     value.y *= kept & 0xff00u ? factor : 0;
     value.z *= kept & 0xff0000u ? factor : 0;
     value.w *= kept & 0xff000000u ? factor : 0;
-    *values = value;
+    values[place] = relu_out ? rectified_gradient(value, relu_out[place]) : value;
 }
 
 } // namespace
@@ -59,9 +60,9 @@ void cuda_dropout_draw(int8_t *keep, const RngKey *keys, const uint32_t *numbers
                  (uint32_t)features, samples);
 }
 
-void cuda_dropout_apply(float *values, const int8_t *keep, float rate, size_t features, size_t plane,
-                        const CudaStep *step) {
+void cuda_dropout_apply(float *values, const int8_t *keep, const float *relu_out, float rate, size_t features,
+                        size_t plane, const CudaStep *step) {
     uint32_t quads = (uint32_t)step->samples / 4;
     launch_items(dropout_apply, (uint32_t)(features * plane) * quads, step, (float4 *)values, (const uint32_t *)keep,
-                 1.0f / (1.0f - rate), (uint32_t)features, (uint32_t)plane, quads);
+                 (const float4 *)relu_out, 1.0f / (1.0f - rate), (uint32_t)features, (uint32_t)plane, quads);
 }

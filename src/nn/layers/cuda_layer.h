@@ -9,8 +9,9 @@ typedef enum CudaLayerTraits {
     JOINS_RELU_BEHIND = 1 << 0, // one op can compute it and the relu after it (CudaOp.relu)
     JOINS_RELU_BEFORE = 1 << 1, // one op can compute it and the relu before it
     READS_RELU_OUTPUT = 1 << 2, // with the relu, its backward pass reads its own value
-    DROPS = 1 << 3,             // in training it keeps or drops features (CudaOp.keep)
-    NEEDS_BLAS = 1 << 4,        // its products are cuBLAS's
+    ENDS_RELU_BEFORE = 1 << 3,  // its backward pass can include that of the relu in the op before (CudaOp.relu_before)
+    DROPS = 1 << 4,             // in training it keeps or drops features (CudaOp.keep)
+    NEEDS_BLAS = 1 << 5,        // its products are cuBLAS's
 } CudaLayerTraits;
 
 typedef struct CudaCall CudaCall; // cuda_pass.h

@@ -88,10 +88,11 @@ static double dropout_bytes(const CudaPass *pass, const CudaOp *op) {
     return cuda_values_bytes(pass, op, 2, 0) + 2 * keep;
 }
 
-static void drop(const CudaCall *call, float *values) {
+static void drop(const CudaCall *call, float *values, const float *relu_out) {
     const CudaOp *op = call->op;
     const size_t features = dropout_features(op->layer);
-    cuda_dropout_apply(values, op->keep, op->layer->rate, features, shape_size(op->layer->in) / features, call->step);
+    cuda_dropout_apply(values, op->keep, relu_out, op->layer->rate, features, shape_size(op->layer->in) / features,
+                       call->step);
 }
 
 // The mask is drawn on the GPU from the keys of the models' tasks: the host sends no random numbers. A pass for tests
@@ -103,13 +104,14 @@ static void dropout_forward(const CudaCall *call) {
     const RngKey *keys = call->pass->progress.keys + (size_t)op->number * (size_t)call->step->models;
     cuda_dropout_draw(op->keep, keys, call->pass->progress.numbers, op->layer->rate, dropout_features(op->layer),
                       call->step);
-    drop(call, op->out);
+    drop(call, op->out, NULL);
 }
 
+// The value over a relu's output is positive where that is, unless it was dropped.
 static void dropout_backward(const CudaCall *call) {
     const CudaOp *op = call->op;
     bring(call, op->in_gradient, op->out_gradient, op->layer);
-    drop(call, op->in_gradient);
+    drop(call, op->in_gradient, op->relu_before ? op->out : NULL);
     cuda_mark(call->pass, CUDA_PART_BACK, op);
 }
 
@@ -166,7 +168,9 @@ const CudaLayer cuda_average_layer = {
 const CudaLayer cuda_activation_layer = {.forward = activation_forward, .backward = activation_backward};
 const CudaLayer cuda_prelu_layer = {.forward = prelu_forward, .backward = prelu_backward};
 const CudaLayer cuda_relu_layer = {.forward = relu_forward, .backward = relu_backward};
-const CudaLayer cuda_dropout_layer = {
-    .traits = DROPS, .forward = dropout_forward, .backward = dropout_backward, .bytes = dropout_bytes};
+const CudaLayer cuda_dropout_layer = {.traits = DROPS | ENDS_RELU_BEFORE,
+                                      .forward = dropout_forward,
+                                      .backward = dropout_backward,
+                                      .bytes = dropout_bytes};
 const CudaLayer cuda_add_layer = {.forward = add_forward, .backward = add_backward, .in = 3, .out = 2};
 const CudaLayer cuda_concat_layer = {.forward = concat_forward, .backward = concat_backward};

@@ -36,18 +36,18 @@ static void linear_forward(const CudaCall *call) {
                         call->step);
 }
 
-// A relu in the op is undone first, in place in the output's gradient. Then the input's gradient, which needs the
-// weights before the step, and at last the weight's gradient, or its step.
+// First the backward pass of the op's relu, in place in the output's gradient, unless the next op has included it. Then
+// the input's gradient, which needs the weights before the step, and at last the weight's gradient, or its step.
 static void linear_backward(const CudaCall *call) {
     const CudaOp *op = call->op;
     const Layer *layer = op->layer;
-    if (op->relu) {
+    if (op->relu && !op->relu_is_left) {
         cuda_relu_backward(op->out_gradient, op->out, shape_size(layer->out), call->step);
         cuda_mark(call->pass, CUDA_PART_BACK, op);
     }
     if (op->in_gradient) {
-        cuda_linear_backward_input(op->in_gradient, op->out_gradient, call->weight, call->stride, layer,
-                                   call->pass->blas, call->step);
+        cuda_linear_backward_input(op->in_gradient, op->out_gradient, op->relu_before ? op->in : NULL, call->weight,
+                                   call->stride, layer, call->pass->blas, call->step);
         cuda_mark(call->pass, CUDA_PART_INPUT, op);
     }
     if (!call->gradient) return;
@@ -62,11 +62,11 @@ static void linear_backward(const CudaCall *call) {
 
 const CudaLayer cuda_conv_layer = {
     .scratch = cuda_conv_scratch_floats, .forward = conv_forward, .backward = conv_backward, .bytes = conv_bytes};
-const CudaLayer cuda_linear_layer = {.traits = JOINS_RELU_BEHIND | READS_RELU_OUTPUT,
+const CudaLayer cuda_linear_layer = {.traits = JOINS_RELU_BEHIND | READS_RELU_OUTPUT | ENDS_RELU_BEFORE,
                                      .forward = linear_forward,
                                      .backward = linear_backward,
                                      .bytes = linear_bytes};
-const CudaLayer cuda_linear_each_layer = {.traits = JOINS_RELU_BEHIND | READS_RELU_OUTPUT,
+const CudaLayer cuda_linear_each_layer = {.traits = JOINS_RELU_BEHIND | READS_RELU_OUTPUT | ENDS_RELU_BEFORE,
                                           .forward = linear_forward,
                                           .backward = linear_backward,
                                           .bytes = linear_bytes};

@@ -56,7 +56,7 @@ static double bytes_of(const Record *record, CudaPart part, const CudaOp *op) {
     case CUDA_PART_BACK:
         return cuda_values_bytes(pass, op, layer->back_in, layer->back_in + layer->back_out > 0 ? layer->back_out : 3);
     case CUDA_PART_INPUT:
-        return in + out + own;
+        return in * (op->relu_before ? 2 : 1) + out + own;
     case CUDA_PART_PARAMETERS:
         return in + 2 * out + own; // the bias's sums read the gradient again
     case CUDA_PART_PARAMETERS_AND_STEP:
