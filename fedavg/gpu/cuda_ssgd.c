@@ -77,25 +77,31 @@ static Status collect_losses(const CudaLockstep *self, uint32_t group, Error *er
     return STATUS_OK;
 }
 
+// Counts a shard's samples in a step, also as progress, by which the parent tells a slow worker from a hung one.
+// Returns their number.
+static uint32_t note_samples(const CudaLockstep *self, uint32_t shard, uint32_t number) {
+    const RunMemory *memory = self->worker->memory;
+    const uint32_t samples = ssgd_shard_part(memory, shard, number).count;
+    memory->queue->jobs[shard].samples += samples;
+    atomic_fetch_add_explicit(&memory->control->pulses[self->worker->rank].progress, samples, memory_order_relaxed);
+    return samples;
+}
+
 // Computes the gradients of a group's shards for one step and copies them into their slots. The losses of a group are
 // collected before its models are given other shards. A kernel copies the gradients, since slots are shared memory: if
-// this process dies with the copy still queued, the fence keeps it from a slot that the next attempt fills. Progress is
-// counted per shard, by which the parent tells a slow worker from a hung one.
+// this process dies with the copy still queued, the fence keeps it from a slot that the next attempt fills.
 static Status compute_group(const CudaLockstep *self, uint32_t group, uint32_t number, uint32_t step, Error *err) {
     CudaWorker *worker = self->worker;
-    const RunMemory *memory = worker->memory;
     const RunConfig *config = self->worker->memory->config;
     bool alone = self->shards <= worker->models; // then one assignment serves the whole epoch
     if (!alone || number == 0) TRY(assign(self, group, number, step, err));
     TRY(cuda_net_gradient(worker->net, err));
     for (uint32_t m = 0; m < worker->models && group + m < self->shards; m++) {
-        uint32_t shard = shard_at(self, group + m), samples = ssgd_shard_part(memory, shard, number).count;
-        if (samples == 0) continue;
+        const uint32_t shard = shard_at(self, group + m);
+        if (note_samples(self, shard, number) == 0) continue;
         cuda_copy_shared(cuda_blocks_vector(&worker->blocks, &config->slots, SSGD_FIRST_GRADIENT + shard),
                          worker->gradient + m * config->parameters, config->parameters * sizeof(float), &worker->fence,
                          worker->stream);
-        memory->queue->jobs[shard].samples += samples;
-        atomic_fetch_add_explicit(&memory->control->pulses[worker->rank].progress, samples, memory_order_relaxed);
     }
     if (!alone || number + 1 == self->steps_an_epoch) return collect_losses(self, group, err);
     return STATUS_OK;
@@ -103,15 +109,14 @@ static Status compute_group(const CudaLockstep *self, uint32_t group, uint32_t n
 
 // Computes the mean gradient of this worker's slice over all shards that had samples in this step, and makes the SGD
 // step: one kernel, since no other worker writes the slice. The share of a shard is computed on the GPU from the
-// counts, exactly as share_step does on the CPU.
-static void step_slice(const CudaLockstep *self, uint32_t number) {
+// counts, exactly as share_step does on the CPU. gradients: of shard 0; those of the others are `stride` floats apart.
+static void step_slice(const CudaLockstep *self, uint32_t number, const float *gradients, size_t stride) {
     const CudaWorker *worker = self->worker;
     const CudaBlocks *blocks = &worker->blocks;
     const RunConfig *config = self->worker->memory->config;
     const Training training = run_memory_training(worker->memory);
-    const CudaShards shards = {.gradients =
-                                   cuda_blocks_vector(blocks, &config->slots, SSGD_FIRST_GRADIENT) + self->slice_first,
-                               .stride = config->slots.vector_bytes / sizeof(float),
+    const CudaShards shards = {.gradients = gradients + self->slice_first,
+                               .stride = stride,
                                .counts = worker->counts,
                                .shards = config->clients,
                                .batch_size = config->training.batch_size,
@@ -129,6 +134,7 @@ static void step_slice(const CudaLockstep *self, uint32_t number) {
 // CANCELLED is returned without a sentence: a worker has died, and the parent starts the round over.
 static Status lockstep(CudaLockstep *self, uint32_t number, uint32_t step, Error *err) {
     const CudaWorker *worker = self->worker;
+    const RunConfig *config = worker->memory->config;
     Barrier *barrier = &worker->memory->control->step;
     TraceBuffer *trace = run_memory_trace(worker->memory, worker->rank);
     uint64_t begin = trace_begin(trace);
@@ -141,7 +147,8 @@ static Status lockstep(CudaLockstep *self, uint32_t number, uint32_t step, Error
     trace_end(trace, TRACE_WAIT, start, self->round, step);
     if (status == STATUS_OK) {
         begin = trace_begin(trace);
-        step_slice(self, number);
+        step_slice(self, number, cuda_blocks_vector(&worker->blocks, &config->slots, SSGD_FIRST_GRADIENT),
+                   config->slots.vector_bytes / sizeof(float));
         TRY(cuda_wait(worker->stream, err, "summing gradients"));
         trace_end(trace, TRACE_STEP, begin, self->round, 0);
         begin = trace_begin(trace);
@@ -151,6 +158,37 @@ static Status lockstep(CudaLockstep *self, uint32_t number, uint32_t step, Error
     self->synchronising_nanoseconds += clock_nanoseconds() - start;
     if (status == STATUS_OK || status == STATUS_CANCELLED) return status;
     return fail(err, status, "the step barrier failed (%s)", status_name(status));
+}
+
+// An epoch of the only worker, where one launch has all shards. No other process needs the gradients or the weights, so
+// that the step reads the gradients where they were computed; one stream orders all steps. The worker waits only to
+// report progress (cuda_pace.h).
+static Status train_alone(CudaLockstep *self, uint32_t step, Error *err) {
+    CudaWorker *worker = self->worker;
+    TraceBuffer *trace = run_memory_trace(worker->memory, worker->rank);
+    TRY(assign(self, 0, 0, step, err));
+    for (uint32_t done = 0, now; done < self->steps_an_epoch; done += now) {
+        const uint64_t begin = trace_begin(trace);
+        now = cuda_pace_begin(&worker->training, self->steps_an_epoch - done);
+        for (uint32_t number = done; number < done + now; number++) {
+            TRY(cuda_net_gradient(worker->net, err));
+            step_slice(self, number, worker->gradient, worker->memory->config->parameters);
+        }
+        TRY(cuda_wait(worker->stream, err, "stepping by the gradients"));
+        cuda_pace_end(&worker->training);
+        for (uint32_t number = done; number < done + now; number++)
+            for (uint32_t shard = 0; shard < self->shards; shard++)
+                note_samples(self, shard, number);
+        trace_end(trace, TRACE_GRADIENT, begin, self->round, step + done);
+    }
+    return collect_losses(self, 0, err);
+}
+
+static Status train_epoch(CudaLockstep *self, uint32_t step, Error *err) {
+    if (self->members == 1 && self->shards <= self->worker->models) return train_alone(self, step, err);
+    for (uint32_t number = 0; number < self->steps_an_epoch; number++)
+        TRY(lockstep(self, number, step + number, err));
+    return STATUS_OK;
 }
 
 // Position and members are read once, as in ssgd_train: they hold for the whole attempt. An error leaves the round
@@ -172,11 +210,9 @@ Status cuda_ssgd_train(CudaWorker *worker, uint32_t round, pid_t parent, Error *
     self.slice_first = lines * self.position / self.members * 16;
     self.slice_count = (end < config->parameters ? end : config->parameters) - self.slice_first;
     uint64_t start = clock_nanoseconds();
-    uint32_t step = 0;
     for (uint32_t epoch = 0; epoch < config->training.local_epochs; epoch++) {
         TRY(shuffle_shards(&self, epoch, err));
-        for (uint32_t number = 0; number < self.steps_an_epoch; number++, step++)
-            TRY(lockstep(&self, number, step, err));
+        TRY(train_epoch(&self, epoch * self.steps_an_epoch, err));
     }
     memory->control->tallies[worker->rank].synchronising_nanoseconds += self.synchronising_nanoseconds;
     ssgd_finish(memory, worker->rank, start);

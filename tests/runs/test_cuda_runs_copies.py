@@ -1,10 +1,10 @@
-"""What runs on the emulated card (cards.py) copy between the host and the GPU.
+"""What runs on the emulated card (cards.py) copy between the host and the GPU, and how often they wait for it.
 
 Usage: test_cuda_runs_copies.py PATH_OF_SOUNDER_EMULATED [unittest arguments]
 """
 import collections, sys, unittest
 
-from cards import CARD, CardCase
+from cards import CARD, DATA, MODEL, CardCase
 
 LARGE = ["--model", "conv 3 3; relu; linear 30; linear 10"]  # than all that a worker needs beside models
 
@@ -32,6 +32,13 @@ class Copies(CardCase):
         seen = self.copies("run", "--algorithm", "dp-fedavg norm=0.1", "--attack", "sign-flip 2", "--attackers", "1", "--workers", "1", "--rounds", "1")
         for direction in "to-host", "to-gpu":
             self.assertEqual(seen["0", direction, self.model_bytes("run")] + seen["1", direction, self.model_bytes("run")], 1, seen)
+
+    def test_the_only_worker_of_ssgd_waits_for_many_steps_at_once(self):
+        steps = 40  # per shard and round
+        options = ["--data", DATA, "--model", MODEL, "--clients", "4", "--batch-size", "1", "--rounds", "1", "--algorithm", "ssgd", "--device", "cuda"]
+        self.train(*options, "--workers", "2", "--out", "two")
+        self.train(*options, "--workers", "1", "--out", "one", env=self.emulated(FAIL=f"cudaStreamSynchronize:{steps}", FAIL_RANK=0))
+        self.assertEqual(self.model("one"), self.model("two"))
 
 
 if __name__ == "__main__":
