@@ -14,6 +14,9 @@
 // If the partition assigns users to clients (natural-id, grouped-natural-id, leaf) and the test set names the owners of
 // its samples, a client is tested on the test samples of its users instead, unless --client-test is given.
 //
+// With spec.validation (--validation 0.1) that share of each class belongs to no client: models of a run are tested on
+// these samples, and the partition is one of the others.
+//
 // A partitioner is a file with its functions and its row (partitioner.h).
 #ifndef SOUNDER_DATASETS_PARTITION_H
 #define SOUNDER_DATASETS_PARTITION_H
@@ -46,13 +49,16 @@ typedef struct PartitionSpec {
     bool whole; // every client has all samples (Hogwild on the full data); the form is ignored
     uint32_t clients;
     uint64_t seed;
-    double client_test;     // share of a client's samples that are held out for tests, below 1; not with `whole`
-    const uint32_t *owners; // (samples) for natural-id etc., each below users; NULL: no owners. Borrowed
+    double client_test;       // share of a client's samples that are held out for tests, below 1; not with `whole`
+    double validation;        // share of the training samples that is the validation set and belongs to no client
+    uint32_t validation_last; // count of the last training samples that are the validation set, without a share
+    const uint32_t *owners;   // (samples) for natural-id etc., each below users; NULL: no owners. Borrowed
     uint32_t users;
     const uint32_t
         *test_owners;           // (test_samples) of the test set's samples; not below `users`: no owner. NULL: the test
     uint32_t test_samples;      // set has no owners. Borrowed
     const struct Dataset *data; // for continuous, which reads the samples themselves; NULL: not available. Borrowed
+    const uint32_t *numbers; // (samples) numbers of the samples in `data`; NULL: 0, 1, 2, ... partition_build sets it
 } PartitionSpec;
 
 typedef struct Partition {
@@ -63,6 +69,8 @@ typedef struct Partition {
     uint32_t samples;            // length of indices: the samples that belong to a client
     const uint32_t *own_offsets; // (clients + 1) of own_tests; NULL: clients are not tested on the test set
     const uint32_t *own_tests;   // (own_offsets[clients]) samples of the test set, client by client
+    const uint32_t *validation;  // (validation_count) training samples of the validation set; NULL: there is none
+    uint32_t validation_count;
 } Partition;
 
 // Samples that a client's model is tested on.

@@ -7,17 +7,19 @@
 #include "base/rng.h"
 #include "datasets/dataset.h"
 #include "datasets/partition/partitioner.h"
+#include "datasets/partition/validation.h"
 
-enum { PARTITION_MAGIC = 0x50444e53, PARTITION_VERSION = 1 }; // "SNDP"
+enum { PARTITION_MAGIC = 0x50444e53, PARTITION_VERSION = 1, VALIDATED = 1 << 8 }; // "SNDP"
 
 // A block contains this header, offsets (clients + 1, not with `whole`) and indices (samples). If clients hold samples
 // out, the number for each client follows (clients); if clients have test samples of their own, the offsets of those
-// (clients + 1) and their indices in the test set follow.
+// (clients + 1) and their indices in the test set follow. If there is a validation set, its indices and their number
+// are last: the block of another partition, whose hash identifies a run, has no place for them.
 typedef struct PartitionBlock {
     uint32_t magic, version;
     uint32_t whole; // 1: every client has all samples
     uint32_t clients, samples;
-    uint32_t tests; // TestedOn
+    uint32_t tests; // TestedOn; VALIDATED: there is a validation set
     uint64_t block_bytes;
 } PartitionBlock;
 
@@ -38,7 +40,9 @@ size_t partition_block_bytes(const PartitionSpec *spec, uint32_t samples) {
     const size_t tests[] = {[TESTS_ON_TRAINING] = 0,
                             [TESTS_ON_HELD_OUT] = spec->clients,
                             [TESTS_ON_OWN] = (size_t)spec->clients + 1 + spec->test_samples};
-    return sizeof(PartitionBlock) + (offset_count(spec) + samples + tests[tests_on(spec)]) * sizeof(uint32_t);
+    const size_t validation = has_validation(spec);
+    return sizeof(PartitionBlock) +
+           (offset_count(spec) + samples + tests[tests_on(spec)] + validation) * sizeof(uint32_t);
 }
 
 // Turns owners (samples), each a client or NOBODY, into lists: each client's samples in the file's order.
@@ -128,8 +132,8 @@ static void hold_out(uint32_t *tests, const uint32_t *offsets, uint32_t *indices
 
 // A partitioner either writes the clients' lists itself or assigns owners, from which the lists are made. If it leaves
 // samples out, the block becomes shorter than partition_block_bytes said.
-Status partition_build(void *memory, const PartitionSpec *spec, const uint16_t *labels, uint32_t samples, int classes,
-                       Error *err) {
+static Status build(void *memory, const PartitionSpec *spec, const uint16_t *labels, uint32_t samples, int classes,
+                    Error *err) {
     TRY(check_spec(spec, labels, samples, classes, err));
     PartitionBlock *block = memory;
     *block = (PartitionBlock){.magic = PARTITION_MAGIC,
@@ -158,6 +162,54 @@ Status partition_build(void *memory, const PartitionSpec *spec, const uint16_t *
     return STATUS_OK;
 }
 
+static int by_number(const void *a, const void *b) {
+    const uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+    return (left > right) - (left < right);
+}
+
+// A file of a partition names samples of the whole training set, and may name none of the validation set: share and
+// seed must be those that it was saved with.
+static Status check_file(const uint32_t *indices, uint32_t count, const Remaining *remaining, Error *err) {
+    const uint32_t *validation = remaining->numbers + remaining->samples;
+    for (uint32_t i = 0; i < count; i++)
+        if (bsearch(&indices[i], validation, remaining->validation, sizeof *validation, by_number))
+            return fail(err, STATUS_USAGE,
+                        "%.200s has sample %u, which belongs to the validation set; save it again with `sounder "
+                        "partition --validation %g --seed %llu --save`",
+                        form_text(&remaining->spec.form, 0), indices[i], remaining->share,
+                        (unsigned long long)remaining->spec.seed);
+    return STATUS_OK;
+}
+
+// Builds the partition of the samples that are not of the validation set, and gives them their numbers back.
+static Status build_remaining(PartitionBlock *block, const Remaining *remaining, const uint16_t *labels,
+                              uint32_t samples, int classes, Error *err) {
+    const PartitionSpec *spec = &remaining->spec;
+    const bool is_file = !spec->whole && partitioners[spec->form.row]->by_number;
+    TRY(is_file ? build(block, &remaining->spec, labels, samples, classes, err)
+                : build(block, &remaining->spec, remaining->labels, remaining->samples, classes, err));
+    uint32_t *indices = (uint32_t *)(block + 1) + offset_count(spec);
+    if (is_file) TRY(check_file(indices, block->samples, remaining, err));
+    for (uint32_t i = 0; i < block->samples && !is_file; i++)
+        indices[i] = remaining->numbers[indices[i]];
+    uint32_t *end = (uint32_t *)(void *)((uint8_t *)block + block->block_bytes);
+    memcpy(end, remaining->numbers + remaining->samples, remaining->validation * sizeof *end);
+    end[remaining->validation] = remaining->validation;
+    block->tests |= VALIDATED;
+    block->block_bytes += (remaining->validation + 1) * sizeof *end;
+    return STATUS_OK;
+}
+
+Status partition_build(void *memory, const PartitionSpec *spec, const uint16_t *labels, uint32_t samples, int classes,
+                       Error *err) {
+    Remaining remaining;
+    if (!has_validation(spec)) return build(memory, spec, labels, samples, classes, err);
+    TRY(remaining_init(&remaining, spec, labels, samples, classes, err));
+    const Status status = build_remaining(memory, &remaining, labels, samples, classes, err);
+    remaining_free(&remaining);
+    return status;
+}
+
 // Checks the offsets of the clients' lists, which have at most `samples` entries.
 static Status check_offsets(const uint32_t *offsets, uint32_t clients, uint32_t samples, const char *what, Error *err) {
     for (uint32_t client = 0; client < clients; client++)
@@ -171,17 +223,18 @@ static Status check_offsets(const uint32_t *offsets, uint32_t clients, uint32_t 
 static Status view_tests(Partition *partition, const PartitionBlock *block, const uint32_t *offsets, size_t items,
                          Error *err) {
     const uint32_t *tests = partition->indices + block->samples, clients = block->clients;
-    if (block->tests == TESTS_ON_OWN) {
+    const uint32_t tests_on = block->tests & ~(uint32_t)VALIDATED;
+    if (tests_on == TESTS_ON_OWN) {
         const size_t before = (size_t)(tests - (const uint32_t *)(block + 1)) + clients + 1;
         TRY(check_offsets(tests, clients, (uint32_t)(items - before), "test ", err));
         partition->own_offsets = tests;
         partition->own_tests = tests + clients + 1;
     }
-    for (uint32_t client = 0; client < clients && block->tests == TESTS_ON_HELD_OUT; client++)
+    for (uint32_t client = 0; client < clients && tests_on == TESTS_ON_HELD_OUT; client++)
         if (tests[client] > offsets[client + 1] - offsets[client])
             return fail(err, STATUS_DATA, "the partition's block: client %u holds out %u of %u samples", client,
                         tests[client], offsets[client + 1] - offsets[client]);
-    if (block->tests == TESTS_ON_HELD_OUT) partition->tests = tests;
+    if (tests_on == TESTS_ON_HELD_OUT) partition->tests = tests;
     return STATUS_OK;
 }
 
@@ -192,12 +245,16 @@ Status partition_view(Partition *partition, const void *memory, size_t bytes, Er
         return fail(err, STATUS_DATA, "the partition's block: no header of version %d at byte 0", PARTITION_VERSION);
     const size_t offset_items = block->whole ? 0 : (size_t)block->clients + 1;
     const size_t tests[] = {0, block->clients, (size_t)block->clients + 1};
-    const size_t items =
-        block->block_bytes < sizeof *block ? 0 : (block->block_bytes - sizeof *block) / sizeof(uint32_t);
-    const size_t least = offset_items + block->samples + tests[block->tests <= TESTS_ON_OWN ? block->tests : 0];
-    const bool fits = block->tests == TESTS_ON_OWN ? items >= least : items == least;
-    if (!fits || block->tests > TESTS_ON_OWN || sizeof *block + items * sizeof(uint32_t) != block->block_bytes ||
-        block->block_bytes > bytes || (block->tests && block->whole))
+    const uint32_t tests_on = block->tests & ~(uint32_t)VALIDATED;
+    size_t items = block->block_bytes < sizeof *block ? 0 : (block->block_bytes - sizeof *block) / sizeof(uint32_t);
+    const bool has_bytes =
+        sizeof *block + items * sizeof(uint32_t) == block->block_bytes && block->block_bytes <= bytes;
+    const uint32_t *end = (const uint32_t *)(block + 1) + items;
+    const uint32_t validation = block->tests & VALIDATED && has_bytes && items > 0 ? end[-1] : 0;
+    if (validation > 0) items = validation < items ? items - validation - 1 : 0;
+    const size_t least = offset_items + block->samples + tests[tests_on <= TESTS_ON_OWN ? tests_on : 0];
+    const bool fits = tests_on == TESTS_ON_OWN ? items >= least : items == least;
+    if (!fits || tests_on > TESTS_ON_OWN || !has_bytes || (tests_on && block->whole))
         return fail(err, STATUS_DATA, "the partition's block: %zu bytes, but %u clients and %u samples need %zu", bytes,
                     block->clients, block->samples, sizeof *block + least * sizeof(uint32_t));
     const uint32_t *offsets = (const uint32_t *)(block + 1);
@@ -205,7 +262,9 @@ Status partition_view(Partition *partition, const void *memory, size_t bytes, Er
     *partition = (Partition){.clients = block->clients,
                              .indices = offsets + offset_items,
                              .offsets = block->whole ? NULL : offsets,
-                             .samples = block->samples};
+                             .samples = block->samples,
+                             .validation = validation > 0 ? end - 1 - validation : NULL,
+                             .validation_count = validation};
     return view_tests(partition, block, offsets, items, err);
 }
 

@@ -148,5 +148,5 @@ static Status build_file(uint32_t *offsets, uint32_t *indices, const PartitionTa
 const Partitioner file_partitioner = {
     .text = {.name = "file", .source = "own", .help = "as the file says that `sounder partition --save FILE` has written",
         .keys = {{.name = "FILE", .type = FORM_TEXT, .help = "a line for each client, with its samples"}}},
-    .build = build_file};
+    .by_number = true, .build = build_file};
 // clang-format on

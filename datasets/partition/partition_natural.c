@@ -222,7 +222,7 @@ static Status partition_continuous(PartitionTask *task, Error *err) {
     Bright *all = malloc(task->samples * sizeof *all);
     if (!all) return fail(err, STATUS_OS, "no memory for the brightness of %u samples", task->samples);
     for (uint32_t i = 0; i < task->samples; i++) {
-        all[i] = (Bright){brightness(task->spec->data, i), i};
+        all[i] = (Bright){brightness(task->spec->data, task->spec->numbers ? task->spec->numbers[i] : i), i};
         sum += all[i].value;
     }
     const double mean = sum / task->samples;

@@ -29,6 +29,7 @@ enum {
     STREAM_SIZES,
     STREAM_NOISE,
     STREAM_HELD_OUT,
+    STREAM_VALIDATION,
 };
 
 typedef struct PartitionTask {
@@ -80,8 +81,9 @@ Status random_order(uint32_t **order, uint32_t count, RngKey key, Error *err);
 // A partitioner has either `assign` or `build`. Its row is in the file of its functions.
 typedef struct Partitioner {
     FormRow text;
-    bool by_class; // uses labels
-    bool by_user;  // all assigned samples of a user belong to one client (with `assign`)
+    bool by_class;  // uses labels
+    bool by_user;   // all assigned samples of a user belong to one client (with `assign`)
+    bool by_number; // names samples of the whole training set
 
     Status (*assign)(PartitionTask *task, Error *err); // names owners
     Status (*build)(uint32_t *offsets, uint32_t *indices, const PartitionTask *task,

@@ -338,9 +338,13 @@ static Status cuda_adopt(Parent *parent, bool *finite, Error *err) {
     return *finite ? publish(parent, err) : STATUS_OK;
 }
 
-// The net reads the model's own block: nothing is copied for an evaluation but its two results.
-static Status cuda_evaluate(Parent *parent, BatchResult *result, Error *err) {
+// The net reads the model's own block: nothing is copied for an evaluation but its two results. Other weights are
+// evaluated once per run, at its end, by a net of their own.
+static Status cuda_evaluate(Parent *parent, BatchResult *result, const float *weights, Error *err) {
     const CudaParent *self = parent->state;
+    const RunConfig *config = parent->memory->config;
+    if (weights)
+        return gpu_evaluate(result, NULL, weights, &config->spec, &parent->memory->data, config->gpu.tf32, err);
     return cuda_evaluator_run(result, NULL, self->evaluator, &parent->memory->data, err);
 }
 

@@ -17,6 +17,7 @@ enum { JOB_OPEN, JOB_DONE, JOB_REFUSED };
 // All jobs of a phase of evaluation have one task.
 typedef enum EvaluationTask {
     EVALUATE_TEST_SET,      // the global model on samples of the test set
+    EVALUATE_VALIDATION,    // the global model on samples of the validation set, which the partition lists
     EVALUATE_TRAINING_DATA, // the global model on all training data of `client`
     EVALUATE_TRAINING_PART, // ... on `count` of these samples, from `first` on
     EVALUATE_CLIENT,        // the global model on the client's own test data

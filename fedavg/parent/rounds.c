@@ -90,8 +90,9 @@ uint64_t rounds_samples(const Rounds *rounds, bool evaluate) {
         if (is_mine(rounds, place)) samples += walk_samples(&walk, member->samples, config->training.batch_size);
     }
     if (config->training.global_batch) samples /= config->clients; // which share them
-    uint64_t evaluated = evaluate && !rounds->parent.backend->evaluate ? rounds->memory->data.test.count : 0;
-    return samples + evaluated;
+    const uint64_t validation = rounds->memory->partition.validation_count, test = rounds->memory->data.test.count;
+    const uint64_t evaluated = validation > 0 ? validation : rounds->parent.backend->evaluate ? 0 : test;
+    return samples + (evaluate ? evaluated : 0);
 }
 
 // A worker's wait at the barrier is its distance from the last arrival: the time that a better distribution of the work

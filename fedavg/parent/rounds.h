@@ -4,7 +4,7 @@
 //   for (round = 1; ...; round++) {
 //       TRY(rounds_draw(&rounds, round, err));               // who takes part
 //       TRY(rounds_train(&rounds, round, &report, err));     // the shared weights are the new model
-//       TRY(rounds_evaluate(&rounds, round, &report, err));  // loss and accuracy on the test set
+//       TRY(rounds_evaluate(&rounds, round, EVALUATE_TEST_SET, &report, err));  // loss and accuracy
 //   }
 //   rounds_free(&rounds);
 //
@@ -42,6 +42,7 @@ typedef struct RoundReport {
     uint32_t round;
     double lr;         // of the local trainings
     double train_loss; // mean over the samples trained
+    bool validates;    // the test was one of the validation set: test_* are its figures
     double test_loss;  // mean over the test set
     uint32_t test_hits, test_count;
     bool test_judged;                       // whether the test counts hits: a trainer's need not
@@ -110,9 +111,14 @@ void rounds_go_on(RunMemory *memory, uint32_t round);
 // be replaced, CANCELLED after a second stop signal, DATA when the trainers have more metrics than there may be.
 Status rounds_train(Rounds *rounds, uint32_t round, RoundReport *report, Error *err);
 
-// Evaluates the shared weights on the test set: by all workers of all nodes in chunks, or by the parent itself where it
-// does that. DATA for a trainer that counts hits in some turns and not in others, or has too many metrics.
-Status rounds_evaluate(Rounds *rounds, uint32_t round, RoundReport *report, Error *err);
+// Evaluates the shared weights on the test set (EVALUATE_TEST_SET) or the validation set (EVALUATE_VALIDATION): by all
+// workers of all nodes in chunks, or by the parent itself where it does that. DATA for a trainer that counts hits in
+// some turns and not in others, or has too many metrics.
+Status rounds_evaluate(Rounds *rounds, uint32_t round, EvaluationTask task, RoundReport *report, Error *err);
+
+// Evaluates other weights (parameters) on the test set, while no worker trains: the shared ones are unchanged
+// afterwards.
+Status rounds_evaluate_other(Rounds *rounds, uint32_t round, const float *weights, RoundReport *report, Error *err);
 
 // Evaluates every client's own samples by `task` (EVALUATE_CLIENT, EVALUATE_FINE_TUNED). The results are the jobs of
 // the queue, one per client, by its number.
@@ -128,7 +134,8 @@ uint64_t rounds_progress(const Rounds *rounds);
 // is theirs to do.
 uint64_t rounds_samples(const Rounds *rounds, bool evaluate);
 
-// Jobs in the largest phase of such a run: what RunPlan.job_capacity needs.
+// Jobs in the largest phase of such a run, whose larger set of tests has test_count samples: what RunPlan.job_capacity
+// needs.
 uint32_t rounds_job_capacity(const RunConfig *config, uint32_t clients_per_round, uint32_t test_count);
 
 void rounds_free(Rounds *rounds);

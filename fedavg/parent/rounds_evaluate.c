@@ -1,5 +1,8 @@
 // Part of rounds.h: evaluation. The parent has candidates and members evaluated before they train, the model and every
 // client's own samples afterwards.
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/clock.h"
 #include "fedavg/parent/rounds.h"
 #include "fedavg/rules/attack/attack_rules.h"
@@ -73,8 +76,9 @@ typedef struct ChunkSums {
 // depend on neither. A trainer may ask for the whole test set at once.
 static Status evaluate_in_chunks(Rounds *rounds, uint32_t round, EvaluationTask task, ChunkSums *sums, Error *err) {
     RunMemory *memory = rounds->memory;
-    const uint32_t all = memory->data.test.count;
-    const bool is_whole = memory->config->trainer.whole_test && task == EVALUATE_TEST_SET;
+    const bool validates = task == EVALUATE_VALIDATION;
+    const uint32_t all = validates ? memory->partition.validation_count : memory->data.test.count;
+    const bool is_whole = memory->config->trainer.whole_test && (task == EVALUATE_TEST_SET || validates);
     const uint32_t size = is_whole ? all : EVALUATION_CHUNK;
     queue_clear(memory->queue);
     for (uint32_t first = 0, place = 0; first < all; first += size, place++) {
@@ -114,20 +118,22 @@ static Status evaluate_backdoor(Rounds *rounds, uint32_t round, RoundReport *rep
 }
 
 // Workers that train from round to round are called to the barrier first. A GPU evaluates in the parent, whose net has
-// all test samples in its memory; the backdoor's marked samples are always the workers' work.
-Status rounds_evaluate(Rounds *rounds, uint32_t round, RoundReport *report, Error *err) {
+// all test samples in its memory; the validation set and the backdoor's marked samples are always the workers' work.
+Status rounds_evaluate(Rounds *rounds, uint32_t round, EvaluationTask task, RoundReport *report, Error *err) {
     if (rounds->engine->rest) TRY(rounds->engine->rest(rounds, err));
     const ParentBackend *parent = rounds->parent.backend;
     uint64_t start = clock_nanoseconds();
     ChunkSums sums = {0};
-    if (parent->evaluate)
-        TRY(parent->evaluate(&rounds->parent, &sums.result, err));
+    const bool validates = task == EVALUATE_VALIDATION;
+    if (parent->evaluate && !validates)
+        TRY(parent->evaluate(&rounds->parent, &sums.result, NULL, err));
     else {
-        TRY(evaluate_in_chunks(rounds, round, EVALUATE_TEST_SET, &sums, err));
+        TRY(evaluate_in_chunks(rounds, round, task, &sums, err));
         TRY(run_memory_join_metrics(&report->test_metrics, rounds->memory, err));
     }
     report->test_hits = sums.result.hits;
-    report->test_count = rounds->memory->data.test.count;
+    report->validates = validates;
+    report->test_count = validates ? rounds->memory->partition.validation_count : rounds->memory->data.test.count;
     report->test_judged = sums.unjudged == 0;
     report->test_loss = sums.result.loss_sum / (double)report->test_count;
     TRY(evaluate_backdoor(rounds, round, report, err));
@@ -135,6 +141,35 @@ Status rounds_evaluate(Rounds *rounds, uint32_t round, RoundReport *report, Erro
     report->workers_lost += rounds_take_deaths(rounds);
     trace_end(rounds->trace, TRACE_EVALUATE, start, round, round);
     return STATUS_OK;
+}
+
+// Workers find the model in the shared weights, where the other one takes its place for the test.
+Status rounds_evaluate_other(Rounds *rounds, uint32_t round, const float *weights, RoundReport *report, Error *err) {
+    RunMemory *memory = rounds->memory;
+    const ParentBackend *parent = rounds->parent.backend;
+    const size_t bytes = memory->config->parameters * sizeof *weights;
+    if (parent->evaluate) {
+        BatchResult result;
+        TRY(parent->evaluate(&rounds->parent, &result, weights, err));
+        report->test_count = memory->data.test.count;
+        report->test_hits = result.hits;
+        report->test_judged = true;
+        report->test_loss = result.loss_sum / (double)report->test_count;
+        return STATUS_OK;
+    }
+    float *model = malloc(bytes);
+    if (!model) return fail(err, STATUS_OS, "no memory for a copy of the model (%zu bytes)", bytes);
+    memcpy(model, memory->weights, bytes);
+    if (rounds->engine->rest) {
+        const Status status = rounds->engine->rest(rounds, err);
+        if (status != STATUS_OK) free(model);
+        TRY(status);
+    }
+    memcpy(memory->weights, weights, bytes);
+    const Status status = rounds_evaluate(rounds, round, EVALUATE_TEST_SET, report, err);
+    memcpy(memory->weights, model, bytes);
+    free(model);
+    return status;
 }
 
 // Clients are numbered by place, so that the queue's jobs are the clients in order. An evaluation reads a client's row

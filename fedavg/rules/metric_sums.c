@@ -7,8 +7,16 @@
 
 // '_' and '-' are equal, as in options. `name` may end a longer text.
 static bool is_taken(const char *name) {
-    static const char *const taken[] = {"accuracy",          "loss",          "test-accuracy",   "test-loss",
-                                        "personal-accuracy", "personal-loss", "client-accuracy", "client-loss",
+    static const char *const taken[] = {"accuracy",
+                                        "loss",
+                                        "test-accuracy",
+                                        "test-loss",
+                                        "personal-accuracy",
+                                        "personal-loss",
+                                        "client-accuracy",
+                                        "client-loss",
+                                        "validation-accuracy",
+                                        "validation-loss",
                                         "train-loss"};
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
         size_t c = 0;

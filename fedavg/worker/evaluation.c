@@ -59,6 +59,7 @@ static BatchResult evaluate_samples(LocalModel *model, const float *weights, con
     const DatasetSplit *split = samples->of_test_set ? &data->test : &data->train;
     const uint32_t size =
         model->trainer && model->memory->config->trainer.whole_test ? samples->count : EVALUATION_CHUNK;
+    const char *part = client == VIEW_TEST_SET ? "validation" : "client";
     BatchResult sum = {0};
     model->view.of_test_set = samples->of_test_set;
     for (uint32_t first = 0; first < samples->count; first += size) {
@@ -69,7 +70,7 @@ static BatchResult evaluate_samples(LocalModel *model, const float *weights, con
                              .scale = data->scale,
                              .shift = data->shift};
         BatchResult result;
-        evaluate(model, &result, weights, &batch, "client", client);
+        evaluate(model, &result, weights, &batch, part, client);
         sum.loss_sum += result.loss_sum;
         sum.hits += result.hits;
     }
@@ -82,6 +83,8 @@ ClientSamples evaluation_samples(const RunMemory *memory, const Job *job, uint32
     const RunConfig *config = memory->config;
     const Partition *partition = &memory->partition;
     const TestedOn tests = partition_tests_on(partition);
+    if (job->task == EVALUATE_VALIDATION)
+        return (ClientSamples){.indices = partition->validation + job->first, .count = job->count};
     const bool trains = job->task == EVALUATE_TRAINING_DATA || job->task == EVALUATE_TRAINING_PART;
     const uint32_t holding = view_holding(&config->view, config->seed, round, job->client, config->clients);
     ClientSamples samples = {.of_test_set = !trains && tests == TESTS_ON_OWN};
@@ -99,6 +102,11 @@ const char *evaluation_data_name(const Partition *partition) {
                                         [TESTS_ON_HELD_OUT] = "client's held-out samples",
                                         [TESTS_ON_OWN] = "client's test samples"};
     return names[partition_tests_on(partition)];
+}
+
+static BatchResult evaluate_validation(LocalModel *model, const Job *job, uint32_t round) {
+    const ClientSamples samples = evaluation_samples(model->memory, job, round);
+    return evaluate_samples(model, model->memory->weights, &samples, VIEW_TEST_SET);
 }
 
 static BatchResult evaluate_client(LocalModel *model, const float *weights, Job *job, uint32_t round) {
@@ -128,6 +136,9 @@ static void train_root(LocalModel *model, Job *job, uint32_t round) {
     uint32_t root[COMBINE_MOST_ROOT_SAMPLES];
     for (uint32_t i = 0; i < job->count; i++)
         root[i] = (uint32_t)(i * all / job->count);
+    // The validation set trains no model, and the clients' lists are the samples without it.
+    for (uint32_t i = 0; i < job->count && memory->partition.validation; i++)
+        root[i] = memory->partition.indices[i * (uint64_t)memory->partition.samples / job->count];
     memcpy(model->weights, memory->weights, config->parameters * sizeof(float));
     const LocalStep plain = {.sgd = run_memory_training(memory).sgd};
     local_model_train_on(model, &plain, root, job->count, config->clients, job->epochs, round);
@@ -141,11 +152,15 @@ void evaluation_run(LocalModel *model, Job *job, uint32_t round) {
     uint64_t start = clock_nanoseconds();
     BatchResult result = {0};
     uint32_t marked = 0;
-    const bool of_server = job->task == EVALUATE_TEST_SET || job->task == TRAIN_ROOT;
+    const bool of_server =
+        job->task == EVALUATE_TEST_SET || job->task == EVALUATE_VALIDATION || job->task == TRAIN_ROOT;
     view_begin(&model->view, of_server ? VIEW_TEST_SET : job->client, round, NULL);
     switch ((EvaluationTask)job->task) {
     case EVALUATE_TEST_SET:
         result = evaluate_test_set(model, job);
+        break;
+    case EVALUATE_VALIDATION:
+        result = evaluate_validation(model, job, round);
         break;
     case EVALUATE_BACKDOOR:
         result = evaluate_backdoor(model, job, &marked);

@@ -36,7 +36,8 @@ enum { JOB_NAME_BYTES = 32 };
 
 // Returns the job's client, and names the job in a sentence. UINT32_MAX: it is the server's own.
 static uint32_t name_job(char name[JOB_NAME_BYTES], void (*work)(LocalModel *, Job *, uint32_t), const Job *job) {
-    const bool tests = job->task == EVALUATE_TEST_SET || job->task == EVALUATE_BACKDOOR;
+    const bool tests =
+        job->task == EVALUATE_TEST_SET || job->task == EVALUATE_VALIDATION || job->task == EVALUATE_BACKDOOR;
     if (work == evaluation_run && (tests || job->task == TRAIN_ROOT)) {
         snprintf(name, JOB_NAME_BYTES, "%s", tests ? "the test" : "the server's own training");
         return UINT32_MAX;

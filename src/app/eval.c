@@ -217,7 +217,7 @@ static Status print_json(const Outcome *outcome, const Predictions *predictions,
     put_real(&object, "test_loss", outcome->test.loss_sum / data->test.count);
     if (dataset_has_targets(&data->items)) {
         put_real(&object, "test_rmse", loss_as_rmse(outcome->test.loss_sum / data->test.count));
-        put_real(&object, "test_r2", loss_as_r2(outcome->test.loss_sum / data->test.count, target_variance(data)));
+        put_real(&object, "test_r2", loss_as_r2(outcome->test.loss_sum / data->test.count, test_variance(data)));
     } else if (outcome->judged) {
         put_real(&object, "test_accuracy", (double)outcome->test.hits / data->test.count);
         put_whole(&object, "hits", outcome->test.hits);
@@ -245,7 +245,7 @@ static Status tell(const Outcome *outcome, const Predictions *predictions, const
     char regression[RUN_FIGURE_TEXT_BYTES];
     printf("test loss %.4f", loss);
     if (dataset_has_targets(&data->items))
-        printf("  %s", regression_text(regression, loss_as_rmse(loss), loss_as_r2(loss, target_variance(data))));
+        printf("  %s", regression_text(regression, loss_as_rmse(loss), loss_as_r2(loss, test_variance(data))));
     else if (outcome->judged)
         printf("  accuracy %u/%u (%.2f%%)", result->hits, count, 100.0 * result->hits / count);
     for (uint32_t i = 0; i < outcome->metrics.count; i++) {

@@ -87,6 +87,8 @@ static const struct {
      "if targets are numbers: root of the mean square, share of the targets' variance explained"},
     {"  personal_accuracy, personal_loss",
      "means over the clients of their own models on their own samples (personal rules)"},
+    {"  validation_loss, validation_accuracy, ...", "in place of test_loss, test_accuracy, ... if rounds are tested on "
+                                                    "a validation set; test_metrics are of that, too"},
     {"  client_accuracy, client_loss",
      "means over the clients of the global model on their own samples (--target client-...)"},
     {"  train_loss", "mean over the samples trained, during training; null if no update arrived"},
@@ -115,6 +117,8 @@ static const struct {
     {"  local_epsilon, local_delta", "privacy cost of one update of a client (send noise)"},
     {"  model_xxh3, tensors_xxh3", "XXH3 of the new model's weights, and of each tensor"},
     {"summary", "the run is done; its test figures are those of the last test"},
+    {"  best_model_test_accuracy, ..._loss",
+     "with a validation set: of best.safetensors on the test set, if that is not the final model"},
     {"  best_accuracy, best_round",
      "best of all tests, by the run's figure: best_personal_accuracy, best_loss, best_metric, ..."},
     {"  rounds_to_target, ..._to_target",

@@ -83,8 +83,7 @@ static Status prepare(Run *run, Error *err) {
     if (status == STATUS_OK) status = target_read(&run->target, &run->options, err);
     if (status == STATUS_OK) status = goals_check(&run->target, &run->options, data, err);
     run->figure = run_figure_of(&run->options, dataset_has_targets(&data->items));
-    run->target_variance = target_variance(data);
-    run->tested = round_test_none(data);
+    run->tested = run->final = run->best_final = round_test_none(data);
     const bool folder = run->source.folder[0] && !run->source.named;
     run->data_hash = is_ready ? run->ready->hash : run_hash_data(data);
     if (status == STATUS_OK) status = dataset_segment_check(&run->memory.data_segment, err);

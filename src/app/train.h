@@ -45,16 +45,17 @@ typedef struct Run {
     uint32_t published; // round of the model in the shared memory, which is published before the round counts as done
     uint32_t saved;     // round of the last checkpoint
     uint32_t workers_lost;
-    bool headed;            // the heading was printed
-    bool begins_again;      // the GPU that --device auto had chosen does not serve: once more, on the CPU
-    bool has_trained;       // some client has arrived in some round of this process
-    int stop_signal;        // signal that ends the run early; 0: none
-    Target target;          // of --target
-    RunFigure figure;       // figure that the run is about
-    double target_variance; // variance of the test targets, from which R2 follows
-    RoundReport report;     // report of the last round
-    RoundTest tested;       // result of the last test
-    BestModel best;         // so far; the first node's
+    bool headed;          // the heading was printed
+    bool begins_again;    // the GPU that --device auto had chosen does not serve: once more, on the CPU
+    bool has_trained;     // some client has arrived in some round of this process
+    int stop_signal;      // signal that ends the run early; 0: none
+    Target target;        // of --target
+    RunFigure figure;     // figure that the run is about
+    RoundReport report;   // report of the last round
+    RoundTest tested;     // result of the last test
+    RoundTest final;      // of the final model on the test set: `tested` without a validation set
+    RoundTest best_final; // of the best model on the test set, if that is another one and there is a validation set
+    BestModel best;       // so far; the first node's
     double cold_start_seconds;
     int64_t worker_bytes;  // memory of the largest worker, when all rounds were done
     int64_t trainer_bytes; // that of the largest trainer, then; 0: unknown

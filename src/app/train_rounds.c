@@ -3,6 +3,7 @@
 #include "app/train.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "app/commands.h"
@@ -63,11 +64,12 @@ static Status settle_figure(Run *run, const RoundTest *test, Error *err) {
     return STATUS_OK;
 }
 
-// Tests the global model on the test set and, if the run's figure is of the clients' own models, or of the global model
-// on their samples, these as well. Those jobs stay in the queue.
+// Tests the global model on the validation set, or on the test set without one, and, if the run's figure is of the
+// clients' own models, or of the global model on their samples, these as well. Those jobs stay in the queue.
 static Status test_models(Run *run, RoundTest *test, uint32_t round, Error *err) {
-    TRY(rounds_evaluate(&run->rounds, round, &run->report, err));
-    *test = round_test_of(&run->report, &run->memory.data, run->target_variance);
+    const bool validates = run->memory.partition.validation_count > 0;
+    TRY(rounds_evaluate(&run->rounds, round, validates ? EVALUATE_VALIDATION : EVALUATE_TEST_SET, &run->report, err));
+    *test = round_test_of(&run->report, &run->memory);
     TRY(settle_figure(run, test, err));
     if (!run_figure_tests_clients(&run->figure)) return STATUS_OK;
     const uint64_t begin = clock_nanoseconds();
@@ -141,6 +143,7 @@ static Status run_round(Run *run, Error *err) {
     if (train_is_first(run)) TRY(report_clients(&run->metrics, &run->memory, round, err));
     RoundTest test = round_test_none(&run->memory.data);
     test.judged &= run->tested.judged;
+    test.validates = run->memory.partition.validation_count > 0;
     if (evaluate) {
         TRY(check_data(run, test_models(run, &test, round, err), err));
         run->tested = test;
@@ -190,6 +193,45 @@ static bool is_finished(const Run *run) {
 // Repeats the test of a round that an earlier process finished.
 static Status repeat_evaluation(Run *run, Error *err) {
     return check_data(run, test_models(run, &run->tested, run->rounds_done, err), err);
+}
+
+static Status load_best(Run *run, float *weights, bool *found, Error *err) {
+    *found = false;
+    if (!train_is_first(run)) return STATUS_OK;
+    return best_model_load(weights, found, &run->best, &run->memory, &run->folder, run->rounds_done, err);
+}
+
+// Only the first node has the file.
+static Status test_best(Run *run, Error *err) {
+    const size_t bytes = run->memory.config->parameters * sizeof(float);
+    float *weights = malloc(bytes);
+    bool found = false;
+    RoundReport report = {0};
+    Status status = weights ? load_best(run, weights, &found, err)
+                            : fail(err, STATUS_OS, "no memory for the best model (%zu bytes)", bytes);
+    status = nodes_agree(&run->nodes, status, err);
+    if (status == STATUS_OK) status = nodes_broadcast(&run->nodes, &found, sizeof found, err);
+    if (status == STATUS_OK && found) status = nodes_broadcast(&run->nodes, weights, bytes, err);
+    if (status == STATUS_OK && found)
+        status = rounds_evaluate_other(&run->rounds, run->rounds_done, weights, &report, err);
+    if (status == STATUS_OK && found) run->best_final = round_test_of(&report, &run->memory);
+    run->workers_lost += report.workers_lost;
+    free(weights);
+    return status;
+}
+
+// With a validation set the test set is used here alone, for the final model and the best one.
+static Status test_at_end(Run *run, Error *err) {
+    RoundReport report = {0};
+    run->final = run->tested;
+    if (run->memory.partition.validation_count == 0) return STATUS_OK;
+    progress_begin(&run->progress, run->rounds_done, run->memory.data.test.count);
+    TRY(check_data(run, rounds_evaluate(&run->rounds, run->rounds_done, EVALUATE_TEST_SET, &report, err), err));
+    run->workers_lost += report.workers_lost;
+    run->final = round_test_of(&report, &run->memory);
+    TRY(check_data(run, test_best(run, err), err));
+    run->progress.round = 0; // none runs
+    return STATUS_OK;
 }
 
 static Status run_rounds(Run *run, Error *err) {
@@ -249,15 +291,19 @@ static void say_how_to_continue(Run *run) {
 
 static void print_best(Run *run) {
     const Goals *goals = &run->memory.control->goals;
-    char text[RUN_FIGURE_TEXT_BYTES];
+    char text[RUN_FIGURE_TEXT_BYTES], number[RUN_FIGURE_TEXT_BYTES], tested[RUN_FIGURE_TEXT_BYTES + 8] = "";
+    const RunFigure figure = run_figure_on_test(&run->figure);
+    if (run->best_final.tested)
+        snprintf(tested, sizeof tested, ", test %s",
+                 run_figure_number(number, &figure, round_test_value(&run->best_final, &figure)));
     if (goals->best_round == run->rounds_done || !run_folder_has(&run->folder, BEST_MODEL_NAME)) return;
-    progress_say(&run->progress, "best: %s/" BEST_MODEL_NAME "  round %u, %s\n", run->folder.path, goals->best_round,
-                 run_figure_text(text, &run->figure, goals->best));
+    progress_say(&run->progress, "best: %s/" BEST_MODEL_NAME "  round %u, %s%s\n", run->folder.path, goals->best_round,
+                 run_figure_text(text, &run->figure, goals->best), tested);
 }
 
 static void print_ending(Run *run, const char *sha256, double seconds) {
     const uint32_t rounds = run->rounds_done, again = trainer_faults_total(run->memory.control);
-    progress_conclude(&run->progress, &run->figure, &run->tested, rounds, seconds);
+    progress_conclude(&run->progress, &run->figure, &run->tested, &run->final, rounds, seconds);
     if (again > 0)
         progress_say(&run->progress, "%u turn%s done again after a fault of the trainer; its output is in %s/%s\n",
                      again, again == 1 ? " was" : "s were", run->folder.path, TRAINER_LOG_NAME);
@@ -279,6 +325,8 @@ static Status write_model(Run *run, Error *err) {
                           .cold_start_seconds = run->cold_start_seconds,
                           .workers_lost = run->workers_lost,
                           .last = &run->tested,
+                          .final = &run->final,
+                          .best_final = &run->best_final,
                           .options = &run->options,
                           .figure = &run->figure,
                           .model_sha256 = sha256,
@@ -368,6 +416,7 @@ static Status run_with_workers(Run *run, Error *err) {
                      "clock: real; nothing can resume the run, but --init begins another with the model "
                      "of its last checkpoint\n");
     Status status = run_rounds(run, err);
+    if (status == STATUS_OK && is_finished(run)) status = test_at_end(run, err);
     if (status == STATUS_OK) status = nodes_busy(&run->nodes, err);
     if (status == STATUS_OK) status = write_arrivals(run, err);
     Status closed = trace_file_close(&run->trace, status == STATUS_OK ? err : NULL);

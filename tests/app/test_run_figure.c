@@ -71,12 +71,12 @@ static void a_figure_is_found_in_a_round_s_line_and_a_missing_accuracy_gives_way
 static void a_loss_tells_the_root_of_the_mean_square_and_r2(void **state) {
     (void)state;
     const float targets[] = {1, 2, 3, 6}; // mean 3, variance (4 + 1 + 0 + 9) / 4
-    const Dataset data = {.items.label_bytes = 4,
-                          .test = {.count = 4, .labels = (const uint16_t *)(const void *)targets}};
-    assert_true(fabs(target_variance(&data) - 3.5) < 1e-12);
+    const RunMemory memory = {
+        .data = {.items.label_bytes = 4, .test = {.count = 4, .labels = (const uint16_t *)(const void *)targets}}};
+    assert_true(fabs(test_variance(&memory.data) - 3.5) < 1e-12);
     const RoundReport report = {
         .test_loss = 0.875, .test_count = 4, .test_hits = 3, .test_judged = true}; // half of the mean square 1.75
-    const RoundTest test = round_test_of(&report, &data, target_variance(&data));
+    const RoundTest test = round_test_of(&report, &memory);
     assert_true(isnan(test.accuracy));
     assert_true(fabs(test.rmse - sqrt(1.75)) < 1e-12 && fabs(test.r2 - 0.5) < 1e-12);
     assert_true(isnan(loss_as_r2(1, 0)));
@@ -84,16 +84,16 @@ static void a_loss_tells_the_root_of_the_mean_square_and_r2(void **state) {
 
 static void a_test_that_counts_no_hits_has_no_accuracy(void **state) {
     (void)state;
-    const Dataset data = {.items.label_bytes = 2};
+    const RunMemory memory = {.data = {.items.label_bytes = 2}};
     RoundReport report = {.test_loss = 0.5, .test_count = 4, .test_hits = 3, .test_judged = true};
     Error err;
     check_ok(metric_sums_add(&report.test_metrics, "recall", 3, 4, &err));
-    RoundTest test = round_test_of(&report, &data, NAN);
+    RoundTest test = round_test_of(&report, &memory);
     assert_true(test.accuracy == 0.75);
     assert_true(round_test_value(&test, &(RunFigure){.kind = FIGURE_METRIC, .metric = "recall"}) == 0.75);
     assert_true(isnan(round_test_value(&test, &(RunFigure){.kind = FIGURE_METRIC, .metric = "other"})));
     report.test_judged = false;
-    test = round_test_of(&report, &data, NAN);
+    test = round_test_of(&report, &memory);
     assert_true(isnan(test.accuracy) && !test.judged && test.loss == 0.5);
 }
 

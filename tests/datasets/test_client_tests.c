@@ -130,12 +130,45 @@ static void a_damaged_list_of_test_samples_is_refused(void **state) {
     assert_non_null(strstr(err.message, "the test samples of client 1 end at"));
 }
 
+// The validation set is a share of each class, the clients have all other samples, and users keep theirs.
+static void a_validation_set_belongs_to_no_client(void **state) {
+    (void)state;
+    static const char *const texts[] = {"natural-id", "iid", "dirichlet alpha=0.5", "shards per-client=2"};
+    uint16_t labels[TRAIN];
+    Error err;
+    for (uint32_t i = 0; i < TRAIN; i++)
+        labels[i] = i < 20 ? 0 : 1;
+    for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
+        PartitionSpec spec = spec_of(texts[t], 6);
+        Partition partition;
+        uint8_t seen[TRAIN] = {0};
+        uint32_t of_class[2] = {0}, count;
+        spec.validation = 0.25;
+        check_ok(partition_build(block, &spec, labels, TRAIN, 2, &err));
+        check_ok(partition_view(&partition, block, partition_block_bytes(&spec, TRAIN), &err));
+        for (uint32_t i = 0; i < partition.validation_count; i++)
+            seen[partition.validation[i]] = 1, of_class[labels[partition.validation[i]]]++;
+        assert_true(of_class[0] == 5 && of_class[1] == 1);
+        for (uint32_t client = 0; client < 6; client++) {
+            const uint32_t *trains = partition_client(&partition, client, &count);
+            for (uint32_t i = 0; i < count; i++) {
+                assert_int_equal(seen[trains[i]]++, 0);
+                if (t == 0) assert_int_equal(owners[trains[i]], client);
+            }
+        }
+        for (uint32_t i = 0; i < TRAIN; i++)
+            assert_int_equal(seen[i], 1);
+        if (t == 0) check_tests(&partition);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(clients_are_tested_on_the_test_samples_of_their_users),
         cmocka_unit_test(users_make_as_many_clients_as_their_partition_has_groups),
         cmocka_unit_test(users_that_leaf_leaves_out_have_their_test_samples_left_out),
         cmocka_unit_test(other_partitions_and_held_out_samples_leave_the_test_set_alone),
+        cmocka_unit_test(a_validation_set_belongs_to_no_client),
         cmocka_unit_test(a_damaged_list_of_test_samples_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

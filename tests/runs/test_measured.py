@@ -1,13 +1,15 @@
 """What is measured of a model beside accuracy and loss, on which samples, and which model is kept for it.
 
-Usage: test_measured.py PATH_OF_SOUNDER [unittest arguments]
+Usage: test_measured.py PATH_OF_SOUNDER [unittest arguments]; with the program on the emulated card the runs are on that.
 """
 import hashlib, json, os, sys, unittest
 
-from runs import RunCase
+from runs import SOUNDER, RunCase
+
+DEVICE = ["--device", "cuda" if "emulated" in os.path.basename(SOUNDER) else "cpu"]
 
 # Accuracy goes up and down from round to round.
-RESTLESS = ["--data", "synthetic:1x8x8:400:100", "--model", "softmax", "--clients", "4", "--workers", "1", "--lr", "0.5"]
+RESTLESS = ["--data", "synthetic:1x8x8:400:100", "--model", "softmax", "--clients", "4", "--workers", "1", *DEVICE, "--lr", "0.5"]
 
 
 class BestModel(RunCase):
@@ -50,6 +52,92 @@ class BestModel(RunCase):
             file.write("mine")
         _, err = self.train(*RESTLESS, "--rounds", "1", "--out", "run", code=64)
         self.assertIn("run holds best.safetensors, which a new run would write over", err)
+
+
+# Rounds are tested on a tenth of the training samples.
+VALIDATED = [*RESTLESS[:-2], "--lr", "0.1", "--validation", "0.1", "--partition", "iid"]
+
+
+class Validation(RunCase):
+    def samples_of(self, run):
+        return {line["client"]: line["samples"] for line in self.metrics(run) if line["type"] == "client"}
+
+    def test_rounds_are_tested_on_samples_of_no_client_and_the_test_set_at_the_end(self):
+        out, _ = self.train(*VALIDATED, "--rounds", "12", "--patience", "3", "--out", "runs/a")
+        lines, summary = self.rounds("runs/a"), self.metrics("runs/a")[-1]
+        self.assertIn("synthetic: 360 training + 40 validation + 100 test samples", out)
+        self.assertEqual(sum(self.samples_of("runs/a").values()), 360)
+        self.assertEqual(self.metrics("runs/a")[0]["figure"], "validation_accuracy")
+        self.assertFalse([line for line in lines if "test_loss" in line or "test_accuracy" in line])
+        curve = [line["validation_accuracy"] for line in lines]
+        self.assertTrue(all((40 * value).is_integer() for value in [round(40 * value, 6) / 40 for value in curve]))
+        best = curve.index(max(curve)) + 1
+        self.assertEqual((summary["best_validation_accuracy"], summary["best_round"]), (max(curve), best))
+        self.assertEqual(len(curve), best + 3)
+        final = json.loads(self.call("eval", "runs/a", "--json")[0])
+        kept = json.loads(self.call("eval", "runs/a/best.safetensors", "--json")[0])
+        self.assertAlmostEqual(summary["test_loss"], final["test_loss"], places=8)
+        self.assertEqual(summary["test_accuracy"], final["test_accuracy"])
+        self.assertAlmostEqual(summary["best_model_test_loss"], kept["test_loss"], places=8)
+        self.assertEqual(summary["best_model_test_accuracy"], kept["test_accuracy"])
+        self.assertRegex(out, rf"(?m)^{100 * final['test_accuracy']:.2f}% on the test set after {len(curve)} rounds \(validation {100 * curve[-1]:.2f}%\), ")
+        self.assertIn(f"round {best}, validation {100 * max(curve):.2f}%, test {100 * kept['test_accuracy']:.2f}%\n", out)
+        (row,) = json.loads(self.call("runs", "--format", "json")[0])
+        for key, value in (("accuracy_percent", final["test_accuracy"]), ("best_model_test_percent", kept["test_accuracy"]),
+                           ("best_validation_percent", max(curve)), ("validation_accuracy_percent", curve[-1])):
+            self.assertAlmostEqual(row[key], 100 * value, places=4, msg=key)
+        self.call("report", "runs/a", "-o", "report.html")
+        told = self.data_of("report.html")["runs"][0]
+        self.assertEqual((told["figure"], len(told["rounds"]["validation_loss"])), ("validation_accuracy", len(curve)))
+        self.call("report", "runs/a", "--svg", "svg")
+        self.assertIn("validation-accuracy.svg", os.listdir(self.path("svg")))
+
+    def test_the_same_samples_are_held_out_for_any_number_of_workers_and_after_a_resume(self):
+        self.train(*VALIDATED, "--rounds", "6", "--quiet", "--out", "whole")
+        self.train(*VALIDATED, "--rounds", "3", "--quiet", "--workers", "2", "--out", "part")
+        self.train("--resume", "part", "--rounds", "6", "--quiet")
+        keep = ("validation_loss", "validation_accuracy", "test_loss", "best_validation_accuracy", "best_round", "model_sha256")
+        self.assertEqual([self.metrics("part")[-1][key] for key in keep], [self.metrics("whole")[-1][key] for key in keep])
+        self.train(*VALIDATED, "--rounds", "6", "--quiet", "--seed", "2", "--out", "other")
+        self.assertNotEqual(self.model("other"), self.model("whole"))
+
+    def test_a_saved_partition_has_no_sample_of_the_validation_set(self):
+        data = ["--data", "synthetic:1x8x8:400:100", "--clients", "4", "--partition", "iid"]
+        self.call("partition", *data, "--validation", "0.1", "--save", "without.txt")
+        self.call("partition", *data, "--save", "all.txt")
+        self.train(*VALIDATED, "--rounds", "2", "--quiet", "--out", "dealt")
+        self.train(*VALIDATED[:-1], "file:without.txt", "--rounds", "2", "--quiet", "--out", "file")
+        self.assertEqual(self.model("file"), self.model("dealt"))
+        _, err = self.train(*VALIDATED[:-1], "file:all.txt", "--rounds", "2", "--quiet", "--out", "refused", code=64)
+        self.assertRegex(err, r"all\.txt has sample \d+, which belongs to the validation set; save it again with `sounder partition --validation 0.1 --seed 1 --save`")
+
+    def test_target_and_halving_go_by_the_validation_set(self):
+        self.train(*VALIDATED, "--rounds", "6", "--quiet", "--out", "run")
+        curve = [line["validation_loss"] for line in self.rounds("run")]
+        target = sorted(curve)[2]
+        out, _ = self.train(*VALIDATED, "--rounds", "6", "--target", f"loss={target + 1e-6:.6f}", "--stop-at-target", "--out", "target")
+        self.assertEqual(len(self.rounds("target")), next(i for i, value in enumerate(curve) if value <= target + 1e-6) + 1)
+        self.assertRegex(out, r"(?m)^loss \d+\.\d{4} on the test set after")
+        _, err = self.train(*VALIDATED, "--target", "test-accuracy=0.5", "--out", "refused", code=64)
+        self.assertIn("with a validation set the test set is used only at the end; take accuracy", err)
+        _, err = self.train(*RESTLESS, "--target", "validation-loss=0.5", "--out", "refused", code=64)
+        self.assertIn("there is no validation set; give --validation 0.1", err)
+        out = "".join(self.call("sweep", *VALIDATED, "--algorithm", "fedavg,fedprox", "--search", "halving", "--rounds", "3", "--out", "sweep"))
+        self.assertIn("validation %", out)
+
+    def test_targets_and_engines_without_rounds_have_a_validation_set_too(self):
+        for options in (["--algorithm", "hogwild"], ["--algorithm", "ssgd"], ["--algorithm", "fedbuff"], ["--algorithm", "scaffold"]):
+            clients = ["--clients", "1"] if options[1] in ("hogwild", "ssgd") else []
+            self.train(*RESTLESS, *clients, "--validation", "0.25", "--rounds", "3", *options, "--quiet", "--out", options[1])
+            for line in self.rounds(options[1]):
+                self.assertTrue(round(100 * line["validation_accuracy"], 6).is_integer(), options)
+            self.assertIn("test_accuracy", self.metrics(options[1])[-1])
+        data = ["--data", "quadratics a=1,4 b=0,3", "--model", "linear 1", "--lr", "0.1"]
+        out, _ = self.train(*data, "--validation", "0.5", "--rounds", "3", "--out", "targets")
+        summary = self.metrics("targets")[-1]
+        self.assertEqual(self.metrics("targets")[0]["figure"], "validation_loss")
+        self.assertLessEqual({"validation_rmse", "validation_r2", "test_rmse", "test_r2"}, set(summary))
+        self.assertRegex(out, r"(?m)^loss .* on the test set after 3 rounds \(validation loss ")
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ class Runs(RunCase):
         self.assertEqual(len(re.findall(r"^round \d/6  loss \d", out, re.M)), 6, out)
         self.assertRegex(out, r"\nround 6/6 .*  test \d\.\d{4}  +\d+\.\d\d%  ")
         self.assertEqual(sorted(os.listdir(self.path("run"))),
-                         ["checkpoints", "config.yaml", "metrics.jsonl", "model.safetensors", "tensorboard"])
+                         ["best.safetensors", "checkpoints", "config.yaml", "metrics.jsonl", "model.safetensors", "tensorboard"])
         self.assertEqual(sorted(os.listdir(self.path("run", "checkpoints"))),
                          ["round-000005.safetensors", "round-000006.safetensors"])
         rounds, summary = self.rounds("run"), self.metrics("run")[-1]
@@ -56,7 +56,7 @@ class Runs(RunCase):
 
     def test_eval_of_the_model_and_of_a_checkpoint_prints_the_accuracy_of_the_run(self):
         out, _ = self.train(*SMALL, "--workers", "2", "--out", "run")
-        expected = round(TEST / 100 * float(re.findall(r"(\d+\.\d\d)%", out)[-1]))
+        expected = round(TEST / 100 * float(re.search(r"(?m)^(\d+\.\d\d)% after", out)[1]))
         for name in ("model.safetensors", "checkpoints/round-000003.safetensors"):
             result = subprocess.run([SOUNDER, "eval", self.path("run", name), "--data", DATA], text=True,
                                     stdout=subprocess.PIPE, timeout=DEADLINE)

@@ -70,7 +70,7 @@ static size_t average(CurvePoint *points, size_t count, double scale) {
     return averaged;
 }
 
-// The curves of a chart, with room for one per run and two more, and for three points per round of each run.
+// The curves of a chart, with room for one per run and three more, and for four points per round of each run.
 typedef struct Room {
     Curve *curves;      // owned
     CurvePoint *points; // owned
@@ -78,8 +78,8 @@ typedef struct Room {
 } Room;
 
 static Status make_room(Room *room, const json_t *runs, Error *err) {
-    *room = (Room){.curves = calloc(json_array_size(runs) + 2, sizeof *room->curves),
-                   .points = calloc(3 * count_points(runs) + 1, sizeof *room->points)};
+    *room = (Room){.curves = calloc(json_array_size(runs) + 3, sizeof *room->curves),
+                   .points = calloc(4 * count_points(runs) + 1, sizeof *room->points)};
     if (room->curves && room->points) return STATUS_OK;
     return fail(err, STATUS_OS, "no memory for the figures");
 }
@@ -137,6 +137,9 @@ static const struct {
     [FIGURE_PERSONAL_LOSS] = {"Personal loss by round", "personal loss, mean over the clients"},
     [FIGURE_CLIENT_ACCURACY] = {"Accuracy on the clients' samples by round", "accuracy, mean over the clients, %"},
     [FIGURE_CLIENT_LOSS] = {"Loss on the clients' samples by round", "loss, mean over the clients"},
+    [FIGURE_VALIDATION_ACCURACY] = {"Accuracy on the validation samples by round",
+                                    "accuracy on the validation samples, %"},
+    [FIGURE_VALIDATION_LOSS] = {"Loss on the validation samples by round", "loss on the validation samples"},
     [FIGURE_METRIC] = {NULL, NULL},
 };
 
@@ -147,6 +150,8 @@ static void add_losses(Room *room, const json_t *runs) {
     CurvePoint *points = add_curve(room, runs, group, "training", "train_loss", 1);
     put_spread(points, room->curves[0].count, run);
     add_curve(room, runs, group, "test", "test_loss", 1);
+    if (json_object_get(json_object_get(run, "rounds"), "validation_loss"))
+        add_curve(room, runs, group, "validation", "validation_loss", 1);
     if (json_object_get(json_object_get(run, "rounds"), "personal_loss"))
         add_curve(room, runs, group, "personal", "personal_loss", 1);
 }
@@ -265,6 +270,8 @@ static const struct {
                {"personal-loss.svg", NULL, FIGURE_PERSONAL_LOSS},
                {"client-accuracy.svg", NULL, FIGURE_CLIENT_ACCURACY},
                {"client-loss.svg", NULL, FIGURE_CLIENT_LOSS},
+               {"validation-accuracy.svg", NULL, FIGURE_VALIDATION_ACCURACY},
+               {"validation-loss.svg", NULL, FIGURE_VALIDATION_LOSS},
                {"metric.svg", draw_metric, FIGURE_METRIC},
                {"loss.svg", NULL, FIGURE_LOSS},
                {"classes.svg", draw_classes, FIGURE_LOSS}};

@@ -79,6 +79,19 @@ static void note_clients(PastRun *run, const json_t *line) {
     note(&run->worst_loss, line, "loss_worst_tenth");
 }
 
+// With a validation set the test set is used at the end alone. A final model that is the best one is not tested twice.
+static void note_end(PastRun *run, const json_t *line) {
+    if (!json_object_get(line, "validation_loss")) return;
+    run->best_test_accuracy = run->best_test_loss = NAN;
+    note(&run->last[FIGURE_ACCURACY], line, "test_accuracy");
+    note(&run->last[FIGURE_LOSS], line, "test_loss");
+    note(&run->rmse, line, "test_rmse");
+    note(&run->r2, line, "test_r2");
+    const bool is_final = json_object_get(line, "best_model_test_loss") == NULL;
+    note(&run->best_test_accuracy, line, is_final ? "test_accuracy" : "best_model_test_accuracy");
+    note(&run->best_test_loss, line, is_final ? "test_loss" : "best_model_test_loss");
+}
+
 // A run may be resumed with another figure, by which the tests before are not judged.
 static void note_start(PastRun *run, const json_t *line) {
     const RunFigure figure = run_figure_told(line);
@@ -97,6 +110,7 @@ static Status note_line(void *context, json_t *line, Error *err) {
     json_decref(run->summary);
     run->summary = json_incref(line);
     run->rounds_to_target = past_run_number(line, "rounds_to_target");
+    note_end(run, line);
     return STATUS_OK;
 }
 
@@ -132,6 +146,8 @@ Status past_run_read(PastRun *run, const char *path, Error *err) {
     static const char *const types[] = {"start", "round", "summary", "clients_evaluation", NULL};
     *run = (PastRun){.rmse = NAN,
                      .r2 = NAN,
+                     .best_test_accuracy = NAN,
+                     .best_test_loss = NAN,
                      .attack_success = NAN,
                      .worst_tenth = NAN,
                      .worst_loss = NAN,

@@ -136,7 +136,8 @@ static void note_round(TopState *state, const json_t *line) {
     state->last = state->next;
     state->next = (TopRound){0};
     run_figure_settle(&state->run.figure, line);
-    add_test(state, run_figure_in(line, &state->run.figure), past_run_number(line, "test_loss"));
+    const double loss = past_run_number(line, "test_loss"), validation = past_run_number(line, "validation_loss");
+    add_test(state, run_figure_in(line, &state->run.figure), isnan(loss) ? validation : loss);
 }
 
 // A run may be resumed with another figure, by which the tests before are not judged (past_run.c). Their losses stay.

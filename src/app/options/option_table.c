@@ -290,11 +290,16 @@ const Option option_table[] = {
      .applies = has_attack, .condition = "--attack",
      .help = "which clients attack: a share of all, drawn once, with a decimal point (0.2), or their numbers (3,7)"},
     {.name = "client-test", .type = OPTION_REAL, FIELD(client_test), .group = GROUP_CLIENTS,
-     .also = "test-split holdout validation-split",
+     .also = "test-split holdout",
      .placeholder = "X", .preset = "0", .minimum = 0, .maximum = 1, .below_maximum = true,
      .applies = is_partitioned, .condition = SAMPLES_OF_CLIENTS,
      .help = "share of each client's samples that is held out of training, to test models on its own data; replaces the "
              "test samples that the data set has for the client's users"},
+    {.name = "validation", .type = OPTION_REAL, FIELD(validation), .group = GROUP_CLIENTS, .added = true,
+     .also = "val validation-split val-split val-ratio validation-fraction",
+     .placeholder = "X", .preset = "0", .minimum = 0, .maximum = 1, .below_maximum = true,
+     .help = "share of the training samples (of each class) that belongs to no client: every round is tested on it, and --patience, "
+             "--target, the best model and a sweep's halving go by it; the test set is used once, at the end"},
 
     {.name = "algorithm", .type = OPTION_TEXT, FIELD(algorithm), .group = GROUP_TRAINING, .common = true, .parts = true,
      .also = "strategy method",

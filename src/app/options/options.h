@@ -69,6 +69,8 @@ typedef struct Options {
     int clients_per_round;             // 1 to clients; 0 until options_resolve: all
     char partition[OPTION_TEXT_BYTES]; // a form of datasets/partition.h: contiguous
     double client_test;                // share of a client's samples that is held out; 0
+    double validation;                 // share of the training samples on which rounds are tested; 0
+    bool has_validation_data;          // the data set has a validation set of its own; known once it is found
     double alpha;                      // dirichlet, > 0, unless the form has it; 0.5
     char clock[OPTION_TEXT_BYTES];     // of a buffered schedule: simulated, real, replay:FILE
     // Forms as typed; their numbers are in world, in training.schedule, and in two file names ("": none).
@@ -181,6 +183,11 @@ Status options_check_goals(const Options *options, Error *err);
 // Returns the FILE of --clock replay:FILE; NULL: nothing is replayed.
 const char *options_replay(const Options *options);
 bool options_clock_is_real(const Options *options);
+
+// Whether the rounds are tested on a validation set, and the test set is for the end.
+static inline bool options_validate(const Options *options) {
+    return options->validation > 0 || options->has_validation_data;
+}
 Status options_resolve_buffered(Options *options, Error *err); // clients that train at a time, and updates per step
 Status options_resolve_rules(Options *options, Error *err);
 

@@ -47,11 +47,30 @@ const FigureFacts figure_facts[FIGURE_KINDS] = {
                             .is_clients = true,
                             .is_loss = true,
                             .loss = FIGURE_CLIENT_LOSS},
+    [FIGURE_VALIDATION_ACCURACY] = {.key = "validation_accuracy",
+                                    .name = "validation accuracy",
+                                    .best = "best_validation_accuracy",
+                                    .word = "validation ",
+                                    .is_validation = true,
+                                    .is_share = true,
+                                    .loss = FIGURE_VALIDATION_LOSS},
+    [FIGURE_VALIDATION_LOSS] = {.key = "validation_loss",
+                                .name = "validation loss",
+                                .best = "best_validation_loss",
+                                .word = "validation loss ",
+                                .is_validation = true,
+                                .is_loss = true,
+                                .loss = FIGURE_VALIDATION_LOSS},
     [FIGURE_METRIC] = {.key = metrics_key, .name = "metric", .best = "best_metric", .word = "", .loss = FIGURE_LOSS},
 };
 
 bool run_figure_tests_clients(const RunFigure *figure) {
     return figure_facts[figure->kind].is_personal || figure_facts[figure->kind].is_clients;
+}
+
+RunFigure run_figure_on_test(const RunFigure *figure) {
+    if (figure->kind == FIGURE_METRIC) return *figure;
+    return (RunFigure){.kind = figure_facts[figure->kind].is_loss ? FIGURE_LOSS : FIGURE_ACCURACY};
 }
 
 bool run_figure_same(const RunFigure *a, const RunFigure *b) {

@@ -2,7 +2,8 @@
 //
 // --target names it. Without that option: a personal recipe trains a model for every client, and parts of the global
 // model may never be trained, so its figure is that of the clients' own models on the clients' own samples, a mean over
-// the clients. If targets are numbers, or a trainer counts no hits, there is no accuracy, and the figure is the loss.
+// the clients. With a validation set rounds are tested on that, and it is the global model's figure there. If targets
+// are numbers, or a trainer counts no hits, there is no accuracy, and the figure is the loss.
 //
 //   RunFigure figure = run_figure_of(&options, dataset_has_targets(&data->items));  // run_target.h
 //   double value = round_test_value(&test, &figure);                  // round_test.h; NaN: it was not measured
@@ -23,6 +24,8 @@ typedef enum FigureKind {
     FIGURE_PERSONAL_LOSS,
     FIGURE_CLIENT_ACCURACY, // of the global model on the clients' own samples, a mean over the clients
     FIGURE_CLIENT_LOSS,
+    FIGURE_VALIDATION_ACCURACY, // of the global model on the validation set
+    FIGURE_VALIDATION_LOSS,
     FIGURE_METRIC, // that a trainer's test reports by name
     FIGURE_KINDS
 } FigureKind;
@@ -34,6 +37,7 @@ typedef struct FigureFacts {
     const char *word;       // before a number: "loss "
     bool is_personal;       // of the clients' own models
     bool is_clients;        // of the global model on the clients' samples
+    bool is_validation;     // of the global model on the validation set
     bool is_loss, is_share; // less is better; a number from 0 to 1, shown in percent
     FigureKind loss;        // decides between equal values, and stands in for an accuracy that there is not
 } FigureFacts;
@@ -49,6 +53,10 @@ typedef struct RunFigure {
 
 // Whether each test of the run also tests models on the clients' own samples.
 bool run_figure_tests_clients(const RunFigure *figure);
+
+// The figure of the final model on the test set, for a run whose rounds are tested on a validation set: the global
+// model's accuracy or loss, or the metric.
+RunFigure run_figure_on_test(const RunFigure *figure);
 
 bool run_figure_same(const RunFigure *a, const RunFigure *b);
 const char *run_figure_name(const RunFigure *figure); // "accuracy"; the metric's name

@@ -9,21 +9,24 @@
 #include "fedavg/rules/local/personal_rules.h"
 #include "option_table.h"
 
-#define NAMED(name) name, name "="
+#define NAMED(name)  name, name "="
+#define ALWAYS(kind) kind, kind, kind
 
-// "accuracy" and "loss" are those of the models that the run is about.
+// "accuracy" and "loss" are those of the models that the run is about, on the samples that its rounds are tested on.
 static const struct {
     const char *name, *begun; // begun: for completion
-    FigureKind kind, personal;
+    FigureKind kind, personal, validation;
 } names[] = {
-    {NAMED("accuracy"), FIGURE_ACCURACY, FIGURE_PERSONAL_ACCURACY},
-    {NAMED("loss"), FIGURE_LOSS, FIGURE_PERSONAL_LOSS},
-    {NAMED("test-accuracy"), FIGURE_ACCURACY, FIGURE_ACCURACY},
-    {NAMED("test-loss"), FIGURE_LOSS, FIGURE_LOSS},
-    {NAMED("personal-accuracy"), FIGURE_PERSONAL_ACCURACY, FIGURE_PERSONAL_ACCURACY},
-    {NAMED("personal-loss"), FIGURE_PERSONAL_LOSS, FIGURE_PERSONAL_LOSS},
-    {NAMED("client-accuracy"), FIGURE_CLIENT_ACCURACY, FIGURE_CLIENT_ACCURACY},
-    {NAMED("client-loss"), FIGURE_CLIENT_LOSS, FIGURE_CLIENT_LOSS},
+    {NAMED("accuracy"), FIGURE_ACCURACY, FIGURE_PERSONAL_ACCURACY, FIGURE_VALIDATION_ACCURACY},
+    {NAMED("loss"), FIGURE_LOSS, FIGURE_PERSONAL_LOSS, FIGURE_VALIDATION_LOSS},
+    {NAMED("test-accuracy"), ALWAYS(FIGURE_ACCURACY)},
+    {NAMED("test-loss"), ALWAYS(FIGURE_LOSS)},
+    {NAMED("personal-accuracy"), ALWAYS(FIGURE_PERSONAL_ACCURACY)},
+    {NAMED("personal-loss"), ALWAYS(FIGURE_PERSONAL_LOSS)},
+    {NAMED("client-accuracy"), ALWAYS(FIGURE_CLIENT_ACCURACY)},
+    {NAMED("client-loss"), ALWAYS(FIGURE_CLIENT_LOSS)},
+    {NAMED("validation-accuracy"), ALWAYS(FIGURE_VALIDATION_ACCURACY)},
+    {NAMED("validation-loss"), ALWAYS(FIGURE_VALIDATION_LOSS)},
 };
 enum { NAMES = sizeof names / sizeof *names };
 
@@ -114,6 +117,12 @@ static Status check_figure(const RunFigure *figure, const Parts *parts, const Op
                     "%s %.100s: --algorithm %.100s trains no models of the clients' own; take accuracy, or "
                     "client-accuracy for the global model on the clients' samples",
                     parts->option, parts->text, options->algorithm);
+    if (facts->is_validation && !options_validate(options))
+        return fail(err, STATUS_USAGE, "%s %.100s: there is no validation set; give --validation 0.1", parts->option,
+                    parts->text);
+    if ((figure->kind == FIGURE_ACCURACY || figure->kind == FIGURE_LOSS) && options_validate(options))
+        return fail(err, STATUS_USAGE, "%s %.100s: with a validation set the test set is used only at the end; take %s",
+                    parts->option, parts->text, facts->is_share ? "accuracy" : "loss");
     if (facts->is_clients && options_algorithm(options).engine->whole_cohort)
         return fail(err, STATUS_USAGE, "%s %.100s: --algorithm %.100s tests no clients; take accuracy or loss",
                     parts->option, parts->text, options->algorithm);
@@ -135,7 +144,9 @@ Status target_read(Target *target, const Options *options, Error *err) {
     while (i < NAMES && !option_same_name(names[i].name, parts.name))
         i++;
     if (i < NAMES)
-        target->figure.kind = is_personal ? names[i].personal : names[i].kind;
+        target->figure.kind = is_personal                 ? names[i].personal
+                              : options_validate(options) ? names[i].validation
+                                                          : names[i].kind;
     else
         TRY(read_metric(&target->figure, &parts, options->trainer[0], err));
     TRY(check_figure(&target->figure, &parts, options, err));
@@ -151,7 +162,9 @@ RunFigure run_figure_of(const Options *options, bool has_targets) {
     Error ignored;
     if (target_read(&target, options, &ignored) == STATUS_OK && target.given) return target.figure;
     const bool is_personal = options->recipe.personal.row != PERSONAL_NONE;
-    RunFigure figure = {.kind = is_personal ? FIGURE_PERSONAL_ACCURACY : FIGURE_ACCURACY};
+    RunFigure figure = {.kind = is_personal                 ? FIGURE_PERSONAL_ACCURACY
+                                : options_validate(options) ? FIGURE_VALIDATION_ACCURACY
+                                                            : FIGURE_ACCURACY};
     if (has_targets) figure.kind = figure_facts[figure.kind].loss;
     return figure;
 }

@@ -5,8 +5,9 @@
 //   perplexity<20, recall>0.8       a metric of the trainer's tests, with the side on which it is reached
 //
 // accuracy and loss are those of the models that the run is about: the clients' own ones if --algorithm trains personal
-// models, else the global one. test-accuracy and test-loss are the global model's, client-accuracy and client-loss its
-// means over the clients' own samples, personal-accuracy and personal-loss those of the clients' own models.
+// models, else the global one, on the validation set if there is one (validation-accuracy). test-accuracy
+// and test-loss are the global model's, client-accuracy and client-loss its means over the clients' own samples,
+// personal-accuracy and personal-loss those of the clients' own models.
 #ifndef SOUNDER_APP_OPTIONS_RUN_TARGET_H
 #define SOUNDER_APP_OPTIONS_RUN_TARGET_H
 

@@ -1,10 +1,11 @@
 #include "best_model.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "app/train/run_folder.h"
+#include "app/train/model_file.h"
 
 Status best_model_note(BestModel *best, const RunMemory *memory, Error *err) {
     const Segment *weights = &memory->weights_segment;
@@ -34,6 +35,24 @@ Status best_model_end(BestModel *best, const Folder *folder, uint32_t best_round
     unlinkat(folder->fd, BEST_MODEL_NAME, 0);
     if (linkat(folder->fd, MODEL_NAME, folder->fd, BEST_MODEL_NAME, 0) == 0) return STATUS_OK;
     return write_file(best, folder, err);
+}
+
+Status best_model_load(float *weights, bool *found, BestModel *best, const RunMemory *memory, const RunFolder *folder,
+                       uint32_t rounds, Error *err) {
+    char path[RUN_PATH_BYTES];
+    Safetensors file;
+    const Folder place = run_folder_at(folder);
+    const uint32_t best_round = memory->control->goals.best_round;
+    *found = false;
+    if (best_round == 0 || best_round >= rounds) return STATUS_OK;
+    TRY(write_file(best, &place, err));
+    if (!run_folder_has(folder, BEST_MODEL_NAME)) return STATUS_OK;
+    snprintf(path, sizeof path, "%s/" BEST_MODEL_NAME, folder->path);
+    TRY(safetensors_open(&file, path, err));
+    const Status status = model_load(weights, &memory->tensors, &file, path, err);
+    safetensors_close(&file);
+    *found = status == STATUS_OK;
+    return status;
 }
 
 void best_model_free(BestModel *best) {

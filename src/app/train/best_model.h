@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "app/train/run_folder.h"
 #include "base/err.h"
 #include "fedavg/memory/run_memory.h"
 #include "io/durable.h"
@@ -34,6 +35,11 @@ Status best_model_save(BestModel *best, const Folder *folder, uint32_t best_roun
 
 // After model.safetensors was written: if that is the best model, gives it the second name.
 Status best_model_end(BestModel *best, const Folder *folder, uint32_t best_round, uint32_t rounds, Error *err);
+
+// Writes the file, if that has not been done, and loads its weights (parameters). *found: whether there is a best model
+// that is not the final one.
+Status best_model_load(float *weights, bool *found, BestModel *best, const RunMemory *memory, const RunFolder *folder,
+                       uint32_t rounds, Error *err);
 
 void best_model_free(BestModel *best);
 

@@ -76,11 +76,13 @@ void progress_init(Progress *progress, const Options *options, const Nodes *node
 static void say_samples(Progress *progress, const Heading *heading) {
     const Dataset *data = heading->data;
     char dealt[PROGRESS_NUMBER_BYTES + 8] = "", number[PROGRESS_NUMBER_BYTES], train[PROGRESS_NUMBER_BYTES],
-                                       test[PROGRESS_NUMBER_BYTES];
-    if (heading->partition->samples < data->train.count)
+                                       test[PROGRESS_NUMBER_BYTES], held[PROGRESS_NUMBER_BYTES + 16] = "";
+    const uint32_t validation = heading->partition->validation_count;
+    if (validation > 0) snprintf(held, sizeof held, " + %s validation", with_commas(number, validation));
+    if (heading->partition->samples < data->train.count - validation)
         snprintf(dealt, sizeof dealt, "%s of ", with_commas(number, heading->partition->samples));
-    progress_say(progress, "%s: %s%s training + %s test samples%s  ->  %s\n", data->name, dealt,
-                 with_commas(train, data->train.count), with_commas(test, data->test.count),
+    progress_say(progress, "%s: %s%s training%s + %s test samples%s  ->  %s\n", data->name, dealt,
+                 with_commas(train, data->train.count - validation), held, with_commas(test, data->test.count),
                  dataset_has_targets(&data->items) ? ", targets: squared loss" : "", heading->folder);
 }
 
@@ -334,7 +336,8 @@ static void describe_test(char text[TEST_BYTES], const RoundTest *test, const Ru
     const RunFigure figure = {.kind = isnan(personal->accuracy.mean) ? FIGURE_PERSONAL_LOSS : FIGURE_PERSONAL_ACCURACY};
     size_t used = 0;
     text[0] = '\0';
-    if (test->tested) used += (size_t)snprintf(text, TEST_BYTES, "  test %.4f", log_real(test->loss));
+    const char *set = test->validates ? "validation" : "test";
+    if (test->tested) used += (size_t)snprintf(text, TEST_BYTES, "  %s %.4f", set, log_real(test->loss));
     if (!isnan(test->accuracy))
         used += (size_t)snprintf(text + used, TEST_BYTES - used, "  %6.2f%%", 100 * test->accuracy);
     if (!isnan(test->rmse)) used += (size_t)snprintf(text + used, TEST_BYTES - used, "  RMSE %.4f", test->rmse);
@@ -352,14 +355,19 @@ static void describe_test(char text[TEST_BYTES], const RoundTest *test, const Ru
     describe_metrics(text + used, TEST_BYTES - used, &test->metrics, of);
 }
 
-void progress_conclude(Progress *progress, const RunFigure *figure, const RoundTest *test, uint32_t rounds,
-                       double seconds) {
-    char value[RUN_FIGURE_TEXT_BYTES], regression[RUN_FIGURE_TEXT_BYTES], more[RUN_FIGURE_TEXT_BYTES + 4] = "";
+void progress_conclude(Progress *progress, const RunFigure *figure, const RoundTest *test, const RoundTest *final,
+                       uint32_t rounds, double seconds) {
+    char value[RUN_FIGURE_TEXT_BYTES], regression[RUN_FIGURE_TEXT_BYTES],
+        more[RUN_FIGURE_TEXT_BYTES + 4] = "", last[RUN_FIGURE_TEXT_BYTES + 4] = "";
+    const RunFigure shown = test->validates ? run_figure_on_test(figure) : *figure;
     if (!test->tested) return;
-    if (figure->kind == FIGURE_LOSS && test->has_targets)
-        snprintf(more, sizeof more, " (%s)", regression_text(regression, test->rmse, test->r2));
-    progress_say(progress, "%s%s after %u round%s, %.2f s\n",
-                 run_figure_text(value, figure, round_test_value(test, figure)), more, rounds, plural(rounds), seconds);
+    if (shown.kind == FIGURE_LOSS && final->has_targets)
+        snprintf(more, sizeof more, " (%s)", regression_text(regression, final->rmse, final->r2));
+    if (test->validates)
+        snprintf(last, sizeof last, " (%s)", run_figure_text(value, figure, round_test_value(test, figure)));
+    progress_say(progress, "%s%s%s after %u round%s%s, %.2f s\n",
+                 run_figure_text(value, &shown, round_test_value(final, &shown)), more,
+                 test->validates ? " on the test set" : "", rounds, plural(rounds), last, seconds);
 }
 
 void progress_end(Progress *progress, const RoundReport *report, const RoundTest *test, const RunFigure *figure) {

@@ -75,9 +75,10 @@ void progress_tick(void *progress);
 // Prints the line of a finished round, with the results of its tests; figure: the run's.
 void progress_end(Progress *progress, const RoundReport *report, const RoundTest *test, const RunFigure *figure);
 
-// Prints the last line of a run: its figure in the last tests, after this many rounds.
-void progress_conclude(Progress *progress, const RunFigure *figure, const RoundTest *test, uint32_t rounds,
-                       double seconds);
+// Prints the last line of a run after this many rounds: its figure in the last tests. With a validation set it begins
+// with the result on the test set (final).
+void progress_conclude(Progress *progress, const RunFigure *figure, const RoundTest *test, const RoundTest *final,
+                       uint32_t rounds, double seconds);
 
 // Prints one or more lines on stdout, printf style, with their newlines.
 void progress_say(Progress *progress, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -15,15 +15,20 @@ RoundTest round_test_none(const Dataset *data) {
                        .clients = client_tests_none()};
 }
 
-RoundTest round_test_of(const RoundReport *report, const Dataset *data, double variance) {
+RoundTest round_test_of(const RoundReport *report, const RunMemory *memory) {
+    const Dataset *data = &memory->data;
+    const Partition *partition = &memory->partition;
     RoundTest test = round_test_none(data);
     test.tested = true;
+    test.validates = report->validates;
     test.loss = report->test_loss;
     test.judged &= report->test_judged;
     test.metrics = report->test_metrics;
     if (test.has_targets) {
         test.rmse = loss_as_rmse(test.loss);
-        test.r2 = loss_as_r2(test.loss, variance);
+        test.r2 = loss_as_r2(test.loss, !test.validates ? test_variance(data)
+                                                        : target_variance(data, &data->train, partition->validation,
+                                                                          partition->validation_count));
     } else if (test.judged) {
         test.accuracy = (double)report->test_hits / report->test_count;
     }
@@ -32,27 +37,34 @@ RoundTest round_test_of(const RoundReport *report, const Dataset *data, double v
 }
 
 double round_test_value(const RoundTest *test, const RunFigure *figure) {
-    const double values[FIGURE_METRIC] = {[FIGURE_ACCURACY] = test->accuracy,
-                                          [FIGURE_LOSS] = test->loss,
+    const double accuracy[] = {test->accuracy, NAN}, loss[] = {test->loss, NAN};
+    const bool validates = test->validates;
+    const double values[FIGURE_METRIC] = {[FIGURE_ACCURACY] = accuracy[validates],
+                                          [FIGURE_LOSS] = loss[validates],
                                           [FIGURE_PERSONAL_ACCURACY] = test->personal.accuracy.mean,
                                           [FIGURE_PERSONAL_LOSS] = test->personal.loss.mean,
                                           [FIGURE_CLIENT_ACCURACY] = test->clients.accuracy.mean,
-                                          [FIGURE_CLIENT_LOSS] = test->clients.loss.mean};
+                                          [FIGURE_CLIENT_LOSS] = test->clients.loss.mean,
+                                          [FIGURE_VALIDATION_ACCURACY] = accuracy[!validates],
+                                          [FIGURE_VALIDATION_LOSS] = loss[!validates]};
     return figure->kind == FIGURE_METRIC ? metric_sums_value(&test->metrics, figure->metric) : values[figure->kind];
 }
 
-double target_variance(const Dataset *data) {
+double target_variance(const Dataset *data, const DatasetSplit *split, const uint32_t *indices, uint32_t count) {
     double sum = 0, squares = 0;
-    const uint32_t count = data->test.count;
     if (!dataset_has_targets(&data->items)) return NAN;
-    const uint8_t *targets = (const uint8_t *)data->test.labels;
+    const uint8_t *targets = (const uint8_t *)split->labels;
     for (uint32_t i = 0; i < count; i++)
-        sum += (double)dataset_number(targets, i);
+        sum += (double)dataset_number(targets, indices ? indices[i] : i);
     for (uint32_t i = 0; i < count; i++) {
-        const double off = (double)dataset_number(targets, i) - sum / count;
+        const double off = (double)dataset_number(targets, indices ? indices[i] : i) - sum / count;
         squares += off * off;
     }
     return squares / count;
+}
+
+double test_variance(const Dataset *data) {
+    return target_variance(data, &data->test, NULL, data->test.count);
 }
 
 double loss_as_rmse(double loss) {

@@ -1,7 +1,7 @@
 // The results of a round's tests, of all kinds.
 //
 //   RoundTest test = round_test_none(data);                          // a round without a test
-//   test = round_test_of(&report, data, target_variance(data));      // after rounds_evaluate
+//   test = round_test_of(&report, &memory);                          // after rounds_evaluate
 //   double value = round_test_value(&test, &figure);
 #ifndef SOUNDER_APP_TRAIN_ROUND_TEST_H
 #define SOUNDER_APP_TRAIN_ROUND_TEST_H
@@ -16,8 +16,9 @@
 // Results of a round's tests; NaN if not tested, or if there is no such figure.
 typedef struct RoundTest {
     bool tested, has_targets;
+    bool validates;        // the global model was tested on the validation set
     bool judged;           // whether tests count hits: not with targets, and a trainer's need not
-    double loss, accuracy; // of the global model on the test set; no accuracy if hits are not counted
+    double loss, accuracy; // of the global model; no accuracy if hits are not counted
     double rmse, r2;       // with targets only
     double attack_success; // success of a backdoor
     MetricSums metrics;    // of a trainer
@@ -28,13 +29,17 @@ typedef struct RoundTest {
 // Returns the results of a round without a test.
 RoundTest round_test_none(const Dataset *data);
 
-// Returns the results that rounds_evaluate has put into the report. variance: of the test targets.
-RoundTest round_test_of(const RoundReport *report, const Dataset *data, double variance);
+// Returns the results that rounds_evaluate has put into the report.
+RoundTest round_test_of(const RoundReport *report, const RunMemory *memory);
 
 double round_test_value(const RoundTest *test, const RunFigure *figure);
 
-// Returns the variance of the test set's targets, by which R2 is measured; NaN without targets.
-double target_variance(const Dataset *data);
+// Returns the variance of the targets of a split's samples (count), by which R2 is measured; NaN without targets.
+// indices: numbers of the samples; NULL: the first ones.
+double target_variance(const Dataset *data, const DatasetSplit *split, const uint32_t *indices, uint32_t count);
+
+// The variance of the test set's targets.
+double test_variance(const Dataset *data);
 
 // Computed from the squared loss, which is half of the mean square.
 double loss_as_rmse(double loss);

@@ -205,15 +205,26 @@ static void put_pending(JsonObject *line, const Pending *pending) {
     put_staleness(line, pending->staleness, pending->staleness_mean);
 }
 
+// Adds the results of the global model: prefix_loss, prefix_accuracy, ...
+static void put_global_test(JsonObject *line, const RoundTest *test, const char *prefix) {
+    const struct {
+        const char *name;
+        double value;
+        bool has;
+    } results[] = {{"loss", test->loss, true},
+                   {"rmse", test->rmse, test->has_targets},
+                   {"r2", test->r2, test->has_targets},
+                   {"accuracy", test->accuracy, !test->has_targets && test->judged}};
+    for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
+        char key[64];
+        snprintf(key, sizeof key, "%s_%s", prefix, results[i].name);
+        if (results[i].has) put_real(line, key, results[i].value);
+    }
+}
+
 static void put_test(JsonObject *line, const RoundTest *test, const RunFigure *figure) {
     const FigureFacts *facts = &figure_facts[figure->kind];
-    put_real(line, "test_loss", test->loss);
-    if (test->has_targets) {
-        put_real(line, "test_rmse", test->rmse);
-        put_real(line, "test_r2", test->r2);
-    } else if (test->judged) {
-        put_real(line, "test_accuracy", test->accuracy);
-    }
+    put_global_test(line, test, test->validates ? "validation" : "test");
     if (!isnan(test->attack_success)) put_real(line, "attack_success", test->attack_success);
     if (run_figure_tests_clients(figure)) {
         const RunFigure loss = {.kind = facts->loss};
@@ -345,6 +356,8 @@ Status report_summary(Metrics *metrics, const RunMemory *memory, const RunSummar
     metrics_begin(&line, "summary");
     put_whole(&line, "rounds", summary->rounds);
     put_test(&line, summary->last, summary->figure);
+    if (summary->last->validates) put_global_test(&line, summary->final, "test");
+    if (summary->best_final->tested) put_global_test(&line, summary->best_final, "best_model_test");
     goals_put(&line, &memory->control->goals, summary->options, summary->figure);
     put_real(&line, "seconds", summary->seconds);
     put_real(&line, "cold_start_seconds", summary->cold_start_seconds);

@@ -15,7 +15,9 @@ typedef struct RunSummary {
     double seconds;            // of this process, from start to end
     double cold_start_seconds; // from the process's start to the first sample of the first worker
     uint32_t workers_lost;
-    const RoundTest *last; // results of the last tests
+    const RoundTest *last;  // results of the last tests
+    const RoundTest *final; // results of the final model, and of the best one if it was tested, on the test set
+    const RoundTest *best_final;
     const Options *options;
     const RunFigure *figure;  // that the run is about
     const char *model_sha256; // of model.safetensors

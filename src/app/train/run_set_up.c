@@ -66,7 +66,8 @@ static Status read_partition(PartitionSpec *partition, const Options *options, E
     *partition = (PartitionSpec){.whole = whole,
                                  .clients = (uint32_t)options->clients,
                                  .seed = options->seed,
-                                 .client_test = whole ? 0 : options->client_test};
+                                 .client_test = whole ? 0 : options->client_test,
+                                 .validation = options->validation};
     char form[OPTION_TEXT_BYTES];
     return partition_parse(&partition->form, options_partition(form, options), err);
 }
@@ -311,7 +312,8 @@ Status run_create_memory(RunMemory *memory, const Options *options, const Spec *
     plan.config.trainer.whole_test = net && net->whole_test;
     plan.config.trainer.state_floats = net ? net->state_floats : 0;
     run_plan_aggregator(&plan.config, options);
-    plan.job_capacity = rounds_job_capacity(&plan.config, clients_per_round, data->test.count);
+    const uint32_t validation = memory->partition.validation_count, tested = data->test.count;
+    plan.job_capacity = rounds_job_capacity(&plan.config, clients_per_round, validation > tested ? validation : tested);
     Error part;
     Status planned = personal_plan(&plan.config.personal, &options->recipe.personal, spec, &memory->tensors,
                                    &options->training, &part);

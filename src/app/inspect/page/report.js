@@ -77,6 +77,8 @@ const FIGURES = {
   personal_accuracy: { name: "personal-accuracy", title: "Personal accuracy, mean over the clients", axis: "personal accuracy, %", line: "personal accuracy", scale: 100 },
   personal_loss: { name: "personal-loss", title: "Personal loss, mean over the clients", axis: "personal loss", line: "personal loss", scale: 1 },
   client_accuracy: { name: "client-accuracy", title: "Accuracy on the clients' samples, mean over the clients", axis: "accuracy, %", line: "client accuracy", scale: 100 },
+  validation_accuracy: { name: "validation-accuracy", title: "Accuracy on the validation samples", axis: "accuracy, %", line: "validation accuracy", scale: 100 },
+  validation_loss: { name: "validation-loss", title: "Loss on the validation samples", axis: "validation loss", line: "validation loss", scale: 1 },
   client_loss: { name: "client-loss", title: "Loss on the clients' samples, mean over the clients", axis: "client loss", line: "client loss", scale: 1 },
 };
 const METRIC = "test_metrics.";
@@ -114,7 +116,7 @@ const lossConfig = (colours) => {
     datasets = curves("test_loss", 1, colours);
   } else {
     const [run] = data.runs, xs = AXES[axis].of(run), of = (key) => (run.rounds[key] || []).map((y, i) => ({ x: xs[i], y })).filter((p) => p.y != null);
-    datasets = [line("training", of("train_loss"), colours, 0), line("test", of("test_loss"), colours, 1), line("personal", of("personal_loss"), colours, 2)].filter((set) => set.data.length);
+    datasets = [line("training", of("train_loss"), colours, 0), line("test", of("test_loss"), colours, 1), line("personal", of("personal_loss"), colours, 2), line("validation", of("validation_loss"), colours, 3)].filter((set) => set.data.length);
     const spreads = run.loss_spread?.low.map((low, i) => ({ x: xs[i], low, high: run.loss_spread.high[i] })).filter((p) => p.low != null) || [];
     if (spreads.length) datasets.push(...band("clients", spreads, colours, 0));
   }

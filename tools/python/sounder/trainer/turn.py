@@ -33,7 +33,7 @@ class Turn:
     """What the worker asks for, and what the trainer answers.
 
     trains            whether this is a training; otherwise a test without gradients
-    part              "train", "test" (of the whole test set) or "client" (one client's own samples)
+    part              "train", "test" (of the whole test set), "validation" or "client" (one client's own samples)
     split             "train" or "test": whose numbers indices() gives, as a client may be tested on either
     round, client     from 1, from 0
     epochs batch_size lr momentum weight_decay clip    as the run's options say; lr is this round's
