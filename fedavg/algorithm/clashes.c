@@ -190,7 +190,6 @@ static const ClashRow clashes[] = {
      "is for the CPU alone"},
     {ON_GPU, {GLOBAL_BATCH}, "with batch=global is for the CPU alone"},
     {ON_GPU, {LOOKS}, "with option=I is for the CPU alone"},
-    {ON_GPU, {CLIPS_SHARED, FREEZES_SHARED}, "with --algorithm ssgd or hogwild is for the CPU alone"},
     {ON_GPU, {STEPS_ALONE}, "with steps or a bound is for the CPU alone"},
     {ON_GPU, {LOCKSTEP_NODES}, "on several nodes is for the CPU alone"},
 };

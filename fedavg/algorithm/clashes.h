@@ -53,7 +53,7 @@
     X(SCHEDULES_LR, "lr-schedule") X(WARMS_UP, "warm-up") X(BLURS, "client-noise") \
     X(DRIFTS, "drift") X(DRIFTS_CLASSES, "drift") X(DRIFTS_PIXELS, "drift") X(DRIFTS_LABELS, "drift") \
     X(DECAYS, "weight-decay") X(DECAYS_SHARED, "weight-decay") X(CLIPS_GRADIENTS, "clip-grad-norm") \
-    X(CLIPS_SHARED, "clip-grad-norm") X(FREEZES, "freeze") X(FREEZES_SHARED, "freeze") \
+    X(FREEZES, "freeze") \
     X(CROPS, "random-crop") X(FLIPS, "random-flip") X(SMOOTHS, "label-smoothing") \
     X(TRAINER, "trainer") X(AGGREGATOR, "aggregator") X(NO_IMAGES, "data") X(NO_SAMPLES, "data") X(TARGETS, "data") X(EMBEDS, "model") X(WHOLE_BATCHES, "model") \
     X(SEVERAL_NODES, "nodes") X(ON_GPU, "device")

@@ -107,24 +107,40 @@ static Status compute_group(const CudaLockstep *self, uint32_t group, uint32_t n
     return STATUS_OK;
 }
 
-// Computes the mean gradient of this worker's slice over all shards that had samples in this step, and makes the SGD
-// step: one kernel, since no other worker writes the slice. The share of a shard is computed on the GPU from the
-// counts, exactly as share_step does on the CPU. gradients: of shard 0; those of the others are `stride` floats apart.
-static void step_slice(const CudaLockstep *self, uint32_t number, const float *gradients, size_t stride) {
+// One kernel makes the step of neighbouring parameters, since no other worker writes this one's slice.
+static void step_run(const CudaLockstep *self, CudaShards shards, size_t first, size_t end) {
     const CudaWorker *worker = self->worker;
     const CudaBlocks *blocks = &worker->blocks;
-    const RunConfig *config = self->worker->memory->config;
     const Training training = run_memory_training(worker->memory);
-    const CudaShards shards = {.gradients = gradients + self->slice_first,
+    float *velocity = cuda_blocks_vector(blocks, &worker->memory->config->slots, SSGD_VELOCITY);
+    shards.gradients += first;
+    cuda_ssgd_step(blocks->weights + first, velocity + first, &shards, &training.sgd, end - first, &worker->fence,
+                   worker->stream);
+}
+
+// Computes the mean gradient of this worker's slice over all shards that had samples in this step, and makes the SGD
+// step. The share of a shard is computed on the GPU from the counts, exactly as share_step does on the CPU. Frozen
+// tensors make no step, whatever their gradients hold; the parameters between two of them are one run. gradients: of
+// shard 0; those of the others are `stride` floats apart.
+static void step_slice(const CudaLockstep *self, uint32_t number, const float *gradients, size_t stride) {
+    const RunMemory *memory = self->worker->memory;
+    const CudaShards shards = {.gradients = gradients,
                                .stride = stride,
-                               .counts = worker->counts,
-                               .shards = config->clients,
-                               .batch_size = config->training.batch_size,
+                               .counts = self->worker->counts,
+                               .shards = memory->config->clients,
+                               .batch_size = memory->config->training.batch_size,
                                .number = number,
-                               .total = ssgd_step_samples(worker->memory, number)};
-    cuda_ssgd_step(blocks->weights + self->slice_first,
-                   cuda_blocks_vector(blocks, &config->slots, SSGD_VELOCITY) + self->slice_first, &shards,
-                   &training.sgd, self->slice_count, &worker->fence, worker->stream);
+                               .total = ssgd_step_samples(memory, number)};
+    const TensorList *list = &memory->tensors;
+    const size_t end = self->slice_first + self->slice_count;
+    size_t first = self->slice_first;
+    for (int t = 0; t < list->count; t++) {
+        const ParameterTensor *tensor = &list->tensors[t];
+        if (!tensor->frozen || tensor->first + tensor->count <= first || tensor->first >= end) continue;
+        if (tensor->first > first) step_run(self, shards, first, tensor->first);
+        first = tensor->first + tensor->count;
+    }
+    if (first < end) step_run(self, shards, first, end);
 }
 
 // No kernel of one process is ordered with another's: the stream is synchronised before each barrier. The first barrier

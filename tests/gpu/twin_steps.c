@@ -319,7 +319,7 @@ static void whole_step_on_host(float *weight, float *speed, float *square, float
 }
 
 // Steps by the whole gradient: terms join the gradients in the middle, their length is bounded, and these weights step.
-static void check_whole_step(const Trial *trial, CudaOptimizer optimizer, float momentum) {
+static void check_whole_step(const Trial *trial, CudaOptimizer optimizer, float momentum, bool atomic) {
     enum { COUNT = 301, FIRST = 17, MIDDLE = 260 };
     const Sgd sgd = {.lr = 0.1f, .momentum = momentum, .weight_decay = 0.01f};
     double forgotten[2 * MOST_MODELS], zeros[MOST_MODELS] = {0};
@@ -347,7 +347,8 @@ static void check_whole_step(const Trial *trial, CudaOptimizer optimizer, float 
     cuda_join_terms(on_gpu(&gradient), &descent, FIRST, MIDDLE, &trial->step);
     if (optimizer.clip > 0) cuda_add_lengths(&whole, on_gpu(&gradient), COUNT, FIRST, MIDDLE, &trial->step);
     cuda_begin_whole_step(&whole, gpu_at(powers), &optimizer, &descent, &trial->step);
-    cuda_whole_step(&descent, &whole, &optimizer, on_gpu(&gradient), FIRST, MIDDLE, &trial->step);
+    (atomic ? cuda_whole_step_atomically : cuda_whole_step)(&descent, &whole, &optimizer, on_gpu(&gradient), FIRST,
+                                                            MIDDLE, &trial->step);
     for (int m = 0; m < trial->models; m++) {
         float *weight = weights.host[m].at + FIRST, *speed = velocity.host[m].at + FIRST;
         float *own = gradient.host[m].at + FIRST, *square = squares.host[m].at + FIRST;
@@ -396,10 +397,11 @@ static void check_length_parts(const Trial *trial) {
 
 static void check_whole_steps(const Trial *trial) {
     const Adam adam = {.beta1 = 0.9, .beta2 = 0.99, .eps = 1e-3}, adamw = {0.9, 0.99, 1e-3, .shrinks = true};
-    check_whole_step(trial, (CudaOptimizer){.adam = adam}, 0);
-    check_whole_step(trial, (CudaOptimizer){.adam = adamw, .clip = 2}, 0);
-    check_whole_step(trial, (CudaOptimizer){.nesterov = true, .clip = 1e6}, 0.9f);
-    check_whole_step(trial, (CudaOptimizer){.clip = 0.5}, 0.9f);
+    check_whole_step(trial, (CudaOptimizer){.adam = adam}, 0, false);
+    check_whole_step(trial, (CudaOptimizer){.adam = adamw, .clip = 2}, 0, false);
+    check_whole_step(trial, (CudaOptimizer){.nesterov = true, .clip = 1e6}, 0.9f, false);
+    check_whole_step(trial, (CudaOptimizer){.clip = 0.5}, 0.9f, false);
+    check_whole_step(trial, (CudaOptimizer){.clip = 0.5}, 0.9f, true);
     check_length_parts(trial);
 }
 

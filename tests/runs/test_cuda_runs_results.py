@@ -95,6 +95,22 @@ class Results(CardCase):
                     for expected, actual in zip(cpu[name][1], card[name][1]):
                         self.assertAlmostEqual(expected, actual, delta=1e-4, msg=name)
 
+    def test_clipped_and_frozen_steps_of_one_model_are_those_of_the_cpu(self):
+        for number, (workers, more) in enumerate(((("1",), ["hogwild", "--clip-grad-norm", "0.3", "--momentum", "0.8"]),
+                                                  (("1",), ["hogwild update=atomic", "--clip-grad-norm", "0.3", "--freeze", "conv1.bias"]),
+                                                  (("1", "3"), ["ssgd", "--freeze", "conv1.weight,fc1.bias", "--momentum", "0.8"]))):
+            options = ["--data", DATA, "--model", MODEL, "--batch-size", "16", "--rounds", "3", "--lr", "0.1", "--algorithm", *more]
+            with self.subTest(more):
+                options += ["--clients", "4"] if more[0] == "ssgd" else []
+                self.train(*options, "--device", "cpu", "--workers", "1", "--out", f"cpu-{number}")
+                for count in workers:
+                    self.train(*options, "--device", "cuda", "--workers", count, "--out", f"{count}-{number}")
+                    self.assertEqual(self.model(f"{count}-{number}"), self.model(f"1-{number}"))
+                cpu, card = (self.tensors(f"{run}-{number}") for run in ("cpu", "1"))
+                for name in cpu:
+                    for expected, actual in zip(cpu[name][1], card[name][1]):
+                        self.assertAlmostEqual(expected, actual, delta=1e-4, msg=name)
+
     def test_crops_and_flips_are_those_of_the_cpu(self):
         options = ["--clients", "5", "--random-crop", "2", "--random-flip", "--local-epochs", "2"]
         for algorithm in ("fedavg", "ssgd"):

@@ -85,8 +85,8 @@ class Init(RunCase):
         self.assertEqual(sent[0] - sent[1], 2 * 4 * frozen)
         if not ON_CARD:
             self.check_frozen(start, "--attack", "gaussian", "--attackers", "0", out="attacked")
-            self.check_frozen(start, "--algorithm", "ssgd", out="lockstep")
-            self.check_frozen(start, "--algorithm", "hogwild", "--workers", "2", "--clip-grad-norm", "1", out="wild")
+        self.check_frozen(start, "--algorithm", "ssgd", out="lockstep")
+        self.check_frozen(start, "--algorithm", "hogwild", "--workers", "2", "--clip-grad-norm", "1", out="wild")
         for workers in ("2", "4"):
             self.train(*TASK, "--model", NET, "--lr", "0.1", "--freeze", "conv*", "--workers", workers, "--out", f"workers{workers}")
         self.assertEqual(self.tensors("workers2"), self.tensors("workers4"))

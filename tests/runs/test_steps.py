@@ -146,7 +146,6 @@ class Optimizers(RunCase):
         self.assertEqual(models[2], models[8])  # without decay AdamW is Adam
         self.assertEqual(self.run_it("same", "optimizer adamw", "--weight-decay", "0.01"), models[7])  # its default
 
-    @unittest.skipIf(ON_CARD, "of the CPU")
     def test_hogwild_clips_too(self):
         plain = ["--algorithm", "hogwild", "--workers", "1", "--rounds", "1"]
         for run, options in (("plain", []), ("clipped", ["--clip-grad-norm", "0.1"]), ("wide", ["--clip-grad-norm", "1000"])):
@@ -171,7 +170,7 @@ class Refusals(RunCase):
     @unittest.skipUnless(ON_CARD, "of the card")
     def test_the_card_names_what_it_cannot_do(self):
         for options, sentence in ((["--algorithm", "easgd"], "local elastic of --algorithm is for the CPU alone"),
-                                  (["--algorithm", "hogwild", "--clip-grad-norm", "1"], "--clip-grad-norm 1 with --algorithm ssgd or hogwild is for the CPU alone"),
+                                  (["--algorithm", "hogwild steps=2"], "schedule wild of --algorithm with steps or a bound is for the CPU alone"),
                                   (["--attack", "label-flip", "--attackers", "1"], "--attack label-flip is for the CPU alone; use --device cpu")):
             _, err = self.train(*SMALL, "--clients", "2", *options, "--out", "no", code=64)
             self.assertIn(sentence, err)

@@ -54,11 +54,9 @@ static void traits_of_training(bool *has, const Options *options) {
     has[TRAIT_DECAYS] = training->sgd.weight_decay != 0;
     has[TRAIT_DECAYS_SHARED] = has[TRAIT_DECAYS] && has[TRAIT_WRITES];
     has[TRAIT_CLIPS_GRADIENTS] = training->clip > 0;
-    has[TRAIT_CLIPS_SHARED] = has[TRAIT_CLIPS_GRADIENTS] && has[TRAIT_WRITES];
     has[TRAIT_TRAINER] = options->trainer[0] != 0;
     has[TRAIT_AGGREGATOR] = options->aggregator[0] != 0;
     has[TRAIT_FREEZES] = options->freeze[0] != 0;
-    has[TRAIT_FREEZES_SHARED] = has[TRAIT_FREEZES] && has[TRAIT_WRITES];
     has[TRAIT_LOCKSTEP_NODES] = has[TRAIT_LOCKSTEP] && options->nodes > 1;
     has[TRAIT_CROPS] = training->augment.crop > 0;
     has[TRAIT_FLIPS] = training->augment.flip;

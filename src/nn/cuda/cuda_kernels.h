@@ -222,6 +222,10 @@ void cuda_begin_whole_step(const CudaWholeStep *whole, double *forgotten, const 
 // The step of these parameters, after cuda_join_terms has added shifts and pulls to the gradient.
 void cuda_whole_step(const CudaSgdUpdate *descent, const CudaWholeStep *whole, const struct CudaOptimizer *optimizer,
                      const float *gradient, size_t first, size_t count, const CudaStep *step);
+// A step of SGD with one atomic addition per weight (Hogwild).
+void cuda_whole_step_atomically(const CudaSgdUpdate *descent, const CudaWholeStep *whole,
+                                const struct CudaOptimizer *optimizer, const float *gradient, size_t first,
+                                size_t count, const CudaStep *step);
 
 // cuda_linear_backward_weight and the layer's step of SGD in one pass over its parameters, which stores no gradient.
 void cuda_linear_step(const CudaSgdUpdate *descent, const float *in, const float *out_gradient, const Layer *layer,

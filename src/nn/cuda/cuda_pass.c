@@ -142,31 +142,39 @@ static void step_others(const CudaPass *pass, StepKernel *kernel, bool steps, co
         kernel(&descent, pass->plan.gradient, runs[r].first, runs[r].count, step);
 }
 
+// A kernel that steps parameters when the whole gradient is known.
+typedef void WholeStepKernel(const CudaSgdUpdate *descent, const CudaWholeStep *whole, const CudaOptimizer *optimizer,
+                             const float *gradient, size_t first, size_t count, const CudaStep *step);
+
 // Steps that need the whole gradient: clipped ones, and those of Nesterov's momentum and Adam.
-static void step_whole(const CudaPass *pass) {
+static void step_whole(const CudaPass *pass, WholeStepKernel *kernel, const CudaStep *step) {
     const CudaNetPlan *plan = &pass->plan;
     const CudaOptimizer *optimizer = &plan->optimizer;
     const CudaSgdUpdate descent = cuda_pass_descent(pass);
     Run runs[SPEC_MAX_TENSORS];
     const int count = runs_of(runs, pass, false);
     for (int r = 0; r < count && descent.shifts; r++)
-        cuda_join_terms(plan->gradient, &descent, runs[r].first, runs[r].count, &pass->step);
+        cuda_join_terms(plan->gradient, &descent, runs[r].first, runs[r].count, step);
     for (int r = 0; r < count && optimizer->clip > 0; r++)
-        cuda_add_lengths(&pass->whole, plan->gradient, plan->spec.parameter_count, runs[r].first, runs[r].count,
-                         &pass->step);
-    cuda_begin_whole_step(&pass->whole, optimizer->forgotten, optimizer, &descent, &pass->step);
+        cuda_add_lengths(&pass->whole, plan->gradient, plan->spec.parameter_count, runs[r].first, runs[r].count, step);
+    cuda_begin_whole_step(&pass->whole, optimizer->forgotten, optimizer, &descent, step);
     for (int r = 0; r < count; r++)
-        cuda_whole_step(&descent, &pass->whole, optimizer, plan->gradient, runs[r].first, runs[r].count, &pass->step);
+        kernel(&descent, &pass->whole, optimizer, plan->gradient, runs[r].first, runs[r].count, step);
 }
 
 // A step of Hogwild. If the GPU finds the gradient not finite, it sets the count to zero: to SGD the model is then
-// idle, and the host need not know.
+// idle, and the host need not know. Frozen parameters have no gradient to judge.
 static void hogwild(const CudaPass *pass) {
     const CudaNetPlan *plan = &pass->plan;
     CudaStep applied = pass->step;
     applied.counts = pass->progress.applied;
-    cuda_progress_judge(&pass->progress, plan->gradient, plan->spec.parameter_count, applied.stream);
-    step_others(pass, plan->atomic_updates ? cuda_sgd_step_atomically : cuda_sgd_step, false, &applied);
+    Run runs[SPEC_MAX_TENSORS];
+    for (int r = 0, count = runs_of(runs, pass, false); r < count; r++)
+        cuda_progress_judge(&pass->progress, plan->gradient + runs[r].first, runs[r].count, applied.stream);
+    if (plan->optimizer.clip > 0)
+        step_whole(pass, plan->atomic_updates ? cuda_whole_step_atomically : cuda_whole_step, &applied);
+    else
+        step_others(pass, plan->atomic_updates ? cuda_sgd_step_atomically : cuda_sgd_step, false, &applied);
     cuda_progress_count(&pass->progress, applied.stream);
 }
 
@@ -178,7 +186,7 @@ void cuda_pass_train(const CudaPass *pass) {
     if (pass->plan.updates)
         hogwild(pass);
     else if (!steps_plainly(&pass->plan.optimizer))
-        step_whole(pass);
+        step_whole(pass, cuda_whole_step, &pass->step);
     else
         step_others(pass, cuda_sgd_step, steps, &pass->step);
     cuda_mark(pass, CUDA_PART_STEP, NULL);

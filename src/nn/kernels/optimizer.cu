@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(ITEM_THREADS)
 
 // The factor of each model's clipping is applied here, on the way, so that no pass scales the gradient. The
 // formulas are those of step.h, which the CPU uses, too.
-template <bool ADAM, bool NESTEROV>
+template <bool ADAM, bool NESTEROV, bool ATOMIC>
 __global__ void __launch_bounds__(ITEM_THREADS)
     whole_step(CudaSgdUpdate descent, CudaWholeStep whole, float *squares, const float *gradient, size_t first,
                uint32_t count, const uint32_t *counts) {
@@ -96,8 +96,11 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     } else if (NESTEROV) {
         *weight -= lr * sgd_nesterov(velocity, bounded, *weight, &descent.sgd);
     } else {
-        *velocity = sgd_velocity(*velocity, bounded, *weight, &descent.sgd);
-        *weight -= lr * *velocity;
+        const float speed = *velocity = sgd_velocity(*velocity, bounded, *weight, &descent.sgd);
+        if (ATOMIC)
+            atomicAdd_system(weight, -lr * speed);
+        else
+            *weight -= lr * speed;
     }
 }
 
@@ -136,9 +139,16 @@ void cuda_begin_whole_step(const CudaWholeStep *whole, double *forgotten, const 
 
 void cuda_whole_step(const CudaSgdUpdate *descent, const CudaWholeStep *whole, const CudaOptimizer *optimizer,
                      const float *gradient, size_t first, size_t count, const CudaStep *step) {
-    launch_items(optimizer->squares    ? whole_step<true, false>
-                 : optimizer->nesterov ? whole_step<false, true>
-                                       : whole_step<false, false>,
+    launch_items(optimizer->squares    ? whole_step<true, false, false>
+                 : optimizer->nesterov ? whole_step<false, true, false>
+                                       : whole_step<false, false, false>,
                  (uint32_t)count, step, *descent, *whole, optimizer->squares, gradient, first, (uint32_t)count,
                  step->counts);
+}
+
+void cuda_whole_step_atomically(const CudaSgdUpdate *descent, const CudaWholeStep *whole,
+                                const CudaOptimizer *optimizer, const float *gradient, size_t first, size_t count,
+                                const CudaStep *step) {
+    launch_items(whole_step<false, false, true>, (uint32_t)count, step, *descent, *whole, optimizer->squares, gradient,
+                 first, (uint32_t)count, step->counts);
 }
