@@ -108,7 +108,8 @@ Status cuda_clients_begin(CudaClients *clients, Job *const *jobs, uint32_t count
 // New states go straight into the host's file of rows. A row of a client that turns out not to fit is written, too, but
 // never becomes the client's. `fits` is set for all clients, also where the rule keeps nothing: judge only narrows it
 // down.
-Status cuda_clients_conclude(CudaClients *clients, bool *fits, Job *const *jobs, uint32_t count, Error *err) {
+Status cuda_clients_conclude(CudaClients *clients, const CudaStateRows *rows, bool *fits, Job *const *jobs,
+                             uint32_t count, Error *err) {
     const RunConfig *config = clients->memory->config;
     for (uint32_t m = 0; m < count; m++)
         fits[m] = true;
@@ -118,8 +119,8 @@ Status cuda_clients_conclude(CudaClients *clients, bool *fits, Job *const *jobs,
                         clients->row, clients->stream);
     TRY(cuda_copy(clients->host_unfit, clients->unfit, count * sizeof *clients->unfit, clients->stream, err));
     for (uint32_t m = 0; m < count; m++)
-        TRY(cuda_copy(client_state_row(&clients->memory->client_state, jobs[m]->state_to),
-                      clients->state_after + m * floats, floats * sizeof(float), clients->stream, err));
+        TRY(cuda_state_rows_write(rows, jobs[m]->state_to, 0, clients->state_after + m * floats, floats * sizeof(float),
+                                  clients->stream, err));
     TRY(cuda_wait(clients->stream, err, "concluding the clients' turns"));
     for (uint32_t m = 0; m < count; m++)
         fits[m] = clients->host_unfit[m] == 0;

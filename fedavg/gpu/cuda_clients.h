@@ -3,7 +3,7 @@
 //   TRY(cuda_clients_init(&clients, memory, models, err));      // before the net, whose plan takes shifts and pulls
 //   each launch: TRY(cuda_clients_begin(&clients, jobs, count, round, blocks, weights, stream, err));
 //                ... they train ...
-//                TRY(cuda_clients_conclude(&clients, fits, jobs, count, err)); // their state is in new rows
+//                TRY(cuda_clients_conclude(&clients, &rows, fits, jobs, count, err)); // their state is in new rows
 //                cuda_clients_add_changes(&clients, changes, shares, fence);
 //   cuda_clients_free(&clients);
 #ifndef SOUNDER_FEDAVG_GPU_CUDA_CLIENTS_H
@@ -15,6 +15,7 @@
 #include "base/owned.h"
 #include "fedavg/gpu/cuda_blocks.h"
 #include "fedavg/gpu/cuda_rules.h"
+#include "fedavg/gpu/cuda_state_rows.h"
 #include "fedavg/memory/run_memory.h"
 
 typedef struct CudaClients {
@@ -45,7 +46,8 @@ Status cuda_clients_begin(CudaClients *clients, Job *const *jobs, uint32_t count
                           const CudaBlocks *blocks, const float *weights, cudaStream_t stream, Error *err);
 
 // fits (count): whether what each client would keep is finite and small enough to be summed over all. Waits.
-Status cuda_clients_conclude(CudaClients *clients, bool *fits, Job *const *jobs, uint32_t count, Error *err);
+Status cuda_clients_conclude(CudaClients *clients, const CudaStateRows *rows, bool *fits, Job *const *jobs,
+                             uint32_t count, Error *err);
 
 // changes (parameters) += those of the models with a share (device).
 void cuda_clients_add_changes(const CudaClients *clients, int64_t *changes, const double *shares,

@@ -37,12 +37,14 @@ Status cuda_optimizer_begin(CudaWorker *self, uint32_t jobs, bool lasts, Error *
     return cuda_copy(self->forgotten, self->host_forgotten, 2 * jobs * sizeof *self->forgotten, self->stream, err);
 }
 
-static Status store(CudaWorker *self, uint32_t m, float *row, Error *err) {
+static Status store(CudaWorker *self, uint32_t m, Error *err) {
     const size_t count = self->memory->config->parameters, bytes = count * sizeof(float);
-    TRY(cuda_copy(row, self->velocity + m * count, bytes, self->stream, err));
+    const uint32_t row = self->jobs[m]->state_to;
+    TRY(cuda_state_rows_write(&self->rows, row, 0, self->velocity + m * count, bytes, self->stream, err));
     if (!self->squares) return STATUS_OK;
-    TRY(cuda_copy(row + count, self->squares + m * count, bytes, self->stream, err));
-    return cuda_copy(row + 2 * count, self->forgotten + 2 * (size_t)m, 2 * sizeof *self->forgotten, self->stream, err);
+    TRY(cuda_state_rows_write(&self->rows, row, bytes, self->squares + m * count, bytes, self->stream, err));
+    return cuda_state_rows_write(&self->rows, row, 2 * bytes, self->forgotten + 2 * (size_t)m,
+                                 2 * sizeof *self->forgotten, self->stream, err);
 }
 
 // The rows become the clients' when the round has succeeded: until then a death leaves the old ones in force.
@@ -50,6 +52,6 @@ Status cuda_optimizer_conclude(CudaWorker *self, uint32_t jobs, Error *err) {
     const RunMemory *memory = self->memory;
     if (memory->config->training.optimizer_state != OPTIMIZER_KEPT) return STATUS_OK;
     for (uint32_t m = 0; m < jobs; m++)
-        TRY(store(self, m, client_state_row(&memory->client_state, self->jobs[m]->state_to), err));
-    return cuda_wait(self->stream, err, "storing the state of the clients' optimizers");
+        TRY(store(self, m, err));
+    return STATUS_OK;
 }

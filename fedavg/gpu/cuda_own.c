@@ -59,16 +59,15 @@ Status cuda_own_begin(const CudaOwn *self, float *weights, Job *const *jobs, uin
     return STATUS_OK;
 }
 
-Status cuda_own_conclude(const CudaOwn *self, float *weights, const float *global, Job *const *jobs, uint32_t count,
-                         cudaStream_t stream, Error *err) {
+Status cuda_own_conclude(const CudaOwn *self, const CudaStateRows *rows, float *weights, const float *global,
+                         Job *const *jobs, uint32_t count, cudaStream_t stream, Error *err) {
     const RunMemory *memory = self->memory;
     if (self->floats == 0) return STATUS_OK;
     cuda_take_own(self->rows, weights, global, self->places, self->floats, memory->config->parameters, (int)count,
                   stream);
     for (uint32_t m = 0; m < count; m++)
-        TRY(cuda_copy(client_state_row(&memory->client_state, jobs[m]->state_to), self->rows + (size_t)m * self->floats,
-                      self->floats * sizeof(float), stream, err));
-    TRY(cuda_wait(stream, err, "storing parameters that stay with their clients"));
+        TRY(cuda_state_rows_write(rows, jobs[m]->state_to, 0, self->rows + (size_t)m * self->floats,
+                                  self->floats * sizeof(float), stream, err));
     for (uint32_t m = 0; m < count; m++)
         personal_settle(memory, jobs[m]);
     return STATUS_OK;

@@ -4,7 +4,7 @@
 //   TRY(cuda_own_init(&own, memory, models, err));
 //   each launch: TRY(cuda_own_begin(&own, weights, jobs, count, stream, err));  // added to the global weights
 //                ... they train ...
-//                TRY(cuda_own_conclude(&own, weights, global, jobs, count, stream, err)); // new rows
+//                TRY(cuda_own_conclude(&own, &rows, weights, global, jobs, count, stream, err)); // new rows
 //   cuda_own_free(&own);
 #ifndef SOUNDER_FEDAVG_GPU_CUDA_OWN_H
 #define SOUNDER_FEDAVG_GPU_CUDA_OWN_H
@@ -12,6 +12,7 @@
 #include <cuda_runtime_api.h>
 
 #include "base/err.h"
+#include "fedavg/gpu/cuda_state_rows.h"
 #include "fedavg/memory/run_memory.h"
 
 typedef struct CudaOwn {
@@ -34,7 +35,7 @@ Status cuda_own_begin(const CudaOwn *self, float *weights, Job *const *jobs, uin
 
 // The trained parameters that stay go into the clients' new rows; in the weights they become the global ones again, so
 // that updates are without them. Waits.
-Status cuda_own_conclude(const CudaOwn *self, float *weights, const float *global, Job *const *jobs, uint32_t count,
-                         cudaStream_t stream, Error *err);
+Status cuda_own_conclude(const CudaOwn *self, const CudaStateRows *rows, float *weights, const float *global,
+                         Job *const *jobs, uint32_t count, cudaStream_t stream, Error *err);
 
 #endif

@@ -38,6 +38,7 @@ static void cuda_worker_free(void *worker) {
     cuda_send_free(self);
     cuda_clients_free(&self->clients);
     cuda_own_free(&self->own);
+    cuda_state_rows_free(&self->rows);
     cuda_blocks_free(&self->blocks);
     owned_free(&self->owned);
     free(self);
@@ -170,6 +171,7 @@ static Status cuda_worker_init(void **worker, const RunMemory *memory, uint32_t 
     TRY_GOTO(fail, allocate_device(self, err));
     TRY_GOTO(fail, cuda_clients_init(&self->clients, memory, self->models, err));
     TRY_GOTO(fail, cuda_own_init(&self->own, memory, self->models, err));
+    TRY_GOTO(fail, cuda_state_rows_init(&self->rows, &memory->client_state, err));
     TRY_GOTO(fail, cuda_send_init(self, err));
     const CudaNetPlan plan = make_plan(self);
     TRY_GOTO(fail, cuda_net_init(&self->net, &plan, err));
@@ -265,7 +267,7 @@ static Status hand_in(CudaWorker *self, uint32_t jobs, uint32_t round, Error *er
     const RunConfig *config = self->memory->config;
     SumState *state = &self->memory->control->sums[self->rank];
     uint32_t accepted;
-    TRY(cuda_clients_conclude(&self->clients, self->fits, self->jobs, jobs, err));
+    TRY(cuda_clients_conclude(&self->clients, &self->rows, self->fits, self->jobs, jobs, err));
     TRY(judge(self, &accepted, jobs, round, err));
     if (accepted == 0) return STATUS_OK;
     if (config->slots.rows > 0) return hand_in_rows(self, jobs, err);
@@ -294,7 +296,8 @@ static Status train_clients(CudaWorker *self, uint32_t jobs, uint32_t round, Err
     TRY(cuda_optimizer_begin(self, jobs, true, err));
     TRY(cuda_train_models(self, jobs, round, err));
     TRY(cuda_optimizer_conclude(self, jobs, err));
-    TRY(cuda_own_conclude(&self->own, self->weights, self->blocks.weights, self->jobs, jobs, self->stream, err));
+    TRY(cuda_own_conclude(&self->own, &self->rows, self->weights, self->blocks.weights, self->jobs, jobs, self->stream,
+                          err));
     TRY(cuda_inspect_updates(self, jobs, err));
     return hand_in(self, jobs, round, err);
 }

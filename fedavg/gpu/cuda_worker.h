@@ -15,6 +15,7 @@
 #include "fedavg/gpu/cuda_clients.h"
 #include "fedavg/gpu/cuda_own.h"
 #include "fedavg/gpu/cuda_pace.h"
+#include "fedavg/gpu/cuda_state_rows.h"
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/worker/deliver.h"
 #include "nn/cuda/cuda_net.h"
@@ -40,6 +41,7 @@ typedef struct CudaWorker {
     double *forgotten;                    // device, owned (models, 2): of adam_next; NULL without
     CudaClients clients;                  // what the local rule does with them
     CudaOwn own;                          // their parameters that stay with them
+    CudaStateRows rows;                   // what they keep, on its way to the host
     uint32_t *order;                      // device, owned (samples dealt, or clients' test samples): which comes when
     double *shares;                       // device, owned (models): p_k of each client
     uint64_t *unfit;                      // device, owned (models)

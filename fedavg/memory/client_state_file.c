@@ -89,10 +89,15 @@ float *client_state_row(const ClientStateFile *file, uint32_t row) {
 }
 
 // A write that fails or ends early is repeated as a store, so that callers have no error to handle.
+void client_state_row_write_bytes(const ClientStateFile *file, uint32_t row, size_t first, const void *values,
+                                  size_t bytes) {
+    const uint64_t at = row * file->plan.row_bytes + first;
+    if (pwrite(file->fd, values, bytes, (off_t)at) != (ssize_t)bytes)
+        memcpy((uint8_t *)file->mapping + at, values, bytes);
+}
+
 void client_state_row_write(const ClientStateFile *file, uint32_t row, const float *values, size_t count) {
-    const size_t bytes = count * sizeof *values;
-    if (pwrite(file->fd, values, bytes, (off_t)(row * file->plan.row_bytes)) != (ssize_t)bytes)
-        memcpy(client_state_row(file, row), values, bytes);
+    client_state_row_write_bytes(file, row, 0, values, count * sizeof *values);
 }
 
 // Never 0. Unmaps the file's pages afterwards: a process that hashes all rows would otherwise end up with all of them

@@ -54,6 +54,10 @@ float *client_state_row(const ClientStateFile *file, uint32_t row);
 // new to the process, and the kernel would fill the page with zeros first.
 void client_state_row_write(const ClientStateFile *file, uint32_t row, const float *values, size_t count);
 
+// The bytes of the row from byte `first` on.
+void client_state_row_write_bytes(const ClientStateFile *file, uint32_t row, size_t first, const void *values,
+                                  size_t bytes);
+
 // The table of a run: the number of rows in use, then each client's row, then the hash of each client's row. Hash 0:
 // unknown, because the row is newer than the last checkpoint.
 static inline size_t client_state_table_size(uint32_t clients) {

@@ -82,10 +82,10 @@ bool kernel_fails() {
 }
 
 // One write at the end of the file: lines of several processes do not mix.
-void note_copy(const char *direction, size_t bytes) {
+void note_copy(const char *direction, size_t bytes, const char *memory) {
     if (settings().copies.empty()) return;
     std::ofstream(settings().copies, std::ios::app)
-        << settings().process + " " + direction + " " + std::to_string(bytes) + "\n";
+        << settings().process + " " + direction + " " + std::to_string(bytes) + " " + memory + "\n";
 }
 
 uint64_t calls_made() {

@@ -29,7 +29,7 @@ cudaError_t failed_for_good(); // cudaSuccess: has not
 bool kernel_fails();
 
 // Writes the line of a copy, if SOUNDER_EMULATED_COPIES names a file.
-void note_copy(const char *direction, size_t bytes);
+void note_copy(const char *direction, size_t bytes, const char *memory);
 
 uint64_t calls_made();
 void forget_calls(); // and errors

@@ -32,8 +32,8 @@
 //   SOUNDER_EMULATED_FAIL           what fails: "7" the seventh call, "cudaMalloc" the first of that name,
 //                                   "cudaMalloc:3" the third, "kernel:3" the third kernel - which, as on a GPU, makes
 //                                   every later call of the process fail; "=805" behind it: with this error
-//   SOUNDER_EMULATED_COPIES         file that gets a line for each copy between host and GPU: "PROCESS to-host BYTES"
-//                                   or "PROCESS to-gpu BYTES"; PROCESS is a worker's rank or "parent"
+//   SOUNDER_EMULATED_COPIES         file that gets a line for each copy between host and GPU: PROCESS (a worker's rank,
+//                                   "parent"), "to-host" or "to-gpu", BYTES, and "pageable" or "pinned"
 //   SOUNDER_EMULATED_FAIL_RANK      only in the process started as "worker RANK"; "parent": in all but workers
 // The program is one thread as far as the emulated runtime is concerned.
 #ifndef SOUNDER_TESTS_EMULATOR_EMULATOR_H

@@ -267,7 +267,9 @@ cudaError_t check_copy(const Copy &copy, cudaMemcpyKind kind) {
     }
     if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault) return cudaErrorInvalidMemcpyDirection;
     if (copy.height > 1 && (copy.to.pitch < copy.width || copy.from.pitch < copy.width)) return cudaErrorInvalidValue;
-    if (to_device != from_device) note_copy(to_device ? "to-gpu" : "to-host", copy.width * copy.height);
+    if (to_device != from_device)
+        note_copy(to_device ? "to-gpu" : "to-host", copy.width * copy.height,
+                  memory_block(to_device ? copy.from.address : copy.to.address) ? "pinned" : "pageable");
     cudaError_t error = check_side(copy.to.address, extent(copy.to.pitch, copy.width, copy.height), to_device);
     return error ? error : check_side(copy.from.address, extent(copy.from.pitch, copy.width, copy.height), from_device);
 }

@@ -10,10 +10,10 @@ LARGE = ["--model", "conv 3 3; relu; linear 30; linear 10"]  # than all that a w
 
 class Copies(CardCase):
     def copies(self, run, *options, **settings):
-        """Trains; returns how often each (process, direction, bytes) was copied."""
+        """Trains; returns how often each (process, direction, bytes, memory) was copied."""
         self.train(*CARD, *LARGE, *options, "--out", run, env=self.emulated(COPIES=self.path(run + ".copies"), **settings))
         with open(self.path(run + ".copies")) as file:
-            return collections.Counter((process, direction, int(number)) for process, direction, number in map(str.split, file))
+            return collections.Counter((process, direction, int(number), memory) for process, direction, number, memory in map(str.split, file))
 
     def model_bytes(self, run):
         return 4 * sum(len(values) for _, values in self.tensors(run).values())
@@ -31,7 +31,19 @@ class Copies(CardCase):
     def test_of_clipping_clients_only_those_that_attack_move_their_models(self):
         seen = self.copies("run", "--algorithm", "dp-fedavg norm=0.1", "--attack", "sign-flip 2", "--attackers", "1", "--workers", "1", "--rounds", "1")
         for direction in "to-host", "to-gpu":
-            self.assertEqual(seen["0", direction, self.model_bytes("run")] + seen["1", direction, self.model_bytes("run")], 1, seen)
+            self.assertEqual(seen["0", direction, self.model_bytes("run"), "pageable"], 1, seen)
+
+    def test_what_clients_keep_is_copied_to_pinned_memory_and_written_from_there(self):
+        """A copy into the mapped file would fault on each of its pages."""
+        momentum, keep = ["--momentum", "0"], ["--client-optimizer-state", "keep"]
+        for number, words in enumerate((["scaffold", *momentum], ["feddyn", *momentum], ["optimizer adam", "--lr", "0.01", *keep], ["lg-fedavg"])):
+            run, plain = f"run-{number}", f"plain-{number}"
+            seen = self.copies(run, "--algorithm", *words, "--workers", "1")
+            rows = {copy[2:] for copy in seen if copy[:2] == ("0", "to-host") and copy[2] > 2048}
+            self.assertEqual({memory for _, memory in rows}, {"pinned"}, words)
+            refused = self.copies(plain, "--algorithm", *words, "--workers", "1", FAIL="cudaHostAlloc", FAIL_RANK=0)
+            self.assertNotIn("pinned", {copy[3] for copy in refused if copy[0] == "0"})
+            self.assertEqual(self.model(run), self.model(plain))
 
     def test_the_only_worker_of_ssgd_waits_for_many_steps_at_once(self):
         steps = 40  # per shard and round
