@@ -60,9 +60,8 @@ static GpuNeed gpu_need(const RunConfig *config, const Spec *spec, const Dataset
     need.data = block_bytes(gpu->data_bytes) + workers * align(data->train.count * sizeof(uint32_t));
     const uint32_t batch = config->training.batch_size, chunk = EVALUATION_CHUNK;
     const bool tf32 = gpu->tf32 != 0;
-    need.activations =
-        workers * cuda_net_bytes(spec, (int)models, batch, cuda_net_needs_blas(spec, batch, tf32, true)) +
-        cuda_net_bytes(spec, 1, chunk, cuda_net_needs_blas(spec, chunk, tf32, false));
+    need.activations = workers * cuda_net_bytes(spec, (int)models, batch, cuda_net_needs_blas(batch, tf32, true)) +
+                       cuda_net_bytes(spec, 1, chunk, cuda_net_needs_blas(chunk, tf32, false));
     need.all = need.contexts + need.weights + need.data + need.activations;
     return need;
 }
@@ -146,7 +145,7 @@ Status gpu_plan(RunConfig *config, const Device *device, const Spec *spec, const
     uint32_t share = (clients_per_round + config->workers - 1) / config->workers;
     gpu->models_per_launch = smaller(most, models > 0 ? models : smaller(share, MODELS_BY_DEFAULT));
     TRY(cuda_net_check(spec, (int)gpu->models_per_launch, config->training.batch_size, err));
-    if (cuda_net_needs_blas(spec, config->training.batch_size, gpu->tf32 != 0, true)) TRY(cuda_blas_find(err));
+    if (cuda_net_needs_blas(config->training.batch_size, gpu->tf32 != 0, true)) TRY(cuda_blas_find(err));
     while (models == 0 && gpu->models_per_launch > 1 &&
            gpu_need(config, spec, data, config->workers, gpu->models_per_launch).all > device->free_bytes)
         gpu->models_per_launch--;

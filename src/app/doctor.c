@@ -91,7 +91,7 @@ static Status check_access(Doctor *self, Error *err) {
     TRY(gpu_serves(&self->device, self->mps.state != MPS_ABSENT, err));
     printf("several processes may use the GPU, %s",
            gpu_has_blas() ? "and cuBLAS is there"
-                          : "but without cuBLAS an lstm, batches of more than 64 and --tf32 run on the CPU");
+                          : "but without cuBLAS batches of more than 64 and --tf32 run on the CPU");
     return STATUS_OK;
 }
 

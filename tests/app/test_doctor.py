@@ -54,7 +54,7 @@ class Doctor(unittest.TestCase):
 
     def test_what_needs_cublas_is_named_where_it_is_missing(self):
         self.assertEqual(self.ask(0, CUBLAS="off")["access"],
-                         "several processes may use the GPU, but without cuBLAS an lstm, batches of more than 64 and --tf32 run on the CPU")
+                         "several processes may use the GPU, but without cuBLAS batches of more than 64 and --tf32 run on the CPU")
 
     def test_what_does_not_serve_is_named_with_what_to_do_about_it(self):
         self.fails_at("driver", "CMAKE_CUDA_ARCHITECTURES=80", FAIL="cudaFuncGetAttributes")

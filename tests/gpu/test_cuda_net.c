@@ -258,7 +258,6 @@ static void repeated_runs_give_the_same_bits_however_the_steps_are_launched(void
     gpu_net_stop(&on);
 }
 
-// With the number of models fixed: cuBLAS, which the lstm needs, may choose another product for another number.
 static void a_model_comes_to_the_same_bits_whatever_the_others_do(void **state) {
     (void)state;
     const Try together = {all_layers, {2, 10, 9}, 3, 4, {20, 16, 9}},

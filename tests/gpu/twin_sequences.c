@@ -1,5 +1,4 @@
 // Layers that read samples step by step, and their twins.
-#include "nn/cuda/cuda_blas.h"
 #include "nn/kernels/sequence.h"
 #include "nn/spec.h"
 #include "twins.h"
@@ -53,7 +52,7 @@ void check_positions(const Trial *trial) {
     drop_all(in, out_gradient, weights, out, gradient);
 }
 
-static void check_one_each(const Trial *trial, const Layer *layer, bool relu, CudaBlas *blas) {
+static void check_one_each(const Trial *trial, const Layer *layer, bool relu) {
     const size_t n = (size_t)trial->samples, own = layer_parameters(layer);
     const Layer one = linear_at_place(layer);
     Values in = lanes(trial, shape_size(layer->in), 4), out_gradient = lanes(trial, shape_size(layer->out), 5);
@@ -63,11 +62,11 @@ static void check_one_each(const Trial *trial, const Layer *layer, bool relu, Cu
     Tensor scratch = tensor_new(linear_scratch_floats(&one, trial->samples));
     const size_t bias = layer->bias - layer->weight;
     cuda_linear_forward(on_gpu(&out), on_gpu(&in), on_gpu(&weights), on_gpu(&weights) + bias, weights.stride, relu,
-                        layer, blas, &trial->step);
+                        layer, NULL, &trial->step);
     cuda_linear_backward_input(on_gpu(&in_gradient), on_gpu(&out_gradient), relu ? on_gpu(&in) : NULL, on_gpu(&weights),
-                               weights.stride, layer, blas, &trial->step);
+                               weights.stride, layer, NULL, &trial->step);
     cuda_linear_backward_weight(on_gpu(&gradient), on_gpu(&gradient) + bias, on_gpu(&in), on_gpu(&out_gradient),
-                                gradient.stride, layer, blas, &trial->step);
+                                gradient.stride, layer, NULL, &trial->step);
     for (int m = 0; m < trial->models; m++) {
         const float *weight = weights.host[m].at;
         memset(gradient.host[m].at, 0, own * sizeof(float));
@@ -89,16 +88,10 @@ static void check_one_each(const Trial *trial, const Layer *layer, bool relu, Cu
 
 void check_linear_each(const Trial *trial) {
     Error err;
-    CudaBlas blas;
     Spec spec;
     check_ok(spec_parse(&spec, "linear 6 each; linear 13 each; linear 2", (Shape){3, 2, 5}, 2, &err));
-    check_ok(cuda_blas_open(&blas, trial->step.stream, false, &err));
-    for (int own = 0; own < 2; own++) {
-        check_one_each(trial, &spec.layers[0], false, own ? NULL : &blas);
-        check_one_each(trial, &spec.layers[1], true, own ? NULL : &blas);
-    }
-    check_ok(cuda_blas_check(&blas, &err));
-    cuda_blas_close(&blas);
+    check_one_each(trial, &spec.layers[0], false);
+    check_one_each(trial, &spec.layers[1], true);
 }
 
 // Of an lstm or an attention: what goes through products and keeps something on the way there.
@@ -114,7 +107,7 @@ static void run_on_cpu(const Trial *trial, const Layer *layer, float *out, float
     }
 }
 
-static void check_with_products(const Trial *trial, const Layer *layer, CudaBlas *blas) {
+static void check_with_products(const Trial *trial, const Layer *layer) {
     const bool is_lstm = layer->kind == LAYER_LSTM;
     const size_t n = (size_t)trial->samples, own = layer_parameters(layer);
     Values in = lanes(trial, shape_size(layer->in), 4), out_gradient = lanes(trial, shape_size(layer->out), 5);
@@ -127,10 +120,10 @@ static void check_with_products(const Trial *trial, const Layer *layer, CudaBlas
     Tensor scratch = tensor_new(is_lstm ? lstm_scratch_floats(layer, trial->samples)
                                         : attention_scratch_floats(layer, trial->samples));
     (is_lstm ? cuda_lstm_forward : cuda_attention_forward)(on_gpu(&out), on_gpu(&kept), on_gpu(&in), on_gpu(&weights),
-                                                           weights.stride, layer, blas, &trial->step);
-    (is_lstm ? cuda_lstm_backward : cuda_attention_backward)(
-        on_gpu(&gradient), on_gpu(&in_gradient), on_gpu(&kept), on_gpu(&in), on_gpu(&out_gradient), on_gpu(&weights),
-        weights.stride, gradient.stride, layer, blas, &trial->step);
+                                                           weights.stride, layer, &trial->step);
+    (is_lstm ? cuda_lstm_backward : cuda_attention_backward)(on_gpu(&gradient), on_gpu(&in_gradient), on_gpu(&kept),
+                                                             on_gpu(&in), on_gpu(&out_gradient), on_gpu(&weights),
+                                                             weights.stride, gradient.stride, layer, &trial->step);
     for (int m = 0; m < trial->models; m++) {
         memset(gradient.host[m].at, 0, own * sizeof(float));
         run_on_cpu(trial, layer, out.host[m].at, on_cpu.at, scratch.at, gradient.host[m].at, in_gradient.host[m].at,
@@ -144,34 +137,27 @@ static void check_with_products(const Trial *trial, const Layer *layer, CudaBlas
     drop_all(in, out_gradient, weights, out, in_gradient, gradient, kept);
 }
 
-// All steps' outputs, the last one's, and a sequence of a single step, whose outputs before are zeros.
+// All steps' outputs, the last one's, a sequence of a single step, whose outputs before are zeros, and more units than
+// a tile has rows or stages at once.
 void check_lstm(const Trial *trial) {
     Error err;
-    CudaBlas blas;
     const Spec spec = sequences();
-    Spec single;
+    Spec single, wide;
     check_ok(spec_parse(&single, "lstm 5; linear 2", (Shape){1, 1, 4}, 2, &err));
-    check_ok(cuda_blas_open(&blas, trial->step.stream, false, &err));
-    check_with_products(trial, &spec.layers[1], &blas);
-    check_with_products(trial, &spec.layers[2], &blas);
-    check_with_products(trial, &single.layers[0], &blas);
-    check_ok(cuda_blas_check(&blas, &err));
-    cuda_blas_close(&blas);
+    check_ok(spec_parse(&wide, "lstm 37; linear 2", (Shape){1, 3, 4}, 2, &err));
+    check_with_products(trial, &spec.layers[1]);
+    check_with_products(trial, &spec.layers[2]);
+    check_with_products(trial, &single.layers[0]);
+    check_with_products(trial, &wide.layers[0]);
 }
 
 // Of all steps and of those before, with one head and more, and a sequence of a single step.
 void check_attention(const Trial *trial) {
     Error err;
-    CudaBlas blas;
     Spec spec, single;
     check_ok(spec_parse(&spec, "attention 2; attention 3 causal; linear 2", (Shape){1, 5, 6}, 2, &err));
     check_ok(spec_parse(&single, "attention 1; linear 2", (Shape){1, 1, 3}, 2, &err));
-    check_ok(cuda_blas_open(&blas, trial->step.stream, false, &err));
-    for (int own = 0; own < 2; own++) {
-        check_with_products(trial, &spec.layers[0], own ? NULL : &blas);
-        check_with_products(trial, &spec.layers[1], own ? NULL : &blas);
-        check_with_products(trial, &single.layers[0], own ? NULL : &blas);
-    }
-    check_ok(cuda_blas_check(&blas, &err));
-    cuda_blas_close(&blas);
+    check_with_products(trial, &spec.layers[0]);
+    check_with_products(trial, &spec.layers[1]);
+    check_with_products(trial, &single.layers[0]);
 }

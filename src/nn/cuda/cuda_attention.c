@@ -1,8 +1,9 @@
 // Part of cuda_kernels.h: attention on a GPU, between its two linear layers.
-#include "nn/cuda/cuda_sequence.h"
+#include "nn/cuda/cuda_attention.h"
 
 #include <math.h>
 
+#include "nn/cuda/cuda_ops.h"
 #include "nn/kernels/sequence.h"
 
 // Projections and their gradients (3 + 3), context and its gradient (1 + 1), and the shares.
@@ -30,16 +31,16 @@ static AttentionKept attention_kept(float *kept, const Layer *layer, const CudaS
     return at;
 }
 
-// Projections are products of all steps and samples, so cuBLAS computes them; between them the kernels of attention.cu.
+// One launch projects all steps of all models; between the two projections the kernels of attention.cu.
 void cuda_attention_forward(float *out, float *kept, const float *in, const float *weight, size_t stride,
-                            const Layer *layer, struct CudaBlas *blas, const CudaStep *step) {
+                            const Layer *layer, const CudaStep *step) {
     const AttentionKept at = attention_kept(kept, layer, step);
     const Layer into = attention_input_product(layer), from = attention_output_product(layer);
     const size_t width = at.width;
     const float *second = weight + attention_input_parameters(layer);
-    cuda_linear_forward(at.projected, in, weight, weight + 3 * width * width, stride, false, &into, blas, step);
+    cuda_linear_product(at.projected, in, weight, weight + 3 * width * width, stride, false, &into, step);
     cuda_attention_mix(&at, step);
-    cuda_linear_forward(out, at.context, second, second + width * width, stride, false, &from, blas, step);
+    cuda_linear_product(out, at.context, second, second + width * width, stride, false, &from, step);
 }
 
 // The order is that of the chain rule from the output back. in_gradient must be computed before the weights change,
@@ -47,18 +48,16 @@ void cuda_attention_forward(float *out, float *kept, const float *in, const floa
 // projections' gradients that the kernels have left.
 void cuda_attention_backward(float *gradient, float *in_gradient, float *kept, const float *in,
                              const float *out_gradient, const float *weight, size_t stride, size_t gradient_stride,
-                             const Layer *layer, struct CudaBlas *blas, const CudaStep *step) {
+                             const Layer *layer, const CudaStep *step) {
     const AttentionKept at = attention_kept(kept, layer, step);
     const Layer into = attention_input_product(layer), from = attention_output_product(layer);
     const size_t width = at.width, second = attention_input_parameters(layer);
-    cuda_linear_backward_input(at.context_gradient, out_gradient, NULL, weight + second, stride, &from, blas, step);
+    cuda_linear_product_back(at.context_gradient, out_gradient, NULL, weight + second, stride, &from, step);
     cuda_attention_mix_back(&at, step);
-    if (in_gradient)
-        cuda_linear_backward_input(in_gradient, at.projected_gradient, NULL, weight, stride, &into, blas, step);
+    if (in_gradient) cuda_linear_product_back(in_gradient, at.projected_gradient, NULL, weight, stride, &into, step);
     if (!gradient) return;
-    cuda_linear_backward_weight(gradient, gradient + 3 * width * width, in, at.projected_gradient, gradient_stride,
-                                &into, blas, step);
+    cuda_linear_gradient(gradient, gradient + 3 * width * width, in, at.projected_gradient, gradient_stride, &into,
+                         step);
     gradient += second;
-    cuda_linear_backward_weight(gradient, gradient + width * width, at.context, out_gradient, gradient_stride, &from,
-                                blas, step);
+    cuda_linear_gradient(gradient, gradient + width * width, at.context, out_gradient, gradient_stride, &from, step);
 }

@@ -106,10 +106,10 @@ void cuda_blas_close(CudaBlas *blas) {
 // nothing is copied.
 void cuda_blas_multiply(CudaBlas *blas, CudaProduct product, CudaFactor a, CudaFactor b, int columns, int rows,
                         int inner, int models) {
-    const float one = 1, kept = product.adds ? 1 : 0;
+    const float one = 1, zero = 0;
     cublasStatus_t result =
         blas->multiply(blas->handle, a.as, b.as, columns, rows, inner, &one, a.at, a.row, (long long)a.stride, b.at,
-                       b.row, (long long)b.stride, &kept, product.at, columns, (long long)product.stride, models);
+                       b.row, (long long)b.stride, &zero, product.at, columns, (long long)product.stride, models);
     if (blas->failure == CUBLAS_STATUS_SUCCESS) blas->failure = result;
 }
 

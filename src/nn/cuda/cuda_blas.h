@@ -50,20 +50,7 @@ typedef struct CudaFactor {
 typedef struct CudaProduct {
     float *at; // rows of `columns` floats
     size_t stride;
-    bool adds; // adds to the stored values
 } CudaProduct;
-
-// Block number `block` of a tensor (M, blocks, rows,N), N being `samples`: as a factor, and as the result of a product.
-static inline CudaFactor cuda_blas_lanes(const float *tensor, int rows, int block, int blocks, int samples,
-                                         cublasOperation_t as) {
-    const size_t floats = (size_t)rows * (size_t)samples;
-    return (CudaFactor){tensor + (size_t)block * floats, samples, (size_t)blocks * floats, as};
-}
-
-static inline CudaProduct cuda_blas_become_lanes(float *tensor, int rows, int block, int blocks, int samples) {
-    const size_t floats = (size_t)rows * (size_t)samples;
-    return (CudaProduct){tensor + (size_t)block * floats, (size_t)blocks * floats, false};
-}
 
 // product (rows, columns) of each model = a * b, summed over `inner`; in cuBLAS's view, columns first.
 void cuda_blas_multiply(CudaBlas *blas, CudaProduct product, CudaFactor a, CudaFactor b, int columns, int rows,

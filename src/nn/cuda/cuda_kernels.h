@@ -123,8 +123,8 @@ void cuda_dropout_draw(int8_t *keep, const RngKey *keys, const uint32_t *numbers
 void cuda_dropout_apply(float *values, const int8_t *keep, const float *relu_out, float rate, size_t features,
                         size_t plane, const CudaStep *step);
 
-// Linear layers through cuBLAS, strided and batched over the models, once per place of in (M, places, IN,N) and out (M,
-// places, OUT,N); a layer over its whole input has one place. One kernel then adds the bias (and rectifies with relu).
+// Linear layers of in (M, places, IN,N) and out (M, places, OUT,N); a layer over its whole input has one place, and
+// with `blas` cuBLAS multiplies its models in a batch. A NULL blas, or several places: one launch of our own product.
 // relu_out: in, if it is the output of a relu whose backward pass is included; otherwise NULL.
 struct CudaBlas; // cuda_blas.h
 void cuda_linear_forward(float *out, const float *in, const float *weight, const float *bias, size_t stride, bool relu,
@@ -149,23 +149,23 @@ void cuda_positions_forward(float *out, const float *in, const float *weight, si
 void cuda_positions_backward(float *weight_gradient, const float *out_gradient, size_t stride, const Layer *layer,
                              const CudaStep *step);
 
-// Long short-term memory; its products use cuBLAS, step by step. weight: the layer's first parameter. gradient: the
-// gradients of all its parameters, overwritten, or NULL. kept (M, features,N): written on the forward pass, read and
-// overwritten on the backward pass. in_gradient: NULL if not needed.
+// Long short-term memory; a launch for each step. weight: the layer's first parameter. gradient: the gradients of all
+// its parameters, overwritten, or NULL. kept (M, features,N): written on the forward pass, read and overwritten on the
+// backward pass. in_gradient: NULL if not needed.
 size_t cuda_lstm_kept_features(const Layer *layer);
 void cuda_lstm_forward(float *out, float *kept, const float *in, const float *weight, size_t stride, const Layer *layer,
-                       struct CudaBlas *blas, const CudaStep *step);
+                       const CudaStep *step);
 void cuda_lstm_backward(float *gradient, float *in_gradient, float *kept, const float *in, const float *out_gradient,
                         const float *weight, size_t stride, size_t gradient_stride, const Layer *layer,
-                        struct CudaBlas *blas, const CudaStep *step);
+                        const CudaStep *step);
 
 // Attention, with the arguments of an lstm.
 size_t cuda_attention_kept_features(const Layer *layer);
 void cuda_attention_forward(float *out, float *kept, const float *in, const float *weight, size_t stride,
-                            const Layer *layer, struct CudaBlas *blas, const CudaStep *step);
+                            const Layer *layer, const CudaStep *step);
 void cuda_attention_backward(float *gradient, float *in_gradient, float *kept, const float *in,
                              const float *out_gradient, const float *weight, size_t stride, size_t gradient_stride,
-                             const Layer *layer, struct CudaBlas *blas, const CudaStep *step);
+                             const Layer *layer, const CudaStep *step);
 
 // Softmax and cross-entropy. gradient (M, classes, N): d(mean loss over the model's samples) / d(logits); NULL: the
 // step evaluates and counts hits. Losses and hits are added to those of progress, and its tasks move on to their next

@@ -82,9 +82,9 @@ typedef struct CudaNet CudaNet;
 // Device bytes that the net allocates itself, without the plan's arrays.
 size_t cuda_net_bytes(const Spec *spec, int models, uint32_t batch_size, bool needs_blas);
 
-// Whether a net's products are cuBLAS's: with tf32, in a training of large batches, and in layers of their own products
-// (lstm). All others are our own, whose bits depend neither on the number of models nor on the GPU.
-bool cuda_net_needs_blas(const Spec *spec, uint32_t batch_size, bool tf32, bool trains);
+// Whether the products of linear layers of a whole sample are cuBLAS's: with tf32, and in a training of large batches.
+// All other products are our own, whose bits depend neither on the number of models nor on the GPU.
+bool cuda_net_needs_blas(uint32_t batch_size, bool tf32, bool trains);
 
 // Whether a GPU can compute such a net: USAGE for too large batches, or too many models or channels. Needs no GPU.
 Status cuda_net_check(const Spec *spec, int models, uint32_t batch_size, Error *err);

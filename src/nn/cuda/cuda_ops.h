@@ -29,7 +29,7 @@ typedef struct CudaOp {
     float *sum;                        // the tensor that in_gradient is added to afterwards, or NULL
     float *other_gradient;             // add, concat: NULL if no earlier op learns
     bool other_adds;                   // other_gradient is added to what is already there
-    // For the backward pass. Norm: (M, groups, 2, N); batch norm: (M, C, 4); lstm, attention: as in cuda_sequence.h.
+    // For the backward pass. Norm: (M, groups, 2, N); batch norm: (M, C, 4); lstm, attention: as in their files.
     float *statistics;
     int8_t *keep; // dropout: (M, features, N)
 } CudaOp;
@@ -67,13 +67,12 @@ void cuda_linear_product_back(float *in_gradient, const float *out_gradient, con
 void cuda_linear_gradient(float *weight_gradient, float *bias_gradient, const float *in, const float *out_gradient,
                           size_t stride, const Layer *layer, const CudaStep *step);
 
-// The kernels of a linear layer's CUDA twin (linear_cuda.c), before and after cuBLAS's products. out (M, places, OUT,N)
-// += bias (M strided; OUT) of its row; with relu, max(0, .) follows.
-void cuda_linear_add_bias(float *out, const float *bias, size_t stride, bool relu, int places, int outs,
-                          const CudaStep *step);
+// The kernels of a linear layer's CUDA twin (linear_cuda.c), before and after cuBLAS's products. out (M, OUT,N) +=
+// bias (M strided; OUT) of its row; with relu, max(0, .) follows.
+void cuda_linear_add_bias(float *out, const float *bias, size_t stride, bool relu, int outs, const CudaStep *step);
 
-// bias_gradient (M strided; OUT) = sums of the rows of out_gradient (M, places, OUT,N).
-void cuda_linear_sum_rows(float *bias_gradient, const float *out_gradient, size_t stride, int places, int outs,
+// bias_gradient (M strided; OUT) = sums of the rows of out_gradient (M, OUT,N).
+void cuda_linear_sum_rows(float *bias_gradient, const float *out_gradient, size_t stride, int outs,
                           const CudaStep *step);
 
 C_END

@@ -95,7 +95,7 @@ void cuda_pass_train(const CudaPass *pass);    // gradient and a step of SGD; Ho
 // memory, and allocation is forbidden in a capture.
 
 // A graph has CUDA_GRAPH_STEPS steps, or fewer where these would be more than CUDA_GRAPH_NODES launches: a step of an
-// LSTM or of attention has a thousand, and a graph costs time and memory of the GPU by its launches.
+// lstm over 80 places has hundreds, and a graph costs time and memory of the GPU by its launches.
 enum { CUDA_GRAPH_STEPS = 16, CUDA_GRAPH_NODES = 4800 };
 
 // Puts the launches of one step on the pass's stream.

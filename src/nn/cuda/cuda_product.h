@@ -151,6 +151,17 @@ template <typename Tile> __device__ float4 tile_sum(const Tile &tile, uint32_t a
     return sum;
 }
 
+// The same for one row and sample.
+template <typename Tile> __device__ float tile_sum(const Tile &tile, uint32_t row, uint32_t sample) {
+    float sum = 0;
+#pragma unroll
+    for (uint32_t g = 0; g < Tile::groups; g++) {
+        const float part = ((const float *)tile.sums[g])[row * 4 * Tile::quads + sample];
+        sum = g == 0 ? part : sum + part;
+    }
+    return sum;
+}
+
 // A block's tile among those of a grid: first its place among the models' lanes, then its rows, then its quads.
 struct ProductPlace {
     uint32_t lanes, first_row, first_quad;

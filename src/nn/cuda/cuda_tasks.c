@@ -138,11 +138,8 @@ Status cuda_net_check(const Spec *spec, int models, uint32_t batch_size, Error *
 // Our own products are made for few samples; with more of them, and in training alone, cuBLAS's are faster.
 enum { MOST_SAMPLES_WITHOUT_BLAS = 64 };
 
-bool cuda_net_needs_blas(const Spec *spec, uint32_t batch_size, bool tf32, bool trains) {
-    if (tf32 || (trains && batch_size > MOST_SAMPLES_WITHOUT_BLAS)) return true;
-    for (int i = 0; i < spec->layer_count; i++)
-        if (cuda_layer(&spec->layers[i])->traits & NEEDS_BLAS) return true;
-    return false;
+bool cuda_net_needs_blas(uint32_t batch_size, bool tf32, bool trains) {
+    return tf32 || (trains && batch_size > MOST_SAMPLES_WITHOUT_BLAS);
 }
 
 // Refuses plans that no launch could compute, with the sentence that the user sees.
@@ -175,7 +172,7 @@ static void take_numbers(CudaNetPlan *plan) {
 static Status start(CudaNet *net, Error *err) {
     CudaPass *pass = &net->pass;
     const CudaNetPlan *plan = &pass->plan;
-    const bool needs_blas = cuda_net_needs_blas(&plan->spec, plan->batch_size, plan->tf32, plan->gradient != NULL);
+    const bool needs_blas = cuda_net_needs_blas(plan->batch_size, plan->tf32, plan->gradient != NULL);
     // A blocking stream: copies of the caller on the default stream are ordered before the next launch here.
     CUDA_TRY(cudaStreamCreate(&net->stream), err, "making a stream on the GPU");
     TRY(allocate(net, err));

@@ -1,7 +1,7 @@
 // The GPU's side of attention.c, between the projections: shares, contexts and their gradients. Each thread computes
 // values of its own, so that no sum is shared and its order is fixed.
 #include "nn/cuda/cuda_launch.h"
-#include "nn/cuda/cuda_sequence.h"
+#include "nn/cuda/cuda_attention.h"
 #include "nn/kernels/activation.h"
 
 // For step t and the steps u that it attends to, q, k and v being the projected queries, keys and values:

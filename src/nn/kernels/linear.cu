@@ -13,28 +13,27 @@ enum { SUM_WIDTH = 8, SUM_ROWS = ITEM_THREADS / SUM_WIDTH };
 // Adds the bias. A thread per four samples of one feature. cuBLAS could start from the bias only if it were copied to
 // every column before.
 __global__ void __launch_bounds__(ITEM_THREADS)
-    add_bias(float4 *out, const float *bias, size_t stride, bool relu, uint32_t outs, uint32_t row, uint32_t items) {
+    add_bias(float4 *out, const float *bias, size_t stride, bool relu, uint32_t row, uint32_t items) {
     ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
     if (at.item >= items) return;
-    float shift = bias[at.model * stride + at.item / row % outs];
+    float shift = bias[at.model * stride + at.item / row];
     out += (size_t)at.model * items + at.item;
     const float4 value = plus(*out, make_float4(shift, shift, shift, shift));
     *out = relu ? rectified(value) : value;
 }
 
-// Sums each row over its samples and over all places. SUM_WIDTH threads per row keep reads of neighbouring threads
+// Sums each row over its samples. SUM_WIDTH threads per row keep reads of neighbouring threads
 // together, and leave enough rows for a block.
 __global__ void __launch_bounds__(ITEM_THREADS)
-    sum_rows(float *sums, const float4 *values, size_t stride, uint32_t places, uint32_t rows, uint32_t row) {
+    sum_rows(float *sums, const float4 *values, size_t stride, uint32_t rows, uint32_t row) {
     __shared__ float parts[SUM_ROWS][SUM_WIDTH];
     uint32_t place = threadIdx.x / SUM_WIDTH, x = threadIdx.x % SUM_WIDTH;
     ModelItem at = model_item(blockIdx.x, place, SUM_ROWS, rows);
     float sum = 0;
     if (at.item < rows) {
-        values += ((size_t)at.model * places * rows + at.item) * row;
-        for (uint32_t p = 0; p < places; p++, values += (size_t)rows * row)
-            for (uint32_t i = x; i < row; i += SUM_WIDTH)
-                sum += sum_of(values[i]);
+        values += ((size_t)at.model * rows + at.item) * row;
+        for (uint32_t i = x; i < row; i += SUM_WIDTH)
+            sum += sum_of(values[i]);
     }
     parts[place][x] = sum;
     for (uint32_t half = SUM_WIDTH / 2; half > 0; half /= 2) {
@@ -223,15 +222,14 @@ void cuda_linear_gradient(float *weight_gradient, float *bias_gradient, const fl
                     step);
 }
 
-void cuda_linear_add_bias(float *out, const float *bias, size_t stride, bool relu, int places, int outs,
-                          const CudaStep *step) {
-    uint32_t row = (uint32_t)step->samples / 4, items = (uint32_t)places * (uint32_t)outs * row;
-    launch_items(add_bias, items, step, (float4 *)out, bias, stride, relu, (uint32_t)outs, row, items);
+void cuda_linear_add_bias(float *out, const float *bias, size_t stride, bool relu, int outs, const CudaStep *step) {
+    uint32_t row = (uint32_t)step->samples / 4, items = (uint32_t)outs * row;
+    launch_items(add_bias, items, step, (float4 *)out, bias, stride, relu, row, items);
 }
 
-void cuda_linear_sum_rows(float *bias_gradient, const float *out_gradient, size_t stride, int places, int outs,
+void cuda_linear_sum_rows(float *bias_gradient, const float *out_gradient, size_t stride, int outs,
                           const CudaStep *step) {
     uint32_t rows = (uint32_t)outs;
     launch(sum_rows, (size_t)step->models * parts_of(rows, SUM_ROWS), ITEM_THREADS, step->stream, bias_gradient,
-           (const float4 *)out_gradient, stride, (uint32_t)places, rows, (uint32_t)step->samples / 4);
+           (const float4 *)out_gradient, stride, rows, (uint32_t)step->samples / 4);
 }

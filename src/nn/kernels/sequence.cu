@@ -1,8 +1,6 @@
-// The GPU's side of sequence.c: an embedding, positions, and what an lstm does between its products (cuda_lstm.c).
+// The GPU's side of sequence.c: an embedding and positions.
 #include "nn/cuda/cuda_launch.h"
 #include "nn/cuda/cuda_ops.h"
-#include "nn/cuda/cuda_sequence.h"
-#include "nn/kernels/activation.h"
 
 namespace {
 
@@ -64,102 +62,6 @@ __global__ void __launch_bounds__(ITEM_THREADS) positions_forward(float *out, co
     out[place] = in[place] + weight[at.model * stride + at.item / samples];
 }
 
-// The four gates of one unit and sample, `block` floats apart. They are the input, forget, cell and output gate, in
-// PyTorch's order.
-struct Gates {
-    float *at;
-    size_t block;
-    __device__ float &operator[](uint32_t gate) const { return at[gate * block]; }
-};
-
-__device__ Gates gates_of(const LstmKept &kept, ModelItem at, uint32_t block, uint32_t t) {
-    Gates gates = {kept.gates + 4 * ((size_t)at.model * kept.steps + t) * block + at.item, block};
-    return gates;
-}
-
-// Computes a step's output from the sums of its products. A thread per unit of a sample. The gates are overwritten by
-// their functions' values, which the backward pass needs instead of the sums. With the gates i, f, g, o: cell = f
-// before + i g, output = o tanh(cell). Steps depend on each other, so each is a launch, which all units, samples and
-// models share.
-__global__ void __launch_bounds__(ITEM_THREADS)
-    lstm_step_forward(LstmKept kept, float *out, const float *bias, size_t stride, uint32_t t, uint32_t items) {
-    const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
-    if (at.item >= items) return;
-    const uint32_t unit = at.item / kept.samples, units = items / kept.samples;
-    const Gates gates = gates_of(kept, at, items, t);
-    const size_t place = ((size_t)at.model * kept.steps + t) * items + at.item;
-    float value[4];
-    bias += at.model * stride;
-    for (uint32_t gate = 0; gate < 4; gate++) {
-        const uint32_t row = gate * units + unit;
-        const float sum = gates[gate] + (bias[row] + bias[4 * units + row]);
-        value[gate] = gate == 2 ? tanh_value(sum, 0) : sigmoid_value(sum, 0);
-        gates[gate] = value[gate];
-    }
-    const float before = t > 0 ? kept.cells[place - items] : 0;
-    const float cell = value[1] * before + value[0] * value[2], output = value[3] * tanh_value(cell, 0);
-    kept.cells[place] = cell;
-    kept.outputs[place] = output;
-    if (!kept.last)
-        out[place] = output;
-    else if (t + 1 == kept.steps)
-        out[(size_t)at.model * items + at.item] = output;
-}
-
-// Turns the gradients of a step's output and cell into those of its gates, in their place, and of the previous cell.
-// The last step has no gradient from a later one, and reads zeros instead of the arrays, which then need not be
-// cleared. With `given` the gradient of the output and `gradient` that of the cell, which also takes given o (1 -
-// tanh(cell)^2): each gate's gradient is its factor in the formulas of lstm_step_forward times the derivative of its
-// function, s (1 - s) for a sigmoid and 1 - g^2 for tanh. All are computed from values, as the sums are gone.
-__global__ void __launch_bounds__(ITEM_THREADS)
-    lstm_step_backward(LstmKept kept, const float *out_gradient, uint32_t t, uint32_t items) {
-    const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
-    if (at.item >= items) return;
-    const bool is_last = t + 1 == kept.steps;
-    const Gates gates = gates_of(kept, at, items, t);
-    const size_t own = (size_t)at.model * items + at.item;
-    const size_t place = ((size_t)at.model * kept.steps + t) * items + at.item;
-    float given = is_last ? 0 : kept.output_gradient[own];
-    if (!kept.last)
-        given += out_gradient[place];
-    else if (is_last)
-        given += out_gradient[own];
-    const float flat = tanh_value(kept.cells[place], 0), before = t > 0 ? kept.cells[place - items] : 0;
-    const float i = gates[0], f = gates[1], g = gates[2], o = gates[3];
-    const float gradient = (is_last ? 0 : kept.cell_gradient[own]) + given * o * (1 - flat * flat);
-    gates[0] = gradient * g * i * (1 - i);
-    gates[1] = gradient * before * f * (1 - f);
-    gates[2] = gradient * i * (1 - g * g);
-    gates[3] = given * flat * o * (1 - o);
-    kept.cell_gradient[own] = gradient * f;
-}
-
-// SUM_WIDTH neighbouring threads sum a row's gradients over all steps, each every SUM_WIDTH-th sample; then their sums
-// are added in pairs. Both biases have the same gradient.
-enum { SUM_WIDTH = 8, SUM_ROWS = ITEM_THREADS / SUM_WIDTH };
-
-__global__ void __launch_bounds__(ITEM_THREADS)
-    lstm_bias_sums(float *bias_gradient, LstmKept kept, size_t stride, uint32_t rows) {
-    __shared__ float parts[SUM_ROWS][SUM_WIDTH];
-    const uint32_t place = threadIdx.x / SUM_WIDTH, x = threadIdx.x % SUM_WIDTH;
-    const ModelItem at = model_item(blockIdx.x, place, SUM_ROWS, rows);
-    float sum = 0;
-    if (at.item < rows)
-        for (uint32_t t = 0; t < kept.steps; t++) {
-            const float *gates = kept.gates + (((size_t)at.model * kept.steps + t) * rows + at.item) * kept.samples;
-            for (uint32_t s = x; s < kept.samples; s += SUM_WIDTH)
-                sum += gates[s];
-        }
-    parts[place][x] = sum;
-    for (uint32_t half = SUM_WIDTH / 2; half > 0; half /= 2) {
-        __syncthreads();
-        if (x < half) parts[place][x] += parts[place][x + half];
-    }
-    if (x > 0 || at.item >= rows) return;
-    bias_gradient[at.model * stride + at.item] = parts[place][0];
-    bias_gradient[at.model * stride + rows + at.item] = parts[place][0];
-}
-
 } // namespace
 
 void cuda_embedding_forward(float *out, const float *in, const float *weight, size_t stride, const Layer *layer,
@@ -185,22 +87,5 @@ void cuda_positions_forward(float *out, const float *in, const float *weight, si
 // As on the CPU: the gradient is that of the bias of a linear layer with as many outputs as values.
 void cuda_positions_backward(float *weight_gradient, const float *out_gradient, size_t stride, const Layer *layer,
                              const CudaStep *step) {
-    cuda_linear_sum_rows(weight_gradient, out_gradient, stride, 1, (int)shape_size(layer->in), step);
-}
-
-void cuda_lstm_step_forward(const LstmKept *kept, float *out, const float *bias, size_t stride, uint32_t t,
-                            const CudaStep *step) {
-    const uint32_t items = kept->units * kept->samples;
-    launch_items(lstm_step_forward, items, step, *kept, out, bias, stride, t, items);
-}
-
-void cuda_lstm_step_backward(const LstmKept *kept, const float *out_gradient, uint32_t t, const CudaStep *step) {
-    const uint32_t items = kept->units * kept->samples;
-    launch_items(lstm_step_backward, items, step, *kept, out_gradient, t, items);
-}
-
-void cuda_lstm_bias_gradient(float *bias_gradient, const LstmKept *kept, size_t stride, const CudaStep *step) {
-    const uint32_t rows = 4 * kept->units;
-    launch(lstm_bias_sums, (size_t)step->models * parts_of(rows, SUM_ROWS), ITEM_THREADS, step->stream, bias_gradient,
-           *kept, stride, rows);
+    cuda_linear_sum_rows(weight_gradient, out_gradient, stride, (int)shape_size(layer->in), step);
 }

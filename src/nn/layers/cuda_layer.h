@@ -11,7 +11,6 @@ typedef enum CudaLayerTraits {
     READS_RELU_OUTPUT = 1 << 2, // with the relu, its backward pass reads its own value
     ENDS_RELU_BEFORE = 1 << 3,  // its backward pass can include that of the relu in the op before (CudaOp.relu_before)
     DROPS = 1 << 4,             // in training it keeps or drops features (CudaOp.keep)
-    NEEDS_BLAS = 1 << 5,        // its products are cuBLAS's
 } CudaLayerTraits;
 
 typedef struct CudaCall CudaCall; // cuda_pass.h

@@ -29,49 +29,50 @@ static void positions_backward(const CudaCall *call) {
     cuda_mark(call->pass, CUDA_PART_PARAMETERS, op);
 }
 
-// An lstm reads its weights again at each step, and an attention its shares and the rows that they weigh.
-static double recurrent_bytes(const CudaPass *pass, const CudaOp *op) {
+// An lstm reads the weights of its states again at each step.
+static double lstm_bytes(const CudaPass *pass, const CudaOp *op) {
+    const size_t units = (size_t)lstm_units(op->layer), again = (size_t)lstm_steps(op->layer) - 1;
     return cuda_values_bytes(pass, op, 1, 1) + cuda_lanes_bytes(pass, 2 * cuda_layer_statistics(op->layer)) +
-           lstm_steps(op->layer) * cuda_arrays_bytes(pass, layer_parameters(op->layer));
+           cuda_arrays_bytes(pass, layer_parameters(op->layer) + again * 4 * units * units);
 }
 
-// The products of each step are cuBLAS's, which the pass owns.
+// An attention reads its shares again, and the rows that they weigh.
+static double attention_bytes(const CudaPass *pass, const CudaOp *op) {
+    return cuda_values_bytes(pass, op, 1, 1) + cuda_lanes_bytes(pass, 2 * cuda_layer_statistics(op->layer)) +
+           cuda_arrays_bytes(pass, layer_parameters(op->layer));
+}
+
 static void lstm_forward(const CudaCall *call) {
     const CudaOp *op = call->op;
-    cuda_lstm_forward(op->out, op->statistics, op->in, call->weight, call->stride, op->layer, call->pass->blas,
-                      call->step);
+    cuda_lstm_forward(op->out, op->statistics, op->in, call->weight, call->stride, op->layer, call->step);
 }
 
 static void lstm_backward(const CudaCall *call) {
     const CudaOp *op = call->op;
     cuda_lstm_backward(call->gradient, op->in_gradient, op->statistics, op->in, op->out_gradient, call->weight,
-                       call->stride, call->gradient_stride, op->layer, call->pass->blas, call->step);
+                       call->stride, call->gradient_stride, op->layer, call->step);
     cuda_mark(call->pass, CUDA_PART_PARAMETERS, op);
 }
 
 // One weight holds both projections, in the order of PyTorch's state_dict.
 static void attention_forward(const CudaCall *call) {
     const CudaOp *op = call->op;
-    cuda_attention_forward(op->out, op->statistics, op->in, call->weight, call->stride, op->layer, call->pass->blas,
-                           call->step);
+    cuda_attention_forward(op->out, op->statistics, op->in, call->weight, call->stride, op->layer, call->step);
 }
 
 static void attention_backward(const CudaCall *call) {
     const CudaOp *op = call->op;
     cuda_attention_backward(call->gradient, op->in_gradient, op->statistics, op->in, op->out_gradient, call->weight,
-                            call->stride, call->gradient_stride, op->layer, call->pass->blas, call->step);
+                            call->stride, call->gradient_stride, op->layer, call->step);
     cuda_mark(call->pass, CUDA_PART_PARAMETERS, op);
 }
 
 const CudaLayer cuda_embedding_layer = {.forward = embedding_forward, .backward = embedding_backward};
 const CudaLayer cuda_positions_layer = {
     .forward = positions_forward, .backward = positions_backward, .in = 3, .out = 2};
-const CudaLayer cuda_lstm_layer = {.traits = NEEDS_BLAS,
-                                   .statistics = cuda_lstm_kept_features,
-                                   .forward = lstm_forward,
-                                   .backward = lstm_backward,
-                                   .bytes = recurrent_bytes};
+const CudaLayer cuda_lstm_layer = {
+    .statistics = cuda_lstm_kept_features, .forward = lstm_forward, .backward = lstm_backward, .bytes = lstm_bytes};
 const CudaLayer cuda_attention_layer = {.statistics = cuda_attention_kept_features,
                                         .forward = attention_forward,
                                         .backward = attention_backward,
-                                        .bytes = recurrent_bytes};
+                                        .bytes = attention_bytes};
