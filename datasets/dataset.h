@@ -114,6 +114,7 @@ typedef struct DatasetSource {
     const DatasetFormat *format;     // of a folder or file; NULL: synthetic
     bool is_federation;              // synthetic users, by federation.h
     Form federation;
+    Form settings; // of a folder or file: settings.h
     Shape shape;
     int classes; // of files: 0 until dataset_read has seen the labels
     uint32_t train_count, test_count;

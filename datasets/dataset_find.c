@@ -12,6 +12,7 @@
 #include "datasets/dataset.h"
 #include "datasets/dataset_block.h"
 #include "datasets/formats/format.h"
+#include "datasets/settings.h"
 #include "datasets/synthetic.h"
 #include "datasets/synthetic/federation.h"
 #include "datasets/unpacked_cache.h"
@@ -56,11 +57,8 @@ static bool is_table(const char *name) {
 }
 
 bool dataset_other_table(char name[DATASET_PATH_BYTES], const char *place) {
-    struct stat about;
-    const char *last = strrchr(place, '/') ? strrchr(place, '/') + 1 : place;
-    bool found = stat(place, &about) == 0 && S_ISREG(about.st_mode) && is_table(last);
-    if (found) text_cut(name, DATASET_PATH_BYTES, last);
-    DIR *listing = found ? NULL : opendir(place);
+    bool found = false;
+    DIR *listing = opendir(place);
     for (const struct dirent *entry; listing && (entry = readdir(listing)) && !found;) {
         found = is_table(entry->d_name) && strcmp(entry->d_name, "train.csv") != 0 &&
                 strcmp(entry->d_name, "test.csv") != 0;
@@ -76,11 +74,10 @@ Status dataset_unknown(const char *place, Error *err) {
     char looked_for[ERROR_MESSAGE_BYTES] = "", table[DATASET_PATH_BYTES];
     struct stat about;
     if (dataset_other_table(table, place))
-        return fail(
-            err, STATUS_NOINPUT,
-            "%s: no data set here; the table %s has to be two files in one folder, train.csv and test.csv, with "
-            "the same first line of names, one of them label (classes from 0) or target (numbers)",
-            place, table);
+        return fail(err, STATUS_NOINPUT,
+                    "%s: no data set here; the table %s in it is one by itself: name it in --data, with its column of "
+                    "classes: label=COLUMN",
+                    place, table);
     const char *ending = strrchr(place, '.');
     const bool is_file = stat(place, &about) == 0 && !S_ISDIR(about.st_mode);
     if (is_file && ending && strcmp(ending, ".npy") == 0)
@@ -103,7 +100,8 @@ Status dataset_unknown(const char *place, Error *err) {
                 place, looked_for);
 }
 
-static Status folder_source(DatasetSource *source, const char *folder, Error *err) {
+// settings: in the text of --data, after the folder.
+static Status folder_source(DatasetSource *source, const char *folder, const char *settings, Error *err) {
     char resolved[PATH_MAX];
     if (!realpath(folder, resolved)) return fail_errno(err, STATUS_NOINPUT, "%s", folder);
     const DatasetFormat *format = dataset_format_of(resolved);
@@ -113,6 +111,9 @@ static Status folder_source(DatasetSource *source, const char *folder, Error *er
         return fail(err, STATUS_DATA, "%s: two data sets, by %s (%s) and by %s (%s); give each a folder of its own",
                     resolved, format->files, format->name, rival->files, rival->name);
     *source = (DatasetSource){.items = DATASET_IMAGES, .format = format};
+    TRY(settings_parse(&source->settings, settings, err));
+    TRY(settings_check(&source->settings, format->settings, format->name, err));
+    dataset_note_text(source, settings);
     TRY(format->find(source, resolved, err));
     snprintf(source->folder, sizeof source->folder, "%s", resolved);
     text_cut(source->name, sizeof source->name, strrchr(resolved, '/') + 1);
@@ -128,7 +129,7 @@ static Status not_found(const DatasetPlaces *places, const char *name, Error *er
     char looked_in[ERROR_MESSAGE_BYTES] = "this folder";
     for (int i = 0; i < places->count; i++) {
         size_t used = strlen(looked_in);
-        snprintf(looked_in + used, sizeof looked_in - used, ", %s/%s", places->folder[i], name);
+        snprintf(looked_in + used, sizeof looked_in - used, ", %s/%.200s", places->folder[i], name);
     }
     for (size_t i = 0; i < dataset_name_count; i++)
         if (strcmp(name, dataset_names[i]) == 0)
@@ -149,13 +150,13 @@ static Status not_found(const DatasetPlaces *places, const char *name, Error *er
 }
 
 // Uses the first place that has all files; an incomplete or missing folder is skipped.
-static Status named_source(DatasetSource *source, const char *name, Error *err) {
+static Status named_source(DatasetSource *source, const char *name, const char *settings, Error *err) {
     DatasetPlaces places;
     char folder[2 * DATASET_PATH_BYTES];
     dataset_places(&places);
     for (int i = 0; i < places.count; i++) {
         snprintf(folder, sizeof folder, "%s/%s", places.folder[i], name);
-        Status status = folder_source(source, folder, err);
+        Status status = folder_source(source, folder, settings, err);
         source->named = true;
         if (status != STATUS_NOINPUT) return status;
     }
@@ -180,12 +181,16 @@ static bool is_place(const char *data) {
 
 Status dataset_find(DatasetSource *source, const char *data, uint64_t seed, Error *err) {
     DatasetLayout layout;
+    char place[DATASET_PATH_BYTES];
+    const size_t place_bytes = settings_place_bytes(data);
     *source = (DatasetSource){0};
     TRY(unpacked_cache_check(err));
+    if (place_bytes >= sizeof place) return fail(err, STATUS_USAGE, "--data %.60s...: a path that is too long", data);
+    snprintf(place, sizeof place, "%.*s", (int)place_bytes, data);
     TRY(federation_is_named(data)  ? federation_describe(source, data, seed, err)
         : synthetic_is_named(data) ? synthetic_source(source, data, seed, err)
-        : is_place(data)           ? folder_source(source, data, err)
-                                   : named_source(source, data, err));
+        : is_place(place)          ? folder_source(source, place, data + place_bytes, err)
+                                   : named_source(source, place, data + place_bytes, err));
     TRY(dataset_layout(&layout, source->shape, source->train_count, source->test_count, &source->items, err));
     source->block_bytes = layout.block_bytes;
     return STATUS_OK;

@@ -144,6 +144,16 @@ Status byte_stream_read(void *bytes, ByteStream *stream, size_t count, Error *er
     return STATUS_OK;
 }
 
+Status byte_stream_read_some(size_t *got, void *bytes, ByteStream *stream, size_t count, Error *err) {
+    *got = 0;
+    if (!stream->packed)
+        TRY(read_some(got, stream, bytes, count, err));
+    else if (!stream->ended)
+        TRY(inflate_some(got, stream, bytes, count, err));
+    stream->offset += *got;
+    return *got > 0 || count == 0 ? STATUS_OK : byte_stream_end(stream, err);
+}
+
 static Status expect_packed_size(const ByteStream *stream, uint64_t bytes, Error *err) {
     uint8_t size[4] = {0};
     uint64_t trailer = stream->file_bytes - sizeof size;

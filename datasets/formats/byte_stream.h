@@ -63,6 +63,9 @@ Status byte_stream_open_part(ByteStream *stream, const char *said, const char *p
 // Reads exactly `count` bytes.
 Status byte_stream_read(void *bytes, ByteStream *stream, size_t count, Error *err);
 
+// Reads at most `count` bytes, for a stream of unknown length. *got is 0 at the end, whose checksum is then verified.
+Status byte_stream_read_some(size_t *got, void *bytes, ByteStream *stream, size_t count, Error *err);
+
 // Fails unless the whole stream can have `bytes` bytes: according to the file's size, a gzip file's trailer (which
 // stores the size modulo 2^32) or the part's description, and deflate's greatest ratio of 1032 to 1.
 Status byte_stream_expect_size(const ByteStream *stream, uint64_t bytes, Error *err);

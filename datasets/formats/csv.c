@@ -1,197 +1,280 @@
-// Part of format.h: tables as data sets: train.csv and test.csv with the same first line, the columns' names. One
-// column is `label` (a class, a whole number from 0) or `target` (a number, for the squared loss), one may be `client`
-// (the sample's owner, a whole number from 0); all others are a sample's numbers.
-#include <math.h>
+// Part of format.h: tables as data sets: train.csv and test.csv with equal first lines, the columns' names, or one
+// table, a part of whose rows is for tests. One column is `label` (a class) or `target` (a number, for the squared
+// loss), one may be `client` (the sample's owner), whatever their names: --data says so (settings.h). All others are a
+// sample's numbers.
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
 
 #include "base/text.h"
-#include "datasets/formats/csv_table.h"
+#include "datasets/formats/csv_columns.h"
 #include "datasets/formats/format.h"
+#include "datasets/holdout.h"
 #include "datasets/unpacked_cache.h"
 
-enum { GREATEST_CLIENT = INT32_MAX - 1 };
+// Files ---------------------------------------------------------------------------------------------------------------
 
-// Rows ----------------------------------------------------------------------------------------------------------------
+// The tables of a data set, and what their columns are.
+typedef struct Tables {
+    CsvTable open[2];
+    char paths[2][DATASET_PATH_BYTES];
+    uint32_t count; // 2: train.csv and test.csv; 1: one table
+    CsvColumns columns;
+    uint8_t *is_test; // (rows of the one table); owned
+    uint32_t samples[DATASET_SPLITS];
+} Tables;
 
-// Destination of the rows of one table; NULL if unused.
-typedef struct Rows {
-    float *values;
-    uint16_t *labels;
-    float *targets;
-    uint32_t *owners;
-    uint32_t room; // greatest number of rows
-    uint32_t count;
-} Rows;
-
-static Status bad_field(const CsvTable *table, int column, const char *field, const char *needs, Error *err) {
-    char name[64], value[44];
-    return fail(err, STATUS_DATA, "%s:%u: column %s has \"%s\"; it needs %s%s", table->path, table->number,
-                text_cut(name, sizeof name, csv_name(table, column)), text_cut(value, sizeof value, field), needs,
-                csv_is_torn(field) ? ", without a comma within quotes" : "");
+static bool has_ending(const char *place, const char *ending) {
+    const size_t length = strlen(place), bytes = strlen(ending);
+    return length > bytes && strcasecmp(place + length - bytes, ending) == 0;
 }
 
-static Status read_number(float *value, const CsvTable *table, int column, const char *field, Error *err) {
-    char *end;
-    *value = strtof(field, &end);
-    const bool is_too_large = end != field && !*end && isinf(*value) && isfinite(strtod(field, NULL));
-    if (end == field || *end || !isfinite(*value))
-        return bad_field(
-            table, column, field,
-            is_too_large ? "a number of single precision, at most 3.4e38" : "a finite number, with a point", err);
-    return STATUS_OK;
-}
-
-static Status read_whole(uint32_t *value, const CsvTable *table, int column, const char *field, uint32_t greatest,
-                         Error *err) {
-    char *end, needs[48];
-    double number = strtod(field, &end); // 3.0 is whole, too: pandas writes it for a column with gaps
-    snprintf(needs, sizeof needs, "a whole number from 0 to %u", greatest);
-    if (end == field || *end || !(number >= 0 && number <= greatest) || number != floor(number))
-        return bad_field(table, column, field, needs, err);
-    *value = (uint32_t)number;
-    return STATUS_OK;
-}
-
-// The first pass over a table only counts its rows, with NULL for all destinations: both passes refuse the same.
-static Status read_row(Rows *rows, CsvTable *table, Error *err) {
-    const size_t features = (size_t)table->columns - 1 - (table->client != CSV_NO_COLUMN);
-    float *to = rows->values ? rows->values + rows->count * features : NULL, value;
-    char *rest = table->line, *field;
-    uint32_t whole = 0;
-    int column = 0;
-    for (; (field = csv_next_field(&rest)) && column < table->columns; column++) {
-        if (column == table->label) {
-            TRY(read_whole(&whole, table, column, field, DATASET_MAX_CLASSES - 1, err));
-            if (rows->labels) rows->labels[rows->count] = (uint16_t)whole;
-        } else if (column == table->client) {
-            TRY(read_whole(&whole, table, column, field, GREATEST_CLIENT, err));
-            if (rows->owners) rows->owners[rows->count] = whole;
-        } else {
-            TRY(read_number(&value, table, column, field, err));
-            if (column == table->target && rows->targets) rows->targets[rows->count] = value;
-            if (column != table->target && to) *to++ = value;
-        }
-    }
-    if (column != table->columns || field)
-        return fail(err, STATUS_DATA, "%s:%u: %s columns than the %d of the first line", table->path, table->number,
-                    field ? "more" : "fewer", table->columns);
-    rows->count++;
-    return STATUS_OK;
-}
-
-static Status read_rows(Rows *rows, CsvTable *table, Error *err) {
-    for (bool more = true;;) {
-        TRY(csv_next_line(&more, table, err));
-        if (!more) return STATUS_OK;
-        if (rows->count == rows->room)
-            return fail(err, STATUS_DATA, "%s:%u: %s", table->path, table->number,
-                        rows->room == INT32_MAX ? "too many lines"
-                                                : "more lines than before: it changed while it was being read");
-        TRY(read_row(rows, table, err));
-    }
-}
-
-// The form ------------------------------------------------------------------------------------------------------------
-
-// Opens both tables; their first rows come next.
-static Status open_tables(CsvTable tables[2], const char *place, Error *err) {
-    TRY(csv_open(&tables[0], place, "train.csv", err));
-    Status status = csv_open(&tables[1], place, "test.csv", err);
-    if (status == STATUS_OK && !csv_has_same_names(&tables[0], &tables[1])) {
-        status = fail(err, STATUS_DATA, "%s:1: other columns than those of %s; give both the same, in the same order",
-                      tables[1].path, tables[0].path);
-        csv_close(&tables[1]);
-    }
-    if (status != STATUS_OK) csv_close(&tables[0]);
-    return status;
+static bool is_table(const char *place) {
+    struct stat about;
+    return (has_ending(place, ".csv") || has_ending(place, ".csv.gz") || has_ending(place, ".tsv") ||
+            has_ending(place, ".tsv.gz")) &&
+           stat(place, &about) == 0 && S_ISREG(about.st_mode);
 }
 
 static DatasetPresence csv_is_here(const char *place) {
+    if (is_table(place)) return DATASET_WHOLE;
     const int found = dataset_has_file(place, "train.csv") + dataset_has_file(place, "test.csv");
     return found == 2 ? DATASET_WHOLE : found == 1 ? DATASET_IN_PART : DATASET_ABSENT;
 }
 
-static Status count_rows(uint32_t *count, CsvTable *table, Error *err) {
-    Rows rows = {.room = INT32_MAX};
-    TRY(read_rows(&rows, table, err));
-    *count = rows.count;
-    if (rows.count > 0) return STATUS_OK;
-    return fail(err, STATUS_DATA, "%s: no lines but the first", table->path);
+// Writes the sentence for a missing table; the folder may have it under a name that other programs use.
+static Status missing(const char *place, const char *name, Error *err) {
+    char other[DATASET_PATH_BYTES];
+    if (dataset_other_table(other, place))
+        return fail(
+            err, STATUS_NOINPUT,
+            "%s: no file %s, where %s is; a table's parts are called train.csv and test.csv, and a table that is "
+            "not in parts is named itself in --data",
+            place, name, other);
+    errno = ENOENT;
+    return fail_errno(err, STATUS_NOINPUT, "%s/%s", place, name);
 }
 
-static Status find_users(DatasetSource *source, const char *place, Error *err) {
-    CsvTable table;
-    Rows rows = {.owners = malloc(source->train_count * sizeof *rows.owners), .room = source->train_count};
-    if (!rows.owners) return fail(err, STATUS_OS, "no memory for the clients of %u samples", rows.room);
-    Status status = csv_open(&table, place, "train.csv", err);
-    if (status == STATUS_OK) {
-        status = read_rows(&rows, &table, err);
-        if (status == STATUS_OK) status = dataset_count_users(&source->users, rows.owners, rows.count, table.path, err);
-        csv_close(&table);
+static Status find_paths(Tables *tables, const char *place, Error *err) {
+    static const char *const names[] = {"/train.csv", "/test.csv"};
+    tables->count = is_table(place) ? 1 : 2;
+    for (uint32_t i = 0; i < tables->count; i++) {
+        const char *name = tables->count == 2 ? names[i] : "";
+        if (snprintf(tables->paths[i], DATASET_PATH_BYTES, "%s%s", place, name) >= DATASET_PATH_BYTES)
+            return fail(err, STATUS_NOINPUT, "%.200s: a path of more than %d bytes", place, DATASET_PATH_BYTES - 1);
+        if (*name && !dataset_has_file(place, name + 1)) return missing(place, name + 1, err);
     }
-    free(rows.owners);
-    source->items.owner_bytes = sizeof *rows.owners;
+    return STATUS_OK;
+}
+
+static void close_tables(Tables *tables) {
+    for (uint32_t i = 0; i < tables->count; i++)
+        csv_close(&tables->open[i]);
+}
+
+static void free_tables(Tables *tables) {
+    close_tables(tables);
+    csv_columns_free(&tables->columns);
+    free(tables->is_test);
+}
+
+// Opens the tables; the next row of each is its first.
+static Status open_tables(Tables *tables, const Form *settings, Error *err) {
+    const bool has_header = !settings_say(settings, SETTING_HEADER, "no");
+    Status status = STATUS_OK;
+    for (uint32_t i = 0; i < tables->count && status == STATUS_OK; i++)
+        status = csv_open(&tables->open[i], tables->paths[i], has_header, err);
+    if (status == STATUS_OK && tables->count == 2 && !csv_has_same_names(&tables->open[0], &tables->open[1]))
+        status = fail(err, STATUS_DATA, "%s:1: other columns than those of %s; give both the same, in the same order",
+                      tables->paths[1], tables->paths[0]);
+    if (status != STATUS_OK) close_tables(tables);
     return status;
+}
+
+// Columns and samples -------------------------------------------------------------------------------------------------
+
+// Users keep some of their samples for tests each if there are users, else classes do.
+static Status choose_tests(Tables *tables, const Form *settings, Error *err) {
+    const CsvColumns *columns = &tables->columns;
+    const uint32_t rows = columns->rows[CSV_TRAIN];
+    const int kinds = columns->client != CSV_NO_COLUMN ? columns->client : columns->label;
+    const uint32_t *kinds_of = kinds == CSV_NO_COLUMN     ? NULL
+                               : kinds == columns->client ? columns->client_places
+                                                          : columns->label_places;
+    Error why;
+    tables->is_test = malloc(rows);
+    if (!tables->is_test) return fail(err, STATUS_OS, "no memory for %u samples", rows);
+    const Status status = holdout_choose(tables->is_test, &tables->samples[DATASET_TEST], kinds_of, rows,
+                                         kinds_of ? columns->columns[kinds].categories.count : 1,
+                                         settings_test_fraction(settings), settings_test_seed(settings), &why);
+    tables->samples[DATASET_TRAIN] = rows - tables->samples[DATASET_TEST];
+    return status == STATUS_OK ? status : fail(err, status, "%s: %s", tables->paths[0], why.message);
+}
+
+// Reads all tables to learn what their columns are, and opens them again. The caller frees the tables, also on failure.
+static Status learn(Tables *tables, const Form *settings, Error *err) {
+    CsvColumns *columns = &tables->columns;
+    TRY(csv_columns_assign(columns, &tables->open[0], settings, err));
+    for (uint32_t i = 0; i < tables->count; i++)
+        TRY(csv_columns_learn(columns, &tables->open[i], (CsvPart)i, err));
+    TRY(csv_columns_settle(columns, err));
+    if (tables->count == 1) return choose_tests(tables, settings, err);
+    for (uint32_t i = 0; i < 2; i++)
+        tables->samples[i] = columns->rows[i];
+    return STATUS_OK;
+}
+
+static Status take_columns(DatasetSource *source, const CsvColumns *columns, const char *path, Error *err) {
+    const bool has_clients = columns->client != CSV_NO_COLUMN;
+    source->items = (DatasetItems){.pixel_bytes = sizeof(float),
+                                   .label_bytes = columns->target == CSV_NO_COLUMN ? sizeof(uint16_t) : sizeof(float),
+                                   .owner_bytes = has_clients ? sizeof(uint32_t) : 0};
+    if (has_clients) source->users = columns->columns[columns->client].categories.count;
+    return dataset_take_shape(source, 1, 1, columns->features, path, err);
 }
 
 static Status csv_find(DatasetSource *source, const char *place, Error *err) {
-    CsvTable tables[2];
+    Tables tables = {0};
+    CsvColumns roles;
     source->packed = true; // numbers as text: parsed only once
-    TRY(open_tables(tables, place, err));
-    const bool has_clients = tables[0].client != CSV_NO_COLUMN;
-    const uint64_t features = (uint64_t)tables[0].columns - 1 - has_clients;
-    source->items = (DatasetItems){.pixel_bytes = sizeof(float),
-                                   .label_bytes = tables[0].target == CSV_NO_COLUMN ? sizeof(uint16_t) : sizeof(float)};
-    Status status = dataset_take_shape(source, 1, 1, features, tables[0].path, err);
-    for (int i = 0; i < 2 && status == STATUS_OK; i++)
-        status = dataset_note_file(source, tables[i].path, err);
-    const bool is_known = status == STATUS_OK && unpacked_cache_describe(source);
-    if (status == STATUS_OK && !is_known) status = count_rows(&source->train_count, &tables[0], err);
-    if (status == STATUS_OK && !is_known) status = count_rows(&source->test_count, &tables[1], err);
-    for (int i = 0; i < 2; i++)
-        csv_close(&tables[i]);
-    if (status != STATUS_OK || is_known || !has_clients) return status;
-    return find_users(source, place, err);
+    TRY(find_paths(&tables, place, err));
+    for (uint32_t i = 0; i < tables.count; i++)
+        TRY(dataset_note_file(source, tables.paths[i], err));
+    if (unpacked_cache_describe(source)) return STATUS_OK;
+    TRY(open_tables(&tables, &source->settings, err));
+    Status status = csv_columns_assign(&roles, &tables.open[0], &source->settings, err);
+    if (status == STATUS_OK) status = take_columns(source, &roles, tables.paths[0], err); // before all rows are read
+    csv_columns_free(&roles);
+    if (status == STATUS_OK) status = learn(&tables, &source->settings, err);
+    if (status == STATUS_OK) status = take_columns(source, &tables.columns, tables.paths[0], err);
+    source->train_count = tables.samples[DATASET_TRAIN];
+    source->test_count = tables.samples[DATASET_TEST];
+    free_tables(&tables);
+    return status;
 }
 
-static Rows rows_of(DatasetBlock *block, uint32_t room, uint64_t values, uint64_t targets, uint64_t owners) {
-    const bool has_targets = dataset_has_targets(&block->items);
-    return (Rows){.values = dataset_at(block, values),
-                  .labels = has_targets ? NULL : dataset_at(block, targets),
-                  .targets = has_targets ? dataset_at(block, targets) : NULL,
-                  .owners = block->users > 0 ? dataset_at(block, owners) : NULL,
-                  .room = room};
+// Reading -------------------------------------------------------------------------------------------------------------
+
+// Destination of the samples of one split.
+typedef struct Samples {
+    float *values;
+    uint16_t *labels;
+    float *targets;
+    uint32_t *owners; // NULL: there are no owners
+    uint32_t room, count;
+} Samples;
+
+static Samples samples_of(DatasetBlock *block, DatasetSplitKind split) {
+    const DatasetLayout *at = &block->layout;
+    const bool is_train = split == DATASET_TRAIN, has_targets = dataset_has_targets(&block->items);
+    void *const labels = dataset_at(block, is_train ? at->train_labels : at->test_labels);
+    return (Samples){.values = dataset_at(block, is_train ? at->train_pixels : at->test_pixels),
+                     .labels = has_targets ? NULL : labels,
+                     .targets = has_targets ? labels : NULL,
+                     .owners = block->users ? dataset_at(block, is_train ? at->train_owners : at->test_owners) : NULL,
+                     .room = is_train ? block->train_count : block->test_count};
+}
+
+static Status take_label(Samples *to, const CsvColumns *columns, const CsvTable *table, Error *err) {
+    char name[64], value[44];
+    const char *text = table->fields[columns->label];
+    const uint32_t label = categories_number(&columns->columns[columns->label].categories, text);
+    if (label == CATEGORY_NONE)
+        return fail(err, STATUS_DATA, "%s:%u: column %s has \"%s\", a class that no training sample has", table->path,
+                    table->row, text_cut(name, sizeof name, columns->names[columns->label]),
+                    text_cut(value, sizeof value, text));
+    to->labels[to->count] = (uint16_t)label;
+    return STATUS_OK;
+}
+
+static Status changed(const CsvTable *table, Error *err) {
+    return fail(err, STATUS_DATA, "%s: it changed while the data set was being read", table->path);
+}
+
+// The numbers of one column: one, or one for each of its values.
+static float *take_feature(float *to, const CsvColumns *columns, const CsvColumn *column, const char *text) {
+    if (!csv_is_one_hot(columns, column)) {
+        csv_number(to, text);
+        return to + 1;
+    }
+    const uint32_t number = categories_number(&column->categories, text);
+    for (uint32_t i = 0; i < column->categories.count; i++)
+        *to++ = i == number;
+    return to;
+}
+
+static Status take_row(Samples *to, const CsvColumns *columns, const CsvTable *table, Error *err) {
+    float *value = to->values + (size_t)to->count * columns->features;
+    if (to->count == to->room) return changed(table, err);
+    for (int i = 0; i < columns->count; i++)
+        if (columns->columns[i].role == CSV_FEATURE)
+            value = take_feature(value, columns, &columns->columns[i], table->fields[i]);
+    if (to->targets) csv_number(&to->targets[to->count], table->fields[columns->target]);
+    if (to->labels) TRY(take_label(to, columns, table, err));
+    // Users without training samples are CATEGORY_NONE, which means no owner.
+    if (to->owners)
+        to->owners[to->count] =
+            categories_number(&columns->columns[columns->client].categories, table->fields[columns->client]);
+    to->count++;
+    return STATUS_OK;
+}
+
+static Status read_table(Samples *to, Tables *tables, uint32_t part, Error *err) {
+    CsvTable *table = &tables->open[part];
+    const CsvColumns *columns = &tables->columns;
+    for (uint32_t row = 0;;) {
+        bool more;
+        TRY(csv_next_row(&more, table, err));
+        if (!more) break;
+        if (columns->drops && csv_has_gap(columns, table)) continue;
+        if (tables->is_test && row == columns->rows[CSV_TRAIN]) return changed(table, err);
+        TRY(take_row(&to[tables->is_test ? tables->is_test[row] : part], columns, table, err));
+        row++;
+    }
+    return STATUS_OK;
 }
 
 static Status csv_read(DatasetBlock *block, const DatasetSource *source, Error *err) {
-    const DatasetLayout *at = &block->layout;
-    CsvTable tables[2];
-    TRY(open_tables(tables, source->folder, err));
-    Rows rows[2] = {rows_of(block, block->train_count, at->train_pixels, at->train_labels, at->train_owners),
-                    rows_of(block, block->test_count, at->test_pixels, at->test_labels, at->test_owners)};
-    Status status = STATUS_OK;
-    const size_t columns = shape_size(block->shape) + 1 + (block->users > 0);
-    for (int i = 0; i < 2 && status == STATUS_OK; i++) {
-        if ((size_t)tables[i].columns == columns) status = read_rows(&rows[i], &tables[i], err);
-        if (status == STATUS_OK && rows[i].count != rows[i].room)
-            status = fail(err, STATUS_DATA, "%s: it changed while the data set was being read", tables[i].path);
-    }
-    for (uint32_t i = 0; i < rows[1].count && rows[1].owners; i++)
-        if (rows[1].owners[i] >= block->users) rows[1].owners[i] = UINT32_MAX; // users without training samples
-    if (status == STATUS_OK) status = dataset_count_classes(block, tables[1].path, err);
-    for (int i = 0; i < 2; i++)
-        csv_close(&tables[i]);
+    Tables tables = {0};
+    Samples samples[] = {samples_of(block, DATASET_TRAIN), samples_of(block, DATASET_TEST)};
+    TRY(find_paths(&tables, source->folder, err));
+    TRY(open_tables(&tables, &source->settings, err));
+    Status status = learn(&tables, &source->settings, err);
+    close_tables(&tables);
+    const CsvColumns *columns = &tables.columns;
+    if (status == STATUS_OK &&
+        (columns->features != shape_size(block->shape) || (columns->client != CSV_NO_COLUMN) != (block->users > 0) ||
+         (columns->target != CSV_NO_COLUMN) != dataset_has_targets(&block->items)))
+        status = fail(err, STATUS_DATA, "%s: it changed while the data set was being read", source->folder);
+    if (status == STATUS_OK) status = open_tables(&tables, &source->settings, err);
+    for (uint32_t part = 0; part < tables.count && status == STATUS_OK; part++)
+        status = read_table(samples, &tables, part, err);
+    if (status == STATUS_OK && (samples[0].count != samples[0].room || samples[1].count != samples[1].room))
+        status = fail(err, STATUS_DATA, "%s: it changed while the data set was being read", source->folder);
+    block->classes = columns->label == CSV_NO_COLUMN ? 1 : (int)columns->columns[columns->label].categories.count;
+    free_tables(&tables);
     return status;
+}
+
+static Status csv_tell(DatasetTeller *tell, void *to, const char *place, const Form *settings, Error *err) {
+    Tables tables = {0};
+    TRY(find_paths(&tables, place, err));
+    return csv_columns_tell(tell, to, tables.paths[0], settings, err);
 }
 
 // The row is easier to read on few lines.
 // clang-format off
 const DatasetFormat csv_format = {
-    .name = "CSV", .files = "train.csv", .is_here = csv_is_here, .find = csv_find, .read = csv_read,
-    .help = "a folder with train.csv and test.csv, whose first lines name the same columns: one is label (classes from 0) or target "
-            "(numbers, for the squared loss), one may be client (numbers from 0, for --partition natural-id), all others are a "
-            "sample's numbers. Each column has a name: pandas writes its row numbers without one, but for to_csv(FILE, index=False)",
+    .name = "CSV", .files = "train.csv", .settings = SETTINGS_OF_TABLES | SETTINGS_OF_SPLIT,
+    .is_here = csv_is_here, .find = csv_find, .read = csv_read, .tell = csv_tell,
+    .help = "a file .csv or .tsv (or packed: .csv.gz), a share of whose rows is for tests, or a folder with train.csv and test.csv, whose "
+            "first lines name the same columns. One column is label (classes: names or whole numbers, numbered by their sorted values) or "
+            "target (numbers, for the squared loss), one may be client (for --partition natural-id), all others are a sample's numbers; "
+            "settings after the place name other columns: --data \"iris.csv label=species\". Columns are separated by , ; | or tabs, and "
+            "fields may be in quotes. `sounder data iris.csv` shows what each column is taken for. Each column has a name: pandas writes "
+            "its row numbers without one, but for to_csv(FILE, index=False)",
     .classes = "call the column label", .targets = "call the column target", .pixels = "divide them by 255"};
 // clang-format on

@@ -3,73 +3,207 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 
 #include "base/text.h"
-#include "datasets/formats/format.h"
+#include "datasets/formats/byte_stream.h"
 
-// Lines and fields ----------------------------------------------------------------------------------------------------
+static const char separators[] = ",;\t|";
 
-Status csv_next_line(bool *more, CsvTable *table, Error *err) {
+// The file -----------------------------------------------------------------------------------------------------------
+
+// A stream of stdio's that unpacks. A read that fails leaves its sentence.
+typedef struct CsvFile {
+    ByteStream bytes;
+    char path[DATASET_PATH_BYTES];
+    Error why;
+    Status status;
+} CsvFile;
+
+static ssize_t read_file(void *cookie, char *to, size_t count) {
+    CsvFile *stream = cookie;
+    size_t got = 0;
+    stream->status = byte_stream_read_some(&got, to, &stream->bytes, count, &stream->why);
+    return stream->status == STATUS_OK ? (ssize_t)got : -1;
+}
+
+static int close_file(void *cookie) {
+    CsvFile *stream = cookie;
+    byte_stream_close(&stream->bytes);
+    free(stream);
+    return 0;
+}
+
+static Status open_file(CsvTable *table, Error *err) {
+    CsvFile *stream = calloc(1, sizeof *stream);
+    if (!stream) return fail(err, STATUS_OS, "no memory for %s", table->path);
+    memcpy(stream->path, table->path, sizeof stream->path);
+    const Status status = byte_stream_open(&stream->bytes, stream->path, err);
+    if (status != STATUS_OK) {
+        free(stream);
+        return status;
+    }
+    table->stream = stream;
+    table->file = fopencookie(stream, "r", (cookie_io_functions_t){.read = read_file, .close = close_file});
+    if (table->file) return STATUS_OK;
+    close_file(stream);
+    return fail(err, STATUS_OS, "no memory for %s", table->path);
+}
+
+// Lines ---------------------------------------------------------------------------------------------------------------
+
+// State of a row that is read letter by letter.
+typedef enum Within { AT_FIELD, IN_FIELD, IN_QUOTES, AFTER_QUOTE } Within;
+
+// Returns the state after the text: IN_QUOTES if the row continues in the next line.
+static Within scan(Within within, const char *text, const char *ends) {
+    for (; *text; text++) {
+        const bool is_end = strchr(ends, *text) != NULL, is_blank = *text == ' ' || (*text == '\t' && !is_end);
+        if (within == IN_QUOTES || within == AFTER_QUOTE)
+            within = *text == '"'                      ? (within == IN_QUOTES ? AFTER_QUOTE : IN_QUOTES)
+                     : within == AFTER_QUOTE && is_end ? AT_FIELD
+                                                       : within;
+        else if (is_end)
+            within = AT_FIELD;
+        else if (within == AT_FIELD && !is_blank)
+            within = *text == '"' ? IN_QUOTES : IN_FIELD;
+    }
+    return within;
+}
+
+// Reads one line into *line, with its end. *length is 0 at the end of the file.
+static Status next_line(char **line, size_t *room, size_t *length, CsvTable *table, Error *err) {
+    errno = 0;
+    const ssize_t got = getline(line, room, table->file);
+    *length = got < 0 ? 0 : (size_t)got;
+    if (got < 0 && table->stream->status != STATUS_OK)
+        return fail(err, table->stream->status, "%s", table->stream->why.message);
+    if (got < 0 && !feof(table->file)) return fail_errno(err, STATUS_OS, "%s:%u", table->path, table->number + 1);
+    if (got < 0) return STATUS_OK;
+    table->number++;
+    if (strlen(*line) == *length) return STATUS_OK;
+    return fail(err, STATUS_DATA, "%s:%u: a zero byte; give a text in UTF-8", table->path, table->number);
+}
+
+// Appends lines while a quote is open.
+static Status continue_row(size_t *length, CsvTable *table, const char *ends, Error *err) {
+    Within within = scan(AT_FIELD, table->line, ends);
+    while (within == IN_QUOTES) {
+        size_t more = 0;
+        TRY(next_line(&table->more_lines, &table->more_room, &more, table, err));
+        if (more == 0)
+            return fail(err, STATUS_DATA, "%s:%u: a quote that is not closed; a quote within quotes is written twice",
+                        table->path, table->row);
+        if (*length + more >= table->room) {
+            table->room = 2 * (*length + more + 1);
+            char *grown = realloc(table->line, table->room);
+            if (!grown) return fail(err, STATUS_OS, "no memory for a row of %s", table->path);
+            table->line = grown;
+        }
+        memcpy(table->line + *length, table->more_lines, more + 1);
+        *length += more;
+        within = scan(within, table->more_lines, ends);
+    }
+    return STATUS_OK;
+}
+
+// Reads the next row that is not blank, without its end.
+static Status next_record(bool *more, CsvTable *table, const char *ends, Error *err) {
     for (;;) {
-        errno = 0;
-        ssize_t length = getline(&table->line, &table->room, table->file);
-        *more = length >= 0;
-        if (!*more && (ferror(table->file) || errno == ENOMEM))
-            return fail_errno(err, STATUS_IO, "%s:%u", table->path, table->number + 1);
+        size_t length = 0;
+        TRY(next_line(&table->line, &table->room, &length, table, err));
+        *more = length > 0;
         if (!*more) return STATUS_OK;
-        table->number++;
-        if (strlen(table->line) != (size_t)length)
-            return fail(err, STATUS_DATA, "%s:%u: a zero byte; give a text in UTF-8", table->path, table->number);
+        table->row = table->number;
+        if (memchr(table->line, '"', length)) TRY(continue_row(&length, table, ends, err));
         while (length > 0 && (table->line[length - 1] == '\n' || table->line[length - 1] == '\r'))
             table->line[--length] = '\0';
         if (length > 0) return STATUS_OK;
     }
 }
 
-char *csv_next_field(char **rest) {
+// Fields --------------------------------------------------------------------------------------------------------------
+
+static bool is_blank(const CsvTable *table, char letter) {
+    return letter == ' ' || (letter == '\t' && table->separator != '\t');
+}
+
+// Takes the text between quotes, and removes the doubled ones. Returns the first letter after it.
+static char *take_quoted(char **field) {
+    char *from = ++*field, *to = from;
+    for (; *from && (*from != '"' || from[1] == '"'); from++) {
+        if (*from == '"') from++;
+        *to++ = *from;
+    }
+    char *after = *from ? from + 1 : from;
+    *to = '\0';
+    return after;
+}
+
+// Removes the next field from *rest; *rest is NULL after the last. Returns NULL if letters follow a closing quote.
+static char *next_field(char **rest, const CsvTable *table) {
     char *field = *rest;
-    if (!field) return NULL;
-    char *comma = strchr(field, ',');
-    *rest = comma ? comma + 1 : NULL;
-    char *end = comma ? comma : field + strlen(field);
-    field += strspn(field, " \t");
-    while (end > field && (end[-1] == ' ' || end[-1] == '\t'))
+    while (is_blank(table, *field))
+        field++;
+    if (*field == '"') {
+        char *after = take_quoted(&field);
+        while (is_blank(table, *after))
+            after++;
+        if (*after && *after != table->separator) return NULL;
+        *rest = *after ? after + 1 : NULL;
+        return field;
+    }
+    char *end = strchr(field, table->separator);
+    *rest = end ? end + 1 : NULL;
+    if (!end) end = field + strlen(field);
+    while (end > field && is_blank(table, end[-1]))
         end--;
-    if (end - field >= 2 && *field == '"' && end[-1] == '"') field++, end--;
     *end = '\0';
     return field;
 }
 
-bool csv_is_torn(const char *field) {
-    return *field == '"';
+static Status cut_row(CsvTable *table, Error *err) {
+    int column = 0;
+    for (char *rest = table->line; rest; column++) {
+        char *field = next_field(&rest, table);
+        if (!field)
+            return fail(err, STATUS_DATA,
+                        "%s:%u: field %d goes on after its closing quote; a quote within quotes is written twice",
+                        table->path, table->row, column + 1);
+        if (column == table->columns)
+            return fail(err, STATUS_DATA, "%s:%u: more columns than the %d of the first line", table->path, table->row,
+                        table->columns);
+        table->fields[column] = field;
+    }
+    if (column == table->columns) return STATUS_OK;
+    return fail(err, STATUS_DATA, "%s:%u: fewer columns than the %d of the first line", table->path, table->row,
+                table->columns);
+}
+
+Status csv_next_row(bool *more, CsvTable *table, Error *err) {
+    const char ends[] = {table->separator, '\0'};
+    *more = true;
+    if (!table->is_unread) TRY(next_record(more, table, ends, err));
+    table->is_unread = false;
+    return *more ? cut_row(table, err) : STATUS_OK;
 }
 
 // Names ---------------------------------------------------------------------------------------------------------------
 
-const char *csv_name(const CsvTable *table, int column) {
-    const char *name = table->names;
-    for (; column > 0; column--)
-        name += strlen(name) + 1;
-    return name;
-}
-
 bool csv_has_same_names(const CsvTable *a, const CsvTable *b) {
-    return a->columns == b->columns && a->names_bytes == b->names_bytes &&
-           memcmp(a->names, b->names, a->names_bytes) == 0;
+    bool same = a->columns == b->columns;
+    for (int column = 0; column < a->columns && same; column++)
+        same = strcmp(a->names[column], b->names[column]) == 0;
+    return same;
 }
 
 // A column without a name usually contains the row numbers that pandas and R write by default: it would become a
 // feature, and if rows are sorted by class it gives the label away. pandas names such a column "Unnamed: 0" when it
 // reads it.
-static Status check_name(const CsvTable *table, const char *name, bool is_last, Error *err) {
-    const int column = table->columns + 1;
+static Status check_name(const CsvTable *table, int index, Error *err) {
+    const char *name = table->names[index];
+    const int column = index + 1;
     const bool is_unnamed = strncmp(name, "Unnamed: ", strlen("Unnamed: ")) == 0;
-    if (csv_is_torn(name))
-        return fail(err, STATUS_DATA,
-                    "%s:1: the name of column %d has a comma or an end of line within quotes; give it another name",
-                    table->path, column);
     if (*name && !is_unnamed) return STATUS_OK;
     if (column == 1 || is_unnamed)
         return fail(
@@ -78,73 +212,89 @@ static Status check_name(const CsvTable *table, const char *name, bool is_last, 
             "table without them: df.to_csv(FILE, index=False), write.csv(..., row.names=FALSE)",
             table->path, column, *name ? "the name " : "no name", name);
     return fail(err, STATUS_DATA, "%s:1: column %d has no name; %s", table->path, column,
-                is_last ? "leave out the comma at the end of the line" : "each column needs one");
+                column == table->columns ? "leave out the comma at the end of the line" : "each column needs one");
 }
 
-// Refuses a line that is no list of names, and columns that are separated by another character.
-static Status check_first_line(const CsvTable *table, Error *err) {
-    if (strchr(table->line, '\r'))
+// Counts the separators of the first line that are not in quotes; the most frequent one separates the columns.
+static void find_separator(CsvTable *table, const char *line) {
+    int counts[sizeof separators] = {0}, best = 0;
+    char letter[2] = "";
+    Within within = AT_FIELD;
+    for (; *line; line++) {
+        const char *separator = strchr(separators, *line);
+        if (separator && within != IN_QUOTES) counts[separator - separators]++;
+        *letter = *line;
+        within = scan(within, letter, separators);
+    }
+    for (int i = 1; i < (int)sizeof separators - 1; i++)
+        if (counts[i] > counts[best]) best = i;
+    table->separator = separators[best];
+    table->columns = counts[best] + 1;
+}
+
+static Status make_room(CsvTable *table, size_t name_bytes, Error *err) {
+    const size_t columns = (size_t)table->columns;
+    table->fields = malloc(columns * sizeof *table->fields);
+    table->names = malloc(columns * sizeof *table->names + name_bytes);
+    if (table->fields && table->names) return STATUS_OK;
+    return fail(err, STATUS_OS, "no memory for the columns of %s", table->path);
+}
+
+static Status name_by_number(CsvTable *table, Error *err) {
+    enum { DIGITS = 11 };
+    TRY(make_room(table, (size_t)table->columns * DIGITS, err));
+    char *to = (char *)(table->names + table->columns);
+    for (int column = 0; column < table->columns; column++) {
+        table->names[column] = to;
+        to += sprintf(to, "%d", column + 1) + 1;
+    }
+    table->is_unread = true;
+    return STATUS_OK;
+}
+
+static Status take_names(CsvTable *table, Error *err) {
+    TRY(make_room(table, strlen(table->line) + 2, err));
+    TRY(cut_row(table, err));
+    char *to = (char *)(table->names + table->columns);
+    for (int column = 0; column < table->columns; column++) {
+        table->names[column] = to;
+        to = stpcpy(to, table->fields[column]) + 1;
+        for (char *letter = table->names[column]; *letter; letter++)
+            if (*letter == '\n' || *letter == '\r' || *letter == '\t') *letter = ' ';
+        TRY(check_name(table, column, err));
+    }
+    return STATUS_OK;
+}
+
+static bool are_numbers(const CsvTable *table) {
+    bool all = true;
+    for (int column = 0; column < table->columns && all; column++) {
+        char *end;
+        strtod(table->names[column], &end);
+        all = end != table->names[column] && !*end;
+    }
+    return all;
+}
+
+static Status read_names(CsvTable *table, bool has_header, Error *err) {
+    bool more = false;
+    TRY(next_record(&more, table, separators, err));
+    if (!more) return fail(err, STATUS_DATA, "%s: empty; its first line has the names of columns", table->path);
+    if (strncmp(table->line, "\xef\xbb\xbf", 3) == 0)
+        memmove(table->line, table->line + 3, strlen(table->line + 3) + 1);
+    if (strchr(table->line, '\r') && !strchr(table->line, '\n'))
         return fail(err, STATUS_DATA,
                     "%s:1: lines end with carriage returns alone; end them with newlines: tr '\\r' '\\n'", table->path);
-    const char *separator = strchr(table->line, ',') ? NULL : strpbrk(table->line, ";\t|");
-    if (!separator) return STATUS_OK;
-    return fail(err, STATUS_DATA,
-                "%s:1: columns are separated by %s%.*s%s; separate them by commas, with points in numbers", table->path,
-                *separator == '\t' ? "tabs" : "\"", *separator == '\t' ? 0 : 1, separator,
-                *separator == '\t' ? "" : "\"");
-}
-
-// Writes the sentence for a first line without a column label or target, depending on its contents.
-static Status no_label(const CsvTable *table, Error *err) {
-    enum { MOST = 8 };
-    char names[256] = "", name[28], *end;
-    int numbers = 0;
-    const char *at = table->names;
-    for (int column = 0; column < table->columns; column++, at += strlen(at) + 1) {
-        strtod(at, &end);
-        numbers += end != at && !*end;
-        text_cut(name, sizeof name, at);
-        if (column < MOST) text_list(names, sizeof names, name, strlen(name));
-    }
-    if (*table->names == '#')
+    if (*table->line == '#')
         return fail(err, STATUS_DATA, "%s:1: a comment; the first line has the names of the columns", table->path);
-    if (numbers == table->columns)
-        return fail(err, STATUS_DATA, "%s:1: numbers; the first line has the names of the columns, one of them label",
-                    table->path);
-    return fail(
-        err, STATUS_DATA,
-        "%s:1: no column is called label or target; there are %s%s; call the one to be learned label (classes from "
-        "0) or target (numbers)",
-        table->path, names, table->columns > MOST ? ", ..." : "");
-}
-
-// Stores the names one after another, each with its '\0', and finds the columns that are no numbers of a sample.
-static Status read_names(CsvTable *table, Error *err) {
-    char *rest = table->line, *to = table->names = malloc(strlen(table->line) + 2);
-    if (!to) return fail(err, STATUS_OS, "no memory for the columns of %s", table->path);
-    if (strncmp(rest, "\xef\xbb\xbf", 3) == 0) rest += 3;
-    TRY(check_first_line(table, err));
-    table->label = table->target = table->client = CSV_NO_COLUMN;
-    table->columns = 0;
-    for (char *field; (field = csv_next_field(&rest)); table->columns++) {
-        TRY(check_name(table, field, !rest, err));
-        int *const role = strcmp(field, "label") == 0    ? &table->label
-                          : strcmp(field, "target") == 0 ? &table->target
-                          : strcmp(field, "client") == 0 ? &table->client
-                                                         : NULL;
-        if (role && *role != CSV_NO_COLUMN)
-            return fail(err, STATUS_DATA, "%s:1: two columns are called %s", table->path, field);
-        if (role) *role = table->columns;
-        to = stpcpy(to, field) + 1;
-    }
-    table->names_bytes = (size_t)(to - table->names);
-    if (table->label == CSV_NO_COLUMN && table->target == CSV_NO_COLUMN) return no_label(table, err);
-    if (table->label != CSV_NO_COLUMN && table->target != CSV_NO_COLUMN)
-        return fail(err, STATUS_DATA, "%s:1: one column is called label and one target; leave one of them out",
-                    table->path);
-    if (table->columns - (table->client != CSV_NO_COLUMN) < 2)
-        return fail(err, STATUS_DATA, "%s:1: no column is left for a sample's numbers", table->path);
-    return STATUS_OK;
+    find_separator(table, table->line);
+    if (!has_header) return name_by_number(table, err);
+    TRY(take_names(table, err));
+    if (!are_numbers(table)) return STATUS_OK;
+    return fail(err, STATUS_DATA,
+                "%s:1: numbers; the first line has the names of the columns, one of them label; if it has none, say "
+                "so and name columns by their numbers: --data \"FILE header=no label=%d\"",
+                table->path, table->columns);
 }
 
 // Opening -------------------------------------------------------------------------------------------------------------
@@ -152,36 +302,21 @@ static Status read_names(CsvTable *table, Error *err) {
 void csv_close(CsvTable *table) {
     if (table->file) fclose(table->file);
     free(table->line);
+    free(table->more_lines);
     free(table->names);
+    free(table->fields);
     *table = (CsvTable){0};
 }
 
-// Writes the sentence for a missing table; the folder may have it under a name that other programs use.
-static Status missing(const char *place, const char *name, Error *err) {
-    const int why = errno;
-    char other[DATASET_PATH_BYTES];
-    if (why == ENOENT && dataset_other_table(other, place))
-        return fail(err, STATUS_NOINPUT,
-                    "%s: no file %s, where %s is; a table's parts are called train.csv and test.csv", place, name,
-                    other);
-    errno = why;
-    return fail_errno(err, STATUS_NOINPUT, "%s/%s", place, name);
-}
-
-Status csv_open(CsvTable *table, const char *place, const char *name, Error *err) {
+Status csv_open(CsvTable *table, const char *path, bool has_header, Error *err) {
     struct stat about;
-    bool more = false;
     *table = (CsvTable){0};
-    if (snprintf(table->path, sizeof table->path, "%s/%s", place, name) >= DATASET_PATH_BYTES)
-        return fail(err, STATUS_NOINPUT, "%s: a path of more than %d bytes", place, DATASET_PATH_BYTES - 1);
+    if (snprintf(table->path, sizeof table->path, "%s", path) >= DATASET_PATH_BYTES)
+        return fail(err, STATUS_NOINPUT, "%.200s...: a path of more than %d bytes", path, DATASET_PATH_BYTES - 1);
     if (stat(table->path, &about) == 0 && !S_ISREG(about.st_mode))
         return fail(err, STATUS_DATA, "%s: not a regular file", table->path);
-    table->file = fopen(table->path, "re");
-    if (!table->file) return missing(place, name, err);
-    Status status = csv_next_line(&more, table, err);
-    if (status == STATUS_OK)
-        status = more ? read_names(table, err)
-                      : fail(err, STATUS_DATA, "%s: empty; its first line has the names of columns", table->path);
+    Status status = open_file(table, err);
+    if (status == STATUS_OK) status = read_names(table, has_header, err);
     if (status != STATUS_OK) csv_close(table);
     return status;
 }

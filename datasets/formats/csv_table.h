@@ -1,12 +1,14 @@
-// A table of comma-separated values, read line by line: the names of its columns, then fields.
+// A table of separated values, read row by row (RFC 4180): the names of its columns, then fields.
 //
 //   CsvTable table;
-//   TRY(csv_open(&table, folder, "train.csv", err));   // the names are read; the next line is the first row
-//   for (bool more; csv_next_line(&more, &table, err) == STATUS_OK && more;)
-//       for (char *rest = table.line, *field; (field = csv_next_field(&rest));) ...
+//   TRY(csv_open(&table, "iris.csv", true, err));      // the names are read; the next row is the first
+//   for (bool more; csv_next_row(&more, &table, err) == STATUS_OK && more;)
+//       for (int column = 0; column < table.columns; column++) ... table.fields[column] ...
 //   csv_close(&table);
 //
-// Failures are DATA and name the file, the line and the column; NOINPUT if there is no file.
+// The separator is the one of , ; | and tab that the first line has most of. A field may be in quotes, and then have
+// separators, ends of lines and doubled quotes in it; blanks around a field do not belong to it. A file may be packed
+// by gzip. Failures are DATA and name the file, the line and the column; NOINPUT if there is no file.
 #ifndef SOUNDER_DATASETS_FORMATS_CSV_TABLE_H
 #define SOUNDER_DATASETS_FORMATS_CSV_TABLE_H
 
@@ -18,34 +20,31 @@
 #include "base/err.h"
 #include "datasets/dataset.h"
 
-enum { CSV_NO_COLUMN = -1 };
-
 typedef struct CsvTable {
     char path[DATASET_PATH_BYTES];
+    struct CsvFile *stream; // owned by `file`: the file that it reads
     FILE *file;
-    char *line; // of getline; cut into fields
+    char *line; // of getline: a row, cut into fields
     size_t room;
-    char *names;                        // of the first line, each ends with '\0'; owned
-    size_t names_bytes;                 // total size of the names: equal names are equal bytes
-    uint32_t number;                    // of the last line read
-    int columns, label, target, client; // indices of columns; CSV_NO_COLUMN: none
+    char *more_lines; // of getline: further lines of a row with an end of line in quotes
+    size_t more_room;
+    char separator;
+    char **names;  // (columns); owned, with the texts after the pointers
+    char **fields; // (columns) of the last row read; owned, the texts are in `line`
+    int columns;
+    uint32_t number; // of the last line read
+    uint32_t row;    // number of the first line of the last row read
+    bool is_unread;  // without a header: the first row is read already
 } CsvTable;
 
-// Opens the table `name` in the folder `place` and reads its names. The caller closes it; on failure it is closed.
-Status csv_open(CsvTable *table, const char *place, const char *name, Error *err);
+// Opens a table. has_header: its first line has the names of the columns, otherwise they are called 1, 2, 3, .... The
+// caller closes it; on failure it is closed.
+Status csv_open(CsvTable *table, const char *path, bool has_header, Error *err);
 void csv_close(CsvTable *table);
 
-// Reads the next line that is not blank, without its end. *more is false at the end of the file.
-Status csv_next_line(bool *more, CsvTable *table, Error *err);
-
-// Removes the next field from *rest and returns it without blanks and quotes around it; NULL if there is none.
-char *csv_next_field(char **rest);
-
-// Says whether the field begins with a quote that it does not close: the quotes contain a comma or an end of line.
-bool csv_is_torn(const char *field);
-
-// Returns the name of a column; slow, because it passes over all previous names: only for sentences.
-const char *csv_name(const CsvTable *table, int column);
+// Reads the next row that is not blank. *more is false at the end of the file. Fails if the row has more or fewer
+// fields than there are columns.
+Status csv_next_row(bool *more, CsvTable *table, Error *err);
 
 bool csv_has_same_names(const CsvTable *a, const CsvTable *b);
 

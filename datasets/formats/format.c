@@ -41,6 +41,10 @@ static void add_to_hash(uint64_t hash[2], const void *bytes, size_t count) {
     hash[1] = added.high64;
 }
 
+void dataset_note_text(DatasetSource *source, const char *text) {
+    if (*text) add_to_hash(source->origin.paths, text, strlen(text));
+}
+
 Status dataset_note_file(DatasetSource *source, const char *path, Error *err) {
     struct stat about;
     if (stat(path, &about) != 0) return fail_errno(err, STATUS_NOINPUT, "%s", path);

@@ -19,6 +19,18 @@
 // Presence of a form's files in a place.
 typedef enum DatasetPresence { DATASET_ABSENT, DATASET_IN_PART, DATASET_WHOLE } DatasetPresence;
 
+// One column of a form that has named columns, in words.
+typedef struct DatasetColumn {
+    const char *name;
+    const char *role; // "feature", "label", "target", "client" or "left out"
+    char values[128]; // "0.1 to 7.9", "3: setosa, versicolor, virginica"
+    uint32_t texts;   // how many values are no numbers
+    uint32_t gaps;    // how many are missing
+    char becomes[48]; // "feature 0", "features 4 to 6", "class 0 to 2"
+} DatasetColumn;
+
+typedef void DatasetTeller(void *to, const DatasetColumn *column);
+
 struct DatasetFormat {
     const char *name;  // "IDX"
     const char *files; // its characteristic file, a phrase: "train-images-idx3-ubyte"
@@ -26,14 +38,17 @@ struct DatasetFormat {
     // Remedies: how to save data that are meant to be classes, targets or pixels, for the sentences of doubts.h. NULL
     // if a form leaves no doubt: IDX and CIFAR have pixels, texts and CIFAR their own labels.
     const char *classes, *targets, *pixels;
+    unsigned settings; // that the form knows: bits of 1 << DatasetSetting (settings.h)
     // How much of this form the place (full path of a folder or file) contains, judged by names alone.
     DatasetPresence (*is_here)(const char *place);
-    // Sets shape, counts, items, users and packed, and notes every file that will be read. Reads samples only if
-    // necessary. Fails with DATA for anything corrupt, NOINPUT for a missing file.
+    // Sets shape, counts, items, users and packed by the source's settings, and notes every file that will be read.
+    // Reads samples only if necessary. Fails with DATA for anything corrupt, NOINPUT for a missing file.
     Status (*find)(DatasetSource *source, const char *place, Error *err);
     // Fills the arrays and the classes of a block whose layout is set for the source; scale and shift only if the files
     // contain them. Fails with DATA for anything corrupt, also if the files are no longer what `find` saw.
     Status (*read)(DatasetBlock *block, const DatasetSource *source, Error *err);
+    // Calls `tell` for each column, also if the data set is refused for what they hold. NULL: the form has no columns.
+    Status (*tell)(DatasetTeller *tell, void *to, const char *place, const Form *settings, Error *err);
 };
 
 // The forms, in the order of the help.
@@ -57,8 +72,7 @@ const DatasetFormat *dataset_rival_of(const DatasetFormat *format, const char *p
 // Says whether the folder has a file of this name.
 bool dataset_has_file(const char *folder, const char *name);
 
-// Finds a table with another name than train.csv and test.csv: the place itself, or a file in it. Returns false if
-// there is none.
+// Finds a table in a folder that has another name than train.csv and test.csv. Returns false if there is none.
 bool dataset_other_table(char name[DATASET_PATH_BYTES], const char *place);
 
 // Writes the sentence for a place that has no file of any form.
@@ -66,6 +80,9 @@ Status dataset_unknown(const char *place, Error *err);
 
 // Adds a file's state to the source's origin.
 Status dataset_note_file(DatasetSource *source, const char *path, Error *err);
+
+// Adds a text on which the samples depend, such as the settings, to the source's origin.
+void dataset_note_text(DatasetSource *source, const char *text);
 
 // Checks that samples may have this shape, and stores it. Fails with DATA and the file.
 Status dataset_take_shape(DatasetSource *source, uint64_t channels, uint64_t rows, uint64_t columns, const char *path,

@@ -84,7 +84,9 @@ const Command commands[] = {
          "form, samples, shape, type of values, classes, clients, size in memory, and the hash of all samples "
          "and labels (also in the start record of a run: data_xxh3). sounder data get NAME downloads mnist, "
          "fashion-mnist, cifar10 or cifar100, with checksums; see sounder data get --help. The row of a data "
-         "set that cannot be read says why, and the exit status is that of the error.",
+         "set that cannot be read says why, and the exit status is that of the error. For one table (.csv, and the "
+         "settings of --data with it, in one word: \"iris.csv label=species\") a line for each column says what it is "
+         "taken for: its values, how many are no numbers or are missing, and what becomes of it.",
      .options = &data_options,
      .most = INT_MAX,
      .keeps_help = "get",

@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "datasets/settings.h"
 #include "fedavg/gpu/gpu.h"
 #include "fedavg/memory/dataset_segment.h"
 #include "fedavg/rules/attack/attack_rules.h"
@@ -91,12 +92,14 @@ static Status find_in_run(Subject *subject, Options *options, const char *folder
 
 // The note has only the last part of a path: the data may also be in the model's folder.
 static Status take_noted_data(Options *options, const Subject *subject, const char *data, Error *err) {
-    char beside[RUN_PATH_BYTES];
+    char place[RUN_PATH_BYTES], beside[RUN_PATH_BYTES], text[OPTION_TEXT_BYTES];
     const char *slash = strrchr(subject->path, '/');
     const int folder = slash ? (int)(slash - subject->path) + 1 : 0;
-    const bool fits = snprintf(beside, sizeof beside, "%.*s%s", folder, subject->path, data) < RUN_PATH_BYTES;
-    const bool is_beside = fits && access(data, F_OK) != 0 && access(beside, F_OK) == 0;
-    return option_set(options, option_find("data"), is_beside ? beside : data, "the model's sounder.", err);
+    snprintf(place, sizeof place, "%.*s", (int)settings_place_bytes(data), data);
+    const bool fits = snprintf(beside, sizeof beside, "%.*s%s", folder, subject->path, place) < RUN_PATH_BYTES;
+    const bool is_beside = fits && access(place, F_OK) != 0 && access(beside, F_OK) == 0 &&
+                           settings_replace(text, sizeof text, beside, data);
+    return option_set(options, option_find("data"), is_beside ? text : data, "the model's sounder.", err);
 }
 
 // Takes data and seed from the notes of a model's file.

@@ -10,6 +10,7 @@
 #include "base/suggest.h"
 #include "base/text_stream.h"
 #include "datasets/formats/format.h"
+#include "datasets/settings.h"
 
 static void print_examples(FILE *file, int count) {
     fputs("Examples:\n", file);
@@ -199,6 +200,13 @@ void help_print_data(FILE *file) {
         snprintf(line, sizeof line, "%s: %s", dataset_formats[i]->name, dataset_formats[i]->help);
         print_paragraph(file, 2, line);
     }
+    fputc('\n', file);
+    print_paragraph(
+        file, 0,
+        "Settings may follow the place, in one word for the shell: --data \"iris.csv label=species\". A value "
+        "with blanks is in quotes: label='my kind'. `sounder data \"iris.csv label=species\"` shows what each "
+        "column becomes.");
+    help_print_forms(file, &settings_table);
     fputc('\n', file);
     print_paragraph(file, 0,
                     "Made-up data are synthetic[:CxHxW[:TRAIN[:TEST]]] and the names in `sounder help federations`. "

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "datasets/doubts.h"
+#include "datasets/settings.h"
 #include "fedavg/trainer/check.h"
 #include "nn/kernels.h"
 
@@ -87,7 +88,9 @@ static Status prepare(Run *run, Error *err) {
     const bool folder = run->source.folder[0] && !run->source.named;
     run->data_hash = is_ready ? run->ready->hash : run_hash_data(data);
     if (status == STATUS_OK) status = dataset_segment_check(&run->memory.data_segment, err);
-    model_about_data(&run->about, data, folder ? data->name : run->options.data, run->data_hash, run->options.seed);
+    char named[OPTION_TEXT_BYTES];
+    settings_replace(named, sizeof named, data->name, run->options.data);
+    model_about_data(&run->about, data, folder ? named : run->options.data, run->data_hash, run->options.seed);
     if (status != STATUS_OK) {
         trainer_net_free(&run->net);
         run_memory_free(&run->memory);

@@ -110,6 +110,7 @@ static bool read_value(double *number, const char *text, const FormKey *key) {
         return read_list(number, text, key);
     case FORM_CHOICE:
         return read_choice(number, text, key->choices);
+    case FORM_WORD:
     case FORM_TEXT:
         break;
     }
@@ -120,6 +121,7 @@ static Status refuse_value(const char *text, const FormRow *row, const FormKey *
     const bool leads = row->leads && key == row->keys;
     if (key->type == FORM_CHOICE)
         return fail(err, STATUS_USAGE, "%s: %s=%.60s: needs one of %s", row->name, key->name, text, key->choices);
+    if (key->type == FORM_WORD) return fail(err, STATUS_USAGE, "%s: %s= needs a value", row->name, key->name);
     if (key->type == FORM_TEXT)
         return fail(err, STATUS_USAGE, "%s: needs a value; write %s:%s", row->name, row->name, key->name);
     return fail(err, STATUS_USAGE, "%s%s%s%s%.60s: needs %s from %.15g to %.15g%s", leads ? "" : row->name,
@@ -139,6 +141,21 @@ static Status take_value(Form *form, size_t *used, const char *value, size_t len
     return refuse_value(text, row, &row->keys[key], err);
 }
 
+// Length of the part that begins here: up to a blank, but for blanks in a value within quotes.
+static size_t part_length(const char *text, const char *ends) {
+    const size_t name = strcspn(text, " \t:=");
+    if (text[name] != '=' || !text[name + 1] || !strchr("'\"", text[name + 1])) return strcspn(text, ends);
+    const char *end = strchr(text + name + 2, text[name + 1]);
+    return end ? (size_t)(end - text) + 1 : strcspn(text, ends);
+}
+
+// Removes the quotes around a value.
+static const char *unquoted(const char *value, size_t *length) {
+    if (*length < 2 || !strchr("'\"", *value) || value[*length - 1] != *value) return value;
+    *length -= 2;
+    return value + 1;
+}
+
 // The first `length` bytes of `word`.
 static Status take_part(Form *form, size_t *used, const char *word, size_t length, const FormRow *row, Error *err) {
     const size_t name = strcspn(word, "=");
@@ -150,7 +167,10 @@ static Status take_part(Form *form, size_t *used, const char *word, size_t lengt
         if (memcmp(key->name, word, name) != 0) continue;
         if (form->given[k]) return fail(err, STATUS_USAGE, "%s: %s stands there twice", row->name, key->name);
         form->given[k] = true;
-        return take_value(form, used, word + name + 1, length - name - 1, row, k, err);
+        size_t bytes = length - name - 1;
+        const char *value = word + name + 1;
+        if (key->type == FORM_WORD) value = unquoted(value, &bytes);
+        return take_value(form, used, value, bytes, row, k, err);
     }
     return unknown_key(shown, row, err);
 }
@@ -186,7 +206,7 @@ static Status take_parts(Form *form, size_t *used, const char *whole, const char
             form->given[last] = true;
             return take_value(form, used, text + 1, strlen(text + 1), row, last, err);
         }
-        const size_t length = strcspn(text, ends);
+        const size_t length = part_length(text, ends);
         TRY(sketched(take_part(form, used, text, length, row, err), whole, text, length, err));
         text += length;
     }

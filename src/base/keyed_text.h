@@ -10,7 +10,8 @@
 //   form.number[0]   // 300: the values have the same indices as their keys in the row
 //
 // The last key of a row may be a text that follows a colon and extends to the end: "file:my parts.txt". A row may begin
-// with the value of its first key in place of a name: "0.5 work=partial". One table serves the parser, the ranges, "did
+// with the value of its first key in place of a name: "0.5 work=partial". Quotes keep the blanks of a word together:
+// "mine.csv label='petal width'". One table serves the parser, the ranges, "did
 // you mean" and the help. Errors are USAGE with a sentence that names the part and the form.
 #ifndef SOUNDER_BASE_KEYED_TEXT_H
 #define SOUNDER_BASE_KEYED_TEXT_H
@@ -21,13 +22,14 @@
 
 #include "base/err.h"
 
-enum { FORM_MAX_KEYS = 8, FORM_TEXT_BYTES = 2048, FORM_USAGE_BYTES = 512 };
+enum { FORM_MAX_KEYS = 12, FORM_TEXT_BYTES = 2048, FORM_USAGE_BYTES = 512 };
 
 typedef enum FormType {
     FORM_WHOLE,  // a whole number
     FORM_REAL,   // a number
     FORM_REALS,  // one number, or several between commas
     FORM_CHOICE, // one of the words in `choices`
+    FORM_WORD,   // any text without blanks, or in single or double quotes
     FORM_TEXT,   // the text after the colon
 } FormType;
 

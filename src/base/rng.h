@@ -38,6 +38,7 @@ typedef enum RngPurpose {
     RNG_FEATURES = 42,   // noise that a client adds to its own samples
     RNG_TRAINER = 43,    // seeds of the turns of a trainer
     RNG_AGGREGATOR = 44, // seeds of the rounds of an aggregator
+    RNG_HOLDOUT = 45,    // chooses test samples of files that have none of their own
 } RngPurpose;
 
 typedef struct RngKey {

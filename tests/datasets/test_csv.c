@@ -39,27 +39,24 @@ static void a_first_line_that_is_no_list_of_names_is_told_by_what_it_is(void **s
     static const struct {
         const char *train, *part;
     } cases[] = {
-        {"a;b;label\n1;2;0\n", "train.csv:1: columns are separated by \";\"; separate them by commas, with points"},
-        {"a\tlabel\n1\t0\n", "train.csv:1: columns are separated by tabs;"},
-        {"a|label\n1|0\n", "train.csv:1: columns are separated by \"|\";"},
         {"5.1,-3,0\n4,1e3,1\n", "train.csv:1: numbers; the first line has the names of the columns, one of them label"},
         {"a,label\r1,0\r2,1\r", "lines end with carriage returns alone; end them with newlines: tr '\\r' '\\n'"},
         {"# made by me, today\na,label\n1,0\n", "train.csv:1: a comment; the first line has the names"},
-        {"\"a, in m\",label\n1,0\n", "the name of column 1 has a comma or an end of line within quotes"},
-        {"\"a\nin m\",label\n1,0\n", "the name of column 1 has a comma or an end of line within quotes"},
-        {"a,b,Label\n1,2,0\n", "no column is called label or target; there are a, b, Label; call the one"},
-        {"a,b,c,d,e,f,g,h,species\n", "there are a, b, c, d, e, f, g, h, ...; call"},
-        {"a,label,target\n1,2,0\n", "one column is called label and one target; leave one of them out"},
+        {"\"a\",label\n\"1\n", "train.csv:2: a quote that is not closed; a quote within quotes is written twice"},
+        {"a,label\n\"1\"2,0\n", "train.csv:2: field 1 goes on after its closing quote"},
+        {"a,b,Label\n1,2,0\n", "no column is called label or target; there are a, b, Label; name the one"},
+        {"a,b,c,d,e,f,g,h,species\n", "there are a, b, c, d, e, f, g, h, ...; name"},
+        {"a,label,target\n1,2,0\n", "one column is called label and one target; leave one of them out: without=target"},
         {"a,label\n\"1,234\",0\n",
-         "train.csv:2: column a has \"\"1\"; it needs a finite number, with a point, without a "
-         "comma within quotes"},
+         "train.csv:2: column a has \"1,234\"; it needs a finite number, with a point; in --data, without=a leaves the "
+         "column out and text=one-hot"},
         {"a,label\n1e39,0\n", "column a has \"1e39\"; it needs a number of single precision, at most 3.4e38"},
     };
     char folder[SCRATCH_PATH_BYTES];
     new_folder(folder, *state, "first-line");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         write_text(folder, "train.csv", cases[i].train);
-        write_text(folder, "test.csv", "a,label\n1,0\n");
+        write_text(folder, "test.csv", cases[i].train);
         expect_refusal(folder, STATUS_DATA, cases[i].part);
     }
 }
@@ -87,12 +84,10 @@ static void tables_of_other_names_are_named_with_what_they_should_be_called(void
     char folder[SCRATCH_PATH_BYTES], path[SCRATCH_PATH_BYTES];
     new_folder(folder, *state, "names");
     write_text(folder, "iris.csv", table);
-    expect_refusal(folder, STATUS_NOINPUT,
-                   "the table iris.csv has to be two files in one folder, train.csv and test.csv");
-    expect_refusal(scratch_path(path, folder, "iris.csv"), STATUS_NOINPUT,
-                   "one of them label (classes from 0) or target");
+    expect_refusal(folder, STATUS_NOINPUT, "the table iris.csv in it is one by itself: name it in --data");
+    scratch_path(path, folder, "iris.csv");
     assert_int_equal(rename(path, scratch_path((char[SCRATCH_PATH_BYTES]){0}, folder, "Train.CSV")), 0);
-    expect_refusal(folder, STATUS_NOINPUT, "the table Train.CSV has to be two files");
+    expect_refusal(folder, STATUS_NOINPUT, "the table Train.CSV in it is one by itself");
     write_text(folder, "train.csv", table);
     expect_refusal(folder, STATUS_NOINPUT,
                    "no file test.csv, where Train.CSV is; a table's parts are called train.csv");

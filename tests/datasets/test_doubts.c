@@ -51,23 +51,49 @@ static void labels_that_may_be_meant_otherwise_are_doubted(void **state) {
          "table: all targets are whole numbers, from 0 to 2, and will be learned as quantities, by the squared loss; "
          "if "
          "they are classes, call the column label"},
-        {"label",
-         {"1", "2", "3"},
-         3,
-         "table: class 0 of 4 has no training sample; if that is not meant, number them from 0 without gaps"},
-        {"label", {"0", "3"}, 2, "table: 2 of 4 classes have no training sample, 1 is the first"},
-        {"label", {"2"}, 1, "table: every training sample is of class 2; there is nothing to tell apart"},
-        {"label",
-         {"0", "662"},
-         2,
-         "table: 663 classes for 24 training samples; if the labels are quantities, call the "
-         "column target"},
+        {"label", {"2"}, 1, "table: every training sample is of class 0; there is nothing to tell apart"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         DatasetDoubts doubts;
         char parent[SCRATCH_PATH_BYTES], name[16];
         snprintf(name, sizeof name, "labels-%zu", i);
         doubt_table(&doubts, new_folder(parent, *state, name), cases[i].name, cases[i].values, cases[i].count);
+        expect(&doubts, cases[i].sentence);
+    }
+}
+
+// The labels of arrays are numbers of classes; those of tables are numbered (test_tables.c).
+static void labels_of_arrays_that_may_be_meant_otherwise_are_doubted(void **state) {
+    static const struct {
+        uint16_t labels[3];
+        const char *sentence;
+    } cases[] = {
+        {{0, 1, 2}, NULL},
+        {{1, 2, 3},
+         "arrays: class 0 of 4 has no training sample; if that is not meant, number them from 0 without gaps"},
+        {{2, 2, 2}, "arrays: every training sample is of class 2; there is nothing to tell apart"},
+        {{0, 3, 0}, "arrays: 2 of 4 classes have no training sample, 1 is the first"},
+        {{0, 662, 0},
+         "arrays: 663 classes for 24 training samples; if the labels are quantities, save y.astype('float32')"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        DatasetDoubts doubts;
+        char parent[SCRATCH_PATH_BYTES], folder[SCRATCH_PATH_BYTES], path[SCRATCH_PATH_BYTES], name[16];
+        uint8_t bytes[ARRAY_ROOM], features[SAMPLES] = {0};
+        uint16_t labels[SAMPLES];
+        for (int s = 0; s < SAMPLES; s++)
+            labels[s] = cases[i].labels[s % 3];
+        snprintf(name, sizeof name, "arrays-%zu", i);
+        new_folder(folder, new_folder(parent, *state, name), "arrays");
+        const ArrayFile x = {.type = "|u1", .shape = "(24, 1)", .values = features, .bytes = sizeof features};
+        const ArrayFile y = {.type = "<u2", .shape = "(24,)", .values = labels, .bytes = sizeof labels};
+        for (int split = 0; split < 2; split++) {
+            scratch_write(scratch_path(path, folder, split ? "x_test.npy" : "x_train.npy"), bytes,
+                          array_bytes(bytes, &x));
+            scratch_write(scratch_path(path, folder, split ? "y_test.npy" : "y_train.npy"), bytes,
+                          array_bytes(bytes, &y));
+        }
+        read_set(&doubts, folder);
         expect(&doubts, cases[i].sentence);
     }
 }
@@ -126,6 +152,7 @@ static void images_that_may_be_meant_otherwise_are_doubted(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(labels_that_may_be_meant_otherwise_are_doubted),
+        cmocka_unit_test(labels_of_arrays_that_may_be_meant_otherwise_are_doubted),
         cmocka_unit_test(images_that_may_be_meant_otherwise_are_doubted),
     };
     setenv("SOUNDER_CACHE", "off", 1);

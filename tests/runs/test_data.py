@@ -236,6 +236,30 @@ class Data(RunCase):
         _, err = self.data("empty", code=66)
         self.assertIn("empty: no data set here", err)
 
+    def test_one_table_with_its_settings_is_a_data_set_for_every_command(self):
+        chance = random.Random(1)
+        rows = [(chance.gauss(2 * kind, 0.5), chance.gauss(-kind, 0.5), ("rose", "iris", "tulip")[kind], i) for i in range(90) for kind in (i % 3,)]
+        self.write("t/flowers.csv", ("long;wide;kind;id\n" + "".join(f"{a:.2f};{b:.2f};{kind};{i}\n" for a, b, kind, i in rows)).encode())
+        data = "t/flowers.csv label=kind without=id test-fraction=0.3"
+        self.train("--data", data, "--model", "linear classes", "--clients", "3", "--rounds", "60", "--lr", "0.2", "--batch-size", "8",
+                   "--workers", "1", "--out", "run")
+        told = json.loads(self.call("eval", "run", "--json")[0])
+        self.assertEqual((told["samples"], told["data"]), (27, "flowers.csv"))
+        self.assertGreater(told["test_accuracy"], 0.8)
+        self.assertIn(f"data: {self.path('t/flowers.csv')} label=kind without=id test-fraction=0.3", open(self.path("run/config.yaml")).read())
+        self.train("run/config.yaml", "--out", "again")
+        self.assertEqual(self.tensors("again"), self.tensors("run"))
+        self.train("--resume", "run", "--rounds", "61")
+        os.rename(self.path("run/model.safetensors"), self.path("t/moved.safetensors"))
+        self.assertIn("/27", self.call("eval", "t/moved.safetensors")[0])  # its notes name table and settings, which is beside it
+        self.assertEqual(json.loads(self.call("partition", "--data", data, "--clients", "3", "--partition", "iid", "--json")[0])["samples"], 63)
+        listed, _ = self.data(data)
+        for line in ("long +feature +[-0-9.]+ to [0-9.]+ +feature 0", "kind +label +3: iris, rose, tulip +90 +classes 0 to 2", "id +left out"):
+            self.assertRegex(listed, line)
+        listed, err = self.data("t/flowers.csv", code=65)
+        self.assertRegex(listed, "kind +feature +3: .* 90 +refused")  # what its columns have, also where it is refused
+        self.assertIn("there are long, wide, kind, id; name the one to be learned", err)
+
     def test_no_name_of_a_file_commands_a_terminal(self):
         for name in ("red\x1b[31m.npz", "two\nlines.npz", os.fsdecode(b"M\xfcnchen.npz")):
             self.archive(os.path.join("raw", name), images_as_arrays() if "red" in name else {"x_train": b"cut"})

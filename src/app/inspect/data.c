@@ -12,9 +12,11 @@
 #include "app/commands.h"
 #include "app/inspect/look_options.h"
 #include "app/inspect/table.h"
+#include "app/options/options.h"
 #include "app/train/run_record.h"
 #include "datasets/doubts.h"
 #include "datasets/formats/format.h"
+#include "datasets/settings.h"
 #include "fedavg/memory/dataset_segment.h"
 
 // Getting -------------------------------------------------------------------------------------------------------------
@@ -110,7 +112,7 @@ static Status read_facts(Listing *listing, const char *place, Error *err) {
     DatasetSegment memory;
     Dataset data;
     TRY(dataset_find(&source, place, 1, err));
-    table_put_text(&listing->table, listing->columns[FORM], source.format->name);
+    if (source.format) table_put_text(&listing->table, listing->columns[FORM], source.format->name);
     TRY(dataset_segment_load(&memory, &source, err));
     Status status = dataset_segment_view(&data, &memory, err);
     if (status == STATUS_OK) put_facts(listing, &source, &data);
@@ -124,9 +126,11 @@ static Status read_facts(Listing *listing, const char *place, Error *err) {
 // Lists one data set; if it is broken, its row says why.
 static void list_one(Listing *listing, const char *place) {
     Error problem = {.message = ""};
-    const char *slash = strrchr(place, '/');
+    char name[PATH_MAX];
+    snprintf(name, sizeof name, "%.*s", (int)settings_place_bytes(place), place);
+    const char *slash = strrchr(name, '/');
     table_add_row(&listing->table);
-    table_put_text(&listing->table, listing->columns[NAME], slash && slash[1] ? slash + 1 : place);
+    table_put_text(&listing->table, listing->columns[NAME], slash && slash[1] ? slash + 1 : name);
     table_put_text(&listing->table, listing->columns[WHERE], place);
     Status status = read_facts(listing, place, &problem);
     if (status == STATUS_OK) return;
@@ -161,6 +165,17 @@ static int list_place(Listing *listing, const char *place) {
     return count;
 }
 
+// Lists the data set of a value of --data that is more than a place.
+static Status list_value(Listing *listing, const char *data, Error *err) {
+    char place[PATH_MAX], path[PATH_MAX], text[OPTION_TEXT_BYTES];
+    snprintf(place, sizeof place, "%.*s", (int)settings_place_bytes(data), data);
+    if (!realpath(place, path)) return fail_errno(err, STATUS_NOINPUT, "%s", place);
+    if (!settings_replace(text, sizeof text, path, data))
+        return fail(err, STATUS_USAGE, "%.60s...: longer than %d bytes", data, OPTION_TEXT_BYTES);
+    list_one(listing, text);
+    return STATUS_OK;
+}
+
 static Status list_all(Listing *listing, const LookOptions *options, Error *err) {
     DatasetPlaces places;
     dataset_places(&places);
@@ -168,6 +183,10 @@ static Status list_all(Listing *listing, const LookOptions *options, Error *err)
         list_place(listing, places.folder[i]);
     for (int i = 0; i < options->folder_count; i++) {
         char place[PATH_MAX];
+        if (options->folders[i][settings_place_bytes(options->folders[i])]) {
+            TRY(list_value(listing, options->folders[i], err));
+            continue;
+        }
         if (!realpath(options->folders[i], place)) return fail_errno(err, STATUS_NOINPUT, "%s", options->folders[i]);
         if (list_place(listing, place) > 0) continue;
         struct stat about;
@@ -179,6 +198,48 @@ static Status list_all(Listing *listing, const LookOptions *options, Error *err)
                     options->folders[i]);
     }
     return STATUS_OK;
+}
+
+// Columns -------------------------------------------------------------------------------------------------------------
+
+enum { COLUMN_NAME, COLUMN_ROLE, COLUMN_VALUES, COLUMN_TEXTS, COLUMN_GAPS, COLUMN_BECOMES };
+
+static void put_column(void *to, const DatasetColumn *column) {
+    Table *table = to;
+    table_add_row(table);
+    table_put_text(table, COLUMN_NAME, column->name);
+    table_put_text(table, COLUMN_ROLE, column->role);
+    table_put_text(table, COLUMN_VALUES, column->values);
+    if (column->texts > 0) table_put_number(table, COLUMN_TEXTS, column->texts);
+    if (column->gaps > 0) table_put_number(table, COLUMN_GAPS, column->gaps);
+    table_put_text(table, COLUMN_BECOMES, column->becomes);
+}
+
+// Prints what the columns of one table are taken for, also if it is refused as a data set.
+static Status print_columns(const char *data, TableFormat as, Error *err) {
+    static const struct {
+        const char *title, *key;
+        int decimals;
+    } titles[] = {{"column", "column", -1}, {"is", "role", -1},  {"values", "values", -1},
+                  {"texts", "texts", 0},    {"gaps", "gaps", 0}, {"becomes", "becomes", -1}};
+    char place[PATH_MAX];
+    Table table = {0};
+    Form settings;
+    const size_t place_bytes = settings_place_bytes(data);
+    snprintf(place, sizeof place, "%.*s", (int)place_bytes, data);
+    const DatasetFormat *format = dataset_format_of(place);
+    if (!format || !format->tell) return STATUS_OK;
+    TRY(settings_parse(&settings, data + place_bytes, err));
+    for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
+        table_add_column(&table, titles[i].title, titles[i].key, titles[i].decimals);
+    Status status = format->tell(put_column, &table, place, &settings, err);
+    if (status == STATUS_OK) {
+        putchar('\n');
+        table_drop_empty(&table);
+        status = table_print(stdout, &table, as, err);
+    }
+    table_free(&table);
+    return status;
 }
 
 Status command_data(int argc, char **argv, int *exit_code, Error *err) {
@@ -197,6 +258,9 @@ Status command_data(int argc, char **argv, int *exit_code, Error *err) {
     else if (status == STATUS_OK) {
         table_drop_empty(&listing.table);
         status = table_print(stdout, &listing.table, (TableFormat)options.format, err);
+        Error ignored; // the data set's row tells why
+        if (options.folder_count == 1 && options.format == TABLE_TEXT && status == STATUS_OK)
+            print_columns(options.folders[0], TABLE_TEXT, &ignored);
     }
     table_free(&listing.table);
     if (status != STATUS_OK || listing.status == STATUS_OK) return status;

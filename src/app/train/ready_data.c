@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "app/train/run_record.h"
+#include "datasets/settings.h"
 
 static Status read_data(ReadyData *ready, const char *data, uint64_t seed, Error *err) {
     Dataset view;
@@ -25,7 +26,7 @@ static Status read_data(ReadyData *ready, const char *data, uint64_t seed, Error
     dataset_segment_keep(&ready->segment, source);
     snprintf(ready->name, sizeof ready->name, "%s", data);
     if (source->folder[0] && !source->named && realpath(source->folder, path))
-        snprintf(ready->folder, sizeof ready->folder, "%s", path);
+        settings_replace(ready->folder, sizeof ready->folder, path, data);
     return STATUS_OK;
 }
 

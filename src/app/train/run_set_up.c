@@ -18,6 +18,7 @@
 #include "app/train/run_schedule.h"
 #include "base/cores.h"
 #include "base/log.h"
+#include "datasets/settings.h"
 #include "fedavg/gpu/gpu.h"
 #include "fedavg/memory/state.h"
 #include "fedavg/parent/rounds.h"
@@ -30,10 +31,12 @@
 
 enum { SPINS_WHEN_CORES_SUFFICE = 4000 }; // polls of a barrier before sleeping, some 100 microseconds
 
-// Replaces a value that names a folder by the folder's full path.
-static void resolve_folder(Options *options, const char *folder) {
-    char path[PATH_MAX];
-    if (realpath(folder, path) == path) option_set(options, option_find("data"), path, "", NULL);
+// Replaces a folder or file in --data by its full path; settings after it stay.
+static void resolve_place(Options *options) {
+    char place[PATH_MAX], path[PATH_MAX], data[OPTION_TEXT_BYTES];
+    snprintf(place, sizeof place, "%.*s", (int)settings_place_bytes(options->data), options->data);
+    if (realpath(place, path) == path && settings_replace(data, sizeof data, path, options->data))
+        option_set(options, option_find("data"), data, "", NULL);
 }
 
 static void complete(Options *saved, const RunRecord *past) {
@@ -57,7 +60,7 @@ Status run_read_saved_options(Options *options, RunRecord *past, Error *err) {
     options->aggregator_is_named = options_given(options, "aggregator");
     if (!options->aggregator_is_named)
         snprintf(options->aggregator_folder, sizeof options->aggregator_folder, "%.2000s", past->aggregator_folder);
-    if (options_given(options, "data") && saved.data[0] == '/') resolve_folder(options, options->data);
+    if (options_given(options, "data") && saved.data[0] == '/') resolve_place(options);
     return options_resume(options, &saved, err);
 }
 
@@ -83,7 +86,7 @@ Status run_load_data(RunMemory *memory, DatasetSource *source, const ReadyData *
         *source = ready->source;
     else
         TRY(dataset_find(source, options->data, options->seed, err));
-    if (source->folder[0] && !source->named) resolve_folder(options, source->folder);
+    if (source->folder[0] && !source->named) resolve_place(options);
     PartitionSpec partition;
     TRY(read_partition(&partition, options, err));
     TRY(run_memory_load(memory, source, ready ? &ready->segment : NULL, &partition, err));

@@ -1,0 +1,261 @@
+#include "datasets/formats/csv_columns.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/suggest.h"
+#include "base/text.h"
+
+enum { MOST_VALUES = 1000, MOST_VALUES_OF_NUMBERS = 50, NAME_BYTES = 64, TEXT_BYTES = 44, LIST_BYTES = 300 };
+
+// Roles ---------------------------------------------------------------------------------------------------------------
+
+// Writes the names of columns, as many as a sentence holds.
+static void list_names(char list[LIST_BYTES], const CsvTable *table) {
+    enum { MOST = 8 };
+    char name[28];
+    *list = '\0';
+    for (int column = 0; column < table->columns && column < MOST; column++) {
+        text_cut(name, sizeof name, table->names[column]);
+        text_list(list, LIST_BYTES, name, strlen(name));
+    }
+    if (table->columns > MOST) text_list(list, LIST_BYTES, "...", 3);
+}
+
+static int find_column(const CsvTable *table, const char *name) {
+    for (int column = 0; column < table->columns; column++)
+        if (strcmp(table->names[column], name) == 0) return column;
+    return CSV_NO_COLUMN;
+}
+
+// name: given in --data.
+static Status require_column(int *column, const CsvTable *table, const char *setting, const char *name, Error *err) {
+    char list[LIST_BYTES];
+    *column = find_column(table, name);
+    if (*column != CSV_NO_COLUMN) return STATUS_OK;
+    Suggestion suggestion = {.typed = name};
+    for (int i = 0; i < table->columns; i++)
+        suggestion_consider(&suggestion, table->names[i]);
+    list_names(list, table);
+    return fail(err, STATUS_DATA, "%s:1: %s=%.60s: no column is called so%s%.60s%s; there are %s", table->path, setting,
+                name, suggestion.best ? " (did you mean " : "", suggestion.best ? suggestion.best : "",
+                suggestion.best ? "?)" : "", list);
+}
+
+static Status take_role(CsvColumns *columns, int *column, CsvRole role, const CsvTable *table, const char *name,
+                        Error *err) {
+    for (int i = 0, found = 0; i < table->columns; i++)
+        if (strcmp(table->names[i], name) == 0 && found++ > 0)
+            return fail(err, STATUS_DATA, "%s:1: two columns are called %.60s", table->path, name);
+    *column = find_column(table, name);
+    if (*column == CSV_NO_COLUMN) return STATUS_OK;
+    if (columns->columns[*column].role != CSV_FEATURE)
+        return fail(err, STATUS_DATA, "%s:1: column %.60s cannot be two things; name different columns in --data",
+                    table->path, name);
+    columns->columns[*column].role = role;
+    return STATUS_OK;
+}
+
+// A column that a setting names, else the one that is called as the setting.
+static Status find_role(CsvColumns *columns, int *column, CsvRole role, DatasetSetting setting, const CsvTable *table,
+                        Error *err) {
+    const char *name = settings_table.rows->keys[setting].name;
+    if (columns->settings->given[setting]) {
+        const char *given = form_text(columns->settings, (int)setting);
+        TRY(require_column(column, table, name, given, err));
+        name = given;
+    }
+    return take_role(columns, column, role, table, name, err);
+}
+
+static Status leave_out(CsvColumns *columns, const CsvTable *table, Error *err) {
+    char name[FORM_TEXT_BYTES];
+    const char *list = form_text(columns->settings, SETTING_WITHOUT);
+    while (*list) {
+        const size_t length = strcspn(list, ",");
+        int column;
+        snprintf(name, sizeof name, "%.*s", (int)length, list);
+        TRY(require_column(&column, table, "without", name, err));
+        TRY(take_role(columns, &column, CSV_LEFT_OUT, table, name, err));
+        list += length + (list[length] == ',');
+    }
+    return STATUS_OK;
+}
+
+static Status find_answer(CsvColumns *columns, const CsvTable *table, Error *err) {
+    char list[LIST_BYTES];
+    const bool *given = columns->settings->given;
+    columns->label = columns->target = CSV_NO_COLUMN;
+    if (!given[SETTING_TARGET]) TRY(find_role(columns, &columns->label, CSV_LABEL, SETTING_LABEL, table, err));
+    if (!given[SETTING_LABEL]) TRY(find_role(columns, &columns->target, CSV_TARGET, SETTING_TARGET, table, err));
+    if (given[SETTING_LABEL] && given[SETTING_TARGET])
+        return fail(err, STATUS_USAGE, "--data: label and target; give one of them");
+    if (columns->label != CSV_NO_COLUMN && columns->target != CSV_NO_COLUMN)
+        return fail(err, STATUS_DATA,
+                    "%s:1: one column is called label and one target; leave one of them out: without=target",
+                    table->path);
+    if (columns->label != CSV_NO_COLUMN || columns->target != CSV_NO_COLUMN) return STATUS_OK;
+    list_names(list, table);
+    return fail(err, STATUS_DATA,
+                "%s:1: no column is called label or target; there are %s; name the one to be learned after the place: "
+                "--data \"PLACE label=%.40s\" (classes), or target=%.40s (numbers)",
+                table->path, list, table->names[table->columns - 1], table->names[table->columns - 1]);
+}
+
+Status csv_columns_assign(CsvColumns *columns, const CsvTable *table, const Form *settings, Error *err) {
+    *columns = (CsvColumns){.settings = settings,
+                            .count = table->columns,
+                            .columns = calloc((size_t)table->columns, sizeof *columns->columns),
+                            .names = table->names,
+                            .one_hot = settings_say(settings, SETTING_TEXT, "one-hot"),
+                            .drops = settings_say(settings, SETTING_MISSING, "drop")};
+    if (!columns->columns) return fail(err, STATUS_OS, "no memory for the columns of %s", table->path);
+    Status status = leave_out(columns, table, err);
+    if (status == STATUS_OK) status = find_answer(columns, table, err);
+    if (status == STATUS_OK) status = find_role(columns, &columns->client, CSV_CLIENT, SETTING_CLIENT, table, err);
+    for (int i = 0; i < columns->count; i++)
+        columns->features += columns->columns[i].role == CSV_FEATURE;
+    if (status == STATUS_OK && columns->features == 0)
+        status = fail(err, STATUS_DATA, "%s:1: no column is left for a sample's numbers", table->path);
+    return status;
+}
+
+void csv_columns_free(CsvColumns *columns) {
+    for (int i = 0; i < columns->count && columns->columns; i++) {
+        free(columns->columns[i].text);
+        categories_free(&columns->columns[i].categories);
+    }
+    free(columns->columns);
+    free(columns->label_places);
+    free(columns->client_places);
+    *columns = (CsvColumns){0};
+}
+
+// Values --------------------------------------------------------------------------------------------------------------
+
+// The texts that pandas takes for a missing value, and "?" of the UCI repository.
+static bool is_gap(const char *text) {
+    static const char *const gaps[] = {"?",        "NA",     "N/A",     "n/a",     "NaN",     "nan",  "-nan",
+                                       "-NaN",     "null",   "NULL",    "None",    "<NA>",    "#N/A", "#NA",
+                                       "#N/A N/A", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"};
+    if (!*text) return true;
+    if (!strchr("?Nn-<#1", *text) || (strchr("-1", *text) && !strpbrk(text, "#nN"))) return false;
+    for (size_t i = 0; i < sizeof gaps / sizeof *gaps; i++)
+        if (strcmp(text, gaps[i]) == 0) return true;
+    return false;
+}
+
+bool csv_has_gap(const CsvColumns *columns, const CsvTable *table) {
+    for (int i = 0; i < columns->count; i++)
+        if (columns->columns[i].role != CSV_LEFT_OUT && is_gap(table->fields[i])) return true;
+    return false;
+}
+
+bool csv_number(float *number, const char *text) {
+    char *end;
+    *number = strtof(text, &end);
+    if (end != text && !*end) return isfinite(*number);
+    const bool is_true = strcasecmp(text, "true") == 0;
+    *number = is_true;
+    return is_true || strcasecmp(text, "false") == 0;
+}
+
+static Status refuse_infinite(const CsvTable *table, const char *column, const char *text, Error *err) {
+    char name[NAME_BYTES], value[TEXT_BYTES], *end;
+    const bool is_too_large = isfinite(strtod(text, &end));
+    return fail(err, STATUS_DATA, "%s:%u: column %s has \"%s\"; it needs %s", table->path, table->row,
+                text_cut(name, sizeof name, column), text_cut(value, sizeof value, text),
+                is_too_large ? "a number of single precision, at most 3.4e38" : "a finite number, with a point");
+}
+
+static bool is_infinite(const char *text) {
+    char *end;
+    return isinf(strtof(text, &end)) && !*end;
+}
+
+static Status note_text(CsvColumn *column, const CsvTable *table, CsvPart part, const char *text, Error *err) {
+    column->texts++;
+    if (column->text) return STATUS_OK;
+    column->text = strdup(text);
+    column->text_row = table->row;
+    column->text_part = part;
+    return column->text ? STATUS_OK : fail(err, STATUS_OS, "no memory for the values of %s", table->path);
+}
+
+static Status learn_number(bool *is_number, CsvColumn *column, const CsvTable *table, CsvPart part, int index,
+                           Error *err) {
+    const char *text = table->fields[index];
+    float number = 0;
+    *is_number = csv_number(&number, text);
+    if (!*is_number && column->role != CSV_LABEL && is_infinite(text))
+        return refuse_infinite(table, table->names[index], text, err);
+    if (!*is_number) return note_text(column, table, part, text, err);
+    if (column->numbers == 0 || number < column->least) column->least = number;
+    if (column->numbers == 0 || number > column->greatest) column->greatest = number;
+    column->numbers++;
+    return STATUS_OK;
+}
+
+// Classes and clients are the values of the training samples.
+static Status learn_key(CsvColumns *columns, int index, const CsvTable *table, CsvPart part, Error *err) {
+    CsvColumn *column = &columns->columns[index];
+    const char *text = table->fields[index];
+    uint32_t place;
+    bool is_number;
+    TRY(learn_number(&is_number, column, table, part, index, err));
+    if (part == CSV_TEST) return STATUS_OK;
+    TRY(categories_add(&column->categories, &place, text, err));
+    (column->role == CSV_LABEL ? columns->label_places : columns->client_places)[columns->rows[CSV_TRAIN]] = place;
+    return STATUS_OK;
+}
+
+static Status learn_value(CsvColumns *columns, int index, const CsvTable *table, CsvPart part, Error *err) {
+    CsvColumn *column = &columns->columns[index];
+    const char *text = table->fields[index];
+    if (column->role == CSV_LEFT_OUT) return STATUS_OK;
+    if (is_gap(text)) {
+        if (column->gaps++ == 0) column->gap_row = table->row, column->gap_part = part;
+        return STATUS_OK;
+    }
+    if (column->role == CSV_LABEL || column->role == CSV_CLIENT) return learn_key(columns, index, table, part, err);
+    bool is_number;
+    TRY(learn_number(&is_number, column, table, part, index, err));
+    if (is_number && !columns->one_hot) return STATUS_OK;
+    const bool is_full = column->categories.used >= (column->texts ? MOST_VALUES : MOST_VALUES_OF_NUMBERS + 1);
+    column->has_many = column->has_many || is_full;
+    return is_full ? STATUS_OK : categories_add(&column->categories, NULL, text, err);
+}
+
+static Status make_room(CsvColumns *columns, const CsvTable *table, Error *err) {
+    if (columns->rows[CSV_TRAIN] < columns->room) return STATUS_OK;
+    columns->room = columns->room ? 2 * columns->room : 1024;
+    uint32_t *labels = realloc(columns->label_places, columns->room * sizeof *labels);
+    if (labels) columns->label_places = labels;
+    uint32_t *clients = realloc(columns->client_places, columns->room * sizeof *clients);
+    if (clients) columns->client_places = clients;
+    return labels && clients ? STATUS_OK : fail(err, STATUS_OS, "no memory for the labels of %s", table->path);
+}
+
+Status csv_columns_learn(CsvColumns *columns, CsvTable *table, CsvPart part, Error *err) {
+    columns->paths[part] = table->path;
+    for (bool more = true;;) {
+        TRY(csv_next_row(&more, table, err));
+        if (!more) break;
+        if (columns->rows[part] == INT32_MAX)
+            return fail(err, STATUS_DATA, "%s:%u: too many lines", table->path, table->row);
+        if (columns->drops && csv_has_gap(columns, table)) {
+            columns->dropped++;
+            continue;
+        }
+        if (part == CSV_TRAIN) TRY(make_room(columns, table, err));
+        for (int i = 0; i < columns->count; i++)
+            TRY(learn_value(columns, i, table, part, err));
+        columns->rows[part]++;
+    }
+    if (columns->rows[part] > 0) return STATUS_OK;
+    return fail(err, STATUS_DATA, "%s: no lines but the first%s", table->path,
+                columns->dropped > 0 ? " are without gaps" : "");
+}

@@ -1,0 +1,77 @@
+// Roles and kinds of a table's columns. A pass over all rows finds them before a value is used.
+//
+//   CsvColumns columns;
+//   TRY(csv_columns_assign(&columns, &table, &settings, err));    // roles, by names and settings
+//   TRY_GOTO(free, csv_columns_learn(&columns, &table, CSV_TRAIN, err));   // kinds and values, row by row
+//   TRY_GOTO(free, csv_columns_settle(&columns, err));            // refuses all that is unfit in one sentence
+//   ... columns.features, columns.rows, columns.columns[i].categories ...
+//   csv_columns_free(&columns);
+#ifndef SOUNDER_DATASETS_FORMATS_CSV_COLUMNS_H
+#define SOUNDER_DATASETS_FORMATS_CSV_COLUMNS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "datasets/formats/categories.h"
+#include "datasets/formats/csv_table.h"
+#include "datasets/formats/format.h"
+#include "datasets/settings.h"
+
+enum { CSV_NO_COLUMN = -1 };
+
+typedef enum CsvRole { CSV_FEATURE, CSV_LABEL, CSV_TARGET, CSV_CLIENT, CSV_LEFT_OUT } CsvRole;
+typedef enum CsvPart { CSV_TRAIN, CSV_TEST } CsvPart;
+
+typedef struct CsvColumn {
+    CsvRole role;
+    uint32_t numbers, texts, gaps; // how many values are of each kind, in the rows that are used
+    float least, greatest;         // of the numbers
+    char *text;                    // the first text, or number that is not whole of a label; owned
+    uint32_t text_row, gap_row;    // lines of the first text and the first gap
+    CsvPart text_part, gap_part;
+    bool has_many;         // more values than `categories` has
+    Categories categories; // its values: of labels, clients and texts
+} CsvColumn;
+
+typedef struct CsvColumns {
+    const Form *settings; // borrowed
+    int count;
+    CsvColumn *columns;                     // owned
+    char **names;                           // (count), borrowed from the first table
+    const char *paths[2];                   // of the tables, borrowed
+    int label, target, client;              // CSV_NO_COLUMN: none
+    bool one_hot, drops;                    // texts become numbers; rows with gaps are left out
+    uint32_t rows[2], dropped;              // rows of each part that are used; rows left out
+    uint32_t features;                      // numbers of a sample
+    uint32_t *label_places, *client_places; // (rows[CSV_TRAIN], with room for more) places in categories; owned
+    uint32_t room;
+} CsvColumns;
+
+// table: open, its names are read; it must live as long as the columns. The caller frees the columns, also on failure.
+Status csv_columns_assign(CsvColumns *columns, const CsvTable *table, const Form *settings, Error *err);
+
+// Reads the table to its end. The classes and clients are those of CSV_TRAIN.
+Status csv_columns_learn(CsvColumns *columns, CsvTable *table, CsvPart part, Error *err);
+
+// Numbers classes, clients and texts, and counts the features. Fails with DATA and all columns that are not numbers or
+// have gaps.
+Status csv_columns_settle(CsvColumns *columns, Error *err);
+
+void csv_columns_free(CsvColumns *columns);
+
+// Calls `tell` for each column of a table that has been read, by settings.
+Status csv_columns_tell(DatasetTeller *tell, void *to, const char *path, const Form *settings, Error *err);
+
+// Says whether the row in table->fields has a gap in a column that is used.
+bool csv_has_gap(const CsvColumns *columns, const CsvTable *table);
+
+// Reads a number: digits, or true or false. Returns false for any other text, and if it is not finite.
+bool csv_number(float *number, const char *text);
+
+// Says whether a column becomes one number for each of its values.
+static inline bool csv_is_one_hot(const CsvColumns *columns, const CsvColumn *column) {
+    return columns->one_hot && column->role == CSV_FEATURE && column->texts > 0;
+}
+
+#endif

@@ -1,0 +1,153 @@
+// Part of csv_columns.h: numbers the values of a table's columns, or refuses all unfit columns in one sentence.
+#include "datasets/formats/csv_columns.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+
+enum { NAME_BYTES = 64, TEXT_BYTES = 44, LIST_BYTES = 340 };
+
+typedef struct Unfit {
+    int texts, gaps;             // columns
+    int text, gap;               // the first of each
+    char with_texts[LIST_BYTES]; // 'Name ("Braund" in line 2), ...'
+    char names[LIST_BYTES];      // of the columns with texts: "Name,Sex"
+    char with_gaps[LIST_BYTES];  // "Age (177), Cabin (687)"
+} Unfit;
+
+// A column's name as a word of --data.
+static char *as_word(char word[NAME_BYTES + 2], const char *name) {
+    char cut[NAME_BYTES];
+    const bool needs_quotes = strpbrk(text_cut(cut, sizeof cut, name), " \t'") != NULL;
+    const char *quote = !needs_quotes ? "" : strchr(cut, '\'') ? "\"" : "'";
+    snprintf(word, NAME_BYTES + 2, "%s%s%s", quote, cut, quote);
+    return word;
+}
+
+static bool is_unfit_text(const CsvColumns *columns, const CsvColumn *column) {
+    return column->role == CSV_FEATURE && column->texts > 0 && (!columns->one_hot || column->has_many);
+}
+
+static void note_unfit(Unfit *unfit, const CsvColumns *columns, int index) {
+    const CsvColumn *column = &columns->columns[index];
+    char name[NAME_BYTES], value[TEXT_BYTES], entry[NAME_BYTES + TEXT_BYTES + 32];
+    text_cut(name, sizeof name, columns->names[index]);
+    if (is_unfit_text(columns, column)) {
+        if (unfit->texts++ == 0) unfit->text = index;
+        snprintf(entry, sizeof entry, "%s (\"%s\" in line %u)", name, text_cut(value, sizeof value, column->text),
+                 column->text_row);
+        text_list(unfit->with_texts, LIST_BYTES, entry, strlen(entry));
+        const size_t used = strlen(unfit->names);
+        snprintf(unfit->names + used, LIST_BYTES - used, "%s%s", used ? "," : "", name);
+    }
+    if (column->gaps > 0) {
+        if (unfit->gaps++ == 0) unfit->gap = index;
+        snprintf(entry, sizeof entry, "%s (%u)", name, column->gaps);
+        text_list(unfit->with_gaps, LIST_BYTES, entry, strlen(entry));
+    }
+}
+
+static Status refuse_one(const Unfit *unfit, const CsvColumns *columns, Error *err) {
+    const bool is_text = unfit->texts > 0;
+    const int index = is_text ? unfit->text : unfit->gap;
+    const CsvColumn *column = &columns->columns[index];
+    char name[NAME_BYTES], value[TEXT_BYTES], word[NAME_BYTES + 2];
+    text_cut(name, sizeof name, columns->names[index]);
+    as_word(word, name);
+    if (!is_text)
+        return fail(err, STATUS_DATA,
+                    "%s:%u: column %s has \"\", \"?\", \"nan\" or the like, in %u row%s; missing=drop in --data leaves "
+                    "such rows out%s%s",
+                    columns->paths[column->gap_part], column->gap_row, name, column->gaps, column->gaps == 1 ? "" : "s",
+                    column->role == CSV_FEATURE ? ", and without=" : "", column->role == CSV_FEATURE ? word : "");
+    text_cut(value, sizeof value, column->text);
+    if (columns->one_hot)
+        return fail(err, STATUS_DATA,
+                    "%s:%u: column %s has \"%s\" among %u numbers and %u texts, of too many values for text=one-hot; "
+                    "mend it, or leave the column out: without=%s in --data",
+                    columns->paths[column->text_part], column->text_row, name, value, column->numbers, column->texts,
+                    word);
+    return fail(err, STATUS_DATA,
+                "%s:%u: column %s has \"%s\"; it needs a finite number, with a point; in --data, without=%s leaves the "
+                "column out and text=one-hot makes a number of each value",
+                columns->paths[column->text_part], column->text_row, name, value, word);
+}
+
+// One sentence names all columns that are no numbers.
+static Status refuse_unfit(const CsvColumns *columns, Error *err) {
+    Unfit unfit = {0};
+    for (int i = 0; i < columns->count; i++)
+        note_unfit(&unfit, columns, i);
+    const bool has_texts = unfit.texts > 0, has_gaps = unfit.gaps > 0;
+    if (!has_texts && !has_gaps) return STATUS_OK;
+    if (unfit.texts + unfit.gaps == 1) return refuse_one(&unfit, columns, err);
+    return fail(err, STATUS_DATA, "%s:%s%s%s%s%s; in --data, %s%s%s%s%s%s", columns->paths[CSV_TRAIN],
+                has_texts ? " texts in " : "", unfit.with_texts, has_texts && has_gaps ? ", and" : "",
+                has_gaps ? " gaps in " : "", unfit.with_gaps, has_texts ? "without=" : "", unfit.names,
+                has_texts ? " leaves columns out" : "",
+                has_texts && !columns->one_hot ? ", text=one-hot makes a number of each value" : "",
+                has_texts && has_gaps ? ", " : "", has_gaps ? "missing=drop leaves out the rows with gaps" : "");
+}
+
+static Status check_target(const CsvColumns *columns, Error *err) {
+    if (columns->target == CSV_NO_COLUMN) return STATUS_OK;
+    const CsvColumn *column = &columns->columns[columns->target];
+    char name[NAME_BYTES], value[TEXT_BYTES], word[NAME_BYTES + 2];
+    if (column->texts == 0) return STATUS_OK;
+    text_cut(name, sizeof name, columns->names[columns->target]);
+    return fail(err, STATUS_DATA,
+                "%s:%u: column %s has \"%s\"; a target is a finite number, with a point; for classes say label=%s in "
+                "--data",
+                columns->paths[column->text_part], column->text_row, name, text_cut(value, sizeof value, column->text),
+                as_word(word, name));
+}
+
+// Numbers that are not whole are quantities.
+static Status check_label(const CsvColumns *columns, Error *err) {
+    if (columns->label == CSV_NO_COLUMN) return STATUS_OK;
+    const CsvColumn *column = &columns->columns[columns->label];
+    const Categories *categories = &column->categories;
+    char name[NAME_BYTES], word[NAME_BYTES + 2];
+    int64_t whole;
+    as_word(word, text_cut(name, sizeof name, columns->names[columns->label]));
+    if (categories->used > DATASET_MAX_CLASSES)
+        return fail(err, STATUS_DATA,
+                    "%s: column %s has %zu values; at most %d classes are read; for quantities say "
+                    "target=%s in --data",
+                    columns->paths[CSV_TRAIN], name, categories->used, DATASET_MAX_CLASSES, word);
+    if (column->texts > 0 || categories->are_whole) return STATUS_OK;
+    for (size_t i = 0; i < categories->room; i++)
+        if (categories->table[i].text && !category_is_whole(&whole, categories->table[i].text))
+            return fail(err, STATUS_DATA,
+                        "%s: column %s has \"%.40s\"; classes are whole numbers or names; for quantities say "
+                        "target=%s in --data",
+                        columns->paths[CSV_TRAIN], name, categories->table[i].text, word);
+    return STATUS_OK;
+}
+
+static void number_places(uint32_t *places, uint32_t count, const Categories *categories) {
+    for (uint32_t i = 0; i < count; i++)
+        places[i] = categories->numbers[places[i]];
+}
+
+Status csv_columns_settle(CsvColumns *columns, Error *err) {
+    TRY(check_target(columns, err));
+    TRY(refuse_unfit(columns, err));
+    TRY(check_label(columns, err));
+    columns->features = 0;
+    for (int i = 0; i < columns->count; i++) {
+        CsvColumn *column = &columns->columns[i];
+        const bool is_hot = csv_is_one_hot(columns, column);
+        if (is_hot || column->role == CSV_LABEL || column->role == CSV_CLIENT)
+            TRY(categories_sort(&column->categories, err));
+        if (column->role == CSV_FEATURE) columns->features += is_hot ? column->categories.count : 1;
+    }
+    if (columns->label != CSV_NO_COLUMN)
+        number_places(columns->label_places, columns->rows[CSV_TRAIN], &columns->columns[columns->label].categories);
+    if (columns->client != CSV_NO_COLUMN)
+        number_places(columns->client_places, columns->rows[CSV_TRAIN], &columns->columns[columns->client].categories);
+    return STATUS_OK;
+}

@@ -1,0 +1,90 @@
+#include "datasets/holdout.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+
+typedef struct Kind {
+    uint32_t first, count; // in `order`
+    uint32_t tests;
+    double remainder; // of its share of tests
+} Kind;
+
+static int by_remainder(const void *a, const void *b) {
+    const Kind *first = *(const Kind *const *)a, *second = *(const Kind *const *)b;
+    if (first->remainder != second->remainder) return first->remainder > second->remainder ? -1 : 1;
+    return first < second ? -1 : first > second;
+}
+
+static bool takes_one_more(const Kind *kind) {
+    return kind->count > 1 && kind->tests < kind->count - 1;
+}
+
+// Gives each kind its share, rounded down, and what is left of `wanted` to the largest remainders. Returns the number
+// of tests.
+static uint32_t share_out(Kind *kinds, Kind **sorted, uint32_t kind_count, uint32_t wanted, double fraction) {
+    uint32_t given = 0;
+    for (uint32_t k = 0; k < kind_count; k++) {
+        const double share = fraction * kinds[k].count;
+        kinds[k].tests = (uint32_t)share;
+        if (kinds[k].tests >= kinds[k].count && kinds[k].count > 0) kinds[k].tests = kinds[k].count - 1;
+        kinds[k].remainder = share - kinds[k].tests;
+        given += kinds[k].tests;
+        sorted[k] = &kinds[k];
+    }
+    qsort(sorted, kind_count, sizeof *sorted, by_remainder);
+    for (bool is_full = false; given < wanted && !is_full;) {
+        is_full = true;
+        for (uint32_t k = 0; k < kind_count && given < wanted; k++)
+            if (takes_one_more(sorted[k])) {
+                sorted[k]->tests++;
+                given++;
+                is_full = false;
+            }
+    }
+    return given;
+}
+
+// order: (samples), sorted by kind.
+static void sort_by_kind(uint32_t *order, Kind *kinds, const uint32_t *kinds_of, uint32_t samples,
+                         uint32_t kind_count) {
+    for (uint32_t i = 0; i < samples; i++)
+        kinds[kinds_of ? kinds_of[i] : 0].count++;
+    for (uint32_t k = 1; k < kind_count; k++)
+        kinds[k].first = kinds[k - 1].first + kinds[k - 1].count;
+    for (uint32_t i = 0; i < samples; i++) {
+        Kind *kind = &kinds[kinds_of ? kinds_of[i] : 0];
+        order[kind->first + kind->tests++] = i;
+    }
+}
+
+Status holdout_choose(uint8_t *is_test, uint32_t *test_count, const uint32_t *kinds_of, uint32_t samples,
+                      uint32_t kind_count, double fraction, uint64_t seed, Error *err) {
+    if (!kinds_of) kind_count = 1;
+    uint32_t *order = malloc((samples + 1) * sizeof *order);
+    Kind *kinds = calloc(kind_count + 1, sizeof *kinds), **sorted = malloc((kind_count + 1) * sizeof *sorted);
+    Status status = STATUS_OK;
+    if (order && kinds && sorted) {
+        double wanted = round(fraction * samples);
+        if (wanted < 1) wanted = 1;
+        sort_by_kind(order, kinds, kinds_of, samples, kind_count);
+        *test_count = share_out(kinds, sorted, kind_count, (uint32_t)wanted, fraction);
+        memset(is_test, 0, samples);
+        for (uint32_t k = 0; k < kind_count; k++) {
+            rng_shuffle(order + kinds[k].first, kinds[k].count, rng_key(seed, RNG_HOLDOUT, k, 0, 0));
+            for (uint32_t i = 0; i < kinds[k].tests; i++)
+                is_test[order[kinds[k].first + i]] = 1;
+        }
+        if (*test_count == 0)
+            status = fail(err, STATUS_DATA, "%u samples, none of which can be spared for tests; each class keeps one",
+                          samples);
+    } else
+        status = fail(err, STATUS_OS, "no memory for the order of %u samples", samples);
+    free(order);
+    free(kinds);
+    free(sorted);
+    return status;
+}

@@ -1,0 +1,20 @@
+// Chooses the test samples of data that have none of their own.
+//
+//   uint8_t *is_test = malloc(samples);
+//   TRY(holdout_choose(is_test, &tests, labels, samples, classes, 0.2, seed, err));   // of each class a fifth
+//
+// The choice depends on the arguments alone, not on the machine.
+#ifndef SOUNDER_DATASETS_HOLDOUT_H
+#define SOUNDER_DATASETS_HOLDOUT_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+
+// Marks round(fraction * samples) samples, as near to that share of each kind as whole numbers allow (largest
+// remainders); every kind keeps a sample that is not marked. kinds_of: (samples), each below `kinds`; NULL: all are of
+// one kind. Fails with DATA if no sample can be marked.
+Status holdout_choose(uint8_t *is_test, uint32_t *test_count, const uint32_t *kinds_of, uint32_t samples,
+                      uint32_t kinds, double fraction, uint64_t seed, Error *err);
+
+#endif

@@ -1,0 +1,91 @@
+#include "datasets/settings.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+// clang-format off
+static const FormRow row = {
+    .name = "PLACE", .help = "settings of your own files, after their folder or file",
+    .keys = {
+        [SETTING_LABEL] = {.name = "label", .type = FORM_WORD, .preset = "",
+            .help = "column of a table with the classes: names, or whole numbers; numbered by their sorted values. Preset: the column "
+                    "called label"},
+        [SETTING_TARGET] = {.name = "target", .type = FORM_WORD, .preset = "",
+            .help = "column with the targets of the squared loss. Preset: the column called target"},
+        [SETTING_CLIENT] = {.name = "client", .type = FORM_WORD, .preset = "",
+            .help = "column with the owners of the samples, for --partition natural-id. Preset: the column called client, if there is one"},
+        [SETTING_WITHOUT] = {.name = "without", .type = FORM_WORD, .preset = "",
+            .help = "columns to leave out, separated by commas: without=id,name"},
+        [SETTING_HEADER] = {.name = "header", .type = FORM_CHOICE, .preset = "yes", .choices = "yes no",
+            .help = "no: the first line has values; columns are then called 1, 2, 3, ..."},
+        [SETTING_TEXT] = {.name = "text", .type = FORM_CHOICE, .preset = "refuse", .choices = "refuse one-hot",
+            .help = "columns of texts that are no label; one-hot: a number for each of a column's values: 1 for samples that have it, else 0"},
+        [SETTING_MISSING] = {.name = "missing", .type = FORM_CHOICE, .preset = "refuse", .choices = "refuse drop",
+            .help = "rows with a gap (an empty field, ?, NA, nan, null); drop leaves them out"},
+        [SETTING_TEST_FRACTION] = {.name = "test-fraction", .type = FORM_REAL, .minimum = 0.001, .maximum = 0.999, .preset = "0.2",
+            .help = "share of the samples, of each class or of each client, that are for tests, where the files have none of their own"},
+        [SETTING_TEST_SEED] = {.name = "test-seed", .type = FORM_WHOLE, .minimum = 0, .maximum = 4294967295.0, .preset = "1",
+            .help = "which samples these are, whatever the --seed"}}};
+// clang-format on
+_Static_assert((int)DATASET_SETTINGS <= (int)FORM_MAX_KEYS, "a row has room for all settings");
+
+const FormTable settings_table = {.rows = &row, .count = 1, .what = "setting of data", .topic = "data"};
+
+static bool begins_setting(const char *word) {
+    const size_t name = strcspn(word, " \t=/");
+    return name > 0 && word[name] == '=';
+}
+
+static bool exists(const char *data, size_t bytes) {
+    char place[PATH_MAX];
+    return snprintf(place, sizeof place, "%.*s", (int)bytes, data) < PATH_MAX && access(place, F_OK) == 0;
+}
+
+// Names of files may have blanks and even "=": the first place that exists counts, else the first word with a "=".
+size_t settings_place_bytes(const char *data) {
+    size_t first = strlen(data);
+    if (exists(data, first)) return first;
+    while (first > 0 && data[first - 1] == ' ')
+        first--;
+    const size_t all = first;
+    for (size_t i = 1; i < all; i++) {
+        if (data[i] != ' ' || data[i - 1] == ' ' || !begins_setting(data + i + strspn(data + i, " "))) continue;
+        if (exists(data, i)) return i;
+        if (first == all) first = i;
+    }
+    return first;
+}
+
+bool settings_replace(char *text, size_t bytes, const char *place, const char *data) {
+    const int length = snprintf(text, bytes, "%s%s", place, data + settings_place_bytes(data));
+    return length >= 0 && (size_t)length < bytes;
+}
+
+Status settings_parse(Form *settings, const char *text, Error *err) {
+    char all[FORM_TEXT_BYTES];
+    snprintf(all, sizeof all, "%s %s", row.name, text);
+    return form_parse(settings, all, &settings_table, err);
+}
+
+Status settings_check(const Form *settings, unsigned known, const char *form, Error *err) {
+    for (int setting = 0; setting < DATASET_SETTINGS; setting++)
+        if (settings->given[setting] && !(known & 1u << setting))
+            return fail(err, STATUS_USAGE, "--data: %s=%.60s: no setting of data of the form %s (`sounder help data`)",
+                        row.keys[setting].name, form_text(settings, setting), form);
+    return STATUS_OK;
+}
+
+bool settings_say(const Form *settings, DatasetSetting setting, const char *word) {
+    return strcmp(form_text(settings, (int)setting), word) == 0;
+}
+
+double settings_test_fraction(const Form *settings) {
+    const double fraction = settings->number[SETTING_TEST_FRACTION];
+    return fraction > 0 ? fraction : 0.2;
+}
+
+uint64_t settings_test_seed(const Form *settings) {
+    return settings->given[SETTING_TEST_SEED] ? (uint64_t)settings->number[SETTING_TEST_SEED] : 1;
+}

@@ -1,0 +1,66 @@
+// Settings of files of data, which a user writes after their place: --data "iris.csv label=species test-fraction=0.2".
+//
+//   const size_t place = settings_place_bytes(data);          // "iris.csv" of it; the rest are settings
+//   TRY(settings_parse(&source->settings, data + place, err));
+//   form_text(&source->settings, SETTING_LABEL)               // "species"; empty: not given
+//
+// A form of files knows some of these settings (DatasetFormat); the others are refused. Data without settings have a
+// Form of zeros, or one of presets.
+#ifndef SOUNDER_DATASETS_SETTINGS_H
+#define SOUNDER_DATASETS_SETTINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/keyed_text.h"
+
+// In the order of the row's keys.
+typedef enum DatasetSetting {
+    SETTING_LABEL,
+    SETTING_TARGET,
+    SETTING_CLIENT,
+    SETTING_WITHOUT,
+    SETTING_HEADER,
+    SETTING_TEXT,
+    SETTING_MISSING,
+    SETTING_TEST_FRACTION,
+    SETTING_TEST_SEED,
+    DATASET_SETTINGS
+} DatasetSetting;
+
+// Bits of 1 << DatasetSetting.
+enum {
+    SETTINGS_OF_SPLIT = 1 << SETTING_TEST_FRACTION | 1 << SETTING_TEST_SEED,
+    SETTINGS_OF_TABLES = 1 << SETTING_LABEL | 1 << SETTING_TARGET | 1 << SETTING_CLIENT | 1 << SETTING_WITHOUT |
+                         1 << SETTING_HEADER | 1 << SETTING_TEXT | 1 << SETTING_MISSING,
+};
+
+// One row, whose keys are the settings.
+extern const FormTable settings_table;
+
+// Length of the place in the value of --data: all of it if it exists under that name or no setting follows. Blanks
+// before the settings belong to them.
+size_t settings_place_bytes(const char *data);
+
+// Writes the value of --data with another text for its place: settings_replace(text, bytes, "/home/me/iris.csv", data).
+// Returns false if it does not fit.
+bool settings_replace(char *text, size_t bytes, const char *place, const char *data);
+
+// Reads the settings after a place; an empty text gives the presets. Fails with USAGE.
+Status settings_parse(Form *settings, const char *text, Error *err);
+
+// Fails with USAGE if a setting is given that is not in `known` (bits of 1 << DatasetSetting). form: name of the
+// files' form.
+Status settings_check(const Form *settings, unsigned known, const char *form, Error *err);
+
+// Says whether the word of a choice is chosen: settings_say(&settings, SETTING_MISSING, "drop").
+bool settings_say(const Form *settings, DatasetSetting setting, const char *word);
+
+// Share of the samples that are for tests, where the files have no test samples of their own.
+double settings_test_fraction(const Form *settings);
+
+uint64_t settings_test_seed(const Form *settings);
+
+#endif

@@ -1,0 +1,294 @@
+// One table is a data set: its columns by settings, its texts and gaps, its part for tests, whatever separates it.
+#include "gzip_bytes.h"
+#include "loaded.h"
+
+static void write_text(const char *folder, const char *name, const char *text) {
+    char path[SCRATCH_PATH_BYTES];
+    scratch_write(scratch_path(path, folder, name), text, strlen(text));
+}
+
+// A value of --data: the file in the folder, and settings.
+static const char *data_of(char data[SCRATCH_PATH_BYTES + 128], const char *folder, const char *name,
+                           const char *settings) {
+    snprintf(data, SCRATCH_PATH_BYTES + 128, "%s/%s %s", folder, name, settings);
+    return data;
+}
+
+static void load_table(Loaded *loaded, const char *folder, const char *text, const char *settings) {
+    char data[SCRATCH_PATH_BYTES + 128];
+    Error err = {.message = ""};
+    write_text(folder, "table.csv", text);
+    const Status status = load(loaded, data_of(data, folder, "table.csv", settings), 1, &err);
+    if (status != STATUS_OK) fail_msg("%s: %s", settings, err.message);
+}
+
+static void expect_refusal(const char *folder, const char *text, const char *settings, Status expected,
+                           const char *part) {
+    char data[SCRATCH_PATH_BYTES + 128];
+    Loaded loaded;
+    Error err = {.message = ""};
+    write_text(folder, "table.csv", text);
+    assert_int_equal(load(&loaded, data_of(data, folder, "table.csv", settings), 1, &err), expected);
+    if (!strstr(err.message, part)) fail_msg("\"%s\" does not say \"%s\"", err.message, part);
+}
+
+// Ten rows of each of three classes; the number is the row's.
+static const char *three_classes(char text[4096], const char *first, const char *second, const char *third) {
+    const char *const names[] = {first, second, third};
+    int used = snprintf(text, 4096, "row,species\n");
+    for (int i = 0; i < 30; i++)
+        used += snprintf(text + used, 4096 - (size_t)used, "%d,%s\n", i, names[i % 3]);
+    return text;
+}
+
+static float number_of(const DatasetSplit *split, size_t place) {
+    return dataset_number(split->pixels, place);
+}
+
+static void classes_are_numbered_by_their_sorted_names(void **state) {
+    static const struct {
+        const char *names[3];
+        int expected[3];
+    } cases[] = {
+        {{"virginica", "setosa", "versicolor"}, {2, 0, 1}},
+        {{"1", "2", "3"}, {0, 1, 2}},
+        {{"10", "2", "1.0"}, {2, 1, 0}}, // by size
+        {{"0", "-1", "1"}, {1, 0, 2}},
+        {{"\"a, b\"", "a", "\"a \"\"c\"\"\""}, {2, 0, 1}}, // by bytes: a, a "c", a, b
+    };
+    char folder[SCRATCH_PATH_BYTES], text[4096];
+    new_folder(folder, *state, "classes");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Loaded loaded;
+        load_table(&loaded, folder, three_classes(text, cases[i].names[0], cases[i].names[1], cases[i].names[2]),
+                   "label=species");
+        assert_int_equal(loaded.data.classes, 3);
+        assert_int_equal(loaded.data.train.count, 24);
+        assert_int_equal(loaded.data.test.count, 6);
+        for (uint32_t s = 0; s < 24; s++)
+            assert_int_equal(loaded.data.train.labels[s], cases[i].expected[(int)number_of(&loaded.data.train, s) % 3]);
+        free(loaded.block);
+    }
+}
+
+static void each_class_gives_its_share_to_the_tests_by_the_seed(void **state) {
+    char folder[SCRATCH_PATH_BYTES], text[4096];
+    Loaded first, again, other;
+    int per_class[3] = {0}, differ = 0;
+    bool seen[30] = {false};
+    new_folder(folder, *state, "split");
+    three_classes(text, "a", "b", "c");
+    load_table(&first, folder, text, "label=species test-fraction=0.4");
+    load_table(&again, folder, text, "label=species  test-fraction=0.4 test-seed=1");
+    load_table(&other, folder, text, "label=species test-fraction=0.4 test-seed=2");
+    assert_int_equal(first.data.test.count, 12);
+    assert_memory_equal(first.data.test.pixels, again.data.test.pixels, 12 * sizeof(float));
+    for (uint32_t s = 0; s < 12; s++) {
+        per_class[first.data.test.labels[s]]++;
+        seen[(int)number_of(&first.data.test, s)] = true;
+        differ += number_of(&first.data.test, s) != number_of(&other.data.test, s);
+    }
+    for (int c = 0; c < 3; c++)
+        assert_int_equal(per_class[c], 4);
+    for (uint32_t s = 0; s < 18; s++) // in the order of the file, and no sample in both parts
+        assert_false(seen[(int)number_of(&first.data.train, s)] ||
+                     (s > 0 && number_of(&first.data.train, s) < number_of(&first.data.train, s - 1)));
+    assert_true(differ > 0);
+    free(first.block);
+    free(again.block);
+    free(other.block);
+    load_table(&first, folder, "a,label\n1,x\n2,x\n3,x\n4,x\n5,y\n", "test-fraction=0.9");
+    assert_int_equal(first.data.train.count, 2); // each class keeps one
+    assert_int_equal(first.data.classes, 2);
+    free(first.block);
+    expect_refusal(folder, "a,label\n1,x\n2,y\n", "", STATUS_DATA, "table.csv: 2 samples, none of which can be spared");
+}
+
+static void clients_are_named_by_any_column_and_keep_tests_of_their_own(void **state) {
+    char folder[SCRATCH_PATH_BYTES], text[4096];
+    Loaded loaded;
+    int used = snprintf(text, sizeof text, "x,y,hospital\n");
+    for (int i = 0; i < 20; i++)
+        used += snprintf(text + used, sizeof text - (size_t)used, "%d,%d.5,%s\n", i, i, i % 2 ? "Ulm" : "Bonn");
+    new_folder(folder, *state, "clients");
+    load_table(&loaded, folder, text, "target=y client=hospital");
+    assert_int_equal(loaded.data.users, 2);
+    assert_int_equal(loaded.data.items.label_bytes, 4);
+    assert_int_equal(loaded.data.test.count, 4);
+    int of_ulm = 0;
+    for (uint32_t s = 0; s < 4; s++) {
+        assert_int_equal(loaded.data.test.owners[s], (int)number_of(&loaded.data.test, s) % 2); // Bonn, Ulm
+        assert_true(dataset_number((const uint8_t *)loaded.data.test.labels, s) ==
+                    number_of(&loaded.data.test, s) + 0.5F);
+        of_ulm += loaded.data.test.owners[s] == 1;
+    }
+    assert_int_equal(of_ulm, 2);
+    free(loaded.block);
+}
+
+static void the_first_line_tells_the_separator(void **state) {
+    static const char *const tables[] = {
+        "a;b, c;label\n1;2;0\n3;4;1\n5;6;0\n7;8;1\n",
+        "a\tb c\tlabel\n1\t2\t0\n3\t4\t1\n5\t6\t0\n7\t8\t1\n",
+        "a|b|label\n1|2|0\n3|4|1\n5|6|0\n7|8|1\n",
+        "\"a;;;\",b,label\r\n1,2,0\r\n3,4,1\r\n\r\n5,6,0\r\n7,8,1",
+        "\"a\nb\",\"c\"\"d\",label\n\"1\",2,\"0\"\n3,\"4\",1\n5,6,0\n7,8,1\n",
+    };
+    char folder[SCRATCH_PATH_BYTES];
+    new_folder(folder, *state, "separators");
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        Loaded loaded;
+        load_table(&loaded, folder, tables[i], "test-fraction=0.5");
+        assert_int_equal(loaded.data.shape.columns, 2);
+        for (uint32_t s = 0; s < 2; s++) {
+            assert_true(number_of(&loaded.data.train, 2 * s + 1) == number_of(&loaded.data.train, 2 * s) + 1);
+            assert_int_equal(loaded.data.train.labels[s], ((int)number_of(&loaded.data.train, 2 * s) - 1) / 2 % 2);
+        }
+        free(loaded.block);
+    }
+}
+
+static void a_table_may_be_packed(void **state) {
+    static const char text[] = "a,label\n1,0\n2,1\n3,0\n4,1\n";
+    char folder[SCRATCH_PATH_BYTES], path[SCRATCH_PATH_BYTES], data[SCRATCH_PATH_BYTES + 128];
+    uint8_t packed[256];
+    Loaded loaded;
+    Error err = {.message = ""};
+    new_folder(folder, *state, "packed");
+    const size_t bytes = gzip_bytes(packed, sizeof packed, (const uint8_t *)text, strlen(text));
+    scratch_write(scratch_path(path, folder, "t.csv.gz"), packed, bytes);
+    check_ok(load(&loaded, data_of(data, folder, "t.csv.gz", "test-fraction=0.5"), 1, &err));
+    assert_int_equal(loaded.data.train.count, 2);
+    free(loaded.block);
+    packed[bytes - 6] ^= 1; // of the checksum
+    scratch_write(path, packed, bytes);
+    assert_int_equal(load(&loaded, path, 1, &err), STATUS_DATA);
+    if (!strstr(err.message, "t.csv.gz: corrupt gzip data")) fail_msg("%s", err.message);
+}
+
+static const char passengers[] = "name,sex,age,deck,label\n"
+                                 "Ann,female,30,1,0\nBob,male,,2,1\nCem,male,20,?,1\nDoe,female,40,3,0\n"
+                                 "Eva,female,50,10,1\nFay,female,60,2,0\nGil,male,70,4,0\n";
+
+static void one_sentence_names_all_columns_that_are_no_numbers(void **state) {
+    char folder[SCRATCH_PATH_BYTES];
+    new_folder(folder, *state, "unfit");
+    expect_refusal(
+        folder, passengers, "", STATUS_DATA,
+        "table.csv: texts in name (\"Ann\" in line 2), sex (\"female\" in line 2), and gaps in age (1), deck "
+        "(1); in --data, without=name,sex leaves columns out, text=one-hot makes a number of each value, "
+        "missing=drop leaves out the rows with gaps");
+    expect_refusal(
+        folder, passengers, "without=name,sex,deck", STATUS_DATA,
+        "table.csv:3: column age has \"\", \"?\", \"nan\" or the like, in 1 row; missing=drop in --data leaves "
+        "such rows out, and without=age");
+    expect_refusal(folder, "a,label\n1,\n2,1\n", "", STATUS_DATA, "table.csv:2: column label has \"\"");
+    expect_refusal(folder, "a b,label\nx,0\n2,1\n", "", STATUS_DATA, "without='a b' leaves the column out");
+    expect_refusal(folder, "a,label\n1,2\ninf,1\n", "text=one-hot", STATUS_DATA,
+                   "table.csv:3: column a has \"inf\"; it needs a finite number");
+    char text[4096];
+    int used = snprintf(text, sizeof text, "a,label\n");
+    for (int i = 0; i < 60; i++)
+        used += snprintf(text + used, sizeof text - (size_t)used, "%d,%d\n", i, i % 2);
+    snprintf(text + used, sizeof text - (size_t)used, "12O,1\n"); // a slip of the pen
+    expect_refusal(
+        folder, text, "text=one-hot", STATUS_DATA,
+        "table.csv:62: column a has \"12O\" among 60 numbers and 1 texts, of too many values for text=one-hot");
+}
+
+static void texts_become_numbers_and_rows_with_gaps_are_left_out(void **state) {
+    char folder[SCRATCH_PATH_BYTES];
+    Loaded loaded;
+    new_folder(folder, *state, "hot");
+    load_table(&loaded, folder, passengers, "text=one-hot missing=drop without=name test-fraction=0.25");
+    assert_int_equal(loaded.data.shape.columns, 4); // female, male, age, deck
+    assert_int_equal(loaded.data.train.count + loaded.data.test.count, 5);
+    for (uint32_t s = 0; s < loaded.data.train.count; s++) {
+        const float *row = (const float *)(const void *)loaded.data.train.pixels + 4 * s;
+        assert_true(row[0] == (row[2] != 70) && row[1] == (row[2] == 70)); // Gil is the only man without a gap
+    }
+    free(loaded.block);
+    load_table(&loaded, folder, "kin,ok,label\n0,True,a\n1,FALSE,b\n3+,true,a\n1,false,b\n",
+               "text=one-hot test-fraction=0.25");
+    assert_int_equal(loaded.data.shape.columns, 4); // 0, 1, 3+, and truth values are numbers
+    for (uint32_t s = 0; s < loaded.data.train.count; s++) {
+        const float *row = (const float *)(const void *)loaded.data.train.pixels + 4 * s;
+        assert_true(row[0] + row[1] + row[2] == 1);
+        assert_true(row[3] == (loaded.data.train.labels[s] == 0));
+    }
+    free(loaded.block);
+}
+
+static void a_table_without_names_has_numbered_columns(void **state) {
+    char folder[SCRATCH_PATH_BYTES];
+    Loaded loaded;
+    new_folder(folder, *state, "nameless");
+    load_table(&loaded, folder, "1,5,b\n2,6,a\n3,7,b\n4,8,a\n", "header=no label=3 test-fraction=0.5");
+    assert_int_equal(loaded.data.train.count + loaded.data.test.count, 4);
+    assert_int_equal(loaded.data.shape.columns, 2);
+    free(loaded.block);
+    expect_refusal(folder, "1,5\n2,6\n", "", STATUS_DATA,
+                   "say so and name columns by their numbers: --data \"FILE "
+                   "header=no label=2\"");
+    expect_refusal(folder, ",a,label\n0,1,0\n1,2,1\n", "", STATUS_DATA, "column 1 has no name, as pandas'");
+}
+
+static void a_setting_that_cannot_be_meant_is_refused(void **state) {
+    static const char table[] = "width,kind\n1,a\n2,b\n";
+    static const struct {
+        const char *settings, *part;
+        Status status;
+    } cases[] = {
+        {"", "no column is called label or target; there are width, kind; name the one to be learned", STATUS_DATA},
+        {"label=knd", "label=knd: no column is called so (did you mean kind?); there are width, kind", STATUS_DATA},
+        {"label=kind without=kind", "column kind cannot be two things", STATUS_DATA},
+        {"label=kind target=width", "--data: label and target; give one of them", STATUS_USAGE},
+        {"label=kind without=width", "no column is left for a sample's numbers", STATUS_DATA},
+        {"target=kind", "column kind has \"a\"; a target is a finite number, with a point; for classes say label=kind",
+         STATUS_DATA},
+        {"lable=kind", "lable=kind is no part of it (did you mean label?)", STATUS_USAGE},
+        {"label=kind test-fraction=1", "test-fraction=1: needs a number from 0.001 to 0.999", STATUS_USAGE},
+        {"label=kind text=hot", "text=hot: needs one of refuse one-hot", STATUS_USAGE},
+    };
+    char folder[SCRATCH_PATH_BYTES], path[SCRATCH_PATH_BYTES], data[SCRATCH_PATH_BYTES + 128];
+    Loaded loaded;
+    Error err;
+    new_folder(folder, *state, "settings");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect_refusal(folder, table, cases[i].settings, cases[i].status, cases[i].part);
+    write_text(folder, "train.txt", "abc");
+    write_text(folder, "test.txt", "abc");
+    assert_int_equal(unlink(scratch_path(path, folder, "table.csv")), 0);
+    snprintf(data, sizeof data, "%s label=kind", folder);
+    assert_int_equal(load(&loaded, data, 1, &err), STATUS_USAGE);
+    if (!strstr(err.message, "--data: label=kind: no setting of data of the form text")) fail_msg("%s", err.message);
+}
+
+static void names_of_files_and_columns_may_have_blanks(void **state) {
+    static const char table[] = "petal width,my kind\n1,a\n2,b\n3,a\n4,b\n";
+    char folder[SCRATCH_PATH_BYTES], data[SCRATCH_PATH_BYTES + 128];
+    Loaded loaded;
+    Error err = {.message = ""};
+    new_folder(folder, *state, "my data a=b");
+    write_text(folder, "x=1 table.csv", table);
+    check_ok(load(&loaded, data_of(data, folder, "x=1 table.csv", "label='my kind'"), 1, &err));
+    assert_int_equal(loaded.data.classes, 2);
+    free(loaded.block);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(classes_are_numbered_by_their_sorted_names),
+        cmocka_unit_test(each_class_gives_its_share_to_the_tests_by_the_seed),
+        cmocka_unit_test(clients_are_named_by_any_column_and_keep_tests_of_their_own),
+        cmocka_unit_test(the_first_line_tells_the_separator),
+        cmocka_unit_test(a_table_may_be_packed),
+        cmocka_unit_test(one_sentence_names_all_columns_that_are_no_numbers),
+        cmocka_unit_test(texts_become_numbers_and_rows_with_gaps_are_left_out),
+        cmocka_unit_test(a_table_without_names_has_numbered_columns),
+        cmocka_unit_test(a_setting_that_cannot_be_meant_is_refused),
+        cmocka_unit_test(names_of_files_and_columns_may_have_blanks),
+    };
+    setenv("SOUNDER_CACHE", "off", 1);
+    return run_cases(argc, argv, tests, scratch_set_up, scratch_tear_down);
+}
