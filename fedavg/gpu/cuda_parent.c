@@ -24,10 +24,12 @@ typedef struct CudaParent {
     size_t free_bytes;                 // of the GPU, before workers allocated; 0: measure_workers has written its line
     uint8_t *used;                     // device, owned (MAX_WORKERS)
     uint32_t *not_finite;              // device, owned: how many of the new weights are not
-    float *begun_weights;              // device, owned (parameters): as the round began
-    float *begun_vectors;              // device, owned (kept vectors, parameters)
-    CudaNet *evaluator;                // owned
-    cudaStream_t stream;               // owned
+    uint8_t host_used[MAX_WORKERS];    // copied to and from here: a copy may still wait when its caller has failed
+    uint32_t host_not_finite;
+    float *begun_weights; // device, owned (parameters): as the round began
+    float *begun_vectors; // device, owned (kept vectors, parameters)
+    CudaNet *evaluator;   // owned
+    cudaStream_t stream;  // owned
 } CudaParent;
 
 // For a failed cuda_init as well as for the end of a run: all that is not allocated yet is NULL. The blocks are freed
@@ -175,10 +177,9 @@ static Status apply(Parent *parent, bool *finite, const bool *used, uint32_t sum
                     const ServerTurn *turn, Error *err) {
     const RunConfig *config = parent->memory->config;
     CudaParent *self = parent->state;
-    uint8_t flags[MAX_WORKERS] = {0};
-    for (uint32_t rank = 0; rank < sums; rank++)
-        flags[rank] = used[rank];
-    TRY(cuda_copy(self->used, flags, sizeof flags, self->stream, err));
+    for (uint32_t rank = 0; rank < MAX_WORKERS; rank++)
+        self->host_used[rank] = rank < sums && used[rank];
+    TRY(cuda_copy(self->used, self->host_used, sizeof self->host_used, self->stream, err));
     CudaServerStep step = {.weights = self->blocks.weights,
                            .host_view = self->view.on_gpu,
                            .not_finite = self->not_finite,
@@ -200,11 +201,10 @@ static Status apply(Parent *parent, bool *finite, const bool *used, uint32_t sum
         if (tensor_is_variance(tensor))
             cuda_floor(step.weights + tensor->first, step.host_view + tensor->first, tensor->count, self->stream);
     }
-    uint32_t not_finite;
     TRY(cuda_view_fetch(&self->view, self->stream, err));
-    TRY(cuda_copy(&not_finite, self->not_finite, sizeof not_finite, self->stream, err));
+    TRY(cuda_copy(&self->host_not_finite, self->not_finite, sizeof self->host_not_finite, self->stream, err));
     TRY(cuda_wait(self->stream, err, "averaging the updates"));
-    *finite = not_finite == 0;
+    *finite = self->host_not_finite == 0;
     measure_workers(self, config);
     return STATUS_OK;
 }
