@@ -34,6 +34,14 @@ class Tools(CardCase):
         self.assertEqual(self.places(), {("Emulated card", 1)})
         self.assertLessEqual(self.most_at_once(), 2)
 
+    def test_a_resumed_run_is_not_believed_to_be_where_an_earlier_process_trained(self):
+        self.sweep(DEVICES=0)
+        self.sweep("--rounds", "60")
+        begun = [[line for line in self.metrics(run) if line["type"] == "start"] for run in RUNS]
+        self.assertEqual([[start["device"] == "Emulated card" for start in starts] for starts in begun], [[False, True]] * 4)
+        lives = [(starts[-1]["time"], self.metrics(run)[-1]["time"]) for run, starts in zip(RUNS, begun)]
+        self.assertLessEqual(max(sum(begin <= moment <= end for begin, end in lives) for moment, _ in lives), 2)
+
     def test_the_user_may_want_more_workers_or_runs_on_a_card(self):
         self.sweep("--workers", "2", "--parallel", "4")
         self.assertEqual(self.places(), {("Emulated card", 2)})

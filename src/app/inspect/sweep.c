@@ -65,6 +65,7 @@ static int count_of(const Sweep *sweep, JobState state) {
 static Status start_job(Job *job, Sweep *sweep, Error *err) {
     make_ready(sweep, job);
     const SweepStart start = {.ready = &sweep->ready, .mask = &sweep->before, .signal_fd = sweep->signal_fd};
+    sweep_job_begin(job);
     TRY(sweep_process_start(job, &start, err));
     job->state = JOB_RUNS;
     job->is_beside = false;

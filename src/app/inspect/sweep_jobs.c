@@ -201,18 +201,36 @@ JobState sweep_job_look(Job *job) {
     return make_resuming(job, job->aim) ? JOB_WAITS : JOB_HAS_FAILED;
 }
 
+// Reads the record of the process that began last; false if there is none.
+static bool read_past(MetricsPast *told, const Job *job) {
+    Error ignored;
+    const int fd = open(job->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return false;
+    const Status status = metrics_past(told, &(Folder){.fd = fd, .path = job->folder}, &ignored);
+    close(fd);
+    return status == STATUS_OK;
+}
+
+static const char *start_text(const MetricsPast *told, const char *key) {
+    const char *text = json_string_value(json_object_get(told->start, key));
+    return text ? text : "";
+}
+
+void sweep_job_begin(Job *job) {
+    MetricsPast told;
+    job->began[0] = 0;
+    if (job->place != JOB_SOMEWHERE || !read_past(&told, job)) return;
+    snprintf(job->began, sizeof job->began, "%s", start_text(&told, "time"));
+    metrics_past_free(&told);
+}
+
 JobPlace sweep_job_place(Job *job) {
     MetricsPast told;
-    Error ignored;
-    const int fd = job->place == JOB_SOMEWHERE ? open(job->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    if (fd < 0) return job->place;
-    const Folder folder = {.fd = fd, .path = job->folder};
-    if (metrics_past(&told, &folder, &ignored) == STATUS_OK) {
-        const char *device = json_string_value(json_object_get(told.start, "device"));
-        if (device) job->place = strcmp(device, kernels_best()->name) == 0 ? JOB_ON_CPU : JOB_ON_GPU;
-        metrics_past_free(&told);
-    }
-    close(fd);
+    if (job->place != JOB_SOMEWHERE || !read_past(&told, job)) return job->place;
+    const char *device = start_text(&told, "device");
+    if (*device && strcmp(start_text(&told, "time"), job->began) != 0)
+        job->place = strcmp(device, kernels_best()->name) == 0 ? JOB_ON_CPU : JOB_ON_GPU;
+    metrics_past_free(&told);
     return job->place;
 }
 

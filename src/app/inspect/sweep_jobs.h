@@ -25,6 +25,7 @@ typedef struct Job {
     int cores;        // from which its workers follow on the CPU; 0: all
     int width;        // cores that it uses
     JobPlace place;
+    char began[32]; // time at which an earlier process of the run began, as its record says; empty: none did
     char data[OPTION_TEXT_BYTES]; // --data, and the seed of made-up data
     uint64_t seed;
     RunFigure figure; // that it is about, as far as options tell
@@ -54,7 +55,9 @@ Status sweep_jobs_find_data(const Job *jobs, size_t count, Error *err);
 // was left unfinished, and this job continues it), or JOB_HAS_FAILED (there is no such run, or it has other options).
 JobState sweep_job_look(Job *job);
 
-// Reads from the record of a run that has been started where it trains, once the record has it.
+// Reads from the record of a run that has been started where it trains, once the record has it. The first call belongs
+// before the start: the record may still tell of an earlier process.
+void sweep_job_begin(Job *job);
 JobPlace sweep_job_place(Job *job);
 
 // Makes the jobs and runs as many side by side as cores allow, on a GPU at most two; prints on stdout how they end. A
