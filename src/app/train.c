@@ -180,8 +180,10 @@ void train_say_heading(Run *run) {
 
 Status train_agree_to_begin(Run *run, Status status, Error *err) {
     status = nodes_agree(&run->nodes, status, err);
-    run->begins_again =
-        status != STATUS_OK && status != STATUS_CANCELLED && run_device_give_up(&run->device, &run->options, err);
+    // The CPU would refuse wrong options and missing files as well.
+    const bool may_be_the_gpus =
+        status == STATUS_UNAVAILABLE || status == STATUS_OS || status == STATUS_TIMEOUT || status == STATUS_PEER_DIED;
+    run->begins_again = may_be_the_gpus && run_device_give_up(&run->device, &run->options, err);
     return status;
 }
 
@@ -204,8 +206,8 @@ static Status run_on_device(Run *run, int *exit_code, Error *err) {
     TRY_GOTO(close, train_agree_to_begin(run, status, err));
     status = train_in_folder(run, exit_code, err);
 close:
-    run_device_close(&run->device, status == STATUS_CANCELLED);
-    return status;
+    run->late_signal = run_device_end(&run->device, status == STATUS_CANCELLED);
+    return run->late_signal ? train_stop_late(run, status, exit_code, err) : status;
 }
 
 static Status run_all(Run *run, int *exit_code, Error *err) {

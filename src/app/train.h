@@ -49,6 +49,7 @@ typedef struct Run {
     bool begins_again;    // the GPU that --device auto had chosen does not serve: once more, on the CPU
     bool has_trained;     // some client has arrived in some round of this process
     int stop_signal;      // signal that ends the run early; 0: none
+    int late_signal;      // signal that arrived after the last worker had ended; 0: none
     Target target;        // of --target
     RunFigure figure;     // figure that the run is about
     RoundReport report;   // report of the last round
@@ -78,6 +79,10 @@ void train_say_heading(Run *run);
 // nodes_agree, after a step before the first round. All nodes have a GPU there or none has: so a failure makes all of
 // them begin again on the CPU, or none.
 Status train_agree_to_begin(Run *run, Status status, Error *err);
+
+// A signal that came after the last worker had ended, as the GPU was closed: the run does not begin again on the CPU.
+// Returns the status of the run.
+Status train_stop_late(Run *run, Status status, int *exit_code, Error *err);
 
 // Called with options settled, and data, memory and folder ready: restores a checkpoint if the run is resumed, trains
 // the remaining rounds, and writes the model. *exit_code: 128 + the number of a signal that ended the run.

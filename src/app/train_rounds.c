@@ -277,6 +277,7 @@ static void print_device(Run *run) {
     char device[512];
     run_device_describe(device, sizeof device, &run->device, &run->options, run->memory.config->gpu.models_per_launch);
     if (*device) progress_say(&run->progress, "device: %s\n", device);
+    if (train_is_first(run)) run_device_warn(&run->device, &run->options);
 }
 
 static void say_how_to_continue(Run *run) {
@@ -354,6 +355,20 @@ static void note_signal(const Run *run, bool at_once, int *exit_code) {
     else
         log_warning("stopped by signal %d %s; continue with: sounder train --resume %s", signal, done,
                     shell_path(word, run->folder.path));
+}
+
+Status train_stop_late(Run *run, Status status, int *exit_code, Error *err) {
+    const bool begins_again = run->begins_again;
+    run->begins_again = false;
+    if (*exit_code != 0 || (status != STATUS_OK && !begins_again)) return status;
+    run->stop_signal = run->late_signal;
+    if (status == STATUS_OK) {
+        note_signal(run, false, exit_code);
+        return STATUS_OK;
+    }
+    *exit_code = 128 + run->stop_signal;
+    if (train_is_first(run)) log_warning("stopped by signal %d before the first round was done", run->stop_signal);
+    return fail(err, STATUS_CANCELLED, "stopped by signal %d", run->stop_signal);
 }
 
 static void note_line(void *run, const json_t *line) {

@@ -2,7 +2,7 @@
 
 Usage: test_cuda_runs_auto.py PATH_OF_SOUNDER_EMULATED [unittest arguments]
 """
-import os, subprocess, sys, unittest
+import os, re, signal, subprocess, sys, unittest
 
 from cards import DATA, TINY, CardCase
 from runs import SOUNDER, children_of, wait_until
@@ -35,6 +35,36 @@ class Auto(CardCase):
         process.terminate()
         _, err = self.finish(process, 143)
         self.assertIn("stopped by signal 15 at once, before the first round was done", err)
+
+    def test_a_stop_signal_that_comes_as_the_card_is_closed_ends_the_run_in_good_order(self):
+        def blocks_signals(pid):
+            with open(f"/proc/{pid}/status") as file:
+                return int(re.search(r"SigBlk:\s*(\w+)", file.read())[1], 16) >> (signal.SIGTERM - 1) & 1
+
+        for name, settings, sentence in (("given-up", {"MEMORY_BYTES": 250 * MEBIBYTE}, "stopped by signal 15 before the first round was done"),
+                                         ("finished", {}, "stopped by signal 15 after round 2, the last")):
+            with self.subTest(name):
+                process = self.start(*TINY, "--workers", "1", "--out", name, env=self.emulated(**settings, RESET_MILLISECONDS=1000))
+                self.assertTrue(wait_until(lambda: blocks_signals(process.pid) if name == "given-up" else os.path.exists(self.path("finished/model.safetensors"))))
+                process.terminate()
+                _, err = self.finish(process, 143)
+                self.assertIn(sentence, err)
+                self.assertNotIn("sounder: error", err)
+        self.assertEqual(self.summary("finished")["device"], "Emulated card")
+
+    def test_what_is_wrong_on_either_device_is_not_tried_again_on_the_cpu(self):
+        out, err = self.train(*TINY, "--algorithm", "fedbn", "--out", "run", code=64)
+        self.assertEqual(out, "")  # the heading of a second try
+        self.assertIn("the net has no normalisation layers", self.has_one_sentence(err))
+
+    def test_a_quiet_run_warns_that_an_option_of_a_card_has_no_effect(self):
+        for number, (wish, settings, piece) in enumerate(((["--tf32"], {"CUBLAS": "off"}, "--tf32 has no effect: the CPU trains, for "), (["--gpu", "0"], {"DEVICES": 0}, "--gpu has no effect: the CPU trains, for there is no GPU: "),
+                                      (["--models-per-launch", "2", "--algorithm", "ditto"], {}, "--models-per-launch has no effect: the CPU trains, for personal ditto"))):
+            out, err = self.train(*TINY, *wish, "--quiet", "--out", f"quiet-{number}", env=self.emulated(**settings))
+            self.assertEqual((out, err.count("\n")), ("", 1), err)
+            self.assertIn("sounder: warning: " + piece, err)
+            _, err = self.train(*TINY, *wish, "--out", f"loud-{number}", env=self.emulated(**settings))
+            self.assertEqual(err, "")
 
     def test_a_card_that_cannot_serve_leaves_the_run_to_the_cpu_and_one_line_says_why(self):
         for algorithm in ("fedavg", "hogwild data=shard"):  # whose clients are as many as workers

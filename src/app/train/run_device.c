@@ -7,7 +7,7 @@
 #include "app/options/option_traits.h"
 #include "base/log.h"
 #include "fedavg/gpu/gpu.h"
-#include "shm/supervisor.h"
+#include "shm/stop_signals.h"
 
 Status run_device_check(const Options *options, Error *err) {
     if (options->device != DEVICE_CUDA || device_is_built()) return STATUS_OK;
@@ -16,9 +16,12 @@ Status run_device_check(const Options *options, Error *err) {
                 "-DSOUNDER_CUDA=ON where the CUDA toolkit is installed");
 }
 
-static bool wishes_for_gpu(const Options *options) {
-    return options_given(options, "gpu") || options_given(options, "models-per-launch") ||
-           options_given(options, "tf32") || options_given(options, "mps");
+// Returns an option that asks for a GPU; NULL if the run has none.
+static const char *wish_for_gpu(const Options *options) {
+    static const char *const wishes[] = {"gpu", "models-per-launch", "tf32", "mps"};
+    for (size_t i = 0; i < sizeof wishes / sizeof *wishes; i++)
+        if (options_given(options, wishes[i])) return wishes[i];
+    return NULL;
 }
 
 enum { NVIDIA = 0x10de }; // vendor number in PCI
@@ -94,12 +97,33 @@ bool run_device_give_up(RunDevice *device, const Options *options, const Error *
     return device->gave_up = true;
 }
 
-void run_device_close(RunDevice *device, bool quickly) {
+static void release(RunDevice *device, bool quickly) {
     if (device->on_gpu) device_close();
     device->on_gpu = false;
     mps_close(&device->mps, quickly);
+}
+
+static void restore_mask(RunDevice *device) {
     if (device->signals_are_blocked) sigprocmask(SIG_SETMASK, &device->saved_mask, NULL);
     device->signals_are_blocked = false;
+}
+
+void run_device_close(RunDevice *device, bool quickly) {
+    release(device, quickly);
+    restore_mask(device);
+}
+
+int run_device_end(RunDevice *device, bool quickly) {
+    sigset_t stops;
+    int taken = 0;
+    release(device, quickly);
+    stop_signals(&stops);
+    for (int number = 1; device->signals_are_blocked && number > 0;) {
+        number = sigtimedwait(&stops, NULL, &(struct timespec){0});
+        if (number > 0) taken = number;
+    }
+    restore_mask(device);
+    return taken;
 }
 
 const char *run_device_name(const RunDevice *device) {
@@ -126,7 +150,12 @@ bool run_device_is_there(void) {
 
 const char *run_device_why_not(const RunDevice *device, const Options *options) {
     if (device->on_gpu || !*device->why_not.message) return NULL;
-    return device->gave_up || wishes_for_gpu(options) || run_device_is_there() ? device->why_not.message : NULL;
+    return device->gave_up || wish_for_gpu(options) || run_device_is_there() ? device->why_not.message : NULL;
+}
+
+void run_device_warn(const RunDevice *device, const Options *options) {
+    const char *wish = wish_for_gpu(options), *why_not = run_device_why_not(device, options);
+    if (options->quiet && wish && why_not) log_warning("--%s has no effect: the CPU trains, for %s", wish, why_not);
 }
 
 void run_device_describe(char *text, size_t bytes, const RunDevice *device, const Options *options, uint32_t models) {

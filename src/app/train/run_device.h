@@ -40,6 +40,10 @@ bool run_device_give_up(RunDevice *device, const Options *options, const Error *
 
 void run_device_close(RunDevice *device, bool quickly); // quickly: a signal asks for a quick end
 
+// run_device_close at the end of a run. Returns a stop signal that arrived meanwhile, 0 if none did: it does not kill
+// the process, which still has a folder to close.
+int run_device_end(RunDevice *device, bool quickly);
+
 // Whether workers use the GPU side by side, by MPS.
 bool run_device_side_by_side(const RunDevice *device);
 
@@ -57,6 +61,9 @@ const char *run_device_name(const RunDevice *device);
 
 // Returns why the CPU computes, if a GPU was asked for or is there; otherwise NULL.
 const char *run_device_why_not(const RunDevice *device, const Options *options);
+
+// Logs a warning where an option that only a GPU reads has no effect, and --quiet hides the line of the heading.
+void run_device_warn(const RunDevice *device, const Options *options);
 
 // Writes a line of the heading: "NVIDIA H200 (GPU 0), 4 workers take turns (no MPS), 25 models a launch", or the reason
 // for the CPU (run_device_why_not); otherwise empty.

@@ -332,8 +332,11 @@ Status run_create_memory(RunMemory *memory, const Options *options, const Spec *
     TRY(check_client_state(&plan.config, options, folder, err));
     if (device->on_gpu) {
         plan.config.gpu.tf32 = options->tf32;
-        TRY(gpu_plan(&plan.config, &device->gpu, spec, data, clients_per_round, (uint32_t)options->models_per_launch,
-                     err));
+        planned = gpu_plan(&plan.config, &device->gpu, spec, data, clients_per_round,
+                           (uint32_t)options->models_per_launch, err);
+        // The CPU may compute it.
+        if (planned == STATUS_USAGE && options->device == DEVICE_AUTO) return STATUS_UNAVAILABLE;
+        TRY(planned);
     }
     plan.trace_capacity = trace_capacity(options, spec, data, plan.job_capacity);
     TRY(model_header(&header, &plan.weights_header_bytes, spec, &memory->tensors, about, err));
