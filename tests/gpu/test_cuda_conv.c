@@ -130,7 +130,7 @@ static void compute(ConvRun *run, const ConvCase *of) {
     float *gradient = gpu_floats(run->gpu_gradient);
     cuda_conv_forward(gpu_floats(run->gpu_out), gpu_floats(run->gpu_in), parameters, parameters + run->floats.weight,
                       run->floats.stride, &run->layer, &step);
-    cuda_conv_backward_input(gpu_floats(run->gpu_in_gradient), gpu_floats(run->gpu_out_gradient), parameters,
+    cuda_conv_backward_input(gpu_floats(run->gpu_in_gradient), false, gpu_floats(run->gpu_out_gradient), parameters,
                              run->floats.stride, &run->layer, &step);
     cuda_conv_backward_weight(gradient, gradient + run->floats.weight, gpu_floats(run->gpu_scratch),
                               gpu_floats(run->gpu_in), gpu_floats(run->gpu_out_gradient), run->floats.stride,

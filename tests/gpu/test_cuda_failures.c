@@ -184,14 +184,16 @@ static void a_step_is_as_many_launches_as_it_has_to_be(void **state) {
     (void)state;
     const struct {
         const char *model;
+        Shape shape;
         float momentum;
         unsigned launches;
-    } rows[] = {{"lenet", 0.9f, 26}, {"lenet", 0, 26}, {"2nn", 0.9f, 10}, {"2nn", 0, 10}, {"cnn", 0, 20}};
+    } rows[] = {{"lenet", {1, 28, 28}, 0.9f, 26}, {"lenet", {1, 28, 28}, 0, 26}, {"2nn", {1, 28, 28}, 0.9f, 10},
+                {"2nn", {1, 28, 28}, 0, 10},      {"cnn", {1, 28, 28}, 0, 20},   {"resnet20", {3, 4, 4}, 0, 172}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         Error err;
         GpuNet on;
         emulator_reset();
-        gpu_net_prepare(&on, rows[i].model, (Shape){1, 28, 28}, 1, 4);
+        gpu_net_prepare(&on, rows[i].model, rows[i].shape, 1, 4);
         on.plan.sgd.momentum = rows[i].momentum;
         check_ok(cuda_net_init(&on.net, &on.plan, &err));
         gpu_assign(&on, 0, 4);

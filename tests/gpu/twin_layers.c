@@ -59,6 +59,7 @@ static void check_conv(const Trial *trial, const ConvKernels *cpu, const Layer *
     Values weights = parameters(trial, parameters_of(layer), 3);
     Values out = values_of(trial, shape_size(layer->out) * (size_t)n, 0);
     Values in_gradient = values_of(trial, shape_size(layer->in) * (size_t)n, 0);
+    Values added = lanes(trial, shape_size(layer->in), 4); // to which another input's gradient is added
     Values gradient = values_of(trial, parameters_of(layer), PARAMETER_GAP);
     ConvSizes sizes = cpu->sizes(layer);
     Tensor packed = tensor_new(sizes.packed), scratch = tensor_new(sizes.scratch);
@@ -77,6 +78,7 @@ static void check_conv(const Trial *trial, const ConvKernels *cpu, const Layer *
         cpu->backward(packed_gradient.at, gradient.host[m].at + layer->bias, in_gradient.host[m].at, false, scratch.at,
                       in.host[m].at, out_gradient.host[m].at, packed.at, layer, count, n);
         cpu->unpack(gradient.host[m].at, packed_gradient.at, layer);
+        trial->cpu->add(added.host[m].at, added.host[m].at, in_gradient.host[m].at, shape_size(layer->in), n);
         tensor_free(packed_gradient);
     }
     cuda_conv_forward(on_gpu(&out), on_gpu(&in), on_gpu(&weights), on_gpu(&weights) + layer->bias, weights.stride,
@@ -84,15 +86,18 @@ static void check_conv(const Trial *trial, const ConvKernels *cpu, const Layer *
     GpuTensor parts = gpu_new(cuda_conv_scratch_floats(layer, trial->models, n) * sizeof(float), 0);
     cuda_conv_backward_weight(on_gpu(&gradient), on_gpu(&gradient) + layer->bias, gpu_floats(parts), on_gpu(&in),
                               on_gpu(&out_gradient), gradient.stride, layer, &trial->step);
-    cuda_conv_backward_input(on_gpu(&in_gradient), on_gpu(&out_gradient), on_gpu(&weights), weights.stride, layer,
+    cuda_conv_backward_input(on_gpu(&in_gradient), false, on_gpu(&out_gradient), on_gpu(&weights), weights.stride,
+                             layer, &trial->step);
+    cuda_conv_backward_input(on_gpu(&added), true, on_gpu(&out_gradient), on_gpu(&weights), weights.stride, layer,
                              &trial->step);
     compare("conv forward", &out, trial->counts, (size_t)n, 1e-5);
     compare("conv weight and bias", &gradient, NULL, 1, 1e-5);
     compare("conv input", &in_gradient, NULL, 1, 1e-5);
+    compare("conv input, added", &added, NULL, 1, 1e-5);
     gpu_free(parts);
     tensor_free(packed);
     tensor_free(scratch);
-    drop_all(in, out_gradient, weights, out, in_gradient, gradient);
+    drop_all(in, out_gradient, weights, out, in_gradient, added, gradient);
 }
 
 void check_direct(const Trial *trial) {
@@ -119,6 +124,12 @@ void check_columns(const Trial *trial) {
         check_conv(trial, &trial->cpu->columns, &convolutions[i]);
 }
 
+// What a relu after the layer makes of model m's values, and of the gradient that the layer's backward pass gets.
+static void rectify_on_cpu(const Trial *trial, const Values *out, const Values *out_gradient, size_t features, int m) {
+    trial->cpu->relu_forward(out->host[m].at, features, trial->samples);
+    trial->cpu->relu_backward(out_gradient->host[m].at, out->host[m].at, features, trial->samples);
+}
+
 static const Layer norms[] = {
     {.kind = LAYER_NORM, .in = {6, 3, 5}, .out = {6, 3, 5}, .groups = 3, .bias = 6},
     {.kind = LAYER_NORM, .in = {5, 3, 2}, .out = {5, 3, 2}, .groups = 5, .bias = 5},
@@ -128,27 +139,33 @@ static const Layer norms[] = {
     {.kind = LAYER_NORM, .in = {4, 1, 4}, .out = {4, 1, 4}, .groups = 4, .bias = 4, .each = true},
 };
 
+// Each layer by itself, and with the relu after it in the same pass.
 void check_norm(const Trial *trial) {
-    for (size_t i = 0; i < LENGTH(norms); i++) {
-        const Layer *layer = &norms[i];
+    for (size_t i = 0; i < 2 * LENGTH(norms); i++) {
+        const Layer *layer = &norms[i / 2];
+        const bool relu = i % 2 == 1;
         const size_t n = (size_t)trial->samples, statistics = 2 * (size_t)layer->groups * n;
-        Values in = lanes(trial, shape_size(layer->in), 4), out_gradient = lanes(trial, shape_size(layer->out), 5);
+        const size_t features = shape_size(layer->out);
+        Values in = lanes(trial, features, 4), out_gradient = lanes(trial, features, 5);
         Values weights = parameters(trial, layer_parameters(layer), 6);
         Values out = values_of(trial, out_gradient.each, 0), in_gradient = values_of(trial, in.each, 0);
-        Values gradient = values_of(trial, weights.each, PARAMETER_GAP), kept = values_of(trial, statistics, 0);
+        Values gradient = values_of(trial, weights.each, PARAMETER_GAP + 1), kept = values_of(trial, statistics, 0);
+        const float *bias = on_gpu(&weights) + layer->bias;
         Tensor on_cpu = tensor_new(statistics);
-        cuda_norm_forward(on_gpu(&out), on_gpu(&kept), on_gpu(&in), on_gpu(&weights), on_gpu(&weights) + layer->bias,
-                          weights.stride, layer, &trial->step);
-        cuda_norm_backward_input(on_gpu(&in_gradient), on_gpu(&kept), on_gpu(&in), on_gpu(&out_gradient),
-                                 on_gpu(&weights), weights.stride, layer, &trial->step);
-        cuda_norm_backward_weight(on_gpu(&gradient), on_gpu(&gradient) + layer->bias, on_gpu(&kept), on_gpu(&in),
-                                  on_gpu(&out_gradient), gradient.stride, layer, &trial->step);
+        cuda_norm_forward(on_gpu(&out), on_gpu(&kept), on_gpu(&in), on_gpu(&weights), bias, weights.stride, relu, layer,
+                          &trial->step);
+        cuda_norm_backward(NULL, NULL, on_gpu(&in_gradient), on_gpu(&kept), on_gpu(&in), on_gpu(&out_gradient),
+                           on_gpu(&weights), bias, weights.stride, gradient.stride, relu, layer, &trial->step);
+        cuda_norm_backward(on_gpu(&gradient), on_gpu(&gradient) + layer->bias, NULL, on_gpu(&kept), on_gpu(&in),
+                           on_gpu(&out_gradient), on_gpu(&weights), bias, weights.stride, gradient.stride, relu, layer,
+                           &trial->step);
         for (int m = 0; m < trial->models; m++) {
             const float *weight = weights.host[m].at;
             float *to = gradient.host[m].at;
             memset(to, 0, gradient.each * sizeof *to);
             trial->cpu->norm_forward(out.host[m].at, on_cpu.at, in.host[m].at, weight, weight + layer->bias, layer,
                                      trial->samples);
+            if (relu) rectify_on_cpu(trial, &out, &out_gradient, features, m);
             trial->cpu->norm_backward(to, to + layer->bias, in_gradient.host[m].at, on_cpu.at, in.host[m].at,
                                       out_gradient.host[m].at, weight, layer, trial->samples);
         }
@@ -166,8 +183,8 @@ static const Layer batch_norms[] = {
 };
 
 // What the CPU makes of the values of one model; the last two thirds of `parameters` become the running statistics.
-static void batch_norm_on_cpu(const Trial *trial, const Layer *layer, int m, bool trains, const Values *parameters,
-                              const Values *in, const Values *out_gradient, const Values *out,
+static void batch_norm_on_cpu(const Trial *trial, const Layer *layer, int m, bool trains, bool relu,
+                              const Values *parameters, const Values *in, const Values *out_gradient, const Values *out,
                               const Values *in_gradient, const Values *gradient) {
     const size_t channels = norm_weights(layer);
     const int n = trial->samples, count = (int)trial->counts[m];
@@ -175,6 +192,7 @@ static void batch_norm_on_cpu(const Trial *trial, const Layer *layer, int m, boo
     Tensor kept = tensor_new(batch_statistics_floats(layer));
     memset(to, 0, gradient->each * sizeof *to);
     trial->cpu->batch_norm_forward(out->host[m].at, kept.at, in->host[m].at, own, trains && count > 0, layer, count, n);
+    if (relu) rectify_on_cpu(trial, out, out_gradient, shape_size(layer->out), m);
     const BatchStatistics *of = (const BatchStatistics *)(const void *)kept.at;
     if (trains && count > 0)
         trial->cpu->batch_norm_backward(to, in_gradient->host[m].at, kept.at, in->host[m].at, out_gradient->host[m].at,
@@ -189,12 +207,12 @@ static void batch_norm_on_cpu(const Trial *trial, const Layer *layer, int m, boo
     tensor_free(kept);
 }
 
-static void check_batch_norm_of(const Trial *trial, Layer layer, bool trains) {
+static void check_batch_norm_of(const Trial *trial, Layer layer, bool trains, bool relu) {
     const size_t n = (size_t)trial->samples, channels = norm_weights(&layer);
     Values in = lanes(trial, shape_size(layer.in), 4), out_gradient = lanes(trial, shape_size(layer.out), 5);
     Values own = parameters(trial, layer_parameters(&layer), 6);
     Values out = values_of(trial, in.each, 0), in_gradient = values_of(trial, in.each, 0);
-    Values gradient = values_of(trial, own.each, PARAMETER_GAP), kept = values_of(trial, 4 * channels, 0);
+    Values gradient = values_of(trial, own.each, PARAMETER_GAP + 1), kept = values_of(trial, 4 * channels, 0);
     for (int m = 0; m < trial->models; m++) // what lies behind the last sample counts for nothing
         for (size_t i = 0; i < in.each; i++)
             in.host[m].at[i] = i % n < trial->counts[m] ? 3 * in.host[m].at[i] + 5 : 7;
@@ -203,15 +221,16 @@ static void check_batch_norm_of(const Trial *trial, Layer layer, bool trains) {
     layer.frozen = n % 8 == 0; // of the variances
     cuda_batch_norm_forward(on_gpu(&out), on_gpu(&kept), trains ? means : NULL,
                             trains && !layer.frozen ? means + channels : NULL, on_gpu(&in), on_gpu(&own), own.stride,
-                            trains, &layer, &trial->step);
-    cuda_batch_norm_backward_weight(NULL, on_gpu(&kept), on_gpu(&in), on_gpu(&out_gradient), gradient.stride, &layer,
+                            trains, relu, &layer, &trial->step);
+    cuda_batch_norm_backward_weight(NULL, on_gpu(&kept), on_gpu(&in), on_gpu(&out_gradient), on_gpu(&own), own.stride,
+                                    gradient.stride, relu, &layer,
                                     &trial->step); // as of a frozen layer: for the input's gradients alone
     cuda_batch_norm_backward_input(on_gpu(&in_gradient), on_gpu(&kept), on_gpu(&in), on_gpu(&out_gradient),
-                                   on_gpu(&own), own.stride, &layer, &trial->step);
-    cuda_batch_norm_backward_weight(on_gpu(&gradient), on_gpu(&kept), on_gpu(&in), on_gpu(&out_gradient),
-                                    gradient.stride, &layer, &trial->step);
+                                   on_gpu(&own), own.stride, relu, &layer, &trial->step);
+    cuda_batch_norm_backward_weight(on_gpu(&gradient), on_gpu(&kept), on_gpu(&in), on_gpu(&out_gradient), on_gpu(&own),
+                                    own.stride, gradient.stride, relu, &layer, &trial->step);
     for (int m = 0; m < trial->models; m++)
-        batch_norm_on_cpu(trial, &layer, m, trains, &own, &in, &out_gradient, &out, &in_gradient, &gradient);
+        batch_norm_on_cpu(trial, &layer, m, trains, relu, &own, &in, &out_gradient, &out, &in_gradient, &gradient);
     compare("batch norm forward", &out, trial->counts, n, 1e-5);
     compare("running statistics", &own, NULL, 1, 1e-6);
     if (trains) compare("batch norm input", &in_gradient, NULL, 1, 1e-5);
@@ -220,27 +239,37 @@ static void check_batch_norm_of(const Trial *trial, Layer layer, bool trains) {
 }
 
 void check_batch_norm(const Trial *trial) {
-    for (size_t i = 0; i < 2 * LENGTH(batch_norms); i++)
-        check_batch_norm_of(trial, batch_norms[i / 2], i % 2 == 0);
+    for (size_t i = 0; i < 4 * LENGTH(batch_norms); i++)
+        check_batch_norm_of(trial, batch_norms[i / 4], i % 2 == 0, i % 4 > 1);
 }
 
-// A sum, by a copy and an addition; and a part of a tensor that is added to a part of another.
+// A sum, with a relu after it and without; and a part of a tensor that is added to a part of another.
 void check_add(const Trial *trial) {
     enum { ALL = 7, FIRST = 3, COUNT = 4, SHORT = 5 };
     const size_t n = (size_t)trial->samples;
     Values a = lanes(trial, ALL, 4), b = lanes(trial, ALL, 5), part = lanes(trial, SHORT, 6);
-    Values out = values_of(trial, a.each, 0);
-    const CudaRows to = {on_gpu(&out), ALL, 0};
-    cuda_add(to, (CudaRows){on_gpu(&a), ALL, 0}, ALL, false, &trial->step);
-    cuda_add(to, (CudaRows){on_gpu(&b), ALL, 0}, ALL, true, &trial->step);
+    Values out = values_of(trial, a.each, 0), rectified = values_of(trial, a.each, 0);
+    Values gradient = lanes(trial, ALL, 7), given = values_of(trial, a.each, 0), others = lanes(trial, ALL, 8);
+    cuda_sum_forward(on_gpu(&rectified), on_gpu(&a), on_gpu(&b), true, ALL, &trial->step);
+    cuda_sum_backward(on_gpu(&gradient), on_gpu(&given), false, on_gpu(&rectified), ALL, &trial->step);
+    cuda_sum_backward(on_gpu(&gradient), on_gpu(&others), true, on_gpu(&rectified), ALL, &trial->step);
+    cuda_sum_forward(on_gpu(&out), on_gpu(&a), on_gpu(&b), false, ALL, &trial->step);
     cuda_add((CudaRows){on_gpu(&out), ALL, FIRST}, (CudaRows){on_gpu(&part), SHORT, 1}, COUNT, true, &trial->step);
     for (int m = 0; m < trial->models; m++) {
-        float *sum = out.host[m].at;
+        float *sum = out.host[m].at, *other = others.host[m].at;
         trial->cpu->add(sum, a.host[m].at, b.host[m].at, ALL, trial->samples);
+        memcpy(rectified.host[m].at, sum, a.each * sizeof *sum);
+        rectify_on_cpu(trial, &rectified, &gradient, ALL, m);
+        memcpy(given.host[m].at, gradient.host[m].at, a.each * sizeof *sum);
+        trial->cpu->add(other, other, gradient.host[m].at, ALL, trial->samples);
         trial->cpu->add(sum + FIRST * n, sum + FIRST * n, part.host[m].at + n, COUNT, trial->samples);
     }
     compare("add", &out, NULL, 1, 0);
-    drop_all(a, b, part, out);
+    compare("add and relu", &rectified, NULL, 1, 0);
+    compare("gradient of add and relu", &gradient, NULL, 1, 0);
+    compare("gradient of the second term", &given, NULL, 1, 0);
+    compare("gradient of the second term, added", &others, NULL, 1, 0);
+    drop_all(a, b, part, out, rectified, gradient, given, others);
 }
 
 static void check_pool_of(const Trial *trial, const Layer *layers, size_t count, double tolerance) {

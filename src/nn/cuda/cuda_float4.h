@@ -24,6 +24,10 @@ __device__ inline float4 scaled(float4 a, float factor) {
     return make_float4(a.x * factor, a.y * factor, a.z * factor, a.w * factor);
 }
 
+__device__ inline float4 shifted(float4 a, float shift) {
+    return make_float4(a.x + shift, a.y + shift, a.z + shift, a.w + shift);
+}
+
 __device__ inline float sum_of(float4 value) {
     return (value.x + value.y) + (value.z + value.w);
 }
@@ -37,7 +41,8 @@ __device__ inline float4 rectified(float4 value) {
     return make_float4(rectified(value.x), rectified(value.y), rectified(value.z), rectified(value.w));
 }
 
-// The gradient of a relu's input. False for a NaN, whose gradient therefore stays.
+// The gradient of a relu's input; `out` is the relu's output or its input. False for a NaN, whose gradient therefore
+// stays.
 __device__ inline float rectified_gradient(float gradient, float out) {
     return out <= 0 ? 0 : gradient;
 }

@@ -55,8 +55,9 @@ void cuda_conv_backward_weight(float *weight_gradient, float *bias_gradient, flo
 // Floats of device memory. With few models the sums are divided among more blocks, which store their parts there: a few
 // hundred kilobytes at most. Otherwise 0, and scratch may be NULL.
 size_t cuda_conv_scratch_floats(const Layer *layer, int models, int samples);
-void cuda_conv_backward_input(float *in_gradient, const float *out_gradient, const float *weight, size_t stride,
-                              const Layer *layer, const CudaStep *step);
+// With `adds`, the gradient is added to the one that is already there.
+void cuda_conv_backward_input(float *in_gradient, bool adds, const float *out_gradient, const float *weight,
+                              size_t stride, const Layer *layer, const CudaStep *step);
 
 // With relu, the same pass applies max(0, .) after the pooling; on the backward pass a window whose maximum is not
 // positive then gets no gradient. in_gradient may be `in` itself if the layer is plain.
@@ -81,32 +82,44 @@ void cuda_prelu_backward_input(float *in_gradient, const float *in, const float 
 void cuda_prelu_backward_weight(float *weight_gradient, const float *in, const float *out_gradient, size_t stride,
                                 const Layer *layer, const CudaStep *step);
 
-// statistics: (M, groups, 2,N). Overwrites the gradients of weight and bias.
+// statistics: (M, groups, 2,N). With relu, the pass applies max(0, .), too, and a backward pass begins with that of
+// the relu; it computes the relu's input again, from `in`.
 void cuda_norm_forward(float *out, float *statistics, const float *in, const float *weight, const float *bias,
-                       size_t stride, const Layer *layer, const CudaStep *step);
-void cuda_norm_backward_input(float *in_gradient, const float *statistics, const float *in, const float *out_gradient,
-                              const float *weight, size_t stride, const Layer *layer, const CudaStep *step);
-void cuda_norm_backward_weight(float *weight_gradient, float *bias_gradient, const float *statistics, const float *in,
-                               const float *out_gradient, size_t stride, const Layer *layer, const CudaStep *step);
+                       size_t stride, bool relu, const Layer *layer, const CudaStep *step);
+// Overwrites the gradients of input, weight and bias; NULL: not needed (weight and bias together). gradient_stride: of
+// the gradients of weight and bias.
+void cuda_norm_backward(float *weight_gradient, float *bias_gradient, float *in_gradient, const float *statistics,
+                        const float *in, const float *out_gradient, const float *weight, const float *bias,
+                        size_t stride, size_t gradient_stride, bool relu, const Layer *layer, const CudaStep *step);
 
 // statistics: (M, C, 4): the mean and scale of the forward pass; backward_weight, which must come first, adds the means
 // that backward_input needs. parameters: weight, bias, running means and variances. means, variances (M strided; C):
 // the running ones, which move if the batch trains; NULL: they stay. gradient (M strided; weight, bias and zeros for
-// the running ones) is overwritten; NULL: only the means are computed. An idle model uses its running statistics.
+// the running ones) is overwritten; NULL: only the means are computed. An idle model uses its running statistics. relu:
+// as of a norm.
 void cuda_batch_norm_forward(float *out, float *statistics, float *means, float *variances, const float *in,
-                             const float *parameters, size_t stride, bool trains, const Layer *layer,
+                             const float *parameters, size_t stride, bool trains, bool relu, const Layer *layer,
                              const CudaStep *step);
 void cuda_batch_norm_backward_weight(float *gradient, float *statistics, const float *in, const float *out_gradient,
-                                     size_t stride, const Layer *layer, const CudaStep *step);
+                                     const float *parameters, size_t stride, size_t gradient_stride, bool relu,
+                                     const Layer *layer, const CudaStep *step);
 void cuda_batch_norm_backward_input(float *in_gradient, const float *statistics, const float *in,
-                                    const float *out_gradient, const float *weight, size_t stride, const Layer *layer,
-                                    const CudaStep *step);
+                                    const float *out_gradient, const float *parameters, size_t stride, bool relu,
+                                    const Layer *layer, const CudaStep *step);
 
 // `features` of the `all` features of a tensor, from `first` on, for all models.
 typedef struct CudaRows {
     float *at; // (M, all,N)
     size_t all, first;
 } CudaRows;
+
+// out = in + other; with relu, out = max(0, in + other).
+void cuda_sum_forward(float *out, const float *in, const float *other, bool relu, size_t features,
+                      const CudaStep *step);
+// The backward pass of that relu, in place in `gradient`, which becomes the gradient of both terms: other_gradient gets
+// a copy, or with other_adds the sum with what is already there; NULL if unused. A sum without a relu needs no pass.
+void cuda_sum_backward(float *gradient, float *other_gradient, bool other_adds, const float *out, size_t features,
+                       const CudaStep *step);
 
 // to = from, or with `adds` to += from.
 void cuda_add(CudaRows to, CudaRows from, size_t features, bool adds, const CudaStep *step);

@@ -59,6 +59,7 @@ static void list_ops(CudaOps *ops, FlowNode *nodes, const Spec *spec) {
             .looks_back = layer_has(layer, READS_OUTPUT) || (op->relu && cuda_layer(layer)->traits & READS_RELU_OUTPUT),
             // Not PASSES_A_PART: a part of a tensor has another distance between models than a tensor of its size.
             .passes = layer_has(layer, PASSES_GRADIENT),
+            .adds = cuda_layer(layer)->traits & ADDS_TO_GRADIENT,
             .in = shape_size(layer->in),
             .out = shape_size(layer->out),
         };
@@ -101,6 +102,7 @@ static void carve_backward(CudaOps *ops, Arena *arena, const Flow *flow) {
         op->works = place->works;
         op->out_gradient = AT(place->gradient);
         op->in_gradient = AT(place->in_gradient);
+        op->adds = place->adds;
         op->sum = AT(place->sum);
         op->other_gradient = AT(place->other_gradient);
         op->other_adds = place->other_adds;

@@ -1,8 +1,8 @@
 // The ops of a net on the GPU, and the places of their tensors in its arena.
 //
-// An op is a layer, or two that one pass computes: a linear layer and the relu after it, or a pooling and the relu
-// before or after it. (The maximum of a window commutes with max(0, .), and a window whose maximum is not positive gets
-// no gradient in either order.)
+// An op is a layer, or two that one pass computes: a layer that JOINS_RELU_BEHIND and the relu after it, or a pooling
+// and the relu before it. (The maximum of a window commutes with max(0, .), and a window whose maximum is not positive
+// gets no gradient in either order.)
 #ifndef SOUNDER_NN_CUDA_CUDA_OPS_H
 #define SOUNDER_NN_CUDA_CUDA_OPS_H
 
@@ -26,6 +26,7 @@ typedef struct CudaOp {
     float *other;                      // add, concat: the second input
     bool works;                        // its backward pass has something to do
     float *in_gradient, *out_gradient; // in_gradient: NULL if no earlier op learns
+    bool adds;                         // in_gradient is added to what is already there
     float *sum;                        // the tensor that in_gradient is added to afterwards, or NULL
     float *other_gradient;             // add, concat: NULL if no earlier op learns
     bool other_adds;                   // other_gradient is added to what is already there
@@ -53,8 +54,8 @@ C_BEGIN
 // The CUDA twin of a convolution that is not plain (conv_any.cu), without the bias's gradient.
 void cuda_conv_any_forward(float *out, const float *in, const float *weight, const float *bias, size_t stride,
                            const Layer *layer, const CudaStep *step);
-void cuda_conv_any_backward_input(float *in_gradient, const float *out_gradient, const float *weight, size_t stride,
-                                  const Layer *layer, const CudaStep *step);
+void cuda_conv_any_backward_input(float *in_gradient, bool adds, const float *out_gradient, const float *weight,
+                                  size_t stride, const Layer *layer, const CudaStep *step);
 void cuda_conv_any_backward_weight(float *weight_gradient, const float *in, const float *out_gradient, size_t stride,
                                    const Layer *layer, const CudaStep *step);
 

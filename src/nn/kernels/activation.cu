@@ -107,6 +107,25 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     if (threadIdx.x == 0) weight_gradient[model * stride + slope] = sum;
 }
 
+// A sum of two layers' values, and the relu after it.
+__global__ void __launch_bounds__(ITEM_THREADS)
+    sum_forward(float4 *out, const float4 *in, const float4 *other, bool relu, size_t count) {
+    size_t i = (size_t)blockIdx.x * ITEM_THREADS + threadIdx.x;
+    if (i >= count) return;
+    const float4 sum = plus(in[i], other[i]);
+    out[i] = relu ? rectified(sum) : sum;
+}
+
+// The relu's gradient is that of both terms. The output tells where it stops, as in relu_backward.
+__global__ void __launch_bounds__(ITEM_THREADS)
+    sum_backward(float4 *gradient, float4 *other_gradient, bool other_adds, const float4 *out, size_t count) {
+    size_t i = (size_t)blockIdx.x * ITEM_THREADS + threadIdx.x;
+    if (i >= count) return;
+    const float4 given = rectified_gradient(gradient[i], out[i]);
+    gradient[i] = given;
+    if (other_gradient) other_gradient[i] = other_adds ? plus(other_gradient[i], given) : given;
+}
+
 // Copies or adds features of tensors with `to_all` and `from_all` floats per model. A thread handles four samples of
 // one feature. Copies serve concat, which puts two tensors side by side, and layers that work in place but may not
 // (cuda_values.c).
@@ -187,6 +206,20 @@ void cuda_prelu_backward_weight(float *weight_gradient, const float *in, const f
     const uint32_t slopes = (uint32_t)layer->groups;
     launch(prelu_backward_weight, (size_t)step->models * slopes, ITEM_THREADS, step->stream, weight_gradient,
            (const float4 *)in, (const float4 *)out_gradient, stride, slopes, items_of(layer, step) / slopes);
+}
+
+void cuda_sum_forward(float *out, const float *in, const float *other, bool relu, size_t features,
+                      const CudaStep *step) {
+    const size_t count = quads_of(features, step);
+    launch(sum_forward, blocks_of(count), ITEM_THREADS, step->stream, (float4 *)out, (const float4 *)in,
+           (const float4 *)other, relu, count);
+}
+
+void cuda_sum_backward(float *gradient, float *other_gradient, bool other_adds, const float *out, size_t features,
+                       const CudaStep *step) {
+    const size_t count = quads_of(features, step);
+    launch(sum_backward, blocks_of(count), ITEM_THREADS, step->stream, (float4 *)gradient, (float4 *)other_gradient,
+           other_adds, (const float4 *)out, count);
 }
 
 void cuda_add(CudaRows to, CudaRows from, size_t features, bool adds, const CudaStep *step) {

@@ -80,15 +80,17 @@ __device__ void start_sums(float (&sums)[CHANNELS][CONV_COLUMNS], const float *b
 }
 
 // out: the first channel's first column. Channels and columns beyond the output are not stored, and samples beyond the
-// last store zeros, as the next layer's contract wants.
+// last store zeros, as the next layer's contract wants. With `adds` all are added to what is already there.
 template <int CHANNELS>
-__device__ void store_sums(float *out, const float (&sums)[CHANNELS][CONV_COLUMNS], bool real, uint32_t channels,
-                           int columns, size_t plane, int samples) {
+__device__ void store_sums(float *out, const float (&sums)[CHANNELS][CONV_COLUMNS], bool adds, bool real,
+                           uint32_t channels, int columns, size_t plane, int samples) {
 #pragma unroll
     for (uint32_t o = 0; o < CHANNELS; o++, out += plane)
 #pragma unroll
-        for (int x = 0; x < CONV_COLUMNS; x++)
-            if (o < channels && x < columns) out[x * samples] = real ? sums[o][x] : 0;
+        for (int x = 0; x < CONV_COLUMNS; x++) {
+            const float sum = real ? sums[o][x] : 0;
+            if (o < channels && x < columns) out[x * samples] = adds ? out[x * samples] + sum : sum;
+        }
 }
 
 // A thread computes CHANNELS output channels of one place. bias: NULL for none. Weight and bias are not
@@ -97,7 +99,7 @@ __device__ void store_sums(float *out, const float (&sums)[CHANNELS][CONV_COLUMN
 // all of them. Threads of places beyond the last take part in the staging, as __syncthreads needs all of them.
 template <int TAPS, int CHANNELS>
 __global__ void __launch_bounds__(CONV_THREADS, CONV_RESIDENT)
-    convolve(float *out, const float *__restrict__ in, const float *weight, const float *bias, size_t stride,
+    convolve(float *out, bool adds, const float *__restrict__ in, const float *weight, const float *bias, size_t stride,
              ConvMap map, const uint32_t *__restrict__ counts) {
     enum { QUADS = (CHANNELS + 3) / 4, ROWS = STAGED_FLOATS / (TAPS * QUADS * 4) };
     __shared__ float4 staged[ROWS * TAPS * QUADS];
@@ -131,7 +133,7 @@ __global__ void __launch_bounds__(CONV_THREADS, CONV_RESIDENT)
     }
     if (index >= map.places) return;
     out += block.model * conv_floats(map.out, &map) + conv_offset(block.channel, place, &map);
-    store_sums<CHANNELS>(out, sums, real, channels, map.out.columns - place.x,
+    store_sums<CHANNELS>(out, sums, adds, real, channels, map.out.columns - place.x,
                          (size_t)(map.out.rows * map.out.columns) * (size_t)map.samples, map.samples);
 }
 
@@ -256,7 +258,7 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     if (threadIdx.x == 0) bias_gradient[model * stride + channel] = sum;
 }
 
-typedef void Convolve(float *, const float *, const float *, const float *, size_t, ConvMap, const uint32_t *);
+typedef void Convolve(float *, bool, const float *, const float *, const float *, size_t, ConvMap, const uint32_t *);
 typedef void SumGradient(float *, size_t, size_t, const float *, const float *, ConvMap, GradientGrid,
                          const uint32_t *);
 
@@ -266,15 +268,15 @@ template <int TAPS> Convolve *convolve_kernel(uint32_t channels) {
     return channels == 10 ? convolve<TAPS, 10> : channels == 8 ? convolve<TAPS, 8> : convolve<TAPS, 4>;
 }
 
-void launch_convolve(float *out, const float *in, const float *weight, const float *bias, size_t stride,
+void launch_convolve(float *out, bool adds, const float *in, const float *weight, const float *bias, size_t stride,
                      const ConvMap &map, const CudaStep *step) {
     uint32_t taps = conv_taps(map.kernel), channels = conv_channels(&map, (uint32_t)step->models);
     Convolve *kernel = taps == 7   ? convolve_kernel<7>(channels)
                        : taps == 5 ? convolve_kernel<5>(channels)
                        : taps == 3 ? convolve_kernel<3>(channels)
                                    : convolve_kernel<1>(channels);
-    launch(kernel, (size_t)step->models * conv_blocks(&map, channels), CONV_THREADS, step->stream, out, in, weight,
-           bias, stride, map, step->counts);
+    launch(kernel, (size_t)step->models * conv_blocks(&map, channels), CONV_THREADS, step->stream, out, adds, in,
+           weight, bias, stride, map, step->counts);
 }
 
 // One kernel serves both passes by two such maps: the input's gradient is a convolution of the output's gradient, with
@@ -310,15 +312,15 @@ void launch_gradient(float *weight_gradient, float *scratch, const float *in, co
 void cuda_conv_forward(float *out, const float *in, const float *weight, const float *bias, size_t stride,
                        const Layer *layer, const CudaStep *step) {
     if (!layer_is_plain(layer)) return cuda_conv_any_forward(out, in, weight, bias, stride, layer, step);
-    launch_convolve(out, in, weight, bias, stride, forward_map(layer, step->samples), step);
+    launch_convolve(out, false, in, weight, bias, stride, forward_map(layer, step->samples), step);
 }
 
-void cuda_conv_backward_input(float *in_gradient, const float *out_gradient, const float *weight, size_t stride,
-                              const Layer *layer, const CudaStep *step) {
+void cuda_conv_backward_input(float *in_gradient, bool adds, const float *out_gradient, const float *weight,
+                              size_t stride, const Layer *layer, const CudaStep *step) {
     if (!layer_is_plain(layer))
-        return cuda_conv_any_backward_input(in_gradient, out_gradient, weight, stride, layer, step);
+        return cuda_conv_any_backward_input(in_gradient, adds, out_gradient, weight, stride, layer, step);
     ConvMap map = conv_map(layer->out, layer->in, layer->kernel, layer->kernel - 1 - layer->pad, true, step->samples);
-    launch_convolve(in_gradient, out_gradient, weight, NULL, stride, map, step);
+    launch_convolve(in_gradient, adds, out_gradient, weight, NULL, stride, map, step);
 }
 
 // The parts' sums of all models, if the gradient is taken in parts.

@@ -63,7 +63,8 @@ __device__ int seen_from(int place, int pad, int tap, int dilation, int stride, 
 // Each place of the input gathers from the places of the output that read it, instead of adding to places from
 // there: so no place is added to by several threads.
 __global__ void __launch_bounds__(ITEM_THREADS, RESIDENT)
-    convolve_back(float4 *in_gradient, const float4 *out_gradient, const float *weight, size_t stride, Geometry of) {
+    convolve_back(float4 *in_gradient, bool adds, const float4 *out_gradient, const float *weight, size_t stride,
+                  Geometry of) {
     uint32_t items = pool_items(of.in, of.quads);
     ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
     if (at.item >= items) return;
@@ -85,7 +86,8 @@ __global__ void __launch_bounds__(ITEM_THREADS, RESIDENT)
                 sum = plus_product(sum, weight[(size_t)((o * of.ins * height + ky) * width + kx)],
                                    out_gradient[(size_t)(o * plane + y * of.out.columns + x) * of.quads + place.quad]);
         }
-    in_gradient[(size_t)at.model * items + at.item] = sum;
+    in_gradient += (size_t)at.model * items + at.item;
+    *in_gradient = adds ? plus(*in_gradient, sum) : sum;
 }
 
 // The sum of this thread's places for the gradient of one tap. Threads take neighbouring fours of samples, then
@@ -147,11 +149,11 @@ void cuda_conv_any_forward(float *out, const float *in, const float *weight, con
                  of);
 }
 
-void cuda_conv_any_backward_input(float *in_gradient, const float *out_gradient, const float *weight, size_t stride,
-                                  const Layer *layer, const CudaStep *step) {
+void cuda_conv_any_backward_input(float *in_gradient, bool adds, const float *out_gradient, const float *weight,
+                                  size_t stride, const Layer *layer, const CudaStep *step) {
     const Geometry of = geometry_of(layer, step);
-    launch_items(convolve_back, pool_items(of.in, of.quads), step, (float4 *)in_gradient, (const float4 *)out_gradient,
-                 weight, stride, of);
+    launch_items(convolve_back, pool_items(of.in, of.quads), step, (float4 *)in_gradient, adds,
+                 (const float4 *)out_gradient, weight, stride, of);
 }
 
 void cuda_conv_any_backward_weight(float *weight_gradient, const float *in, const float *out_gradient, size_t stride,

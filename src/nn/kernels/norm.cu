@@ -15,6 +15,13 @@ struct Norm {
     bool repeats;              // all groups have the same weights
 };
 
+// The layer's parameters, of model 0; and whether a relu follows the normalisation.
+struct Affine {
+    const float *weight, *bias;
+    size_t stride;
+    bool relu;
+};
+
 // The place of a thread: the group's values are rows of `quads`, of which the thread reads every DEPTH-th.
 struct Place {
     uint32_t model, group, quad, lane; // a quad >= `quads` has nothing to do
@@ -61,12 +68,23 @@ __device__ uint32_t weight_of(const Norm &norm, uint32_t row) {
     return norm.singly ? row : row / norm.plane;
 }
 
+// The layer's values before its relu: one formula for the forward pass and for the backward pass, which computes them
+// again to see where the relu stopped them.
+__device__ float4 affine(float4 value, float4 mean, float4 scale, float weight, float bias) {
+    return shifted(times(minus(value, mean), scaled(scale, weight)), bias);
+}
+
+// The gradient of a value of the normalisation, from that of the relu's output.
+__device__ float4 given_to(float4 out_gradient, float4 value, float4 mean, float4 scale, const Affine &of, size_t own) {
+    if (!of.relu) return out_gradient;
+    return rectified_gradient(out_gradient, affine(value, mean, scale, of.weight[own], of.bias[own]));
+}
+
 // Three passes over the group's values: mean, variance and result. The variance is that of distances from the mean, as
 // on the CPU: the difference of mean square and squared mean would cancel. The result is the third pass rather than a
 // second kernel, because the block that has the statistics in registers still has the values in its cache.
 __global__ void __launch_bounds__(NORM_THREADS)
-    norm_forward(float4 *out, float4 *statistics, const float4 *in, const float *weight, const float *bias,
-                 size_t stride, Norm norm) {
+    norm_forward(float4 *out, float4 *statistics, const float4 *in, Affine of, Norm norm) {
     __shared__ float4 shared[DEPTH][WIDTH];
     const Place place = place_of(norm);
     const uint32_t rows = place.quad < norm.quads ? norm.channels * norm.plane : 0;
@@ -84,13 +102,11 @@ __global__ void __launch_bounds__(NORM_THREADS)
     const float4 variance = scaled(sum_column(shared, sum), share);
     const float4 scale =
         make_float4(scale_of(variance.x), scale_of(variance.y), scale_of(variance.z), scale_of(variance.w));
-    const size_t first = first_weight(norm, place, stride);
+    const size_t first = first_weight(norm, place, of.stride);
     for (uint32_t row = place.lane; row < rows; row += DEPTH) {
         const size_t own = first + weight_of(norm, row);
-        const float shift = bias[own];
-        const float4 value = times(minus(from[(size_t)row * norm.quads], mean), scaled(scale, weight[own]));
-        out[(place.first + row) * norm.quads + place.quad] =
-            make_float4(value.x + shift, value.y + shift, value.z + shift, value.w + shift);
+        const float4 value = affine(from[(size_t)row * norm.quads], mean, scale, of.weight[own], of.bias[own]);
+        out[(place.first + row) * norm.quads + place.quad] = of.relu ? rectified(value) : value;
     }
     if (place.lane > 0 || rows == 0) return;
     statistics += 2 * ((size_t)place.model * norm.groups + place.group) * norm.quads + place.quad;
@@ -99,16 +115,27 @@ __global__ void __launch_bounds__(NORM_THREADS)
 }
 
 // With g = w d out and v the normalised value: d in = scale * (g - mean of g - v * mean of g v). Both means are
-// sums over the group, which a first pass takes; a second pass writes the gradient.
+// sums over the group, which a first pass takes; this second pass writes the gradient. at: the place of the group's
+// first row; first: of its first weight.
+__device__ void write_gradient(float4 *in_gradient, const float4 *in, const float4 *out_gradient, float4 mean,
+                               float4 scale, float4 gradients, float4 products, const Affine &of, const Norm &norm,
+                               const Place &place, uint32_t rows, size_t at, size_t first) {
+    for (uint32_t row = place.lane; row < rows; row += DEPTH) {
+        const size_t i = at + (size_t)row * norm.quads, own = first + weight_of(norm, row);
+        const float4 given = given_to(out_gradient[i], in[i], mean, scale, of, own);
+        const float4 value = times(minus(in[i], mean), scale), gradient = scaled(given, of.weight[own]);
+        in_gradient[i] = times(scale, minus(minus(gradient, gradients), times(value, products)));
+    }
+}
+
 __global__ void __launch_bounds__(NORM_THREADS)
     norm_backward_input(float4 *in_gradient, const float4 *statistics, const float4 *in, const float4 *out_gradient,
-                        const float *weight, size_t stride, Norm norm) {
+                        Affine of, Norm norm) {
     __shared__ float4 shared[DEPTH][WIDTH];
     const Place place = place_of(norm);
     const uint32_t rows = place.quad < norm.quads ? norm.channels * norm.plane : 0;
     const float share = 1.0f / (float)(norm.channels * norm.plane);
-    const size_t at = place.first * norm.quads + place.quad;
-    weight += first_weight(norm, place, stride);
+    const size_t at = place.first * norm.quads + place.quad, first = first_weight(norm, place, of.stride);
     float4 mean = make_float4(0, 0, 0, 0), scale = mean, gradients = mean, products = mean;
     if (rows > 0) {
         statistics += 2 * ((size_t)place.model * norm.groups + place.group) * norm.quads + place.quad;
@@ -116,19 +143,14 @@ __global__ void __launch_bounds__(NORM_THREADS)
         scale = statistics[norm.quads];
     }
     for (uint32_t row = place.lane; row < rows; row += DEPTH) {
-        const size_t i = at + (size_t)row * norm.quads;
-        const float4 gradient = scaled(out_gradient[i], weight[weight_of(norm, row)]);
+        const size_t i = at + (size_t)row * norm.quads, own = first + weight_of(norm, row);
+        const float4 gradient = scaled(given_to(out_gradient[i], in[i], mean, scale, of, own), of.weight[own]);
         gradients = plus(gradients, gradient);
         products = plus(products, times(gradient, times(minus(in[i], mean), scale)));
     }
     gradients = scaled(sum_column(shared, gradients), share);
     products = scaled(sum_column(shared, products), share);
-    for (uint32_t row = place.lane; row < rows; row += DEPTH) {
-        const size_t i = at + (size_t)row * norm.quads;
-        const float4 gradient = scaled(out_gradient[i], weight[weight_of(norm, row)]);
-        const float4 value = times(minus(in[i], mean), scale);
-        in_gradient[i] = times(scale, minus(minus(gradient, gradients), times(value, products)));
-    }
+    write_gradient(in_gradient, in, out_gradient, mean, scale, gradients, products, of, norm, place, rows, at, first);
 }
 
 // Offsets of the i-th four gradients that one weight sums up, and of the statistics of their group.
@@ -152,8 +174,8 @@ __device__ Source source_of(const Norm &norm, uint32_t model, uint32_t own, uint
 // over samples, while those of norm_backward_input stay within a sample: hence a kernel of its own. Its threads'
 // sums are halved in pairs, in a fixed order.
 __global__ void __launch_bounds__(NORM_THREADS)
-    norm_backward_weight(float *weight_gradient, float *bias_gradient, const float4 *statistics, const float4 *in,
-                         const float4 *out_gradient, size_t stride, Norm norm) {
+    norm_backward_weight(float *weight_gradient, float *bias_gradient, size_t gradient_stride, const float4 *statistics,
+                         const float4 *in, const float4 *out_gradient, Affine of, Norm norm) {
     __shared__ float shared[NORM_THREADS];
     const uint32_t all = norm.groups * norm.channels;
     const uint32_t weights = norm.repeats ? norm.plane : all * (norm.singly ? norm.plane : 1);
@@ -162,16 +184,17 @@ __global__ void __launch_bounds__(NORM_THREADS)
     float product = 0, sum = 0;
     for (uint32_t i = threadIdx.x; i < rows * norm.quads; i += NORM_THREADS) {
         const Source source = source_of(norm, model, own, i);
-        const float4 given = out_gradient[source.at], *from = statistics + source.statistics;
-        const float4 value = times(minus(in[source.at], from[0]), from[norm.quads]);
+        const float4 *from = statistics + source.statistics, mean = from[0], scale = from[norm.quads];
+        const float4 given = given_to(out_gradient[source.at], in[source.at], mean, scale, of, model * of.stride + own);
+        const float4 value = times(minus(in[source.at], mean), scale);
         product += sum_of(times(given, value));
         sum += sum_of(given);
     }
     product = sum_block(shared, product);
     sum = sum_block(shared, sum);
     if (threadIdx.x > 0) return;
-    weight_gradient[model * stride + own] = product;
-    bias_gradient[model * stride + own] = sum;
+    weight_gradient[model * gradient_stride + own] = product;
+    bias_gradient[model * gradient_stride + own] = sum;
 }
 
 // The sizes as kernels read them: with `each` a row is a group of one channel. So the kernels have one form for all
@@ -194,23 +217,23 @@ size_t blocks_of(const Norm &norm, const CudaStep *step) {
 } // namespace
 
 void cuda_norm_forward(float *out, float *statistics, const float *in, const float *weight, const float *bias,
-                       size_t stride, const Layer *layer, const CudaStep *step) {
+                       size_t stride, bool relu, const Layer *layer, const CudaStep *step) {
     const Norm norm = norm_of(layer, step);
+    const Affine of = {weight, bias, stride, relu};
     launch(norm_forward, blocks_of(norm, step), NORM_THREADS, step->stream, (float4 *)out, (float4 *)statistics,
-           (const float4 *)in, weight, bias, stride, norm);
+           (const float4 *)in, of, norm);
 }
 
-void cuda_norm_backward_input(float *in_gradient, const float *statistics, const float *in, const float *out_gradient,
-                              const float *weight, size_t stride, const Layer *layer, const CudaStep *step) {
+void cuda_norm_backward(float *weight_gradient, float *bias_gradient, float *in_gradient, const float *statistics,
+                        const float *in, const float *out_gradient, const float *weight, const float *bias,
+                        size_t stride, size_t gradient_stride, bool relu, const Layer *layer, const CudaStep *step) {
     const Norm norm = norm_of(layer, step);
-    launch(norm_backward_input, blocks_of(norm, step), NORM_THREADS, step->stream, (float4 *)in_gradient,
-           (const float4 *)statistics, (const float4 *)in, (const float4 *)out_gradient, weight, stride, norm);
-}
-
-void cuda_norm_backward_weight(float *weight_gradient, float *bias_gradient, const float *statistics, const float *in,
-                               const float *out_gradient, size_t stride, const Layer *layer, const CudaStep *step) {
-    const Norm norm = norm_of(layer, step);
-    launch(norm_backward_weight, (size_t)step->models * norm_weights(layer), NORM_THREADS, step->stream,
-           weight_gradient, bias_gradient, (const float4 *)statistics, (const float4 *)in, (const float4 *)out_gradient,
-           stride, norm);
+    const Affine of = {weight, bias, stride, relu};
+    if (in_gradient)
+        launch(norm_backward_input, blocks_of(norm, step), NORM_THREADS, step->stream, (float4 *)in_gradient,
+               (const float4 *)statistics, (const float4 *)in, (const float4 *)out_gradient, of, norm);
+    if (weight_gradient)
+        launch(norm_backward_weight, (size_t)step->models * norm_weights(layer), NORM_THREADS, step->stream,
+               weight_gradient, bias_gradient, gradient_stride, (const float4 *)statistics, (const float4 *)in,
+               (const float4 *)out_gradient, of, norm);
 }

@@ -89,35 +89,47 @@ __device__ Four four_of(const BatchNorm &norm) {
     return four;
 }
 
+// The channel's values before its relu: one formula for both passes, as in norm.cu.
+__device__ float4 affine(float4 normal, float factor, float shift) {
+    return shifted(scaled(normal, factor), shift);
+}
+
+__device__ float4 given_to(float4 out_gradient, float4 normal, float factor, float shift, bool relu) {
+    return relu ? rectified_gradient(out_gradient, affine(normal, factor, shift)) : out_gradient;
+}
+
 // The statistics' kernel has written each channel's mean and scale; this one applies them to all values.
 __global__ void __launch_bounds__(ITEM_THREADS)
     batch_norm_forward(float4 *out, const ChannelSums *statistics, const float4 *in, const float *parameters,
-                       size_t stride, BatchNorm norm) {
+                       size_t stride, bool relu, BatchNorm norm) {
     const Four four = four_of(norm);
     if (!four.is_real) return;
     const uint32_t model = four.channel / norm.channels;
     const float *weight = parameters + model * stride + (four.channel - model * norm.channels);
     const float factor = weight[0], shift = weight[norm.channels];
-    const float4 value = normalised(in[four.at], statistics[four.channel]);
-    out[four.at] = make_float4(value.x * factor + shift, value.y * factor + shift, value.z * factor + shift,
-                               value.w * factor + shift);
+    const float4 value = affine(normalised(in[four.at], statistics[four.channel]), factor, shift);
+    out[four.at] = relu ? rectified(value) : value;
 }
 
 // Computes the two sums of a channel, which are the gradients of bias and weight, and stores their means for
 // batch_norm_backward_input. The running statistics' gradients are zeros: nothing but a batch moves them.
 __global__ void __launch_bounds__(THREADS)
     batch_norm_backward_weight(float *gradient, ChannelSums *statistics, const float4 *in, const float4 *out_gradient,
-                               size_t stride, BatchNorm norm, const uint32_t *counts) {
+                               const float *parameters, size_t stride, size_t gradient_stride, bool relu,
+                               BatchNorm norm, const uint32_t *counts) {
     __shared__ float shared[THREADS];
     const uint32_t model = blockIdx.x / norm.channels, channel = blockIdx.x - model * norm.channels;
     const uint32_t count = counts[model];
     const ChannelSums of = statistics[blockIdx.x];
     const size_t first = (size_t)blockIdx.x * norm.quads;
+    const float *weight = parameters + model * stride + channel, factor = weight[0], shift = weight[norm.channels];
     float sum = 0, product = 0;
     for (uint32_t i = threadIdx.x; i < norm.quads; i += THREADS) {
-        const float4 given = real_ones(out_gradient[first + i], i % norm.columns, count);
+        const float4 value = normalised(in[first + i], of);
+        const float4 all = given_to(out_gradient[first + i], value, factor, shift, relu);
+        const float4 given = real_ones(all, i % norm.columns, count);
         sum += sum_of(given);
-        product += sum_of(times(given, real_ones(normalised(in[first + i], of), i % norm.columns, count)));
+        product += sum_of(times(given, real_ones(value, i % norm.columns, count)));
     }
     sum = sum_block(shared, sum);
     product = sum_block(shared, product);
@@ -126,7 +138,7 @@ __global__ void __launch_bounds__(THREADS)
     statistics[blockIdx.x].gradient = sum * share;
     statistics[blockIdx.x].product = product * share;
     if (!gradient) return;
-    gradient += model * stride + channel;
+    gradient += model * gradient_stride + channel;
     gradient[0] = product;
     gradient[norm.channels] = sum;
     gradient[2 * norm.channels] = gradient[3 * norm.channels] = 0;
@@ -137,14 +149,16 @@ __global__ void __launch_bounds__(THREADS)
 // normalisation undoes.
 __global__ void __launch_bounds__(ITEM_THREADS)
     batch_norm_backward_input(float4 *in_gradient, const ChannelSums *statistics, const float4 *in,
-                              const float4 *out_gradient, const float *weight, size_t stride, BatchNorm norm,
-                              const uint32_t *counts) {
+                              const float4 *out_gradient, const float *parameters, size_t stride, bool relu,
+                              BatchNorm norm, const uint32_t *counts) {
     const Four four = four_of(norm);
     if (!four.is_real) return;
     const uint32_t model = four.channel / norm.channels;
     const ChannelSums of = statistics[four.channel];
-    const float factor = of.scale * weight[model * stride + (four.channel - model * norm.channels)];
-    const float4 gradient = out_gradient[four.at], value = normalised(in[four.at], of);
+    const float *weight = parameters + model * stride + (four.channel - model * norm.channels);
+    const float factor = of.scale * weight[0];
+    const float4 value = normalised(in[four.at], of);
+    const float4 gradient = given_to(out_gradient[four.at], value, weight[0], weight[norm.channels], relu);
     const float4 given = make_float4(factor * (gradient.x - of.gradient - value.x * of.product),
                                      factor * (gradient.y - of.gradient - value.y * of.product),
                                      factor * (gradient.z - of.gradient - value.z * of.product),
@@ -167,28 +181,30 @@ size_t blocks_of(const BatchNorm &norm, const CudaStep *step) {
 
 // Two launches, since a channel's values are normalised by blocks that must all know its statistics.
 void cuda_batch_norm_forward(float *out, float *statistics, float *means, float *variances, const float *in,
-                             const float *parameters, size_t stride, bool trains, const Layer *layer,
+                             const float *parameters, size_t stride, bool trains, bool relu, const Layer *layer,
                              const CudaStep *step) {
     const BatchNorm norm = norm_of(layer, step);
     launch(batch_norm_statistics, blocks_of(norm, step), THREADS, step->stream, (ChannelSums *)statistics, means,
            variances, (const float4 *)in, parameters, stride, trains, norm, step->counts);
     launch_items(batch_norm_forward, norm.channels * norm.quads, step, (float4 *)out, (const ChannelSums *)statistics,
-                 (const float4 *)in, parameters, stride, norm);
+                 (const float4 *)in, parameters, stride, relu, norm);
 }
 
 // Every backward pass calls it before the input's gradient, also for a frozen layer, because it computes the two means.
 void cuda_batch_norm_backward_weight(float *gradient, float *statistics, const float *in, const float *out_gradient,
-                                     size_t stride, const Layer *layer, const CudaStep *step) {
+                                     const float *parameters, size_t stride, size_t gradient_stride, bool relu,
+                                     const Layer *layer, const CudaStep *step) {
     const BatchNorm norm = norm_of(layer, step);
     launch(batch_norm_backward_weight, blocks_of(norm, step), THREADS, step->stream, gradient,
-           (ChannelSums *)statistics, (const float4 *)in, (const float4 *)out_gradient, stride, norm, step->counts);
+           (ChannelSums *)statistics, (const float4 *)in, (const float4 *)out_gradient, parameters, stride,
+           gradient_stride, relu, norm, step->counts);
 }
 
 void cuda_batch_norm_backward_input(float *in_gradient, const float *statistics, const float *in,
-                                    const float *out_gradient, const float *weight, size_t stride, const Layer *layer,
-                                    const CudaStep *step) {
+                                    const float *out_gradient, const float *parameters, size_t stride, bool relu,
+                                    const Layer *layer, const CudaStep *step) {
     const BatchNorm norm = norm_of(layer, step);
     launch_items(batch_norm_backward_input, norm.channels * norm.quads, step, (float4 *)in_gradient,
-                 (const ChannelSums *)statistics, (const float4 *)in, (const float4 *)out_gradient, weight, stride,
-                 norm, step->counts);
+                 (const ChannelSums *)statistics, (const float4 *)in, (const float4 *)out_gradient, parameters, stride,
+                 relu, norm, step->counts);
 }

@@ -11,6 +11,7 @@ typedef enum CudaLayerTraits {
     READS_RELU_OUTPUT = 1 << 2, // with the relu, its backward pass reads its own value
     ENDS_RELU_BEFORE = 1 << 3,  // its backward pass can include that of the relu in the op before (CudaOp.relu_before)
     DROPS = 1 << 4,             // in training it keeps or drops features (CudaOp.keep)
+    ADDS_TO_GRADIENT = 1 << 5,  // it can add its input's gradient to a gradient that is already there (CudaOp.adds)
 } CudaLayerTraits;
 
 typedef struct CudaCall CudaCall; // cuda_pass.h
@@ -32,7 +33,7 @@ typedef struct CudaLayer {
     double (*bytes)(const CudaPass *pass, const CudaOp *op);
     double in, out; // 0: 1
     // How often a backward pass without parameters reads or writes a tensor of its input's and of its output's size;
-    // zeros: its output's size three times.
+    // zeros: its output's size three times. The output of a relu in the op, if it reads that, counts once more.
     double back_in, back_out;
 } CudaLayer;
 

@@ -9,23 +9,23 @@ static size_t norm_statistics(const Layer *layer) {
 
 static void norm_forward(const CudaCall *call) {
     const CudaOp *op = call->op;
-    cuda_norm_forward(op->out, op->statistics, op->in, call->weight, call->bias, call->stride, op->layer, call->step);
+    cuda_norm_forward(op->out, op->statistics, op->in, call->weight, call->bias, call->stride, op->relu, op->layer,
+                      call->step);
+}
+
+static void back(const CudaCall *call, CudaPart part, float *gradient, float *in_gradient) {
+    const CudaOp *op = call->op;
+    cuda_norm_backward(gradient, call->bias_gradient, in_gradient, op->statistics, op->in, op->out_gradient,
+                       call->weight, call->bias, call->stride, call->gradient_stride, op->relu, op->layer, call->step);
+    cuda_mark(call->pass, part, op);
 }
 
 // The input's gradient and the weight's are sums over different values, within a sample and over the samples, so they
-// are two kernels; both read the statistics of the forward pass.
+// can be two kernels; both read the statistics of the forward pass.
 static void norm_backward(const CudaCall *call) {
     const CudaOp *op = call->op;
-    const Layer *layer = op->layer;
-    if (op->in_gradient) {
-        cuda_norm_backward_input(op->in_gradient, op->statistics, op->in, op->out_gradient, call->weight, call->stride,
-                                 layer, call->step);
-        cuda_mark(call->pass, CUDA_PART_INPUT, op);
-    }
-    if (!call->gradient) return;
-    cuda_norm_backward_weight(call->gradient, call->bias_gradient, op->statistics, op->in, op->out_gradient,
-                              call->gradient_stride, layer, call->step);
-    cuda_mark(call->pass, CUDA_PART_PARAMETERS, op);
+    if (op->in_gradient) back(call, CUDA_PART_INPUT, NULL, op->in_gradient);
+    if (call->gradient) back(call, CUDA_PART_PARAMETERS, call->gradient, NULL);
 }
 
 // Four floats per channel. They fit in a float per channel and column, as a model has at least four columns.
@@ -46,25 +46,30 @@ static void batch_norm_forward(const CudaCall *call) {
                          : NULL;
     }
     cuda_batch_norm_forward(op->out, op->statistics, running[0], running[1], op->in, call->weight, call->stride,
-                            call->purpose != FOR_TESTS, layer, call->step);
+                            call->purpose != FOR_TESTS, op->relu, layer, call->step);
 }
 
 // The weight's kernel comes first even if the layer is frozen: it computes the means that the input's gradient needs.
 static void batch_norm_backward(const CudaCall *call) {
     const CudaOp *op = call->op;
     const Layer *layer = op->layer;
-    cuda_batch_norm_backward_weight(call->gradient, op->statistics, op->in, op->out_gradient, call->gradient_stride,
-                                    layer, call->step);
+    cuda_batch_norm_backward_weight(call->gradient, op->statistics, op->in, op->out_gradient, call->weight,
+                                    call->stride, call->gradient_stride, op->relu, layer, call->step);
     cuda_mark(call->pass, CUDA_PART_PARAMETERS, op);
     if (!op->in_gradient) return;
     cuda_batch_norm_backward_input(op->in_gradient, op->statistics, op->in, op->out_gradient, call->weight,
-                                   call->stride, layer, call->step);
+                                   call->stride, op->relu, layer, call->step);
     cuda_mark(call->pass, CUDA_PART_INPUT, op);
 }
 
-const CudaLayer cuda_norm_layer = {
-    .statistics = norm_statistics, .forward = norm_forward, .backward = norm_backward, .in = 3, .out = 2};
-const CudaLayer cuda_batch_norm_layer = {.statistics = batch_norm_statistics,
+const CudaLayer cuda_norm_layer = {.traits = JOINS_RELU_BEHIND,
+                                   .statistics = norm_statistics,
+                                   .forward = norm_forward,
+                                   .backward = norm_backward,
+                                   .in = 3,
+                                   .out = 2};
+const CudaLayer cuda_batch_norm_layer = {.traits = JOINS_RELU_BEHIND,
+                                         .statistics = batch_norm_statistics,
                                          .forward = batch_norm_forward,
                                          .backward = batch_norm_backward,
                                          .in = 3,

@@ -117,15 +117,6 @@ static void dropout_backward(const CudaCall *call) {
 
 // Two inputs ---------------------------------------------------------------------------------------------------------
 
-// Adds the second input to the features from `first` on, or copies it there.
-static void combine(const CudaCall *call, size_t first, bool adds) {
-    const CudaOp *op = call->op;
-    const Layer *layer = op->layer;
-    const size_t in = shape_size(layer->in), other = shape_size(layer->out) - first;
-    cuda_add(rows_of(op->out, layer, 0), (CudaRows){op->in, in, 0}, in, false, call->step);
-    cuda_add(rows_of(op->out, layer, first), (CudaRows){op->other, other, 0}, other, adds, call->step);
-}
-
 // The output's gradient is the input's gradient, and from feature `first` on the second input's gradient.
 static void pass_on(const CudaCall *call, size_t first) {
     const CudaOp *op = call->op;
@@ -140,16 +131,26 @@ static void pass_on(const CudaCall *call, size_t first) {
 }
 
 static void add_forward(const CudaCall *call) {
-    combine(call, 0, true);
+    const CudaOp *op = call->op;
+    cuda_sum_forward(op->out, op->in, op->other, op->relu, shape_size(op->layer->out), call->step);
 }
 
+// A relu in the op stops the gradient in place (PASSES_GRADIENT: the output's gradient is then the input's).
 static void add_backward(const CudaCall *call) {
-    pass_on(call, 0);
+    const CudaOp *op = call->op;
+    if (!op->relu || op->relu_is_left) return pass_on(call, 0);
+    cuda_sum_backward(op->out_gradient, op->other_gradient, op->other_adds, op->out, shape_size(op->layer->out),
+                      call->step);
+    cuda_mark(call->pass, CUDA_PART_BACK, op);
 }
 
 // Channels are the outermost axis of a model's tensor, so that the second input follows the first without gaps.
 static void concat_forward(const CudaCall *call) {
-    combine(call, shape_size(call->op->layer->in), false);
+    const CudaOp *op = call->op;
+    const Layer *layer = op->layer;
+    const size_t in = shape_size(layer->in), other = shape_size(layer->out) - in;
+    cuda_add(rows_of(op->out, layer, 0), (CudaRows){op->in, in, 0}, in, false, call->step);
+    cuda_add(rows_of(op->out, layer, in), (CudaRows){op->other, other, 0}, other, false, call->step);
 }
 
 static void concat_backward(const CudaCall *call) {
@@ -172,5 +173,6 @@ const CudaLayer cuda_dropout_layer = {.traits = DROPS | ENDS_RELU_BEFORE,
                                       .forward = dropout_forward,
                                       .backward = dropout_backward,
                                       .bytes = dropout_bytes};
-const CudaLayer cuda_add_layer = {.forward = add_forward, .backward = add_backward, .in = 3, .out = 2};
+const CudaLayer cuda_add_layer = {
+    .traits = JOINS_RELU_BEHIND | READS_RELU_OUTPUT, .forward = add_forward, .backward = add_backward, .in = 2};
 const CudaLayer cuda_concat_layer = {.forward = concat_forward, .backward = concat_backward};

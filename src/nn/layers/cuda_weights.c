@@ -16,7 +16,8 @@ static void conv_backward(const CudaCall *call) {
     const CudaOp *op = call->op;
     const Layer *layer = op->layer;
     if (op->in_gradient) {
-        cuda_conv_backward_input(op->in_gradient, op->out_gradient, call->weight, call->stride, layer, call->step);
+        cuda_conv_backward_input(op->in_gradient, op->adds, op->out_gradient, call->weight, call->stride, layer,
+                                 call->step);
         cuda_mark(call->pass, CUDA_PART_INPUT, op);
     }
     if (!call->gradient) return;
@@ -60,13 +61,18 @@ static void linear_backward(const CudaCall *call) {
     cuda_mark(call->pass, call->steps ? CUDA_PART_PARAMETERS_AND_STEP : CUDA_PART_PARAMETERS, op);
 }
 
-const CudaLayer cuda_conv_layer = {
-    .scratch = cuda_conv_scratch_floats, .forward = conv_forward, .backward = conv_backward, .bytes = conv_bytes};
+const CudaLayer cuda_conv_layer = {.traits = ADDS_TO_GRADIENT,
+                                   .scratch = cuda_conv_scratch_floats,
+                                   .forward = conv_forward,
+                                   .backward = conv_backward,
+                                   .bytes = conv_bytes};
 const CudaLayer cuda_linear_layer = {.traits = JOINS_RELU_BEHIND | READS_RELU_OUTPUT | ENDS_RELU_BEFORE,
                                      .forward = linear_forward,
                                      .backward = linear_backward,
-                                     .bytes = linear_bytes};
+                                     .bytes = linear_bytes,
+                                     .back_out = 2};
 const CudaLayer cuda_linear_each_layer = {.traits = JOINS_RELU_BEHIND | READS_RELU_OUTPUT | ENDS_RELU_BEFORE,
                                           .forward = linear_forward,
                                           .backward = linear_backward,
-                                          .bytes = linear_bytes};
+                                          .bytes = linear_bytes,
+                                          .back_out = 2};

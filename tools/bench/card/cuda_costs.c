@@ -54,9 +54,10 @@ static double bytes_of(const Record *record, CudaPart part, const CudaOp *op) {
     case CUDA_PART_LOSS:
         return 3 * cuda_lanes_bytes(pass, (size_t)spec->classes);
     case CUDA_PART_BACK:
-        return cuda_values_bytes(pass, op, layer->back_in, layer->back_in + layer->back_out > 0 ? layer->back_out : 3);
+        return cuda_values_bytes(pass, op, layer->back_in, layer->back_in + layer->back_out > 0 ? layer->back_out : 3) +
+               (op->relu && !op->relu_is_left && layer->traits & READS_RELU_OUTPUT ? out : 0);
     case CUDA_PART_INPUT:
-        return in * (op->relu_before ? 2 : 1) + out + own;
+        return in * (op->relu_before || op->adds ? 2 : 1) + out + own;
     case CUDA_PART_PARAMETERS:
         return in + 2 * out + own; // the bias's sums read the gradient again
     case CUDA_PART_PARAMETERS_AND_STEP:
