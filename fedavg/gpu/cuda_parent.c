@@ -19,6 +19,7 @@
 typedef struct CudaParent {
     CudaBlocks blocks;
     CudaView view; // the new weights
+    void *pinned;  // the lasting slots in the host's memory, which the driver has pinned; NULL: it has not
     int gpu;
     uint32_t generations[MAX_WORKERS]; // of each rank's process, as the workers' fences know them
     size_t free_bytes;                 // of the GPU, before workers allocated; 0: measure_workers has written its line
@@ -35,6 +36,7 @@ typedef struct CudaParent {
 // For a failed cuda_init as well as for the end of a run: all that is not allocated yet is NULL. The blocks are freed
 // last, when no worker lives any more: a worker's import would keep the memory taken.
 static void release(CudaParent *self) {
+    if (self->pinned) cudaHostUnregister(self->pinned);
     cuda_net_free(self->evaluator);
     if (self->stream) cudaStreamDestroy(self->stream);
     cudaFree(self->begun_vectors);
@@ -90,6 +92,15 @@ static Status upload(const CudaParent *self, const RunMemory *memory, Error *err
     return cuda_wait(self->stream, err, "copying data set and model to the GPU");
 }
 
+// The lasting slots are copied to the host after every round, so that a GPU that fails loses none. Into pinned memory
+// the copy has the bus's speed; a driver that cannot pin it (WSL) copies through a buffer of its own.
+static void pin_lasting_slots(CudaParent *self, const RunMemory *memory) {
+    const size_t bytes = slots_lasting_bytes(&memory->config->slots);
+    if (bytes == 0) return;
+    if (cudaHostRegister(memory->slots, bytes, cudaHostRegisterDefault) == cudaSuccess) self->pinned = memory->slots;
+    cudaGetLastError(); // clears an error, which the first wait would report
+}
+
 // The order matters. The blocks are created first, since their handles are part of the shared configuration that a
 // worker reads when it starts; here no worker has started. The free memory is asked last, so that measure_workers
 // compares two states that differ only by the workers.
@@ -103,6 +114,7 @@ static Status cuda_init(Parent *parent, Error *err) {
     TRY_GOTO(fail, cuda_leave_cores(config, err));
     TRY_GOTO(fail, allocate(self, config, err));
     TRY_GOTO(fail, upload(self, parent->memory, err));
+    pin_lasting_slots(self, parent->memory);
     TRY_GOTO(fail, cuda_evaluator_init(&self->evaluator, self->blocks.weights, self->blocks.test_pixels,
                                        self->blocks.test_labels, &config->spec, &parent->memory->data,
                                        config->gpu.tf32 != 0, err));

@@ -80,7 +80,7 @@ void check_band(const char *band, size_t bytes) {
 }
 
 void check_guards(const Block &block) {
-    if (block.place == Place::imported) return; // its owner looks after it
+    if (block.place == Place::imported || !block.pages) return; // its owner looks after it
     check_band(block.pages, head_bytes(block));
     check_band(block.base + block.bytes, tail_bytes(block));
 }
@@ -164,12 +164,27 @@ cudaError_t memory_free(void *address, bool host) {
     if (!address) return cudaSuccess;
     Block *block = find_base(address);
     if (!block) fault("freed, but not allocated: %s", memory_describe(address));
-    if (host != (block->place == Place::pinned) || block->place == Place::imported) return cudaErrorInvalidValue;
+    if (host != (block->place == Place::pinned) || block->place == Place::imported || !block->pages)
+        return cudaErrorInvalidValue;
     if (block->fd >= 0) {
         int32_t importer = gpu_importer(block->serial);
         if (importer) fault("freed while process %d still has it open: %s", importer, memory_describe(address));
     }
     release(block);
+    return cudaSuccess;
+}
+
+cudaError_t memory_register(void *address, size_t bytes) {
+    char *base = static_cast<char *>(address);
+    if (bytes == 0 || memory_block(base) || memory_block(base + bytes - 1)) return cudaErrorInvalidValue;
+    memory().blocks[base] = Block{base, bytes, Place::pinned, nullptr, 0, -1, ++memory().serials, this_process(), 1};
+    return cudaSuccess;
+}
+
+cudaError_t memory_unregister(void *address) {
+    Block *block = find_base(address);
+    if (!block || block->pages) return cudaErrorInvalidValue;
+    memory().blocks.erase(block->base);
     return cudaSuccess;
 }
 
@@ -213,8 +228,13 @@ cudaError_t memory_close(void *address) {
 }
 
 void memory_free_all() {
-    while (!memory().blocks.empty())
-        release(&memory().blocks.begin()->second);
+    while (!memory().blocks.empty()) {
+        Block &block = memory().blocks.begin()->second;
+        if (block.pages)
+            release(&block);
+        else
+            memory_unregister(block.base);
+    }
     if (memory().context) gpu_give_back(memory().context_bytes);
     memory().context = false;
 }

@@ -21,7 +21,7 @@ struct Block {
     char *base;
     size_t bytes;
     Place place;
-    char *pages; // what is mapped and not a guard page
+    char *pages; // what is mapped and not a guard page; null: memory of the host's that was registered
     size_t page_bytes;
     int fd; // device memory that can be exported: its memory file; otherwise -1
     uint64_t serial;
@@ -47,6 +47,8 @@ class DeviceAccess {
 
 cudaError_t memory_allocate(void **memory, size_t bytes, Place place);
 cudaError_t memory_free(void *memory, bool host);
+cudaError_t memory_register(void *memory, size_t bytes);
+cudaError_t memory_unregister(void *memory);
 cudaError_t memory_export(Export *handle, void *memory);
 cudaError_t memory_import(void **memory, const Export &handle);
 cudaError_t memory_close(void *memory);

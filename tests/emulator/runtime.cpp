@@ -207,6 +207,16 @@ cudaError_t cudaFreeHost(void *memory) {
     return release(enter(__func__), memory, true);
 }
 
+cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned int) {
+    if (cudaError_t error = enter(__func__)) return error;
+    return leave(memory_register(memory, bytes));
+}
+
+cudaError_t cudaHostUnregister(void *memory) {
+    cudaError_t entered = enter(__func__), finished = streams_finish(), ended = memory_unregister(memory);
+    return leave(entered ? entered : finished ? finished : ended);
+}
+
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *attributes, const void *pointer) {
     if (cudaError_t error = enter(__func__)) return error;
     *attributes = cudaPointerAttributes{};

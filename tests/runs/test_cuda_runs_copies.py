@@ -45,6 +45,15 @@ class Copies(CardCase):
             self.assertNotIn("pinned", {copy[3] for copy in refused if copy[0] == "0"})
             self.assertEqual(self.model(run), self.model(plain))
 
+    def test_what_the_server_remembers_is_copied_to_pinned_memory(self):
+        for algorithm in "fedadam", "ssgd":
+            seen = self.copies(algorithm, "--algorithm", algorithm, "--workers", "1")
+            large = {copy for copy in seen if copy[:2] == ("parent", "to-host") and copy[2] >= self.model_bytes(algorithm)}
+            self.assertEqual({copy[3] for copy in large}, {"pinned"}, large)
+            refused = self.copies(f"plain-{algorithm}", "--algorithm", algorithm, "--workers", "1", FAIL="cudaHostRegister", FAIL_RANK="parent")
+            self.assertEqual({copy[3] for copy in refused if copy[:3] in {other[:3] for other in large}}, {"pageable"})
+            self.assertEqual(self.model(algorithm), self.model(f"plain-{algorithm}"))
+
     def test_the_only_worker_of_ssgd_waits_for_many_steps_at_once(self):
         steps = 40  # per shard and round
         options = ["--data", DATA, "--model", MODEL, "--clients", "4", "--batch-size", "1", "--rounds", "1", "--algorithm", "ssgd", "--device", "cuda"]

@@ -201,6 +201,7 @@ struct cudaPointerAttributes {
 #define cudaHostAllocDefault  0x00
 #define cudaHostAllocPortable 0x01
 #define cudaHostAllocMapped   0x02
+#define cudaHostRegisterDefault 0x00
 
 cudaError_t cudaMalloc(void **memory, size_t bytes);
 cudaError_t cudaFree(void *memory);
@@ -213,6 +214,8 @@ cudaError_t cudaMemPrefetchAsync(const void *memory, size_t bytes, int device, c
 cudaError_t cudaMallocHost(void **memory, size_t bytes);
 cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned int flags);
 cudaError_t cudaFreeHost(void *memory);
+cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned int flags);
+cudaError_t cudaHostUnregister(void *memory);
 cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *pointer);
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind);
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
