@@ -18,6 +18,7 @@ PLAN = {
     "sanitized_steps": ["lenet:3:10", "2nn:3:10", "cnn:2:10"],
     "bench": [["--nets", "lenet,2nn", "--batches", "10,64", "--models", "1,8,32,128"], ["--nets", "2nn", "--batches", "10", "--models", "100"],
               ["--nets", "cnn", "--batches", "10", "--models", "1,10,100"], ["--nets", "cifar-cnn", "--batches", "10", "--models", "10,50"],
+              ["--nets", "char-lstm", "--shape", "1x1x80", "--batches", "10", "--models", "1,10"],
               ["--nets", "2nn,cnn", "--batches", "10", "--models", "100", "--momentum", "0"],
               ["--nets", "2nn,cnn", "--batches", "10", "--models", "100", "--tf32", "on"],
               *(["--nets", net, "--batches", batch, "--models", models, "--costs"] for net, batch, models in
