@@ -110,7 +110,11 @@ static void nothing_is_stepped_behind_a_closed_fence(void **state) {
     gpu_free(word), gpu_free(c), gpu_free(g), gpu_free(v), gpu_free(w);
 }
 
-static const Dataset data = {.shape = {1, 28, 28}, .classes = 10, .train.count = 60000, .test.count = 10000};
+static const Dataset data = {.items = {.pixel_bytes = 1, .label_bytes = sizeof(uint16_t)},
+                             .shape = {1, 28, 28},
+                             .classes = 10,
+                             .train.count = 60000,
+                             .test.count = 10000};
 
 static void shards_are_summed_along_the_tree_to_the_bits_of_the_cpu(void **state) {
     (void)state;
