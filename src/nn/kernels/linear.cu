@@ -157,8 +157,9 @@ __device__ void end_products(const float (&sums)[THREAD_OUTS][THREAD_INS], const
 }
 
 // weight, bias: offsets among the parameters. The products of a tile are summed in registers, from samples that are
-// staged in shared memory.
-template <Ending ENDING, bool SHIFTS = false>
+// staged in shared memory. EARLY: there is one place, whose samples are staged at once; meanwhile the parameters are on
+// their way, too. Not with shifts, which join complete sums.
+template <Ending ENDING, bool SHIFTS = false, bool EARLY = false>
 __global__ void __launch_bounds__(ITEM_THREADS, ENDING == STEPS_WITH_MOMENTUM ? 3 : 0)
     linear_gradient(const __grid_constant__ CudaSgdUpdate descent, const float4 *in, const float4 *out_gradient,
                     size_t weight, size_t bias, uint32_t ins, uint32_t outs, uint32_t quads, uint32_t places,
@@ -174,12 +175,9 @@ __global__ void __launch_bounds__(ITEM_THREADS, ENDING == STEPS_WITH_MOMENTUM ? 
     float sums[THREAD_OUTS][THREAD_INS] = {};
     const Places to(weight, bias, first_in + x, ins, first_out + y, outs);
     Held held;
-    // The samples of a small batch are staged at once, and meanwhile the parameters are on their way, too. Shifts join
-    // complete sums.
-    const bool early = ENDING == STEPS_WITH_MOMENTUM && !SHIFTS && places * quads <= TILE_SAMPLES / 4;
-    if (early) hold<ENDING, SHIFTS>(held, sums, descent, model, to);
-    for (uint32_t p = 0; p < places; p++, in += (size_t)ins * quads, out_gradient += (size_t)outs * quads)
-        for (uint32_t first = 0; first < quads; first += TILE_SAMPLES / 4) {
+    if (EARLY) hold<ENDING, SHIFTS>(held, sums, descent, model, to);
+    for (uint32_t p = 0; p < (EARLY ? 1 : places); p++, in += (size_t)ins * quads, out_gradient += (size_t)outs * quads)
+        for (uint32_t first = 0; first < (EARLY ? 1 : quads); first += TILE_SAMPLES / 4) {
             uint32_t quad = first + threadIdx.x % (TILE_SAMPLES / 4);
             __syncthreads(); // the former samples have been used
             stage_row(tile.gradients, out_gradient, first_out + row, outs, quad, quads, false);
@@ -187,7 +185,7 @@ __global__ void __launch_bounds__(ITEM_THREADS, ENDING == STEPS_WITH_MOMENTUM ? 
             __syncthreads();
             add_products(sums, tile, x, y);
         }
-    if (ENDING != STORES && !early) hold<ENDING, SHIFTS>(held, sums, descent, model, to);
+    if (ENDING != STORES && !EARLY) hold<ENDING, SHIFTS>(held, sums, descent, model, to);
     end_products<ENDING, SHIFTS>(sums, held, descent, model, to);
 }
 
@@ -206,8 +204,10 @@ static void launch_gradient(void (*kernel)(CudaSgdUpdate, const float4 *, const 
 
 void cuda_linear_step(const CudaSgdUpdate *descent, const float *in, const float *out_gradient, const Layer *layer,
                       const CudaStep *step) {
-    const auto with_momentum =
-        descent->shifts ? linear_gradient<STEPS_WITH_MOMENTUM, true> : linear_gradient<STEPS_WITH_MOMENTUM>;
+    const bool early = linear_places(layer) == 1 && step->samples <= TILE_SAMPLES;
+    const auto with_momentum = descent->shifts ? linear_gradient<STEPS_WITH_MOMENTUM, true>
+                               : early         ? linear_gradient<STEPS_WITH_MOMENTUM, false, true>
+                                               : linear_gradient<STEPS_WITH_MOMENTUM>;
     const auto without = descent->shifts ? linear_gradient<STEPS, true> : linear_gradient<STEPS>;
     launch_gradient(descent->sgd.momentum > 0 ? with_momentum : without, descent, layer->weight, layer->bias, in,
                     out_gradient, layer, step);
