@@ -350,13 +350,25 @@ static Status cuda_adopt(Parent *parent, bool *finite, Error *err) {
     return *finite ? publish(parent, err) : STATUS_OK;
 }
 
+static Status evaluate_with_answers(const CudaParent *self, BatchResult *result, Answer *answers, const Spec *spec,
+                                    const Dataset *data, Error *err) {
+    float *logits = malloc(data->test.count * (size_t)spec->classes * sizeof *logits);
+    if (!logits) return fail(err, STATUS_OS, "no memory for the logits of %u samples", data->test.count);
+    const Status status = cuda_evaluator_run(result, logits, self->evaluator, data, err);
+    if (status == STATUS_OK)
+        answers_of_logits(answers, logits, data->test.labels, data->test.count, spec->squared_loss ? 0 : spec->classes);
+    free(logits);
+    return status;
+}
+
 // The net reads the model's own block: nothing is copied for an evaluation but its two results. Other weights are
 // evaluated once per run, at its end, by a net of their own.
-static Status cuda_evaluate(Parent *parent, BatchResult *result, const float *weights, Error *err) {
+static Status cuda_evaluate(Parent *parent, BatchResult *result, Answer *answers, const float *weights, Error *err) {
     const CudaParent *self = parent->state;
     const RunConfig *config = parent->memory->config;
-    if (weights)
-        return gpu_evaluate(result, NULL, weights, &config->spec, &parent->memory->data, config->gpu.tf32, err);
+    const Dataset *data = &parent->memory->data;
+    if (weights) return gpu_evaluate(result, NULL, weights, &config->spec, data, config->gpu.tf32, err);
+    if (answers) return evaluate_with_answers(self, result, answers, &config->spec, data, err);
     return cuda_evaluator_run(result, NULL, self->evaluator, &parent->memory->data, err);
 }
 

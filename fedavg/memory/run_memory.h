@@ -23,6 +23,7 @@
 #include "fedavg/rules/send/masks.h"
 #include "fedavg/rules/server/server_rule.h"
 #include "fedavg/rules/world/schedule.h"
+#include "nn/answers.h"
 #include "shm/segment.h"
 
 // The parent's plan of a run, made after the data is loaded.
@@ -54,6 +55,7 @@ typedef struct RunMemory {
     Algorithm algorithm;     // of the run; private to this process
     Queue *queue;
     MetricSums *metrics; // one per job of the queue, written by the job's worker; NULL without a trainer
+    Answer *answers;     // of the last test, by the place of a sample in its set; NULL with a trainer
     Dataset data;
     Partition partition;
     float *weights;     // (parameters) the shared model

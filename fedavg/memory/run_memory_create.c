@@ -41,6 +41,7 @@ static void bind_control(RunMemory *memory) {
     memory->algorithm = run_algorithm(memory->config);
     memory->queue = control_part(memory, memory->config->queue_offset);
     memory->metrics = control_part(memory, memory->config->metrics_offset);
+    memory->answers = control_part(memory, memory->config->answers_offset);
     memory->tensors = spec_tensors(&memory->config->spec);
     if (memory->config->tensor_count > 0)
         memory->tensors = (TensorList){.tensors = control_part(memory, memory->config->tensors_offset),
@@ -58,8 +59,8 @@ static Status bind_partition(RunMemory *memory, Error *err) {
     return partition_view(&memory->partition, memory->partition_segment.memory, memory->partition_segment.bytes, err);
 }
 
-// Lays out the control segment: Control, the queue, the masked cohort, a trainer's tensors and metrics, one trace
-// buffer per writer, each on its own cache lines. Pages of metrics that no job reports are never allocated.
+// Lays out the control segment: Control, the queue, the masked cohort, a trainer's tensors and metrics, answers, one
+// trace buffer per writer, each on its own cache lines. Pages of metrics that no job reports are never allocated.
 static Status create_control(RunMemory *memory, RunPlan *plan, Error *err) {
     RunConfig *config = &plan->config;
     config->queue_offset = round_up(sizeof(Control), 64);
@@ -76,7 +77,11 @@ static Status create_control(RunMemory *memory, RunPlan *plan, Error *err) {
     config->tensor_count = lists ? (uint32_t)memory->tensors.count : 0;
     const size_t list_end = round_up(masked_end + list_bytes, 64);
     config->metrics_offset = lists ? list_end : 0;
-    config->trace_offset = round_up(list_end + (lists ? plan->job_capacity * sizeof(MetricSums) : 0), 64);
+    const size_t metrics_end = round_up(list_end + (lists ? plan->job_capacity * sizeof(MetricSums) : 0), 64);
+    const uint32_t validation = memory->partition.validation_count, test = memory->data.test.count;
+    config->answers_offset = lists ? 0 : metrics_end;
+    const size_t answers = lists ? 0 : validation > test ? validation : test;
+    config->trace_offset = round_up(metrics_end + answers * sizeof(Answer), 64);
     size_t trace_bytes = plan->trace_capacity ? (config->workers + 1) * trace_buffer_bytes(plan->trace_capacity) : 0;
     TRY(segment_create(&memory->control_segment, "control", config->trace_offset + trace_bytes, err));
     *(RunConfig *)memory->control_segment.memory = *config;

@@ -47,6 +47,7 @@ typedef struct RoundReport {
     uint32_t test_hits, test_count;
     bool test_judged;                       // whether the test counts hits: a trainer's need not
     MetricSums train_metrics, test_metrics; // of a trainer
+    AnswerFigures test_figures;             // of the test's answers; NaN where it has none
     uint32_t backdoor_hits, backdoor_count; // of marked test samples; 0 of 0: no backdoor, or a trainer counts no hits
     double seconds;                         // from the first job to the published model
     double evaluate_seconds;
@@ -93,6 +94,7 @@ struct Rounds {
     Nodes *nodes;                  // borrowed
     Exchange exchange;             // ssgd on several nodes
     TraceBuffer *trace;            // the parent's
+    bool wants_answers;            // the caller's: tests on a GPU have answers, too, which costs time
     double rdp[ACCOUNTANT_ORDERS]; // of one round's release; zeros for a tree
 };
 

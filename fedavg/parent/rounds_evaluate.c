@@ -80,6 +80,9 @@ static Status evaluate_in_chunks(Rounds *rounds, uint32_t round, EvaluationTask 
     const uint32_t all = validates ? memory->partition.validation_count : memory->data.test.count;
     const bool is_whole = memory->config->trainer.whole_test && (task == EVALUATE_TEST_SET || validates);
     const uint32_t size = is_whole ? all : EVALUATION_CHUNK;
+    // Answers of other nodes are zeros here, and the sum over the nodes has all of them.
+    const bool joins = memory->config->nodes > 1 && memory->answers && task != EVALUATE_BACKDOOR;
+    if (joins) memset(memory->answers, 0, all * sizeof *memory->answers);
     queue_clear(memory->queue);
     for (uint32_t first = 0, place = 0; first < all; first += size, place++) {
         const uint32_t left = all - first;
@@ -91,6 +94,8 @@ static Status evaluate_in_chunks(Rounds *rounds, uint32_t round, EvaluationTask 
     }
     TRY(phases_run_jobs(&rounds->phases, PHASE_EVALUATE, round, err));
     TRY(node_jobs_merge(memory, rounds->nodes, err));
+    static_assert(sizeof(Answer) == sizeof(int64_t), "answers are summed as integers");
+    if (joins) TRY(nodes_sum(rounds->nodes, (int64_t *)(void *)memory->answers, all, err));
     *sums = (ChunkSums){0};
     for (uint32_t i = 0; i < memory->queue->count; i++) {
         sums->result.loss_sum += memory->queue->jobs[i].loss_sum;
@@ -117,6 +122,16 @@ static Status evaluate_backdoor(Rounds *rounds, uint32_t round, RoundReport *rep
     return STATUS_OK;
 }
 
+// Figures of single classes, and of distances. Workers of a GPU give no answers, and its parent does if it is told to.
+static Status measure_answers(Rounds *rounds, RoundReport *report, Error *err) {
+    const RunMemory *memory = rounds->memory;
+    const bool on_gpu = rounds->parent.backend->evaluate;
+    const int classes = memory->config->spec.squared_loss ? 0 : memory->config->spec.classes;
+    report->test_figures = answer_figures_none();
+    if (!memory->answers || (on_gpu && (report->validates || !rounds->wants_answers))) return STATUS_OK;
+    return answer_figures(&report->test_figures, memory->answers, report->test_count, classes, err);
+}
+
 // Workers that train from round to round are called to the barrier first. A GPU evaluates in the parent, whose net has
 // all test samples in its memory; the validation set and the backdoor's marked samples are always the workers' work.
 Status rounds_evaluate(Rounds *rounds, uint32_t round, EvaluationTask task, RoundReport *report, Error *err) {
@@ -126,7 +141,8 @@ Status rounds_evaluate(Rounds *rounds, uint32_t round, EvaluationTask task, Roun
     ChunkSums sums = {0};
     const bool validates = task == EVALUATE_VALIDATION;
     if (parent->evaluate && !validates)
-        TRY(parent->evaluate(&rounds->parent, &sums.result, NULL, err));
+        TRY(parent->evaluate(&rounds->parent, &sums.result, rounds->wants_answers ? rounds->memory->answers : NULL,
+                             NULL, err));
     else {
         TRY(evaluate_in_chunks(rounds, round, task, &sums, err));
         TRY(run_memory_join_metrics(&report->test_metrics, rounds->memory, err));
@@ -136,6 +152,7 @@ Status rounds_evaluate(Rounds *rounds, uint32_t round, EvaluationTask task, Roun
     report->test_count = validates ? rounds->memory->partition.validation_count : rounds->memory->data.test.count;
     report->test_judged = sums.unjudged == 0;
     report->test_loss = sums.result.loss_sum / (double)report->test_count;
+    TRY(measure_answers(rounds, report, err));
     TRY(evaluate_backdoor(rounds, round, report, err));
     report->evaluate_seconds = clock_seconds_since(start);
     report->workers_lost += rounds_take_deaths(rounds);
@@ -150,7 +167,8 @@ Status rounds_evaluate_other(Rounds *rounds, uint32_t round, const float *weight
     const size_t bytes = memory->config->parameters * sizeof *weights;
     if (parent->evaluate) {
         BatchResult result;
-        TRY(parent->evaluate(&rounds->parent, &result, weights, err));
+        TRY(parent->evaluate(&rounds->parent, &result, NULL, weights, err));
+        report->test_figures = answer_figures_none();
         report->test_count = memory->data.test.count;
         report->test_hits = result.hits;
         report->test_judged = true;

@@ -18,6 +18,11 @@ static void evaluate(LocalModel *model, BatchResult *result, const float *weight
     net_evaluate(&model->net, result, weights, &seen);
 }
 
+// The parent measures the answers to all chunks. A trainer has its own net, and its own metrics.
+static void begin_answers(LocalModel *model, const Job *job) {
+    model->net.answers = model->memory->answers ? model->memory->answers + job->first : NULL;
+}
+
 // Evaluates one chunk of the test set. The parent cuts the set into chunks of a fixed size, so that the sum of their
 // losses does not depend on the number of workers.
 static BatchResult evaluate_test_set(LocalModel *model, const Job *job) {
@@ -29,7 +34,9 @@ static BatchResult evaluate_test_set(LocalModel *model, const Job *job) {
                          .scale = data->scale,
                          .shift = data->shift};
     BatchResult result;
+    begin_answers(model, job);
     evaluate(model, &result, model->memory->weights, &batch, "test", VIEW_TEST_SET);
+    model->net.answers = NULL;
     return result;
 }
 
@@ -106,7 +113,10 @@ const char *evaluation_data_name(const Partition *partition) {
 
 static BatchResult evaluate_validation(LocalModel *model, const Job *job, uint32_t round) {
     const ClientSamples samples = evaluation_samples(model->memory, job, round);
-    return evaluate_samples(model, model->memory->weights, &samples, VIEW_TEST_SET);
+    begin_answers(model, job);
+    const BatchResult result = evaluate_samples(model, model->memory->weights, &samples, VIEW_TEST_SET);
+    model->net.answers = NULL;
+    return result;
 }
 
 static BatchResult evaluate_client(LocalModel *model, const float *weights, Job *job, uint32_t round) {

@@ -8,14 +8,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "app/eval_outcome.h"
 #include "app/options/option_table.h"
 #include "app/options/options.h"
 #include "app/train/model_file.h"
 #include "app/train/predictions.h"
-#include "app/train/round_test.h"
 #include "app/train/run_device.h"
 #include "app/train/run_folder.h"
-#include "app/train/run_metrics.h"
 #include "app/train/run_record.h"
 #include "app/train/run_set_up.h"
 #include "app/train/trainer_eval.h"
@@ -141,15 +140,6 @@ static Status check_data(const Subject *subject, const Safetensors *file, const 
                 subject->path, options->data, note, hash);
 }
 
-// Results on the test set, and on its marked samples if the run was attacked by a backdoor.
-typedef struct Outcome {
-    BatchResult test;
-    bool judged;        // whether it counts hits
-    MetricSums metrics; // of a trainer
-    uint32_t marked, marked_hits;
-    double seconds;
-} Outcome;
-
 static Batch test_batch(const Dataset *data, uint32_t first) {
     const uint32_t left = data->test.count - first;
     return (Batch){.pixels = data->test.pixels,
@@ -160,14 +150,15 @@ static Batch test_batch(const Dataset *data, uint32_t first) {
                    .shift = data->shift};
 }
 
-static Status evaluate_on_cpu(BatchResult *sum, float *logits, const float *parameters, const Spec *spec,
-                              const Dataset *data, Error *err) {
+static Status evaluate_on_cpu(BatchResult *sum, Answer *answers, float *logits, const float *parameters,
+                              const Spec *spec, const Dataset *data, Error *err) {
     Net net;
     TRY(net_init(&net, spec, kernels_best(), err));
     *sum = (BatchResult){0};
     for (uint32_t first = 0; first < data->test.count; first += EVALUATION_CHUNK) {
         const Batch batch = test_batch(data, first);
         BatchResult result;
+        net.answers = answers + first;
         net_evaluate(&net, &result, parameters, &batch);
         sum->loss_sum += result.loss_sum;
         sum->hits += result.hits;
@@ -177,14 +168,27 @@ static Status evaluate_on_cpu(BatchResult *sum, float *logits, const float *para
     return STATUS_OK;
 }
 
-static Status compute(BatchResult *sum, float *logits, const float *parameters, const Spec *spec, const Dataset *data,
-                      const Options *options, RunDevice *device, Error *err) {
+static Status evaluate_on_gpu(BatchResult *sum, Answer *answers, float *logits, const float *parameters,
+                              const Spec *spec, const Dataset *data, bool tf32, Error *err) {
+    const uint32_t count = data->test.count;
+    float *all = logits ? logits : malloc((size_t)count * (size_t)spec->classes * sizeof *all);
+    if (!all) return fail(err, STATUS_OS, "no memory for the logits of %u samples", count);
+    const Status status = gpu_evaluate(sum, all, parameters, spec, data, tf32, err);
+    if (status == STATUS_OK)
+        answers_of_logits(answers, all, data->test.labels, count, spec->squared_loss ? 0 : spec->classes);
+    if (!logits) free(all);
+    return status;
+}
+
+// answers (test samples); logits (test samples, classes): NULL if unused.
+static Status compute(BatchResult *sum, Answer *answers, float *logits, const float *parameters, const Spec *spec,
+                      const Dataset *data, const Options *options, RunDevice *device, Error *err) {
     if (device->on_gpu) {
-        const Status status = gpu_evaluate(sum, logits, parameters, spec, data, options->tf32, err);
+        const Status status = evaluate_on_gpu(sum, answers, logits, parameters, spec, data, options->tf32, err);
         if (status == STATUS_OK || !run_device_give_up(device, options, err)) return status;
         run_device_close(device, false);
     }
-    return evaluate_on_cpu(sum, logits, parameters, spec, data, err);
+    return evaluate_on_cpu(sum, answers, logits, parameters, spec, data, err);
 }
 
 static Status evaluate_backdoor(Outcome *outcome, const float *parameters, const Spec *spec, const Dataset *data,
@@ -209,61 +213,6 @@ static Status evaluate_backdoor(Outcome *outcome, const float *parameters, const
     return STATUS_OK;
 }
 
-static Status print_json(const Outcome *outcome, const Predictions *predictions, const char *path, const Dataset *data,
-                         const RunDevice *device, Error *err) {
-    JsonObject object;
-    char *text;
-    size_t bytes;
-    json_begin(&object);
-    put_readable(&object, "model", path);
-    put_text(&object, "data", data->name);
-    put_real(&object, "test_loss", outcome->test.loss_sum / data->test.count);
-    if (dataset_has_targets(&data->items)) {
-        put_real(&object, "test_rmse", loss_as_rmse(outcome->test.loss_sum / data->test.count));
-        put_real(&object, "test_r2", loss_as_r2(outcome->test.loss_sum / data->test.count, test_variance(data)));
-    } else if (outcome->judged) {
-        put_real(&object, "test_accuracy", (double)outcome->test.hits / data->test.count);
-        put_whole(&object, "hits", outcome->test.hits);
-    }
-    put_metrics(&object, "test_metrics", &outcome->metrics);
-    put_whole(&object, "samples", data->test.count);
-    if (outcome->marked > 0) put_real(&object, "attack_success", (double)outcome->marked_hits / outcome->marked);
-    put_real(&object, "seconds", outcome->seconds);
-    put_text(&object, "device", run_device_name(device));
-    if (predictions) predictions_put_confusion(&object, predictions);
-    TRY(json_text(&text, &bytes, &object, JSON_COMPACT, "the result", err));
-    puts(text);
-    free(text);
-    return STATUS_OK;
-}
-
-static Status tell(const Outcome *outcome, const Predictions *predictions, const char *path, const Dataset *data,
-                   const Options *options, const RunDevice *device, Error *err) {
-    const BatchResult *result = &outcome->test;
-    uint32_t count = data->test.count;
-    const Predictions *confusion = options->confusion ? predictions : NULL;
-    if (options->predictions[0]) TRY(predictions_write(predictions, options->predictions, err));
-    if (options->json) return print_json(outcome, confusion, path, data, device, err);
-    const double loss = result->loss_sum / count;
-    char regression[RUN_FIGURE_TEXT_BYTES];
-    printf("test loss %.4f", loss);
-    if (dataset_has_targets(&data->items))
-        printf("  %s", regression_text(regression, loss_as_rmse(loss), loss_as_r2(loss, test_variance(data))));
-    else if (outcome->judged)
-        printf("  accuracy %u/%u (%.2f%%)", result->hits, count, 100.0 * result->hits / count);
-    for (uint32_t i = 0; i < outcome->metrics.count; i++) {
-        char number[RUN_FIGURE_TEXT_BYTES];
-        const MetricSum *metric = &outcome->metrics.all[i];
-        printf("  %s %s", metric->name, metric_text(number, metric_value(metric)));
-    }
-    printf("  %.2f s  %s\n", outcome->seconds, run_device_name(device));
-    if (outcome->marked > 0)
-        printf("attack success %u/%u (%.2f%%) of the marked samples of other classes\n", outcome->marked_hits,
-               outcome->marked, 100.0 * outcome->marked_hits / outcome->marked);
-    if (confusion) predictions_print_confusion(confusion);
-    return STATUS_OK;
-}
-
 // Whether the user wants the net's output for each sample.
 static bool wants_answers(const Options *options) {
     return options->confusion || options->predictions[0];
@@ -275,13 +224,19 @@ static Status evaluate(const float *parameters, const Spec *spec, const Subject 
     Outcome outcome = {.judged = true};
     Predictions predictions = {0};
     if (wants_answers(options)) TRY(predictions_init(&predictions, data, spec->classes, options->confusion, err));
-    Status status = compute(&outcome.test, predictions.logits, parameters, spec, data, options, device, err);
+    outcome.answers = malloc(data->test.count * sizeof *outcome.answers);
+    Status status = outcome.answers ? STATUS_OK : fail(err, STATUS_OS, "no memory for %u answers", data->test.count);
+    if (status == STATUS_OK)
+        status =
+            compute(&outcome.test, outcome.answers, predictions.logits, parameters, spec, data, options, device, err);
+    if (status == STATUS_OK) status = outcome_measure(&outcome, data, err);
     if (status == STATUS_OK && subject->attack.row == ATTACK_BACKDOOR && !spec->float_input)
         status = evaluate_backdoor(&outcome, parameters, spec, data, &subject->attack, err);
     outcome.seconds = clock_seconds_since(start);
     if (status == STATUS_OK) status = dataset_segment_check(subject->memory, err);
-    if (status == STATUS_OK) status = tell(&outcome, &predictions, subject->path, data, options, device, err);
+    if (status == STATUS_OK) status = outcome_tell(&outcome, &predictions, subject->path, data, options, device, err);
     predictions_free(&predictions);
+    outcome_free(&outcome);
     TRY(status);
     const char *why_not = run_device_why_not(device, options);
     if (why_not) log_info("evaluated on the CPU, for %s", why_not);
@@ -300,11 +255,20 @@ static Status evaluate_by_trainer(const Safetensors *file, const Subject *subjec
     if (wants_answers(options)) TRY(predictions_init(&predictions, data, data->classes, options->confusion, err));
     TrainerTest test = {.answers = predictions.logits};
     Status status = trainer_eval(&test, file, subject->path, options, subject->round, subject->memory, data, err);
-    const Outcome outcome = {
+    Outcome outcome = {
         .test = test.sum, .judged = test.unjudged == 0, .metrics = test.metrics, .seconds = clock_seconds_since(start)};
+    if (status == STATUS_OK && predictions.logits) {
+        outcome.answers = malloc(data->test.count * sizeof *outcome.answers);
+        status = outcome.answers ? STATUS_OK : fail(err, STATUS_OS, "no memory for %u answers", data->test.count);
+    }
+    if (status == STATUS_OK && outcome.answers)
+        answers_of_logits(outcome.answers, predictions.logits, data->test.labels, data->test.count,
+                          dataset_has_targets(&data->items) ? 0 : data->classes);
+    if (status == STATUS_OK) status = outcome_measure(&outcome, data, err);
     if (status == STATUS_OK) status = dataset_segment_check(subject->memory, err);
-    if (status == STATUS_OK) status = tell(&outcome, &predictions, subject->path, data, options, &device, err);
+    if (status == STATUS_OK) status = outcome_tell(&outcome, &predictions, subject->path, data, options, &device, err);
     predictions_free(&predictions);
+    outcome_free(&outcome);
     return status;
 }
 

@@ -86,6 +86,10 @@ static const struct {
     {"  test_loss", "mean over the test samples; of targets it is (y - t)^2 / 2, half of PyTorch's MSELoss"},
     {"  test_rmse, test_r2",
      "if targets are numbers: root of the mean square, share of the targets' variance explained"},
+    {"  test_mae", "if targets are numbers: mean distance of the output from the target"},
+    {"  test_balanced_accuracy, test_macro_f1, test_auc",
+     "mean recall of the classes; mean F1 of the classes; of two classes the area under the ROC curve: scikit-learn's "
+     "definitions. On a GPU only at the end, unless the run is about one of them; not with --trainer"},
     {"  personal_accuracy, personal_loss",
      "means over the clients of their own models on their own samples (personal rules)"},
     {"  validation_loss, validation_accuracy, ...", "in place of test_loss, test_accuracy, ... if rounds are tested on "
@@ -118,6 +122,7 @@ static const struct {
     {"  local_epsilon, local_delta", "privacy cost of one update of a client (send noise)"},
     {"  model_xxh3, tensors_xxh3", "XXH3 of the new model's weights, and of each tensor"},
     {"summary", "the run is done; its test figures are those of the last test"},
+    {"  test_accuracy_by_class", "accuracy on the test samples of each class; null for a class without one"},
     {"  best_model_test_accuracy, ..._loss",
      "with a validation set: of best.safetensors on the test set, if that is not the final model"},
     {"  best_accuracy, best_round",

@@ -238,6 +238,7 @@ close_folder:
     if (open) run_folder_close(&run->folder);
 free_memory:
     trainer_host_close(&run->trainers);
+    free(run->recalls);
     best_model_free(&run->best);
     run_memory_free(&run->memory);
     trainer_net_free(&run->net);

@@ -56,6 +56,7 @@ typedef struct Run {
     RoundTest tested;     // result of the last test
     RoundTest final;      // of the final model on the test set: `tested` without a validation set
     RoundTest best_final; // of the best model on the test set, if that is another one and there is a validation set
+    double *recalls;      // (classes) owned: of the final model's test, the accuracies by class; NULL: unknown
     BestModel best;       // so far; the first node's
     double cold_start_seconds;
     int64_t worker_bytes;  // memory of the largest worker, when all rounds were done

@@ -2,6 +2,7 @@
 // end.
 #include "app/train.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,18 +48,20 @@ static Status settle_figure(Run *run, const RoundTest *test, Error *err) {
     const FigureFacts *facts = &figure_facts[run->figure.kind];
     const MetricSums *metrics = &test->metrics;
     if (!run->options.trainer[0]) return STATUS_OK;
-    options_named(name, &run->options, "target");
+    const char *named = run->target.given ? "target" : "patience-by";
+    const char *text = run->target.given ? run->options.target : run->options.patience_by;
+    options_named(name, &run->options, named);
     for (uint32_t i = 0, used = 0; i < metrics->count && used < sizeof has; i++)
         used += (uint32_t)snprintf(has + used, sizeof has - used, "%s%s", i > 0 ? ", " : "", metrics->all[i].name);
     if (run->figure.kind == FIGURE_METRIC && !metric_sums_find(metrics, run->figure.metric))
         return fail(err, STATUS_USAGE,
                     "%s %.100s: the trainer's test reports %s; take one of these, or give turn.add(..., %s=...)", name,
-                    run->options.target, has, run->figure.metric);
+                    text, has, run->figure.metric);
     if (!facts->is_share || test->judged) return STATUS_OK;
-    if (run->target.given)
+    if (*text)
         return fail(err, STATUS_USAGE,
-                    "%s %.100s: the trainer's test counts no hits; give turn.add(..., hits=...), or take loss=VALUE",
-                    name, run->options.target);
+                    "%s %.100s: the trainer's test counts no hits; give turn.add(..., hits=...), or take loss%s", name,
+                    text, run->target.given ? "=VALUE" : "");
     run->figure = (RunFigure){.kind = facts->loss};
     if (train_is_first(run)) goals_begin(&run->memory.control->goals, &run->target, &run->figure);
     return STATUS_OK;
@@ -220,16 +223,30 @@ static Status test_best(Run *run, Error *err) {
     return status;
 }
 
-// With a validation set the test set is used here alone, for the final model and the best one.
+// The answers are those of the final model's test.
+static Status measure_classes(Run *run, Error *err) {
+    const RunMemory *memory = &run->memory;
+    const Dataset *data = &memory->data;
+    if (!memory->answers || dataset_has_targets(&data->items) || !train_is_first(run)) return STATUS_OK;
+    run->recalls = malloc((size_t)data->classes * sizeof *run->recalls);
+    if (!run->recalls) return fail(err, STATUS_OS, "no memory for the accuracies of %d classes", data->classes);
+    return answer_recalls(run->recalls, memory->answers, data->test.count, data->classes, err);
+}
+
+// With a validation set the test set is used here alone, for the final model and the best one. A GPU answers here.
 static Status test_at_end(Run *run, Error *err) {
     RoundReport report = {0};
     run->final = run->tested;
-    if (run->memory.partition.validation_count == 0) return STATUS_OK;
+    const bool lacks_answers = run->device.on_gpu && isnan(run->tested.figures.balanced_accuracy);
+    if (run->memory.partition.validation_count == 0 && !lacks_answers) return measure_classes(run, err);
+    run->rounds.wants_answers = true;
     progress_begin(&run->progress, run->rounds_done, run->memory.data.test.count);
     TRY(check_data(run, rounds_evaluate(&run->rounds, run->rounds_done, EVALUATE_TEST_SET, &report, err), err));
     run->workers_lost += report.workers_lost;
     run->final = round_test_of(&report, &run->memory);
-    TRY(check_data(run, test_best(run, err), err));
+    TRY(measure_classes(run, err));
+    if (!run->tested.validates) run->tested.figures = run->final.figures;
+    if (run->tested.validates) TRY(check_data(run, test_best(run, err), err));
     run->progress.round = 0; // none runs
     return STATUS_OK;
 }
@@ -328,6 +345,7 @@ static Status write_model(Run *run, Error *err) {
                           .last = &run->tested,
                           .final = &run->final,
                           .best_final = &run->best_final,
+                          .recalls = run->recalls,
                           .options = &run->options,
                           .figure = &run->figure,
                           .model_sha256 = sha256,
@@ -472,6 +490,7 @@ static Status train(Run *run, int *exit_code, Error *err) {
     if (config.phases.trainers && status == STATUS_OK) status = rehearse(run, err);
     if (status == STATUS_OK) status = rounds_init(&run->rounds, &config, err);
     bool started = status == STATUS_OK;
+    run->rounds.wants_answers = figure_facts[run->figure.kind].of_classes;
     // A run that is to stop does not begin again on the CPU.
     if (!started && run->device.on_gpu && run->rounds.phases.supervisor.interrupts > 0)
         status = fail(err, STATUS_CANCELLED, "stopped by a signal before the workers were ready");

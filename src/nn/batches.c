@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cores.h"
+#include "nn/answers.h"
 #include "nn/blas.h"
 #include "nn/buffers.h"
 #include "nn/kernels/batch_statistics.h"
@@ -269,6 +270,18 @@ void net_follow(const Net *net, float *parameters) {
     }
 }
 
+static Answer answer_to(const Net *net, int s, int samples) {
+    const float *outputs = logits_of(net);
+    const int classes = net->spec.classes;
+    int best = 0;
+    if (net->spec.squared_loss) return (Answer){.value = outputs[s] - net->buffers->targets[s]};
+    for (int k = 1; k < classes; k++)
+        if (outputs[k * samples + s] > outputs[best * samples + s]) best = k; // the first of equal ones, as for a hit
+    return (Answer){.label = net->buffers->labels[s],
+                    .predicted = (uint16_t)best,
+                    .value = classes == 2 ? outputs[samples + s] - outputs[s] : 0};
+}
+
 // Losses are summed in double precision, chunk after chunk, in an order that depends on the batch alone.
 void net_evaluate(Net *net, BatchResult *result, const float *parameters, const Batch *batch) {
     *result = (BatchResult){0};
@@ -280,6 +293,8 @@ void net_evaluate(Net *net, BatchResult *result, const float *parameters, const 
         uint32_t hits;
         result->loss_sum += loss_of(net, NULL, &hits, 1, chunk);
         result->hits += hits;
+        for (int s = 0; s < chunk.count && net->answers; s++)
+            net->answers[first + (uint32_t)s] = answer_to(net, s, chunk.samples);
         count_progress(net, chunk);
     }
 }

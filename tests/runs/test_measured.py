@@ -2,7 +2,7 @@
 
 Usage: test_measured.py PATH_OF_SOUNDER [unittest arguments]; with the program on the emulated card the runs are on that.
 """
-import hashlib, json, os, sys, unittest
+import csv, hashlib, json, os, random, sys, unittest
 
 from runs import SOUNDER, RunCase
 
@@ -138,6 +138,105 @@ class Validation(RunCase):
         self.assertEqual(self.metrics("targets")[0]["figure"], "validation_loss")
         self.assertLessEqual({"validation_rmse", "validation_r2", "test_rmse", "test_r2"}, set(summary))
         self.assertRegex(out, r"(?m)^loss .* on the test set after 3 rounds \(validation loss ")
+
+
+def by_hand(rows, classes):
+    """Recalls, balanced accuracy and macro F1 as scikit-learn defines them, of (label, prediction)."""
+    recalls, scores = [], []
+    for label in range(classes):
+        right = sum(a == b == label for a, b in rows)
+        samples, predicted = sum(a == label for a, _ in rows), sum(b == label for _, b in rows)
+        recalls.append(right / samples if samples else None)
+        if samples + predicted:
+            scores.append(2 * right / (samples + predicted))
+    known = [value for value in recalls if value is not None]
+    return recalls, sum(known) / len(known), sum(scores) / len(scores)
+
+
+class Figures(RunCase):
+    def write_table(self, folder, first, rows):
+        os.makedirs(self.path(folder), exist_ok=True)
+        for name, count in rows:
+            chance = random.Random(name)
+            with open(self.path(folder, name), "w") as file:
+                file.write(f"{first},x,y\n")
+                for i in range(count):
+                    x, y = chance.gauss(0, 1), chance.gauss(0, 1)
+                    value = int(i % 50 == 0) if first == "label" else 3 * x + chance.gauss(0, 1)
+                    file.write(f"{value},{x + (2 * value if first == 'label' else 0)},{y}\n")
+        return ["--data", folder, "--model", "linear 2" if first == "label" else "linear 1", "--clients", "4", "--workers", "2", "--partition", "iid"]
+
+    def predictions(self, model):
+        self.call("eval", model, "--predictions", "answers.csv")
+        with open(self.path("answers.csv")) as file:
+            return list(csv.DictReader(file))
+
+    def test_figures_of_classes_are_those_of_the_predictions(self):
+        self.train(*RESTLESS, "--lr", "0.1", "--rounds", "3", "--quiet", "--out", "run")
+        rows = [(int(row["label"]), int(row["prediction"])) for row in self.predictions("run")]
+        recalls, balanced, f1 = by_hand(rows, 10)
+        told, summary = json.loads(self.call("eval", "run", "--json")[0]), self.metrics("run")[-1]
+        for of in (told, summary):
+            self.assertEqual([round(value, 6) for value in of["test_accuracy_by_class"]], [round(value, 6) for value in recalls])
+            self.assertAlmostEqual(of["test_balanced_accuracy"], balanced, places=8)
+            self.assertAlmostEqual(of["test_macro_f1"], f1, places=8)
+            self.assertNotIn("test_auc", of)
+        out = self.call("eval", "run")[0]
+        self.assertIn(f"  balanced {100 * balanced:.2f}%  macro F1 {100 * f1:.2f}%  ", out)
+        self.assertIn(f"\nby class  0: {100 * recalls[0]:.2f}%  1: {100 * recalls[1]:.2f}%", out)
+
+    def test_a_minority_shows_in_macro_f1_and_patience_may_go_by_it(self):
+        data = self.write_table("rare", "label", (("train.csv", 1000), ("test.csv", 300)))
+        out, _ = self.train(*data, "--rounds", "40", "--lr", "0.05", "--patience-by", "macro-f1", "--patience", "25", "--out", "runs/a")
+        lines, summary = self.rounds("runs/a"), self.metrics("runs/a")[-1]
+        self.assertEqual(self.metrics("runs/a")[0]["figure"], "test_macro_f1")
+        self.assertTrue([line for line in lines if line["test_accuracy"] > 0.97 and line["test_macro_f1"] < 0.5], lines)
+        curve = [line["test_macro_f1"] for line in lines]
+        self.assertEqual((summary["best_macro_f1"], summary["best_round"]), (max(curve), curve.index(max(curve)) + 1))
+        self.assertRegex(out, r"(?m)^round 1/40 .*  macro F1 48\.")
+        self.assertRegex(out, r"(?m)^macro F1 \d+\.\d\d% after ")
+        rows = self.predictions("runs/a")
+        score = lambda row: float(row["probability"]) if row["prediction"] == "1" else 1 - float(row["probability"])
+        ones, zeros = ([score(row) for row in rows if row["label"] == label] for label in "10")
+        area = sum((a > b) + 0.5 * (a == b) for a in ones for b in zeros) / (len(ones) * len(zeros))
+        self.assertAlmostEqual(summary["test_auc"], area, delta=2e-3)  # probabilities near 0 have few digits
+        (row,) = json.loads(self.call("runs", "--format", "json")[0])
+        self.assertAlmostEqual(row["best_macro_f1_percent"], 100 * max(curve), places=4)
+        self.assertNotIn("best_percent", row)
+        self.call("report", "runs/a", "-o", "report.html")
+        self.assertEqual(self.data_of("report.html")["runs"][0]["figure"], "test_macro_f1")
+        self.call("report", "runs/a", "--svg", "svg")
+        self.assertIn("macro-f1.svg", os.listdir(self.path("svg")))
+        out, _ = self.train(*data, "--rounds", "4", "--validation", "0.2", "--target", "auc=0.5", "--out", "validated")
+        self.assertEqual(self.metrics("validated")[0]["figure"], "validation_auc")
+        self.assertRegex(out, r"(?m)^AUC \d+\.\d\d% on the test set after 4 rounds \(validation AUC ")
+
+    def test_targets_have_a_mean_distance_and_no_figure_of_classes(self):
+        data = self.write_table("line", "target", (("train.csv", 200), ("test.csv", 60)))
+        self.train(*data, "--rounds", "3", "--lr", "0.1", "--quiet", "--out", "run")
+        rows = self.predictions("run")
+        distance = sum(abs(float(row["target"]) - float(row["prediction"])) for row in rows) / len(rows)
+        self.assertAlmostEqual(self.metrics("run")[-1]["test_mae"], distance, places=5)
+        self.assertAlmostEqual(json.loads(self.call("eval", "run", "--json")[0])["test_mae"], distance, places=5)
+        self.assertIn(f", MAE {distance:.4f}", self.call("eval", "run")[0])
+        self.assertIn("test_mae", json.loads(self.call("runs", "run", "--format", "json")[0])[0])
+        _, err = self.train(*data, "--patience-by", "macro-f1", "--out", "refused", code=64)
+        self.assertIn("have targets, no classes, and so a model no macro F1; write loss", err)
+
+    def test_figures_are_those_of_any_number_of_workers(self):
+        for workers in ("1", "2"):
+            self.train("--data", "synthetic:1x8x8:400:1300", *RESTLESS[2:], "--workers", workers, "--rounds", "2", "--quiet", "--out", workers)
+        keep = ("test_macro_f1", "test_balanced_accuracy", "test_accuracy_by_class")
+        self.assertEqual(*([self.metrics(run)[-1][key] for key in keep] for run in "12"))
+
+    def test_a_figure_that_a_run_does_not_have_is_refused(self):
+        for options, sentence in (
+                (["--patience-by", "auc"], "an AUC is of two classes, and synthetic has 10; take balanced-accuracy or macro-f1"),
+                (["--patience-by", "macro-f2"], "only the tests of a --trainer have figures of their own; did you mean macro-f1?"),
+                (["--patience-by", "macro-f1", "--target", "loss=0.5"], "the run is about one figure, and --target loss=0.5 names another"),
+                (["--patience-by", "personal-loss"], "trains no models of the clients' own")):
+            _, err = self.train(*RESTLESS, *options, "--out", "refused", code=64)
+            self.assertIn(sentence, err)
 
 
 if __name__ == "__main__":

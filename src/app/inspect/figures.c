@@ -272,6 +272,12 @@ static const struct {
                {"client-loss.svg", NULL, FIGURE_CLIENT_LOSS},
                {"validation-accuracy.svg", NULL, FIGURE_VALIDATION_ACCURACY},
                {"validation-loss.svg", NULL, FIGURE_VALIDATION_LOSS},
+               {"balanced-accuracy.svg", NULL, FIGURE_BALANCED_ACCURACY},
+               {"macro-f1.svg", NULL, FIGURE_MACRO_F1},
+               {"auc.svg", NULL, FIGURE_AUC},
+               {"validation-balanced-accuracy.svg", NULL, FIGURE_VALIDATION_BALANCED_ACCURACY},
+               {"validation-macro-f1.svg", NULL, FIGURE_VALIDATION_MACRO_F1},
+               {"validation-auc.svg", NULL, FIGURE_VALIDATION_AUC},
                {"metric.svg", draw_metric, FIGURE_METRIC},
                {"loss.svg", NULL, FIGURE_LOSS},
                {"classes.svg", draw_classes, FIGURE_LOSS}};

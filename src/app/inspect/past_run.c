@@ -47,6 +47,7 @@ static void note_test(PastRun *run, const json_t *line) {
     }
     note(&run->rmse, line, "test_rmse");
     note(&run->r2, line, "test_r2");
+    note(&run->mae, line, "test_mae");
     note(&run->attack_success, line, "attack_success");
     double *best = &run->best[run->figure.kind];
     if (!run_figure_is_better(&run->figure, value, *best)) return;
@@ -85,8 +86,11 @@ static void note_end(PastRun *run, const json_t *line) {
     run->best_test_accuracy = run->best_test_loss = NAN;
     note(&run->last[FIGURE_ACCURACY], line, "test_accuracy");
     note(&run->last[FIGURE_LOSS], line, "test_loss");
+    for (int kind = FIGURE_BALANCED_ACCURACY; kind <= FIGURE_AUC; kind++)
+        note(&run->last[kind], line, figure_facts[kind].key);
     note(&run->rmse, line, "test_rmse");
     note(&run->r2, line, "test_r2");
+    note(&run->mae, line, "test_mae");
     const bool is_final = json_object_get(line, "best_model_test_loss") == NULL;
     note(&run->best_test_accuracy, line, is_final ? "test_accuracy" : "best_model_test_accuracy");
     note(&run->best_test_loss, line, is_final ? "test_loss" : "best_model_test_loss");
@@ -146,6 +150,7 @@ Status past_run_read(PastRun *run, const char *path, Error *err) {
     static const char *const types[] = {"start", "round", "summary", "clients_evaluation", NULL};
     *run = (PastRun){.rmse = NAN,
                      .r2 = NAN,
+                     .mae = NAN,
                      .best_test_accuracy = NAN,
                      .best_test_loss = NAN,
                      .attack_success = NAN,

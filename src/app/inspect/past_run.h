@@ -30,7 +30,7 @@ typedef struct PastRun {
     double best[FIGURE_KINDS]; // best of all tests; set only for the run's figure
     json_t *metrics;           // owned: {name: value}, of the trainer's last test; NULL: none
     uint32_t best_round;
-    double rmse, r2;           // of the last test
+    double rmse, r2, mae; // of the last test
     double best_test_accuracy; // of the best model on the test set, in finished runs with a validation set
     double best_test_loss;
     double attack_success;         // success of a backdoor in the last test

@@ -48,13 +48,15 @@ static double speed_of(const PastRun *run) {
 
 // Figures of each run that follow its options in the table; a figure that no run has gets no column. "Best" means best
 // by the figure that the run is about.
-#define IN_RUN(member) .at = offsetof(PastRun, member)
+#define IN_RUN(member)           .at = offsetof(PastRun, member)
+#define CLASSES(member, figure_) .at = offsetof(PastRun, member[figure_]), .about = figure_
 static const struct {
     const char *title, *key;
     int decimals;
     double scale;
     double (*of)(const PastRun *run);
-    size_t at; // offset in PastRun; used if `of` is NULL
+    size_t at;        // offset in PastRun; used if `of` is NULL
+    FigureKind about; // shown if a run is about this figure; 0: always
 } figures[] = {
     {"rounds", "rounds", 0, 1, .of = rounds_of},
     {"nodes", "nodes", 0, 1, .of = nodes_of},
@@ -72,12 +74,24 @@ static const struct {
     {"best validation %", "best_validation_percent", 2, 100, IN_RUN(best[FIGURE_VALIDATION_ACCURACY])},
     {"validation loss", "validation_loss", 4, 1, IN_RUN(last[FIGURE_VALIDATION_LOSS])},
     {"best validation loss", "best_validation_loss", 4, 1, IN_RUN(best[FIGURE_VALIDATION_LOSS])},
+    {"balanced %", "balanced_accuracy_percent", 2, 100, CLASSES(last, FIGURE_BALANCED_ACCURACY)},
+    {"best balanced %", "best_balanced_accuracy_percent", 2, 100, CLASSES(best, FIGURE_BALANCED_ACCURACY)},
+    {"macro F1 %", "macro_f1_percent", 2, 100, CLASSES(last, FIGURE_MACRO_F1)},
+    {"best macro F1 %", "best_macro_f1_percent", 2, 100, CLASSES(best, FIGURE_MACRO_F1)},
+    {"AUC %", "auc_percent", 2, 100, CLASSES(last, FIGURE_AUC)},
+    {"best AUC %", "best_auc_percent", 2, 100, CLASSES(best, FIGURE_AUC)},
+    {"best validation balanced %", "best_validation_balanced_percent", 2, 100,
+     CLASSES(best, FIGURE_VALIDATION_BALANCED_ACCURACY)},
+    {"best validation macro F1 %", "best_validation_macro_f1_percent", 2, 100,
+     CLASSES(best, FIGURE_VALIDATION_MACRO_F1)},
+    {"best validation AUC %", "best_validation_auc_percent", 2, 100, CLASSES(best, FIGURE_VALIDATION_AUC)},
     {"clients %", "client_accuracy_percent", 2, 100, IN_RUN(last[FIGURE_CLIENT_ACCURACY])},
     {"best clients %", "best_client_percent", 2, 100, IN_RUN(best[FIGURE_CLIENT_ACCURACY])},
     {"client loss", "client_loss", 4, 1, IN_RUN(last[FIGURE_CLIENT_LOSS])},
     {"best client loss", "best_client_loss", 4, 1, IN_RUN(best[FIGURE_CLIENT_LOSS])},
     {"RMSE", "test_rmse", 4, 1, IN_RUN(rmse)},
     {"R2", "test_r2", 4, 1, IN_RUN(r2)},
+    {"MAE", "test_mae", 4, 1, IN_RUN(mae)},
     {"worst tenth %", "worst_tenth_percent", 2, 100, IN_RUN(worst_tenth)},
     {"worst tenth's loss", "worst_tenth_loss", 4, 1, IN_RUN(worst_loss)},
     {"attack %", "attack_success_percent", 2, 100, IN_RUN(attack_success)},
@@ -136,11 +150,22 @@ static bool is_figure(int figure, const char *key) {
     return figure < FIGURES && strcmp(figures[figure].key, key) == 0;
 }
 
-// Hides columns that say nothing: without a simulated world simulated seconds equal rounds, most runs have one node,
-// and in most runs no trainer is restarted.
+// Runs are about a figure on the validation set, too.
+static bool is_about(const PastRuns *runs, FigureKind kind) {
+    for (size_t i = 0; i < runs->count; i++) {
+        const FigureKind of = runs->all[i].figure.kind;
+        if (of == kind || (figure_facts[of].is_validation && figure_facts[of].on_test == kind)) return true;
+    }
+    return false;
+}
+
+// Figures of single classes are in every record, and shown where runs are about them. Hides columns that say nothing:
+// without a simulated world simulated seconds equal rounds, most runs have one node, and in most runs no trainer is
+// restarted.
 static bool is_shown(const PastRuns *runs, const Columns *columns, int figure) {
     const bool simulated = is_figure(figure, "simulated_seconds"), nodes = is_figure(figure, "nodes"),
                restarts = is_figure(figure, "trainer_restarts");
+    if (figure < FIGURES && figures[figure].about) return is_about(runs, figures[figure].about);
     if (!simulated && !nodes && !restarts) return true;
     for (size_t i = 0; i < runs->count; i++) {
         const double value = figure_of(&runs->all[i], columns, figure);

@@ -458,8 +458,15 @@ const Option option_table[] = {
     {.name = "patience", .type = OPTION_WHOLE, FIELD(patience), .group = GROUP_RUN,
      .also = "early-stopping",
      .placeholder = "N", .derived = "none", .minimum = 1, .maximum = 1000000, .may_change = true,
-     .help = "end the run after this many tests in a row without a better figure: that of --target; without it test accuracy, "
-             "personal accuracy if --algorithm is personal, loss if there is no accuracy"},
+     .help = "end the run after this many tests in a row without a better figure: that of --target or --patience-by; without "
+             "them test accuracy, personal accuracy if --algorithm is personal, loss if there is no accuracy"},
+    {.name = "patience-by", .type = OPTION_TEXT, FIELD(patience_by), .group = GROUP_RUN,
+     .also = "monitor metric-for-best-model",
+     .placeholder = "FIGURE", .derived = "none", .may_change = true,
+     .name_of = figure_name,
+     .help = "the figure that the run is about, for --patience, best.safetensors, sweep --search halving, runs and report: "
+             "accuracy, loss, balanced-accuracy, macro-f1, auc (two classes), client-accuracy, ..., and with --trainer a metric "
+             "of its tests, \"recall>\" (more is better) or \"perplexity<\""},
     {.name = "trace", .type = OPTION_TEXT, FIELD(trace), .group = GROUP_RUN, .unsaved = true,
      .placeholder = "FILE", .derived = "no trace", .may_change = true,
      .help = "write begin and end of every round, job, wait and exchange, for a viewer of Chrome's trace format"},

@@ -101,6 +101,7 @@ typedef struct Options {
     char target[OPTION_TEXT_BYTES];      // NAME=VALUE (run_target.h); "": none
     bool stop_at_target;                 // false
     int patience;                        // tests; 0: no limit
+    char patience_by[OPTION_TEXT_BYTES]; // figure that the run is about (run_target.h); "": it follows
     int on_worker_death;                 // DeathPolicy: continue
     double hang_seconds;                 // 60; 0: never
     bool quiet;                          // false

@@ -34,7 +34,9 @@ Status options_check_goals(const Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
     const bool waits = options->patience > 0;
     Target target;
+    RunFigure figure;
     TRY(target_read(&target, options, err));
+    if (options->patience_by[0]) TRY(patience_by_read(&figure, options, err));
     if (options->eval_every > 0 || options->resume[0] || !(waits || options->stop_at_target)) return STATUS_OK;
     return fail(err, STATUS_USAGE,
                 "%s: with --eval-every 0 only the last round is tested, and nothing can end the run before; leave one "

@@ -6,6 +6,19 @@
 
 static const char metrics_key[] = "test_metrics";
 
+// Figures of single classes, on the test set and on the validation set.
+#define OF_CLASSES(key_, name_)                                                                                        \
+    {                                                                                                                  \
+        .key = "test_" key_, .name = name_, .best = "best_" key_, .word = name_ " ", .is_share = true,                 \
+        .of_classes = true, .loss = FIGURE_LOSS                                                                        \
+    }
+#define OF_VALIDATION(key_, name_, on_test_)                                                                           \
+    {                                                                                                                  \
+        .key = "validation_" key_, .name = "validation " name_, .best = "best_validation_" key_,                       \
+        .word = "validation " name_ " ", .is_validation = true, .is_share = true, .of_classes = true,                  \
+        .loss = FIGURE_VALIDATION_LOSS, .on_test = on_test_                                                            \
+    }
+
 const FigureFacts figure_facts[FIGURE_KINDS] = {
     [FIGURE_ACCURACY] = {.key = "test_accuracy",
                          .name = "accuracy",
@@ -60,7 +73,15 @@ const FigureFacts figure_facts[FIGURE_KINDS] = {
                                 .word = "validation loss ",
                                 .is_validation = true,
                                 .is_loss = true,
-                                .loss = FIGURE_VALIDATION_LOSS},
+                                .loss = FIGURE_VALIDATION_LOSS,
+                                .on_test = FIGURE_LOSS},
+    [FIGURE_BALANCED_ACCURACY] = OF_CLASSES("balanced_accuracy", "balanced accuracy"),
+    [FIGURE_MACRO_F1] = OF_CLASSES("macro_f1", "macro F1"),
+    [FIGURE_AUC] = OF_CLASSES("auc", "AUC"),
+    [FIGURE_VALIDATION_BALANCED_ACCURACY] =
+        OF_VALIDATION("balanced_accuracy", "balanced accuracy", FIGURE_BALANCED_ACCURACY),
+    [FIGURE_VALIDATION_MACRO_F1] = OF_VALIDATION("macro_f1", "macro F1", FIGURE_MACRO_F1),
+    [FIGURE_VALIDATION_AUC] = OF_VALIDATION("auc", "AUC", FIGURE_AUC),
     [FIGURE_METRIC] = {.key = metrics_key, .name = "metric", .best = "best_metric", .word = "", .loss = FIGURE_LOSS},
 };
 
@@ -69,8 +90,10 @@ bool run_figure_tests_clients(const RunFigure *figure) {
 }
 
 RunFigure run_figure_on_test(const RunFigure *figure) {
+    const FigureFacts *facts = &figure_facts[figure->kind];
     if (figure->kind == FIGURE_METRIC) return *figure;
-    return (RunFigure){.kind = figure_facts[figure->kind].is_loss ? FIGURE_LOSS : FIGURE_ACCURACY};
+    if (facts->is_validation) return (RunFigure){.kind = facts->on_test};
+    return (RunFigure){.kind = facts->is_loss ? FIGURE_LOSS : FIGURE_ACCURACY};
 }
 
 bool run_figure_same(const RunFigure *a, const RunFigure *b) {

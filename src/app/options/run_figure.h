@@ -26,6 +26,12 @@ typedef enum FigureKind {
     FIGURE_CLIENT_LOSS,
     FIGURE_VALIDATION_ACCURACY, // of the global model on the validation set
     FIGURE_VALIDATION_LOSS,
+    FIGURE_BALANCED_ACCURACY, // of the global model on the test set (nn/answers.h)
+    FIGURE_MACRO_F1,
+    FIGURE_AUC,
+    FIGURE_VALIDATION_BALANCED_ACCURACY,
+    FIGURE_VALIDATION_MACRO_F1,
+    FIGURE_VALIDATION_AUC,
     FIGURE_METRIC, // that a trainer's test reports by name
     FIGURE_KINDS
 } FigureKind;
@@ -38,6 +44,8 @@ typedef struct FigureFacts {
     bool is_personal;       // of the clients' own models
     bool is_clients;        // of the global model on the clients' samples
     bool is_validation;     // of the global model on the validation set
+    bool of_classes;        // of single classes, by the net's answers
+    FigureKind on_test;     // of a figure on the validation set: its kin on the test set
     bool is_loss, is_share; // less is better; a number from 0 to 1, shown in percent
     FigureKind loss;        // decides between equal values, and stands in for an accuracy that there is not
 } FigureFacts;

@@ -27,8 +27,16 @@ static const struct {
     {NAMED("client-loss"), ALWAYS(FIGURE_CLIENT_LOSS)},
     {NAMED("validation-accuracy"), ALWAYS(FIGURE_VALIDATION_ACCURACY)},
     {NAMED("validation-loss"), ALWAYS(FIGURE_VALIDATION_LOSS)},
+    {NAMED("balanced-accuracy"), FIGURE_BALANCED_ACCURACY, FIGURE_BALANCED_ACCURACY,
+     FIGURE_VALIDATION_BALANCED_ACCURACY},
+    {NAMED("macro-f1"), FIGURE_MACRO_F1, FIGURE_MACRO_F1, FIGURE_VALIDATION_MACRO_F1},
+    {NAMED("auc"), FIGURE_AUC, FIGURE_AUC, FIGURE_VALIDATION_AUC},
 };
 enum { NAMES = sizeof names / sizeof *names };
+
+const char *figure_name(size_t index) {
+    return index < NAMES ? names[index].name : NULL;
+}
 
 const char *target_name(size_t index) {
     return index < NAMES ? names[index].begun : NULL;
@@ -56,6 +64,7 @@ static bool split(Parts *parts) {
 // A metric's direction cannot be known, so its sign says it.
 static Status read_metric(RunFigure *figure, const Parts *parts, bool has_trainer, Error *err) {
     Error why;
+    const char *value = parts->value ? parts->value : "", *these = parts->value ? "this or" : "it is better with";
     Suggestion suggestion = {.typed = parts->name};
     for (int i = 0; i < NAMES && !has_trainer; i++)
         suggestion_consider(&suggestion, names[i].name);
@@ -68,9 +77,9 @@ static Status read_metric(RunFigure *figure, const Parts *parts, bool has_traine
         return fail(err, STATUS_USAGE, "%s %.100s: %s", parts->option, parts->text, why.message);
     if (parts->sign == '=')
         return fail(err, STATUS_USAGE,
-                    "%s %.100s: whether more or less %s is better is not known; write \"%s>%s\" (this or more) or "
-                    "\"%s<%s\" (this or less)",
-                    parts->option, parts->text, parts->name, parts->name, parts->value, parts->name, parts->value);
+                    "%s %.100s: whether more or less %s is better is not known; write \"%s>%s\" (%s more) or \"%s<%s\" "
+                    "(%s less)",
+                    parts->option, parts->text, parts->name, parts->name, value, these, parts->name, value, these);
     *figure = (RunFigure){.kind = FIGURE_METRIC, .falls = parts->sign == '<'};
     snprintf(figure->metric, sizeof figure->metric, "%.64s", parts->name);
     return STATUS_OK;
@@ -129,6 +138,23 @@ static Status check_figure(const RunFigure *figure, const Parts *parts, const Op
     return STATUS_OK;
 }
 
+// A trainer's test may have a metric of a name such as auc, which the engine's test computes itself.
+static Status read_figure(RunFigure *figure, const Parts *parts, const Options *options, Error *err) {
+    const bool has_trainer = options->trainer[0], is_personal = options->recipe.personal.row != PERSONAL_NONE;
+    int i = 0;
+    while (i < NAMES &&
+           (!option_same_name(names[i].name, parts->name) || (has_trainer && figure_facts[names[i].kind].of_classes)))
+        i++;
+    *figure = (RunFigure){0};
+    if (i == NAMES)
+        TRY(read_metric(figure, parts, has_trainer, err));
+    else if (is_personal && names[i].personal != names[i].kind)
+        figure->kind = names[i].personal;
+    else
+        figure->kind = options_validate(options) ? names[i].validation : names[i].kind;
+    return check_figure(figure, parts, options, err);
+}
+
 Status target_read(Target *target, const Options *options, Error *err) {
     char option[OPTION_NAMED_BYTES];
     Parts parts = {.option = options_named(option, options, "target"), .text = options->target};
@@ -139,18 +165,21 @@ Status target_read(Target *target, const Options *options, Error *err) {
                     "%s %.100s: write NAME=VALUE, such as accuracy=0.8 or loss=0.5, and in quotes \"recall>0.8\" of a "
                     "--trainer: a shell takes < and > for its own",
                     option, options->target);
-    const bool is_personal = options->recipe.personal.row != PERSONAL_NONE;
-    int i = 0;
-    while (i < NAMES && !option_same_name(names[i].name, parts.name))
-        i++;
-    if (i < NAMES)
-        target->figure.kind = is_personal                 ? names[i].personal
-                              : options_validate(options) ? names[i].validation
-                                                          : names[i].kind;
-    else
-        TRY(read_metric(&target->figure, &parts, options->trainer[0], err));
-    TRY(check_figure(&target->figure, &parts, options, err));
+    TRY(read_figure(&target->figure, &parts, options, err));
     return read_value(&target->value, &parts, &target->figure, err);
+}
+
+Status patience_by_read(RunFigure *figure, const Options *options, Error *err) {
+    char option[OPTION_NAMED_BYTES];
+    Target target;
+    Parts parts = {.option = options_named(option, options, "patience-by"), .text = options->patience_by, .sign = '='};
+    if (!split(&parts)) snprintf(parts.name, sizeof parts.name, "%.*s", (int)sizeof parts.name - 1, parts.text);
+    TRY(read_figure(figure, &parts, options, err));
+    TRY(target_read(&target, options, err));
+    if (!target.given || run_figure_same(&target.figure, figure)) return STATUS_OK;
+    return fail(err, STATUS_USAGE,
+                "%s %.64s: the run is about one figure, and --target %.64s names another; leave one of them out",
+                option, options->patience_by, options->target);
 }
 
 bool target_is_reached(const Target *target, double value) {
@@ -160,7 +189,9 @@ bool target_is_reached(const Target *target, double value) {
 RunFigure run_figure_of(const Options *options, bool has_targets) {
     Target target;
     Error ignored;
+    RunFigure named;
     if (target_read(&target, options, &ignored) == STATUS_OK && target.given) return target.figure;
+    if (options->patience_by[0] && patience_by_read(&named, options, &ignored) == STATUS_OK) return named;
     const bool is_personal = options->recipe.personal.row != PERSONAL_NONE;
     RunFigure figure = {.kind = is_personal                 ? FIGURE_PERSONAL_ACCURACY
                                 : options_validate(options) ? FIGURE_VALIDATION_ACCURACY

@@ -23,6 +23,13 @@ typedef struct Target {
 // Reads options->target; the algorithm must be resolved. USAGE with what to write.
 Status target_read(Target *target, const Options *options, Error *err);
 
+// Reads options->patience_by, the name of a figure ("macro-f1", of a trainer's metric with its direction: "recall>").
+// USAGE with what to write, also if --target names another figure.
+Status patience_by_read(RunFigure *figure, const Options *options, Error *err);
+
+// A figure's name without a sign, for completion; NULL: there is none.
+const char *figure_name(size_t index);
+
 // Name number `index` with its sign, "accuracy=", for completion; NULL: there is none.
 const char *target_name(size_t index);
 

@@ -334,12 +334,17 @@ static void describe_test(char text[TEST_BYTES], const RoundTest *test, const Ru
     char never[64] = "", clients[TEST_BYTES], value[RUN_FIGURE_TEXT_BYTES];
     const ClientTests *personal = &test->personal;
     const RunFigure figure = {.kind = isnan(personal->accuracy.mean) ? FIGURE_PERSONAL_LOSS : FIGURE_PERSONAL_ACCURACY};
+    const RunFigure shown =
+        figure_facts[of->kind].is_validation ? run_figure_on_test(of) : *of; // the line says which set
     size_t used = 0;
     text[0] = '\0';
     const char *set = test->validates ? "validation" : "test";
     if (test->tested) used += (size_t)snprintf(text, TEST_BYTES, "  %s %.4f", set, log_real(test->loss));
     if (!isnan(test->accuracy))
         used += (size_t)snprintf(text + used, TEST_BYTES - used, "  %6.2f%%", 100 * test->accuracy);
+    if (figure_facts[of->kind].of_classes && test->tested)
+        used += (size_t)snprintf(text + used, TEST_BYTES - used, "  %s",
+                                 run_figure_text(value, &shown, round_test_value(test, of)));
     if (!isnan(test->rmse)) used += (size_t)snprintf(text + used, TEST_BYTES - used, "  RMSE %.4f", test->rmse);
     if (!isnan(test->attack_success))
         used += (size_t)snprintf(text + used, TEST_BYTES - used, "  attack %6.2f%%", 100 * test->attack_success);

@@ -10,6 +10,7 @@ RoundTest round_test_none(const Dataset *data) {
                        .accuracy = NAN,
                        .rmse = NAN,
                        .r2 = NAN,
+                       .figures = answer_figures_none(),
                        .attack_success = NAN,
                        .personal = client_tests_none(),
                        .clients = client_tests_none()};
@@ -24,6 +25,7 @@ RoundTest round_test_of(const RoundReport *report, const RunMemory *memory) {
     test.loss = report->test_loss;
     test.judged &= report->test_judged;
     test.metrics = report->test_metrics;
+    test.figures = report->test_figures;
     if (test.has_targets) {
         test.rmse = loss_as_rmse(test.loss);
         test.r2 = loss_as_r2(test.loss, !test.validates ? test_variance(data)
@@ -37,7 +39,9 @@ RoundTest round_test_of(const RoundReport *report, const RunMemory *memory) {
 }
 
 double round_test_value(const RoundTest *test, const RunFigure *figure) {
-    const double accuracy[] = {test->accuracy, NAN}, loss[] = {test->loss, NAN};
+    const AnswerFigures *of = &test->figures;
+    const double accuracy[] = {test->accuracy, NAN}, loss[] = {test->loss, NAN},
+                 balanced[] = {of->balanced_accuracy, NAN}, f1[] = {of->macro_f1, NAN}, auc[] = {of->auc, NAN};
     const bool validates = test->validates;
     const double values[FIGURE_METRIC] = {[FIGURE_ACCURACY] = accuracy[validates],
                                           [FIGURE_LOSS] = loss[validates],
@@ -46,7 +50,13 @@ double round_test_value(const RoundTest *test, const RunFigure *figure) {
                                           [FIGURE_CLIENT_ACCURACY] = test->clients.accuracy.mean,
                                           [FIGURE_CLIENT_LOSS] = test->clients.loss.mean,
                                           [FIGURE_VALIDATION_ACCURACY] = accuracy[!validates],
-                                          [FIGURE_VALIDATION_LOSS] = loss[!validates]};
+                                          [FIGURE_VALIDATION_LOSS] = loss[!validates],
+                                          [FIGURE_BALANCED_ACCURACY] = balanced[validates],
+                                          [FIGURE_MACRO_F1] = f1[validates],
+                                          [FIGURE_AUC] = auc[validates],
+                                          [FIGURE_VALIDATION_BALANCED_ACCURACY] = balanced[!validates],
+                                          [FIGURE_VALIDATION_MACRO_F1] = f1[!validates],
+                                          [FIGURE_VALIDATION_AUC] = auc[!validates]};
     return figure->kind == FIGURE_METRIC ? metric_sums_value(&test->metrics, figure->metric) : values[figure->kind];
 }
 

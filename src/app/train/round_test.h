@@ -20,6 +20,7 @@ typedef struct RoundTest {
     bool judged;           // whether tests count hits: not with targets, and a trainer's need not
     double loss, accuracy; // of the global model; no accuracy if hits are not counted
     double rmse, r2;       // with targets only
+    AnswerFigures figures; // of the global model's answers
     double attack_success; // success of a backdoor
     MetricSums metrics;    // of a trainer
     ClientTests personal;  // the clients' own models on the clients' own samples

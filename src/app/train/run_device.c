@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "app/options/option_traits.h"
+#include "app/options/run_target.h"
 #include "base/log.h"
 #include "fedavg/gpu/gpu.h"
 #include "shm/stop_signals.h"
@@ -52,6 +53,9 @@ static Status check_possible(const Options *options, Error *err) {
     options_traits(&traits, options);
     traits.has[TRAIT_ON_GPU] = true;
     TRY(options_check_traits(options, &traits, err));
+    const RunFigure figure = run_figure_of(options, false);
+    if (figure_facts[figure.kind].of_classes && figure_facts[figure.kind].is_validation)
+        return fail(err, STATUS_USAGE, "the %s is computed on the CPU alone", run_figure_name(&figure));
     if (device_is_built()) return STATUS_OK;
     return fail(err, STATUS_UNAVAILABLE,
                 "this sounder was built without CUDA (build it where the CUDA toolkit is installed)");

@@ -8,12 +8,21 @@
 
 Status goals_check(const Target *target, const Options *options, const Dataset *data, Error *err) {
     char name[OPTION_NAMED_BYTES];
-    const bool is_accuracy = target->given && figure_facts[target->figure.kind].is_share;
-    if (!dataset_has_targets(&data->items) || !is_accuracy) return STATUS_OK;
+    const RunFigure figure = run_figure_of(options, false);
+    const bool is_named = target->given || options->patience_by[0];
+    const FigureFacts *facts = &figure_facts[figure.kind];
+    options_named(name, options, target->given ? "target" : "patience-by");
+    if (is_named && facts->is_share && dataset_has_targets(&data->items))
+        return fail(err, STATUS_USAGE,
+                    "%s: the samples of %.64s have targets, no classes, and so a model no %s; write loss%s, or end the "
+                    "run with --patience, which goes by the loss",
+                    name, data->name, facts->of_classes ? facts->name : "accuracy", target->given ? "=VALUE" : "");
+    if (!is_named || data->classes == 2 || (figure.kind != FIGURE_AUC && figure.kind != FIGURE_VALIDATION_AUC))
+        return STATUS_OK;
     return fail(err, STATUS_USAGE,
-                "%s: the samples of %.64s have targets, no classes, and so a model no accuracy; write loss=VALUE, or "
-                "end the run with --patience, which goes by the loss",
-                options_named(name, options, "target"), data->name);
+                "%s: an AUC is of two classes, and %.64s has %d; take balanced-accuracy or macro-f1, which count all "
+                "classes alike",
+                name, data->name, data->classes);
 }
 
 // How checkpoints name the figure. They have room for 31 letters: a longer metric keeps its beginning and a hash.

@@ -17,7 +17,7 @@
 #include "fedavg/memory/layout.h"
 #include "io/json.h"
 
-// USAGE for a target that is an accuracy if there is no accuracy.
+// USAGE for a named figure that these data do not have: an accuracy of targets, an AUC of ten classes.
 Status goals_check(const Target *target, const Options *options, const Dataset *data, Error *err);
 
 // A new target starts over: it counts as reached from the next test on. Tests by another figure are forgotten.

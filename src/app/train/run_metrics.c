@@ -207,6 +207,7 @@ static void put_pending(JsonObject *line, const Pending *pending) {
 
 // Adds the results of the global model: prefix_loss, prefix_accuracy, ...
 static void put_global_test(JsonObject *line, const RoundTest *test, const char *prefix) {
+    const AnswerFigures *of = &test->figures;
     const struct {
         const char *name;
         double value;
@@ -214,7 +215,11 @@ static void put_global_test(JsonObject *line, const RoundTest *test, const char 
     } results[] = {{"loss", test->loss, true},
                    {"rmse", test->rmse, test->has_targets},
                    {"r2", test->r2, test->has_targets},
-                   {"accuracy", test->accuracy, !test->has_targets && test->judged}};
+                   {"mae", of->mae, test->has_targets && !isnan(of->mae)},
+                   {"accuracy", test->accuracy, !test->has_targets && test->judged},
+                   {"balanced_accuracy", of->balanced_accuracy, !isnan(of->balanced_accuracy)},
+                   {"macro_f1", of->macro_f1, !isnan(of->macro_f1)},
+                   {"auc", of->auc, !isnan(of->auc)}};
     for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
         char key[64];
         snprintf(key, sizeof key, "%s_%s", prefix, results[i].name);
@@ -225,6 +230,7 @@ static void put_global_test(JsonObject *line, const RoundTest *test, const char 
 static void put_test(JsonObject *line, const RoundTest *test, const RunFigure *figure) {
     const FigureFacts *facts = &figure_facts[figure->kind];
     put_global_test(line, test, test->validates ? "validation" : "test");
+    if (facts->of_classes && isnan(round_test_value(test, figure))) put_null(line, facts->key);
     if (!isnan(test->attack_success)) put_real(line, "attack_success", test->attack_success);
     if (run_figure_tests_clients(figure)) {
         const RunFigure loss = {.kind = facts->loss};
@@ -357,6 +363,7 @@ Status report_summary(Metrics *metrics, const RunMemory *memory, const RunSummar
     put_whole(&line, "rounds", summary->rounds);
     put_test(&line, summary->last, summary->figure);
     if (summary->last->validates) put_global_test(&line, summary->final, "test");
+    if (summary->recalls) put_reals(&line, "test_accuracy_by_class", summary->recalls, (size_t)memory->data.classes);
     if (summary->best_final->tested) put_global_test(&line, summary->best_final, "best_model_test");
     goals_put(&line, &memory->control->goals, summary->options, summary->figure);
     put_real(&line, "seconds", summary->seconds);

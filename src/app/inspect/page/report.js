@@ -81,6 +81,11 @@ const FIGURES = {
   validation_loss: { name: "validation-loss", title: "Loss on the validation samples", axis: "validation loss", line: "validation loss", scale: 1 },
   client_loss: { name: "client-loss", title: "Loss on the clients' samples, mean over the clients", axis: "client loss", line: "client loss", scale: 1 },
 };
+for (const [set, of] of [["test", ""], ["validation", "validation "]]) {
+  for (const [key, name] of [["balanced_accuracy", "balanced accuracy"], ["macro_f1", "macro F1"], ["auc", "AUC"]]) {
+    FIGURES[`${set}_${key}`] = { name: (of + name).replaceAll(" ", "-").toLowerCase(), title: `${name} on the ${set} samples`, axis: `${name}, %`, line: of + name, scale: 100 };
+  }
+}
 const METRIC = "test_metrics.";
 data.runs.flatMap((run) => Object.keys(run.rounds)).filter((key) => key.startsWith(METRIC)).forEach((key) => {
   const metric = key.slice(METRIC.length);

@@ -1,0 +1,119 @@
+#include "eval_outcome.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "app/train/round_test.h"
+#include "app/train/run_metrics.h"
+
+Status outcome_measure(Outcome *outcome, const Dataset *data, Error *err) {
+    const int classes = dataset_has_targets(&data->items) ? 0 : data->classes;
+    outcome->figures = answer_figures_none();
+    if (!outcome->answers) return STATUS_OK;
+    TRY(answer_figures(&outcome->figures, outcome->answers, data->test.count, classes, err));
+    if (classes == 0) return STATUS_OK;
+    outcome->recalls = malloc((size_t)classes * sizeof *outcome->recalls);
+    if (!outcome->recalls) return fail(err, STATUS_OS, "no memory for the accuracies of %d classes", classes);
+    return answer_recalls(outcome->recalls, outcome->answers, data->test.count, classes, err);
+}
+
+void outcome_free(Outcome *outcome) {
+    free(outcome->answers);
+    free(outcome->recalls);
+}
+
+static void put_figures(JsonObject *object, const Outcome *outcome, const Dataset *data) {
+    const AnswerFigures *of = &outcome->figures;
+    if (!isnan(of->mae)) put_real(object, "test_mae", of->mae);
+    if (!outcome->recalls) return;
+    put_real(object, figure_facts[FIGURE_BALANCED_ACCURACY].key, of->balanced_accuracy);
+    put_real(object, figure_facts[FIGURE_MACRO_F1].key, of->macro_f1);
+    if (!isnan(of->auc)) put_real(object, figure_facts[FIGURE_AUC].key, of->auc);
+    put_reals(object, "test_accuracy_by_class", outcome->recalls, (size_t)data->classes);
+}
+
+// Many classes do not fit a line: the ones with the lowest accuracies are shown.
+static void print_classes(const double *recalls, int classes) {
+    enum { MOST = 20, WORST = 5 };
+    fputs(classes <= MOST ? "by class" : "lowest by class", stdout);
+    for (int label = 0; label < classes && classes <= MOST; label++)
+        if (!isnan(recalls[label])) printf("  %d: %.2f%%", label, 100 * recalls[label]);
+    for (int shown = 0, last = -1; shown < WORST && classes > MOST; shown++) {
+        int next = -1; // after the last one, in the order of accuracies and labels
+        for (int label = 0; label < classes; label++) {
+            const double recall = recalls[label], before = last < 0 ? -1 : recalls[last];
+            if (!(recall > before || (recall == before && label > last))) continue;
+            if (next < 0 || recall < recalls[next]) next = label;
+        }
+        if (next < 0) break;
+        printf("  %d: %.2f%%", next, 100 * recalls[next]);
+        last = next;
+    }
+    putchar('\n');
+}
+
+static void print_figures(const AnswerFigures *of) {
+    if (!isnan(of->mae)) printf(", MAE %.4f", of->mae);
+    if (!isnan(of->macro_f1))
+        printf("  balanced %.2f%%  macro F1 %.2f%%", 100 * of->balanced_accuracy, 100 * of->macro_f1);
+    if (!isnan(of->auc)) printf("  AUC %.2f%%", 100 * of->auc);
+}
+
+static Status print_json(const Outcome *outcome, const Predictions *predictions, const char *path, const Dataset *data,
+                         const RunDevice *device, Error *err) {
+    JsonObject object;
+    char *text;
+    size_t bytes;
+    json_begin(&object);
+    put_readable(&object, "model", path);
+    put_text(&object, "data", data->name);
+    put_real(&object, "test_loss", outcome->test.loss_sum / data->test.count);
+    if (dataset_has_targets(&data->items)) {
+        put_real(&object, "test_rmse", loss_as_rmse(outcome->test.loss_sum / data->test.count));
+        put_real(&object, "test_r2", loss_as_r2(outcome->test.loss_sum / data->test.count, test_variance(data)));
+    } else if (outcome->judged) {
+        put_real(&object, "test_accuracy", (double)outcome->test.hits / data->test.count);
+        put_whole(&object, "hits", outcome->test.hits);
+    }
+    put_figures(&object, outcome, data);
+    put_metrics(&object, "test_metrics", &outcome->metrics);
+    put_whole(&object, "samples", data->test.count);
+    if (outcome->marked > 0) put_real(&object, "attack_success", (double)outcome->marked_hits / outcome->marked);
+    put_real(&object, "seconds", outcome->seconds);
+    put_text(&object, "device", run_device_name(device));
+    if (predictions) predictions_put_confusion(&object, predictions);
+    TRY(json_text(&text, &bytes, &object, JSON_COMPACT, "the result", err));
+    puts(text);
+    free(text);
+    return STATUS_OK;
+}
+
+Status outcome_tell(const Outcome *outcome, const Predictions *predictions, const char *path, const Dataset *data,
+                    const Options *options, const RunDevice *device, Error *err) {
+    const BatchResult *result = &outcome->test;
+    uint32_t count = data->test.count;
+    const Predictions *confusion = options->confusion ? predictions : NULL;
+    if (options->predictions[0]) TRY(predictions_write(predictions, options->predictions, err));
+    if (options->json) return print_json(outcome, confusion, path, data, device, err);
+    const double loss = result->loss_sum / count;
+    char regression[RUN_FIGURE_TEXT_BYTES];
+    printf("test loss %.4f", loss);
+    if (dataset_has_targets(&data->items))
+        printf("  %s", regression_text(regression, loss_as_rmse(loss), loss_as_r2(loss, test_variance(data))));
+    else if (outcome->judged)
+        printf("  accuracy %u/%u (%.2f%%)", result->hits, count, 100.0 * result->hits / count);
+    print_figures(&outcome->figures);
+    for (uint32_t i = 0; i < outcome->metrics.count; i++) {
+        char number[RUN_FIGURE_TEXT_BYTES];
+        const MetricSum *metric = &outcome->metrics.all[i];
+        printf("  %s %s", metric->name, metric_text(number, metric_value(metric)));
+    }
+    printf("  %.2f s  %s\n", outcome->seconds, run_device_name(device));
+    if (outcome->recalls && !confusion) print_classes(outcome->recalls, data->classes);
+    if (outcome->marked > 0)
+        printf("attack success %u/%u (%.2f%%) of the marked samples of other classes\n", outcome->marked_hits,
+               outcome->marked, 100.0 * outcome->marked_hits / outcome->marked);
+    if (confusion) predictions_print_confusion(confusion);
+    return STATUS_OK;
+}
