@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, count);
     if (at.item >= count) return;
     // A comparison with a NaN is false, so this also finds what is not a number.
-    bool fits = fabsf(trained[at.model * stride + at.item] - global[at.item]) < LIMIT;
+    bool fits = fabsf(trained[at.model * stride + at.item] - (global ? global[at.item] : 0)) < LIMIT;
     if (!fits) atomicMin((unsigned long long *)&first_unfit[at.model], (unsigned long long)at.item);
 }
 
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(ITEM_THREADS)
                 size_t stride, int models, CudaFence fence) {
     size_t i = (size_t)blockIdx.x * ITEM_THREADS + threadIdx.x;
     if (i >= count || !is_open(fence)) return;
-    double from = (double)global[i];
+    double from = global ? (double)global[i] : 0;
     int64_t total = sum[i];
 #pragma unroll 4
     for (int m = 0; m < models; m++) {

@@ -17,6 +17,7 @@ C_BEGIN
 // is left as it is once the fence is closed.
 
 // first_unfit (models): the first element for which the update of that model must be refused, count when there is none.
+// global: NULL for zeros, here and in the sum.
 void cuda_aggregate_first_unfit(uint64_t *first_unfit, const float *trained, const float *global, size_t count,
                                 size_t stride, int models, cudaStream_t stream);
 

@@ -208,6 +208,10 @@ static Status apply(Parent *parent, bool *finite, const bool *used, uint32_t sum
     if (parent->memory->algorithm.server->tells)
         step.common = cuda_blocks_vector(&self->blocks, &config->slots, state_vector(parent->memory, STATE_COMMON));
     cuda_server_apply(&step, turn, config->recipe.server.row, self->stream);
+    if (config->training.optimizer_state == OPTIMIZER_AVERAGED && mean->arrived > 0)
+        cuda_server_mean(
+            cuda_blocks_vector(&self->blocks, &config->slots, state_vector(parent->memory, STATE_MOMENTUM)), &step,
+            self->stream);
     for (int t = 0; t < config->spec.tensor_count; t++) {
         const ParameterTensor *tensor = &config->spec.tensors[t];
         if (tensor_is_variance(tensor))

@@ -55,11 +55,16 @@ SERVER_RULES(SERVER_KERNEL)
 #define SERVER_APPLY(name) name##_apply,
 void (*const server_kernels[SERVER_RULE_COUNT])(CudaServerStep, ServerLoad, ServerTurn) = {SERVER_RULES(SERVER_APPLY)};
 
+__global__ void __launch_bounds__(ITEM_THREADS) second_mean(float *mean, CudaServerStep at) {
+    const size_t i = (size_t)blockIdx.x * ITEM_THREADS + threadIdx.x;
+    if (i < at.count) mean[i] = (float)((double)sum_of(at, 1, i) / (AGGREGATE_UNIT * at.arrived));
+}
+
 // As parameter_at of local_rules.c. full_gradient is 0: rules that look at it are for the CPU alone.
 __device__ Parameter parameter_at(const CudaTurns &at, const ModelItem &item) {
     const size_t place = (size_t)item.model * at.count + item.item;
-    return {at.global[item.item], at.own[place], at.state ? at.state[place] : 0,
-            at.common ? at.common[item.item] : 0, 0};
+    return {at.global[item.item], at.own[place], at.state ? at.state[place] : 0, at.common ? at.common[item.item] : 0,
+            0};
 }
 
 // One thread per weight of a model.
@@ -120,6 +125,10 @@ void cuda_server_apply(const CudaServerStep *step, const ServerTurn *turn, uint3
     // A failure shows in cudaGetLastError, as with launches.
     (void)cudaMemsetAsync(step->not_finite, 0, sizeof *step->not_finite, stream);
     launch(server_kernels[row], blocks_of(step->count), ITEM_THREADS, stream, *step, load, *turn);
+}
+
+void cuda_server_mean(float *mean, const CudaServerStep *step, cudaStream_t stream) {
+    launch(second_mean, blocks_of(step->count), ITEM_THREADS, stream, mean, *step);
 }
 
 void cuda_floor(float *weights, float *host_view, size_t count, cudaStream_t stream) {

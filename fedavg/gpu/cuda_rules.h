@@ -34,6 +34,9 @@ typedef struct CudaServerStep {
 // Sums, steps and judges in one kernel. row: of the server rule (server_rules.h); turn: as on the CPU.
 void cuda_server_apply(const CudaServerStep *step, const ServerTurn *turn, uint32_t row, cudaStream_t stream);
 
+// mean (count): of the second sums of the slots that `step` reads, by its divisor, as aggregate_mean.
+void cuda_server_mean(float *mean, const CudaServerStep *step, cudaStream_t stream);
+
 // Both (count): what is negative becomes zero, as in tensors_floor_variances.
 void cuda_floor(float *weights, float *host_view, size_t count, cudaStream_t stream);
 

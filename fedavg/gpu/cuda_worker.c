@@ -59,7 +59,7 @@ static Status allocate_host(CudaWorker *self, Error *err) {
     self->host_order = own(&self->owned, order_length(self), sizeof *self->host_order);
     self->next_order = own(&self->owned, order_length(self), sizeof *self->next_order);
     self->host_unfit = own(&self->owned, self->models, sizeof *self->host_unfit);
-    self->host_shares = own(&self->owned, self->models, sizeof *self->host_shares);
+    self->host_shares = own(&self->owned, 2 * (size_t)self->models, sizeof *self->host_shares);
     self->host_forgotten = own(&self->owned, 2 * (size_t)self->models, sizeof *self->host_forgotten);
     self->fits = own(&self->owned, self->models, sizeof *self->fits);
     self->jobs = own(&self->owned, self->models, sizeof *self->jobs);
@@ -86,7 +86,7 @@ static Status allocate_device(CudaWorker *self, Error *err) {
     }
     TRY(cuda_allocate(&self->gradient, parameters, sizeof(float), "gradients", err));
     TRY(cuda_allocate(&self->order, order_length(self), sizeof(uint32_t), "the order of samples", err));
-    TRY(cuda_allocate(&self->shares, self->models, sizeof(double), "shares", err));
+    TRY(cuda_allocate(&self->shares, 2 * (size_t)self->models, sizeof(double), "shares", err));
     TRY(cuda_allocate(&self->unfit, self->models, sizeof(uint64_t), "refusals", err));
     return cuda_allocate(&self->counts, config->clients, sizeof(uint32_t), "the shards' samples", err);
 }
@@ -224,6 +224,7 @@ static Status judge(CudaWorker *self, uint32_t *accepted, uint32_t jobs, uint32_
         self->host_shares[m] = self->fits[m] ? job->share * deliver_bound(self->memory, job->squared_length) : 0;
         *accepted += self->fits[m];
     }
+    TRY(cuda_momenta_judge(self, accepted, jobs, err));
     TRY(cuda_send_updates(self, accepted, jobs, round, err));
     return cuda_copy(self->shares, self->host_shares, jobs * sizeof *self->shares, self->stream, err);
 }
@@ -277,6 +278,7 @@ static Status hand_in(CudaWorker *self, uint32_t jobs, uint32_t round, Error *er
                        self->shares, config->parameters, config->parameters, (int)jobs, &self->fence, self->stream);
     cuda_clients_add_changes(&self->clients, cuda_blocks_sum(&self->blocks, &config->slots, self->rank, 1),
                              self->shares, &self->fence);
+    TRY(cuda_momenta_add(self, jobs, err));
     TRY(cuda_wait(self->stream, err, "adding the updates"));
     for (uint32_t m = 0; m < jobs; m++)
         if (self->fits[m]) queue_finish(self->jobs[m], JOB_DONE);

@@ -43,14 +43,14 @@ typedef struct CudaWorker {
     CudaOwn own;                          // their parameters that stay with them
     CudaStateRows rows;                   // what they keep, on its way to the host
     uint32_t *order;                      // device, owned (samples dealt, or clients' test samples): which comes when
-    double *shares;                       // device, owned (models): p_k of each client
+    double *shares;                       // device, owned (2, models): of updates, and of momenta (p_k)
     uint64_t *unfit;                      // device, owned (models)
     uint32_t *counts;                     // device, owned (clients): samples of each; for ssgd
     uint32_t *host_order;                 // owned, as long
     uint32_t *next_order;                 // owned, likewise: of what is trained next, if it is shuffled already
     CudaShuffled shuffled;                // what next_order is the order of
     uint64_t *host_unfit;                 // owned (models)
-    double *host_shares;                  // owned (models)
+    double *host_shares;                  // owned (2, models)
     double *host_forgotten;               // owned (models, 2)
     bool *fits;                           // owned (models): whether what a client would keep, and hand in, does
     Job **jobs;                           // owned (models)
@@ -95,5 +95,10 @@ Status cuda_inspect_updates(const CudaWorker *self, uint32_t jobs, Error *err);
 // --client-optimizer-state says if it `lasts`. The second call, which waits, writes it into the clients' new rows.
 Status cuda_optimizer_begin(CudaWorker *self, uint32_t jobs, bool lasts, Error *err);
 Status cuda_optimizer_conclude(CudaWorker *self, uint32_t jobs, Error *err);
+
+// With --client-optimizer-state average: refuses clients whose momentum is too large, before they send; adds the
+// momenta of the others to the second sum of this worker's slot, between the marks of `adding`.
+Status cuda_momenta_judge(CudaWorker *self, uint32_t *accepted, uint32_t jobs, Error *err);
+Status cuda_momenta_add(CudaWorker *self, uint32_t jobs, Error *err);
 
 #endif

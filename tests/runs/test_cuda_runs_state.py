@@ -60,8 +60,28 @@ class State(CardCase):
                 self.train(*CARD, *CLIENTS, "--rounds", "4", "--algorithm", *words, "--client-optimizer-state", "fresh", "--workers", "1", "--out", f"fresh-{number}")
                 self.assertNotEqual(self.model(f"fresh-{number}"), self.model(f"one-{number}"))
 
+    def test_momenta_that_clients_average_are_those_of_the_cpu(self):
+        for number, words in enumerate((["fedavg", "--momentum", "0.8"], ["fedprox; optimizer sgd nesterov=yes", "--momentum", "0.8", "--clip-grad-norm", "0.5"],
+                                        ["fedavg; send clip 0.05; send qsgd", "--momentum", "0.5"], ["server momentum", "--momentum", "0.5", "--drop-out", "0.4"])):
+            with self.subTest(words):
+                self.check(number, *words, "--client-optimizer-state", "average")
+                self.train(*CARD, *CLIENTS, *EPOCHS, "--rounds", "4", "--algorithm", *words, "--client-optimizer-state", "fresh", "--workers", "1", "--out", f"fresh-{number}")
+                self.assertNotEqual(self.model(f"fresh-{number}"), self.model(f"one-{number}"))
+
+    def test_a_client_whose_momentum_is_too_large_is_refused(self):
+        net = ["--model", "linear 9; linear 9; linear 10", "--rounds", "1", "--workers", "1"]
+        self.train(*TINY, *net, "--lr", "3", "--device", "cpu", "--out", "far")  # whose gradients are large
+        options = [*TINY, *net, "--init", "far/model.safetensors", "--lr", "1e-30", "--momentum", "0.9", "--client-optimizer-state", "average"]
+        told = []
+        for device in "cpu", "cuda":
+            _, err = self.train(*options, "--device", device, "--out", device, code=70)
+            told.append([line for line in err.splitlines() if "update refused: the momentum of a weight of " in line])
+        self.assertTrue(told[0])
+        self.assertEqual(*([line.split(" became ")[0] for line in lines] for lines in told))
+
     def test_kills_and_late_copies_change_no_bit_of_what_clients_keep(self):
-        for number, words in enumerate((["fedper"], ["optimizer adam", "--lr", "0.01", "--client-optimizer-state", "keep"])):
+        for number, words in enumerate((["fedper"], ["optimizer adam", "--lr", "0.01", "--client-optimizer-state", "keep"],
+                                        ["fedavg", "--momentum", "0.5", "--client-optimizer-state", "average"])):
             with self.subTest(words):
                 options = [*CARD, *CLIENTS, "--workers", "2", "--rounds", "40", "--algorithm", *words]
                 self.train(*options, "--out", f"whole-{number}")
