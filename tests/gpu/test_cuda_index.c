@@ -191,16 +191,17 @@ static void gathering_brings_every_pixel_of_every_sample_once(void **state) {
     }
 }
 
-static void dropout_draws_every_byte_of_the_mask_once(void **state) {
+static void dropout_meets_every_value_once(void **state) {
     (void)state;
+    enum { PLANE = 3 };
     for (uint32_t features = 1; features < 12; features++) {
-        Tally tally = tally_new(features * 20);
-        for (uint32_t item = 0; item < dropout_items(features, 20); item++) {
-            DropoutPlace place = dropout_place(item, features, 20);
+        Tally tally = tally_new(features * PLANE * 20);
+        for (uint32_t item = 0; item < dropout_items(features, PLANE, 20); item++) {
+            DropoutPlace place = dropout_place(item, features, PLANE, 20);
             assert_int_equal(place.feature % DROPOUT_FEATURES, 0); // the words of one Philox block
             for (uint32_t f = 0; f < place.count; f++)
                 for (uint32_t s = 0; s < DROPOUT_SAMPLES; s++)
-                    tally_add(tally, (place.feature + f) * 20 + place.sample + s);
+                    tally_add(tally, ((place.feature + f) * PLANE + place.place) * 20 + place.sample + s);
         }
         tally_check(tally);
     }
@@ -216,7 +217,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(the_parts_of_a_gradient_never_fill_more_than_a_megabyte),
         cmocka_unit_test(pooling_windows_cover_the_image_once),
         cmocka_unit_test(gathering_brings_every_pixel_of_every_sample_once),
-        cmocka_unit_test(dropout_draws_every_byte_of_the_mask_once),
+        cmocka_unit_test(dropout_meets_every_value_once),
     };
     return run_cases(argc, argv, tests, NULL, NULL);
 }

@@ -163,9 +163,8 @@ static void check_dropout(size_t features, size_t plane, int samples, float rate
     GpuTensor gpu_keep = gpu_new(bytes, 0);
     CudaStep step = step_of(gpu_counts, samples);
     int8_t *keep = (int8_t *)gpu_keep.at;
-    cuda_dropout_draw(keep, (const RngKey *)(void *)gpu_keys.at, (const uint32_t *)(void *)gpu_numbers.at, rate,
-                      features, &step);
-    cuda_dropout_apply(gpu_floats(gpu_values), keep, NULL, rate, features, plane, &step);
+    cuda_dropout_forward(gpu_floats(gpu_values), keep, gpu_floats(gpu_values), (const RngKey *)(void *)gpu_keys.at,
+                         (const uint32_t *)(void *)gpu_numbers.at, rate, features, plane, &step);
     check_cuda(cudaGetLastError());
 
     int8_t *mask = (int8_t *)masks.at, *actual_mask = malloc(bytes);

@@ -414,9 +414,10 @@ void check_dropout(const Trial *trial) {
     GpuTensor gpu_keys = gpu_copy(keys, sizeof keys, 0), gpu_numbers = gpu_copy(numbers, sizeof numbers, 0);
     GpuTensor gpu_keep = gpu_new(bytes * (size_t)trial->models, 0);
     Values values = lanes(trial, FEATURES * PLANE, 8), gradient = lanes(trial, FEATURES * PLANE, 9);
-    cuda_dropout_draw(gpu_at(gpu_keep), gpu_at(gpu_keys), gpu_at(gpu_numbers), rate, FEATURES, &trial->step);
-    cuda_dropout_apply(on_gpu(&values), gpu_at(gpu_keep), NULL, rate, FEATURES, PLANE, &trial->step);
-    cuda_dropout_apply(on_gpu(&gradient), gpu_at(gpu_keep), on_gpu(&values), rate, FEATURES, PLANE, &trial->step);
+    cuda_dropout_forward(on_gpu(&values), gpu_at(gpu_keep), on_gpu(&values), gpu_at(gpu_keys), gpu_at(gpu_numbers),
+                         rate, FEATURES, PLANE, &trial->step);
+    cuda_dropout_backward(on_gpu(&gradient), gpu_at(gpu_keep), on_gpu(&gradient), on_gpu(&values), rate, FEATURES,
+                          PLANE, &trial->step);
     int8_t *actual = malloc(gpu_keep.bytes);
     Tensor keep = tensor_new((bytes + 3) / 4); // of bytes, aligned as the op wants them
     assert_non_null(actual);

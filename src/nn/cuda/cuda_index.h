@@ -79,24 +79,26 @@ BOTH Shape pool_all_windows(Shape in, int size) {
     return windows;
 }
 
-// The bytes of the mask (features,N) that one thread of dropout.cu draws: four features, which share the words of one
-// Philox block, of four samples.
+// The values (features, plane, N) of one thread of dropout.cu: four features, which share the words of a Philox block, at
+// one place of the plane, of four samples.
 
 enum { DROPOUT_FEATURES = 4, DROPOUT_SAMPLES = 4 };
 
 typedef struct DropoutPlace {
     uint32_t feature, count; // the first feature; 1 to 4 of them
+    uint32_t place;          // of the plane
     uint32_t sample;         // the first of the four
 } DropoutPlace;
 
-BOTH uint32_t dropout_items(uint32_t features, uint32_t samples) {
-    return parts_of(features, DROPOUT_FEATURES) * (samples / DROPOUT_SAMPLES);
+BOTH uint32_t dropout_items(uint32_t features, uint32_t plane, uint32_t samples) {
+    return parts_of(features, DROPOUT_FEATURES) * plane * (samples / DROPOUT_SAMPLES);
 }
 
-BOTH DropoutPlace dropout_place(uint32_t item, uint32_t features, uint32_t samples) {
-    uint32_t quads = samples / DROPOUT_SAMPLES, group = item / quads, feature = group * DROPOUT_FEATURES;
-    DropoutPlace place = {feature, smaller_of(features - feature, DROPOUT_FEATURES),
-                          (item - group * quads) * DROPOUT_SAMPLES};
+BOTH DropoutPlace dropout_place(uint32_t item, uint32_t features, uint32_t plane, uint32_t samples) {
+    uint32_t quads = samples / DROPOUT_SAMPLES, row = item / quads, group = row / plane;
+    uint32_t feature = group * DROPOUT_FEATURES;
+    DropoutPlace place = {feature, smaller_of(features - feature, DROPOUT_FEATURES), row - group * plane,
+                          (item - row * quads) * DROPOUT_SAMPLES};
     return place;
 }
 

@@ -128,13 +128,14 @@ void cuda_add(CudaRows to, CudaRows from, size_t features, bool adds, const Cuda
 void cuda_relu_forward(float *values, size_t features, const CudaStep *step);
 void cuda_relu_backward(float *gradient, const float *out, size_t features, const CudaStep *step);
 
-// Draws the mask that the CPU draws for the same key and step number. keys, numbers: device (M). Models differ in step
-// numbers, since they differ in their number of batches.
-void cuda_dropout_draw(int8_t *keep, const RngKey *keys, const uint32_t *numbers, float rate, size_t features,
-                       const CudaStep *step);
-// relu_out: the layer's own output after a relu, whose backward pass is then included; otherwise NULL.
-void cuda_dropout_apply(float *values, const int8_t *keep, const float *relu_out, float rate, size_t features,
-                        size_t plane, const CudaStep *step);
+// Draws the mask that the CPU draws for the same key and step number, and applies it. keep: (M, features,N). keys,
+// numbers: device (M). Models differ in step numbers, since they differ in their number of batches. out may be in.
+void cuda_dropout_forward(float *out, int8_t *keep, const float *in, const RngKey *keys, const uint32_t *numbers,
+                          float rate, size_t features, size_t plane, const CudaStep *step);
+// in_gradient may be out_gradient. relu_out: the layer's own output after a relu, whose backward pass is then included;
+// otherwise NULL.
+void cuda_dropout_backward(float *in_gradient, const int8_t *keep, const float *out_gradient, const float *relu_out,
+                           float rate, size_t features, size_t plane, const CudaStep *step);
 
 // Linear layers of in (M, places, IN,N) and out (M, places, OUT,N); a layer over its whole input has one place, and
 // with `blas` cuBLAS multiplies its models in a batch. A NULL blas, or several places: one launch of our own product.

@@ -82,36 +82,31 @@ static void relu_backward(const CudaCall *call) {
     cuda_mark(call->pass, CUDA_PART_BACK, op);
 }
 
-// The mask is a byte per feature: drawn, and then read.
+// The mask is a byte per feature, which is written here and read by the backward pass.
 static double dropout_bytes(const CudaPass *pass, const CudaOp *op) {
     const double keep = (double)pass->step.models * pass->step.samples * (double)dropout_features(op->layer);
-    return cuda_values_bytes(pass, op, 2, 0) + 2 * keep;
-}
-
-static void drop(const CudaCall *call, float *values, const float *relu_out) {
-    const CudaOp *op = call->op;
-    const size_t features = dropout_features(op->layer);
-    cuda_dropout_apply(values, op->keep, relu_out, op->layer->rate, features, shape_size(op->layer->in) / features,
-                       call->step);
+    return cuda_values_bytes(pass, op, 1, 1) + keep;
 }
 
 // The mask is drawn on the GPU from the keys of the models' tasks: the host sends no random numbers. A pass for tests
 // drops nothing.
 static void dropout_forward(const CudaCall *call) {
     const CudaOp *op = call->op;
-    bring(call, op->out, op->in, op->layer);
-    if (call->purpose == FOR_TESTS) return;
+    const Layer *layer = op->layer;
+    const size_t features = dropout_features(layer);
+    if (call->purpose == FOR_TESTS) return bring(call, op->out, op->in, layer);
     const RngKey *keys = call->pass->progress.keys + (size_t)op->number * (size_t)call->step->models;
-    cuda_dropout_draw(op->keep, keys, call->pass->progress.numbers, op->layer->rate, dropout_features(op->layer),
-                      call->step);
-    drop(call, op->out, NULL);
+    cuda_dropout_forward(op->out, op->keep, op->in, keys, call->pass->progress.numbers, layer->rate, features,
+                         shape_size(layer->in) / features, call->step);
 }
 
 // The value over a relu's output is positive where that is, unless it was dropped.
 static void dropout_backward(const CudaCall *call) {
     const CudaOp *op = call->op;
-    bring(call, op->in_gradient, op->out_gradient, op->layer);
-    drop(call, op->in_gradient, op->relu_before ? op->out : NULL);
+    const Layer *layer = op->layer;
+    const size_t features = dropout_features(layer);
+    cuda_dropout_backward(op->in_gradient, op->keep, op->out_gradient, op->relu_before ? op->out : NULL, layer->rate,
+                          features, shape_size(layer->in) / features, call->step);
     cuda_mark(call->pass, CUDA_PART_BACK, op);
 }
 
