@@ -79,8 +79,8 @@ BOTH Shape pool_all_windows(Shape in, int size) {
     return windows;
 }
 
-// The values (features, plane, N) of one thread of dropout.cu: four features, which share the words of a Philox block, at
-// one place of the plane, of four samples.
+// The values (features, plane, N) of one thread of dropout.cu: four features, which share the words of a Philox block,
+// at one place of the plane, of four samples.
 
 enum { DROPOUT_FEATURES = 4, DROPOUT_SAMPLES = 4 };
 
