@@ -239,5 +239,39 @@ class Figures(RunCase):
             self.assertIn(sentence, err)
 
 
+class Show(RunCase):
+    def table(self, *arguments):
+        return json.loads(self.call("runs", "runs", "--format", "json", *arguments)[0])
+
+    def test_a_table_has_the_figures_that_show_names(self):
+        for seed in "12":
+            self.train(*RESTLESS, "--rounds", "2", "--eval-clients-every", "2", "--inspect-updates", "--seed", seed, "--quiet", "--out", f"runs/{seed}")
+        keys = ["test_macro_f1", "accuracy_worst_tenth", "test_accuracy_by_class.3", "clients_drawn", "accuracy_percent", "update_length_mean"]
+        rows = self.table("--show", ",".join(keys))
+        for row, seed in zip(rows, "12"):
+            self.assertEqual(list(row), ["run", "state", "seed", *keys])
+            lines, summary = self.metrics(f"runs/{seed}"), self.metrics(f"runs/{seed}")[-1]
+            clients = [line for line in lines if line["type"] == "clients_evaluation"][-1]
+            expected = [summary["test_macro_f1"], clients["accuracy_worst_tenth"], summary["test_accuracy_by_class"][3], 4,
+                        100 * summary["test_accuracy"], self.rounds(f"runs/{seed}")[-1]["update_length_mean"]]
+            for key, value in zip(keys, expected):
+                self.assertAlmostEqual(row[key], value, places=6, msg=key)
+        (mean,) = self.table("--by", "algorithm", "--show", "test_macro_f1")
+        self.assertAlmostEqual(mean["test_macro_f1"], sum(row["test_macro_f1"] for row in rows) / 2, places=9)
+        self.assertEqual(list(mean), ["algorithm", "runs", "test_macro_f1", "test_macro_f1_std"])
+        for show, sentence in (("test_macro_f2", "the last lines of no run have a number of that name; did you mean test_macro_f1?"),
+                               ("figure", "the last lines of no run have a number of that name"), ("test_loss,test_loss", "named twice"), (",", "needs a name")):
+            _, err = self.call("runs", "runs", "--show", show, code=64)
+            self.assertIn(sentence, err)
+
+    def test_a_sweep_ends_with_these_figures_and_with_the_usual_ones_if_a_name_is_wrong(self):
+        sweep = ["sweep", *RESTLESS[:-2], "--lr", "0.1,0.2", "--rounds", "2", "--out", "sweep", "--show"]
+        out, _ = self.call(*sweep, "test_macro_f1")
+        self.assertIn("lr   n  test_macro_f1\n", out)
+        out, err = self.call(*sweep, "test_f1")
+        self.assertIn("accuracy %", out)
+        self.assertIn("--show test_f1: the last lines of no run", err)
+
+
 if __name__ == "__main__":
     unittest.main(argv=["test_measured.py"] + sys.argv[2:], verbosity=2)

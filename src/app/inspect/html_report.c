@@ -90,7 +90,8 @@ static char *name_group(const PastRuns *runs, const PastRun *run) {
 static void put_table(JsonObject *report, const PastRuns *runs) {
     JsonObject of, columns, text, rows;
     Table table = {0};
-    runs_table_list(&table, runs);
+    Error never; // no name is asked for
+    runs_table_list(&table, runs, "", &never);
     json_begin(&of);
     json_begin_array(&columns);
     json_begin_array(&text);

@@ -14,6 +14,9 @@ static const Option runs_rows[] = {
     {.name = "by", .type = OPTION_TEXT, FIELD(by), .also = "group group-by average", .placeholder = "OPTION,...", .derived = "one line per run",
      .help = "one line per value of these options (alpha, or algorithm,alpha), with mean and standard deviation over the "
              "finished runs with that value"},
+    {.name = "show", .type = OPTION_TEXT, FIELD(show), .also = "figures columns metrics keys", .placeholder = "KEY,...", .derived = "those that say something",
+     .help = "figures of the table, in place of the usual ones: keys of --format json (accuracy_percent), or of a run's last lines "
+             "in metrics.jsonl (test_macro_f1, epsilon, update_length_mean, accuracy_worst_tenth; test_accuracy_by_class.3)"},
     {.name = "format", .type = OPTION_CHOICE, FIELD(format), .also = "output o f", .placeholder = "FORM", .preset = "text",
      .choices = {[TABLE_TEXT] = "text", [TABLE_CSV] = "csv", [TABLE_MARKDOWN] = "md", [TABLE_LATEX] = "latex", [TABLE_JSON] = "json"},
      .help = "format of the table; in csv, a text that a spreadsheet would evaluate (= + - @) gets a ' in front"},
@@ -38,6 +41,8 @@ static const Option sweep_rows[] = {
      .minimum = 1, .maximum = 256, .help = "runs side by side; the default is a quarter above the cores, rounded up, if runs have one worker, and on a GPU 2; times are right with 1"},
     {.name = "part", .type = OPTION_TEXT, FIELD(part), .also = "shard task share", .placeholder = "I/N", .derived = "all",
      .help = "run only number I, I + N, ..., if N processes or machines share a sweep and its --out (tools/slurm/sweep.sbatch)"},
+    {.name = "show", .type = OPTION_TEXT, FIELD(show), .also = "figures columns keys", .placeholder = "KEY,...", .derived = "those that say something",
+     .help = "figures of the table at the end, as in `sounder runs --show`"},
     {.name = "dry-run", .type = OPTION_FLAG, FIELD(dry_run), .also = "list plan", .preset = "false",
      .help = "print the commands of the runs, and start none"},
 };
@@ -60,7 +65,7 @@ static const Option top_rows[] = {
 };
 // clang-format on
 
-const OptionTable data_options = {.rows = &runs_rows[1], .count = 1}; // --format
+const OptionTable data_options = {.rows = &runs_rows[2], .count = 1}; // --format
 const OptionTable runs_options = ROWS(runs_rows);
 const OptionTable report_options = ROWS(report_rows);
 const OptionTable sweep_options = ROWS(sweep_rows);

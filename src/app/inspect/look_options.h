@@ -13,6 +13,7 @@ typedef struct LookOptions {
     char *const *folders; // (folder_count); borrowed from argv
     int folder_count;
     char by[OPTION_TEXT_BYTES];   // names of options, with commas between; "": none
+    char show[OPTION_TEXT_BYTES]; // names of figures, with commas between; "": those that say something
     int format;                   // TableFormat
     char out[OPTION_TEXT_BYTES];  // "": not given
     char svg[OPTION_TEXT_BYTES];  // "": none

@@ -55,7 +55,13 @@ static void note_test(PastRun *run, const json_t *line) {
     run->best_round = run->rounds;
 }
 
+static void keep(json_t **kept, const json_t *line) {
+    json_decref(*kept);
+    *kept = json_incref((json_t *)line);
+}
+
 static void note_round(PastRun *run, const json_t *line) {
+    keep(&run->round, line);
     const json_int_t round = json_integer_value(json_object_get(line, "round"));
     if (round > 0 && round <= UINT32_MAX) run->rounds = (uint32_t)round;
     note_test(run, line);
@@ -76,6 +82,7 @@ static void note_clients(PastRun *run, const json_t *line) {
     const bool personal = model && strcmp(model, "personal") == 0;
     if (personal) note(&run->last[FIGURE_PERSONAL_ACCURACY], line, "accuracy_mean");
     if (!personal && (!model || strcmp(model, "global") != 0 || figure_facts[run->figure.kind].is_personal)) return;
+    keep(&run->clients, line);
     note(&run->worst_tenth, line, "accuracy_worst_tenth");
     note(&run->worst_loss, line, "loss_worst_tenth");
 }
@@ -111,8 +118,7 @@ static Status note_line(void *context, json_t *line, Error *err) {
     if (metrics_is(line, "round")) note_round(run, line);
     if (metrics_is(line, "clients_evaluation")) note_clients(run, line);
     if (!metrics_is(line, "summary")) return STATUS_OK;
-    json_decref(run->summary);
-    run->summary = json_incref(line);
+    keep(&run->summary, line);
     run->rounds_to_target = past_run_number(line, "rounds_to_target");
     note_end(run, line);
     return STATUS_OK;
@@ -183,8 +189,10 @@ void past_run_free(PastRun *run) {
     json_decref(run->summary);
     json_decref(run->start);
     json_decref(run->metrics);
+    json_decref(run->round);
+    json_decref(run->clients);
     free(run->path);
-    run->summary = run->start = run->metrics = NULL;
+    run->summary = run->start = run->metrics = run->round = run->clients = NULL;
     run->path = NULL;
 }
 

@@ -24,13 +24,14 @@ typedef struct PastRun {
     RunState state;
     json_t *start;             // owned: its first "start" line; NULL: none
     json_t *summary;           // owned; NULL: none
+    json_t *round, *clients;   // owned: the last line of a round, and of the clients' tests; NULL: none
     uint32_t rounds;           // rounds done
     RunFigure figure;          // the figure that the run is about
     double last[FIGURE_KINDS]; // of the last test; personal figures: of the last test of the clients
     double best[FIGURE_KINDS]; // best of all tests; set only for the run's figure
     json_t *metrics;           // owned: {name: value}, of the trainer's last test; NULL: none
     uint32_t best_round;
-    double rmse, r2, mae; // of the last test
+    double rmse, r2, mae;      // of the last test
     double best_test_accuracy; // of the best model on the test set, in finished runs with a validation set
     double best_test_loss;
     double attack_success;         // success of a backdoor in the last test

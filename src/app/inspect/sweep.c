@@ -281,13 +281,17 @@ static Status print_means(const Sweep *sweep, Error *err) {
     }
     PastRuns runs;
     TRY(past_runs_find(&runs, &folder, 1, err));
-    Status status = runs_print_means(&runs, *by ? by : "algorithm", TABLE_TEXT, err);
+    const char *by_all = *by ? by : "algorithm", *show = sweep->options.show;
+    Status status = runs_print_means(&runs, by_all, show, TABLE_TEXT, err);
+    if (status == STATUS_USAGE && *show) { // the runs are done, and their usual table is better than none
+        log_warning("%s", err->message);
+        status = runs_print_means(&runs, by_all, "", TABLE_TEXT, err);
+    }
     if (status == STATUS_OK) say_if_unfinished(&runs);
     past_runs_free(&runs);
     char word[SHELL_WORD_BYTES];
     shell_path(word, folder);
-    if (status == STATUS_OK)
-        printf("look: sounder report %s    sounder runs %s --by %s\n", word, word, *by ? by : "algorithm");
+    if (status == STATUS_OK) printf("look: sounder report %s    sounder runs %s --by %s\n", word, word, by_all);
     return status;
 }
 
