@@ -57,6 +57,8 @@ static void a_logarithmic_axis_has_ticks_at_1_2_5_or_at_powers(void **state) {
     Axis axis;
     axis_logarithmic(&axis, 0.04, 3, 6);
     check_ticks(&axis, "0.05 0.1 0.2 0.5 1 2");
+    axis_logarithmic(&axis, 0.17, 1.6, 6); // even steps would leave the lower half without a tick
+    check_ticks(&axis, "0.2 0.5 1");
     axis_logarithmic(&axis, 2e-5, 3, 6);
     check_ticks(&axis, "0.0001 0.001 0.01 0.1 1");
     axis_logarithmic(&axis, 2.01, 2.32, 6);

@@ -58,7 +58,7 @@ void axis_around(Axis *axis, double low, double high, double least, double most,
 void axis_logarithmic(Axis *axis, double low, double high, int wanted) {
     low = fmax(low, 1e-300);
     high = fmin(fmax(high, low * 1.02), 1e300);
-    if (high / low < 10) {
+    if (high / low < 4) {
         axis_between(axis, low, high, wanted, false);
         axis->logarithmic = true;
         return;

@@ -25,7 +25,7 @@ void axis_between(Axis *axis, double low, double high, int wanted, bool whole);
 void axis_around(Axis *axis, double low, double high, double least, double most, int wanted);
 
 // low and high must be above 0. Ticks are at 1, 2 and 5 times powers of ten, or at every N-th power if there are many;
-// within a single power as axis_between.
+// as axis_between where high is less than four times low, which needs finer ones.
 void axis_logarithmic(Axis *axis, double low, double high, int wanted);
 
 // Position of value on the axis: 0 at low, 1 at high, linear or logarithmic between. Values outside give less than 0 or

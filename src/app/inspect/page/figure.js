@@ -51,7 +51,7 @@ const ticksBetween = (low, high, whole) => {
   return ticks;
 };
 const logarithmicTicks = (low, high, wanted = 6) => {
-  if (high / low < 10) return ticksBetween(low, high);
+  if (high / low < 4) return ticksBetween(low, high);
   const first = Math.floor(Math.log10(low)), last = Math.ceil(Math.log10(high)), every = Math.ceil((last - first) / wanted), ticks = [];
   for (let power = first; power <= last; power += every)
     for (const factor of 3 * (last - first) > 2 * wanted ? [1] : [1, 2, 5]) ticks.push(+(factor * 10 ** power).toPrecision(12));
