@@ -1,4 +1,4 @@
-// Lesson 7. Isend and irecv: messages while one computes.
+// Lesson 20. Isend and irecv: begin now, wait later.
 //
 // isend and irecv begin a message and come back at once; until group_wait says that it is done, the buffer is not ours:
 // what is sent must not change, what is received is not there yet. All ranks pass a number round a ring, each to its
@@ -10,12 +10,16 @@
 //   req = dist.irecv(tensor=tensor, src=0)   group_irecv(group, &request, tensor, 1, GROUP_F32, 0, ...)
 //   req.wait()                               group_wait(group, &request, NULL, ...)
 //
-// Run: build/sounder launch --standalone -n 4 build/lessons/07_isend_irecv
+// Question: all ranks call group_send of 100 MB before they receive anything. What do they do, and until when?
+// Build: cc -O2 -o lesson 20_isend_irecv.c $(pkg-config --cflags --libs sounder)
+// Run: sounder launch --standalone -n 4 ./lesson
 // Prints, in any order:
 //   [0] rank 0 sent 0 to rank 1 and has 9 from rank 3
 //   [1] rank 1 sent 1 to rank 2 and has 0 from rank 0
 //   [2] rank 2 sent 4 to rank 3 and has 1 from rank 1
 //   [3] rank 3 sent 9 to rank 0 and has 4 from rank 2
+// Read: shm/group/group.h, group_wait: messages move only inside calls. So what can a rank compute between group_isend
+// and group_wait, and when does the message move?
 #include <stdio.h>
 
 #include "lesson.h"

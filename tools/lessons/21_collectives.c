@@ -1,4 +1,4 @@
-// Lesson 8. Collectives: broadcast, reduce, all_reduce, and a group within the group.
+// Lesson 21. Collectives: broadcast, reduce, all_reduce, and a group within the group.
 //
 // A collective is one call that all ranks make, in the same order. broadcast copies one rank's data to all; reduce
 // combines everybody's at one rank; all_reduce gives the result to all, bit for bit the same. A rank that calls
@@ -11,7 +11,9 @@
 //   dist.reduce(tensor, dst=0, op=dist.ReduceOp.MAX)  group_reduce(group, out, in, 1, GROUP_F32, GROUP_MAX, 0, ...)
 //   dist.all_reduce(tensor, group=pair)               group_all_reduce(pair, out, in, 1, GROUP_F32, GROUP_SUM, ...)
 //
-// Run: build/sounder launch --standalone -n 4 build/lessons/08_collectives
+// Question: rank 2 calls group_barrier where the others call group_reduce. What does each of them say?
+// Build: cc -O2 -o lesson 21_collectives.c $(pkg-config --cflags --libs sounder)
+// Run: sounder launch --standalone -n 4 ./lesson
 // Prints, in any order:
 //   [0] broadcast from rank 3: 13
 //   [1] broadcast from rank 3: 13
@@ -24,6 +26,7 @@
 //   [3] sum of all: 46
 //   [0] sum of ranks 0 and 1: 21
 //   [1] sum of ranks 0 and 1: 21
+// Read: shm/group/group.h on the order of sums: why has all_reduce the same bits on all ranks and in every run?
 #include <stdio.h>
 
 #include "lesson.h"

@@ -1,4 +1,4 @@
-// Lesson 9. Partition a data set.
+// Lesson 23. Partition a data set.
 //
 // Who trains on what? Nothing is sent: every rank knows its number and computes its share. The contiguous split cuts
 // the data set into runs. The distributed sampler deals the samples round like GPUs, so that all ranks take equally
@@ -8,7 +8,9 @@
 // PyTorch: DistributedSampler(dataset, num_replicas, rank, shuffle, seed, drop_last) and set_epoch in the DDP
 // tutorials; DataPartitioner in "Writing Distributed Applications".
 //
-// Run: build/sounder launch -n 3 build/lessons/09_partition
+// Question: which samples does rank 1 train on twice in an epoch of the second form?
+// Build: cc -O2 -o lesson 23_partition.c $(pkg-config --cflags --libs sounder)
+// Run: sounder launch -n 3 ./lesson
 // Prints, in any order:
 //   [0] contiguous: 3 samples from 0 on
 //   [1] contiguous: 3 samples from 3 on
@@ -21,6 +23,7 @@
 //   [2] dealt, last dropped: 2 5 8
 //   [0] epoch 1, shuffled: 5 9 6
 //   [0] epoch 2, shuffled: 9 7 0
+// Read: datasets/partition.h: which partitioner makes clients differ, and how is one chosen on the command line?
 #include <stdio.h>
 
 #include "datasets/order.h"

@@ -1,12 +1,13 @@
-// Lesson 1. Start ranks.
+// Lesson 1. Ranks.
 //
 // A rank is a process that knows its number and how many there are. fork makes a copy of this process: from there on
-// both go their own way, each with its own memory. Whoever starts a process has to wait for it: that is how the end of
-// a rank becomes known, and how it ended. Rank 3 dies in the middle of its work, as processes do.
+// both go their own way, each with its own memory. The process that starts another one has to wait for it: so it learns
+// that the rank has ended, and how. Rank 3 dies in the middle of its work, as processes do.
 //
-// PyTorch: mp.spawn(run, nprocs=4) and p.join() in "Writing Distributed Applications".
-//
-// Run: build/lessons/01_start_ranks
+// Question: which of the eight lines are missing if the fflush is taken out? Guess, then look:
+//   cc -O2 -o lesson 01_ranks.c && ./lesson | cat
+// Build: cc -O2 -o lesson 01_ranks.c
+// Run: ./lesson
 // Prints, in any order:
 //   I am rank 0 of 4
 //   I am rank 1 of 4
@@ -16,6 +17,11 @@
 //   rank 1 ended with code 10
 //   rank 2 ended with code 20
 //   rank 3 was killed by signal 9
+// Change: "fflush(stdout);" -> "": lacks I am rank 3 of 4
+// Change: "return work(rank, RANKS);" -> "work(rank, RANKS);": prints rank 0 ended with code 0
+// Read: shm/spawn.c, where it calls PR_SET_PDEATHSIG. Why does the new process then ask for its parent's number?
+// shm/supervisor.h: the parent polls a descriptor of each worker (a pidfd) instead of calling waitpid. Why?
+// PyTorch: mp.spawn(run, nprocs=4) and p.join() in "Writing Distributed Applications".
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// Lesson 13. A CUDA IPC handle: two processes, one piece of device memory.
+// Lesson 28. A CUDA IPC handle: two processes, one piece of device memory.
 //
 // What cudaMalloc returns is a pointer of this process alone. A handle is 64 bytes that name the allocation for others
 // on the same machine: rank 0 sends it, rank 1 opens it and has a pointer of its own to the very same memory. Nothing
@@ -9,10 +9,13 @@
 //
 // PyTorch: a CUDA tensor sent through a torch.multiprocessing queue does this behind the scenes.
 //
-// Run: build/sounder launch --standalone -n 2 build/lessons/13_cuda_ipc
+// Question: a handle is 64 bytes that one could write to a file. What happens to it when its owner ends?
+// Build: cc -O2 -o lesson 28_cuda_ipc.c $(pkg-config --cflags --libs sounder) -lcudart
+// Run: sounder launch --standalone -n 2 ./lesson
 // Prints, in any order:
 //   [1] rank 1 reads what rank 0 wrote: 1 2 3 4
 //   [0] rank 0 reads what rank 1 wrote: 10 20 30 40
+// Read: shm/cuda_share.h: how does a worker know that a handle is of this run, and what if its owner is killed?
 #include <cuda_runtime_api.h>
 
 #include "lesson.h"

@@ -1,4 +1,4 @@
-// Lesson 6. Send and receive.
+// Lesson 19. Send and receive.
 //
 // From here on the ranks are started by `sounder launch`, which tells each its number and where they meet. group_init
 // waits until all are there. A message goes from one rank to one other; recv waits for it, and both must agree on type
@@ -10,10 +10,13 @@
 //   dist.send(tensor=tensor, dst=1)          group_send(group, tensor, 1, GROUP_F32, 1, ...)
 //   dist.recv(tensor=tensor, src=0)          group_recv(group, tensor, NULL, 1, GROUP_F32, 0, ...)
 //
-// Run: build/sounder launch --standalone -n 2 build/lessons/06_send_recv
+// Question: what happens if rank 1 receives two floats of which rank 0 sends one? On which of the two is it an error?
+// Build: cc -O2 -o lesson 19_send_recv.c $(pkg-config --cflags --libs sounder)
+// Run: sounder launch --standalone -n 2 ./lesson
 // Prints, in any order:
 //   [0] rank 0 has data 1
 //   [1] rank 1 has data 1
+// Read: shm/group/group.h: what does group_recv wait for, and what if the sender is killed before it sends?
 #include <stdio.h>
 
 #include "lesson.h"

@@ -1,4 +1,4 @@
-// Lesson 10. Average gradients: what DistributedDataParallel does.
+// Lesson 24. Average gradients: what DistributedDataParallel does.
 //
 // Every rank has the whole model and its own part of the data. Rank 0's weights are copied to all once; from then on
 // all take the same steps, because each step uses the mean of all gradients. As the parts are equally large, that mean
@@ -11,12 +11,16 @@
 //   dist.all_reduce(param.grad.data, op=dist.ReduceOp.SUM)
 //   param.grad.data /= size                                      GROUP_AVG
 //
-// Run: build/sounder launch --standalone -n 4 build/lessons/10_average_gradients
+// Question: the sums of four floats depend on their order. Who sees to it that all ranks add in the same one?
+// Build: cc -O2 -o lesson 24_average_gradients.c $(pkg-config --cflags --libs sounder)
+// Run: sounder launch --standalone -n 4 ./lesson
 // Prints, in any order:
 //   [0] rank 0: w 2.000, b 1.000, the same bits on all ranks: yes
 //   [1] rank 1: w 2.000, b 1.000, the same bits on all ranks: yes
 //   [2] rank 2: w 2.000, b 1.000, the same bits on all ranks: yes
 //   [3] rank 3: w 2.000, b 1.000, the same bits on all ranks: yes
+// Read: fedavg/worker/ssgd.c: the same with hundreds of thousands of weights. What is a bucket, and what is computed
+// while it is summed?
 #include <stdio.h>
 #include <string.h>
 
