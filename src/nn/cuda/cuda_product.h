@@ -29,6 +29,8 @@ template <uint32_t THREAD_ROWS, uint32_t QUADS, bool TRANSPOSED, uint32_t PARTS 
     static const uint32_t rows = THREAD_ROWS * ROW_GROUPS, groups = PRODUCT_THREADS / (ROW_GROUPS * QUADS);
     // Inner numbers that are staged at once, with eight weights per thread, or four.
     static const uint32_t inner = THREAD_ROWS == MANY_ROWS ? 32 : QUADS == MANY_QUADS ? 64 : 128;
+    // Inner numbers that a thread multiplies at once, as registers allow (linear_product.cu).
+    static const uint32_t at_once = THREAD_ROWS == MANY_ROWS && QUADS == FEW_QUADS ? 2 : 4;
     // Floats from one row, and from one inner number, to the next; the gap spreads the rows over the banks.
     static const uint32_t to_row = TRANSPOSED ? 1 : inner + 1, to_k = TRANSPOSED ? rows : 1;
     union {
@@ -76,21 +78,21 @@ template <typename Tile> struct ProductFetch {
     // From global memory to registers; zeros where there is nothing.
     __device__ void fetch(uint32_t first, const ProductSizes &of) {
         const float *from = from_weight;
-        const size_t next = Tile::transposed ? (size_t)next_k * of.rows : (size_t)next_row * of.inner;
+        const uint32_t next = Tile::transposed ? next_k * of.rows : next_row * of.inner;
 #pragma unroll
         for (uint32_t i = 0; i < count; i++, from += next) {
             const bool is_there = row + i * next_row < rows_left && first + k + i * next_k < of.inner;
             if (Tile::parts > 1) from = from_weight + (size_t)weight_row(first_row + row + i * next_row, of) * of.inner;
             weight[i] = is_there ? *from : 0;
         }
-        from_weight += Tile::transposed ? (size_t)Tile::inner * of.rows : Tile::inner;
+        from_weight += Tile::transposed ? Tile::inner * of.rows : Tile::inner;
 #pragma unroll
         for (uint32_t i = 0; i < values; i++) {
             const uint32_t at = value_k + i * next_value;
             const bool is_there = at < Tile::inner && first + at < of.inner && has_quad;
-            value[i] = is_there ? from_value[(size_t)(i * next_value) * of.quads] : make_float4(0, 0, 0, 0);
+            value[i] = is_there ? from_value[i * next_value * of.quads] : make_float4(0, 0, 0, 0);
         }
-        from_value += (size_t)Tile::inner * of.quads;
+        from_value += Tile::inner * of.quads;
     }
 
     // From registers to the tile.
@@ -110,7 +112,7 @@ __device__ void multiply_tile(float4 (&sums)[Tile::thread_rows], const Tile &til
                               uint32_t quad) {
     const float *weights = tile.weights + row * Tile::to_row + group * Tile::to_k;
     const float4 *values = tile.values + group * Tile::quads + quad;
-#pragma unroll 4
+#pragma unroll(Tile::at_once)
     for (uint32_t k = 0; k < Tile::inner; k += Tile::groups)
 #pragma unroll
         for (uint32_t r = 0; r < Tile::thread_rows; r++)
