@@ -105,7 +105,7 @@ static void a_call_that_fails_while_a_net_starts_or_its_graphs_are_made_is_the_o
 
 static void any_kernel_that_fails_is_one_sentence_and_leaves_nothing(void **state) {
     (void)state;
-    for (int k = 1; k <= 360; k += k < 20 ? 1 : 37) {
+    for (int k = 1; k <= 330; k += k < 20 ? 1 : 37) { // the work has a few more
         Error err = {0};
         GpuNet on;
         char what[32];
@@ -187,8 +187,8 @@ static void a_step_is_as_many_launches_as_it_has_to_be(void **state) {
         Shape shape;
         float momentum;
         unsigned launches;
-    } rows[] = {{"lenet", {1, 28, 28}, 0.9f, 24}, {"lenet", {1, 28, 28}, 0, 24}, {"2nn", {1, 28, 28}, 0.9f, 10},
-                {"2nn", {1, 28, 28}, 0, 10},      {"cnn", {1, 28, 28}, 0, 20},   {"resnet20", {3, 4, 4}, 0, 172}};
+    } rows[] = {{"lenet", {1, 28, 28}, 0.9f, 22}, {"lenet", {1, 28, 28}, 0, 22}, {"2nn", {1, 28, 28}, 0.9f, 10},
+                {"2nn", {1, 28, 28}, 0, 10},      {"cnn", {1, 28, 28}, 0, 18},   {"resnet20", {3, 4, 4}, 0, 151}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         Error err;
         GpuNet on;

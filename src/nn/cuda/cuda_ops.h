@@ -51,13 +51,13 @@ size_t cuda_ops_carve(CudaOps *ops, char *base, const Spec *spec, int models, in
 
 C_BEGIN
 
-// The CUDA twin of a convolution that is not plain (conv_any.cu), without the bias's gradient.
+// The CUDA twin of a convolution that is not plain (conv_any.cu).
 void cuda_conv_any_forward(float *out, const float *in, const float *weight, const float *bias, size_t stride,
                            const Layer *layer, const CudaStep *step);
 void cuda_conv_any_backward_input(float *in_gradient, bool adds, const float *out_gradient, const float *weight,
                                   size_t stride, const Layer *layer, const CudaStep *step);
-void cuda_conv_any_backward_weight(float *weight_gradient, const float *in, const float *out_gradient, size_t stride,
-                                   const Layer *layer, const CudaStep *step);
+void cuda_conv_any_backward_weight(float *weight_gradient, float *bias_gradient, const float *in,
+                                   const float *out_gradient, size_t stride, const Layer *layer, const CudaStep *step);
 
 // A linear layer's CUDA twin without cuBLAS (linear.cu, linear_product.cu): its bits depend neither on the number of
 // models nor on the GPU.

@@ -3,6 +3,7 @@
 #include "nn/cuda/cuda_float4.h"
 #include "nn/cuda/cuda_launch.h"
 #include "nn/cuda/cuda_ops.h"
+#include "nn/kernels/conv_bias.h"
 #include "nn/kernels/conv_index.h"
 
 namespace {
@@ -203,13 +204,15 @@ __device__ void add_place(float (&sums)[CHANNELS][TAPS][TAPS], const float *in, 
 
 // The weight's gradient, or one part of it. The sums of model m and part p go to out + m * stride + p * part_stride. A
 // thread walks over places of the image, `step` apart, with all the sums of its taps in registers; the block adds the
-// threads' sums at the end.
+// threads' sums at the end. The last blocks sum the bias's gradient.
 template <int TAPS, int CHANNELS>
 __global__ void __launch_bounds__(GRADIENT_THREADS, GRADIENT_RESIDENT)
     sum_gradient(float *out, size_t stride, size_t part_stride, const float *__restrict__ in,
-                 const float *__restrict__ gradient, ConvMap map, GradientGrid grid,
+                 const float *__restrict__ gradient, ConvMap map, GradientGrid grid, ConvBias bias,
                  const uint32_t *__restrict__ counts) {
-    __shared__ float shared[TAPS * TAPS][GRADIENT_THREADS + 1];
+    enum { ROWS = TAPS > 1 ? TAPS * TAPS : CONV_BIAS_FLOATS / GRADIENT_THREADS };
+    __shared__ float shared[ROWS][GRADIENT_THREADS + 1];
+    if (conv_bias_block(shared[0], bias, (const float4 *)gradient)) return;
     GradientBlock block = gradient_block(blockIdx.x, &map, &grid, TAPS);
     int count = (int)counts[block.model];
     uint32_t step = grid.parts * blockDim.x;
@@ -245,21 +248,8 @@ __global__ void __launch_bounds__(ITEM_THREADS) sum_parts(float *gradient, const
     gradient[at.model * stride + at.item] = sum;
 }
 
-// A block for each model and channel: bias_gradient (M strided; channels) = the sum of a plane of `quads` x 4 floats.
-__global__ void __launch_bounds__(ITEM_THREADS)
-    sum_planes(float *bias_gradient, const float4 *gradient, size_t stride, uint32_t channels, uint32_t quads) {
-    __shared__ float shared[ITEM_THREADS];
-    gradient += (size_t)blockIdx.x * quads;
-    float sum = 0;
-    for (uint32_t i = threadIdx.x; i < quads; i += ITEM_THREADS)
-        sum += sum_of(gradient[i]);
-    sum = sum_block(shared, sum);
-    uint32_t model = blockIdx.x / channels, channel = blockIdx.x - model * channels;
-    if (threadIdx.x == 0) bias_gradient[model * stride + channel] = sum;
-}
-
 typedef void Convolve(float *, bool, const float *, const float *, const float *, size_t, ConvMap, const uint32_t *);
-typedef void SumGradient(float *, size_t, size_t, const float *, const float *, ConvMap, GradientGrid,
+typedef void SumGradient(float *, size_t, size_t, const float *, const float *, ConvMap, GradientGrid, ConvBias,
                          const uint32_t *);
 
 // Sizes of tiles are template parameters, so that their loops unroll into registers; these choose among the few that
@@ -291,8 +281,8 @@ uint32_t weights_of(const Layer *layer) {
 
 // Where the weight has too few tiles to fill the GPU, each tile's places are divided among `parts` blocks, whose sums a
 // second kernel adds in order. Atomic additions would do without it, but not with the same bits in every run.
-void launch_gradient(float *weight_gradient, float *scratch, const float *in, const float *out_gradient, size_t stride,
-                     const Layer *layer, const CudaStep *step) {
+void launch_gradient(float *weight_gradient, float *bias_gradient, float *scratch, const float *in,
+                     const float *out_gradient, size_t stride, const Layer *layer, const CudaStep *step) {
     ConvMap map = forward_map(layer, step->samples);
     uint32_t models = (uint32_t)step->models, weights = weights_of(layer), taps = conv_taps(map.kernel);
     GradientGrid grid = gradient_grid(&map, models);
@@ -301,9 +291,9 @@ void launch_gradient(float *weight_gradient, float *scratch, const float *in, co
                           : taps == 5 ? sum_gradient<5, 4>
                           : taps == 3 ? sum_gradient<3, 8>
                                       : sum_gradient<1, 8>;
-    launch(kernel, (size_t)models * grid.tiles * grid.parts, grid.threads, step->stream,
-           whole ? weight_gradient : scratch, whole ? stride : weights, (size_t)models * weights, in, out_gradient, map,
-           grid, step->counts);
+    const ConvBias bias = conv_bias_of(bias_gradient, stride, (size_t)models * grid.tiles * grid.parts, layer, step);
+    launch(kernel, conv_bias_blocks(bias, step), grid.threads, step->stream, whole ? weight_gradient : scratch,
+           whole ? stride : weights, (size_t)models * weights, in, out_gradient, map, grid, bias, step->counts);
     if (!whole) launch_items(sum_parts, weights, step, weight_gradient, scratch, stride, grid.parts, models, weights);
 }
 
@@ -334,10 +324,7 @@ size_t cuda_conv_scratch_floats(const Layer *layer, int models, int samples) {
 void cuda_conv_backward_weight(float *weight_gradient, float *bias_gradient, float *scratch, const float *in,
                                const float *out_gradient, size_t stride, const Layer *layer, const CudaStep *step) {
     if (layer_is_plain(layer))
-        launch_gradient(weight_gradient, scratch, in, out_gradient, stride, layer, step);
+        launch_gradient(weight_gradient, bias_gradient, scratch, in, out_gradient, stride, layer, step);
     else
-        cuda_conv_any_backward_weight(weight_gradient, in, out_gradient, stride, layer, step);
-    uint32_t plane = (uint32_t)(layer->out.rows * layer->out.columns * step->samples);
-    launch(sum_planes, (size_t)step->models * (uint32_t)layer->out.channels, ITEM_THREADS, step->stream, bias_gradient,
-           (const float4 *)out_gradient, stride, (uint32_t)layer->out.channels, plane / 4);
+        cuda_conv_any_backward_weight(weight_gradient, bias_gradient, in, out_gradient, stride, layer, step);
 }

@@ -4,6 +4,7 @@
 #include "nn/cuda/cuda_float4.h"
 #include "nn/cuda/cuda_launch.h"
 #include "nn/cuda/cuda_ops.h"
+#include "nn/kernels/conv_bias.h"
 
 namespace {
 
@@ -109,10 +110,13 @@ __device__ float tap_gradient(const float4 *in, const float4 *out_gradient, cons
 
 // Computes the gradient of all taps of one pair of channels. A block per model, output channel and input channel of its
 // group. The block's threads share the places of the plane, tap after tap; their sums are added in pairs, in a fixed
-// order. The places are many and the taps few, so the threads divide the places.
+// order. The places are many and the taps few, so the threads divide the places. The last blocks sum the bias's
+// gradient.
 __global__ void __launch_bounds__(WEIGHT_THREADS)
-    weight_gradients(float *gradient, const float4 *in, const float4 *out_gradient, size_t stride, Geometry of) {
-    __shared__ float sums[WEIGHT_THREADS];
+    weight_gradients(float *gradient, const float4 *in, const float4 *out_gradient, size_t stride, Geometry of,
+                     ConvBias bias) {
+    __shared__ float sums[WEIGHT_THREADS], parts[CONV_BIAS_FLOATS];
+    if (conv_bias_block(parts, bias, out_gradient)) return;
     const uint32_t pairs = (uint32_t)(of.out.channels * of.ins), model = blockIdx.x / pairs;
     const uint32_t pair = blockIdx.x - model * pairs, o = pair / (uint32_t)of.ins, i = pair - o * (uint32_t)of.ins;
     const uint32_t group = o / (uint32_t)of.outs;
@@ -156,9 +160,11 @@ void cuda_conv_any_backward_input(float *in_gradient, bool adds, const float *ou
                  (const float4 *)out_gradient, weight, stride, of);
 }
 
-void cuda_conv_any_backward_weight(float *weight_gradient, const float *in, const float *out_gradient, size_t stride,
-                                   const Layer *layer, const CudaStep *step) {
+void cuda_conv_any_backward_weight(float *weight_gradient, float *bias_gradient, const float *in,
+                                   const float *out_gradient, size_t stride, const Layer *layer, const CudaStep *step) {
     const Geometry of = geometry_of(layer, step);
-    launch(weight_gradients, (size_t)step->models * (uint32_t)(of.out.channels * of.ins), WEIGHT_THREADS, step->stream,
-           weight_gradient, (const float4 *)in, (const float4 *)out_gradient, stride, of);
+    const size_t pairs = (size_t)step->models * (uint32_t)(of.out.channels * of.ins);
+    const ConvBias bias = conv_bias_of(bias_gradient, stride, pairs, layer, step);
+    launch(weight_gradients, conv_bias_blocks(bias, step), WEIGHT_THREADS, step->stream, weight_gradient,
+           (const float4 *)in, (const float4 *)out_gradient, stride, of, bias);
 }

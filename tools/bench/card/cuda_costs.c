@@ -59,7 +59,7 @@ static double bytes_of(const Record *record, CudaPart part, const CudaOp *op) {
     case CUDA_PART_INPUT:
         return in * (op->relu_before || op->adds ? 2 : 1) + out + own;
     case CUDA_PART_PARAMETERS:
-        return in + 2 * out + own; // the bias's sums read the gradient again
+        return in + out + own;
     case CUDA_PART_PARAMETERS_AND_STEP:
         return in + out + stepped(pass) * own;
     case CUDA_PART_STEP:
