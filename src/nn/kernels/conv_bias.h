@@ -27,8 +27,8 @@ inline size_t conv_bias_blocks(const ConvBias &bias, const CudaStep *step) {
     return bias.first + (size_t)step->models * bias.channels;
 }
 
-// Whether this block is the bias's; if so, it writes the sum of its plane. The sum has CONV_BIAS_FLOATS parts, which are
-// added in pairs, so that its bits do not depend on the number of threads.
+// Whether this block is the bias's; if so, it writes the sum of its plane. The sum has CONV_BIAS_FLOATS parts, added in
+// pairs, so that its bits do not depend on the number of threads.
 __device__ inline bool conv_bias_block(float *shared, const ConvBias &bias, const float4 *gradient) {
     if (blockIdx.x < bias.first) return false;
     const uint32_t plane = blockIdx.x - bias.first, model = plane / bias.channels;
