@@ -185,8 +185,7 @@ static const ClashRow clashes[] = {
      "a batchnorm has running statistics, which have no gradients to add up; train in rounds (--algorithm fedavg), or "
      "normalise with groupnorm"},
     // These reasons continue the first side: "personal ditto of --algorithm is for the CPU alone".
-    {ON_GPU, {SECOND, ALTERNATES, MASKS, TRAINS_STATE, BUFFERS, TRUSTS, BLURS, DRIFTS,
-     ATTACKS_SAMPLES, REPLICAS},
+    {ON_GPU, {SECOND, ALTERNATES, MASKS, TRAINS_STATE, BUFFERS, TRUSTS, REPLICAS},
      "is for the CPU alone"},
     {ON_GPU, {GLOBAL_BATCH}, "with batch=global is for the CPU alone"},
     {ON_GPU, {LOOKS}, "with option=I is for the CPU alone"},

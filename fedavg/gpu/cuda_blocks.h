@@ -9,6 +9,7 @@
 #include "datasets/dataset.h"
 #include "fedavg/memory/layout.h"
 #include "fedavg/rules/server/server_rule.h"
+#include "nn/answers.h"
 #include "nn/cuda/cuda_net.h"
 #include "shm/cuda_share.h"
 
@@ -53,12 +54,24 @@ Status cuda_allocate(void *pointer, size_t count, size_t item_bytes, const char 
 
 // The test set on the GPU: one net in evaluation mode over all its samples.
 
-// weights, pixels (data->test.count, C,H,W) and labels (data->test.count): device memory, borrowed.
+// weights, pixels (data->test.count, C,H,W) and labels (data->test.count): device memory, borrowed. samples: how the
+// one model sees them; NULL: as they are.
+struct CudaSamples;
 Status cuda_evaluator_init(CudaNet **net, float *weights, const uint8_t *pixels, const uint16_t *labels,
-                           const Spec *spec, const Dataset *data, bool tf32, Error *err);
+                           const struct CudaSamples *samples, const Spec *spec, const Dataset *data, bool tf32,
+                           Error *err);
 
 // Loss and hits of the weights as they are now; logits (test count, classes; host) of each sample, NULL if unused.
 // Waits.
 Status cuda_evaluator_run(BatchResult *result, float *logits, CudaNet *net, const Dataset *data, Error *err);
+
+// cuda_evaluator_run with the answer to each sample (test count), whose label is the one that `samples` shows.
+Status cuda_evaluator_answer(BatchResult *result, Answer *answers, CudaNet *net, const struct CudaSamples *samples,
+                             const Dataset *data, Error *err);
+
+// gpu_evaluate (gpu.h) of the test set as `samples` shows it.
+Status cuda_evaluate_weights(BatchResult *result, float *logits, const float *parameters,
+                             const struct CudaSamples *samples, const Spec *spec, const Dataset *data, bool tf32,
+                             Error *err);
 
 #endif

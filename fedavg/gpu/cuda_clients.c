@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/cuda_try.h"
+#include "fedavg/gpu/cuda_samples.h"
 #include "fedavg/memory/state.h"
 #include "fedavg/rules/world/walk.h"
 
@@ -71,7 +72,7 @@ static Status begin_turn(const CudaClients *clients, uint32_t m, const Job *job,
     const RunMemory *memory = clients->memory;
     const RunConfig *config = memory->config;
     uint32_t samples, size = config->training.batch_size;
-    partition_client(&memory->partition, job->client, &samples);
+    cuda_samples_of(memory, job->client, round, &samples);
     const Walk walk = walk_of(&config->recipe.schedule, round, job->epochs);
     const uint64_t steps = walk_steps(&walk, samples / size + (samples % size != 0));
     const double mean_samples = (double)memory->partition.samples / config->clients;

@@ -1,15 +1,18 @@
 // Part of gpu.h: the test set on the GPU, for the parent of a run and for programs of one process.
 #include "fedavg/gpu/cuda_blocks.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cuda_try.h"
+#include "fedavg/gpu/cuda_samples.h"
 #include "fedavg/gpu/gpu.h"
 
 // The net has no velocity and no gradient, so that it allocates the activations of one chunk only. It reads the weights
 // where they are: each run evaluates the model that is there at that time.
 Status cuda_evaluator_init(CudaNet **net, float *weights, const uint8_t *pixels, const uint16_t *labels,
-                           const Spec *spec, const Dataset *data, bool tf32, Error *err) {
+                           const struct CudaSamples *samples, const Spec *spec, const Dataset *data, bool tf32,
+                           Error *err) {
     CudaNetPlan plan = {.spec = *spec,
                         .models = 1,
                         .batch_size = EVALUATION_CHUNK,
@@ -18,6 +21,7 @@ Status cuda_evaluator_init(CudaNet **net, float *weights, const uint8_t *pixels,
                         .labels = labels,
                         .floats = data->items.pixel_bytes > 1,
                         .weights = weights};
+    if (samples) cuda_samples_plan(&plan, samples);
     static_assert(sizeof plan.scale == sizeof data->scale && sizeof plan.shift == sizeof data->shift, "by channel");
     memcpy(plan.scale, data->scale, sizeof plan.scale);
     memcpy(plan.shift, data->shift, sizeof plan.shift);
@@ -33,6 +37,21 @@ Status cuda_evaluator_run(BatchResult *result, float *logits, CudaNet *net, cons
     else
         TRY(cuda_net_evaluate(net, (task.count + EVALUATION_CHUNK - 1) / EVALUATION_CHUNK, err));
     return cuda_net_results(net, result, err);
+}
+
+Status cuda_evaluator_answer(BatchResult *result, Answer *answers, CudaNet *net, const struct CudaSamples *samples,
+                             const Dataset *data, Error *err) {
+    const bool targets = dataset_has_targets(&data->items);
+    const int classes = samples->memory->config->spec.classes;
+    float *logits = malloc(data->test.count * (size_t)classes * sizeof *logits);
+    if (!logits) return fail(err, STATUS_OS, "no memory for the logits of %u samples", data->test.count);
+    const Status status = cuda_evaluator_run(result, logits, net, data, err);
+    if (status == STATUS_OK)
+        answers_of_logits(answers, logits, data->test.labels, data->test.count, targets ? 0 : classes);
+    for (uint32_t i = 0; i < data->test.count && status == STATUS_OK && samples->labels_of; i++)
+        answers[i].label = samples->host_labels_of[answers[i].label];
+    free(logits);
+    return status;
 }
 
 // Weights, pixels and labels in one allocation, each at a multiple of 256 bytes.
@@ -66,18 +85,24 @@ static Status upload(EvaluationMemory *self, const float *parameters, const Spec
 }
 
 // A net for one evaluation: a program that evaluates once has no use for the blocks that processes share.
-Status gpu_evaluate(BatchResult *result, float *logits, const float *parameters, const Spec *spec, const Dataset *data,
-                    bool tf32, Error *err) {
+Status cuda_evaluate_weights(BatchResult *result, float *logits, const float *parameters,
+                             const struct CudaSamples *samples, const Spec *spec, const Dataset *data, bool tf32,
+                             Error *err) {
     EvaluationMemory memory;
     CudaNet *net;
     TRY(upload(&memory, parameters, spec, data, err));
-    Status status =
-        cuda_evaluator_init(&net, (float *)(void *)memory.memory, memory.memory + memory.pixels,
-                            (const uint16_t *)(const void *)(memory.memory + memory.labels), spec, data, tf32, err);
+    Status status = cuda_evaluator_init(&net, (float *)(void *)memory.memory, memory.memory + memory.pixels,
+                                        (const uint16_t *)(const void *)(memory.memory + memory.labels), samples, spec,
+                                        data, tf32, err);
     if (status == STATUS_OK) {
         status = cuda_evaluator_run(result, logits, net, data, err);
         cuda_net_free(net);
     }
     cudaFree(memory.memory);
     return status;
+}
+
+Status gpu_evaluate(BatchResult *result, float *logits, const float *parameters, const Spec *spec, const Dataset *data,
+                    bool tf32, Error *err) {
+    return cuda_evaluate_weights(result, logits, parameters, NULL, spec, data, tf32, err);
 }

@@ -1,26 +1,44 @@
 // Part of cuda_worker.h: evaluation of clients' own samples, before and after training, with one model of a launch per
 // client; and the length of updates.
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/cuda_try.h"
 #include "fedavg/gpu/cuda_aggregate.h"
 #include "fedavg/gpu/cuda_worker.h"
+#include "fedavg/rules/attack/attack_rules.h"
 #include "fedavg/worker/deliver.h"
 
-// Gives every model the samples of its job's client. Test samples are numbered after the training samples, so that one
-// array of the GPU serves both. *steps: of the largest client. No copy from host_order is under way.
+// order: the numbers of the samples that the job is about, job->samples of them. Test samples are numbered after the
+// training samples, so that one array of the GPU serves both. The parent's count of a job on marked samples stays,
+// since the job may have to be done again.
+static void list_samples(const CudaWorker *self, uint32_t *order, Job *job, uint32_t round) {
+    const Dataset *data = &self->memory->data;
+    const bool marked = job->task == EVALUATE_BACKDOOR;
+    bool of_test_set = true;
+    if (marked) {
+        job->samples = attack_others(order, data->test.labels, job->first, job->count, &self->memory->config->attack);
+    } else {
+        const ClientSamples samples = evaluation_samples(self->memory, job, round);
+        memcpy(order, samples.indices, samples.count * sizeof *order);
+        job->samples = job->count = samples.count;
+        of_test_set = samples.of_test_set;
+    }
+    for (uint64_t s = 0; s < job->samples && of_test_set; s++)
+        order[s] += data->train.count;
+}
+
+// Gives every model the samples of its job's client. *steps: of the largest client. No copy from host_order is under
+// way.
 static Status assign_clients(CudaWorker *self, uint32_t *steps, uint32_t jobs, uint32_t round, Error *err) {
     uint32_t first = 0, size = self->memory->config->training.batch_size;
     *steps = 0;
     for (uint32_t m = 0; m < jobs; m++) {
-        const ClientSamples samples = evaluation_samples(self->memory, self->jobs[m], round);
-        const uint32_t count = samples.count, behind = samples.of_test_set ? self->memory->data.train.count : 0;
+        list_samples(self, self->host_order + first, self->jobs[m], round);
+        const uint32_t count = (uint32_t)self->jobs[m]->samples;
         CudaTask task = {.first = first, .count = count};
         TRY(cuda_net_assign(self->net, (int)m, &task, true, err));
-        for (uint32_t s = 0; s < count; s++)
-            self->host_order[first + s] = behind + samples.indices[s];
-        self->jobs[m]->count = count;
         first += count;
         uint32_t batches = count / size + (count % size != 0);
         if (batches > *steps) *steps = batches;
@@ -35,6 +53,7 @@ static Status assign_clients(CudaWorker *self, uint32_t *steps, uint32_t jobs, u
 // local rule, whose shifts are set to zero first, and in a round of its own (evaluation_round), so that its shuffles
 // repeat those of no round of training.
 static Status prepare_models(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
+    TRY(cuda_samples_test(&self->samples, self->jobs, jobs, round, self->stream, err));
     cuda_broadcast(self->weights, self->blocks.weights, self->memory->config->parameters, (int)jobs, self->stream);
     if (self->jobs[0]->task == EVALUATE_PERSONAL)
         TRY(cuda_own_begin(&self->own, self->weights, self->jobs, jobs, self->stream, err));
@@ -49,7 +68,7 @@ static uint64_t samples_until(const CudaWorker *self, uint32_t jobs, uint32_t st
     const uint64_t most = (uint64_t)steps * self->memory->config->training.batch_size;
     uint64_t samples = 0;
     for (uint32_t m = 0; m < jobs; m++)
-        samples += self->jobs[m]->count < most ? self->jobs[m]->count : most;
+        samples += self->jobs[m]->samples < most ? self->jobs[m]->samples : most;
     return samples;
 }
 
@@ -79,7 +98,6 @@ Status cuda_evaluate_clients(CudaWorker *self, uint32_t jobs, uint32_t round, Er
         Job *job = self->jobs[m];
         job->loss_sum = self->results[m].loss_sum;
         job->hits = self->results[m].hits;
-        job->samples = job->count;
         job->seconds = clock_seconds_since(start);
         queue_finish(job, JOB_DONE);
     }

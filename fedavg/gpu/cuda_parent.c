@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "fedavg/gpu/cuda_blocks.h"
 #include "fedavg/gpu/cuda_rules.h"
+#include "fedavg/gpu/cuda_samples.h"
 #include "fedavg/gpu/cuda_view.h"
 #include "fedavg/gpu/gpu.h"
 #include "fedavg/memory/state.h"
@@ -29,6 +30,7 @@ typedef struct CudaParent {
     uint32_t host_not_finite;
     float *begun_weights; // device, owned (parameters): as the round began
     float *begun_vectors; // device, owned (kept vectors, parameters)
+    CudaSamples samples;  // what the evaluator sees of the test set
     CudaNet *evaluator;   // owned
     cudaStream_t stream;  // owned
 } CudaParent;
@@ -38,6 +40,7 @@ typedef struct CudaParent {
 static void release(CudaParent *self) {
     if (self->pinned) cudaHostUnregister(self->pinned);
     cuda_net_free(self->evaluator);
+    cuda_samples_free(&self->samples);
     if (self->stream) cudaStreamDestroy(self->stream);
     cudaFree(self->begun_vectors);
     cudaFree(self->begun_weights);
@@ -115,8 +118,9 @@ static Status cuda_init(Parent *parent, Error *err) {
     TRY_GOTO(fail, allocate(self, config, err));
     TRY_GOTO(fail, upload(self, parent->memory, err));
     pin_lasting_slots(self, parent->memory);
+    TRY_GOTO(fail, cuda_samples_init(&self->samples, parent->memory, 1, err));
     TRY_GOTO(fail, cuda_evaluator_init(&self->evaluator, self->blocks.weights, self->blocks.test_pixels,
-                                       self->blocks.test_labels, &config->spec, &parent->memory->data,
+                                       self->blocks.test_labels, &self->samples, &config->spec, &parent->memory->data,
                                        config->gpu.tf32 != 0, err));
     cudaMemGetInfo(&self->free_bytes, &all); // for a line of the log alone
     return STATUS_OK;
@@ -354,26 +358,19 @@ static Status cuda_adopt(Parent *parent, bool *finite, Error *err) {
     return *finite ? publish(parent, err) : STATUS_OK;
 }
 
-static Status evaluate_with_answers(const CudaParent *self, BatchResult *result, Answer *answers, const Spec *spec,
-                                    const Dataset *data, Error *err) {
-    float *logits = malloc(data->test.count * (size_t)spec->classes * sizeof *logits);
-    if (!logits) return fail(err, STATUS_OS, "no memory for the logits of %u samples", data->test.count);
-    const Status status = cuda_evaluator_run(result, logits, self->evaluator, data, err);
-    if (status == STATUS_OK)
-        answers_of_logits(answers, logits, data->test.labels, data->test.count, spec->squared_loss ? 0 : spec->classes);
-    free(logits);
-    return status;
-}
-
-// The net reads the model's own block: nothing is copied for an evaluation but its two results. Other weights are
-// evaluated once per run, at its end, by a net of their own.
-static Status cuda_evaluate(Parent *parent, BatchResult *result, Answer *answers, const float *weights, Error *err) {
-    const CudaParent *self = parent->state;
+// The net reads the model's own block: nothing is copied for an evaluation but its two results and, in a drift, how the
+// test set is seen. Other weights are evaluated once per run, at its end, by a net of their own.
+static Status cuda_evaluate(Parent *parent, BatchResult *result, Answer *answers, const float *weights, uint32_t round,
+                            Error *err) {
+    CudaParent *self = parent->state;
     const RunConfig *config = parent->memory->config;
     const Dataset *data = &parent->memory->data;
-    if (weights) return gpu_evaluate(result, NULL, weights, &config->spec, data, config->gpu.tf32, err);
-    if (answers) return evaluate_with_answers(self, result, answers, &config->spec, data, err);
-    return cuda_evaluator_run(result, NULL, self->evaluator, &parent->memory->data, err);
+    const cudaStream_t stream = cuda_net_stream(self->evaluator);
+    TRY(cuda_samples_test_set(&self->samples, round, stream, err));
+    if (answers) return cuda_evaluator_answer(result, answers, self->evaluator, &self->samples, data, err);
+    if (!weights) return cuda_evaluator_run(result, NULL, self->evaluator, data, err);
+    TRY(cuda_wait(stream, err, "looking at the test set"));
+    return cuda_evaluate_weights(result, NULL, weights, &self->samples, &config->spec, data, config->gpu.tf32, err);
 }
 
 // A function and not a table: a build without CUDA has that name in another file and returns NULL.

@@ -9,12 +9,13 @@
 #include "fedavg/gpu/cuda_worker.h"
 #include "fedavg/rules/attack/attack_rules.h"
 
-// Crafted attacks are not among these: the parent makes their updates from all rows (parent/crafting.c). cuda_plan.c
-// calls it, too, to count the zeros.
+// Attackers with false labels hand in what they have trained, and the parent makes crafted updates from all rows
+// (parent/crafting.c). cuda_plan.c calls it, too, to count the zeros.
 bool cuda_sends(const RunConfig *config) {
     const Recipe *recipe = &config->recipe;
-    return (config->attack.row != ATTACK_NONE && !attack_is_crafted(&config->attack)) || recipe->clip.row > 0 ||
-           recipe->noise.row > 0 || recipe->code.row > 0;
+    const Chosen *attack = &config->attack;
+    const bool attacks = attack->row != ATTACK_NONE && !attack_is_on_labels(attack) && !attack_is_crafted(attack);
+    return attacks || recipe->clip.row > 0 || recipe->noise.row > 0 || recipe->code.row > 0;
 }
 
 // The zeros are what a decoded update is the difference from: cuda_aggregate_add subtracts one global vector from all

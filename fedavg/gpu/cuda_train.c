@@ -20,7 +20,7 @@ static uint32_t batches(const CudaWorker *self, uint32_t count) {
 
 static uint32_t job_samples(const CudaWorker *self, const Job *job) {
     uint32_t count;
-    partition_client(&self->memory->partition, job->client, &count);
+    cuda_samples_of(self->memory, job->client, self->round, &count);
     return count;
 }
 
@@ -51,7 +51,7 @@ static void shuffle(const CudaWorker *self, uint32_t *order, Job *const *jobs, u
                     uint32_t index) {
     for (uint32_t m = 0; m < count; m++) {
         uint32_t samples, client = jobs[m]->client;
-        const uint32_t *indices = partition_client(&self->memory->partition, client, &samples);
+        const uint32_t *indices = cuda_samples_of(self->memory, client, self->round, &samples);
         const Stretch stretch = stretch_of(self, jobs[m], round, index);
         batch_order(order, indices, samples, self->memory->config->seed, stretch.round, client, stretch.epoch);
         order += samples;

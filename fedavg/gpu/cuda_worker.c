@@ -39,25 +39,18 @@ static void cuda_worker_free(void *worker) {
     cuda_clients_free(&self->clients);
     cuda_own_free(&self->own);
     cuda_state_rows_free(&self->rows);
+    cuda_samples_free(&self->samples);
     cuda_blocks_free(&self->blocks);
     owned_free(&self->owned);
     free(self);
     device_close(); // a profiler, and MPS, want the context to end before the process does
 }
 
-// All samples that clients train on, or are tested on, in one order. Evaluation of clients uses the array for test
-// samples, training for training samples, never both at once.
-static size_t order_length(const CudaWorker *self) {
-    const Partition *partition = &self->memory->partition;
-    const uint32_t tests = partition->own_offsets ? partition->own_offsets[partition->clients] : 0;
-    return partition->samples > tests ? partition->samples : tests;
-}
-
 // All memory of a launch is allocated once, for the largest launch, so that taking, ordering and judging jobs cannot
 // fail for lack of memory in the middle of a round.
 static Status allocate_host(CudaWorker *self, Error *err) {
-    self->host_order = own(&self->owned, order_length(self), sizeof *self->host_order);
-    self->next_order = own(&self->owned, order_length(self), sizeof *self->next_order);
+    self->host_order = own(&self->owned, cuda_samples_most(self->memory), sizeof *self->host_order);
+    self->next_order = own(&self->owned, cuda_samples_most(self->memory), sizeof *self->next_order);
     self->host_unfit = own(&self->owned, self->models, sizeof *self->host_unfit);
     self->host_shares = own(&self->owned, 2 * (size_t)self->models, sizeof *self->host_shares);
     self->host_forgotten = own(&self->owned, 2 * (size_t)self->models, sizeof *self->host_forgotten);
@@ -85,7 +78,7 @@ static Status allocate_device(CudaWorker *self, Error *err) {
         TRY(cuda_allocate(&self->forgotten, 2 * (size_t)self->models, sizeof(double), "Adam's powers", err));
     }
     TRY(cuda_allocate(&self->gradient, parameters, sizeof(float), "gradients", err));
-    TRY(cuda_allocate(&self->order, order_length(self), sizeof(uint32_t), "the order of samples", err));
+    TRY(cuda_allocate(&self->order, cuda_samples_most(self->memory), sizeof(uint32_t), "the order of samples", err));
     TRY(cuda_allocate(&self->shares, 2 * (size_t)self->models, sizeof(double), "shares", err));
     TRY(cuda_allocate(&self->unfit, self->models, sizeof(uint64_t), "refusals", err));
     return cuda_allocate(&self->counts, config->clients, sizeof(uint32_t), "the shards' samples", err);
@@ -96,7 +89,6 @@ static Status allocate_device(CudaWorker *self, Error *err) {
 // gradients at the shared weights, and cuda_ssgd.c steps them.
 static CudaNetPlan make_plan(const CudaWorker *self) {
     const RunConfig *config = self->memory->config;
-    const Dataset *data = &self->memory->data;
     CudaNetPlan plan = {.spec = config->spec,
                         .models = (int)self->models,
                         .batch_size = config->training.batch_size,
@@ -104,7 +96,6 @@ static CudaNetPlan make_plan(const CudaWorker *self) {
                         .sgd = config->training.sgd,
                         .pixels = self->blocks.train_pixels,
                         .labels = self->blocks.train_labels,
-                        .floats = data->items.pixel_bytes > 1,
                         .order = self->order,
                         .weights = self->blocks.weights,
                         .velocity = self->velocity,
@@ -116,8 +107,7 @@ static CudaNetPlan make_plan(const CudaWorker *self) {
                                       .clip = config->training.clip},
                         .gradient_shifts = self->clients.shifts,
                         .pulls = self->clients.pulls};
-    memcpy(plan.scale, data->scale, sizeof plan.scale);
-    memcpy(plan.shift, data->shift, sizeof plan.shift);
+    cuda_samples_plan(&plan, &self->samples);
     if (!self->memory->algorithm.engine->writes_weights) {
         plan.weights = self->weights;
         plan.weights_stride = config->parameters;
@@ -172,6 +162,7 @@ static Status cuda_worker_init(void **worker, const RunMemory *memory, uint32_t 
     TRY_GOTO(fail, cuda_clients_init(&self->clients, memory, self->models, err));
     TRY_GOTO(fail, cuda_own_init(&self->own, memory, self->models, err));
     TRY_GOTO(fail, cuda_state_rows_init(&self->rows, &memory->client_state, err));
+    TRY_GOTO(fail, cuda_samples_init(&self->samples, memory, self->models, err));
     TRY_GOTO(fail, cuda_send_init(self, err));
     const CudaNetPlan plan = make_plan(self);
     TRY_GOTO(fail, cuda_net_init(&self->net, &plan, err));
@@ -295,6 +286,7 @@ static Status train_clients(CudaWorker *self, uint32_t jobs, uint32_t round, Err
     cuda_broadcast(self->weights, self->blocks.weights, self->memory->config->parameters, (int)jobs, self->stream);
     TRY(cuda_own_begin(&self->own, self->weights, self->jobs, jobs, self->stream, err));
     TRY(cuda_clients_begin(&self->clients, self->jobs, jobs, round, &self->blocks, self->weights, self->stream, err));
+    TRY(cuda_samples_train(&self->samples, self->jobs, jobs, round, self->stream, err));
     TRY(cuda_optimizer_begin(self, jobs, true, err));
     TRY(cuda_train_models(self, jobs, round, err));
     TRY(cuda_optimizer_conclude(self, jobs, err));
@@ -351,6 +343,7 @@ static uint32_t take_jobs(CudaWorker *self) {
 static Status train_jobs(CudaWorker *self, Status (*train)(CudaWorker *, uint32_t, uint32_t, Error *), uint32_t round,
                          Error *err) {
     TraceBuffer *trace = run_memory_trace(self->memory, self->rank);
+    self->round = round;
     for (uint32_t jobs; (jobs = take_jobs(self)) > 0;) {
         run_memory_note_start(self->memory, self->rank);
         uint64_t begin = trace_begin(trace);
@@ -366,6 +359,7 @@ static Status train_jobs(CudaWorker *self, Status (*train)(CudaWorker *, uint32_
 static Status cuda_evaluate_jobs(void *state, uint32_t round, Error *err) {
     CudaWorker *self = state;
     TraceBuffer *trace = run_memory_trace(self->memory, self->rank);
+    self->round = round;
     for (uint32_t jobs; (jobs = take_jobs(self)) > 0;) {
         uint64_t begin = trace_begin(trace);
         TRY(cuda_evaluate_clients(self, jobs, round, err));

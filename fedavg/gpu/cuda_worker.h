@@ -15,6 +15,7 @@
 #include "fedavg/gpu/cuda_clients.h"
 #include "fedavg/gpu/cuda_own.h"
 #include "fedavg/gpu/cuda_pace.h"
+#include "fedavg/gpu/cuda_samples.h"
 #include "fedavg/gpu/cuda_state_rows.h"
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/worker/deliver.h"
@@ -31,6 +32,7 @@ typedef struct CudaWorker {
     const RunMemory *memory; // borrowed
     uint32_t rank;
     uint32_t models; // of a launch, at most
+    uint32_t round;  // of the phase, by which clients see their samples
     Owned owned;     // the host's arrays
     CudaBlocks blocks;
     CudaFence fence;                      // closed when this process is dead
@@ -42,6 +44,7 @@ typedef struct CudaWorker {
     CudaClients clients;                  // what the local rule does with them
     CudaOwn own;                          // their parameters that stay with them
     CudaStateRows rows;                   // what they keep, on its way to the host
+    CudaSamples samples;                  // what they see of the data set
     uint32_t *order;                      // device, owned (samples dealt, or clients' test samples): which comes when
     double *shares;                       // device, owned (2, models): of updates, and of momenta (p_k)
     uint64_t *unfit;                      // device, owned (models)

@@ -56,9 +56,10 @@ typedef struct ParentBackend {
     // hogwild, ssgd: takes what the workers made of the weights for the model, unless it is not finite.
     Status (*adopt)(Parent *parent, bool *finite, Error *err);
 
-    // Loss and hits on the whole test set: of the model, or of other weights (parameters), unless these are NULL.
-    // answers (test samples): NULL if unused. NULL: the workers do it, in chunks.
-    Status (*evaluate)(Parent *parent, BatchResult *result, Answer *answers, const float *weights, Error *err);
+    // Loss and hits on the whole test set, as the round sees it: of the model, or of other weights (parameters), unless
+    // these are NULL. answers (test samples): NULL if unused. NULL: the workers do it, in chunks.
+    Status (*evaluate)(Parent *parent, BatchResult *result, Answer *answers, const float *weights, uint32_t round,
+                       Error *err);
 } ParentBackend;
 
 struct Parent {

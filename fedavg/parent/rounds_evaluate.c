@@ -142,7 +142,7 @@ Status rounds_evaluate(Rounds *rounds, uint32_t round, EvaluationTask task, Roun
     const bool validates = task == EVALUATE_VALIDATION;
     if (parent->evaluate && !validates)
         TRY(parent->evaluate(&rounds->parent, &sums.result, rounds->wants_answers ? rounds->memory->answers : NULL,
-                             NULL, err));
+                             NULL, round, err));
     else {
         TRY(evaluate_in_chunks(rounds, round, task, &sums, err));
         TRY(run_memory_join_metrics(&report->test_metrics, rounds->memory, err));
@@ -167,7 +167,7 @@ Status rounds_evaluate_other(Rounds *rounds, uint32_t round, const float *weight
     const size_t bytes = memory->config->parameters * sizeof *weights;
     if (parent->evaluate) {
         BatchResult result;
-        TRY(parent->evaluate(&rounds->parent, &result, NULL, weights, err));
+        TRY(parent->evaluate(&rounds->parent, &result, NULL, weights, round, err));
         report->test_figures = answer_figures_none();
         report->test_count = memory->data.test.count;
         report->test_hits = result.hits;

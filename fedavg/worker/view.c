@@ -63,6 +63,15 @@ static void normalise(float *to, const uint8_t *from, Shape shape, const float *
             to[i] = (float)from[i] * scale[channel] + shift[channel];
 }
 
+uint32_t view_moved(const View *view) {
+    const RunConfig *config = view->memory->config;
+    const Chosen *drift = &config->view.drift;
+    const Shape shape = config->spec.input;
+    const uint64_t most = (uint64_t)(shape.rows > shape.columns ? shape.rows : shape.columns);
+    const uint64_t moved = drift->row == VIEW_DRIFT_PIXELS ? view->concept * (uint64_t)drift->number[3] : 0;
+    return (uint32_t)(moved < most ? moved : most);
+}
+
 // Writes the client's view of one sample to its place in the batch. Samples are moved before they become floats, since
 // black is 0 as a byte but not after normalisation.
 static void see(View *view, uint32_t place, uint32_t index, const Batch *batch, uint8_t *moved) {
@@ -73,11 +82,9 @@ static void see(View *view, uint32_t place, uint32_t index, const Batch *batch, 
     const size_t to_bytes = config->spec.float_input ? sizeof(float) : 1;
     const uint8_t *from = batch->pixels + index * size * from_bytes;
     uint8_t *to = (uint8_t *)view->samples + place * size * to_bytes;
-    const Chosen *drift = &config->view.drift;
-    const uint64_t step = drift->row == VIEW_DRIFT_PIXELS ? view->concept * (uint64_t)drift->number[3] : 0;
+    const uint32_t step = view_moved(view);
     if (step > 0) {
-        const int most = shape.rows > shape.columns ? shape.rows : shape.columns;
-        move(moved, from, shape, step < (uint64_t)most ? (int)step : most, from_bytes);
+        move(moved, from, shape, (int)step, from_bytes);
         from = moved;
     }
     if (to_bytes == from_bytes)

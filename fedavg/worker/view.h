@@ -31,6 +31,9 @@ void view_free(View *view);
 void view_begin(View *view, uint32_t client, uint32_t round, const uint16_t *label_of);
 void view_apply(View *view, Batch *batch);
 
+// The pixels by which a drift has moved the client's images down and right: at most as many as an image has.
+uint32_t view_moved(const View *view);
+
 // Whether samples or labels are not those of the data set.
 bool view_differs(const View *view);
 

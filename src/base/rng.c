@@ -14,20 +14,6 @@ void rng_shuffle(uint32_t *items, size_t count, RngKey key) {
     }
 }
 
-// A double in (0, 1) from two random words; never 0, so that its logarithm is finite.
-static double open_unit(uint32_t high, uint32_t low) {
-    return ((double)(((uint64_t)high << 20) | (low >> 12)) + 0.5) * 0x1p-52;
-}
-
-static double normal_from(RngBlock block) {
-    double radius = sqrt(-2.0 * log(open_unit(block.word[0], block.word[1])));
-    return radius * cos(6.283185307179586 * open_unit(block.word[2], block.word[3]));
-}
-
-double rng_normal(RngKey key, uint32_t index) {
-    return normal_from(rng_block(key, index, 1, 0, 0));
-}
-
 // Marsaglia and Tsang's method needs shape >= 1. For a smaller shape this draws gamma(shape + 1) and also returns a
 // uniform number `unit`: gamma(shape) = gamma(shape + 1) unit^(1/shape), which the callers compute, one as a logarithm.
 // Each attempt uses counters of its own, so that the number depends on key and index alone.
@@ -35,13 +21,13 @@ static double draw_gamma(double *unit, RngKey key, uint32_t index, double shape)
     double boosted = shape < 1.0 ? shape + 1.0 : shape;
     double d = boosted - 1.0 / 3.0, c = 1.0 / sqrt(9.0 * d);
     for (uint32_t attempt = 0;; attempt++) {
-        double x = normal_from(rng_block(key, index, 2, attempt, 0));
+        double x = rng_normal_of(rng_block(key, index, 2, attempt, 0));
         double root = 1.0 + c * x;
         if (root <= 0.0) continue;
         double v = root * root * root;
         RngBlock uniform = rng_block(key, index, 2, attempt, 1);
-        if (log(open_unit(uniform.word[0], uniform.word[1])) >= 0.5 * x * x + d - d * v + d * log(v)) continue;
-        *unit = open_unit(uniform.word[2], uniform.word[3]);
+        if (log(rng_open_unit(uniform.word[0], uniform.word[1])) >= 0.5 * x * x + d - d * v + d * log(v)) continue;
+        *unit = rng_open_unit(uniform.word[2], uniform.word[3]);
         return d * v;
     }
 }

@@ -9,6 +9,7 @@
 #ifndef SOUNDER_BASE_RNG_H
 #define SOUNDER_BASE_RNG_H
 
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -98,9 +99,28 @@ BOTH uint32_t rng_below(uint32_t word, uint32_t bound) {
 // Shuffles items in place (Fisher-Yates); the order depends on key and count alone. count < 2^32.
 void rng_shuffle(uint32_t *items, size_t count, RngKey key);
 
-// A standard normal number (Box-Muller) and a gamma(shape, 1) number (Marsaglia-Tsang 2000), as the numbers
-// `index` of the stream `key`. shape > 0.
-double rng_normal(RngKey key, uint32_t index);
+// A double in (0, 1) from two random words; never 0, so that its logarithm is finite.
+BOTH double rng_open_unit(uint32_t high, uint32_t low) {
+    return ((double)(((uint64_t)high << 20) | (low >> 12)) + 0.5) * 0x1p-52;
+}
+
+// A standard normal number (Box-Muller) from a block; as number `index` of the stream `key`. CUDA's cos of any angle
+// keeps an array in local memory, its cospi does not; they differ in the last bits of a double, as those of libraries.
+BOTH double rng_normal_of(RngBlock block) {
+    const double radius = sqrt(-2.0 * log(rng_open_unit(block.word[0], block.word[1])));
+    const double turn = rng_open_unit(block.word[2], block.word[3]);
+#ifdef __CUDA_ARCH__
+    return radius * cospi(2 * turn);
+#else
+    return radius * cos(6.283185307179586 * turn);
+#endif
+}
+
+BOTH double rng_normal(RngKey key, uint32_t index) {
+    return rng_normal_of(rng_block(key, index, 1, 0, 0));
+}
+
+// A gamma(shape, 1) number (Marsaglia-Tsang 2000), as number `index` of the stream `key`. shape > 0.
 double rng_gamma(RngKey key, uint32_t index, double shape);
 
 // The logarithm of rng_gamma; finite also if the shape is so small that the number itself rounds to 0.

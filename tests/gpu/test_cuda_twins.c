@@ -62,6 +62,8 @@ static const Twin twins[] = {
     {OP(softmax_cross_entropy), " cuda_softmax_cross_entropy ", check_loss},
     // Plain C on the CPU (regression.h).
     {0, 0, " cuda_squared_loss ", check_values},
+    // The CPU's workers copy samples as clients see them (worker/view.h).
+    {0, 0, " cuda_gather cuda_add_noise cuda_softmax_cross_entropy ", check_views},
 };
 
 static void every_op_of_the_cpu_has_a_row(void **state) {

@@ -1,8 +1,10 @@
-// What a data set of floats has of its own on both sides: samples that are not normalised, and the squared loss.
+// Samples and losses that a data set of floats has, and samples as clients see them: marked, moved, with noise and
+// other labels. The CPU makes a copy of such samples; here each is computed by its definition.
 #include "gpu.h"
 #include "gpu_progress.h"
 #include "gpu_trial.h"
 #include "nn/regression.h"
+#include "nn/sample_view.h"
 #include "twins.h"
 
 enum { ROWS = 150, FLOATS = 15 };
@@ -66,6 +68,132 @@ static void check_distances(const Trial *trial, const uint32_t *indices, const v
     gpu_free(gpu);
     tensor_free(targets);
     drop_all(outputs, gradient);
+}
+
+// A view for each model; model 1 sees samples as they are.
+static void make_views(SampleView *views, int models) {
+    for (int m = 0; m < models; m++)
+        views[m] = m == 1 ? (SampleView){0}
+                          : (SampleView){.marks = 2,
+                                         .last_marks = 1,
+                                         .trigger = 2,
+                                         .label = 4,
+                                         .moved = (uint32_t)m % 4,
+                                         .noise = {0.25 * m, 7, (uint32_t)m, 1, 0, 3, 2}};
+}
+
+// Value `at` of a sample that is in `place` of its batch, as model m sees it.
+static float seen_value(const Trial *trial, const SampleView *view, int m, uint32_t place, const uint8_t *bytes,
+                        const float *floats, uint32_t index, Shape shape, uint32_t at) {
+    const float scale[] = {0.5f, 2};
+    const uint32_t plane = (uint32_t)(shape.rows * shape.columns), channel = at / plane, pixel = at % plane;
+    const uint32_t row = pixel / (uint32_t)shape.columns, column = pixel % (uint32_t)shape.columns;
+    const bool whole = trial->counts[m] == (uint32_t)trial->samples;
+    const bool marked = place < (whole ? view->marks : view->last_marks),
+               stays = row >= view->moved && column >= view->moved;
+    const size_t from = (size_t)index * shape_size(shape) + at - view->moved * ((uint32_t)shape.columns + 1);
+    float value;
+    if (floats)
+        value = stays ? floats[from] : 0;
+    else if (marked && row < view->trigger && column < view->trigger)
+        value = 255 * scale[channel] - 1;
+    else
+        value = (float)(stays ? bytes[from] : 0) * scale[channel] - 1;
+    const SampleNoise *noise = &view->noise;
+    if (noise->deviation == 0 || (int)row < noise->first_row || (int)row >= noise->first_row + noise->rows ||
+        (int)column < noise->first_column || (int)column >= noise->first_column + noise->columns)
+        return value;
+    const double sigma = noise->deviation * (floats ? 1 : 255 * (double)scale[channel]);
+    return value + (float)(sigma * rng_normal(rng_key(7, RNG_FEATURES, noise->client, index, 0), at));
+}
+
+static void check_seen(const Trial *trial, const SampleView *views, const void *gpu_views, const uint32_t *indices,
+                       const void *gpu_indices, bool as_floats) {
+    const Shape shape = {2, 5, 3};
+    const size_t size = shape_size(shape), columns = (size_t)trial->samples;
+    const float scale[] = {0.5f, 2}, shift[] = {-1, -1};
+    const Tensor samples = tensor_random(ROWS * size, 4);
+    uint8_t *bytes = malloc(ROWS * size);
+    assert_non_null(bytes);
+    for (size_t i = 0; i < ROWS * size; i++)
+        bytes[i] = (uint8_t)(i * 41);
+    const GpuTensor gpu[] = {as_floats ? gpu_copy(samples.at, samples.count * sizeof(float), 0)
+                                       : gpu_copy(bytes, ROWS * size, 0),
+                             gpu_copy(scale, sizeof scale, 0), gpu_copy(shift, sizeof shift, 0)};
+    GpuProgress progress = progress_of(trial);
+    progress.on_gpu.views = gpu_views;
+    const Values out = values_of(trial, size * columns, 0);
+    const float *gpu_scale = as_floats ? NULL : gpu_floats(gpu[1]);
+    cuda_gather(on_gpu(&out), gpu[0].at, gpu_indices, &progress.on_gpu, gpu_scale, gpu_floats(gpu[2]), shape, NULL,
+                &trial->step);
+    cuda_add_noise(on_gpu(&out), gpu_indices, &progress.on_gpu, gpu_scale, shape, &trial->step);
+    for (int m = 0; m < trial->models; m++)
+        for (uint32_t i = 0; i < size * columns; i++) {
+            const uint32_t s = i % (uint32_t)columns;
+            out.host[m].at[i] = s >= trial->counts[m]
+                                    ? 0
+                                    : seen_value(trial, &views[m], m, s, bytes, as_floats ? samples.at : NULL,
+                                                 indices[first_of(m) + s], shape, i / (uint32_t)columns);
+        }
+    compare("seen samples", &out, NULL, 1, 1e-6);
+    drop(&out);
+    gpu_progress_free(&progress);
+    for (size_t i = 0; i < LENGTH(gpu); i++)
+        gpu_free(gpu[i]);
+    free(bytes);
+    tensor_free(samples);
+}
+
+// Each model replaces labels in its own way. Hits tell the label by which a sample is judged.
+static void check_seen_labels(const Trial *trial, const SampleView *views, const void *gpu_views,
+                              const uint32_t *indices, const void *gpu_indices) {
+    enum { CLASSES = 5 };
+    uint16_t labels[ROWS], labels_of[MOST_MODELS * CLASSES];
+    uint32_t hits[MOST_MODELS];
+    for (int i = 0; i < ROWS; i++)
+        labels[i] = (uint16_t)(i * 3 % CLASSES);
+    for (int m = 0; m < MOST_MODELS; m++)
+        for (int k = 0; k < CLASSES; k++)
+            labels_of[m * CLASSES + k] = (uint16_t)((k + m) % CLASSES);
+    const GpuTensor gpu[] = {gpu_copy(labels, sizeof labels, 0), gpu_copy(labels_of, sizeof labels_of, 0)};
+    const Values logits = lanes(trial, CLASSES, 8);
+    GpuProgress progress = progress_of(trial);
+    progress.on_gpu.views = gpu_views;
+    progress.on_gpu.labels_of = gpu_at(gpu[1]);
+    cuda_softmax_cross_entropy(NULL, &progress.on_gpu, on_gpu(&logits), gpu_at(gpu[0]), gpu_indices, 0, CLASSES,
+                               &trial->step);
+    gpu_progress_read(hits, &progress, progress.on_gpu.hits);
+    for (int m = 0; m < trial->models; m++) {
+        const uint32_t count = trial->counts[m],
+                       marks = count == (uint32_t)trial->samples ? views[m].marks : views[m].last_marks;
+        uint16_t chosen[ROWS];
+        uint32_t right;
+        for (uint32_t s = 0; s < count; s++)
+            chosen[s] =
+                s < marks ? (uint16_t)views[m].label : labels_of[m * CLASSES + labels[indices[first_of(m) + s]]];
+        trial->cpu->softmax_cross_entropy(NULL, &right, logits.host[m].at, chosen, 1, 0, CLASSES, (int)count,
+                                          trial->samples);
+        assert_int_equal(hits[m], right);
+    }
+    gpu_progress_free(&progress);
+    drop(&logits);
+    for (size_t i = 0; i < LENGTH(gpu); i++)
+        gpu_free(gpu[i]);
+}
+
+void check_views(const Trial *trial) {
+    SampleView views[MOST_MODELS];
+    uint32_t indices[ROWS];
+    make_views(views, trial->models);
+    for (uint32_t i = 0; i < ROWS; i++)
+        indices[i] = i * 37 % ROWS;
+    const GpuTensor gpu[] = {gpu_copy(views, (size_t)trial->models * sizeof *views, 0),
+                             gpu_copy(indices, sizeof indices, 0)};
+    for (int as_floats = 0; as_floats < 2; as_floats++)
+        check_seen(trial, views, gpu[0].at, indices, gpu[1].at, as_floats);
+    check_seen_labels(trial, views, gpu[0].at, indices, gpu[1].at);
+    for (size_t i = 0; i < LENGTH(gpu); i++)
+        gpu_free(gpu[i]);
 }
 
 void check_values(const Trial *trial) {

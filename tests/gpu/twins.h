@@ -32,8 +32,9 @@ void check_linear_each(const Trial *trial);
 void check_lstm(const Trial *trial);
 void check_attention(const Trial *trial);
 
-// twin_samples.c: data sets of floats.
+// twin_samples.c: data sets of floats, and samples as clients see them.
 void check_values(const Trial *trial);
+void check_views(const Trial *trial);
 
 // twin_steps.c: samples, losses, wide layers and steps.
 void check_gather(const Trial *trial);

@@ -55,8 +55,6 @@ class Results(CardCase):
                     self.assertAlmostEqual(cpu["train_loss"], card["train_loss"], delta=1e-3)
                     self.assertAlmostEqual(cpu["test_loss"], card["test_loss"], delta=1e-3)
                     self.assertEqual([cpu.get(key) for key in ("attackers", "up_bytes", "epsilon")], [card.get(key) for key in ("attackers", "up_bytes", "epsilon")])
-        _, err = self.train(*CARD, *options, "--attack", "label-flip", "--attackers", "1", code=64)
-        self.assertIn("--attack label-flip is for the CPU alone; use --device cpu", err)
         _, err = self.train(*CARD, *options, "--attack", "scaled 1000000", "--attackers", "4", "--lr", "10", "--out", "far", "--rounds", "1", "--quiet")
         self.assertRegex(err, "client 4: update refused: its attack scaled made [-0-9.e+]+ of a weight of ")
         self.assertEqual(self.rounds("far")[0]["updates_refused"], 1)
@@ -144,7 +142,9 @@ class Results(CardCase):
         two = ["--models-per-launch", "2"]
         for number, words in enumerate((["fedavg", "--lr-schedule", "exponential gamma=0.5", *two], ["ssgd", "--partition", "dirichlet alpha=0.3", *two],
                                         ["scaffold", *two], ["feddyn"], ["dp-fedavg norm=0.1"], ["fedavg; send top-k 0.5"], ["krum", "--clients", "5"], ["hogwild", "--clients", "1"],
-                                        ["fedavg", "--eval-clients-every", "1", "--finetune-epochs", "2", *two])):
+                                        ["fedavg", "--eval-clients-every", "1", "--finetune-epochs", "2", *two],
+                                        ["fedavg", "--client-noise", "gaussian 0.3", "--drift", "labels round=2", *two],
+                                        ["fedavg", "--attack", "backdoor 1", "--attackers", "1,3", *two])):
             seen = []
             for pageable in "early", "late":
                 run = f"{pageable}-{number}"

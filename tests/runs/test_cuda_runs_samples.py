@@ -1,4 +1,4 @@
-"""What clients see on the emulated card (cards.py) is what they see on the CPU: samples that are float numbers, targets.
+"""What clients see on the emulated card (cards.py) is what they see on the CPU: numbers and targets, marks and false labels, drifts, noise.
 
 Usage: test_cuda_runs_samples.py PATH_OF_SOUNDER_EMULATED [unittest arguments]
 """
@@ -49,6 +49,54 @@ class Samples(CardCase):
                 for (one, cpu), (other, card) in zip(*map(sorted, clients), strict=True):
                     self.assertEqual(one, other)
                     self.assertAlmostEqual(cpu, card, delta=1e-3)
+
+    def compare_views(self, *views):
+        """On images of two channels and on a table, with clients of different sizes that are tested and fine-tuned, too."""
+        chance = random.Random(3)
+        self.write_table("table", "label", [(i % 3, *(chance.gauss(0, 1) for _ in range(3))) for i in range(131)])
+        images = ["--data", "synthetic:2x7x6:160:60", "--model", "conv 3 3; relu; linear 10"]
+        common = ["--clients", "5", "--rounds", "4", "--batch-size", "7", "--partition", "dirichlet alpha=0.4", "--client-test", "0.2", "--eval-clients-every", "2",
+                  "--finetune-epochs", "1"]
+        losses = set()
+        for number, options in enumerate(views):
+            with self.subTest(options):
+                task = ["--data", "table", "--model", "linear 3"] if "table" in options else images
+                self.compare(str(number), *task, *common, *[word for word in options if word != "table"])
+                seen = [[(entry["round"], entry["model"], entry["client"], entry["samples"], entry["loss"]) for entry in self.metrics(f"{number}-{run}")
+                         if entry["type"] == "client_evaluation"] for run in ("cpu", "1", "3")]
+                self.assertEqual(sorted(seen[1]), sorted(seen[2]))
+                for (*one, cpu), (*other, card) in zip(*map(sorted, seen[:2]), strict=True):
+                    self.assertEqual(one, other)
+                    self.assertAlmostEqual(cpu, card, delta=1e-3)
+                cpu, card = ([(entry.get("concept"), entry.get("attack_success"), entry.get("attackers")) for entry in self.rounds(f"{number}-{run}")] for run in ("cpu", "1"))
+                self.assertEqual(cpu, card)
+                by_class = [self.summary(f"{number}-{run}").get("test_accuracy_by_class") for run in ("cpu", "1")]
+                self.assertEqual(by_class[0], by_class[1])
+                self.assertIsNotNone(by_class[0])
+                losses.add(self.rounds(f"{number}-1")[-1]["train_loss"])
+        self.assertEqual(len(losses), len(views)) # each view shows
+
+    def test_false_labels_and_marks_are_those_of_the_cpu(self):
+        attackers = ["--attackers", "0,3"]
+        self.compare_views([], ["--attack", "label-flip from=1 to=4", *attackers], ["--attack", "label-flip", "--algorithm", "multi-krum chosen=3", *attackers],
+                           ["--attack", "backdoor 3 size=2 fraction=0.3", *attackers], ["--attack", "backdoor 3 size=2 factor=3", "--random-flip", *attackers],
+                           ["table", "--attack", "label-flip", *attackers])
+
+    def test_drifts_are_those_of_the_cpu(self):
+        self.compare_views([], ["--drift", "labels round=2 period=1"], ["--drift", "classes round=2"], ["--drift", "pixels round=2 period=1 step=3"],
+                           ["--drift", "labels round=2 change=gradual period=3", "--attack", "label-flip", "--attackers", "1,4"],
+                           ["--drift", "classes round=2", "--attack", "backdoor 1", "--attackers", "1"], ["table", "--drift", "labels round=2"])
+
+    def test_noise_is_that_of_the_cpu(self):
+        self.compare_views([], ["--client-noise", "gaussian 0.4"], ["--client-noise", "block 0.7"], ["table", "--client-noise", "gaussian 0.4"],
+                           ["--client-noise", "gaussian 0.4", "--drift", "pixels round=3", "--algorithm", "fedprox"])
+
+    def test_a_validation_set_that_is_larger_than_all_that_clients_train_on_drifts_with_the_test_set(self):
+        options = ["--data", "synthetic:1x8x8:3000:60", "--model", "softmax", "--clients", "3", "--rounds", "3", "--validation", "0.9", "--drift", "labels round=2"]
+        for device, workers in (("cpu", "2"), ("cuda", "1")):
+            self.train(*options, "--device", device, "--workers", workers, "--out", device)
+        for figure in "validation_loss", "test_loss", "best_model_test_loss":
+            self.assertAlmostEqual(self.summary("cpu")[figure], self.summary("cuda")[figure], delta=1e-4)
 
     def test_lockstep_takes_targets_too(self):
         self.write_table("targets", "target", [(i % 7 / 7, i % 5 / 5, i % 3 / 3, 1) for i in range(90)])

@@ -170,8 +170,7 @@ class Refusals(RunCase):
     @unittest.skipUnless(ON_CARD, "of the card")
     def test_the_card_names_what_it_cannot_do(self):
         for options, sentence in ((["--algorithm", "easgd"], "local elastic of --algorithm is for the CPU alone"),
-                                  (["--algorithm", "hogwild steps=2"], "schedule wild of --algorithm with steps or a bound is for the CPU alone"),
-                                  (["--attack", "label-flip", "--attackers", "1"], "--attack label-flip is for the CPU alone; use --device cpu")):
+                                  (["--algorithm", "hogwild steps=2"], "schedule wild of --algorithm with steps or a bound is for the CPU alone")):
             _, err = self.train(*SMALL, "--clients", "2", *options, "--out", "no", code=64)
             self.assertIn(sentence, err)
 

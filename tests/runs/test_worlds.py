@@ -183,7 +183,6 @@ class World(WorldCase):
         self.train("--resume", "resumed", "--rounds", "4", "--quiet")
         self.assertEqual(self.model("resumed"), self.model("last"))
 
-    @unittest.skipIf(ON_CARD, "views are for the CPU alone")
     def test_clients_drift_together_each_at_its_round_or_there_and_back_and_the_test_set_with_them(self):
         views = {"none": ["--drift", "pixels round=7"], "labels": ["--drift", "labels round=3"], "pixels": ["--drift", "pixels round=3 period=2"],
                  "classes": ["--drift", "classes round=3"], "gradual": ["--drift", "labels round=2 change=gradual period=3"],
@@ -202,18 +201,18 @@ class World(WorldCase):
                 self.assertEqual(self.model(name + "-3"), models[name])
         self.assertEqual(models["none"], plain)
         self.assertEqual(len(set(models.values())), len(models))
+        if ON_CARD: # a replay computes on the CPU
+            return
         replayed = subprocess.run([SOUNDER, "replay", "gradual", "--round", "4", "--client", "5"], cwd=self.folder.name, text=True,
                                   capture_output=True, timeout=DEADLINE)
         self.assertEqual(replayed.returncode, 0, replayed.stderr)
         self.assertIn("as in the run", replayed.stdout)
 
-    @unittest.skipIf(ON_CARD, "views are for the CPU alone")
     def test_clients_that_drift_in_classes_hold_what_the_next_one_held(self):
         self.run_world("run", "--rounds", "4", "--drift", "classes round=3")
         before, after = [{client: entry["samples"] for client, entry in self.cohorts("run")[number].items()} for number in (2, 3)]
         self.assertEqual(after, {client: before[(client + 1) % 12] for client in before})
 
-    @unittest.skipIf(ON_CARD, "views are for the CPU alone")
     def test_noise_of_features_grows_with_the_clients_number_and_leaves_the_first_as_it_is(self):
         losses = {}
         for name, options in (("plain", []), ("zero", ["--client-noise", "gaussian 0"]), ("gaussian", ["--client-noise", "gaussian 0.5"]),

@@ -122,21 +122,30 @@ Status view_check(const ViewPlan *plan, Shape shape, uint32_t clients, Error *er
     return STATUS_OK;
 }
 
-// The key has client and sample but no round: in all rounds a client sees one noisy copy of a sample, as if it had been
-// collected with that noise. Sigma is in units of a pixel's range; 255 times the channel's scale takes it into the
-// units of the net's input.
-void view_add_noise(float *inputs, Shape shape, const float *scale, const Chosen *noise, uint64_t seed, uint32_t client,
-                    uint32_t clients, uint32_t index) {
-    const RngKey key = rng_key(seed, RNG_FEATURES, client, index, 0);
+// Sigma is in units of a pixel's range; it grows with the client's number where the noise is everywhere.
+SampleNoise view_noise(const Chosen *noise, Shape shape, uint64_t seed, uint32_t client, uint32_t clients) {
     const bool everywhere = noise->row == VIEW_NOISE_GAUSSIAN;
     const double part = everywhere && clients > 1 ? (double)client / (clients - 1) : 1;
     const BlockOf block = everywhere ? (BlockOf){0, 0, shape.rows, shape.columns} : block_of(shape, client, clients);
-    for (int channel = 0; channel < shape.channels && part > 0; channel++) {
-        const double sigma = noise->number[0] * part * (scale ? 255.0 * (double)scale[channel] : 1);
-        for (int row = block.first_row; row < block.first_row + block.rows; row++)
-            for (int column = block.first_column; column < block.first_column + block.columns; column++) {
+    return (SampleNoise){.deviation = noise->number[0] * part,
+                         .seed = seed,
+                         .client = client,
+                         .first_row = block.first_row,
+                         .first_column = block.first_column,
+                         .rows = block.rows,
+                         .columns = block.columns};
+}
+
+void view_add_noise(float *inputs, Shape shape, const float *scale, const Chosen *noise, uint64_t seed, uint32_t client,
+                    uint32_t clients, uint32_t index) {
+    const SampleNoise of = view_noise(noise, shape, seed, client, clients);
+    const RngKey key = sample_noise_key(&of, index);
+    for (int channel = 0; channel < shape.channels && of.deviation > 0; channel++) {
+        const double deviation = sample_noise_deviation(&of, scale, channel);
+        for (int row = of.first_row; row < of.first_row + of.rows; row++)
+            for (int column = of.first_column; column < of.first_column + of.columns; column++) {
                 const int at = (channel * shape.rows + row) * shape.columns + column;
-                inputs[at] += (float)(sigma * rng_normal(key, (uint32_t)at));
+                inputs[at] += (float)(deviation * rng_normal(key, (uint32_t)at));
             }
     }
 }

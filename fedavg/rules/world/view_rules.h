@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/shape.h"
 #include "fedavg/rules/rule.h"
+#include "nn/sample_view.h"
 
 enum { VIEW_NOISE_NONE, VIEW_NOISE_GAUSSIAN, VIEW_NOISE_BLOCK, VIEW_NOISE_COUNT };
 enum { VIEW_DRIFT_NONE, VIEW_DRIFT_LABELS, VIEW_DRIFT_CLASSES, VIEW_DRIFT_PIXELS, VIEW_DRIFT_COUNT };
@@ -44,6 +45,9 @@ uint32_t view_holding(const ViewPlan *plan, uint64_t seed, uint32_t round, uint3
 
 // label_of (classes): the label that replaces each label in this concept.
 void view_labels(uint16_t *label_of, uint32_t *order, int classes, uint64_t seed, uint32_t concept); // order (classes)
+
+// The noise of a client's samples; its deviation is 0 for a client without noise.
+SampleNoise view_noise(const Chosen *noise, Shape shape, uint64_t seed, uint32_t client, uint32_t clients);
 
 // Adds the client's noise to inputs (C,H,W) of sample `index` of the data set, the same each time. scale (C): 1/255 of
 // a pixel's range, in a net's input; NULL for float samples: the noise is in units of the input.

@@ -40,10 +40,15 @@ typedef struct CudaStep {
 // Begins the next step of every model's task (cuda_progress.h): stores its counts, firsts and numbers for the ops that
 // follow, and gathers its samples. Sample s < counts[m] of model m is row indices[firsts[m] + s] (or firsts[m] + s if
 // indices is NULL) of pixels (rows, C,H,W), cropped and flipped by the model's key as in augment.h unless augment is
-// NULL. scale, shift: device (C); NULL: pixels are float32, which enter as they are, and augment is NULL.
+// NULL, then as the model's view in progress shows them, without its noise. scale, shift: device (C); NULL: pixels are
+// float32, which enter as they are, and augment is NULL.
 struct CudaProgress;
 void cuda_gather(float *out, const uint8_t *pixels, const uint32_t *indices, const struct CudaProgress *progress,
                  const float *scale, const float *shift, Shape shape, const Augment *augment, const CudaStep *step);
+
+// After cuda_gather, adds the noise of the models' views to what it has gathered.
+void cuda_add_noise(float *out, const uint32_t *indices, const struct CudaProgress *progress, const float *scale,
+                    Shape shape, const CudaStep *step);
 
 // Convolution. Plain layers and the others (layer_is_plain) have different kernels; these functions choose.
 void cuda_conv_forward(float *out, const float *in, const float *weight, const float *bias, size_t stride,
@@ -183,7 +188,7 @@ void cuda_attention_backward(float *gradient, float *in_gradient, float *kept, c
 
 // Softmax and cross-entropy. gradient (M, classes, N): d(mean loss over the model's samples) / d(logits); NULL: the
 // step evaluates and counts hits. Losses and hits are added to those of progress, and its tasks move on to their next
-// step. Labels are addressed by row as in cuda_gather.
+// step. Labels are addressed by row as in cuda_gather, and replaced as progress says.
 void cuda_softmax_cross_entropy(float *gradient, const struct CudaProgress *progress, const float *logits,
                                 const uint16_t *labels, const uint32_t *indices, float smoothing, int classes,
                                 const CudaStep *step);

@@ -25,6 +25,7 @@
 
 #include "base/err.h"
 #include "base/host_device.h"
+#include "nn/sample_view.h"
 #include "nn/spec.h"
 #include "nn/step.h"
 
@@ -56,6 +57,9 @@ typedef struct CudaNetPlan {
     const uint8_t *pixels;      // the data set: (samples, C,H,W); with floats float32, at an address that suits them
     const uint16_t *labels;     // (samples); float32 targets if the spec has squared_loss
     bool floats;                // samples enter as they are, without scale and shift
+    const SampleView *views;    // (M): how each model sees its samples; NULL: as they are
+    const uint16_t *labels_of;  // (M, classes): the label that replaces each label; NULL: none is replaced
+    bool noisy;                 // some views have noise
     const uint32_t *order;      // numbers of samples, see CudaTask; NULL: tasks count samples themselves
     float scale[16], shift[16]; // by channel, host values
     float *weights;             // (M strided) parameters

@@ -24,8 +24,11 @@ static void forward(const CudaPass *pass, CudaPurpose purpose) {
     const CudaNetPlan *plan = &pass->plan;
     const CudaStep *step = &pass->step;
     const bool trains = purpose != FOR_TESTS, augments = trains && augment_is_on(&plan->spec.augment);
-    cuda_gather(pass->ops.ops[0].in, plan->pixels, plan->order, &pass->progress, plan->floats ? NULL : pass->scale,
-                pass->shift, plan->spec.input, augments ? &plan->spec.augment : NULL, step);
+    const float *scale = plan->floats ? NULL : pass->scale;
+    float *in = pass->ops.ops[0].in;
+    cuda_gather(in, plan->pixels, plan->order, &pass->progress, scale, pass->shift, plan->spec.input,
+                augments ? &plan->spec.augment : NULL, step);
+    if (plan->noisy) cuda_add_noise(in, plan->order, &pass->progress, scale, plan->spec.input, step);
     cuda_mark(pass, CUDA_PART_GATHER, NULL);
     for (int i = 0; i < pass->ops.count; i++) {
         const CudaOp *op = &pass->ops.ops[i];

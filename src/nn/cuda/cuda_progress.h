@@ -23,6 +23,9 @@ typedef struct CudaProgress {
     // The task: the next step's first sample, the number of samples left, and the next step's number. (M)
     uint32_t *next, *left, *next_numbers;
     RngKey *keys; // (layers + 1, M): of dropout, then of crops and flips
+    // How models see the samples of the task: the plan's, or NULL.
+    const SampleView *views;
+    const uint16_t *labels_of;
     // Counters since the last fresh assignment. (M)
     double *loss_sums;
     uint32_t *hits;

@@ -189,6 +189,8 @@ static Status start(CudaNet *net, Error *err) {
     pass->progress.batch_size = plan->batch_size;
     pass->progress.updates = plan->updates;
     pass->progress.fence = plan->fence;
+    pass->progress.views = plan->views;
+    pass->progress.labels_of = plan->labels_of;
     pass->step = (CudaStep){plan->models, columns_of(plan->batch_size), pass->progress.counts, net->stream};
     const CudaEnqueue steps[] = {cuda_pass_train, cuda_pass_gradient, cuda_pass_evaluate};
     for (int kind = 0; kind < STEP_KINDS; kind++)

@@ -27,19 +27,47 @@ __device__ void begin_step(const CudaProgress &progress, uint32_t model, uint32_
     }
 }
 
-// pixels_at for a plane that is cropped or flipped.
-__device__ uint32_t moved_pixels_at(const uint8_t *plane, const GatherPlace &place, AugmentDraw draw, Shape shape) {
+// How one sample is seen: its crop and flip, then the model's view.
+struct Seen {
+    AugmentDraw draw;
+    const SampleView *view; // NULL: as it is
+    bool marked;
+};
+
+// pixels_at for a plane that is cropped, flipped, moved or marked.
+__device__ uint32_t seen_pixels_at(const uint8_t *plane, const GatherPlace &place, const Seen &seen, Shape shape) {
     uint32_t word = 0;
     for (uint32_t i = 0; i < place.count; i++) {
-        int source = augment_source(draw, shape, (int)(place.pixel + i));
-        if (source >= 0) word |= (uint32_t)plane[source] << 8 * i;
+        const int pixel = (int)(place.pixel + i);
+        int source = augment_source(seen.draw, shape, pixel);
+        if (seen.view && source >= 0) source = sample_view_source(seen.view, shape, source);
+        uint32_t value = source >= 0 ? plane[source] : 0;
+        if (seen.marked && sample_view_marks_pixel(seen.view, shape, pixel)) value = UINT8_MAX;
+        word |= value << 8 * i;
     }
     return word;
 }
 
+__device__ Seen seen_by(const CudaProgress &progress, uint32_t m, uint32_t place, uint32_t count,
+                        const Augment &augment) {
+    Seen seen = {{0, 0, false}, progress.views ? &progress.views[m] : nullptr, false};
+    if (augment_is_on(&augment)) {
+        const RngKey key = progress.keys[(uint32_t)(progress.layers * progress.models) + m];
+        seen.draw = augment_draw(&augment, key, progress.next_numbers[m], place);
+    }
+    seen.marked = seen.view && place < sample_view_marks(seen.view, count, progress.batch_size);
+    return seen;
+}
+
+// Number `pixel` of a channel's plane of floats.
+__device__ float seen_float_at(const float *plane, const SampleView *view, Shape shape, int pixel) {
+    const int source = view ? sample_view_source(view, shape, pixel) : pixel;
+    return source >= 0 ? plane[source] : 0;
+}
+
 // How a thread reads its pixels: as one aligned word; byte by byte, where planes are no multiple of four pixels; each
-// from the place that a crop and a flip give it; or as float32, which are not normalised.
-enum Reading { WORDS, BYTES, MOVED, FLOATS };
+// from the place that a crop, a flip or a view give it; or as float32, which are not normalised.
+enum Reading { WORDS, BYTES, SEEN, FLOATS };
 
 // A thread brings four pixels of one channel of one sample; neighbouring threads have neighbouring samples, so that
 // writes are side by side. Reads jump from sample to sample, but each takes a word. Columns beyond the model's
@@ -56,7 +84,8 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     if (at.item == 0) begin_step(progress, at.model, first, count);
     GatherPlace place = gather_place(at.item, shape, (int)samples);
     uint32_t plane = (uint32_t)(shape.rows * shape.columns), size = (uint32_t)shape.channels * plane, word = 0;
-    const float *floats = nullptr; // of a sample
+    const float *floats = nullptr; // of a channel
+    const SampleView *view = READING == FLOATS && progress.views ? &progress.views[at.model] : nullptr;
     float factor = 0, offset = 0;
     if (place.sample < count) {
         uint32_t row = first + place.sample;
@@ -64,11 +93,9 @@ __global__ void __launch_bounds__(ITEM_THREADS)
         const size_t channel = (size_t)row * size + place.channel * plane;
         const uint8_t *from = pixels + channel;
         if (READING == FLOATS) {
-            floats = (const float *)pixels + channel + place.pixel;
-        } else if (READING == MOVED) {
-            RngKey key = progress.keys[(uint32_t)(progress.layers * progress.models) + at.model];
-            AugmentDraw draw = augment_draw(&augment, key, progress.next_numbers[at.model], place.sample);
-            word = moved_pixels_at(from, place, draw, shape);
+            floats = (const float *)pixels + channel;
+        } else if (READING == SEEN) {
+            word = seen_pixels_at(from, place, seen_by(progress, at.model, place.sample, count, augment), shape);
         } else {
             word = pixels_at<READING == WORDS>(from + place.pixel, place.count);
         }
@@ -77,7 +104,27 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     }
     out += ((size_t)at.model * size + place.channel * plane + place.pixel) * samples + place.sample;
     for (uint32_t i = 0; i < place.count; i++, word >>= 8)
-        out[(size_t)i * samples] = floats ? floats[i] : (float)(word & 255) * factor + offset;
+        out[(size_t)i * samples] =
+            floats ? seen_float_at(floats, view, shape, (int)(place.pixel + i)) : (float)(word & 255) * factor + offset;
+}
+
+// A thread per value. Samples without noise, and pixels outside the part that has it, stay as they are.
+__global__ void __launch_bounds__(ITEM_THREADS)
+    add_noise(float *out, const uint32_t *indices, const __grid_constant__ CudaProgress progress, const float *scale,
+              Shape shape, uint32_t samples) {
+    const uint32_t plane = (uint32_t)(shape.rows * shape.columns), size = (uint32_t)shape.channels * plane;
+    const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, size * samples);
+    if (at.item >= size * samples) return;
+    const uint32_t place = at.item / samples, sample = at.item - place * samples;
+    const SampleNoise &noise = progress.views[at.model].noise;
+    if (noise.deviation == 0 || sample >= progress.counts[at.model]) return;
+    const int channel = (int)(place / plane), pixel = (int)(place - (uint32_t)channel * plane);
+    const int row = pixel / shape.columns - noise.first_row, column = pixel % shape.columns - noise.first_column;
+    if (row < 0 || row >= noise.rows || column < 0 || column >= noise.columns) return;
+    const uint32_t number = progress.firsts[at.model] + sample;
+    const RngKey key = sample_noise_key(&noise, indices ? indices[number] : number);
+    out[(size_t)at.model * size * samples + at.item] +=
+        (float)(sample_noise_deviation(&noise, scale, channel) * rng_normal(key, place));
 }
 
 } // namespace
@@ -86,10 +133,17 @@ void cuda_gather(float *out, const uint8_t *pixels, const uint32_t *indices, con
                  const float *scale, const float *shift, Shape shape, const Augment *augment, const CudaStep *step) {
     bool words = shape.rows * shape.columns % GATHER_PIXELS == 0 && (uintptr_t)pixels % sizeof(uint32_t) == 0;
     Augment none = {};
-    launch_items(!scale    ? gather<FLOATS>
-                 : augment ? gather<MOVED>
-                 : words   ? gather<WORDS>
-                           : gather<BYTES>,
+    launch_items(!scale                       ? gather<FLOATS>
+                 : augment || progress->views ? gather<SEEN>
+                 : words                      ? gather<WORDS>
+                                              : gather<BYTES>,
                  gather_items(shape, step->samples), step, out, pixels, indices, *progress, scale, shift, shape,
                  (uint32_t)step->samples, augment ? *augment : none);
+}
+
+void cuda_add_noise(float *out, const uint32_t *indices, const CudaProgress *progress, const float *scale, Shape shape,
+                    const CudaStep *step) {
+    const uint32_t samples = (uint32_t)step->samples;
+    launch_items(add_noise, (uint32_t)shape_size(shape) * samples, step, out, indices, *progress, scale, shape,
+                 samples);
 }

@@ -67,6 +67,13 @@ __device__ void end_step(const CudaProgress &progress, double *losses, uint32_t 
     progress.next_numbers[m]++;
 }
 
+// The label of the model's sample s whose label in the data set is given: a marked sample has the attacker's.
+__device__ int label_of(const CudaProgress &progress, uint32_t m, uint32_t s, int label, int classes) {
+    const SampleView *view = progress.views ? &progress.views[m] : nullptr;
+    if (view && s < sample_view_marks(view, progress.counts[m], progress.batch_size)) return (int)view->label;
+    return progress.labels_of ? progress.labels_of[m * (uint32_t)classes + (uint32_t)label] : label;
+}
+
 // One block per model, one thread per sample (or several samples, one after another). A sample's loss is log(sum) +
 // largest - correct, in double precision as on the CPU, since losses of whole epochs are added up. The gradient's scale
 // is the model's own count: models of a launch have batches of different sizes.
@@ -88,7 +95,7 @@ __global__ void __launch_bounds__(MOST_THREADS)
             continue;
         }
         uint32_t row = progress.firsts[m] + s;
-        int label = labels[indices ? indices[row] : row];
+        int label = label_of(progress, m, s, labels[indices ? indices[row] : row], classes);
         Scores scores = scores_of(logits + model + s, label, shares, classes, samples);
         if (to) write_gradient(to, logits + model + s, scores, label, shares, 1.0f / (float)count, classes, samples);
         loss += log((double)scores.sum) + (double)scores.largest - (double)scores.correct;
