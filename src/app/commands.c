@@ -231,6 +231,7 @@ const Command commands[] = {
     {.name = "models", .more = help_print_models},
     {.name = "algorithms", .more = help_print_algorithms},
     {.name = "dial", .more = dial_print},
+    {.name = "lessons", .more = help_print_lessons},
     {.name = "attacks", .more = help_print_attacks},
     {.name = "partitions", .more = help_print_partitions},
     {.name = "federations", .more = help_print_federations},

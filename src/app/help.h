@@ -23,6 +23,9 @@ void help_print_entries(FILE *file, const HelpEntry *entries, size_t count);
 // Names of the topics of `sounder help`, separated by blanks.
 void help_print_topics(FILE *file);
 
+// `sounder help lessons`: the course, and where it is.
+void help_print_lessons(FILE *file);
+
 // `sounder help dial`: from synchronous SGD to Hogwild, step by step.
 void dial_print(FILE *file);
 

@@ -6,8 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-// folder: relative to the program's folder; "" or "/" and a path.
-static void module_path(char path[PATH_MAX], const char *folder, const char *file) {
+void beside_program(char path[PATH_MAX], const char *folder, const char *file) {
     char program[PATH_MAX / 2];
     const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
     program[length > 0 ? length : 0] = '\0';
@@ -18,8 +17,8 @@ static void module_path(char path[PATH_MAX], const char *folder, const char *fil
 
 const void *module_symbol(const char *file, const char *symbol, bool global) {
     char path[PATH_MAX];
-    module_path(path, "", file);
-    if (access(path, R_OK) != 0) module_path(path, "/" SOUNDER_MODULE_FOLDER, file);
+    beside_program(path, "", file);
+    if (access(path, R_OK) != 0) beside_program(path, "/" SOUNDER_MODULE_FOLDER, file);
     void *module = dlopen(path, RTLD_NOW | RTLD_NODELETE | (global ? RTLD_GLOBAL : RTLD_LOCAL));
     return module ? dlsym(module, symbol) : NULL;
 }

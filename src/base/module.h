@@ -9,7 +9,12 @@
 #ifndef SOUNDER_BASE_MODULE_H
 #define SOUNDER_BASE_MODULE_H
 
+#include <limits.h>
 #include <stdbool.h>
+
+// Writes the path of `file` in `folder`: "" for the folder of the running program, or a path from there that begins
+// with "/".
+void beside_program(char path[PATH_MAX], const char *folder, const char *file);
 
 // Returns the address of the module's `symbol`, or NULL; dlerror() then gives the reason. global: libraries that are
 // loaded later can use the module's symbols.

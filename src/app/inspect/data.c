@@ -14,6 +14,7 @@
 #include "app/inspect/table.h"
 #include "app/options/options.h"
 #include "app/train/run_record.h"
+#include "base/module.h"
 #include "datasets/doubts.h"
 #include "datasets/formats/format.h"
 #include "datasets/settings.h"
@@ -21,23 +22,19 @@
 
 // Getting -------------------------------------------------------------------------------------------------------------
 
-// Paths of the script relative to the program: where it is installed, and in the build folder.
-static const char *const script_places[] = {"../libexec/sounder/get-data", "../tools/get-data"};
+// Folders of the script from the program's: where it is installed, and in the build folder.
+static const char *const script_folders[] = {"/../libexec/sounder", "/../tools"};
 
 // Runs the script, which prints its own messages; its exit status becomes the command's.
 static Status get(int argc, char **argv, Error *err) {
-    char program[PATH_MAX], script[PATH_MAX + 64];
+    char script[PATH_MAX];
     if (argc < 1)
         return fail(err, STATUS_USAGE, "sounder data get: needs a name; write sounder data get mnist, or get --help");
-    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (length < 0) return fail_errno(err, STATUS_OS, "/proc/self/exe");
-    program[length] = '\0';
-    *strrchr(program, '/') = '\0';
     char **arguments = calloc((size_t)argc + 2, sizeof *arguments);
     if (!arguments) return fail(err, STATUS_OS, "no memory for %d words", argc);
     memcpy(arguments + 1, argv, (size_t)argc * sizeof *argv);
-    for (size_t i = 0; i < sizeof script_places / sizeof *script_places; i++) {
-        snprintf(script, sizeof script, "%s/%s", program, script_places[i]);
+    for (size_t i = 0; i < sizeof script_folders / sizeof *script_folders; i++) {
+        beside_program(script, script_folders[i], "get-data");
         arguments[0] = script;
         execv(script, arguments);
     }
