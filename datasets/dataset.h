@@ -33,6 +33,8 @@ typedef struct DatasetItems {
     uint32_t label_bytes; // 2: uint16 classes; 4: float32 targets of the net's one output, for the squared loss
     uint32_t owner_bytes; // 4: each sample has an owner; 0: samples have no owners
     uint32_t outside;     // bits of 1 << DatasetSplitKind: splits whose samples are in files, not in the block
+    uint32_t names_bytes; // size of the names of the classes, each with its '\0'; 0: classes are known by number
+    uint32_t scales;      // how many means and deviations normalised float32 numbers; 0: none did
 } DatasetItems;
 
 static inline bool dataset_has_targets(const DatasetItems *items) {
@@ -64,12 +66,23 @@ typedef struct Dataset {
     // computed for each channel over the training split.
     float scale[DATASET_MAX_CHANNELS];
     float shift[DATASET_MAX_CHANNELS];
+    const char *class_names;      // one after another, each with its '\0'; NULL: classes are known by number
+    const float *means, *stddevs; // (items.scales): float32 numbers were normalised by these, one for each feature or
+                                  // channel; NULL: they enter a net as they are in the files
     uint64_t begins[DATASET_SPLITS]; // offset in the file, of splits whose samples are outside the block
 } Dataset;
 
 // Size of a split's samples in bytes.
 static inline size_t dataset_sample_bytes(const Dataset *data, const DatasetSplit *split) {
     return split->count * shape_size(data->shape) * data->items.pixel_bytes;
+}
+
+// The name of a class; only if there are names. Passes over the names before it.
+static inline const char *dataset_class_name(const Dataset *data, int class) {
+    const char *name = data->class_names;
+    for (; class > 0; class --)
+        name += strlen(name) + 1;
+    return name;
 }
 
 // Number `place` of float32 samples at any address.
@@ -116,10 +129,12 @@ typedef struct DatasetSource {
     Form federation;
     Form settings; // of a folder or file: settings.h
     Shape shape;
-    int classes; // of files: 0 until dataset_read has seen the labels
+    Shape read_shape; // of samples as the form reads them; the settings may give them another shape
+    int classes;      // of files: 0 until dataset_read has seen the labels
     uint32_t train_count, test_count;
     DatasetItems items;
     uint32_t users;
+    const struct DatasetModel *model;       // borrowed; NULL: the files alone say how samples enter
     uint64_t seed;                          // of synthetic data
     bool named;                             // found by its name, in one of dataset_places
     bool packed;                            // of files: at least one is compressed or text and has to be unpacked
@@ -127,6 +142,15 @@ typedef struct DatasetSource {
     DatasetSamples samples[DATASET_SPLITS]; // of the splits in items.outside
     size_t block_bytes;                     // size of the block for dataset_read
 } DatasetSource;
+
+// How the samples entered a net that is now to see others: classes are numbered and float32 numbers are normalised as
+// they were then. NULL and 0 for facts that the model does not have.
+typedef struct DatasetModel {
+    char **class_names; // (classes)
+    uint32_t classes;
+    float *means, *stddevs; // (scales)
+    uint32_t scales;
+} DatasetModel;
 
 enum { DATASET_MOST_PLACES = 3 };
 
@@ -148,6 +172,9 @@ extern const size_t dataset_name_count;
 // 1x28x28:60000:10000); or a federation (federation.h), such as "quadratics a=1,4 b=0,1". A place that lacks a file of
 // the set is skipped. Checks headers and sizes. Fails with NOINPUT, the places searched and how to get the data.
 Status dataset_find(DatasetSource *source, const char *data, uint64_t seed, Error *err);
+
+// As dataset_find, for samples that a model is to see. The model must live as long as the source.
+Status dataset_find_for(DatasetSource *source, const char *data, uint64_t seed, const DatasetModel *model, Error *err);
 
 // Fills the caller's block (source->block_bytes, 64-byte aligned) from the files. Fails with DATA, file and offset for
 // anything corrupt.

@@ -1,5 +1,5 @@
-// Layout of a data set's block: this header, then six arrays, each at a multiple of 64 bytes; samples that are in files
-// need no array. Only the dataset modules include this; other code calls dataset_view.
+// Layout of a data set's block: this header, then eight arrays, each at a multiple of 64 bytes; samples that are in
+// files need no array. Only the dataset modules include this; other code calls dataset_view.
 #ifndef SOUNDER_DATASETS_DATASET_BLOCK_H
 #define SOUNDER_DATASETS_DATASET_BLOCK_H
 
@@ -8,11 +8,12 @@
 #include "base/err.h"
 #include "datasets/dataset.h"
 
-enum { DATASET_MAGIC = 0x53444e53, DATASET_VERSION = 5, DATASET_ALIGNMENT = 64 }; // "SNDS"
+enum { DATASET_MAGIC = 0x53444e53, DATASET_VERSION = 6, DATASET_ALIGNMENT = 64 }; // "SNDS"
 
 // Offsets of the arrays from the start of the block, in bytes.
 typedef struct DatasetLayout {
     uint64_t train_pixels, train_labels, train_owners, test_pixels, test_labels, test_owners;
+    uint64_t names, scales; // of the classes; (2, scales): means, then deviations
     uint64_t block_bytes;
 } DatasetLayout;
 
@@ -40,5 +41,9 @@ static const DatasetItems DATASET_IMAGES = {.pixel_bytes = 1, .label_bytes = siz
 // Computes the layout from shape, counts and items. Fails with USAGE if the block would not fit in memory.
 Status dataset_layout(DatasetLayout *layout, Shape shape, uint32_t train_count, uint32_t test_count,
                       const DatasetItems *items, Error *err);
+
+// Normalises float32 samples in the block, if the source's items have scales, by the means and deviations of the
+// training samples or of the source's model, which it stores. Fails with USAGE if the model has another number of them.
+Status dataset_scale_numbers(DatasetBlock *block, const DatasetSource *source, Error *err);
 
 #endif

@@ -100,8 +100,25 @@ Status dataset_unknown(const char *place, Error *err) {
                 place, looked_for);
 }
 
+// Shape and scales by the settings, or by the model that is to see the samples.
+static Status take_settings(DatasetSource *source, const char *place, Error *err) {
+    const bool is_asked = settings_say(&source->settings, SETTING_NORMALIZE, "yes");
+    source->read_shape = source->shape;
+    TRY(settings_reshape(&source->shape, &source->settings, err));
+    if (source->items.pixel_bytes == 1 && source->shape.channels > DATASET_MAX_CHANNELS)
+        return fail(err, STATUS_USAGE, "--data: shape=%.40s: %d channels; at most %d are read",
+                    form_text(&source->settings, SETTING_SHAPE), source->shape.channels, DATASET_MAX_CHANNELS);
+    if (!dataset_has_samples(&source->items) && (is_asked || *form_text(&source->settings, SETTING_SHAPE)))
+        return fail(err, STATUS_USAGE, "%s: labels alone have no samples; leave out shape and normalize", place);
+    const bool is_image = source->shape.channels > 1 || source->shape.rows > 1;
+    if (source->items.pixel_bytes == sizeof(float) && (is_asked || (source->model && source->model->scales > 0)))
+        source->items.scales = (uint32_t)(is_image ? source->shape.channels : source->shape.columns);
+    return STATUS_OK;
+}
+
 // settings: in the text of --data, after the folder.
 static Status folder_source(DatasetSource *source, const char *folder, const char *settings, Error *err) {
+    const DatasetModel *model = source->model;
     char resolved[PATH_MAX];
     if (!realpath(folder, resolved)) return fail_errno(err, STATUS_NOINPUT, "%s", folder);
     const DatasetFormat *format = dataset_format_of(resolved);
@@ -110,11 +127,12 @@ static Status folder_source(DatasetSource *source, const char *folder, const cha
     if (rival)
         return fail(err, STATUS_DATA, "%s: two data sets, by %s (%s) and by %s (%s); give each a folder of its own",
                     resolved, format->files, format->name, rival->files, rival->name);
-    *source = (DatasetSource){.items = DATASET_IMAGES, .format = format};
+    *source = (DatasetSource){.items = DATASET_IMAGES, .format = format, .model = model};
     TRY(settings_parse(&source->settings, settings, err));
     TRY(settings_check(&source->settings, format->settings, format->name, err));
     dataset_note_text(source, settings);
     TRY(format->find(source, resolved, err));
+    TRY(take_settings(source, resolved, err));
     snprintf(source->folder, sizeof source->folder, "%s", resolved);
     text_cut(source->name, sizeof source->name, strrchr(resolved, '/') + 1);
     disarm_text(source->name);
@@ -180,10 +198,14 @@ static bool is_place(const char *data) {
 }
 
 Status dataset_find(DatasetSource *source, const char *data, uint64_t seed, Error *err) {
+    return dataset_find_for(source, data, seed, NULL, err);
+}
+
+Status dataset_find_for(DatasetSource *source, const char *data, uint64_t seed, const DatasetModel *model, Error *err) {
     DatasetLayout layout;
     char place[DATASET_PATH_BYTES];
     const size_t place_bytes = settings_place_bytes(data);
-    *source = (DatasetSource){0};
+    *source = (DatasetSource){.model = model};
     TRY(unpacked_cache_check(err));
     if (place_bytes >= sizeof place) return fail(err, STATUS_USAGE, "--data %.60s...: a path that is too long", data);
     snprintf(place, sizeof place, "%.*s", (int)place_bytes, data);

@@ -7,6 +7,7 @@
 #include "datasets/dataset_block.h"
 #include "datasets/formats/format.h"
 #include "datasets/samples_file.h"
+#include "datasets/settings.h"
 #include "datasets/synthetic.h"
 #include "datasets/synthetic/federation.h"
 #include <stdbool.h>
@@ -22,8 +23,8 @@ static uint64_t held_samples(const DatasetItems *items, DatasetSplitKind split, 
 static Status lay_out(DatasetBlock *block, const DatasetSource *source, Error *err) {
     DatasetLayout at;
     TRY(dataset_layout(&at, source->shape, source->train_count, source->test_count, &source->items, err));
-    const uint64_t ends[] = {at.train_labels, at.train_owners, at.test_pixels,
-                             at.test_labels,  at.test_owners,  at.block_bytes};
+    const uint64_t ends[] = {at.train_labels, at.train_owners, at.test_pixels, at.test_labels,
+                             at.test_owners,  at.names,        at.scales,      at.block_bytes};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         memset(dataset_at(block, ends[i] - DATASET_ALIGNMENT), 0, DATASET_ALIGNMENT);
     memset(block, 0, at.train_pixels);
@@ -57,16 +58,17 @@ static Status read_synthetic(DatasetBlock *block, const DatasetSource *source, E
     return STATUS_OK;
 }
 
-// With one channel: MNIST's constants, so that every such set enters a net as in the published scripts. With several:
-// mean and standard deviation of each channel over the training split, from exact integer sums.
-static void normalise(DatasetBlock *block, const uint8_t *pixels) {
+// With one channel: MNIST's constants, so that every such set enters a net as in the published scripts. With several,
+// or if the settings ask for it: mean and standard deviation of each channel over the training split, from exact
+// integer sums.
+static void normalise(DatasetBlock *block, const uint8_t *pixels, bool is_asked) {
     if (block->items.pixel_bytes != 1) return; // float samples enter a net unchanged
     if (block->scale[0] != 0) return;          // the reader has set the files' own normalisation
     const size_t plane = (size_t)block->shape.rows * (size_t)block->shape.columns;
     const size_t channels = (size_t)block->shape.channels;
     for (size_t c = 0; c < channels; c++) {
         double mean = 0.1307, stddev = 0.3081; // of p / 255
-        if (channels > 1) {
+        if (channels > 1 || is_asked) {
             uint64_t sum = 0, squares = 0;
             for (size_t i = 0; i < block->train_count; i++)
                 for (size_t p = 0; p < plane; p++) {
@@ -101,21 +103,44 @@ static Status verify_samples(DatasetBlock *block, const DatasetSource *source, D
     SamplesFile file;
     TRY(samples_file_open(&file, source, split, err));
     Status status = samples_file_verify(&file, source, split, err);
-    if (status == STATUS_OK && split == DATASET_TRAIN) normalise(block, file.samples);
+    if (status == STATUS_OK && split == DATASET_TRAIN)
+        normalise(block, file.samples, settings_say(&source->settings, SETTING_NORMALIZE, "yes"));
     samples_file_free(&file);
     return status;
+}
+
+// A form reads samples in their own shape, of which only the product matters for the layout.
+static Status read_files(DatasetBlock *block, const DatasetSource *source, Error *err) {
+    block->shape = source->read_shape;
+    const Status status = source->format->read(block, source, err);
+    block->shape = source->shape;
+    TRY(status);
+    for (int c = source->read_shape.channels; c < block->shape.channels && block->items.pixel_bytes == 1; c++) {
+        block->scale[c] = block->scale[0]; // of the files' own normalisation, if they have one
+        block->shift[c] = block->shift[0];
+    }
+    return dataset_scale_numbers(block, source, err);
 }
 
 Status dataset_read(void *memory, const DatasetSource *source, Error *err) {
     DatasetBlock *block = memory;
     TRY(lay_out(block, source, err));
     TRY(source->is_federation ? read_federation(block, source, err)
-        : source->folder[0]   ? source->format->read(block, source, err)
+        : source->folder[0]   ? read_files(block, source, err)
                               : read_synthetic(block, source, err));
-    if (held_samples(&source->items, DATASET_TRAIN, 1)) normalise(block, dataset_at(block, block->layout.train_pixels));
+    if (held_samples(&source->items, DATASET_TRAIN, 1))
+        normalise(block, dataset_at(block, block->layout.train_pixels),
+                  settings_say(&source->settings, SETTING_NORMALIZE, "yes"));
     for (DatasetSplitKind split = 0; split < DATASET_SPLITS; split++)
         if (!held_samples(&source->items, split, 1)) TRY(verify_samples(block, source, split, err));
     return STATUS_OK;
+}
+
+static bool has_names(const char *names, uint32_t bytes, int classes) {
+    int count = 0;
+    for (uint32_t i = 0; i < bytes; i++)
+        count += names[i] == '\0';
+    return bytes == 0 || (count == classes && names[bytes - 1] == '\0');
 }
 
 // A block may come from a cache file or another process: every field that a pointer is computed from is checked before
@@ -141,6 +166,10 @@ Status dataset_view(Dataset *data, const void *memory, size_t bytes, Error *err)
     if (memcmp(&layout, &block->layout, sizeof layout) != 0 || layout.block_bytes > bytes)
         return fail(err, STATUS_DATA, "the data set's block: %zu bytes, but its counts need %llu", bytes,
                     (unsigned long long)layout.block_bytes);
+    const char *names = (const char *)base + layout.names;
+    if (!has_names(names, items->names_bytes, block->classes))
+        return fail(err, STATUS_DATA, "the data set's block: %u bytes of names for %d classes", items->names_bytes,
+                    block->classes);
     *data = (Dataset){
         .shape = block->shape,
         .classes = block->classes,
@@ -155,6 +184,9 @@ Status dataset_view(Dataset *data, const void *memory, size_t bytes, Error *err)
         data->train.owners = (const uint32_t *)(const void *)(base + layout.train_owners);
         data->test.owners = (const uint32_t *)(const void *)(base + layout.test_owners);
     }
+    if (items->names_bytes) data->class_names = names;
+    if (items->scales) data->means = (const float *)(const void *)(base + layout.scales);
+    if (items->scales) data->stddevs = data->means + items->scales;
     memcpy(data->name, block->name, sizeof data->name);
     data->name[sizeof data->name - 1] = '\0';
     memcpy(data->scale, block->scale, sizeof data->scale);
@@ -183,7 +215,9 @@ Status dataset_layout(DatasetLayout *layout, Shape shape, uint32_t train_count, 
         append(&layout->train_owners, &layout->block_bytes, train_count, items->owner_bytes) &&
         append(&layout->test_pixels, &layout->block_bytes, held_samples(items, DATASET_TEST, test_count), size) &&
         append(&layout->test_labels, &layout->block_bytes, test_count, items->label_bytes) &&
-        append(&layout->test_owners, &layout->block_bytes, test_count, items->owner_bytes))
+        append(&layout->test_owners, &layout->block_bytes, test_count, items->owner_bytes) &&
+        append(&layout->names, &layout->block_bytes, items->names_bytes, 1) &&
+        append(&layout->scales, &layout->block_bytes, items->scales, 2 * sizeof(float)))
         return STATUS_OK;
     return fail(err, STATUS_USAGE, "a data set of %u + %u samples of %dx%dx%d does not fit in memory", train_count,
                 test_count, shape.channels, shape.rows, shape.columns);

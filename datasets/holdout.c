@@ -64,6 +64,11 @@ static void sort_by_kind(uint32_t *order, Kind *kinds, const uint32_t *kinds_of,
 Status holdout_choose(uint8_t *is_test, uint32_t *test_count, const uint32_t *kinds_of, uint32_t samples,
                       uint32_t kind_count, double fraction, uint64_t seed, Error *err) {
     if (!kinds_of) kind_count = 1;
+    if (fraction >= 1) {
+        memset(is_test, 1, samples);
+        *test_count = samples;
+        return STATUS_OK;
+    }
     uint32_t *order = malloc((samples + 1) * sizeof *order);
     Kind *kinds = calloc(kind_count + 1, sizeof *kinds), **sorted = malloc((kind_count + 1) * sizeof *sorted);
     Status status = STATUS_OK;

@@ -12,8 +12,8 @@
 #include "base/err.h"
 
 // Marks round(fraction * samples) samples, as near to that share of each kind as whole numbers allow (largest
-// remainders); every kind keeps a sample that is not marked. kinds_of: (samples), each below `kinds`; NULL: all are of
-// one kind. Fails with DATA if no sample can be marked.
+// remainders); every kind keeps a sample that is not marked, unless the fraction is 1. kinds_of: (samples), each below
+// `kinds`; NULL: all are of one kind. Fails with DATA if no sample can be marked.
 Status holdout_choose(uint8_t *is_test, uint32_t *test_count, const uint32_t *kinds_of, uint32_t samples,
                       uint32_t kinds, double fraction, uint64_t seed, Error *err);
 

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { SHAPE_MOST = 65535 };
+
 // clang-format off
 static const FormRow row = {
     .name = "PLACE", .help = "settings of your own files, after their folder or file",
@@ -24,10 +26,15 @@ static const FormRow row = {
             .help = "columns of texts that are no label; one-hot: a number for each of a column's values: 1 for samples that have it, else 0"},
         [SETTING_MISSING] = {.name = "missing", .type = FORM_CHOICE, .preset = "refuse", .choices = "refuse drop",
             .help = "rows with a gap (an empty field, ?, NA, nan, null); drop leaves them out"},
-        [SETTING_TEST_FRACTION] = {.name = "test-fraction", .type = FORM_REAL, .minimum = 0.001, .maximum = 0.999, .preset = "0.2",
+        [SETTING_TEST_FRACTION] = {.name = "test-fraction", .type = FORM_REAL, .minimum = 0.001, .maximum = 1, .preset = "0.2",
             .help = "share of the samples, of each class or of each client, that are for tests, where the files have none of their own"},
         [SETTING_TEST_SEED] = {.name = "test-seed", .type = FORM_WHOLE, .minimum = 0, .maximum = 4294967295.0, .preset = "1",
-            .help = "which samples these are, whatever the --seed"}}};
+            .help = "which samples these are, whatever the --seed"},
+        [SETTING_SHAPE] = {.name = "shape", .type = FORM_WORD, .preset = "",
+            .help = "of a sample whose numbers are in one row: CxHxW or HxW, such as 1x28x28, for layers that need images"},
+        [SETTING_NORMALIZE] = {.name = "normalize", .type = FORM_CHOICE, .preset = "no", .choices = "no yes",
+            .help = "samples enter as (x - mean) / deviation of the training samples, for each feature, or for each channel of images; "
+                    "the model notes both, and eval uses them for other data"}}};
 // clang-format on
 _Static_assert((int)DATASET_SETTINGS <= (int)FORM_MAX_KEYS, "a row has room for all settings");
 
@@ -84,6 +91,26 @@ bool settings_say(const Form *settings, DatasetSetting setting, const char *word
 double settings_test_fraction(const Form *settings) {
     const double fraction = settings->number[SETTING_TEST_FRACTION];
     return fraction > 0 ? fraction : 0.2;
+}
+
+Status settings_reshape(Shape *shape, const Form *settings, Error *err) {
+    const char *text = form_text(settings, SETTING_SHAPE);
+    Shape wanted = {1, 0, 0};
+    int end = 0;
+    if (!*text) return STATUS_OK;
+    if (sscanf(text, "%dx%dx%d%n", &wanted.channels, &wanted.rows, &wanted.columns, &end) != 3 || text[end]) {
+        wanted.channels = 1;
+        if (sscanf(text, "%dx%d%n", &wanted.rows, &wanted.columns, &end) != 2) end = 0;
+    }
+    if (end == 0 || text[end] || wanted.channels < 1 || wanted.rows < 1 || wanted.columns < 1 ||
+        wanted.channels > SHAPE_MOST || wanted.rows > SHAPE_MOST || wanted.columns > SHAPE_MOST)
+        return fail(err, STATUS_USAGE, "--data: shape=%.40s: write channels, rows and columns: shape=1x28x28", text);
+    const double size = (double)wanted.channels * wanted.rows * wanted.columns;
+    if (size != (double)shape_size(*shape))
+        return fail(err, STATUS_USAGE, "--data: shape=%.40s: %.0f numbers, but a sample has %zu (%dx%dx%d)", text, size,
+                    shape_size(*shape), shape->channels, shape->rows, shape->columns);
+    *shape = wanted;
+    return STATUS_OK;
 }
 
 uint64_t settings_test_seed(const Form *settings) {

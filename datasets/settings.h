@@ -15,6 +15,7 @@
 
 #include "base/err.h"
 #include "base/keyed_text.h"
+#include "base/shape.h"
 
 // In the order of the row's keys.
 typedef enum DatasetSetting {
@@ -27,12 +28,15 @@ typedef enum DatasetSetting {
     SETTING_MISSING,
     SETTING_TEST_FRACTION,
     SETTING_TEST_SEED,
+    SETTING_SHAPE,
+    SETTING_NORMALIZE,
     DATASET_SETTINGS
 } DatasetSetting;
 
 // Bits of 1 << DatasetSetting.
 enum {
     SETTINGS_OF_SPLIT = 1 << SETTING_TEST_FRACTION | 1 << SETTING_TEST_SEED,
+    SETTINGS_OF_SAMPLES = 1 << SETTING_SHAPE | 1 << SETTING_NORMALIZE,
     SETTINGS_OF_TABLES = 1 << SETTING_LABEL | 1 << SETTING_TARGET | 1 << SETTING_CLIENT | 1 << SETTING_WITHOUT |
                          1 << SETTING_HEADER | 1 << SETTING_TEXT | 1 << SETTING_MISSING,
 };
@@ -62,5 +66,9 @@ bool settings_say(const Form *settings, DatasetSetting setting, const char *word
 double settings_test_fraction(const Form *settings);
 
 uint64_t settings_test_seed(const Form *settings);
+
+// Gives the shape of the settings to samples of as many numbers. Fails with USAGE if they have more or fewer. Leaves a
+// shape as it is if the settings have none.
+Status settings_reshape(Shape *shape, const Form *settings, Error *err);
 
 #endif

@@ -40,7 +40,7 @@ static bool find_place(CopyPlace *place, const DatasetSource *source) {
     char parent[DATASET_PATH_BYTES];
     const char *choice = getenv("SOUNDER_CACHE");
     const bool off = choice && strcmp(choice, "off") == 0;
-    return source->packed && !off && user_cache_folder(parent, sizeof parent) &&
+    return source->packed && !source->model && !off && user_cache_folder(parent, sizeof parent) &&
            snprintf(place->folder, sizeof place->folder, "%s/unpacked", parent) < DATASET_PATH_BYTES &&
            snprintf(place->path, sizeof place->path, "%s/%016" PRIx64, place->folder, source->origin.paths[0]) <
                DATASET_PATH_BYTES;

@@ -13,6 +13,7 @@
 #include "datasets/formats/npy.h"
 #include "datasets/formats/zip.h"
 #include "datasets/samples_file.h"
+#include "datasets/settings.h"
 
 typedef enum ArrayRole { X_TRAIN, Y_TRAIN, X_TEST, Y_TEST, CLIENT_TRAIN, CLIENT_TEST, MEAN, STD, ROLES } ArrayRole;
 enum { SAID_BYTES = DATASET_PATH_BYTES + 32 };
@@ -161,6 +162,8 @@ static Status check_normalisation(const DatasetSource *source, const Arrays *arr
     if (arrays->found[MEAN] != arrays->found[STD])
         return fail(err, STATUS_DATA, "%s: only one of mean and std; give both, or leave both out", arrays->place);
     if (!arrays->found[MEAN]) return STATUS_OK;
+    if (settings_say(&source->settings, SETTING_NORMALIZE, "yes"))
+        return fail(err, STATUS_USAGE, "%s: has mean and std of its own; leave out normalize=yes", arrays->place);
     if (arrays->labels_alone)
         return fail(err, STATUS_DATA, "%s: mean and std of samples that are not there; leave them out", arrays->place);
     const uint64_t means = arrays->headers[MEAN].count, stds = arrays->headers[STD].count;
@@ -254,6 +257,11 @@ static Status find_users(DatasetSource *source, const Arrays *arrays, Error *err
     return status;
 }
 
+static bool is_normalised(const DatasetSource *source) {
+    const bool is_asked = settings_say(&source->settings, SETTING_NORMALIZE, "yes");
+    return source->items.pixel_bytes > 1 && (is_asked || (source->model && source->model->scales > 0));
+}
+
 // Samples that are stored as they enter a net stay in their file, at any address: archives align nothing. All others
 // are read into the block: numbers of float64, numbers that mean and std change, and all samples of a set that has a
 // packed array, because the cache of unpacked copies keeps whole sets.
@@ -265,7 +273,7 @@ static void leave_samples(DatasetSource *source, const Arrays *arrays, ArrayRole
     const bool is_changed = source->items.pixel_bytes > 1 && arrays->found[MEAN];
     const bool is_whole = !arrays->is_archive || part->packed_bytes == header->header_bytes + bytes;
     if (!arrays->found[role] || source->packed || !arrays->plain[role] ||
-        header->item_bytes != source->items.pixel_bytes || is_changed || !is_whole)
+        header->item_bytes != source->items.pixel_bytes || is_changed || !is_whole || is_normalised(source))
         return;
     *samples = (DatasetSamples){.begin = part->begin + header->header_bytes,
                                 .bytes = bytes,
@@ -370,7 +378,7 @@ static Status arrays_read(DatasetBlock *block, const DatasetSource *source, Erro
     DatasetSource again = {0};
     TRY(find_all(&arrays, source->folder, err));
     TRY(check_all(&again, &arrays, err));
-    if (memcmp(&again.shape, &source->shape, sizeof again.shape) != 0 || again.train_count != source->train_count ||
+    if (memcmp(&again.shape, &source->read_shape, sizeof again.shape) != 0 || again.train_count != source->train_count ||
         again.test_count != source->test_count || again.items.pixel_bytes != source->items.pixel_bytes ||
         again.items.label_bytes != source->items.label_bytes || arrays.found[CLIENT_TRAIN] != (source->users != 0))
         return fail(err, STATUS_DATA, "%s: the arrays changed while the data set was being read", source->folder);
@@ -389,7 +397,7 @@ static Status arrays_read(DatasetBlock *block, const DatasetSource *source, Erro
 // The row is easier to read on few lines.
 // clang-format off
 const DatasetFormat arrays_format = {
-    .name = "NumPy", .files = "x_train.npy", .is_here = arrays_is_here, .find = arrays_find, .read = arrays_read,
+    .name = "NumPy", .files = "x_train.npy", .settings = SETTINGS_OF_SAMPLES, .is_here = arrays_is_here, .find = arrays_find, .read = arrays_read,
     .help = "a file .npz (numpy.savez, or savez_compressed) or a folder of .npy files with the arrays x_train, y_train, x_test, y_test. "
             "Samples x are (N), (N,F), (N,H,W) or (N,C,H,W): uint8 pixels, or float32 or float64 numbers that enter a net as float32. "
             "Targets y are whole numbers, classes from 0, or floating-point ones, for the squared loss. Optional: "

@@ -90,11 +90,38 @@ Status categories_sort(Categories *categories, Error *err) {
     return STATUS_OK;
 }
 
+Status categories_number_as(Categories *categories, char *const *names, uint32_t count, Error *err) {
+    for (uint32_t i = 0; i < count; i++)
+        TRY(categories_add(categories, NULL, names[i], err));
+    TRY(categories_sort(categories, err));
+    for (size_t i = 0; i < categories->room; i++)
+        categories->table[i].number = CATEGORY_NONE;
+    for (uint32_t i = 0; i < count; i++) {
+        Category *entry = entry_of(categories, names[i]);
+        entry->number = i;
+        categories->names[i] = entry->text;
+    }
+    for (size_t i = 0; i < categories->room; i++)
+        if (categories->table[i].text) categories->numbers[categories->table[i].place] = categories->table[i].number;
+    categories->count = count;
+    return STATUS_OK;
+}
+
 uint32_t categories_number(const Categories *categories, const char *text) {
     char whole[WHOLE_BYTES];
     if (categories->used == 0) return CATEGORY_NONE;
     const Category *entry = entry_of(categories, as_key(whole, text));
     return entry->text ? entry->number : CATEGORY_NONE;
+}
+
+uint32_t categories_names_bytes(const Categories *categories) {
+    uint32_t bytes = 0;
+    bool are_numbers = categories->are_whole;
+    for (uint32_t i = 0; i < categories->count; i++) {
+        are_numbers = are_numbers && strtoll(categories->names[i], NULL, 10) == i;
+        bytes += (uint32_t)strlen(categories->names[i]) + 1;
+    }
+    return are_numbers ? 0 : bytes;
 }
 
 void categories_free(Categories *categories) {

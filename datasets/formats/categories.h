@@ -40,12 +40,19 @@ Status categories_add(Categories *categories, uint32_t *place, const char *text,
 // Numbers the texts; none may be added afterwards. An empty set stays empty.
 Status categories_sort(Categories *categories, Error *err);
 
+// As categories_sort, but for the texts whose numbers are known, of which not all need occur. Texts that are not among
+// them lose their numbers.
+Status categories_number_as(Categories *categories, char *const *names, uint32_t count, Error *err);
+
 // Returns the number of a text, CATEGORY_NONE if it is not in the set. A whole number need not be written as it was
 // when it was added.
 uint32_t categories_number(const Categories *categories, const char *text);
 
 // Says whether the text is a whole number, and which.
 bool category_is_whole(int64_t *number, const char *text);
+
+// Size of the names, each with its '\0'; 0 if they are the numbers themselves: 0, 1, 2, ....
+uint32_t categories_names_bytes(const Categories *categories);
 
 void categories_free(Categories *categories);
 

@@ -115,12 +115,13 @@ static Status choose_tests(Tables *tables, const Form *settings, Error *err) {
 }
 
 // Reads all tables to learn what their columns are, and opens them again. The caller frees the tables, also on failure.
-static Status learn(Tables *tables, const Form *settings, Error *err) {
+static Status learn(Tables *tables, const DatasetSource *source, Error *err) {
+    const Form *settings = &source->settings;
     CsvColumns *columns = &tables->columns;
     TRY(csv_columns_assign(columns, &tables->open[0], settings, err));
     for (uint32_t i = 0; i < tables->count; i++)
         TRY(csv_columns_learn(columns, &tables->open[i], (CsvPart)i, err));
-    TRY(csv_columns_settle(columns, err));
+    TRY(csv_columns_settle(columns, source->model, err));
     if (tables->count == 1) return choose_tests(tables, settings, err);
     for (uint32_t i = 0; i < 2; i++)
         tables->samples[i] = columns->rows[i];
@@ -133,6 +134,8 @@ static Status take_columns(DatasetSource *source, const CsvColumns *columns, con
                                    .label_bytes = columns->target == CSV_NO_COLUMN ? sizeof(uint16_t) : sizeof(float),
                                    .owner_bytes = has_clients ? sizeof(uint32_t) : 0};
     if (has_clients) source->users = columns->columns[columns->client].categories.count;
+    if (columns->label != CSV_NO_COLUMN)
+        source->items.names_bytes = categories_names_bytes(&columns->columns[columns->label].categories);
     return dataset_take_shape(source, 1, 1, columns->features, path, err);
 }
 
@@ -148,7 +151,7 @@ static Status csv_find(DatasetSource *source, const char *place, Error *err) {
     Status status = csv_columns_assign(&roles, &tables.open[0], &source->settings, err);
     if (status == STATUS_OK) status = take_columns(source, &roles, tables.paths[0], err); // before all rows are read
     csv_columns_free(&roles);
-    if (status == STATUS_OK) status = learn(&tables, &source->settings, err);
+    if (status == STATUS_OK) status = learn(&tables, source, err);
     if (status == STATUS_OK) status = take_columns(source, &tables.columns, tables.paths[0], err);
     source->train_count = tables.samples[DATASET_TRAIN];
     source->test_count = tables.samples[DATASET_TEST];
@@ -237,24 +240,37 @@ static Status read_table(Samples *to, Tables *tables, uint32_t part, Error *err)
     return STATUS_OK;
 }
 
+// Names that only say the number of their class are not kept.
+static void take_classes(DatasetBlock *block, const CsvColumns *columns) {
+    block->classes = 1;
+    if (columns->label == CSV_NO_COLUMN) return;
+    const Categories *classes = &columns->columns[columns->label].categories;
+    char *to = dataset_at(block, block->layout.names);
+    block->classes = (int)classes->count;
+    for (uint32_t i = 0; i < classes->count && block->items.names_bytes; i++)
+        disarm_text(strcpy(to, classes->names[i])), to += strlen(to) + 1;
+}
+
 static Status csv_read(DatasetBlock *block, const DatasetSource *source, Error *err) {
     Tables tables = {0};
     Samples samples[] = {samples_of(block, DATASET_TRAIN), samples_of(block, DATASET_TEST)};
     TRY(find_paths(&tables, source->folder, err));
     TRY(open_tables(&tables, &source->settings, err));
-    Status status = learn(&tables, &source->settings, err);
+    Status status = learn(&tables, source, err);
     close_tables(&tables);
     const CsvColumns *columns = &tables.columns;
     if (status == STATUS_OK &&
         (columns->features != shape_size(block->shape) || (columns->client != CSV_NO_COLUMN) != (block->users > 0) ||
-         (columns->target != CSV_NO_COLUMN) != dataset_has_targets(&block->items)))
+         (columns->target != CSV_NO_COLUMN) != dataset_has_targets(&block->items) ||
+         (columns->label != CSV_NO_COLUMN &&
+          block->items.names_bytes != categories_names_bytes(&columns->columns[columns->label].categories))))
         status = fail(err, STATUS_DATA, "%s: it changed while the data set was being read", source->folder);
     if (status == STATUS_OK) status = open_tables(&tables, &source->settings, err);
     for (uint32_t part = 0; part < tables.count && status == STATUS_OK; part++)
         status = read_table(samples, &tables, part, err);
     if (status == STATUS_OK && (samples[0].count != samples[0].room || samples[1].count != samples[1].room))
         status = fail(err, STATUS_DATA, "%s: it changed while the data set was being read", source->folder);
-    block->classes = columns->label == CSV_NO_COLUMN ? 1 : (int)columns->columns[columns->label].categories.count;
+    if (status == STATUS_OK) take_classes(block, columns);
     free_tables(&tables);
     return status;
 }
@@ -268,7 +284,7 @@ static Status csv_tell(DatasetTeller *tell, void *to, const char *place, const F
 // The row is easier to read on few lines.
 // clang-format off
 const DatasetFormat csv_format = {
-    .name = "CSV", .files = "train.csv", .settings = SETTINGS_OF_TABLES | SETTINGS_OF_SPLIT,
+    .name = "CSV", .files = "train.csv", .settings = SETTINGS_OF_TABLES | SETTINGS_OF_SPLIT | SETTINGS_OF_SAMPLES,
     .is_here = csv_is_here, .find = csv_find, .read = csv_read, .tell = csv_tell,
     .help = "a file .csv or .tsv (or packed: .csv.gz), a share of whose rows is for tests, or a folder with train.csv and test.csv, whose "
             "first lines name the same columns. One column is label (classes: names or whole numbers, numbered by their sorted values) or "
@@ -276,5 +292,5 @@ const DatasetFormat csv_format = {
             "settings after the place name other columns: --data \"iris.csv label=species\". Columns are separated by , ; | or tabs, and "
             "fields may be in quotes. `sounder data iris.csv` shows what each column is taken for. Each column has a name: pandas writes "
             "its row numbers without one, but for to_csv(FILE, index=False)",
-    .classes = "call the column label", .targets = "call the column target", .pixels = "divide them by 255"};
+    .classes = "call the column label", .targets = "call the column target", .pixels = "say normalize=yes in --data"};
 // clang-format on

@@ -3,7 +3,7 @@
 //   CsvColumns columns;
 //   TRY(csv_columns_assign(&columns, &table, &settings, err));    // roles, by names and settings
 //   TRY_GOTO(free, csv_columns_learn(&columns, &table, CSV_TRAIN, err));   // kinds and values, row by row
-//   TRY_GOTO(free, csv_columns_settle(&columns, err));            // refuses all that is unfit in one sentence
+//   TRY_GOTO(free, csv_columns_settle(&columns, NULL, err));      // refuses all that is unfit in one sentence
 //   ... columns.features, columns.rows, columns.columns[i].categories ...
 //   csv_columns_free(&columns);
 #ifndef SOUNDER_DATASETS_FORMATS_CSV_COLUMNS_H
@@ -56,7 +56,8 @@ Status csv_columns_learn(CsvColumns *columns, CsvTable *table, CsvPart part, Err
 
 // Numbers classes, clients and texts, and counts the features. Fails with DATA and all columns that are not numbers or
 // have gaps.
-Status csv_columns_settle(CsvColumns *columns, Error *err);
+// model: numbers the classes, if it has names; may be NULL.
+Status csv_columns_settle(CsvColumns *columns, const DatasetModel *model, Error *err);
 
 void csv_columns_free(CsvColumns *columns);
 

@@ -133,7 +133,21 @@ static void number_places(uint32_t *places, uint32_t count, const Categories *ca
         places[i] = categories->numbers[places[i]];
 }
 
-Status csv_columns_settle(CsvColumns *columns, Error *err) {
+// Classes have the numbers of the model, if there is one that knows their names.
+static Status number_classes(CsvColumns *columns, const DatasetModel *model, Error *err) {
+    CsvColumn *column = &columns->columns[columns->label];
+    char name[NAME_BYTES], value[TEXT_BYTES];
+    if (!model || !model->class_names) return categories_sort(&column->categories, err);
+    TRY(categories_number_as(&column->categories, model->class_names, model->classes, err));
+    for (size_t i = 0; i < column->categories.room; i++)
+        if (column->categories.table[i].text && column->categories.table[i].number == CATEGORY_NONE)
+            return fail(err, STATUS_DATA, "%s: column %s has \"%s\", a class that the model does not know",
+                        columns->paths[CSV_TRAIN], text_cut(name, sizeof name, columns->names[columns->label]),
+                        text_cut(value, sizeof value, column->categories.table[i].text));
+    return STATUS_OK;
+}
+
+Status csv_columns_settle(CsvColumns *columns, const DatasetModel *model, Error *err) {
     TRY(check_target(columns, err));
     TRY(refuse_unfit(columns, err));
     TRY(check_label(columns, err));
@@ -141,8 +155,8 @@ Status csv_columns_settle(CsvColumns *columns, Error *err) {
     for (int i = 0; i < columns->count; i++) {
         CsvColumn *column = &columns->columns[i];
         const bool is_hot = csv_is_one_hot(columns, column);
-        if (is_hot || column->role == CSV_LABEL || column->role == CSV_CLIENT)
-            TRY(categories_sort(&column->categories, err));
+        if (column->role == CSV_LABEL) TRY(number_classes(columns, model, err));
+        if (is_hot || column->role == CSV_CLIENT) TRY(categories_sort(&column->categories, err));
         if (column->role == CSV_FEATURE) columns->features += is_hot ? column->categories.count : 1;
     }
     if (columns->label != CSV_NO_COLUMN)

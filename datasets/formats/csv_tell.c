@@ -71,7 +71,7 @@ Status csv_columns_tell(DatasetTeller *tell, void *to, const char *path, const F
     csv_columns_assign(&columns, &table, settings, &refused);
     Status status = csv_columns_learn(&columns, &table, CSV_TRAIN, err);
     if (status == STATUS_OK) {
-        csv_columns_settle(&columns, &refused);
+        csv_columns_settle(&columns, NULL, &refused);
         tell_all(tell, to, &columns);
     }
     csv_columns_free(&columns);

@@ -14,6 +14,7 @@
 
 #include "base/file.h"
 #include "datasets/formats/format.h"
+#include "datasets/settings.h"
 #include "datasets/unpacked_cache.h"
 
 // State while the files of both folders are read one after another.
@@ -233,8 +234,8 @@ static Status leaf_read(DatasetBlock *block, const DatasetSource *source, Error 
 // The row is easier to read on few lines.
 // clang-format off
 const DatasetFormat leaf_format = {
-    .name = "LEAF", .files = "train/*.json", .is_here = leaf_is_here, .find = leaf_find, .read = leaf_read,
+    .name = "LEAF", .files = "train/*.json", .settings = SETTINGS_OF_SAMPLES, .is_here = leaf_is_here, .find = leaf_find, .read = leaf_read,
     .help = "a folder with folders train and test of JSON files with \"users\" and \"user_data\", x vectors of numbers; users are "
             "clients, for --partition natural-id",
-    .classes = "write y without a point", .targets = "write y with a point", .pixels = "divide them by 255"};
+    .classes = "write y without a point", .targets = "write y with a point", .pixels = "say normalize=yes in --data"};
 // clang-format on

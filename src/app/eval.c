@@ -11,6 +11,7 @@
 #include "app/eval_outcome.h"
 #include "app/options/option_table.h"
 #include "app/options/options.h"
+#include "app/train/data_model.h"
 #include "app/train/model_file.h"
 #include "app/train/predictions.h"
 #include "app/train/run_device.h"
@@ -291,9 +292,12 @@ static Status evaluate_file(const Safetensors *file, const Subject *subject, con
     return status;
 }
 
-static Status find_data(DatasetSource *source, const Subject *subject, const Options *options, Error *err) {
+// Other data than the model's own enter the net as its training samples did.
+static Status find_data(DatasetSource *source, const DatasetModel *model, const Subject *subject,
+                        const Options *options, Error *err) {
     Error why;
-    const Status status = dataset_find(source, options->data, options->seed, &why);
+    const Status status =
+        dataset_find_for(source, options->data, options->seed, subject->is_own_data ? NULL : model, &why);
     if (status == STATUS_NOINPUT && subject->is_noted_data)
         return fail(err, status, "%s was trained on %s, which is neither here nor beside it; name it with --data: %s",
                     subject->path, options->data, why.message);
@@ -304,6 +308,7 @@ Status command_eval(int argc, char **argv, int *exit_code, Error *err) {
     (void)exit_code;
     Options options;
     DatasetSource source;
+    DatasetModel model = {0};
     Safetensors file;
     DatasetSegment memory;
     Subject subject = {.memory = &memory};
@@ -314,7 +319,8 @@ Status command_eval(int argc, char **argv, int *exit_code, Error *err) {
     TRY(find_subject(&subject, &file, &options, path, err));
     Status status;
     Dataset data;
-    TRY_GOTO(close, find_data(&source, &subject, &options, err));
+    TRY_GOTO(close, data_model_read(&model, &file, subject.path, err));
+    TRY_GOTO(close, find_data(&source, &model, &subject, &options, err));
     TRY_GOTO(close, dataset_segment_load(&memory, &source, err));
     TRY_GOTO(free, dataset_segment_view(&data, &memory, err));
     TRY_GOTO(free, check_data(&subject, &file, &options, &data, err));
@@ -323,6 +329,7 @@ Status command_eval(int argc, char **argv, int *exit_code, Error *err) {
 free:
     dataset_segment_free(&memory);
 close:
+    data_model_free(&model);
     safetensors_close(&file);
     return status;
 }

@@ -5,6 +5,7 @@
 
 #include "app/commands.h"
 #include "app/options/option_table.h"
+#include "app/train/predictions.h"
 #include "app/train/run_set_up.h"
 #include "base/log.h"
 #include "datasets/partition.h"
@@ -154,6 +155,7 @@ static Status print_json(const PartitionStats *stats, const uint32_t *counts, co
         put_object(&all, partition_measures[kind], &measure);
     }
     put_counts(&all, counts, clients, classes);
+    put_class_names(&all, &memory->data);
     TRY(json_text(&text, &bytes, &all, JSON_COMPACT, "the partition", err));
     puts(text);
     free(text);

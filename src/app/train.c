@@ -90,8 +90,11 @@ static Status prepare(Run *run, Error *err) {
     if (status == STATUS_OK) status = dataset_segment_check(&run->memory.data_segment, err);
     char named[OPTION_TEXT_BYTES];
     settings_replace(named, sizeof named, data->name, run->options.data);
-    model_about_data(&run->about, data, folder ? named : run->options.data, run->data_hash, run->options.seed);
+    if (status == STATUS_OK)
+        status = model_about_data(&run->about, data, folder ? named : run->options.data, run->data_hash,
+                                  run->options.seed, err);
     if (status != STATUS_OK) {
+        model_about_free(&run->about);
         trainer_net_free(&run->net);
         run_memory_free(&run->memory);
     }
@@ -242,6 +245,7 @@ free_memory:
     best_model_free(&run->best);
     run_memory_free(&run->memory);
     trainer_net_free(&run->net);
+    model_about_free(&run->about);
     return status;
 }
 

@@ -247,7 +247,7 @@ static void a_setting_that_cannot_be_meant_is_refused(void **state) {
         {"target=kind", "column kind has \"a\"; a target is a finite number, with a point; for classes say label=kind",
          STATUS_DATA},
         {"lable=kind", "lable=kind is no part of it (did you mean label?)", STATUS_USAGE},
-        {"label=kind test-fraction=1", "test-fraction=1: needs a number from 0.001 to 0.999", STATUS_USAGE},
+        {"label=kind test-fraction=1.5", "test-fraction=1.5: needs a number from 0.001 to 1", STATUS_USAGE},
         {"label=kind text=hot", "text=hot: needs one of refuse one-hot", STATUS_USAGE},
     };
     char folder[SCRATCH_PATH_BYTES], path[SCRATCH_PATH_BYTES], data[SCRATCH_PATH_BYTES + 128];

@@ -40,6 +40,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t bytes) {
         must_lie_within(block, bytes, data.test.labels, data.test.count * data.items.label_bytes);
         if (data.users) must_lie_within(block, bytes, data.train.owners, data.train.count * sizeof(uint32_t));
         if (data.users) must_lie_within(block, bytes, data.test.owners, data.test.count * sizeof(uint32_t));
+        if (data.class_names) must_lie_within(block, bytes, data.class_names, data.items.names_bytes);
+        if (data.means) must_lie_within(block, bytes, data.means, data.items.scales * 2 * sizeof(float));
         must(memchr(data.name, 0, sizeof data.name));
     }
     free(block);

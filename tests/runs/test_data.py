@@ -260,6 +260,29 @@ class Data(RunCase):
         self.assertRegex(listed, "kind +feature +3: .* 90 +refused")  # what its columns have, also where it is refused
         self.assertIn("there are long, wide, kind, id; name the one to be learned", err)
 
+    def test_a_model_sees_other_samples_as_it_saw_its_own(self):
+        chance = random.Random(2)
+        def table(name, kinds, count):
+            lines = [f"{chance.gauss(1000 + 100 * 'abc'.index(kind), 20):.1f},{chance.gauss(0.1, 0.01):.3f},{'kind, ' + kind!r}".replace("'", '"') for _ in range(count) for kind in kinds]
+            return self.write(name, ("x,y,kind\n" + "\n".join(lines) + "\n").encode())
+        table("old.csv", "abc", 40), table("new.csv", "ca", 10)  # without b: a alone would be class 0 of both
+        out, _ = self.train("--data", "old.csv label=kind normalize=yes", "--model", "linear classes", "--clients", "2", "--rounds", "40", "--lr", "0.5",
+                            "--batch-size", "8", "--partition", "iid", "--workers", "1", "--out", "run")
+        self.assertIn("samples of 2 numbers enter as (x - mean) / deviation of each feature\n", out)
+        told = json.loads(self.call("eval", "run", "--data", "new.csv label=kind test-fraction=1", "--confusion", "--json", "--predictions", "p.csv")[0])
+        self.assertEqual((told["samples"], told["class_names"]), (20, ["kind, a", "kind, b", "kind, c"]))
+        self.assertGreater(told["confusion"]["0"][0] + told["confusion"]["2"][2], 17)  # not normalised by itself, and not as two classes
+        self.assertEqual(told["confusion"]["1"], [0, 0, 0])
+        with open(self.path("p.csv")) as file:
+            self.assertIn('0,"kind, c","kind, c",', file.read().splitlines()[1])
+        self.assertRegex(self.call("eval", "run", "--confusion")[0], r"(?m)^class +kind, a +kind, b +kind, c   taken for\nkind, a +\d+ +\d+ +\d+$")
+        self.assertEqual(json.loads(self.call("partition", "--data", "old.csv label=kind", "--clients", "2", "--json")[0])["class_names"], told["class_names"])
+        notes = parse_safetensors(open(self.path("run/model.safetensors"), "rb").read())[0]
+        self.assertEqual(json.loads(notes["sounder.class_names"]), told["class_names"])
+        self.assertAlmostEqual(float(notes["sounder.feature_mean"].split(",")[0]), 1100, delta=15)
+        _, err = self.call("train", "--data", "new.csv label=kind test-fraction=1", "--model", "softmax", code=64)
+        self.assertIn("0 samples", err)
+
     def test_no_name_of_a_file_commands_a_terminal(self):
         for name in ("red\x1b[31m.npz", "two\nlines.npz", os.fsdecode(b"M\xfcnchen.npz")):
             self.archive(os.path.join("raw", name), images_as_arrays() if "red" in name else {"x_train": b"cut"})

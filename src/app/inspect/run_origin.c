@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/train/predictions.h"
 #include "app/train/run_set_up.h"
 #include "base/text.h"
 #include "base/text_stream.h"
@@ -67,6 +68,7 @@ static void put_classes(JsonObject *of, const RunMemory *memory) {
     put_distribution(of, counts, clients, count);
     put_object(of, "counts", &rows);
     put_object(of, "clients", &names);
+    put_class_names(of, &memory->data);
     free(counts);
 }
 

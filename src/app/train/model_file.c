@@ -1,26 +1,83 @@
 #include "model_file.h"
 
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 
-static void add_number(char text[MODEL_CHANNELS_BYTES], double number) {
-    size_t used = strlen(text);
-    snprintf(text + used, MODEL_CHANNELS_BYTES - used, "%s%.6g", used ? "," : "", number);
+// Room for a number, its comma and '\0'.
+enum { NUMBER_BYTES = 24 };
+
+// digits: 6 for those of pixels, as the first models had them; 9 give a float32 back.
+static char *list_numbers(const double *numbers, size_t count, int digits) {
+    char *text = calloc(count + 1, NUMBER_BYTES), *to = text;
+    for (size_t i = 0; i < count && text; i++)
+        to += snprintf(to, NUMBER_BYTES, "%s%.*g", i > 0 ? "," : "", digits, numbers[i]);
+    return text;
 }
 
-void model_about_data(ModelAbout *about, const Dataset *data, const char *named, uint64_t hash, uint64_t seed) {
+static bool list_channels(ModelAbout *about, const Dataset *data) {
+    double mean[DATASET_MAX_CHANNELS], stddev[DATASET_MAX_CHANNELS];
+    const size_t count = data->items.pixel_bytes == 1 ? (size_t)data->shape.channels : 0;
+    for (size_t i = 0; i < count; i++) {
+        stddev[i] = 1 / (255.0 * (double)data->scale[i]);
+        mean[i] = -(double)data->shift[i] * stddev[i];
+    }
+    about->mean = list_numbers(mean, count, 6);
+    about->stddev = list_numbers(stddev, count, 6);
+    return about->mean && about->stddev;
+}
+
+static bool list_features(ModelAbout *about, const Dataset *data) {
+    const size_t count = data->items.scales;
+    double *numbers = calloc(2 * count + 1, sizeof *numbers);
+    for (size_t i = 0; i < count && numbers; i++) {
+        numbers[i] = (double)data->means[i];
+        numbers[count + i] = (double)data->stddevs[i];
+    }
+    if (numbers) about->feature_mean = list_numbers(numbers, count, 9);
+    if (numbers) about->feature_stddev = list_numbers(numbers + count, count, 9);
+    free(numbers);
+    return about->feature_mean && about->feature_stddev;
+}
+
+static char *list_names(const Dataset *data) {
+    json_t *list = json_array();
+    const char *name = data->class_names;
+    for (int class = 0; class < data->classes; class ++, name += strlen(name) + 1)
+        json_array_append_new(list, json_string(name));
+    char *text = json_array_size(list) == (size_t)data->classes ? json_dumps(list, JSON_COMPACT) : NULL;
+    json_decref(list);
+    return text;
+}
+
+void model_about_free(ModelAbout *about) {
+    free(about->class_names);
+    free(about->mean);
+    free(about->stddev);
+    free(about->feature_mean);
+    free(about->feature_stddev);
+    about->class_names = about->mean = about->stddev = about->feature_mean = about->feature_stddev = NULL;
+}
+
+Status model_about_data(ModelAbout *about, const Dataset *data, const char *named, uint64_t hash, uint64_t seed,
+                        Error *err) {
     snprintf(about->data, sizeof about->data, "%s", named);
     write_hash(about->data_hash, hash);
     snprintf(about->seed, sizeof about->seed, "%" PRIu64, seed);
-    about->mean[0] = about->stddev[0] = '\0';
-    for (int channel = 0; channel < data->shape.channels && data->items.pixel_bytes == 1; channel++) {
-        double stddev = 1 / (255.0 * data->scale[channel]);
-        add_number(about->mean, -data->shift[channel] * stddev);
-        add_number(about->stddev, stddev);
-    }
+    model_about_free(about);
+    if (data->class_names) about->class_names = list_names(data);
+    if (list_channels(about, data) && (data->items.scales == 0 || list_features(about, data)) &&
+        !data->class_names == !about->class_names)
+        return STATUS_OK;
+    return fail(err, STATUS_OS, "no memory for the notes of the model");
+}
+
+static const char *text_or_none(const char *text) {
+    return text ? text : "";
 }
 
 void model_notes(ModelNotes *notes, const Spec *spec, const ModelAbout *about) {
@@ -28,15 +85,20 @@ void model_notes(ModelNotes *notes, const Spec *spec, const ModelAbout *about) {
              spec->input.columns);
     snprintf(notes->classes, sizeof notes->classes, "%d", spec->classes);
     const TensorNote all[MODEL_NOTES] = {{"format", "pt"},
+                                         {"sounder.class_names", about->class_names},
                                          {"sounder.classes", notes->classes},
                                          {"sounder.data", about->data},
                                          {"sounder.data_xxh3", about->data_hash},
+                                         {"sounder.feature_mean", about->feature_mean},
+                                         {"sounder.feature_stddev", about->feature_stddev},
                                          {"sounder.input", notes->input},
-                                         {"sounder.mean", about->mean},
+                                         {"sounder.mean", text_or_none(about->mean)},
                                          {"sounder.model", about->text},
                                          {"sounder.seed", about->seed},
-                                         {"sounder.stddev", about->stddev}};
-    memcpy(notes->notes, all, sizeof all);
+                                         {"sounder.stddev", text_or_none(about->stddev)}};
+    notes->count = 0;
+    for (size_t i = 0; i < MODEL_NOTES; i++)
+        if (all[i].value) notes->notes[notes->count++] = all[i];
 }
 
 void model_entries(TensorEntry *entries, const TensorList *list) {
@@ -54,7 +116,7 @@ Status model_header(char **header, size_t *header_bytes, const Spec *spec, const
     ModelNotes notes;
     model_notes(&notes, spec, about);
     model_entries(entries, list);
-    return safetensors_header(header, header_bytes, entries, (size_t)list->count, notes.notes, MODEL_NOTES, err);
+    return safetensors_header(header, header_bytes, entries, (size_t)list->count, notes.notes, notes.count, err);
 }
 
 void model_tensors(NamedTensor *tensors, const TensorList *list, const float *parameters) {

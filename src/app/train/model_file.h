@@ -2,10 +2,12 @@
 //
 // Notes in a model file: "format" = "pt" (PyTorch's names and layout), "sounder.model" = the layer list,
 // "sounder.input" = "1x28x28", "sounder.classes"; of the training data "sounder.data" (a name, or the last part of a
-// folder's path), "sounder.seed" and "sounder.data_xxh3" (hash of the samples); and "sounder.mean" and "sounder.stddev"
-// of each channel: a pixel p enters the net as (p / 255 - mean) / stddev. So `sounder eval` needs only the file and the
-// data, and other programs know the net's input. The notes do not depend on time, machine or number of workers: equal
-// models are equal files.
+// folder's path), "sounder.seed" and "sounder.data_xxh3" (hash of the samples); "sounder.class_names", a JSON list, if
+// the classes have names; "sounder.mean" and "sounder.stddev" of each channel: a pixel p enters the net as (p / 255 -
+// mean) / stddev; and "sounder.feature_mean" and "sounder.feature_stddev" of each feature or channel of float32 numbers
+// that were normalised: x enters as (x - mean) / stddev. So `sounder eval` needs only the file and the data, and other
+// programs know the net's input. The notes do not depend on time, machine or number of workers: equal models are equal
+// files.
 #ifndef SOUNDER_APP_TRAIN_MODEL_FILE_H
 #define SOUNDER_APP_TRAIN_MODEL_FILE_H
 
@@ -17,21 +19,27 @@
 #include "io/safetensors.h"
 #include "nn/spec.h"
 
-enum { MODEL_NOTES = 9, MODEL_CHANNELS_BYTES = DATASET_MAX_CHANNELS * 16 };
+enum { MODEL_NOTES = 12 };
 
 // Facts about a model that its file notes beside its shapes.
 typedef struct ModelAbout {
     char text[SPEC_TEXT_BYTES]; // the layer list
     char data[OPTION_TEXT_BYTES], data_hash[HASH_TEXT_BYTES], seed[24];
-    char mean[MODEL_CHANNELS_BYTES], stddev[MODEL_CHANNELS_BYTES]; // one number per channel, "0.49,0.48,0.45"
+    // Owned; NULL: none. Numbers are one per channel or feature, "0.49,0.48,0.45".
+    char *class_names; // as JSON
+    char *mean, *stddev, *feature_mean, *feature_stddev;
 } ModelAbout;
 
+void model_about_free(ModelAbout *about);
+
 // Fills all members but the layer list. named: the --data of the run. hash: run_hash_data of the data set.
-void model_about_data(ModelAbout *about, const Dataset *data, const char *named, uint64_t hash, uint64_t seed);
+Status model_about_data(ModelAbout *about, const Dataset *data, const char *named, uint64_t hash, uint64_t seed,
+                        Error *err);
 
 // The notes of a net; the strings are in this struct and in about.
 typedef struct ModelNotes {
     TensorNote notes[MODEL_NOTES];
+    size_t count;
     char input[48], classes[16];
 } ModelNotes;
 

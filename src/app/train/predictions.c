@@ -7,6 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/text.h"
+
+enum { WIDEST_NAME = 12 }; // letters of a class's name in the table
+
 Status predictions_init(Predictions *predictions, const Dataset *data, int classes, bool confusion, Error *err) {
     if (confusion && dataset_has_targets(&data->items))
         return fail(err, STATUS_USAGE, "the samples of %.64s have targets, no classes; leave --confusion out",
@@ -43,19 +47,54 @@ static void count_row(int64_t *row, const Predictions *predictions, int label) {
         if (test->labels[i] == label) row[predictions_class(&probability, predictions, i)]++;
 }
 
+// The name of a class; its number if it has none.
+static const char *name_of(char number[16], const Predictions *predictions, int class) {
+    const Dataset *data = predictions->data;
+    if (data->class_names && class < data->classes) return dataset_class_name(data, class);
+    snprintf(number, 16, "%d", class);
+    return number;
+}
+
+// Prints a name, cut to the width of a column: to its left, or to its right if `width` is below 0.
+static void print_name(const Predictions *predictions, int class, int width) {
+    char number[16];
+    int letters = 0;
+    const char *from = name_of(number, predictions, class);
+    size_t bytes = 0;
+    while (from[bytes] && letters < abs(width)) {
+        const size_t letter = text_letter(from + bytes);
+        bytes += letter ? letter : 1;
+        letters++;
+    }
+    printf("%*s%.*s%*s", width < 0 ? 0 : width - letters, "", (int)bytes, from, width < 0 ? -width - letters : 0, "");
+}
+
 void predictions_print_confusion(const Predictions *predictions) {
     int64_t row[DATASET_MAX_CLASSES];
-    printf("%-8s", "class");
-    for (int k = 0; k < predictions->classes; k++)
-        printf(" %7d", k);
+    const int width = predictions->data->class_names ? WIDEST_NAME : 7;
+    printf("%-*s", width + 1, "class");
+    for (int k = 0; k < predictions->classes; k++) {
+        putchar(' ');
+        print_name(predictions, k, width);
+    }
     puts("   taken for");
     for (int label = 0; label < predictions->classes; label++) {
         count_row(row, predictions, label);
-        printf("%-8d", label);
+        print_name(predictions, label, -(width + 1));
         for (int k = 0; k < predictions->classes; k++)
-            printf(" %7lld", (long long)row[k]);
+            printf(" %*lld", width, (long long)row[k]);
         putchar('\n');
     }
+}
+
+void put_class_names(JsonObject *object, const Dataset *data) {
+    if (!data->class_names) return;
+    JsonObject names;
+    json_begin_array(&names);
+    const char *name = data->class_names;
+    for (int class = 0; class < data->classes; class ++, name += strlen(name) + 1)
+        put_text(&names, NULL, name);
+    put_object(object, "class_names", &names);
 }
 
 void predictions_put_confusion(JsonObject *object, const Predictions *predictions) {
@@ -69,6 +108,7 @@ void predictions_put_confusion(JsonObject *object, const Predictions *prediction
         put_wholes(&rows, key, row, (size_t)predictions->classes);
     }
     put_object(object, "confusion", &rows);
+    put_class_names(object, predictions->data);
 }
 
 static void write_targets(FILE *file, const Predictions *predictions) {
@@ -78,12 +118,29 @@ static void write_targets(FILE *file, const Predictions *predictions) {
         fprintf(file, "%u,%.9g,%.9g\n", i, (double)dataset_number(targets, i), (double)predictions->logits[i]);
 }
 
+// A field in quotes where its letters ask for them (RFC 4180).
+static void write_field(FILE *file, const char *text) {
+    if (!strpbrk(text, ",\"\r\n")) {
+        fputs(text, file);
+        return;
+    }
+    putc('"', file);
+    for (; *text; text++)
+        fprintf(file, *text == '"' ? "\"\"" : "%c", *text);
+    putc('"', file);
+}
+
 static void write_rows(FILE *file, const Predictions *predictions) {
+    char label[16], prediction[16];
     fputs("sample,label,prediction,probability\n", file);
     for (uint32_t i = 0; i < predictions->data->test.count; i++) {
         double probability;
-        int prediction = predictions_class(&probability, predictions, i);
-        fprintf(file, "%u,%d,%d,%.9g\n", i, predictions->data->test.labels[i], prediction, probability);
+        const int class = predictions_class(&probability, predictions, i);
+        fprintf(file, "%u,", i);
+        write_field(file, name_of(label, predictions, predictions->data->test.labels[i]));
+        putc(',', file);
+        write_field(file, name_of(prediction, predictions, class));
+        fprintf(file, ",%.9g\n", probability);
     }
 }
 

@@ -17,9 +17,13 @@ typedef struct Predictions {
 Status predictions_init(Predictions *predictions, const Dataset *data, int classes, bool confusion, Error *err);
 void predictions_free(Predictions *predictions);
 
-// One row per true class, one column per predicted class: as a table for people, as "confusion" of an object.
+// One row per true class, one column per predicted class, by their names if they have some: as a table for people, as
+// "confusion" and "class_names" of an object.
 void predictions_print_confusion(const Predictions *predictions);
 void predictions_put_confusion(JsonObject *object, const Predictions *predictions);
+
+// Puts "class_names", if the classes of the data have names.
+void put_class_names(JsonObject *object, const Dataset *data);
 
 // Writes sample,label,prediction,probability, or sample,target,prediction. A file that cannot be written completely is
 // removed.

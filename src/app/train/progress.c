@@ -86,6 +86,27 @@ static void say_samples(Progress *progress, const Heading *heading) {
                  dataset_has_targets(&data->items) ? ", targets: squared loss" : "", heading->folder);
 }
 
+// A trainer takes samples as it likes.
+static void say_input(Progress *progress, const Heading *heading) {
+    const Dataset *data = heading->data;
+    const bool are_pixels = data->items.pixel_bytes == 1, is_row = data->shape.channels * data->shape.rows == 1;
+    char size[48], how[80] = "as they are";
+    if (heading->options->trainer[0]) return;
+    if (is_row && !are_pixels)
+        snprintf(size, sizeof size, "%d number%s", data->shape.columns, plural((uint64_t)data->shape.columns));
+    else
+        snprintf(size, sizeof size, "%dx%dx%d", data->shape.channels, data->shape.rows, data->shape.columns);
+    if (are_pixels && heading->spec->layers[0].kind != LAYER_EMBEDDING) {
+        const double deviation = 1 / (255 * (double)data->scale[0]);
+        if (data->shape.channels == 1)
+            snprintf(how, sizeof how, "as (p / 255 - %.4g) / %.4g", -(double)data->shift[0] * deviation, deviation);
+        else
+            snprintf(how, sizeof how, "as (p / 255 - mean) / deviation of each channel");
+    } else if (data->items.scales > 0)
+        snprintf(how, sizeof how, "as (x - mean) / deviation of each %s", is_row ? "feature" : "channel");
+    progress_say(progress, "samples of %s enter %s\n", size, how);
+}
+
 // The global model is tested on the whole test set, whichever clients have its samples.
 static void say_own_tests(Progress *progress, const Heading *heading) {
     const Partition *partition = heading->partition;
@@ -146,6 +167,7 @@ void progress_heading(Progress *progress, const Heading *heading) {
                  plural((uint64_t)options->clients), heading->computes_with);
     if (*heading->blas) progress_say(progress, "Wide layers multiply through %s\n", heading->blas);
     say_samples(progress, heading);
+    say_input(progress, heading);
     if (partition_tests_on(heading->partition) == TESTS_ON_OWN) say_own_tests(progress, heading);
     if (heading->options->release.hides) say_privacy(progress, heading);
     if (progress->first) warn_of_unused_tests(options);

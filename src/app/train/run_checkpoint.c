@@ -174,12 +174,12 @@ Status run_checkpoint_write(const RunFolder *folder, const RunMemory *memory, co
         if (is_note) text = state_write(text, row, begins);
     }
     model_notes(&model, spec, about);
-    memcpy(notes + note_count, model.notes, sizeof model.notes);
+    memcpy(notes + note_count, model.notes, model.count * sizeof *model.notes);
     if (memory->client_state_table)
         client_state_file_hash(memory->client_state_table, &memory->client_state, memory->config->clients);
     Status status = client_state_file_sync(&memory->client_state, err);
     if (status == STATUS_OK)
-        status = checkpoint_write(&checkpoints, round, tensors, count, notes, note_count + MODEL_NOTES, err);
+        status = checkpoint_write(&checkpoints, round, tensors, count, notes, note_count + model.count, err);
     free(tensors);
     free(state.rows);
     // If the folder was moved, it has the checkpoint; if it was removed, that is why writing failed.

@@ -139,6 +139,9 @@ const lossRows = () => {
 
 const missing = (parent, what, why) => make("p", `${what}: ${why}`, parent, "missing");
 
+// A table's classes may have names.
+const className = (run) => (i) => String(run.classes?.class_names?.[i] ?? i);
+
 const showClasses = (parent, run) => {
   const { classes } = run;
   if (!classes?.counts) return missing(parent, "Who has which data", classes?.why || "not known");
@@ -147,7 +150,7 @@ const showClasses = (parent, run) => {
     `Samples of each class with ${classes.clients.length < classes.of ? `${classes.clients.length} of ${classes.of}` : "the"} clients, ordered by the class that each has most of. ` +
     `Samples a client: ${whole(classes.smallest)} to ${whole(classes.largest)}; classes a client: ${shown(classes.distinct, 3)}; ` +
     `distance to equal shares (total variation, mean): ${shown(classes.distance, 3)}.`,
-    order.map((i) => classes.counts[i]), { x: "class", y: "client", value: "samples", show: whole, columnName: String, rowName: (row) => String(classes.clients[order[row]]) });
+    order.map((i) => classes.counts[i]), { x: "class", y: "client", value: "samples", show: whole, columnName: className(run), rowName: (row) => String(classes.clients[order[row]]) });
 };
 
 const showClients = (parent, run) => {
@@ -178,8 +181,8 @@ const showFairness = (parent, run) => {
 const showConfusion = (parent, run) => {
   if (!run.confusion) return missing(parent, "Confusion", `${run.evaluate}, and the report again`);
   const shares = run.confusion.map((row) => { const all = row.reduce((a, b) => a + b, 0) || 1; return row.map((value) => 100 * value / all); });
-  new HeatFigure(parent, "confusion", "Confusion: what samples of a class were taken for", false, `% of each class's test samples. Recall: ${shares.map((row, i) => `${i}: ${row[i].toFixed(1)}`).join(", ")}.`,
-    shares, { x: "taken for", y: "class", value: "%", written: true, show: (value) => value.toFixed(0), columnName: String, rowName: String });
+  new HeatFigure(parent, "confusion", "Confusion: what samples of a class were taken for", false, `% of each class's test samples. Recall: ${shares.map((row, i) => `${className(run)(i)}: ${row[i].toFixed(1)}`).join(", ")}.`,
+    shares, { x: "taken for", y: "class", value: "%", written: true, show: (value) => value.toFixed(0), columnName: className(run), rowName: className(run) });
 };
 
 const showTime = (parent, run) => {

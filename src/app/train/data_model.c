@@ -1,0 +1,73 @@
+#include "data_model.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static Status no_memory(const char *path, Error *err) {
+    return fail(err, STATUS_OS, "no memory for the notes of %s", path);
+}
+
+static Status read_names(DatasetModel *model, const char *note, const char *path, Error *err) {
+    json_t *list = json_loads(note, 0, NULL);
+    const size_t count = json_array_size(list);
+    Status status = STATUS_OK;
+    model->class_names = calloc(count + 1, sizeof *model->class_names);
+    if (!model->class_names) status = no_memory(path, err);
+    for (size_t i = 0; i < count && status == STATUS_OK; i++) {
+        const char *name = json_string_value(json_array_get(list, i));
+        if (!name) status = fail(err, STATUS_DATA, "%s: its note sounder.class_names has no name %zu", path, i);
+        if (name && !(model->class_names[model->classes++] = strdup(name))) status = no_memory(path, err);
+    }
+    if (status == STATUS_OK && (count == 0 || count > DATASET_MAX_CLASSES))
+        status = fail(err, STATUS_DATA, "%s: its note sounder.class_names is no list of names", path);
+    json_decref(list);
+    return status;
+}
+
+// Reads numbers between commas. *count is set by the first list, and the second has to have as many.
+static Status read_numbers(float **numbers, uint32_t *count, const char *note, const char *key, const char *path,
+                           Error *err) {
+    size_t most = 1, found = 0;
+    for (const char *letter = note; *letter; letter++)
+        most += *letter == ',';
+    *numbers = malloc(most * sizeof **numbers);
+    if (!*numbers) return no_memory(path, err);
+    for (char *end; *note; note = end + (*end == ',')) {
+        const float number = strtof(note, &end);
+        if (end == note || (*end && *end != ',') || !isfinite(number)) break;
+        (*numbers)[found++] = number;
+        if (!*end) break;
+    }
+    if (found == most && (*count == 0 || found == *count)) {
+        *count = (uint32_t)found;
+        return STATUS_OK;
+    }
+    return fail(err, STATUS_DATA, "%s: its note %s has %zu numbers; %zu are expected", path, key, found,
+                *count ? *count : most);
+}
+
+Status data_model_read(DatasetModel *model, const Safetensors *file, const char *path, Error *err) {
+    const char *names = safetensors_note(file, "sounder.class_names"),
+               *mean = safetensors_note(file, "sounder.feature_mean"),
+               *stddev = safetensors_note(file, "sounder.feature_stddev");
+    *model = (DatasetModel){0};
+    if (names) TRY(read_names(model, names, path, err));
+    if (!mean || !stddev) return STATUS_OK;
+    TRY(read_numbers(&model->means, &model->scales, mean, "sounder.feature_mean", path, err));
+    TRY(read_numbers(&model->stddevs, &model->scales, stddev, "sounder.feature_stddev", path, err));
+    for (uint32_t i = 0; i < model->scales; i++)
+        if (!(model->stddevs[i] > 0))
+            return fail(err, STATUS_DATA, "%s: its note sounder.feature_stddev has a number that is not above 0", path);
+    return STATUS_OK;
+}
+
+void data_model_free(DatasetModel *model) {
+    for (uint32_t i = 0; i < model->classes; i++)
+        free(model->class_names[i]);
+    free(model->class_names);
+    free(model->means);
+    free(model->stddevs);
+    *model = (DatasetModel){0};
+}

@@ -1,0 +1,258 @@
+// Settings that give samples another shape or scale, whatever the form of their files, and models that others' samples
+// follow.
+#include <math.h>
+
+#include "datasets/doubts.h"
+
+#include "array_files.h"
+#include "loaded.h"
+
+enum { DATA_BYTES = SCRATCH_PATH_BYTES + 128 };
+
+static void write_text(const char *folder, const char *name, const char *text) {
+    char path[SCRATCH_PATH_BYTES];
+    scratch_write(scratch_path(path, folder, name), text, strlen(text));
+}
+
+static const char *data_of(char data[DATA_BYTES], const char *place, const char *settings) {
+    snprintf(data, DATA_BYTES, "%s%s%s", place, *settings ? " " : "", settings);
+    return data;
+}
+
+static void load_all(Loaded *loaded, const char *place, const char *settings) {
+    char data[DATA_BYTES];
+    Error err = {.message = ""};
+    if (load(loaded, data_of(data, place, settings), 1, &err) != STATUS_OK) fail_msg("%s: %s", settings, err.message);
+}
+
+static void expect_refusal(const char *place, const char *settings, const char *part) {
+    char data[DATA_BYTES];
+    Loaded loaded;
+    Error err = {.message = ""};
+    assert_int_equal(load(&loaded, data_of(data, place, settings), 1, &err), STATUS_USAGE);
+    if (!strstr(err.message, part)) fail_msg("\"%s\" does not say \"%s\"", err.message, part);
+}
+
+static const float numbers[2][4] = {{0, 2, 7, 1}, {4, 6, 7, 3}}; // two training samples of four features
+
+static void write_table(const char *folder) {
+    write_text(folder, "train.csv", "a,b,c,d,label\n0,2,7,1,0\n4,6,7,3,1\n");
+    write_text(folder, "test.csv", "a,b,c,d,label\n2,8,9,2,1\n");
+}
+
+static void write_leaf(const char *folder) {
+    char path[SCRATCH_PATH_BYTES];
+    new_folder(path, folder, "train");
+    new_folder(path, folder, "test");
+    write_text(folder, "train/f.json",
+               "{\"users\": [\"u\"], \"user_data\": {\"u\": {\"x\": [[0, 2, 7, 1], [4, 6, 7, 3]], \"y\": [0, 1]}}}");
+    write_text(folder, "test/f.json",
+               "{\"users\": [\"u\"], \"user_data\": {\"u\": {\"x\": [[2, 8, 9, 2]], \"y\": [1]}}}");
+}
+
+static void write_numbers(const char *folder) {
+    static const float tests[4] = {2, 8, 9, 2};
+    static const uint8_t labels[2] = {0, 1};
+    const ArrayFile arrays[] = {{"x_train.npy", "<f4", "(2, 4)", numbers, sizeof numbers},
+                                {"x_test.npy", "<f4", "(1, 4)", tests, sizeof tests},
+                                {"y_train.npy", "|u1", "(2,)", labels, 2},
+                                {"y_test.npy", "|u1", "(1,)", labels + 1, 1}};
+    for (size_t i = 0; i < 4; i++) {
+        char path[SCRATCH_PATH_BYTES];
+        uint8_t bytes[ARRAY_ROOM];
+        scratch_write(scratch_path(path, folder, arrays[i].name), bytes, array_bytes(bytes, &arrays[i]));
+    }
+}
+
+static void (*const writers[])(const char *) = {write_table, write_leaf, write_numbers};
+enum { WRITERS = sizeof writers / sizeof *writers };
+
+static const char *write_set(char folder[SCRATCH_PATH_BYTES], const char *parent, size_t writer) {
+    char name[16];
+    snprintf(name, sizeof name, "set-%zu", writer);
+    new_folder(folder, parent, name);
+    writers[writer](folder);
+    return folder;
+}
+
+static void expect_numbers(const DatasetSplit *split, const float *expected, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (dataset_number(split->pixels, i) != expected[i])
+            fail_msg("number %zu is %g, not %g", i, (double)dataset_number(split->pixels, i), (double)expected[i]);
+}
+
+static void features_are_normalised_by_those_of_the_training_samples(void **state) {
+    static const float train[8] = {-1, -1, 0, -1, 1, 1, 0, 1}, test[4] = {0, 2, 2, 0}; // c is constant: only centred
+    static const float means[4] = {2, 4, 7, 2}, deviations[4] = {2, 2, 1, 1};
+    char parent[SCRATCH_PATH_BYTES], folder[SCRATCH_PATH_BYTES];
+    new_folder(parent, *state, "features");
+    for (size_t i = 0; i < WRITERS; i++) {
+        Loaded loaded;
+        load_all(&loaded, write_set(folder, parent, i), "normalize=yes");
+        expect_numbers(&loaded.data.train, train, 8);
+        expect_numbers(&loaded.data.test, test, 4);
+        assert_int_equal(loaded.data.items.scales, 4);
+        assert_memory_equal(loaded.data.means, means, sizeof means);
+        assert_memory_equal(loaded.data.stddevs, deviations, sizeof deviations);
+        free(loaded.block);
+        load_all(&loaded, folder, ""); // as they are
+        expect_numbers(&loaded.data.train, numbers[0], 8);
+        assert_null(loaded.data.means);
+        free(loaded.block);
+    }
+}
+
+static void flat_samples_get_a_shape_and_are_normalised_by_channel(void **state) {
+    static const struct {
+        const char *settings;
+        Shape shape;
+        uint32_t scales;
+        float first; // number of the first training sample
+    } cases[] = {
+        {"shape=2x2", {1, 2, 2}, 0, 0},
+        {"shape=2x1x2", {2, 1, 2}, 0, 0},
+        {"shape=1x4x1 normalize=yes", {1, 4, 1}, 1, -3.75F}, // mean 3.75 of all numbers
+        {"normalize=yes shape=2x2x1", {2, 2, 1}, 2, -3},     // mean 3 of a and b
+        {"shape=1x1x4 normalize=yes", {1, 1, 4}, 4, -2},
+    };
+    char parent[SCRATCH_PATH_BYTES], folder[SCRATCH_PATH_BYTES];
+    new_folder(parent, *state, "shapes");
+    for (size_t i = 0; i < WRITERS; i++) {
+        write_set(folder, parent, i);
+        for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+            Loaded loaded;
+            load_all(&loaded, folder, cases[c].settings);
+            assert_memory_equal(&loaded.data.shape, &cases[c].shape, sizeof cases[c].shape);
+            assert_int_equal(loaded.data.items.scales, cases[c].scales);
+            const float scale = cases[c].scales ? loaded.data.stddevs[0] : 1;
+            assert_true(fabsf(dataset_number(loaded.data.train.pixels, 0) * scale - cases[c].first) < 1e-5F);
+            free(loaded.block);
+        }
+        expect_refusal(folder, "shape=3x3", "shape=3x3: 9 numbers, but a sample has 4 (1x1x4)");
+        expect_refusal(folder, "shape=2by2", "shape=2by2: write channels, rows and columns: shape=1x28x28");
+        expect_refusal(folder, "shape=0x4", "shape=0x4: write channels, rows and columns");
+        expect_refusal(folder, "normalize=maybe", "normalize=maybe: needs one of no yes");
+    }
+}
+
+static void pixels_are_normalised_by_their_own_mean_if_asked(void **state) {
+    static const uint8_t pixels[8] = {0, 0, 0, 0, 255, 255, 255, 255}, labels[2] = {0, 1};
+    const ArrayFile x = {"x", "|u1", "(2, 4)", pixels, sizeof pixels}, y = {"y", "|u1", "(2,)", labels, 2};
+    char folder[SCRATCH_PATH_BYTES], path[SCRATCH_PATH_BYTES];
+    uint8_t bytes[ARRAY_ROOM];
+    Loaded loaded;
+    new_folder(folder, *state, "pixels");
+    for (int split = 0; split < 2; split++) {
+        scratch_write(scratch_path(path, folder, split ? "x_test.npy" : "x_train.npy"), bytes, array_bytes(bytes, &x));
+        scratch_write(scratch_path(path, folder, split ? "y_test.npy" : "y_train.npy"), bytes, array_bytes(bytes, &y));
+    }
+    load_all(&loaded, folder, "shape=2x2 normalize=yes"); // mean and deviation 0.5
+    assert_true(fabsf(loaded.data.scale[0] * 255 - 2) < 1e-6F && fabsf(loaded.data.shift[0] + 1) < 1e-6F);
+    assert_int_equal(loaded.data.shape.rows, 2);
+    free(loaded.block);
+    expect_refusal(folder, "label=x", "label=x: no setting of data of the form NumPy");
+    expect_refusal("synthetic:1x4x4:20:10", "shape=4x4", "");
+}
+
+static void pixels_in_a_table_are_doubted_until_they_are_normalised(void **state) {
+    enum { PIXELS = 64, SAMPLES = 4 };
+    char folder[SCRATCH_PATH_BYTES], path[SCRATCH_PATH_BYTES], data[DATA_BYTES], text[2048], *to = text;
+    new_folder(folder, *state, "kaggle");
+    to += sprintf(to, "label");
+    for (int p = 0; p < PIXELS; p++)
+        to += sprintf(to, ",pixel%d", p);
+    for (int s = 0; s < SAMPLES; s++) {
+        to += sprintf(to, "\n%d", s % 2);
+        for (int p = 0; p < PIXELS; p++)
+            to += sprintf(to, ",%d", (p + s) % 6 * 51);
+    }
+    write_text(folder, "digits.csv", text);
+    static const char *const settings[] = {"", "shape=8x8 normalize=yes"};
+    for (int i = 0; i < 2; i++) {
+        Loaded loaded;
+        DatasetSource source;
+        DatasetDoubts doubts;
+        Error err;
+        load_all(&loaded, scratch_path(path, folder, "digits.csv"), settings[i]);
+        check_ok(dataset_find(&source, data_of(data, path, settings[i]), 1, &err));
+        dataset_find_doubts(&doubts, &loaded.data, &source);
+        assert_int_equal(doubts.count, 1 - i);
+        if (i == 0)
+            assert_non_null(strstr(doubts.sentences[0],
+                                   "whole numbers from 0 to 255 and enter the net as they are; if they "
+                                   "are pixels, say normalize=yes in --data"));
+        free(loaded.block);
+    }
+}
+
+// The samples of another table, as a model that knows names, means and deviations is to see them.
+static void samples_for_a_model_enter_as_those_that_it_was_trained_on(void **state) {
+    char *names[] = {(char[]){"10"}, (char[]){"cat"}, (char[]){"dog"}};
+    float means[2] = {1, 2}, deviations[2] = {2, 4};
+    const DatasetModel model = {names, 3, means, deviations, 2};
+    char folder[SCRATCH_PATH_BYTES], data[DATA_BYTES], path[SCRATCH_PATH_BYTES];
+    DatasetSource source;
+    Dataset seen;
+    Error err = {.message = ""};
+    new_folder(folder, *state, "model");
+    write_text(folder, "new.csv", "a,b,kind\n3,2,dog\n1,6,dog\n1,2,10\n");
+    data_of(data, scratch_path(path, folder, "new.csv"), "label=kind test-fraction=1");
+    check_ok(dataset_find_for(&source, data, 1, &model, &err));
+    void *block = aligned_alloc(64, source.block_bytes);
+    check_ok(dataset_read(block, &source, &err));
+    check_ok(dataset_view(&seen, block, source.block_bytes, &err));
+    assert_int_equal(seen.test.count, 3);
+    assert_int_equal(seen.classes, 3);
+    assert_int_equal(seen.test.labels[0], 2);
+    assert_int_equal(seen.test.labels[2], 0);
+    expect_numbers(&seen.test, (const float[]){1, 0, 0, 1, 0, 0}, 6);
+    assert_string_equal(dataset_class_name(&seen, 1), "cat");
+    free(block);
+    write_text(folder, "new.csv", "a,b,kind\n3,2,dog\n1,6,cow\n");
+    assert_int_equal(dataset_find_for(&source, data, 1, &model, &err), STATUS_DATA);
+    assert_non_null(strstr(err.message, "column kind has \"cow\", a class that the model does not know"));
+    write_text(folder, "new.csv", "a,kind\n3,dog\n1,cat\n");
+    check_ok(dataset_find_for(&source, data, 1, &model, &err));
+    block = aligned_alloc(64, source.block_bytes);
+    assert_int_equal(dataset_read(block, &source, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.message, "the model was trained on 2 normalised features, but samples have 1"));
+    free(block);
+}
+
+static void names_of_classes_are_kept_where_they_say_more_than_numbers(void **state) {
+    char folder[SCRATCH_PATH_BYTES], home[SCRATCH_PATH_BYTES];
+    Loaded loaded;
+    new_folder(folder, *state, "names");
+    setenv("SOUNDER_CACHE", "on", 1);
+    setenv("XDG_CACHE_HOME", new_folder(home, *state, "cache-of-names"), 1);
+    write_text(folder, "test.csv", "a,label\n1,2\n");
+    write_text(folder, "train.csv", "a,label\n1,1\n2,2\n");
+    for (int again = 0; again < 2; again++) { // the second time from the copy
+        load_all(&loaded, folder, "");
+        assert_int_equal(loaded.from_copy, again);
+        assert_string_equal(dataset_class_name(&loaded.data, 1), "2");
+        free(loaded.block);
+    }
+    load_all(&loaded, folder, "normalize=yes"); // other settings, another copy
+    assert_false(loaded.from_copy);
+    free(loaded.block);
+    write_text(folder, "train.csv", "a,label\n1,0\n2,1\n3,2\n");
+    load_all(&loaded, folder, "");
+    assert_null(loaded.data.class_names);
+    free(loaded.block);
+    setenv("SOUNDER_CACHE", "off", 1);
+    unsetenv("XDG_CACHE_HOME");
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(features_are_normalised_by_those_of_the_training_samples),
+        cmocka_unit_test(flat_samples_get_a_shape_and_are_normalised_by_channel),
+        cmocka_unit_test(pixels_are_normalised_by_their_own_mean_if_asked),
+        cmocka_unit_test(pixels_in_a_table_are_doubted_until_they_are_normalised),
+        cmocka_unit_test(samples_for_a_model_enter_as_those_that_it_was_trained_on),
+        cmocka_unit_test(names_of_classes_are_kept_where_they_say_more_than_numbers),
+    };
+    setenv("SOUNDER_CACHE", "off", 1);
+    return run_cases(argc, argv, tests, scratch_set_up, scratch_tear_down);
+}
