@@ -34,7 +34,7 @@ static const Twin twins[] = {
     {OP(activation_forward), " cuda_activation_forward ", check_activation},
     {OP(activation_backward), " cuda_activation_backward ", check_activation},
     {OP(norm_forward), " cuda_norm_forward ", check_norm},
-    {OP(norm_backward), " cuda_norm_backward ", check_norm},
+    {OP(norm_backward), " cuda_norm_backward cuda_norm_backs_at_once ", check_norm},
     {OP(batch_norm_forward), " cuda_batch_norm_forward ", check_batch_norm},
     {OP(batch_norm_backward), " cuda_batch_norm_backward_weight cuda_batch_norm_backward_input ", check_batch_norm},
     {OP(embedding_forward), " cuda_embedding_forward ", check_embedding},

@@ -139,10 +139,24 @@ static const Layer norms[] = {
     {.kind = LAYER_NORM, .in = {4, 1, 4}, .out = {4, 1, 4}, .groups = 4, .bias = 4, .each = true},
 };
 
-// Each layer by itself, and with the relu after it in the same pass.
+// The gradients of input and parameters, by one call or by two.
+static void back_norm(const Trial *trial, const Layer *layer, bool at_once, bool relu, const Values *gradient,
+                      const Values *in_gradient, const Values *kept, const Values *in, const Values *out_gradient,
+                      const Values *weights) {
+    float *weight = on_gpu(gradient), *bias = weight + layer->bias;
+    if (!at_once)
+        cuda_norm_backward(NULL, NULL, on_gpu(in_gradient), on_gpu(kept), on_gpu(in), on_gpu(out_gradient),
+                           on_gpu(weights), on_gpu(weights) + layer->bias, weights->stride, gradient->stride, relu,
+                           layer, &trial->step);
+    cuda_norm_backward(weight, bias, at_once ? on_gpu(in_gradient) : NULL, on_gpu(kept), on_gpu(in),
+                       on_gpu(out_gradient), on_gpu(weights), on_gpu(weights) + layer->bias, weights->stride,
+                       gradient->stride, relu, layer, &trial->step);
+}
+
+// Each layer by itself, and with the relu after it.
 void check_norm(const Trial *trial) {
-    for (size_t i = 0; i < 2 * LENGTH(norms); i++) {
-        const Layer *layer = &norms[i / 2];
+    for (size_t i = 0; i < 4 * LENGTH(norms); i++) {
+        const Layer *layer = &norms[i / 4];
         const bool relu = i % 2 == 1;
         const size_t n = (size_t)trial->samples, statistics = 2 * (size_t)layer->groups * n;
         const size_t features = shape_size(layer->out);
@@ -154,11 +168,7 @@ void check_norm(const Trial *trial) {
         Tensor on_cpu = tensor_new(statistics);
         cuda_norm_forward(on_gpu(&out), on_gpu(&kept), on_gpu(&in), on_gpu(&weights), bias, weights.stride, relu, layer,
                           &trial->step);
-        cuda_norm_backward(NULL, NULL, on_gpu(&in_gradient), on_gpu(&kept), on_gpu(&in), on_gpu(&out_gradient),
-                           on_gpu(&weights), bias, weights.stride, gradient.stride, relu, layer, &trial->step);
-        cuda_norm_backward(on_gpu(&gradient), on_gpu(&gradient) + layer->bias, NULL, on_gpu(&kept), on_gpu(&in),
-                           on_gpu(&out_gradient), on_gpu(&weights), bias, weights.stride, gradient.stride, relu, layer,
-                           &trial->step);
+        back_norm(trial, layer, i % 4 > 1, relu, &gradient, &in_gradient, &kept, &in, &out_gradient, &weights);
         for (int m = 0; m < trial->models; m++) {
             const float *weight = weights.host[m].at;
             float *to = gradient.host[m].at;

@@ -92,10 +92,11 @@ void cuda_prelu_backward_weight(float *weight_gradient, const float *in, const f
 void cuda_norm_forward(float *out, float *statistics, const float *in, const float *weight, const float *bias,
                        size_t stride, bool relu, const Layer *layer, const CudaStep *step);
 // Overwrites the gradients of input, weight and bias; NULL: not needed (weight and bias together). gradient_stride: of
-// the gradients of weight and bias.
+// the gradients of weight and bias. Where cuda_norm_backs_at_once, and all are needed, they are one launch.
 void cuda_norm_backward(float *weight_gradient, float *bias_gradient, float *in_gradient, const float *statistics,
                         const float *in, const float *out_gradient, const float *weight, const float *bias,
                         size_t stride, size_t gradient_stride, bool relu, const Layer *layer, const CudaStep *step);
+bool cuda_norm_backs_at_once(const Layer *layer, const CudaStep *step);
 
 // statistics: (M, C, 4): the mean and scale of the forward pass; backward_weight, which must come first, adds the means
 // that backward_input needs. parameters: weight, bias, running means and variances. means, variances (M strided; C):

@@ -5,7 +5,7 @@
 
 namespace {
 
-enum { WIDTH = 8, DEPTH = 32, NORM_THREADS = WIDTH * DEPTH };
+enum { WIDTH = 8, DEPTH = 32, NORM_THREADS = WIDTH * DEPTH, MOST_CHANNELS_AT_ONCE = 16 };
 
 // Plain data, an argument of the kernels.
 struct Norm {
@@ -153,6 +153,56 @@ __global__ void __launch_bounds__(NORM_THREADS)
     write_gradient(in_gradient, in, out_gradient, mean, scale, gradients, products, of, norm, place, rows, at, first);
 }
 
+// A channel's terms of the gradients of its weight and bias.
+struct ChannelSums {
+    float product, sum;
+    __device__ ChannelSums &operator+=(const ChannelSums &other) {
+        product += other.product;
+        sum += other.sum;
+        return *this;
+    }
+};
+
+// All gradients at once, where a block has a group's values of all samples and each channel has one weight: the first
+// pass takes the sums of one channel after the other, of each sample for the input's gradient and of all samples for
+// the weight's, and so reads values and gradients once for both.
+__global__ void __launch_bounds__(NORM_THREADS)
+    norm_backward(float *weight_gradient, float *bias_gradient, size_t gradient_stride, float4 *in_gradient,
+                  const float4 *statistics, const float4 *in, const float4 *out_gradient, Affine of, Norm norm) {
+    __shared__ float4 shared[DEPTH][WIDTH];
+    __shared__ ChannelSums sums[NORM_THREADS];
+    const Place place = place_of(norm);
+    const bool is_real = place.quad < norm.quads;
+    const size_t at = place.first * norm.quads + place.quad, first = first_weight(norm, place, of.stride);
+    const size_t own = place.model * gradient_stride + (size_t)place.group * norm.channels;
+    const float share = 1.0f / (float)(norm.channels * norm.plane);
+    float4 mean = make_float4(0, 0, 0, 0), scale = mean, gradients = mean, products = mean;
+    if (is_real) {
+        statistics += 2 * ((size_t)place.model * norm.groups + place.group) * norm.quads + place.quad;
+        mean = statistics[0];
+        scale = statistics[norm.quads];
+    }
+    for (uint32_t channel = 0; channel < norm.channels; channel++) {
+        float4 sum = make_float4(0, 0, 0, 0), product = sum;
+        for (uint32_t row = place.lane; is_real && row < norm.plane; row += DEPTH) {
+            const size_t i = at + ((size_t)channel * norm.plane + row) * norm.quads;
+            const float4 value = in[i], given = given_to(out_gradient[i], value, mean, scale, of, first + channel);
+            sum = plus(sum, given);
+            product = plus(product, times(given, times(minus(value, mean), scale)));
+        }
+        gradients = plus(gradients, scaled(sum, of.weight[first + channel]));
+        products = plus(products, scaled(product, of.weight[first + channel]));
+        const ChannelSums all = sum_block(sums, ChannelSums{sum_of(product), sum_of(sum)});
+        if (threadIdx.x > 0) continue;
+        weight_gradient[own + channel] = all.product;
+        bias_gradient[own + channel] = all.sum;
+    }
+    gradients = scaled(sum_column(shared, gradients), share);
+    products = scaled(sum_column(shared, products), share);
+    write_gradient(in_gradient, in, out_gradient, mean, scale, gradients, products, of, norm, place,
+                   is_real ? norm.channels * norm.plane : 0, at, first);
+}
+
 // Offsets of the i-th four gradients that one weight sums up, and of the statistics of their group.
 struct Source {
     size_t at, statistics;
@@ -224,11 +274,23 @@ void cuda_norm_forward(float *out, float *statistics, const float *in, const flo
            (const float4 *)in, of, norm);
 }
 
+// A block adds up its group's channels one after the other, which takes longer than a second launch if they are many.
+bool cuda_norm_backs_at_once(const Layer *layer, const CudaStep *step) {
+    const Norm norm = norm_of(layer, step);
+    return norm.quads <= WIDTH && !norm.singly && norm.channels <= MOST_CHANNELS_AT_ONCE;
+}
+
 void cuda_norm_backward(float *weight_gradient, float *bias_gradient, float *in_gradient, const float *statistics,
                         const float *in, const float *out_gradient, const float *weight, const float *bias,
                         size_t stride, size_t gradient_stride, bool relu, const Layer *layer, const CudaStep *step) {
     const Norm norm = norm_of(layer, step);
     const Affine of = {weight, bias, stride, relu};
+    if (in_gradient && weight_gradient && cuda_norm_backs_at_once(layer, step)) {
+        launch(norm_backward, blocks_of(norm, step), NORM_THREADS, step->stream, weight_gradient, bias_gradient,
+               gradient_stride, (float4 *)in_gradient, (const float4 *)statistics, (const float4 *)in,
+               (const float4 *)out_gradient, of, norm);
+        return;
+    }
     if (in_gradient)
         launch(norm_backward_input, blocks_of(norm, step), NORM_THREADS, step->stream, (float4 *)in_gradient,
                (const float4 *)statistics, (const float4 *)in, (const float4 *)out_gradient, of, norm);

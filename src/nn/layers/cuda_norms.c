@@ -24,6 +24,8 @@ static void back(const CudaCall *call, CudaPart part, float *gradient, float *in
 // can be two kernels; both read the statistics of the forward pass.
 static void norm_backward(const CudaCall *call) {
     const CudaOp *op = call->op;
+    if (op->in_gradient && call->gradient && cuda_norm_backs_at_once(op->layer, call->step))
+        return back(call, CUDA_PART_BACK, call->gradient, op->in_gradient);
     if (op->in_gradient) back(call, CUDA_PART_INPUT, NULL, op->in_gradient);
     if (call->gradient) back(call, CUDA_PART_PARAMETERS, call->gradient, NULL);
 }
@@ -67,7 +69,9 @@ const CudaLayer cuda_norm_layer = {.traits = JOINS_RELU_BEHIND,
                                    .forward = norm_forward,
                                    .backward = norm_backward,
                                    .in = 3,
-                                   .out = 2};
+                                   .out = 2,
+                                   .back_in = 2,
+                                   .back_out = 1};
 const CudaLayer cuda_batch_norm_layer = {.traits = JOINS_RELU_BEHIND,
                                          .statistics = batch_norm_statistics,
                                          .forward = batch_norm_forward,
