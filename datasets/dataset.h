@@ -61,6 +61,7 @@ typedef struct Dataset {
     DatasetItems items;
     uint32_t users; // number of users that own the samples (a federation); 0: samples have no owners
     DatasetSplit train, test;
+    uint32_t validation_count; // number of the last training samples that are a validation set
     // A pixel p of channel c enters a net as p * scale[c] + shift[c] = (p / 255 - mean[c]) / stddev[c]. With one
     // channel, mean and stddev are MNIST's, 0.1307 and 0.3081, as in the published scripts; with several, they are
     // computed for each channel over the training split.
@@ -129,9 +130,10 @@ typedef struct DatasetSource {
     Form federation;
     Form settings; // of a folder or file: settings.h
     Shape shape;
-    Shape read_shape; // of samples as the form reads them; the settings may give them another shape
-    int classes;      // of files: 0 until dataset_read has seen the labels
-    uint32_t train_count, test_count;
+    Shape read_shape;                 // of samples as the form reads them; the settings may give them another shape
+    int classes;                      // of files: 0 until dataset_read has seen the labels
+    uint32_t train_count, test_count; // train_count includes validation_count
+    uint32_t validation_count;
     DatasetItems items;
     uint32_t users;
     const struct DatasetModel *model;       // borrowed; NULL: the files alone say how samples enter

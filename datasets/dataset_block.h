@@ -26,6 +26,7 @@ typedef struct DatasetBlock {
     float scale[DATASET_MAX_CHANNELS], shift[DATASET_MAX_CHANNELS];
     DatasetItems items;
     uint32_t users;
+    uint32_t validation_count; // of the training samples; blocks of versions without it have zeros there
     uint64_t begins[DATASET_SPLITS];
     char name[DATASET_NAME_BYTES];
 } DatasetBlock;

@@ -36,6 +36,7 @@ static Status lay_out(DatasetBlock *block, const DatasetSource *source, Error *e
                             .layout = at,
                             .items = source->items,
                             .users = source->users,
+                            .validation_count = source->validation_count,
                             .begins = {source->samples[DATASET_TRAIN].begin, source->samples[DATASET_TEST].begin}};
     memcpy(block->name, source->name, sizeof block->name);
     return STATUS_OK;
@@ -65,18 +66,18 @@ static void normalise(DatasetBlock *block, const uint8_t *pixels, bool is_asked)
     if (block->items.pixel_bytes != 1) return; // float samples enter a net unchanged
     if (block->scale[0] != 0) return;          // the reader has set the files' own normalisation
     const size_t plane = (size_t)block->shape.rows * (size_t)block->shape.columns;
-    const size_t channels = (size_t)block->shape.channels;
+    const size_t channels = (size_t)block->shape.channels, samples = block->train_count - block->validation_count;
     for (size_t c = 0; c < channels; c++) {
         double mean = 0.1307, stddev = 0.3081; // of p / 255
         if (channels > 1 || is_asked) {
             uint64_t sum = 0, squares = 0;
-            for (size_t i = 0; i < block->train_count; i++)
+            for (size_t i = 0; i < samples; i++)
                 for (size_t p = 0; p < plane; p++) {
                     uint64_t value = pixels[(i * channels + c) * plane + p];
                     sum += value;
                     squares += value * value;
                 }
-            double count = (double)block->train_count * (double)plane;
+            double count = (double)samples * (double)plane;
             mean = (double)sum / count / 255;
             double variance = (double)squares / count / (255 * 255) - mean * mean;
             stddev = variance > 1e-9 ? sqrt(variance) : 1; // a constant channel is only centred
@@ -162,6 +163,9 @@ Status dataset_view(Dataset *data, const void *memory, size_t bytes, Error *err)
         (items->owner_bytes != 0) != (block->users != 0) || items->outside >= 1u << DATASET_SPLITS)
         return fail(err, STATUS_DATA, "the data set's block: items of %u, %u and %u bytes for %u users",
                     items->pixel_bytes, items->label_bytes, items->owner_bytes, block->users);
+    if (block->validation_count > 0 && block->validation_count >= block->train_count)
+        return fail(err, STATUS_DATA, "the data set's block: %u of %u training samples are for validation",
+                    block->validation_count, block->train_count);
     TRY(dataset_layout(&layout, block->shape, block->train_count, block->test_count, items, err));
     if (memcmp(&layout, &block->layout, sizeof layout) != 0 || layout.block_bytes > bytes)
         return fail(err, STATUS_DATA, "the data set's block: %zu bytes, but its counts need %llu", bytes,
@@ -175,6 +179,7 @@ Status dataset_view(Dataset *data, const void *memory, size_t bytes, Error *err)
         .classes = block->classes,
         .items = *items,
         .users = block->users,
+        .validation_count = block->validation_count,
         .train = {block->train_count, held_samples(items, DATASET_TRAIN, 1) ? base + layout.train_pixels : NULL,
                   (const uint16_t *)(const void *)(base + layout.train_labels), NULL},
         .test = {block->test_count, held_samples(items, DATASET_TEST, 1) ? base + layout.test_pixels : NULL,

@@ -60,7 +60,7 @@ Status dataset_scale_numbers(DatasetBlock *block, const DatasetSource *source, E
         memcpy(scaling.means, model->means, scaling.kinds * sizeof *scaling.means);
         memcpy(scaling.stddevs, model->stddevs, scaling.kinds * sizeof *scaling.stddevs);
     } else
-        TRY(learn_scales(&scaling, train, block->train_count, err));
+        TRY(learn_scales(&scaling, train, block->train_count - block->validation_count, err));
     apply_scales(train, block->train_count, &scaling);
     apply_scales(dataset_at(block, block->layout.test_pixels), block->test_count, &scaling);
     return STATUS_OK;

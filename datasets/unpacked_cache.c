@@ -108,6 +108,7 @@ bool unpacked_cache_describe(DatasetSource *source) {
     source->items = data.items;
     source->users = data.users;
     source->train_count = data.train.count;
+    source->validation_count = data.validation_count;
     source->test_count = data.test.count;
     return true;
 }

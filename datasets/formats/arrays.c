@@ -9,32 +9,14 @@
 #include <sys/stat.h>
 
 #include "base/text.h"
-#include "datasets/formats/format.h"
-#include "datasets/formats/npy.h"
-#include "datasets/formats/zip.h"
+#include "datasets/formats/arrays.h"
 #include "datasets/samples_file.h"
 #include "datasets/settings.h"
 
-typedef enum ArrayRole { X_TRAIN, Y_TRAIN, X_TEST, Y_TEST, CLIENT_TRAIN, CLIENT_TEST, MEAN, STD, ROLES } ArrayRole;
-enum { SAID_BYTES = DATASET_PATH_BYTES + 32 };
-static const ArrayRole LAST_REQUIRED = Y_TEST;
-
 // In the order of ArrayRole.
 static const char *const names[ROLES] = {"x_train.npy",      "y_train.npy",     "x_test.npy", "y_test.npy",
-                                         "client_train.npy", "client_test.npy", "mean.npy",   "std.npy"};
-
-typedef struct Arrays {
-    const char *place; // borrowed
-    bool is_archive;
-    bool found[ROLES];
-    bool labels_alone;     // y without x
-    BytePart parts[ROLES]; // of an archive
-    NpyHeader headers[ROLES];
-    DatasetFileState states[ROLES];
-    bool plain[ROLES];             // neither deflated nor a gzip file
-    char said[ROLES][SAID_BYTES];  // names in sentences; paths for arrays in a folder
-    char others[ZIP_OTHERS_BYTES]; // names of other arrays, for a sentence
-} Arrays;
+                                         "client_train.npy", "client_test.npy", "mean.npy",   "std.npy",
+                                         "x_validation.npy", "y_validation.npy"};
 
 static bool is_archive(const char *place) {
     struct stat about;
@@ -56,8 +38,8 @@ static Status open_array(ByteStream *stream, const Arrays *arrays, ArrayRole rol
 }
 
 static Status read_header(NpyHeader *header, ByteStream *stream, ArrayRole role, Error *err) {
-    static const char *const short_names[ROLES] = {"x", "y", "x", "y", "client", "client", "mean", "std"};
-    const bool is_numbered = role == Y_TRAIN || role == Y_TEST || role == CLIENT_TRAIN || role == CLIENT_TEST;
+    static const char *const short_names[ROLES] = {"x", "y", "x", "y", "client", "client", "mean", "std", "x", "y"};
+    const bool is_numbered = *short_names[role] == 'y' || *short_names[role] == 'c';
     return npy_header(header, stream, short_names[role], is_numbered, err);
 }
 
@@ -118,7 +100,7 @@ static const char *shape_text(char text[96], const NpyHeader *header) {
     return text;
 }
 
-static Status check_samples(DatasetSource *source, const Arrays *arrays, ArrayRole role, Error *err) {
+Status arrays_check_samples(DatasetSource *source, const Arrays *arrays, ArrayRole role, Error *err) {
     const NpyHeader *x = &arrays->headers[role];
     const char *said = arrays->said[role];
     char text[96];
@@ -139,7 +121,7 @@ static Status check_samples(DatasetSource *source, const Arrays *arrays, ArrayRo
 }
 
 // Checks an array of one number per sample: targets or clients.
-static Status check_column(const Arrays *arrays, ArrayRole role, ArrayRole samples, Error *err) {
+Status arrays_check_column(const Arrays *arrays, ArrayRole role, ArrayRole samples, Error *err) {
     const NpyHeader *column = &arrays->headers[role], *x = &arrays->headers[samples];
     char text[96];
     if (column->rank >= 1 && column->count == column->extent[0] && column->count == x->extent[0]) return STATUS_OK;
@@ -149,7 +131,7 @@ static Status check_column(const Arrays *arrays, ArrayRole role, ArrayRole sampl
                 may_be_one_hot ? ", of one-hot rows y.argmax(1)" : "");
 }
 
-static Status check_pair(const Arrays *arrays, ArrayRole train, ArrayRole test, bool differ, Error *err) {
+Status arrays_check_pair(const Arrays *arrays, ArrayRole train, ArrayRole test, bool differ, Error *err) {
     if (!differ) return STATUS_OK;
     char train_text[96], test_text[96];
     return fail(err, STATUS_DATA, "%s: of type %s and shape (%s), and the training set's of type %s and shape (%s)",
@@ -187,11 +169,11 @@ static Status check_sample_pair(DatasetSource *source, const Arrays *arrays, Err
                             arrays->headers[role].count);
         return STATUS_OK;
     }
-    TRY(check_samples(source, arrays, X_TRAIN, err));
-    TRY(check_samples(&test, arrays, X_TEST, err));
+    TRY(arrays_check_samples(source, arrays, X_TRAIN, err));
+    TRY(arrays_check_samples(&test, arrays, X_TEST, err));
     const bool differ = memcmp(&source->shape, &test.shape, sizeof test.shape) != 0 ||
                         source->items.pixel_bytes != test.items.pixel_bytes;
-    return check_pair(arrays, X_TRAIN, X_TEST, differ, err);
+    return arrays_check_pair(arrays, X_TRAIN, X_TEST, differ, err);
 }
 
 // Compares the headers of all arrays before any values are read: a contradiction is found at once, also in large
@@ -200,17 +182,19 @@ static Status check_all(DatasetSource *source, const Arrays *arrays, Error *err)
     const NpyHeader *headers = arrays->headers;
     const ArrayRole train = arrays->labels_alone ? Y_TRAIN : X_TRAIN, test = arrays->labels_alone ? Y_TEST : X_TEST;
     TRY(check_sample_pair(source, arrays, err));
-    TRY(check_column(arrays, Y_TRAIN, train, err));
-    TRY(check_column(arrays, Y_TEST, test, err));
-    TRY(check_pair(arrays, Y_TRAIN, Y_TEST, (headers[Y_TRAIN].kind == 'f') != (headers[Y_TEST].kind == 'f'), err));
-    if (arrays->found[CLIENT_TRAIN]) TRY(check_column(arrays, CLIENT_TRAIN, train, err));
-    if (arrays->found[CLIENT_TEST]) TRY(check_column(arrays, CLIENT_TEST, test, err));
+    TRY(arrays_check_column(arrays, Y_TRAIN, train, err));
+    TRY(arrays_check_column(arrays, Y_TEST, test, err));
+    TRY(arrays_check_pair(arrays, Y_TRAIN, Y_TEST, (headers[Y_TRAIN].kind == 'f') != (headers[Y_TEST].kind == 'f'),
+                          err));
+    if (arrays->found[CLIENT_TRAIN]) TRY(arrays_check_column(arrays, CLIENT_TRAIN, train, err));
+    if (arrays->found[CLIENT_TEST]) TRY(arrays_check_column(arrays, CLIENT_TEST, test, err));
     if (arrays->found[CLIENT_TEST] && !arrays->found[CLIENT_TRAIN])
         return fail(err, STATUS_DATA, "%s: client_test without client_train; give both, or leave it out",
                     arrays->place);
     source->train_count = (uint32_t)headers[train].extent[0];
     source->test_count = (uint32_t)headers[test].extent[0];
     source->items.label_bytes = headers[Y_TRAIN].kind == 'f' ? sizeof(float) : sizeof(uint16_t);
+    TRY(arrays_add_validation(source, arrays, err));
     return check_normalisation(source, arrays, err);
 }
 
@@ -231,10 +215,11 @@ static Status reopen(ByteStream *stream, const Arrays *arrays, ArrayRole role, E
 
 // Reads the values of an array into `to` (count): pixels unchanged, whole numbers up to `greatest` as uint32_t if
 // `what` names them, all others as floats.
-static Status read_array(void *to, const Arrays *arrays, ArrayRole role, uint32_t greatest, const char *what,
+Status arrays_read_array(void *to, const Arrays *arrays, ArrayRole role, uint32_t greatest, const char *what,
                          Error *err) {
     const NpyHeader *header = &arrays->headers[role];
-    const bool are_pixels = (role == X_TRAIN || role == X_TEST) && header->kind != 'f';
+    const bool are_samples = role == X_TRAIN || role == X_TEST || role == X_VALIDATION;
+    const bool are_pixels = are_samples && header->kind != 'f';
     ByteStream stream;
     TRY(reopen(&stream, arrays, role, err));
     Status status = what         ? npy_read_wholes(to, header, &stream, greatest, what, err)
@@ -246,12 +231,12 @@ static Status read_array(void *to, const Arrays *arrays, ArrayRole role, uint32_
 
 static Status find_users(DatasetSource *source, const Arrays *arrays, Error *err) {
     if (!arrays->found[CLIENT_TRAIN]) return STATUS_OK;
-    uint32_t *owners = malloc(source->train_count * sizeof *owners);
-    if (!owners) return fail(err, STATUS_OS, "no memory for the clients of %u samples", source->train_count);
-    Status status =
-        read_array(owners, arrays, CLIENT_TRAIN, source->train_count - 1, "clients, numbered without gaps,", err);
+    const uint32_t count = source->train_count - source->validation_count;
+    uint32_t *owners = malloc(count * sizeof *owners);
+    if (!owners) return fail(err, STATUS_OS, "no memory for the clients of %u samples", count);
+    Status status = arrays_read_array(owners, arrays, CLIENT_TRAIN, count - 1, "clients, numbered without gaps,", err);
     if (status == STATUS_OK)
-        status = dataset_count_users(&source->users, owners, source->train_count, arrays->said[CLIENT_TRAIN], err);
+        status = dataset_count_users(&source->users, owners, count, arrays->said[CLIENT_TRAIN], err);
     free(owners);
     source->items.owner_bytes = sizeof *owners;
     return status;
@@ -296,7 +281,7 @@ static Status arrays_find(DatasetSource *source, const char *place, Error *err) 
         if (!arrays.is_archive) TRY(dataset_note_file(source, arrays.said[role], err));
         if (arrays.parts[role].deflated) source->packed = true;
     }
-    leave_samples(source, &arrays, X_TRAIN, DATASET_TRAIN);
+    if (!arrays.found[X_VALIDATION]) leave_samples(source, &arrays, X_TRAIN, DATASET_TRAIN);
     leave_samples(source, &arrays, X_TEST, DATASET_TEST);
     return STATUS_OK;
 }
@@ -309,12 +294,13 @@ static void normalise(float *values, uint32_t samples, const float *mean, const 
                 values[j] = (values[j] - mean[k]) / std[k];
 }
 
-static Status read_targets(DatasetBlock *block, const Arrays *arrays, ArrayRole role, uint64_t place, Error *err) {
+Status arrays_read_targets(DatasetBlock *block, const Arrays *arrays, ArrayRole role, uint64_t place, Error *err) {
     const uint64_t count = arrays->headers[role].count;
-    if (dataset_has_targets(&block->items)) return read_array(dataset_at(block, place), arrays, role, 0, NULL, err);
+    if (dataset_has_targets(&block->items))
+        return arrays_read_array(dataset_at(block, place), arrays, role, 0, NULL, err);
     uint32_t *values = malloc(count * sizeof *values);
     if (!values) return fail(err, STATUS_OS, "no memory for %" PRIu64 " labels", count);
-    Status status = read_array(values, arrays, role, DATASET_MAX_CLASSES - 1, "labels", err);
+    Status status = arrays_read_array(values, arrays, role, DATASET_MAX_CLASSES - 1, "labels", err);
     uint16_t *labels = dataset_at(block, place);
     for (uint64_t i = 0; i < count && status == STATUS_OK; i++)
         labels[i] = (uint16_t)values[i];
@@ -326,10 +312,10 @@ static Status read_targets(DatasetBlock *block, const Arrays *arrays, ArrayRole 
 static Status read_owners(DatasetBlock *block, const Arrays *arrays, Error *err) {
     if (!arrays->found[CLIENT_TRAIN]) return STATUS_OK;
     uint32_t *test = dataset_at(block, block->layout.test_owners);
-    TRY(read_array(dataset_at(block, block->layout.train_owners), arrays, CLIENT_TRAIN, block->users - 1, "clients",
-                   err));
+    TRY(arrays_read_array(dataset_at(block, block->layout.train_owners), arrays, CLIENT_TRAIN, block->users - 1,
+                          "clients", err));
     if (arrays->found[CLIENT_TEST])
-        return read_array(test, arrays, CLIENT_TEST, block->users - 1, "clients with training samples", err);
+        return arrays_read_array(test, arrays, CLIENT_TEST, block->users - 1, "clients with training samples", err);
     memset(test, 0xff, block->test_count * sizeof *test);
     return STATUS_OK;
 }
@@ -355,8 +341,8 @@ static Status read_normalisation(DatasetBlock *block, const Arrays *arrays, Erro
     float *mean = malloc(2 * kinds * sizeof *mean);
     if (!mean) return fail(err, STATUS_OS, "no memory for the means of %zu features", kinds);
     float *std = mean + kinds;
-    Status status = read_array(mean, arrays, MEAN, 0, NULL, err);
-    if (status == STATUS_OK) status = read_array(std, arrays, STD, 0, NULL, err);
+    Status status = arrays_read_array(mean, arrays, MEAN, 0, NULL, err);
+    if (status == STATUS_OK) status = arrays_read_array(std, arrays, STD, 0, NULL, err);
     for (size_t i = 0; i < kinds && status == STATUS_OK; i++)
         if (!(std[i] > 0))
             status = fail(err, STATUS_DATA, "%s: value %zu is %g; a standard deviation is above 0", arrays->said[STD],
@@ -378,17 +364,19 @@ static Status arrays_read(DatasetBlock *block, const DatasetSource *source, Erro
     DatasetSource again = {0};
     TRY(find_all(&arrays, source->folder, err));
     TRY(check_all(&again, &arrays, err));
-    if (memcmp(&again.shape, &source->read_shape, sizeof again.shape) != 0 || again.train_count != source->train_count ||
-        again.test_count != source->test_count || again.items.pixel_bytes != source->items.pixel_bytes ||
+    if (memcmp(&again.shape, &source->read_shape, sizeof again.shape) != 0 ||
+        again.train_count != source->train_count || again.test_count != source->test_count ||
+        again.validation_count != source->validation_count || again.items.pixel_bytes != source->items.pixel_bytes ||
         again.items.label_bytes != source->items.label_bytes || arrays.found[CLIENT_TRAIN] != (source->users != 0))
         return fail(err, STATUS_DATA, "%s: the arrays changed while the data set was being read", source->folder);
     const bool alone = arrays.labels_alone;
     if (!alone && !(source->items.outside & 1u << DATASET_TRAIN))
-        TRY(read_array(dataset_at(block, at->train_pixels), &arrays, X_TRAIN, 0, NULL, err));
+        TRY(arrays_read_array(dataset_at(block, at->train_pixels), &arrays, X_TRAIN, 0, NULL, err));
     if (!alone && !(source->items.outside & 1u << DATASET_TEST))
-        TRY(read_array(dataset_at(block, at->test_pixels), &arrays, X_TEST, 0, NULL, err));
-    TRY(read_targets(block, &arrays, Y_TRAIN, at->train_labels, err));
-    TRY(read_targets(block, &arrays, Y_TEST, at->test_labels, err));
+        TRY(arrays_read_array(dataset_at(block, at->test_pixels), &arrays, X_TEST, 0, NULL, err));
+    TRY(arrays_read_targets(block, &arrays, Y_TRAIN, at->train_labels, err));
+    TRY(arrays_read_targets(block, &arrays, Y_TEST, at->test_labels, err));
+    TRY(arrays_read_validation(block, &arrays, err));
     TRY(read_owners(block, &arrays, err));
     TRY(read_normalisation(block, &arrays, err));
     return dataset_count_classes(block, arrays.said[Y_TEST], err);
@@ -402,7 +390,8 @@ const DatasetFormat arrays_format = {
             "Samples x are (N), (N,F), (N,H,W) or (N,C,H,W): uint8 pixels, or float32 or float64 numbers that enter a net as float32. "
             "Targets y are whole numbers, classes from 0, or floating-point ones, for the squared loss. Optional: "
             "client_train and client_test, whose samples they are (numbers from 0), for --partition natural-id; mean and std, "
-            "by which samples (pixels: divided by 255) are normalised, one for all, or one a channel or feature. Samples of uint8 or "
+            "by which samples (pixels: divided by 255) are normalised, one for all, or one a channel or feature; x_validation and "
+            "y_validation, on which rounds are tested (as with --validation). Samples of uint8 or "
             "float32 that are not packed are mapped where they lie and not copied, but for float32 with mean and std. y_train and y_test "
             "without x are labels alone, for a --trainer that has loaded the samples itself",
     .classes = "save y.astype('int64')", .targets = "save y.astype('float32')", .pixels = "save x.astype('uint8')"};

@@ -175,7 +175,7 @@ static Status check_file(const uint32_t *indices, uint32_t count, const Remainin
         if (bsearch(&indices[i], validation, remaining->validation, sizeof *validation, by_number))
             return fail(err, STATUS_USAGE,
                         "%.200s has sample %u, which belongs to the validation set; save it again with `sounder "
-                        "partition --validation %g --seed %llu --save`",
+                        "partition` and these data, --validation %g, --seed %llu, --save",
                         form_text(&remaining->spec.form, 0), indices[i], remaining->share,
                         (unsigned long long)remaining->spec.seed);
     return STATUS_OK;

@@ -106,6 +106,7 @@ static Status create_partition(RunMemory *memory, const PartitionSpec *spec, Err
     owned.test_owners = data->test.owners;
     owned.test_samples = data->test.count;
     owned.data = data;
+    owned.validation_last = data->validation_count;
     TRY(segment_create(segment, "partition", partition_block_bytes(&owned, data->train.count), err));
     TRY(partition_build(segment->memory, &owned, classes, data->train.count, data->classes, err));
     TRY(bind_partition(memory, err));

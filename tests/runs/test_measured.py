@@ -2,9 +2,10 @@
 
 Usage: test_measured.py PATH_OF_SOUNDER [unittest arguments]; with the program on the emulated card the runs are on that.
 """
-import csv, hashlib, json, os, random, sys, unittest
+import csv, hashlib, json, os, random, struct, sys, unittest, zipfile
 
-from runs import SOUNDER, RunCase
+from runs import SOUNDER, RunCase, parse_safetensors
+from test_data import npy
 
 DEVICE = ["--device", "cuda" if "emulated" in os.path.basename(SOUNDER) else "cpu"]
 
@@ -109,7 +110,7 @@ class Validation(RunCase):
         self.train(*VALIDATED[:-1], "file:without.txt", "--rounds", "2", "--quiet", "--out", "file")
         self.assertEqual(self.model("file"), self.model("dealt"))
         _, err = self.train(*VALIDATED[:-1], "file:all.txt", "--rounds", "2", "--quiet", "--out", "refused", code=64)
-        self.assertRegex(err, r"all\.txt has sample \d+, which belongs to the validation set; save it again with `sounder partition --validation 0.1 --seed 1 --save`")
+        self.assertRegex(err, r"all\.txt has sample \d+, which belongs to the validation set; save it again with `sounder partition` and these data, --validation 0.1, --seed 1, --save")
 
     def test_target_and_halving_go_by_the_validation_set(self):
         self.train(*VALIDATED, "--rounds", "6", "--quiet", "--out", "run")
@@ -124,6 +125,68 @@ class Validation(RunCase):
         self.assertIn("there is no validation set; give --validation 0.1", err)
         out = "".join(self.call("sweep", *VALIDATED, "--algorithm", "fedavg,fedprox", "--search", "halving", "--rounds", "3", "--out", "sweep"))
         self.assertIn("validation %", out)
+
+    def write_arrays(self, name, kind="<f4", without=(), **more):
+        """200 training samples, the last 40 of them once more as a validation set, and 60 test samples; 4 classes."""
+        def of(first, count):
+            chance = random.Random(7)
+            rows = [(i % 4, [chance.gauss(i % 4, 1) for _ in range(3)]) for i in range(first + count)][first:]
+            values = struct.pack(f"<{3 * count}f", *(x for _, row in rows for x in row)) if kind == "<f4" else bytes(int(40 * abs(x)) % 256 for _, row in rows for x in row)
+            return npy(kind, (count, 3), values), npy("|u1", (count,), bytes(label for label, _ in rows))
+        arrays = {}
+        for split, part in (("train", of(0, 200)), ("test", of(300, 60)), ("validation", of(160, 40))):
+            arrays[f"x_{split}"], arrays[f"y_{split}"] = part
+        arrays.update(more)
+        with zipfile.ZipFile(self.path(name), "w") as file:
+            for array, blob in arrays.items():
+                if array not in without:
+                    file.writestr(f"{array}.npy", blob)
+        return ["--data", name, "--model", "linear 4", "--clients", "4", "--workers", "1", "--partition", "iid", "--lr", "0.1", "--rounds", "4", "--quiet"]
+
+    def tensors(self, run):
+        with open(self.path(run, "model.safetensors"), "rb") as file:
+            return parse_safetensors(file.read())[1]
+
+    def test_a_data_set_may_have_a_validation_set_of_its_own(self):
+        alone = ("x_validation", "y_validation")
+        for kind in ("<f4", "|u1"):
+            mine, plain = self.write_arrays(f"{kind[1:]}.npz", kind), self.write_arrays(f"plain-{kind[1:]}.npz", kind, without=alone)
+            self.train(*mine, "--out", f"{kind[1:]}/mine")
+            self.train(*plain, "--out", f"{kind[1:]}/plain")
+            self.assertEqual(self.tensors(f"{kind[1:]}/mine"), self.tensors(f"{kind[1:]}/plain"))  # no client has a sample of it
+            line, summary = self.rounds(f"{kind[1:]}/mine")[-1], self.metrics(f"{kind[1:]}/mine")[-1]
+            self.assertAlmostEqual(summary["test_loss"], self.metrics(f"{kind[1:]}/plain")[-1]["test_loss"], places=9)
+            told = json.loads(self.call("eval", f"{kind[1:]}/mine/model.safetensors", "--json", "--data", self.validation_as_test(f"{kind[1:]}.npz"))[0])
+            self.assertAlmostEqual(line["validation_loss"], told["test_loss"], places=6)
+            self.assertEqual(line["validation_accuracy"], told["test_accuracy"])
+        (row,) = json.loads(self.call("data", "f4.npz", "--format", "json")[0])
+        self.assertEqual((row["train"], row["validation"], row["test"]), (200, 40, 60))
+        out = self.call("train", *self.write_arrays("f4.npz")[:-1], "--target", "validation-accuracy=0.9", "--out", "target")[0]
+        self.assertIn("f4.npz: 200 training + 40 validation + 60 test samples", out)
+        self.train("--resume", "target", "--rounds", "5", "--quiet")
+        _, err = self.train(*self.write_arrays("f4.npz"), "--validation", "0.1", "--out", "refused", code=64)
+        self.assertIn("f4.npz has a validation set of its own (x_validation, 40 samples); leave one out", err)
+
+    def validation_as_test(self, name):
+        with zipfile.ZipFile(self.path(name)) as file, zipfile.ZipFile(self.path("swapped.npz"), "w") as swapped:
+            for array in ("x_train", "y_train", "x_test", "y_test"):
+                swapped.writestr(f"{array}.npy", file.read(f"{array.replace('test', 'validation')}.npy"))
+        return "swapped.npz"
+
+    def test_wrong_arrays_of_a_validation_set_are_refused(self):
+        for more, without, sentence in (
+                ({}, ("y_validation",), "only one of x_validation and y_validation; give both, or leave both out"),
+                ({"x_validation": npy("<f4", (40, 2), bytes(320))}, (), "x_validation: of type <f4 and shape (40, 2), and the training set's of type <f4 and shape (200, 3)"),
+                ({"y_validation": npy("|u1", (39,), bytes(39))}, (), "y_validation: of shape (39), for 40 samples; give one number for each sample"),
+                ({"y_validation": npy("<f4", (40,), bytes(160))}, (), "y_validation: of type <f4")):
+            _, err = self.train(*self.write_arrays("wrong.npz", without=without, **more), "--out", "refused", code=65)
+            self.assertIn(sentence, err)
+
+    def test_users_keep_their_samples_beside_a_validation_set(self):
+        users = npy("|u1", (200,), bytes(i // 50 for i in range(200)))
+        data = self.write_arrays("users.npz", client_train=users)
+        self.train(*data[:4], "--workers", "1", "--lr", "0.1", "--rounds", "2", "--quiet", "--out", "run")
+        self.assertEqual(self.samples_of("run"), {0: 50, 1: 50, 2: 50, 3: 50})
 
     def test_targets_and_engines_without_rounds_have_a_validation_set_too(self):
         for options in (["--algorithm", "hogwild"], ["--algorithm", "ssgd"], ["--algorithm", "fedbuff"], ["--algorithm", "scaffold"]):

@@ -68,6 +68,12 @@ class Data(Case):
             self.assertEqual(self.labels(X, names).tolist(), [{0: 2, 1: 0, 2: 1}[label] for label in Y])
         self.refuse("y_test 'emu': the class has no training samples", self.write, X, NAMES, test=(X[:1], ["emu"]))
 
+    def test_a_validation_set_has_the_classes_of_the_training_set(self):
+        with np.load(self.write(X, NAMES, validation=(X[:2], ["owl", "cat"]))) as arrays:
+            self.assertEqual((arrays["y_validation"].tolist(), arrays["x_validation"].shape), ([2, 0], (2, 2)))
+        self.refuse("y_validation 'emu': the class has no training samples", self.write, X, NAMES, validation=(X[:1], ["emu"]))
+        self.refuse("y_validation: 3 for the 2 samples of x_validation", self.write, X, Y, validation=(X[:2], Y[:3]))
+
     def test_labels_of_any_other_type_keep_their_meaning(self):
         for given, kind in ((Y, "i"), (Y.astype(object), "i"), (Y == 1, "i"), (Y[:, None], "i"), (Y * 0.5, "f"), ((Y * 0.5).astype(object), "f")):
             labels = self.labels(X, given)

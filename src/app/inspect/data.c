@@ -49,6 +49,7 @@ typedef enum Fact {
     NAME,
     FORM,
     TRAIN,
+    VALIDATION,
     TEST,
     SHAPE,
     VALUES,
@@ -65,12 +66,13 @@ static const struct {
     const char *title, *key;
     int decimals;
 } facts[FACTS] = {
-    [NAME] = {"name", "name", -1},         [FORM] = {"form", "form", -1},
-    [TRAIN] = {"train", "train", 0},       [TEST] = {"test", "test", 0},
-    [SHAPE] = {"shape", "shape", -1},      [VALUES] = {"values", "values", -1},
-    [CLASSES] = {"classes", "classes", 0}, [CLIENTS] = {"clients", "clients", 0},
-    [MEGABYTES] = {"MB", "megabytes", 1},  [HASH] = {"xxh3", "xxh3", -1},
-    [WHERE] = {"where", "where", -1},      [PROBLEM] = {"problem", "problem", -1},
+    [NAME] = {"name", "name", -1},          [FORM] = {"form", "form", -1},
+    [TRAIN] = {"train", "train", 0},        [VALIDATION] = {"validation", "validation", 0},
+    [TEST] = {"test", "test", 0},           [SHAPE] = {"shape", "shape", -1},
+    [VALUES] = {"values", "values", -1},    [CLASSES] = {"classes", "classes", 0},
+    [CLIENTS] = {"clients", "clients", 0},  [MEGABYTES] = {"MB", "megabytes", 1},
+    [HASH] = {"xxh3", "xxh3", -1},          [WHERE] = {"where", "where", -1},
+    [PROBLEM] = {"problem", "problem", -1},
 };
 
 typedef struct Listing {
@@ -85,7 +87,8 @@ static void put_facts(Listing *listing, const DatasetSource *source, const Datas
     const size_t *at = listing->columns;
     Table *table = &listing->table;
     const bool has_targets = dataset_has_targets(&data->items);
-    table_put_number(table, at[TRAIN], data->train.count);
+    table_put_number(table, at[TRAIN], data->train.count - data->validation_count);
+    if (data->validation_count > 0) table_put_number(table, at[VALIDATION], data->validation_count);
     table_put_number(table, at[TEST], data->test.count);
     snprintf(text, sizeof text, "%dx%dx%d", data->shape.channels, data->shape.rows, data->shape.columns);
     table_put_text(table, at[SHAPE], text);

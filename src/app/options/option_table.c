@@ -299,7 +299,8 @@ const Option option_table[] = {
      .also = "val validation-split val-split val-ratio validation-fraction",
      .placeholder = "X", .preset = "0", .minimum = 0, .maximum = 1, .below_maximum = true,
      .help = "share of the training samples (of each class) that belongs to no client: every round is tested on it, and --patience, "
-             "--target, the best model and a sweep's halving go by it; the test set is used once, at the end"},
+             "--target, the best model and a sweep's halving go by it; the test set is used once, at the end. A data set with "
+             "x_validation has its own"},
 
     {.name = "algorithm", .type = OPTION_TEXT, FIELD(algorithm), .group = GROUP_TRAINING, .common = true, .parts = true,
      .also = "strategy method",

@@ -38,6 +38,8 @@ typedef enum DeathPolicy { DEATH_CONTINUE, DEATH_RESPAWN, DEATH_ABORT } DeathPol
 
 typedef enum TrainerStart { TRAINER_FORK, TRAINER_EACH } TrainerStart;
 
+enum { OWN_VALIDATION_UNKNOWN, OWN_VALIDATION_NONE, OWN_VALIDATION_THERE }; // unknown until the data set is found
+
 typedef struct Options {
     char data[OPTION_TEXT_BYTES];    // fashion-mnist
     char model[OPTION_TEXT_BYTES];   // lenet
@@ -70,7 +72,7 @@ typedef struct Options {
     char partition[OPTION_TEXT_BYTES]; // a form of datasets/partition.h: contiguous
     double client_test;                // share of a client's samples that is held out; 0
     double validation;                 // share of the training samples on which rounds are tested; 0
-    bool has_validation_data;          // the data set has a validation set of its own; known once it is found
+    int validation_data;               // OWN_VALIDATION_*: whether the data set has a validation set of its own
     double alpha;                      // dirichlet, > 0, unless the form has it; 0.5
     char clock[OPTION_TEXT_BYTES];     // of a buffered schedule: simulated, real, replay:FILE
     // Forms as typed; their numbers are in world, in training.schedule, and in two file names ("": none).
@@ -187,7 +189,7 @@ bool options_clock_is_real(const Options *options);
 
 // Whether the rounds are tested on a validation set, and the test set is for the end.
 static inline bool options_validate(const Options *options) {
-    return options->validation > 0 || options->has_validation_data;
+    return options->validation > 0 || options->validation_data == OWN_VALIDATION_THERE;
 }
 Status options_resolve_buffered(Options *options, Error *err); // clients that train at a time, and updates per step
 Status options_resolve_rules(Options *options, Error *err);

@@ -126,7 +126,7 @@ static Status check_figure(const RunFigure *figure, const Parts *parts, const Op
                     "%s %.100s: --algorithm %.100s trains no models of the clients' own; take accuracy, or "
                     "client-accuracy for the global model on the clients' samples",
                     parts->option, parts->text, options->algorithm);
-    if (facts->is_validation && !options_validate(options))
+    if (facts->is_validation && !options_validate(options) && options->validation_data == OWN_VALIDATION_NONE)
         return fail(err, STATUS_USAGE, "%s %.100s: there is no validation set; give --validation 0.1", parts->option,
                     parts->text);
     if ((figure->kind == FIGURE_ACCURACY || figure->kind == FIGURE_LOSS) && options_validate(options))

@@ -81,6 +81,15 @@ static Status read_world_files(RunMemory *memory, const Options *options, Error 
                             options_replay(options), (uint32_t)options->clients, err);
 }
 
+static Status take_validation(Options *options, const Dataset *data, Error *err) {
+    char name[OPTION_NAMED_BYTES];
+    options->validation_data = data->validation_count > 0 ? OWN_VALIDATION_THERE : OWN_VALIDATION_NONE;
+    if (options->validation == 0 || data->validation_count == 0) return STATUS_OK;
+    return fail(err, STATUS_USAGE,
+                "%s %g: %.64s has a validation set of its own (x_validation, %u samples); leave one out",
+                options_named(name, options, "validation"), options->validation, data->name, data->validation_count);
+}
+
 Status run_load_data(RunMemory *memory, DatasetSource *source, const ReadyData *ready, Options *options, Error *err) {
     if (ready)
         *source = ready->source;
@@ -90,7 +99,8 @@ Status run_load_data(RunMemory *memory, DatasetSource *source, const ReadyData *
     PartitionSpec partition;
     TRY(read_partition(&partition, options, err));
     TRY(run_memory_load(memory, source, ready ? &ready->segment : NULL, &partition, err));
-    Status status = read_world_files(memory, options, err);
+    Status status = take_validation(options, &memory->data, err);
+    if (status == STATUS_OK) status = read_world_files(memory, options, err);
     if (status != STATUS_OK) run_memory_free(memory);
     return status;
 }

@@ -83,22 +83,25 @@ def _labels(values, name):
     return y.reshape(-1)
 
 
-def _targets(train, test):
-    """Classes, those of text numbered by their sorted names, as whole numbers, and targets as floats."""
-    train, test = _labels(train, "y_train"), _labels(test, "y_test")
-    if {train.dtype.kind, test.dtype.kind} & set("US"):
-        names = _names(train, "y_train")
-        return _numbered(train, names, "y_train", "the class"), _numbered(test, names, "y_test", "the class")
-    return tuple(y.astype("<f4" if y.dtype.kind == "f" else "<i8") for y in (train, test))
+def _targets(of):
+    """Classes, those of text numbered by the training set's sorted names, as whole numbers, and targets as floats."""
+    of = {name: _labels(y, name) for name, y in of.items()}
+    if {y.dtype.kind for y in of.values()} & set("US"):
+        names = _names(of["y_train"], "y_train")
+        return {name: _numbered(y, names, name, "the class") for name, y in of.items()}
+    return {name: y.astype("<f4" if y.dtype.kind == "f" else "<i8") for name, y in of.items()}
 
 
-def write_data(path, train, test, client=None, test_client=None, mean=None, std=None):
+def write_data(path, train, test, client=None, test_client=None, mean=None, std=None, validation=None):
     """Writes a data set for --data and returns its path. train, test: pairs (x, y) of arrays, tensors or lists: x uint8 pixels
     or numbers, (N), (N,F), (N,H,W) or (N,C,H,W); y classes (whole numbers, or text, which is numbered in sorted order) or
     targets (floating-point numbers). x None in both: labels alone, for a trainer that has loaded the samples itself. client, test_client: whose sample each is; anything that can be sorted. mean, std: one
-    number, or one for each channel or feature."""
-    y_train, y_test = _targets(train[1], test[1])
-    arrays = {"y_train": y_train, "y_test": y_test}
+    number, or one for each channel or feature. validation: a pair (x, y), on which a run's rounds are tested, so that the test
+    set is used at its end alone."""
+    of_validation = {} if validation is None else {"y_validation": validation[1]}
+    arrays = _targets({"y_train": train[1], "y_test": test[1], **of_validation})
+    if validation is not None:
+        arrays["x_validation"] = _samples(validation[0], "x_validation")
     if train[0] is not None or test[0] is not None:
         arrays.update(x_train=_samples(train[0], "x_train"), x_test=_samples(test[0], "x_test"))
     if client is not None:
@@ -108,7 +111,8 @@ def write_data(path, train, test, client=None, test_client=None, mean=None, std=
         if test_client is not None:
             arrays["client_test"] = _numbered(_array(test_client, "test_client"), names, "test_client", "the client")
     for name, values in arrays.items():
-        x = ("x_" if "x_train" in arrays else "y_") + ("test" if name.endswith("test") else "train")
+        split = name.rsplit("_", 1)[1]
+        x = ("x_" if "x_train" in arrays else "y_") + split
         if np.shape(values)[:1] != np.shape(arrays[x])[:1]:
             raise Error(f"{name}: {len(values):,} for the {len(arrays[x]):,} samples of {x}; give one for each sample")
     for name, value in (("mean", mean), ("std", std)):
