@@ -135,7 +135,7 @@ static void plan_gradients(Planner *planner) {
         if (!planner->carries[n]) continue;
         places[n].works = true;
         plan_other(planner, n);
-        if (!plan_source(planner, n)) release_slot(planner, places[n].gradient);
+        if (!plan_source(planner, n) && !planner->nodes[n].lasts) release_slot(planner, places[n].gradient);
     }
 }
 

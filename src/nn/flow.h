@@ -27,6 +27,7 @@ typedef struct FlowNode {
     bool passes;     // its source's gradient is the first part of its own
     bool adds;       // it can add its source's gradient to the one already there
     bool keeps;      // no other node may write to the slot of its source's gradient afterwards; at most one node
+    bool lasts;      // no other node may write to the slot of its own gradient afterwards
     size_t in, out;  // number of values of a sample, or of as many samples as go through the node together
 } FlowNode;
 

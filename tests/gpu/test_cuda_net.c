@@ -73,6 +73,11 @@ static const Try tries[] = {
      {10, 5, 0}},
     {"embedding 256 5; lstm 6 last; linear 7", {1, 1, 6}, 3, 10, {10, 5, 0}}, // numbers, which are not normalised
     {"linear 9; relu as a; linear 8; relu; linear 9; add a; linear 7", {1, 6, 5}, 3, 10, {10, 5, 0}},
+    {"linear 5; linear 6; linear 7; linear 6; linear 5; linear 6; tanh; linear 7; linear 6; linear 5; linear 7",
+     {1, 6, 5},
+     3,
+     10,
+     {10, 5, 0}},
     {"relu; pool 3x2 stride 2x1 pad 1; conv 7 2; relu; globalpool", {1, 6, 5}, 3, 10, {10, 5, 0}},
     {"conv 3 3; conv 3 3; relu; relu; pool 2; linear 7; relu; relu", {1, 9, 8}, 3, 10, {10, 5, 0}},
 };

@@ -182,7 +182,7 @@ static void linear_step(const Trial *trial, const Layer *layer, const Values *in
     const CudaSgdUpdate descent = sgd_update_of(&weights, &velocity, &lr, sgd);
     Tensor rows = tensor_new(linear_row_floats(layer) * (size_t)n), out = tensor_new(out_gradient->each);
     const SgdUpdate on_cpu = {.keep = sgd.momentum, .lr = sgd.lr, .weight_decay = sgd.weight_decay};
-    cuda_linear_step(&descent, on_gpu(in), on_gpu(out_gradient), layer, &trial->step);
+    cuda_linear_step(&descent, &(CudaLinear){layer, on_gpu(in), on_gpu(out_gradient)}, 1, &trial->step);
     for (int m = 0; m < trial->models; m++) {
         float *weight = weights.host[m].at, *speed = velocity.host[m].at;
         Tensor scratch = tensor_new(velocity.each);
@@ -222,7 +222,7 @@ static void check_shifted_linear_step(const Trial *trial, const Layer *layer, co
         descent.shifts = on_gpu(&shifts);
         descent.pulls = gpu_at(gpu_pulls);
         if (way == 0) {
-            cuda_linear_step(&descent, on_gpu(in), on_gpu(out_gradient), layer, &trial->step);
+            cuda_linear_step(&descent, &(CudaLinear){layer, on_gpu(in), on_gpu(out_gradient)}, 1, &trial->step);
             continue;
         }
         cuda_linear_backward_weight(on_gpu(&gradient), on_gpu(&gradient) + layer->bias, on_gpu(in),

@@ -15,6 +15,12 @@ static FlowNode weights(int source) {
     return made;
 }
 
+static FlowNode linear(int source) {
+    FlowNode made = weights(source);
+    made.lasts = true;
+    return made;
+}
+
 static FlowNode relu(int source) {
     FlowNode made = node(source, FLOW_INPUT);
     made.in_place = made.looks_back = true;
@@ -57,6 +63,14 @@ static void in_a_chain_two_slots_take_turns(void **state) {
         assert_int_equal(place->in_gradient, n > 1 ? gradients[n - 1] : FLOW_NOWHERE);
         assert_int_equal(place->sum, FLOW_NOWHERE);
     }
+}
+
+static void a_gradient_that_lasts_keeps_its_slot(void **state) {
+    (void)state;
+    PLAN(flow, weights(FLOW_INPUT), linear(0), relu(1), weights(2), linear(3), weights(4));
+    const int gradients[] = {0, 2, 2, 0, 1, 0}; // the linear layers are 1, whose relu is 2, and 4
+    for (int n = 0; n < 6; n++)
+        assert_int_equal(flow.places[n].gradient, gradients[n]);
 }
 
 static void a_gradient_that_two_read_is_written_once_and_added_to_once(void **state) {
@@ -136,6 +150,7 @@ static void what_comes_before_all_parameters_has_no_gradient(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(in_a_chain_two_slots_take_turns),
+        cmocka_unit_test(a_gradient_that_lasts_keeps_its_slot),
         cmocka_unit_test(a_gradient_that_two_read_is_written_once_and_added_to_once),
         cmocka_unit_test(what_is_added_to_itself_gets_its_gradient_twice),
         cmocka_unit_test(what_can_add_needs_no_gradient_of_its_own),

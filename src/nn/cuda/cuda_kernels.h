@@ -247,9 +247,16 @@ void cuda_whole_step_atomically(const CudaSgdUpdate *descent, const CudaWholeSte
                                 const struct CudaOptimizer *optimizer, const float *gradient, size_t first,
                                 size_t count, const CudaStep *step);
 
-// cuda_linear_backward_weight and the layer's step of SGD in one pass over its parameters, which stores no gradient.
-void cuda_linear_step(const CudaSgdUpdate *descent, const float *in, const float *out_gradient, const Layer *layer,
-                      const CudaStep *step);
+// cuda_linear_backward_weight and the step of SGD of several linear layers in one pass over their parameters, which
+// stores no gradient. The layers are over their whole input; count: 1 to CUDA_MOST_LINEAR.
+enum { CUDA_MOST_LINEAR = 8 }; // per launch, as they are passed as a kernel's argument
+
+typedef struct CudaLinear {
+    const Layer *layer;
+    const float *in, *out_gradient;
+} CudaLinear;
+
+void cuda_linear_step(const CudaSgdUpdate *descent, const CudaLinear *layers, int count, const CudaStep *step);
 
 C_END
 

@@ -60,6 +60,7 @@ static void list_ops(CudaOps *ops, FlowNode *nodes, const Spec *spec) {
             // Not PASSES_A_PART: a part of a tensor has another distance between models than a tensor of its size.
             .passes = layer_has(layer, PASSES_GRADIENT),
             .adds = cuda_layer(layer)->traits & ADDS_TO_GRADIENT,
+            .lasts = layer_has(layer, HEADS), // for the steps of all linear layers after the backward pass
             .in = shape_size(layer->in),
             .out = shape_size(layer->out),
         };

@@ -72,19 +72,38 @@ static bool steps_plainly(const CudaOptimizer *optimizer) {
     return !optimizer->squares && !optimizer->nesterov && optimizer->clip == 0;
 }
 
-// Whether the backward pass makes the steps of linear layers itself. Hogwild must know first that the whole gradient is
-// finite. Above MOST_STEPPED_SAMPLES cuBLAS's product is fast enough that writing and reading the gradient pays.
+// Whether linear layers make their steps by themselves, without storing their gradients. Hogwild must know first that
+// the whole gradient is finite. Above MOST_STEPPED_SAMPLES cuBLAS's product is fast enough that writing and reading the
+// gradient pays.
 static bool steps_linear_layers(const CudaPass *pass) {
     return !pass->plan.updates && steps_plainly(&pass->plan.optimizer) && pass->step.samples <= MOST_STEPPED_SAMPLES;
 }
 
-// Whether the layer's step is made by its gradient's kernel, if the pass makes such steps at all.
+// Whether the layer makes its step by itself, if linear layers do.
 static bool steps_early(const CudaPass *pass, const Layer *layer) {
     return layer_has(layer, HEADS) && !spec_freezes_of(&pass->plan.spec, layer);
 }
 
+// Makes the steps of linear layers after the backward pass, CUDA_MOST_LINEAR of them in a launch: the inputs' gradients
+// have been computed with the weights from before, and the layers' inputs and outputs' gradients are still there.
+static void step_linear_layers(const CudaPass *pass) {
+    const CudaSgdUpdate descent = cuda_pass_descent(pass);
+    CudaLinear layers[CUDA_MOST_LINEAR];
+    int count = 0;
+    for (int i = pass->ops.count - 1; i >= pass->ops.first; i--) {
+        const CudaOp *op = &pass->ops.ops[i];
+        if (op->works && steps_early(pass, op->layer))
+            layers[count++] = (CudaLinear){op->layer, op->in, op->out_gradient};
+        if (count == CUDA_MOST_LINEAR || (count > 0 && i == pass->ops.first)) {
+            cuda_linear_step(&descent, layers, count, &pass->step);
+            count = 0;
+        }
+    }
+    cuda_mark(pass, CUDA_PART_PARAMETERS_AND_STEP, NULL);
+}
+
 // The backward pass from the logits' gradient to the first op with parameters, whose input gradient is not needed. With
-// `steps`, linear layers make their step of SGD at once.
+// `steps`, the steps of linear layers follow.
 static void backward(const CudaPass *pass, bool steps) {
     for (int i = pass->ops.count - 1; i >= pass->ops.first; i--) {
         const CudaOp *op = &pass->ops.ops[i];
@@ -94,6 +113,7 @@ static void backward(const CudaPass *pass, bool steps) {
         const size_t in = shape_size(op->layer->in);
         if (op->sum) cuda_add((CudaRows){op->sum, in, 0}, (CudaRows){op->in_gradient, in, 0}, in, true, &pass->step);
     }
+    if (steps) step_linear_layers(pass);
 }
 
 void cuda_pass_evaluate(const CudaPass *pass) {

@@ -17,7 +17,7 @@ typedef enum CudaPart {
     CUDA_PART_BACK,                // an op without parameters, or the relu in a linear one
     CUDA_PART_INPUT,               // gradient of an op's input
     CUDA_PART_PARAMETERS,          // gradient of an op's parameters
-    CUDA_PART_PARAMETERS_AND_STEP, // ... and their step of SGD in one
+    CUDA_PART_PARAMETERS_AND_STEP, // gradient and step of SGD of all linear layers in one
     CUDA_PART_STEP,                // all parameters that have not made their step
 } CudaPart;
 
@@ -48,7 +48,7 @@ typedef struct CudaCall {
     float *gradient, *bias_gradient; // of the layer's first model; other models' are `stride` floats apart
     size_t gradient_stride;
     CudaPurpose purpose;
-    bool steps; // the backward pass makes the layer's step of SGD, too
+    bool steps; // the layer's step of SGD follows the backward pass, which then computes no gradient of parameters
 } CudaCall;
 
 // Calls the mark of tools that measure a step part by part; a run has none.

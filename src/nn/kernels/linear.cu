@@ -93,19 +93,39 @@ struct Held {
     float weights[THREAD_OUTS][THREAD_INS], velocities[THREAD_OUTS][THREAD_INS];
 };
 
-// The places of a thread's products among the layer's parameters. The bias is the weight of one more input, which is
+// One layer of a launch.
+struct LinearPart {
+    const float4 *in, *out_gradient;
+    uint32_t weight, bias; // among the parameters of a model
+    uint32_t ins, outs, places;
+    uint32_t first_tile; // among the tiles of a model
+};
+
+// The layers of a launch, whose tiles are numbered one layer after the other.
+struct LinearParts {
+    LinearPart of[CUDA_MOST_LINEAR];
+    uint32_t count, tiles; // tiles: of all layers of one model
+    __device__ const LinearPart &with(uint32_t tile) const {
+        uint32_t layer = 0;
+        while (layer + 1 < count && tile >= of[layer + 1].first_tile)
+            layer++;
+        return of[layer];
+    }
+};
+
+// The places of a thread's products among the parameters of a model. The bias is the weight of one more input, which is
 // always one.
 struct Places {
-    size_t first[THREAD_INS], next[THREAD_INS]; // of each input: the first output's parameter, floats to the next one's
-    int outs;                                   // outputs from the first one on
-    bool has[THREAD_INS];                       // the input is there
-    __device__ Places(size_t weight, size_t bias, uint32_t in, uint32_t layer_ins, uint32_t out, uint32_t layer_outs) {
-        outs = (int)layer_outs - (int)out;
+    uint32_t first[THREAD_INS], next[THREAD_INS]; // of each input: the first output's, and floats to the next output's
+    int outs;                                     // outputs from the first one on
+    bool has[THREAD_INS];                         // the input is there
+    __device__ Places(const LinearPart &part, uint32_t in, uint32_t out) {
+        outs = (int)part.outs - (int)out;
 #pragma unroll
         for (int i = 0; i < THREAD_INS; i++, in += TILE_INS) {
-            has[i] = in <= layer_ins;
-            first[i] = in == layer_ins ? bias + out : weight + (size_t)out * layer_ins + in;
-            next[i] = in == layer_ins ? 1 : layer_ins;
+            has[i] = in <= part.ins;
+            first[i] = in == part.ins ? part.bias + out : part.weight + out * part.ins + in;
+            next[i] = in == part.ins ? 1 : part.ins;
         }
     }
     __device__ bool is_there(int o, int i) const {
@@ -156,24 +176,26 @@ __device__ void end_products(const float (&sums)[THREAD_OUTS][THREAD_INS], const
         }
 }
 
-// weight, bias: offsets among the parameters. The products of a tile are summed in registers, from samples that are
-// staged in shared memory. EARLY: there is one place, whose samples are staged at once; meanwhile the parameters are on
-// their way, too. Not with shifts, which join complete sums.
+// The products of a tile are summed in registers, from samples that are staged in shared memory. EARLY: there is one
+// place, whose samples are staged at once; meanwhile the parameters are on their way, too. Not with shifts, which join
+// complete sums.
 template <Ending ENDING, bool SHIFTS = false, bool EARLY = false>
 __global__ void __launch_bounds__(ITEM_THREADS, ENDING == STEPS_WITH_MOMENTUM ? 3 : 0)
-    linear_gradient(const __grid_constant__ CudaSgdUpdate descent, const float4 *in, const float4 *out_gradient,
-                    size_t weight, size_t bias, uint32_t ins, uint32_t outs, uint32_t quads, uint32_t places,
-                    const uint32_t *counts) {
+    linear_gradient(const __grid_constant__ CudaSgdUpdate descent, const __grid_constant__ LinearParts parts,
+                    uint32_t quads, const uint32_t *counts) {
     __shared__ Tile tile;
-    uint32_t columns = parts_of(ins + 1, TILE), tiles = columns * parts_of(outs, TILE), model = blockIdx.x / tiles;
-    uint32_t first_out = (blockIdx.x - model * tiles) / columns * TILE, first_in = blockIdx.x % columns * TILE;
+    const uint32_t model = blockIdx.x / parts.tiles, number = blockIdx.x - model * parts.tiles;
     if (ENDING != STORES && counts[model] == 0) return; // the whole block
-    in += (size_t)model * places * ins * quads;
-    out_gradient += (size_t)model * places * outs * quads;
+    const LinearPart &part = parts.with(number);
+    const uint32_t columns = parts_of(part.ins + 1, TILE), at = number - part.first_tile;
+    const uint32_t first_out = at / columns * TILE, first_in = at % columns * TILE;
+    const uint32_t ins = part.ins, outs = part.outs, places = part.places;
+    const float4 *in = part.in + (size_t)model * places * ins * quads;
+    const float4 *out_gradient = part.out_gradient + (size_t)model * places * outs * quads;
     uint32_t x = threadIdx.x % TILE_INS, y = threadIdx.x / TILE_INS * THREAD_OUTS;
     uint32_t row = threadIdx.x / (TILE_SAMPLES / 4);
     float sums[THREAD_OUTS][THREAD_INS] = {};
-    const Places to(weight, bias, first_in + x, ins, first_out + y, outs);
+    const Places to(part, first_in + x, first_out + y);
     Held held;
     if (EARLY) hold<ENDING, SHIFTS>(held, sums, descent, model, to);
     for (uint32_t p = 0; p < (EARLY ? 1 : places); p++, in += (size_t)ins * quads, out_gradient += (size_t)outs * quads)
@@ -191,26 +213,37 @@ __global__ void __launch_bounds__(ITEM_THREADS, ENDING == STEPS_WITH_MOMENTUM ? 
 
 } // namespace
 
-static void launch_gradient(void (*kernel)(CudaSgdUpdate, const float4 *, const float4 *, size_t, size_t, uint32_t,
-                                           uint32_t, uint32_t, uint32_t, const uint32_t *),
-                            const CudaSgdUpdate *descent, size_t weight, size_t bias, const float *in,
-                            const float *out_gradient, const Layer *layer, const CudaStep *step) {
-    const uint32_t ins = (uint32_t)linear_ins(layer), outs = (uint32_t)linear_outs(layer);
-    const size_t tiles = (size_t)parts_of(ins + 1, TILE) * parts_of(outs, TILE);
-    launch(kernel, (size_t)step->models * tiles, ITEM_THREADS, step->stream, *descent, (const float4 *)in,
-           (const float4 *)out_gradient, weight, bias, ins, outs, (uint32_t)step->samples / 4,
-           (uint32_t)linear_places(layer), step->counts);
+// weight, bias: where the layer's are among the parameters that the launch writes.
+static void add_part(LinearParts *parts, const float *in, const float *out_gradient, size_t weight, size_t bias,
+                     const Layer *layer) {
+    const LinearPart part = {(const float4 *)in,
+                             (const float4 *)out_gradient,
+                             (uint32_t)weight,
+                             (uint32_t)bias,
+                             (uint32_t)linear_ins(layer),
+                             (uint32_t)linear_outs(layer),
+                             (uint32_t)linear_places(layer),
+                             parts->tiles};
+    parts->of[parts->count++] = part;
+    parts->tiles += parts_of(part.ins + 1, TILE) * parts_of(part.outs, TILE);
 }
 
-void cuda_linear_step(const CudaSgdUpdate *descent, const float *in, const float *out_gradient, const Layer *layer,
-                      const CudaStep *step) {
-    const bool early = linear_places(layer) == 1 && step->samples <= TILE_SAMPLES;
-    const auto with_momentum = descent->shifts ? linear_gradient<STEPS_WITH_MOMENTUM, true>
-                               : early         ? linear_gradient<STEPS_WITH_MOMENTUM, false, true>
-                                               : linear_gradient<STEPS_WITH_MOMENTUM>;
+static void launch_gradient(void (*kernel)(CudaSgdUpdate, LinearParts, uint32_t, const uint32_t *),
+                            const CudaSgdUpdate *descent, const LinearParts &parts, const CudaStep *step) {
+    launch(kernel, (size_t)step->models * parts.tiles, ITEM_THREADS, step->stream, *descent, parts,
+           (uint32_t)step->samples / 4, step->counts);
+}
+
+void cuda_linear_step(const CudaSgdUpdate *descent, const CudaLinear *layers, int count, const CudaStep *step) {
+    const auto with_momentum = descent->shifts                 ? linear_gradient<STEPS_WITH_MOMENTUM, true>
+                               : step->samples <= TILE_SAMPLES ? linear_gradient<STEPS_WITH_MOMENTUM, false, true>
+                                                               : linear_gradient<STEPS_WITH_MOMENTUM>;
     const auto without = descent->shifts ? linear_gradient<STEPS, true> : linear_gradient<STEPS>;
-    launch_gradient(descent->sgd.momentum > 0 ? with_momentum : without, descent, layer->weight, layer->bias, in,
-                    out_gradient, layer, step);
+    LinearParts parts = {};
+    for (int i = 0; i < count; i++)
+        add_part(&parts, layers[i].in, layers[i].out_gradient, layers[i].layer->weight, layers[i].layer->bias,
+                 layers[i].layer);
+    launch_gradient(descent->sgd.momentum > 0 ? with_momentum : without, descent, parts, step);
 }
 
 void cuda_linear_gradient(float *weight_gradient, float *bias_gradient, const float *in, const float *out_gradient,
@@ -218,8 +251,9 @@ void cuda_linear_gradient(float *weight_gradient, float *bias_gradient, const fl
     CudaSgdUpdate to = {};
     to.weights = weight_gradient;
     to.stride = stride;
-    launch_gradient(linear_gradient<STORES>, &to, 0, (size_t)(bias_gradient - weight_gradient), in, out_gradient, layer,
-                    step);
+    LinearParts parts = {};
+    add_part(&parts, in, out_gradient, 0, (size_t)(bias_gradient - weight_gradient), layer);
+    launch_gradient(linear_gradient<STORES>, &to, parts, step);
 }
 
 void cuda_linear_add_bias(float *out, const float *bias, size_t stride, bool relu, int outs, const CudaStep *step) {

@@ -37,8 +37,7 @@ static void linear_forward(const CudaCall *call) {
                         call->step);
 }
 
-// First the backward pass of the op's relu, in place in the output's gradient, unless the next op has included it. Then
-// the input's gradient, which needs the weights before the step, and at last the weight's gradient, or its step.
+// First the backward pass of the op's relu, in place in the output's gradient, unless the next op has included it.
 static void linear_backward(const CudaCall *call) {
     const CudaOp *op = call->op;
     const Layer *layer = op->layer;
@@ -51,14 +50,10 @@ static void linear_backward(const CudaCall *call) {
                                    call->stride, layer, call->pass->blas, call->step);
         cuda_mark(call->pass, CUDA_PART_INPUT, op);
     }
-    if (!call->gradient) return;
-    const CudaSgdUpdate descent = cuda_pass_descent(call->pass);
-    if (call->steps)
-        cuda_linear_step(&descent, op->in, op->out_gradient, layer, call->step);
-    else
-        cuda_linear_backward_weight(call->gradient, call->bias_gradient, op->in, op->out_gradient,
-                                    call->gradient_stride, layer, call->pass->blas, call->step);
-    cuda_mark(call->pass, call->steps ? CUDA_PART_PARAMETERS_AND_STEP : CUDA_PART_PARAMETERS, op);
+    if (!call->gradient || call->steps) return;
+    cuda_linear_backward_weight(call->gradient, call->bias_gradient, op->in, op->out_gradient, call->gradient_stride,
+                                layer, call->pass->blas, call->step);
+    cuda_mark(call->pass, CUDA_PART_PARAMETERS, op);
 }
 
 const CudaLayer cuda_conv_layer = {.traits = ADDS_TO_GRADIENT,

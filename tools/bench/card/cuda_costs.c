@@ -34,6 +34,19 @@ static size_t parameters_left(const Record *record) {
     return left;
 }
 
+// The bytes of the steps of all linear layers, or half of the operations of their products.
+static double of_linear_layers(const CudaPass *pass, bool bytes) {
+    double sum = 0;
+    for (int i = pass->ops.first; i < pass->ops.count; i++) {
+        const Layer *layer = pass->ops.ops[i].layer;
+        if (!layer_has(layer, HEADS)) continue;
+        sum += bytes ? cuda_values_bytes(pass, &pass->ops.ops[i], 1, 1) +
+                           stepped(pass) * cuda_arrays_bytes(pass, layer_parameters(layer))
+                     : layer_products(layer);
+    }
+    return sum;
+}
+
 // Counts every tensor once per kernel that reads or writes it. Caches make the real traffic smaller: a part that takes
 // less time than its bytes need has found them there. The numbers are of the algorithm, not of the GPU: a table of
 // costs can so be compared between cards.
@@ -61,7 +74,7 @@ static double bytes_of(const Record *record, CudaPart part, const CudaOp *op) {
     case CUDA_PART_PARAMETERS:
         return in + out + own;
     case CUDA_PART_PARAMETERS_AND_STEP:
-        return in + out + stepped(pass) * own;
+        return of_linear_layers(pass, true);
     case CUDA_PART_STEP:
         return (stepped(pass) + 1) * cuda_arrays_bytes(pass, parameters_left(record));
     }
@@ -70,18 +83,19 @@ static double bytes_of(const Record *record, CudaPart part, const CudaOp *op) {
 
 // Only products count: the other kernels are bound by memory.
 static double operations_of(const CudaPass *pass, CudaPart part, const CudaOp *op) {
-    bool product = part == CUDA_PART_FORWARD || part == CUDA_PART_INPUT || part == CUDA_PART_PARAMETERS ||
-                   part == CUDA_PART_PARAMETERS_AND_STEP;
-    if (!op || !product) return 0;
-    return 2.0 * pass->step.models * pass->plan.batch_size * layer_products(op->layer);
+    const bool product = part == CUDA_PART_FORWARD || part == CUDA_PART_INPUT || part == CUDA_PART_PARAMETERS;
+    const double products = part == CUDA_PART_PARAMETERS_AND_STEP ? of_linear_layers(pass, false)
+                            : product                             ? layer_products(op->layer)
+                                                                  : 0;
+    return 2.0 * pass->step.models * pass->plan.batch_size * products;
 }
 
 // The mark of the measured pass: called after each part, it names the part, counts its bytes and records an event.
 static void note(void *context, CudaPart part, const CudaOp *op) {
     Record *record = context;
     CudaCost *cost = &record->costs[record->count];
-    static const char *const parts[] = {"gather",   "forward",           "loss", "back", "input",
-                                        "gradient", "gradient and step", "step"};
+    static const char *const parts[] = {
+        "gather", "forward", "loss", "back", "input", "gradient", "linear gradient and step", "step"};
     if (op)
         snprintf(cost->name, sizeof cost->name, "%s %d %s", layer_type(op->layer)->name, op->number + 1, parts[part]);
     else
