@@ -282,6 +282,20 @@ Status past_runs_find(PastRuns *runs, char *const *folders, int folder_count, Er
     return status;
 }
 
+static int unfinished_last(const void *a, const void *b) {
+    const PastRun *left = a, *right = b;
+    const int order = (right->state == RUN_FINISHED) - (left->state == RUN_FINISHED);
+    return order ? order : compare_paths(a, b);
+}
+
+size_t past_runs_finished_first(PastRuns *runs) {
+    size_t finished = 0;
+    qsort(runs->all, runs->count, sizeof *runs->all, unfinished_last);
+    while (finished < runs->count && runs->all[finished].state == RUN_FINISHED)
+        finished++;
+    return finished;
+}
+
 void past_runs_free(PastRuns *runs) {
     for (size_t i = 0; i < runs->count; i++)
         past_run_free(&runs->all[i]);

@@ -70,6 +70,9 @@ typedef struct PastRuns {
 // Finds all runs in the folders and below them. NOINPUT names a folder without runs. A run whose files cannot be parsed
 // is left out with a warning.
 Status past_runs_find(PastRuns *runs, char *const *folders, int folder_count, Error *err);
+
+// Moves the finished runs to the front and returns how many there are.
+size_t past_runs_finished_first(PastRuns *runs);
 void past_runs_free(PastRuns *runs);
 
 #endif

@@ -6,55 +6,29 @@
 #include <string.h>
 
 #include "app/commands.h"
+#include "app/inspect/by_options.h"
 #include "app/inspect/look_options.h"
 #include "app/inspect/run_columns.h"
 #include "app/inspect/runs.h"
 
-// Options as columns --------------------------------------------------------------------------------------------------
-
-typedef struct Shown {
-    const Option *options[OPTION_MAX_COUNT];
-    size_t columns[OPTION_MAX_COUNT]; // columns of the table
-    int count;
-} Shown;
-
-static void show_option(Shown *shown, const Option *option) {
-    for (int i = 0; i < shown->count; i++)
-        if (shown->options[i] == option) return;
-    shown->options[shown->count++] = option;
-}
-
-static void add_options(Table *table, Shown *shown) {
-    for (int i = 0; i < shown->count; i++)
-        shown->columns[i] = table_add_column(table, shown->options[i]->name, shown->options[i]->name, -1);
-}
-
-static void put_options(Table *table, const Shown *shown, const PastRun *run) {
-    for (int i = 0; i < shown->count; i++) {
-        char text[OPTION_VALUE_BYTES];
-        past_run_option(text, run, shown->options[i]);
-        if (*text) table_put_text(table, shown->columns[i], text);
-    }
-}
-
 // A line a run --------------------------------------------------------------------------------------------------------
 
 Status runs_table_list(Table *table, const PastRuns *runs, const char *show, Error *err) {
-    Shown shown = {.count = 0};
+    ByOptions shown = {0};
     RunColumns columns;
     for (int i = 0; i < option_count; i++)
         if (!option_table[i].unsaved && past_runs_differ(runs->all, runs->count, &option_table[i]))
-            show_option(&shown, &option_table[i]);
+            by_options_add(&shown, &option_table[i]);
     const size_t path = table_add_column(table, "run", "run", -1),
                  state = table_add_column(table, "state", "state", -1);
-    add_options(table, &shown);
+    by_options_add_columns(&shown, table);
     TRY(run_columns_add(&columns, table, runs, show, err));
     for (size_t i = 0; i < runs->count; i++) {
         const PastRun *run = &runs->all[i];
         table_add_row(table);
         table_put_text(table, path, run->path);
         table_put_text(table, state, run_state_names[run->state]);
-        put_options(table, &shown, run);
+        by_options_put(table, &shown, run);
         for (int c = 0; c < columns.count; c++)
             table_put_number(table, columns.all[c].at, run_column_value(&columns.all[c], run));
     }
@@ -64,41 +38,8 @@ Status runs_table_list(Table *table, const PastRuns *runs, const char *show, Err
 
 // A line a group ------------------------------------------------------------------------------------------------------
 
-static Status read_by(Shown *shown, const char *by, Error *err) {
-    char names[OPTION_TEXT_BYTES], *rest;
-    *shown = (Shown){.count = 0};
-    snprintf(names, sizeof names, "%s", by);
-    for (char *name = strtok_r(names, ", ", &rest); name; name = strtok_r(NULL, ", ", &rest)) {
-        const Option *option = option_find(name);
-        if (!option) return option_unknown(name, "--by ", err);
-        if (option->unsaved || option->not_train)
-            return fail(err, STATUS_USAGE,
-                        "--by %s: is about one process, no run has a value of it; give one that stands "
-                        "in config.yaml, such as alpha",
-                        option->name);
-        show_option(shown, option);
-    }
-    if (shown->count > 0) return STATUS_OK;
-    return fail(err, STATUS_USAGE, "--by: needs the name of an option, such as alpha");
-}
-
-// Compares the runs' values of the options, numbers as numbers. 0: both are in one group.
-static int compare_groups(const PastRun *a, const PastRun *b, const Shown *shown) {
-    for (int i = 0; i < shown->count; i++) {
-        char left[OPTION_VALUE_BYTES], right[OPTION_VALUE_BYTES], *left_end, *right_end;
-        past_run_option(left, a, shown->options[i]);
-        past_run_option(right, b, shown->options[i]);
-        if (strcmp(left, right) == 0) continue;
-        const double x = strtod(left, &left_end), y = strtod(right, &right_end);
-        const bool numbers = *left && *right && !*left_end && !*right_end;
-        if (numbers && x != y) return x < y ? -1 : 1;
-        return strcmp(left, right);
-    }
-    return 0;
-}
-
-static int compare_runs(const void *a, const void *b, void *shown) {
-    const int order = compare_groups(a, b, shown);
+static int compare_runs(const void *a, const void *b, void *by) {
+    const int order = by_options_compare(a, b, by);
     return order ? order : strverscmp(((const PastRun *)a)->path, ((const PastRun *)b)->path);
 }
 
@@ -136,13 +77,12 @@ static void put_group(Table *table, const RunColumns *columns, size_t reached, c
 }
 
 // Says which options the means are over, and how many runs are left out because they are not finished.
-static void print_notes(const PastRuns *runs, size_t finished, const Shown *by) {
+static void print_notes(const PastRuns *runs, size_t finished, const ByOptions *by) {
     const char *separator = "mean ± standard deviation over: ";
     for (int i = 0; i < option_count; i++) {
-        bool named = false;
-        for (int k = 0; k < by->count; k++)
-            named |= by->options[k] == &option_table[i];
-        if (named || option_table[i].unsaved || !past_runs_differ(runs->all, finished, &option_table[i])) continue;
+        if (by_options_have(by, &option_table[i]) || option_table[i].unsaved ||
+            !past_runs_differ(runs->all, finished, &option_table[i]))
+            continue;
         printf("%s%s", separator, option_table[i].name);
         separator = ", ";
     }
@@ -152,23 +92,18 @@ static void print_notes(const PastRuns *runs, size_t finished, const Shown *by) 
                runs->count - finished, runs->count);
 }
 
-static int unfinished_last(const void *a, const void *b) {
-    const PastRun *left = a, *right = b;
-    const int order = (right->state == RUN_FINISHED) - (left->state == RUN_FINISHED);
-    return order ? order : strverscmp(left->path, right->path);
-}
-
-static Status fill_means(Table *table, const PastRuns *runs, size_t finished, Shown *by, const char *show, Error *err) {
+static Status fill_means(Table *table, const PastRuns *runs, size_t finished, ByOptions *by, const char *show,
+                         Error *err) {
     RunColumns columns;
-    add_options(table, by);
+    by_options_add_columns(by, table);
     const size_t number = table_add_column(table, "n", "runs", 0);
     TRY(run_columns_add(&columns, table, runs, show, err));
     const size_t reached = table_add_column(table, "reached it", "reached_target", 0);
     for (size_t first = 0, next; first < finished; first = next) {
-        for (next = first + 1; next < finished && compare_groups(&runs->all[first], &runs->all[next], by) == 0;)
+        for (next = first + 1; next < finished && by_options_compare(&runs->all[first], &runs->all[next], by) == 0;)
             next++;
         table_add_row(table);
-        put_options(table, by, &runs->all[first]);
+        by_options_put(table, by, &runs->all[first]);
         table_put_number(table, number, (double)(next - first));
         put_group(table, &columns, reached, &runs->all[first], next - first);
     }
@@ -178,12 +113,9 @@ static Status fill_means(Table *table, const PastRuns *runs, size_t finished, Sh
 
 Status runs_print_means(PastRuns *runs, const char *names, const char *show, TableFormat format, Error *err) {
     Table table = {0};
-    Shown by;
-    size_t finished = 0;
-    TRY(read_by(&by, names, err));
-    qsort(runs->all, runs->count, sizeof *runs->all, unfinished_last);
-    while (finished < runs->count && runs->all[finished].state == RUN_FINISHED)
-        finished++;
+    ByOptions by;
+    TRY(by_options_read(&by, names, err));
+    const size_t finished = past_runs_finished_first(runs);
     if (finished == 0)
         return fail(err, STATUS_NOINPUT, "none of the %zu runs is finished; sounder runs without --by lists them",
                     runs->count);

@@ -1,0 +1,60 @@
+#include "by_options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool by_options_have(const ByOptions *by, const Option *option) {
+    for (int i = 0; i < by->count; i++)
+        if (by->all[i] == option) return true;
+    return false;
+}
+
+void by_options_add(ByOptions *by, const Option *option) {
+    if (!by_options_have(by, option)) by->all[by->count++] = option;
+}
+
+Status by_options_read(ByOptions *by, const char *text, Error *err) {
+    char names[OPTION_TEXT_BYTES], *rest;
+    *by = (ByOptions){0};
+    snprintf(names, sizeof names, "%s", text);
+    for (char *name = strtok_r(names, ", ", &rest); name; name = strtok_r(NULL, ", ", &rest)) {
+        const Option *option = option_find(name);
+        if (!option) return option_unknown(name, "--by ", err);
+        if (option->unsaved || option->not_train)
+            return fail(err, STATUS_USAGE,
+                        "--by %s: is about one process, no run has a value of it; give one that stands "
+                        "in config.yaml, such as alpha",
+                        option->name);
+        by_options_add(by, option);
+    }
+    if (by->count > 0) return STATUS_OK;
+    return fail(err, STATUS_USAGE, "--by: needs the name of an option, such as alpha");
+}
+
+void by_options_add_columns(ByOptions *by, Table *table) {
+    for (int i = 0; i < by->count; i++)
+        by->columns[i] = table_add_column(table, by->all[i]->name, by->all[i]->name, -1);
+}
+
+void by_options_put(Table *table, const ByOptions *by, const PastRun *run) {
+    for (int i = 0; i < by->count; i++) {
+        char text[OPTION_VALUE_BYTES];
+        past_run_option(text, run, by->all[i]);
+        if (*text) table_put_text(table, by->columns[i], text);
+    }
+}
+
+int by_options_compare(const PastRun *a, const PastRun *b, const ByOptions *by) {
+    for (int i = 0; i < by->count; i++) {
+        char left[OPTION_VALUE_BYTES], right[OPTION_VALUE_BYTES], *left_end, *right_end;
+        past_run_option(left, a, by->all[i]);
+        past_run_option(right, b, by->all[i]);
+        if (strcmp(left, right) == 0) continue;
+        const double x = strtod(left, &left_end), y = strtod(right, &right_end);
+        const bool numbers = *left && *right && !*left_end && !*right_end;
+        if (numbers && x != y) return x < y ? -1 : 1;
+        return strcmp(left, right);
+    }
+    return 0;
+}

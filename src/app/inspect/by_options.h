@@ -1,0 +1,33 @@
+// Options that tell groups of runs apart, as the first columns of a table.
+//
+//   ByOptions by;
+//   TRY(by_options_read(&by, "algorithm,alpha", err));
+//   by_options_add_columns(&by, &table);
+//   by_options_put(&table, &by, &run);              // in the last row
+#ifndef SOUNDER_APP_INSPECT_BY_OPTIONS_H
+#define SOUNDER_APP_INSPECT_BY_OPTIONS_H
+
+#include "app/inspect/past_run.h"
+#include "app/inspect/table.h"
+
+// Empty if zeroed.
+typedef struct ByOptions {
+    const Option *all[OPTION_MAX_COUNT];
+    size_t columns[OPTION_MAX_COUNT]; // columns of the table
+    int count;
+} ByOptions;
+
+// Adds an option unless it is there.
+void by_options_add(ByOptions *by, const Option *option);
+bool by_options_have(const ByOptions *by, const Option *option);
+
+// Reads names with commas between. USAGE for an unknown name, for an option that no run has a value of, and for none.
+Status by_options_read(ByOptions *by, const char *names, Error *err);
+
+void by_options_add_columns(ByOptions *by, Table *table);
+void by_options_put(Table *table, const ByOptions *by, const PastRun *run);
+
+// Compares the runs' values of the options, numbers as numbers. 0: both are in one group.
+int by_options_compare(const PastRun *a, const PastRun *b, const ByOptions *by);
+
+#endif
