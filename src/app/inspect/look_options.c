@@ -10,6 +10,12 @@
     { .rows = of, .count = sizeof of / sizeof *of }
 
 // clang-format off
+// A row of three commands.
+#define AGAINST                                                                                                        \
+    {.name = "against", .type = OPTION_TEXT, FIELD(against), .also = "baseline compare versus vs", .placeholder = "VALUE", .derived = "none", \
+     .help = "better, or luck: compares the other runs with those that have this value (fedavg, or OPTION=VALUE) and are alike in all " \
+             "else: the mean difference of runs of one seed, Student's 95% interval, a sign test, and how many more seeds would find " \
+             "a difference of this size; needs three seeds"}
 static const Option runs_rows[] = {
     {.name = "by", .type = OPTION_TEXT, FIELD(by), .also = "group group-by average", .placeholder = "OPTION,...", .derived = "one line per run",
      .help = "one line per value of these options (alpha, or algorithm,alpha), with mean and standard deviation over the "
@@ -20,6 +26,7 @@ static const Option runs_rows[] = {
     {.name = "format", .type = OPTION_CHOICE, FIELD(format), .also = "output o f", .placeholder = "FORM", .preset = "text",
      .choices = {[TABLE_TEXT] = "text", [TABLE_CSV] = "csv", [TABLE_MARKDOWN] = "md", [TABLE_LATEX] = "latex", [TABLE_JSON] = "json"},
      .help = "format of the table; in csv, a text that a spreadsheet would evaluate (= + - @) gets a ' in front"},
+    AGAINST,
 };
 static const Option report_rows[] = {
     {.name = "out", .type = OPTION_TEXT, FIELD(out), .also = "output file html", .placeholder = "FILE", .derived = "report.html in the first folder",

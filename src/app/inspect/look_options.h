@@ -12,14 +12,15 @@ enum { SWEEP_MOST_RUNS = 10000 };
 typedef struct LookOptions {
     char *const *folders; // (folder_count); borrowed from argv
     int folder_count;
-    char by[OPTION_TEXT_BYTES];   // names of options, with commas between; "": none
-    char show[OPTION_TEXT_BYTES]; // names of figures, with commas between; "": those that say something
-    int format;                   // TableFormat
-    char out[OPTION_TEXT_BYTES];  // "": not given
-    char svg[OPTION_TEXT_BYTES];  // "": none
-    char part[OPTION_TEXT_BYTES]; // "I/N"; "": all
-    int search;                   // SweepSearch
-    int number, parallel, seeds;  // 0: not given
+    char by[OPTION_TEXT_BYTES];      // names of options, with commas between; "": none
+    char show[OPTION_TEXT_BYTES];    // names of figures, with commas between; "": those that say something
+    char against[OPTION_TEXT_BYTES]; // a value of an option; "": none
+    int format;                      // TableFormat
+    char out[OPTION_TEXT_BYTES];     // "": not given
+    char svg[OPTION_TEXT_BYTES];     // "": none
+    char part[OPTION_TEXT_BYTES];    // "I/N"; "": all
+    int search;                      // SweepSearch
+    int number, parallel, seeds;     // 0: not given
     bool dry_run, once;
 } LookOptions;
 

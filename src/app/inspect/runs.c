@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "app/commands.h"
+#include "app/inspect/against.h"
 #include "app/inspect/by_options.h"
 #include "app/inspect/look_options.h"
 #include "app/inspect/run_columns.h"
@@ -137,7 +138,10 @@ Status command_runs(int argc, char **argv, int *exit_code, Error *err) {
     TRY(past_runs_find(&runs, given ? options.folders : usual, given ? options.folder_count : 1, err));
     Table table = {0};
     Status status = STATUS_OK;
-    if (options.by[0]) {
+    if (options.against[0]) {
+        const Against asked = {options.against, options.by, options.show};
+        status = against_print(&runs, &asked, (TableFormat)options.format, err);
+    } else if (options.by[0]) {
         status = runs_print_means(&runs, options.by, options.show, (TableFormat)options.format, err);
     } else {
         status = runs_table_list(&table, &runs, options.show, err);

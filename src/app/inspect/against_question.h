@@ -1,0 +1,26 @@
+// Reads `--against VALUE`: finds the option that has the value, the runs that make a group, and the figure to compare.
+#ifndef SOUNDER_APP_INSPECT_AGAINST_QUESTION_H
+#define SOUNDER_APP_INSPECT_AGAINST_QUESTION_H
+
+#include "app/inspect/against.h"
+#include "app/inspect/by_options.h"
+#include "app/inspect/run_columns.h"
+
+typedef struct Question {
+    const Option *option;           // has the value that the others are compared with
+    char value[OPTION_VALUE_BYTES]; // as runs write it
+    ByOptions by, others;           // others: by without the option
+    bool is_named;                  // by --show: the column; otherwise the figure that the runs are about
+    RunColumn column;
+    RunFigure figure;
+    char title[COLUMN_NAME_BYTES];
+    int decimals;
+} Question;
+
+// runs: finished ones. USAGE as in against.h.
+Status against_question_read(Question *question, const PastRuns *runs, const Against *asked, Error *err);
+
+// Returns the run's value of the figure; NaN if it has none.
+double against_question_value(const PastRun *run, const Question *question);
+
+#endif

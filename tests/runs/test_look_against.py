@@ -1,0 +1,115 @@
+"""Better or luck: sounder runs --against, at the end of a sweep and in the report.
+
+Usage: test_look_against.py PATH_OF_SOUNDER [unittest arguments]
+"""
+import json, math, os, statistics, sys, unittest
+
+from test_look import Look
+
+T = {5: 2.776445}  # pairs: 97.5% quantile of Student's distribution
+
+
+class Against(Look):
+    def write_algorithms(self, finals, **options):
+        """finals: {algorithm: [accuracy of seed 1, of seed 2, ...]}."""
+        for algorithm, values in finals.items():
+            for seed, value in enumerate(values, 1):
+                self.write_run(f"sweep/{algorithm.replace(' ', '-')}-{seed}", [0.5, value], algorithm=algorithm, seed=seed, **options)
+
+    def rows(self, *arguments):
+        return json.loads(self.sounder("runs", "sweep", *arguments, "--format", "json"))
+
+    def test_runs_of_one_seed_are_pairs_and_their_differences_have_students_interval(self):
+        finals = {"fedavg": [0.70, 0.60, 0.50, 0.65, 0.55], "scaffold": [0.75, 0.66, 0.54, 0.71, 0.60], "fedprox mu=0.1": [0.69, 0.62, 0.50, 0.66, 0.53]}
+        self.write_algorithms(finals)
+        rows = {row["algorithm"]: row for row in self.rows("--against", "fedavg")}
+        self.assertEqual(set(rows), {"scaffold", "fedprox mu=0.1"})
+        for algorithm, row in rows.items():
+            differences = [100 * (b - a) for a, b in zip(finals["fedavg"], finals[algorithm])]
+            mean, reach = statistics.mean(differences), T[5] * statistics.stdev(differences) / math.sqrt(5)
+            for key, value in (("difference", mean), ("difference_low", mean - reach), ("difference_high", mean + reach)):
+                self.assertAlmostEqual(row[key], value, places=5)
+        self.assertEqual((rows["scaffold"]["verdict"], rows["scaffold"]["pairs"], rows["scaffold"]["sign_test_p"]), ("better", 5, 0.0625))
+        self.assertEqual((rows["fedprox mu=0.1"]["verdict"], rows["fedprox mu=0.1"]["sign_test_p"]), ("not distinguishable", 1))
+        told = self.sounder("runs", "sweep", "--against", "scaffold")  # the same, seen from the other side
+        self.assertRegex(told, r"\nfedavg +5 +-5\.20 +-6\.24 +-4\.16 +0\.062 +worse\n")
+        self.assertIn("minus that of algorithm scaffold with the same seed; 95%: Student's interval", told)
+
+    def test_a_lower_loss_is_better(self):
+        self.write_algorithms({"fedavg": [0.5] * 3, "scaffold": [0.5] * 3})
+        for seed in (1, 2, 3):
+            path = self.path(f"sweep/scaffold-{seed}/metrics.jsonl")
+            with open(path) as file:
+                text = file.read()
+            with open(path, "w") as file:
+                file.write(text.replace('"test_loss":0.5', f'"test_loss":0.{40 + seed}'))
+        for algorithm in ("fedavg", "scaffold"):
+            for seed in (1, 2, 3):
+                path = self.path(f"sweep/{algorithm}-{seed}/metrics.jsonl")
+                with open(path) as file:
+                    text = file.read()
+                with open(path, "w") as file:
+                    file.write(text.replace('"type":"start"', '"type":"start","figure":"test_loss"'))
+        (row,) = self.rows("--against", "fedavg")
+        self.assertEqual(row["verdict"], "better")
+        self.assertAlmostEqual(row["difference"], -0.08)
+
+    def test_too_few_seeds_are_said_in_one_sentence_instead_of_figures(self):
+        self.write_algorithms({"fedavg": [0.5, 0.6], "scaffold": [0.6, 0.7, 0.8], "ditto": [0.5]})
+        self.assertEqual(self.sounder("runs", "sweep", "--against", "fedavg"),
+                         "too few seeds in common with algorithm fedavg for an interval, which needs 3 (such as --seed 1..3): ditto (1); scaffold (2)\n")
+        for row in self.rows("--against", "fedavg"):
+            self.assertEqual((row["verdict"], row.get("difference")), ("too few seeds", None))
+
+    def test_groups_are_compared_where_all_other_options_are_the_same(self):
+        for alpha, gain in (("0.1", 0.1), ("10", 0.0)):
+            for seed in (1, 2, 3):
+                self.write_run(f"sweep/a-{alpha}-{seed}", [0.5 + 0.01 * seed], algorithm="fedavg", partition="dirichlet", alpha=alpha, seed=seed)
+                self.write_run(f"sweep/b-{alpha}-{seed}", [0.5 + 0.01 * seed + gain], algorithm="scaffold", partition="dirichlet", alpha=alpha, seed=seed)
+        self.assertEqual([(row["alpha"], row["algorithm"], row["verdict"]) for row in self.rows("--against", "fedavg")],
+                         [(0.1, "scaffold", "better"), (10, "scaffold", "equal")])
+        self.assertEqual({(row["algorithm"], row["alpha"], row["verdict"]) for row in self.rows("--against", "alpha=0.10")},
+                         {("fedavg", 10, "equal"), ("scaffold", 10, "worse")})
+
+    def test_by_leaves_out_what_was_tuned_for_each_algorithm(self):
+        for algorithm, lr in (("fedavg", "0.1"), ("scaffold", "0.01")):
+            for seed in (1, 2, 3):
+                self.write_run(f"sweep/{algorithm}-{seed}", [0.5 + (lr == "0.01") * 0.1 + 0.01 * seed], algorithm=algorithm, lr=lr, seed=seed)
+        self.assertEqual({row["verdict"] for row in self.rows("--against", "fedavg")}, {"too few seeds"})
+        (row,) = self.rows("--against", "fedavg", "--by", "algorithm")
+        self.assertEqual((row["pairs"], row["verdict"]), (3, "better"))
+
+    def test_show_names_another_figure_to_compare(self):
+        self.write_algorithms({"fedavg": [0.5] * 3, "scaffold": [0.6] * 3})
+        (row,) = self.rows("--against", "fedavg", "--show", "test_loss")
+        self.assertEqual((row["difference"], row["verdict"]), (0, "equal"))
+        (row,) = self.rows("--against", "fedavg", "--show", "accuracy_percent")
+        self.assertEqual(row["verdict"], "higher")  # nothing says that more of it is better
+        self.assertIn("one figure", self.sounder("runs", "sweep", "--against", "fedavg", "--show", "rounds,seconds", code=os.EX_USAGE))
+
+    def test_what_cannot_be_compared_is_refused_with_what_can(self):
+        self.write_algorithms({"fedavg": [0.5] * 3, "scaffold": [0.6] * 3})
+        refusal = lambda *arguments: self.sounder("runs", *arguments, code=os.EX_USAGE)
+        self.assertIn("--against fedavgg: no run has this value; the runs differ in algorithm (fedavg, scaffold)\n", refusal("sweep", "--against", "fedavgg"))
+        self.assertIn("do not differ, except in their seeds", refusal("sweep/fedavg-1", "sweep/fedavg-2", "--against", "fedavg"))
+        self.assertRegex(refusal("sweep", "sweep/scaffold-2", "--against", "fedavg"), "sweep/scaffold-2 and sweep/scaffold-2 have one seed, 2, .* give one")
+        for seed in (1, 2):
+            self.write_run(f"two/{seed}", [0.5], lr="0.1", partition="dirichlet", alpha="0.1", seed=seed)
+            self.write_run(f"two/{seed}b", [0.5], lr="0.2", partition="dirichlet", alpha="0.2", seed=seed)
+        self.assertIn("is a value of alpha and of lr; write --against alpha=0.1\n", refusal("two", "--against", "0.1"))
+
+    def test_runs_without_the_figure_and_unfinished_runs_are_left_out_and_counted(self):
+        self.write_algorithms({"fedavg": [0.5, 0.5, 0.5, 0.5], "scaffold": [0.6, 0.7, 0.6, 0.6]})
+        self.write_run("sweep/cut", [0.9], finished=False, algorithm="scaffold", seed=5)
+        path = self.path("sweep/scaffold-4/metrics.jsonl")
+        with open(path) as file:
+            text = file.read()
+        with open(path, "w") as file:
+            file.write(text.replace('"test_accuracy":0.6', '"test_accuracy":null').replace('"test_accuracy":0.5', '"test_accuracy":null'))
+        told = self.sounder("runs", "sweep", "--against", "fedavg")
+        self.assertRegex(told, r"\nscaffold +3 ")
+        self.assertIn("left out: 1 pair in which a run has no number for accuracy %\nleft out: 1 run, which is not finished\n", told)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
