@@ -185,7 +185,7 @@ static const ClashRow clashes[] = {
      "a batchnorm has running statistics, which have no gradients to add up; train in rounds (--algorithm fedavg), or "
      "normalise with groupnorm"},
     // These reasons continue the first side: "personal ditto of --algorithm is for the CPU alone".
-    {ON_GPU, {SECOND, ALTERNATES, MASKS, TRAINS_STATE, BUFFERS, TRUSTS, REPLICAS},
+    {ON_GPU, {SECOND, MASKS, TRAINS_STATE, BUFFERS, TRUSTS, REPLICAS},
      "is for the CPU alone"},
     {ON_GPU, {GLOBAL_BATCH}, "with batch=global is for the CPU alone"},
     {ON_GPU, {LOOKS}, "with option=I is for the CPU alone"},
@@ -226,7 +226,6 @@ static void traits_of_clients(bool *has, const Recipe *recipe) {
     has[NESTEROV] = recipe->optimizer.row == OPTIMIZER_SGD && recipe->optimizer.number[0] != 0;
     has[PERSONAL] = recipe->personal.row != PERSONAL_NONE;
     has[SECOND] = recipe->personal.row == PERSONAL_DITTO || recipe->personal.row == PERSONAL_MOREAU;
-    has[ALTERNATES] = recipe->personal.row == PERSONAL_ALTERNATE;
     has[MOREAU] = recipe->personal.row == PERSONAL_MOREAU;
     has[NORMS] = recipe->personal.row == PERSONAL_NORMS;
     has[SCATTERS] = has[NORMS] || recipe->personal.row == PERSONAL_TENSORS;

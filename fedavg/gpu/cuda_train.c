@@ -34,7 +34,8 @@ uint32_t cuda_take(const CudaWorker *self, Job **jobs) {
 }
 
 static Walk walk_of_job(const CudaWorker *self, const Job *job, uint32_t round) {
-    return walk_of(&self->memory->config->recipe.schedule, round, job->epochs);
+    const RunConfig *config = self->memory->config;
+    return walk_of(&config->recipe.schedule, round, self->trains_own ? config->personal.epochs : job->epochs);
 }
 
 // Returns the stretch of this index of a job's training, empty after its last: what a launch does next.
@@ -177,4 +178,27 @@ Status cuda_train_models(CudaWorker *self, uint32_t jobs, uint32_t round, Error 
         job->squared_length = NAN;
     }
     return STATUS_OK;
+}
+
+// Each part has a fresh optimizer. The parameters that stay draw shuffles and dropout that no round draws, as
+// train_in_turn of client.c does. The losses and samples of the jobs are those of the second part.
+static Status train_in_turn(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
+    const PersonalPlan *plan = &self->memory->config->personal;
+    TRY(cuda_net_hold(self->net, 0, plan->first, err));
+    TRY(cuda_optimizer_begin(self, jobs, false, err));
+    self->trains_own = true;
+    const Status status = cuda_train_models(self, jobs, round | 1u << 30, err);
+    self->trains_own = false;
+    TRY(status);
+    TRY(cuda_net_hold(self->net, plan->first, plan->end, err));
+    TRY(cuda_optimizer_begin(self, jobs, false, err));
+    TRY(cuda_train_models(self, jobs, round, err));
+    return cuda_net_hold(self->net, 0, 0, err);
+}
+
+Status cuda_train_turn(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
+    if (self->memory->config->personal.alternates) return train_in_turn(self, jobs, round, err);
+    TRY(cuda_optimizer_begin(self, jobs, true, err));
+    TRY(cuda_train_models(self, jobs, round, err));
+    return cuda_optimizer_conclude(self, jobs, err);
 }

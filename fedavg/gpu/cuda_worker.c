@@ -287,9 +287,7 @@ static Status train_clients(CudaWorker *self, uint32_t jobs, uint32_t round, Err
     TRY(cuda_own_begin(&self->own, self->weights, self->jobs, jobs, self->stream, err));
     TRY(cuda_clients_begin(&self->clients, self->jobs, jobs, round, &self->blocks, self->weights, self->stream, err));
     TRY(cuda_samples_train(&self->samples, self->jobs, jobs, round, self->stream, err));
-    TRY(cuda_optimizer_begin(self, jobs, true, err));
-    TRY(cuda_train_models(self, jobs, round, err));
-    TRY(cuda_optimizer_conclude(self, jobs, err));
+    TRY(cuda_train_turn(self, jobs, round, err));
     TRY(cuda_own_conclude(&self->own, &self->rows, self->weights, self->blocks.weights, self->jobs, jobs, self->stream,
                           err));
     TRY(cuda_inspect_updates(self, jobs, err));

@@ -59,6 +59,7 @@ typedef struct CudaWorker {
     Job **jobs;                           // owned (models)
     Job **next_jobs;                      // owned (models): next_count of them are taken already
     uint32_t next_count;
+    bool trains_own;               // only what stays with the clients is trained now (cuda_train_turn)
     BatchResult *results;          // owned (models)
     CudaPace training, evaluating; // how often this worker waits
     Sender sender;                 // owned; zeros where updates are handed in as they were trained
@@ -74,6 +75,10 @@ uint32_t cuda_take(const CudaWorker *self, Job **jobs);
 
 // All that the clients of self->jobs (jobs) train in the round; their losses, samples and seconds (cuda_train.c).
 Status cuda_train_models(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err);
+
+// A turn of these clients: cuda_train_models with the state of their optimizers, once, or twice where they train the
+// parameters that stay with them first, and then the others.
+Status cuda_train_turn(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err);
 
 // ssgd.h on the GPU: gradients by lockstep launches into the slots, slices of the sum by one kernel, and the stream is
 // synchronised before either step barrier.

@@ -1,6 +1,8 @@
 // Part of cuda_pass.h: records a training step as a CUDA graph and replays it.
 #include "nn/cuda/cuda_pass.h"
 
+#include <stdlib.h>
+
 #include "base/cuda_try.h"
 
 // Launches return no status: CUDA's last error and blas keep the failures since the last call of this function.
@@ -74,4 +76,21 @@ void cuda_graph_free(CudaGraph *graph) {
     if (graph->single) cudaGraphExecDestroy(graph->single);
     if (graph->several) cudaGraphExecDestroy(graph->several);
     graph->single = graph->several = NULL;
+}
+
+CudaHold *cuda_hold_new(const CudaGraph *graph, size_t first, size_t end) {
+    CudaHold *hold = malloc(sizeof *hold);
+    if (!hold) return NULL;
+    *hold = (CudaHold){.pass = *graph->pass, .first = first, .end = end};
+    hold->graph = (CudaGraph){.enqueue = graph->enqueue, .pass = &hold->pass, .blas = graph->blas};
+    Spec *spec = &hold->pass.plan.spec;
+    for (int t = 0; t < spec->tensor_count; t++)
+        if (spec->tensors[t].first >= first && spec->tensors[t].first < end)
+            spec->tensors[t].frozen = spec->freezes = true;
+    return hold;
+}
+
+void cuda_hold_free(CudaHold *hold) {
+    if (hold) cuda_graph_free(&hold->graph);
+    free(hold);
 }

@@ -106,6 +106,11 @@ Status cuda_net_assign(CudaNet *net, int model, const CudaTask *task, bool fresh
 // for (cuda_net_results).
 Status cuda_net_set_lr(CudaNet *net, float lr, Error *err);
 
+// Later steps of training leave the parameters from `first` to end - 1, whole tensors, as they are. first == end: none.
+// A net knows CUDA_NET_HOLDS such ranges: USAGE for one more.
+enum { CUDA_NET_HOLDS = 2 };
+Status cuda_net_hold(CudaNet *net, size_t first, size_t end, Error *err);
+
 // Asynchronous. Makes `steps` steps of SGD on all models; a model whose samples are used up idles. With updates
 // (Hogwild), a step with a gradient that is not finite is refused, and staleness is counted.
 Status cuda_net_train(CudaNet *net, uint32_t steps, Error *err);

@@ -113,4 +113,17 @@ typedef struct CudaGraph {
 Status cuda_graph_run(CudaGraph *graph, uint32_t steps, Error *err);
 void cuda_graph_free(CudaGraph *graph);
 
+// Steps of training that leave the parameters from `first` to end - 1. Their pass is a copy whose spec has the tensors
+// of the range frozen. Its ops are those of the net, whose layers learn: all gradients are computed, and some are
+// unused.
+typedef struct CudaHold {
+    CudaPass pass;
+    CudaGraph graph;
+    size_t first, end;
+} CudaHold;
+
+// graph: of the steps that leave nothing. NULL without memory.
+CudaHold *cuda_hold_new(const CudaGraph *graph, size_t first, size_t end);
+void cuda_hold_free(CudaHold *hold); // NULL is allowed
+
 #endif

@@ -26,9 +26,11 @@ struct CudaNet {
     CudaProgress counted; // the counters that the host has read last, in `counters`
     char *counters;       // owned
     size_t counter_bytes;
-    float lr;                     // of all later steps: kept until the stream has read it
-    CudaGraph graphs[STEP_KINDS]; // owned
-    CudaAssignment *pending;      // owned (M): assignments that have not been sent to the GPU
+    float lr;                        // of all later steps: kept until the stream has read it
+    CudaGraph graphs[STEP_KINDS];    // owned
+    CudaHold *holds[CUDA_NET_HOLDS]; // owned; NULL until they are used
+    CudaHold *hold;                  // one of them, of later steps of training; NULL: none
+    CudaAssignment *pending;         // owned (M): assignments that have not been sent to the GPU
     int pending_count;
 };
 
@@ -220,6 +222,8 @@ void cuda_net_free(CudaNet *net) {
     if (net->stream) cudaStreamSynchronize(net->stream); // a failure is sticky, and nothing else could be done about it
     for (int kind = 0; kind < STEP_KINDS; kind++)
         cuda_graph_free(&net->graphs[kind]);
+    for (int i = 0; i < CUDA_NET_HOLDS; i++)
+        cuda_hold_free(net->holds[i]);
     cuda_blas_close(&net->blas);
     free(net->counters);
     free(net->pending);
@@ -258,10 +262,25 @@ static Status flush(CudaNet *net, Error *err) {
     return STATUS_OK;
 }
 
-// Each kind of step has a graph of its own, captured when it first runs.
+// Each kind of step has a graph of its own, captured when it first runs, and so has each range that training leaves.
 static Status run_steps(CudaNet *net, StepKind kind, uint32_t steps, Error *err) {
+    CudaGraph *graph = kind == STEP_TRAIN && net->hold ? &net->hold->graph : &net->graphs[kind];
     TRY(flush(net, err));
-    return cuda_graph_run(&net->graphs[kind], steps, err);
+    return cuda_graph_run(graph, steps, err);
+}
+
+Status cuda_net_hold(CudaNet *net, size_t first, size_t end, Error *err) {
+    int place = 0;
+    net->hold = NULL;
+    if (first == end) return STATUS_OK;
+    while (place < CUDA_NET_HOLDS && net->holds[place] &&
+           (net->holds[place]->first != first || net->holds[place]->end != end))
+        place++;
+    if (place == CUDA_NET_HOLDS)
+        return fail(err, STATUS_USAGE, "more than %d ranges of parameters that a net's steps leave", CUDA_NET_HOLDS);
+    if (!net->holds[place]) net->holds[place] = cuda_hold_new(&net->graphs[STEP_TRAIN], first, end);
+    net->hold = net->holds[place];
+    return net->hold ? STATUS_OK : fail_errno(err, STATUS_OS, "no memory for steps that leave parameters");
 }
 
 // The rate is read from device memory by captured steps, so that a new rate needs no new capture. CUDA does not promise
