@@ -188,6 +188,7 @@ static void make_consistent(Options *options) {
         options->training.sgd.weight_decay = 0, options->training.clip = 0;
     strcpy(options->drift, "labels round=20");
     strcpy(options->target, options->seed % 2 ? "accuracy=0.5" : "loss=1e-3");
+    strcpy(options->patience_by, options->seed % 2 ? "accuracy" : "loss"); // the target's figure
     if (walk_by_steps(&options->recipe.schedule)) set(options, "stragglers", "0");
     if (world->straggler_work == STRAGGLERS_PARTIAL) options->training.local_epochs++;
     if (world->client_time == CLIENT_TIME_FILE) set(options, "client-time", "file noise=0.1:file");
