@@ -93,7 +93,7 @@ static void doubt_channels(DatasetDoubts *doubts, const Dataset *data) {
     if (!are_last) return;
     add(doubts,
         "%s: samples are read as %d channels of %dx%d; if they are images of %dx%d with their channels last, save "
-        "x.transpose(0, 3, 1, 2)",
+        "x.transpose(0, 3, 1, 2), or say channels=last in --data",
         data->name, shape.channels, shape.rows, shape.columns, shape.channels, shape.rows);
 }
 

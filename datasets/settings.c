@@ -34,7 +34,9 @@ static const FormRow row = {
             .help = "of a sample whose numbers are in one row: CxHxW or HxW, such as 1x28x28, for layers that need images"},
         [SETTING_NORMALIZE] = {.name = "normalize", .type = FORM_CHOICE, .preset = "no", .choices = "no yes",
             .help = "samples enter as (x - mean) / deviation of the training samples, for each feature, or for each channel of images; "
-                    "the model notes both, and eval uses them for other data"}}};
+                    "the model notes both, and eval uses them for other data"},
+        [SETTING_CHANNELS] = {.name = "channels", .type = FORM_CHOICE, .preset = "first", .choices = "first last",
+            .help = "axis of the channels in arrays of images: (N,C,H,W), or last: (N,H,W,C)"}}};
 // clang-format on
 _Static_assert((int)DATASET_SETTINGS <= (int)FORM_MAX_KEYS, "a row has room for all settings");
 

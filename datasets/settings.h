@@ -30,6 +30,7 @@ typedef enum DatasetSetting {
     SETTING_TEST_SEED,
     SETTING_SHAPE,
     SETTING_NORMALIZE,
+    SETTING_CHANNELS,
     DATASET_SETTINGS
 } DatasetSetting;
 

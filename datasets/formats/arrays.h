@@ -1,11 +1,16 @@
-// Part of format.h: NumPy's arrays as a data set, in two files: arrays.c finds and reads the arrays, and
-// arrays_validation.c adds those of a validation set.
+// Part of format.h: NumPy's arrays that together are a data set, within arrays.c (finds them), arrays_check.c (compares
+// them), arrays_read.c (reads their values) and arrays_validation.c (adds those of a validation set).
 #ifndef SOUNDER_DATASETS_FORMATS_ARRAYS_H
 #define SOUNDER_DATASETS_FORMATS_ARRAYS_H
+
+#include <stdbool.h>
+#include <string.h>
 
 #include "datasets/formats/format.h"
 #include "datasets/formats/npy.h"
 #include "datasets/formats/zip.h"
+#include "datasets/samples_file.h"
+#include "datasets/settings.h"
 
 typedef enum ArrayRole {
     X_TRAIN,
@@ -21,14 +26,17 @@ typedef enum ArrayRole {
     ROLES
 } ArrayRole;
 enum { SAID_BYTES = DATASET_PATH_BYTES + 32 };
-static const ArrayRole LAST_REQUIRED = Y_TEST;
 
 typedef struct Arrays {
-    const char *place; // borrowed
+    const char *place;    // borrowed
+    const Form *settings; // borrowed
     bool is_archive;
     bool found[ROLES];
-    bool labels_alone;     // y without x
-    BytePart parts[ROLES]; // of an archive
+    const char *names[ROLES]; // of those found: "x_train.npy"
+    bool labels_alone;        // y without x
+    bool is_single;           // no test samples of their own: a share of the samples is for tests
+    bool are_last;            // channels are the last axis of the samples
+    BytePart parts[ROLES];    // of an archive
     NpyHeader headers[ROLES];
     DatasetFileState states[ROLES];
     bool plain[ROLES];             // neither deflated nor a gzip file
@@ -36,25 +44,56 @@ typedef struct Arrays {
     char others[ZIP_OTHERS_BYTES]; // names of other arrays, for a sentence
 } Arrays;
 
+// Whether samples are pixels, which a net normalises; all other numbers become float32.
+static inline bool array_has_pixels(const NpyHeader *header) {
+    return strcmp(header->type, "|u1") == 0;
+}
+
+// Whether labels are rows of zeros with a one at their class.
+static inline bool array_is_one_hot(const NpyHeader *header) {
+    return header->rank == 2 && header->extent[1] > 1;
+}
+
+// Whether labels are targets of the squared loss.
+static inline bool array_has_targets(const NpyHeader *header) {
+    return header->kind == 'f' && !array_is_one_hot(header);
+}
+
+// Finds the arrays of a place, and their types and shapes.
+Status arrays_look_up(Arrays *arrays, const char *place, const Form *settings, Error *err);
+
+// Opens an array at its header, which it reads.
+Status arrays_open(ByteStream *stream, NpyHeader *header, const Arrays *arrays, ArrayRole role, Error *err);
+
+// Compares the headers of all arrays before any values are read: a contradiction is found at once, also in large
+// arrays. Sets shape, items and counts; of a single set train_count has all samples.
+Status arrays_check(DatasetSource *source, const Arrays *arrays, Error *err);
+
+// Finds the users of the training samples, and moves the tests of a single set to test_count.
+Status arrays_count(DatasetSource *source, const Arrays *arrays, Error *err);
+
 // Checks the samples of an array and stores their shape and type in the source.
 Status arrays_check_samples(DatasetSource *source, const Arrays *arrays, ArrayRole role, Error *err);
 
-// Checks an array of one number per sample: targets or clients.
+// Checks an array of one number or one-hot row per sample: labels, targets or clients.
 Status arrays_check_column(const Arrays *arrays, ArrayRole role, ArrayRole samples, Error *err);
 
 // DATA if two arrays differ in what they must have in common: `test` is named, and compared with `train`.
 Status arrays_check_pair(const Arrays *arrays, ArrayRole train, ArrayRole test, bool differ, Error *err);
 
-// Reads the values of an array into `to` (count): pixels unchanged, whole numbers up to `greatest` as uint32_t if
-// `what` names them, all others as floats.
-Status arrays_read_array(void *to, const Arrays *arrays, ArrayRole role, uint32_t greatest, const char *what,
-                         Error *err);
+// arrays_check_pair of labels, whose kinds it compares.
+Status arrays_check_labels(const Arrays *arrays, ArrayRole train, ArrayRole test, Error *err);
 
-// Reads labels or targets to `place`, an offset in the block.
-Status arrays_read_targets(DatasetBlock *block, const Arrays *arrays, ArrayRole role, uint64_t place, Error *err);
+// pixels: (samples of the array), for samples as in the block.
+Status arrays_read_samples(void *pixels, const DatasetBlock *block, const Arrays *arrays, ArrayRole role, Error *err);
+
+// labels: (samples of the array), uint16 classes or float32 targets.
+Status arrays_read_targets(void *labels, const DatasetBlock *block, const Arrays *arrays, ArrayRole role, Error *err);
 
 // x_validation and y_validation, if there are such arrays: they follow the training samples, whose count includes them.
 Status arrays_add_validation(DatasetSource *source, const Arrays *arrays, Error *err);
 Status arrays_read_validation(DatasetBlock *block, const Arrays *arrays, Error *err);
+
+Status arrays_read(DatasetBlock *block, const DatasetSource *source, Error *err);
 
 #endif

@@ -12,13 +12,16 @@ Status arrays_add_validation(DatasetSource *source, const Arrays *arrays, Error 
     if (arrays->labels_alone || arrays->found[X_VALIDATION] != arrays->found[Y_VALIDATION])
         return fail(err, STATUS_DATA, "%s: only one of x_validation and y_validation; give both, or leave both out",
                     arrays->place);
+    if (arrays->is_single)
+        return fail(err, STATUS_USAGE,
+                    "%s: a validation set, but no test set; save x_test and y_test, too, and leave out test-fraction",
+                    arrays->place);
     TRY(arrays_check_samples(&validation, arrays, X_VALIDATION, err));
     const bool differ = memcmp(&source->shape, &validation.shape, sizeof validation.shape) != 0 ||
                         source->items.pixel_bytes != validation.items.pixel_bytes;
     TRY(arrays_check_pair(arrays, X_TRAIN, X_VALIDATION, differ, err));
     TRY(arrays_check_column(arrays, Y_VALIDATION, X_VALIDATION, err));
-    const bool has_targets = headers[Y_TRAIN].kind == 'f';
-    TRY(arrays_check_pair(arrays, Y_TRAIN, Y_VALIDATION, has_targets != (headers[Y_VALIDATION].kind == 'f'), err));
+    TRY(arrays_check_labels(arrays, Y_TRAIN, Y_VALIDATION, err));
     const uint64_t all = source->train_count + headers[X_VALIDATION].extent[0];
     if (all > INT32_MAX)
         return fail(err, STATUS_DATA, "%s: %" PRIu64 " training and validation samples; give at most %d", arrays->place,
@@ -35,8 +38,9 @@ Status arrays_read_validation(DatasetBlock *block, const Arrays *arrays, Error *
     const size_t sample_bytes = shape_size(block->shape) * block->items.pixel_bytes;
     if (block->validation_count == 0) return STATUS_OK;
     uint8_t *pixels = dataset_at(block, at->train_pixels);
-    TRY(arrays_read_array(pixels + first * sample_bytes, arrays, X_VALIDATION, 0, NULL, err));
-    TRY(arrays_read_targets(block, arrays, Y_VALIDATION, at->train_labels + first * block->items.label_bytes, err));
+    TRY(arrays_read_samples(pixels + first * sample_bytes, block, arrays, X_VALIDATION, err));
+    TRY(arrays_read_targets(dataset_at(block, at->train_labels + first * block->items.label_bytes), block, arrays,
+                            Y_VALIDATION, err));
     if (block->items.owner_bytes > 0)
         memset((uint32_t *)dataset_at(block, at->train_owners) + first, 0, block->validation_count * sizeof(uint32_t));
     return STATUS_OK;

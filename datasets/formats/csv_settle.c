@@ -119,8 +119,9 @@ static Status check_label(const CsvColumns *columns, Error *err) {
                     "target=%s in --data",
                     columns->paths[CSV_TRAIN], name, categories->used, DATASET_MAX_CLASSES, word);
     if (column->texts > 0 || categories->are_whole) return STATUS_OK;
-    for (size_t i = 0; i < categories->room; i++)
-        if (categories->table[i].text && !category_is_whole(&whole, categories->table[i].text))
+    for (size_t i = 0; i < categories->room; i++) // true and false are names
+        if (categories->table[i].text && strpbrk(categories->table[i].text, "0123456789") &&
+            !category_is_whole(&whole, categories->table[i].text))
             return fail(err, STATUS_DATA,
                         "%s: column %s has \"%.40s\"; classes are whole numbers or names; for quantities say "
                         "target=%s in --data",

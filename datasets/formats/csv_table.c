@@ -118,7 +118,7 @@ static Status next_record(bool *more, CsvTable *table, const char *ends, Error *
         if (memchr(table->line, '"', length)) TRY(continue_row(&length, table, ends, err));
         while (length > 0 && (table->line[length - 1] == '\n' || table->line[length - 1] == '\r'))
             table->line[--length] = '\0';
-        if (length > 0) return STATUS_OK;
+        if (length > strspn(table->line, " ")) return STATUS_OK;
     }
 }
 

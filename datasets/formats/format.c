@@ -70,7 +70,7 @@ Status dataset_take_shape(DatasetSource *source, uint64_t channels, uint64_t row
                 "%s: samples of %llux%llux%llu; from 1 to %llu channels and to %d rows and columns are read%s", path,
                 (unsigned long long)channels, (unsigned long long)rows, (unsigned long long)columns,
                 (unsigned long long)most_channels, GREATEST_SIDE,
-                are_last ? ", channels first: x.transpose(0, 3, 1, 2)" : "");
+                are_last ? ", channels first: x.transpose(0, 3, 1, 2), or say channels=last in --data" : "");
 }
 
 Status dataset_count_users(uint32_t *users, const uint32_t *owners, uint32_t count, const char *said, Error *err) {

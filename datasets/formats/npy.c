@@ -73,9 +73,10 @@ static bool read_dictionary(NpyHeader *header, const char *text) {
 static bool read_type(NpyHeader *header) {
     const char *type = header->type;
     const int size = type[0] && type[1] ? type[2] - '0' : 0;
-    if (!type[0] || !strchr("<|=", type[0]) || (size != 1 && size != 2 && size != 4 && size != 8) || type[3])
+    if (!type[0] || !strchr("<>|=", type[0]) || (size != 1 && size != 2 && size != 4 && size != 8) || type[3])
         return false;
     header->kind = type[1];
+    header->is_swapped = type[0] == '>' && size > 1;
     header->item_bytes = (uint32_t)size;
     return strchr("ui", type[1]) || (type[1] == 'f' && size > 1) || (type[1] == 'b' && size == 1);
 }
@@ -101,8 +102,8 @@ static Status bad_type(const NpyHeader *header, const ByteStream *stream, const 
     else
         snprintf(remedy, sizeof remedy, "%s.astype('%s')", name, numbered && kind != 'f' ? "int64" : "float32");
     return fail(err, STATUS_DATA,
-                "%s: values of type %s; only little-endian whole and floating-point numbers are read: %s", stream->path,
-                header->type, remedy);
+                "%s: values of type %s; only whole and floating-point numbers of at most 64 bits are read: %s",
+                stream->path, header->type, remedy);
 }
 
 // The file may be damaged or no array at all: the header's length is limited before it is read, and its dictionary may
@@ -141,16 +142,50 @@ Status npy_read_bytes(uint8_t *bytes, const NpyHeader *header, ByteStream *strea
     return byte_stream_end(stream, err);
 }
 
-// Eight-byte numbers are read piece by piece, four-byte numbers straight into place.
+static uint64_t bits_at(const uint8_t *bytes, const NpyHeader *header) {
+    uint64_t value = 0;
+    memcpy(&value, bytes, header->item_bytes);
+    return header->is_swapped ? __builtin_bswap64(value) >> (64 - 8 * header->item_bytes) : value;
+}
+
+static int64_t signed_bits(uint64_t bits, const NpyHeader *header) {
+    const uint32_t above = 64 - 8 * header->item_bytes;
+    return (int64_t)(bits << above) >> above;
+}
+
+// IEEE 754's binary16: a sign, 5 bits of exponent, 10 of fraction.
+static float half_number(uint64_t bits) {
+    const int exponent = (int)(bits >> 10 & 31);
+    const double fraction = (double)(bits & 1023) / 1024;
+    const double size = exponent == 31  ? (fraction > 0 ? NAN : INFINITY)
+                        : exponent == 0 ? ldexp(fraction, -14)
+                                        : ldexp(1 + fraction, exponent - 15);
+    return (float)(bits >> 15 & 1 ? -size : size);
+}
+
+static float number_at(const uint8_t *bytes, const NpyHeader *header) {
+    const uint64_t bits = bits_at(bytes, header);
+    if (header->kind == 'i') return (float)signed_bits(bits, header);
+    if (header->kind != 'f') return (float)bits;
+    if (header->item_bytes == 2) return half_number(bits);
+    const uint32_t low = (uint32_t)bits;
+    float single;
+    double number;
+    memcpy(&single, &low, sizeof single);
+    memcpy(&number, &bits, sizeof number);
+    return header->item_bytes == sizeof single ? single : (float)number;
+}
+
+// float32 is read straight into place, all other types piece by piece.
 static Status read_floats(float *values, const NpyHeader *header, ByteStream *stream, Error *err) {
-    if (header->item_bytes == sizeof(float))
+    if (header->kind == 'f' && header->item_bytes == sizeof(float) && !header->is_swapped)
         return byte_stream_read(values, stream, header->count * sizeof(float), err);
-    double piece[PIECE];
+    uint8_t piece[PIECE * sizeof(uint64_t)];
     for (uint64_t done = 0; done < header->count;) {
         const uint64_t count = header->count - done < PIECE ? header->count - done : PIECE;
-        TRY(byte_stream_read(piece, stream, count * sizeof *piece, err));
+        TRY(byte_stream_read(piece, stream, count * header->item_bytes, err));
         for (uint64_t i = 0; i < count; i++)
-            values[done + i] = (float)piece[i];
+            values[done + i] = number_at(piece + i * header->item_bytes, header);
         done += count;
     }
     return STATUS_OK;
@@ -167,9 +202,6 @@ Status npy_not_finite(const char *said, uint64_t place, uint64_t each, float val
 }
 
 Status npy_read_reals(float *values, const NpyHeader *header, ByteStream *stream, Error *err) {
-    if (header->kind != 'f' || header->item_bytes < sizeof(float))
-        return fail(err, STATUS_DATA, "%s: values of type %s; give float32 or float64 (array.astype('<f4'))",
-                    stream->path, header->type);
     TRY(read_floats(values, header, stream, err));
     TRY(byte_stream_end(stream, err));
     for (uint64_t i = 0; i < header->count; i++)
@@ -180,10 +212,8 @@ Status npy_read_reals(float *values, const NpyHeader *header, ByteStream *stream
 
 // Returns INT64_MAX for values that int64 cannot represent.
 static int64_t whole_at(const uint8_t *bytes, const NpyHeader *header) {
-    uint64_t value = 0;
-    memcpy(&value, bytes, header->item_bytes);
-    const uint32_t above = 64 - 8 * header->item_bytes;
-    if (header->kind == 'i') return (int64_t)(value << above) >> above;
+    const uint64_t value = bits_at(bytes, header);
+    if (header->kind == 'i') return signed_bits(value, header);
     return value > INT64_MAX ? INT64_MAX : (int64_t)value;
 }
 

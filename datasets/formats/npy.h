@@ -1,6 +1,6 @@
 // NPY, the file format of NumPy's arrays (numpy.lib.format): a magic number, a version, a header that is a Python
-// dictionary in one line, then the values. Supported: versions 1 to 3, little-endian whole and floating-point numbers,
-// up to four dimensions, row by row.
+// dictionary in one line, then the values. Supported: versions 1 to 3, whole and floating-point numbers of 1 to 8 bytes
+// in either byte order, up to four dimensions, row by row.
 //
 //   NpyHeader header;
 //   TRY(npy_header(&header, &stream, "y", true, err));    // checks that the stream can have the announced size
@@ -22,6 +22,7 @@ typedef struct NpyHeader {
     char type[NPY_TYPE_BYTES];     // as in NumPy: "<f4"
     char kind;                     // 'u', 'i', 'f', or 'b' (bool)
     uint32_t item_bytes;           // 1, 2, 4 or 8
+    bool is_swapped;               // the highest byte first
     int rank;                      // 0 to 4
     uint64_t extent[NPY_MAX_RANK]; // 1 beyond rank
     uint64_t count;                // of values; count * item_bytes fits in memory
@@ -37,8 +38,7 @@ Status npy_header(NpyHeader *header, ByteStream *stream, const char *name, bool 
 // Reads values of one byte, unchanged. bytes: (count).
 Status npy_read_bytes(uint8_t *bytes, const NpyHeader *header, ByteStream *stream, Error *err);
 
-// Reads floating-point numbers of four or eight bytes. Fails with DATA for one that is not finite as a float. values:
-// (count).
+// Reads numbers of any type as floats. Fails with DATA for one that is not finite as a float. values: (count).
 Status npy_read_reals(float *values, const NpyHeader *header, ByteStream *stream, Error *err);
 
 // Writes the sentence for a number that is not finite as a float. said: the array's name; place: index of the number;

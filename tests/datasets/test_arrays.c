@@ -167,16 +167,18 @@ static void what_does_not_fit_is_refused_by_its_name(void **state) {
         size_t bytes;
         const char *part;
     } cases[] = {
-        {"x_train", "<i4", "(3, 1)", negative, 12, "x_train.npy: values of type <i4; samples are pixels of uint8"},
-        {"x_train", ">f4", "(3, 1)", negative, 12,
-         "x_train.npy: values of type >f4; only little-endian whole and floating-point numbers are read: "
+        {"x_train", "<i4", "(3, 1)", negative, 12,
+         "x_test.npy: of type |u1 and shape (2, 2, 3), and the training set's of type <i4"},
+        {"x_train", "<c8", "(3, 1)", negative, 24,
+         "x_train.npy: values of type <c8; only whole and floating-point numbers of at most 64 bits are read: "
          "x.astype('float32')"},
-        {"x_train", "<U1", "(3, 1)", negative, 12, "values of type <U1; only little-endian"},
-        {"y_train", ">i8", "(3,)", negative, 24, "are read: y.astype('int64')"}, // as float32 it would be a target
+        {"x_train", "<U1", "(3, 1)", negative, 12, "values of type <U1; only whole and floating-point"},
+        {"y_train", ">i8", "(3,)", negative, 24, "y_train.npy: value 1 is -1; labels go from 0"},
+        {"y_train", "<f16", "(3,)", negative, 24, "are read: y.astype('float32')"},
         {"y_train", "<U2", "(3,)", negative, 24, "are read: numpy.unique(y, return_inverse=True)[1]"},
         {"y_test", "|O", "(2,)", negative, 16, "are read: numpy.unique(y, return_inverse=True)[1]"},
         {"y_test", "<M8[ns]", "(2,)", negative, 16, "values of type <M8[ns]; only"},
-        {"y_train", ">f8", "(3,)", negative, 24, "are read: y.astype('float32')"},
+        {"y_train", ">f8", "(3,)", negative, 24, "y_test.npy: of type <i8 and shape (2)"},
         {"client_train", "<U2", "(3,)", negative, 24, "are read: numpy.unique(client, return_inverse=True)[1]"},
         {"x_train", "|u1", "(2, 2, 3)", TRAIN_NUMBERS, 12, "y_train.npy: of shape (3), for 2 samples"},
         {"x_train", "|u1", "(3, 3, 2)", TRAIN_NUMBERS, 18,
@@ -193,7 +195,9 @@ static void what_does_not_fit_is_refused_by_its_name(void **state) {
         {"y_test", "<f8", "(2,)", TEST_TARGETS, 16, "y_test.npy: of type <f8"},
         {"client_train", "<u4", "(3,)", gap, 12, "client 1 has no samples, client 2 has"},
         {"y_train", "|u1", "(3, 2)", zeros, 6,
-         "of shape (3, 2), for 3 samples; give one number for each sample, of one-hot rows y.argmax(1)"},
+         "y_test.npy: of type <i8 and shape (2), and the training set's of type |u1 and shape (3, 2)"},
+        {"y_train", "|u1", "(2, 3)", zeros, 6,
+         "of shape (2, 3), for 3 samples; give one number for each sample, or a one-hot row"},
         {"client_train", "<u4", "(2,)", gap, 8, "client_train.npy: of shape (2), for 3 samples"},
         {"client_test", "<u4", "(2,)", gap, 8, "client_test without client_train"},
         {"mean", "<f4", "(1,)", TRAIN_NUMBERS, 4, "only one of mean and std"},
@@ -286,6 +290,7 @@ static void a_header_without_type_or_shape_or_with_more_behind_it_is_refused(voi
 static void numbers_that_do_not_fit_are_refused_by_their_place(void **state) {
     static const float lost[6] = {1, 2, 3, NAN, 5, 6};
     static const double wide[6] = {1, 2, 3, 1e300, 5, 6};
+    static const uint16_t half[6] = {0x3c00, 0x4000, 0x7c00, 0, 0, 0}; // 1, 2, infinity
     const struct {
         const char *type, *shape;
         const void *values;
@@ -293,7 +298,7 @@ static void numbers_that_do_not_fit_are_refused_by_their_place(void **state) {
         const char *part;
     } numbers[] = {{"<f4", "(3, 2)", lost, sizeof lost, "feature 1 of sample 1 is nan"},
                    {"<f8", "(3, 2)", wide, sizeof wide, "feature 1 of sample 1 is infinite in single precision"},
-                   {"<f2", "(3, 2)", lost, 12, "values of type <f2"}};
+                   {"<f2", "(3, 2)", half, sizeof half, "feature 0 of sample 1 is infinite in single precision"}};
     char name[32];
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         Altered set = numbers_set();
@@ -318,12 +323,12 @@ static void a_missing_array_is_named_with_how_to_save_it(void **state) {
     assert_int_equal(rename(scratch_path(from, path, "x_train.npy"), scratch_path(to, path, "X_train.npy")), 0);
     assert_int_equal(load(&loaded, path, 1, &err), STATUS_NOINPUT);
     assert_non_null(strstr(err.message, "no array x_train, but there are X_train.npy; save it with"));
-    const ArrayFile images = {.name = "train_images", .type = "|u1", .shape = "(3,)", .values = "abc", .bytes = 3};
+    const ArrayFile images = {.name = "train_pics", .type = "|u1", .shape = "(3,)", .values = "abc", .bytes = 3};
     Altered medical = altered(GRAY_ARRAYS);
     medical.files[0] = images;
     arrays_write(path, *state, "named", medical.files, ARRAYS_STORED);
     assert_int_equal(load(&loaded, path, 1, &err), STATUS_NOINPUT);
-    assert_non_null(strstr(err.message, "no array x_train, but there are train_images.npy; save it with"));
+    assert_non_null(strstr(err.message, "no array x_train, but there are train_pics.npy; save it with"));
     assert_int_equal(load(&loaded, scratch_path(path, *state, "gone.npz"), 1, &err), STATUS_NOINPUT);
     assert_non_null(strstr(err.message, "gone.npz: No such file or directory"));
 }

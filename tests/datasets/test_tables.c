@@ -54,6 +54,7 @@ static void classes_are_numbered_by_their_sorted_names(void **state) {
         {{"1", "2", "3"}, {0, 1, 2}},
         {{"10", "2", "1.0"}, {2, 1, 0}}, // by size
         {{"0", "-1", "1"}, {1, 0, 2}},
+        {{"True", "False", "None so"}, {2, 0, 1}},
         {{"\"a, b\"", "a", "\"a \"\"c\"\"\""}, {2, 0, 1}}, // by bytes: a, a "c", a, b
     };
     char folder[SCRATCH_PATH_BYTES], text[4096];
@@ -131,7 +132,7 @@ static void the_first_line_tells_the_separator(void **state) {
         "a;b, c;label\n1;2;0\n3;4;1\n5;6;0\n7;8;1\n",
         "a\tb c\tlabel\n1\t2\t0\n3\t4\t1\n5\t6\t0\n7\t8\t1\n",
         "a|b|label\n1|2|0\n3|4|1\n5|6|0\n7|8|1\n",
-        "\"a;;;\",b,label\r\n1,2,0\r\n3,4,1\r\n\r\n5,6,0\r\n7,8,1",
+        "\"a;;;\",b,label\r\n1,2,0\r\n3,4,1\r\n\r\n   \r\n5,6,0\r\n7,8,1",
         "\"a\nb\",\"c\"\"d\",label\n\"1\",2,\"0\"\n3,\"4\",1\n5,6,0\n7,8,1\n",
     };
     char folder[SCRATCH_PATH_BYTES];
@@ -256,6 +257,13 @@ static void a_setting_that_cannot_be_meant_is_refused(void **state) {
     new_folder(folder, *state, "settings");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         expect_refusal(folder, table, cases[i].settings, cases[i].status, cases[i].part);
+    write_text(folder, "train.csv", table);
+    write_text(folder, "test.csv", table);
+    snprintf(data, sizeof data, "%s label=kind test-fraction=0.2", folder);
+    assert_int_equal(load(&loaded, data, 1, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.message, "has test.csv; leave out test-fraction"));
+    assert_int_equal(unlink(scratch_path(path, folder, "train.csv")), 0);
+    assert_int_equal(unlink(scratch_path(path, folder, "test.csv")), 0);
     write_text(folder, "train.txt", "abc");
     write_text(folder, "test.txt", "abc");
     assert_int_equal(unlink(scratch_path(path, folder, "table.csv")), 0);

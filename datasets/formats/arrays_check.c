@@ -1,0 +1,119 @@
+// Part of arrays.h: compares types and shapes of the arrays.
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "datasets/formats/arrays.h"
+
+static const char *shape_text(char text[96], const NpyHeader *header) {
+    size_t used = 0;
+    for (int d = 0; d < header->rank; d++)
+        used += (size_t)snprintf(text + used, 96 - used, "%s%" PRIu64, d ? ", " : "", header->extent[d]);
+    if (header->rank == 0) strcpy(text, "a single number");
+    return text;
+}
+
+Status arrays_check_samples(DatasetSource *source, const Arrays *arrays, ArrayRole role, Error *err) {
+    const NpyHeader *x = &arrays->headers[role];
+    const char *said = arrays->said[role];
+    char text[96];
+    if (x->by_columns && x->rank > 1)
+        return fail(err, STATUS_DATA, "%s: stored column by column; save numpy.ascontiguousarray(x)", said);
+    if (x->rank < 1 || x->extent[0] < 1 || x->extent[0] > INT32_MAX)
+        return fail(err, STATUS_DATA, "%s: of shape (%s); samples are (N), (N,F), (N,H,W) or (N,C,H,W)", said,
+                    shape_text(text, x));
+    const uint64_t *of = x->extent + 1; // extents of one sample
+    source->items.pixel_bytes = array_has_pixels(x) ? 1 : sizeof(float);
+    if (arrays->are_last && x->rank != 4)
+        return fail(err, STATUS_USAGE, "%s: of shape (%s); channels=last is for samples of (N,H,W,C)", said,
+                    shape_text(text, x));
+    if (arrays->are_last) return dataset_take_shape(source, of[2], of[0], of[1], said, err);
+    if (x->rank == 4) return dataset_take_shape(source, of[0], of[1], of[2], said, err);
+    return dataset_take_shape(source, 1, x->rank == 3 ? of[0] : 1, x->rank == 3 ? of[1] : of[0], said, err);
+}
+
+// Checks an array of one number per sample: targets or clients.
+Status arrays_check_column(const Arrays *arrays, ArrayRole role, ArrayRole samples, Error *err) {
+    const NpyHeader *column = &arrays->headers[role], *x = &arrays->headers[samples];
+    char text[96];
+    const bool is_label = role == Y_TRAIN || role == Y_TEST || role == Y_VALIDATION;
+    if (is_label && array_is_one_hot(column) && column->extent[0] == x->extent[0] && !column->by_columns &&
+        column->extent[1] <= DATASET_MAX_CLASSES)
+        return STATUS_OK;
+    if (column->rank >= 1 && column->count == column->extent[0] && column->count == x->extent[0]) return STATUS_OK;
+    return fail(err, STATUS_DATA, "%s: of shape (%s), for %" PRIu64 " samples; give one number for each sample%s",
+                arrays->said[role], shape_text(text, column), x->extent[0],
+                is_label ? ", or a one-hot row, stored row by row" : "");
+}
+
+Status arrays_check_pair(const Arrays *arrays, ArrayRole train, ArrayRole test, bool differ, Error *err) {
+    if (!differ) return STATUS_OK;
+    char train_text[96], test_text[96];
+    return fail(err, STATUS_DATA, "%s: of type %s and shape (%s), and the training set's of type %s and shape (%s)",
+                arrays->said[test], arrays->headers[test].type, shape_text(test_text, &arrays->headers[test]),
+                arrays->headers[train].type, shape_text(train_text, &arrays->headers[train]));
+}
+
+static Status check_normalisation(const DatasetSource *source, const Arrays *arrays, Error *err) {
+    const bool are_numbers = source->items.pixel_bytes > 1;
+    if (arrays->found[MEAN] != arrays->found[STD])
+        return fail(err, STATUS_DATA, "%s: only one of mean and std; give both, or leave both out", arrays->place);
+    if (!arrays->found[MEAN]) return STATUS_OK;
+    if (settings_say(&source->settings, SETTING_NORMALIZE, "yes"))
+        return fail(err, STATUS_USAGE, "%s: has mean and std of its own; leave out normalize=yes", arrays->place);
+    if (arrays->labels_alone)
+        return fail(err, STATUS_DATA, "%s: mean and std of samples that are not there; leave them out", arrays->place);
+    const uint64_t means = arrays->headers[MEAN].count, stds = arrays->headers[STD].count;
+    const uint64_t channels = (uint64_t)source->shape.channels;
+    if (means == stds && (means == 1 || means == channels || (are_numbers && means == shape_size(source->shape))))
+        return STATUS_OK;
+    return fail(err, STATUS_DATA,
+                "%s: %" PRIu64 " values of mean, %" PRIu64 " of std; give one of each, or one for each of %" PRIu64
+                " channels%s",
+                arrays->place, means, stds, channels, are_numbers ? ", or for each feature" : "");
+}
+
+static Status check_sample_pair(DatasetSource *source, const Arrays *arrays, Error *err) {
+    DatasetSource test = *source;
+    if (arrays->labels_alone) {
+        source->shape = (Shape){1, 1, 1};
+        source->items.pixel_bytes = 0;
+        for (ArrayRole role = Y_TRAIN; role <= Y_TEST; role += Y_TEST - Y_TRAIN)
+            if (arrays->headers[role].count < 1 || arrays->headers[role].count > INT32_MAX)
+                return fail(err, STATUS_DATA, "%s: %" PRIu64 " labels; give one for each sample", arrays->said[role],
+                            arrays->headers[role].count);
+        return STATUS_OK;
+    }
+    TRY(arrays_check_samples(source, arrays, X_TRAIN, err));
+    if (arrays->is_single) return STATUS_OK;
+    TRY(arrays_check_samples(&test, arrays, X_TEST, err));
+    const bool differ = memcmp(&source->shape, &test.shape, sizeof test.shape) != 0 ||
+                        source->items.pixel_bytes != test.items.pixel_bytes;
+    return arrays_check_pair(arrays, X_TRAIN, X_TEST, differ, err);
+}
+
+Status arrays_check_labels(const Arrays *arrays, ArrayRole train, ArrayRole test, Error *err) {
+    const NpyHeader *trains = &arrays->headers[train], *tests = &arrays->headers[test];
+    const bool differ = array_has_targets(trains) != array_has_targets(tests) ||
+                        array_is_one_hot(trains) != array_is_one_hot(tests) ||
+                        (array_is_one_hot(trains) && trains->extent[1] != tests->extent[1]);
+    return arrays_check_pair(arrays, train, test, differ, err);
+}
+
+Status arrays_check(DatasetSource *source, const Arrays *arrays, Error *err) {
+    const NpyHeader *headers = arrays->headers;
+    const ArrayRole train = arrays->labels_alone ? Y_TRAIN : X_TRAIN, test = arrays->labels_alone ? Y_TEST : X_TEST;
+    TRY(check_sample_pair(source, arrays, err));
+    TRY(arrays_check_column(arrays, Y_TRAIN, train, err));
+    if (!arrays->is_single) TRY(arrays_check_column(arrays, Y_TEST, test, err));
+    if (!arrays->is_single) TRY(arrays_check_labels(arrays, Y_TRAIN, Y_TEST, err));
+    if (arrays->found[CLIENT_TRAIN]) TRY(arrays_check_column(arrays, CLIENT_TRAIN, train, err));
+    if (arrays->found[CLIENT_TEST]) TRY(arrays_check_column(arrays, CLIENT_TEST, test, err));
+    if (arrays->found[CLIENT_TEST] && !arrays->found[CLIENT_TRAIN])
+        return fail(err, STATUS_DATA, "%s: client_test without client_train; give both, or leave it out",
+                    arrays->place);
+    source->train_count = (uint32_t)headers[train].extent[0];
+    source->test_count = arrays->is_single ? 0 : (uint32_t)headers[test].extent[0];
+    source->items.label_bytes = array_has_targets(&headers[Y_TRAIN]) ? sizeof(float) : sizeof(uint16_t);
+    TRY(arrays_add_validation(source, arrays, err));
+    return check_normalisation(source, arrays, err);
+}

@@ -1,0 +1,292 @@
+// Part of arrays.h: reads the values of the arrays into a data set's block.
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "datasets/formats/arrays.h"
+#include "datasets/holdout.h"
+
+// Arrays --------------------------------------------------------------------------------------------------------------
+
+// Opens an array and checks that its header is still the one that was found.
+static Status reopen(ByteStream *stream, const Arrays *arrays, ArrayRole role, Error *err) {
+    NpyHeader again;
+    TRY(arrays_open(stream, &again, arrays, role, err));
+    const NpyHeader *before = &arrays->headers[role];
+    if (strcmp(again.type, before->type) == 0 && again.by_columns == before->by_columns &&
+        memcmp(again.extent, before->extent, sizeof again.extent) == 0)
+        return STATUS_OK;
+    byte_stream_close(stream);
+    return fail(err, STATUS_DATA, "%s: its header changed while the data set was being read", arrays->said[role]);
+}
+
+// Reads the values of an array into `to` (count): pixels unchanged, whole numbers up to `greatest` as uint32_t if
+// `what` names them, all others as floats.
+static Status read_array(void *to, const Arrays *arrays, ArrayRole role, uint32_t greatest, const char *what,
+                         Error *err) {
+    const NpyHeader *header = &arrays->headers[role];
+    const bool are_pixels = (role == X_TRAIN || role == X_TEST || role == X_VALIDATION) && array_has_pixels(header);
+    ByteStream stream;
+    TRY(reopen(&stream, arrays, role, err));
+    Status status = what         ? npy_read_wholes(to, header, &stream, greatest, what, err)
+                    : are_pixels ? npy_read_bytes(to, header, &stream, err)
+                                 : npy_read_reals(to, header, &stream, err);
+    byte_stream_close(&stream);
+    return status;
+}
+
+// The class of a row of zeros with a single one; `classes` if it is none.
+static uint32_t class_of(const float *row, uint32_t classes) {
+    uint32_t class = classes;
+    for (uint32_t k = 0; k < classes; k++) {
+        if (row[k] == 0) continue;
+        if (row[k] != 1 || class < classes) return classes;
+        class = k;
+    }
+    return class;
+}
+
+static Status read_one_hot(uint32_t *labels, const Arrays *arrays, ArrayRole role, Error *err) {
+    const NpyHeader *header = &arrays->headers[role];
+    const uint32_t classes = (uint32_t)header->extent[1];
+    float *rows = malloc(header->count * sizeof *rows);
+    if (!rows) return fail(err, STATUS_OS, "no memory for %" PRIu64 " numbers of labels", header->count);
+    Status status = read_array(rows, arrays, role, 0, NULL, err);
+    for (uint64_t i = 0; i < header->extent[0] && status == STATUS_OK; i++) {
+        labels[i] = class_of(rows + i * classes, classes);
+        if (labels[i] == classes)
+            status = fail(err, STATUS_DATA,
+                          "%s: row %" PRIu64 " is not one-hot (zeros and a single 1); give one label or one target for "
+                          "each sample",
+                          arrays->said[role], i);
+    }
+    free(rows);
+    return status;
+}
+
+// labels: (samples).
+static Status read_labels(uint32_t *labels, const Arrays *arrays, ArrayRole role, Error *err) {
+    if (array_is_one_hot(&arrays->headers[role])) return read_one_hot(labels, arrays, role, err);
+    return read_array(labels, arrays, role, DATASET_MAX_CLASSES - 1, "labels", err);
+}
+
+// Counting ------------------------------------------------------------------------------------------------------------
+
+// Chooses the tests of a single set, for each user or else for each class. is_test: (samples).
+static Status choose_tests(uint8_t *is_test, uint32_t *tests, const Arrays *arrays, bool has_targets, Error *err) {
+    const uint32_t samples = (uint32_t)arrays->headers[X_TRAIN].extent[0];
+    const bool by_users = arrays->found[CLIENT_TRAIN];
+    const Form *settings = arrays->settings;
+    uint32_t *kinds_of = malloc(samples * sizeof *kinds_of), kinds = 0;
+    if (!kinds_of) return fail(err, STATUS_OS, "no memory for the labels of %u samples", samples);
+    Status status = by_users      ? read_array(kinds_of, arrays, CLIENT_TRAIN, samples - 1, "clients", err)
+                    : has_targets ? STATUS_OK
+                                  : read_labels(kinds_of, arrays, Y_TRAIN, err);
+    const bool has_kinds = by_users || !has_targets;
+    for (uint32_t i = 0; i < samples && has_kinds && status == STATUS_OK; i++)
+        if (kinds_of[i] >= kinds) kinds = kinds_of[i] + 1;
+    if (status == STATUS_OK) {
+        Error why;
+        status = holdout_choose(is_test, tests, has_kinds ? kinds_of : NULL, samples, kinds,
+                                settings_test_fraction(settings), settings_test_seed(settings), &why);
+        if (status != STATUS_OK) fail(err, status, "%s: %s", arrays->place, why.message);
+    }
+    free(kinds_of);
+    return status;
+}
+
+static Status find_users(DatasetSource *source, const Arrays *arrays, Error *err) {
+    if (!arrays->found[CLIENT_TRAIN]) return STATUS_OK;
+    const uint32_t count = source->train_count - source->validation_count;
+    uint32_t *owners = malloc(count * sizeof *owners);
+    if (!owners) return fail(err, STATUS_OS, "no memory for the clients of %u samples", count);
+    Status status = read_array(owners, arrays, CLIENT_TRAIN, count - 1, "clients, numbered without gaps,", err);
+    if (status == STATUS_OK)
+        status = dataset_count_users(&source->users, owners, count, arrays->said[CLIENT_TRAIN], err);
+    free(owners);
+    source->items.owner_bytes = sizeof *owners;
+    return status;
+}
+
+Status arrays_count(DatasetSource *source, const Arrays *arrays, Error *err) {
+    TRY(find_users(source, arrays, err));
+    if (!arrays->is_single) return STATUS_OK;
+    uint8_t *is_test = malloc(source->train_count);
+    if (!is_test) return fail(err, STATUS_OS, "no memory for %u samples", source->train_count);
+    const Status status = choose_tests(is_test, &source->test_count, arrays, dataset_has_targets(&source->items), err);
+    source->train_count -= source->test_count;
+    free(is_test);
+    return status;
+}
+
+// Samples -------------------------------------------------------------------------------------------------------------
+
+// Moves the channels of images (N,H,W,C) before their rows, sample by sample.
+static Status move_channels(uint8_t *pixels, uint64_t samples, Shape shape, size_t bytes, Error *err) {
+    const size_t channels = (size_t)shape.channels, plane = (size_t)shape.rows * (size_t)shape.columns;
+    const size_t size = channels * plane * bytes;
+    uint8_t *last = malloc(size);
+    if (!last) return fail(err, STATUS_OS, "no memory for a sample of %zu bytes", size);
+    for (uint64_t i = 0; i < samples; i++, pixels += size) {
+        memcpy(last, pixels, size);
+        for (size_t p = 0; p < plane; p++)
+            for (size_t c = 0; c < channels; c++)
+                memcpy(pixels + (c * plane + p) * bytes, last + (p * channels + c) * bytes, bytes);
+    }
+    free(last);
+    return STATUS_OK;
+}
+
+Status arrays_read_samples(void *pixels, const DatasetBlock *block, const Arrays *arrays, ArrayRole role, Error *err) {
+    TRY(read_array(pixels, arrays, role, 0, NULL, err));
+    if (!arrays->are_last || block->shape.channels == 1) return STATUS_OK;
+    return move_channels(pixels, arrays->headers[role].extent[0], block->shape, block->items.pixel_bytes, err);
+}
+
+Status arrays_read_targets(void *labels, const DatasetBlock *block, const Arrays *arrays, ArrayRole role, Error *err) {
+    const uint64_t count = arrays->headers[role].extent[0];
+    if (dataset_has_targets(&block->items)) return read_array(labels, arrays, role, 0, NULL, err);
+    uint32_t *values = malloc(count * sizeof *values);
+    if (!values) return fail(err, STATUS_OS, "no memory for %" PRIu64 " labels", count);
+    const Status status = read_labels(values, arrays, role, err);
+    for (uint64_t i = 0; i < count && status == STATUS_OK; i++)
+        ((uint16_t *)labels)[i] = (uint16_t)values[i];
+    free(values);
+    return status;
+}
+
+// Reads the owners; without client_test the test samples have no owners.
+static Status read_owners(DatasetBlock *block, const Arrays *arrays, Error *err) {
+    if (!arrays->found[CLIENT_TRAIN]) return STATUS_OK;
+    uint32_t *test = dataset_at(block, block->layout.test_owners);
+    TRY(read_array(dataset_at(block, block->layout.train_owners), arrays, CLIENT_TRAIN, block->users - 1, "clients",
+                   err));
+    if (arrays->found[CLIENT_TEST])
+        return read_array(test, arrays, CLIENT_TEST, block->users - 1, "clients with training samples", err);
+    memset(test, 0xff, block->test_count * sizeof *test);
+    return STATUS_OK;
+}
+
+// A single set --------------------------------------------------------------------------------------------------------
+
+// Copies items (bytes each) to the training or the test samples.
+static void part_out(DatasetBlock *block, uint64_t train, uint64_t test, const uint8_t *items, size_t bytes,
+                     const uint8_t *is_test) {
+    uint8_t *to[] = {dataset_at(block, train), dataset_at(block, test)};
+    for (uint64_t i = 0; i < (uint64_t)block->train_count + block->test_count; i++) {
+        memcpy(to[is_test[i]], items + i * bytes, bytes);
+        to[is_test[i]] += bytes;
+    }
+}
+
+static Status part_single(DatasetBlock *block, uint8_t *items, const uint8_t *is_test, const Arrays *arrays,
+                          Error *err) {
+    const DatasetLayout *at = &block->layout;
+    TRY(arrays_read_samples(items, block, arrays, X_TRAIN, err));
+    part_out(block, at->train_pixels, at->test_pixels, items, shape_size(block->shape) * block->items.pixel_bytes,
+             is_test);
+    TRY(arrays_read_targets(items, block, arrays, Y_TRAIN, err));
+    part_out(block, at->train_labels, at->test_labels, items, block->items.label_bytes, is_test);
+    if (!arrays->found[CLIENT_TRAIN]) return STATUS_OK;
+    TRY(read_array(items, arrays, CLIENT_TRAIN, block->users - 1, "clients", err));
+    part_out(block, at->train_owners, at->test_owners, items, block->items.owner_bytes, is_test);
+    return STATUS_OK;
+}
+
+static Status read_single(DatasetBlock *block, const Arrays *arrays, Error *err) {
+    const size_t samples = (size_t)block->train_count + block->test_count;
+    const size_t bytes = shape_size(block->shape) * block->items.pixel_bytes;
+    uint8_t *is_test = malloc(samples), *items = malloc(samples * (bytes > 4 ? bytes : 4));
+    uint32_t tests = 0;
+    Status status = is_test && items ? choose_tests(is_test, &tests, arrays, dataset_has_targets(&block->items), err)
+                                     : fail(err, STATUS_OS, "no memory for %zu samples", samples);
+    if (status == STATUS_OK && tests != block->test_count)
+        status = fail(err, STATUS_DATA, "%s: the arrays changed while the data set was being read", arrays->place);
+    if (status == STATUS_OK) status = part_single(block, items, is_test, arrays, err);
+    free(is_test);
+    free(items);
+    return status;
+}
+
+// Normalisation -------------------------------------------------------------------------------------------------------
+
+// (x - mean) / std, where each mean and std applies to `run` consecutive values.
+static void normalise(float *values, uint32_t samples, const float *mean, const float *std, size_t kinds, size_t run) {
+    for (uint32_t i = 0; i < samples; i++)
+        for (size_t k = 0; k < kinds; k++, values += run)
+            for (size_t j = 0; j < run; j++)
+                values[j] = (values[j] - mean[k]) / std[k];
+}
+
+// Pixels are normalised by the net's first op, numbers are normalised here.
+static void apply_normalisation(DatasetBlock *block, const float *mean, const float *std, size_t kinds) {
+    const DatasetLayout *at = &block->layout;
+    const size_t run = shape_size(block->shape) / kinds;
+    if (block->items.pixel_bytes > 1) {
+        normalise(dataset_at(block, at->train_pixels), block->train_count, mean, std, kinds, run);
+        normalise(dataset_at(block, at->test_pixels), block->test_count, mean, std, kinds, run);
+        return;
+    }
+    for (size_t c = 0; c < (size_t)block->shape.channels; c++) {
+        block->scale[c] = 1 / (255 * std[c % kinds]);
+        block->shift[c] = -mean[c % kinds] / std[c % kinds];
+    }
+}
+
+static Status read_normalisation(DatasetBlock *block, const Arrays *arrays, Error *err) {
+    if (!arrays->found[MEAN]) return STATUS_OK;
+    const size_t kinds = arrays->headers[MEAN].count;
+    float *mean = malloc(2 * kinds * sizeof *mean);
+    if (!mean) return fail(err, STATUS_OS, "no memory for the means of %zu features", kinds);
+    float *std = mean + kinds;
+    Status status = read_array(mean, arrays, MEAN, 0, NULL, err);
+    if (status == STATUS_OK) status = read_array(std, arrays, STD, 0, NULL, err);
+    for (size_t i = 0; i < kinds && status == STATUS_OK; i++)
+        if (!(std[i] > 0))
+            status = fail(err, STATUS_DATA, "%s: value %zu is %g; a standard deviation is above 0", arrays->said[STD],
+                          i, (double)std[i]);
+        else if (block->items.pixel_bytes == 1 && !(mean[i] <= 1 && std[i] <= 1))
+            status =
+                fail(err, STATUS_DATA,
+                     "%s: value %zu is %g, and that of std %g; those of pixels are of p / 255, from 0 to 1: mean / "
+                     "255, std / 255",
+                     arrays->said[MEAN], i, (double)mean[i], (double)std[i]);
+    if (status == STATUS_OK) apply_normalisation(block, mean, std, kinds);
+    free(mean);
+    return status;
+}
+
+// The data set --------------------------------------------------------------------------------------------------------
+
+static Status read_both(DatasetBlock *block, const DatasetSource *source, const Arrays *arrays, Error *err) {
+    const DatasetLayout *at = &block->layout;
+    if (arrays->is_single) return read_single(block, arrays, err);
+    if (!arrays->labels_alone && !(source->items.outside & 1u << DATASET_TRAIN))
+        TRY(arrays_read_samples(dataset_at(block, at->train_pixels), block, arrays, X_TRAIN, err));
+    if (!arrays->labels_alone && !(source->items.outside & 1u << DATASET_TEST))
+        TRY(arrays_read_samples(dataset_at(block, at->test_pixels), block, arrays, X_TEST, err));
+    TRY(arrays_read_targets(dataset_at(block, at->train_labels), block, arrays, Y_TRAIN, err));
+    TRY(arrays_read_targets(dataset_at(block, at->test_labels), block, arrays, Y_TEST, err));
+    TRY(arrays_read_validation(block, arrays, err));
+    return read_owners(block, arrays, err);
+}
+
+Status arrays_read(DatasetBlock *block, const DatasetSource *source, Error *err) {
+    Arrays arrays;
+    DatasetSource again = {0};
+    TRY(arrays_look_up(&arrays, source->folder, &source->settings, err));
+    TRY(arrays_check(&again, &arrays, err));
+    const uint32_t samples = source->train_count + (arrays.is_single ? source->test_count : 0);
+    const uint32_t tests = arrays.is_single ? 0 : source->test_count;
+    if (memcmp(&again.shape, &source->read_shape, sizeof again.shape) != 0 || again.train_count != samples ||
+        again.test_count != tests || again.validation_count != source->validation_count ||
+        again.items.pixel_bytes != source->items.pixel_bytes || again.items.label_bytes != source->items.label_bytes ||
+        arrays.found[CLIENT_TRAIN] != (source->users != 0))
+        return fail(err, STATUS_DATA, "%s: the arrays changed while the data set was being read", source->folder);
+    TRY(read_both(block, source, &arrays, err));
+    TRY(read_normalisation(block, &arrays, err));
+    TRY(dataset_count_classes(block, arrays.said[arrays.is_single ? Y_TRAIN : Y_TEST], err));
+    // Columns of one-hot rows are classes, also without samples.
+    if (array_is_one_hot(&arrays.headers[Y_TRAIN])) block->classes = (int)arrays.headers[Y_TRAIN].extent[1];
+    return STATUS_OK;
+}
