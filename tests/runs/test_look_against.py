@@ -2,9 +2,10 @@
 
 Usage: test_look_against.py PATH_OF_SOUNDER [unittest arguments]
 """
-import json, math, os, statistics, sys, unittest
+import json, math, os, re, statistics, subprocess, sys, unittest
 
-from test_look import Look
+from runs import DEADLINE
+from test_look import CHART_JS, CHROMIUM, Look
 
 T = {5: 2.776445}  # pairs: 97.5% quantile of Student's distribution
 
@@ -109,6 +110,40 @@ class Against(Look):
         told = self.sounder("runs", "sweep", "--against", "fedavg")
         self.assertRegex(told, r"\nscaffold +3 ")
         self.assertIn("left out: 1 pair in which a run has no number for accuracy %\nleft out: 1 run, which is not finished\n", told)
+
+    def test_a_sweep_ends_with_the_comparison_and_names_the_command_for_it(self):
+        base = ["--data", "synthetic:1x8x8:400:100", "--model", "softmax", "--clients", "4", "--rounds", "1", "--algorithm", "fedavg,fedprox", "--workers", "1"]
+        told = self.sounder("sweep", *base, "--seed", "1..3", "--out", "s")
+        self.assertIn("\nlook: sounder report s    sounder runs s --by algorithm    sounder runs s --against fedavg\n", told)
+        table = self.sounder("runs", "s", "--against", "fedavg")
+        self.assertRegex(table, r"\nfedprox +3 +-?\d")
+        self.assertIn(table, self.sounder("sweep", *base, "--seed", "1..3", "--out", "s", "--against", "fedavg"))
+        self.assertIn("\ntoo few seeds in common with algorithm fedavg", self.sounder("sweep", *base, "--seed", "1..2", "--out", "two", "--against", "algorithm=fedavg"))
+
+    def test_a_sweep_that_cannot_compare_says_so_before_it_runs(self):
+        base = ["sweep", "--data", "synthetic:1x8x8:400:100", "--partition", "dirichlet", "--alpha", "0.1,1", "--lr", "0.1,1", "--seed", "1..3", "--out", "s"]
+        for words, said in ((["0.1"], "is a value of alpha and of lr; write --against alpha=0.1"), (["0.5"], "is no value of an option with several values"),
+                            (["1..3"], "is no value of"), (["alpha=1", "--search", "halving"], "does not go with --search halving")):
+            self.assertIn(f"--against {words[0]}: {said}" if len(words) == 1 else said, self.sounder(*base, "--against", *words, code=os.EX_USAGE))
+        self.assertFalse(os.path.exists(self.path("s")))
+
+    @unittest.skipUnless(os.path.exists(CHART_JS), "Chart.js is not installed")
+    def test_the_report_has_the_comparison_below_its_table(self):
+        self.write_algorithms({"fedavg": [0.5, 0.6, 0.7], "scaffold": [0.61, 0.72, 0.8]}, data="synthetic:1x8x8:400:100", clients=4)
+        self.sounder("report", "sweep", "--against", "fedavg")
+        with open(self.path("sweep/report.html")) as file:
+            page = file.read()
+        of = json.loads(re.search(r'<script id="data" type="application/json">(.*?)</script>', page, re.S).group(1))["against"]
+        self.assertEqual([row[:3] for row in of["rows"]], [["scaffold", "3", "11.00"]])
+        self.assertIn("Student's interval", of["notes"])
+        self.assertIn("--against 0.5: no run has this value", self.sounder("report", "sweep", "--against", "0.5", code=os.EX_USAGE))
+        if not CHROMIUM:
+            return
+        done = subprocess.run([CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={self.path('chromium')}", "--dump-dom",
+                               f"file://{self.path('sweep/report.html')}"], text=True, timeout=DEADLINE, capture_output=True)
+        self.assertRegex(done.stdout, r'<table id="against">.*<td[^>]*>11\.00</td>.*</table>')
+        self.assertRegex(done.stdout, r'<p id="against-notes"[^>]*>difference: accuracy %')
+
 
 
 if __name__ == "__main__":

@@ -13,17 +13,37 @@ static bool tells_apart(const Option *option) {
     return !option->may_change || strcmp(option->name, "rounds") == 0;
 }
 
-// Finds the value as runs write it. false: no run has it.
-static bool find_value(char found[OPTION_VALUE_BYTES], const Option *option, const char *typed, const PastRuns *runs) {
+void against_value(char value[OPTION_VALUE_BYTES], const Option *option, const char *typed) {
     Options scratch;
     Error ignored;
-    char same[OPTION_VALUE_BYTES];
     options_defaults(&scratch);
-    snprintf(same, sizeof same, "%s", typed);
-    if (option_set(&scratch, option, typed, "--", &ignored) == STATUS_OK) option_format(same, &scratch, option);
+    snprintf(value, OPTION_VALUE_BYTES, "%s", typed);
+    if (option_set(&scratch, option, typed, "--", &ignored) == STATUS_OK) option_format(value, &scratch, option);
+}
+
+const char *against_value_of(const Option *option, const char *typed) {
+    char name[64];
+    const char *equals = strchr(typed, '=');
+    snprintf(name, sizeof name, "%.*s", equals ? (int)(equals - typed) : 0, typed);
+    const Option *named = *name ? option_find(name) : NULL;
+    if (named && named != option) return NULL;
+    return named ? equals + 1 : typed;
+}
+
+Status against_refuse_two(const Option *first, const Option *second, const char *typed, Error *err) {
+    char shown[OPTION_SHOWN_BYTES];
+    option_printable(shown, typed);
+    return fail(err, STATUS_USAGE, "--against %s: is a value of %s and of %s; write --against %s=%s", shown,
+                first->name, second->name, first->name, shown);
+}
+
+// Finds the value as runs write it. false: no run has it.
+static bool find_value(char found[OPTION_VALUE_BYTES], const Option *option, const char *typed, const PastRuns *runs) {
+    char same[OPTION_VALUE_BYTES];
+    against_value(same, option, typed);
     for (size_t i = 0; i < runs->count; i++) {
         past_run_option(found, &runs->all[i], option);
-        if (*found && (strcmp(found, typed) == 0 || strcmp(found, same) == 0)) return true;
+        if (*found && strcmp(found, same) == 0) return true;
     }
     return false;
 }
@@ -76,21 +96,13 @@ static Status refuse_value(const PastRuns *runs, const char *typed, Error *err) 
 }
 
 static Status find_option(Question *question, const PastRuns *runs, const char *typed, Error *err) {
-    char name[64], value[OPTION_VALUE_BYTES], shown[OPTION_SHOWN_BYTES];
-    const char *equals = strchr(typed, '=');
-    snprintf(name, sizeof name, "%.*s", equals ? (int)(equals - typed) : 0, typed);
-    const Option *only = *name ? option_find(name) : NULL;
+    char value[OPTION_VALUE_BYTES];
     question->option = NULL;
     for (int i = 0; i < option_count; i++) {
         const Option *option = &option_table[i];
-        if ((only && option != only) || !tells_apart(option)) continue;
-        if (!past_runs_differ(runs->all, runs->count, option) ||
-            !find_value(value, option, only ? equals + 1 : typed, runs))
-            continue;
-        option_printable(shown, typed);
-        if (question->option)
-            return fail(err, STATUS_USAGE, "--against %s: is a value of %s and of %s; write --against %s=%s", shown,
-                        question->option->name, option->name, question->option->name, shown);
+        const char *of = tells_apart(option) ? against_value_of(option, typed) : NULL;
+        if (!of || !past_runs_differ(runs->all, runs->count, option) || !find_value(value, option, of, runs)) continue;
+        if (question->option) return against_refuse_two(question->option, option, typed, err);
         question->option = option;
         memcpy(question->value, value, sizeof value);
     }

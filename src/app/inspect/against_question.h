@@ -17,6 +17,15 @@ typedef struct Question {
     int decimals;
 } Question;
 
+// Writes a typed value as runs write it ("0.10": "0.1"); a value that the option cannot have is copied.
+void against_value(char value[OPTION_VALUE_BYTES], const Option *option, const char *typed);
+
+// Returns what is typed as a value of the option: VALUE of OPTION=VALUE, NULL if that names another option.
+const char *against_value_of(const Option *option, const char *typed);
+
+// Fails with USAGE, since both options have the value.
+Status against_refuse_two(const Option *first, const Option *second, const char *typed, Error *err);
+
 // runs: finished ones. USAGE as in against.h.
 Status against_question_read(Question *question, const PastRuns *runs, const Against *asked, Error *err);
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "app/commands.h"
+#include "app/inspect/against.h"
 #include "app/inspect/figures.h"
 #include "app/inspect/look_options.h"
 #include "app/inspect/run_details.h"
@@ -87,25 +88,23 @@ static char *name_group(const PastRuns *runs, const PastRun *run) {
     return text_close(&stream) ? stream.text : NULL;
 }
 
-static void put_table(JsonObject *report, const PastRuns *runs) {
+// notes: "": none.
+static void put_table(JsonObject *report, const char *name, const Table *table, const char *notes) {
     JsonObject of, columns, text, rows;
-    Table table = {0};
-    Error never; // no name is asked for
-    runs_table_list(&table, runs, "", &never);
     json_begin(&of);
     json_begin_array(&columns);
     json_begin_array(&text);
     json_begin_array(&rows);
-    for (size_t c = 0; c < table.column_count; c++) {
-        put_text(&columns, NULL, table.columns[c].title);
-        put_flag(&text, NULL, table.columns[c].is_text);
+    for (size_t c = 0; c < table->column_count; c++) {
+        put_text(&columns, NULL, table->columns[c].title);
+        put_flag(&text, NULL, table->columns[c].is_text);
     }
-    for (size_t r = 0; r < table.row_count && !table.no_memory; r++) {
+    for (size_t r = 0; r < table->row_count && !table->no_memory; r++) {
         JsonObject row;
         json_begin_array(&row);
-        for (size_t c = 0; c < table.column_count; c++) {
+        for (size_t c = 0; c < table->column_count; c++) {
             char cell[TABLE_CELL_BYTES];
-            table_cell_text(cell, &table, r, c);
+            table_cell_text(cell, table, r, c);
             put_readable(&row, NULL, cell);
         }
         put_object(&rows, NULL, &row);
@@ -113,9 +112,28 @@ static void put_table(JsonObject *report, const PastRuns *runs) {
     put_object(&of, "columns", &columns);
     put_object(&of, "text", &text);
     put_object(&of, "rows", &rows);
-    if (table.no_memory) put_value(&of, "table", NULL);
+    put_readable(&of, "notes", notes);
+    if (table->no_memory) put_value(&of, "table", NULL);
+    put_object(report, name, &of);
+}
+
+static void put_runs(JsonObject *report, const PastRuns *runs) {
+    Table table = {0};
+    Error never; // no name is asked for
+    runs_table_list(&table, runs, "", &never);
+    put_table(report, "table", &table, "");
     table_free(&table);
-    put_object(report, "table", &of);
+}
+
+// Reorders the runs.
+static Status put_against(JsonObject *report, PastRuns *runs, const char *value, Error *err) {
+    Table table = {0};
+    char *notes = NULL;
+    Status status = against_fill(&table, &notes, runs, &(Against){value, "", ""}, true, err);
+    if (status == STATUS_OK) put_table(report, "against", &table, notes);
+    table_free(&table);
+    free(notes);
+    return status;
 }
 
 static void add_fact(JsonObject *facts, const char *what, const char *format, ...)
@@ -189,11 +207,11 @@ static void describe(JsonObject *report, const PastRuns *runs) {
     json_begin_array(&facts);
     find_facts(&facts, runs);
     put_object(report, "facts", &facts);
-    put_table(report, runs);
+    put_runs(report, runs);
 }
 
-// Begins *report, which is dropped on failure.
-static Status collect(JsonObject *report, const PastRuns *runs, Error *err) {
+// Begins *report, which is dropped on failure. against: "": no comparison. Reorders the runs.
+static Status collect(JsonObject *report, PastRuns *runs, const char *against, Error *err) {
     Status status = STATUS_OK;
     JsonObject all;
     json_begin(report);
@@ -208,6 +226,7 @@ static Status collect(JsonObject *report, const PastRuns *runs, Error *err) {
     }
     if (status == STATUS_OK) describe(report, runs);
     put_object(report, "runs", &all);
+    if (status == STATUS_OK && *against) status = put_against(report, runs, against, err);
     if (status == STATUS_OK) status = json_check(report, "the report", err);
     if (status != STATUS_OK) json_drop(report);
     return status;
@@ -296,7 +315,7 @@ Status command_report(int argc, char **argv, int *exit_code, Error *err) {
     snprintf(path, sizeof path, options.out[0] ? "%s" : "%s/report.html",
              options.out[0] ? options.out : options.folders[0]);
     Status status = runs.count <= MOST_RUNS
-                        ? collect(&report, &runs, err)
+                        ? collect(&report, &runs, options.against, err)
                         : fail(err, STATUS_USAGE,
                                "a report shows at most %d runs, not %zu; give fewer (sounder runs lists "
                                "any number)",

@@ -33,6 +33,7 @@ static const Option report_rows[] = {
      .letter = 'o', .help = "file of the page; an earlier report is replaced"},
     {.name = "svg", .type = OPTION_TEXT, FIELD(svg), .also = "figures pdf", .placeholder = "FOLDER", .derived = "none",
      .help = "figures for a paper: accuracy.svg (personal-accuracy.svg of personal models), loss.svg and classes.svg in this folder; the page is then written only with --out"},
+    AGAINST,
 };
 static const Option sweep_rows[] = {
     {.name = "out", .type = OPTION_TEXT, FIELD(out), .also = "output output-dir", .placeholder = "FOLDER", .derived = "sweeps/<time>",
@@ -52,6 +53,7 @@ static const Option sweep_rows[] = {
      .help = "figures of the table at the end, as in `sounder runs --show`"},
     {.name = "dry-run", .type = OPTION_FLAG, FIELD(dry_run), .also = "list plan", .preset = "false",
      .help = "print the commands of the runs, and start none"},
+    AGAINST,
 };
 static const Option reproduce_rows[] = {
     {.name = "seeds", .type = OPTION_WHOLE, FIELD(seeds), .also = "repetitions n", .placeholder = "N", .preset = "3",

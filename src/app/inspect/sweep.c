@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "app/commands.h"
-#include "app/inspect/runs.h"
 #include "app/inspect/sweep_halving.h"
 #include "app/inspect/sweep_jobs.h"
+#include "app/inspect/sweep_means.h"
 #include "app/inspect/sweep_process.h"
 #include "base/cgroup.h"
 #include "base/clock.h"
@@ -260,41 +260,6 @@ static void print_plan(const Sweep *sweep) {
     }
 }
 
-// A run whose best test is among its last has not converged: with more rounds a slower algorithm may win.
-static void say_if_unfinished(const PastRuns *runs) {
-    size_t rising = 0;
-    for (size_t i = 0; i < runs->count; i++)
-        rising += runs->all[i].rounds >= 5 && runs->all[i].best_round > runs->all[i].rounds - runs->all[i].rounds / 5;
-    if (2 * rising > runs->count)
-        printf("%zu of %zu runs were best in the last fifth of their rounds: more --rounds may change the order\n",
-               rising, runs->count);
-}
-
-// Prints means over the seeds, by all other options with several values.
-static Status print_means(const Sweep *sweep, Error *err) {
-    char by[OPTION_TEXT_BYTES] = "", *folder = (char *)sweep->options.out;
-    size_t length = 0;
-    for (size_t i = 0; i < sweep->plan.axis_count && length < sizeof by; i++) {
-        const SweepAxis *axis = &sweep->plan.axes[i];
-        if (axis->count == 1 || strcmp(axis->option->name, "seed") == 0) continue;
-        length += (size_t)snprintf(by + length, sizeof by - length, "%s%s", length ? "," : "", axis->option->name);
-    }
-    PastRuns runs;
-    TRY(past_runs_find(&runs, &folder, 1, err));
-    const char *by_all = *by ? by : "algorithm", *show = sweep->options.show;
-    Status status = runs_print_means(&runs, by_all, show, TABLE_TEXT, err);
-    if (status == STATUS_USAGE && *show) { // the runs are done, and their usual table is better than none
-        log_warning("%s", err->message);
-        status = runs_print_means(&runs, by_all, "", TABLE_TEXT, err);
-    }
-    if (status == STATUS_OK) say_if_unfinished(&runs);
-    past_runs_free(&runs);
-    char word[SHELL_WORD_BYTES];
-    shell_path(word, folder);
-    if (status == STATUS_OK) printf("look: sounder report %s    sounder runs %s --by %s\n", word, word, by_all);
-    return status;
-}
-
 // Looks again at runs left to another process; returns how many of them are not done.
 static size_t look_elsewhere(Sweep *sweep) {
     size_t elsewhere = 0;
@@ -314,7 +279,7 @@ static Status conclude(Sweep *sweep, double seconds, int *exit_code, Error *err)
     const int left = count_of(sweep, JOB_LEFT);
     for (size_t i = 0; i < sweep->plan.count; i++)
         if (sweep->jobs[i].state == JOB_HAS_FAILED && *exit_code == 0) *exit_code = sweep->jobs[i].code;
-    if (sweep->done > 0 && sweep->tells_means) TRY(print_means(sweep, err));
+    if (sweep->done > 0 && sweep->tells_means) TRY(sweep_means_print(&sweep->plan, &sweep->options, err));
     printf("%zu of %zu runs are done, %zu failed, %.1f s\n", sweep->done, sweep->total, sweep->failed, seconds);
     if (left > 0) printf("%d runs were left behind after fewer rounds\n", left);
     if (elsewhere > 0) printf("%zu of them run in another process, and were left to it\n", elsewhere);
@@ -418,7 +383,8 @@ Status command_sweep(int argc, char **argv, int *exit_code, Error *err) {
                     "sounder sweep: needs an experiment or options; write sounder "
                     "sweep EXPERIMENT.yaml --seed 1..5 --alpha 0.1,1,10");
     TRY(sweep_plan_read(&plan, &options, argc, argv, err));
-    Status status = sweep_run(&plan, &options, true, exit_code, err);
+    Status status = sweep_means_check(&plan, &options, err);
+    if (status == STATUS_OK) status = sweep_run(&plan, &options, true, exit_code, err);
     sweep_plan_free(&plan);
     return status;
 }

@@ -286,9 +286,7 @@ const showRun = (run) => {
 
 // The page ------------------------------------------------------------------------------------------------------------
 
-const showTable = () => {
-  if (data.runs.length < 2) return;
-  const table = byId("runs"), { columns, rows, text } = data.table;
+const showTable = (table, { columns, rows, text }) => {
   const heading = make("tr", null, make("thead", null, table));
   columns.forEach((column, i) => make("th", column, heading, text[i] ? "text" : ""));
   const body = make("tbody", null, table);
@@ -329,7 +327,9 @@ Chart.defaults.font.size = 11;
 byId("title").textContent = document.title = data.title;
 byId("subtitle").textContent = data.subtitle;
 showFacts();
-showTable();
+if (data.runs.length > 1) showTable(byId("runs"), data.table);
+if (data.against?.rows.length) showTable(byId("against"), data.against);
+byId("against-notes").textContent = data.against?.notes || "";
 showCurves();
 const choice = byId("choice");
 if (data.runs.length > 1) {
