@@ -51,7 +51,7 @@
     X(TIMES, "client-time") X(TIME_FILE, "client-time") X(TIMES_UPLOADS, "up-bandwidth") \
     X(TIMES_DOWNLOADS, "down-bandwidth") X(REAL_CLOCK, "clock") X(REPLAYS, "clock") \
     X(SCHEDULES_LR, "lr-schedule") X(WARMS_UP, "warm-up") X(BLURS, "client-noise") \
-    X(DRIFTS, "drift") X(DRIFTS_CLASSES, "drift") X(DRIFTS_PIXELS, "drift") X(DRIFTS_LABELS, "drift") \
+    X(DRIFTS_CLASSES, "drift") X(DRIFTS_PIXELS, "drift") X(DRIFTS_LABELS, "drift") \
     X(DECAYS, "weight-decay") X(DECAYS_SHARED, "weight-decay") X(CLIPS_GRADIENTS, "clip-grad-norm") \
     X(FREEZES, "freeze") \
     X(CROPS, "random-crop") X(FLIPS, "random-flip") X(SMOOTHS, "label-smoothing") \

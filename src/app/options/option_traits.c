@@ -39,7 +39,6 @@ static void traits_of_clients(bool *has, const Options *options) {
     has[TRAIT_BACKDOOR] = attack->row == ATTACK_BACKDOOR;
     has[TRAIT_SCALES_BY_SHARE] = attack->row == ATTACK_SCALED && isnan(attack->number[0]) && has[TRAIT_REAL_CLOCK];
     has[TRAIT_BLURS] = options->view.noise.row != VIEW_NOISE_NONE;
-    has[TRAIT_DRIFTS] = options->view.drift.row != VIEW_DRIFT_NONE;
     has[TRAIT_DRIFTS_CLASSES] = options->view.drift.row == VIEW_DRIFT_CLASSES;
     has[TRAIT_DRIFTS_PIXELS] = options->view.drift.row == VIEW_DRIFT_PIXELS;
     has[TRAIT_DRIFTS_LABELS] = options->view.drift.row == VIEW_DRIFT_LABELS;
