@@ -46,7 +46,7 @@ uint32_t view_holding(const ViewPlan *plan, uint64_t seed, uint32_t round, uint3
 // label_of (classes): the label that replaces each label in this concept.
 void view_labels(uint16_t *label_of, uint32_t *order, int classes, uint64_t seed, uint32_t concept); // order (classes)
 
-// The noise of a client's samples; its deviation is 0 for a client without noise.
+// The noise of a client's samples; clients without noise have a deviation of 0.
 SampleNoise view_noise(const Chosen *noise, Shape shape, uint64_t seed, uint32_t client, uint32_t clients);
 
 // Adds the client's noise to inputs (C,H,W) of sample `index` of the data set, the same each time. scale (C): 1/255 of
