@@ -7,15 +7,16 @@
     run.export_onnx("net.onnx")
 
 net is a torch.nn.Module, or for layers and write_weights the path of a file NET.onnx. Options are those of `sounder train`, with _
-for -. The program is found by $SOUNDER, or on the PATH. Needs NumPy; torch, pandas and onnx only where their objects or files are
-given or asked for. Whatever the program refuses arrives as sounder.Error with its sentence.
+for -. The program is found by $SOUNDER, or on the PATH. Needs NumPy; torch, pandas, onnx, wandb and mlflow only where their objects
+or files are given or asked for. Whatever the program refuses arrives as sounder.Error with its sentence.
 """
 from .aggregator import aggregate
 from .command import Error, program
+from .dashboards import to_mlflow, to_wandb
 from .data import from_partitions, write_data
 from .nets import layers, write_weights
 from .onnx_write import export_onnx
 from .runs import Run, resume, start, sweep, train
 from .trainer import check, serve, turns
 
-__all__ = ["Error", "Run", "aggregate", "check", "export_onnx", "from_partitions", "layers", "program", "resume", "serve", "start", "sweep", "train", "turns", "write_data", "write_weights"]
+__all__ = ["Error", "Run", "aggregate", "check", "export_onnx", "from_partitions", "layers", "program", "resume", "serve", "start", "sweep", "to_mlflow", "to_wandb", "train", "turns", "write_data", "write_weights"]
