@@ -133,13 +133,13 @@ class Dashboards(unittest.TestCase):
         from wandb.proto.wandb_internal_pb2 import Record
 
         board = sounder.to_wandb(self.run_of_all, mode="offline", dir=self.folder.name, settings={"console": "off", "silent": True})
+        wandb.teardown()  # its service writes the file
         place = next(os.path.join(at, file) for at, _, files in os.walk(self.folder.name) for file in files if file.endswith(f"{board.id}.wandb"))
         points = []
         for data in records(place):
             record = Record.FromString(data)
             if record.WhichOneof("record_type") == "history":
                 points.append({"/".join(item.nested_key) or item.key: float(item.value_json) for item in record.history.item})
-        wandb.teardown()
         self.assertEqual([(point["_step"], point["test_accuracy"]) for point in points], list(enumerate(self.accuracies, 1)))
 
     @unittest.skipUnless(is_here("mlflow"), "mlflow is not installed")
