@@ -188,7 +188,6 @@ static const ClashRow clashes[] = {
     {ON_GPU, {SECOND, MASKS, TRAINS_STATE, BUFFERS, TRUSTS, REPLICAS},
      "is for the CPU alone"},
     {ON_GPU, {GLOBAL_BATCH}, "with batch=global is for the CPU alone"},
-    {ON_GPU, {LOOKS}, "with option=I is for the CPU alone"},
     {ON_GPU, {STEPS_ALONE}, "with steps or a bound is for the CPU alone"},
     {ON_GPU, {LOCKSTEP_NODES}, "on several nodes is for the CPU alone"},
 };

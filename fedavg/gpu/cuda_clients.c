@@ -22,7 +22,7 @@ static bool keeps(const RunConfig *config) {
 // For gpu_need: shifts alone, or with the rows before and after the training.
 uint32_t cuda_clients_arrays(const RunConfig *config) {
     if (!shifts(config)) return 0;
-    return keeps(config) ? 3 : 1;
+    return (keeps(config) ? 3u : 1u) + local_looks(&config->recipe.local);
 }
 
 // A rule that adds nothing to the steps needs none of these arrays: memory of the GPU is left for more models per
@@ -34,11 +34,16 @@ Status cuda_clients_init(CudaClients *clients, const RunMemory *memory, uint32_t
     if (!shifts(config)) return STATUS_OK;
     clients->host_turns = own(&clients->owned, models, sizeof *clients->host_turns);
     clients->host_pulls = own(&clients->owned, models, sizeof *clients->host_pulls);
+    clients->host_totals = own(&clients->owned, models, sizeof *clients->host_totals);
     clients->host_unfit = own(&clients->owned, models, sizeof *clients->host_unfit);
     if (clients->owned.lacks_memory) return fail(err, STATUS_OS, "no memory for the turns of %u clients", models);
     TRY(cuda_allocate(&clients->shifts, floats, sizeof(float), "what a local rule adds", err));
     TRY(cuda_allocate(&clients->pulls, models, sizeof(float), "pulls", err));
     TRY(cuda_allocate(&clients->turns, models, sizeof(LocalTurn), "turns", err));
+    if (local_looks(&config->recipe.local)) {
+        TRY(cuda_allocate(&clients->full_gradient, floats, sizeof(float), "gradients at the global weights", err));
+        TRY(cuda_allocate(&clients->totals, models, sizeof(uint32_t), "clients' samples", err));
+    }
     if (!keeps(config)) return STATUS_OK;
     TRY(cuda_allocate(&clients->unfit, models, sizeof(uint32_t), "refusals", err));
     TRY(cuda_allocate(&clients->state, floats, sizeof(float), "what clients keep", err));
@@ -47,6 +52,8 @@ Status cuda_clients_init(CudaClients *clients, const RunMemory *memory, uint32_t
 
 // cudaFree takes NULL, so that this serves an init that failed, too.
 void cuda_clients_free(CudaClients *clients) {
+    cudaFree(clients->totals);
+    cudaFree(clients->full_gradient);
     cudaFree(clients->state_after);
     cudaFree(clients->state);
     cudaFree(clients->unfit);
@@ -96,6 +103,7 @@ Status cuda_clients_begin(CudaClients *clients, Job *const *jobs, uint32_t count
     clients->at = (CudaTurns){.global = blocks->weights,
                               .own = weights,
                               .state = clients->state,
+                              .full_gradient = clients->full_gradient,
                               .turns = clients->turns,
                               .pulls = clients->pulls,
                               .count = config->parameters,

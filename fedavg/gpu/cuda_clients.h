@@ -25,12 +25,15 @@ typedef struct CudaClients {
     uint32_t row, models;                // of the local rule; of a launch, at most
     CudaTurns at;                        // of this launch
     float *shifts, *state, *state_after; // device, owned (models, parameters); NULL where the rule does without
+    float *full_gradient;                // device, owned (models, parameters): at the global weights; NULL: unused
+    uint32_t *totals;                    // device, owned (models): samples of each client; NULL: unused
     float *pulls;                        // device, owned (models)
     LocalTurn *turns;                    // device, owned (models)
     uint32_t *unfit;                     // device, owned (models)
     LocalTurn *host_turns;               // owned (models)
     float *host_pulls;                   // owned (models)
     uint32_t *host_unfit;                // owned (models)
+    uint32_t *host_totals;               // owned (models)
 } CudaClients;
 
 // How many arrays of a model's size a client needs for its rule: none if that adds nothing to the client's gradients.

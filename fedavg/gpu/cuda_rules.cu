@@ -60,11 +60,11 @@ __global__ void __launch_bounds__(ITEM_THREADS) second_mean(float *mean, CudaSer
     if (i < at.count) mean[i] = (float)((double)sum_of(at, 1, i) / (AGGREGATE_UNIT * at.arrived));
 }
 
-// As parameter_at of local_rules.c. full_gradient is 0: rules that look at it are for the CPU alone.
+// As parameter_at of local_rules.c.
 __device__ Parameter parameter_at(const CudaTurns &at, const ModelItem &item) {
     const size_t place = (size_t)item.model * at.count + item.item;
     return {at.global[item.item], at.own[place], at.state ? at.state[place] : 0, at.common ? at.common[item.item] : 0,
-            0};
+            at.full_gradient ? at.full_gradient[place] : 0};
 }
 
 // One thread per weight of a model.

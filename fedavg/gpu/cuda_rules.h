@@ -44,6 +44,7 @@ void cuda_floor(float *weights, float *host_view, size_t count, cudaStream_t str
 typedef struct CudaTurns {
     const float *global, *common; // (count) of all models; common: NULL where the rule reads none
     const float *own, *state;     // (models, count); state: NULL where clients keep nothing
+    const float *full_gradient;   // (models, count); NULL: zeros
     const LocalTurn *turns;       // (models)
     const float *pulls;           // (models): local_pull of each
     size_t count;

@@ -1,6 +1,7 @@
 // Part of cuda_worker.h: trains the models of a launch in a round, stretch by stretch (rules/world/walk.h), and orders
 // their samples.
 #include <math.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/cuda_try.h"
@@ -176,6 +177,44 @@ Status cuda_train_models(CudaWorker *self, uint32_t jobs, uint32_t round, Error 
         job->samples = walk_samples(&walk, job_samples(self, job), self->memory->config->training.batch_size);
         job->seconds = clock_seconds_since(start); // they were all trained at once
         job->squared_length = NAN;
+    }
+    return STATUS_OK;
+}
+
+// Gives every model all samples of its client, in their own order. *steps: of the client with the most.
+static Status assign_all(CudaWorker *self, uint32_t *steps, uint32_t jobs, uint32_t round, Error *err) {
+    uint32_t first = 0;
+    *steps = 0;
+    for (uint32_t m = 0; m < jobs; m++) {
+        CudaTask task = {.first = first};
+        const uint32_t *indices = cuda_samples_of(self->memory, self->jobs[m]->client, round, &task.count);
+        memcpy(self->host_order + first, indices, task.count * sizeof *indices);
+        TRY(cuda_net_assign(self->net, (int)m, &task, true, err));
+        self->clients.host_totals[m] = task.count;
+        first += task.count;
+        if (batches(self, task.count) > *steps) *steps = batches(self, task.count);
+    }
+    TRY(cuda_copy(self->clients.totals, self->clients.host_totals, jobs * sizeof(uint32_t), self->stream, err));
+    return cuda_copy(self->order, self->host_order, first * sizeof *self->order, self->stream, err);
+}
+
+Status cuda_look(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
+    const RunConfig *config = self->memory->config;
+    _Atomic uint64_t *progress = &self->memory->control->pulses[self->rank].progress;
+    uint32_t steps;
+    if (!self->clients.full_gradient) return STATUS_OK;
+    TRY(cuda_clear(self->clients.full_gradient, jobs * (size_t)config->parameters * sizeof(float), self->stream, err));
+    TRY(assign_all(self, &steps, jobs, round, err));
+    for (uint32_t done = 0, now; done < steps; done += now) {
+        now = cuda_pace_begin(&self->training, steps - done);
+        TRY(cuda_net_look(self->net, now, err));
+        TRY(cuda_wait(self->stream, err, "looking at the clients' gradients"));
+        cuda_pace_end(&self->training);
+        for (uint32_t m = 0; m < jobs; m++) {
+            const uint32_t size = config->training.batch_size, count = self->clients.host_totals[m];
+            const uint32_t before = smaller(done * size, count), after = smaller((done + now) * size, count);
+            atomic_fetch_add_explicit(progress, after - before, memory_order_relaxed);
+        }
     }
     return STATUS_OK;
 }

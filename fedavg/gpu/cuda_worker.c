@@ -106,7 +106,9 @@ static CudaNetPlan make_plan(const CudaWorker *self) {
                                       .forgotten = self->forgotten,
                                       .clip = config->training.clip},
                         .gradient_shifts = self->clients.shifts,
-                        .pulls = self->clients.pulls};
+                        .pulls = self->clients.pulls,
+                        .full_gradient = self->clients.full_gradient,
+                        .totals = self->clients.totals};
     cuda_samples_plan(&plan, &self->samples);
     if (!self->memory->algorithm.engine->writes_weights) {
         plan.weights = self->weights;
@@ -287,6 +289,7 @@ static Status train_clients(CudaWorker *self, uint32_t jobs, uint32_t round, Err
     TRY(cuda_own_begin(&self->own, self->weights, self->jobs, jobs, self->stream, err));
     TRY(cuda_clients_begin(&self->clients, self->jobs, jobs, round, &self->blocks, self->weights, self->stream, err));
     TRY(cuda_samples_train(&self->samples, self->jobs, jobs, round, self->stream, err));
+    TRY(cuda_look(self, jobs, round, err));
     TRY(cuda_train_turn(self, jobs, round, err));
     TRY(cuda_own_conclude(&self->own, &self->rows, self->weights, self->blocks.weights, self->jobs, jobs, self->stream,
                           err));

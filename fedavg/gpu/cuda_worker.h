@@ -76,8 +76,11 @@ uint32_t cuda_take(const CudaWorker *self, Job **jobs);
 // All that the clients of self->jobs (jobs) train in the round; their losses, samples and seconds (cuda_train.c).
 Status cuda_train_models(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err);
 
-// A turn of these clients: cuda_train_models with the state of their optimizers, once, or twice where they train the
-// parameters that stay with them first, and then the others.
+// The gradients that clients begin with, where the local rule looks at them (client.c).
+Status cuda_look(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err);
+
+// A turn of a launch's clients: cuda_train_models with the state of their optimizers, once, or twice where they train
+// the parameters that stay with them first, and then the others.
 Status cuda_train_turn(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err);
 
 // ssgd.h on the GPU: gradients by lockstep launches into the slots, slices of the sum by one kernel, and the stream is

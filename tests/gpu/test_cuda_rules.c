@@ -108,6 +108,15 @@ static void make_clients(float global[COUNT], float common[COUNT], float own[CLI
     }
 }
 
+// One rule comes twice, the second time with a look at the gradient.
+static Chosen choose(uint32_t rule) {
+    Chosen chosen = {.row = rule < LOCAL_RULE_COUNT ? rule : LOCAL_ROW_scaffold};
+    for (int n = 0; n < RULE_NUMBERS; n++)
+        chosen.number[n] = local_rules[chosen.row]->text.numbers[n].preset;
+    if (rule == LOCAL_RULE_COUNT) chosen.number[0] = 1;
+    return chosen;
+}
+
 // Two clients, the second of which keeps something from an earlier turn.
 static void every_local_rule_has_the_bits_of_the_cpu(void **state) {
     (void)state;
@@ -118,18 +127,18 @@ static void every_local_rule_has_the_bits_of_the_cpu(void **state) {
     GpuTensor gpu_global = gpu_copy(global, sizeof global, 0), gpu_common = gpu_copy(common, sizeof common, 0);
     GpuTensor gpu_own = gpu_copy(own, sizeof own, 0), gpu_kept = gpu_copy(kept, sizeof kept, 0);
     GpuTensor gpu_shift = gpu_new(sizeof shift, 0), gpu_after = gpu_new(sizeof after, 0);
-    for (uint32_t row = 0; row < LOCAL_RULE_COUNT; row++) {
+    for (uint32_t rule = 0; rule <= LOCAL_RULE_COUNT; rule++) {
         const Training training = {.sgd = {.lr = 0.05f, .momentum = 0.5f}};
         const double shares[CLIENTS] = {0.25, 0.75};
-        Chosen chosen = {.row = row};
+        const Chosen chosen = choose(rule);
+        const uint32_t row = chosen.row;
         LocalTurn turns[CLIENTS];
         float pulls[CLIENTS];
         uint32_t unfit[CLIENTS];
-        for (int n = 0; n < RULE_NUMBERS; n++)
-            chosen.number[n] = local_rules[row]->text.numbers[n].preset;
         memset(changes, 0, sizeof changes);
         for (uint32_t k = 0; k < CLIENTS; k++) {
-            const LocalVectors at = {.global = global, .own = own[k], .state = kept[k], .common = common};
+            const LocalVectors at = {
+                .global = global, .own = own[k], .state = kept[k], .common = common, .full_gradient = own[k]};
             turns[k] = local_turn(&chosen, &training, 3 + k, 1.5);
             pulls[k] = (float)local_pull(&chosen, &turns[k]);
             local_shift(shift[k], &at, &turns[k], (double)pulls[k], row, COUNT);
@@ -140,8 +149,15 @@ static void every_local_rule_has_the_bits_of_the_cpu(void **state) {
         GpuTensor gpu_unfit = gpu_new(sizeof unfit, 0), gpu_sum = gpu_zeros(sizeof changes);
         GpuTensor gpu_shares = gpu_copy(shares, sizeof shares, 0), word = gpu_zeros(sizeof(uint32_t));
         const CudaFence fence = {.word = gpu_at(word)};
-        const CudaTurns at = {gpu_at(gpu_global), gpu_at(gpu_common), gpu_at(gpu_own), gpu_at(gpu_kept),
-                              gpu_at(gpu_turns),  gpu_at(gpu_pulls),  COUNT,           CLIENTS};
+        const CudaTurns at = {.global = gpu_at(gpu_global),
+                              .common = gpu_at(gpu_common),
+                              .own = gpu_at(gpu_own),
+                              .state = gpu_at(gpu_kept),
+                              .full_gradient = gpu_at(gpu_own),
+                              .turns = gpu_at(gpu_turns),
+                              .pulls = gpu_at(gpu_pulls),
+                              .count = COUNT,
+                              .models = CLIENTS};
         cuda_local_shift(gpu_at(gpu_shift), &at, row, NULL);
         cuda_local_conclude(gpu_at(gpu_after), gpu_at(gpu_unfit), &at, 100, row, NULL);
         cuda_local_add_changes(gpu_at(gpu_sum), gpu_at(gpu_after), gpu_at(gpu_shares), &at, &fence, NULL);

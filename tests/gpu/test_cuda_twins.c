@@ -18,7 +18,7 @@ typedef struct Twin {
 #define CONVOLUTION " cuda_conv_forward cuda_conv_backward_weight cuda_conv_scratch_floats cuda_conv_backward_input "
 
 static const Twin twins[] = {
-    {OP(sgd_step), " cuda_sgd_step cuda_join_terms cuda_add_lengths cuda_begin_whole_step cuda_whole_step cuda_whole_step_atomically ", check_sgd},
+    {OP(sgd_step), " cuda_sgd_step cuda_join_terms cuda_add_lengths cuda_add_share cuda_begin_whole_step cuda_whole_step cuda_whole_step_atomically ", check_sgd},
     {OP(sgd_step_atomically), " cuda_sgd_step_atomically ", check_sgd},
     {OP(gather), " cuda_gather ", check_gather},
     {OP(gather_rows), " cuda_gather ", check_gather_rows},

@@ -395,6 +395,23 @@ static void check_length_parts(const Trial *trial) {
     drop(&gradient);
 }
 
+// A step's share of the full gradient, of the parameters in the middle.
+static void check_share(const Trial *trial) {
+    enum { COUNT = 301, FIRST = 17, MIDDLE = 260 };
+    uint32_t totals[MOST_MODELS];
+    Values gradient = random_values(trial, COUNT, 0, 18), full = random_values(trial, COUNT, 0, 19);
+    for (uint32_t m = 0; m < MOST_MODELS; m++)
+        totals[m] = 100 + m;
+    GpuTensor gpu_totals = gpu_copy(totals, sizeof totals, 0);
+    cuda_add_share(on_gpu(&full), on_gpu(&gradient), gpu_at(gpu_totals), COUNT, FIRST, MIDDLE, &trial->step);
+    for (int m = 0; m < trial->models; m++)
+        for (size_t i = FIRST; i < FIRST + MIDDLE; i++)
+            full.host[m].at[i] += (float)trial->counts[m] / (float)totals[m] * gradient.host[m].at[i];
+    compare("full gradient", &full, NULL, 1, 1e-6);
+    gpu_free(gpu_totals);
+    drop_all(gradient, full);
+}
+
 static void check_whole_steps(const Trial *trial) {
     const Adam adam = {.beta1 = 0.9, .beta2 = 0.99, .eps = 1e-3}, adamw = {0.9, 0.99, 1e-3, .shrinks = true};
     check_whole_step(trial, (CudaOptimizer){.adam = adam}, 0, false);
@@ -403,6 +420,7 @@ static void check_whole_steps(const Trial *trial) {
     check_whole_step(trial, (CudaOptimizer){.clip = 0.5}, 0.9f, false);
     check_whole_step(trial, (CudaOptimizer){.clip = 0.5}, 0.9f, true);
     check_length_parts(trial);
+    check_share(trial);
 }
 
 void check_sgd(const Trial *trial) {

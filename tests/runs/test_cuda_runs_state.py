@@ -81,6 +81,10 @@ class State(CardCase):
         self.assertTrue(told[0])
         self.assertEqual(*([line.split(" became ")[0] for line in lines] for lines in told))
 
+    def test_a_gradient_that_clients_look_at_first_is_that_of_the_cpu(self):
+        self.check(0, "scaffold option=I", "--model", "conv 3 3; batchnorm; pool 2; relu; dropout 0.3; linear 9; linear 10", "--random-flip",
+                   "--freeze", "conv1.bias,fc1.weight")
+
     def test_kills_and_late_copies_change_no_bit_of_what_clients_keep(self):
         for number, words in enumerate((["fedper"], ["optimizer adam", "--lr", "0.01", "--client-optimizer-state", "keep"],
                                         ["fedavg", "--momentum", "0.5", "--client-optimizer-state", "average"])):

@@ -218,6 +218,10 @@ void cuda_sgd_step(const CudaSgdUpdate *descent, const float *gradient, size_t f
 void cuda_sgd_step_atomically(const CudaSgdUpdate *descent, const float *gradient, size_t first, size_t count,
                               const CudaStep *step);
 
+// full, gradient (M, parameters): full += gradient * count / totals (M), for these parameters; count: of the step.
+void cuda_add_share(float *full, const float *gradient, const uint32_t *totals, size_t parameters, size_t first,
+                    size_t count, const CudaStep *step);
+
 struct CudaOptimizer; // cuda_net.h
 
 // A block of threads adds the squares of this many parameters.

@@ -69,6 +69,8 @@ typedef struct CudaNetPlan {
     const float *gradient_shifts; // (M strided by parameters): joins every gradient; NULL: nothing
     const float *pulls;           // (M): added to the weight decay, if there are gradient_shifts
     float *gradient;              // (M strided by parameters); NULL: the net only evaluates. Scratch of training
+    float *full_gradient;         // (M strided by parameters), with totals: of cuda_net_look; NULL: unused
+    const uint32_t *totals;       // (M): samples of each model's task
     uint64_t *updates;            // Hogwild: number of steps of all processes, counted on the device; NULL otherwise
     bool atomic_updates;          // Hogwild: one atomic addition per weight instead of plain stores
     CudaFence fence;              // Hogwild: weights are written only while it is open
@@ -118,6 +120,10 @@ Status cuda_net_train(CudaNet *net, uint32_t steps, Error *err);
 // Asynchronous. Computes the gradient of one step (into plan.gradient; zeros for idle models) without an update, and
 // moves on to the next step.
 Status cuda_net_gradient(CudaNet *net, Error *err);
+
+// Asynchronous. Adds the gradients of the next `steps` batches to plan.full_gradient, each with its share of the task's
+// samples: without dropout, crops and flips.
+Status cuda_net_look(CudaNet *net, uint32_t steps, Error *err);
 
 // Asynchronous. Loss and hits of the next `steps` batches of each task in evaluation mode, no dropout.
 Status cuda_net_evaluate(CudaNet *net, uint32_t steps, Error *err);

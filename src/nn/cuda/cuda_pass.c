@@ -23,7 +23,7 @@ static CudaCall call_of(const CudaPass *pass, const CudaOp *op, CudaPurpose purp
 static void forward(const CudaPass *pass, CudaPurpose purpose) {
     const CudaNetPlan *plan = &pass->plan;
     const CudaStep *step = &pass->step;
-    const bool trains = purpose != FOR_TESTS, augments = trains && augment_is_on(&plan->spec.augment);
+    const bool trains = purpose >= FOR_GRADIENT, augments = trains && augment_is_on(&plan->spec.augment);
     const float *scale = plan->floats ? NULL : pass->scale;
     float *in = pass->ops.ops[0].in;
     cuda_gather(in, plan->pixels, plan->order, &pass->progress, scale, pass->shift, plan->spec.input,
@@ -104,11 +104,11 @@ static void step_linear_layers(const CudaPass *pass) {
 
 // The backward pass from the logits' gradient to the first op with parameters, whose input gradient is not needed. With
 // `steps`, the steps of linear layers follow.
-static void backward(const CudaPass *pass, bool steps) {
+static void backward(const CudaPass *pass, CudaPurpose purpose, bool steps) {
     for (int i = pass->ops.count - 1; i >= pass->ops.first; i--) {
         const CudaOp *op = &pass->ops.ops[i];
         if (!op->works) continue;
-        const CudaCall call = call_of(pass, op, FOR_GRADIENT, steps && steps_early(pass, op->layer));
+        const CudaCall call = call_of(pass, op, purpose, steps && steps_early(pass, op->layer));
         cuda_layer(op->layer)->backward(&call);
         const size_t in = shape_size(op->layer->in);
         if (op->sum) cuda_add((CudaRows){op->sum, in, 0}, (CudaRows){op->in_gradient, in, 0}, in, true, &pass->step);
@@ -125,7 +125,7 @@ void cuda_pass_evaluate(const CudaPass *pass) {
 static void forward_and_back(const CudaPass *pass, CudaPurpose purpose, bool steps) {
     forward(pass, purpose);
     loss(pass, pass->ops.logits_gradient);
-    backward(pass, steps);
+    backward(pass, purpose, steps);
 }
 
 void cuda_pass_gradient(const CudaPass *pass) {
@@ -199,6 +199,16 @@ static void hogwild(const CudaPass *pass) {
     else
         step_others(pass, plan->atomic_updates ? cuda_sgd_step_atomically : cuda_sgd_step, false, &applied);
     cuda_progress_count(&pass->progress, applied.stream);
+}
+
+// Tensors that learn nothing keep the zeros of their full gradient.
+void cuda_pass_look(const CudaPass *pass) {
+    const CudaNetPlan *plan = &pass->plan;
+    Run runs[SPEC_MAX_TENSORS];
+    forward_and_back(pass, FOR_LOOK, false);
+    for (int r = 0, count = runs_of(runs, pass, false); r < count; r++)
+        cuda_add_share(plan->full_gradient, plan->gradient, plan->totals, plan->spec.parameter_count, runs[r].first,
+                       runs[r].count, &pass->step);
 }
 
 // With plain SGD most weights of a net, those of its linear layers, are stepped by their gradient's kernel; one more

@@ -36,7 +36,7 @@ typedef struct CudaPass {
 } CudaPass;
 
 // The purpose of a pass.
-typedef enum CudaPurpose { FOR_TESTS, FOR_GRADIENT, FOR_STEP } CudaPurpose;
+typedef enum CudaPurpose { FOR_TESTS, FOR_LOOK, FOR_GRADIENT, FOR_STEP } CudaPurpose;
 
 // One op's part of a pass.
 typedef struct CudaCall {
@@ -81,6 +81,7 @@ CudaSgdUpdate cuda_pass_descent(const CudaPass *pass);
 // Each of these makes the next step of every model's task. Failed launches show in cudaGetLastError and
 // cuda_blas_check.
 void cuda_pass_evaluate(const CudaPass *pass); // forward, loss and hits
+void cuda_pass_look(const CudaPass *pass);     // forward, loss, gradient, added to the full one
 void cuda_pass_gradient(const CudaPass *pass); // forward with dropout, loss, gradient
 void cuda_pass_train(const CudaPass *pass);    // gradient and a step of SGD; Hogwild's if the plan counts updates
 

@@ -14,7 +14,7 @@
 enum { MOST_MODELS = 65535 }; // limit of a batched product in all versions of cuBLAS
 enum { MOST_CHANNELS = 16 };
 
-typedef enum StepKind { STEP_TRAIN, STEP_GRADIENT, STEP_EVALUATE, STEP_KINDS } StepKind;
+typedef enum StepKind { STEP_TRAIN, STEP_LOOK, STEP_GRADIENT, STEP_EVALUATE, STEP_KINDS } StepKind;
 
 // A net owns one stream, one device allocation and cuBLAS. Everything that its steps read or write is at fixed
 // addresses from cuda_net_init on, since captured graphs hold these addresses.
@@ -194,7 +194,7 @@ static Status start(CudaNet *net, Error *err) {
     pass->progress.views = plan->views;
     pass->progress.labels_of = plan->labels_of;
     pass->step = (CudaStep){plan->models, columns_of(plan->batch_size), pass->progress.counts, net->stream};
-    const CudaEnqueue steps[] = {cuda_pass_train, cuda_pass_gradient, cuda_pass_evaluate};
+    const CudaEnqueue steps[] = {cuda_pass_train, cuda_pass_look, cuda_pass_gradient, cuda_pass_evaluate};
     for (int kind = 0; kind < STEP_KINDS; kind++)
         net->graphs[kind] = (CudaGraph){.enqueue = steps[kind], .pass = pass, .blas = &net->blas};
     CUDA_TRY(cudaStreamSynchronize(net->stream), err, "starting a net on the GPU");
@@ -300,6 +300,11 @@ Status cuda_net_train(CudaNet *net, uint32_t steps, Error *err) {
 Status cuda_net_gradient(CudaNet *net, Error *err) {
     assert(net->pass.plan.gradient);
     return run_steps(net, STEP_GRADIENT, 1, err);
+}
+
+Status cuda_net_look(CudaNet *net, uint32_t steps, Error *err) {
+    assert(net->pass.plan.full_gradient && net->pass.plan.totals);
+    return run_steps(net, STEP_LOOK, steps, err);
 }
 
 Status cuda_net_evaluate(CudaNet *net, uint32_t steps, Error *err) {

@@ -26,6 +26,15 @@ void launch_step(const CudaSgdUpdate *descent, const float *gradient, size_t fir
                  *descent, gradient, first, (uint32_t)count, step->counts);
 }
 
+__global__ void __launch_bounds__(ITEM_THREADS)
+    add_share(float *full, const float *gradient, const uint32_t *totals, size_t parameters, size_t first,
+              uint32_t count, const uint32_t *counts) {
+    const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, count);
+    if (at.item >= count || counts[at.model] == 0) return;
+    const size_t place = at.model * parameters + first + at.item;
+    full[place] += (float)counts[at.model] / (float)totals[at.model] * gradient[place];
+}
+
 // Whole gradients ----------------------------------------------------------------------------------------------------
 
 enum { LENGTH_THREADS = 256 };
@@ -118,6 +127,12 @@ void cuda_sgd_step(const CudaSgdUpdate *descent, const float *gradient, size_t f
 void cuda_sgd_step_atomically(const CudaSgdUpdate *descent, const float *gradient, size_t first, size_t count,
                               const CudaStep *step) {
     launch_step<true, false>(descent, gradient, first, count, step);
+}
+
+void cuda_add_share(float *full, const float *gradient, const uint32_t *totals, size_t parameters, size_t first,
+                    size_t count, const CudaStep *step) {
+    launch_items(add_share, (uint32_t)count, step, full, gradient, totals, parameters, first, (uint32_t)count,
+                 step->counts);
 }
 
 void cuda_join_terms(float *gradient, const CudaSgdUpdate *descent, size_t first, size_t count, const CudaStep *step) {

@@ -88,6 +88,11 @@ static double dropout_bytes(const CudaPass *pass, const CudaOp *op) {
     return cuda_values_bytes(pass, op, 1, 1) + keep;
 }
 
+// A look at the gradient drops nothing, but its backward pass reads the mask.
+static float rate_of(const CudaCall *call) {
+    return call->purpose == FOR_LOOK ? 0 : call->op->layer->rate;
+}
+
 // The mask is drawn on the GPU from the keys of the models' tasks: the host sends no random numbers. A pass for tests
 // drops nothing.
 static void dropout_forward(const CudaCall *call) {
@@ -96,7 +101,7 @@ static void dropout_forward(const CudaCall *call) {
     const size_t features = dropout_features(layer);
     if (call->purpose == FOR_TESTS) return bring(call, op->out, op->in, layer);
     const RngKey *keys = call->pass->progress.keys + (size_t)op->number * (size_t)call->step->models;
-    cuda_dropout_forward(op->out, op->keep, op->in, keys, call->pass->progress.numbers, layer->rate, features,
+    cuda_dropout_forward(op->out, op->keep, op->in, keys, call->pass->progress.numbers, rate_of(call), features,
                          shape_size(layer->in) / features, call->step);
 }
 
@@ -105,7 +110,7 @@ static void dropout_backward(const CudaCall *call) {
     const CudaOp *op = call->op;
     const Layer *layer = op->layer;
     const size_t features = dropout_features(layer);
-    cuda_dropout_backward(op->in_gradient, op->keep, op->out_gradient, op->relu_before ? op->out : NULL, layer->rate,
+    cuda_dropout_backward(op->in_gradient, op->keep, op->out_gradient, op->relu_before ? op->out : NULL, rate_of(call),
                           features, shape_size(layer->in) / features, call->step);
     cuda_mark(call->pass, CUDA_PART_BACK, op);
 }
