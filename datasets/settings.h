@@ -4,7 +4,7 @@
 //   TRY(settings_parse(&source->settings, data + place, err));
 //   form_text(&source->settings, SETTING_LABEL)               // "species"; empty: not given
 //
-// A form of files knows some of these settings (DatasetFormat); the others are refused. Data without settings have a
+// A form of files knows some settings (DatasetFormat); the others are refused. Data without settings have a
 // Form of zeros, or one of presets.
 #ifndef SOUNDER_DATASETS_SETTINGS_H
 #define SOUNDER_DATASETS_SETTINGS_H

@@ -32,7 +32,7 @@ typedef struct Arrays {
     const Form *settings; // borrowed
     bool is_archive;
     bool found[ROLES];
-    const char *names[ROLES]; // of those found: "x_train.npy"
+    const char *names[ROLES]; // "x_train.npy"; NULL if not found
     bool labels_alone;        // y without x
     bool is_single;           // no test samples of their own: a share of the samples is for tests
     bool are_last;            // channels are the last axis of the samples

@@ -268,6 +268,8 @@ static Status csv_read(DatasetBlock *block, const DatasetSource *source, Error *
           block->items.names_bytes != categories_names_bytes(&columns->columns[columns->label].categories))))
         status = fail(err, STATUS_DATA, "%s: it changed while the data set was being read", source->folder);
     if (status == STATUS_OK) status = open_tables(&tables, &source->settings, err);
+    if (status == STATUS_OK && tables.open[0].columns != columns->count) status = changed(&tables.open[0], err);
+    tables.columns.names = tables.open[0].names; // those of before are closed
     for (uint32_t part = 0; part < tables.count && status == STATUS_OK; part++)
         status = read_table(samples, &tables, part, err);
     if (status == STATUS_OK && (samples[0].count != samples[0].room || samples[1].count != samples[1].room))

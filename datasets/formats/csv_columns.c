@@ -47,15 +47,17 @@ static Status require_column(int *column, const CsvTable *table, const char *set
 
 static Status take_role(CsvColumns *columns, int *column, CsvRole role, const CsvTable *table, const char *name,
                         Error *err) {
-    for (int i = 0, found = 0; i < table->columns; i++)
-        if (strcmp(table->names[i], name) == 0 && found++ > 0)
+    const int found = find_column(table, name);
+    *column = CSV_NO_COLUMN;
+    if (found == CSV_NO_COLUMN) return STATUS_OK;
+    for (int i = found + 1; i < table->columns; i++)
+        if (strcmp(table->names[i], name) == 0)
             return fail(err, STATUS_DATA, "%s:1: two columns are called %.60s", table->path, name);
-    *column = find_column(table, name);
-    if (*column == CSV_NO_COLUMN) return STATUS_OK;
-    if (columns->columns[*column].role != CSV_FEATURE)
+    if (columns->columns[found].role != CSV_FEATURE)
         return fail(err, STATUS_DATA, "%s:1: column %.60s cannot be two things; name different columns in --data",
                     table->path, name);
-    columns->columns[*column].role = role;
+    columns->columns[found].role = role;
+    *column = found;
     return STATUS_OK;
 }
 
@@ -88,7 +90,6 @@ static Status leave_out(CsvColumns *columns, const CsvTable *table, Error *err) 
 static Status find_answer(CsvColumns *columns, const CsvTable *table, Error *err) {
     char list[LIST_BYTES];
     const bool *given = columns->settings->given;
-    columns->label = columns->target = CSV_NO_COLUMN;
     if (!given[SETTING_TARGET]) TRY(find_role(columns, &columns->label, CSV_LABEL, SETTING_LABEL, table, err));
     if (!given[SETTING_LABEL]) TRY(find_role(columns, &columns->target, CSV_TARGET, SETTING_TARGET, table, err));
     if (given[SETTING_LABEL] && given[SETTING_TARGET])
@@ -110,6 +111,9 @@ Status csv_columns_assign(CsvColumns *columns, const CsvTable *table, const Form
                             .count = table->columns,
                             .columns = calloc((size_t)table->columns, sizeof *columns->columns),
                             .names = table->names,
+                            .label = CSV_NO_COLUMN,
+                            .target = CSV_NO_COLUMN,
+                            .client = CSV_NO_COLUMN,
                             .one_hot = settings_say(settings, SETTING_TEXT, "one-hot"),
                             .drops = settings_say(settings, SETTING_MISSING, "drop")};
     if (!columns->columns) return fail(err, STATUS_OS, "no memory for the columns of %s", table->path);

@@ -99,6 +99,8 @@ Status dataset_count_classes(DatasetBlock *block, const char *test, Error *err) 
     for (uint32_t i = 0; i < block->train_count; i++)
         if (labels[i] >= block->classes) block->classes = labels[i] + 1;
     labels = dataset_at(block, block->layout.test_labels);
+    for (uint32_t i = 0; i < block->test_count && block->train_count == 0; i++) // all samples are for tests
+        if (labels[i] >= block->classes) block->classes = labels[i] + 1;
     for (uint32_t i = 0; i < block->test_count; i++)
         if (labels[i] >= block->classes)
             return fail(err, STATUS_DATA, "%s: label %d of sample %u; the training labels go up to %d", test, labels[i],

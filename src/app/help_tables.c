@@ -7,6 +7,7 @@
 #include "app/options/option_table.h"
 #include "datasets/dataset.h"
 #include "datasets/partition.h"
+#include "datasets/settings.h"
 #include "datasets/synthetic/federation.h"
 #include "fedavg/rules/attack/attack_rules.h"
 #include "nn/spec.h"
@@ -242,6 +243,9 @@ bool help_print_name(FILE *file, Suggestion *suggestion, bool follows) {
         snprintf(of, sizeof of, "--%s (help %s):", option_table[i].name, option_table[i].name);
         if (option_table[i].form) search_forms(&search, &option_table[i].form->table, of);
     }
+    for (int k = 0; k < DATASET_SETTINGS; k++)
+        if (is_it(&search, settings_table.rows->keys[k].name, "--data, a setting of your own files (help data):", ""))
+            print_entry(file, settings_table.rows->keys[k].name, settings_table.rows->keys[k].help);
     for (size_t i = 0; i < dataset_name_count; i++)
         is_it(&search, dataset_names[i], "--data %s: a public data set (help data)", dataset_names[i]);
     suggestion_consider_as(suggestion, "fmnist", "fashion-mnist");

@@ -183,6 +183,11 @@ static void one_set_of_all_samples_gives_a_share_to_the_tests(void **state) {
             assert_int_equal(loaded.data.test.owners[s], loaded.data.test.pixels[2 * s] / 10);
         free(loaded.block);
     }
+    Loaded tests;
+    load_set(&tests, path, "test-fraction=1");
+    assert_int_equal(tests.data.test.count, ALL);
+    assert_int_equal(tests.data.classes, 2);
+    free(tests.block);
     Altered parts = altered(GRAY_ARRAYS);
     parts.files[2] = (ArrayFile){0};
     arrays_write(path, *state, "parts", parts.files, ARRAYS_STORED);

@@ -7,12 +7,13 @@
 
 #include "datasets/formats/format.h"
 #include "datasets/samples_file.h"
+#include "datasets/settings.h"
 #include "fuzz.h"
 
 enum { MOST_BLOCK_BYTES = 1 << 24 };
 
 static inline void must_be_whole(const Dataset *data) {
-    must(data->train.count > 0 && data->test.count > 0);
+    must(data->test.count > 0);
     for (uint32_t i = 0; i < data->train.count && !dataset_has_targets(&data->items); i++)
         must(data->train.labels[i] < data->classes);
     for (uint32_t i = 0; i < data->test.count && !dataset_has_targets(&data->items); i++)
@@ -37,12 +38,21 @@ static inline void must_have_its_samples(const Dataset *data, const DatasetSourc
     samples_file_free(&file);
 }
 
-static inline void find_and_read(const DatasetFormat *format, const char *place) {
+// settings: as after a place in --data.
+static inline void find_and_read_with(const DatasetFormat *format, const char *place, const char *settings) {
     Error err = {.message = ""};
     DatasetLayout layout;
     DatasetSource source = {.name = "input", .items = DATASET_IMAGES, .format = format};
+    if (refused_with_a_sentence(settings_parse(&source.settings, settings, &err), &err) != STATUS_OK) return;
+    if (settings_check(&source.settings, format->settings, format->name, &err) != STATUS_OK) return;
     if (refused_with_a_sentence(format->find(&source, place, &err), &err) != STATUS_OK) return;
     strcpy(source.folder, place);
+    source.read_shape = source.shape;
+    if (refused_with_a_sentence(settings_reshape(&source.shape, &source.settings, &err), &err) != STATUS_OK) return;
+    const bool is_normalised = settings_say(&source.settings, SETTING_NORMALIZE, "yes");
+    if (is_normalised && source.items.pixel_bytes == sizeof(float))
+        source.items.scales = (uint32_t)(source.shape.channels > 1 || source.shape.rows > 1 ? source.shape.channels
+                                                                                            : source.shape.columns);
     Status status = dataset_layout(&layout, source.shape, source.train_count, source.test_count, &source.items, &err);
     if (refused_with_a_sentence(status, &err) != STATUS_OK || layout.block_bytes > MOST_BLOCK_BYTES) return;
     void *block = aligned_alloc(DATASET_ALIGNMENT, layout.block_bytes);
@@ -55,6 +65,10 @@ static inline void find_and_read(const DatasetFormat *format, const char *place)
             if (data.items.outside & 1u << split) must_have_its_samples(&data, &source, split);
     }
     free(block);
+}
+
+static inline void find_and_read(const DatasetFormat *format, const char *place) {
+    find_and_read_with(format, place, "");
 }
 
 static inline const DatasetFormat *format_named(const char *name) {

@@ -90,8 +90,8 @@ static const struct {
      "use a smaller kernel or more padding"},
     {"pool 28x1; conv 3 5",
      "layer 2 (\"conv 3 5\"): the input of 1 row and 28 columns is smaller than the kernel of 5x5; use a smaller "
-     "kernel or more padding; images that are stored as vectors go into an .npz with their rows and columns (help "
-     "data)"},
+     "kernel or more padding; images that are stored in one row get their rows and columns by shape=1x28x28 in "
+     "--data (help data)"},
     {"linear 10; relu; linear 11", "layer 3 (\"linear 11\"): the last layer gives 11 x 1 x 1 values, but there are 10 "
                                    "classes; end with \"linear 10\""},
     {"conv 10 5", "layer 1 (\"conv 10 5\"): the last layer gives 10 x 24 x 24 values, but there are 10 classes; end "

@@ -69,6 +69,10 @@ class Data(RunCase):
                    "--out", run, *more)
         return self.tensors(run)
 
+    def config(self, run):
+        with open(self.path(run, "config.yaml")) as file:
+            return file.read()
+
     def tensors(self, run):
         """Without the notes, in which the data set has its name."""
         with open(self.path(run, "model.safetensors"), "rb") as file:
@@ -246,7 +250,7 @@ class Data(RunCase):
         told = json.loads(self.call("eval", "run", "--json")[0])
         self.assertEqual((told["samples"], told["data"]), (27, "flowers.csv"))
         self.assertGreater(told["test_accuracy"], 0.8)
-        self.assertIn(f"data: {self.path('t/flowers.csv')} label=kind without=id test-fraction=0.3", open(self.path("run/config.yaml")).read())
+        self.assertIn(f"data: {self.path('t/flowers.csv')} label=kind without=id test-fraction=0.3", self.config("run"))
         self.train("run/config.yaml", "--out", "again")
         self.assertEqual(self.tensors("again"), self.tensors("run"))
         self.train("--resume", "run", "--rounds", "61")
@@ -256,9 +260,37 @@ class Data(RunCase):
         listed, _ = self.data(data)
         for line in ("long +feature +[-0-9.]+ to [0-9.]+ +feature 0", "kind +label +3: iris, rose, tulip +90 +classes 0 to 2", "id +left out"):
             self.assertRegex(listed, line)
+        listed, err = self.data("t/flowers.csv label=nothing", code=65)  # where no role is known, no column has one
+        self.assertRegex(listed, "long +feature .*\n")
         listed, err = self.data("t/flowers.csv", code=65)
         self.assertRegex(listed, "kind +feature +3: .* 90 +refused")  # what its columns have, also where it is refused
         self.assertIn("there are long, wide, kind, id; name the one to be learned", err)
+
+    def test_a_setting_is_found_where_options_are(self):
+        for typed, name in (("--label", "label"), ("--test-fraction", "test-fraction"), ("--test_fraction=0.2", "test-fraction"), ("--normalize", "normalize")):
+            _, err = self.call("train", "--data", "mine.csv", typed, "x", code=64)
+            self.assertIn(f'is a setting of your own files, after their place in --data: --data "PLACE {name}=..."', err)
+        self.assertRegex(self.call("help", "normalize")[0], r"--data, a setting of your own files \(help data\):\n +normalize +samples enter as \(x - mean\)")
+
+    def test_handwriting_of_many_users_meets_a_convolution(self):
+        """FEMNIST's form: LEAF's JSON of flat images, a client per user, each tested on its own samples."""
+        chance = random.Random(5)
+        def sample(kind):
+            return [round(min(1, max(0, (y // 7 == kind) * 0.8 + chance.gauss(0.1, 0.1))), 2) for y in range(28) for _ in range(28)]
+        for part, count in (("train", 6), ("test", 3)):
+            users = {f"writer-{u}": {"x": [sample(i % 4) for i in range(count)], "y": [i % 4 for i in range(count)]} for u in range(3)}
+            self.write(f"femnist/{part}/all_data.json", json.dumps({"users": list(users), "num_samples": [count] * 3, "user_data": users}).encode())
+        shaped = "femnist shape=1x28x28 normalize=yes"
+        _, err = self.train("--data", "femnist", "--model", "conv 4 5; relu; pool 2; linear classes", "--rounds", "1", "--out", "flat", code=64)
+        self.assertRegex(err, "1 row and 784 columns .*; images that are stored in one row get .* by shape=1x28x28 in --data")
+        out, _ = self.train("--data", shaped, "--model", "conv 4 5; relu; pool 2; linear classes", "--rounds", "12", "--batch-size", "2", "--lr", "0.05",
+                            "--eval-clients-every", "12", "--workers", "2", "--out", "run")
+        self.assertIn("samples of 1x28x28 enter as (x - mean) / deviation of each channel\n", out)
+        self.assertIn("clients have 9 test samples of their own", out)
+        own = [row for row in self.metrics("run") if row["type"] == "client_evaluation"]
+        self.assertEqual([(row["data"], row["samples"]) for row in own], 3 * [("client's test samples", 3)])
+        self.assertGreater(min(row["accuracy"] for row in own), 0.6)
+        self.assertIn(f"data: {self.path('femnist')} shape=1x28x28 normalize=yes", self.config("run"))
 
     def test_a_model_sees_other_samples_as_it_saw_its_own(self):
         chance = random.Random(2)
@@ -277,7 +309,8 @@ class Data(RunCase):
             self.assertIn('0,"kind, c","kind, c",', file.read().splitlines()[1])
         self.assertRegex(self.call("eval", "run", "--confusion")[0], r"(?m)^class +kind, a +kind, b +kind, c   taken for\nkind, a +\d+ +\d+ +\d+$")
         self.assertEqual(json.loads(self.call("partition", "--data", "old.csv label=kind", "--clients", "2", "--json")[0])["class_names"], told["class_names"])
-        notes = parse_safetensors(open(self.path("run/model.safetensors"), "rb").read())[0]
+        with open(self.path("run/model.safetensors"), "rb") as file:
+            notes = parse_safetensors(file.read())[0]
         self.assertEqual(json.loads(notes["sounder.class_names"]), told["class_names"])
         self.assertAlmostEqual(float(notes["sounder.feature_mean"].split(",")[0]), 1100, delta=15)
         _, err = self.call("train", "--data", "new.csv label=kind test-fraction=1", "--model", "softmax", code=64)

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "datasets/settings.h"
 #include "former_options.h"
 #include "option_names.h"
 #include "option_table.h"
@@ -46,6 +47,13 @@ static Status unknown(const OptionTable *table, const char *name, const char *wh
     snprintf(typed, sizeof typed, "%s", name);
     for (char *c = typed; *c; c++)
         if (*c == '_') *c = '-';
+    const FormRow *settings = settings_table.rows;
+    for (int k = 0; k < DATASET_SETTINGS && table == &option_train_table; k++) // --client is --clients, mistyped
+        if (k != SETTING_CLIENT && strcmp(typed, settings->keys[k].name) == 0)
+            return fail(err, STATUS_USAGE,
+                        "%s%s: is a setting of your own files, after their place in --data: --data \"PLACE %s=...\" "
+                        "(`sounder help data`)",
+                        where, shown, typed);
     Suggestion suggestion = {.typed = typed};
     for (int i = 0; i < table->count; i++)
         consider_row(&suggestion, &table->rows[i]);

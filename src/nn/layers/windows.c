@@ -28,8 +28,8 @@ Status layer_slide(Layer *layer, const Window *window, Sides most, const LayerTe
     layer->out.rows = windows_along(in.rows, size.rows, window->stride.rows, pad.rows);
     layer->out.columns = windows_along(in.columns, size.columns, window->stride.columns, pad.columns);
     if (layer->out.rows >= 1 && layer->out.columns >= 1) return STATUS_OK;
-    const char *remedy = in.rows == 1 && in.columns > 1 ? "; images that are stored as vectors go into an .npz with "
-                                                          "their rows and columns (help data)"
+    const char *remedy = in.rows == 1 && in.columns > 1 ? "; images that are stored in one row get their rows "
+                                                          "and columns by shape=1x28x28 in --data (help data)"
                                                         : "";
     return fail(
         err, STATUS_USAGE,
