@@ -127,7 +127,7 @@ class Auto(CardCase):
         self.train(*TINY, "--device", "cpu", "--out", "run")
         for settings in ({"CUBLAS": "off"}, {"MEMORY_BYTES": 65 * MEBIBYTE}):
             out, err = self.call("eval", "run", "--tf32", "--log-level", "info", **self.emulated(**settings))
-            self.assertRegex(out, r"s  cpu\n$")
+            self.assertRegex(out, r"s  cpu\nby class  0: ")
             self.assertIn("evaluated on the CPU, for ", err)
 
     def test_a_card_of_wsl_gets_the_line_though_it_is_on_no_bus(self):
