@@ -46,6 +46,14 @@ class BenchCard(unittest.TestCase):
             self.assertEqual(cell["operations"], 2 * 2 * models * batch * ins * outs)
             self.assertEqual(cell["kernels"], 4)  # gather, product, loss, step
 
+    def test_a_relu_is_a_part_of_the_normalisation_before_it_and_costs_no_bytes(self):
+        models, columns, features = 2, 8, 4 * 4 * 3
+        _, cell, *costs = self.lines("--nets", "conv 4 3; groupnorm 2; relu; linear 10", "--shape", "1x6x5", "--batches", "5", "--models", str(models), "--costs")
+        parts, tensor = {cost["part"]: cost["bytes"] for cost in costs}, 4 * models * columns * features
+        self.assertEqual(parts["norm 2 forward"], 2 * tensor)
+        self.assertEqual(parts["norm 2 back"], 3 * tensor)
+        self.assertFalse([part for part in parts if part.startswith("relu")])
+
     def test_one_step_runs_the_nets_it_names_and_a_table_is_printed_for_people(self):
         self.assertEqual(bench("--rows", "20", "--one-step", "softmax:2:3", "2nn:1").count("one step of"), 2)
         table = bench(*SMALL, "--nets", "softmax", "--batches", "4", "--models", "1", "--costs")

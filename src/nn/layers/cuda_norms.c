@@ -64,17 +64,15 @@ static void batch_norm_backward(const CudaCall *call) {
     cuda_mark(call->pass, CUDA_PART_INPUT, op);
 }
 
+// A batch norm's values are read by the kernel of the statistics, too.
 const CudaLayer cuda_norm_layer = {.traits = JOINS_RELU_BEHIND,
                                    .statistics = norm_statistics,
                                    .forward = norm_forward,
                                    .backward = norm_backward,
-                                   .in = 3,
-                                   .out = 2,
                                    .back_in = 2,
                                    .back_out = 1};
 const CudaLayer cuda_batch_norm_layer = {.traits = JOINS_RELU_BEHIND,
                                          .statistics = batch_norm_statistics,
                                          .forward = batch_norm_forward,
                                          .backward = batch_norm_backward,
-                                         .in = 3,
-                                         .out = 2};
+                                         .in = 2};
