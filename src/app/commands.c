@@ -100,9 +100,9 @@ const Command commands[] = {
          "Lists all runs in the folders and below them (runs/ if none is given), also unfinished ones: state, rounds "
          "done, the figure that the run is about after the last test and its best value (accuracy on the "
          "test samples; personal %: mean of the clients' own models; loss if targets are numbers), the clients' "
-         "worst tenth, attack success and epsilon if runs have them, seconds, training samples per second, and "
-         "the options in which the runs differ. --by averages: sounder runs sweeps/a --by alpha. --against says "
-         "whether a difference may be luck: sounder runs sweeps/a --against fedavg",
+         "worst tenth, attack success and epsilon if runs have them, what the target cost with --target, seconds, "
+         "training samples per second, and the options in which the runs differ. --by averages: sounder runs sweeps/a "
+         "--by alpha. --against says whether a difference may be luck: sounder runs sweeps/a --against fedavg",
      .options = &runs_options,
      .most = INT_MAX,
      .run = command_runs},

@@ -14,7 +14,7 @@ typedef struct Against {
 } Against;
 
 // Fills an empty table with a line per group other than those of the value: each is compared with the group of the
-// value whose other options are the same. people: groups with too few seeds are not in the table, but named in the
+// value whose other options are equal. people: groups with too few seeds are not in the table, but named in the
 // notes. *notes: NULL before; sentences that say how to read the table, one per line; the caller frees them. Reorders
 // the runs. USAGE if no run has the value, if several options have it, if a group has two runs of one seed, or if the
 // runs are about different figures; NOINPUT if no run is finished.

@@ -40,7 +40,7 @@ void chart_axes(Axis *x, Axis *y, const Chart *chart) {
     const Extent of = extent_of(chart);
     const double first = of.first > 1 && of.first > of.last / 10 ? of.first : fmin(of.first, 0);
     double low = fmin(of.low, chart->reference), high = fmax(fmax(of.high, chart->reference), of.band_high);
-    axis_between(x, first, of.first < of.last ? of.last : of.last + 1, 6, true);
+    axis_between(x, first, of.first < of.last ? of.last : of.last + 1, 6, !chart->fractions);
     if (chart->logarithmic && low > 0) {
         low = fmin(low, fmax(of.band_low, low / 2));
         axis_logarithmic(y, low / 1.05, high * 1.05, 6);

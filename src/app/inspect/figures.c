@@ -18,9 +18,21 @@
 
 // Curves --------------------------------------------------------------------------------------------------------------
 
-static int compare_points(const void *a, const void *b) {
-    const CurvePoint *left = a, *right = b;
-    if (left->x != right->x) return left->x < right->x ? -1 : 1;
+static const struct {
+    const char *title, *by;
+} axes[] = {[AXIS_ROUND] = {"round", "round"},
+            [AXIS_SECONDS] = {"seconds of training and tests", "seconds"},
+            [AXIS_SIMULATED] = {"simulated seconds", "simulated seconds"},
+            [AXIS_MEGABYTES] = {"MB sent, both ways", "bytes sent"}};
+
+// One run's test.
+typedef struct Sample {
+    double round, x, y;
+} Sample;
+
+static int compare_samples(const void *a, const void *b) {
+    const Sample *left = a, *right = b;
+    if (left->round != right->round) return left->round < right->round ? -1 : 1;
     return (left->y > right->y) - (left->y < right->y);
 }
 
@@ -36,36 +48,50 @@ static double number_at(const json_t *array, size_t i) {
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
-// Collects all values of a key in a group's runs, by round. points must have room for all. Returns how many there are.
-static size_t collect_points(CurvePoint *points, const json_t *runs, const char *group, const char *key) {
+// Returns the place of round number i on the axis. *seconds: those before it, to which it adds its own.
+static double place_of(double *seconds, const json_t *rounds, size_t i, FigureAxis axis) {
+    const double tests = number_at(json_object_get(rounds, "eval_seconds"), i);
+    *seconds += number_at(json_object_get(rounds, "seconds"), i) + (isnan(tests) ? 0 : tests);
+    if (axis == AXIS_SECONDS) return *seconds;
+    if (axis == AXIS_SIMULATED) return number_at(json_object_get(rounds, "simulated_seconds_total"), i);
+    if (axis == AXIS_ROUND) return number_at(json_object_get(rounds, "round"), i);
+    return 1e-6 * (number_at(json_object_get(rounds, "down_bytes_total"), i) +
+                   number_at(json_object_get(rounds, "up_bytes_total"), i));
+}
+
+// Collects all values of a key in a group's runs, by round. samples must have room for all. Returns how many there are.
+static size_t collect_samples(Sample *samples, const json_t *runs, const char *group, const char *key,
+                              FigureAxis axis) {
     size_t count = 0, i, k;
     json_t *run, *round;
     json_array_foreach(runs, i, run) {
         if (strcmp(json_string_value(json_object_get(run, "group")), group) != 0) continue;
         const json_t *rounds = json_object_get(run, "rounds"), *values = json_object_get(rounds, key);
+        double seconds = 0;
         json_array_foreach(json_object_get(rounds, "round"), k, round) {
-            const double value = number_at(values, k);
-            if (!isnan(value)) points[count++] = (CurvePoint){json_number_value(round), value, NAN, NAN};
+            const double x = place_of(&seconds, rounds, k, axis), value = number_at(values, k);
+            if (!isnan(value) && !isnan(x)) samples[count++] = (Sample){json_number_value(round), x, value};
         }
     }
-    qsort(points, count, sizeof *points, compare_points);
+    qsort(samples, count, sizeof *samples, compare_samples);
     return count;
 }
 
-// Replaces the points, in place, by one per round: the mean, with a band of one standard deviation. Returns how many
-// remain.
-static size_t average(CurvePoint *points, size_t count, double scale) {
+// Makes one point per round: the mean, with a band of one standard deviation. Returns how many there are.
+static size_t average(CurvePoint *points, const Sample *samples, size_t count, double scale) {
     size_t averaged = 0;
     for (size_t first = 0, next; first < count; first = next) {
-        double sum = 0, squares = 0;
-        for (next = first; next < count && points[next].x == points[first].x; next++)
-            sum += points[next].y;
+        double sum = 0, squares = 0, places = 0;
+        for (next = first; next < count && samples[next].round == samples[first].round; next++) {
+            sum += samples[next].y;
+            places += samples[next].x;
+        }
         const double number = (double)(next - first), mean = sum / number;
         for (size_t i = first; i < next; i++)
-            squares += (points[i].y - mean) * (points[i].y - mean);
+            squares += (samples[i].y - mean) * (samples[i].y - mean);
         const double deviation = number > 1 ? sqrt(squares / (number - 1)) : NAN;
         points[averaged++] =
-            (CurvePoint){points[first].x, scale * mean, scale * (mean - deviation), scale * (mean + deviation)};
+            (CurvePoint){places / number, scale * mean, scale * (mean - deviation), scale * (mean + deviation)};
     }
     return averaged;
 }
@@ -74,26 +100,33 @@ static size_t average(CurvePoint *points, size_t count, double scale) {
 typedef struct Room {
     Curve *curves;      // owned
     CurvePoint *points; // owned
+    Sample *samples;    // owned: of one curve at a time
     size_t curve_count, point_count;
+    FigureAxis axis;
 } Room;
 
-static Status make_room(Room *room, const json_t *runs, Error *err) {
+static Status make_room(Room *room, const json_t *runs, FigureAxis axis, Error *err) {
+    const size_t count = count_points(runs);
     *room = (Room){.curves = calloc(json_array_size(runs) + 3, sizeof *room->curves),
-                   .points = calloc(4 * count_points(runs) + 1, sizeof *room->points)};
-    if (room->curves && room->points) return STATUS_OK;
+                   .points = calloc(4 * count + 1, sizeof *room->points),
+                   .samples = calloc(count + 1, sizeof *room->samples),
+                   .axis = axis};
+    if (room->curves && room->points && room->samples) return STATUS_OK;
     return fail(err, STATUS_OS, "no memory for the figures");
 }
 
 static void free_room(Room *room) {
     free(room->curves);
     free(room->points);
+    free(room->samples);
 }
 
 // Adds a curve and returns its points, which the caller may still change.
 static CurvePoint *add_curve(Room *room, const json_t *runs, const char *group, const char *label, const char *key,
                              double scale) {
     CurvePoint *points = room->points + room->point_count;
-    const size_t count = average(points, collect_points(points, runs, group, key), scale);
+    const size_t samples = collect_samples(room->samples, runs, group, key, room->axis),
+                 count = average(points, room->samples, samples, scale);
     room->curves[room->curve_count++] = (Curve){.label = label, .points = points, .count = count};
     room->point_count += count;
     return points;
@@ -125,21 +158,20 @@ static void put_spread(CurvePoint *points, size_t count, const json_t *run) {
 
 // Drawings ------------------------------------------------------------------------------------------------------------
 
-typedef Status Draw(FILE *file, bool *drawn, const json_t *runs, Error *err);
+typedef Status Draw(FILE *file, bool *drawn, const json_t *runs, FigureAxis axis, Error *err);
 
 // How a figure that runs may be about is drawn; NULL: by its name.
 static const struct {
     const char *title, *axis;
 } drawings[FIGURE_KINDS] = {
-    [FIGURE_ACCURACY] = {"Accuracy on the test samples by round", "accuracy on the test samples, %"},
-    [FIGURE_LOSS] = {"Loss by round", "loss on the test samples"},
-    [FIGURE_PERSONAL_ACCURACY] = {"Personal accuracy by round", "personal accuracy, mean over the clients, %"},
-    [FIGURE_PERSONAL_LOSS] = {"Personal loss by round", "personal loss, mean over the clients"},
-    [FIGURE_CLIENT_ACCURACY] = {"Accuracy on the clients' samples by round", "accuracy, mean over the clients, %"},
-    [FIGURE_CLIENT_LOSS] = {"Loss on the clients' samples by round", "loss, mean over the clients"},
-    [FIGURE_VALIDATION_ACCURACY] = {"Accuracy on the validation samples by round",
-                                    "accuracy on the validation samples, %"},
-    [FIGURE_VALIDATION_LOSS] = {"Loss on the validation samples by round", "loss on the validation samples"},
+    [FIGURE_ACCURACY] = {"Accuracy on the test samples", "accuracy on the test samples, %"},
+    [FIGURE_LOSS] = {"Loss", "loss on the test samples"},
+    [FIGURE_PERSONAL_ACCURACY] = {"Personal accuracy", "personal accuracy, mean over the clients, %"},
+    [FIGURE_PERSONAL_LOSS] = {"Personal loss", "personal loss, mean over the clients"},
+    [FIGURE_CLIENT_ACCURACY] = {"Accuracy on the clients' samples", "accuracy, mean over the clients, %"},
+    [FIGURE_CLIENT_LOSS] = {"Loss on the clients' samples", "loss, mean over the clients"},
+    [FIGURE_VALIDATION_ACCURACY] = {"Accuracy on the validation samples", "accuracy on the validation samples, %"},
+    [FIGURE_VALIDATION_LOSS] = {"Loss on the validation samples", "loss on the validation samples"},
     [FIGURE_METRIC] = {NULL, NULL},
 };
 
@@ -158,9 +190,10 @@ static void add_losses(Room *room, const json_t *runs) {
 
 // Draws curves of the runs that are about the figure, and the target of the first run if it is about the figure. All
 // runs have the loss of the test.
-static Status draw_figure(FILE *file, bool *drawn, const json_t *runs, const RunFigure *figure, Error *err) {
+static Status draw_figure(FILE *file, bool *drawn, const json_t *runs, const RunFigure *figure, FigureAxis by,
+                          Error *err) {
     Room room;
-    char label[64], key[METRIC_NAME_BYTES + 16], title[METRIC_NAME_BYTES + 16];
+    char label[64], key[METRIC_NAME_BYTES + 16], title[METRIC_NAME_BYTES + 64];
     const json_t *first = json_array_get(runs, 0), *target = json_object_get(first, "target");
     const FigureFacts *facts = &figure_facts[figure->kind];
     const char *name = run_figure_name(figure), *axis = drawings[figure->kind].axis;
@@ -169,16 +202,18 @@ static Status draw_figure(FILE *file, bool *drawn, const json_t *runs, const Run
     run_figure_key(key, figure);
     const bool aims = json_is_number(target) && strcmp(json_string_value(json_object_get(first, "figure")), key) == 0;
     const double reference = aims ? scale * json_number_value(target) : (double)NAN;
-    Status status = make_room(&room, runs, err);
+    Status status = make_room(&room, runs, by, err);
     if (status == STATUS_OK) {
         if (alone)
             add_losses(&room, runs);
         else
             add_groups(&room, runs, key, scale, is_loss ? NULL : key);
         snprintf(label, sizeof label, "target: %.4g%s", reference, facts->is_share ? " %" : "");
-        snprintf(title, sizeof title, "%s by round", name);
-        const Chart chart = {.title = drawings[figure->kind].title ? drawings[figure->kind].title : title,
-                             .x_title = "round",
+        snprintf(title, sizeof title, "%s by %s", drawings[figure->kind].title ? drawings[figure->kind].title : name,
+                 axes[by].by);
+        const Chart chart = {.title = title,
+                             .x_title = axes[by].title,
+                             .fractions = by != AXIS_ROUND,
                              .y_title = axis && !alone ? axis : name,
                              .curves = room.curves,
                              .count = room.curve_count,
@@ -194,9 +229,9 @@ static Status draw_figure(FILE *file, bool *drawn, const json_t *runs, const Run
 }
 
 // The metric that the first run is about.
-static Status draw_metric(FILE *file, bool *drawn, const json_t *runs, Error *err) {
+static Status draw_metric(FILE *file, bool *drawn, const json_t *runs, FigureAxis axis, Error *err) {
     const RunFigure figure = run_figure_told(json_array_get(runs, 0));
-    return figure.kind == FIGURE_METRIC ? draw_figure(file, drawn, runs, &figure, err) : STATUS_OK;
+    return figure.kind == FIGURE_METRIC ? draw_figure(file, drawn, runs, &figure, axis, err) : STATUS_OK;
 }
 
 typedef struct ClassRow {
@@ -228,7 +263,8 @@ static void sort_rows(ClassRow *rows, const json_t *classes) {
     qsort(rows, json_array_size(json_object_get(classes, "counts")), sizeof *rows, compare_rows);
 }
 
-static Status draw_classes(FILE *file, bool *drawn, const json_t *runs, Error *err) {
+static Status draw_classes(FILE *file, bool *drawn, const json_t *runs, FigureAxis axis, Error *err) {
+    (void)axis;
     const json_t *classes = json_object_get(json_array_get(runs, 0), "classes");
     const json_t *counts = json_object_get(classes, "counts");
     const size_t rows = json_array_size(counts), columns = json_array_size(json_array_get(counts, 0));
@@ -292,15 +328,15 @@ bool report_may_write(const Folder *folder, const char *name, const char *mark) 
     return bytes >= 0 && strstr(head, mark);
 }
 
-static Status write_figure(const Folder *folder, int i, bool *drawn, const json_t *runs, Error *err) {
+static Status write_figure(const Folder *folder, int i, bool *drawn, const json_t *runs, FigureAxis axis, Error *err) {
     TextStream stream;
     FILE *file = text_open(&stream);
     *drawn = false;
     const RunFigure figure = {.kind = figures[i].kind};
     Status status = STATUS_OK;
     if (file)
-        status =
-            figures[i].draw ? figures[i].draw(file, drawn, runs, err) : draw_figure(file, drawn, runs, &figure, err);
+        status = figures[i].draw ? figures[i].draw(file, drawn, runs, axis, err)
+                                 : draw_figure(file, drawn, runs, &figure, axis, err);
     const bool whole = text_close(&stream);
     if (status == STATUS_OK && !whole) status = fail(err, STATUS_OS, "no memory for the figures");
     if (status == STATUS_OK && *drawn)
@@ -310,7 +346,7 @@ static Status write_figure(const Folder *folder, int i, bool *drawn, const json_
     return status;
 }
 
-static Status write_all(const Folder *folder, const json_t *runs, Error *err) {
+static Status write_all(const Folder *folder, const json_t *runs, FigureAxis axis, Error *err) {
     char told[256] = "";
     for (int i = 0; i < FIGURES; i++)
         if (!report_may_write(folder, figures[i].name, svg_mark))
@@ -318,7 +354,7 @@ static Status write_all(const Folder *folder, const json_t *runs, Error *err) {
                         figures[i].name);
     for (int i = 0; i < FIGURES; i++) {
         bool drawn;
-        TRY(write_figure(folder, i, &drawn, runs, err));
+        TRY(write_figure(folder, i, &drawn, runs, axis, err));
         if (drawn) strcat(strcat(told, *told ? ", " : ""), figures[i].name);
     }
     if (!*told) return fail(err, STATUS_NOINPUT, "the runs have no round yet that could be drawn");
@@ -326,11 +362,11 @@ static Status write_all(const Folder *folder, const json_t *runs, Error *err) {
     return STATUS_OK;
 }
 
-Status figures_write(const char *path, const json_t *report, Error *err) {
+Status figures_write(const char *path, const json_t *report, FigureAxis axis, Error *err) {
     if (make_folders(path, 0777) != 0) return fail_errno(err, STATUS_CANTCREATE, "%.200s cannot be created", path);
     const Folder folder = {.fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), .path = path};
     if (folder.fd < 0) return fail_errno(err, STATUS_CANTCREATE, "%.200s cannot be opened", path);
-    Status status = write_all(&folder, json_object_get(report, "runs"), err);
+    Status status = write_all(&folder, json_object_get(report, "runs"), axis, err);
     close(folder.fd);
     return status;
 }

@@ -311,6 +311,8 @@ Status command_report(int argc, char **argv, int *exit_code, Error *err) {
     JsonObject report = {0};
     char path[OPTION_TEXT_BYTES + 64];
     TRY(look_options_parse(&options, command_find("report"), argc, argv, err));
+    if (options.axis != AXIS_ROUND && !options.svg[0])
+        return fail(err, STATUS_USAGE, "--axis: only used with --svg FOLDER; the page has a button for each axis");
     TRY(past_runs_find(&runs, options.folders, options.folder_count, err));
     snprintf(path, sizeof path, options.out[0] ? "%s" : "%s/report.html",
              options.out[0] ? options.out : options.folders[0]);
@@ -320,7 +322,8 @@ Status command_report(int argc, char **argv, int *exit_code, Error *err) {
                                "a report shows at most %d runs, not %zu; give fewer (sounder runs lists "
                                "any number)",
                                MOST_RUNS, runs.count);
-    if (status == STATUS_OK && options.svg[0]) status = figures_write(options.svg, report.root, err);
+    if (status == STATUS_OK && options.svg[0])
+        status = figures_write(options.svg, report.root, (FigureAxis)options.axis, err);
     if (status == STATUS_OK && (options.out[0] || !options.svg[0]))
         status = write_report(path, &report, runs.count, err);
     json_drop(&report);

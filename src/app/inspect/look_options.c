@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "app/commands.h"
+#include "app/inspect/figures.h"
 #include "table.h"
 
 #define FIELD(member) .offset = offsetof(LookOptions, member)
@@ -33,6 +34,9 @@ static const Option report_rows[] = {
      .letter = 'o', .help = "file of the page; an earlier report is replaced"},
     {.name = "svg", .type = OPTION_TEXT, FIELD(svg), .also = "figures pdf", .placeholder = "FOLDER", .derived = "none",
      .help = "figures for a paper: accuracy.svg (personal-accuracy.svg of personal models), loss.svg and classes.svg in this folder; the page is then written only with --out"},
+    {.name = "axis", .type = OPTION_CHOICE, FIELD(axis), .also = "x x-axis", .placeholder = "WHAT", .preset = "round",
+     .choices = {[AXIS_ROUND] = "round", [AXIS_SECONDS] = "seconds", [AXIS_SIMULATED] = "simulated", [AXIS_MEGABYTES] = "megabytes"},
+     .help = "what the curves of --svg are drawn by: rounds, seconds of training and tests, simulated seconds, or MB sent in both directions"},
     AGAINST,
 };
 static const Option sweep_rows[] = {

@@ -18,6 +18,7 @@ typedef struct LookOptions {
     int format;                      // TableFormat
     char out[OPTION_TEXT_BYTES];     // "": not given
     char svg[OPTION_TEXT_BYTES];     // "": none
+    int axis;                        // FigureAxis
     char part[OPTION_TEXT_BYTES];    // "I/N"; "": all
     int search;                      // SweepSearch
     int number, parallel, seeds;     // 0: not given

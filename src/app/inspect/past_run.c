@@ -120,6 +120,8 @@ static Status note_line(void *context, json_t *line, Error *err) {
     if (!metrics_is(line, "summary")) return STATUS_OK;
     keep(&run->summary, line);
     run->rounds_to_target = past_run_number(line, "rounds_to_target");
+    run->seconds_to_target = past_run_number(line, "simulated_seconds_to_target");
+    run->bytes_to_target = past_run_number(line, "down_bytes_to_target") + past_run_number(line, "up_bytes_to_target");
     note_end(run, line);
     return STATUS_OK;
 }
@@ -166,6 +168,8 @@ Status past_run_read(PastRun *run, const char *path, Error *err) {
                      .local_epsilon = NAN,
                      .train_loss = NAN,
                      .rounds_to_target = NAN,
+                     .seconds_to_target = NAN,
+                     .bytes_to_target = NAN,
                      .simulated_seconds = NAN,
                      .bytes = NAN};
     for (int kind = 0; kind < FIGURE_KINDS; kind++)

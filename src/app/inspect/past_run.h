@@ -41,7 +41,9 @@ typedef struct PastRun {
     double train_loss;             // of the last round
     double seconds;                // of all rounds, tests included
     double samples;                // samples trained
-    double rounds_to_target;       // set with --target
+    double rounds_to_target;       // set with --target, once the run is finished
+    double seconds_to_target;      // simulated ones
+    double bytes_to_target;        // in both directions
     double simulated_seconds, bytes; // totals; bytes in both directions
     double workers_lost, trainer_restarts;
 } PastRun;

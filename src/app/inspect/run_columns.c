@@ -81,6 +81,8 @@ static const struct {
     {"epsilon", "epsilon", 3, 1, IN_RUN(epsilon)},
     {"local epsilon", "local_epsilon", 3, 1, IN_RUN(local_epsilon)},
     {"rounds to target", "rounds_to_target", 0, 1, IN_RUN(rounds_to_target)},
+    {"simulated s to target", "simulated_seconds_to_target", 0, 1, IN_RUN(seconds_to_target)},
+    {"MB to target", "megabytes_to_target", 1, 1e-6, IN_RUN(bytes_to_target)},
     {"simulated s", "simulated_seconds", 0, 1, IN_RUN(simulated_seconds)},
     {"MB sent", "megabytes_sent", 1, 1e-6, IN_RUN(bytes)},
     {"restarts", "trainer_restarts", 0, 1, .of = restarts_of},
@@ -204,13 +206,15 @@ static bool is_about(const PastRuns *runs, FigureKind kind) {
 // restarted.
 static bool is_shown(const PastRuns *runs, int figure) {
     const char *key = figures[figure].key;
-    const bool simulated = strcmp(key, "simulated_seconds") == 0, nodes = strcmp(key, "nodes") == 0,
+    const bool to_target = strcmp(key, "simulated_seconds_to_target") == 0,
+               simulated = to_target || strcmp(key, "simulated_seconds") == 0, nodes = strcmp(key, "nodes") == 0,
                restarts = strcmp(key, "trainer_restarts") == 0;
     if (figures[figure].about) return is_about(runs, figures[figure].about);
     if (!simulated && !nodes && !restarts) return true;
     for (size_t i = 0; i < runs->count; i++) {
         const double value = figure_of(&runs->all[i], figure);
-        const double usual = nodes ? 1 : restarts ? 0 : runs->all[i].rounds;
+        const double rounds = to_target ? runs->all[i].rounds_to_target : runs->all[i].rounds;
+        const double usual = nodes ? 1 : restarts ? 0 : rounds;
         if (!isnan(value) && value != usual) return true;
     }
     return false;
