@@ -90,9 +90,9 @@ size_t blocks_of(size_t count) {
 
 // One thread per weight of a model.
 __global__ void __launch_bounds__(ITEM_THREADS)
-    broadcast(float *__restrict__ weights, const float *__restrict__ global, uint32_t count) {
+    broadcast(float *__restrict__ weights, const float *__restrict__ global, uint32_t count, size_t stride) {
     ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, count);
-    if (at.item < count) weights[(size_t)at.model * count + at.item] = global[at.item];
+    if (at.item < count) weights[at.model * stride + at.item] = global[at.item];
 }
 
 // One thread per float of a client's row, which belongs to the parameter at `places`.
@@ -186,8 +186,9 @@ void cuda_aggregate_add(int64_t *sum, const float *trained, const float *global,
            *fence);
 }
 
-void cuda_broadcast(float *weights, const float *global, size_t count, int models, cudaStream_t stream) {
-    launch(broadcast, (size_t)models * blocks_of(count), ITEM_THREADS, stream, weights, global, (uint32_t)count);
+void cuda_broadcast(float *weights, const float *global, size_t count, size_t stride, int models, cudaStream_t stream) {
+    launch(broadcast, (size_t)models * blocks_of(count), ITEM_THREADS, stream, weights, global, (uint32_t)count,
+           stride);
 }
 
 void cuda_join_own(float *weights, const float *rows, const uint32_t *places, uint32_t floats, size_t stride,

@@ -29,8 +29,8 @@ void cuda_aggregate_squared_updates(double *lengths, const float *trained, const
 void cuda_aggregate_add(int64_t *sum, const float *trained, const float *global, const double *shares, size_t count,
                         size_t stride, int models, const CudaFence *fence, cudaStream_t stream);
 
-// weights (models, count) = global (count), for each model.
-void cuda_broadcast(float *weights, const float *global, size_t count, int models, cudaStream_t stream);
+// weights (models strided; count) = global (count), for each model.
+void cuda_broadcast(float *weights, const float *global, size_t count, size_t stride, int models, cudaStream_t stream);
 
 // Parameters that stay with a client: rows (models, floats) hold their difference from the global ones, and float j of
 // a row belongs to parameter places[j] of its model. The first call adds the rows to the weights; the second one writes

@@ -29,7 +29,7 @@ uint32_t cuda_clients_arrays(const RunConfig *config) {
 // launch.
 Status cuda_clients_init(CudaClients *clients, const RunMemory *memory, uint32_t models, Error *err) {
     const RunConfig *config = memory->config;
-    const size_t floats = models * (size_t)config->parameters;
+    const size_t floats = models * config->gpu.stride;
     *clients = (CudaClients){.memory = memory, .row = config->recipe.local.row, .models = models};
     if (!shifts(config)) return STATUS_OK;
     clients->host_turns = own(&clients->owned, models, sizeof *clients->host_turns);
@@ -66,8 +66,9 @@ void cuda_clients_free(CudaClients *clients) {
 // Copies the state of client m to the GPU; zeros in its first turn. The row is the one in force. The client writes
 // another one (state_to), so that a launch that is repeated after a death reads what it has read before.
 static Status upload_state(const CudaClients *clients, uint32_t m, const Job *job, Error *err) {
-    const size_t floats = clients->memory->config->parameters, bytes = floats * sizeof(float);
-    float *to = clients->state + m * floats;
+    const RunConfig *config = clients->memory->config;
+    const size_t bytes = config->parameters * sizeof(float);
+    float *to = clients->state + m * config->gpu.stride;
     const float *from = client_state_row(&clients->memory->client_state, job->state_from);
     if (from) return cuda_copy(to, from, bytes, clients->stream, err);
     return cuda_clear(to, bytes, clients->stream, err);
@@ -107,6 +108,7 @@ Status cuda_clients_begin(CudaClients *clients, Job *const *jobs, uint32_t count
                               .turns = clients->turns,
                               .pulls = clients->pulls,
                               .count = config->parameters,
+                              .stride = config->gpu.stride,
                               .models = (int)count};
     if (clients->memory->algorithm.local->asks)
         clients->at.common = cuda_blocks_vector(blocks, &config->slots, state_vector(clients->memory, STATE_COMMON));
@@ -123,13 +125,12 @@ Status cuda_clients_conclude(CudaClients *clients, const CudaStateRows *rows, bo
     for (uint32_t m = 0; m < count; m++)
         fits[m] = true;
     if (!clients->state) return STATUS_OK;
-    const size_t floats = config->parameters;
     cuda_local_conclude(clients->state_after, clients->unfit, &clients->at, (float)(0x1p22 / config->clients),
                         clients->row, clients->stream);
     TRY(cuda_copy(clients->host_unfit, clients->unfit, count * sizeof *clients->unfit, clients->stream, err));
     for (uint32_t m = 0; m < count; m++)
-        TRY(cuda_state_rows_write(rows, jobs[m]->state_to, 0, clients->state_after + m * floats, floats * sizeof(float),
-                                  clients->stream, err));
+        TRY(cuda_state_rows_write(rows, jobs[m]->state_to, 0, clients->state_after + m * config->gpu.stride,
+                                  config->parameters * sizeof(float), clients->stream, err));
     TRY(cuda_wait(clients->stream, err, "concluding the clients' turns"));
     for (uint32_t m = 0; m < count; m++)
         fits[m] = clients->host_unfit[m] == 0;
@@ -146,7 +147,7 @@ void cuda_clients_add_changes(const CudaClients *clients, int64_t *changes, cons
 
 // Without this the shifts of the last launch would join the gradients of a training that has no local rule.
 Status cuda_clients_rest(CudaClients *clients, cudaStream_t stream, Error *err) {
-    const size_t bytes = clients->models * clients->memory->config->parameters * sizeof(float);
+    const size_t bytes = clients->models * clients->memory->config->gpu.stride * sizeof(float);
     if (!clients->shifts) return STATUS_OK;
     TRY(cuda_clear(clients->shifts, bytes, stream, err));
     return cuda_clear(clients->pulls, clients->models * sizeof(float), stream, err);

@@ -24,8 +24,8 @@ typedef struct CudaClients {
     cudaStream_t stream;                 // borrowed, of this launch
     uint32_t row, models;                // of the local rule; of a launch, at most
     CudaTurns at;                        // of this launch
-    float *shifts, *state, *state_after; // device, owned (models, parameters); NULL where the rule does without
-    float *full_gradient;                // device, owned (models, parameters): at the global weights; NULL: unused
+    float *shifts, *state, *state_after; // device, owned (models strided); NULL where the rule does without
+    float *full_gradient;                // device, owned (models strided): at the global weights; NULL: unused
     uint32_t *totals;                    // device, owned (models): samples of each client; NULL: unused
     float *pulls;                        // device, owned (models)
     LocalTurn *turns;                    // device, owned (models)
@@ -44,7 +44,7 @@ uint32_t cuda_clients_arrays(const RunConfig *config);
 Status cuda_clients_init(CudaClients *clients, const RunMemory *memory, uint32_t models, Error *err);
 void cuda_clients_free(CudaClients *clients);
 
-// weights (models, parameters): the local models, into which the caller has copied the global one.
+// weights (models strided): the local models, into which the caller has copied the global one.
 Status cuda_clients_begin(CudaClients *clients, Job *const *jobs, uint32_t count, uint32_t round,
                           const CudaBlocks *blocks, const float *weights, cudaStream_t stream, Error *err);
 

@@ -54,7 +54,8 @@ static Status assign_clients(CudaWorker *self, uint32_t *steps, uint32_t jobs, u
 // repeat those of no round of training.
 static Status prepare_models(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
     TRY(cuda_samples_test(&self->samples, self->jobs, jobs, round, self->stream, err));
-    cuda_broadcast(self->weights, self->blocks.weights, self->memory->config->parameters, (int)jobs, self->stream);
+    cuda_broadcast(self->weights, self->blocks.weights, self->memory->config->parameters,
+                   self->memory->config->gpu.stride, (int)jobs, self->stream);
     if (self->jobs[0]->task == EVALUATE_PERSONAL)
         TRY(cuda_own_begin(&self->own, self->weights, self->jobs, jobs, self->stream, err));
     if (self->jobs[0]->task != EVALUATE_FINE_TUNED) return STATUS_OK;
@@ -114,7 +115,7 @@ Status cuda_inspect_updates(const CudaWorker *self, uint32_t jobs, Error *err) {
     if (!trained) return fail(err, STATUS_OS, "no memory for a look at %zu parameters", count);
     Status status = STATUS_OK;
     for (uint32_t m = 0; m < jobs && status == STATUS_OK; m++) {
-        status = cuda_copy(trained, self->weights + m * count, bytes, self->stream, err);
+        status = cuda_copy(trained, self->weights + m * memory->config->gpu.stride, bytes, self->stream, err);
         if (status == STATUS_OK) status = cuda_wait(self->stream, err, "looking at the updates");
         if (status == STATUS_OK) deliver_inspect(self->jobs[m], memory, trained);
     }

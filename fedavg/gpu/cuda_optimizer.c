@@ -14,7 +14,7 @@ static bool averages(const CudaWorker *self) {
 // Velocities of the last launch are cleared where steps build on them (momentum, clipping, Adam); plain SGD has none.
 static Status clear(CudaWorker *self, uint32_t jobs, Error *err) {
     const RunConfig *config = self->memory->config;
-    const size_t bytes = jobs * (size_t)config->parameters * sizeof(float);
+    const size_t bytes = jobs * config->gpu.stride * sizeof(float);
     if (config->training.sgd.momentum > 0 || config->training.clip > 0 || self->squares)
         TRY(cuda_clear(self->velocity, bytes, self->stream, err));
     if (self->squares) TRY(cuda_clear(self->squares, bytes, self->stream, err));
@@ -26,11 +26,12 @@ static Status clear(CudaWorker *self, uint32_t jobs, Error *err) {
 // row: in force; NULL: the client begins with a fresh optimizer.
 static Status load(CudaWorker *self, uint32_t m, const float *row, Error *err) {
     const size_t count = self->memory->config->parameters, bytes = count * sizeof(float);
+    const size_t place = m * self->memory->config->gpu.stride;
     if (!row) return STATUS_OK;
-    TRY(cuda_copy(self->velocity + m * count, row, bytes, self->stream, err));
+    TRY(cuda_copy(self->velocity + place, row, bytes, self->stream, err));
     if (!self->squares) return STATUS_OK;
     memcpy(self->host_forgotten + 2 * (size_t)m, row + 2 * count, 2 * sizeof *self->host_forgotten);
-    return cuda_copy(self->squares + m * count, row + count, bytes, self->stream, err);
+    return cuda_copy(self->squares + place, row + count, bytes, self->stream, err);
 }
 
 Status cuda_optimizer_begin(CudaWorker *self, uint32_t jobs, bool lasts, Error *err) {
@@ -42,17 +43,18 @@ Status cuda_optimizer_begin(CudaWorker *self, uint32_t jobs, bool lasts, Error *
     if (lasts && averages(self))
         cuda_broadcast(self->velocity,
                        cuda_blocks_vector(&self->blocks, &memory->config->slots, state_vector(memory, STATE_MOMENTUM)),
-                       memory->config->parameters, (int)jobs, self->stream);
+                       memory->config->parameters, memory->config->gpu.stride, (int)jobs, self->stream);
     if (!self->squares) return STATUS_OK;
     return cuda_copy(self->forgotten, self->host_forgotten, 2 * jobs * sizeof *self->forgotten, self->stream, err);
 }
 
 static Status store(CudaWorker *self, uint32_t m, Error *err) {
     const size_t count = self->memory->config->parameters, bytes = count * sizeof(float);
+    const size_t place = m * self->memory->config->gpu.stride;
     const uint32_t row = self->jobs[m]->state_to;
-    TRY(cuda_state_rows_write(&self->rows, row, 0, self->velocity + m * count, bytes, self->stream, err));
+    TRY(cuda_state_rows_write(&self->rows, row, 0, self->velocity + place, bytes, self->stream, err));
     if (!self->squares) return STATUS_OK;
-    TRY(cuda_state_rows_write(&self->rows, row, bytes, self->squares + m * count, bytes, self->stream, err));
+    TRY(cuda_state_rows_write(&self->rows, row, bytes, self->squares + place, bytes, self->stream, err));
     return cuda_state_rows_write(&self->rows, row, 2 * bytes, self->forgotten + 2 * (size_t)m,
                                  2 * sizeof *self->forgotten, self->stream, err);
 }
@@ -71,7 +73,7 @@ static Status refuse(CudaWorker *self, uint32_t m, Error *err) {
     const RunMemory *memory = self->memory;
     const size_t parameter = self->host_unfit[m];
     float momentum;
-    TRY(cuda_copy(&momentum, self->velocity + m * memory->config->parameters + parameter, sizeof momentum, self->stream,
+    TRY(cuda_copy(&momentum, self->velocity + m * memory->config->gpu.stride + parameter, sizeof momentum, self->stream,
                   err));
     TRY(cuda_wait(self->stream, err, "looking at a refused momentum"));
     log_warning("client %u: update refused: the momentum of a weight of %s became %g", self->jobs[m]->client,
@@ -85,7 +87,8 @@ static Status refuse(CudaWorker *self, uint32_t m, Error *err) {
 Status cuda_momenta_judge(CudaWorker *self, uint32_t *accepted, uint32_t jobs, Error *err) {
     const size_t parameters = self->memory->config->parameters;
     if (!averages(self)) return STATUS_OK;
-    cuda_aggregate_first_unfit(self->unfit, self->velocity, NULL, parameters, parameters, (int)jobs, self->stream);
+    cuda_aggregate_first_unfit(self->unfit, self->velocity, NULL, parameters, self->memory->config->gpu.stride,
+                               (int)jobs, self->stream);
     TRY(cuda_copy(self->host_unfit, self->unfit, jobs * sizeof *self->unfit, self->stream, err));
     TRY(cuda_wait(self->stream, err, "judging the momenta"));
     for (uint32_t m = 0; m < jobs; m++) {
@@ -105,6 +108,6 @@ Status cuda_momenta_add(CudaWorker *self, uint32_t jobs, Error *err) {
         host[m] = self->fits[m] ? self->jobs[m]->share : 0;
     TRY(cuda_copy(shares, host, jobs * sizeof *shares, self->stream, err));
     cuda_aggregate_add(cuda_blocks_sum(&self->blocks, &config->slots, self->rank, 1), self->velocity, NULL, shares,
-                       config->parameters, config->parameters, (int)jobs, &self->fence, self->stream);
+                       config->parameters, config->gpu.stride, (int)jobs, &self->fence, self->stream);
     return STATUS_OK;
 }

@@ -54,7 +54,7 @@ Status cuda_own_begin(const CudaOwn *self, float *weights, Job *const *jobs, uin
         float *to = self->rows + (size_t)m * self->floats;
         TRY(row ? cuda_copy(to, row, bytes, stream, err) : cuda_clear(to, bytes, stream, err));
     }
-    cuda_join_own(weights, self->rows, self->places, self->floats, self->memory->config->parameters, (int)count,
+    cuda_join_own(weights, self->rows, self->places, self->floats, self->memory->config->gpu.stride, (int)count,
                   stream);
     return STATUS_OK;
 }
@@ -63,7 +63,7 @@ Status cuda_own_conclude(const CudaOwn *self, const CudaStateRows *rows, float *
                          Job *const *jobs, uint32_t count, cudaStream_t stream, Error *err) {
     const RunMemory *memory = self->memory;
     if (self->floats == 0) return STATUS_OK;
-    cuda_take_own(self->rows, weights, global, self->places, self->floats, memory->config->parameters, (int)count,
+    cuda_take_own(self->rows, weights, global, self->places, self->floats, memory->config->gpu.stride, (int)count,
                   stream);
     for (uint32_t m = 0; m < count; m++)
         TRY(cuda_state_rows_write(rows, jobs[m]->state_to, 0, self->rows + (size_t)m * self->floats,

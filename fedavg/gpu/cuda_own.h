@@ -29,7 +29,7 @@ uint64_t cuda_own_bytes(const RunConfig *config, uint32_t models);
 Status cuda_own_init(CudaOwn *self, const RunMemory *memory, uint32_t models, Error *err);
 void cuda_own_free(CudaOwn *self);
 
-// weights (models, parameters): the local models, which are copies of the global one. Asynchronous.
+// weights (models strided): the local models, which are copies of the global one. Asynchronous.
 Status cuda_own_begin(const CudaOwn *self, float *weights, Job *const *jobs, uint32_t count, cudaStream_t stream,
                       Error *err);
 

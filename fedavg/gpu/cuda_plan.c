@@ -25,9 +25,8 @@ static uint64_t align(uint64_t bytes) {
     return (bytes + BLOCK_ALIGNMENT - 1) / BLOCK_ALIGNMENT * BLOCK_ALIGNMENT;
 }
 
-// The estimate rounds each model up, as an allocation would.
 static uint64_t model_bytes(const RunConfig *config) {
-    return align(config->parameters * sizeof(float));
+    return config->gpu.stride * sizeof(float);
 }
 
 // Bytes of the GPU, by what they are for.
@@ -128,7 +127,8 @@ static uint32_t even_launches(uint32_t share, uint32_t most) {
 Status gpu_plan(RunConfig *config, const Device *device, const Spec *spec, const Dataset *data,
                 uint32_t clients_per_round, uint32_t models, Error *err) {
     GpuConfig *gpu = &config->gpu;
-    *gpu = (GpuConfig){.used = 1, .gpu = (uint32_t)device->index, .tf32 = gpu->tf32};
+    *gpu = (GpuConfig){
+        .used = 1, .gpu = (uint32_t)device->index, .stride = cuda_net_stride(config->parameters), .tf32 = gpu->tf32};
     // Test samples follow the training samples: test sample i is also sample train.count + i. So a worker's order can
     // name samples of both sets in one array of numbers.
     const uint64_t sample = shape_size(data->shape) * data->items.pixel_bytes, label = data->items.label_bytes;

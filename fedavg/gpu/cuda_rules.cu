@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(ITEM_THREADS) second_mean(float *mean, CudaSer
 
 // As parameter_at of local_rules.c.
 __device__ Parameter parameter_at(const CudaTurns &at, const ModelItem &item) {
-    const size_t place = (size_t)item.model * at.count + item.item;
+    const size_t place = item.model * at.stride + item.item;
     return {at.global[item.item], at.own[place], at.state ? at.state[place] : 0, at.common ? at.common[item.item] : 0,
             at.full_gradient ? at.full_gradient[place] : 0};
 }
@@ -73,7 +73,7 @@ __device__ Parameter parameter_at(const CudaTurns &at, const ModelItem &item) {
         const ModelItem item = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, (uint32_t)at.count);                  \
         if (item.item >= at.count) return;                                                                             \
         const Parameter p = parameter_at(at, item);                                                                    \
-        shifts[(size_t)item.model * at.count + item.item] =                                                            \
+        shifts[item.model * at.stride + item.item] =                                                                   \
             local_##name##_shift(&p, &at.turns[item.model]) - at.pulls[item.model] * p.global;                         \
     }                                                                                                                  \
     __global__ void __launch_bounds__(ITEM_THREADS)                                                                    \
@@ -82,7 +82,7 @@ __device__ Parameter parameter_at(const CudaTurns &at, const ModelItem &item) {
         if (item.item >= at.count) return;                                                                             \
         const Parameter p = parameter_at(at, item);                                                                    \
         const float state = local_##name##_keep(&p, &at.turns[item.model]);                                            \
-        state_after[(size_t)item.model * at.count + item.item] = state;                                                \
+        state_after[item.model * at.stride + item.item] = state;                                                       \
         if (!(fabsf(state) < limit)) atomicAdd(&unfit[item.model], 1u);                                                \
     }
 LOCAL_RULES(LOCAL_KERNELS)
@@ -95,12 +95,12 @@ void (*const keep_kernels[LOCAL_RULE_COUNT])(float *, uint32_t *, CudaTurns, flo
 // One thread a weight: the models one after the other, all into one integer.
 __global__ void __launch_bounds__(ITEM_THREADS)
     add_changes(int64_t *changes, const float *state_after, const float *state, const double *shares, size_t count,
-                int models, CudaFence fence) {
+                size_t stride, int models, CudaFence fence) {
     const size_t i = (size_t)blockIdx.x * ITEM_THREADS + threadIdx.x;
     if (i >= count || !is_open(fence)) return;
     int64_t total = changes[i];
     for (int m = 0; m < models; m++) {
-        const size_t place = (size_t)m * count + i;
+        const size_t place = (size_t)m * stride + i;
         const double change = (double)state_after[place] - (double)state[place];
         if (shares[m] > 0) total += __double2ll_rn(change * AGGREGATE_UNIT);
     }
@@ -149,5 +149,5 @@ void cuda_local_conclude(float *state_after, uint32_t *unfit, const CudaTurns *a
 void cuda_local_add_changes(int64_t *changes, const float *state_after, const double *shares, const CudaTurns *at,
                             const CudaFence *fence, cudaStream_t stream) {
     launch(add_changes, blocks_of(at->count), ITEM_THREADS, stream, changes, state_after, at->state, shares, at->count,
-           at->models, *fence);
+           at->stride, at->models, *fence);
 }

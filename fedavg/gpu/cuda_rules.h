@@ -40,22 +40,22 @@ void cuda_server_mean(float *mean, const CudaServerStep *step, cudaStream_t stre
 // Both (count): what is negative becomes zero, as in tensors_floor_variances.
 void cuda_floor(float *weights, float *host_view, size_t count, cudaStream_t stream);
 
-// The local rule of `models` clients; model m's arrays begin m * count floats behind these, its turn is turns[m].
+// The local rule of `models` clients; model m's arrays begin m * stride floats after these, its turn is turns[m].
 typedef struct CudaTurns {
     const float *global, *common; // (count) of all models; common: NULL where the rule reads none
-    const float *own, *state;     // (models, count); state: NULL where clients keep nothing
-    const float *full_gradient;   // (models, count); NULL: zeros
+    const float *own, *state;     // (models strided; count); state: NULL where clients keep nothing
+    const float *full_gradient;   // (models strided; count); NULL: zeros
     const LocalTurn *turns;       // (models)
     const float *pulls;           // (models): local_pull of each
-    size_t count;
+    size_t count, stride;
     int models;
 } CudaTurns;
 
-// shifts (models, count), as local_shift.
+// shifts (models strided; count), as local_shift.
 void cuda_local_shift(float *shifts, const CudaTurns *at, uint32_t row, cudaStream_t stream);
 
-// state_after (models, count), as local_conclude; unfit (models): overwritten with how many elements of each are not
-// below the limit.
+// state_after (models strided; count), as local_conclude; unfit (models): overwritten with how many elements of each
+// are not below the limit.
 void cuda_local_conclude(float *state_after, uint32_t *unfit, const CudaTurns *at, float limit, uint32_t row,
                          cudaStream_t stream);
 

@@ -48,10 +48,10 @@ static bool passes_host(const CudaWorker *self, const Job *job) {
 
 // The lengths of the updates, from which the factors of clipping follow.
 static Status measure(CudaWorker *self, uint32_t jobs, Error *err) {
-    const size_t parameters = self->memory->config->parameters;
+    const RunConfig *config = self->memory->config;
     if (!self->lengths) return STATUS_OK;
-    cuda_aggregate_squared_updates(self->lengths, self->weights, self->blocks.weights, parameters, parameters,
-                                   (int)jobs, self->stream);
+    cuda_aggregate_squared_updates(self->lengths, self->weights, self->blocks.weights, config->parameters,
+                                   config->gpu.stride, (int)jobs, self->stream);
     TRY(cuda_copy(self->host_lengths, self->lengths, jobs * sizeof *self->lengths, self->stream, err));
     return cuda_wait(self->stream, err, "measuring the updates");
 }
@@ -72,7 +72,7 @@ static bool deliver_measured(Sent *sent, CudaWorker *self, uint32_t m, float *tr
 static Status send(CudaWorker *self, uint32_t m, uint32_t round, Error *err) {
     const RunMemory *memory = self->memory;
     const size_t parameters = memory->config->parameters, bytes = parameters * sizeof(float);
-    float *model = self->weights + m * parameters;
+    float *model = self->weights + m * memory->config->gpu.stride;
     Job *job = self->jobs[m];
     float *trained = passes_host(self, job) ? self->trained : NULL;
     Sent sent;

@@ -100,7 +100,7 @@ static Status compute_group(const CudaLockstep *self, uint32_t group, uint32_t n
         const uint32_t shard = shard_at(self, group + m);
         if (note_samples(self, shard, number) == 0) continue;
         cuda_copy_shared(cuda_blocks_vector(&worker->blocks, &config->slots, SSGD_FIRST_GRADIENT + shard),
-                         worker->gradient + m * config->parameters, config->parameters * sizeof(float), &worker->fence,
+                         worker->gradient + m * config->gpu.stride, config->parameters * sizeof(float), &worker->fence,
                          worker->stream);
     }
     if (!alone || number + 1 == self->steps_an_epoch) return collect_losses(self, group, err);
@@ -188,7 +188,7 @@ static Status train_alone(CudaLockstep *self, uint32_t step, Error *err) {
         now = cuda_pace_begin(&worker->training, self->steps_an_epoch - done);
         for (uint32_t number = done; number < done + now; number++) {
             TRY(cuda_net_gradient(worker->net, err));
-            step_slice(self, number, worker->gradient, worker->memory->config->parameters);
+            step_slice(self, number, worker->gradient, worker->memory->config->gpu.stride);
         }
         TRY(cuda_wait(worker->stream, err, "stepping by the gradients"));
         cuda_pace_end(&worker->training);

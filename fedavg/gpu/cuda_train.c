@@ -203,7 +203,7 @@ Status cuda_look(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
     _Atomic uint64_t *progress = &self->memory->control->pulses[self->rank].progress;
     uint32_t steps;
     if (!self->clients.full_gradient) return STATUS_OK;
-    TRY(cuda_clear(self->clients.full_gradient, jobs * (size_t)config->parameters * sizeof(float), self->stream, err));
+    TRY(cuda_clear(self->clients.full_gradient, jobs * config->gpu.stride * sizeof(float), self->stream, err));
     TRY(assign_all(self, &steps, jobs, round, err));
     for (uint32_t done = 0, now; done < steps; done += now) {
         now = cuda_pace_begin(&self->training, steps - done);

@@ -68,16 +68,15 @@ static Status allocate_host(CudaWorker *self, Error *err) {
 static Status allocate_device(CudaWorker *self, Error *err) {
     const RunConfig *config = self->memory->config;
     const Algorithm *algorithm = &self->memory->algorithm;
-    size_t parameters = self->models * (size_t)config->parameters;
+    const size_t floats = self->models * config->gpu.stride;
     if (!algorithm->engine->writes_weights)
-        TRY(cuda_allocate(&self->weights, parameters, sizeof(float), "local models", err));
-    if (!algorithm->engine->in_lockstep)
-        TRY(cuda_allocate(&self->velocity, parameters, sizeof(float), "velocities", err));
+        TRY(cuda_allocate(&self->weights, floats, sizeof(float), "local models", err));
+    if (!algorithm->engine->in_lockstep) TRY(cuda_allocate(&self->velocity, floats, sizeof(float), "velocities", err));
     if (algorithm->optimizer->states > 1) {
-        TRY(cuda_allocate(&self->squares, parameters, sizeof(float), "Adam's squares", err));
+        TRY(cuda_allocate(&self->squares, floats, sizeof(float), "Adam's squares", err));
         TRY(cuda_allocate(&self->forgotten, 2 * (size_t)self->models, sizeof(double), "Adam's powers", err));
     }
-    TRY(cuda_allocate(&self->gradient, parameters, sizeof(float), "gradients", err));
+    TRY(cuda_allocate(&self->gradient, floats, sizeof(float), "gradients", err));
     TRY(cuda_allocate(&self->order, cuda_samples_most(self->memory), sizeof(uint32_t), "the order of samples", err));
     TRY(cuda_allocate(&self->shares, 2 * (size_t)self->models, sizeof(double), "shares", err));
     TRY(cuda_allocate(&self->unfit, self->models, sizeof(uint64_t), "refusals", err));
@@ -98,6 +97,7 @@ static CudaNetPlan make_plan(const CudaWorker *self) {
                         .labels = self->blocks.train_labels,
                         .order = self->order,
                         .weights = self->blocks.weights,
+                        .stride = config->gpu.stride,
                         .velocity = self->velocity,
                         .gradient = self->gradient,
                         .optimizer = {.nesterov = config->training.nesterov && config->training.sgd.momentum > 0,
@@ -112,7 +112,7 @@ static CudaNetPlan make_plan(const CudaWorker *self) {
     cuda_samples_plan(&plan, &self->samples);
     if (!self->memory->algorithm.engine->writes_weights) {
         plan.weights = self->weights;
-        plan.weights_stride = config->parameters;
+        plan.weights_stride = config->gpu.stride;
     }
     if (self->memory->algorithm.engine->client_is_worker) {
         plan.fence = self->fence;
@@ -184,7 +184,7 @@ static Status refuse(const CudaWorker *self, uint32_t m, Error *err) {
     size_t parameter = self->host_unfit[m];
     float before, after;
     TRY(cuda_copy(&before, self->blocks.weights + parameter, sizeof before, self->stream, err));
-    TRY(cuda_copy(&after, self->weights + m * self->memory->config->parameters + parameter, sizeof after, self->stream,
+    TRY(cuda_copy(&after, self->weights + m * self->memory->config->gpu.stride + parameter, sizeof after, self->stream,
                   err));
     TRY(cuda_wait(self->stream, err, "looking at a refused update"));
     log_warning("client %u: update refused: a weight of %s became %g (it was %g)%s", self->jobs[m]->client,
@@ -201,8 +201,8 @@ static Status refuse(const CudaWorker *self, uint32_t m, Error *err) {
 static Status judge(CudaWorker *self, uint32_t *accepted, uint32_t jobs, uint32_t round, Error *err) {
     size_t parameters = self->memory->config->parameters;
     *accepted = 0;
-    cuda_aggregate_first_unfit(self->unfit, self->weights, self->blocks.weights, parameters, parameters, (int)jobs,
-                               self->stream);
+    cuda_aggregate_first_unfit(self->unfit, self->weights, self->blocks.weights, parameters,
+                               self->memory->config->gpu.stride, (int)jobs, self->stream);
     TRY(cuda_copy(self->host_unfit, self->unfit, jobs * sizeof *self->unfit, self->stream, err));
     TRY(cuda_wait(self->stream, err, "judging the updates"));
     for (uint32_t m = 0; m < jobs; m++) {
@@ -244,7 +244,7 @@ static Status hand_in_rows(CudaWorker *self, uint32_t jobs, Error *err) {
     const size_t parameters = memory->config->parameters;
     for (uint32_t m = 0; m < jobs && !self->trained; m++)
         if (self->fits[m])
-            TRY(cuda_copy(run_memory_row(memory, self->jobs[m]->place), self->weights + m * parameters,
+            TRY(cuda_copy(run_memory_row(memory, self->jobs[m]->place), self->weights + m * memory->config->gpu.stride,
                           parameters * sizeof(float), self->stream, err));
     TRY(cuda_wait(self->stream, err, "handing the updates in"));
     for (uint32_t m = 0; m < jobs; m++)
@@ -268,7 +268,7 @@ static Status hand_in(CudaWorker *self, uint32_t jobs, uint32_t round, Error *er
     TRY(begin_sum(self, round, err));
     atomic_store(&state->adding, 1);
     cuda_aggregate_add(cuda_blocks_sum(&self->blocks, &config->slots, self->rank, 0), self->weights, self->from,
-                       self->shares, config->parameters, config->parameters, (int)jobs, &self->fence, self->stream);
+                       self->shares, config->parameters, config->gpu.stride, (int)jobs, &self->fence, self->stream);
     cuda_clients_add_changes(&self->clients, cuda_blocks_sum(&self->blocks, &config->slots, self->rank, 1),
                              self->shares, &self->fence);
     TRY(cuda_momenta_add(self, jobs, err));
@@ -285,7 +285,8 @@ static Status hand_in(CudaWorker *self, uint32_t jobs, uint32_t round, Error *er
 // Lengths are measured before the updates are judged, because a rule with a bound needs them for the shares, and before
 // an attack or a code replaces what was trained.
 static Status train_clients(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
-    cuda_broadcast(self->weights, self->blocks.weights, self->memory->config->parameters, (int)jobs, self->stream);
+    cuda_broadcast(self->weights, self->blocks.weights, self->memory->config->parameters,
+                   self->memory->config->gpu.stride, (int)jobs, self->stream);
     TRY(cuda_own_begin(&self->own, self->weights, self->jobs, jobs, self->stream, err));
     TRY(cuda_clients_begin(&self->clients, self->jobs, jobs, round, &self->blocks, self->weights, self->stream, err));
     TRY(cuda_samples_train(&self->samples, self->jobs, jobs, round, self->stream, err));

@@ -38,7 +38,7 @@ typedef struct CudaWorker {
     CudaFence fence;                      // closed when this process is dead
     CudaNet *net;                         // owned
     cudaStream_t stream;                  // the net's
-    float *weights, *velocity, *gradient; // device, owned (models, parameters); fedavg alone has weights of its own
+    float *weights, *velocity, *gradient; // device, owned (models strided); fedavg alone has weights of its own
     float *squares;                       // device, owned, likewise: Adam's; NULL without
     double *forgotten;                    // device, owned (models, 2): of adam_next; NULL without
     CudaClients clients;                  // what the local rule does with them

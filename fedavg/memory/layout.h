@@ -135,6 +135,7 @@ typedef struct GpuConfig {
     uint32_t used;                                             // 0: the run is on the CPU, and the rest is zeros
     uint32_t gpu;                                              // as CUDA numbers the visible GPUs
     uint32_t models_per_launch;                                // clients that a worker trains side by side
+    uint64_t stride;                                           // floats from one local model to the next
     uint32_t tf32;                                             // 1: products may round their factors to 10 bits
     uint64_t updates_offset, generations_offset;               // weights block: weights, Hogwild's counter, words
     uint64_t test_pixels_offset;                               // data block: pixels of training and test samples,

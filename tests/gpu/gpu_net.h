@@ -69,7 +69,7 @@ static inline void gpu_net_prepare(GpuNet *on, const char *model, Shape shape, i
     plan->labels = (const uint16_t *)(const void *)on->gpu_labels.at;
     plan->order = gpu_at(on->gpu_order);
     plan->weights = gpu_floats(on->weights);
-    plan->weights_stride = count;
+    plan->weights_stride = plan->stride = count;
     plan->velocity = gpu_floats(on->velocity);
     plan->gradient = gpu_floats(on->gradient);
 }

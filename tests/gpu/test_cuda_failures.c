@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "emulator.h"
-#include "fedavg/gpu/cuda_blocks.h"
+#include "fedavg/gpu/cuda_worker.h"
 #include "fedavg/gpu/gpu.h"
 #include "fedavg/parent/engine.h"
 #include "gpu_net.h"
@@ -300,9 +300,46 @@ static void a_worker_on_the_gpu_needs_memory_of_the_host_too(void **state) {
     no_memory_sweep("a worker on the card", begin_and_end_worker, &memory);
 }
 
+// Whether a tensor of every model is aligned to 16 bytes, if its offset among the parameters is.
+static void check_alignment(const CudaNetPlan *plan, const float *models, size_t stride) {
+    for (int t = 0; t < plan->spec.tensor_count; t++)
+        for (size_t m = 0; m < (size_t)plan->models; m++) {
+            const size_t first = plan->spec.tensors[t].first;
+            assert_int_equal((uintptr_t)(models + m * stride + first) % 16, first * sizeof *models % 16);
+        }
+}
+
+static void the_tensors_of_all_models_of_a_worker_are_aligned(void **state) {
+    (void)state;
+    static const uint32_t indices[] = {0, 1, 2}, offsets[] = {0, 1, 2, 3};
+    static const Dataset data = {.shape = {1, 28, 28}, .classes = 10, .train.count = 3, .test.count = 1};
+    static RunConfig config = {.workers = 1, .clients = 3, .training.batch_size = 1};
+    const Partition partition = {.clients = 3, .indices = indices, .offsets = offsets, .samples = 3};
+    RunMemory memory = {.config = &config, .algorithm = run_algorithm(&config), .data = data, .partition = partition};
+    Device device;
+    Error err;
+    void *worker;
+    const CudaPass *pass;
+    emulator_reset();
+    check_ok(spec_parse(&config.spec, "linear 200; relu; linear 200; relu; linear 10", data.shape, 10, &err));
+    config.parameters = config.spec.parameter_count;
+    assert_int_equal(config.parameters % 4, 2);
+    engine_plan(&config);
+    check_ok(device_open(&device, 0, &err));
+    check_ok(gpu_plan(&config, &device, &config.spec, &data, 3, 3, &err));
+    check_ok(worker_on_gpu()->init(&worker, &memory, 0, &err));
+    check_ok(cuda_net_pass(((CudaWorker *)worker)->net, &pass, &err));
+    assert_int_equal(pass->plan.models, 3);
+    check_alignment(&pass->plan, pass->plan.weights, pass->plan.weights_stride);
+    check_alignment(&pass->plan, pass->plan.velocity, pass->plan.stride);
+    check_alignment(&pass->plan, pass->plan.gradient, pass->plan.stride);
+    worker_on_gpu()->free(worker);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_worker_on_the_gpu_needs_memory_of_the_host_too),
+        cmocka_unit_test(the_tensors_of_all_models_of_a_worker_are_aligned),
         cmocka_unit_test(any_call_that_fails_is_one_sentence_and_leaves_nothing),
         cmocka_unit_test(a_call_that_fails_while_a_net_starts_or_its_graphs_are_made_is_the_one_of_the_sentence),
         cmocka_unit_test(any_kernel_that_fails_is_one_sentence_and_leaves_nothing),

@@ -15,16 +15,16 @@ static void every_model_starts_from_the_global_weights(void **state) {
     static const size_t counts[] = {1, 255, 257, 1000};
     for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
         for (int models = 1; models <= 5; models += 2) {
-            size_t count = counts[c];
-            float global[1000], copies[5 * 1000];
+            const size_t count = counts[c], stride = count + 3;
+            float global[1000], copies[5 * 1003];
             for (size_t i = 0; i < count; i++)
                 global[i] = (float)i + 0.5f;
             GpuTensor from = gpu_copy(global, count * sizeof *global, 4);
-            GpuTensor to = gpu_new(count * (size_t)models * sizeof *copies, 4);
-            cuda_broadcast(gpu_floats(to), gpu_floats(from), count, models, NULL);
+            GpuTensor to = gpu_new(stride * (size_t)models * sizeof *copies, 4);
+            cuda_broadcast(gpu_floats(to), gpu_floats(from), count, stride, models, NULL);
             gpu_read(copies, to);
-            for (size_t i = 0; i < count * (size_t)models; i++)
-                assert_true(copies[i] == global[i % count]);
+            for (size_t i = 0; i < stride * (size_t)models; i++)
+                assert_true(i % stride < count ? copies[i] == global[i % stride] : isnan(copies[i]) != 0);
             gpu_free(to);
             gpu_free(from);
         }

@@ -99,8 +99,8 @@ static void every_server_rule_has_the_bits_of_the_cpu(void **state) {
 
 enum { CLIENTS = 2 };
 
-static void make_clients(float global[COUNT], float common[COUNT], float own[CLIENTS][COUNT],
-                         float kept[CLIENTS][COUNT]) {
+static void make_clients(float global[COUNT], float common[COUNT], float own[CLIENTS][STRIDE],
+                         float kept[CLIENTS][STRIDE]) {
     for (uint32_t i = 0; i < COUNT; i++) {
         global[i] = uniform(0, i), common[i] = uniform(1, i);
         for (uint32_t k = 0; k < CLIENTS; k++)
@@ -117,11 +117,18 @@ static Chosen choose(uint32_t rule) {
     return chosen;
 }
 
+static void check_clients(GpuTensor on_gpu, float expected[CLIENTS][STRIDE]) {
+    static float actual[CLIENTS][STRIDE];
+    gpu_read(actual, on_gpu);
+    for (uint32_t k = 0; k < CLIENTS; k++)
+        assert_memory_equal(actual[k], expected[k], COUNT * sizeof **actual);
+}
+
 // Two clients, the second of which keeps something from an earlier turn.
 static void every_local_rule_has_the_bits_of_the_cpu(void **state) {
     (void)state;
-    static float global[COUNT], common[COUNT], own[CLIENTS][COUNT], kept[CLIENTS][COUNT];
-    static float shift[CLIENTS][COUNT], after[CLIENTS][COUNT], actual[CLIENTS][COUNT];
+    static float global[COUNT], common[COUNT], own[CLIENTS][STRIDE], kept[CLIENTS][STRIDE];
+    static float shift[CLIENTS][STRIDE], after[CLIENTS][STRIDE];
     static int64_t changes[COUNT], gpu_changes[COUNT];
     make_clients(global, common, own, kept);
     GpuTensor gpu_global = gpu_copy(global, sizeof global, 0), gpu_common = gpu_copy(common, sizeof common, 0);
@@ -157,15 +164,14 @@ static void every_local_rule_has_the_bits_of_the_cpu(void **state) {
                               .turns = gpu_at(gpu_turns),
                               .pulls = gpu_at(gpu_pulls),
                               .count = COUNT,
+                              .stride = STRIDE,
                               .models = CLIENTS};
         cuda_local_shift(gpu_at(gpu_shift), &at, row, NULL);
         cuda_local_conclude(gpu_at(gpu_after), gpu_at(gpu_unfit), &at, 100, row, NULL);
         cuda_local_add_changes(gpu_at(gpu_sum), gpu_at(gpu_after), gpu_at(gpu_shares), &at, &fence, NULL);
         check_cuda(cudaGetLastError());
-        gpu_read(actual, gpu_shift);
-        assert_memory_equal(actual, shift, sizeof shift);
-        gpu_read(actual, gpu_after);
-        assert_memory_equal(actual, after, sizeof after);
+        check_clients(gpu_shift, shift);
+        check_clients(gpu_after, after);
         gpu_read(gpu_changes, gpu_sum);
         assert_memory_equal(gpu_changes, changes, sizeof changes);
         gpu_read(unfit, gpu_unfit);

@@ -168,7 +168,7 @@ static CudaSgdUpdate sgd_update_of(const Values *weights, const Values *velocity
     return (CudaSgdUpdate){.weights = on_gpu(weights),
                            .velocity = on_gpu(velocity),
                            .stride = weights->stride,
-                           .parameters = velocity->stride,
+                           .state_stride = velocity->stride,
                            .lr = gpu_at(*lr),
                            .sgd = sgd};
 }

@@ -201,25 +201,25 @@ void cuda_squared_loss(float *gradient, const struct CudaProgress *progress, con
 
 // The arrays that a step of SGD changes, of all parameters of a model. Passed to kernels by value.
 typedef struct CudaSgdUpdate {
-    float *weights;    // (M strided; parameters)
-    float *velocity;   // (M, parameters); without momentum neither read nor written
-    size_t stride;     // of the weights, floats
-    size_t parameters; // of a model
-    const float *lr;   // device (1): used instead of sgd.lr, as the rate changes while captured steps do not
+    float *weights;      // (M strided; parameters)
+    float *velocity;     // (M strided; parameters); without momentum neither read nor written
+    size_t stride;       // of the weights, floats
+    size_t state_stride; // of velocity, shifts and gradients
+    const float *lr;     // device (1): used instead of sgd.lr, as the rate changes while captured steps do not
     Sgd sgd;
-    const float *shifts; // (M, parameters): each joins the gradient of its weight; NULL: nothing
+    const float *shifts; // (M strided; parameters): each joins the gradient of its weight; NULL: nothing
     const float *pulls;  // (M): added to each model's weight decay, if there are shifts
 } CudaSgdUpdate;
 
-// sgd_step for the `count` parameters from `first` on. gradient: (M, parameters). Idle models keep their parameters.
+// sgd_step for the `count` parameters from `first` on. gradient: (M state_stride). Idle models keep their parameters.
 void cuda_sgd_step(const CudaSgdUpdate *descent, const float *gradient, size_t first, size_t count,
                    const CudaStep *step);
 // cuda_sgd_step with one atomic addition per weight, so that no step of several processes is lost (Hogwild).
 void cuda_sgd_step_atomically(const CudaSgdUpdate *descent, const float *gradient, size_t first, size_t count,
                               const CudaStep *step);
 
-// full, gradient (M, parameters): full += gradient * count / totals (M), for these parameters; count: of the step.
-void cuda_add_share(float *full, const float *gradient, const uint32_t *totals, size_t parameters, size_t first,
+// full, gradient (M strided): full += gradient * count / totals (M), for these parameters; count: of the step.
+void cuda_add_share(float *full, const float *gradient, const uint32_t *totals, size_t stride, size_t first,
                     size_t count, const CudaStep *step);
 
 struct CudaOptimizer; // cuda_net.h
@@ -235,10 +235,10 @@ typedef struct CudaWholeStep {
     uint32_t parts; // of a model's gradient: of CUDA_LENGTH_PART parameters
 } CudaWholeStep;
 
-// gradient (M, parameters) += shifts + pulls * weights, for these parameters.
+// gradient (M state_stride) += shifts + pulls * weights, for these parameters.
 void cuda_join_terms(float *gradient, const CudaSgdUpdate *descent, size_t first, size_t count, const CudaStep *step);
 // whole->lengths += the squares of the gradient of these parameters, in a fixed order.
-void cuda_add_lengths(const CudaWholeStep *whole, const float *gradient, size_t parameters, size_t first, size_t count,
+void cuda_add_lengths(const CudaWholeStep *whole, const float *gradient, size_t stride, size_t first, size_t count,
                       const CudaStep *step);
 // Sets factors and adam of each model's next step from lengths and forgotten (M, 2).
 void cuda_begin_whole_step(const CudaWholeStep *whole, double *forgotten, const struct CudaOptimizer *optimizer,

@@ -42,7 +42,7 @@ typedef struct CudaFence {
 typedef struct CudaOptimizer {
     bool nesterov;
     Adam adam;         // used if there are squares
-    float *squares;    // (M strided by parameters) device memory that the caller owns; NULL: SGD
+    float *squares;    // (M strided) device memory that the caller owns; NULL: SGD
     double *forgotten; // (M, 2) of adam_next: ones at first; device memory that the caller owns; NULL: SGD
     double clip;       // the greatest length of a model's gradient; 0: unlimited
 } CudaOptimizer;
@@ -64,12 +64,13 @@ typedef struct CudaNetPlan {
     float scale[16], shift[16]; // by channel, host values
     float *weights;             // (M strided) parameters
     size_t weights_stride;      // floats; 0: all models share one array, which can be trained only if M is 1 (Hogwild)
-    float *velocity;            // (M strided by parameters); NULL: the net never trains
+    size_t stride;              // floats from one model to the next in all other arrays (M strided): cuda_net_stride
+    float *velocity;            // (M strided); NULL: the net never trains
     CudaOptimizer optimizer;
-    const float *gradient_shifts; // (M strided by parameters): joins every gradient; NULL: nothing
+    const float *gradient_shifts; // (M strided): joins every gradient; NULL: nothing
     const float *pulls;           // (M): added to the weight decay, if there are gradient_shifts
-    float *gradient;              // (M strided by parameters); NULL: the net only evaluates. Scratch of training
-    float *full_gradient;         // (M strided by parameters), with totals: of cuda_net_look; NULL: unused
+    float *gradient;              // (M strided); NULL: the net only evaluates. Scratch of training
+    float *full_gradient;         // (M strided), with totals: of cuda_net_look; NULL: unused
     const uint32_t *totals;       // (M): samples of each model's task
     uint64_t *updates;            // Hogwild: number of steps of all processes, counted on the device; NULL otherwise
     bool atomic_updates;          // Hogwild: one atomic addition per weight instead of plain stores
@@ -82,6 +83,12 @@ typedef struct CudaTask {
     uint32_t first, count; // count 0: idle
     Noise noise;
 } CudaTask;
+
+// The distance between models at which a tensor of every model is aligned as that of the first model is, at up to 256
+// bytes.
+static inline size_t cuda_net_stride(size_t parameters) {
+    return (parameters + 63) / 64 * 64;
+}
 
 typedef struct CudaNet CudaNet;
 

@@ -14,7 +14,7 @@ static CudaCall call_of(const CudaPass *pass, const CudaOp *op, CudaPurpose purp
                       .stride = plan->weights_stride,
                       .gradient = layer->frozen || !plan->gradient ? NULL : plan->gradient + layer->weight,
                       .bias_gradient = layer->frozen || !plan->gradient ? NULL : plan->gradient + layer->bias,
-                      .gradient_stride = plan->spec.parameter_count,
+                      .gradient_stride = plan->stride,
                       .purpose = purpose,
                       .steps = steps};
 }
@@ -55,7 +55,7 @@ CudaSgdUpdate cuda_pass_descent(const CudaPass *pass) {
     return (CudaSgdUpdate){.weights = plan->weights,
                            .velocity = plan->velocity,
                            .stride = plan->weights_stride,
-                           .parameters = plan->spec.parameter_count,
+                           .state_stride = plan->stride,
                            .lr = pass->lr,
                            .sgd = plan->sgd,
                            .shifts = plan->gradient_shifts,
@@ -179,7 +179,7 @@ static void step_whole(const CudaPass *pass, WholeStepKernel *kernel, const Cuda
     for (int r = 0; r < count && descent.shifts; r++)
         cuda_join_terms(plan->gradient, &descent, runs[r].first, runs[r].count, step);
     for (int r = 0; r < count && optimizer->clip > 0; r++)
-        cuda_add_lengths(&pass->whole, plan->gradient, plan->spec.parameter_count, runs[r].first, runs[r].count, step);
+        cuda_add_lengths(&pass->whole, plan->gradient, plan->stride, runs[r].first, runs[r].count, step);
     cuda_begin_whole_step(&pass->whole, optimizer->forgotten, optimizer, &descent, step);
     for (int r = 0; r < count; r++)
         kernel(&descent, &pass->whole, optimizer, plan->gradient, runs[r].first, runs[r].count, step);
@@ -207,8 +207,8 @@ void cuda_pass_look(const CudaPass *pass) {
     Run runs[SPEC_MAX_TENSORS];
     forward_and_back(pass, FOR_LOOK, false);
     for (int r = 0, count = runs_of(runs, pass, false); r < count; r++)
-        cuda_add_share(plan->full_gradient, plan->gradient, plan->totals, plan->spec.parameter_count, runs[r].first,
-                       runs[r].count, &pass->step);
+        cuda_add_share(plan->full_gradient, plan->gradient, plan->totals, plan->stride, runs[r].first, runs[r].count,
+                       &pass->step);
 }
 
 // With plain SGD most weights of a net, those of its linear layers, are stepped by their gradient's kernel; one more

@@ -11,10 +11,10 @@
 template <bool MOMENTUM, bool ATOMIC, bool SHIFTS = false>
 __device__ inline void descend(const CudaSgdUpdate &descent, uint32_t model, size_t parameter, float gradient) {
     float *weight = descent.weights + model * descent.stride + parameter;
-    float *velocity = descent.velocity + model * descent.parameters + parameter;
+    float *velocity = descent.velocity + model * descent.state_stride + parameter;
     Sgd sgd = descent.sgd;
     if (SHIFTS) {
-        gradient += descent.shifts[model * descent.parameters + parameter];
+        gradient += descent.shifts[model * descent.state_stride + parameter];
         sgd.weight_decay += descent.pulls[model];
     }
     float speed = sgd_velocity(MOMENTUM ? *velocity : 0, gradient, *weight, &sgd);

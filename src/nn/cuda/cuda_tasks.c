@@ -156,6 +156,7 @@ static Status check_plan(const CudaNetPlan *plan, Error *err) {
         return fail(err, STATUS_USAGE, "a net without parameters cannot be trained; add a linear layer");
     if (plan->velocity && plan->models > 1 && plan->weights_stride == 0)
         return fail(err, STATUS_USAGE, "%d models cannot train the same weights in one launch; use 1", plan->models);
+    assert(!plan->gradient || plan->stride >= spec->parameter_count);
     if (plan->updates && plan->weights_stride > 0)
         return fail(err, STATUS_USAGE, "updates are counted of shared weights only; their stride is %zu, not 0",
                     plan->weights_stride);

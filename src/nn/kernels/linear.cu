@@ -148,8 +148,8 @@ __device__ void hold(Held &held, float (&sums)[THREAD_OUTS][THREAD_INS], const C
             if (!to.is_there(o, i)) continue;
             held.weights[o][i] = descent.weights[model * descent.stride + to.at(o, i)];
             if (ENDING == STEPS_WITH_MOMENTUM)
-                held.velocities[o][i] = descent.velocity[model * descent.parameters + to.at(o, i)];
-            if (SHIFTS) sums[o][i] += descent.shifts[model * descent.parameters + to.at(o, i)];
+                held.velocities[o][i] = descent.velocity[model * descent.state_stride + to.at(o, i)];
+            if (SHIFTS) sums[o][i] += descent.shifts[model * descent.state_stride + to.at(o, i)];
         }
 }
 
@@ -171,7 +171,7 @@ __device__ void end_products(const float (&sums)[THREAD_OUTS][THREAD_INS], const
             }
             const float now = held.weights[o][i], before = ENDING == STEPS_WITH_MOMENTUM ? held.velocities[o][i] : 0;
             const float speed = sgd_velocity(before, sums[o][i], now, &sgd);
-            if (ENDING == STEPS_WITH_MOMENTUM) descent.velocity[model * descent.parameters + to.at(o, i)] = speed;
+            if (ENDING == STEPS_WITH_MOMENTUM) descent.velocity[model * descent.state_stride + to.at(o, i)] = speed;
             *weight = now - lr * speed;
         }
 }

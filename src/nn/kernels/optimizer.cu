@@ -13,7 +13,7 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     if (at.item >= count || counts[at.model] == 0) return;
     size_t parameter = first + at.item;
     descend<MOMENTUM, ATOMIC, SHIFTS>(descent, at.model, parameter,
-                                      gradient[at.model * descent.parameters + parameter]);
+                                      gradient[at.model * descent.state_stride + parameter]);
 }
 
 // Momentum is chosen here, so that a step without it neither reads nor writes a velocity. The shifts are a template
@@ -27,11 +27,11 @@ void launch_step(const CudaSgdUpdate *descent, const float *gradient, size_t fir
 }
 
 __global__ void __launch_bounds__(ITEM_THREADS)
-    add_share(float *full, const float *gradient, const uint32_t *totals, size_t parameters, size_t first,
-              uint32_t count, const uint32_t *counts) {
+    add_share(float *full, const float *gradient, const uint32_t *totals, size_t stride, size_t first, uint32_t count,
+              const uint32_t *counts) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, count);
     if (at.item >= count || counts[at.model] == 0) return;
-    const size_t place = at.model * parameters + first + at.item;
+    const size_t place = at.model * stride + first + at.item;
     full[place] += (float)counts[at.model] / (float)totals[at.model] * gradient[place];
 }
 
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     join_terms(float *gradient, CudaSgdUpdate descent, size_t first, uint32_t count, const uint32_t *counts) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, count);
     if (at.item >= count || counts[at.model] == 0) return;
-    const size_t parameter = first + at.item, place = at.model * descent.parameters + parameter;
+    const size_t parameter = first + at.item, place = at.model * descent.state_stride + parameter;
     const float weight = descent.weights[at.model * descent.stride + parameter];
     gradient[place] = gradient[place] + descent.pulls[at.model] * weight + descent.shifts[place];
 }
@@ -55,14 +55,13 @@ __global__ void __launch_bounds__(ITEM_THREADS)
 // gradient. Blocks of several runs of parameters may share a place of the lengths; those of one launch do not. An idle
 // model's gradient must not enter its next step. Squares are summed in double precision: a float would lose the small
 // squares of a net of millions of weights.
-__global__ void __launch_bounds__(LENGTH_THREADS)
-    add_lengths(CudaWholeStep whole, const float *gradient, size_t parameters, size_t first, size_t count,
-                const uint32_t *counts) {
+__global__ void __launch_bounds__(LENGTH_THREADS) add_lengths(CudaWholeStep whole, const float *gradient, size_t stride,
+                                                              size_t first, size_t count, const uint32_t *counts) {
     __shared__ double sums[LENGTH_THREADS];
     const uint32_t parts = parts_of((uint32_t)count, CUDA_LENGTH_PART), model = blockIdx.x / parts;
     const size_t part = blockIdx.x - model * parts, end = (part + 1) * CUDA_LENGTH_PART;
     if (counts[model] == 0) return;
-    const float *own = gradient + model * parameters + first;
+    const float *own = gradient + model * stride + first;
     double sum = 0;
     for (size_t i = part * CUDA_LENGTH_PART + threadIdx.x; i < (end < count ? end : count); i += LENGTH_THREADS)
         sum += (double)own[i] * own[i];
@@ -97,7 +96,7 @@ __global__ void __launch_bounds__(ITEM_THREADS)
                uint32_t count, const uint32_t *counts) {
     const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, count);
     if (at.item >= count || counts[at.model] == 0) return;
-    const size_t parameter = first + at.item, place = at.model * descent.parameters + parameter;
+    const size_t parameter = first + at.item, place = at.model * descent.state_stride + parameter;
     const float bounded = gradient[place] * whole.factors[at.model], lr = *descent.lr;
     float *weight = descent.weights + at.model * descent.stride + parameter, *velocity = descent.velocity + place;
     if (ADAM) {
@@ -129,9 +128,9 @@ void cuda_sgd_step_atomically(const CudaSgdUpdate *descent, const float *gradien
     launch_step<true, false>(descent, gradient, first, count, step);
 }
 
-void cuda_add_share(float *full, const float *gradient, const uint32_t *totals, size_t parameters, size_t first,
+void cuda_add_share(float *full, const float *gradient, const uint32_t *totals, size_t stride, size_t first,
                     size_t count, const CudaStep *step) {
-    launch_items(add_share, (uint32_t)count, step, full, gradient, totals, parameters, first, (uint32_t)count,
+    launch_items(add_share, (uint32_t)count, step, full, gradient, totals, stride, first, (uint32_t)count,
                  step->counts);
 }
 
@@ -139,10 +138,10 @@ void cuda_join_terms(float *gradient, const CudaSgdUpdate *descent, size_t first
     launch_items(join_terms, (uint32_t)count, step, gradient, *descent, first, (uint32_t)count, step->counts);
 }
 
-void cuda_add_lengths(const CudaWholeStep *whole, const float *gradient, size_t parameters, size_t first, size_t count,
+void cuda_add_lengths(const CudaWholeStep *whole, const float *gradient, size_t stride, size_t first, size_t count,
                       const CudaStep *step) {
     launch(add_lengths, (size_t)step->models * parts_of((uint32_t)count, CUDA_LENGTH_PART), LENGTH_THREADS,
-           step->stream, *whole, gradient, parameters, first, count, step->counts);
+           step->stream, *whole, gradient, stride, first, count, step->counts);
 }
 
 void cuda_begin_whole_step(const CudaWholeStep *whole, double *forgotten, const CudaOptimizer *optimizer,

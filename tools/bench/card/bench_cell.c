@@ -80,7 +80,7 @@ static Status fill_weights(Cell *cell, Error *err) {
     spec_initialise(weights, &cell->plan.spec, 1);
     cudaError_t copied = cudaSuccess;
     for (int m = 0; m < cell->plan.models && copied == cudaSuccess; m++)
-        copied = cudaMemcpy(cell->plan.weights + (size_t)m * count, weights, count * sizeof *weights,
+        copied = cudaMemcpy(cell->plan.weights + (size_t)m * cell->plan.stride, weights, count * sizeof *weights,
                             cudaMemcpyHostToDevice);
     free(weights);
     CUDA_TRY(copied, err, "copying %zu parameters", count);
@@ -105,9 +105,11 @@ static Status open_cell(Cell *cell, const CellPlan *plan, Error *err) {
                          .sgd = {.lr = 0.01f, .momentum = plan->momentum}};
     TRY(read_spec(&net->spec, plan, err));
     size_t rows = (size_t)plan->rows, sample = shape_size(net->spec.input);
-    size_t arrays = net->spec.parameter_count * (size_t)plan->models * sizeof(float);
+    net->stride = net->weights_stride = cuda_net_stride(net->spec.parameter_count);
+    size_t arrays = net->stride * (size_t)plan->models * sizeof(float);
     size_t order = task_samples(plan) + (size_t)plan->models;
-    const size_t bytes[ARRAYS] = {rows * sample, rows * sizeof(uint16_t), order * sizeof(uint32_t), arrays, arrays, arrays};
+    const size_t bytes[ARRAYS] = {rows * sample, rows * sizeof(uint16_t), order * sizeof(uint32_t), arrays, arrays,
+                                  arrays};
     for (int i = 0; i < ARRAYS; i++)
         TRY(allocate(&cell->memory[i], bytes[i], err));
     net->pixels = cell->memory[0];
@@ -116,7 +118,6 @@ static Status open_cell(Cell *cell, const CellPlan *plan, Error *err) {
     net->weights = cell->memory[3];
     net->velocity = cell->memory[4];
     net->gradient = cell->memory[5];
-    net->weights_stride = net->spec.parameter_count;
     for (int c = 0; c < net->spec.input.channels && c < 16; c++)
         net->scale[c] = 1.0f / 128, net->shift[c] = -1;
     TRY(fill(cell->memory[0], bytes[0], 1, 256, err));
