@@ -176,6 +176,8 @@ typedef struct RunConfig {
     uint64_t queue_offset;   // of the Queue in the control segment
     uint64_t masked_offset;  // of the MaskedCohort there; 0: updates are not masked
     uint64_t metrics_offset; // of the trainer's metrics there, one MetricSums per job; 0: no trainer
+    bool weighs_classes;     // a sample of each class counts by a weight in the local steps
+    uint64_t balance_offset; // of the weights of classes there; 0: each is 1
     uint64_t answers_offset; // of the answers to the samples of a test there; 0: a trainer gives none
     uint32_t node, nodes;    // of several machines, each with workers: this one's index, their number
     uint32_t trace_capacity; // spans in each trace buffer; 0: no trace

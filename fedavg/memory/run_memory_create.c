@@ -42,6 +42,7 @@ static void bind_control(RunMemory *memory) {
     memory->queue = control_part(memory, memory->config->queue_offset);
     memory->metrics = control_part(memory, memory->config->metrics_offset);
     memory->answers = control_part(memory, memory->config->answers_offset);
+    memory->class_weights = control_part(memory, memory->config->balance_offset);
     memory->tensors = spec_tensors(&memory->config->spec);
     if (memory->config->tensor_count > 0)
         memory->tensors = (TensorList){.tensors = control_part(memory, memory->config->tensors_offset),
@@ -59,8 +60,9 @@ static Status bind_partition(RunMemory *memory, Error *err) {
     return partition_view(&memory->partition, memory->partition_segment.memory, memory->partition_segment.bytes, err);
 }
 
-// Lays out the control segment: Control, the queue, the masked cohort, a trainer's tensors and metrics, answers, one
-// trace buffer per writer, each on its own cache lines. Pages of metrics that no job reports are never allocated.
+// Lays out the control segment: Control, the queue, the masked cohort, a trainer's tensors and metrics, answers,
+// weights of classes, one trace buffer per writer, each on its own cache lines. Pages of metrics that no job reports
+// are never allocated.
 static Status create_control(RunMemory *memory, RunPlan *plan, Error *err) {
     RunConfig *config = &plan->config;
     config->queue_offset = round_up(sizeof(Control), 64);
@@ -81,7 +83,10 @@ static Status create_control(RunMemory *memory, RunPlan *plan, Error *err) {
     const uint32_t validation = memory->partition.validation_count, test = memory->data.test.count;
     config->answers_offset = lists ? 0 : metrics_end;
     const size_t answers = lists ? 0 : validation > test ? validation : test;
-    config->trace_offset = round_up(metrics_end + answers * sizeof(Answer), 64);
+    const size_t answers_end = round_up(metrics_end + answers * sizeof(Answer), 64);
+    config->balance_offset = config->weighs_classes ? answers_end : 0;
+    const size_t weights = config->weighs_classes ? (size_t)memory->data.classes : 0;
+    config->trace_offset = round_up(answers_end + weights * sizeof(float), 64);
     size_t trace_bytes = plan->trace_capacity ? (config->workers + 1) * trace_buffer_bytes(plan->trace_capacity) : 0;
     TRY(segment_create(&memory->control_segment, "control", config->trace_offset + trace_bytes, err));
     *(RunConfig *)memory->control_segment.memory = *config;

@@ -58,6 +58,7 @@ Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t ran
     const bool engine = !config->trainer.command[0];
     if (engine) TRY(net_init(&model->net, &config->spec, kernels_best(), err));
     model->net.progress = &memory->control->pulses[rank].progress;
+    model->net.class_weights = memory->class_weights;
     const Algorithm *algorithm = &memory->algorithm;
     const LocalRule *rule = algorithm->local;
     const bool second = config->personal.second;

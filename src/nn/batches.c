@@ -149,8 +149,15 @@ static void load_samples(const Net *net, const Batch *batch, const Noise *noise,
     }
 }
 
-// Labels keep the chunk's order, whatever the parts: the loss is computed for the whole chunk. A marked sample (a
-// backdoor's) gets the attacker's label, whatever its own.
+// The label of a batch's sample at this place. A marked sample (a backdoor's) gets the attacker's label, whatever its
+// own.
+static uint16_t label_of(const Batch *batch, uint32_t place) {
+    const uint32_t sample = batch->indices ? batch->indices[place] : batch->first + place;
+    if (place < batch->triggered) return batch->trigger_label;
+    return batch->label_of ? batch->label_of[batch->labels[sample]] : batch->labels[sample];
+}
+
+// Labels keep the chunk's order, whatever the parts: the loss is computed for the whole chunk.
 static void load_labels(const Net *net, const Batch *batch, Chunk chunk) {
     for (int s = 0; s < chunk.count; s++) {
         const uint32_t place = chunk.first + (uint32_t)s;
@@ -158,8 +165,7 @@ static void load_labels(const Net *net, const Batch *batch, Chunk chunk) {
         if (net->spec.squared_loss)
             net->buffers->targets[s] = ((const float *)(const void *)batch->labels)[sample];
         else
-            net->buffers->labels[s] = batch->label_of ? batch->label_of[batch->labels[sample]] : batch->labels[sample];
-        if (place < batch->triggered) net->buffers->labels[s] = batch->trigger_label;
+            net->buffers->labels[s] = label_of(batch, place);
     }
 }
 
@@ -206,18 +212,35 @@ static void count_progress(const Net *net, Chunk chunk) {
     if (net->progress) atomic_fetch_add_explicit(net->progress, (uint64_t)chunk.count, memory_order_relaxed);
 }
 
+// What the samples of a batch count together: their number, or the sum of their classes' weights.
+static float count_of(const Net *net, const Batch *batch) {
+    double sum = 0;
+    if (!net->class_weights) return (float)batch->count;
+    for (uint32_t i = 0; i < batch->count; i++)
+        sum += (double)net->class_weights[label_of(batch, i)];
+    return (float)sum;
+}
+
+// gradient: (classes,N) of the logits, by the labels of the loaded chunk.
+static void weigh_classes(const Net *net, float *gradient, Chunk chunk) {
+    for (int k = 0; k < net->spec.classes; k++)
+        for (int s = 0; s < chunk.count; s++)
+            gradient[k * chunk.samples + s] *= net->class_weights[net->buffers->labels[s]];
+}
+
 // Forward and backward pass of a batch, which must not be empty, chunk by chunk: a chunk's values are still in the
-// cache when its backward pass reads them. Returns the sum of the samples' losses. The gradient is scaled by the
-// batch's size in the loss, so that chunks simply add up to the gradient of the mean loss.
+// cache when its backward pass reads them. Returns the sum of the samples' losses, without weights. The gradient is
+// scaled by the batch's size in the loss, so that chunks simply add up to the gradient of the mean loss.
 static double train(Net *net, const Pass *pass, const Batch *batch) {
     begin(net, pass->parameters, batch->count, true);
-    float scale = 1.0f / (float)batch->count;
+    float scale = 1.0f / count_of(net, batch), *gradient = net->buffers->gradients[0];
     double loss_sum = 0;
     for (uint32_t first = 0; first < batch->count; first += (uint32_t)net->buffers->chunk.samples) {
         Chunk chunk = chunk_at(net, batch, first);
         load_chunk(net, batch, pass->noise, chunk);
         net_forward(net, pass->parameters, pass->noise, true, chunk);
-        loss_sum += loss_of(net, net->buffers->gradients[0], NULL, scale, chunk);
+        loss_sum += loss_of(net, gradient, NULL, scale, chunk);
+        if (net->class_weights) weigh_classes(net, gradient, chunk);
         net_backward(net, pass, chunk);
         count_progress(net, chunk);
     }

@@ -2,7 +2,7 @@
 
 Usage: test_measured.py PATH_OF_SOUNDER [unittest arguments]; with the program on the emulated card the runs are on that.
 """
-import csv, hashlib, json, os, random, struct, sys, unittest, zipfile
+import csv, hashlib, json, math, os, random, struct, sys, unittest, zipfile
 
 from runs import SOUNDER, RunCase, parse_safetensors
 from test_data import npy
@@ -299,6 +299,69 @@ class Figures(RunCase):
                 (["--patience-by", "macro-f1", "--target", "loss=0.5"], "the run is about one figure, and --target loss=0.5 names another"),
                 (["--patience-by", "personal-loss"], "trains no models of the clients' own")):
             _, err = self.train(*RESTLESS, *options, "--out", "refused", code=64)
+            self.assertIn(sentence, err)
+
+
+class ClassWeights(RunCase):
+    ROWS = [(int(i % 5 == 0), (float(i % 7) - 3, float(i % 3) - 1 + (i % 5 == 0))) for i in range(60)]
+
+    def write(self):
+        os.makedirs(self.path("rare"), exist_ok=True)
+        for name in ("train.csv", "test.csv"):
+            with open(self.path("rare", name), "w") as file:
+                file.write("label,x,y\n" + "".join(f"{label},{x},{y}\n" for label, (x, y) in self.ROWS))
+        return ["--data", "rare", "--model", "linear 2", "--clients", "1", "--workers", "1", "--device", "cpu", "--rounds", "1", "--quiet"]
+
+    def weights(self, run):
+        with open(self.path(run, "model.safetensors"), "rb") as file:
+            tensors = parse_safetensors(file.read())[1]
+        return [list(tensors["fc1.weight"][1]), list(tensors["fc1.bias"][1])]
+
+    def step(self, weights, of_class, rate):
+        """A step of PyTorch's CrossEntropyLoss(weight=of_class) and SGD on all samples."""
+        (matrix, bias), total = weights, sum(of_class[label] for label, _ in self.ROWS)
+        slopes, slope = [0.0] * 4, [0.0] * 2
+        for label, x in self.ROWS:
+            logits = [matrix[2 * k] * x[0] + matrix[2 * k + 1] * x[1] + bias[k] for k in range(2)]
+            sums = sum(math.exp(logit) for logit in logits)
+            for k in range(2):
+                off = of_class[label] / total * (math.exp(logits[k]) / sums - (k == label))
+                slope[k] += off
+                for i in range(2):
+                    slopes[2 * k + i] += off * x[i]
+        return [[a - rate * b for a, b in zip(matrix, slopes)], [a - rate * b for a, b in zip(bias, slope)]]
+
+    def test_a_step_is_pytorchs_with_these_weights(self):
+        data = self.write()
+        self.train(*data, "--lr", "1e-30", "--batch-size", "60", "--out", "begin")
+        begin, ones = self.weights("begin"), sum(label for label, _ in self.ROWS)
+        cases = {"0.25,3": (0.25, 3), "balanced": (30 / (60 - ones), 30 / ones), "1,1": (1, 1)}
+        for text, of_class in cases.items():
+            self.train(*data, "--lr", "0.5", "--batch-size", "60", "--class-weights", text, "--out", text)
+            for found, expected in zip(self.weights(text), self.step(begin, of_class, 0.5)):
+                for a, b in zip(found, expected):
+                    self.assertAlmostEqual(a, b, delta=2e-6, msg=text)
+        self.train(*data, "--lr", "0.5", "--batch-size", "60", "--out", "none")
+        self.assertEqual(self.weights("none"), self.weights("1,1"))
+        losses = {run: self.rounds(run)[0]["train_loss"] for run in ("none", "balanced")}
+        self.assertEqual(losses["none"], losses["balanced"])  # of the same model, shown without weights
+
+    def test_balanced_weights_find_a_minority(self):
+        data = [*self.write()[:-3], "--rounds", "30", "--lr", "0.1", "--batch-size", "10", "--quiet"]
+        self.train(*data, "--out", "plain")
+        self.train(*data, "--class-weights", "balanced", "--out", "balanced")
+        recall = {run: self.metrics(run)[-1]["test_accuracy_by_class"][1] for run in ("plain", "balanced")}
+        self.assertGreater(recall["balanced"], recall["plain"] + 0.2, recall)
+        self.train("--resume", "balanced", "--rounds", "31", "--quiet")
+
+    def test_weights_that_do_not_fit_are_refused(self):
+        data = self.write()
+        for options, sentence in (
+                (["--class-weights", "1,2,3"], "3 weights, and rare has 2 classes; write balanced, or one for each class"),
+                (["--class-weights", "1,0"], "weight 1 is no number above 0"), (["--class-weights", "even"], "weight 0 is no number above 0"),
+                (["--class-weights", "balanced", "--label-smoothing", "0.1"], "with --label-smoothing a sample belongs to several classes"),
+                (["--class-weights", "balanced", "--algorithm", "ssgd"], "an --algorithm with rounds (not ssgd, hogwild)")):
+            _, err = self.train(*data, *options, "--out", "refused", code=64)
             self.assertIn(sentence, err)
 
 

@@ -102,6 +102,11 @@ static bool evaluates_clients(const Options *options) {
     return draws_cohorts(options) && options->eval_clients_every > 0;
 }
 
+#define WEIGHS_CLASSES DRAWS_COHORTS " and nets of layers (no --trainer)"
+static bool weighs_classes(const Options *options) {
+    return draws_cohorts(options) && trains_in_engine(options);
+}
+
 static bool has_target(const Options *options) {
     return options->target[0] != '\0';
 }
@@ -194,6 +199,13 @@ const Option option_table[] = {
      .placeholder = "SHARE", .preset = "0", .minimum = 0, .maximum = 1,
      .applies = trains_in_engine, .condition = "nets of layers (no --trainer)",
      .help = "in training, spread this share of each label evenly over all classes"},
+    {.name = "class-weights", .type = OPTION_TEXT, FIELD(class_weights), .group = GROUP_MODEL, .added = true,
+     .also = "class-weight pos-weight loss-weights loss",
+     .placeholder = "balanced|X,...", .derived = "all classes count the same",
+     .applies = weighs_classes, .condition = WEIGHS_CLASSES,
+     .help = "in training, what a sample of each class counts in the loss: one number per class, or balanced, the training "
+             "samples divided by the classes and the samples of the class (scikit-learn's). A step divides by the weights of its "
+             "samples, as PyTorch's CrossEntropyLoss(weight) does; losses are shown without them"},
 
     {.name = "workers", .type = OPTION_WHOLE, FIELD(workers), .group = GROUP_CLIENTS, .common = true,
      .also = "w j n jobs num-workers processes nproc nprocs np threads num-threads",

@@ -60,21 +60,22 @@ typedef struct Options {
     char aggregator[OPTION_TEXT_BYTES];
     int aggregator_keeps;
     char aggregator_folder[OPTION_TEXT_BYTES];
-    Recipe recipe;                     // of algorithm; set by options_resolve
-    ReleasePlan release;               // of its sums; set by options_resolve
-    int privacy_rounds;                // rounds for which its epsilon must last; 0: all rounds
-    int workers;                       // 1 to 256; 0 until options_resolve: all usable cores, on a GPU one
-    int cores;                         // cores from which workers follow; 0: all usable ones. No option sets it
-    bool workers_by_cores;             // workers were not given, and equal those cores
-    int clients;                       // 1 to 1,000,000; 0 until options_resolve: as many as workers
-    bool clients_by_machine;           // clients were not given, and follow from the machine's cores or the nodes
-    int clients_per_round;             // 1 to clients; 0 until options_resolve: all
-    char partition[OPTION_TEXT_BYTES]; // a form of datasets/partition.h: contiguous
-    double client_test;                // share of a client's samples that is held out; 0
-    double validation;                 // share of the training samples on which rounds are tested; 0
-    int validation_data;               // OWN_VALIDATION_*: whether the data set has a validation set of its own
-    double alpha;                      // dirichlet, > 0, unless the form has it; 0.5
-    char clock[OPTION_TEXT_BYTES];     // of a buffered schedule: simulated, real, replay:FILE
+    Recipe recipe;                         // of algorithm; set by options_resolve
+    ReleasePlan release;                   // of its sums; set by options_resolve
+    int privacy_rounds;                    // rounds for which its epsilon must last; 0: all rounds
+    int workers;                           // 1 to 256; 0 until options_resolve: all usable cores, on a GPU one
+    int cores;                             // cores from which workers follow; 0: all usable ones. No option sets it
+    bool workers_by_cores;                 // workers were not given, and equal those cores
+    int clients;                           // 1 to 1,000,000; 0 until options_resolve: as many as workers
+    bool clients_by_machine;               // clients were not given, and follow from the machine's cores or the nodes
+    int clients_per_round;                 // 1 to clients; 0 until options_resolve: all
+    char partition[OPTION_TEXT_BYTES];     // a form of datasets/partition.h: contiguous
+    char class_weights[OPTION_TEXT_BYTES]; // balanced, or a list; "": each is 1
+    double client_test;                    // share of a client's samples that is held out; 0
+    double validation;                     // share of the training samples on which rounds are tested; 0
+    int validation_data;                   // OWN_VALIDATION_*: whether the data set has a validation set of its own
+    double alpha;                          // dirichlet, > 0, unless the form has it; 0.5
+    char clock[OPTION_TEXT_BYTES];         // of a buffered schedule: simulated, real, replay:FILE
     // Forms as typed; their numbers are in world, in training.schedule, and in two file names ("": none).
     char sampling[OPTION_TEXT_BYTES], stragglers[OPTION_TEXT_BYTES], client_time[OPTION_TEXT_BYTES];
     char lr_schedule[OPTION_TEXT_BYTES];

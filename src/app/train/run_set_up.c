@@ -13,6 +13,7 @@
 
 #include "app/options/option_table.h"
 #include "app/options/run_target.h"
+#include "app/train/class_weights.h"
 #include "app/train/model_file.h"
 #include "app/train/run_folder.h"
 #include "app/train/run_schedule.h"
@@ -127,6 +128,7 @@ static RunConfig make_config(const Options *options, const Spec *spec, const Nod
         .release = options->release,
         .engine = in_real_time ? ENGINE_REAL_CLOCK : recipe_engine(&options->recipe),
         .tests_clients = options->eval_clients_every > 0 || run_figure_tests_clients(&figure),
+        .weighs_classes = options->class_weights[0] != '\0',
         .inspects_updates = options->inspect_updates || algorithm.combine->factor || algorithm.combine->bound,
         .finetune_epochs = (uint32_t)options->finetune_epochs,
         .workers = (uint32_t)options->workers,
@@ -355,5 +357,6 @@ Status run_create_memory(RunMemory *memory, const Options *options, const Spec *
     free(header);
     if (status != STATUS_OK) return status;
     TRY(choose_attackers(memory, options, err));
+    if (memory->class_weights) TRY(class_weights_read(memory, options, err));
     return begin_weights(memory, options, spec, net, folder, err);
 }

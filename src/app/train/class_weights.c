@@ -1,0 +1,51 @@
+#include "class_weights.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Counts the clients' samples: with a validation set these are fewer than the training samples. A class without one
+// counts 1.
+static Status balance(float *weights, const RunMemory *memory, Error *err) {
+    const Partition *partition = &memory->partition;
+    const int classes = memory->data.classes;
+    int occur = 0;
+    uint32_t *counts = calloc((size_t)classes, sizeof *counts);
+    if (!counts) return fail(err, STATUS_OS, "no memory for the counts of %d classes", classes);
+    for (uint32_t i = 0; i < partition->samples; i++)
+        counts[memory->data.train.labels[partition->indices[i]]]++;
+    for (int label = 0; label < classes; label++)
+        occur += counts[label] > 0;
+    for (int label = 0; label < classes; label++)
+        weights[label] = counts[label] > 0 ? (float)((double)partition->samples / occur / counts[label]) : 1;
+    free(counts);
+    return STATUS_OK;
+}
+
+Status class_weights_read(RunMemory *memory, const Options *options, Error *err) {
+    char name[OPTION_NAMED_BYTES];
+    const Dataset *data = &memory->data;
+    options_named(name, options, "class-weights");
+    if (dataset_has_targets(&data->items))
+        return fail(err, STATUS_USAGE, "%s: the samples of %.64s have targets, no classes; leave it out", name,
+                    data->name);
+    if (options->training.label_smoothing > 0)
+        return fail(err, STATUS_USAGE, "%s: with --label-smoothing a sample belongs to several classes; leave one out",
+                    name);
+    if (strcmp(options->class_weights, "balanced") == 0) return balance(memory->class_weights, memory, err);
+    const char *text = options->class_weights;
+    int count = 0;
+    for (char *end; *text; text = end + (*end == ',')) {
+        const double weight = strtod(text, &end);
+        if (end == text || (*end && *end != ',') || !(weight > 0 && weight <= 1e9))
+            return fail(err, STATUS_USAGE,
+                        "%s %.64s: weight %d is no number above 0; write balanced, or one for each class", name,
+                        options->class_weights, count);
+        if (count < data->classes) memory->class_weights[count] = (float)weight;
+        count++;
+    }
+    if (count == data->classes) return STATUS_OK;
+    return fail(err, STATUS_USAGE,
+                "%s %.64s: %d weights, and %.64s has %d classes; write balanced, or one for each class", name,
+                options->class_weights, count, data->name, data->classes);
+}
