@@ -169,7 +169,7 @@ class Results(CardCase):
 
     def test_the_heading_the_metrics_and_the_summary_name_the_card(self):
         out, _ = self.train(*CARD, "--workers", "2", "--out", "run")
-        self.assertRegex(out, r"^Sounder .* 2 workers, 4 clients, Emulated card\n.*\n"
+        self.assertRegex(out, r"^Sounder .* 2 workers, 4 clients, Emulated card\n.*\nsamples of 1x8x8 .*\n"
                               r"device: Emulated card \(GPU 0\), 2 workers take turns \(no MPS\), 2 models a launch\n")
         self.assertEqual({entry["device"] for entry in [*self.rounds("run"), self.summary("run")]}, {"Emulated card"})
         _, err = self.train(*CARD, "--workers", "2", "--quiet", "--log-level", "info", "--out", "quiet")

@@ -45,7 +45,7 @@ class Init(RunCase):
         self.assertEqual(self.tensors("other"), first)
         self.assertIn("the net has no use for 1 of its tensors: head.weight", err)
 
-    @unittest.skipIf(ON_CARD, "personal models are for the CPU alone")
+    @unittest.skipIf(ON_CARD, "second personal models are for the CPU alone")
     def test_personal_models_begin_from_the_weights_of_a_file_and_a_run_goes_on_without_it(self):
         self.train(*TASK, "--model", NET, "--lr", "0.1", "--rounds", "3", "--out", "first")
         clients = ["--clients", "4", "--clients-per-round", "2", "--client-test", "0.2", "--eval-clients-every", "1"]
