@@ -9,51 +9,63 @@
 namespace {
 
 // Blocks per multiprocessor: leaves each thread 128 registers, which suffice.
-enum { GRADIENT_RESIDENT = 2, WARP = 32 };
+enum { GRADIENT_RESIDENT = 2, WARP = 32, LINES_AT_ONCE = 4 };
 
-// Copies a chunk's columns of one line of an image, `from`, to shared memory, by the threads of a warp. Values beyond
-// the image, or of a line that is_real denies, are zeros. to_step: float4s from one column and quad to the next; all:
-// quads of a column of the image.
-__device__ void stage_line(float4 *to, uint32_t to_step, const float4 *from, bool is_real, int x, int length,
-                           uint32_t columns, uint32_t quads, uint32_t all, const GradientGrid &grid) {
-    const uint32_t lane = threadIdx.x % WARP;
-    uint32_t column = lane / grid.quads, quad = lane % grid.quads;
-    for (uint32_t i = lane; i < columns * grid.quads; i += WARP) {
+// Copies a chunk's columns of lines of an image to shared memory; a warp takes every `warps`-th line. A thread loads
+// LINES_AT_ONCE values before it stores the first one, as each load takes hundreds of cycles. line_at(number): the line
+// in the image, or NULL beyond the image, where values are zeros. to_line, to_step: float4s from one line, and from one
+// column and quad, to the next.
+template <typename LineAt>
+__device__ void stage_lines(float4 *to, uint32_t to_line, uint32_t to_step, uint32_t lines, const LineAt &line_at,
+                            int x, int length, uint32_t columns, uint32_t all, const GradientChunk &chunk,
+                            const GradientGrid &grid) {
+    const uint32_t warps = blockDim.x / WARP;
+    for (uint32_t i = threadIdx.x % WARP; i < columns * grid.quads; i += WARP) {
+        const uint32_t column = i / grid.quads, quad = i - column * grid.quads;
         const int at = x + (int)column;
-        const bool exists = is_real && (uint32_t)at < (uint32_t)length && quad < quads;
-        to[i * to_step] = exists ? from[(uint32_t)at * all + quad] : make_float4(0, 0, 0, 0);
-        column += WARP / grid.quads;
-        quad += WARP % grid.quads;
-        if (quad < grid.quads) continue;
-        quad -= grid.quads;
-        column++;
+        const bool exists = (uint32_t)at < (uint32_t)length && quad < chunk.quads;
+        const size_t offset = exists ? (uint32_t)at * all + chunk.quad + quad : 0;
+        for (uint32_t first = threadIdx.x / WARP; first < lines; first += LINES_AT_ONCE * warps) {
+            float4 values[LINES_AT_ONCE];
+#pragma unroll
+            for (uint32_t k = 0; k < LINES_AT_ONCE; k++) {
+                const uint32_t line = first + k * warps;
+                const float4 *from = exists && line < lines ? line_at(line) : NULL;
+                values[k] = from ? from[offset] : make_float4(0, 0, 0, 0);
+            }
+#pragma unroll
+            for (uint32_t k = 0; k < LINES_AT_ONCE; k++) {
+                const uint32_t line = first + k * warps;
+                if (line < lines) to[line * to_line + i * to_step] = values[k];
+            }
+        }
     }
 }
 
 // Stages the output's gradients of a chunk as (rows, columns, quads, channels), so that a thread's channels have
-// neighbouring addresses, and the input that the taps meet there as (channels, rows, columns, quads). Each line is
-// copied by one warp. in, gradient: of the block's model.
+// neighbouring addresses, and the input that the taps meet there as (channels, rows, columns, quads). in, gradient: of
+// the block's model.
 __device__ void stage_chunk(float4 *given, float4 *values, const float4 *in, const float4 *gradient,
                             const GradientBlock &block, const GradientChunk &chunk, uint32_t taps, const ConvMap &map,
                             const GradientGrid &grid) {
-    const uint32_t quads = (uint32_t)map.samples / 4, warps = blockDim.x / WARP, side = (uint32_t)map.kernel;
-    const uint32_t outs = grid.groups * grid.channels, rows = grid.rows + side - 1;
-    for (uint32_t i = threadIdx.x / WARP; i < outs * chunk.rows; i += warps) {
-        const uint32_t row = i / outs, o = i - row * outs, channel = block.out_channel + o;
-        const size_t line = (size_t)channel * (uint32_t)map.out.rows + (uint32_t)chunk.y + row;
-        stage_line(given + row * grid.columns * grid.quads * grid.step + o, grid.step,
-                   gradient + line * (uint32_t)map.out.columns * quads + chunk.quad,
-                   channel < (uint32_t)map.out.channels, chunk.x, map.out.columns, grid.columns, chunk.quads, quads,
-                   grid);
+    const uint32_t all = (uint32_t)map.samples / 4, rows = grid.rows + (uint32_t)map.kernel - 1;
+    for (uint32_t row = 0; row < chunk.rows; row++) {
+        const auto line_at = [&](uint32_t o) -> const float4 * {
+            const uint32_t channel = block.out_channel + o;
+            const size_t line = (size_t)channel * (uint32_t)map.out.rows + (uint32_t)chunk.y + row;
+            return channel < (uint32_t)map.out.channels ? gradient + line * (uint32_t)map.out.columns * all : NULL;
+        };
+        stage_lines(given + row * grid.columns * grid.quads * grid.step, 1, grid.step, grid.groups * grid.channels,
+                    line_at, chunk.x, map.out.columns, grid.columns, all, chunk, grid);
     }
-    for (uint32_t i = threadIdx.x / WARP; i < block.ins * rows; i += warps) {
-        const uint32_t channel = i / rows;
-        const int y = chunk.y - map.pad + (int)(i - channel * rows);
+    const auto line_at = [&](uint32_t number) -> const float4 * {
+        const uint32_t channel = number / rows;
+        const int y = chunk.y - map.pad + (int)(number - channel * rows);
         const size_t line = (size_t)(block.in_channel + channel) * (uint32_t)map.in.rows + (uint32_t)y;
-        stage_line(values + i * grid.line, 1, in + line * (uint32_t)map.in.columns * quads + chunk.quad,
-                   (uint32_t)y < (uint32_t)map.in.rows, chunk.x - map.pad, map.in.columns, grid.columns + taps - 1,
-                   chunk.quads, quads, grid);
-    }
+        return (uint32_t)y < (uint32_t)map.in.rows ? in + line * (uint32_t)map.in.columns * all : NULL;
+    };
+    stage_lines(values, grid.line, 1, block.ins * rows, line_at, chunk.x - map.pad, map.in.columns,
+                grid.columns + taps - 1, all, chunk, grid);
 }
 
 // Adds the products of the gradients of CHANNELS channels with a row of values. first: of the column's values in the
