@@ -92,7 +92,7 @@ BOTH uint32_t gradient_parts(const GradientGrid *grid, const ConvMap *map, uint3
     return parts > 1 ? (uint32_t)parts : 1;
 }
 
-// The grid whose blocks have so many input channels.
+// The grid of blocks with `ins` input channels.
 BOTH GradientGrid gradient_grid_of(GradientGrid grid, uint32_t ins, const ConvMap *map, uint32_t models) {
     const uint32_t groups = parts_of((uint32_t)map->out.channels, grid.channels);
     grid.ins = ins;
