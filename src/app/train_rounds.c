@@ -311,7 +311,7 @@ static void print_best(Run *run) {
     const Goals *goals = &run->memory.control->goals;
     char text[RUN_FIGURE_TEXT_BYTES], number[RUN_FIGURE_TEXT_BYTES], tested[RUN_FIGURE_TEXT_BYTES + 8] = "";
     const RunFigure figure = run_figure_on_test(&run->figure);
-    if (run->best_final.tested)
+    if (run->best_final.tested && !run_figure_tests_clients(&run->figure))
         snprintf(tested, sizeof tested, ", test %s",
                  run_figure_number(number, &figure, round_test_value(&run->best_final, &figure)));
     if (goals->best_round == run->rounds_done || !run_folder_has(&run->folder, BEST_MODEL_NAME)) return;

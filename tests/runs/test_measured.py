@@ -188,6 +188,14 @@ class Validation(RunCase):
         self.train(*data[:4], "--workers", "1", "--lr", "0.1", "--rounds", "2", "--quiet", "--out", "run")
         self.assertEqual(self.samples_of("run"), {0: 50, 1: 50, 2: 50, 3: 50})
 
+    def test_a_personal_run_is_told_by_the_clients_own_models_beside_a_validation_set(self):
+        out, _ = self.train(*VALIDATED, "--algorithm", "local-only", "--client-test", "0.2", "--rounds", "4", "--out", "run")
+        lines, summary = self.rounds("run"), self.metrics("run")[-1]
+        self.assertEqual(self.metrics("run")[0]["figure"], "personal_accuracy")
+        self.assertRegex(out, rf"(?m)^personal {100 * summary['personal_accuracy']:.2f}% after 4 rounds, ")
+        self.assertLessEqual({"validation_loss", "personal_accuracy"}, set(lines[-1]))
+        self.assertIn("test_accuracy", summary)
+
     def test_targets_and_engines_without_rounds_have_a_validation_set_too(self):
         for options in (["--algorithm", "hogwild"], ["--algorithm", "ssgd"], ["--algorithm", "fedbuff"], ["--algorithm", "scaffold"]):
             clients = ["--clients", "1"] if options[1] in ("hogwild", "ssgd") else []

@@ -386,15 +386,16 @@ void progress_conclude(Progress *progress, const RunFigure *figure, const RoundT
                        uint32_t rounds, double seconds) {
     char value[RUN_FIGURE_TEXT_BYTES], regression[RUN_FIGURE_TEXT_BYTES],
         more[RUN_FIGURE_TEXT_BYTES + 4] = "", last[RUN_FIGURE_TEXT_BYTES + 4] = "";
-    const RunFigure shown = test->validates ? run_figure_on_test(figure) : *figure;
+    // The clients' own models, or samples, have no other test.
+    const bool on_test = test->validates && !run_figure_tests_clients(figure);
+    const RunFigure shown = on_test ? run_figure_on_test(figure) : *figure;
     if (!test->tested) return;
     if (shown.kind == FIGURE_LOSS && final->has_targets)
         snprintf(more, sizeof more, " (%s)", regression_text(regression, final->rmse, final->r2));
-    if (test->validates)
-        snprintf(last, sizeof last, " (%s)", run_figure_text(value, figure, round_test_value(test, figure)));
+    if (on_test) snprintf(last, sizeof last, " (%s)", run_figure_text(value, figure, round_test_value(test, figure)));
     progress_say(progress, "%s%s%s after %u round%s%s, %.2f s\n",
-                 run_figure_text(value, &shown, round_test_value(final, &shown)), more,
-                 test->validates ? " on the test set" : "", rounds, plural(rounds), last, seconds);
+                 run_figure_text(value, &shown, round_test_value(on_test ? final : test, &shown)), more,
+                 on_test ? " on the test set" : "", rounds, plural(rounds), last, seconds);
 }
 
 void progress_end(Progress *progress, const RoundReport *report, const RoundTest *test, const RunFigure *figure) {
