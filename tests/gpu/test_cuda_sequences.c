@@ -33,9 +33,10 @@ static size_t nodes(const char *net, int models, uint32_t batch_size, bool tf32,
 static void an_lstm_launches_one_kernel_for_a_step_and_a_direction(void **state) {
     (void)state;
     static const char net[] = "lstm 4; lstm 4 last; linear 7";
-    for (int tf32 = 0; tf32 < 2; tf32++) // the last layer's bias and gradient are launches of their own then
+    // With tf32 the last layer's bias and gradient are launches of their own, and cuBLAS may take two for a product.
+    for (int tf32 = 0; tf32 < 2; tf32++)
         for (int models = 1; models <= 8; models += 7) {
-            assert_in_range(nodes(net, models, 10, tf32, cuda_pass_train), 4 * 80, 4 * 80 + 15);
+            assert_in_range(nodes(net, models, 10, tf32, cuda_pass_train), 4 * 80, 4 * 80 + 20);
             assert_in_range(nodes(net, models, 10, tf32, cuda_pass_evaluate), 2 * 80, 2 * 80 + 6);
         }
 }

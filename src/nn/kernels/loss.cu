@@ -52,6 +52,10 @@ __device__ void write_gradient(float *gradient, const float *logits, const Score
 // are counted in evaluation only.
 __device__ void end_step(const CudaProgress &progress, double *losses, uint32_t *correct, bool trains) {
     const uint32_t m = blockIdx.x, t = threadIdx.x, count = progress.counts[m];
+    // Loaded before the sums, so that no store waits for its own load.
+    const double loss_sum = progress.loss_sums[m];
+    const uint32_t hits = progress.hits[m], next = progress.next[m], left = progress.left[m];
+    const uint32_t number = progress.next_numbers[m];
     for (uint32_t half = blockDim.x / 2; half > 0; half /= 2) {
         __syncthreads();
         if (t < half) {
@@ -60,11 +64,11 @@ __device__ void end_step(const CudaProgress &progress, double *losses, uint32_t 
         }
     }
     if (t > 0) return;
-    progress.loss_sums[m] += losses[0];
-    if (!trains) progress.hits[m] += correct[0];
-    progress.next[m] += count; // later kernels of the step do not read the task
-    progress.left[m] -= count;
-    progress.next_numbers[m]++;
+    progress.loss_sums[m] = loss_sum + losses[0];
+    if (!trains) progress.hits[m] = hits + correct[0];
+    progress.next[m] = next + count; // later kernels of the step do not read the task
+    progress.left[m] = left - count;
+    progress.next_numbers[m] = number + 1;
 }
 
 // The label of the model's sample s whose label in the data set is given: a marked sample has the attacker's.
