@@ -212,7 +212,7 @@ static void count_progress(const Net *net, Chunk chunk) {
     if (net->progress) atomic_fetch_add_explicit(net->progress, (uint64_t)chunk.count, memory_order_relaxed);
 }
 
-// What the samples of a batch count together: their number, or the sum of their classes' weights.
+// The weight of a batch: the number of its samples, or the sum of their classes' weights.
 static float count_of(const Net *net, const Batch *batch) {
     double sum = 0;
     if (!net->class_weights) return (float)batch->count;

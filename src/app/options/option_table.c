@@ -201,7 +201,7 @@ const Option option_table[] = {
      .help = "in training, spread this share of each label evenly over all classes"},
     {.name = "class-weights", .type = OPTION_TEXT, FIELD(class_weights), .group = GROUP_MODEL, .added = true,
      .also = "class-weight pos-weight loss-weights loss",
-     .placeholder = "balanced|X,...", .derived = "all classes count the same",
+     .placeholder = "balanced|X,...", .derived = "every class counts one",
      .applies = weighs_classes, .condition = WEIGHS_CLASSES,
      .help = "in training, what a sample of each class counts in the loss: one number per class, or balanced, the training "
              "samples divided by the classes and the samples of the class (scikit-learn's). A step divides by the weights of its "
