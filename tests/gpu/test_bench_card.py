@@ -60,6 +60,11 @@ class BenchCard(unittest.TestCase):
         self.assertRegex(table, r"(?m)^softmax +4 +1 false ")
         self.assertRegex(table, r"(?m)^    linear gradient and step ")
 
+    def test_evaluations_have_a_cell_for_our_own_products_and_one_for_those_of_cublas(self):
+        _, *cells = self.lines("--nets", "softmax", "--shape", "1x6x5", "--batches", "80", "--models", "1", "--tests")
+        self.assertEqual([cell["net"] for cell in cells], ["softmax test", "softmax test by cuBLAS"])
+        self.assertTrue(all(cell["microseconds_a_step"] > 0 for cell in cells))
+
     def test_wrong_options_are_refused_with_a_sentence(self):
         for options, words in ((["--batches", "x"], "--batches x: give whole numbers"), (["--nope", "1"], "--nope: no such option"),
                                (["--one-step", "lenet"], "--one-step lenet: give NET:MODELS"), (["--nets", "nonsense"], "nonsense")):

@@ -4,6 +4,7 @@
 //
 //   bench_card                                    a table: lenet, 2nn, cnn; batches of 10 and 64; 1, 8, 32, 128 models
 //   bench_card --nets lenet --batches 64 --models 1,32 --tf32 on --momentum 0 --costs
+//   bench_card --batches 1000 --models 1 --tests  evaluations instead, with our own products and by cuBLAS
 //   bench_card --one-step lenet:32:64 2nn:100:10  a step of each, nothing else: for ncu and compute-sanitizer
 //   bench_card --json                             a JSON object a line instead
 //
@@ -22,7 +23,7 @@ enum { MOST_NUMBERS = 16, COPIES = 8 };
 typedef struct Wishes {
     const char *nets;
     int batches[MOST_NUMBERS], models[MOST_NUMBERS]; // each ended by a 0
-    bool with_tf32, without_tf32, costs, json;
+    bool with_tf32, without_tf32, costs, tests, json;
     CellPlan plan; // what all cells have in common
 } Wishes;
 
@@ -72,13 +73,15 @@ static void print_cell(const CellPlan *plan, const CellResult *cell, double copy
     double seconds = cell->microseconds_a_step * 1e-6;
     double of_copy = cell->bytes / seconds / copy, of_peak = peak > 0 ? cell->operations / seconds / peak : 0;
     double samples = plan->models * (double)plan->batch_size / seconds;
-    printf(json ? "{\"type\":\"cell\",\"net\":\"%s\",\"batch\":%d,\"models\":%d,\"tf32\":%s,\"momentum\":%g,"
+    static const char *const works[] = {"", " test", " test by cuBLAS"};
+    printf(json ? "{\"type\":\"cell\",\"net\":\"%s%s\",\"batch\":%d,\"models\":%d,\"tf32\":%s,\"momentum\":%g,"
                   "\"kernels\":%zu,\"bytes\":%.0f,\"operations\":%.0f,\"microseconds_a_step\":%.3f,"
                   "\"samples_per_second\":%.0f,\"of_copy_bandwidth\":%.4f,\"of_peak\":%.4f}\n"
-                : "%-10s %5d %6d %-5s %8g %7zu %9.1f %9.3f %10.1f %14.0f %8.1f%% %7.1f%%\n",
-           plan->net, (int)plan->batch_size, plan->models, plan->tf32 ? "true" : "false", (double)plan->momentum,
-           cell->kernels, json ? cell->bytes : cell->bytes * 1e-6, json ? cell->operations : cell->operations * 1e-9,
-           cell->microseconds_a_step, samples, json ? of_copy : 100 * of_copy, json ? of_peak : 100 * of_peak);
+                : "%-10s%s %5d %6d %-5s %8g %7zu %9.1f %9.3f %10.1f %14.0f %8.1f%% %7.1f%%\n",
+           plan->net, works[plan->work], (int)plan->batch_size, plan->models, plan->tf32 ? "true" : "false",
+           (double)plan->momentum, cell->kernels, json ? cell->bytes : cell->bytes * 1e-6,
+           json ? cell->operations : cell->operations * 1e-9, cell->microseconds_a_step, samples,
+           json ? of_copy : 100 * of_copy, json ? of_peak : 100 * of_peak);
     fflush(stdout);
 }
 
@@ -118,7 +121,9 @@ static Status run_net(const Wishes *wishes, const char *net, double copy, double
                 plan.batch_size = (uint32_t)wishes->batches[b];
                 plan.models = wishes->models[m];
                 plan.tf32 = tf32;
-                TRY(run_cell(wishes, plan, copy, peak, err));
+                for (plan.work = wishes->tests ? CELL_TESTS : CELL_TRAINS;
+                     plan.work <= (wishes->tests ? CELL_TESTS_BY_CUBLAS : CELL_TRAINS); plan.work++)
+                    TRY(run_cell(wishes, plan, copy, peak, err));
             }
     return STATUS_OK;
 }
@@ -203,7 +208,7 @@ static Status read_option(Wishes *wishes, const char *name, const char *value, E
     }
     return fail(err, STATUS_USAGE,
                 "%s: no such option; there are --nets --shape --batches --models --tf32 on|off|both --momentum --steps "
-                "--runs --rows --copy-mib --costs --json, and --one-step NET:MODELS:BATCH ...",
+                "--runs --rows --copy-mib --costs --tests --json, and --one-step NET:MODELS:BATCH ...",
                 name);
 }
 
@@ -222,6 +227,8 @@ static Status run(int argc, char **argv, Error *err) {
     for (; at < argc && strcmp(argv[at], "--one-step") != 0; at++) {
         if (strcmp(argv[at], "--costs") == 0) {
             wishes.costs = true;
+        } else if (strcmp(argv[at], "--tests") == 0) {
+            wishes.tests = true;
         } else if (strcmp(argv[at], "--json") == 0) {
             wishes.json = true;
         } else {

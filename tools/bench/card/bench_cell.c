@@ -118,6 +118,7 @@ static Status open_cell(Cell *cell, const CellPlan *plan, Error *err) {
     net->weights = cell->memory[3];
     net->velocity = cell->memory[4];
     net->gradient = cell->memory[5];
+    if (plan->work == CELL_TESTS) net->velocity = net->gradient = NULL;
     for (int c = 0; c < net->spec.input.channels && c < 16; c++)
         net->scale[c] = 1.0f / 128, net->shift[c] = -1;
     TRY(fill(cell->memory[0], bytes[0], 1, 256, err));
@@ -145,12 +146,17 @@ static Status wait(Cell *cell, Error *err) {
     return STATUS_OK;
 }
 
-static Status time_run(double *microseconds, Cell *cell, int steps, Error *err) {
+static Status work(Cell *cell, const CellPlan *plan, int steps, Error *err) {
+    return (plan->work == CELL_TRAINS ? cuda_net_train : cuda_net_evaluate)(cell->net, (uint32_t)steps, err);
+}
+
+static Status time_run(double *microseconds, Cell *cell, const CellPlan *plan, Error *err) {
+    const int steps = plan->steps;
     float milliseconds;
     TRY(assign(cell, steps, err));
-    TRY(cuda_net_train(cell->net, 0, err)); // the tasks go to the GPU before the clock starts
+    TRY(work(cell, plan, 0, err)); // the tasks go to the GPU before the clock starts
     CUDA_TRY(cudaEventRecord(cell->begin, cuda_net_stream(cell->net)), err, "recording an event");
-    TRY(cuda_net_train(cell->net, (uint32_t)steps, err));
+    TRY(work(cell, plan, steps, err));
     CUDA_TRY(cudaEventRecord(cell->end, cuda_net_stream(cell->net)), err, "recording an event");
     TRY(wait(cell, err));
     CUDA_TRY(cudaEventElapsedTime(&milliseconds, cell->begin, cell->end), err, "reading the time of %d steps", steps);
@@ -163,10 +169,11 @@ static Status measure(CellResult *result, Cell *cell, const CellPlan *plan, Erro
     if (!times) return fail(err, STATUS_OS, "no memory for %d times", plan->runs);
     Status status;
     TRY_GOTO(done, assign(cell, WARM_STEPS, err));
-    TRY_GOTO(done, cuda_net_train(cell->net, WARM_STEPS, err));
+    TRY_GOTO(done, work(cell, plan, WARM_STEPS, err));
     for (int i = 0; i < plan->runs; i++)
-        TRY_GOTO(done, time_run(&times[i], cell, plan->steps, err));
+        TRY_GOTO(done, time_run(&times[i], cell, plan, err));
     result->microseconds_a_step = median(times, plan->runs);
+    if (plan->work != CELL_TRAINS) goto done;
     TRY_GOTO(done, cuda_net_kernels(cell->net, &result->kernels, err));
     TRY_GOTO(done, assign(cell, 1, err));
     TRY_GOTO(done, cuda_net_costs(cell->net, result->costs, &result->cost_count, err));

@@ -5,7 +5,12 @@
 #include "base/err.h"
 #include "cuda_costs.h"
 
+// An evaluation's products are our own. A net that trains in batches of more than 64 samples has cuBLAS, which its
+// evaluations then use, too: the two ways of an evaluation.
+typedef enum CellWork { CELL_TRAINS, CELL_TESTS, CELL_TESTS_BY_CUBLAS } CellWork;
+
 typedef struct CellPlan {
+    CellWork work;
     const char *net;     // of the zoo, or layers
     const char *shape;   // of a sample: "1x28x28"
     uint32_t batch_size; // samples of a model in a step
@@ -20,7 +25,7 @@ typedef struct CellPlan {
 typedef struct CellResult {
     double microseconds_a_step; // median of the runs, by events
     double bytes, operations;   // of a step of all models, counted (cuda_costs.h)
-    size_t kernels;             // of a step
+    size_t kernels;             // of a step; as bytes, operations and costs, only of CELL_TRAINS
     CudaCost costs[CUDA_MOST_COSTS];
     int cost_count;
 } CellResult;
