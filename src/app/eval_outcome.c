@@ -34,11 +34,13 @@ static void put_figures(JsonObject *object, const Outcome *outcome, const Datase
 }
 
 // Many classes do not fit a line: the ones with the lowest accuracies are shown.
-static void print_classes(const double *recalls, int classes) {
+static void print_classes(const double *recalls, const Dataset *data) {
     enum { MOST = 20, WORST = 5 };
+    const int classes = data->classes;
+    char number[CLASS_NUMBER_BYTES];
     fputs(classes <= MOST ? "by class" : "lowest by class", stdout);
     for (int label = 0; label < classes && classes <= MOST; label++)
-        if (!isnan(recalls[label])) printf("  %d: %.2f%%", label, 100 * recalls[label]);
+        if (!isnan(recalls[label])) printf("  %s: %.2f%%", class_name(number, data, label), 100 * recalls[label]);
     for (int shown = 0, last = -1; shown < WORST && classes > MOST; shown++) {
         int next = -1; // after the last one, in the order of accuracies and labels
         for (int label = 0; label < classes; label++) {
@@ -47,7 +49,7 @@ static void print_classes(const double *recalls, int classes) {
             if (next < 0 || recall < recalls[next]) next = label;
         }
         if (next < 0) break;
-        printf("  %d: %.2f%%", next, 100 * recalls[next]);
+        printf("  %s: %.2f%%", class_name(number, data, next), 100 * recalls[next]);
         last = next;
     }
     putchar('\n');
@@ -110,7 +112,7 @@ Status outcome_tell(const Outcome *outcome, const Predictions *predictions, cons
         printf("  %s %s", metric->name, metric_text(number, metric_value(metric)));
     }
     printf("  %.2f s  %s\n", outcome->seconds, run_device_name(device));
-    if (outcome->recalls && !confusion) print_classes(outcome->recalls, data->classes);
+    if (outcome->recalls && !confusion) print_classes(outcome->recalls, data);
     if (outcome->marked > 0)
         printf("attack success %u/%u (%.2f%%) of the marked samples of other classes\n", outcome->marked_hits,
                outcome->marked, 100.0 * outcome->marked_hits / outcome->marked);

@@ -308,6 +308,7 @@ class Data(RunCase):
         with open(self.path("p.csv")) as file:
             self.assertIn('0,"kind, c","kind, c",', file.read().splitlines()[1])
         self.assertRegex(self.call("eval", "run", "--confusion")[0], r"(?m)^class +kind, a +kind, b +kind, c   taken for\nkind, a +\d+ +\d+ +\d+$")
+        self.assertRegex(self.call("eval", "run")[0], r"(?m)^by class  kind, a: \d+\.\d\d%  kind, b: ")
         self.assertEqual(json.loads(self.call("partition", "--data", "old.csv label=kind", "--clients", "2", "--json")[0])["class_names"], told["class_names"])
         with open(self.path("run/model.safetensors"), "rb") as file:
             notes = parse_safetensors(file.read())[0]

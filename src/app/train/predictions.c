@@ -47,19 +47,17 @@ static void count_row(int64_t *row, const Predictions *predictions, int label) {
         if (test->labels[i] == label) row[predictions_class(&probability, predictions, i)]++;
 }
 
-// The name of a class; its number if it has none.
-static const char *name_of(char number[16], const Predictions *predictions, int class) {
-    const Dataset *data = predictions->data;
+const char *class_name(char number[CLASS_NUMBER_BYTES], const Dataset *data, int class) {
     if (data->class_names && class < data->classes) return dataset_class_name(data, class);
-    snprintf(number, 16, "%d", class);
+    snprintf(number, CLASS_NUMBER_BYTES, "%d", class);
     return number;
 }
 
 // Prints a name, cut to the width of a column: to its left, or to its right if `width` is below 0.
 static void print_name(const Predictions *predictions, int class, int width) {
-    char number[16];
+    char number[CLASS_NUMBER_BYTES];
     int letters = 0;
-    const char *from = name_of(number, predictions, class);
+    const char *from = class_name(number, predictions->data, class);
     size_t bytes = 0;
     while (from[bytes] && letters < abs(width)) {
         const size_t letter = text_letter(from + bytes);
@@ -131,15 +129,15 @@ static void write_field(FILE *file, const char *text) {
 }
 
 static void write_rows(FILE *file, const Predictions *predictions) {
-    char label[16], prediction[16];
+    char label[CLASS_NUMBER_BYTES], prediction[CLASS_NUMBER_BYTES];
     fputs("sample,label,prediction,probability\n", file);
     for (uint32_t i = 0; i < predictions->data->test.count; i++) {
         double probability;
         const int class = predictions_class(&probability, predictions, i);
         fprintf(file, "%u,", i);
-        write_field(file, name_of(label, predictions, predictions->data->test.labels[i]));
+        write_field(file, class_name(label, predictions->data, predictions->data->test.labels[i]));
         putc(',', file);
-        write_field(file, name_of(prediction, predictions, class));
+        write_field(file, class_name(prediction, predictions->data, class));
         fprintf(file, ",%.9g\n", probability);
     }
 }

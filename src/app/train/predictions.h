@@ -22,6 +22,11 @@ void predictions_free(Predictions *predictions);
 void predictions_print_confusion(const Predictions *predictions);
 void predictions_put_confusion(JsonObject *object, const Predictions *predictions);
 
+enum { CLASS_NUMBER_BYTES = 16 };
+
+// The name of a class; its number, written to `number`, if it has none.
+const char *class_name(char number[CLASS_NUMBER_BYTES], const Dataset *data, int class);
+
 // Puts "class_names", if the classes of the data have names.
 void put_class_names(JsonObject *object, const Dataset *data);
 
