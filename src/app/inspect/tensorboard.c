@@ -110,10 +110,11 @@ static void put_series(Tensorboard *tensorboard) {
 static const char *group_of(const char *key) {
     static const struct {
         const char *part, *group;
-    } groups[] = {{"loss", "loss"},         {"test_r", "loss"},      {"accuracy", "accuracy"},
-                  {"seconds", "time"},      {"samples", "time"},     {"bytes", "network"},
-                  {"clients_", "cohort"},   {"abandoned", "cohort"}, {"update", "updates"},
-                  {"staleness", "updates"}, {"gradient", "updates"}, {"steps_refused", "updates"}};
+    } groups[] = {
+        {"loss", "loss"},      {"test_r", "loss"},        {"accuracy", "accuracy"}, {"validation_r", "loss"},
+        {"_mae", "loss"},      {"_macro_f1", "accuracy"}, {"_auc", "accuracy"},     {"seconds", "time"},
+        {"samples", "time"},   {"bytes", "network"},      {"clients_", "cohort"},   {"abandoned", "cohort"},
+        {"update", "updates"}, {"staleness", "updates"},  {"gradient", "updates"},  {"steps_refused", "updates"}};
     if (strcmp(key, "workers_lost") == 0) return "round";
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
         if (strstr(key, groups[i].part)) return groups[i].group;

@@ -131,10 +131,11 @@ static void add_head(Page *page, const TopState *state) {
         add_line(page, "no run below runs/ is running; sounder top FOLDER shows one elsewhere");
     if (state->round == 0) return;
     const RunFigure *figure = &state->run.figure;
-    const bool is_loss = figure->kind == FIGURE_LOSS;
-    char now[RUN_FIGURE_TEXT_BYTES], best[RUN_FIGURE_TEXT_BYTES], test[40] = "", training[40] = "";
+    const bool is_loss = figure->kind == FIGURE_LOSS || figure->kind == FIGURE_VALIDATION_LOSS;
+    const char *set = state->validates ? "validation" : "test";
+    char now[RUN_FIGURE_TEXT_BYTES], best[RUN_FIGURE_TEXT_BYTES], test[64] = "", training[40] = "";
     if (!isnan(state->train_loss)) snprintf(training, sizeof training, "  training %.4f", state->train_loss);
-    if (!is_loss) snprintf(test, sizeof test, "  test loss %.4f", state->loss);
+    if (!is_loss) snprintf(test, sizeof test, "  %s loss %.4f", set, state->loss);
     if (!isnan(state->best))
         add_parts(page, "%s %s  best %s in round %u%s%s", run_figure_name(figure),
                   run_figure_number(now, figure, state->figure), run_figure_number(best, figure, state->best),
@@ -144,7 +145,7 @@ static void add_head(Page *page, const TopState *state) {
     spark(sparks, state->figures, state->tests, width);
     if (!isnan(state->best) && !is_loss) add_line(page, " %-9s %s", run_figure_name(figure), sparks);
     spark(sparks, state->losses, state->tests, width);
-    if (state->tests > 0) add_line(page, " test loss %s", sparks);
+    if (state->tests > 0) add_line(page, " %s loss %s", set, sparks);
 }
 
 static const char *process_name(const TopState *state, const TopRank *rank) {

@@ -137,6 +137,7 @@ static void note_round(TopState *state, const json_t *line) {
     state->next = (TopRound){0};
     run_figure_settle(&state->run.figure, line);
     const double loss = past_run_number(line, "test_loss"), validation = past_run_number(line, "validation_loss");
+    if (!isnan(validation)) state->validates = true;
     add_test(state, run_figure_in(line, &state->run.figure), isnan(loss) ? validation : loss);
 }
 

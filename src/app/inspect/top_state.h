@@ -57,6 +57,7 @@ typedef struct TopState {
     ino_t inode;    // inode of file: a resumed run replaces the file
     double figures[TOP_HISTORY], losses[TOP_HISTORY]; // of the last tests, in order
     size_t tests;                                     // number of entries in figures and losses
+    bool validates;                                   // tests are of the validation set
     double best, figure, loss, train_loss;            // best and figure: of the figure that the run is about
     uint32_t best_round, round, rounds;
     double seconds, seconds_lately; // of all rounds; of one round, as the mean of the last few
