@@ -253,16 +253,44 @@ static void weights_come_to_shared_memory_in_chunks(void **state) {
         check_conv(&cases[i]);
 }
 
-// With one model the sums over many samples are shared among blocks; with several thousand they are not.
+// The sums over many samples are shared among blocks, and a model's bits do not depend on the models beside it.
 static void the_weight_gradient_is_the_same_whoever_sums_it(void **state) {
     (void)state;
     const ConvCase shared = {"64 samples of one model", {1, 20, 21}, 10, 5, 0, 1, 64, {61}};
     Layer layer = conv_layer(&shared);
     assert_true(cuda_conv_scratch_floats(&layer, 1, 64) > 0);
-    assert_true(cuda_conv_scratch_floats(&layer, 4096, 64) == 0);
+    assert_true(cuda_conv_scratch_floats(&layer, 70, 64) == 70 * cuda_conv_scratch_floats(&layer, 1, 64));
     check_conv_twice(&shared);
     check_conv_twice(&(ConvCase){"two models, shared", {3, 18, 18}, 2, 3, 1, 2, 64, {64, 13}});
     check_conv_twice(&(ConvCase){"more samples than a warp", {1, 4, 4}, 1, 3, 0, 1, 100, {97}});
+}
+
+// Alone, and as the first of so many that a launch needs no more blocks.
+static void a_model_comes_to_the_same_bits_beside_any_number_of_models(void **state) {
+    (void)state;
+    const ConvCase cases[] = {
+        {.name = "lenet's first", {1, 28, 28}, 10, 5, 0, .samples = 64},
+        {.name = "3x3", {3, 16, 16}, 8, 3, 1, .samples = 12},
+        {.name = "1x1", {6, 8, 8}, 16, 1, 0, .samples = 32},
+        {.name = "9x9", {2, 5, 4}, 3, 9, 8, .samples = 4},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ConvCase of = cases[i];
+        for (int m = 0; m < MODELS_MOST; m++)
+            of.counts[m] = (uint32_t)of.samples;
+        of.models = 1;
+        ConvRun alone = conv_run(&of);
+        compute(&alone, &of);
+        for (of.models = 3; of.models < 100; of.models *= 9) {
+            ConvRun beside = conv_run(&of);
+            compute(&beside, &of);
+            assert_memory_equal(alone.out.at, beside.out.at, alone.floats.out * sizeof(float));
+            assert_memory_equal(alone.in_gradient.at, beside.in_gradient.at, alone.floats.in * sizeof(float));
+            assert_memory_equal(alone.gradient.at, beside.gradient.at, alone.floats.weight * sizeof(float));
+            conv_run_free(&beside);
+        }
+        conv_run_free(&alone);
+    }
 }
 
 int main(int argc, char **argv) {
@@ -272,6 +300,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(wide_tiles_of_channels_agree_with_the_cpu),
         cmocka_unit_test(weights_come_to_shared_memory_in_chunks),
         cmocka_unit_test(the_weight_gradient_is_the_same_whoever_sums_it),
+        cmocka_unit_test(a_model_comes_to_the_same_bits_beside_any_number_of_models),
     };
     return run_cases(argc, argv, tests, NULL, NULL);
 }

@@ -13,9 +13,9 @@
 // device.
 //
 // The same calls give the same bits in every run. A model's bits depend neither on its place among the models nor on
-// the other models, so that a client can be trained again beside other clients. They do depend on M and on the batch
-// size, by which cuBLAS and the convolutions divide their sums, and for cuBLAS on the GPU's number of multiprocessors:
-// a slice of a GPU (MIG) or an MPS client with a share of the threads has fewer.
+// the other models, nor on M, so that a client can be trained again beside other clients. They do depend on the batch
+// size, by which the convolutions divide their sums. Those of cuBLAS depend also on M and on the GPU's number of
+// multiprocessors: a slice of a GPU (MIG) or an MPS client with a share of the threads has fewer.
 #ifndef SOUNDER_NN_CUDA_CUDA_NET_H
 #define SOUNDER_NN_CUDA_CUDA_NET_H
 

@@ -207,7 +207,7 @@ bool is_tiled(const Layer *layer) {
 size_t cuda_conv_scratch_floats(const Layer *layer, int models, int samples) {
     if (!is_tiled(layer)) return 0;
     const ConvMap map = map_of(layer, samples);
-    const GradientGrid grid = gradient_grid(&map, (uint32_t)models);
+    const GradientGrid grid = gradient_grid(&map);
     return grid.parts == 1 ? 0 : (size_t)grid.parts * (size_t)models * weights_of(layer);
 }
 
@@ -219,7 +219,7 @@ void cuda_conv_backward_weight(float *weight_gradient, float *bias_gradient, flo
         return cuda_conv_any_backward_weight(weight_gradient, bias_gradient, in, out_gradient, stride, layer, step);
     const ConvMap map = map_of(layer, step->samples);
     const uint32_t models = (uint32_t)step->models, weights = weights_of(layer), taps = gradient_taps(map.kernel);
-    const GradientGrid grid = gradient_grid(&map, models);
+    const GradientGrid grid = gradient_grid(&map);
     const bool whole = grid.parts == 1;
     SumGradient *kernel = taps == 7   ? gradient_kernel<7>(grid.channels)
                           : taps == 5 ? gradient_kernel<5>(grid.channels)

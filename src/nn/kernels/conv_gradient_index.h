@@ -5,7 +5,8 @@
 // are in shared memory. A thread has the sums of a group of output channels and of one row of taps of one input channel
 // (a task), and takes every `slices`-th unit of a chunk: UNIT_COLUMNS columns of four samples. Threads of one task add
 // their sums at the end. If there are too few blocks to fill a GPU, several blocks (parts) share the chunks and leave
-// their sums to a second pass.
+// their sums to a second pass. All of it is for GRADIENT_MODELS models, however many a launch has: so the order of a
+// model's sums, and with it the bits, do not depend on the models beside it.
 #ifndef SOUNDER_NN_KERNELS_CONV_GRADIENT_INDEX_H
 #define SOUNDER_NN_KERNELS_CONV_GRADIENT_INDEX_H
 
@@ -13,13 +14,14 @@
 
 enum {
     GRADIENT_TAPS = 7, // of a kernel's side, at most
+    GRADIENT_MODELS = 10,
     GRADIENT_THREADS = 256,
     GRADIENT_QUADS = 2560,            // float4s of shared memory: 40 KiB
     GRADIENT_GROUPS = 4,              // of a block, at most
     GRADIENT_COLUMNS = 32,            // of a chunk, at most
     GRADIENT_BLOCKS = 264,            // two for each multiprocessor of a large GPU
     GRADIENT_ENOUGH = 200,            // blocks that need not become more
-    GRADIENT_SCRATCH = (1 << 18) - 1, // floats of all parts, at most
+    GRADIENT_SCRATCH = (1 << 18) - 1, // floats of these models' parts, at most
     UNIT_COLUMNS = 4,
     GRADIENT_UNITS = 8, // of a thread, in one of several parts, at least
 };
@@ -79,12 +81,12 @@ BOTH uint32_t gradient_chunks(const ConvMap *map, const GradientGrid *grid, uint
 
 // As many parts as fill a GPU, unless a thread had too little to do or scratch were too large. A second launch costs as
 // much as a few units of a thread, so that little work is not divided.
-BOTH uint32_t gradient_parts(const GradientGrid *grid, const ConvMap *map, uint32_t models) {
+BOTH uint32_t gradient_parts(const GradientGrid *grid, const ConvMap *map) {
     const uint32_t chunks = gradient_chunks(map, grid, (uint32_t)map->samples / 4), side = (uint32_t)map->kernel;
     const uint32_t units = chunks * parts_of(gradient_units(grid), grid->slices); // of a thread
     const uint64_t pairs = (uint64_t)map->out.channels * (uint64_t)map->in.channels;
-    const uint64_t most[] = {GRADIENT_BLOCKS / ((uint64_t)models * grid->tiles),
-                             GRADIENT_SCRATCH / (models * pairs * side * side),
+    const uint64_t most[] = {GRADIENT_BLOCKS / ((uint64_t)GRADIENT_MODELS * grid->tiles),
+                             GRADIENT_SCRATCH / (GRADIENT_MODELS * pairs * side * side),
                              units < 3 * GRADIENT_UNITS ? 1 : units / GRADIENT_UNITS};
     uint64_t parts = chunks;
     for (int i = 0; i < 3; i++)
@@ -93,7 +95,7 @@ BOTH uint32_t gradient_parts(const GradientGrid *grid, const ConvMap *map, uint3
 }
 
 // The grid of blocks with `ins` input channels.
-BOTH GradientGrid gradient_grid_of(GradientGrid grid, uint32_t ins, const ConvMap *map, uint32_t models) {
+BOTH GradientGrid gradient_grid_of(GradientGrid grid, uint32_t ins, const ConvMap *map) {
     const uint32_t groups = parts_of((uint32_t)map->out.channels, grid.channels);
     grid.ins = ins;
     grid.in_tiles = parts_of((uint32_t)map->in.channels, ins);
@@ -102,13 +104,13 @@ BOTH GradientGrid gradient_grid_of(GradientGrid grid, uint32_t ins, const ConvMa
     const uint32_t tasks = grid.groups * ins * (uint32_t)map->kernel, units = gradient_units(&grid);
     grid.slices = parts_of(units, parts_of(units, smaller_of(GRADIENT_THREADS / tasks, units)));
     grid.threads = parts_of(tasks * grid.slices, 32) * 32;
-    grid.parts = gradient_parts(&grid, map, models);
+    grid.parts = gradient_parts(&grid, map);
     return grid;
 }
 
 // A block has as many input channels as threads and shared memory serve, since each staged gradient serves all of them.
 // It has fewer where there would be too few blocks, as long as half the channels make many more of them.
-BOTH GradientGrid gradient_grid(const ConvMap *map, uint32_t models) {
+BOTH GradientGrid gradient_grid(const ConvMap *map) {
     GradientGrid grid;
     grid.channels = gradient_channels(map->out.channels);
     grid.groups = even_part(parts_of((uint32_t)map->out.channels, grid.channels), GRADIENT_GROUPS);
@@ -116,9 +118,9 @@ BOTH GradientGrid gradient_grid(const ConvMap *map, uint32_t models) {
     grid.columns = parts_of(even_part((uint32_t)map->out.columns, GRADIENT_COLUMNS), UNIT_COLUMNS) * UNIT_COLUMNS;
     const uint32_t lines = (GRADIENT_QUADS - grid.step * grid.columns) / (grid.columns + gradient_taps(map->kernel));
     const uint32_t most = smaller_of(GRADIENT_THREADS / grid.groups, lines) / (uint32_t)map->kernel;
-    grid = gradient_grid_of(grid, even_part((uint32_t)map->in.channels, most), map, models);
-    while (grid.ins > 1 && (uint64_t)models * grid.tiles * grid.parts < GRADIENT_ENOUGH) {
-        const GradientGrid finer = gradient_grid_of(grid, parts_of(grid.ins, 2), map, models);
+    grid = gradient_grid_of(grid, even_part((uint32_t)map->in.channels, most), map);
+    while (grid.ins > 1 && GRADIENT_MODELS * grid.tiles * grid.parts < GRADIENT_ENOUGH) {
+        const GradientGrid finer = gradient_grid_of(grid, parts_of(grid.ins, 2), map);
         if (2 * finer.tiles * finer.parts < 3 * grid.tiles * grid.parts) break;
         grid = finer;
     }
