@@ -32,7 +32,7 @@ typedef struct ConvSizes {
 typedef struct ConvKernels {
     ConvSizes (*sizes)(const Layer *layer);
 
-    // weight: (OC,IC,K,K), bias: (OC).
+    // weight: (OC,IC,K,K), bias and its gradient: (OC); NULL if the layer has none.
     void (*pack)(float *packed, const float *weight, const Layer *layer);
 
     // out: (OC,OH,OW,N), where columns from count on have no meaning; in: (IC,H,W,N).
@@ -177,6 +177,13 @@ typedef struct Kernels {
 
     // out = a + b; all (features,N). out may be a.
     void (*add)(float *out, const float *a, const float *b, size_t features, int samples);
+
+    // out (out_features,N) = a * b. Each factor has as many features, or one for each `out_features / its features`
+    // neighbours of them. The backward pass writes one factor's gradient, or with `adds` adds to it.
+    void (*mul_forward)(float *out, const float *a, const float *b, size_t a_features, size_t b_features,
+                        size_t out_features, int samples);
+    void (*mul_backward)(float *gradient, bool adds, const float *factor, const float *out_gradient, size_t features,
+                         size_t factor_features, size_t out_features, int samples);
 
     // In place on values (features, plane, N): for dropout2d a feature is a channel and plane is rows * columns;
     // otherwise a feature is an element and plane is 1. keep (features,N) gets a byte of all ones for a kept feature,

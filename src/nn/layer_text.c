@@ -115,6 +115,10 @@ Status layer_text_number(float *value, LayerText *of, const char *name, float lo
     return STATUS_USAGE;
 }
 
+Status layer_text_epsilon(Layer *layer, LayerText *of, Error *err) {
+    return layer_text_key(of, "eps") ? layer_text_number(&layer->epsilon, of, "E", 1e-12f, 1, err) : STATUS_OK;
+}
+
 // Names of layers before this one; SPEC_INPUT if none has it. Only earlier layers have names yet, so a net cannot have
 // a cycle.
 static int find_name(const LayerText *of, const char *name) {

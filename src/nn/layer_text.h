@@ -45,6 +45,9 @@ Status layer_text_sides(Sides *value, LayerText *of, const char *name, int low, 
 // Takes the next word as a number from low to below `below`.
 Status layer_text_number(float *value, LayerText *of, const char *name, float low, float below, Error *err);
 
+// Takes "eps E", if that is next: Layer.epsilon.
+Status layer_text_epsilon(Layer *layer, LayerText *of, Error *err);
+
 // Takes the next word as the name of an earlier layer.
 Status layer_text_layer(int *layer, LayerText *of, Error *err);
 

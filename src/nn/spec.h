@@ -6,22 +6,22 @@
 //
 // Grammar: layers separated by ';', each a word and its numbers (layer_form lists them, with help). S is a side in
 // pixels, or rows and columns as in 3x5; brackets enclose what may be omitted:
-//   conv CHANNELS S [stride S] [pad S] [dilation S] [groups G]
-//                                           2-D convolution with bias
-//   pool S [stride S] [pad S]               max pooling; stride: the window's size. Rows and columns that do not fill a
-//   avgpool S [stride S] [pad S]            window are dropped. Averages count the zeros of the padding
-//   globalpool                              the average of each channel
+//   conv CHANNELS S [stride S] [pad S] [dilation S] [groups G] [nobias]
+//                                           2-D convolution, with bias unless said
+//   pool S [stride S] [pad S] [ceil]        max pooling; stride: the window's size. Rows and columns that do not fill a
+//   avgpool S [stride S] [pad S] [ceil]     window are dropped unless ceil. Averages count the zeros of the padding
+//   globalpool [S]                          the average of each channel, or of each part of a grid
 //   relu, leakyrelu [SLOPE], tanh, ...      a function of each value by itself (layers/activation.c lists them)
 //   prelu [shared]                          a leakyrelu with a learnt slope per channel, or one for all
 //   dropout RATE                            each element zeroed with probability RATE, the rest divided by 1 - RATE
-//   dropout2d RATE                          each channel kept or dropped as a whole
+//   dropout2d RATE, droppath RATE           each channel, or each sample, kept or dropped as a whole
 //   linear FEATURES [each]                  fully connected, bias; flattens its input (C,H,W) in that order. With each:
 //                                           the W values of every place become FEATURES, C x H x FEATURES, by one
 //                                           weight for all places (the steps of a sequence)
-//   groupnorm GROUPS, layernorm [each]      normalisation within each sample, with a factor and a shift per channel or,
+//   groupnorm GROUPS, layernorm [each]      normalises each sample (also [eps E]), a factor and shift per channel or,
 //                                           for layernorm, per value. With each: every row of W values is normalised
 //                                           by itself (a step of a sequence), with W factors and shifts for all rows
-//   batchnorm                               normalisation of each channel over the batch, in tests by running means
+//   batchnorm [eps E] [momentum M]          normalisation of each channel over the batch, in tests by running means
 //                                           and variances
 //   embedding VOCABULARY WIDTH              each of a sample's T whole numbers becomes a row of WIDTH values:
 //                                           1 x T x WIDTH. The numbers are read as the data set has them, not
@@ -32,6 +32,7 @@
 //   attention HEADS [causal]                softmax self-attention of a sequence 1 x T x E, without dropout; causal: a
 //                                           step attends to itself and to the steps before it alone
 //   add NAME, concat NAME                   the sum of its input and the output called NAME; or the channels of both
+//   mul NAME                                the product of both, of which one can have one value per channel
 // A layer takes the output of the layer before it; with "from NAME" at its end it takes the output called NAME. "as
 // NAME" at its end calls its own output NAME.
 // The last layer's output is the logits (one per class); softmax and cross-entropy follow implicitly (or, if the data
@@ -55,7 +56,7 @@
 #include "nn/tensors.h"
 #include <stddef.h>
 
-enum { SPEC_MAX_LAYERS = 128, SPEC_MAX_TENSORS = 4 * SPEC_MAX_LAYERS, SPEC_TEXT_BYTES = 2048 };
+enum { SPEC_MAX_LAYERS = 512, SPEC_MAX_TENSORS = 4 * SPEC_MAX_LAYERS, SPEC_TEXT_BYTES = 1 << 14 };
 enum { SPEC_WHOLE_BATCH = 256 };
 
 // EACH(layer kind, its row), in the order of the help. The rows are defined in nn/layers.
@@ -76,6 +77,7 @@ enum { SPEC_WHOLE_BATCH = 256 };
     EACH(LAYER_LSTM, lstm_layer)                                                                                       \
     EACH(LAYER_ATTENTION, attention_layer)                                                                             \
     EACH(LAYER_ADD, add_layer)                                                                                         \
+    EACH(LAYER_MUL, mul_layer) /* a product of values, or of each channel and its factor */                            \
     EACH(LAYER_CONCAT, concat_layer)
 
 #define LAYER_NUMBER(kind, row) kind,
@@ -84,28 +86,33 @@ typedef enum LayerKind { LAYER_TYPES(LAYER_NUMBER) } LayerKind;
 // The number of a layer's source if that is the net's input.
 enum { SPEC_INPUT = -1 };
 
-// The term that normalisation adds to a variance before it divides by its root.
-#define NORM_EPSILON 1e-5f
+// Unless a layer says so itself: the term that normalisation adds to a variance before it divides by its root, and the
+// weight of a batch in the running statistics.
+#define NORM_EPSILON  1e-5f
+#define NORM_MOMENTUM 0.1f
 
 // One layer with its numbers. A field belongs to the kinds that its comment names; other kinds do not use it.
 typedef struct Layer {
     LayerKind kind;
     int activation; // if kind is LAYER_ACTIVATION: which function, an Activation of activation.h
     int source;     // number of the layer whose output it takes, or SPEC_INPUT
-    int other;      // add, concat: number of the second layer whose output it takes; otherwise SPEC_INPUT
+    int other;      // add, mul, concat: number of the second layer whose output it takes; otherwise SPEC_INPUT
     Shape in, out;  // of one sample
     int kernel;     // conv, pool: side of a plain layer's window in pixels
     int pad;        // conv: zeros on each side of a plain layer's input
     Window window;  // conv, pool: all zeros if the layer is plain. Averages always have one
     Sides dilation; // conv, not plain: places between neighbouring taps of the kernel
     // Conv, not plain: number of groups of channels, each convolved by itself; norm: groups, each with its own mean;
-    // attention: heads; dropout: features that are kept or dropped as one; prelu: slopes.
+    // attention: heads; dropout: features that are kept or dropped as one; prelu: slopes; mul: values of `other`.
     int groups;
     int vocabulary; // embedding: rows of its table
+    bool nobias;    // conv: no bias is added; Layer.bias is the end of the weight
     bool last;      // lstm: only the last step's output is given
     bool causal;    // attention: a step attends to no later step
     bool each;      // norm: each row is normalised by itself, and all rows share the factors
     bool singly;    // norm: one factor and one shift per value, not per channel
+    float epsilon;  // norm: what is added to a variance; 0: NORM_EPSILON
+    float momentum; // batch norm: the weight of a batch in the running statistics; 0: NORM_MOMENTUM
     float rate;     // dropout: the share that is dropped; leakyrelu: the factor of negative values
     bool frozen;    // training leaves all of its parameters unchanged
     // False after spec_parse. On the CPU buffers_join_relus fuses a relu with its neighbours, and sets these:
@@ -121,6 +128,13 @@ typedef struct Layer {
     // means and variances; attention: (3 E), then the output projection's weight (E,E) and bias (E).
     size_t bias;
 } Layer;
+
+BOTH float norm_epsilon(const Layer *layer) {
+    return layer->epsilon > 0 ? layer->epsilon : NORM_EPSILON;
+}
+BOTH float norm_momentum(const Layer *layer) {
+    return layer->momentum > 0 ? layer->momentum : NORM_MOMENTUM;
+}
 
 // Whether the ops for plain layers apply: stride 1 for a convolution, square windows side by side for a pooling.
 BOTH bool layer_is_plain(const Layer *layer) {

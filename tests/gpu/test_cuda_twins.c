@@ -44,6 +44,8 @@ static const Twin twins[] = {
     {OP(lstm_forward), " cuda_lstm_forward cuda_lstm_kept_features ", check_lstm},
     {OP(lstm_backward), " cuda_lstm_backward ", check_lstm},
     {OP(add), " cuda_add cuda_sum_forward cuda_sum_backward ", check_add},
+    {OP(mul_forward), " cuda_mul_forward ", check_mul},
+    {OP(mul_backward), " cuda_mul_backward ", check_mul},
     {OP(dropout_draw), " cuda_dropout_forward ", check_dropout},
     {OP(dropout_apply), " cuda_dropout_forward cuda_dropout_backward ", check_dropout},
     {OP(linear_rows), " cuda_linear_forward ", check_linear},

@@ -282,6 +282,31 @@ void check_add(const Trial *trial) {
     drop_all(a, b, part, out, rectified, gradient, given, others);
 }
 
+// Two channels of six places and a factor for each, in either order, and two tensors of one size.
+void check_mul(const Trial *trial) {
+    static const size_t features[][2] = {{12, 2}, {2, 12}, {12, 12}};
+    enum { OUT = 12 };
+    for (size_t i = 0; i < LENGTH(features); i++) {
+        const size_t left = features[i][0], right = features[i][1];
+        Values a = lanes(trial, left, 4), b = lanes(trial, right, 5), given = lanes(trial, OUT, 6);
+        Values out = values_of(trial, given.each, 0), gradient = values_of(trial, a.each, 0),
+               other = lanes(trial, right, 7);
+        cuda_mul_forward(on_gpu(&out), on_gpu(&a), on_gpu(&b), left, right, OUT, &trial->step);
+        cuda_mul_backward(on_gpu(&gradient), false, on_gpu(&b), on_gpu(&given), left, right, OUT, &trial->step);
+        cuda_mul_backward(on_gpu(&other), true, on_gpu(&a), on_gpu(&given), right, left, OUT, &trial->step);
+        for (int m = 0; m < trial->models; m++) {
+            const float *x = a.host[m].at, *y = b.host[m].at, *of = given.host[m].at;
+            trial->cpu->mul_forward(out.host[m].at, x, y, left, right, OUT, trial->samples);
+            trial->cpu->mul_backward(gradient.host[m].at, false, y, of, left, right, OUT, trial->samples);
+            trial->cpu->mul_backward(other.host[m].at, true, x, of, right, left, OUT, trial->samples);
+        }
+        compare("mul", &out, NULL, 1, 0);
+        compare("gradient of the first factor", &gradient, NULL, 1, 1e-6);
+        compare("gradient of the second factor, added", &other, NULL, 1, 1e-6);
+        drop_all(a, b, given, out, gradient, other);
+    }
+}
+
 static void check_pool_of(const Trial *trial, const Layer *layers, size_t count, double tolerance) {
     for (size_t i = 0; i < 2 * count; i++) {
         const Layer *layer = &layers[i / 2];

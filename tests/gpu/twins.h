@@ -18,6 +18,7 @@ void check_columns(const Trial *trial);
 void check_norm(const Trial *trial);
 void check_batch_norm(const Trial *trial);
 void check_add(const Trial *trial);
+void check_mul(const Trial *trial);
 void check_pool(const Trial *trial);
 void check_average(const Trial *trial);
 void check_activation(const Trial *trial);

@@ -25,6 +25,12 @@ static double activation_reference(Activation of, double x, double number) {
         return x * normal_share(x);
     case ACTIVATION_ELU:
         return x > 0 ? x : number * expm1(x);
+    case ACTIVATION_SILU:
+        return x / (1 + exp(-x));
+    case ACTIVATION_HARDSIGMOID:
+        return fmin(fmax(x + 3, 0), 6) / 6;
+    case ACTIVATION_HARDSWISH:
+        return x * fmin(fmax(x + 3, 0), 6) / 6;
     }
     return NAN;
 }

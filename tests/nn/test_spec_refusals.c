@@ -8,7 +8,7 @@
 
 static const Shape grey = {1, 28, 28};
 
-#define CONV      "conv CHANNELS S [stride S] [pad S] [dilation S] [groups G]"
+#define CONV      "conv CHANNELS S [stride S] [pad S] [dilation S] [groups G] [nobias]"
 #define ALL_WORDS "; use ALL" // ALL: the words of the grammar, see expected_sentence
 
 static const struct {
@@ -49,7 +49,7 @@ static const struct {
                                     "and the layer's 6; give a number that does"},
     {"conv 4 3 dilation 0", "layer 1 (\"conv 4 3 dilation 0\"): dilation is \"0\"; give a whole number from 1 to 255"},
     {"conv 4 3 groups 1 groups 1", "layer 1 (\"conv 4 3 groups 1 groups 1\"): write it as \"conv CHANNELS S [stride "
-                                   "S] [pad S] [dilation S] [groups G]\""},
+                                   "S] [pad S] [dilation S] [groups G] [nobias]\""},
     {"conv 4 3 dilation 14",
      "layer 1 (\"conv 4 3 dilation 14\"): the input of 28 rows and 28 columns is smaller than the kernel of 29x29; "
      "use a smaller kernel or more padding"},
@@ -69,6 +69,16 @@ static const struct {
      "layer 3 (\"add a\"): 8 x 24 x 24 values and the 4 x 26 x 26 of \"a\" cannot be added"},
     {"conv 4 3 as a; conv 8 3; concat a",
      "layer 3 (\"concat a\"): 8 x 24 x 24 values and the 4 x 26 x 26 of \"a\" cannot be joined"},
+    {"conv 4 3 as a; conv 4 3; mul a",
+     "layer 3 (\"mul a\"): 4 x 24 x 24 values and the 4 x 26 x 26 of \"a\" cannot be multiplied"},
+    {"globalpool 3",
+     "layer 1 (\"globalpool 3\"): a grid of 3 x 3 does not divide the 28 x 28 values; give one that does, or "
+     "avgpool with a size and a stride"},
+    {"avgpool 3 stride 2 ceil", "layer 1 (\"avgpool 3 stride 2 ceil\"): with ceil the last window reaches beyond the "
+                                "28 x 28 values, and an average of "
+                                "a part of a window is no layer here; give a stride that fits, or leave out \"ceil\""},
+    {"groupnorm 1 eps 0", "layer 1 (\"groupnorm 1 eps 0\"): E is \"0\"; give a number from 1e-12 to below 1"},
+    {"batchnorm momentum 1", "layer 1 (\"batchnorm momentum 1\"): M is \"1\"; give a number from 1e-09 to below 1"},
     {"conv 4 3 as a; relu; linear 10 from a", "no layer takes what layer 2 gives; give it a name (\"as NAME\") and "
                                               "take that by \"add NAME\", \"concat NAME\" or "
                                               "\"from NAME\", or leave it out"},
@@ -77,13 +87,13 @@ static const struct {
     {"dropout2d -0.1", "layer 1 (\"dropout2d -0.1\"): RATE is \"-0.1\"; give a number from 0 to below 1"},
     {"pool 29", "layer 1 (\"pool 29\"): the input of 28 rows and 28 columns is smaller than the window of 29x29; use a "
                 "smaller window or more padding"},
-    {"pool 3 stride", "layer 1 (\"pool 3 stride\"): write it as \"pool S [stride S] [pad S]\""},
-    {"pool 3 pad 1 pad 1", "layer 1 (\"pool 3 pad 1 pad 1\"): write it as \"pool S [stride S] [pad S]\""},
+    {"pool 3 stride", "layer 1 (\"pool 3 stride\"): write it as \"pool S [stride S] [pad S] [ceil]\""},
+    {"pool 3 pad 1 pad 1", "layer 1 (\"pool 3 pad 1 pad 1\"): write it as \"pool S [stride S] [pad S] [ceil]\""},
     {"pool 3 pad 2", "layer 1 (\"pool 3 pad 2\"): a padding of 2x2 is too much for a window of 3x3; give at most 1x1"},
     {"avgpool 3 stride 0", "layer 1 (\"avgpool 3 stride 0\"): stride is \"0\"; give a whole number from 1 to 255"},
     {"pool 3y4", "layer 1 (\"pool 3y4\"): S is \"3y4\"; give a whole number from 1 to 255"},
     {"pool 3x", "layer 1 (\"pool 3x\"): S is \"3x\"; give a whole number from 1 to 255"},
-    {"globalpool 3", "layer 1 (\"globalpool 3\"): write it as \"globalpool\""},
+    {"globalpool 2 2", "layer 1 (\"globalpool 2 2\"): write it as \"globalpool [S]\""},
     {"leakyrelu -1", "layer 1 (\"leakyrelu -1\"): SLOPE is \"-1\"; give a number from 0 to below 1"},
     {"pool 14; conv 3 5",
      "layer 2 (\"conv 3 5\"): the input of 2 rows and 2 columns is smaller than the kernel of 5x5; "
@@ -158,14 +168,14 @@ static void texts_and_inputs_beyond_the_limits_are_refused(void **state) {
     check_ok(spec_parse(&spec, text, grey, 10, &err));
     strcpy(text + end, "relu;linear 10");
     assert_int_equal(spec_parse(&spec, text, grey, 10, &err), STATUS_USAGE);
-    assert_string_equal(err.message, "the net has more than 128 layers; leave some out");
+    assert_string_equal(err.message, "the net has more than 512 layers; leave some out");
 
     memset(text, ' ', SPEC_TEXT_BYTES);
     strcpy(text + SPEC_TEXT_BYTES - 10, "linear 10");
     check_ok(spec_parse(&spec, text, grey, 10, &err));
     strcpy(text + SPEC_TEXT_BYTES - 9, "linear 10");
     assert_int_equal(spec_parse(&spec, text, grey, 10, &err), STATUS_USAGE);
-    assert_string_equal(err.message, "the net's text has 2048 characters; at most 2047 are read");
+    assert_string_equal(err.message, "the net's text has 16384 characters; at most 16383 are read");
 
     assert_int_equal(spec_parse(&spec, "linear 10", (Shape){0, 28, 28}, 10, &err), STATUS_USAGE);
     // Too small one way is too small.

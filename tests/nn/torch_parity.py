@@ -40,6 +40,13 @@ NETS = [
     # A ReLU at zero takes one side or the other by the last bit: after eight steps PyTorch in float32 and in float64 are 1% apart.
     ("resnet8", RESNET8, COLOUR, 10, 0, 2),
     ("resnet8, smooth", RESNET8.replace("relu", "gelu"), COLOUR, 10, 0),
+    ("squeeze and excitation", "conv 8 3 pad 1 nobias; batchnorm eps 0.001 momentum 0.02; silu as a; globalpool; conv 2 1; silu; conv 8 1; sigmoid; mul a as b; "
+     "conv 8 3 groups 8 pad 1 stride 2 nobias; groupnorm 2 eps 0.01; hardswish as c; conv 8 1 nobias; hardsigmoid; mul c; conv 12 3 pad 1 nobias; gelu as d; "
+     "globalpool from d as e; mul e from d; layernorm eps 1e-3; conv 16 1 nobias; tanh; linear 10", GREY, 21, 0.01),
+    ("ceil and a grid", "conv 8 5; tanh; pool 3 stride 2 ceil; conv 8 1; gelu; pool 2 ceil; conv 12 1; globalpool 3x2; tanh; avgpool 1x2 ceil; linear 10",
+     (1, 27, 27), 10, 0),
+    ("no bias, rectified", "conv 8 3 nobias; relu; conv 16 3 nobias; relu; conv 16 5 nobias; relu; conv 20 1 nobias; relu; conv 8 3 stride 2 nobias; relu; "
+     "linear 10", GREY, 10, 0, 5),
     ("characters", "embedding 256 8; lstm 20; lstm 13 last; linear 10", (1, 1, 12), 21, 0.01),
     ("rows of pixels", "conv 1 3; lstm 24; relu; linear 10", (1, 10, 9), 10, 0),
     ("steps by themselves", "embedding 256 8; linear 33 each; gelu; linear 6 each; lstm 9; linear 10", (1, 1, 12), 21, 0.01),
@@ -65,10 +72,17 @@ def keys(words):
     return dict(zip(words[::2], words[1::2]))
 
 
+def numbers(words):
+    """eps 1e-3 momentum 0.01 as PyTorch takes them."""
+    return {key: float(number) for key, number in keys(words).items()}
+
+
 # Layers without parameters that keep the shape: a word and its numbers, or none.
 FUNCTIONS = {"relu": nn.ReLU, "relu6": nn.ReLU6, "leakyrelu": nn.LeakyReLU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid, "gelu": nn.GELU, "elu": nn.ELU,
-             "dropout": nn.Identity, "dropout2d": nn.Identity}  # nothing is dropped here
-FUNCTION_TEXTS = ["relu", "relu6", "leakyrelu", "leakyrelu 0.2", "tanh", "sigmoid", "gelu", "elu", "elu 0.4", "prelu", "prelu shared", "dropout 0.3", "dropout2d 0.3"]
+             "silu": nn.SiLU, "hardsigmoid": nn.Hardsigmoid, "hardswish": nn.Hardswish,
+             "dropout": nn.Identity, "dropout2d": nn.Identity, "droppath": nn.Identity}  # nothing is dropped here
+FUNCTION_TEXTS = ["relu", "relu6", "leakyrelu", "leakyrelu 0.2", "tanh", "sigmoid", "gelu", "elu", "elu 0.4", "silu", "hardsigmoid", "hardswish",
+                  "prelu", "prelu shared", "dropout 0.3", "dropout2d 0.3", "droppath 0.3"]
 NETS += [(text, f"conv 4 3; {text}; linear 20; {text}; linear 10", (1, 10, 9), 10, 0) for text in FUNCTION_TEXTS]
 
 
@@ -88,7 +102,7 @@ class Net(nn.Module):
                     name = words[-1]
                 words = words[:-2]
             seen = values[source] if source >= 0 else torch.zeros(1, *shape) - 1
-            if word in ("add", "concat"):
+            if word in ("add", "mul", "concat"):
                 self.steps.append((word, source, names[words[0]]))
             else:
                 self.steps.append((self.layer(word, words, seen), source, None))
@@ -102,6 +116,8 @@ class Net(nn.Module):
         value = values[source] if source >= 0 else inputs
         if what == "add":
             return value + values[other]
+        if what == "mul":
+            return value * values[other]
         return torch.cat([value, values[other]], 1) if what == "concat" else what(value)
 
     def forward(self, inputs):
@@ -118,23 +134,25 @@ class Net(nn.Module):
 
     def layer(self, word, words, seen):
         if word == "conv":
-            named = keys(words[2:])
+            bias = "nobias" not in words
+            named = keys([word for word in words[2:] if word != "nobias"])
             numeric = {key: sides(named[mine]) for key, mine in (("stride", "stride"), ("padding", "pad"),
                                                                  ("dilation", "dilation")) if mine in named}
             return self.named("conv", nn.Conv2d(seen.shape[1], int(words[0]), sides(words[1]),
-                                                groups=int(named.get("groups", "1")), **numeric))
+                                                groups=int(named.get("groups", "1")), bias=bias, **numeric))
         if word in ("pool", "avgpool"):
-            named = keys(words[1:])
+            named = keys([word for word in words[1:] if word != "ceil"])
             make = nn.MaxPool2d if word == "pool" else nn.AvgPool2d
-            return make(sides(words[0]), sides(named.get("stride", words[0])), sides(named.get("pad", "0")))
+            return make(sides(words[0]), sides(named.get("stride", words[0])), sides(named.get("pad", "0")), ceil_mode="ceil" in words)
         if word == "globalpool":
-            return nn.AdaptiveAvgPool2d(1)
+            return nn.AdaptiveAvgPool2d(sides(words[0]) if words else 1)
         if word == "groupnorm":
-            return self.named("norm", nn.GroupNorm(int(words[0]), seen.shape[1]))
+            return self.named("norm", nn.GroupNorm(int(words[0]), seen.shape[1], **numbers(words[1:])))
         if word == "batchnorm":
-            return self.named("norm", nn.BatchNorm2d(seen.shape[1]))
+            return self.named("norm", nn.BatchNorm2d(seen.shape[1], **numbers(words)))
         if word == "layernorm":
-            return self.named("norm", nn.LayerNorm(list(seen.shape[3 if words else 1:])))
+            each = words[:1] == ["each"]
+            return self.named("norm", nn.LayerNorm(list(seen.shape[3 if each else 1:]), **numbers(words[each:])))
         if word == "embedding":
             table = self.named("embedding", nn.Embedding(int(words[0]), int(words[1])))
             return lambda value: table(((value + 1) * 128).round().long().flatten(1))[:, None]  # the bytes again

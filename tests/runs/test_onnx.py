@@ -171,6 +171,8 @@ class Onnx(OnnxCase):
         for name, text in {"all": "conv 4 3 stride 2 pad 1 groups 2; groupnorm 2; gelu as a; conv 4 3 pad 1; leakyrelu 0.2; dropout2d 0.5; add a; concat a; "
                                   "layernorm; avgpool 3 stride 1 pad 1; leakyrelu 0; linear 12; tanh; dropout 0.25; layernorm as b; sigmoid; add b; relu; linear classes",
                            "functions": "conv 4 3; " + "; ".join(function.word for function in FUNCTIONS) + "; linear classes",
+                           "excited": "conv 4 3 pad 1 nobias; groupnorm 2; silu as a; globalpool; conv 2 1; hardswish; linear 4; hardsigmoid; mul a as b; droppath 0.2; conv 4 3 pad 1; "
+                                      "mul b; globalpool 2; linear classes",
                            "one": "linear classes", "pixel": "conv 10 1; globalpool", "pixel.norm": "conv 4 3; globalpool; layernorm; groupnorm 1; linear classes",
                            "batch": "conv 4 3; batchnorm; tanh; linear 20; batchnorm; gelu; linear classes",
                            "letters": "embedding 256 4; lstm 5; lstm 5 last; layernorm; linear classes",

@@ -165,6 +165,17 @@ class Python(unittest.TestCase):
                 x = torch.relu(self.first(x))
                 return torch.cat([x + self.norm(self.second(x)), x], 1)
 
+        class Excited(nn.Module):  # squeeze and excitation, and a dense net's joins
+            def __init__(self):
+                super().__init__()
+                self.conv, self.down, self.up = nn.Conv2d(1, 4, 3, padding=1), nn.Linear(4, 2), nn.Linear(2, 4)
+
+            def forward(self, x):
+                x = torch.cat([self.conv(x)], 1)
+                factors = nn.functional.hardsigmoid(self.up(nn.functional.silu(self.down(x.mean((2, 3))))))
+                y = x * factors.view(x.size(0), x.size(1), 1, 1)
+                return nn.functional.adaptive_avg_pool2d(torch.cat([torch.cat([y, x], 1), torch.cat([y, x, y], 1)], 1), 1)
+
         class Input(nn.Module):
             def __init__(self):
                 super().__init__()
@@ -182,6 +193,11 @@ class Python(unittest.TestCase):
             (nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Flatten(), nn.Linear(8, 3), nn.BatchNorm1d(3)),
              "conv 2 3; batchnorm; linear 3; batchnorm"),
             (Joined(), "conv 4 3 pad 1; relu as v1; conv 4 1; groupnorm 2; add v1; concat v1"),
+            (nn.Sequential(nn.Conv2d(1, 4, 3, bias=False, groups=1), nn.BatchNorm2d(4, 1e-3, 0.01), nn.MaxPool2d(3, 2, ceil_mode=True), nn.GroupNorm(2, 4, 1e-6),
+                           nn.AvgPool2d(2, ceil_mode=True, count_include_pad=False), nn.AdaptiveAvgPool2d((3, 2)), nn.Flatten(), nn.LayerNorm(24, 1e-6)),
+             "conv 4 3 nobias; batchnorm eps 0.001 momentum 0.01; pool 3 stride 2 ceil; groupnorm 2 eps 1e-06; avgpool 2 ceil; globalpool 3x2; layernorm eps 1e-06"),
+            (Excited(), "conv 4 3 pad 1 as v1; globalpool; linear 2; silu; linear 4; hardsigmoid; mul v1 as v2; concat v1 as v4; concat v2 as v3; "
+                        "concat v3 from v4; globalpool"),
         ]
         for net, text in cases:
             self.assertEqual(sounder.layers(net), text)
@@ -192,12 +208,13 @@ class Python(unittest.TestCase):
             own = [f"{function.word}1.{name}" for name, _ in net[1].named_parameters()]
             self.assertEqual(list(weights), ["conv1.weight", "conv1.bias", *own])
         refused = [(nn.Sequential(nn.Linear(3, 4), nn.Softplus()), "1: Sounder has no Softplus"),
-                   (nn.Sequential(nn.Sequential(nn.Conv2d(1, 2, 3, bias=False))), "0.0: bias is False; Sounder has only True"),
+                   (nn.Sequential(nn.Sequential(nn.Linear(2, 3, bias=False))), "0.0: bias is False; Sounder has only True"),
                    (nn.Sequential(nn.LogSoftmax(1), nn.ReLU()), "0: Sounder has no LogSoftmax"),
-                   (nn.Sequential(nn.MaxPool2d(2, ceil_mode=True)), "0: ceil_mode is True"),
+                   (nn.Sequential(nn.MaxPool2d(2, return_indices=True)), "0: return_indices is True"),
+                   (nn.Sequential(nn.AvgPool2d(3, padding=1, count_include_pad=False)), "0: count_include_pad is False"),
                    (nn.Sequential(nn.GroupNorm(1, 2, affine=False)), "0: affine is False; Sounder has only True"),
                    (nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.BatchNorm1d(8)), "2: Sounder's batchnorm is over channels"),
-                   (nn.Sequential(nn.BatchNorm2d(2, momentum=0.5)), "0: momentum is 0.5; Sounder has only 0.1"),
+                   (nn.Sequential(nn.BatchNorm2d(2, momentum=None)), "0: momentum is None; Sounder's running statistics need a number above 0"),
                    (Input(), "add: takes the net's input besides what the layer before it gives")]
         for net, sentence in refused:
             with self.assertRaises(sounder.Error) as error:

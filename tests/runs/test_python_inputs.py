@@ -161,7 +161,7 @@ class Nets(Case):
         self.assertEqual(sounder.layers(net.eval()), text)  # a layer of training, in whichever mode it is looked at
         self.assertFalse(net.training or net.drop.training)
         cases = [(lambda net, x: F.leaky_relu(net.conv(x)), "leakyrelu 0.01"), (lambda net, x: F.leaky_relu(net.conv(x), 0.2), "leakyrelu 0.2"),
-                 (lambda net, x: F.dropout2d(net.conv(x), 0.3), "dropout2d 0.3"),
+                 (lambda net, x: F.dropout2d(net.conv(x), 0.3), "dropout2d 0.3"), (lambda net, x: F.hardswish(F.silu(net.conv(x))), "silu; hardswish"),
                  (lambda net, x: net.head(F.adaptive_avg_pool2d(net.conv(x), (1, 1)).flatten(1)), "globalpool; linear 2"),
                  (lambda net, x: net.head(net.conv(x).mean([2, 3])), "globalpool; linear 2"),
                  (lambda net, x: net.head(torch.mean(net.conv(x), dim=(-1, -2), keepdim=True).flatten(1)), "globalpool; linear 2"),
@@ -183,7 +183,7 @@ class Nets(Case):
         self.refuse("DataParallel has the net within it; give net.module", sounder.layers, nn.DataParallel(nn.Linear(3, 2)))
         self.refuse("1: dim is 0; Sounder's loss has it over the classes", sounder.layers, nn.Sequential(nn.Linear(4, 2), nn.Softmax(0)))
         for forward, sentence in ((lambda net, x: net.conv(x).mean(1), "mean: a mean over dimensions 1"),
-                                  (lambda net, x: F.adaptive_avg_pool2d(net.conv(x), 7), "output_size is 7; Sounder has only 1"),
+                                  (lambda net, x: F.adaptive_avg_pool2d(net.conv(x), (7, None)), "output_size is (7, None); give numbers"),
                                   (lambda net, x: net.conv(x.to(torch.float16)), "to: to torch.float16; Sounder computes with float32"),
                                   (lambda net, x: (lambda y: F.leaky_relu(y, inplace=True) + y)(net.conv(x)), "changes in place what is taken again")):
             self.refuse(sentence, sounder.layers, self.net(forward, conv=nn.Conv2d(1, 4, 3)))

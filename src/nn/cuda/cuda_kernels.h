@@ -53,8 +53,9 @@ void cuda_add_noise(float *out, const uint32_t *indices, const struct CudaProgre
 // Convolution. Plain layers and the others (layer_is_plain) have different kernels; these functions choose.
 void cuda_conv_forward(float *out, const float *in, const float *weight, const float *bias, size_t stride,
                        const Layer *layer, const CudaStep *step);
-// weight_gradient (M strided; OC,IC,K,K) and bias_gradient (M strided; OC) are overwritten; stride is the gradients'.
-// scratch: cuda_conv_scratch_floats, meaningless between calls; all layers on one stream can share it.
+// weight_gradient (M strided; OC,IC,K,K) and bias_gradient (M strided; OC; NULL as the bias, if the layer has none) are
+// overwritten; stride is the gradients'. scratch: cuda_conv_scratch_floats, meaningless between calls; all layers on
+// one stream can share it.
 void cuda_conv_backward_weight(float *weight_gradient, float *bias_gradient, float *scratch, const float *in,
                                const float *out_gradient, size_t stride, const Layer *layer, const CudaStep *step);
 // Floats of device memory. With few models the sums are divided among more blocks, which store their parts there: a few
@@ -126,6 +127,12 @@ void cuda_sum_forward(float *out, const float *in, const float *other, bool relu
 // a copy, or with other_adds the sum with what is already there; NULL if unused. A sum without a relu needs no pass.
 void cuda_sum_backward(float *gradient, float *other_gradient, bool other_adds, const float *out, size_t features,
                        const CudaStep *step);
+
+// out = a * b, as the op of the CPU.
+void cuda_mul_forward(float *out, const float *a, const float *b, size_t a_features, size_t b_features,
+                      size_t out_features, const CudaStep *step);
+void cuda_mul_backward(float *gradient, bool adds, const float *factor, const float *out_gradient, size_t features,
+                       size_t factor_features, size_t out_features, const CudaStep *step);
 
 // to = from, or with `adds` to += from.
 void cuda_add(CudaRows to, CudaRows from, size_t features, bool adds, const CudaStep *step);

@@ -1,4 +1,4 @@
-// Functions of one value: rectified linear units, in place, and those of activation.h. Sums of two values.
+// Functions of one value: rectified linear units, in place, and those of activation.h. Sums and products of two values.
 #include "activation.h"
 
 #include "ops.h"
@@ -56,4 +56,32 @@ void ISA_NAME(add)(float *out, const float *a, const float *b, size_t features, 
     const size_t count = features * (size_t)samples / SOUNDER_LANES;
     for (size_t i = 0; i < count; i++)
         sum[i] = left[i] + right[i];
+}
+
+// A factor of fewer values than the product serves as many neighbours: all places of a channel.
+void ISA_NAME(mul_forward)(float *out, const float *a, const float *b, size_t a_features, size_t b_features,
+                           size_t out_features, int samples) {
+    const size_t vectors = (size_t)samples / SOUNDER_LANES;
+    const size_t a_plane = out_features / a_features, b_plane = out_features / b_features;
+    Lanes *product = (Lanes *)out;
+    for (size_t f = 0; f < out_features; f++, product += vectors) {
+        const Lanes *left = (const Lanes *)a + f / a_plane * vectors, *right = (const Lanes *)b + f / b_plane * vectors;
+        for (size_t v = 0; v < vectors; v++)
+            product[v] = left[v] * right[v];
+    }
+}
+
+// A factor that serves a channel sums up over the channel's places.
+void ISA_NAME(mul_backward)(float *gradient, bool adds, const float *factor, const float *out_gradient, size_t features,
+                            size_t factor_features, size_t out_features, int samples) {
+    const size_t vectors = (size_t)samples / SOUNDER_LANES;
+    const size_t plane = out_features / features, factor_plane = out_features / factor_features;
+    const Lanes *given = (const Lanes *)out_gradient;
+    for (size_t f = 0; f < out_features; f++, given += vectors) {
+        const Lanes *of = (const Lanes *)factor + f / factor_plane * vectors;
+        Lanes *sum = (Lanes *)gradient + f / plane * vectors;
+        const bool begins = !adds && f % plane == 0;
+        for (size_t v = 0; v < vectors; v++)
+            sum[v] = begins ? given[v] * of[v] : sum[v] + given[v] * of[v];
+    }
 }

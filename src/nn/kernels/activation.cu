@@ -126,6 +126,35 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     if (other_gradient) other_gradient[i] = other_adds ? plus(other_gradient[i], given) : given;
 }
 
+// A thread per four samples of a value of the product; a_plane, b_plane: values that one value of the factor serves.
+__global__ void __launch_bounds__(ITEM_THREADS)
+    mul_forward(float4 *out, const float4 *a, const float4 *b, uint32_t a_plane, uint32_t b_plane, uint32_t quads,
+                uint32_t items) {
+    const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
+    if (at.item >= items) return;
+    const uint32_t feature = at.item / quads, quad = at.item - feature * quads;
+    const float4 left = a[(size_t)at.model * (items / a_plane) + feature / a_plane * quads + quad];
+    const float4 right = b[(size_t)at.model * (items / b_plane) + feature / b_plane * quads + quad];
+    out[(size_t)at.model * items + at.item] = times(left, right);
+}
+
+// A thread per four samples of a value of one factor, which adds up what that value served, in order. items: of the
+// factor whose gradient this is; plane, factor_plane: values that one value of it, and of the other factor, serves.
+__global__ void __launch_bounds__(ITEM_THREADS)
+    mul_backward(float4 *gradient, bool adds, const float4 *factor, const float4 *out_gradient, uint32_t plane,
+                 uint32_t factor_plane, uint32_t quads, uint32_t items) {
+    const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
+    if (at.item >= items) return;
+    const uint32_t feature = at.item / quads, quad = at.item - feature * quads;
+    const float4 *given = out_gradient + (size_t)at.model * items * plane + quad;
+    const float4 *of = factor + (size_t)at.model * (items * (size_t)plane / factor_plane) + quad;
+    float4 *to = gradient + (size_t)at.model * items + at.item;
+    float4 sum = adds ? *to : make_float4(0, 0, 0, 0);
+    for (uint32_t p = feature * plane; p < (feature + 1) * plane; p++)
+        sum = plus(sum, times(given[(size_t)p * quads], of[(size_t)(p / factor_plane) * quads]));
+    *to = sum;
+}
+
 // Copies or adds features of tensors with `to_all` and `from_all` floats per model. A thread handles four samples of
 // one feature. Copies serve concat, which puts two tensors side by side, and layers that work in place but may not
 // (cuda_values.c).
@@ -220,6 +249,21 @@ void cuda_sum_backward(float *gradient, float *other_gradient, bool other_adds, 
     const size_t count = quads_of(features, step);
     launch(sum_backward, blocks_of(count), ITEM_THREADS, step->stream, (float4 *)gradient, (float4 *)other_gradient,
            other_adds, (const float4 *)out, count);
+}
+
+void cuda_mul_forward(float *out, const float *a, const float *b, size_t a_features, size_t b_features,
+                      size_t out_features, const CudaStep *step) {
+    const uint32_t quads = (uint32_t)step->samples / 4, items = (uint32_t)out_features * quads;
+    launch_items(mul_forward, items, step, (float4 *)out, (const float4 *)a, (const float4 *)b,
+                 (uint32_t)(out_features / a_features), (uint32_t)(out_features / b_features), quads, items);
+}
+
+void cuda_mul_backward(float *gradient, bool adds, const float *factor, const float *out_gradient, size_t features,
+                       size_t factor_features, size_t out_features, const CudaStep *step) {
+    const uint32_t quads = (uint32_t)step->samples / 4, items = (uint32_t)features * quads;
+    launch_items(mul_backward, items, step, (float4 *)gradient, adds, (const float4 *)factor,
+                 (const float4 *)out_gradient, (uint32_t)(out_features / features),
+                 (uint32_t)(out_features / factor_features), quads, items);
 }
 
 void cuda_add(CudaRows to, CudaRows from, size_t features, bool adds, const CudaStep *step) {

@@ -17,7 +17,10 @@
     EACH(ACTIVATION_LEAKY_RELU, leaky)                                                                                 \
     EACH(ACTIVATION_RELU6, relu6)                                                                                      \
     EACH(ACTIVATION_GELU, gelu)                                                                                        \
-    EACH(ACTIVATION_ELU, elu)
+    EACH(ACTIVATION_ELU, elu)                                                                                          \
+    EACH(ACTIVATION_SILU, silu)                                                                                        \
+    EACH(ACTIVATION_HARDSIGMOID, hardsigmoid)                                                                          \
+    EACH(ACTIVATION_HARDSWISH, hardswish)
 
 #define ACTIVATION_NUMBER(kind, name) kind,
 typedef enum Activation { ACTIVATIONS(ACTIVATION_NUMBER) } Activation;
@@ -142,6 +145,34 @@ BOTH float elu_value(float x, float number) {
 
 BOTH float elu_derivative(float x, float number) {
     return x > 0 ? 1.0f : number * small_exponential(x);
+}
+
+// x times its sigmoid (Elfwing et al., 2018).
+BOTH float silu_value(float x, float number) {
+    return x * sigmoid_value(x, number);
+}
+
+// s + x s (1 - s) with s = sigmoid(x): the second term takes sigmoid's derivative, which does not cancel.
+BOTH float silu_derivative(float x, float number) {
+    return sigmoid_value(x, number) + x * sigmoid_derivative(x, number);
+}
+
+// A sigmoid of three straight lines (Howard et al., ICCV 2019).
+BOTH float hardsigmoid_value(float x, float number) {
+    return relu6_value(x + 3.0f, number) * 0.166666667f;
+}
+
+BOTH float hardsigmoid_derivative(float x, float number) {
+    return relu6_derivative(x + 3.0f, number) * 0.166666667f;
+}
+
+// Its product with x.
+BOTH float hardswish_value(float x, float number) {
+    return x * hardsigmoid_value(x, number);
+}
+
+BOTH float hardswish_derivative(float x, float number) {
+    return hardsigmoid_value(x, number) + x * hardsigmoid_derivative(x, number);
 }
 
 #endif

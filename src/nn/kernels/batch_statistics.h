@@ -12,22 +12,19 @@
 
 #include "nn/spec.h"
 
-// The weight of a batch in the running statistics.
-#define NORM_MOMENTUM 0.1f
-
 typedef struct BatchStatistics {
-    float mean, variance, scale;    // of the batch, or in tests the running ones; 1 / sqrt(variance + 1e-5)
+    float mean, variance, scale;    // of the batch, or in tests the running ones; 1 / sqrt(variance + epsilon)
     float next_mean, next_variance; // running, after this batch; written in training alone
 } BatchStatistics;
 
-// The running statistics after a batch with `values` values of the channel.
-BOTH float norm_follow_mean(float running, float of_batch) {
-    return (1 - NORM_MOMENTUM) * running + NORM_MOMENTUM * of_batch;
+// The running statistics after a batch with `values` values of the channel; momentum: norm_momentum.
+BOTH float norm_follow_mean(float running, float of_batch, float momentum) {
+    return (1 - momentum) * running + momentum * of_batch;
 }
 
-BOTH float norm_follow_variance(float running, float of_batch, float values) {
+BOTH float norm_follow_variance(float running, float of_batch, float values, float momentum) {
     const float unbiased = values > 1 ? of_batch * (values / (values - 1)) : running;
-    return (1 - NORM_MOMENTUM) * running + NORM_MOMENTUM * unbiased;
+    return (1 - momentum) * running + momentum * unbiased;
 }
 
 static inline size_t batch_statistics_floats(const Layer *layer) {

@@ -217,6 +217,7 @@ static void weight_backward(float *weight_gradient, const Planes *in, const Lane
 // Reads vectors at any address, as a tensor of few samples has planes that are no whole vectors; their last part is
 // added by a mask.
 void ISA_NAME(conv_bias_backward)(float *bias_gradient, const float *out_gradient, Shape out, int samples) {
+    if (!bias_gradient) return;
     const size_t floats = (size_t)out.rows * (size_t)out.columns * (size_t)samples, plane = floats / SOUNDER_LANES;
     for (int o = 0; o < out.channels; o++, out_gradient += floats) {
         const LooseLanes *gradient = (const LooseLanes *)out_gradient;

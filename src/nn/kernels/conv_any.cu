@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(ITEM_THREADS, RESIDENT)
     in += ((size_t)at.model * (uint32_t)of.in.channels + (uint32_t)(group * of.ins)) *
           (uint32_t)(of.in.rows * of.in.columns) * of.quads;
     weight += at.model * stride + (size_t)place.channel * (uint32_t)(of.ins * height * width);
-    const float start = bias[at.model * stride + place.channel];
+    const float start = bias ? bias[at.model * stride + place.channel] : 0;
     float4 sum = make_float4(start, start, start, start);
     for (int i = 0; i < of.ins; i++)
         for (int ky = 0; ky < height; ky++)

@@ -12,7 +12,7 @@ enum { CONV_BIAS_FLOATS = 256 };
 
 // Plain data, an argument of the kernels.
 struct ConvBias {
-    float *gradient; // (M strided; channels)
+    float *gradient; // (M strided; channels); NULL if the layer has no bias
     size_t stride;
     uint32_t first, channels, quads; // the first of its blocks; quads x 4 floats are a plane of the output's gradient
 };
@@ -24,7 +24,7 @@ inline ConvBias conv_bias_of(float *gradient, size_t stride, size_t first, const
 
 // Blocks of a launch whose first bias.first blocks are the weight's: one more for each model and channel.
 inline size_t conv_bias_blocks(const ConvBias &bias, const CudaStep *step) {
-    return bias.first + (size_t)step->models * bias.channels;
+    return bias.first + (bias.gradient ? (size_t)step->models * bias.channels : 0);
 }
 
 // Whether this block is the bias's; if so, it writes the sum of its plane. The sum has CONV_BIAS_FLOATS parts, added in

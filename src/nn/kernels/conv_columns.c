@@ -250,7 +250,8 @@ void ISA_NAME(columns_forward)(float *out, float *scratch, const float *in, cons
             const Block block = block_at(&cut, first);
             const int vectors = vectors_of(&cut, block);
             float *place = to + (size_t)first * cut.samples, *sums = scratch + (size_t)cut.taps * ROW_FLOATS;
-            ProductOut at = {sums, ROW_FLOATS, .bias = bias + group * cut.outs, .rectifies = layer->rectifies};
+            ProductOut at = {sums, ROW_FLOATS, .bias = bias ? bias + group * cut.outs : NULL,
+                             .rectifies = layer->rectifies};
             if (fills_vectors(&cut)) at.at = place, at.row_floats = row;
             each_row(gather_row, scratch, (float *)in + (size_t)group * ins, &cut, block);
             zero_rest(scratch, (size_t)cut.taps, floats_of(&cut, block));

@@ -78,12 +78,12 @@ ALWAYS_INLINE Lanes mean_of(Term *term, const Lanes *in, const Group *group, Lan
     return total * group->share;
 }
 
-// 1 / sqrt(variance + 1e-5). The root and the division are the C library's and the processor's, lane by lane: fast
+// 1 / sqrt(variance + epsilon). The root and the division are the C library's and the processor's, lane by lane: fast
 // approximations would round differently per instruction set.
-static Lanes scale_of(Lanes variance) {
+static Lanes scale_of(Lanes variance, float epsilon) {
     Lanes scale = variance;
     for (int i = 0; i < SOUNDER_LANES; i++)
-        scale[i] = 1.0f / sqrtf(variance[i] + NORM_EPSILON);
+        scale[i] = 1.0f / sqrtf(variance[i] + epsilon);
     return scale;
 }
 
@@ -97,7 +97,7 @@ void ISA_NAME(norm_forward)(float *out, float *statistics, const float *in, cons
         const Group group = group_of(layer, number, samples);
         for (size_t v = 0; v < group.vectors; v++) {
             const Lanes mean = mean_of(itself, from, &group, lanes_of(0), v);
-            const Lanes scale = scale_of(mean_of(squared_distance, from, &group, mean, v));
+            const Lanes scale = scale_of(mean_of(squared_distance, from, &group, mean, v), norm_epsilon(layer));
             *means++ = mean;
             *means++ = scale;
             for (size_t c = 0; c < group.channels; c++) {

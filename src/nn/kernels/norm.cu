@@ -13,6 +13,7 @@ struct Norm {
     uint32_t plane, quads;     // places of a channel; fours of samples
     bool singly;               // each value has a weight of its own
     bool repeats;              // all groups have the same weights
+    float epsilon;
 };
 
 // The layer's parameters, of model 0; and whether a relu follows the normalisation.
@@ -54,8 +55,8 @@ __device__ float4 sum_column(float4 (&shared)[DEPTH][WIDTH], float4 value) {
     return shared[0][column];
 }
 
-__device__ float scale_of(float variance) {
-    return 1.0f / sqrtf(variance + NORM_EPSILON);
+__device__ float scale_of(float variance, float epsilon) {
+    return 1.0f / sqrtf(variance + epsilon);
 }
 
 // Offset of the first weight of the place's group; and the number within the group of a row's weight.
@@ -100,8 +101,8 @@ __global__ void __launch_bounds__(NORM_THREADS)
         sum = plus(sum, times(distance, distance));
     }
     const float4 variance = scaled(sum_column(shared, sum), share);
-    const float4 scale =
-        make_float4(scale_of(variance.x), scale_of(variance.y), scale_of(variance.z), scale_of(variance.w));
+    const float4 scale = make_float4(scale_of(variance.x, norm.epsilon), scale_of(variance.y, norm.epsilon),
+                                     scale_of(variance.z, norm.epsilon), scale_of(variance.w, norm.epsilon));
     const size_t first = first_weight(norm, place, of.stride);
     for (uint32_t row = place.lane; row < rows; row += DEPTH) {
         const size_t own = first + weight_of(norm, row);
@@ -257,6 +258,7 @@ Norm norm_of(const Layer *layer, const CudaStep *step) {
     norm.quads = (uint32_t)step->samples / 4;
     norm.singly = layer->each || norm_weights(layer) > (size_t)layer->in.channels;
     norm.repeats = layer->each;
+    norm.epsilon = norm_epsilon(layer);
     return norm;
 }
 

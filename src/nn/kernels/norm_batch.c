@@ -66,14 +66,15 @@ void ISA_NAME(batch_norm_forward)(float *out, float *statistics, const float *in
     const Lanes *from = (const Lanes *)in;
     Lanes *to = (Lanes *)out;
     BatchStatistics *of = (BatchStatistics *)(void *)statistics;
+    const float epsilon = norm_epsilon(layer), momentum = norm_momentum(layer);
     for (size_t c = 0; c < channels; c++, from += values, to += values, of++) {
         of->mean = trains ? mean_of(from, &channel) : means[c];
         of->variance = trains ? variance_of(from, &channel, of->mean) : variances[c] < 0 ? 0 : variances[c];
-        of->scale = 1.0f / sqrtf(of->variance + NORM_EPSILON);
+        of->scale = 1.0f / sqrtf(of->variance + epsilon);
         if (trains) { // the net writes these after the step (net_follow)
-            of->next_mean = norm_follow_mean(means[c], of->mean);
+            of->next_mean = norm_follow_mean(means[c], of->mean, momentum);
             of->next_variance =
-                norm_follow_variance(variances[c], of->variance, (float)(channel.plane * (size_t)count));
+                norm_follow_variance(variances[c], of->variance, (float)(channel.plane * (size_t)count), momentum);
         }
         const float mean = of->mean, factor = of->scale * weight[c], shift = bias[c];
         for (size_t i = 0; i < values; i++)

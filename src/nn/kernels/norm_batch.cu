@@ -13,12 +13,13 @@ struct BatchNorm {
     uint32_t channels; // of a model
     uint32_t quads;    // fours of samples of a channel, over all its places
     uint32_t columns;  // fours of samples of a place
+    float epsilon, momentum;
 };
 
 // The numbers of a channel: from the forward pass, and the means that the backward pass needs. Aligned so that a thread
 // reads all four numbers at once.
 struct alignas(16) ChannelSums {
-    float mean, scale;       // scale: 1 / sqrt(variance + 1e-5)
+    float mean, scale;       // scale: 1 / sqrt(variance + epsilon)
     float gradient, product; // of d out, and of that times the normalised value
 };
 
@@ -65,12 +66,13 @@ __global__ void __launch_bounds__(THREADS)
         variance = mean_of(shared, from, mean, true, norm, count);
     }
     if (threadIdx.x > 0) return;
-    const ChannelSums sums = {mean, 1.0f / sqrtf(variance + NORM_EPSILON), 0, 0};
+    const ChannelSums sums = {mean, 1.0f / sqrtf(variance + norm.epsilon), 0, 0};
     statistics[blockIdx.x] = sums;
     if (count == 0) return;
     const float values = (float)(norm.quads / norm.columns * count);
-    if (means) means[model * stride + channel] = norm_follow_mean(running_mean, mean);
-    if (variances) variances[model * stride + channel] = norm_follow_variance(running_variance, variance, values);
+    if (means) means[model * stride + channel] = norm_follow_mean(running_mean, mean, norm.momentum);
+    if (variances)
+        variances[model * stride + channel] = norm_follow_variance(running_variance, variance, values, norm.momentum);
 }
 
 // The four values that a thread writes. A thread after the model's last values has nothing to do.
@@ -169,7 +171,8 @@ __global__ void __launch_bounds__(ITEM_THREADS)
 // A channel's places and samples are one array of quads here: the statistics run over both.
 BatchNorm norm_of(const Layer *layer, const CudaStep *step) {
     const uint32_t columns = (uint32_t)step->samples / 4, plane = (uint32_t)(layer->in.rows * layer->in.columns);
-    BatchNorm norm = {(uint32_t)layer->in.channels, plane * columns, columns};
+    BatchNorm norm = {(uint32_t)layer->in.channels, plane * columns, columns, norm_epsilon(layer),
+                      norm_momentum(layer)};
     return norm;
 }
 

@@ -47,6 +47,8 @@
     EACH(batch_norm_forward, batch_norm_forward)                                                                       \
     EACH(batch_norm_backward, batch_norm_backward)                                                                     \
     EACH(add, add)                                                                                                     \
+    EACH(mul_forward, mul_forward)                                                                                     \
+    EACH(mul_backward, mul_backward)                                                                                   \
     EACH(dropout_draw, dropout_draw)                                                                                   \
     EACH(dropout_apply, dropout_apply)                                                                                 \
     EACH(softmax_cross_entropy, softmax_cross_entropy)
@@ -75,8 +77,8 @@
 OPS(DECLARE_OP)
 #undef DECLARE_OP
 
-// bias_gradient (OC) += the sums of out_gradient (out.channels, out.rows, out.columns, N) over all but channels. All
-// ways to convolve share it.
+// bias_gradient (OC), unless it is NULL, += the sums of out_gradient (out.channels, out.rows, out.columns, N) over all
+// but channels. All ways to convolve share it.
 void ISA_NAME(conv_bias_backward)(float *bias_gradient, const float *out_gradient, Shape out, int samples);
 
 // The backward pass of the relu whose output is `in`, on in_gradient. Both have `floats` floats, of any alignment.

@@ -72,11 +72,12 @@ typedef struct ProductOut {
 // Adds the bias to the sums of a tile, and rectifies them if the product does.
 ALWAYS_INLINE void product_conclude(Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS], const ProductOut *out, int rows,
                                     int columns) {
+    if (out->bias)
 #pragma GCC unroll 8
-    for (int r = 0; r < rows; r++)
+        for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8
-        for (int c = 0; c < columns; c++)
-            sums[r][c] += lanes_of(out->bias[r]);
+            for (int c = 0; c < columns; c++)
+                sums[r][c] += lanes_of(out->bias[r]);
     if (out->rectifies)
 #pragma GCC unroll 8
         for (int r = 0; r < rows; r++)
@@ -100,7 +101,7 @@ ALWAYS_INLINE void product_tile(ProductOut out, ScalarMatrix scalars, const floa
             sums[r][c] =
                 out.adds ? *(Lanes *)(out.at + (size_t)r * out.row_floats + (size_t)c * SOUNDER_LANES) : lanes_of(0);
     product_add_sums(sums, scalars, lanes, inner, row_floats, rows, columns);
-    if (out.bias) product_conclude(sums, &out, rows, columns);
+    if (out.bias || out.rectifies) product_conclude(sums, &out, rows, columns);
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8

@@ -113,6 +113,9 @@ static const LayerWord functions[] = {
     {.form = {"elu", "elu [ALPHA]", "what is negative becomes ALPHA (e^x - 1); ALPHA is 1 if not given"},
      .read = read_elu,
      .activation = ACTIVATION_ELU},
+    {.form = {"silu", "silu", "x times its sigmoid"}, .also = {"swish"}, .activation = ACTIVATION_SILU},
+    {.form = {"hardsigmoid", "hardsigmoid", "x / 6 + 1/2, cut to 0 and 1"}, .activation = ACTIVATION_HARDSIGMOID},
+    {.form = {"hardswish", "hardswish", "x times its hardsigmoid"}, .activation = ACTIVATION_HARDSWISH},
 };
 
 static const LayerWord learnt[] = {

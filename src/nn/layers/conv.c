@@ -41,10 +41,11 @@ static Status read_conv(Layer *layer, LayerText *of, Error *err) {
     TRY(layer_text_sides(&window.size, of, "S", 1, MAX_KERNEL, err));
     layer->dilation = (Sides){1, 1};
     layer->groups = 1;
-    LayerKey keys[] = {{"stride", &window.stride, NULL, 1, MAX_KERNEL, false},
-                       {"pad", &window.pad, NULL, 0, MAX_KERNEL, false},
-                       {"dilation", &layer->dilation, NULL, 1, MAX_KERNEL, false},
-                       {"groups", NULL, &layer->groups, 1, MAX_CHANNELS, false}};
+    LayerKey keys[] = {{"stride", &window.stride, NULL, 1, MAX_KERNEL, false, NULL},
+                       {"pad", &window.pad, NULL, 0, MAX_KERNEL, false, NULL},
+                       {"dilation", &layer->dilation, NULL, 1, MAX_KERNEL, false, NULL},
+                       {"groups", NULL, &layer->groups, 1, MAX_CHANNELS, false, NULL},
+                       {"nobias", NULL, NULL, 0, 0, false, &layer->nobias}};
     TRY(layer_read_keys(keys, sizeof keys / sizeof *keys, of, err));
     TRY(check_groups(layer, of, err));
     const Sides size = window.size, dilation = layer->dilation;
@@ -80,7 +81,7 @@ static int conv_tensors(LayerTensor tensors[LAYER_MOST_TENSORS], const Layer *la
                                .shape = {outs, fan_in / side.rows / side.columns, side.rows, side.columns},
                                .fan_in = fan_in};
     tensors[1] = (LayerTensor){.name = "bias", .rank = 1, .shape = {outs}, .fan_in = fan_in};
-    return 2;
+    return layer->nobias ? 1 : 2;
 }
 
 // Multiply-adds of the definition: the way by points needs fewer.
@@ -121,21 +122,23 @@ static void conv_forward(const LayerCall *call) {
     const Layer *layer = call->layer;
     const LayerBuffers *at = call->at;
     way_of(layer, call->kernels)
-        ->forward(at->out, call->scratch, at->in, at->packed, call->bias, layer, call->count, call->samples);
+        ->forward(at->out, call->scratch, at->in, at->packed, layer->nobias ? NULL : call->bias, layer, call->count,
+                  call->samples);
 }
 
 // The bias's gradient needs no packing and goes straight to its place after the weight's.
 static void conv_backward(const LayerCall *call) {
     const Layer *layer = call->layer;
     const LayerBuffers *at = call->at;
+    float *bias_gradient = layer->nobias ? NULL : at->gradient + (layer->bias - layer->weight);
     way_of(layer, call->kernels)
-        ->backward(at->packed_gradient, at->gradient + (layer->bias - layer->weight), at->in_gradient, at->adds,
-                   call->scratch, at->in, at->out_gradient, at->packed, layer, call->count, call->samples);
+        ->backward(at->packed_gradient, bias_gradient, at->in_gradient, at->adds, call->scratch, at->in,
+                   at->out_gradient, at->packed, layer, call->count, call->samples);
 }
 
 static const LayerWord words[] = {
-    {.form = {"conv", "conv CHANNELS S [stride S] [pad S] [dilation S] [groups G]",
-              "convolution with bias; S is a side or ROWSxCOLUMNS"},
+    {.form = {"conv", "conv CHANNELS S [stride S] [pad S] [dilation S] [groups G] [nobias]",
+              "convolution, with bias unless said; S is a side or ROWSxCOLUMNS"},
      .also = {"conv2d", "convolution"},
      .read = read_conv},
 };

@@ -144,6 +144,24 @@ static void add_backward(const CudaCall *call) {
     cuda_mark(call->pass, CUDA_PART_BACK, op);
 }
 
+static void mul_forward(const CudaCall *call) {
+    const CudaOp *op = call->op;
+    const Layer *layer = op->layer;
+    cuda_mul_forward(op->out, op->in, op->other, shape_size(layer->in), (size_t)layer->groups, shape_size(layer->out),
+                     call->step);
+}
+
+static void mul_backward(const CudaCall *call) {
+    const CudaOp *op = call->op;
+    const Layer *layer = op->layer;
+    const size_t in = shape_size(layer->in), other = (size_t)layer->groups, out = shape_size(layer->out);
+    if (op->in_gradient)
+        cuda_mul_backward(op->in_gradient, false, op->other, op->out_gradient, in, other, out, call->step);
+    if (op->other_gradient)
+        cuda_mul_backward(op->other_gradient, op->other_adds, op->in, op->out_gradient, other, in, out, call->step);
+    cuda_mark(call->pass, CUDA_PART_BACK, op);
+}
+
 // Channels are the outermost axis of a model's tensor, so that the second input follows the first without gaps.
 static void concat_forward(const CudaCall *call) {
     const CudaOp *op = call->op;
@@ -175,4 +193,5 @@ const CudaLayer cuda_dropout_layer = {.traits = DROPS | ENDS_RELU_BEFORE,
                                       .bytes = dropout_bytes};
 const CudaLayer cuda_add_layer = {
     .traits = JOINS_RELU_BEHIND | READS_RELU_OUTPUT, .forward = add_forward, .backward = add_backward, .in = 2};
+const CudaLayer cuda_mul_layer = {.forward = mul_forward, .backward = mul_backward, .in = 2};
 const CudaLayer cuda_concat_layer = {.forward = concat_forward, .backward = concat_backward};

@@ -8,7 +8,8 @@ static double conv_bytes(const CudaPass *pass, const CudaOp *op) {
 
 static void conv_forward(const CudaCall *call) {
     const CudaOp *op = call->op;
-    cuda_conv_forward(op->out, op->in, call->weight, call->bias, call->stride, op->layer, call->step);
+    cuda_conv_forward(op->out, op->in, call->weight, op->layer->nobias ? NULL : call->bias, call->stride, op->layer,
+                      call->step);
 }
 
 // A frozen layer still passes the gradient on.
@@ -21,8 +22,8 @@ static void conv_backward(const CudaCall *call) {
         cuda_mark(call->pass, CUDA_PART_INPUT, op);
     }
     if (!call->gradient) return;
-    cuda_conv_backward_weight(call->gradient, call->bias_gradient, call->pass->ops.scratch, op->in, op->out_gradient,
-                              call->gradient_stride, layer, call->step);
+    cuda_conv_backward_weight(call->gradient, layer->nobias ? NULL : call->bias_gradient, call->pass->ops.scratch,
+                              op->in, op->out_gradient, call->gradient_stride, layer, call->step);
     cuda_mark(call->pass, CUDA_PART_PARAMETERS, op);
 }
 

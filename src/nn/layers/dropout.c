@@ -1,4 +1,5 @@
-// Part of layer.h: dropout, of elements or of whole channels. Layer.groups is the number of features to keep or drop.
+// Part of layer.h: dropout, of elements, of whole channels or of whole samples. Layer.groups is the number of features
+// to keep or drop.
 //
 // The mask is a pure function of seed, round, client, layer, step and sample. So a client drops the same features on
 // any worker, on the CPU and on a GPU, in a chunk of any size, and when a killed worker's turn is repeated. The forward
@@ -7,9 +8,21 @@
 #include "nn/pass.h"
 
 static Status read_rate(Layer *layer, LayerText *of, Error *err) {
-    const bool whole_channels = strcmp(of->words[0], "dropout2d") == 0;
-    layer->groups = whole_channels ? layer->in.channels : (int)shape_size(layer->in);
+    layer->groups = (int)shape_size(layer->in);
     return layer_text_number(&layer->rate, of, "RATE", 0, 1, err);
+}
+
+static Status read_rate_of_channels(Layer *layer, LayerText *of, Error *err) {
+    TRY(read_rate(layer, of, err));
+    layer->groups = layer->in.channels;
+    return STATUS_OK;
+}
+
+// Stochastic depth (Huang et al., ECCV 2016): a sample's value as a whole, for what is added to a residual.
+static Status read_rate_of_path(Layer *layer, LayerText *of, Error *err) {
+    TRY(read_rate(layer, of, err));
+    layer->groups = 1;
+    return STATUS_OK;
 }
 
 // A byte per feature and sample, not a bit: the op widens bytes to masks of lanes with one instruction.
@@ -47,7 +60,10 @@ static void dropout_backward(const LayerCall *call) {
 
 static const LayerWord words[] = {
     {.form = {"dropout", "dropout RATE", "elements dropped in training"}, .read = read_rate},
-    {.form = {"dropout2d", "dropout2d RATE", "whole channels dropped in training"}, .read = read_rate},
+    {.form = {"dropout2d", "dropout2d RATE", "whole channels dropped in training"}, .read = read_rate_of_channels},
+    {.form = {"droppath", "droppath RATE", "all values of a sample dropped in training: stochastic depth"},
+     .also = {"stochasticdepth", "drop_path"},
+     .read = read_rate_of_path},
 };
 
 const LayerType dropout_layer = {.name = "dropout",

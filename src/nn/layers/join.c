@@ -1,7 +1,8 @@
-// Part of layer.h: sums and joins of two layers' values.
+// Part of layer.h: sums, products and joins of two layers' values.
 //
-// Both layers read two values: their source, and the one called NAME (Layer.other). The gradient of the source costs no
-// copy: an addition's is the output's gradient, and a join's is its first part, as channels are the slowest index.
+// These layers read two values: their source, and the one called NAME (Layer.other). The gradient of a sum's or join's
+// source costs no copy: an addition's is the output's gradient, and a join's is its first part, as channels are the
+// slowest index.
 #include <string.h>
 
 #include "layer.h"
@@ -19,6 +20,22 @@ static Status read_add(Layer *layer, LayerText *of, Error *err) {
     const Shape other = of->spec->layers[layer->other].out;
     if (other.channels != layer->in.channels || other.rows != layer->in.rows || other.columns != layer->in.columns)
         return do_not_match(layer, of, "added", err);
+    return STATUS_OK;
+}
+
+static bool scales_channels(Shape factors, Shape of) {
+    return factors.channels == of.channels && factors.rows * factors.columns == 1;
+}
+
+// Either value can be the one that has a factor per channel: squeeze-and-excitation computes it last.
+static Status read_mul(Layer *layer, LayerText *of, Error *err) {
+    TRY(layer_text_layer(&layer->other, of, err));
+    const Shape in = layer->in, other = of->spec->layers[layer->other].out;
+    const bool alike = other.channels == in.channels && other.rows == in.rows && other.columns == in.columns;
+    if (!alike && !scales_channels(other, in) && !scales_channels(in, other))
+        return do_not_match(layer, of, "multiplied", err);
+    layer->groups = (int)shape_size(other);
+    if (scales_channels(in, other)) layer->out = other;
     return STATUS_OK;
 }
 
@@ -44,6 +61,25 @@ static void concat_forward(const LayerCall *call) {
     const size_t all = shape_size(call->layer->out) * n, own = shape_size(call->layer->in) * n;
     memcpy(at->out, at->in, own * sizeof *at->out);
     memcpy(at->out + own, at->other, (all - own) * sizeof *at->out);
+}
+
+static void mul_forward(const LayerCall *call) {
+    const LayerBuffers *at = call->at;
+    const Layer *layer = call->layer;
+    call->kernels->mul_forward(at->out, at->in, at->other, shape_size(layer->in), (size_t)layer->groups,
+                               shape_size(layer->out), call->samples);
+}
+
+// The gradient of a factor is the output's times the other factor.
+static void mul_backward(const LayerCall *call) {
+    const LayerBuffers *at = call->at;
+    const Layer *layer = call->layer;
+    const size_t in = shape_size(layer->in), other = (size_t)layer->groups, out = shape_size(layer->out);
+    if (at->in_gradient)
+        call->kernels->mul_backward(at->in_gradient, false, at->other, at->out_gradient, in, other, out, call->samples);
+    if (at->other_gradient)
+        call->kernels->mul_backward(at->other_gradient, at->other_adds, at->in, at->out_gradient, other, in, out,
+                                    call->samples);
 }
 
 // Gives the second input its gradient: the output's gradient from feature `first` on. The planner has already made the
@@ -73,6 +109,14 @@ static const LayerWord sums[] = {
      .read = read_add},
 };
 
+static const LayerWord products[] = {
+    {.form = {"mul", "mul NAME",
+              "its input times what the layer of that name gives; one of both may have one value per "
+              "channel"},
+     .also = {"multiply"},
+     .read = read_mul},
+};
+
 static const LayerWord joins[] = {
     {.form = {"concat", "concat NAME", "the channels of its input, then those of that layer"},
      .also = {"cat"},
@@ -84,6 +128,9 @@ const LayerType add_layer = {.name = "add",
                              .traits = PASSES_GRADIENT | IN_PARTS | IS_SUM,
                              .forward = add_forward,
                              .backward = add_backward};
+
+const LayerType mul_layer = {
+    .name = "mul", LAYER_WORDS(products), .traits = IN_PARTS, .forward = mul_forward, .backward = mul_backward};
 
 const LayerType concat_layer = {.name = "concat",
                                 LAYER_WORDS(joins),

@@ -8,7 +8,7 @@
 
 static Status read_group_norm(Layer *layer, LayerText *of, Error *err) {
     TRY(layer_text_whole(&layer->groups, of, "GROUPS", 1, MAX_CHANNELS, err));
-    if (layer->in.channels % layer->groups == 0) return STATUS_OK;
+    if (layer->in.channels % layer->groups == 0) return layer_text_epsilon(layer, of, err);
     return fail(err, STATUS_USAGE, LAYER_FORMAT "%d groups do not divide the %d channels; give a number that does",
                 LAYER_ARGS(of), layer->groups, layer->in.channels);
 }
@@ -19,7 +19,7 @@ static Status read_layer_norm(Layer *layer, LayerText *of, Error *err) {
     layer->each = layer_text_key(of, "each");
     layer->singly = !layer->each;
     layer->groups = layer->each ? layer->in.channels * layer->in.rows : 1;
-    if (!layer->each || layer->in.columns > 1) return STATUS_OK;
+    if (!layer->each || layer->in.columns > 1) return layer_text_epsilon(layer, of, err);
     return fail(err, STATUS_USAGE, LAYER_FORMAT "of %d x %d x 1 values each would become its shift; leave out \"each\"",
                 LAYER_ARGS(of), layer->in.channels, layer->in.rows);
 }
@@ -55,12 +55,12 @@ static void norm_backward(const LayerCall *call) {
 }
 
 static const LayerWord words[] = {
-    {.form = {"groupnorm", "groupnorm GROUPS",
+    {.form = {"groupnorm", "groupnorm GROUPS [eps E]",
               "each sample's values of a group of channels get mean 0 and variance 1, then a "
-              "factor and a shift of their channel"},
+              "factor and a shift of their channel; E is added to the variance, 1e-5 if not given"},
      .also = {"group_norm"},
      .read = read_group_norm},
-    {.form = {"layernorm", "layernorm [each]",
+    {.form = {"layernorm", "layernorm [each] [eps E]",
               "the same for all values together, with a factor and a shift for each; with each, of every row by "
               "itself, with the same factors and shifts"},
      .also = {"layer_norm"},

@@ -8,6 +8,11 @@
 
 #include "layer.h"
 
+static Status read_batch_norm(Layer *layer, LayerText *of, Error *err) {
+    TRY(layer_text_epsilon(layer, of, err));
+    return layer_text_key(of, "momentum") ? layer_text_number(&layer->momentum, of, "M", 1e-9f, 1, err) : STATUS_OK;
+}
+
 static int batch_norm_tensors(LayerTensor tensors[LAYER_MOST_TENSORS], const Layer *layer) {
     static const char *const names[] = {"weight", "bias", "running_mean", "running_var"};
     for (int t = 0; t < 4; t++)
@@ -38,10 +43,12 @@ static void batch_norm_backward(const LayerCall *call) {
 }
 
 static const LayerWord words[] = {
-    {.form = {"batchnorm", "batchnorm",
-              "each channel's values in the whole batch (at most 256 samples) get mean 0 and variance 1, then a factor "
-              "and a shift; tests take running means and variances. Not with ssgd or hogwild"},
-     .also = {"batch_norm", "batchnorm2d"}},
+    {.form =
+         {"batchnorm", "batchnorm [eps E] [momentum M]",
+          "each channel's values in the whole batch (at most 256 samples) get mean 0 and variance 1, then a factor "
+          "and a shift; tests take running means and variances, of which a batch is M = 0.1. Not with ssgd or hogwild"},
+     .also = {"batch_norm", "batchnorm2d"},
+     .read = read_batch_norm},
 };
 
 const LayerType batch_norm_layer = {.name = "batchnorm",

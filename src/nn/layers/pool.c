@@ -6,23 +6,38 @@
 #include "nn/pass.h"
 #include "windows.h"
 
+// One more window if places are left over and it begins before the padding after the last of them: PyTorch's ceil_mode.
+static int windows_with_rest(int windows, int length, int size, int stride, int pad) {
+    const bool rest = (length + 2 * pad - size) % stride != 0 && windows * stride < length + pad;
+    return windows + rest;
+}
+
 // A padding of at most half a window, as in PyTorch, so that every window meets the image.
-static Status read_pool_window(Window *window, Layer *layer, LayerText *of, Error *err) {
+static Status read_pool_window(Window *window, bool *ceil, Layer *layer, LayerText *of, Error *err) {
     *window = (Window){0};
     TRY(layer_text_sides(&window->size, of, "S", 1, MAX_KERNEL, err));
     window->stride = window->size;
-    LayerKey keys[] = {{"stride", &window->stride, NULL, 1, MAX_KERNEL, false},
-                       {"pad", &window->pad, NULL, 0, MAX_KERNEL, false}};
-    TRY(layer_read_keys(keys, 2, of, err));
-    return layer_slide(layer, window, (Sides){window->size.rows / 2, window->size.columns / 2}, of, "window", err);
+    LayerKey keys[] = {{"stride", &window->stride, NULL, 1, MAX_KERNEL, false, NULL},
+                       {"pad", &window->pad, NULL, 0, MAX_KERNEL, false, NULL},
+                       {"ceil", NULL, NULL, 0, 0, false, ceil}};
+    TRY(layer_read_keys(keys, 3, of, err));
+    TRY(layer_slide(layer, window, (Sides){window->size.rows / 2, window->size.columns / 2}, of, "window", err));
+    if (!*ceil) return STATUS_OK;
+    const Shape in = layer->in, floor = layer->out;
+    layer->out.rows = windows_with_rest(floor.rows, in.rows, window->size.rows, window->stride.rows, window->pad.rows);
+    layer->out.columns =
+        windows_with_rest(floor.columns, in.columns, window->size.columns, window->stride.columns, window->pad.columns);
+    *ceil = layer->out.rows > floor.rows || layer->out.columns > floor.columns;
+    return STATUS_OK;
 }
 
 // The test for a plain pooling is on the numbers, not on the words: `pool 2 stride 2` is plain, too.
 static Status read_pool(Layer *layer, LayerText *of, Error *err) {
     Window window;
-    TRY(read_pool_window(&window, layer, of, err));
+    bool reaches_out = false;
+    TRY(read_pool_window(&window, &reaches_out, layer, of, err));
     const bool side_by_side = window.stride.rows == window.size.rows && window.stride.columns == window.size.columns;
-    if (is_square(window.size) && side_by_side && window.pad.rows == 0 && window.pad.columns == 0)
+    if (is_square(window.size) && side_by_side && window.pad.rows == 0 && window.pad.columns == 0 && !reaches_out)
         layer->kernel = window.size.rows;
     else
         layer->window = window;
@@ -31,15 +46,29 @@ static Status read_pool(Layer *layer, LayerText *of, Error *err) {
 
 // There are few averages, so no form of them is plain.
 static Status read_average(Layer *layer, LayerText *of, Error *err) {
-    return read_pool_window(&layer->window, layer, of, err);
+    bool reaches_out = false;
+    TRY(read_pool_window(&layer->window, &reaches_out, layer, of, err));
+    if (!reaches_out) return STATUS_OK;
+    return fail(err, STATUS_USAGE,
+                LAYER_FORMAT
+                "with ceil the last window reaches beyond the %d x %d values, and an average of a part of a "
+                "window is no layer here; give a stride that fits, or leave out \"ceil\"",
+                LAYER_ARGS(of), layer->in.rows, layer->in.columns);
 }
 
-// One window over everything, whatever the image's size.
+// One window over everything, whatever the image's size, or a grid of such windows.
 static Status read_global(Layer *layer, LayerText *of, Error *err) {
-    (void)of, (void)err;
-    const Sides all = {layer->in.rows, layer->in.columns};
-    layer->window = (Window){.size = all, .stride = all};
-    layer->out = (Shape){layer->in.channels, 1, 1};
+    Sides grid = {1, 1};
+    const Shape in = layer->in;
+    if (layer_text_has_more(of)) TRY(layer_text_sides(&grid, of, "S", 1, MAX_KERNEL, err));
+    if (in.rows % grid.rows != 0 || in.columns % grid.columns != 0)
+        return fail(err, STATUS_USAGE,
+                    LAYER_FORMAT "a grid of %d x %d does not divide the %d x %d values; give one that does, or avgpool "
+                                 "with a size and a stride",
+                    LAYER_ARGS(of), grid.rows, grid.columns, in.rows, in.columns);
+    const Sides each = {in.rows / grid.rows, in.columns / grid.columns};
+    layer->window = (Window){.size = each, .stride = each};
+    layer->out = (Shape){in.channels, grid.rows, grid.columns};
     return STATUS_OK;
 }
 
@@ -65,17 +94,19 @@ static void average_backward(const LayerCall *call) {
 }
 
 static const LayerWord maxima[] = {
-    {.form = {"pool", "pool S [stride S] [pad S]",
-              "max pooling; S is a side or ROWSxCOLUMNS, the stride the window's size if not given"},
+    {.form = {"pool", "pool S [stride S] [pad S] [ceil]",
+              "max pooling; S is a side or ROWSxCOLUMNS, the stride the window's size if not given; ceil: a last "
+              "window for what is left over, too"},
      .also = {"maxpool", "max_pool", "maxpool2d"},
      .read = read_pool},
 };
 
 static const LayerWord averages[] = {
-    {.form = {"avgpool", "avgpool S [stride S] [pad S]", "averages instead, in which the zeros of the padding count"},
+    {.form = {"avgpool", "avgpool S [stride S] [pad S] [ceil]",
+              "averages instead, in which the zeros of the padding count"},
      .also = {"avgpool2d", "averagepool"},
      .read = read_average},
-    {.form = {"globalpool", "globalpool", "the average of each channel"},
+    {.form = {"globalpool", "globalpool [S]", "the average of each channel, or of each part of a grid of S"},
      .also = {"adaptiveavgpool2d"},
      .read = read_global},
 };

@@ -8,9 +8,10 @@
 typedef struct LayerKey {
     const char *name;
     Sides *sides; // the pair; NULL: one number, `whole`
-    int *whole;
+    int *whole;   // NULL, too: the word alone sets `flag`
     int low, high;
     bool seen;
+    bool *flag;
 } LayerKey;
 
 // Reads the options that are present, in any order, to the end of the layer's text.

@@ -25,7 +25,7 @@ class Function(NamedTuple):
     only: dict = {}
     attributes: str = ""
     text_of: Optional[Callable] = None
-    read: Optional[Callable] = None
+    read: Optional[Callable] = None  # False: another row reads its op
     write: Optional[Callable] = None
 
     @property
@@ -87,6 +87,24 @@ def _write_gelu(writer, layer, shape):
     return writer.node("Mul", [writer.node("Mul", [name, share]), writer.constant("half", 0.5)]), shape, rank
 
 
+def _write_silu(writer, layer, shape):
+    """As a product: ONNX has no op for it."""
+    name, _, rank = writer.results[layer.sources[0]]
+    return writer.node("Mul", [name, writer.node("Sigmoid", [name])]), shape, rank
+
+
+def _read_hard_sigmoid(walk):
+    alpha, beta = walk.attribute("alpha", 0.2), walk.attribute("beta", 0.5)
+    if abs(alpha - 1 / 6) > 1e-6 or beta != 0.5:
+        walk.find()
+        walk.refuse(f"its slope is {alpha:g} and its value at 0 {beta:g}; only 1/6 and 0.5 is a layer here")
+    return add_function(walk, "hardsigmoid")
+
+
+def _write_hard_sigmoid(writer, layer, shape):
+    return writer.same("HardSigmoid", layer, shape, alpha=1 / 6, beta=0.5)
+
+
 def _text_of_prelu(name, module):
     return "prelu shared" if module.num_parameters == 1 else "prelu"
 
@@ -119,6 +137,9 @@ FUNCTIONS = (
     Function("tanh", "Tanh", ("tanh",), "Tanh"),
     Function("sigmoid", "Sigmoid", ("sigmoid",), "Sigmoid"),
     Function("elu", "ELU", ("elu",), "Elu", Number("alpha", "alpha", 1.0)),
+    Function("silu", "SiLU", ("silu",), "Sigmoid", write=_write_silu, read=False),
+    Function("hardsigmoid", "Hardsigmoid", ("hardsigmoid",), "HardSigmoid", attributes="alpha beta", read=_read_hard_sigmoid, write=_write_hard_sigmoid),
+    Function("hardswish", "Hardswish", ("hardswish",), "HardSwish"),
     Function("prelu", "PReLU", (), "PRelu", text_of=_text_of_prelu, read=_read_prelu, write=_write_prelu),
     Function("gelu", "GELU", ("gelu",), "Gelu", only={"approximate": "none"}, write=_write_gelu),
 )

@@ -23,9 +23,9 @@ def _conv(name, module):
     if isinstance(module.padding, str):
         raise Error(f"{name}: padding is {module.padding!r}; give it as a number")
     _must(name, "padding_mode", module.padding_mode, "zeros")
-    _must(name, "bias", module.bias is not None, True)
-    return _with(f"conv {module.out_channels} {_sides(module.kernel_size)}", ("stride", _sides(module.stride), "1"),
+    text = _with(f"conv {module.out_channels} {_sides(module.kernel_size)}", ("stride", _sides(module.stride), "1"),
                  ("pad", _sides(module.padding), "0"), ("dilation", _sides(module.dilation), "1"), ("groups", module.groups, 1))
+    return text if module.bias is not None else f"{text} nobias"
 
 
 def _linear(name, module):
@@ -55,9 +55,9 @@ def _attention(name, module):
 
 def _pooling(word, name, module):
     size = _sides(module.kernel_size)
-    _must(name, "ceil_mode", module.ceil_mode, False)
     stride = size if module.stride is None else _sides(module.stride)
-    return _with(f"{word} {size}", ("stride", stride, size), ("pad", _sides(module.padding), "0"))
+    text = _with(f"{word} {size}", ("stride", stride, size), ("pad", _sides(module.padding), "0"))
+    return f"{text} ceil" if module.ceil_mode else text
 
 
 def _max_pool(name, module):
@@ -67,35 +67,51 @@ def _max_pool(name, module):
 
 
 def _average_pool(name, module):
-    _must(name, "count_include_pad", module.count_include_pad, True)
+    if _sides(module.padding) != "0":
+        _must(name, "count_include_pad", module.count_include_pad, True)
     _must(name, "divisor_override", module.divisor_override, None)
     return _pooling("avgpool", name, module)
 
 
 def _global_pool(name, module):
-    _must(name, "output_size", _sides(module.output_size), "1")
-    return "globalpool"
+    size = _sides(module.output_size)
+    if "None" in size:
+        raise Error(f"{name}: output_size is {module.output_size}; give numbers")
+    return "globalpool" if size == "1" else f"globalpool {size}"
 
 
 def _group_norm(name, module):
-    for what, only in (("affine", True), ("eps", 1e-5)):
-        _must(name, what, getattr(module, what), only)
-    return f"groupnorm {module.num_groups}"
+    _must(name, "affine", module.affine, True)
+    return _with(f"groupnorm {module.num_groups}", ("eps", module.eps, 1e-5))
 
 
 def _layer_norm(name, module):
-    for what, only in (("elementwise_affine", True), ("eps", 1e-5)):
-        _must(name, what, getattr(module, what), only)
+    _must(name, "elementwise_affine", module.elementwise_affine, True)
     _must(name, "bias", module.bias is not None, True)
     if len(module.normalized_shape) not in (1, 3):
         raise Error(f"{name}: normalized_shape is {tuple(module.normalized_shape)}; Sounder normalises rows (one extent) or whole images (three)")
-    return "layernorm"
+    return _with("layernorm", ("eps", module.eps, 1e-5))
 
 
 def _batch_norm(name, module):
-    for what, only in (("affine", True), ("eps", 1e-5), ("momentum", 0.1), ("track_running_stats", True)):
+    for what, only in (("affine", True), ("track_running_stats", True)):
         _must(name, what, getattr(module, what), only)
-    return "batchnorm"
+    if not module.momentum:
+        raise Error(f"{name}: momentum is {module.momentum}; Sounder's running statistics need a number above 0")
+    return _with("batchnorm", ("eps", module.eps, 1e-5), ("momentum", module.momentum, 0.1))
+
+
+def _batch_norm_and_function(name, module):
+    """timm's batch norm, with what follows it."""
+    return "; ".join(filter(None, [_batch_norm(name, module), *(_layer_of(name, None, part) for part in (module.drop, module.act))]))
+
+
+def _depth(name, module):
+    """torchvision's StochasticDepth and timm's DropPath: whole samples are dropped, if they are."""
+    rate = module.p if hasattr(module, "p") else module.drop_prob
+    _must(name, "mode", getattr(module, "mode", "row"), "row")
+    _must(name, "scale_by_keep", getattr(module, "scale_by_keep", True), True)
+    return f"droppath {rate:g}" if rate else ""
 
 
 def _function(function):
@@ -115,6 +131,7 @@ _MODULES = {
     **{function.module: _function(function) for function in FUNCTIONS},
     "Dropout": lambda name, module: f"dropout {module.p:g}",
     "Dropout2d": lambda name, module: f"dropout2d {module.p:g}",
+    "StochasticDepth": _depth, "DropPath": _depth, "BatchNormAct2d": _batch_norm_and_function,
     "Flatten": lambda name, module: "",
     "Identity": lambda name, module: "",
 }
@@ -144,8 +161,12 @@ def _called(node):
     return "max_pool2d" if name == "boolean_dispatch" or node.name.startswith("max_pool2d") else name
 
 
+_OTHERS = ("StochasticDepth", "DropPath", "BatchNormAct2d")  # modules of torchvision and timm
+
+
 def _none_of(name, kind):
-    return Error(f"{name}: Sounder has no {kind}; it has these of torch.nn: {', '.join(_MODULES)}")
+    return Error(f"{name}: Sounder has no {kind}; it has these of torch.nn: {', '.join(kind for kind in _MODULES if kind not in _OTHERS)}; "
+                 "a trainer (help trainer) trains any module")
 
 
 def _layer_of(name, node, module):
@@ -158,7 +179,7 @@ def _layer_of(name, node, module):
     raise _none_of(name, kind)
 
 
-_ORDINALS = {"Conv2d": "conv", "Linear": "fc", "GroupNorm": "norm", "LayerNorm": "norm", "BatchNorm1d": "norm", "BatchNorm2d": "norm",
+_ORDINALS = {"Conv2d": "conv", "Linear": "fc", "GroupNorm": "norm", "LayerNorm": "norm", "BatchNorm1d": "norm", "BatchNorm2d": "norm", "BatchNormAct2d": "norm",
              "Embedding": "embedding", "LSTM": "lstm", "MultiheadAttention": "attention",
              **{function.module: function.word for function in FUNCTIONS}}  # most have no weights
 
@@ -173,4 +194,4 @@ def _layers_tensors(module):
         return [[("in_proj_weight", module.in_proj_weight), ("in_proj_bias", module.in_proj_bias),
                  ("out_proj.weight", module.out_proj.weight), ("out_proj.bias", module.out_proj.bias)]]
     parts = ("weight", "bias", "running_mean", "running_var")
-    return [[(part, getattr(module, part)) for part in parts if hasattr(module, part)]]
+    return [[(part, getattr(module, part)) for part in parts if getattr(module, part, None) is not None]]

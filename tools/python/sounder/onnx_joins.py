@@ -24,6 +24,17 @@ def _sum(walk):
     return _join(walk, "add", (a, b) if is_newer else (b, a), at, a.out)
 
 
+def _product(walk):
+    """Of two layers' values, or of channels and a factor for each."""
+    (a, at), (b, other) = walk.find(0), walk.find(1)
+    if a.out != b.out or not np.array_equal(at, other):
+        wide, narrow, at, other = (a, b, at, other) if a.size >= b.size else (b, a, other, at)
+        if narrow.out != (wide.out[0], 1, 1) or not np.array_equal(at, walk.order(wide.out)) or not np.array_equal(other, walk.order(narrow.out)):
+            walk.refuse("multiplies samples of different shapes, or that lie otherwise")
+        return _join(walk, "mul", (narrow, wide), at, wide.out)
+    return _join(walk, "mul", (b, a) if a in walk.layers and b in walk.layers and walk.layers.index(b) > walk.layers.index(a) else (a, b), at, a.out)
+
+
 def _concat(walk):
     """Channels of images or vectors, one after the other; or the states of lstms, of which one is taken then; or constants."""
     values, axis = [walk.value(which) for which in range(len(walk.node.inputs))], walk.attribute("axis", 0)
@@ -124,6 +135,8 @@ def _two(walk):
         return change_scores(walk, value, other)
     if op == "Add" and walk.space_of(a) and walk.space_of(b):
         return _sum(walk)
+    if op == "Mul" and walk.space_of(a) and walk.space_of(b):
+        return _product(walk)
     if is_constant(other) and op != "Div" and walk.space_of(value):
         given = _change(walk, first, other)
     return _gelu_step(walk, first, 1 - first) if given is None else given

@@ -163,6 +163,6 @@ LAYER_OPS = {
     "MaxPool": (_pool, "auto_pad ceil_mode dilations kernel_shape pads storage_order strides"),
     "AveragePool": (_pool, "auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides"),
     "GlobalAveragePool": (lambda walk: global_pool(walk, walk.image()), ""), "Gemm": (_gemm, "alpha beta transA transB"), "MatMul": (_product, ""),
-    **{function.op: (function.read_op, function.op_attributes) for function in FUNCTIONS},
+    **{function.op: (function.read_op, function.op_attributes) for function in FUNCTIONS if function.read is not False},
     "Dropout": (_dropout, "ratio seed"), "Softmax": (_softmax, "axis"), "LogSoftmax": (_softmax, "axis"),
 }

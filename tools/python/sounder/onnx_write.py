@@ -32,14 +32,18 @@ class _Layer:
             else:
                 self.sources = [names[words[-1]]]
             del words[-2:]
-        if self.word in ("add", "concat"):
+        if self.word in ("add", "mul", "concat"):
             self.sources.append(names[words[1]])
             del words[1]
         numbers = [str(classes) if word == "classes" else word for word in words[1:]]
-        self.flags = {word for word in numbers if word in ("each", "last", "causal")}
+        self.flags = {word for word in numbers if word in ("each", "last", "causal", "nobias", "ceil")}
         numbers = [word for word in numbers if word not in self.flags]
         at = next((place for place, word in enumerate(numbers) if word.isalpha()), len(numbers))
         self.numbers, self.options = numbers[:at], dict(zip(numbers[at::2], numbers[at + 1::2]))
+
+    @property
+    def epsilon(self):
+        return float(self.options.get("eps", _EPSILON))
 
     def window(self, size, stride):
         """kernel, stride, padding and dilation."""
@@ -120,7 +124,7 @@ class _Writer:
         groups = int(layer.options.get("groups", 1))
         if of is None:
             return None
-        inputs = [of, self.weight("weight", outs, shape[0] // groups, *kernel), self.weight("bias", outs)]
+        inputs = [of, self.weight("weight", outs, shape[0] // groups, *kernel), *([] if "nobias" in layer.flags else [self.weight("bias", outs)])]
         name, extents = self.windows("Conv", layer, shape, inputs, kernel, stride, pad, dilation, dilations=dilation, group=groups)
         return name, (outs, *extents), 4
 
@@ -130,13 +134,20 @@ class _Writer:
             return None
         more = {"count_include_pad": 1} if layer.word == "avgpool" else {}
         name, extents = self.windows("AveragePool" if more else "MaxPool", layer, shape, [of], kernel, stride, pad, **more)
+        if "ceil" in layer.flags and not more:  # an average's windows all fit
+            self.nodes[-1].attribute.append(self.onnx.helper.make_attribute("ceil_mode", 1))
+            spare = [(extent + 2 * around - side) % step for extent, side, step, around in zip(shape[1:], kernel, stride, pad)]
+            extents = [count + (left > 0 and count * step < extent + around) for count, left, step, extent, around in zip(extents, spare, stride, shape[1:], pad)]
         return name, (shape[0], *extents), 4
 
     avgpool = pool
 
     def globalpool(self, layer, shape):
-        of = self.seen(layer.sources[0], 4)
-        return of and (self.node("GlobalAveragePool", [of]), (shape[0], 1, 1), 4)
+        of, grid = self.seen(layer.sources[0], 4), _sides(layer.numbers[0]) if layer.numbers else [1, 1]
+        if of is None or grid == [1, 1]:
+            return of and (self.node("GlobalAveragePool", [of]), (shape[0], 1, 1), 4)
+        each = [extent // parts for extent, parts in zip(shape[1:], grid)]
+        return self.node("AveragePool", [of], kernel_shape=each, strides=each), (shape[0], *grid), 4
 
     def groupnorm(self, layer, shape):
         self.begin("norm")
@@ -147,14 +158,14 @@ class _Writer:
         back = self.wholes("by_channel", [-1, *shape])
         of = name if rank != 2 else self.node("Reshape", [name, back])
         of = self.node("Reshape", [of, self.wholes("by_group", [0, groups, -1])])
-        of = self.node("InstanceNormalization", [of, self.constant(f"ones{groups}", np.ones(groups)), self.constant(f"zeros{groups}", np.zeros(groups))], epsilon=_EPSILON)
+        of = self.node("InstanceNormalization", [of, self.constant(f"ones{groups}", np.ones(groups)), self.constant(f"zeros{groups}", np.zeros(groups))], epsilon=layer.epsilon)
         of = self.node("Mul", [self.node("Reshape", [of, back]), self.weight("weight", channels, seen=(channels, 1, 1))])
         return self.node("Add", [of, self.weight("bias", channels, seen=(channels, 1, 1))]), shape, 4
 
     def whole_norm(self, layer, shape):
         name, _, rank = self.results[layer.sources[0]]
         own, seen = shape if shape[1] * shape[2] > 1 else shape[:1], shape[1:] if rank == 3 else shape if rank == 4 else shape[:1]
-        return self.node("LayerNormalization", [name, *(self.weight(part, *own, seen=seen) for part in ("weight", "bias"))], axis=1, epsilon=_EPSILON), shape, rank
+        return self.node("LayerNormalization", [name, *(self.weight(part, *own, seen=seen) for part in ("weight", "bias"))], axis=1, epsilon=layer.epsilon), shape, rank
 
     def layernorm(self, layer, shape):
         self.begin("norm")
@@ -163,14 +174,14 @@ class _Writer:
             return self.whole_norm(layer, shape)
         if rank == 2:
             return None
-        return self.node("LayerNormalization", [name, self.weight("weight", shape[2]), self.weight("bias", shape[2])], axis=-1, epsilon=_EPSILON), shape, rank
+        return self.node("LayerNormalization", [name, self.weight("weight", shape[2]), self.weight("bias", shape[2])], axis=-1, epsilon=layer.epsilon), shape, rank
 
     def batchnorm(self, layer, shape):
         self.begin("norm")
         _, _, rank = self.results[layer.sources[0]]
         of = self.seen(layer.sources[0], 2 if rank == 2 else 4)
         parts = [self.weight(part, shape[0]) for part in ("weight", "bias", "running_mean", "running_var")]
-        return self.node("BatchNormalization", [of, *parts], epsilon=_EPSILON), shape, 2 if rank == 2 else 4
+        return self.node("BatchNormalization", [of, *parts], epsilon=layer.epsilon, momentum=1 - float(layer.options.get("momentum", 0.1))), shape, 2 if rank == 2 else 4
 
     # Functions and joins
 
@@ -181,6 +192,8 @@ class _Writer:
     def dropout2d(self, layer, shape):
         """Nothing but in training."""
         return self.same("Identity", layer, shape)
+
+    droppath = dropout2d
 
     def dropout(self, layer, shape):
         return self.same("Dropout", layer, shape, self.constant(f"rate{layer.numbers[0]}", float(layer.numbers[0])))
@@ -198,6 +211,17 @@ class _Writer:
         return self.node("Concat", inputs, axis=1), (shape[0] + other[0], *shape[1:]), rank
 
     concat = add
+
+    def mul(self, layer, shape):
+        """Of values, or of channels and a factor for each; as images, unless both lie alike."""
+        results = [self.results[source] for source in layer.sources]
+        ranks = {rank for _, _, rank in results}
+        shape = max((of for _, of, _ in results), key=math.prod)
+        if len(ranks) == 1 and results[0][1] == results[1][1]:
+            return self.node("Mul", [name for name, _, _ in results]), shape, ranks.pop()
+        inputs = [self.node("Reshape", [name, self.wholes("image", [-1, *of])]) if rank == 2 else self.seen(source, 4)
+                  for source, (name, of, rank) in zip(layer.sources, results)]
+        return (self.node("Mul", inputs), shape, 4) if None not in inputs else None
 
     # Products, and layers of sequences
 

@@ -9,7 +9,7 @@ class _Text:
     input."""
 
     def __init__(self):
-        self.layers, self.sources, self.names, self.places = [], [], {}, {}
+        self.layers, self.sources, self.names, self.places, self.joined = [], [], {}, {}, {}
 
     def place(self, node):
         return self.places.get(node, -1)
@@ -53,15 +53,19 @@ class _Text:
         self.sources += [[source], *([place] for place in range(last + 1, len(self.layers) - 1))]
 
     def join(self, word, places, of):
-        """Adds or concatenates; one of the values may come from the layer right before, if the order does not matter."""
+        """Adds, multiplies or concatenates, and returns the place of the result; one of the values may come from the layer right before, if the order does not matter."""
         last = len(self.layers) - 1
-        if word == "add":
+        if word in ("add", "mul"):
             places = sorted(places, key=lambda place: place != last)
         source = places[0]
-        for place in places[1:]:
-            self.add(f"{word} {self.named(place, of)}", source, of)
-            source = len(self.layers) - 1
-            self.sources[source].append(place)
+        for number, place in enumerate(places[1:], 2):
+            joined = (word, *places[:number])
+            if joined not in self.joined:  # a dense net joins what it has joined before, and one value more
+                self.add(f"{word} {self.named(place, of)}", source, of)
+                self.joined[joined] = len(self.layers) - 1
+                self.sources[-1].append(place)
+            source = self.joined[joined]
+        return source
 
     def text(self):
         return "; ".join(text + (f" as {self.names[place]}" if place in self.names else "") for place, text in enumerate(self.layers))
@@ -149,7 +153,8 @@ class _Reader:
         of, extents = node.all_input_nodes[0], node.args[1:]
         extents = extents[0] if extents and isinstance(extents[0], (tuple, list)) else extents
         rank, place = self.ranks.get(of), self.text.place(of)
-        if len(extents) != 2 and (len(extents) != 4 or place >= 0):
+        as_factors = len(extents) == 4 and tuple(extents[2:]) == (1, 1) and rank == 2  # of channels
+        if len(extents) != 2 and not as_factors and (len(extents) != 4 or place >= 0):
             raise Error(f"{name}: a view of {len(extents)} dimensions; Sounder's layers go on with the shape they take, and rows of images are squeeze(1)")
         if rank == 3 and isinstance(extents[0], int):
             raise Error(f"{name}: a view that may join samples and steps; flatten(1) joins the steps of each sample")
@@ -280,8 +285,7 @@ class _Reader:
         if _JOINS[kind] == "concat" and (known == 3 or dim not in ((1, -1) if known == 2 else (1, -3) if known == 4 else (1,))):
             raise Error(f"{name}: joins along dimension {dim}; Sounder joins channels: dimension 1 of images or vectors")
         _must(name, "alpha", node.kwargs.get("alpha", 1), 1)
-        self.text.join(_JOINS[kind], [self.source(name, one) for one in inputs], name)
-        self.give(node, len(self.text.layers) - 1, known)
+        self.give(node, self.text.join(_JOINS[kind], [self.source(name, one) for one in inputs], name), known)
 
     def step(self, name, node, module):
         kind = _called(node) if module is None else type(module).__name__
@@ -290,6 +294,8 @@ class _Reader:
             return self.take_part(name, node)
         if kind in ("Flatten", "flatten"):
             return self.flatten(name, node, module)
+        if kind == "expand_as":
+            return self.give(node, self.source(name, inputs[0]), self.ranks.get(inputs[0]))  # a product spreads its factors by itself
         if kind in ("view", "reshape"):
             return self.view(name, node)
         if kind == "unsqueeze" and node.all_input_nodes[0] in self.counted and _called(node.all_input_nodes[0]) == "arange" and node.args[1:] == (0,):
@@ -305,6 +311,10 @@ class _Reader:
             kind = self.kind_of_to(name, node)
         if kind in ("contiguous", "float") or (kind in ("long", "int") and self.text.place(inputs[0]) < 0):
             return self.give(node, self.source(name, inputs[0]), self.ranks.get(inputs[0]))
+        if module is None and _JOINS.get(kind) == "concat":
+            inputs = [*node.kwargs.get("tensors", node.args[0] if node.args else ())]  # all_input_nodes has each value once
+            if len(inputs) == 1:
+                return self.give(node, self.source(name, inputs[0]), self.ranks.get(inputs[0]))
         if module is None and kind in _JOINS and len(inputs) > 1:
             return self.join(name, node, kind, inputs)
         added = [own for own in node.all_input_nodes if own.op == "get_attr" or own in self.places]

@@ -1,12 +1,12 @@
 """A PyTorch module's forward as steps."""
 from .command import Error
 from .functions import FUNCTIONS
-from .modules import _LAST, _MODULES, _none_of, _called
+from .modules import _LAST, _MODULES, _OTHERS, _none_of, _called
 
 
 # Layers that give the shape they take.
-_KEEP_SHAPE = (*(function.word for function in FUNCTIONS), "dropout", "batchnorm", "layernorm")
-_JOINS = {"add": "add", "iadd": "add", "add_": "add", "cat": "concat", "concat": "concat"}
+_KEEP_SHAPE = (*(function.word for function in FUNCTIONS), "dropout", "droppath", "batchnorm", "layernorm")
+_JOINS = {"add": "add", "iadd": "add", "add_": "add", "mul": "mul", "imul": "mul", "mul_": "mul", "cat": "concat", "concat": "concat"}
 
 
 def _asks_for_a_size(node):
@@ -53,6 +53,27 @@ def _check_leaf(node, modules, seen):
     seen |= own
 
 
+def _is_of_packages(module):
+    return type(module).__module__.split(".")[0] in ("torchvision", "timm")
+
+
+def _is_known(module):
+    """A module of torchvision or timm that is a row of the table, or one of torch.nn's by another path."""
+    import torch
+
+    kind = type(module).__name__
+    return _is_of_packages(module) and (kind in _OTHERS or (kind in _MODULES and isinstance(module, getattr(torch.nn, kind, ()))))
+
+
+def _is_layer_of_its_own(module):
+    """One that computes with parameters of its own: where no row has it, the refusal names it."""
+    return _is_of_packages(module) and any(parameter is not None for parameter in module._parameters.values())
+
+
+def _untraceable(whose, problem):
+    return f"{whose} forward cannot be traced: {problem}; write it without ifs and loops over values, or take a trainer (help trainer), which trains any module"
+
+
 def _trace(net):
     """The graph of what the net computes. output, (hidden, cell) = lstm(x) is two values each; arange(x.size(1)) is a step of its own."""
     import torch.fx
@@ -70,11 +91,19 @@ def _trace(net):
         def proxy(self, node):
             return Value(node, self)
 
+        def is_leaf_module(self, module, name):
+            return super().is_leaf_module(module, name) or _is_known(module) or _is_layer_of_its_own(module)
+
         def call_module(self, module, forward, args, kwargs):
             kind, name = type(module).__name__, self.path_of_module(module)
             if self.is_leaf_module(module, name) and kind not in (*_MODULES, *_LAST):
                 raise _none_of(name, kind)  # before what it gives is taken apart, as a GRU's is
-            return super().call_module(module, forward, args, kwargs)
+            try:
+                return super().call_module(module, forward, args, kwargs)
+            except Error:
+                raise
+            except Exception as problem:
+                raise Error(_untraceable(f"{name}: {kind}'s", problem)) from problem
 
     tracer, arange = Tracer(), torch.arange
 
@@ -99,7 +128,7 @@ def _steps(net):
     except Error:
         raise
     except Exception as problem:
-        raise Error(f"{type(net).__name__}: its forward cannot be traced: {problem}; write it without ifs and loops over values") from problem
+        raise Error(_untraceable(f"{type(net).__name__}: its", problem)) from problem
     modules, steps, inputs, seen = dict(net.named_modules()), [], 0, set()
     for node in graph.nodes:
         inputs += node.op == "placeholder"

@@ -1,0 +1,100 @@
+"""Which nets of torchvision and timm sounder.layers reads, and whether Sounder trains them as PyTorch does: images of 32x32, ten classes,
+whole batches of 16, no dropout. Prints a table; no test, since it needs both packages and minutes.
+
+usage: brought_nets.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [--steps 20] [NET ...]
+"""
+import os, sys, tempfile
+
+import numpy as np
+import torch
+
+os.environ["SOUNDER"] = os.path.abspath(sys.argv[1])
+sys.path.insert(0, sys.argv[2])
+import sounder
+
+TORCHVISION = ("resnet18 resnet34 resnext50_32x4d wide_resnet50_2 vgg11 vgg11_bn squeezenet1_1 mobilenet_v2 mobilenet_v3_small mnasnet1_0 "
+               "shufflenet_v2_x0_5 densenet121 efficientnet_b0 convnext_tiny regnet_y_400mf").split()
+TIMM = ("resnet10t resnet18 seresnet18 resnetv2_50 mobilenetv2_050 mobilenetv3_small_050 mnasnet_small efficientnet_lite0 tinynet_e "
+        "regnetx_002 regnety_002 lcnet_050 vit_tiny_patch16_224 convnext_atto").split()
+LR, SAMPLES, SHAPE = 0.01, 16, (3, 32, 32)
+
+
+def make(library, name):
+    torch.manual_seed(1)
+    if library == "torchvision":
+        import torchvision
+        return torchvision.models.get_model(name, num_classes=10)
+    import timm
+    return timm.create_model(name, num_classes=10, **({"img_size": 32, "patch_size": 4} if name.startswith("vit") else {}))
+
+
+def without_dropout(net):
+    for module in net.modules():
+        for rate in ("p", "drop_prob", "drop_rate"):
+            if isinstance(getattr(module, rate, None), float):
+                setattr(module, rate, 0.0)
+    return net
+
+
+def samples():
+    rng = np.random.default_rng(2)
+    y = rng.integers(0, 10, SAMPLES)
+    means = rng.normal(0, 1, (10, 3, 8, 8))
+    return (np.kron(means[y], np.ones((4, 4))) + rng.normal(0, 0.5, (SAMPLES, *SHAPE))).astype(np.float32), y
+
+
+def in_torch(net, x, y, steps, kind):
+    """The weights' changes, one vector, and the last loss."""
+    net = net.to(kind).train()
+    before = [weight.detach().clone() for weight in net.parameters()]
+    optimizer = torch.optim.SGD(net.parameters(), lr=LR)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(net(torch.from_numpy(x).to(kind)), torch.from_numpy(y))
+        loss.backward()
+        optimizer.step()
+    return torch.cat([(weight.detach() - old).double().flatten() for weight, old in zip(net.parameters(), before)]), loss.item()
+
+
+def apart(one, other):
+    return ((one - other).norm() / other.norm()).item()
+
+
+def compare(library, name, steps, folder):
+    net = without_dropout(make(library, name))
+    try:
+        text = sounder.layers(net)
+        x, y = samples()
+        data = sounder.write_data(os.path.join(folder, f"{name}.npz"), train=(x, y), test=(x, y))
+        begin = sounder.write_weights(os.path.join(folder, f"{name}.safetensors"), net)
+        run = sounder.train(os.path.join(folder, f"run-{library}-{name}"), data=data, model=text, init=begin, clients=1, rounds=steps, batch_size=SAMPLES,
+                            epochs=1, lr=LR, workers=1, eval_every=steps)
+        mine = make(library, name)
+        run.load_into(mine)
+    except sounder.Error as refusal:
+        return f"refused: {refusal}"
+    before = [weight.detach().clone() for weight in net.parameters()]
+    moved = torch.cat([(weight.detach() - old).double().flatten() for weight, old in zip(mine.parameters(), before)])
+    single, loss = in_torch(without_dropout(make(library, name)), x, y, steps, torch.float32)
+    double, _ = in_torch(without_dropout(make(library, name)), x, y, steps, torch.float64)
+    return f"{text.count(';') + 1} layers; update apart from PyTorch's by {apart(moved, single):.1e}, from float64's by {apart(moved, double):.1e} (PyTorch's float32: {apart(single, double):.1e}); loss {loss:.4f}"
+
+
+def main(words):
+    steps = 20
+    if "--steps" in words:
+        at = words.index("--steps")
+        steps = int(words[at + 1])
+        del words[at:at + 2]
+    torch.set_num_threads(2)
+    read, nets = 0, [("torchvision", name) for name in TORCHVISION] + [("timm", name) for name in TIMM]
+    with tempfile.TemporaryDirectory(prefix="sounder-nets-") as folder:
+        for library, name in nets:
+            if not words or name in words:
+                line = compare(library, name, steps, folder)
+                read += not line.startswith("refused")
+                print(f"{library} {name}: {line}", flush=True)
+    print(f"{read} of {len(words) or len(nets)} read")
+
+
+main(sys.argv[3:])
