@@ -16,7 +16,7 @@ TORCHVISION = ("resnet18 resnet34 resnext50_32x4d wide_resnet50_2 vgg11 vgg11_bn
                "shufflenet_v2_x0_5 densenet121 efficientnet_b0 convnext_tiny regnet_y_400mf").split()
 TIMM = ("resnet10t resnet18 seresnet18 resnetv2_50 mobilenetv2_050 mobilenetv3_small_050 mnasnet_small efficientnet_lite0 tinynet_e "
         "regnetx_002 regnety_002 lcnet_050 vit_tiny_patch16_224 convnext_atto").split()
-LR, SAMPLES, SHAPE = 0.01, 16, (3, 32, 32)
+LR, SAMPLES, SHAPE = 0.001, 16, (3, 32, 32)
 
 
 def make(library, name):
@@ -68,7 +68,7 @@ def compare(library, name, steps, folder):
         data = sounder.write_data(os.path.join(folder, f"{name}.npz"), train=(x, y), test=(x, y))
         begin = sounder.write_weights(os.path.join(folder, f"{name}.safetensors"), net)
         run = sounder.train(os.path.join(folder, f"run-{library}-{name}"), data=data, model=text, init=begin, clients=1, rounds=steps, batch_size=SAMPLES,
-                            epochs=1, lr=LR, workers=1, eval_every=steps)
+                            local_epochs=1, lr=LR, workers=1, eval_every=steps)
         mine = make(library, name)
         run.load_into(mine)
     except sounder.Error as refusal:

@@ -213,7 +213,7 @@ class Onnx(OnnxCase):
         nodes, tensors = FORMS["newer"]
         last = nodes[-1]
         cases = {
-            "no such layer here": [node("HardSwish", "c1", "g5", "act.3"), *nodes[2:]],
+            "no such layer here": [node("Softplus", "c1", "g5", "act.3"), *nodes[2:]],
             "its attribute mode is not read": [node("Relu", "c1", "g5", "act.3", mode=1), *nodes[2:]],
             "takes nothing, which no node before it gives": [node("Relu", "nothing", "g5", "act.3"), *nodes[2:]],
             "its padding is not the same on both sides": [node("MaxPool", "c1", "g5", "act.3", kernel_shape=[3, 3], pads=[0, 1, 1, 1])],
