@@ -4,9 +4,10 @@ Usage: test_look_against.py PATH_OF_SOUNDER [unittest arguments]
 """
 import json, math, os, re, statistics, subprocess, sys, unittest
 
-from runs import DEADLINE
+from runs import DEADLINE, SOUNDER
 from test_look import CHART_JS, CHROMIUM, Look
 
+COVERAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/bench/coverage")
 T = {5: 2.776445}  # pairs: 97.5% quantile of Student's distribution
 
 
@@ -144,6 +145,12 @@ class Against(Look):
         self.assertRegex(done.stdout, r'<table id="against">.*<td[^>]*>11\.00</td>.*</table>')
         self.assertRegex(done.stdout, r'<p id="against-notes"[^>]*>difference: accuracy %')
 
+    def test_the_script_of_the_intervals_coverage_tells_its_share(self):
+        done = subprocess.run([sys.executable, COVERAGE, SOUNDER, "--runs", "12", "--repetitions", "20", "--pairs", "3"], text=True, timeout=DEADLINE,
+                              capture_output=True)
+        share = float(re.match(r"20 repetitions of 3 pairs from 12 runs: ([\d.]+)% of the intervals hold 0; 0.0% of the sign tests", done.stdout)[1])
+        self.assertEqual(done.returncode, not 93 <= share <= 97, done.stderr)
+        self.assertGreater(share, 50)
 
 
 if __name__ == "__main__":
