@@ -100,6 +100,18 @@ class Against(Look):
             self.write_run(f"two/{seed}b", [0.5], lr="0.2", partition="dirichlet", alpha="0.2", seed=seed)
         self.assertIn("is a value of alpha and of lr; write --against alpha=0.1\n", refusal("two", "--against", "0.1"))
 
+    def test_the_name_of_a_metric_in_a_record_does_not_control_the_terminal(self):
+        self.write_algorithms({"fedavg": [0.5] * 3, "scaffold": [0.6] * 3})
+        for folder in os.listdir(self.path("sweep")):
+            path = self.path("sweep", folder, "metrics.jsonl")
+            with open(path) as file:
+                text = file.read()
+            with open(path, "w") as file:
+                file.write(text.replace('"type":"start"', '"type":"start","figure":"test_metrics.\\u001b[31mred"').replace('"test_loss":', '"test_metrics":{"\\u001b[31mred":2.0},"test_loss":'))
+        told = self.sounder("runs", "sweep", "--against", "fedavg")
+        self.assertIn("difference: ?[31mred in the end", told)
+        self.assertNotIn("\x1b", told)
+
     def test_runs_without_the_figure_and_unfinished_runs_are_left_out_and_counted(self):
         self.write_algorithms({"fedavg": [0.5, 0.5, 0.5, 0.5], "scaffold": [0.6, 0.7, 0.6, 0.6]})
         self.write_run("sweep/cut", [0.9], finished=False, algorithm="scaffold", seed=5)

@@ -157,6 +157,7 @@ static Status find_figure(Question *question, const PastRuns *runs, const char *
     const bool is_share = figure_facts[question->figure.kind].is_share;
     question->decimals = is_share ? 2 : 4;
     snprintf(question->title, sizeof question->title, "%s%s", run_figure_name(&question->figure), is_share ? " %" : "");
+    disarm_text(question->title); // a record names a metric
     return STATUS_OK;
 }
 
