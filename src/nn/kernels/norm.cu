@@ -166,8 +166,9 @@ struct ChannelSums {
 
 // All gradients at once, where a block has a group's values of all samples and each channel has one weight: the first
 // pass takes the sums of one channel after the other, of each sample for the input's gradient and of all samples for
-// the weight's, and so reads values and gradients once for both.
-__global__ void __launch_bounds__(NORM_THREADS)
+// the weight's, and so reads values and gradients once for both. Three blocks on a multiprocessor: for Turing the
+// compiler would otherwise keep to 64 registers, and spill.
+__global__ void __launch_bounds__(NORM_THREADS, 3)
     norm_backward(float *weight_gradient, float *bias_gradient, size_t gradient_stride, float4 *in_gradient,
                   const float4 *statistics, const float4 *in, const float4 *out_gradient, Affine of, Norm norm) {
     __shared__ float4 shared[DEPTH][WIDTH];
