@@ -9,7 +9,7 @@
 #include "base/suggest.h"
 #include "tests/check.h"
 
-enum { MAX_ARGUMENTS = 32, LINE_BYTES = 4096 };
+enum { MAX_ARGUMENTS = 32, LINE_BYTES = 1 << 15 };
 
 // Splits a command line at '|' (values may hold blanks) and parses it.
 static Status parse(Options *options, const char *line, Error *err) {
@@ -179,13 +179,20 @@ static void an_unknown_option_names_what_was_probably_meant(void **state) {
     Error err;
     assert_int_equal(parse(&options, line, &err), STATUS_USAGE);
     assert_non_null(strstr(err.message, "xxx...: unknown option"));
-    strcpy(line, "--model=");
-    memset(line + 8, 'x', 2047);
-    line[8 + 2047] = '\0';
-    check_ok(parse(&options, line, &err));
-    line[8 + 2047] = 'x';
-    line[8 + 2048] = '\0';
-    assert_int_equal(parse(&options, line, &err), STATUS_USAGE);
+    const struct {
+        const char *option;
+        size_t most;
+    } texts[] = {{"--data=", OPTION_TEXT_BYTES}, {"--model=", OPTION_NET_BYTES}}; // the byte that ends a text included
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        const size_t end = strlen(texts[i].option) + texts[i].most - 1;
+        memset(line, 'x', end + 1);
+        memcpy(line, texts[i].option, strlen(texts[i].option));
+        line[end] = '\0';
+        check_ok(parse(&options, line, &err));
+        line[end] = 'x';
+        line[end + 1] = '\0';
+        assert_int_equal(parse(&options, line, &err), STATUS_USAGE);
+    }
 }
 
 static void what_robust_rules_codes_and_releases_do_not_go_with_is_refused(void **state) {

@@ -44,7 +44,7 @@ def samples():
 
 
 def in_torch(net, x, y, steps, kind):
-    """The weights' changes, one vector, and the last loss."""
+    """The weights' changes, one vector."""
     net = net.to(kind).train()
     before = [weight.detach().clone() for weight in net.parameters()]
     optimizer = torch.optim.SGD(net.parameters(), lr=LR)
@@ -53,31 +53,35 @@ def in_torch(net, x, y, steps, kind):
         loss = torch.nn.functional.cross_entropy(net(torch.from_numpy(x).to(kind)), torch.from_numpy(y))
         loss.backward()
         optimizer.step()
-    return torch.cat([(weight.detach() - old).double().flatten() for weight, old in zip(net.parameters(), before)]), loss.item()
+    return torch.cat([(weight.detach() - old).double().flatten() for weight, old in zip(net.parameters(), before)])
 
 
 def apart(one, other):
     return ((one - other).norm() / other.norm()).item()
 
 
+def trained(library, name, text, steps, folder):
+    """The weights' changes by a run, one vector, and by PyTorch in single and in double precision."""
+    net, path = without_dropout(make(library, name)), os.path.join(folder, f"{library}-{name}-{steps}")
+    x, y = samples()
+    run = sounder.train(path, data=sounder.write_data(path + ".npz", train=(x, y), test=(x, y)), model=text, init=sounder.write_weights(path + ".safetensors", net),
+                        clients=1, rounds=steps, batch_size=SAMPLES, local_epochs=1, lr=LR, workers=1, eval_every=steps)
+    before = [weight.detach().clone() for weight in net.parameters()]
+    run.load_into(net)
+    mine = torch.cat([(weight.detach() - old).double().flatten() for weight, old in zip(net.parameters(), before)])
+    return mine, *(in_torch(without_dropout(make(library, name)), x, y, steps, kind) for kind in (torch.float32, torch.float64))
+
+
 def compare(library, name, steps, folder):
-    net = without_dropout(make(library, name))
     try:
-        text = sounder.layers(net)
-        x, y = samples()
-        data = sounder.write_data(os.path.join(folder, f"{name}.npz"), train=(x, y), test=(x, y))
-        begin = sounder.write_weights(os.path.join(folder, f"{name}.safetensors"), net)
-        run = sounder.train(os.path.join(folder, f"run-{library}-{name}"), data=data, model=text, init=begin, clients=1, rounds=steps, batch_size=SAMPLES,
-                            local_epochs=1, lr=LR, workers=1, eval_every=steps)
-        mine = make(library, name)
-        run.load_into(mine)
+        text = sounder.layers(without_dropout(make(library, name)))
+        words = [f"{text.count(';') + 1} layers, {len(text)} bytes"]
+        for count in (1, steps):
+            mine, single, double = trained(library, name, text, count, folder)
+            words.append(f"after {count} steps {apart(mine, single):.0e} of the update from PyTorch, {apart(mine, double):.0e} from its float64, where PyTorch is {apart(single, double):.0e}")
     except sounder.Error as refusal:
         return f"refused: {refusal}"
-    before = [weight.detach().clone() for weight in net.parameters()]
-    moved = torch.cat([(weight.detach() - old).double().flatten() for weight, old in zip(mine.parameters(), before)])
-    single, loss = in_torch(without_dropout(make(library, name)), x, y, steps, torch.float32)
-    double, _ = in_torch(without_dropout(make(library, name)), x, y, steps, torch.float64)
-    return f"{text.count(';') + 1} layers; update apart from PyTorch's by {apart(moved, single):.1e}, from float64's by {apart(moved, double):.1e} (PyTorch's float32: {apart(single, double):.1e}); loss {loss:.4f}"
+    return "; ".join(words)
 
 
 def main(words):

@@ -138,7 +138,7 @@ const Option option_table[] = {
      .placeholder = "NAME|PLACE", .preset = "fashion-mnist",
      .name_of = name_of_data,
      .help = "data set, or your files (help data)"},
-    {.name = "model", .type = OPTION_TEXT, FIELD(model), .group = GROUP_MODEL, .eval = true, .common = true, .parts = true,
+    {.name = "model", .type = OPTION_TEXT, FIELD(model), .group = GROUP_MODEL, .eval = true, .common = true, .parts = true, .is_net = true,
      .also = "net arch architecture m",
      .placeholder = "NAME|LAYERS", .preset = "lenet",
      .name_of = name_of_model,

@@ -19,7 +19,7 @@ typedef enum OptionType {
     OPTION_FLOAT,  // float
     OPTION_FLAG,   // bool
     OPTION_CHOICE, // int or uint32_t, an index into choices
-    OPTION_TEXT,   // char[OPTION_TEXT_BYTES]
+    OPTION_TEXT,   // char[OPTION_TEXT_BYTES], or of a net char[OPTION_NET_BYTES]
     OPTION_FORM,   // char[OPTION_TEXT_BYTES]; `form` stores its numbers in other fields
 } OptionType;
 
@@ -33,7 +33,7 @@ typedef enum OptionGroup {
     GROUP_COUNT
 } OptionGroup;
 
-enum { OPTION_MAX_CHOICES = 64, OPTION_VALUE_BYTES = OPTION_TEXT_BYTES, OPTION_RANGE_BYTES = 768 };
+enum { OPTION_MAX_CHOICES = 64, OPTION_VALUE_BYTES = OPTION_NET_BYTES, OPTION_RANGE_BYTES = 768 };
 
 typedef struct Option {
     const char *name; // the same on the command line (--name) and in YAML (name:)
@@ -61,6 +61,7 @@ typedef struct Option {
     bool common;                       // often used: shown by `sounder train -h`
     const char *brief;                 // one line of help for -h; NULL: `help`
     bool parts;                        // TEXT: has parts with ; between them, and a line end ends a part
+    bool is_net;                       // TEXT: may be as long as a net's text
     bool added;                        // newer than recorded runs: part of a run's identity unless zero or unused
     bool may_change;                   // may change with --resume, because it does not influence the bits
     char letter;                       // a short name: 'n' for -n; 0: none

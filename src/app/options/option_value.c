@@ -18,6 +18,10 @@ bool option_applies(const Options *options, const Option *option) {
     return !option->applies || option->applies(options);
 }
 
+static size_t text_bytes(const Option *option) {
+    return option->is_net ? OPTION_NET_BYTES : OPTION_TEXT_BYTES;
+}
+
 static size_t field_bytes(const Option *option) {
     switch (option->type) {
     case OPTION_WHOLE:
@@ -35,7 +39,7 @@ static size_t field_bytes(const Option *option) {
     case OPTION_FORM:
         break;
     }
-    return OPTION_TEXT_BYTES;
+    return text_bytes(option);
 }
 
 static const void *field_of(const Options *options, const Option *option) {
@@ -70,7 +74,7 @@ static bool only(const char *text, const char *letters) {
 }
 
 bool option_is_zero(const Options *options, const Option *option) {
-    static const char zeros[OPTION_TEXT_BYTES];
+    static const char zeros[OPTION_VALUE_BYTES];
     return memcmp(field_of(options, option), zeros, field_bytes(option)) == 0;
 }
 
@@ -145,7 +149,7 @@ static size_t utf8_character(const unsigned char *at) {
     return bytes;
 }
 
-enum { JOINED_BYTES = OPTION_TEXT_BYTES + 4 }; // one step of the loop below writes at most three bytes
+enum { JOINED_BYTES = OPTION_VALUE_BYTES + 4 }; // one step of the loop below writes at most three bytes
 
 // Writes a text of parts on one line: "conv 20 5; relu" for "conv 20 5\nrelu". A line end ends a part, but is only
 // white space next to a ';'. Stops when the text is too long for an option.
@@ -153,7 +157,7 @@ static void join_lines(char joined[JOINED_BYTES], const char *text) {
     static const char white[] = " \t\r\n";
     size_t length = 0;
     text += strspn(text, white);
-    while (*text && length < OPTION_TEXT_BYTES) {
+    while (*text && length < OPTION_VALUE_BYTES) {
         const size_t gap = strspn(text, white);
         const bool ends_part = memchr(text, '\n', gap) && joined[length - 1] != ';' && text[gap] != ';';
         if (gap > 0 && text[gap] && ends_part) joined[length++] = ';';
@@ -173,10 +177,10 @@ static bool read_text(char *value, const Option *option, const char *text) {
         text = joined;
     }
     const size_t length = strlen(text);
-    if (length == 0 || length >= OPTION_TEXT_BYTES) return false;
+    if (length == 0 || length >= text_bytes(option)) return false;
     for (const char *c = text; *c; c += utf8_character((const unsigned char *)c))
         if (iscntrl((unsigned char)*c) || utf8_character((const unsigned char *)c) == 0) return false;
-    memset(value, 0, OPTION_TEXT_BYTES);
+    memset(value, 0, text_bytes(option));
     memcpy(value, text, length);
     return true;
 }
@@ -239,8 +243,9 @@ static Status refuse_value(const Option *option, const char *value, const char *
         [OPTION_TEXT] = "a UTF-8 text of 1 to 2047 bytes without control characters",
         [OPTION_FORM] = "a UTF-8 text of 1 to 2047 bytes without control characters; it is one of ",
     };
-    static_assert(OPTION_TEXT_BYTES == 2048, "the sentence above says so");
-    char shown[OPTION_SHOWN_BYTES], range[OPTION_RANGE_BYTES], several[OPTION_TEXT_BYTES];
+    static const char net[] = "a UTF-8 text of 1 to 16383 bytes without control characters";
+    static_assert(OPTION_TEXT_BYTES == 2048 && OPTION_NET_BYTES == 16384, "the sentences above say so");
+    char shown[OPTION_SHOWN_BYTES], range[OPTION_RANGE_BYTES], several[OPTION_VALUE_BYTES];
     option_printable(shown, value);
     option_range(range, option);
     if (is_several(several, sizeof several, option, value)) return refuse_several(option, value, several, where, err);
@@ -251,9 +256,9 @@ static Status refuse_value(const Option *option, const char *value, const char *
         suggestion_consider(&suggestion, option->choices[i]);
     // One edit turns three letters into another word: cpu into gpu.
     const char *best = suggestion.distance == 0 || strlen(value) > 3 ? suggestion.best : NULL;
-    return fail(err, STATUS_USAGE, "%s%s %s: needs %s%s%s%s%s%s", where, option->name, shown, kinds[option->type],
-                range, is_share ? ", not a share of them" : "", best ? "; did you mean " : "", best ? best : "",
-                best ? "?" : "");
+    return fail(err, STATUS_USAGE, "%s%s %s: needs %s%s%s%s%s%s", where, option->name, shown,
+                option->is_net ? net : kinds[option->type], range, is_share ? ", not a share of them" : "",
+                best ? "; did you mean " : "", best ? best : "", best ? "?" : "");
 }
 
 // Stores the text, and its numbers in their fields.
@@ -279,9 +284,9 @@ Status option_read(void *record, const Option *option, const char *value, const 
         double real;
         float single;
         bool flag;
-        char text[OPTION_TEXT_BYTES];
+        char text[OPTION_VALUE_BYTES];
     } parsed;
-    char several[OPTION_TEXT_BYTES];
+    char several[OPTION_VALUE_BYTES];
     bool good = false;
     errno = 0;
     switch (option->type) {

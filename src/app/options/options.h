@@ -30,7 +30,7 @@
 #include "fedavg/rules/world/view_rules.h"
 #include "fedavg/rules/world/world.h"
 
-enum { OPTION_TEXT_BYTES = 2048, OPTION_MAX_COUNT = 96 };
+enum { OPTION_TEXT_BYTES = 2048, OPTION_NET_BYTES = SPEC_TEXT_BYTES, OPTION_MAX_COUNT = 96 };
 
 typedef enum DeviceKind { DEVICE_AUTO, DEVICE_CPU, DEVICE_CUDA } DeviceKind;
 typedef enum MpsUse { MPS_AUTO, MPS_OFF, MPS_START } MpsUse;
@@ -42,7 +42,7 @@ enum { OWN_VALIDATION_UNKNOWN, OWN_VALIDATION_NONE, OWN_VALIDATION_THERE }; // u
 
 typedef struct Options {
     char data[OPTION_TEXT_BYTES];    // fashion-mnist
-    char model[OPTION_TEXT_BYTES];   // lenet
+    char model[OPTION_NET_BYTES];    // lenet
     char init[OPTION_TEXT_BYTES];    // "": random weights
     char trainer[OPTION_TEXT_BYTES]; // a program that trains; "": the engine does
     char trainer_option[OPTION_TEXT_BYTES];
