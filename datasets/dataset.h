@@ -35,6 +35,7 @@ typedef struct DatasetItems {
     uint32_t outside;     // bits of 1 << DatasetSplitKind: splits whose samples are in files, not in the block
     uint32_t names_bytes; // size of the names of the classes, each with its '\0'; 0: classes are known by number
     uint32_t scales;      // how many means and deviations normalised float32 numbers; 0: none did
+    uint64_t features;    // hash of the names of a table's features, in their order; 0: they have no names
 } DatasetItems;
 
 static inline bool dataset_has_targets(const DatasetItems *items) {
@@ -152,6 +153,7 @@ typedef struct DatasetModel {
     uint32_t classes;
     float *means, *stddevs; // (scales)
     uint32_t scales;
+    uint64_t features; // DatasetItems.features of its training samples
 } DatasetModel;
 
 enum { DATASET_MOST_PLACES = 3 };

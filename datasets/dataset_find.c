@@ -132,6 +132,12 @@ static Status folder_source(DatasetSource *source, const char *folder, const cha
     TRY(settings_check(&source->settings, format->settings, format->name, err));
     dataset_note_text(source, settings);
     TRY(format->find(source, resolved, err));
+    if (model && model->features && source->items.features && model->features != source->items.features)
+        return fail(
+            err, STATUS_DATA,
+            "%s: its features are not those of the table that the model was trained on; give it the same columns "
+            "in the same order, with the same values of texts (`sounder data` lists them)",
+            resolved);
     TRY(take_settings(source, resolved, err));
     snprintf(source->folder, sizeof source->folder, "%s", resolved);
     text_cut(source->name, sizeof source->name, strrchr(resolved, '/') + 1);

@@ -136,6 +136,7 @@ static Status take_columns(DatasetSource *source, const CsvColumns *columns, con
     if (has_clients) source->users = columns->columns[columns->client].categories.count;
     if (columns->label != CSV_NO_COLUMN)
         source->items.names_bytes = categories_names_bytes(&columns->columns[columns->label].categories);
+    source->items.features = csv_columns_hash(columns);
     return dataset_take_shape(source, 1, 1, columns->features, path, err);
 }
 

@@ -51,6 +51,10 @@ typedef struct CsvColumns {
 // table: open, its names are read; it must live as long as the columns. The caller frees the columns, also on failure.
 Status csv_columns_assign(CsvColumns *columns, const CsvTable *table, const Form *settings, Error *err);
 
+// Hashes the names of the features in their order, with their values where these become numbers. The columns must
+// be settled.
+uint64_t csv_columns_hash(const CsvColumns *columns);
+
 // Reads the table to its end. The classes and clients are those of CSV_TRAIN.
 Status csv_columns_learn(CsvColumns *columns, CsvTable *table, CsvPart part, Error *err);
 

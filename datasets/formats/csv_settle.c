@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "base/text.h"
 
@@ -18,13 +19,25 @@ typedef struct Unfit {
     char with_gaps[LIST_BYTES];  // "Age (177), Cabin (687)"
 } Unfit;
 
-// A column's name as a word of --data.
+// The quotes that names of columns need as a word of --data.
+static const char *quote_of(const char *names) {
+    return !strpbrk(names, " \t'") ? "" : strchr(names, '\'') ? "\"" : "'";
+}
+
+// A column's name as a word of --data; a long one would be cut, and no column would be called so.
 static char *as_word(char word[NAME_BYTES + 2], const char *name) {
-    char cut[NAME_BYTES];
-    const bool needs_quotes = strpbrk(text_cut(cut, sizeof cut, name), " \t'") != NULL;
-    const char *quote = !needs_quotes ? "" : strchr(cut, '\'') ? "\"" : "'";
-    snprintf(word, NAME_BYTES + 2, "%s%s%s", quote, cut, quote);
+    const char *quote = quote_of(name);
+    if (strlen(name) < NAME_BYTES)
+        snprintf(word, NAME_BYTES + 2, "%s%s%s", quote, name, quote);
+    else
+        snprintf(word, NAME_BYTES + 2, "COLUMN");
     return word;
+}
+
+// Adds a name to those of without=, as long as all of it fits.
+static void add_name(char names[LIST_BYTES], const char *name) {
+    const size_t used = strlen(names);
+    if (used + strlen(name) + 2 < LIST_BYTES) snprintf(names + used, LIST_BYTES - used, "%s%s", used ? "," : "", name);
 }
 
 static bool is_unfit_text(const CsvColumns *columns, const CsvColumn *column) {
@@ -40,8 +53,7 @@ static void note_unfit(Unfit *unfit, const CsvColumns *columns, int index) {
         snprintf(entry, sizeof entry, "%s (\"%s\" in line %u)", name, text_cut(value, sizeof value, column->text),
                  column->text_row);
         text_list(unfit->with_texts, LIST_BYTES, entry, strlen(entry));
-        const size_t used = strlen(unfit->names);
-        snprintf(unfit->names + used, LIST_BYTES - used, "%s%s", used ? "," : "", name);
+        add_name(unfit->names, columns->names[index]);
     }
     if (column->gaps > 0) {
         if (unfit->gaps++ == 0) unfit->gap = index;
@@ -56,7 +68,7 @@ static Status refuse_one(const Unfit *unfit, const CsvColumns *columns, Error *e
     const CsvColumn *column = &columns->columns[index];
     char name[NAME_BYTES], value[TEXT_BYTES], word[NAME_BYTES + 2];
     text_cut(name, sizeof name, columns->names[index]);
-    as_word(word, name);
+    as_word(word, columns->names[index]);
     if (!is_text)
         return fail(err, STATUS_DATA,
                     "%s:%u: column %s has \"\", \"?\", \"nan\" or the like, in %u row%s; missing=drop in --data leaves "
@@ -84,10 +96,11 @@ static Status refuse_unfit(const CsvColumns *columns, Error *err) {
     const bool has_texts = unfit.texts > 0, has_gaps = unfit.gaps > 0;
     if (!has_texts && !has_gaps) return STATUS_OK;
     if (unfit.texts + unfit.gaps == 1) return refuse_one(&unfit, columns, err);
-    return fail(err, STATUS_DATA, "%s:%s%s%s%s%s; in --data, %s%s%s%s%s%s", columns->paths[CSV_TRAIN],
+    const char *names = *unfit.names ? unfit.names : "COLUMN", *quote = has_texts ? quote_of(names) : "";
+    return fail(err, STATUS_DATA, "%s:%s%s%s%s%s; in --data, %s%s%s%s%s%s%s%s", columns->paths[CSV_TRAIN],
                 has_texts ? " texts in " : "", unfit.with_texts, has_texts && has_gaps ? ", and" : "",
-                has_gaps ? " gaps in " : "", unfit.with_gaps, has_texts ? "without=" : "", unfit.names,
-                has_texts ? " leaves columns out" : "",
+                has_gaps ? " gaps in " : "", unfit.with_gaps, has_texts ? "without=" : "", quote,
+                has_texts ? names : "", quote, has_texts ? " leaves columns out" : "",
                 has_texts && !columns->one_hot ? ", text=one-hot makes a number of each value" : "",
                 has_texts && has_gaps ? ", " : "", has_gaps ? "missing=drop leaves out the rows with gaps" : "");
 }
@@ -102,7 +115,7 @@ static Status check_target(const CsvColumns *columns, Error *err) {
                 "%s:%u: column %s has \"%s\"; a target is a finite number, with a point; for classes say label=%s in "
                 "--data",
                 columns->paths[column->text_part], column->text_row, name, text_cut(value, sizeof value, column->text),
-                as_word(word, name));
+                as_word(word, columns->names[columns->target]));
 }
 
 // Numbers that are not whole are quantities.
@@ -112,7 +125,8 @@ static Status check_label(const CsvColumns *columns, Error *err) {
     const Categories *categories = &column->categories;
     char name[NAME_BYTES], word[NAME_BYTES + 2];
     int64_t whole;
-    as_word(word, text_cut(name, sizeof name, columns->names[columns->label]));
+    text_cut(name, sizeof name, columns->names[columns->label]);
+    as_word(word, columns->names[columns->label]);
     if (categories->used > DATASET_MAX_CLASSES)
         return fail(err, STATUS_DATA,
                     "%s: column %s has %zu values; at most %d classes are read; for quantities say "
@@ -165,4 +179,16 @@ Status csv_columns_settle(CsvColumns *columns, const DatasetModel *model, Error 
     if (columns->client != CSV_NO_COLUMN)
         number_places(columns->client_places, columns->rows[CSV_TRAIN], &columns->columns[columns->client].categories);
     return STATUS_OK;
+}
+
+uint64_t csv_columns_hash(const CsvColumns *columns) {
+    uint64_t hash = 0;
+    for (int i = 0; i < columns->count; i++) {
+        const CsvColumn *column = &columns->columns[i];
+        if (column->role != CSV_FEATURE) continue;
+        hash = XXH3_64bits_withSeed(columns->names[i], strlen(columns->names[i]), hash);
+        for (uint32_t k = 0; csv_is_one_hot(columns, column) && k < column->categories.count; k++)
+            hash = XXH3_64bits_withSeed(column->categories.names[k], strlen(column->categories.names[k]) + 1, hash);
+    }
+    return hash;
 }

@@ -189,7 +189,7 @@ static void pixels_in_a_table_are_doubted_until_they_are_normalised(void **state
 static void samples_for_a_model_enter_as_those_that_it_was_trained_on(void **state) {
     char *names[] = {(char[]){"10"}, (char[]){"cat"}, (char[]){"dog"}};
     float means[2] = {1, 2}, deviations[2] = {2, 4};
-    const DatasetModel model = {names, 3, means, deviations, 2};
+    const DatasetModel model = {names, 3, means, deviations, 2, 0};
     char folder[SCRATCH_PATH_BYTES], data[DATA_BYTES], path[SCRATCH_PATH_BYTES];
     DatasetSource source;
     Dataset seen;
@@ -217,6 +217,46 @@ static void samples_for_a_model_enter_as_those_that_it_was_trained_on(void **sta
     assert_int_equal(dataset_read(block, &source, &err), STATUS_USAGE);
     assert_non_null(strstr(err.message, "the model was trained on 2 normalised features, but samples have 1"));
     free(block);
+}
+
+// Another order of columns, or other values of texts, would be other numbers to the model.
+static void features_that_a_model_was_not_trained_on_are_refused(void **state) {
+    const char *const others[] = {"b,a,t,kind\n1,2,u,dog\n1,6,v,cat\n", "a,b,t,kind\n1,2,u,dog\n1,6,w,cat\n"};
+    char folder[SCRATCH_PATH_BYTES], data[DATA_BYTES], path[SCRATCH_PATH_BYTES];
+    DatasetSource source;
+    DatasetModel model = {0};
+    Error err = {.message = ""};
+    new_folder(folder, *state, "other features");
+    write_text(folder, "t.csv", "a,b,t,kind\n1,2,u,dog\n1,6,v,cat\n");
+    data_of(data, scratch_path(path, folder, "t.csv"), "label=kind text=one-hot test-fraction=1");
+    check_ok(dataset_find(&source, data, 1, &err));
+    model.features = source.items.features;
+    assert_true(model.features != 0);
+    check_ok(dataset_find_for(&source, data, 1, &model, &err));
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        write_text(folder, "t.csv", others[i]);
+        assert_int_equal(dataset_find_for(&source, data, 1, &model, &err), STATUS_DATA);
+        assert_non_null(strstr(err.message, "its features are not those of the table that the model was trained on"));
+    }
+}
+
+// Each remedy is one that can be typed.
+static void columns_are_named_as_data_takes_them(void **state) {
+    char folder[SCRATCH_PATH_BYTES], data[DATA_BYTES], path[SCRATCH_PATH_BYTES];
+    DatasetSource source;
+    Error err = {.message = ""};
+    new_folder(folder, *state, "words");
+    write_text(folder, "t.csv", "x,the name,town,label\n1,Ann,Rome,0\n2,Bob,Bonn,1\n3,Cy,Oslo,1\n4,Di,Kiel,0\n");
+    data_of(data, scratch_path(path, folder, "t.csv"), "");
+    assert_int_equal(dataset_find(&source, data, 1, &err), STATUS_DATA);
+    assert_non_null(strstr(err.message, "without='the name,town' leaves columns out"));
+    data_of(data, path, "without='the name,town'");
+    check_ok(dataset_find(&source, data, 1, &err));
+    write_text(folder, "t.csv",
+               "a-name-that-is-longer-than-a-sentence-has-room-for-and-goes-on-and-on,label\nAnn,0\nBob,1\n");
+    data_of(data, path, "");
+    assert_int_equal(dataset_find(&source, data, 1, &err), STATUS_DATA);
+    assert_non_null(strstr(err.message, "without=COLUMN leaves the column out"));
 }
 
 static void names_of_classes_are_kept_where_they_say_more_than_numbers(void **state) {
@@ -251,6 +291,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(pixels_are_normalised_by_their_own_mean_if_asked),
         cmocka_unit_test(pixels_in_a_table_are_doubted_until_they_are_normalised),
         cmocka_unit_test(samples_for_a_model_enter_as_those_that_it_was_trained_on),
+        cmocka_unit_test(features_that_a_model_was_not_trained_on_are_refused),
+        cmocka_unit_test(columns_are_named_as_data_takes_them),
         cmocka_unit_test(names_of_classes_are_kept_where_they_say_more_than_numbers),
     };
     setenv("SOUNDER_CACHE", "off", 1);

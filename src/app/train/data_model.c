@@ -51,8 +51,9 @@ static Status read_numbers(float **numbers, uint32_t *count, const char *note, c
 Status data_model_read(DatasetModel *model, const Safetensors *file, const char *path, Error *err) {
     const char *names = safetensors_note(file, "sounder.class_names"),
                *mean = safetensors_note(file, "sounder.feature_mean"),
-               *stddev = safetensors_note(file, "sounder.feature_stddev");
-    *model = (DatasetModel){0};
+               *stddev = safetensors_note(file, "sounder.feature_stddev"),
+               *features = safetensors_note(file, "sounder.features_xxh3");
+    *model = (DatasetModel){.features = features ? strtoull(features, NULL, 16) : 0};
     if (names) TRY(read_names(model, names, path, err));
     if (!mean || !stddev) return STATUS_OK;
     TRY(read_numbers(&model->means, &model->scales, mean, "sounder.feature_mean", path, err));

@@ -67,6 +67,8 @@ Status model_about_data(ModelAbout *about, const Dataset *data, const char *name
                         Error *err) {
     snprintf(about->data, sizeof about->data, "%s", named);
     write_hash(about->data_hash, hash);
+    about->features[0] = '\0';
+    if (data->items.features) write_hash(about->features, data->items.features);
     snprintf(about->seed, sizeof about->seed, "%" PRIu64, seed);
     model_about_free(about);
     if (data->class_names) about->class_names = list_names(data);
@@ -91,6 +93,7 @@ void model_notes(ModelNotes *notes, const Spec *spec, const ModelAbout *about) {
                                          {"sounder.data_xxh3", about->data_hash},
                                          {"sounder.feature_mean", about->feature_mean},
                                          {"sounder.feature_stddev", about->feature_stddev},
+                                         {"sounder.features_xxh3", *about->features ? about->features : NULL},
                                          {"sounder.input", notes->input},
                                          {"sounder.mean", text_or_none(about->mean)},
                                          {"sounder.model", about->text},
