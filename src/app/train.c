@@ -81,7 +81,11 @@ static Status prepare(Run *run, Error *err) {
         progress_step_end(&run->progress);
     } else if (status == STATUS_OK)
         status = run_read_model(&run->spec, run->about.text, &run->options, data, err);
+    RunFigure named_figure;
     if (status == STATUS_OK) status = target_read(&run->target, &run->options, err);
+    // Whether the data set has a validation set is known only now.
+    if (status == STATUS_OK && run->options.patience_by[0])
+        status = patience_by_read(&named_figure, &run->options, err);
     if (status == STATUS_OK) status = goals_check(&run->target, &run->options, data, err);
     run->figure = run_figure_of(&run->options, dataset_has_targets(&data->items));
     run->tested = run->final = run->best_final = round_test_none(data);

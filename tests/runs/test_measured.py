@@ -311,6 +311,7 @@ class Figures(RunCase):
                 (["--patience-by", "auc"], "an AUC is of two classes, and synthetic has 10; take balanced-accuracy or macro-f1"),
                 (["--patience-by", "macro-f2"], "only the tests of a --trainer have figures of their own; did you mean macro-f1?"),
                 (["--patience-by", "macro-f1", "--target", "loss=0.5"], "the run is about one figure, and --target loss=0.5 names another"),
+                (["--patience-by", "validation-loss"], "there is no validation set; give --validation 0.1"),
                 (["--patience-by", "personal-loss"], "trains no models of the clients' own")):
             _, err = self.train(*RESTLESS, *options, "--out", "refused", code=64)
             self.assertIn(sentence, err)
