@@ -401,7 +401,7 @@ class Show(RunCase):
         self.assertAlmostEqual(mean["test_macro_f1"], sum(row["test_macro_f1"] for row in rows) / 2, places=9)
         self.assertEqual(list(mean), ["algorithm", "runs", "test_macro_f1", "test_macro_f1_std"])
         for show, sentence in (("test_macro_f2", "the last lines of no run have a number of that name; did you mean test_macro_f1?"),
-                               ("figure", "the last lines of no run have a number of that name"), ("test_loss,test_loss", "named twice"), (",", "needs a name")):
+                               ("figure", "the last lines of no run have a number of that name"), ("test_accuracy_by_class.three", "the last lines of no run have a number of that name"), ("test_loss,test_loss", "named twice"), (",", "needs a name")):
             _, err = self.call("runs", "runs", "--show", show, code=64)
             self.assertIn(sentence, err)
 

@@ -15,6 +15,7 @@
 #include "app/options/options.h"
 #include "app/train/run_record.h"
 #include "base/module.h"
+#include "base/text.h"
 #include "datasets/doubts.h"
 #include "datasets/formats/format.h"
 #include "datasets/settings.h"
@@ -205,9 +206,13 @@ static Status list_all(Listing *listing, const LookOptions *options, Error *err)
 enum { COLUMN_NAME, COLUMN_ROLE, COLUMN_VALUES, COLUMN_TEXTS, COLUMN_GAPS, COLUMN_BECOMES };
 
 static void put_column(void *to, const DatasetColumn *column) {
+    enum { LONGEST = 60, ENDING = 4 };
     Table *table = to;
+    char name[LONGEST + ENDING];
+    text_cut(name, LONGEST, column->name);
+    if (strlen(name) < strlen(column->name)) strcat(name, "...");
     table_add_row(table);
-    table_put_text(table, COLUMN_NAME, column->name);
+    table_put_text(table, COLUMN_NAME, name);
     table_put_text(table, COLUMN_ROLE, column->role);
     table_put_text(table, COLUMN_VALUES, column->values);
     if (column->texts > 0) table_put_number(table, COLUMN_TEXTS, column->texts);

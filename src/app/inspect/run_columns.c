@@ -112,8 +112,10 @@ static const json_t *value_at(const json_t *line, const char *path) {
     while (line && *path) {
         const int length = (int)strcspn(path, ".");
         snprintf(part, sizeof part, "%.*s", length, path);
-        line =
-            json_is_array(line) ? json_array_get(line, (size_t)strtoul(part, NULL, 10)) : json_object_get(line, part);
+        const bool is_index = *part && strspn(part, "0123456789") == strlen(part);
+        line = !json_is_array(line) ? json_object_get(line, part)
+               : is_index           ? json_array_get(line, (size_t)strtoul(part, NULL, 10))
+                                    : NULL;
         path += length + (path[length] == '.');
     }
     return line;
