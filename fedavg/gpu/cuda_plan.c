@@ -57,8 +57,9 @@ static GpuNeed gpu_need(const RunConfig *config, const Spec *spec, const Dataset
                    model_bytes(config) * ((3 + cuda_clients_arrays(config) + squares) * (uint64_t)workers * models +
                                           (cuda_sends(config) ? workers : 0) + 3);
     const uint64_t order = data->train.count > data->test.count ? data->train.count : data->test.count;
-    need.data = block_bytes(gpu->data_bytes) +
-                workers * (align(order * sizeof(uint32_t)) + align(cuda_samples_bytes(config, models)));
+    need.data =
+        block_bytes(gpu->data_bytes) + workers * (align(order * view_holders(&config->view) * sizeof(uint32_t)) +
+                                                  align(cuda_samples_bytes(config, models)));
     const uint32_t batch = config->training.batch_size, chunk = EVALUATION_CHUNK;
     const bool tf32 = gpu->tf32 != 0;
     need.activations = workers * cuda_net_bytes(spec, (int)models, batch, cuda_net_needs_blas(batch, tf32, true)) +

@@ -135,7 +135,8 @@ size_t cuda_samples_most(const RunMemory *memory) {
     uint32_t tested = partition->own_offsets ? partition->own_offsets[partition->clients] : 0;
     if (memory->config->attack.row == ATTACK_BACKDOOR) tested = memory->data.test.count;
     if (tested < partition->validation_count) tested = partition->validation_count;
-    return partition->samples > tested ? partition->samples : tested;
+    const size_t most = partition->samples > tested ? partition->samples : tested;
+    return most * view_holders(&memory->config->view);
 }
 
 const uint32_t *cuda_samples_of(const RunMemory *memory, uint32_t client, uint32_t round, uint32_t *count) {

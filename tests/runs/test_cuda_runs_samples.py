@@ -87,6 +87,16 @@ class Samples(CardCase):
                            ["--drift", "labels round=2 change=gradual period=3", "--attack", "label-flip", "--attackers", "1,4"],
                            ["--drift", "classes round=2", "--attack", "backdoor 1", "--attackers", "1"], ["table", "--drift", "labels round=2"])
 
+    def test_a_launch_has_room_for_samples_that_two_clients_hold_in_a_gradual_drift(self):
+        options = ["--data", "synthetic:1x4x4:400:60", "--model", "softmax", "--clients", "4", "--partition", "exponential", "--rounds", "2", "--batch-size", "8", "--seed", "2",
+                   "--drift", "classes round=1 period=2 change=gradual"]
+        for device, workers in (("cpu", "2"), ("cuda", "1")):
+            self.train(*options, "--device", device, "--workers", workers, "--out", device)
+        for cpu, card in zip(self.rounds("cpu"), self.rounds("cuda"), strict=True):
+            self.assertEqual(cpu["samples"], card["samples"])
+            self.assertAlmostEqual(cpu["train_loss"], card["train_loss"], delta=1e-4)
+        self.assertGreater(self.rounds("cuda")[0]["samples"], 400)
+
     def test_noise_is_that_of_the_cpu(self):
         self.compare_views([], ["--client-noise", "gaussian 0.4"], ["--client-noise", "block 0.7"], ["table", "--client-noise", "gaussian 0.4"],
                            ["--client-noise", "gaussian 0.4", "--drift", "pixels round=3", "--algorithm", "fedprox"])

@@ -78,6 +78,11 @@ uint32_t view_holding(const ViewPlan *plan, uint64_t seed, uint32_t round, uint3
     return (client + view_concept(&plan->drift, seed, round, client) % clients) % clients;
 }
 
+uint32_t view_holders(const ViewPlan *plan) {
+    const Chosen *drift = &plan->drift;
+    return drift->row == VIEW_DRIFT_CLASSES && drift->number[DRIFT_CHANGE] == CHANGE_GRADUAL ? 2 : 1;
+}
+
 // Each concept has a permutation of its own, drawn by its number: all clients in one concept agree on what labels mean.
 void view_labels(uint16_t *label_of, uint32_t *order, int classes, uint64_t seed, uint32_t concept) {
     for (int label = 0; label < classes; label++)

@@ -43,6 +43,9 @@ uint32_t view_concept(const Chosen *drift, uint64_t seed, uint32_t round, uint32
 // otherwise itself.
 uint32_t view_holding(const ViewPlan *plan, uint64_t seed, uint32_t round, uint32_t client, uint32_t clients);
 
+// How many clients may hold the same part at a time: in a gradual drift some hold the next one's already.
+uint32_t view_holders(const ViewPlan *plan);
+
 // label_of (classes): the label that replaces each label in this concept.
 void view_labels(uint16_t *label_of, uint32_t *order, int classes, uint64_t seed, uint32_t concept); // order (classes)
 
