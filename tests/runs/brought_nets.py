@@ -103,7 +103,7 @@ def main(words):
                 line = compare(library, name, steps, folder)
                 read += not line.startswith("refused")
                 print(f"{library} {name}: {line}", flush=True)
-    print(f"{read} of {len(words) or len(nets)} read")
+    print(f"{read} read")
 
 
 main(sys.argv[3:])
