@@ -28,11 +28,18 @@ __device__ void write_tile(float4 *out, const Tile &tile, const ProductEnd &end,
     }
 }
 
+// Large tiles of few columns wait for memory most: four blocks on a multiprocessor keep more of it on the way, though
+// they leave a thread only 64 registers. For Blackwell nvcc 13.0 does not make do with 64.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+enum { RESIDENT = 3 };
+#else
+enum { RESIDENT = 4 };
+#endif
+
 // out (models, places, rows,N) = weight * in (models, places, inner,N), or with TRANSPOSED weight^T * in, and the op's
-// end. Large tiles of few columns wait for memory most: four blocks on a multiprocessor keep more of it on the way,
-// though they leave a thread only 64 registers.
+// end.
 template <uint32_t THREAD_ROWS, uint32_t QUADS, bool TRANSPOSED>
-__global__ void __launch_bounds__(PRODUCT_THREADS, THREAD_ROWS == MANY_ROWS && QUADS == FEW_QUADS ? 4 : 0)
+__global__ void __launch_bounds__(PRODUCT_THREADS, THREAD_ROWS == MANY_ROWS && QUADS == FEW_QUADS ? RESIDENT : 0)
     product(float4 *out, const float4 *in, const float *weight, ProductEnd end, size_t stride, uint32_t places,
             ProductSizes of) {
     using Tile = ProductTile<THREAD_ROWS, QUADS, TRANSPOSED>;
