@@ -154,6 +154,8 @@ typedef struct DatasetModel {
     float *means, *stddevs; // (scales)
     uint32_t scales;
     uint64_t features; // DatasetItems.features of its training samples
+    uint32_t channels; // of pixels with these means and deviations of p / 255; 0: its samples were none
+    double pixel_means[DATASET_MAX_CHANNELS], pixel_stddevs[DATASET_MAX_CHANNELS];
 } DatasetModel;
 
 enum { DATASET_MOST_PLACES = 3 };

@@ -59,17 +59,27 @@ static Status read_synthetic(DatasetBlock *block, const DatasetSource *source, E
     return STATUS_OK;
 }
 
+// A model notes six digits: samples that agree with them are its own, whose mean and deviation are exact.
+static void take_models(double *mean, double *stddev, const DatasetModel *model, size_t channel) {
+    const double of_model = model->pixel_means[channel], deviation = model->pixel_stddevs[channel];
+    if (fabs(*mean - of_model) < 1e-3 * deviation && fabs(*stddev - deviation) < 1e-3 * deviation) return;
+    *mean = of_model;
+    *stddev = deviation;
+}
+
 // With one channel: MNIST's constants, so that every such set enters a net as in the published scripts. With several,
 // or if the settings ask for it: mean and standard deviation of each channel over the training split, from exact
-// integer sums.
-static void normalise(DatasetBlock *block, const uint8_t *pixels, bool is_asked) {
+// integer sums. Samples that a model is to see enter as its own did.
+static void normalise(DatasetBlock *block, const uint8_t *pixels, const DatasetSource *source) {
+    const DatasetModel *model = source->model;
+    const bool is_asked = settings_say(&source->settings, SETTING_NORMALIZE, "yes");
     if (block->items.pixel_bytes != 1) return; // float samples enter a net unchanged
     if (block->scale[0] != 0) return;          // the reader has set the files' own normalisation
     const size_t plane = (size_t)block->shape.rows * (size_t)block->shape.columns;
     const size_t channels = (size_t)block->shape.channels, samples = block->train_count - block->validation_count;
     for (size_t c = 0; c < channels; c++) {
         double mean = 0.1307, stddev = 0.3081; // of p / 255
-        if (channels > 1 || is_asked) {
+        if ((channels > 1 || is_asked) && samples > 0) {
             uint64_t sum = 0, squares = 0;
             for (size_t i = 0; i < samples; i++)
                 for (size_t p = 0; p < plane; p++) {
@@ -82,6 +92,7 @@ static void normalise(DatasetBlock *block, const uint8_t *pixels, bool is_asked)
             double variance = (double)squares / count / (255 * 255) - mean * mean;
             stddev = variance > 1e-9 ? sqrt(variance) : 1; // a constant channel is only centred
         }
+        if (model && model->channels == channels) take_models(&mean, &stddev, model, c);
         block->scale[c] = (float)(1 / (255 * stddev));
         block->shift[c] = (float)(-mean / stddev);
     }
@@ -104,8 +115,7 @@ static Status verify_samples(DatasetBlock *block, const DatasetSource *source, D
     SamplesFile file;
     TRY(samples_file_open(&file, source, split, err));
     Status status = samples_file_verify(&file, source, split, err);
-    if (status == STATUS_OK && split == DATASET_TRAIN)
-        normalise(block, file.samples, settings_say(&source->settings, SETTING_NORMALIZE, "yes"));
+    if (status == STATUS_OK && split == DATASET_TRAIN) normalise(block, file.samples, source);
     samples_file_free(&file);
     return status;
 }
@@ -130,8 +140,7 @@ Status dataset_read(void *memory, const DatasetSource *source, Error *err) {
         : source->folder[0]   ? read_files(block, source, err)
                               : read_synthetic(block, source, err));
     if (held_samples(&source->items, DATASET_TRAIN, 1))
-        normalise(block, dataset_at(block, block->layout.train_pixels),
-                  settings_say(&source->settings, SETTING_NORMALIZE, "yes"));
+        normalise(block, dataset_at(block, block->layout.train_pixels), source);
     for (DatasetSplitKind split = 0; split < DATASET_SPLITS; split++)
         if (!held_samples(&source->items, split, 1)) TRY(verify_samples(block, source, split, err));
     return STATUS_OK;

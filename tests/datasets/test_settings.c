@@ -189,7 +189,7 @@ static void pixels_in_a_table_are_doubted_until_they_are_normalised(void **state
 static void samples_for_a_model_enter_as_those_that_it_was_trained_on(void **state) {
     char *names[] = {(char[]){"10"}, (char[]){"cat"}, (char[]){"dog"}};
     float means[2] = {1, 2}, deviations[2] = {2, 4};
-    const DatasetModel model = {names, 3, means, deviations, 2, 0};
+    const DatasetModel model = {.class_names = names, .classes = 3, .means = means, .stddevs = deviations, .scales = 2};
     char folder[SCRATCH_PATH_BYTES], data[DATA_BYTES], path[SCRATCH_PATH_BYTES];
     DatasetSource source;
     Dataset seen;

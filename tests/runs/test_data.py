@@ -317,6 +317,22 @@ class Data(RunCase):
         _, err = self.call("train", "--data", "new.csv label=kind test-fraction=1", "--model", "softmax", code=64)
         self.assertIn("0 samples", err)
 
+    def test_pixels_enter_a_model_as_those_that_it_was_trained_on(self):
+        chance = random.Random(3)
+        def part(count, brighter):  # two classes of colour images that differ in brightness
+            pixels = bytes(60 + brighter + 30 * (i % 2) + chance.randrange(20) for i in range(count) for _ in range(12))
+            return npy("|u1", (count, 3, 2, 2), pixels), npy("|u1", (count,), bytes(i % 2 for i in range(count)))
+        (x_train, y_train), (x_test, y_test), (brighter, _) = part(80, 0), part(20, 0), part(80, 120)
+        self.archive("own.npz", {"x_train": x_train, "y_train": y_train, "x_test": x_test, "y_test": y_test})
+        self.archive("all.npz", {"x": x_test, "y": y_test})
+        self.archive("brighter.npz", {"x_train": brighter, "y_train": y_train, "x_test": x_test, "y_test": y_test})
+        self.train("--data", "own.npz", "--model", "softmax", "--clients", "2", "--rounds", "20", "--lr", "0.3", "--quiet", "--out", "run")
+        of = [json.loads(self.call("eval", "run", *data, "--json")[0])
+              for data in ((), ("--data", "all.npz test-fraction=1"), ("--data", "brighter.npz"))]  # by their own pixels: NaN, and one class
+        self.assertGreater(of[0]["test_accuracy"], 0.9)
+        for other in of[1:]:
+            self.assertAlmostEqual(other["test_loss"], of[0]["test_loss"], places=3)
+
     def test_no_name_of_a_file_commands_a_terminal(self):
         for name in ("red\x1b[31m.npz", "two\nlines.npz", os.fsdecode(b"M\xfcnchen.npz")):
             self.archive(os.path.join("raw", name), images_as_arrays() if "red" in name else {"x_train": b"cut"})

@@ -48,6 +48,31 @@ static Status read_numbers(float **numbers, uint32_t *count, const char *note, c
                 *count ? *count : most);
 }
 
+// Reads up to DATASET_MAX_CHANNELS numbers between commas; *count is 0 if the note has others.
+static void read_channels(double numbers[DATASET_MAX_CHANNELS], uint32_t *count, const char *note) {
+    *count = 0;
+    for (char *end; *note && *count < DATASET_MAX_CHANNELS; note = end + (*end == ',')) {
+        numbers[(*count)++] = strtod(note, &end);
+        if (end != note && (!*end || *end == ',')) continue;
+        *count = 0;
+        return;
+    }
+    if (*note) *count = 0;
+}
+
+static Status read_pixels(DatasetModel *model, const Safetensors *file, const char *path, Error *err) {
+    const char *mean = safetensors_note(file, "sounder.mean"), *stddev = safetensors_note(file, "sounder.stddev");
+    uint32_t stddevs;
+    if (!mean || !stddev || (!*mean && !*stddev)) return STATUS_OK; // its samples were numbers
+    read_channels(model->pixel_means, &model->channels, mean);
+    read_channels(model->pixel_stddevs, &stddevs, stddev);
+    bool are_fit = model->channels > 0 && stddevs == model->channels;
+    for (uint32_t c = 0; c < model->channels && are_fit; c++)
+        are_fit = isfinite(model->pixel_means[c]) && isfinite(model->pixel_stddevs[c]) && model->pixel_stddevs[c] > 0;
+    if (are_fit) return STATUS_OK;
+    return fail(err, STATUS_DATA, "%s: its notes sounder.mean and sounder.stddev are no numbers of each channel", path);
+}
+
 Status data_model_read(DatasetModel *model, const Safetensors *file, const char *path, Error *err) {
     const char *names = safetensors_note(file, "sounder.class_names"),
                *mean = safetensors_note(file, "sounder.feature_mean"),
@@ -55,6 +80,7 @@ Status data_model_read(DatasetModel *model, const Safetensors *file, const char 
                *features = safetensors_note(file, "sounder.features_xxh3");
     *model = (DatasetModel){.features = features ? strtoull(features, NULL, 16) : 0};
     if (names) TRY(read_names(model, names, path, err));
+    TRY(read_pixels(model, file, path, err));
     if (!mean || !stddev) return STATUS_OK;
     TRY(read_numbers(&model->means, &model->scales, mean, "sounder.feature_mean", path, err));
     TRY(read_numbers(&model->stddevs, &model->scales, stddev, "sounder.feature_stddev", path, err));
