@@ -155,6 +155,9 @@ static Status not_found(const DatasetPlaces *places, const char *name, Error *er
         size_t used = strlen(looked_in);
         snprintf(looked_in + used, sizeof looked_in - used, ", %s/%.200s", places->folder[i], name);
     }
+    if (synthetic_is_named(name))
+        return fail(err, STATUS_USAGE, "--data: %s: has no settings, which are for files of your own; leave them out",
+                    name);
     for (size_t i = 0; i < dataset_name_count; i++)
         if (strcmp(name, dataset_names[i]) == 0)
             return fail(err, STATUS_NOINPUT, "no data set %s; get it with %s`sounder data get %s` (looked in %s)", name,

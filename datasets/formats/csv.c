@@ -283,7 +283,7 @@ static Status csv_read(DatasetBlock *block, const DatasetSource *source, Error *
 static Status csv_tell(DatasetTeller *tell, void *to, const char *place, const Form *settings, Error *err) {
     Tables tables = {0};
     TRY(find_paths(&tables, place, err));
-    return csv_columns_tell(tell, to, tables.paths[0], settings, err);
+    return csv_columns_tell(tell, to, tables.paths[0], tables.count == 2 ? tables.paths[1] : NULL, settings, err);
 }
 
 // The row is easier to read on few lines.

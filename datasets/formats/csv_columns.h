@@ -65,8 +65,9 @@ Status csv_columns_settle(CsvColumns *columns, const DatasetModel *model, Error 
 
 void csv_columns_free(CsvColumns *columns);
 
-// Calls `tell` for each column of a table that has been read, by settings.
-Status csv_columns_tell(DatasetTeller *tell, void *to, const char *path, const Form *settings, Error *err);
+// Calls `tell` for each column of a table, by settings. tests: path of the table of the tests; NULL if there is none.
+Status csv_columns_tell(DatasetTeller *tell, void *to, const char *path, const char *tests, const Form *settings,
+                        Error *err);
 
 // Says whether the row in table->fields has a gap in a column that is used.
 bool csv_has_gap(const CsvColumns *columns, const CsvTable *table);

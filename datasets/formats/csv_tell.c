@@ -63,14 +63,26 @@ static void tell_all(DatasetTeller *tell, void *to, const CsvColumns *columns) {
     }
 }
 
-Status csv_columns_tell(DatasetTeller *tell, void *to, const char *path, const Form *settings, Error *err) {
+// Values that only tests have are numbers of the features, too.
+static void learn_tests(CsvColumns *columns, const CsvTable *train, const char *path, bool has_header) {
+    CsvTable tests;
+    Error refused;
+    if (csv_open(&tests, path, has_header, &refused) != STATUS_OK) return;
+    if (csv_has_same_names(train, &tests)) csv_columns_learn(columns, &tests, CSV_TEST, &refused);
+    csv_close(&tests);
+}
+
+Status csv_columns_tell(DatasetTeller *tell, void *to, const char *path, const char *tests, const Form *settings,
+                        Error *err) {
+    const bool has_header = !settings_say(settings, SETTING_HEADER, "no");
     CsvTable table;
     CsvColumns columns;
     Error refused; // another row of the listing says so
-    TRY(csv_open(&table, path, !settings_say(settings, SETTING_HEADER, "no"), err));
+    TRY(csv_open(&table, path, has_header, err));
     csv_columns_assign(&columns, &table, settings, &refused);
     Status status = csv_columns_learn(&columns, &table, CSV_TRAIN, err);
     if (status == STATUS_OK) {
+        if (tests) learn_tests(&columns, &table, tests, has_header);
         csv_columns_settle(&columns, NULL, &refused);
         tell_all(tell, to, &columns);
     }

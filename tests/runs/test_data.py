@@ -317,6 +317,15 @@ class Data(RunCase):
         _, err = self.call("train", "--data", "new.csv label=kind test-fraction=1", "--model", "softmax", code=64)
         self.assertIn("0 samples", err)
 
+    def test_columns_are_told_with_the_values_that_only_tests_have(self):
+        os.mkdir(self.path("parts"))
+        self.write("parts/train.csv", b"a,t,label\n1,u,x\n2,v,y\n")
+        self.write("parts/test.csv", b"a,t,label\n1,w,x\n")
+        out, _ = self.data("parts text=one-hot")
+        self.assertRegex(out, r"(?m)^t +feature +3: u, v, w +3 +features 1 to 3$")
+        _, err = self.call("train", "--data", "synthetic normalize=yes", "--model", "softmax", code=64)
+        self.assertIn("synthetic: has no settings, which are for files of your own; leave them out", err)
+
     def test_pixels_enter_a_model_as_those_that_it_was_trained_on(self):
         chance = random.Random(3)
         def part(count, brighter):  # two classes of colour images that differ in brightness

@@ -373,7 +373,7 @@ class ClassWeights(RunCase):
         data = self.write()
         for options, sentence in (
                 (["--class-weights", "1,2,3"], "3 weights, and rare has 2 classes; write balanced, or one for each class"),
-                (["--class-weights", "1,0"], "weight 1 is no number above 0"), (["--class-weights", "even"], "weight 0 is no number above 0"),
+                (["--class-weights", "1,0"], "the weight of class 1 is no number above 0"), (["--class-weights", "even"], "the weight of class 0 is no number above 0"),
                 (["--class-weights", "balanced", "--label-smoothing", "0.1"], "with --label-smoothing a sample belongs to several classes"),
                 (["--class-weights", "balanced", "--algorithm", "ssgd"], "an --algorithm with rounds (not ssgd, hogwild)")):
             _, err = self.train(*data, *options, "--out", "refused", code=64)
@@ -401,7 +401,7 @@ class Show(RunCase):
         self.assertAlmostEqual(mean["test_macro_f1"], sum(row["test_macro_f1"] for row in rows) / 2, places=9)
         self.assertEqual(list(mean), ["algorithm", "runs", "test_macro_f1", "test_macro_f1_std"])
         for show, sentence in (("test_macro_f2", "the last lines of no run have a number of that name; did you mean test_macro_f1?"),
-                               ("figure", "the last lines of no run have a number of that name"), ("test_accuracy_by_class.three", "the last lines of no run have a number of that name"), ("test_loss,test_loss", "named twice"), (",", "needs a name")):
+                               ("figure", "the last lines of no run have a number of that name"), ("test_accuracy_by_class", "is no single number; of a list or a group name one"), ("test_accuracy_by_class.three", "the last lines of no run have a number of that name"), ("test_loss,test_loss", "named twice"), (",", "needs a name")):
             _, err = self.call("runs", "runs", "--show", show, code=64)
             self.assertIn(sentence, err)
 

@@ -232,6 +232,10 @@ static Status add_key(RunColumns *columns, Table *table, const PastRuns *runs, c
     }
     Suggestion suggestion = {.typed = key};
     if (!is_there) suggest_keys(&suggestion, runs);
+    if (!is_there && suggestion.best && strcmp(suggestion.best, key) == 0)
+        return fail(
+            err, STATUS_USAGE,
+            "--show %.64s: is no single number; of a list or a group name one, such as test_accuracy_by_class.3", key);
     if (!is_there)
         return fail(err, STATUS_USAGE, "--show %.64s: the last lines of no run have a number of that name; %s%s%s", key,
                     suggestion.best ? "did you mean " : "`sounder help metrics` lists the names",

@@ -39,8 +39,8 @@ Status class_weights_read(RunMemory *memory, const Options *options, Error *err)
         const double weight = strtod(text, &end);
         if (end == text || (*end && *end != ',') || !(weight > 0 && weight <= 1e9))
             return fail(err, STATUS_USAGE,
-                        "%s %.64s: weight %d is no number above 0; write balanced, or one for each class", name,
-                        options->class_weights, count);
+                        "%s %.64s: the weight of class %d is no number above 0; write balanced, or one for each class",
+                        name, options->class_weights, count);
         if (count < data->classes) memory->class_weights[count] = (float)weight;
         count++;
     }
