@@ -1,8 +1,8 @@
 // Lesson 1. Ranks.
 //
 // A rank is a process that knows its number and how many there are. fork makes a copy of this process: from there on
-// both go their own way, each with its own memory. The process that starts another one has to wait for it: so it learns
-// that the rank has ended, and how. Rank 3 dies in the middle of its work, as processes do.
+// each continues alone, with its own memory. The process that starts another one has to wait for it: so it learns that
+// the rank has ended, and how. Rank 3 dies in the middle of its work, as processes do.
 //
 // Question: which of the eight lines are missing if the fflush is taken out? Guess, then look:
 //   cc -O2 -o lesson 01_ranks.c && ./lesson | cat
@@ -18,9 +18,9 @@
 //   rank 2 ended with code 20
 //   rank 3 was killed by signal 9
 // Change: "fflush(stdout);" -> "": lacks I am rank 3 of 4
-// Change: "return work(rank, RANKS);" -> "work(rank, RANKS);": prints rank 0 ended with code 0
+// Change: "return work(rank, RANKS);" -> "work(rank, RANKS);": prints rank 1 ended with code 0
 // Read: shm/spawn.c, where it calls PR_SET_PDEATHSIG. Why does the new process then ask for its parent's number?
-// shm/supervisor.h: the parent polls a descriptor of each worker (a pidfd) instead of calling waitpid. Why?
+// shm/supervisor.h: the parent polls a descriptor of each worker (a pidfd) instead of waiting in waitpid. Why?
 // PyTorch: mp.spawn(run, nprocs=4) and p.join() in "Writing Distributed Applications".
 #include <signal.h>
 #include <stdio.h>
@@ -46,7 +46,7 @@ int main(void) {
     }
     for (int rank = 0; rank < RANKS; rank++) {
         int status;
-        waitpid(pids[rank], &status, 0);
+        if (waitpid(pids[rank], &status, 0) < 0) continue; // no child of this process (the second Change)
         if (WIFEXITED(status)) printf("rank %d ended with code %d\n", rank, WEXITSTATUS(status));
         if (WIFSIGNALED(status)) printf("rank %d was killed by signal %d\n", rank, WTERMSIG(status));
     }

@@ -10,13 +10,14 @@ A header says how to build the lesson and how to run it, and what it prints:
   Change: "some code" -> "other code": and then, there or in the next line, one of
           prints LINE, lacks LINE, ends with code N, hangs
 --change N makes the change N, shows what comes, and says whether the header is right. Without it everything is checked:
-the lesson as it is (--times N: so often), and each of its changes. --built FOLDER takes the lesson that the tree has
-built. Exit code: 0 all is as promised, 1 not, 77 this machine cannot show it.
+the lesson as it is (--times N: N times), and each of its changes, which must show something new. --built FOLDER takes
+the lesson that the tree has built. Exit code: 0 all is as promised, 1 not, 77 this machine cannot show it.
 """
 import argparse, os, re, shlex, signal, subprocess, sys, tempfile
 
 NOT_HERE = (77, os.EX_UNAVAILABLE)  # a lesson's own word, and what a lesson says that finds no GPU
-HANGS_SECONDS, MOST_SECONDS = 2, 60
+SECONDS = {"hangs": 2, "lacks": 8}  # for a change; a lesson that lacks a line may hang, too
+MOST_SECONDS = 60
 
 
 class Lesson:
@@ -86,16 +87,26 @@ def comes_out(outcome, printed, code):
 
 
 def check_change(lesson, number, shows):
+    """0, 1 or 77."""
     before, after, outcome = lesson.changes[number - 1]
     with tempfile.TemporaryDirectory(prefix="lesson-") as folder:
         program = lesson.compile(lesson.changed(before, after), folder)
-        seconds = MOST_SECONDS if re.match("prints|ends", outcome) else HANGS_SECONDS
-        printed, code = run([program], seconds) if program else ("", None)
-    good = program is not None and (comes_out(outcome, printed, code) or code in NOT_HERE)
+        printed, code = run([program], SECONDS.get(outcome.split()[0], MOST_SECONDS)) if program else ("", None)
+    if code in NOT_HERE:
+        return 77
+    good = program is not None and comes_out(outcome, printed, code)
     if shows or not good:
         print(f'"{before}" -> "{after}"\n{printed}' + ("(it does not end)" if code is None else f"(exit code {code})"))
         print(f"the header says: {outcome}" + ("" if good else "; it is wrong"))
-    return good
+    return 0 if good else 1
+
+
+def changes_nothing(lesson, printed, code):
+    """Whether a change promises what the lesson without it shows, too: then it is no exercise."""
+    same = [change for change in lesson.changes if comes_out(change[2], printed, code)]
+    for before, after, outcome in same:
+        print(f'"{before}" -> "{after}": {outcome}, says the header; so does the lesson without the change')
+    return bool(same)
 
 
 def check_as_it_is(lesson, options):
@@ -113,14 +124,14 @@ def check_as_it_is(lesson, options):
             if not is_as_promised(lesson, printed, code):
                 print(f"$ {lesson.command}\n{printed}(exit code {code})\n--- but the header promises:\n" + "\n".join(lesson.lines))
                 return 1
-    return 0
+    return 1 if changes_nothing(lesson, printed, code) else 0
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("lesson")
     parser.add_argument("--change", type=int, help="make this change alone, and show what comes")
-    parser.add_argument("--times", type=int, default=1, help="run the lesson so often")
+    parser.add_argument("--times", type=int, default=1, help="run the lesson N times")
     parser.add_argument("--built", help="the folder of the built lessons")
     parser.add_argument("--sounder", default="sounder", help="the program sounder, for lessons that it starts")
     options = parser.parse_args()
@@ -128,9 +139,9 @@ def main():
     if options.change is not None:
         if not 1 <= options.change <= len(lesson.changes):
             parser.error(f"--change {options.change}: {options.lesson} has {len(lesson.changes)}")
-        return 0 if check_change(lesson, options.change, True) else 1
+        return check_change(lesson, options.change, True)
     code = check_as_it_is(lesson, options)
-    if code == 0 and not all([check_change(lesson, number + 1, False) for number in range(len(lesson.changes))]):
+    if code == 0 and 1 in [check_change(lesson, number + 1, False) for number in range(len(lesson.changes))]:
         code = 1
     return code
 
