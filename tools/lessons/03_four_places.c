@@ -4,12 +4,12 @@
 // The parent, which inherited none of it, tries to open the memory while the child lives, and looks for it afterwards.
 //
 //   anonymous   mmap alone; only forks have it
-//   shm_open    a file in /dev/shm, under a name; it stays until somebody unlinks it
+//   shm_open    a file in /dev/shm, under a name; it stays until a process unlinks it
 //   memfd       a file without a name or a folder
 //   O_TMPFILE   a file in a folder, without a name
 //
 // A file without a name ends with its last descriptor and its last mapping. Until then its owner can pass the
-// descriptor on (lesson 18), and whoever may look into /proc/PID/fd can open it.
+// descriptor on (lesson 18), and every process that may look into /proc/PID/fd can open it.
 //
 // Question: one of the four is left after a kill. Which, and who removes it on the machines that you know?
 // Build: cc -O2 -o lesson 03_four_places.c
@@ -74,7 +74,9 @@ int main(void) {
         int ready[2], fd = -1;
         if (pipe(ready) != 0) return EXIT_FAILURE;
         const pid_t child = fork();
+        if (child < 0) return EXIT_FAILURE;
         if (child == 0) work(place, ready[1]);
+        close(ready[1]); // or read would wait for ever if the child fails
         if (read(ready[0], &fd, sizeof fd) != sizeof fd) return EXIT_FAILURE;
         char path[64];
         snprintf(path, sizeof path, "/proc/%d/fd/%d", child, fd);
@@ -87,7 +89,6 @@ int main(void) {
         printf("%-10s opened: %-19s left after kill -9: %s\n", places[place], opened, left ? "/dev/shm" NAME : "no");
         shm_unlink(NAME);
         close(ready[0]);
-        close(ready[1]);
     }
     return 0;
 }

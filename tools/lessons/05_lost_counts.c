@@ -5,10 +5,10 @@
 //   rank 0   load 7               store 8
 //   rank 1            load 7               store 8      two counts, and 8 instead of 9
 //
-// How many are lost in a race is chance: two ranks race until a race has lost something. Without chance it goes by a
-// text that says which rank takes the next step (tools/lessons/steps.h): each rank counts twice, and each count is a
-// load and a store. The steps are written out, as atomic loads and stores. A plain ++ of two processes at once is
-// undefined in C, and compilers use that: they add a million in one step.
+// How many counts a race loses is chance: the two ranks race until one race has lost some. Then there is no chance: a
+// text says which rank takes the next step (tools/lessons/steps.h), each rank counts twice, and each count is a load
+// and a store. The steps are written out, as atomic loads and stores. A plain ++ in two processes at once is undefined
+// in C, and compilers use that: they add a million in one step.
 //
 // Question: which order loses exactly one of the four counts? Try it: ./lesson "0 1 1 0 0 0 1 1"
 // Can an order lose three?
@@ -72,7 +72,7 @@ int main(int argc, char **argv) {
     Shared *shared = share(sizeof *shared);
     const char *orders[] = {"0 0 1 1 0 0 1 1", argc > 1 ? argv[1] : "0 1 0 1 0 1 0 1"};
     int races = 0, lost = 0;
-    while (lost == 0 && races++ < MOST_RACES)
+    for (; lost == 0 && races < MOST_RACES; races++)
         lost = lost_counts(shared, "");
     printf("race %d: %d of %d counts are lost\n", races, lost, RANKS * RACE_COUNTS);
     for (int i = 0; i < 2; i++)

@@ -3,7 +3,7 @@
 // The pattern under every queue and mailbox: write the letter, which is ordinary memory, then raise the flag. Two
 // things can go wrong. The compiler, which knows of no other process, may load the flag once and wait for ever for a
 // register to change. And compiler or processor may let the two writes be seen in another order: then the flag is up,
-// and an old letter is behind it.
+// while the letter is still the old one.
 //
 //   rank 0   letter = 42 ──▶ flag = 1          release: what I wrote before is seen with this
 //                              │
@@ -16,7 +16,8 @@
 //   letter 1 says 42
 //   2000 of 2000 letters came in order
 // Change: "_Atomic int first_flag" -> "int first_flag": lacks letter 1 says 42
-// Change: "/* two letters at once */" -> "shared->letter++;": prints 0 of 2000 letters came in order
+// Change: "/* the flag first */" -> "atomic_store(&shared->written, i), usleep(1);":
+//   lacks 2000 of 2000 letters came in order
 // Read: shm/barrier.c: find a release and the acquire that it pairs with. What is the letter there?
 // PyTorch: the flags inside mp.Queue and gloo's buffers. x86 keeps the order of writes, whatever the program says; Arm,
 // where PyTorch runs as well, does not.
@@ -38,8 +39,8 @@ static void write_letters(Shared *shared) {
     shared->first_letter = 42;
     shared->first_flag = 1; // of an _Atomic variable this is a release (and more: lesson 8)
     for (int i = 1; i <= LETTERS; i++) {
+        /* the flag first */
         shared->letter = 7 * i;
-        /* two letters at once */
         atomic_store_explicit(&shared->written, i, memory_order_release); // pairs with the acquire in read_letters
         while (atomic_load_explicit(&shared->read, memory_order_acquire) < i)
             ;

@@ -7,8 +7,9 @@
 //   rank 0   x = i   ...  load y            rank 1   y = i   ...  load x
 //            both stores are still in their processor's buffer: both loads find the old value
 //
-// It takes two ranks that run at once: rounds go on until it has been seen, for at most 5 seconds. The lesson is about
-// x86. On Arm the instructions that C's release and acquire become happen to forbid it.
+// It takes two ranks that run at once: rounds follow until it has been seen, for at most 5 seconds; then ten times as
+// many with the fence. The lesson is about x86. On Arm the instructions that C's release and acquire become happen to
+// forbid it.
 //
 // Question: a lock in which each rank raises a flag and enters if the other one is down: which of the two lines does it
 // need? What happens to both ranks if the other line is the truth?
@@ -19,9 +20,10 @@
 //   with a fence:        both found the old value in 0 of <number> rounds
 // Change: "atomic_thread_fence(memory_order_seq_cst)" -> "atomic_thread_fence(memory_order_acq_rel)":
 //   lacks found the old value in 0 of
-// Read: shm/bell.c and shm/barrier.c: a rank that is about to sleep says so and looks once more whether it must. Which
-// two steps are x and y there?
+// Read: shm/bell.h and shm/bell.c: a process that is about to sleep says so and looks once more whether it must. Which
+// two stores are x and y there? shm/barrier.c names Dekker: which are they in a barrier?
 // PyTorch: none of its interfaces shows this; its locks pay for it.
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
@@ -65,13 +67,14 @@ static int ask(Shared *shared, int first) {
     return both;
 }
 
-static int both_found_old(Shared *shared, int fenced, int until_seen) {
+// Until it is seen, in at most `most_rounds`.
+static int both_found_old(Shared *shared, int fenced, long most_rounds) {
     const time_t end = time(NULL) + SECONDS;
     int both = 0;
     shared->fenced = fenced;
-    for (shared->rounds = 0; shared->rounds == 0 || (until_seen && both == 0 && time(NULL) < end);) {
+    for (shared->rounds = 0; both == 0 && shared->rounds < most_rounds && time(NULL) <= end;) {
         const int first = atomic_load(&shared->go) + 1;
-        const pid_t pid = fork();
+        const pid_t pid = fork_rank();
         if (pid == 0) {
             answer(shared, first);
             _exit(0);
@@ -85,7 +88,7 @@ static int both_found_old(Shared *shared, int fenced, int until_seen) {
 
 int main(void) {
     Shared *shared = share(sizeof *shared);
-    int both = both_found_old(shared, 0, 1);
+    int both = both_found_old(shared, 0, INT_MAX);
     if (both == 0) {
         fprintf(stderr,
                 "not seen in %d rounds: this takes two cores, and a processor that lets loads overtake stores\n",
@@ -93,7 +96,7 @@ int main(void) {
         return NOT_HERE;
     }
     printf("release and acquire: both found the old value in %d of %d rounds\n", both, shared->rounds);
-    both = both_found_old(shared, 1, 0);
+    both = both_found_old(shared, 1, 10L * shared->rounds);
     printf("with a fence:        both found the old value in %d of %d rounds\n", both, shared->rounds);
     return 0;
 }

@@ -8,8 +8,8 @@
 // A second process that maps the same memory has the pages, but no entries for them in its own table: it faults, too,
 // at a read for sixteen neighbouring pages at once.
 //
-// Question: which of the three does a program want that must answer within a millisecond? And one that asks for more
-// memory than it will use?
+// Question: which of the first two does a program want that must answer within a millisecond? Which does one want that
+// asks for more memory than it will use?
 // Build: cc -O2 -o lesson 11_first_touch.c
 // Run: ./lesson
 // Prints:
@@ -17,8 +17,8 @@
 //   populated:    <number> ms in mmap, <number> ms and 0 faults at the first touch, <number> ms at the second
 //   another rank: <number> ms and <number> faults at its first look
 // Change: "MAP_POPULATE" -> "0": lacks 0 faults
-// Read: shm/segment.c: which segments are populated, and what does posix_fallocate do for the others? What would happen
-// without it in a container with 64 MiB of /dev/shm? (A signal, not an error: which?)
+// Read: shm/segment.c: which process populates a segment, and why not those that map it later? What would happen
+// without posix_fallocate in a container with 64 MiB of /dev/shm? (A signal, not an error: which?)
 // PyTorch: a first epoch that is slower than the second; shared memory too small in Docker is its "bus error".
 #define _GNU_SOURCE 1
 #include <stdio.h>
@@ -72,8 +72,7 @@ static void look(const volatile char *memory) {
 int main(void) {
     munmap(map_and_touch("touched:", 0), BYTES);
     char *memory = map_and_touch("populated:", MAP_POPULATE);
-    fflush(stdout);
-    if (fork() == 0) {
+    if (fork_rank() == 0) {
         look(memory);
         return 0;
     }

@@ -14,7 +14,7 @@
 // Prints:
 //   counted 4000000 of 4000000
 //   most turns of one rank in a row: <number>
-// Change: "VICTIM = -1" -> "VICTIM = 1": hangs
+// Change: "DEADLY_COUNT = -1" -> "DEADLY_COUNT = 1000": hangs
 // Change: "take(&shared->lock);" -> "": lacks counted 4000000 of 4000000
 // Read: nothing in Sounder spins on a lock. shm/barrier.c spins, a bounded time: what does it do afterwards?
 // PyTorch: a threading.Lock sleeps; see the next lesson.
@@ -23,7 +23,7 @@
 
 #include "ranks.h"
 
-enum { RANKS = 4, COUNTS = 1000000, VICTIM = -1 };
+enum { RANKS = 4, COUNTS = 1000000, DEADLY_COUNT = -1 }; // -1: no rank is killed
 
 typedef struct Shared {
     _Atomic int lock;
@@ -52,7 +52,7 @@ static void work(int rank, int size, void *memory) {
         shared->in_a_row = shared->last_rank == rank ? shared->in_a_row + 1 : 1;
         shared->last_rank = rank;
         if (shared->in_a_row > shared->most_in_a_row) shared->most_in_a_row = shared->in_a_row;
-        if (rank == VICTIM && i == 0) raise(SIGKILL);
+        if (counter == DEADLY_COUNT) raise(SIGKILL); // it still has the lock
         give_back(&shared->lock);
     }
 }

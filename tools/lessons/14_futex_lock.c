@@ -2,13 +2,14 @@
 //
 // A futex is a number in shared memory and two system calls: "sleep if the number is still v", and "wake one that
 // sleeps on it". Between looking at the lock and sleeping the lock may become free; then the wake-up has been sent, and
-// nobody was asleep. That is what v is for, and it must be the value by which the rank decided to sleep:
+// no rank was asleep. That is what v is for, and it must be the value by which the rank decided to sleep:
 //
 //   rank 0   takes the lock              gives it back, wakes (no rank sleeps yet)
-//   rank 1               finds it taken                                           loads v anew: 0. Sleeps on 0, for ever
+//   rank 1               finds it taken                                         loads v again: 0. Sleeps on 0, for ever
 //
-// The right lock has three states: 0 free, 1 taken, 2 taken and some rank may sleep. Who finds it taken swaps in a 2
-// and sleeps on 2. Who gives it back swaps in a 0, and wakes one if there was a 2: no system call where none sleeps.
+// The right lock has three states: 0 free, 1 taken, 2 taken and some rank may sleep. A rank that finds it taken swaps
+// in a 2 and sleeps on 2. The rank that gives it back swaps in a 0, and wakes one if there was a 2: no system call
+// where none sleeps.
 //
 // Question: rank 1 leaves 2 behind when it takes the lock at last, although perhaps none sleeps. Why must it?
 // Build: cc -O2 -o lesson 14_futex_lock.c
@@ -37,7 +38,7 @@ enum { RANKS = 4, COUNTS = 100000 };
 typedef struct Shared {
     Steps steps;
     _Atomic int lock, rank_1_had_it;
-    volatile int counter;
+    int counter; // ordinary memory, as in lesson 13
 } Shared;
 
 static void sleep_if(_Atomic int *number, int value) {

@@ -17,8 +17,8 @@
 //   again: Success
 // Change: "pthread_mutex_consistent(&shared->mutex);" -> "": prints again: State not recoverable
 // Change: "PTHREAD_MUTEX_ROBUST" -> "PTHREAD_MUTEX_STALLED": hangs
-// Read: no process of Sounder holds a lock that another one needs. fedavg/memory/queue.h: how is a job of a dead worker
-// found, and why may it be done again from the beginning?
+// Read: no process of a run holds a lock that another one waits for. fedavg/memory/queue.h: how is a job of a dead
+// worker found, and why may it be done again from the beginning?
 // PyTorch: multiprocessing.Lock is a semaphore: if its owner is killed, it stays taken.
 #include <errno.h>
 #include <pthread.h>
@@ -39,7 +39,7 @@ int main(void) {
     pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
     pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
     pthread_mutex_init(&shared->mutex, &attributes);
-    if (fork() == 0) {
+    if (fork_rank() == 0) {
         pthread_mutex_lock(&shared->mutex);
         shared->a++;
         raise(SIGKILL);

@@ -5,10 +5,10 @@
 // for a rank that was killed: it will not be counted, and nothing in a counter says who is missing.
 //
 // In the third stage each rank has a slot of its own, where it writes the round that it has reached, and the parent,
-// which learns from waitpid who is dead, writes beside it that this rank is gone. A rank waits for those that are not.
+// which learns from waitpid who is dead, writes beside it that this rank is gone. A rank waits for those that are here.
 //
 //   counter   [ 5 ]                 of 6: whose is missing?
-//   slots     [ 2 | 2 | 1 ]   gone [ 0 | 0 | 1 ]       rank 2 is dead: go on
+//   slots     [ 2 | 2 | 1 ]   gone [ 0 | 0 | 1 ]       rank 2 is dead: no wait
 //
 // Question: why must the parent be sure that the rank is dead before it writes that it is gone?
 // Build: cc -O2 -o lesson 16_barrier.c
@@ -45,7 +45,7 @@ static void wait_spinning(Shared *shared, int rank, int round) {
     (void)rank;
     atomic_fetch_add(&shared->count, 1);
     while (atomic_load(&shared->count) < RANKS * round)
-        usleep(1);
+        usleep(1); // it looks again and again, but leaves the core to the others in between
 }
 
 static void wake_all(_Atomic int *number) {

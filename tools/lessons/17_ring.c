@@ -8,7 +8,7 @@
 //
 // The letter and the flag of lesson 7 are here a message and `written`; in the other direction, room and `read`.
 //
-// Question: what is wrong with a counter that both sides change, as `full`, the number of messages in the ring?
+// Question: what is wrong with a counter that both sides change, such as `full`, the number of messages in the ring?
 // Build: cc -O2 -o lesson 17_ring.c
 // Run: ./lesson
 // Prints:
@@ -60,7 +60,7 @@ static double now(void) {
 
 static void pass(Ring *ring, unsigned count, size_t bytes) {
     static char message[MOST_BYTES];
-    const pid_t sender = fork();
+    const pid_t sender = fork_rank();
     if (sender == 0) {
         for (unsigned i = 0; i < count; i++) {
             memcpy(message, &i, sizeof i);

@@ -1,6 +1,6 @@
 // Lesson 18. Meeting: memory for a rank that is no child.
 //
-// Rank 1 is another program: it was started by exec, has inherited nothing, and knows a name. Behind that name rank 0
+// Rank 1 is another program: it was started by exec, has inherited nothing, and knows a name. At that name rank 0
 // listens on a socket. Over the socket it does not send the memory, but its descriptor: sendmsg with SCM_RIGHTS puts a
 // file that rank 0 has open into rank 1's own table, under a number of its own. Then both map it.
 //
@@ -21,7 +21,7 @@
 // Read: shm/group/rendezvous.h: ranks that `sounder launch` starts meet in the same way. What do they tell each other
 // first, and what does a rank say that waits for one which never comes?
 // PyTorch: init_process_group, and the file_descriptor sharing of multiprocessing, which sends each tensor's descriptor
-// so.
+// in this way.
 #define _GNU_SOURCE 1
 #include <stddef.h>
 #include <stdio.h>
@@ -41,7 +41,8 @@ static socklen_t address_of(struct sockaddr_un *address, const char *name) {
 
 // A message of one byte, with room for a descriptor beside it.
 typedef struct Parcel {
-    char byte, room[CMSG_SPACE(sizeof(int))];
+    _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int))]; // begins with a struct cmsghdr
+    char byte;
     struct iovec part;
     struct msghdr message;
 } Parcel;
@@ -101,7 +102,7 @@ int main(int argc, char **argv) {
     if (argc > 1) return join(argv[1]);
     char name[64];
     snprintf(name, sizeof name, "lesson-18-%d", getpid());
-    const pid_t rank_1 = fork();
+    const pid_t rank_1 = fork_rank();
     if (rank_1 == 0) {
         execl("/proc/self/exe", argv[0], name, NULL);
         _exit(EX_OSERR);

@@ -7,7 +7,7 @@
 //
 //   job    free ──take──▶ rank 2 ──▶ done           the parent alone goes back: rank 2 is dead ──▶ free
 //
-// A job may so be computed twice. That does no harm: the second result overwrites the first with the same number.
+// So a job may be computed twice. That does no harm: the second result overwrites the first with the same number.
 //
 // Question: which of the jobs come out wrong if a worker adds to the result instead of storing it? (The first Change.)
 // Build: cc -O2 -o lesson 22_job_queue.c
@@ -17,7 +17,7 @@
 // Change: "shared->results[job] = job * job" -> "shared->results[job] += job * job":
 //   prints 93 of 100 jobs are right, 7 workers were killed
 // Change: "rank + 1, FREE" -> "rank + 1, rank + 1": prints 93 of 100 jobs are right, 7 workers were killed
-// Read: fedavg/memory/queue.h: what does a slot say besides who has it, and why? fedavg/README.md: how can the same
+// Read: fedavg/memory/queue.h: what does a job say besides who has it, and why? fedavg/README.md: how can the same
 // bits come out although chance decides which worker trains which client?
 // PyTorch: a multiprocessing.Pool hangs if one of its workers is killed; torchrun starts all ranks again from a
 // checkpoint.
@@ -50,9 +50,8 @@ static void work(Shared *shared, int rank) {
 }
 
 static pid_t start(Shared *shared, int rank) {
-    const pid_t pid = fork();
+    const pid_t pid = fork_rank();
     if (pid != 0) return pid;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
     work(shared, rank);
     _exit(0);
 }

@@ -3,8 +3,8 @@
 // Every rank reads the shared weights, computes a gradient, and adds it to the weights while the others do the same:
 // without a lock, so that of two additions to one weight at the same instant one is lost (lesson 5). Each sample has 4
 // of 1000 features, so two ranks rarely touch the same weight, few updates are lost, and the model learns all the same
-// (Niu et al. 2011). With 8 features instead of 1000 they meet all the time, and thousands are lost. Beside each weight
-// there is a counter that is raised in the same way and loses the same updates.
+// (Niu et al. 2011). With 8 features instead of 1000 they meet all the time, and many are lost. Beside each weight
+// there is a counter that is raised in the same way and loses about as many.
 //
 // Question: even with 8 features the model learns. Why do lost updates hurt so little here?
 // Build: cc -O2 -o lesson 26_hogwild.c
@@ -95,8 +95,8 @@ int main(void) {
         *model = (Model){.features = features[i]};
         const double before = mean_squared_error(model);
         int lost = 0;
-        for (int trial = 0; trial < (i == 0 ? 1 : MOST_TRIALS) && lost == 0;
-             trial++) // on a busy machine ranks seldom meet
+        const int trials = i == 0 ? 1 : MOST_TRIALS; // on a busy machine ranks seldom meet
+        for (int trial = 0; trial < trials && lost == 0; trial++)
             lost = train_and_count_lost(model, features[i]);
         printf("%u features: error %.1f before, %.1f after, %d of %d updates lost\n", features[i], before,
                mean_squared_error(model), lost, RANKS * STEPS * NONZERO);

@@ -4,15 +4,15 @@
 // clients from which workers take (6, 22), a barrier with a slot for each worker (16), and a parent that starts
 // workers, learns of their deaths, gives their clients back, and adds up.
 //
-//   parent   fills the queue │ waits for the slots                       │ adds the clients' models in their order │ ...
-//   workers  wait for a round│ take a client, train, store its model ... │ wait
+//   parent   fills the queue │ waits for the slots                      │ adds the clients' models in their order │ ...
+//   workers  wait for a round│ take a client, train, store its model ...│ wait
 //
 // Why the same bits? Chance decides which worker trains a client, how often, and when. But a client's model depends on
 // the global model and on its own data alone, and it has a place of its own, where a second result overwrites the first
 // with the same bits. The parent adds up in the order of clients, when all are there.
 //
-// Question: which of these sentences is no longer true if workers add their models to one sum, behind a lock? And if a
-// client's training depends on who trains it? (The Change.)
+// Question: which of these three sentences are no longer true if workers add their models to one sum, under a lock? And
+// if a client's training depends on the worker that trains it? (The Change.)
 // Build: cc -O2 -o lesson 27_tiny.c
 // Run: ./lesson
 // Prints:
@@ -22,7 +22,7 @@
 // Change: "train(shared->global, client)" -> "train(shared->global, client + rank)":
 //   prints 4 workers:            other bits
 // Read: fedavg/parent/rounds.c, fedavg/worker/client.c and fedavg/rules/sum/aggregate.h, in this order. The last one
-// sums whole numbers: what does that save beside a model's place for each client?
+// sums whole numbers: what does that save, compared with a place for each client's model?
 // PyTorch: torch.distributed.run starts all ranks again when one is killed, from the last checkpoint.
 #include <stdatomic.h>
 #include <stdint.h>
@@ -86,9 +86,8 @@ static void work(Shared *shared, int rank) {
 }
 
 static void start(Run *run, int rank) {
-    run->pids[rank] = fork();
+    run->pids[rank] = fork_rank();
     if (run->pids[rank] != 0) return;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
     work(run->shared, rank);
     _exit(0);
 }

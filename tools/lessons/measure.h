@@ -1,4 +1,5 @@
-// Figures that a busy machine does not falsify: the least of many rounds in which both ranks ran at once, without a pause.
+// Figures that a busy machine does not falsify: the least of many rounds in which both ranks ran at once, without a
+// pause.
 //
 //   static void count(int rank, void *memory) { ... }          // one round of a rank
 //   double ns = measure(shared, count, COUNTS);                // ns for one of COUNTS, of the slower rank
@@ -62,7 +63,7 @@ static inline double measure(void (*work)(int rank, void *memory), void *memory,
     double least = 0;
     for (int good = 0; good < SETTLED && seconds_now() < end;) {
         atomic_store(&shared->arrived, 0);
-        const pid_t pid = fork();
+        const pid_t pid = fork_rank();
         if (pid == 0) {
             measure_round(shared, 1, work, memory);
             _exit(0);

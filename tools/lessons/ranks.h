@@ -27,14 +27,22 @@ static inline void *share(size_t bytes) {
     exit(EX_OSERR);
 }
 
+// fork for one rank, which does not outlive the lesson: 0 in the rank, its pid in the lesson. A failure ends the
+// lesson: for kill a pid of -1 means every process.
+static inline pid_t fork_rank(void) {
+    fflush(stdout); // or the rank would print what is still in the buffer, too
+    const pid_t pid = fork();
+    if (pid == 0) prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (pid >= 0) return pid;
+    perror("fork");
+    exit(EX_OSERR);
+}
+
 // Forks `size` ranks that run work(rank, size, shared) and end.
 static inline void start_ranks(pid_t pids[], int size, void (*work)(int rank, int size, void *shared), void *shared) {
-    fflush(stdout); // or every rank would print what is still in the buffer, too
     for (int rank = 0; rank < size; rank++) {
-        pids[rank] = fork();
-        if (pids[rank] < 0) exit(EX_OSERR);
+        pids[rank] = fork_rank();
         if (pids[rank] > 0) continue;
-        prctl(PR_SET_PDEATHSIG, SIGKILL); // no rank outlives the lesson
         work(rank, size, shared);
         exit(EXIT_SUCCESS);
     }
