@@ -2,10 +2,10 @@
 //
 // Two processes map the same memory, each where its kernel finds room: at different addresses. A list whose links are
 // pointers is right in the process that made it, and points somewhere else in the other one. A list whose links are
-// offsets from the begin of the memory is right in both.
+// offsets from the start of the memory is right in both.
 //
-//   maker   0x7f..1000 [ 1 |   ][ 2 |   ][ 3 | 0 ]       next = 0x7f..1010, or 16 from the begin
-//   reader  0x7f..9000 [ the same bytes           ]      0x7f..1010 is no part of it; 16 from the begin is
+//   maker   0x7f..1000 [ 1 |   ][ 2 |   ][ 3 | 0 ]       next = 0x7f..1010, or 16 from the start
+//   reader  0x7f..9000 [ the same bytes           ]      0x7f..1010 is no part of it; 16 from the start is
 //
 // The reader is forked before the maker maps anything, and has something else where the maker finds room.
 //
@@ -30,7 +30,7 @@ enum { BYTES = 1 << 16, NODES = 3 };
 
 typedef struct Node {
     int value;
-    unsigned offset;   // of the next node, from the begin of the memory; 0: none
+    unsigned offset;   // of the next node, from the start of the memory; 0: none
     struct Node *next; // NULL: none
 } Node;
 

@@ -2,7 +2,7 @@
 //
 // isend and irecv begin a message and come back at once; until group_wait says that it is done, the buffer is not ours:
 // what is sent must not change, what is received is not there yet. All ranks pass a number round a ring, each to its
-// neighbour. With a blocking send of a long message everybody would wait for everybody; begun first and waited for
+// neighbour. With a blocking send of a long message every rank would wait for another; begun first and waited for
 // later, the messages cross. It takes at least 2 ranks.
 //
 // PyTorch, "Writing Distributed Applications", non-blocking point-to-point:

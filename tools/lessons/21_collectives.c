@@ -1,8 +1,8 @@
 // Lesson 21. Collectives: broadcast, reduce, all_reduce, and a group within the group.
 //
 // A collective is one call that all ranks make, in the same order. broadcast copies one rank's data to all; reduce
-// combines everybody's at one rank; all_reduce gives the result to all, bit for bit the same. A rank that calls
-// something else at the same time is told so at once, and so are the others: nobody waits for a call that will never
+// combines those of all at one rank; all_reduce gives the result to all, bit for bit the same. A rank that calls
+// something else at the same time is told so at once, and so are the others: no rank waits for a call that will never
 // come. It takes at least 4 ranks.
 //
 // PyTorch, "Writing Distributed Applications", collective communication:
@@ -45,7 +45,7 @@ int main(void) {
 
     float greatest;
     must(group_reduce(group, &greatest, &mine, 1, GROUP_F32, GROUP_MAX, 0, &err), &err);
-    if (rank == 0) printf("greatest: %g\n", greatest); // nobody else has it
+    if (rank == 0) printf("greatest: %g\n", greatest); // no other rank has it
 
     float sum;
     must(group_all_reduce(group, &sum, &mine, 1, GROUP_F32, GROUP_SUM, &err), &err);

@@ -1,4 +1,4 @@
-// Ranks that stop at named points, and a text that says which of them goes on: a race without chance.
+// Ranks that stop at named points, and a text that says which of them continues: a race without chance.
 //
 //   steps_begin(&shared->steps, "0 1 1 0");    // before the ranks start
 //   step(&shared->steps, rank, "load");        // returns when it is this rank's turn
