@@ -124,7 +124,7 @@ static uint32_t even_launches(uint32_t share, uint32_t most) {
 // Decides before any process starts whether the run fits: an allocation that fails in the middle of a round would end
 // it, and the GPU's own message names no remedy. Without a wish, models per launch are lowered until they fit, and then
 // until all launches have about as many. A number of models that the user has asked for is never lowered, but refused
-// with the figures: its bits depend on it (nn/cuda/cuda_net.h).
+// with the figures: with cuBLAS the run's bits may depend on it (nn/cuda/cuda_net.h).
 Status gpu_plan(RunConfig *config, const Device *device, const Spec *spec, const Dataset *data,
                 uint32_t clients_per_round, uint32_t models, Error *err) {
     GpuConfig *gpu = &config->gpu;
