@@ -186,6 +186,7 @@ static Samples samples_of(DatasetBlock *block, DatasetSplitKind split) {
 
 static Status take_label(Samples *to, const CsvColumns *columns, const CsvTable *table, Error *err) {
     char name[64], value[44];
+    disarm_text(table->fields[columns->label]); // as its class is called
     const char *text = table->fields[columns->label];
     const uint32_t label = categories_number(&columns->columns[columns->label].categories, text);
     if (label == CATEGORY_NONE)
@@ -251,7 +252,7 @@ static void take_classes(DatasetBlock *block, const CsvColumns *columns) {
     char *to = dataset_at(block, block->layout.names);
     block->classes = (int)classes->count;
     for (uint32_t i = 0; i < classes->count && block->items.names_bytes; i++)
-        disarm_text(strcpy(to, classes->names[i])), to += strlen(to) + 1;
+        to = stpcpy(to, classes->names[i]) + 1;
 }
 
 static Status csv_read(DatasetBlock *block, const DatasetSource *source, Error *err) {

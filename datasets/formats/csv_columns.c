@@ -203,9 +203,10 @@ static Status learn_number(bool *is_number, CsvColumn *column, const CsvTable *t
     return STATUS_OK;
 }
 
-// Classes and clients are the values of the training samples.
+// Classes and clients are the values of the training samples. A class has the name that a model notes of it.
 static Status learn_key(CsvColumns *columns, int index, const CsvTable *table, CsvPart part, Error *err) {
     CsvColumn *column = &columns->columns[index];
+    if (column->role == CSV_LABEL) disarm_text(table->fields[index]);
     const char *text = table->fields[index];
     uint32_t place;
     bool is_number;

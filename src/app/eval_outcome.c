@@ -3,9 +3,11 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "app/train/round_test.h"
 #include "app/train/run_metrics.h"
+#include "base/text.h"
 
 Status outcome_measure(Outcome *outcome, const Dataset *data, Error *err) {
     const int classes = dataset_has_targets(&data->items) ? 0 : data->classes;
@@ -33,14 +35,27 @@ static void put_figures(JsonObject *object, const Outcome *outcome, const Datase
     put_reals(object, "test_accuracy_by_class", outcome->recalls, (size_t)data->classes);
 }
 
+// A long name is cut, so that the line has room for others, and followed by the number of its class.
+static void print_class(const double *recalls, const Dataset *data, int label) {
+    enum { LONGEST = 40 };
+    char number[CLASS_NUMBER_BYTES], name[LONGEST];
+    const char *whole = class_name(number, data, label);
+    text_cut(name, sizeof name, whole);
+    fputs("  ", stdout);
+    if (strlen(name) < strlen(whole))
+        printf("%s... (%d)", name, label);
+    else
+        fputs(name, stdout);
+    printf(": %.2f%%", 100 * recalls[label]);
+}
+
 // Many classes do not fit a line: the ones with the lowest accuracies are shown.
 static void print_classes(const double *recalls, const Dataset *data) {
     enum { MOST = 20, WORST = 5 };
     const int classes = data->classes;
-    char number[CLASS_NUMBER_BYTES];
     fputs(classes <= MOST ? "by class" : "lowest by class", stdout);
     for (int label = 0; label < classes && classes <= MOST; label++)
-        if (!isnan(recalls[label])) printf("  %s: %.2f%%", class_name(number, data, label), 100 * recalls[label]);
+        if (!isnan(recalls[label])) print_class(recalls, data, label);
     for (int shown = 0, last = -1; shown < WORST && classes > MOST; shown++) {
         int next = -1; // after the last one, in the order of accuracies and labels
         for (int label = 0; label < classes; label++) {
@@ -49,7 +64,7 @@ static void print_classes(const double *recalls, const Dataset *data) {
             if (next < 0 || recall < recalls[next]) next = label;
         }
         if (next < 0) break;
-        printf("  %s: %.2f%%", class_name(number, data, next), 100 * recalls[next]);
+        print_class(recalls, data, next);
         last = next;
     }
     putchar('\n');

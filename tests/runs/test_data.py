@@ -326,6 +326,13 @@ class Data(RunCase):
         _, err = self.call("train", "--data", "synthetic normalize=yes", "--model", "softmax", code=64)
         self.assertIn("synthetic: has no settings, which are for files of your own; leave them out", err)
 
+    def test_a_model_knows_its_classes_again_whatever_their_names(self):
+        label = "class of a name that is longer than a line of results has room for"
+        self.write("names.csv", ("x,label\n" + 10 * ('0,"two\nlines\x1b[31m"\n1,' + label + "\n")).encode())
+        self.train("--data", "names.csv", "--model", "softmax", "--clients", "2", "--rounds", "1", "--quiet", "--out", "run")
+        out, _ = self.call("eval", "run", "--data", "names.csv test-fraction=1")
+        self.assertRegex(out, r"(?m)^by class  " + label[:39] + r"\.\.\. \(0\): \d+\.\d\d%  two\?lines\?\[31m: ")
+
     def test_pixels_enter_a_model_as_those_that_it_was_trained_on(self):
         chance = random.Random(3)
         def part(count, brighter):  # two classes of colour images that differ in brightness
