@@ -9,7 +9,12 @@ Status arrays_add_validation(DatasetSource *source, const Arrays *arrays, Error 
     const NpyHeader *headers = arrays->headers;
     DatasetSource validation = *source;
     if (!arrays->found[X_VALIDATION] && !arrays->found[Y_VALIDATION]) return STATUS_OK;
-    if (arrays->labels_alone || arrays->found[X_VALIDATION] != arrays->found[Y_VALIDATION])
+    if (arrays->labels_alone)
+        return fail(err, STATUS_DATA,
+                    "%s: a validation set, but only labels of the others; leave it out, or give x_train "
+                    "and x_test, too",
+                    arrays->place);
+    if (arrays->found[X_VALIDATION] != arrays->found[Y_VALIDATION])
         return fail(err, STATUS_DATA, "%s: only one of x_validation and y_validation; give both, or leave both out",
                     arrays->place);
     if (arrays->is_single)

@@ -181,6 +181,7 @@ class Validation(RunCase):
 
     def test_wrong_arrays_of_a_validation_set_are_refused(self):
         for more, without, sentence in (
+                ({}, ("x_train", "x_test"), "a validation set, but only labels of the others; leave it out, or give x_train and x_test, too"),
                 ({}, ("y_validation",), "only one of x_validation and y_validation; give both, or leave both out"),
                 ({"x_validation": npy("<f4", (40, 2), bytes(320))}, (), "x_validation: of type <f4 and shape (40, 2), and the training set's of type <f4 and shape (200, 3)"),
                 ({"y_validation": npy("|u1", (39,), bytes(39))}, (), "y_validation: of shape (39), for 40 samples; give one number for each sample"),
