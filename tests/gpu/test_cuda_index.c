@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "nn/cuda/cuda_index.h"
-#include "nn/kernels/conv_gradient_index.h"
+#include "nn/kernels/conv_index.h"
 #include "tests/check.h"
 
 // How often each of `count` things was done.
@@ -104,65 +104,27 @@ static void the_mirrored_weight_is_the_transposed_one_turned_by_half_a_turn(void
     assert_int_equal(at.first + 2 * at.step, ((7 * 3 + 2) * 3 + 0) * 3 + 1);
 }
 
-// The blocks of all models and parts, with their tasks of one slice.
-static void check_gradient_weights(const ConvMap *map, const GradientGrid *grid, uint32_t models) {
-    const uint32_t side = (uint32_t)map->kernel, tasks = grid->groups * grid->ins * side;
-    const uint32_t outs = (uint32_t)map->out.channels, ins = (uint32_t)map->in.channels;
-    size_t weights = (size_t)outs * ins * side * side;
-    Tally tally = tally_new(models * grid->parts * weights);
-    for (uint32_t block = 0; block < models * grid->tiles * grid->parts; block++) {
-        GradientBlock at = gradient_block(block, map, grid);
-        for (uint32_t i = 0; i < tasks * grid->channels * side; i++) {
-            GradientTask task = gradient_task(i % tasks, map->kernel, grid);
-            uint32_t o = at.out_channel + task.group * grid->channels + i / tasks / side;
-            if (task.in >= at.ins || o >= outs) continue;
-            size_t row = ((size_t)o * ins + at.in_channel + task.in) * side + task.y;
-            tally_add(tally, (at.model * grid->parts + at.part) * weights + row * side + i / tasks % side);
-        }
-    }
-    tally_check(tally);
-}
-
-// The chunks of all parts, where a batch has `quads` fours of samples, and the units of all slices.
-static void check_gradient_places(const ConvMap *map, const GradientGrid *grid, uint32_t quads) {
-    const uint32_t tasks = grid->groups * grid->ins * (uint32_t)map->kernel, columns = (uint32_t)map->out.columns;
-    Tally tally = tally_new((size_t)map->out.rows * columns * quads);
-    for (uint32_t part = 0; part < grid->parts; part++)
-        for (uint32_t number = part; number < gradient_chunks(map, grid, quads); number += grid->parts) {
-            GradientChunk chunk = gradient_chunk(number, map, grid, quads);
-            for (uint32_t thread = 0; thread < grid->threads; thread += tasks) { // one task of every slice
-                GradientTask task = gradient_task(thread, map->kernel, grid);
-                const uint32_t units = task.slice < grid->slices ? gradient_units(grid) : 0;
-                for (uint32_t unit = task.slice; unit < units; unit += grid->slices) {
-                    const GradientUnit first = gradient_unit(unit, grid);
-                    if (first.row >= chunk.rows || first.quad >= chunk.quads) continue;
-                    for (uint32_t x = first.x; x < first.x + UNIT_COLUMNS && x < chunk.columns; x++) {
-                        size_t place = ((uint32_t)chunk.y + first.row) * (size_t)columns + (uint32_t)chunk.x + x;
-                        tally_add(tally, place * quads + chunk.quad + first.quad);
-                    }
-                }
-            }
-        }
-    tally_check(tally);
-}
-
 static void every_weight_gradient_has_one_block_and_every_place_one_thread(void **state) {
     (void)state;
     for (int i = 0; i < CONVOLUTIONS; i++) {
         ConvMap map = map_of(i, false);
-        if (map.kernel > GRADIENT_TAPS) continue;
-        const uint32_t models = MODELS, lines = (uint32_t)map.kernel;
+        uint32_t taps = conv_taps(map.kernel), models = MODELS;
         GradientGrid grid = gradient_grid(&map);
         assert_true(grid.threads % 32 == 0 && grid.threads >= 32 && grid.threads <= GRADIENT_THREADS);
-        assert_true(grid.groups * grid.ins * lines * grid.slices <= grid.threads);
-        assert_true(grid.rows * grid.columns * grid.quads * grid.step +
-                        grid.ins * (grid.rows + lines - 1) * grid.line <=
-                    GRADIENT_QUADS);
-        assert_true(grid.parts >= 1 &&
-                    (grid.parts == 1 || grid.parts * grid.tiles * GRADIENT_MODELS <= GRADIENT_BLOCKS));
-        check_gradient_weights(&map, &grid, models);
-        for (uint32_t quads = 1; quads <= (uint32_t)map.samples / 4; quads++)
-            check_gradient_places(&map, &grid, quads);
+        assert_true(grid.parts >= 1 && (grid.parts == 1 || grid.parts * grid.tiles <= GRADIENT_BLOCKS));
+        size_t weights = (size_t)(map.in.channels * map.out.channels * map.kernel * map.kernel);
+        Tally tally = tally_new(models * grid.parts * weights);
+        for (uint32_t block = 0; block < models * grid.tiles * grid.parts; block++) {
+            GradientBlock at = gradient_block(block, &map, &grid, taps);
+            for (int t = 0; t < (int)(gradient_channels(taps) * taps * taps); t++) {
+                int o = at.out_channel + t / (int)(taps * taps), y = at.y + t / (int)taps % (int)taps;
+                int x = at.x + t % (int)taps;
+                if (o >= map.out.channels || y >= map.kernel || x >= map.kernel) continue;
+                int weight = ((o * map.in.channels + at.in_channel) * map.kernel + y) * map.kernel + x;
+                tally_add(tally, (at.model * grid.parts + at.part) * weights + (size_t)weight);
+            }
+        }
+        tally_check(tally);
     }
 }
 
@@ -175,15 +137,14 @@ static void taps_are_cut_with_the_fewest_beyond_the_kernel(void **state) {
     }
 }
 
-static void the_parts_of_ten_gradients_never_fill_more_than_a_megabyte(void **state) {
+static void the_parts_of_a_gradient_never_fill_more_than_212_kilobytes(void **state) {
     (void)state;
     for (int i = 0; i < CONVOLUTIONS; i++) {
         ConvMap map = map_of(i, false);
-        map.samples *= 100; // a large batch
-        if (map.kernel > GRADIENT_TAPS) continue;
+        map.places *= 100; // a large batch
         GradientGrid grid = gradient_grid(&map);
         size_t weights = (size_t)(map.in.channels * map.out.channels * map.kernel * map.kernel);
-        if (grid.parts > 1) assert_true(sizeof(float) * grid.parts * GRADIENT_MODELS * weights < 1 << 20);
+        if (grid.parts > 1) assert_true(sizeof(float) * grid.parts * weights <= 212000);
     }
 }
 
@@ -252,7 +213,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(the_mirrored_weight_is_the_transposed_one_turned_by_half_a_turn),
         cmocka_unit_test(every_weight_gradient_has_one_block_and_every_place_one_thread),
         cmocka_unit_test(taps_are_cut_with_the_fewest_beyond_the_kernel),
-        cmocka_unit_test(the_parts_of_ten_gradients_never_fill_more_than_a_megabyte),
+        cmocka_unit_test(the_parts_of_a_gradient_never_fill_more_than_212_kilobytes),
         cmocka_unit_test(pooling_windows_cover_the_image_once),
         cmocka_unit_test(gathering_brings_every_pixel_of_every_sample_once),
         cmocka_unit_test(dropout_meets_every_value_once),

@@ -59,7 +59,7 @@ void cuda_conv_forward(float *out, const float *in, const float *weight, const f
 void cuda_conv_backward_weight(float *weight_gradient, float *bias_gradient, float *scratch, const float *in,
                                const float *out_gradient, size_t stride, const Layer *layer, const CudaStep *step);
 // Floats of device memory. The sums of a small weight are divided among several blocks, which store their parts there:
-// at most 105 kB for each model. Otherwise 0, and scratch may be NULL.
+// at most 212 kB for each model. Otherwise 0, and scratch may be NULL.
 size_t cuda_conv_scratch_floats(const Layer *layer, int models, int samples);
 // With `adds`, the gradient is added to the one that is already there.
 void cuda_conv_backward_input(float *in_gradient, bool adds, const float *out_gradient, const float *weight,

@@ -1,8 +1,9 @@
-// The GPU's side of conv.c: one kernel computes forward and the input's gradient; the weight's is in conv_gradient.cu.
-// conv_index.h divides the work. Threads whose sample does not exist give zeros.
+// The GPU's side of conv.c: one kernel (convolve) computes forward and the input's gradient, another (sum_gradient) the
+// weight's gradient. conv_index.h divides the work. Threads whose sample does not exist give zeros.
 #include "nn/cuda/cuda_float4.h"
 #include "nn/cuda/cuda_launch.h"
 #include "nn/cuda/cuda_ops.h"
+#include "nn/kernels/conv_bias.h"
 #include "nn/kernels/conv_index.h"
 
 namespace {
@@ -10,8 +11,8 @@ namespace {
 // Floats of weights that a block keeps in shared memory.
 enum { STAGED_FLOATS = 3072 };
 
-// Blocks per multiprocessor: leaves each thread 96 registers, which suffice.
-enum { CONV_RESIDENT = 5 };
+// Blocks per multiprocessor: leaves each thread of convolve 96 registers, and of sum_gradient 168, which suffice.
+enum { CONV_RESIDENT = 5, GRADIENT_RESIDENT = 3 };
 
 // Loads COUNT columns of one row of one sample, `samples` apart. Columns whose bit in `inside` is not set are beyond
 // the image and read as zero. The bits are computed once per row instead of comparing every column with both edges.
@@ -137,7 +138,119 @@ __global__ void __launch_bounds__(CONV_THREADS, CONV_RESIDENT)
                          (size_t)(map.out.rows * map.out.columns) * (size_t)map.samples, map.samples);
 }
 
+// Sums each of TAPS x TAPS values over a block's threads, in a fixed order. to: the place of the first value in a
+// kernel of `side` taps a row; only values within `rows` and `columns` are written. First runs of RUN neighbouring
+// threads are summed, each by one thread, then the runs: two short passes instead of a tree for each of the values. A
+// row of `shared` has one float more than threads, so that the threads of a run's sums meet different banks.
+template <int TAPS>
+__device__ void sum_over_threads(float *to, const float (&values)[TAPS][TAPS], float (*shared)[GRADIENT_THREADS + 1],
+                                 int rows, int columns, int side) {
+    enum { VALUES = TAPS * TAPS, RUN = 16 };
+    uint32_t thread = threadIdx.x, threads = blockDim.x, runs = threads / RUN;
+    __syncthreads(); // the former sums have been read
+#pragma unroll
+    for (int i = 0; i < VALUES; i++)
+        shared[i][thread] = values[i / TAPS][i % TAPS];
+    __syncthreads();
+    for (uint32_t i = thread; i < VALUES * runs; i += threads) {
+        uint32_t run = i / VALUES, value = i - run * VALUES;
+        float *from = shared[value] + run * RUN, sum = 0;
+#pragma unroll
+        for (int j = 0; j < RUN; j++)
+            sum += from[j];
+        *from = sum; // no other thread reads this run
+    }
+    __syncthreads();
+    for (uint32_t i = thread; i < VALUES; i += threads) {
+        int y = (int)i / TAPS, x = (int)i % TAPS;
+        float sum = 0;
+        for (uint32_t run = 0; run < runs; run++)
+            sum += shared[i][run * RUN];
+        if (y < rows && x < columns) to[y * side + x] = sum;
+    }
+}
+
+// Adds one place's part to the gradients of all taps. Output channels beyond the last repeat it; sum_gradient drops
+// them.
+template <int TAPS, int CHANNELS>
+__device__ void add_place(float (&sums)[CHANNELS][TAPS][TAPS], const float *in, const float *gradient,
+                          const GradientBlock &block, const ConvPlace &place, const ConvMap &map) {
+    float given[CHANNELS][CONV_COLUMNS];
+    uint32_t inside = columns_inside(place.x, map.out.columns);
+#pragma unroll
+    for (int o = 0; o < CHANNELS; o++) {
+        int channel = block.out_channel + o < map.out.channels ? block.out_channel + o : map.out.channels - 1;
+        int from = (channel * map.out.rows + place.y) * map.out.columns + place.x;
+        load_columns(given[o], gradient + (ptrdiff_t)from * map.samples, inside, map.samples);
+    }
+    int y = place.y + block.y - map.pad, x = place.x + block.x - map.pad;
+    inside = columns_inside(x, map.in.columns);
+    in += (ptrdiff_t)((block.in_channel * map.in.rows + y) * map.in.columns + x) * map.samples;
+    ptrdiff_t row = (ptrdiff_t)map.in.columns * map.samples;
+#pragma unroll
+    for (int i = 0; i < TAPS; i++, in += row) {
+        if ((uint32_t)(y + i) >= (uint32_t)map.in.rows) continue;
+        float values[CONV_COLUMNS + TAPS - 1];
+        load_columns(values, in, inside, map.samples);
+#pragma unroll
+        for (int j = 0; j < TAPS; j++)
+#pragma unroll
+            for (int o = 0; o < CHANNELS; o++)
+#pragma unroll
+                for (int c = 0; c < CONV_COLUMNS; c++)
+                    sums[o][i][j] += given[o][c] * values[c + j];
+    }
+}
+
+// The weight's gradient, or one part of it. The sums of model m and part p go to out + m * stride + p * part_stride. A
+// thread walks over places of the image, `step` apart, with all the sums of its taps in registers; the block adds the
+// threads' sums at the end. The last blocks sum the bias's gradient.
+template <int TAPS, int CHANNELS>
+__global__ void __launch_bounds__(GRADIENT_THREADS, GRADIENT_RESIDENT)
+    sum_gradient(float *out, size_t stride, size_t part_stride, const float *__restrict__ in,
+                 const float *__restrict__ gradient, ConvMap map, GradientGrid grid, ConvBias bias,
+                 const uint32_t *__restrict__ counts) {
+    enum { ROWS = TAPS > 1 ? TAPS * TAPS : CONV_BIAS_FLOATS / GRADIENT_THREADS };
+    __shared__ float shared[ROWS][GRADIENT_THREADS + 1];
+    if (conv_bias_block(shared[0], bias, (const float4 *)gradient)) return;
+    GradientBlock block = gradient_block(blockIdx.x, &map, &grid, TAPS);
+    int count = (int)counts[block.model];
+    uint32_t step = grid.parts * blockDim.x;
+    in += block.model * conv_floats(map.in, &map);
+    gradient += block.model * conv_floats(map.out, &map);
+
+    float sums[CHANNELS][TAPS][TAPS] = {};
+    for (uint32_t index = block.part * blockDim.x + threadIdx.x; index < map.places; index += step) {
+        ConvPlace place = conv_place(index, &map);
+        if (place.sample < count) add_place(sums, in + place.sample, gradient + place.sample, block, place, map);
+    }
+
+    int area = map.kernel * map.kernel;
+    out += block.model * stride + block.part * part_stride;
+    out += (size_t)block.in_channel * (uint32_t)area + (uint32_t)(block.y * map.kernel + block.x);
+#pragma unroll
+    for (int o = 0; o < CHANNELS; o++) {
+        int channel = block.out_channel + o;
+        if (channel >= map.out.channels) break; // the same for the whole block
+        sum_over_threads<TAPS>(out + (size_t)channel * (uint32_t)map.in.channels * (uint32_t)area, sums[o], shared,
+                               map.kernel - block.y, map.kernel - block.x, map.kernel);
+    }
+}
+
+// gradient (M strided; weights) = the sums of parts (parts, M, weights).
+__global__ void __launch_bounds__(ITEM_THREADS) sum_parts(float *gradient, const float *parts, size_t stride,
+                                                          uint32_t part_count, uint32_t models, uint32_t weights) {
+    ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, weights);
+    if (at.item >= weights) return;
+    float sum = 0;
+    for (uint32_t p = 0; p < part_count; p++)
+        sum += parts[((size_t)p * models + at.model) * weights + at.item];
+    gradient[at.model * stride + at.item] = sum;
+}
+
 typedef void Convolve(float *, bool, const float *, const float *, const float *, size_t, ConvMap, const uint32_t *);
+typedef void SumGradient(float *, size_t, size_t, const float *, const float *, ConvMap, GradientGrid, ConvBias,
+                         const uint32_t *);
 
 // Sizes of tiles are template parameters, so that their loops unroll into registers; these choose among the few that
 // are built. Ten channels fit LeNet's layers and eight or four the others: conv_index.h chooses.
@@ -162,6 +275,28 @@ ConvMap forward_map(const Layer *layer, int samples) {
     return conv_map(layer->in, layer->out, layer->kernel, layer->pad, false, samples);
 }
 
+uint32_t weights_of(const Layer *layer) {
+    return (uint32_t)(layer->out.channels * layer->in.channels * layer->kernel * layer->kernel);
+}
+
+// Where the weight has too few tiles to fill the GPU, each tile's places are divided among `parts` blocks, whose sums a
+// second kernel adds in order. Atomic additions would do without it, but not with the same bits in every run.
+void launch_gradient(float *weight_gradient, float *bias_gradient, float *scratch, const float *in,
+                     const float *out_gradient, size_t stride, const Layer *layer, const CudaStep *step) {
+    ConvMap map = forward_map(layer, step->samples);
+    uint32_t models = (uint32_t)step->models, weights = weights_of(layer), taps = conv_taps(map.kernel);
+    GradientGrid grid = gradient_grid(&map);
+    bool whole = grid.parts == 1;
+    SumGradient *kernel = taps == 7   ? sum_gradient<7, 2>
+                          : taps == 5 ? sum_gradient<5, 4>
+                          : taps == 3 ? sum_gradient<3, 8>
+                                      : sum_gradient<1, 8>;
+    const ConvBias bias = conv_bias_of(bias_gradient, stride, (size_t)models * grid.tiles * grid.parts, layer, step);
+    launch(kernel, conv_bias_blocks(bias, step), grid.threads, step->stream, whole ? weight_gradient : scratch,
+           whole ? stride : weights, (size_t)models * weights, in, out_gradient, map, grid, bias, step->counts);
+    if (!whole) launch_items(sum_parts, weights, step, weight_gradient, scratch, stride, grid.parts, models, weights);
+}
+
 } // namespace
 
 void cuda_conv_forward(float *out, const float *in, const float *weight, const float *bias, size_t stride,
@@ -176,4 +311,20 @@ void cuda_conv_backward_input(float *in_gradient, bool adds, const float *out_gr
         return cuda_conv_any_backward_input(in_gradient, adds, out_gradient, weight, stride, layer, step);
     ConvMap map = conv_map(layer->out, layer->in, layer->kernel, layer->kernel - 1 - layer->pad, true, step->samples);
     launch_convolve(in_gradient, adds, out_gradient, weight, NULL, stride, map, step);
+}
+
+// The parts' sums of all models, if the gradient is taken in parts.
+size_t cuda_conv_scratch_floats(const Layer *layer, int models, int samples) {
+    if (!layer_is_plain(layer)) return 0;
+    ConvMap map = forward_map(layer, samples);
+    GradientGrid grid = gradient_grid(&map);
+    return grid.parts == 1 ? 0 : (size_t)grid.parts * (size_t)models * weights_of(layer);
+}
+
+void cuda_conv_backward_weight(float *weight_gradient, float *bias_gradient, float *scratch, const float *in,
+                               const float *out_gradient, size_t stride, const Layer *layer, const CudaStep *step) {
+    if (layer_is_plain(layer))
+        launch_gradient(weight_gradient, bias_gradient, scratch, in, out_gradient, stride, layer, step);
+    else
+        cuda_conv_any_backward_weight(weight_gradient, bias_gradient, in, out_gradient, stride, layer, step);
 }

@@ -132,16 +132,14 @@ __global__ void __launch_bounds__(WEIGHT_THREADS)
     }
 }
 
-// One form for forward and backward passes, unlike conv.cu's map, and for plain layers of large kernels.
+// The same for forward and backward passes, unlike conv.cu's map.
 Geometry geometry_of(const Layer *layer, const CudaStep *step) {
-    const bool plain = layer_is_plain(layer);
-    const int groups = plain ? 1 : layer->groups, side = layer->kernel, pad = layer->pad;
     Geometry of = {layer->in,
                    layer->out,
-                   plain ? Window{{side, side}, {1, 1}, {pad, pad}} : layer->window,
-                   plain ? Sides{1, 1} : layer->dilation,
-                   layer->in.channels / groups,
-                   layer->out.channels / groups,
+                   layer->window,
+                   layer->dilation,
+                   layer->in.channels / layer->groups,
+                   layer->out.channels / layer->groups,
                    (uint32_t)step->samples / 4};
     return of;
 }

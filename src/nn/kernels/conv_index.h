@@ -154,4 +154,59 @@ BOTH ConvWeights conv_weights(ConvRow row, int tap, const ConvMap *map) {
     return at;
 }
 
+// The weight's gradient -----------------------------------------------------------------------------------------------
+// A block sums for some output channels and one input channel of one model, over all rows of taps and all taps of a
+// segment. Its threads share the places. If there are too few blocks to fill a GPU, several blocks (parts) share them
+// and leave their sums to a second pass.
+
+enum {
+    GRADIENT_THREADS = 128,
+    GRADIENT_PLACES = 8 /* of a thread, at least */,
+    GRADIENT_BLOCKS = 528 /* enough for a GPU */
+};
+
+// Output channels per thread: as many as leave its sums (times taps squared) in registers.
+BOTH uint32_t gradient_channels(uint32_t taps) {
+    return taps == 1 ? 8 : taps == 3 ? 8 : taps == 5 ? 4 : 2;
+}
+
+typedef struct GradientGrid {
+    uint32_t tiles, parts, threads;
+} GradientGrid;
+
+// Each thread has at least GRADIENT_PLACES places, and a block at most GRADIENT_THREADS threads; if one model has fewer
+// than GRADIENT_BLOCKS blocks, the places are divided among parts. However many models a launch has, the parts are the
+// same, and with them the order of a model's sums.
+BOTH GradientGrid gradient_grid(const ConvMap *map) {
+    uint32_t taps = conv_taps(map->kernel), channels = parts_of((uint32_t)map->out.channels, gradient_channels(taps));
+    uint32_t tiles = channels * (uint32_t)map->in.channels * map->segments * map->segments;
+    uint32_t warps = map->places / (32 * GRADIENT_PLACES);
+    uint32_t threads = warps == 0 ? 32 : smaller_of(32 * warps, GRADIENT_THREADS);
+    uint32_t parts = tiles >= GRADIENT_BLOCKS ? 1 : GRADIENT_BLOCKS / tiles;
+    uint32_t most = map->places / (threads * GRADIENT_PLACES);
+    GradientGrid grid = {tiles, most == 0 ? 1 : smaller_of(parts, most), threads};
+    return grid;
+}
+
+typedef struct GradientBlock {
+    uint32_t model, part;
+    int out_channel, in_channel; // the first output channel
+    int y, x;                    // of the first tap
+} GradientBlock;
+
+// The parts of a tile are neighbours, then the segments of taps, input channels, output channels and models.
+BOTH GradientBlock gradient_block(uint32_t block, const ConvMap *map, const GradientGrid *grid, uint32_t taps) {
+    uint32_t tile = block / grid->parts, model = tile / grid->tiles, part = block - tile * grid->parts;
+    tile -= model * grid->tiles;
+    uint32_t lines = tile / map->segments, lines_y = lines / map->segments, ins = (uint32_t)map->in.channels;
+    uint32_t outs = lines_y / ins;
+    GradientBlock at = {model,
+                        part,
+                        (int)(outs * gradient_channels(taps)),
+                        (int)(lines_y - outs * ins),
+                        (int)((lines - lines_y * map->segments) * taps),
+                        (int)((tile - lines * map->segments) * taps)};
+    return at;
+}
+
 #endif
