@@ -58,7 +58,7 @@ def free_mib():
 
 def sanitize(session):
     """compute-sanitizer looks at unit tests that are one process without cuBLAS, a step of each net, and a whole run."""
-    tool, units = shutil.which("compute-sanitizer"), [test for test in session.tests if os.path.basename(test).startswith(session.plan["sanitized_tests"])]
+    tool, units = shutil.which("compute-sanitizer"), [test for name in session.plan["sanitized_tests"] for test in session.tests if name in test]
     if not tool:
         return session.check("compute-sanitizer", SKIPPED, "it is not installed")
 
@@ -71,7 +71,7 @@ def sanitize(session):
     # With --hang-seconds 0 the worker may take its time to end, and its summary is written when it does.
     run = [session.program(), "train", "--device", "cuda", "--workers", "1", "--hang-seconds", "0", "--out", os.path.join(session.work, "sanitized")]
     jobs = [("memcheck, a run of one worker", [*look, "memcheck", "--target-processes", "all", *run, *session.plan["short"]], 90)]
-    jobs += [(f"{checker}, {os.path.basename(unit)}", [*look, checker, unit], 60) for checker in ("memcheck", "racecheck", "synccheck") for unit in units]
+    jobs += [(f"{checker}, {os.path.basename(unit)}", [*look, checker, unit], 80) for checker in ("racecheck", "memcheck", "synccheck") for unit in units]
     jobs += [(f"{checker}, a step of {net}", [*look, checker, session.program("bench_card"), "--rows", "50", "--one-step", net], 60)
              for net in session.plan["sanitized_steps"] for checker in ("racecheck", "initcheck")]  # kernels that the tests above do not reach
     session.check_side_by_side(jobs, max(1, min(8, free_mib() // 1024)), judge)  # each has a context of 0.6 GiB, a run two

@@ -1,6 +1,6 @@
 """How large the jobs of tools/gpu-check are on a GPU. A stage has twice the seconds that it took on an H100 with 16 cores, where it has run on one."""
 
-FIRST = {"build": 60, "probe": 30, "tests": 60, "sanitize": 60, "bench": 40, "peers": 150, "profile": 20}
+FIRST = {"build": 60, "probe": 10, "tests": 60, "sanitize": 80, "bench": 40, "peers": 150, "profile": 20}
 SECOND = {"kills": 120, "mps": 60, "rounds": 190, "default": 10}
 
 ONE_CLIENT, CLIENTS = "lenet:64:1 2nn:10:1 cnn:10:1", "2nn:10:100 lenet:64:32 cnn:10:10"
@@ -14,7 +14,7 @@ PLAN = {
     "short": ["--data", "synthetic:1x28x28:256:64", "--model", "lenet", "--rounds", "1", "--batch-size", "16"],
     "noise": {"fedavg": 0.02, "ssgd": 0.02, "hogwild": 0.06},
     "doctor": [],
-    "sanitized_tests": ("test_cuda_ops", "test_cuda_conv", "test_cuda_aggregate", "test_cuda_rounds", "test_cuda_rules", "test_cuda_twins"),  # no cuBLAS
+    "sanitized_tests": ("test_cuda_twins", "test_cuda_conv", "test_cuda_ops", "test_cuda_aggregate", "test_cuda_rounds", "test_cuda_rules"),  # no cuBLAS
     "sanitized_steps": ["lenet:3:10", "2nn:3:10", "cnn:2:10"],
     "bench": [["--nets", "lenet,2nn", "--batches", "10,64", "--models", "1,8,32,128"], ["--nets", "2nn", "--batches", "10", "--models", "100"],
               ["--nets", "cnn", "--batches", "10", "--models", "1,10,100"], ["--nets", "cifar-cnn", "--batches", "10", "--models", "10,50"],
