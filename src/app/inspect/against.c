@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/inspect/against_question.h"
 #include "app/inspect/paired_test.h"
 #include "base/text_stream.h"
 

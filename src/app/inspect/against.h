@@ -3,15 +3,9 @@
 #ifndef SOUNDER_APP_INSPECT_AGAINST_H
 #define SOUNDER_APP_INSPECT_AGAINST_H
 
+#include "app/inspect/against_question.h"
 #include "app/inspect/past_run.h"
 #include "app/inspect/table.h"
-
-// value: of an option in which the runs differ ("fedavg"), or OPTION=VALUE ("alpha=0.1"). by: names of options whose
-// values make a group; "": all in which the runs differ, except the seed. show: the figure to compare, a key of
-// run_columns.h; "": the one that the runs are about.
-typedef struct Against {
-    const char *value, *by, *show;
-} Against;
 
 // Fills an empty table with a line per group other than those of the value: each is compared with the group of the
 // value whose other options are equal. people: groups with too few seeds are not in the table, but named in the

@@ -2,9 +2,16 @@
 #ifndef SOUNDER_APP_INSPECT_AGAINST_QUESTION_H
 #define SOUNDER_APP_INSPECT_AGAINST_QUESTION_H
 
-#include "app/inspect/against.h"
 #include "app/inspect/by_options.h"
+#include "app/inspect/past_run.h"
 #include "app/inspect/run_columns.h"
+
+// value: of an option in which the runs differ ("fedavg"), or OPTION=VALUE ("alpha=0.1"). by: names of options whose
+// values make a group; "": all in which the runs differ, except the seed. show: the figure to compare, a key of
+// run_columns.h; "": the one that the runs are about.
+typedef struct Against {
+    const char *value, *by, *show;
+} Against;
 
 typedef struct Question {
     const Option *option;           // has the value that the others are compared with

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "app/inspect/against_question.h"
+#include "app/inspect/against.h"
 #include "app/inspect/paired_test.h"
 #include "app/inspect/runs.h"
 #include "base/log.h"

@@ -18,8 +18,6 @@
 #include "fedavg/memory/run_memory.h"
 #include "io/durable.h"
 
-#define BEST_MODEL_NAME "best.safetensors"
-
 // Zeroed: no test so far.
 typedef struct BestModel {
     void *file; // owned (bytes): the contents of best.safetensors

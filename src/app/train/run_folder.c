@@ -10,7 +10,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "app/train/best_model.h"
 #include "app/train/run_schedule.h"
 #include "base/log.h"
 #include "base/text.h"

@@ -24,6 +24,7 @@
 enum { RUN_PATH_BYTES = 4096 };
 
 #define MODEL_NAME "model.safetensors"
+#define BEST_MODEL_NAME "best.safetensors" // best_model.h
 
 typedef struct RunFolder {
     char path[RUN_PATH_BYTES - 64]; // leaves room for the names above; for error sentences
