@@ -80,9 +80,9 @@ static inline size_t dataset_sample_bytes(const Dataset *data, const DatasetSpli
 }
 
 // The name of a class; only if there are names. Passes over the names before it.
-static inline const char *dataset_class_name(const Dataset *data, int class) {
+static inline const char *dataset_class_name(const Dataset *data, int number) {
     const char *name = data->class_names;
-    for (; class > 0; class --)
+    for (; number > 0; number--)
         name += strlen(name) + 1;
     return name;
 }
