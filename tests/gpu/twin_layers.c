@@ -124,7 +124,7 @@ void check_columns(const Trial *trial) {
         check_conv(trial, &trial->cpu->columns, &convolutions[i]);
 }
 
-// What a relu after the layer makes of model m's values, and of the gradient that the layer's backward pass gets.
+// A relu after the layer makes these of model m: its values, and the gradient that the layer's backward pass gets.
 static void rectify_on_cpu(const Trial *trial, const Values *out, const Values *out_gradient, size_t features, int m) {
     trial->cpu->relu_forward(out->host[m].at, features, trial->samples);
     trial->cpu->relu_backward(out_gradient->host[m].at, out->host[m].at, features, trial->samples);

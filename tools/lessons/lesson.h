@@ -1,4 +1,4 @@
-// What the lessons with Sounder's library share: ranks.h, and an end with one sentence when a call fails.
+// The lessons with Sounder's library share this: ranks.h, and an end with one sentence when a call fails.
 #ifndef SOUNDER_TOOLS_LESSONS_LESSON_H
 #define SOUNDER_TOOLS_LESSONS_LESSON_H
 
