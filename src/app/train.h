@@ -1,5 +1,5 @@
 // The state of a run of `sounder train`. train.c goes from the command line to the memory of the run, train_rounds.c
-// from the first worker to the final model.
+// from the first worker to the final model, by the steps of train_steps.h.
 #ifndef SOUNDER_APP_TRAIN_H
 #define SOUNDER_APP_TRAIN_H
 
