@@ -95,93 +95,6 @@ uint64_t rounds_samples(const Rounds *rounds, bool evaluate) {
     return samples + (evaluate ? evaluated : 0);
 }
 
-// A worker's wait at the barrier is its distance from the last arrival: the time that a better distribution of the work
-// could save. A dead worker's times are left out: it has not arrived at this barrier.
-static void collect_workers(const Rounds *rounds, RoundReport *report) {
-    const Control *control = rounds->memory->control;
-    uint32_t workers = rounds->memory->config->workers;
-    uint64_t last = 0;
-    for (uint32_t rank = 0; rank < workers; rank++) {
-        uint64_t arrived = control->pulses[rank].arrived_nanoseconds;
-        if (arrived > last) last = arrived;
-    }
-    for (uint32_t rank = 0; rank < workers; rank++) {
-        bool alive = rounds->phases.supervisor.workers[rank].state != WORKER_DEAD;
-        uint64_t arrived = control->pulses[rank].arrived_nanoseconds;
-        const WorkerTally *tally = &control->tallies[rank];
-        report->barrier_wait_seconds[rank] = alive ? (double)(last - arrived) * 1e-9 : 0;
-        report->worker_sync_seconds[rank] = (double)tally->synchronising_nanoseconds * 1e-9;
-        report->worker_hidden_seconds[rank] = (double)tally->hidden_nanoseconds * 1e-9;
-        report->synchronising_seconds += report->worker_sync_seconds[rank] / workers;
-        report->hidden_seconds += report->worker_hidden_seconds[rank] / workers;
-        report->refused_steps += tally->refused_steps;
-    }
-}
-
-// For Hogwild, whose workers count for themselves. A buffered run takes these figures from its schedule
-// (rounds.pending).
-static void collect_staleness(const Rounds *rounds, RoundReport *report) {
-    const Control *control = rounds->memory->control;
-    uint64_t updates = 0, sum = 0;
-    for (uint32_t rank = 0; rank < control->config.workers; rank++) {
-        const WorkerTally *tally = &control->tallies[rank];
-        for (int bucket = 0; bucket < STALENESS_BUCKETS; bucket++) {
-            report->staleness[bucket] += (int64_t)tally->staleness[bucket];
-            updates += tally->staleness[bucket];
-        }
-        sum += tally->staleness_sum;
-    }
-    report->staleness_mean = updates > 0 ? (double)sum / (double)updates : NAN;
-}
-
-// Means over the updates that arrived, added in the order of the jobs, which does not depend on the number of workers
-// and nodes.
-static void collect_lengths(const Rounds *rounds, RoundReport *report) {
-    const Queue *queue = rounds->memory->queue;
-    double lengths = 0, most = 0, squares = 0, shares = 0;
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < queue->count; i++) {
-        const Job *job = &queue->jobs[i];
-        if (job->state == JOB_REFUSED) continue;
-        double length = sqrt(job->squared_length);
-        lengths += length;
-        most = most < length ? length : most;
-        squares += job->share * job->squared_length;
-        shares += job->share;
-        count++;
-    }
-    report->length_mean = count > 0 ? lengths / count : NAN;
-    report->length_most = isnan(report->length_mean) ? NAN : most;
-    report->mean_square = shares > 0 ? squares / shares : NAN;
-    report->square_of_mean = count > 0 ? rounds->parent.squared_length : NAN;
-}
-
-// Refused clients count in samples and loss: they have trained, and only their update is left out.
-static Status collect_training(const Rounds *rounds, RoundReport *report, Error *err) {
-    const RunMemory *memory = rounds->memory;
-    double loss_sum = 0;
-    report->samples = 0;
-    report->refused = 0;
-    for (uint32_t i = 0; i < memory->queue->count; i++) {
-        const Job *job = &memory->queue->jobs[i];
-        if (job->state == JOB_REFUSED) report->refused++;
-        report->attackers += job->attacks;
-        report->clipped += job->clipped;
-        report->samples += job->samples;
-        loss_sum += job->loss_sum;
-    }
-    report->cohort = &rounds->cohort;
-    report->combine = &rounds->combine;
-    report->pending = memory->algorithm.engine->buffers ? &rounds->pending : NULL;
-    collect_lengths(rounds, report);
-    report->train_loss = loss_sum / (double)report->samples;
-    collect_workers(rounds, report);
-    collect_staleness(rounds, report);
-    report->exchange_seconds = (double)rounds->exchange.exchange_nanoseconds * 1e-9;
-    report->exchange_hidden_seconds = (double)rounds->exchange.hidden_nanoseconds * 1e-9;
-    return run_memory_join_metrics(&report->train_metrics, memory, err);
-}
-
 // The time of a worker's first sample belongs to the run, not to the round, and is kept.
 void rounds_clear_tallies(Rounds *rounds) {
     for (uint32_t rank = 0; rank < rounds->memory->config->workers; rank++) {
@@ -303,7 +216,7 @@ Status rounds_train(Rounds *rounds, uint32_t round, RoundReport *report, Error *
     cohort_note(&rounds->cohort, rounds->memory->queue);
     trace_end(rounds->trace, TRACE_AVERAGE, begin, round, round);
     report->seconds = clock_seconds_since(start);
-    TRY(collect_training(rounds, report, err));
+    TRY(rounds_collect_training(rounds, report, err));
     if (!rounds->memory->algorithm.engine->whole_cohort) { // clients were drawn, and have sent updates
         WorldTotals *totals = &rounds->memory->control->totals;
         cohort_count_sent(&rounds->cohort, rounds->memory->queue);

@@ -147,6 +147,9 @@ void rounds_free(Rounds *rounds);
 Status rounds_choose_candidates(Rounds *rounds, uint32_t round, Error *err);
 Status rounds_weigh_members(Rounds *rounds, uint32_t round, Error *err);
 
+// Fills in what the round's training has counted, after its last job.
+Status rounds_collect_training(const Rounds *rounds, RoundReport *report, Error *err);
+
 // Deaths since it was asked last.
 uint32_t rounds_take_deaths(Rounds *rounds);
 

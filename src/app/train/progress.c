@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -318,110 +317,4 @@ void progress_tick(void *context) {
     else
         fprintf(stderr, "%s\n", line);
     progress->spoken_nanoseconds = clock_nanoseconds();
-}
-
-enum { TEST_BYTES = 1024 }; // a loss may have forty digits and more
-
-// For runs that are not about personal models: results of the global model on the clients' samples.
-static void describe_clients(char text[TEST_BYTES], const RoundTest *test) {
-    const bool by_loss = isnan(test->clients.accuracy.mean);
-    const Fairness *of = by_loss ? &test->clients.loss : &test->clients.accuracy;
-    text[0] = '\0';
-    if (test->clients.clients == 0 || test->personal.clients > 0) return;
-    if (by_loss)
-        snprintf(text, TEST_BYTES, "  clients %.4f (worst tenth %.4f)", log_real(of->mean), log_real(of->best_tenth));
-    else
-        snprintf(text, TEST_BYTES, "  clients %.2f%% (worst tenth %.2f%%)", 100 * of->mean, 100 * of->worst_tenth);
-}
-
-// Adds the first metrics and that of the run's figure: "  perplexity 18.2000  recall 0.8120".
-static void describe_metrics(char *text, size_t bytes, const MetricSums *metrics, const RunFigure *figure) {
-    enum { MOST_SHOWN = 4 };
-    uint32_t left = metrics->count, shown = 0;
-    size_t used = 0;
-    char number[RUN_FIGURE_TEXT_BYTES];
-    for (uint32_t i = 0; i < metrics->count && used < bytes; i++) {
-        const MetricSum *metric = &metrics->all[i];
-        const bool is_figure = strcmp(metric->name, figure->metric) == 0;
-        if (shown >= MOST_SHOWN && !is_figure) continue;
-        metric_text(number, metric_value(metric));
-        used += (size_t)snprintf(text + used, bytes - used, "  %s %s", metric->name, number);
-        shown++, left--;
-    }
-    if (left > 0 && used < bytes) snprintf(text + used, bytes - used, "  and %u more", left);
-}
-
-// Writes "  test 0.4567   40.80%  attack   1.00%  personal 89.43%" to text (TEST_BYTES); empty without a test.
-static void describe_test(char text[TEST_BYTES], const RoundTest *test, const RunFigure *of) {
-    char never[64] = "", clients[TEST_BYTES], value[RUN_FIGURE_TEXT_BYTES];
-    const ClientTests *personal = &test->personal;
-    const RunFigure figure = {.kind = isnan(personal->accuracy.mean) ? FIGURE_PERSONAL_LOSS : FIGURE_PERSONAL_ACCURACY};
-    const RunFigure shown =
-        figure_facts[of->kind].is_validation ? run_figure_on_test(of) : *of; // the line says which set
-    size_t used = 0;
-    text[0] = '\0';
-    const char *set = test->validates ? "validation" : "test";
-    if (test->tested) used += (size_t)snprintf(text, TEST_BYTES, "  %s %.4f", set, log_real(test->loss));
-    if (!isnan(test->accuracy))
-        used += (size_t)snprintf(text + used, TEST_BYTES - used, "  %6.2f%%", 100 * test->accuracy);
-    if (figure_facts[of->kind].of_classes && test->tested)
-        used += (size_t)snprintf(text + used, TEST_BYTES - used, "  %s",
-                                 run_figure_text(value, &shown, round_test_value(test, of)));
-    if (!isnan(test->rmse)) used += (size_t)snprintf(text + used, TEST_BYTES - used, "  RMSE %.4f", test->rmse);
-    if (!isnan(test->attack_success))
-        used += (size_t)snprintf(text + used, TEST_BYTES - used, "  attack %6.2f%%", 100 * test->attack_success);
-    describe_clients(clients, test);
-    if (personal->never_trained > 0)
-        snprintf(never, sizeof never, " (%u of %u clients never trained)", personal->never_trained, personal->clients);
-    if (personal->clients > 0)
-        snprintf(text + used, TEST_BYTES - used, "  %s%s",
-                 run_figure_text(value, &figure, round_test_value(test, &figure)), never);
-    else
-        snprintf(text + used, TEST_BYTES - used, "%s", clients);
-    used = strlen(text);
-    describe_metrics(text + used, TEST_BYTES - used, &test->metrics, of);
-}
-
-void progress_conclude(Progress *progress, const RunFigure *figure, const RoundTest *test, const RoundTest *final,
-                       uint32_t rounds, double seconds) {
-    char value[RUN_FIGURE_TEXT_BYTES], regression[RUN_FIGURE_TEXT_BYTES],
-        more[RUN_FIGURE_TEXT_BYTES + 4] = "", last[RUN_FIGURE_TEXT_BYTES + 4] = "";
-    // The clients' own models, or samples, have no other test.
-    const bool on_test = test->validates && !run_figure_tests_clients(figure);
-    const RunFigure shown = on_test ? run_figure_on_test(figure) : *figure;
-    if (!test->tested) return;
-    if (shown.kind == FIGURE_LOSS && final->has_targets)
-        snprintf(more, sizeof more, " (%s)", regression_text(regression, final->rmse, final->r2));
-    if (on_test) snprintf(last, sizeof last, " (%s)", run_figure_text(value, figure, round_test_value(test, figure)));
-    progress_say(progress, "%s%s%s after %u round%s%s, %.2f s\n",
-                 run_figure_text(value, &shown, round_test_value(on_test ? final : test, &shown)), more,
-                 on_test ? " on the test set" : "", rounds, plural(rounds), last, seconds);
-}
-
-void progress_end(Progress *progress, const RoundReport *report, const RoundTest *test, const RunFigure *figure) {
-    char tested[TEST_BYTES], rest[192] = "", rate[PROGRESS_NUMBER_BYTES], trained[64] = "nobody arrived";
-    if (report->samples > 0) snprintf(trained, sizeof trained, "loss %.4f", log_real(report->train_loss));
-    describe_test(tested, test, figure);
-    if (report->synchronising_seconds > 0)
-        snprintf(rest, sizeof rest, "  sync %.2f s (%.2f hidden)", report->synchronising_seconds,
-                 report->hidden_seconds);
-    size_t used = strlen(rest);
-    if (report->staleness_mean > 0)
-        used += (size_t)snprintf(rest + used, sizeof rest - used, "  staleness %.2f", report->staleness_mean);
-    if (report->workers_lost > 0)
-        used += (size_t)snprintf(rest + used, sizeof rest - used, "  %u worker%s lost", report->workers_lost,
-                                 plural(report->workers_lost));
-    if (isfinite(report->epsilon))
-        used += (size_t)snprintf(rest + used, sizeof rest - used, "  epsilon %.3g", report->epsilon);
-    if (report->cohort && report->cohort->abandoned)
-        used += (size_t)snprintf(rest + used, sizeof rest - used, "  too few arrived: the model stays");
-    if (report->refused > 0)
-        used += (size_t)snprintf(rest + used, sizeof rest - used, "  %u update%s refused", report->refused,
-                                 plural(report->refused));
-    if (report->refused_steps > 0)
-        snprintf(rest + used, sizeof rest - used, "  %llu step%s refused", (unsigned long long)report->refused_steps,
-                 plural(report->refused_steps));
-    progress_say(progress, "round %u/%u  %s%s  %.2f s  %s/s%s\n", report->round, progress->round_count, trained, tested,
-                 report->seconds, with_commas(rate, (uint64_t)((double)report->samples / report->seconds)), rest);
-    progress->round = 0;
 }
