@@ -121,7 +121,7 @@ static const ClashRow clashes[] = {
     {BUFFERS, {ENDS_ROUNDS}, "its rounds end with the Kth update; take its max-staleness"},
     {BUFFERS, {DRIFTS_CLASSES}, "it weighs clients before the first round; take labels or pixels"},
     {REPLICAS_ARRIVE, {SOME_CLIENTS}, "with schedule buffered its clients all train; leave the option out"},
-    {REPLICAS_ARRIVE, {DROPS_OUT}, "with schedule buffered its clients all arrive; leave the option out"},
+    {REPLICAS_ARRIVE, {DROPS_OUT, WITHOUT}, "with schedule buffered its clients all arrive; leave the option out"},
     {REPLICAS_ARRIVE, {REPLAYS}, "with schedule buffered it needs the simulated clock; leave the option out"},
     // On the real clock the share of an update must be known when it arrives, before the updates that will join it.
     {REAL_CLOCK, {SEVERAL_NODES}, "workers of one machine share it; start it without mpirun"},
@@ -137,6 +137,9 @@ static const ClashRow clashes[] = {
     {REAL_CLOCK, {LAGS}, "as many clients train as there are workers; give K instead of lag"},
     {REAL_CLOCK, {REPLICAS}, "replicas meet the centre on the simulated clock; leave it out"},
     {REAL_CLOCK, {DROPS_OUT}, "clients drop out of the simulated world; leave --drop-out out"},
+    {WITHOUT, {REAL_CLOCK, REPLAYS}, "the clock says who arrives; take --clock simulated"},
+    {WITHOUT, {PREFERS_UNKNOWN},
+     "clients that never trained come first, so its places would be drawn again and again; take by=data"},
     {REAL_CLOCK, {TIMES, TIMES_UPLOADS, TIMES_DOWNLOADS},
      "durations are those of the machine; leave --client-time and bandwidths out"},
     // A trainer makes whole turns of SGD-like steps; the engine takes no part in them.

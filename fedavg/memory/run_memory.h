@@ -44,6 +44,7 @@ typedef struct RunMemory {
     DatasetSegment data_segment;
     ClientStateFile client_state;
     uint8_t *attackers;            // parent, owned (clients): 1 for attackers; NULL: there are none
+    uint8_t *absent;               // parent, owned (clients): 1 for clients that never arrive; NULL: there are none
     double *client_notes;          // parent, owned (clients): a number per client (parent/cohort.h); NULL: none
     WorldFiles world_files;        // parent, owned; all zeros without files
     Schedule schedule;             // parent, owned; all zeros unless the schedule is buffered

@@ -237,6 +237,7 @@ void run_memory_free(RunMemory *memory) {
     schedule_free(&memory->schedule);
     free(memory->client_state_before);
     free(memory->attackers);
+    free(memory->absent);
     state_end(memory);
     client_state_file_free(&memory->client_state);
     segment_free(&memory->slots_segment);

@@ -116,6 +116,7 @@ static const Side sides[] = {
     {"schedule lockstep batch=global", ""},
     {"", "--partition|iid"},
     {"", "--eval-clients-every|1"},
+    {"", "--without|3,7"},
 };
 
 enum { SIDES = sizeof sides / sizeof *sides, MAX_ARGUMENTS = 40, LINE_BYTES = 1024, FIRST_BYTES = 64 };

@@ -51,8 +51,8 @@ static void attackers_are_a_drawn_part_of_the_clients_or_those_of_a_list(void **
     static const struct {
         const char *text;
         uint32_t count;
-    } cases[] = {{"0.2", 20}, {"0.0", 0}, {"1.0", 100}, {".29", 29}, {"0.999", 99},
-                 {"3,7", 2},  {"99", 1},  {"1", 1},     {"4,4", 1}};
+    } cases[] = {{"0.2", 20}, {"0.0", 0},   {"1.0", 100}, {".29", 29}, {"0.999", 99},
+                 {"3,7", 2},  {"3-7,9", 6}, {"99", 1},    {"1", 1},    {"4,4", 1}};
     uint8_t attackers[CLIENTS], others[CLIENTS];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_int_equal(choose(attackers, cases[i].text, 1), cases[i].count);

@@ -1,12 +1,12 @@
 #include "attack_rules.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/rng.h"
 #include "fedavg/rules/rule.h"
+#include "fedavg/rules/world/client_list.h"
 
 // Two kinds of attacks differ in what they need. Most need the attacker's own samples or update alone and run in the
 // worker that trains it (attack_labels, attack_update). Crafted ones need the updates of others, which only the parent
@@ -138,16 +138,7 @@ static Status choose_part(uint8_t *attackers, const char *text, uint32_t clients
 // NULL then.
 Status attack_choose(uint8_t *attackers, const char *text, uint32_t clients, uint64_t seed, Error *err) {
     if (strchr(text, '.')) return choose_part(attackers, text, clients, seed, err);
-    for (const char *at = text;; at++) {
-        char *end;
-        errno = 0;
-        const unsigned long client = strtoul(at, &end, 10);
-        if (*at < '0' || *at > '9' || errno != 0 || client >= clients || (*end && *end != ','))
-            return refuse(text, clients, err);
-        if (attackers) attackers[client] = 1;
-        at = end;
-        if (!*at) return STATUS_OK;
-    }
+    return client_list(attackers, text, clients) ? STATUS_OK : refuse(text, clients, err);
 }
 
 // Attacking -----------------------------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ extern const RuleText attack_rules[ATTACK_RULE_COUNT];
 Status attack_parse(Chosen *attack, const char *text, Error *err);
 
 // attackers (clients): set to 1 for the attackers that text names: a fraction of the clients ("0.2", with a point: the
-// first ones of a shuffled list), or their numbers ("3,7"). attackers NULL: only checks the text. USAGE.
+// first ones of a shuffled list), or their numbers ("3,7", "3-7"). attackers NULL: only checks the text. USAGE.
 Status attack_choose(uint8_t *attackers, const char *text, uint32_t clients, uint64_t seed, Error *err);
 
 // Whether attackers train on false labels; in all other attacks they train on true labels.

@@ -39,7 +39,7 @@ void world_absences(Member *members, uint32_t count, const World *world, uint32_
             member->epochs = 1 + rng_below(rng_block(straggler, member->client, 1, 0, 0).word[0], local_epochs - 1);
         member->fate = MEMBER_ARRIVES;
         if (member->straggles && lost) member->fate = MEMBER_IS_DROPPED;
-        if (rng_double(drop_out, member->client) < world->drop_out) member->fate = MEMBER_DROPS_OUT;
+        if (rng_double(drop_out, member->client) < world->drop_out || member->absent) member->fate = MEMBER_DROPS_OUT;
         if (member->samples == 0) member->fate = MEMBER_HAS_NO_SAMPLES;
     }
 }

@@ -84,6 +84,7 @@ typedef struct Member {
     uint32_t epochs;                             // that it trains
     double seconds_per_sample, bytes_per_second; // with CLIENT_TIME_FILE; 0 bytes: no limit
     bool straggles;
+    bool absent;     // it never arrives, in no round (--without)
     uint32_t flight; // in a schedule: its job
     MemberFate fate;
     uint64_t steps;            // batches in those epochs

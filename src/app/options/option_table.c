@@ -244,6 +244,12 @@ const Option option_table[] = {
      .placeholder = "P", .preset = "0", .minimum = 0, .maximum = 1,
      .applies = draws_cohorts, .condition = DRAWS_COHORTS,
      .help = "probability that a drawn client never sends its update"},
+    {.name = "without", .type = OPTION_TEXT, FIELD(without), .group = GROUP_WORLD, .added = true,
+     .also = "exclude exclude-clients leave-out unlearn forget",
+     .placeholder = "LIST", .derived = "all may arrive",
+     .applies = draws_cohorts, .condition = DRAWS_COHORTS,
+     .help = "these clients never arrive (3,7 or 3-7): where one is drawn, its place stays empty. All other draws are those of the run "
+             "with them, and so are all bits up to the first round in which one of them is drawn"},
     {.name = "stragglers", .type = OPTION_FORM, FIELD(stragglers), .form = &stragglers_form, .group = GROUP_WORLD,
      .also = "drop-percent straggler",
      .placeholder = "FORM", .preset = "0",

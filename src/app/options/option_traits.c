@@ -18,6 +18,8 @@ static void traits_of_world(bool *has, const Options *options) {
     has[TRAIT_SAMPLES_AT_ONCE] = sampling != SAMPLING_UNIFORM && (sampling != SAMPLING_BY_SIZE || world->replacement);
     has[TRAIT_OVER_SELECTS] = world->over_selection > 1;
     has[TRAIT_DROPS_OUT] = world->drop_out > 0;
+    has[TRAIT_WITHOUT] = options->without[0] != 0;
+    has[TRAIT_PREFERS_UNKNOWN] = sampling == SAMPLING_POWER_OF_CHOICE && world->candidates_by == CANDIDATES_LAST;
     has[TRAIT_STRAGGLES] = world->stragglers > 0;
     has[TRAIT_DROPS_STRAGGLERS] = has[TRAIT_STRAGGLES] && world->straggler_work == STRAGGLERS_DROP;
     has[TRAIT_ENDS_ROUNDS] = world->deadline > 0;

@@ -83,6 +83,7 @@ typedef struct Options {
     World world;                       // uniform sampling; clients neither drop out nor straggle, and take one second
     char attack[OPTION_TEXT_BYTES];    // what attackers do; "": none
     char attackers[OPTION_TEXT_BYTES]; // which clients attack
+    char without[OPTION_TEXT_BYTES];   // clients that never arrive; "": all may
     Chosen attack_rule;                // of attack; set by options_resolve
     char client_noise[OPTION_TEXT_BYTES], drift[OPTION_TEXT_BYTES]; // change the clients' samples; "": unchanged
     ViewPlan view;                                                  // of both; set by options_resolve

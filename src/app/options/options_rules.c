@@ -1,12 +1,15 @@
 // Part of options.h: derives values from options and the rules of an algorithm, and checks limits of their numbers: the
-// epsilon of noise in this world, the fewest updates of a robust rule, attackers, clients that train at a time.
+// epsilon of noise in this world, the fewest updates of a robust rule, attackers, clients that never arrive or that train
+// at a time.
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "fedavg/rules/attack/attack_rules.h"
 #include "fedavg/rules/local/optimizer_rules.h"
 #include "fedavg/rules/privacy/release_rules.h"
+#include "fedavg/rules/world/client_list.h"
 #include "fedavg/rules/world/schedule.h"
 #include "option_table.h"
 #include "options.h"
@@ -94,6 +97,25 @@ static Status check_attack(const Options *options, Error *err) {
     return STATUS_OK;
 }
 
+// Without any client a run in rounds is one whose model stays as it began; a buffered one would wait for ever.
+static Status check_without(const Options *options, Error *err) {
+    const uint32_t clients = (uint32_t)options->clients;
+    char name[OPTION_NAMED_BYTES];
+    if (!options->without[0]) return STATUS_OK;
+    uint8_t *absent = calloc(clients, 1);
+    if (!absent) return fail(err, STATUS_OS, "no memory for a list of %u clients", clients);
+    const bool is_list = client_list(absent, options->without, clients),
+               buffers = options_algorithm(options).engine->buffers;
+    const bool is_all = is_list && !memchr(absent, 0, clients);
+    free(absent);
+    if (!is_list)
+        return fail(err, STATUS_USAGE, "%s %.60s: needs clients from 0 to %u: 3,7 or 3-7",
+                    options_named(name, options, "without"), options->without, clients - 1);
+    if (!is_all || !buffers) return STATUS_OK;
+    return fail(err, STATUS_USAGE, "%s %.60s: those are all clients, and schedule buffered waits for one; leave one in",
+                options_named(name, options, "without"), options->without);
+}
+
 // Returns K: as given, or from the wanted staleness, or as in the paper.
 static double buffer_size(const double *number) {
     const double m = number[BUFFERED_M], lag = number[BUFFERED_LAG];
@@ -148,5 +170,6 @@ Status options_resolve_buffered(Options *options, Error *err) {
 Status options_resolve_rules(Options *options, Error *err) {
     TRY(resolve_release(options, err));
     TRY(check_updates(options, err));
-    return check_attack(options, err);
+    TRY(check_attack(options, err));
+    return check_without(options, err);
 }

@@ -26,6 +26,7 @@
 #include "fedavg/rules/attack/attack_rules.h"
 #include "fedavg/rules/send/send_rules.h"
 #include "fedavg/rules/sum/shard_sum.h"
+#include "fedavg/rules/world/client_list.h"
 #include "fedavg/worker/stepper.h"
 #include "nn/spec.h"
 #include "shm/segment.h"
@@ -314,6 +315,15 @@ static Status choose_attackers(RunMemory *memory, const Options *options, Error 
                 options->clients - 1);
 }
 
+// The clients of --without, before a schedule is simulated in which they never arrive.
+static Status choose_absent(RunMemory *memory, const Options *options, Error *err) {
+    if (!options->without[0]) return STATUS_OK;
+    memory->absent = calloc((size_t)options->clients, sizeof *memory->absent);
+    if (!memory->absent) return fail(err, STATUS_OS, "no memory for a list of %d clients", options->clients);
+    client_list(memory->absent, options->without, (uint32_t)options->clients); // options_resolve has checked it
+    return STATUS_OK;
+}
+
 Status run_create_memory(RunMemory *memory, const Options *options, const Spec *spec, const TrainerNet *net,
                          const ModelAbout *about, const RunDevice *device, const RunFolder *folder, Nodes *nodes,
                          Error *err) {
@@ -334,6 +344,7 @@ Status run_create_memory(RunMemory *memory, const Options *options, const Spec *
                                    &options->training, &part);
     TRY(options_blame(options, "algorithm", ": ", planned, &part, err));
     engine_plan(&plan.config);
+    TRY(choose_absent(memory, options, err));
     TRY(plan_schedule(memory, &plan.config, options, nodes, err));
     if (memory->schedule.most_jobs > plan.job_capacity) plan.job_capacity = memory->schedule.most_jobs;
     TRY(check_rows(&plan.config, err));

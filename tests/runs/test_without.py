@@ -1,0 +1,100 @@
+"""Runs without some clients (--without): the same run in which these never arrive, by every algorithm that has a name.
+
+Usage: test_without.py PATH_OF_SOUNDER [unittest arguments]; with the program on the emulated card the runs are on that.
+"""
+import os, unittest
+
+import test_zoo
+from runs import SANITIZED, SOUNDER, RunCase, merged
+
+ON_CARD = "emulated" in os.path.basename(SOUNDER)
+TASK = ["--data", "synthetic:1x8x8:240:60", "--model", "conv 3 3; groupnorm 3; pool 2; relu; linear 10", "--batch-size", "10", "--quiet", "--tensorboard=false", "--lr", "0.05",
+        "--seed", "3", "--device", "cuda" if ON_CARD else "cpu"]
+SOME = [*TASK, "--clients", "8", "--clients-per-round", "2", "--rounds", "6"]
+REFUSED = {**dict.fromkeys(("hogwild", "ssgd"), "only used with an --algorithm with rounds"),
+           **dict.fromkeys(("async-easgd", "async-eamsgd"), "with schedule buffered its clients all arrive; leave the option out")}
+# Rules that need more updates than two, or all clients in each round.
+FEWEST = dict.fromkeys(("krum", "multi-krum", "bulyan", "trimmed", "afl", "dp-adaptive"), "8")
+REPLICAS = ("easgd", "eamsgd")  # a replica's first gift is nothing
+
+UNMOVED = ("local-only", "krum")  # whose clients send nothing; which has chosen others
+
+
+class Without(RunCase):
+    def one(self, run, *options, code=0):
+        return self.train(*merged(*SOME, *options), "--out", run, code=code)[1]
+
+    def trained(self, run):
+        """(round, client) of all that trained."""
+        return [(entry["round"], entry["client"]) for entry in self.metrics(run) if entry["type"] == "client"]
+
+    def options(self, algorithm):
+        more = test_zoo.MORE.get(algorithm, [])
+        fewest = ["--clients-per-round", FEWEST[algorithm]] if algorithm in FEWEST else []
+        momentum = [] if algorithm.startswith(test_zoo.STILL) else ["--momentum", "0.5"]
+        return [*momentum, "--algorithm", test_zoo.NUMBERS.get(algorithm, algorithm), *more, *fewest]
+
+    def check(self, name, options, absent, whole, part):
+        """All bits are those of the run with them up to the first round in which one of them trains; then they differ."""
+        self.one(whole, *options)
+        self.one(part, *options, "--without", ",".join(map(str, absent)))
+        first = min((number for number, client in self.trained(whole) if client in absent), default=None)
+        self.assertIsNotNone(first, f"{name}: none of {absent} was drawn; take others")
+        bits, bits_without = self.bits(whole), self.bits(part)
+        self.assertEqual(bits_without[:first - 1], bits[:first - 1])
+        self.assertFalse([client for _, client in self.trained(part) if client in absent])
+        if name not in UNMOVED:
+            self.assertNotEqual(bits_without, bits)
+        if name not in test_zoo.LATE:
+            self.assertEqual([pair for pair in self.trained(whole) if pair[1] not in absent], self.trained(part))
+        if name not in (*test_zoo.LATE, *REPLICAS, *UNMOVED):
+            self.assertNotEqual(bits_without[first - 1], bits[first - 1])
+
+    def test_all_bits_are_those_of_the_run_with_them_until_one_of_them_is_drawn_by_every_algorithm(self):
+        for number, algorithm in enumerate(test_zoo.zoo()[::6 if SANITIZED else 1]):
+            with self.subTest(algorithm):
+                options = self.options(algorithm)
+                if ON_CARD and (algorithm, "card") in test_zoo.REASONS:
+                    continue  # for the CPU alone, as test_zoo says
+                if algorithm in REFUSED:
+                    words = merged(*SOME, *options, "--without", "1,4", *(["--clients-per-round", "8"] if algorithm.startswith("async") else []))
+                    err = self.train(*words, "--out", f"r{number}", code=64)[1]
+                    self.assertIn(REFUSED[algorithm], err)
+                    continue
+                self.check(algorithm, options, (1, 4), f"w{number}", f"p{number}")
+
+    def test_draws_of_every_sampling_stay_the_same_and_ranges_name_clients(self):
+        for number, sampling in enumerate(("poisson", "by-size", "cyclic", "available probability=0.7")):
+            with self.subTest(sampling):
+                self.check(sampling, ["--sampling", sampling, "--clients-per-round", "4", "--drop-out", "0.2"], (2, 3, 4), f"w{number}", f"p{number}")
+        self.one("list", "--without", "2,3,4")
+        self.one("range", "--without", "2-4")
+        self.assertEqual(self.bits("list"), self.bits("range"))
+        self.assertEqual(sum(entry["clients_dropped_out"] for entry in self.rounds("list")) + len(self.trained("list")), 12)
+
+    def test_a_resumed_run_goes_on_without_them(self):
+        self.one("whole", "--without", "1,4-5")
+        self.one("part", "--without", "1,4-5", "--rounds", "3")
+        self.train("--resume", "part", "--rounds", "6")
+        self.assertEqual(self.model("part"), self.model("whole"))
+        err = self.train("--resume", "part", "--rounds", "7", "--without", "1", code=64)[1]
+        self.assertIn("the run in part has 1,4-5", err)
+
+    def test_without_all_clients_the_model_stays_as_it_began(self):
+        self.one("none", "--without", "0-7")
+        self.assertEqual(len(set(self.bits("none"))), 1)
+        self.assertIn("those are all clients", self.one("late", "--without", "0-7", "--algorithm", "fedasync", "--device", "cpu", code=64))
+
+    @unittest.skipIf(ON_CARD, "refused before a device is found")
+    def test_what_is_no_client_and_what_says_itself_who_arrives_is_refused(self):
+        for options, sentence in ((["--without", "8"], "--without 8: needs clients from 0 to 7: 3,7 or 3-7"),
+                                  (["--without", "5-3"], "--without 5-3: needs clients from 0 to 7"),
+                                  (["--without", "1,"], "--without 1,: needs clients from 0 to 7"),
+                                  (["--without", "1", "--algorithm", "fedbuff", "--clock", "real"], "take --clock simulated"),
+                                  (["--without", "1", "--sampling", "power-of-choice by=last"], "take by=data")):
+            with self.subTest(options):
+                self.assertIn(sentence, self.one("refused", *options, code=64))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[__file__, *__import__("sys").argv[2:]])
