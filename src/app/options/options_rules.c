@@ -1,6 +1,6 @@
 // Part of options.h: derives values from options and the rules of an algorithm, and checks limits of their numbers: the
-// epsilon of noise in this world, the fewest updates of a robust rule, attackers, clients that never arrive or that train
-// at a time.
+// epsilon of noise in this world, the fewest updates of a robust rule, attackers, clients that never arrive or train at
+// a time.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
