@@ -38,6 +38,7 @@ static const ClashRow clashes[] = {
     {KEEPS, {COMBINES}, "its clients are averaged as they are"},
     {KEEPS, {PERSONAL}, "a client keeps one of the two"},
     {MOREAU, {ADDS, NOT_SGD, NOVA}, "its two steps are its own"},
+    {MIXED, {NOT_SGD}, "a client's own model makes plain SGD's steps; take ditto"},
     {QFFL, {MOVES}, "its step has a length of its own"},
     {ASKS, {NOT_SGD}, "what a client keeps is an average of gradients, which only SGD's way tells"},
     {NOVA, {NOT_SGD}, "the length of a training is known for SGD alone"},
@@ -104,6 +105,7 @@ static const ClashRow clashes[] = {
     {STATE_AVERAGED, {NOISES, RELEASES}, "momenta would tell what noise hides"},
     {STATE_AVERAGED, {BUFFERS}, "momenta do not wait with the updates"},
     {MOREAU, {DECAYS, CLIPS_GRADIENTS}, "its two steps have none; leave the option out"},
+    {MIXED, {CLIPS_GRADIENTS}, "the steps of a client's own model are not clipped; leave one of the two out"},
     {FREEZES, {DECAYS_SHARED}, "frozen tensors would decay under --algorithm hogwild or ssgd; leave one out"},
     // Worlds in which a rule does not work.
     {GAUSSIAN, {SAMPLES_UNEVENLY, OVER_SELECTS},
@@ -146,7 +148,7 @@ static const ClashRow clashes[] = {
     {TRAINER, {WRITES}, "its workers take every step in the engine; take fedavg, or local-sgd for frequent averages"},
     {TRAINER, {LOOKS}, "a gradient before the first step is the engine's; take fedprox or scaffold"},
     {TRAINER, {REPLICAS}, "replicas exchange after the first step, in the engine; take fedavg"},
-    {TRAINER, {MOREAU}, "its two models step in turn, in the engine; take ditto"},
+    {TRAINER, {MOREAU, MIXED}, "its two models step in turn, in the engine; take ditto"},
     {TRAINER, {NORMS}, "the engine knows no layers of its net; name them: personal tensors names=norm*"},
     {TRAINER, {NOT_SGD}, "the optimizer is the trainer's; leave it out"},
     {TRAINER, {STATE_AVERAGED}, "the states of the trainer's optimizer may have no mean; take keep"},
@@ -227,8 +229,9 @@ static void traits_of_clients(bool *has, const Recipe *recipe) {
     has[NOT_SGD] = recipe->optimizer.row != OPTIMIZER_SGD;
     has[NESTEROV] = recipe->optimizer.row == OPTIMIZER_SGD && recipe->optimizer.number[0] != 0;
     has[PERSONAL] = recipe->personal.row != PERSONAL_NONE;
-    has[SECOND] = recipe->personal.row == PERSONAL_DITTO || recipe->personal.row == PERSONAL_MOREAU;
     has[MOREAU] = recipe->personal.row == PERSONAL_MOREAU;
+    has[MIXED] = recipe->personal.row == PERSONAL_MIXED;
+    has[SECOND] = recipe->personal.row == PERSONAL_DITTO || has[MOREAU] || has[MIXED];
     has[NORMS] = recipe->personal.row == PERSONAL_NORMS;
     has[SCATTERS] = has[NORMS] || recipe->personal.row == PERSONAL_TENSORS;
     has[CLIPS] = recipe->clip.row != CLIP_NONE;

@@ -49,19 +49,22 @@ static Status assign_clients(CudaWorker *self, uint32_t *steps, uint32_t jobs, u
     return STATUS_OK;
 }
 
-// All jobs of a phase have one task, so that the models of a launch are prepared alike. Fine-tuning trains without the
-// local rule, whose shifts are set to zero first, and in a round of its own (evaluation_round), so that its shuffles
-// repeat those of no round of training.
+// All jobs of a phase have one task, so that the models of a launch are prepared alike. Fine-tuning, which has epochs,
+// trains without the local rule, whose shifts are set to zero first, and in a round of its own (evaluation_round), so
+// that its shuffles repeat those of no round of training.
 static Status prepare_models(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
     TRY(cuda_samples_test(&self->samples, self->jobs, jobs, round, self->stream, err));
     cuda_broadcast(self->weights, self->blocks.weights, self->memory->config->parameters,
                    self->memory->config->gpu.stride, (int)jobs, self->stream);
-    if (self->jobs[0]->task == EVALUATE_PERSONAL)
-        TRY(cuda_own_begin(&self->own, self->weights, self->jobs, jobs, self->stream, err));
-    if (self->jobs[0]->task != EVALUATE_FINE_TUNED) return STATUS_OK;
+    const PersonalPlan *plan = &self->memory->config->personal;
+    const bool personal = self->jobs[0]->task == EVALUATE_PERSONAL;
+    if (personal) TRY(cuda_own_begin(&self->own, self->weights, self->jobs, jobs, self->stream, err));
+    if (self->jobs[0]->epochs == 0) return STATUS_OK;
     TRY(cuda_clients_rest(&self->clients, self->stream, err));
+    TRY(cuda_net_hold(self->net, 0, personal && plan->tunes_head ? plan->first : 0, err));
     TRY(cuda_optimizer_begin(self, jobs, false, err));
-    return cuda_train_models(self, jobs, evaluation_round(round), err);
+    TRY(cuda_train_models(self, jobs, evaluation_round(round), err));
+    return cuda_net_hold(self->net, 0, 0, err);
 }
 
 // Samples of the jobs' clients in their first `steps` batches.

@@ -202,7 +202,9 @@ Status rounds_evaluate_clients(Rounds *rounds, uint32_t round, EvaluationTask ta
         Job *job = rounds_post(rounds, client);
         job->client = client;
         job->task = task;
-        job->epochs = task == EVALUATE_FINE_TUNED ? config->finetune_epochs : 0;
+        job->epochs = task == EVALUATE_FINE_TUNED ? config->finetune_epochs
+                      : task == EVALUATE_PERSONAL ? config->personal.tune_epochs
+                                                  : 0;
         job->state_from = client_state_rows_of(&rounds->client_states, client);
     }
     TRY(phases_run_jobs(&rounds->phases, PHASE_EVALUATE, round, err));

@@ -25,6 +25,7 @@ static uint64_t longest_order(const RunMemory *memory) {
     uint32_t epochs = config->training.local_epochs;
     if (config->finetune_epochs > epochs) epochs = config->finetune_epochs;
     if (config->personal.epochs > epochs) epochs = config->personal.epochs;
+    if (config->personal.tune_epochs > epochs) epochs = config->personal.tune_epochs;
     const uint64_t by_epochs = (uint64_t)most_samples(&memory->data) * epochs;
     const uint64_t by_steps =
         walk_by_steps(schedule) ? (uint64_t)walk_round_steps(schedule) * config->training.batch_size : 0;

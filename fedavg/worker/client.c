@@ -74,6 +74,7 @@ Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t ran
         {&model->full_gradient, algorithm->traits.has[TRAIT_LOOKS]},
         {&model->square, algorithm->optimizer->states > 1},
         {&model->second, second},
+        {&model->mixed, config->personal.mixes},
         {&model->initial, second && !config->begins_with_given},
         {&model->rests, !engine && config->personal.alternates},
         {&model->read, config->engine == ENGINE_WILD && config->recipe.schedule.number[WILD_STEPS] > 1},
@@ -191,6 +192,7 @@ static Turn begin_turn(LocalModel *model, const Job *job, uint32_t samples, uint
         turn.at.full_gradient = model->full_gradient;
     }
     turn.step.follows = config->personal.inner > 0;
+    turn.step.mixes = config->personal.mixes;
     if (rule->asks) turn.at.common = run_memory_vector(memory, state_vector(memory, STATE_COMMON));
     if (training.optimizer_state == OPTIMIZER_KEPT) {
         const size_t first = rule->replicas ? config->parameters : 0; // after the replica

@@ -40,6 +40,8 @@ typedef struct LocalModel {
     float *square;             // Adam's second moment; NULL with SGD
     float *shift;              // what a local rule adds to every gradient, then what it keeps; NULL: neither
     float *second;             // a client's second model; NULL: there is none
+    float *mixed;              // its mixture with the first one; NULL: they are not mixed
+    float alpha;               // the part of the second in it
     float *initial;            // the weights before the first round, where there is one
     float *rests;              // the weights as a turn began in which some rest; NULL: in no turn of a trainer's
     float *read;               // hogwild: the shared weights as private steps began; NULL: there are none
@@ -82,6 +84,7 @@ typedef struct LocalStep {
     const struct LocalTurn *turn;
     bool aside;   // the loss and the metrics of the job are those of another training
     bool follows; // each step of the model is one towards the second (PersonalPlan.inner)
+    bool mixes;   // before each step of the model the second makes one (PersonalPlan.mixes)
 } LocalStep;
 
 // Trains and evaluates by the run's trainer, in place of the engine (trainer_turn.c). After a fault, which model->fault
@@ -127,6 +130,9 @@ void personal_begin(LocalModel *model, const Job *job);
 
 // One batch: the second model makes its steps, and the first follows it. result: of the last of them.
 void personal_step(LocalModel *model, BatchResult *result, const Batch *batch, const Noise *noise);
+
+// One batch, before the model's own step on it: the second model and alpha make a step each, at their mixture.
+void personal_mix(LocalModel *model, const Batch *batch, const Noise *noise);
 
 // The client has been trained: what stays goes into its new row, and nothing of it is sent. A second model is trained
 // here, from the client's row.

@@ -128,9 +128,12 @@ static BatchResult evaluate_client(LocalModel *model, const float *weights, Job 
 // Trains a copy and evaluates it: the update is in no sum, and the shuffles are those of a round that does not exist,
 // so that a run's bits do not depend on whether it is evaluated.
 static BatchResult evaluate_fine_tuned(LocalModel *model, Job *job, uint32_t round) {
+    const PersonalPlan *plan = &model->memory->config->personal;
     memcpy(model->weights, model->memory->weights, model->memory->config->parameters * sizeof(float));
     const LocalStep plain = {.sgd = run_memory_training(model->memory).sgd};
+    model->net.still_end = job->task == EVALUATE_PERSONAL && plan->tunes_head ? plan->first : 0;
     local_model_train(model, &plain, job->client, job->epochs, evaluation_round(round));
+    model->net.still_end = 0;
     trainer_turn_begin_job(model); // the job is the test alone
     return evaluate_client(model, model->weights, job, round);
 }
@@ -181,6 +184,10 @@ void evaluation_run(LocalModel *model, Job *job, uint32_t round) {
         result = evaluate_client(model, model->memory->weights, job, round);
         break;
     case EVALUATE_PERSONAL:
+        if (job->epochs > 0) {
+            result = evaluate_fine_tuned(model, job, round);
+            break;
+        }
         personal_load(model, job);
         result = evaluate_client(model, model->weights, job, round);
         break;

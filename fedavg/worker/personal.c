@@ -36,10 +36,10 @@ static void stay_as_it_was(float *kept, const float *was, size_t count, uint32_t
         memset(kept, 0, count * sizeof *kept);
 }
 
-// kept (a row) = values - from (parameters). A row that would not be finite stays as it was: it is the client's alone,
-// so that the round continues without a refusal. Differences are stored, not weights, since the zeros of a client
-// without a row then mean the common beginning.
-static void keep(float *kept, const float *values, const float *from, const float *was, Runs of, uint32_t client) {
+// kept (a row) = values - from (parameters). Returns false if it would not be finite, and stays as it was: it is the
+// client's alone, so that the round continues without a refusal. Differences are stored, not weights, since the zeros
+// of a client without a row then mean the common beginning.
+static bool keep(float *kept, const float *values, const float *from, const float *was, Runs of, uint32_t client) {
     size_t infinite = 0, count = 0;
     for (uint32_t r = 0; r < of.count; r++)
         for (uint64_t i = of.runs[r].first; i < of.runs[r].end; i++, count++) {
@@ -47,6 +47,7 @@ static void keep(float *kept, const float *values, const float *from, const floa
             infinite += isfinite(kept[count]) ? 0 : 1u;
         }
     if (infinite > 0) stay_as_it_was(kept, was, count, client);
+    return infinite == 0;
 }
 
 static const float *row_before(const LocalModel *model, const Job *job) {
@@ -61,12 +62,50 @@ static void load_second(float *weights, const LocalModel *model, const Job *job)
     add_kept(weights, row_before(model, job), (Runs){&all, 1});
 }
 
+// The part of a client's own model in its mixture, which is stored after that model.
+static float alpha_of(const LocalModel *model, const float *row) {
+    const RunConfig *config = model->memory->config;
+    return config->personal.alpha + (row ? row[config->parameters] : 0);
+}
+
+// mixed (parameters) = alpha own + (1 - alpha) shared. mixed may be own.
+static void mix(float *mixed, const float *own, const float *shared, float alpha, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        mixed[i] = alpha * own[i] + (1 - alpha) * shared[i];
+}
+
 void personal_begin(LocalModel *model, const Job *job) {
     const RunConfig *config = model->memory->config;
     const PersonalPlan *plan = &config->personal;
     add_kept(model->weights, row_before(model, job), runs_of(plan));
     // As in pFedMe's authors' code: the paper leaves open where a round's theta begins.
     if (plan->inner > 0) memcpy(model->second, model->memory->weights, config->parameters * sizeof *model->second);
+    if (!plan->mixes) return;
+    load_second(model->second, model, job);
+    model->alpha = alpha_of(model, row_before(model, job));
+}
+
+// With g the gradient at the mixture of own model v and shared model w: v -= lr (alpha g + weight decay), and alpha -=
+// lr ((v - w) g + decay alpha), which is kept between 0 and 1. Both begin from v, w and alpha as they were before the
+// batch, as in Algorithm 1; PFLlib and FL-bench, from which the decay and the presets are, take the gradient of alpha
+// from those at v and w. The sum is in one order, so that it has the same bits on every instruction set.
+void personal_mix(LocalModel *model, const Batch *batch, const Noise *noise) {
+    const RunConfig *config = model->memory->config;
+    const PersonalPlan *plan = &config->personal;
+    const Sgd sgd = run_memory_training(model->memory).sgd;
+    const float alpha = model->alpha;
+    float *own = model->second;
+    BatchResult ignored;
+    double along = plan->alpha_decay * (double)alpha;
+    mix(model->mixed, own, model->weights, alpha, config->parameters);
+    net_gradient(&model->net, model->gradient, &ignored, model->mixed, batch, noise);
+    for (size_t i = 0; i < config->parameters; i++) {
+        along += ((double)own[i] - (double)model->weights[i]) * (double)model->gradient[i];
+        own[i] -= sgd.lr * (alpha * model->gradient[i] + sgd.weight_decay * own[i]);
+    }
+    if (batch->count > 0) net_follow(&model->net, own);
+    personal_unmoved(own, model->memory);
+    if (plan->adapts && isfinite(along)) model->alpha = (float)fmin(fmax((double)alpha - (double)sgd.lr * along, 0), 1);
 }
 
 // Makes `inner` steps theta -= lr (g(theta) + lambda (theta - x)), then x -= lr lambda (x - theta).
@@ -106,15 +145,18 @@ static void train_second(LocalModel *model, const Job *job, uint32_t round) {
 static void conclude_second(LocalModel *model, const Job *job, uint32_t round) {
     const RunConfig *config = model->memory->config;
     const PersonalRun all = {0, config->parameters};
-    if (config->personal.inner == 0) {
+    if (config->personal.inner == 0 && !config->personal.mixes) {
         float *shared = model->weights;
         model->weights = model->second;
         load_second(model->weights, model, job);
         train_second(model, job, round);
         model->weights = shared;
     }
-    keep(client_state_row(&model->memory->client_state, job->state_to), model->second, model->initial,
-         row_before(model, job), (Runs){&all, 1}, job->client);
+    const float *was = row_before(model, job);
+    float *row = client_state_row(&model->memory->client_state, job->state_to);
+    const bool finite = keep(row, model->second, model->initial, was, (Runs){&all, 1}, job->client);
+    if (config->personal.mixes)
+        row[config->parameters] = (finite ? model->alpha : alpha_of(model, was)) - config->personal.alpha;
 }
 
 // The parameters that stay with a client have to be exactly the global ones in what it hands in: their update is 0, and
@@ -162,6 +204,9 @@ void personal_load(LocalModel *model, const Job *job) {
     const RunConfig *config = model->memory->config;
     if (config->personal.second) {
         load_second(model->weights, model, job);
+        if (config->personal.mixes)
+            mix(model->weights, model->weights, model->memory->weights, alpha_of(model, row_before(model, job)),
+                config->parameters);
         return;
     }
     memcpy(model->weights, model->memory->weights, config->parameters * sizeof(float));

@@ -147,6 +147,7 @@ void stepper_step(Stepper *stepper, LocalModel *model, BatchResult *result, cons
         personal_step(model, result, batch, noise);
         return;
     }
+    if (step->mixes) personal_mix(model, batch, noise);
     if (is_fused(stepper)) {
         step_fused(stepper, model, result, batch, noise);
         return;

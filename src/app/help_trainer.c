@@ -70,9 +70,9 @@ static const HelpEntry python[] = {
     {"serve(..., state=N), turn.state", "floats of each client, zeros in its first turn, changed in place: "
                                         "--client-optimizer-state keep keeps them for its next one"},
     {"serve(..., still=True), turn.still",
-     "names of the tensors that rest in the turn: fedrep trains the head alone, then the body alone. A module's "
-     "parameters need no gradient meanwhile, and its buffers are put back; loops of your own leave these tensors as "
-     "they are"},
+     "names of the tensors that rest in the turn: fedrep trains the head alone, then the body alone, fedbabu the body. "
+     "A module's parameters need no gradient meanwhile, and its buffers are put back; loops of your own leave these "
+     "tensors as they are"},
     {"serve(..., whole_test=True)", "a test of the test set or of a client is one turn; otherwise 500 samples are"},
     {"serve(..., exchange=, device=)",
      "names or patterns of the tensors that travel (default: floating-point ones; if "
@@ -88,7 +88,7 @@ static const HelpEntry rules[] = {
      "--lr and its schedule, --momentum, --weight-decay, --clip-grad-norm, --batch-size, --local-epochs"},
     {"are refused", "--model, --random-crop, --random-flip, --label-smoothing, --clock real, "
                     "--device cuda; ssgd, hogwild, easgd, pfedme, fedbn, `optimizer`, rules that need a first "
-                    "gradient; fedrep without still=True"},
+                    "gradient; fedrep and fedbabu without still=True"},
     {"have another meaning",
      "--freeze: the worker puts these tensors back, the trainer need not train them. fedper, "
      "lg-fedavg: layers are modules, names up to the last dot, as with fedrep. personal tensors names=head.*: "

@@ -193,6 +193,10 @@ SAME = [  # the one text, the other text, what else both change
     ("median; server adam", "trimmed share=0.34; server adam", {"workers": "3"}),
     ("fedavg", "ditto", {}),
     ("fedavg", "ditto lambda=0", {}),
+    ("fedavg", "apfl", {}),
+    ("fedprox", "fedprox; personal mixed alpha=0.2", {"workers": "3"}),
+    ("fedrep head-epochs=0", "fedbabu", {"workers": "3"}),
+    ("fedrep head-epochs=0", "fedbabu tunes=head epochs=1", {}),
     ("fedprox", "fedprox; personal ditto lambda=0.3 epochs=2", {}),
 ]
 UNEQUAL = {"partition": "linear"}
@@ -222,6 +226,7 @@ class Reductions(RunCase):
 
     def test_what_stays_with_the_clients_never_moves_in_the_global_model(self):
         for algorithm, still in (("fedper", ["fc3"]), ("fedrep head-epochs=1", ["fc3"]), ("lg-fedavg", ["fc1", "fc2"]),
+                                 ("fedbabu", ["fc3"]),
                                  ("fedper layers=2", ["fc2", "fc3"]), ("local-only", ["fc1", "fc2", "fc3"])):
             with self.subTest(algorithm):
                 self.bits(algorithm, {"rounds": "1"})

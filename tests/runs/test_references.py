@@ -30,7 +30,7 @@ OPTIMIZERS = {
 }
 
 
-class References(RunCase):
+class FullBatch(RunCase):
     def setUp(self):
         super().setUp()
         random = np.random.default_rng(1)
@@ -72,6 +72,8 @@ class References(RunCase):
                                      *([] if momentum is None else ["--momentum", str(momentum)]))
                 self.check(algorithm, actual, reference(start, self.clients), start)
 
+
+class References(FullBatch):
     def test_algorithms_are_those_of_the_papers(self):
         self.compare(ALGORITHMS, MOMENTUM, "--local-epochs", str(STEPS))
 

@@ -37,14 +37,30 @@ const RuleText personal_rules[PERSONAL_COUNT] = {
                           "some tensors stay with the client, by name or pattern: names=head.*,norm?.weight",
                           "Arivazhagan et al. 2019 (FedPer), for any part of a net",
                           {{.name = "names", .derived = "PATTERN,...", .names = true}}},
+    [PERSONAL_FIXED_HEAD] = {"fixed-head",
+                             "the head stays as it was initialised, and only the body is trained and sent; for its "
+                             "test a client fine-tunes a copy of the model",
+                             "Oh, Kim, Yun, ICLR 2022 (FedBABU)",
+                             {{.name = "epochs", .preset = 10, .minimum = 1, .maximum = 100000, .whole = true},
+                              {.name = "tunes", .words = {"all", "head"}},
+                              LAYERS_NUMBER}},
+    [PERSONAL_MIXED] = {"mixed",
+                        "a client's model is alpha times one of its own and 1 - alpha times the shared one; on every "
+                        "batch the shared one steps as in FedAvg, its own one by plain SGD, and alpha by its gradient",
+                        "Deng, Kamani, Mahdavi 2020, Algorithm 1 (APFL)",
+                        {{.name = "alpha", .preset = 0.5, .minimum = 0, .maximum = 1},
+                         {.name = "adapts", .words = {"yes", "no"}},
+                         {.name = "decay", .preset = 0.02, .minimum = 0, .maximum = 1000}}},
 };
 
-// A second model is as large as the net. Parameters that stay are stored run after run, without gaps.
+// A second model is as large as the net; a mixed one has its alpha besides. Parameters that stay are stored run after
+// run, without gaps. A fixed head is the same for all clients.
 uint64_t personal_floats(const PersonalPlan *plan, uint64_t parameters) {
     uint64_t floats = 0;
+    if (plan->tune_epochs > 0) return 0;
     for (uint32_t r = 0; r < plan->run_count; r++)
         floats += plan->runs[r].end - plan->runs[r].first;
-    return plan->second ? parameters : floats;
+    return plan->second ? parameters + plan->mixes : floats;
 }
 
 // The first parameter of the last `count` layers with parameters.
@@ -135,7 +151,8 @@ static Status find_last(uint64_t *first, const Spec *spec, const TensorList *ten
                         Error *err) {
     static const char *const lost[] = {[PERSONAL_HEAD] = "to be sent",
                                        [PERSONAL_BODY] = "to stay with the client",
-                                       [PERSONAL_ALTERNATE] = "to be trained after the head"};
+                                       [PERSONAL_ALTERNATE] = "to be trained after the head",
+                                       [PERSONAL_FIXED_HEAD] = "to be trained"};
     const char *rule = personal_rules[row].name;
     TRY(spec->layer_count > 0 ? find_head(first, spec, count, rule, err)
                               : find_last_modules(first, tensors, count, rule, err));
@@ -167,6 +184,12 @@ static Status find_runs(PersonalPlan *plan, const Chosen *chosen, const Spec *sp
         plan->inner = (uint32_t)chosen->number[1];
         plan->inner_lr = chosen->number[2];
         return check_moreau(plan, training, err);
+    case PERSONAL_MIXED:
+        plan->second = plan->mixes = 1;
+        plan->alpha = (float)chosen->number[0];
+        plan->adapts = chosen->number[1] == 0;
+        plan->alpha_decay = chosen->number[2];
+        return STATUS_OK;
     case PERSONAL_HEAD:
         plan->end = spec->parameter_count;
         return find_last(&plan->first, spec, tensors, chosen->number[0], chosen->row, err);
@@ -177,6 +200,12 @@ static Status find_runs(PersonalPlan *plan, const Chosen *chosen, const Spec *sp
         plan->epochs = (uint32_t)chosen->number[0];
         plan->end = spec->parameter_count;
         return find_last(&plan->first, spec, tensors, chosen->number[1], chosen->row, err);
+    case PERSONAL_FIXED_HEAD: // as FedRep without a turn of the head; defaults and what is tuned are PFLlib's
+        plan->alternates = 1;
+        plan->tune_epochs = (uint32_t)chosen->number[0];
+        plan->tunes_head = chosen->number[1] != 0;
+        plan->end = spec->parameter_count;
+        return find_last(&plan->first, spec, tensors, chosen->number[2], chosen->row, err);
     case PERSONAL_TENSORS:
         return find_tensors(plan, chosen, tensors, err);
     case PERSONAL_NORMS:

@@ -24,6 +24,8 @@ enum {
     PERSONAL_NORMS,
     PERSONAL_ALL,
     PERSONAL_TENSORS,
+    PERSONAL_FIXED_HEAD,
+    PERSONAL_MIXED,
     PERSONAL_COUNT
 };
 
@@ -48,7 +50,13 @@ typedef struct PersonalPlan {
     uint32_t second; // 1: each client trains its own model beside the shared one
     uint32_t inner;  // steps of the second model per step of the first, which follows it; 0: it trains after the first
     double inner_lr; // their learning rate
-    uint32_t alternates; // 1: first the parameters that stay are trained alone, then those that are sent
+    uint32_t mixes;  // 1: the personal model is alpha second + (1 - alpha) first, and both step on every batch
+    uint32_t adapts; // 1: alpha follows its gradient, and is one more float of client state
+    float alpha;     // before a client's first turn
+    double alpha_decay;
+    uint32_t alternates;  // 1: first the parameters that stay are trained alone, then those that are sent
+    uint32_t tune_epochs; // for its test a client trains a copy of the global model so long; 0: it keeps what stays
+    uint32_t tunes_head;  // 1: of that copy only the parameters that stay
 } PersonalPlan;
 
 // The number of floats of client state.

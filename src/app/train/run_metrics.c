@@ -123,7 +123,8 @@ static Status put_client_test(Metrics *metrics, const RunMemory *memory, const J
     put_whole(&line, "epochs", job->epochs);
     put_whole(&line, "samples", (int64_t)job->samples);
     put_real(&line, "loss", job->loss_sum / (double)job->samples);
-    if (job->task == EVALUATE_PERSONAL) put_flag(&line, "never_trained", job->state_from == NO_CLIENT_STATE);
+    if (job->task == EVALUATE_PERSONAL && memory->config->client_state.rows > 0)
+        put_flag(&line, "never_trained", job->state_from == NO_CLIENT_STATE);
     if (!dataset_has_targets(&memory->data.items) && job->unjudged == 0) {
         put_whole(&line, "hits", job->hits);
         put_real(&line, "accuracy", (double)job->hits / (double)job->samples);

@@ -81,10 +81,12 @@ static Status check_state(const TrainerNet *net, const Options *options, Error *
 
 // A program that trains head and body together would be FedPer under another name.
 static Status check_still(const TrainerNet *net, const Options *options, Error *err) {
-    if (options->recipe.personal.row != PERSONAL_ALTERNATE || net->still) return STATUS_OK;
+    const uint32_t row = options->recipe.personal.row;
+    if ((row != PERSONAL_ALTERNATE && row != PERSONAL_FIXED_HEAD) || net->still) return STATUS_OK;
     return fail(err, STATUS_USAGE,
-                "personal alternate: the program of --trainer does not say that it leaves the tensors of turn.still "
-                "alone, as head and body are trained in turn; say so, sounder.serve(..., still=True), or take fedper");
+                "personal %s: the program of --trainer does not say that it leaves the tensors of turn.still "
+                "alone, as head and body are trained in turn; say so, sounder.serve(..., still=True), or take fedper",
+                personal_rules[row].name);
 }
 
 static Status freeze(TrainerNet *net, const Options *options, Error *err) {

@@ -1,0 +1,94 @@
+"""Personal models of whole runs against the same algorithm in a few lines of NumPy, written from the papers.
+
+Usage: test_personal_references.py PATH_OF_SOUNDER [unittest arguments]. Exits with 77 without Debian's NumPy and PyTorch.
+"""
+import sys, unittest
+
+from papers import Client, LR, mean, ROUNDS, STEPS
+from runs import parse_safetensors
+from test_references import FullBatch, np
+
+
+def apfl(w, clients, alpha, decay, adapts, weight_decay=0.0):
+    """Returns the shared model and the loss of each client's own model on its samples."""
+    own, alphas = [w] * len(clients), [alpha] * len(clients)
+    for _ in range(ROUNDS):
+        updates = []
+        for k, client in enumerate(clients):
+            shared, v, a = w, own[k], alphas[k]
+            for _ in range(STEPS):
+                at_mixture = client.gradient(a * v + (1 - a) * shared)
+                alphas[k] = np.clip(a - LR * (np.sum((v - shared) * at_mixture) + decay * a), 0, 1) if adapts else a
+                v = v - LR * (a * at_mixture + weight_decay * v)
+                shared = shared - LR * (client.gradient(shared) + weight_decay * shared)
+                a = alphas[k]
+            own[k] = v
+            updates.append(shared - w)
+        w = w + mean(clients, updates)
+    return w, [c.loss(a * v + (1 - a) * w) for c, v, a in zip(clients, own, alphas)]
+
+
+class Personal(FullBatch):
+    def losses(self, run):
+        lines = [line for line in self.metrics(run) if line["type"] == "client_evaluation" and line["model"] == "personal"]
+        return [line["loss"] for line in lines if line["round"] == ROUNDS]
+
+    def run_personal(self, run, algorithm, *options):
+        self.run_it(run, algorithm, "--lr", str(LR), "--rounds", str(ROUNDS), "--local-epochs", str(STEPS), "--eval-clients-every", str(ROUNDS),
+                    *options)
+        return self.losses(run)
+
+    def check_losses(self, actual, expected, begin):
+        for found, wanted, first in zip(actual, expected, begin, strict=True):
+            self.assertLess(abs(found - wanted), 1e-5 * abs(first - wanted))
+
+    def test_mixtures_and_their_shares_are_those_of_apfl(self):
+        start = self.start_weights()
+        begin = [client.loss(start) for client in self.clients]
+        for number, (text, numbers, options) in enumerate((
+                ("apfl", (0.5, 0.02, True), []), ("apfl alpha=0.9 decay=0", (0.9, 0, True), []), ("apfl alpha=0.25 adapts=no", (0.25, 0, False), []),
+                ("apfl alpha=1 decay=0.5", (1, 0.5, True, 0.01), ["--weight-decay", "0.01"]))):
+            with self.subTest(text):
+                shared, expected = apfl(start, self.clients, *numbers)
+                actual = self.run_personal(f"apfl-{number}", text, "--workers", str(1 + number % 3), *options)
+                self.check_losses(actual, expected, begin)
+                self.check(text, self.weights(f"apfl-{number}"), shared, start)
+
+    def test_a_share_of_all_is_training_alone_and_a_share_of_nothing_the_global_model(self):
+        alone = self.run_personal("alone", "local-only")
+        self.check_losses(self.run_personal("own", "apfl alpha=1 adapts=no"), alone, [1 + loss for loss in alone])
+        for line in (lines := [line for line in self.metrics("own") if line["type"] == "clients_evaluation"]):
+            self.assertEqual(line["clients_never_trained"] if line["model"] == "personal" else 0, 0)
+        self.run_personal("none", "apfl alpha=0 adapts=no")
+        figures = {line["model"]: line["loss_mean"] for line in self.metrics("none") if line["type"] == "clients_evaluation"}
+        self.assertEqual(len(lines), 2)
+        self.assertEqual(figures["personal"], figures["global"])
+
+    def test_own_models_are_the_same_with_any_workers_and_after_a_resume(self):
+        for algorithm in "apfl", "fedbabu epochs=2":
+            with self.subTest(algorithm):
+                name = algorithm.split()[0]
+                net = ["--model", "linear 6; relu; linear classes"]
+                expected = self.run_personal(f"{name}-one", algorithm, *net, "--workers", "1")
+                self.assertEqual(self.run_personal(f"{name}-three", algorithm, *net, "--workers", "3"), expected)
+                self.run_personal(f"{name}-parts", algorithm, *net, "--rounds", "2")
+                self.train("--resume", f"{name}-parts", "--rounds", str(ROUNDS), "--quiet")
+                self.assertEqual(self.losses(f"{name}-parts"), expected)
+
+    def test_fedbabu_tests_a_model_that_is_fine_tuned_for_the_client(self):
+        options = ["--model", "linear 7; relu; linear classes", "--local-epochs", "1", "--rounds", str(ROUNDS)]
+        self.run_personal("all", "fedbabu epochs=4", "--finetune-epochs", "4", *options)
+        figures = {line["model"]: line["loss_mean"] for line in self.metrics("all") if line["type"] == "clients_evaluation"}
+        self.assertEqual(figures["personal"], figures["fine-tuned"])
+        tuned = self.run_personal("head", "fedbabu epochs=4 tunes=head", *options)
+        with open(self.path("head", "model.safetensors"), "rb") as file:
+            tensors = {name: np.array(values).reshape(shape) for name, (shape, values) in parse_safetensors(file.read())[1].items()}
+        for client, loss in zip(self.clients, tuned, strict=True):
+            seen = np.maximum(client.x[:, :-1] @ tensors["fc1.weight"].T + tensors["fc1.bias"], 0)
+            of_head, w = Client(seen, client.y.argmax(1)), np.vstack([tensors["fc2.weight"].T, tensors["fc2.bias"][None]])
+            self.assertAlmostEqual(loss, of_head.loss(w + of_head.train(w, momentum=0, steps=4)), delta=1e-5)
+        self.assertNotAlmostEqual(figures["personal"], np.mean(tuned), delta=1e-3)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=["test_personal_references.py"] + sys.argv[2:], verbosity=2)
