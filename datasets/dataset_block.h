@@ -8,12 +8,12 @@
 #include "base/err.h"
 #include "datasets/dataset.h"
 
-enum { DATASET_MAGIC = 0x53444e53, DATASET_VERSION = 7, DATASET_ALIGNMENT = 64 }; // "SNDS"
+enum { DATASET_MAGIC = 0x53444e53, DATASET_VERSION = 8, DATASET_ALIGNMENT = 64 }; // "SNDS"
 
 // Offsets of the arrays from the start of the block, in bytes.
 typedef struct DatasetLayout {
     uint64_t train_pixels, train_labels, train_owners, test_pixels, test_labels, test_owners;
-    uint64_t names, scales; // of the classes; (2, scales): means, then deviations
+    uint64_t names, features, scales; // of the classes; of the features; (2, scales): means, then deviations
     uint64_t block_bytes;
 } DatasetLayout;
 

@@ -23,8 +23,8 @@ static uint64_t held_samples(const DatasetItems *items, DatasetSplitKind split, 
 static Status lay_out(DatasetBlock *block, const DatasetSource *source, Error *err) {
     DatasetLayout at;
     TRY(dataset_layout(&at, source->shape, source->train_count, source->test_count, &source->items, err));
-    const uint64_t ends[] = {at.train_labels, at.train_owners, at.test_pixels, at.test_labels,
-                             at.test_owners,  at.names,        at.scales,      at.block_bytes};
+    const uint64_t ends[] = {at.train_labels, at.train_owners, at.test_pixels, at.test_labels, at.test_owners,
+                             at.names,        at.features,     at.scales,      at.block_bytes};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         memset(dataset_at(block, ends[i] - DATASET_ALIGNMENT), 0, DATASET_ALIGNMENT);
     memset(block, 0, at.train_pixels);
@@ -146,11 +146,11 @@ Status dataset_read(void *memory, const DatasetSource *source, Error *err) {
     return STATUS_OK;
 }
 
-static bool has_names(const char *names, uint32_t bytes, int classes) {
-    int count = 0;
-    for (uint32_t i = 0; i < bytes; i++)
+static bool has_names(const char *names, uint64_t bytes, size_t expected) {
+    size_t count = 0;
+    for (uint64_t i = 0; i < bytes; i++)
         count += names[i] == '\0';
-    return bytes == 0 || (count == classes && names[bytes - 1] == '\0');
+    return bytes == 0 || (count == expected && names[bytes - 1] == '\0');
 }
 
 // A block may come from a cache file or another process: every field that a pointer is computed from is checked before
@@ -180,7 +180,11 @@ Status dataset_view(Dataset *data, const void *memory, size_t bytes, Error *err)
         return fail(err, STATUS_DATA, "the data set's block: %zu bytes, but its counts need %llu", bytes,
                     (unsigned long long)layout.block_bytes);
     const char *names = (const char *)base + layout.names;
-    if (!has_names(names, items->names_bytes, block->classes))
+    const char *features = (const char *)base + layout.features;
+    if (!has_names(features, items->feature_bytes, shape_size(block->shape)))
+        return fail(err, STATUS_DATA, "the data set's block: %llu bytes of names for %zu features",
+                    (unsigned long long)items->feature_bytes, shape_size(block->shape));
+    if (!has_names(names, items->names_bytes, (size_t)block->classes))
         return fail(err, STATUS_DATA, "the data set's block: %u bytes of names for %d classes", items->names_bytes,
                     block->classes);
     *data = (Dataset){
@@ -199,6 +203,7 @@ Status dataset_view(Dataset *data, const void *memory, size_t bytes, Error *err)
         data->test.owners = (const uint32_t *)(const void *)(base + layout.test_owners);
     }
     if (items->names_bytes) data->class_names = names;
+    if (items->feature_bytes) data->feature_names = features;
     if (items->scales) data->means = (const float *)(const void *)(base + layout.scales);
     if (items->scales) data->stddevs = data->means + items->scales;
     memcpy(data->name, block->name, sizeof data->name);
@@ -231,6 +236,7 @@ Status dataset_layout(DatasetLayout *layout, Shape shape, uint32_t train_count, 
         append(&layout->test_labels, &layout->block_bytes, test_count, items->label_bytes) &&
         append(&layout->test_owners, &layout->block_bytes, test_count, items->owner_bytes) &&
         append(&layout->names, &layout->block_bytes, items->names_bytes, 1) &&
+        append(&layout->features, &layout->block_bytes, items->feature_bytes, 1) &&
         append(&layout->scales, &layout->block_bytes, items->scales, 2 * sizeof(float)))
         return STATUS_OK;
     return fail(err, STATUS_USAGE, "a data set of %u + %u samples of %dx%dx%d does not fit in memory", train_count,

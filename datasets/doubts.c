@@ -3,15 +3,19 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/log.h"
 #include "datasets/formats/format.h"
+#include "datasets/settings.h"
 
 enum {
     MOST_NUMBERS = 1 << 20, // of samples that are checked
     LEAST_PIXELS = 64,      // smallest sample that may be an image
     FEW_CLASSES = 10,
+    LEAST_ROWS = 20, // smallest table whose columns are doubted for their values
 };
 
 __attribute__((format(printf, 2, 3))) static void add(DatasetDoubts *doubts, const char *format, ...) {
@@ -97,6 +101,137 @@ static void doubt_channels(DatasetDoubts *doubts, const Dataset *data) {
         data->name, shape.channels, shape.rows, shape.columns, shape.channels, shape.rows);
 }
 
+// Columns of tables ---------------------------------------------------------------------------------------------------
+
+// Names of columns, as without= takes them.
+typedef struct Columns {
+    char names[SETTINGS_WORD_BYTES];
+    int count;
+    const char *last; // the feature that was added last
+} Columns;
+
+// Length of the column's name in a feature's.
+static size_t column_bytes(const char *feature) {
+    return strcspn(feature, (const char[]){DATASET_VALUE_FOLLOWS, '\0'});
+}
+
+// Says whether a table's column is learned if it has this name and --data does not choose another.
+static bool is_usual_answer(const char *feature) {
+    const size_t bytes = column_bytes(feature);
+    return (bytes == 5 && strncasecmp(feature, "label", bytes) == 0) ||
+           (bytes == 6 && strncasecmp(feature, "target", bytes) == 0);
+}
+
+// feature: its name. The values of one column are several features.
+static void add_column(Columns *columns, const char *feature) {
+    const size_t length = column_bytes(feature), used = strlen(columns->names);
+    const bool is_known =
+        columns->last && strncmp(columns->last, feature, length) == 0 && columns->last[length] == DATASET_VALUE_FOLLOWS;
+    columns->last = feature;
+    if (is_known || used + length + 2 > sizeof columns->names) return;
+    snprintf(columns->names + used, sizeof columns->names - used, "%s%.*s", used ? "," : "", (int)length, feature);
+    columns->count++;
+}
+
+// what: a phrase that follows the names of the columns, with a verb for one of them and one for several.
+static void doubt_columns(DatasetDoubts *doubts, const Columns *columns, const char *what, const char *whats,
+                          const Dataset *data, const Form *settings) {
+    char word[SETTINGS_WORD_BYTES], all[2 * SETTINGS_WORD_BYTES];
+    const char *without = form_text(settings, SETTING_WITHOUT);
+    if (columns->count == 0) return;
+    snprintf(all, sizeof all, "%.399s%s%s", without, *without ? "," : "", columns->names);
+    add(doubts, "%s: %s %.160s %s, leave %s out: %s in --data", data->name, columns->count == 1 ? "column" : "columns",
+        columns->names, columns->count == 1 ? what : whats, columns->count == 1 ? "it" : "them",
+        settings_word(word, SETTING_WITHOUT, all));
+}
+
+// A number of a table as it is in the file.
+static double raw_number(const Dataset *data, uint32_t sample, size_t feature) {
+    const size_t size = shape_size(data->shape),
+                 scale = feature / (size / (data->items.scales ? data->items.scales : 1));
+    const double number = (double)dataset_number(data->train.pixels, sample * size + feature);
+    return data->means ? number * (double)data->stddevs[scale] + (double)data->means[scale] : number;
+}
+
+// Numbers of rows: each is another whole number, and they ascend or descend, or fill at least a quarter of their range.
+static bool are_row_numbers(const Dataset *data, size_t feature) {
+    const uint32_t count = data->train.count;
+    const double first = raw_number(data, 0, feature);
+    double least = first, greatest = first, before = first;
+    bool ascends = true, descends = true;
+    for (uint32_t i = 1; i < count; i++) {
+        const double number = raw_number(data, i, feature), tolerance = data->means ? 1e-6 * fabs(number) + 1e-3 : 0;
+        if (fabs(number - round(number)) > tolerance || tolerance > 0.25) return false;
+        ascends = ascends && round(number) > round(before);
+        descends = descends && round(number) < round(before);
+        least = fmin(least, number);
+        greatest = fmax(greatest, number);
+        before = number;
+    }
+    if (ascends || descends) return true;
+    const double range = round(greatest - least) + 1;
+    uint8_t *seen = range <= 4.0 * count ? calloc((size_t)range, 1) : NULL;
+    bool differ = seen != NULL;
+    for (uint32_t i = 0; i < count && differ; i++) {
+        uint8_t *place = seen + (size_t)round(raw_number(data, i, feature) - least);
+        differ = !*place;
+        *place = 1;
+    }
+    free(seen);
+    return differ;
+}
+
+static bool is_target(const Dataset *data, size_t feature) {
+    bool is = true;
+    for (uint32_t i = 0; i < data->train.count && is; i++) {
+        const double target = (double)dataset_number((const uint8_t *)data->train.labels, i);
+        is = fabs(raw_number(data, i, feature) - target) <= (data->means ? 1e-5 * fabs(target) + 1e-6 : 0);
+    }
+    return is;
+}
+
+// Says whether a feature has one value for all samples of each class, and not the same for all classes.
+static bool tells_classes(const Dataset *data, size_t feature) {
+    const size_t size = shape_size(data->shape);
+    float *values = malloc((size_t)data->classes * sizeof *values);
+    bool *known = calloc((size_t)data->classes, sizeof *known), tells = values && known, differ = false;
+    for (uint32_t i = 0; i < data->train.count && tells; i++) {
+        const float number = dataset_number(data->train.pixels, i * size + feature);
+        const uint16_t class = data->train.labels[i];
+        if (!known[class]) values[class] = number;
+        known[class] = true;
+        differ = differ || number != values[data->train.labels[0]];
+        tells = number == values[class];
+    }
+    free(values);
+    free(known);
+    return tells && differ;
+}
+
+static bool tells_the_answer(const Dataset *data, size_t feature) {
+    return dataset_has_targets(&data->items) ? is_target(data, feature) : tells_classes(data, feature);
+}
+
+static void doubt_features(DatasetDoubts *doubts, const Dataset *data, const Form *settings) {
+    const bool is_named = settings->given[SETTING_LABEL] || settings->given[SETTING_TARGET];
+    Columns named = {.count = 0}, telling = {.count = 0}, rows = {.count = 0};
+    const char *name = data->feature_names;
+    for (size_t feature = 0; feature < shape_size(data->shape); feature++, name += strlen(name) + 1) {
+        if (is_named && is_usual_answer(name))
+            add_column(&named, name);
+        else if (data->train.count >= LEAST_ROWS && tells_the_answer(data, feature))
+            add_column(&telling, name);
+        else if (data->train.count >= LEAST_ROWS && are_row_numbers(data, feature))
+            add_column(&rows, name);
+    }
+    doubt_columns(doubts, &named, "is a feature, for another column is to be learned; if it says the answer, too",
+                  "are features, for another column is to be learned; if they say the answer, too", data, settings);
+    doubt_columns(doubts, &telling, "alone says the answer to each sample; if it was made from what is to be learned",
+                  "each say the answer to each sample; if they were made from what is to be learned", data, settings);
+    doubt_columns(doubts, &rows, "has another whole number in each row; if it only numbers samples",
+                  "have another whole number in each row; if they only number samples", data, settings);
+}
+
 void dataset_find_doubts(DatasetDoubts *doubts, const Dataset *data, const DatasetSource *source) {
     const DatasetFormat *format = source->format;
     doubts->count = 0;
@@ -105,6 +240,7 @@ void dataset_find_doubts(DatasetDoubts *doubts, const Dataset *data, const Datas
         doubt_targets(doubts, data, format);
     else if (format->targets)
         doubt_classes(doubts, data, format);
+    if (data->feature_names) doubt_features(doubts, data, &source->settings);
     doubt_scale(doubts, data, format);
     doubt_channels(doubts, data);
 }

@@ -3,13 +3,13 @@
 //   dataset_warn_of_doubts(&data, &source);   // or, to get the sentences:
 //   dataset_find_doubts(&doubts, &data, &source);
 //
-// Only sets from files are checked: all labels, and a part of the samples.
+// Only sets from files are checked: all labels, a part of the samples, and the columns of tables, by their names.
 #ifndef SOUNDER_DATASETS_DOUBTS_H
 #define SOUNDER_DATASETS_DOUBTS_H
 
 #include "datasets/dataset.h"
 
-enum { DATASET_MOST_DOUBTS = 3, DATASET_DOUBT_BYTES = DATASET_NAME_BYTES + 256 };
+enum { DATASET_MOST_DOUBTS = 6, DATASET_DOUBT_BYTES = DATASET_NAME_BYTES + 1024 };
 
 typedef struct DatasetDoubts {
     int count;

@@ -19,7 +19,8 @@ static const FormRow row = {
         [SETTING_CLIENT] = {.name = "client", .type = FORM_WORD, .preset = "",
             .help = "column with the owners of the samples, for --partition natural-id. Preset: the column called client, if there is one"},
         [SETTING_WITHOUT] = {.name = "without", .type = FORM_WORD, .preset = "",
-            .help = "columns to leave out, separated by commas: without=id,name"},
+            .help = "columns to leave out, separated by commas: without=id,name; a name may have commas of its own, for the longest "
+                    "name that fits is taken"},
         [SETTING_HEADER] = {.name = "header", .type = FORM_CHOICE, .preset = "yes", .choices = "yes no",
             .help = "no: the first line has values; columns are then called 1, 2, 3, ..."},
         [SETTING_TEXT] = {.name = "text", .type = FORM_CHOICE, .preset = "refuse", .choices = "refuse one-hot",
@@ -84,6 +85,13 @@ Status settings_check(const Form *settings, unsigned known, const char *form, Er
             return fail(err, STATUS_USAGE, "--data: %s=%.60s: no setting of data of the form %s (`sounder help data`)",
                         row.keys[setting].name, form_text(settings, setting), form);
     return STATUS_OK;
+}
+
+char *settings_word(char word[SETTINGS_WORD_BYTES], DatasetSetting setting, const char *value) {
+    const char *quote = !strpbrk(value, " \t'") ? "" : strchr(value, '\'') ? "\"" : "'";
+    const int length = snprintf(word, SETTINGS_WORD_BYTES, "%s=%s%s%s", row.keys[setting].name, quote, value, quote);
+    if (length >= SETTINGS_WORD_BYTES) snprintf(word, SETTINGS_WORD_BYTES, "%s=COLUMN", row.keys[setting].name);
+    return word;
 }
 
 bool settings_say(const Form *settings, DatasetSetting setting, const char *word) {

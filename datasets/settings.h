@@ -60,6 +60,12 @@ Status settings_parse(Form *settings, const char *text, Error *err);
 // files' form.
 Status settings_check(const Form *settings, unsigned known, const char *form, Error *err);
 
+enum { SETTINGS_WORD_BYTES = 400 };
+
+// Writes "setting=value" as a user types it: with quotes around a value that has blanks. A value that would be cut
+// becomes COLUMN. Returns `word`.
+char *settings_word(char word[SETTINGS_WORD_BYTES], DatasetSetting setting, const char *value);
+
 // Says whether the word of a choice is chosen: settings_say(&settings, SETTING_MISSING, "drop").
 bool settings_say(const Form *settings, DatasetSetting setting, const char *word);
 

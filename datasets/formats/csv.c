@@ -118,7 +118,7 @@ static Status choose_tests(Tables *tables, const Form *settings, Error *err) {
 static Status learn(Tables *tables, const DatasetSource *source, Error *err) {
     const Form *settings = &source->settings;
     CsvColumns *columns = &tables->columns;
-    TRY(csv_columns_assign(columns, &tables->open[0], settings, err));
+    TRY(csv_columns_assign(columns, &tables->open[0], settings, source->model, err));
     for (uint32_t i = 0; i < tables->count; i++)
         TRY(csv_columns_learn(columns, &tables->open[i], (CsvPart)i, err));
     TRY(csv_columns_settle(columns, source->model, err));
@@ -137,6 +137,7 @@ static Status take_columns(DatasetSource *source, const CsvColumns *columns, con
     if (columns->label != CSV_NO_COLUMN)
         source->items.names_bytes = categories_names_bytes(&columns->columns[columns->label].categories);
     source->items.features = csv_columns_hash(columns);
+    source->items.feature_bytes = csv_features_bytes(columns);
     return dataset_take_shape(source, 1, 1, columns->features, path, err);
 }
 
@@ -151,7 +152,7 @@ static Status csv_find(DatasetSource *source, const char *place, Error *err) {
         TRY(dataset_note_file(source, tables.paths[i], err));
     if (unpacked_cache_describe(source)) return STATUS_OK;
     TRY(open_tables(&tables, &source->settings, err));
-    Status status = csv_columns_assign(&roles, &tables.open[0], &source->settings, err);
+    Status status = csv_columns_assign(&roles, &tables.open[0], &source->settings, source->model, err);
     if (status == STATUS_OK) status = take_columns(source, &roles, tables.paths[0], err); // before all rows are read
     csv_columns_free(&roles);
     if (status == STATUS_OK) status = learn(&tables, source, err);
@@ -261,14 +262,16 @@ static Status csv_read(DatasetBlock *block, const DatasetSource *source, Error *
     TRY(find_paths(&tables, source->folder, err));
     TRY(open_tables(&tables, &source->settings, err));
     Status status = learn(&tables, source, err);
-    close_tables(&tables);
     const CsvColumns *columns = &tables.columns;
     if (status == STATUS_OK &&
         (columns->features != shape_size(block->shape) || (columns->client != CSV_NO_COLUMN) != (block->users > 0) ||
          (columns->target != CSV_NO_COLUMN) != dataset_has_targets(&block->items) ||
          (columns->label != CSV_NO_COLUMN &&
-          block->items.names_bytes != categories_names_bytes(&columns->columns[columns->label].categories))))
+          block->items.names_bytes != categories_names_bytes(&columns->columns[columns->label].categories)) ||
+         block->items.feature_bytes != csv_features_bytes(columns)))
         status = fail(err, STATUS_DATA, "%s: it changed while the data set was being read", source->folder);
+    if (status == STATUS_OK) csv_features_write(dataset_at(block, block->layout.features), columns);
+    close_tables(&tables);
     if (status == STATUS_OK) status = open_tables(&tables, &source->settings, err);
     if (status == STATUS_OK && tables.open[0].columns != columns->count) status = changed(&tables.open[0], err);
     tables.columns.names = tables.open[0].names; // those of before are closed

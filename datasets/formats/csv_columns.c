@@ -73,11 +73,22 @@ static Status find_role(CsvColumns *columns, int *column, CsvRole role, DatasetS
     return take_role(columns, column, role, table, name, err);
 }
 
+// Length of the first name of a list: the longest name of a column that ends at a comma, or at the end.
+static size_t name_length(const char *list, const CsvTable *table) {
+    size_t longest = 0;
+    for (int column = 0; column < table->columns; column++) {
+        const size_t length = strlen(table->names[column]);
+        const bool fits = strncmp(list, table->names[column], length) == 0 && strchr(",", list[length]);
+        if (fits && length > longest) longest = length;
+    }
+    return longest ? longest : strcspn(list, ",");
+}
+
 static Status leave_out(CsvColumns *columns, const CsvTable *table, Error *err) {
     char name[FORM_TEXT_BYTES];
     const char *list = form_text(columns->settings, SETTING_WITHOUT);
     while (*list) {
-        const size_t length = strcspn(list, ",");
+        const size_t length = name_length(list, table);
         int column;
         snprintf(name, sizeof name, "%.*s", (int)length, list);
         TRY(require_column(&column, table, "without", name, err));
@@ -106,7 +117,8 @@ static Status find_answer(CsvColumns *columns, const CsvTable *table, Error *err
                 table->path, list, table->names[table->columns - 1], table->names[table->columns - 1]);
 }
 
-Status csv_columns_assign(CsvColumns *columns, const CsvTable *table, const Form *settings, Error *err) {
+Status csv_columns_assign(CsvColumns *columns, const CsvTable *table, const Form *settings, const DatasetModel *model,
+                          Error *err) {
     *columns = (CsvColumns){.settings = settings,
                             .count = table->columns,
                             .columns = calloc((size_t)table->columns, sizeof *columns->columns),
@@ -124,7 +136,7 @@ Status csv_columns_assign(CsvColumns *columns, const CsvTable *table, const Form
         columns->features += columns->columns[i].role == CSV_FEATURE;
     if (status == STATUS_OK && columns->features == 0)
         status = fail(err, STATUS_DATA, "%s:1: no column is left for a sample's numbers", table->path);
-    return status;
+    return status == STATUS_OK ? csv_features_expect(columns, model, err) : status;
 }
 
 void csv_columns_free(CsvColumns *columns) {
@@ -228,8 +240,9 @@ static Status learn_value(CsvColumns *columns, int index, const CsvTable *table,
     if (column->role == CSV_LABEL || column->role == CSV_CLIENT) return learn_key(columns, index, table, part, err);
     bool is_number;
     TRY(learn_number(&is_number, column, table, part, index, err));
-    if (is_number && !columns->one_hot) return STATUS_OK;
-    const bool is_full = column->categories.used >= (column->texts ? MOST_VALUES : MOST_VALUES_OF_NUMBERS + 1);
+    if (is_number && !columns->one_hot && column->known == 0) return STATUS_OK;
+    const bool is_full =
+        column->known == 0 && column->categories.used >= (column->texts ? MOST_VALUES : MOST_VALUES_OF_NUMBERS + 1);
     column->has_many = column->has_many || is_full;
     return is_full ? STATUS_OK : categories_add(&column->categories, NULL, text, err);
 }

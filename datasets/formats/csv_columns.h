@@ -1,7 +1,7 @@
 // Roles and kinds of a table's columns. A pass over all rows finds them before a value is used.
 //
 //   CsvColumns columns;
-//   TRY(csv_columns_assign(&columns, &table, &settings, err));    // roles, by names and settings
+//   TRY(csv_columns_assign(&columns, &table, &settings, NULL, err));    // roles, by names and settings
 //   TRY_GOTO(free, csv_columns_learn(&columns, &table, CSV_TRAIN, err));   // kinds and values, row by row
 //   TRY_GOTO(free, csv_columns_settle(&columns, NULL, err));      // refuses all that is unfit in one sentence
 //   ... columns.features, columns.rows, columns.columns[i].categories ...
@@ -30,8 +30,10 @@ typedef struct CsvColumn {
     char *text;                    // the first text, or number that is not whole of a label; owned
     uint32_t text_row, gap_row;    // lines of the first text and the first gap
     CsvPart text_part, gap_part;
-    bool has_many;         // more values than `categories` has
-    Categories categories; // its values: of labels, clients and texts
+    bool has_many;            // more values than `categories` has
+    uint32_t known;           // how many values of this column a model knows, each one of its features; 0: it has none
+    const char *known_values; // (known) names of these features, borrowed from the model
+    Categories categories;    // its values: of labels, clients and texts
 } CsvColumn;
 
 typedef struct CsvColumns {
@@ -48,12 +50,24 @@ typedef struct CsvColumns {
     uint32_t room;
 } CsvColumns;
 
-// table: open, its names are read; it must live as long as the columns. The caller frees the columns, also on failure.
-Status csv_columns_assign(CsvColumns *columns, const CsvTable *table, const Form *settings, Error *err);
+// table: open, its names are read; it must live as long as the columns. model: will see the samples; may be NULL. The
+// caller frees the columns, also on failure.
+Status csv_columns_assign(CsvColumns *columns, const CsvTable *table, const Form *settings, const DatasetModel *model,
+                          Error *err);
 
 // Hashes the names of the features in their order, with their values where these become numbers. The columns must
 // be settled.
 uint64_t csv_columns_hash(const CsvColumns *columns);
+
+// Size of the names of the features, and the names as Dataset has them. The columns must be settled.
+uint64_t csv_features_bytes(const CsvColumns *columns);
+void csv_features_write(char *to, const CsvColumns *columns);
+
+// Finds the values that the model knows of each column. The model must live as long as the columns.
+Status csv_features_expect(CsvColumns *columns, const DatasetModel *model, Error *err);
+
+// Numbers the values of a column as the model does. Fails with DATA for a value that the model does not know.
+Status csv_features_number(CsvColumn *column, const char *name, const char *path, Error *err);
 
 // Reads the table to its end. The classes and clients are those of CSV_TRAIN.
 Status csv_columns_learn(CsvColumns *columns, CsvTable *table, CsvPart part, Error *err);
@@ -77,7 +91,7 @@ bool csv_number(float *number, const char *text);
 
 // Says whether a column becomes one number for each of its values.
 static inline bool csv_is_one_hot(const CsvColumns *columns, const CsvColumn *column) {
-    return columns->one_hot && column->role == CSV_FEATURE && column->texts > 0;
+    return column->known > 0 || (columns->one_hot && column->role == CSV_FEATURE && column->texts > 0);
 }
 
 #endif

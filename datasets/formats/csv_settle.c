@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "base/text.h"
 
@@ -19,19 +18,9 @@ typedef struct Unfit {
     char with_gaps[LIST_BYTES];  // "Age (177), Cabin (687)"
 } Unfit;
 
-// The quotes that names of columns need as a word of --data.
-static const char *quote_of(const char *names) {
-    return !strpbrk(names, " \t'") ? "" : strchr(names, '\'') ? "\"" : "'";
-}
-
-// A column's name as a word of --data; a long one would be cut, and no column would be called so.
-static char *as_word(char word[NAME_BYTES + 2], const char *name) {
-    const char *quote = quote_of(name);
-    if (strlen(name) < NAME_BYTES)
-        snprintf(word, NAME_BYTES + 2, "%s%s%s", quote, name, quote);
-    else
-        snprintf(word, NAME_BYTES + 2, "COLUMN");
-    return word;
+// A setting with the name of a column; a long one would be cut, and no column would be called so.
+static char *setting_of(char word[SETTINGS_WORD_BYTES], DatasetSetting setting, const char *name) {
+    return settings_word(word, setting, strlen(name) < NAME_BYTES ? name : "COLUMN");
 }
 
 // Adds a name to those of without=, as long as all of it fits.
@@ -41,7 +30,8 @@ static void add_name(char names[LIST_BYTES], const char *name) {
 }
 
 static bool is_unfit_text(const CsvColumns *columns, const CsvColumn *column) {
-    return column->role == CSV_FEATURE && column->texts > 0 && (!columns->one_hot || column->has_many);
+    return column->role == CSV_FEATURE && column->known == 0 && column->texts > 0 &&
+           (!columns->one_hot || column->has_many);
 }
 
 static void note_unfit(Unfit *unfit, const CsvColumns *columns, int index) {
@@ -66,24 +56,24 @@ static Status refuse_one(const Unfit *unfit, const CsvColumns *columns, Error *e
     const bool is_text = unfit->texts > 0;
     const int index = is_text ? unfit->text : unfit->gap;
     const CsvColumn *column = &columns->columns[index];
-    char name[NAME_BYTES], value[TEXT_BYTES], word[NAME_BYTES + 2];
+    char name[NAME_BYTES], value[TEXT_BYTES], word[SETTINGS_WORD_BYTES];
     text_cut(name, sizeof name, columns->names[index]);
-    as_word(word, columns->names[index]);
+    setting_of(word, SETTING_WITHOUT, columns->names[index]);
     if (!is_text)
         return fail(err, STATUS_DATA,
                     "%s:%u: column %s has \"\", \"?\", \"nan\" or the like, in %u row%s; missing=drop in --data leaves "
                     "such rows out%s%s",
                     columns->paths[column->gap_part], column->gap_row, name, column->gaps, column->gaps == 1 ? "" : "s",
-                    column->role == CSV_FEATURE ? ", and without=" : "", column->role == CSV_FEATURE ? word : "");
+                    column->role == CSV_FEATURE ? ", and " : "", column->role == CSV_FEATURE ? word : "");
     text_cut(value, sizeof value, column->text);
     if (columns->one_hot)
         return fail(err, STATUS_DATA,
                     "%s:%u: column %s has \"%s\" among %u numbers and %u texts, of too many values for text=one-hot; "
-                    "mend it, or leave the column out: without=%s in --data",
+                    "mend it, or leave the column out: %s in --data",
                     columns->paths[column->text_part], column->text_row, name, value, column->numbers, column->texts,
                     word);
     return fail(err, STATUS_DATA,
-                "%s:%u: column %s has \"%s\"; it needs a finite number, with a point; in --data, without=%s leaves the "
+                "%s:%u: column %s has \"%s\"; it needs a finite number, with a point; in --data, %s leaves the "
                 "column out and text=one-hot makes a number of each value",
                 columns->paths[column->text_part], column->text_row, name, value, word);
 }
@@ -96,11 +86,11 @@ static Status refuse_unfit(const CsvColumns *columns, Error *err) {
     const bool has_texts = unfit.texts > 0, has_gaps = unfit.gaps > 0;
     if (!has_texts && !has_gaps) return STATUS_OK;
     if (unfit.texts + unfit.gaps == 1) return refuse_one(&unfit, columns, err);
-    const char *names = *unfit.names ? unfit.names : "COLUMN", *quote = has_texts ? quote_of(names) : "";
-    return fail(err, STATUS_DATA, "%s:%s%s%s%s%s; in --data, %s%s%s%s%s%s%s%s", columns->paths[CSV_TRAIN],
+    char word[SETTINGS_WORD_BYTES] = "";
+    if (has_texts) settings_word(word, SETTING_WITHOUT, *unfit.names ? unfit.names : "COLUMN");
+    return fail(err, STATUS_DATA, "%s:%s%s%s%s%s; in --data, %s%s%s%s%s", columns->paths[CSV_TRAIN],
                 has_texts ? " texts in " : "", unfit.with_texts, has_texts && has_gaps ? ", and" : "",
-                has_gaps ? " gaps in " : "", unfit.with_gaps, has_texts ? "without=" : "", quote,
-                has_texts ? names : "", quote, has_texts ? " leaves columns out" : "",
+                has_gaps ? " gaps in " : "", unfit.with_gaps, word, has_texts ? " leaves columns out" : "",
                 has_texts && !columns->one_hot ? ", text=one-hot makes a number of each value" : "",
                 has_texts && has_gaps ? ", " : "", has_gaps ? "missing=drop leaves out the rows with gaps" : "");
 }
@@ -108,14 +98,14 @@ static Status refuse_unfit(const CsvColumns *columns, Error *err) {
 static Status check_target(const CsvColumns *columns, Error *err) {
     if (columns->target == CSV_NO_COLUMN) return STATUS_OK;
     const CsvColumn *column = &columns->columns[columns->target];
-    char name[NAME_BYTES], value[TEXT_BYTES], word[NAME_BYTES + 2];
+    char name[NAME_BYTES], value[TEXT_BYTES], word[SETTINGS_WORD_BYTES];
     if (column->texts == 0) return STATUS_OK;
     text_cut(name, sizeof name, columns->names[columns->target]);
     return fail(err, STATUS_DATA,
-                "%s:%u: column %s has \"%s\"; a target is a finite number, with a point; for classes say label=%s in "
+                "%s:%u: column %s has \"%s\"; a target is a finite number, with a point; for classes say %s in "
                 "--data",
                 columns->paths[column->text_part], column->text_row, name, text_cut(value, sizeof value, column->text),
-                as_word(word, columns->names[columns->target]));
+                setting_of(word, SETTING_LABEL, columns->names[columns->target]));
 }
 
 // Numbers that are not whole are quantities.
@@ -123,14 +113,14 @@ static Status check_label(const CsvColumns *columns, Error *err) {
     if (columns->label == CSV_NO_COLUMN) return STATUS_OK;
     const CsvColumn *column = &columns->columns[columns->label];
     const Categories *categories = &column->categories;
-    char name[NAME_BYTES], word[NAME_BYTES + 2];
+    char name[NAME_BYTES], word[SETTINGS_WORD_BYTES];
     int64_t whole;
     text_cut(name, sizeof name, columns->names[columns->label]);
-    as_word(word, columns->names[columns->label]);
+    setting_of(word, SETTING_TARGET, columns->names[columns->label]);
     if (categories->used > DATASET_MAX_CLASSES)
         return fail(err, STATUS_DATA,
                     "%s: column %s has %zu values; at most %d classes are read; for quantities say "
-                    "target=%s in --data",
+                    "%s in --data",
                     columns->paths[CSV_TRAIN], name, categories->used, DATASET_MAX_CLASSES, word);
     if (column->texts > 0 || categories->are_whole) return STATUS_OK;
     for (size_t i = 0; i < categories->room; i++) // true and false are names
@@ -138,7 +128,7 @@ static Status check_label(const CsvColumns *columns, Error *err) {
             !category_is_whole(&whole, categories->table[i].text))
             return fail(err, STATUS_DATA,
                         "%s: column %s has \"%.40s\"; classes are whole numbers or names; for quantities say "
-                        "target=%s in --data",
+                        "%s in --data",
                         columns->paths[CSV_TRAIN], name, categories->table[i].text, word);
     return STATUS_OK;
 }
@@ -171,7 +161,10 @@ Status csv_columns_settle(CsvColumns *columns, const DatasetModel *model, Error 
         CsvColumn *column = &columns->columns[i];
         const bool is_hot = csv_is_one_hot(columns, column);
         if (column->role == CSV_LABEL) TRY(number_classes(columns, model, err));
-        if (is_hot || column->role == CSV_CLIENT) TRY(categories_sort(&column->categories, err));
+        if (column->known > 0)
+            TRY(csv_features_number(column, columns->names[i], columns->paths[CSV_TRAIN], err));
+        else if (is_hot || column->role == CSV_CLIENT)
+            TRY(categories_sort(&column->categories, err));
         if (column->role == CSV_FEATURE) columns->features += is_hot ? column->categories.count : 1;
     }
     if (columns->label != CSV_NO_COLUMN)
@@ -179,16 +172,4 @@ Status csv_columns_settle(CsvColumns *columns, const DatasetModel *model, Error 
     if (columns->client != CSV_NO_COLUMN)
         number_places(columns->client_places, columns->rows[CSV_TRAIN], &columns->columns[columns->client].categories);
     return STATUS_OK;
-}
-
-uint64_t csv_columns_hash(const CsvColumns *columns) {
-    uint64_t hash = 0;
-    for (int i = 0; i < columns->count; i++) {
-        const CsvColumn *column = &columns->columns[i];
-        if (column->role != CSV_FEATURE) continue;
-        hash = XXH3_64bits_withSeed(columns->names[i], strlen(columns->names[i]), hash);
-        for (uint32_t k = 0; csv_is_one_hot(columns, column) && k < column->categories.count; k++)
-            hash = XXH3_64bits_withSeed(column->categories.names[k], strlen(column->categories.names[k]) + 1, hash);
-    }
-    return hash;
 }

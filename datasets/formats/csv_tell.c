@@ -79,7 +79,7 @@ Status csv_columns_tell(DatasetTeller *tell, void *to, const char *path, const c
     CsvColumns columns;
     Error refused; // another row of the listing says so
     TRY(csv_open(&table, path, has_header, err));
-    csv_columns_assign(&columns, &table, settings, &refused);
+    csv_columns_assign(&columns, &table, settings, NULL, &refused);
     Status status = csv_columns_learn(&columns, &table, CSV_TRAIN, err);
     if (status == STATUS_OK) {
         if (tests) learn_tests(&columns, &table, tests, has_header);

@@ -149,10 +149,81 @@ static void images_that_may_be_meant_otherwise_are_doubted(void **state) {
     }
 }
 
+// A table of 40 rows by settings; `row` writes row i.
+static void doubt_rows(DatasetDoubts *doubts, const char *parent, const char *header, int (*row)(char *to, int i),
+                       const char *settings) {
+    char folder[SCRATCH_PATH_BYTES], path[SCRATCH_PATH_BYTES], text[4096], data[SCRATCH_PATH_BYTES + 128];
+    int used = snprintf(text, sizeof text, "%s\n", header);
+    for (int i = 0; i < 40; i++)
+        used += row(text + used, i);
+    new_folder(folder, parent, "rows");
+    scratch_write(scratch_path(path, folder, "t.csv"), text, strlen(text));
+    snprintf(data, sizeof data, "%s %s", path, settings);
+    read_set(doubts, data);
+}
+
+static int ascending(char *to, int i) {
+    return sprintf(to, "%d,%d.5,%d\n", 3 * i + 100, i * 7 % 5, i % 2);
+}
+
+static int shuffled(char *to, int i) {
+    return sprintf(to, "%d,%d.5,%d\n", i * 7 % 40, i * 7 % 5, i % 2);
+}
+
+static int far_apart(char *to, int i) { // a price, say
+    return sprintf(to, "%d,%d.5,%d\n", i * 7 % 40 * 100000 + i, i * 7 % 5, i % 2);
+}
+
+static int repeated(char *to, int i) {
+    return sprintf(to, "%d,%d.5,%d\n", i / 2, i * 7 % 5, i % 2);
+}
+
+static int copied(char *to, int i) { // the second column is the first in other words
+    return sprintf(to, "%s,%s,%d.5,%d\n", i % 2 ? "yes" : "no", i % 2 ? "alive" : "dead", i * 7 % 5, i % 3);
+}
+
+static int as_number(char *to, int i) {
+    return sprintf(to, "%d.25,%d.25,%d.5,%d\n", i * 3 % 40, i * 3 % 40, i * 7 % 5, i % 3);
+}
+
+static void columns_that_should_be_left_out_are_doubted(void **state) {
+    static const struct {
+        const char *header;
+        int (*row)(char *to, int i);
+        const char *settings, *sentence;
+    } cases[] = {
+        {"id,x,label", ascending, "",
+         "t.csv: column id has another whole number in each row; if it only numbers samples, leave it out: without=id "
+         "in --data"},
+        {"my id,x,label", shuffled, "normalize=yes", "leave it out: without='my id' in --data"},
+        {"price,x,label", far_apart, "", NULL},
+        {"pair,x,label", repeated, "", NULL},
+        {"a,b,x,n", copied, "label=a text=one-hot without=n",
+         "t.csv: column b alone says the answer to each sample; if it was made from what is to be learned, leave it "
+         "out: without=n,b in --data"},
+        {"a,b,x,n", as_number, "target=a normalize=yes", "column b alone says the answer to each sample"},
+        {"a,Target,x,n", copied, "label=a text=one-hot",
+         "t.csv: column Target is a feature, for another column is to be learned; if it says the answer, too, leave it "
+         "out: without=Target in --data"},
+        {"a,label,x,n", copied, "label=a without=label", NULL},
+        {"a,label,x,target", copied, "label=a text=one-hot",
+         "t.csv: columns label,target are features, for another column is to be learned; if they say the answer, too, "
+         "leave them out: without=label,target in --data"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        DatasetDoubts doubts;
+        char parent[SCRATCH_PATH_BYTES], name[16];
+        snprintf(name, sizeof name, "columns-%zu", i);
+        doubt_rows(&doubts, new_folder(parent, *state, name), cases[i].header, cases[i].row, cases[i].settings);
+        expect(&doubts, cases[i].sentence);
+    }
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(labels_that_may_be_meant_otherwise_are_doubted),
         cmocka_unit_test(labels_of_arrays_that_may_be_meant_otherwise_are_doubted),
+        cmocka_unit_test(columns_that_should_be_left_out_are_doubted),
         cmocka_unit_test(images_that_may_be_meant_otherwise_are_doubted),
     };
     setenv("SOUNDER_CACHE", "off", 1);

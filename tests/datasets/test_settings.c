@@ -240,6 +240,47 @@ static void features_that_a_model_was_not_trained_on_are_refused(void **state) {
     }
 }
 
+// A table with some of the values that the model has seen becomes the model's features; also where these look like
+// numbers, and whatever its settings.
+static void values_of_texts_have_the_features_of_the_model(void **state) {
+    static const char features[] = "sex\x1f"
+                                   "f\0sex\x1fm\0age\0kin\x1f"
+                                   "0\0kin\x1f"
+                                   "1\0kin\x1f"
+                                   "3+\0";
+    char folder[SCRATCH_PATH_BYTES], data[DATA_BYTES], path[SCRATCH_PATH_BYTES];
+    DatasetSource source;
+    DatasetModel model = {0};
+    Dataset seen;
+    Error err = {.message = ""};
+    new_folder(folder, *state, "values");
+    write_text(folder, "t.csv", "sex,age,kin,label\nf,2,0,0\nm,6,1,1\nf,7,3+,0\nm,8,0,1\n");
+    data_of(data, scratch_path(path, folder, "t.csv"), "text=one-hot test-fraction=0.5");
+    check_ok(dataset_find(&source, data, 1, &err));
+    void *block = aligned_alloc(64, source.block_bytes);
+    check_ok(dataset_read(block, &source, &err));
+    check_ok(dataset_view(&seen, block, source.block_bytes, &err));
+    assert_int_equal(seen.items.feature_bytes, sizeof features - 1);
+    assert_memory_equal(seen.feature_names, features, sizeof features - 1);
+    free(block);
+    model.features = source.items.features;
+    model.feature_names = (char *)(uintptr_t)features;
+    write_text(folder, "t.csv", "sex,age,kin,label\nm,3,1.0,1\nm,4,0,0\n");
+    data_of(data, path, "test-fraction=1");
+    check_ok(dataset_find_for(&source, data, 1, &model, &err));
+    block = aligned_alloc(64, source.block_bytes);
+    check_ok(dataset_read(block, &source, &err));
+    check_ok(dataset_view(&seen, block, source.block_bytes, &err));
+    expect_numbers(&seen.test, (const float[]){0, 1, 3, 0, 1, 0, 0, 1, 4, 1, 0, 0}, 12);
+    free(block);
+    write_text(folder, "t.csv", "sex,age,kin,label\nm,3,1,1\nd,4,0,0\n");
+    assert_int_equal(dataset_find_for(&source, data, 1, &model, &err), STATUS_DATA);
+    if (!strstr(err.message, "t.csv: column sex has \"d\", a value that the model does not know; it knows f, m; leave"))
+        fail_msg("%s", err.message);
+    write_text(folder, "t.csv", "age,sex,kin,label\n3,m,1,1\n4,m,0,0\n");
+    assert_int_equal(dataset_find_for(&source, data, 1, &model, &err), STATUS_DATA);
+}
+
 // Each remedy is one that can be typed.
 static void columns_are_named_as_data_takes_them(void **state) {
     char folder[SCRATCH_PATH_BYTES], data[DATA_BYTES], path[SCRATCH_PATH_BYTES];
@@ -252,6 +293,13 @@ static void columns_are_named_as_data_takes_them(void **state) {
     assert_non_null(strstr(err.message, "without='the name,town' leaves columns out"));
     data_of(data, path, "without='the name,town'");
     check_ok(dataset_find(&source, data, 1, &err));
+    write_text(folder, "t.csv", "x,\"last, first\",last,label\n1,Ann,7,0\n2,Bob,8,1\n3,Cy,9,1\n4,Di,8,0\n");
+    data_of(data, path, "");
+    assert_int_equal(dataset_find(&source, data, 1, &err), STATUS_DATA);
+    assert_non_null(strstr(err.message, "without='last, first' leaves the column out"));
+    data_of(data, path, "without='last, first,x'"); // the longest name that fits, then x
+    check_ok(dataset_find(&source, data, 1, &err));
+    assert_int_equal(source.shape.columns, 1);
     write_text(folder, "t.csv",
                "a-name-that-is-longer-than-a-sentence-has-room-for-and-goes-on-and-on,label\nAnn,0\nBob,1\n");
     data_of(data, path, "");
@@ -292,6 +340,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(pixels_in_a_table_are_doubted_until_they_are_normalised),
         cmocka_unit_test(samples_for_a_model_enter_as_those_that_it_was_trained_on),
         cmocka_unit_test(features_that_a_model_was_not_trained_on_are_refused),
+        cmocka_unit_test(values_of_texts_have_the_features_of_the_model),
         cmocka_unit_test(columns_are_named_as_data_takes_them),
         cmocka_unit_test(names_of_classes_are_kept_where_they_say_more_than_numbers),
     };

@@ -41,6 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t bytes) {
         if (data.users) must_lie_within(block, bytes, data.train.owners, data.train.count * sizeof(uint32_t));
         if (data.users) must_lie_within(block, bytes, data.test.owners, data.test.count * sizeof(uint32_t));
         if (data.class_names) must_lie_within(block, bytes, data.class_names, data.items.names_bytes);
+        if (data.feature_names) must_lie_within(block, bytes, data.feature_names, data.items.feature_bytes);
         if (data.means) must_lie_within(block, bytes, data.means, data.items.scales * 2 * sizeof(float));
         must(memchr(data.name, 0, sizeof data.name));
     }

@@ -317,6 +317,21 @@ class Data(RunCase):
         _, err = self.call("train", "--data", "new.csv label=kind test-fraction=1", "--model", "softmax", code=64)
         self.assertIn("0 samples", err)
 
+    def test_a_model_reads_a_table_that_has_some_of_its_values(self):
+        def table(name, people):
+            return self.write(name, ("age,sex,deck,label\n" + "".join(f"{age},{sex},{deck},{label}\n" for age, sex, deck, label in people)).encode())
+        people = [(20 + i % 7, "fm"[i % 2], "ABC"[i % 3], ("dead", "alive")[i % 2]) for i in range(60)]
+        table("all.csv", people), table("men.csv", [(a, "m", "A", label) for a, sex, _, label in people if sex == "m"]), table("other.csv", [(20, "d", "A", "dead"), (21, "m", "A", "alive")])
+        _, err = self.train("--data", "all.csv text=one-hot", "--model", "linear classes", "--clients", "2", "--rounds", "30", "--lr", "0.01", "--out", "run")
+        self.assertIn("all.csv: column sex alone says the answer to each sample; if it was made from what is to be learned, leave it out: without=sex in --data", err)
+        with open(self.path("run/model.safetensors"), "rb") as file:
+            notes = parse_safetensors(file.read())[0]
+        self.assertEqual(json.loads(notes["sounder.features"]), ["age", {"sex": ["f", "m"]}, {"deck": ["A", "B", "C"]}])
+        told = json.loads(self.call("eval", "run", "--data", "men.csv test-fraction=1", "--json")[0])
+        self.assertEqual((told["samples"], told["test_accuracy"]), (30, 1.0))
+        _, err = self.call("eval", "run", "--data", "other.csv test-fraction=1", code=65)
+        self.assertIn('other.csv: column sex has "d", a value that the model does not know; it knows f, m; leave such rows out, or train', err)
+
     def test_columns_are_told_with_the_values_that_only_tests_have(self):
         os.mkdir(self.path("parts"))
         self.write("parts/train.csv", b"a,t,label\n1,u,x\n2,v,y\n")

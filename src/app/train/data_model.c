@@ -2,8 +2,11 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/text_stream.h"
 
 static Status no_memory(const char *path, Error *err) {
     return fail(err, STATUS_OS, "no memory for the notes of %s", path);
@@ -24,6 +27,27 @@ static Status read_names(DatasetModel *model, const char *note, const char *path
         status = fail(err, STATUS_DATA, "%s: its note sounder.class_names is no list of names", path);
     json_decref(list);
     return status;
+}
+
+// A name that is no text is left out: the names of the table then differ from the model's.
+static Status read_columns(DatasetModel *model, const char *note, const char *path, Error *err) {
+    json_t *list = json_loads(note, 0, NULL), *item, *values, *value;
+    const char *column;
+    size_t i, k;
+    TextStream stream;
+    FILE *names = text_open(&stream);
+    json_array_foreach(names ? list : NULL, i, item) {
+        if (json_is_string(item)) fprintf(names, "%s%c", json_string_value(item), '\0');
+        json_object_foreach(item, column, values) {
+            json_array_foreach(values, k, value) if (json_is_string(value))
+                fprintf(names, "%s%c%s%c", column, DATASET_VALUE_FOLLOWS, json_string_value(value), '\0');
+        }
+    }
+    const bool is_list = json_array_size(list) > 0;
+    json_decref(list);
+    if (!text_close(&stream)) return no_memory(path, err);
+    model->feature_names = stream.text; // which ends with one more '\0'
+    return is_list ? STATUS_OK : fail(err, STATUS_DATA, "%s: its note sounder.features is no list of columns", path);
 }
 
 // Reads numbers between commas. *count is set by the first list, and the second has to have as many.
@@ -77,9 +101,11 @@ Status data_model_read(DatasetModel *model, const Safetensors *file, const char 
     const char *names = safetensors_note(file, "sounder.class_names"),
                *mean = safetensors_note(file, "sounder.feature_mean"),
                *stddev = safetensors_note(file, "sounder.feature_stddev"),
+               *columns = safetensors_note(file, "sounder.features"),
                *features = safetensors_note(file, "sounder.features_xxh3");
     *model = (DatasetModel){.features = features ? strtoull(features, NULL, 16) : 0};
     if (names) TRY(read_names(model, names, path, err));
+    if (columns) TRY(read_columns(model, columns, path, err));
     TRY(read_pixels(model, file, path, err));
     if (!mean || !stddev) return STATUS_OK;
     TRY(read_numbers(&model->means, &model->scales, mean, "sounder.feature_mean", path, err));
@@ -94,6 +120,7 @@ void data_model_free(DatasetModel *model) {
     for (uint32_t i = 0; i < model->classes; i++)
         free(model->class_names[i]);
     free(model->class_names);
+    free(model->feature_names);
     free(model->means);
     free(model->stddevs);
     *model = (DatasetModel){0};

@@ -54,13 +54,36 @@ static char *list_names(const Dataset *data) {
     return text;
 }
 
+// ["age",{"sex":["female","male"]}]: the columns of a table's features, in their order, with the values of texts. NULL
+// if there is no memory.
+static char *list_columns(const Dataset *data) {
+    json_t *list = json_array(), *values = NULL;
+    const char *column = NULL, *name = data->feature_names;
+    for (size_t i = 0; i < shape_size(data->shape); i++, name += strlen(name) + 1) {
+        const char *value = strchr(name, DATASET_VALUE_FOLLOWS);
+        const size_t bytes = value ? (size_t)(value - name) + 1 : 0;
+        if (!value) json_array_append_new(list, json_string(name));
+        if (value && (!column || strncmp(column, name, bytes) != 0)) {
+            values = json_array();
+            json_array_append_new(list, json_pack("{s%:o}", name, bytes - 1, values));
+        }
+        if (value) json_array_append_new(values, json_string(value + 1));
+        column = value ? name : NULL;
+    }
+    char *text = json_dumps(list, JSON_COMPACT);
+    json_decref(list);
+    return text;
+}
+
 void model_about_free(ModelAbout *about) {
     free(about->class_names);
+    free(about->columns);
     free(about->mean);
     free(about->stddev);
     free(about->feature_mean);
     free(about->feature_stddev);
-    about->class_names = about->mean = about->stddev = about->feature_mean = about->feature_stddev = NULL;
+    about->class_names = about->columns = about->mean = about->stddev = about->feature_mean = about->feature_stddev =
+        NULL;
 }
 
 Status model_about_data(ModelAbout *about, const Dataset *data, const char *named, uint64_t hash, uint64_t seed,
@@ -72,8 +95,11 @@ Status model_about_data(ModelAbout *about, const Dataset *data, const char *name
     snprintf(about->seed, sizeof about->seed, "%" PRIu64, seed);
     model_about_free(about);
     if (data->class_names) about->class_names = list_names(data);
+    const bool has_texts =
+        data->feature_names && memchr(data->feature_names, DATASET_VALUE_FOLLOWS, data->items.feature_bytes);
+    if (has_texts) about->columns = list_columns(data);
     if (list_channels(about, data) && (data->items.scales == 0 || list_features(about, data)) &&
-        !data->class_names == !about->class_names)
+        !data->class_names == !about->class_names && has_texts == (about->columns != NULL))
         return STATUS_OK;
     return fail(err, STATUS_OS, "no memory for the notes of the model");
 }
@@ -93,6 +119,7 @@ void model_notes(ModelNotes *notes, const Spec *spec, const ModelAbout *about) {
                                          {"sounder.data_xxh3", about->data_hash},
                                          {"sounder.feature_mean", about->feature_mean},
                                          {"sounder.feature_stddev", about->feature_stddev},
+                                         {"sounder.features", about->columns},
                                          {"sounder.features_xxh3", *about->features ? about->features : NULL},
                                          {"sounder.input", notes->input},
                                          {"sounder.mean", text_or_none(about->mean)},

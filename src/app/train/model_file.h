@@ -6,8 +6,9 @@
 // the classes have names; "sounder.mean" and "sounder.stddev" of each channel: a pixel p enters the net as (p / 255 -
 // mean) / stddev; and "sounder.feature_mean" and "sounder.feature_stddev" of each feature or channel of float32 numbers
 // that were normalised: x enters as (x - mean) / stddev; "sounder.features_xxh3", a hash of the names of a table's
-// features. So `sounder eval` needs only the file and the data, and other programs know the net's input. The notes do
-// not depend on time, machine or number of workers: equal models are equal files.
+// features; "sounder.features", if the table has texts, a JSON list of the columns that are features:
+// ["age",{"sex":["female","male"]}]. So `sounder eval` needs only the file and the data, and other programs know the
+// net's input. The notes do not depend on time, machine or number of workers: equal models are equal files.
 #ifndef SOUNDER_APP_TRAIN_MODEL_FILE_H
 #define SOUNDER_APP_TRAIN_MODEL_FILE_H
 
@@ -19,7 +20,7 @@
 #include "io/safetensors.h"
 #include "nn/spec.h"
 
-enum { MODEL_NOTES = 13 };
+enum { MODEL_NOTES = 14 };
 
 // Facts about a model that its file notes beside its shapes.
 typedef struct ModelAbout {
@@ -28,6 +29,7 @@ typedef struct ModelAbout {
     char features[HASH_TEXT_BYTES]; // "": they have no names
     // Owned; NULL: none. Numbers are one per channel or feature, "0.49,0.48,0.45".
     char *class_names; // as JSON
+    char *columns;     // of a table that has texts, with their values, as JSON
     char *mean, *stddev, *feature_mean, *feature_stddev;
 } ModelAbout;
 

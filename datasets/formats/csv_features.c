@@ -1,0 +1,104 @@
+// Part of csv_columns.h: the names of a table's features, and the values of texts that a model knows.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/text.h"
+#include "datasets/formats/csv_columns.h"
+
+uint64_t csv_columns_hash(const CsvColumns *columns) {
+    uint64_t hash = 0;
+    for (int i = 0; i < columns->count; i++) {
+        const CsvColumn *column = &columns->columns[i];
+        if (column->role != CSV_FEATURE) continue;
+        hash = XXH3_64bits_withSeed(columns->names[i], strlen(columns->names[i]), hash);
+        for (uint32_t k = 0; csv_is_one_hot(columns, column) && k < column->categories.count; k++)
+            hash = XXH3_64bits_withSeed(column->categories.names[k], strlen(column->categories.names[k]) + 1, hash);
+    }
+    return hash;
+}
+
+// Writes the name of a feature without what a terminal or a separator would take for its own. value: NULL if the
+// column is one number.
+static char *put_name(char *to, const char *column, const char *value) {
+    char *end = stpcpy(to, column);
+    disarm_text(to);
+    if (!value) return end + 1;
+    *end++ = DATASET_VALUE_FOLLOWS;
+    strcpy(end, value);
+    disarm_text(end);
+    return end + strlen(end) + 1;
+}
+
+uint64_t csv_features_bytes(const CsvColumns *columns) {
+    uint64_t bytes = 0;
+    for (int i = 0; i < columns->count; i++) {
+        const CsvColumn *column = &columns->columns[i];
+        const size_t name = strlen(columns->names[i]) + 1;
+        if (column->role != CSV_FEATURE) continue;
+        if (!csv_is_one_hot(columns, column)) bytes += name;
+        for (uint32_t k = 0; csv_is_one_hot(columns, column) && k < column->categories.count; k++)
+            bytes += name + strlen(column->categories.names[k]) + 1;
+    }
+    return bytes;
+}
+
+void csv_features_write(char *to, const CsvColumns *columns) {
+    for (int i = 0; i < columns->count; i++) {
+        const CsvColumn *column = &columns->columns[i];
+        if (column->role != CSV_FEATURE) continue;
+        if (!csv_is_one_hot(columns, column)) to = put_name(to, columns->names[i], NULL);
+        for (uint32_t k = 0; csv_is_one_hot(columns, column) && k < column->categories.count; k++)
+            to = put_name(to, columns->names[i], column->categories.names[k]);
+    }
+}
+
+// The model's features of one column that is texts begin here: returns how many there are.
+static uint32_t count_values(const char *features, const char *name) {
+    const size_t bytes = strlen(name);
+    uint32_t count = 0;
+    for (; strncmp(features, name, bytes) == 0 && features[bytes] == DATASET_VALUE_FOLLOWS; count++)
+        features += strlen(features) + 1;
+    return count;
+}
+
+// Columns that differ from the model's are refused by the hash of all names, later.
+Status csv_features_expect(CsvColumns *columns, const DatasetModel *model, Error *err) {
+    const char *features = model ? model->feature_names : NULL;
+    for (int i = 0; i < columns->count && features; i++) {
+        CsvColumn *column = &columns->columns[i];
+        char *name = column->role == CSV_FEATURE ? strdup(columns->names[i]) : NULL;
+        if (column->role != CSV_FEATURE) continue;
+        if (!name) return fail(err, STATUS_OS, "no memory for the names of columns");
+        disarm_text(name);
+        column->known = count_values(features, name);
+        column->known_values = column->known ? features : NULL;
+        for (uint32_t k = 0; *features && k < (column->known ? column->known : 1); k++)
+            features += strlen(features) + 1;
+        free(name);
+    }
+    return STATUS_OK;
+}
+
+Status csv_features_number(CsvColumn *column, const char *name, const char *path, Error *err) {
+    Categories *categories = &column->categories;
+    const char **values = malloc(column->known * sizeof *values), *value = column->known_values;
+    char list[160] = "", shown[28];
+    if (!values) return fail(err, STATUS_OS, "no memory for %u values of a column", column->known);
+    for (uint32_t k = 0; k < column->known; k++, value += strlen(value) + 1) {
+        values[k] = strchr(value, DATASET_VALUE_FOLLOWS) + 1;
+        text_cut(shown, sizeof shown, values[k]);
+        text_list(list, sizeof list, shown, strlen(shown));
+    }
+    Status status = categories_number_as(categories, (char *const *)(uintptr_t)values, column->known, err);
+    free(values);
+    for (size_t i = 0; i < categories->room && status == STATUS_OK; i++)
+        if (categories->table[i].text && categories->table[i].number == CATEGORY_NONE)
+            status =
+                fail(err, STATUS_DATA,
+                     "%s: column %.60s has \"%.40s\", a value that the model does not know; it knows %s; leave such "
+                     "rows out, or train a model on a table that has it",
+                     path, name, categories->table[i].text, list);
+    return status;
+}
