@@ -216,7 +216,12 @@ static Status evaluate_backdoor(Outcome *outcome, const float *parameters, const
 
 // Whether the user wants the net's output for each sample.
 static bool wants_answers(const Options *options) {
-    return options->confusion || options->predictions[0];
+    return options->confusion || options->confusion_file[0] || options->predictions[0];
+}
+
+// Whether the user wants to know the classes that the net confuses.
+static bool wants_confusion(const Options *options) {
+    return options->confusion || options->confusion_file[0];
 }
 
 static Status evaluate(const float *parameters, const Spec *spec, const Subject *subject, const Dataset *data,
@@ -224,7 +229,7 @@ static Status evaluate(const float *parameters, const Spec *spec, const Subject 
     uint64_t start = clock_nanoseconds();
     Outcome outcome = {.judged = true};
     Predictions predictions = {0};
-    if (wants_answers(options)) TRY(predictions_init(&predictions, data, spec->classes, options->confusion, err));
+    if (wants_answers(options)) TRY(predictions_init(&predictions, data, spec->classes, wants_confusion(options), err));
     outcome.answers = malloc(data->test.count * sizeof *outcome.answers);
     Status status = outcome.answers ? STATUS_OK : fail(err, STATUS_OS, "no memory for %u answers", data->test.count);
     if (status == STATUS_OK)
@@ -253,7 +258,7 @@ static Status evaluate_by_trainer(const Safetensors *file, const Subject *subjec
         return fail(err, STATUS_USAGE, "--device cuda: a trainer chooses its device itself; leave it out");
     if (subject->attack.row == ATTACK_BACKDOOR)
         log_warning("attack success is not computed with a trainer; attack_success in the run's metrics.jsonl has it");
-    if (wants_answers(options)) TRY(predictions_init(&predictions, data, data->classes, options->confusion, err));
+    if (wants_answers(options)) TRY(predictions_init(&predictions, data, data->classes, wants_confusion(options), err));
     TrainerTest test = {.answers = predictions.logits};
     Status status = trainer_eval(&test, file, subject->path, options, subject->round, subject->memory, data, err);
     Outcome outcome = {

@@ -112,6 +112,7 @@ Status outcome_tell(const Outcome *outcome, const Predictions *predictions, cons
     uint32_t count = data->test.count;
     const Predictions *confusion = options->confusion ? predictions : NULL;
     if (options->predictions[0]) TRY(predictions_write(predictions, options->predictions, err));
+    if (options->confusion_file[0]) TRY(predictions_write_confusion(predictions, options->confusion_file, err));
     if (options->json) return print_json(outcome, confusion, path, data, device, err);
     const double loss = result->loss_sum / count;
     char regression[RUN_FIGURE_TEXT_BYTES];
@@ -131,6 +132,5 @@ Status outcome_tell(const Outcome *outcome, const Predictions *predictions, cons
     if (outcome->marked > 0)
         printf("attack success %u/%u (%.2f%%) of the marked samples of other classes\n", outcome->marked_hits,
                outcome->marked, 100.0 * outcome->marked_hits / outcome->marked);
-    if (confusion) predictions_print_confusion(confusion);
-    return STATUS_OK;
+    return confusion ? predictions_print_confusion(confusion, err) : STATUS_OK;
 }

@@ -2,7 +2,7 @@
 
 Usage: test_data.py PATH_OF_SOUNDER [unittest arguments]
 """
-import array, gzip, io, json, os, random, struct, subprocess, sys, unittest, zipfile
+import array, csv, gzip, io, json, os, random, struct, subprocess, sys, unittest, zipfile
 
 from runs import DEADLINE, SOUNDER, RunCase, parse_safetensors
 
@@ -331,6 +331,28 @@ class Data(RunCase):
         self.assertEqual((told["samples"], told["test_accuracy"]), (30, 1.0))
         _, err = self.call("eval", "run", "--data", "other.csv test-fraction=1", code=65)
         self.assertIn('other.csv: column sex has "d", a value that the model does not know; it knows f, m; leave such rows out, or train', err)
+
+    def test_confusions_of_many_classes_are_listed_by_pairs(self):
+        names = [f"kind of vehicle, number {i:02}" for i in range(40)]
+        self.write("many.csv", ("x,kind\n" + "".join(f'{i // 2 * 2},"{names[i]}"\n' for i in range(40) for _ in range(10))).encode())
+        self.train("--data", "many.csv label=kind normalize=yes", "--model", "linear 64; relu; linear classes", "--clients", "1", "--rounds", "2", "--quiet", "--out", "run")
+        out, _ = self.call("eval", "run", "--confusion", "--confusion-file", "all.csv")
+        with open(self.path("all.csv")) as file:
+            rows = list(csv.reader(file))
+        self.assertEqual((rows[0], [row[0] for row in rows[1:]]), (["class", *names], names))
+        counts = {(a, b): int(rows[1 + a][1 + b]) for a in range(40) for b in range(40)}
+        self.assertEqual(sum(counts.values()), 80)
+        wrong = sorted(((-n, a, b) for (a, b), n in counts.items() if n and a != b))
+        lines = out.splitlines()
+        self.assertIn(f"the {min(20, len(wrong))} most frequent of {len(wrong)} confusions ({-sum(n for n, *_ in wrong)} of 80 samples are wrong)", out)
+        self.assertIn(f"{-wrong[0][0]:7}  {-wrong[0][0] * 50:11.2f}%  {names[wrong[0][1]]}  {names[wrong[0][2]]}", lines)
+        self.assertLess(max(map(len, lines)), 120)
+        self.write("few.csv", ("x,kind\n" + "".join(f'{i},"{names[i]}"\n' for i in range(3) for _ in range(10))).encode())
+        self.train("--data", "few.csv label=kind", "--model", "softmax", "--clients", "1", "--rounds", "1", "--quiet", "--out", "few")
+        self.assertRegex(self.call("eval", "few", "--confusion")[0], "class +" + " +".join(names[:3]) + "   taken for")  # no two are cut to one name
+        self.write("y.csv", ("x,target\n" + "".join(f"{i}.5,{i}.25\n" for i in range(20))).encode())
+        self.train("--data", "y.csv", "--model", "linear 1", "--clients", "1", "--rounds", "1", "--lr", "0.001", "--quiet", "--out", "numbers")
+        self.assertIn("have targets, no classes; leave out --confusion", self.call("eval", "numbers", "--confusion-file", "c.csv", code=64)[1])
 
     def test_columns_are_told_with_the_values_that_only_tests_have(self):
         os.mkdir(self.path("parts"))

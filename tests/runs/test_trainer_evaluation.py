@@ -122,7 +122,7 @@ class Answers(TrainerCase):
                                        ("out.argmax(1)", 65, "turn.answers was given the shape (500,); give (samples, 10), one score per class"),
                                        ("out[1:]", 65, "turn.answers was given 499 of the turn's 500 samples; call it once per batch"),
                                        ("np.repeat(out, 2, 0)", 65, "turn.answers was given 1000 samples in a turn of 500; call it once per batch"),
-                                       ("out[:0]", 64, "--confusion and --predictions need the net's answers, which the trainer does not give: let it call "
+                                       ("out[:0]", 64, "--confusion, --confusion-file and --predictions need the net's answers, which the trainer does not give: let it call "
                                                        "turn.answers(scores) once per batch of a test, or leave them out")):
             for option in (["--confusion"], ["--predictions", "own.csv"]):
                 err = self.eval_model(self.program(SOFTMAX, answer), *option, code=code)
@@ -149,7 +149,7 @@ class Answers(TrainerCase):
                 self.assertEqual((here["sample"], here["target"]), (there["sample"], there["target"]))
                 self.assertAlmostEqual(float(here["prediction"]), float(there["prediction"]), 4)
         for subject in (["engine"], ["engine/model.safetensors", "--data", "line", "--trainer", self.program(LINE)]):
-            self.assertIn("the samples of line have targets, no classes; leave --confusion out", self.eval(*subject, "--confusion", code=64))
+            self.assertIn("the samples of line have targets, no classes; leave out --confusion and --confusion-file", self.eval(*subject, "--confusion", code=64))
         self.assertIn("turn.answers was given the shape (10, 2); give (samples,), the predicted targets",
                       self.eval_model(self.program(LINE, "np.zeros((10, 2))"), "--predictions", "own.csv", code=65))
 

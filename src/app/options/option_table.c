@@ -495,7 +495,11 @@ const Option option_table[] = {
      .help = "write OUT/tensorboard/ during the run, for tensorboard --logdir OUT; --tensorboard=false: do not"},
     {.name = "confusion", .type = OPTION_FLAG, FIELD(confusion), .group = GROUP_RUN, .eval = true, .not_train = true,
      .unsaved = true, .preset = "false", .may_change = true,
-     .help = "with sounder eval: print how many samples of each class were predicted as each class"},
+     .help = "with sounder eval: print how many samples of each class were predicted as each class; of many classes, the "
+             "20 pairs that are confused most"},
+    {.name = "confusion-file", .type = OPTION_TEXT, FIELD(confusion_file), .group = GROUP_RUN, .eval = true, .not_train = true,
+     .unsaved = true, .placeholder = "FILE", .derived = "none", .may_change = true,
+     .help = "with sounder eval: write the whole matrix of confusions to a CSV file, a row for each class"},
     {.name = "predictions", .type = OPTION_TEXT, FIELD(predictions), .group = GROUP_RUN, .eval = true, .not_train = true,
      .unsaved = true, .placeholder = "FILE", .derived = "none", .may_change = true,
      .help = "with sounder eval: write each sample's class, prediction and probability, or its target and prediction, "

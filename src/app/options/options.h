@@ -113,12 +113,13 @@ typedef struct Options {
     bool tensorboard;                    // true
     bool confusion, json;                // of sounder eval: false
     char predictions[OPTION_TEXT_BYTES]; // of sounder eval; "": none
-    int nodes;                           // machines that take part; set by mpirun or srun, not an option; 1
-    int log_level;                       // LogLevel: warning ("error", "warning", "info", "debug")
-    bool given[OPTION_MAX_COUNT];        // by table index: set in YAML or on the command line
-    int lines[OPTION_MAX_COUNT];         // by table index: line of `file` that set it; 0: the command line, or unset
-    bool file_used[OPTION_MAX_COUNT];    // by table index: set by `file`, and applicable with the file's other options
-    char file[OPTION_TEXT_BYTES];        // the experiment file; "": none
+    char confusion_file[OPTION_TEXT_BYTES]; // of sounder eval; "": none
+    int nodes;                              // machines that take part; set by mpirun or srun, not an option; 1
+    int log_level;                          // LogLevel: warning ("error", "warning", "info", "debug")
+    bool given[OPTION_MAX_COUNT];           // by table index: set in YAML or on the command line
+    int lines[OPTION_MAX_COUNT];            // by table index: line of `file` that set it; 0: the command line, or unset
+    bool file_used[OPTION_MAX_COUNT]; // by table index: set by `file`, and applicable with the file's other options
+    char file[OPTION_TEXT_BYTES];     // the experiment file; "": none
 } Options;
 
 void options_defaults(Options *options);

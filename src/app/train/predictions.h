@@ -3,6 +3,8 @@
 #ifndef SOUNDER_APP_TRAIN_PREDICTIONS_H
 #define SOUNDER_APP_TRAIN_PREDICTIONS_H
 
+#include <stdio.h>
+
 #include "base/err.h"
 #include "datasets/dataset.h"
 #include "io/json.h"
@@ -17,10 +19,14 @@ typedef struct Predictions {
 Status predictions_init(Predictions *predictions, const Dataset *data, int classes, bool confusion, Error *err);
 void predictions_free(Predictions *predictions);
 
-// One row per true class, one column per predicted class, by their names if they have some: as a table for people, as
-// "confusion" and "class_names" of an object.
-void predictions_print_confusion(const Predictions *predictions);
+// Returns the class with the largest logit, the lowest of equal ones. *probability: by softmax.
+int predictions_class(double *probability, const Predictions *predictions, uint32_t sample);
+
+// One row per true class, one column per predicted class, by their names if they have some: as a table for people, or
+// the most frequent confusions if the table would be too wide; as "confusion" and "class_names" of an object; as CSV.
+Status predictions_print_confusion(const Predictions *predictions, Error *err);
 void predictions_put_confusion(JsonObject *object, const Predictions *predictions);
+Status predictions_write_confusion(const Predictions *predictions, const char *path, Error *err);
 
 enum { CLASS_NUMBER_BYTES = 16 };
 
@@ -30,8 +36,14 @@ const char *class_name(char number[CLASS_NUMBER_BYTES], const Dataset *data, int
 // Puts "class_names", if the classes of the data have names.
 void put_class_names(JsonObject *object, const Dataset *data);
 
-// Writes sample,label,prediction,probability, or sample,target,prediction. A file that cannot be written completely is
-// removed.
+// Writes a field of CSV, in quotes where its letters ask for them (RFC 4180).
+void predictions_write_field(FILE *file, const char *text);
+
+// Writes a file; one that cannot be written completely is removed.
+Status predictions_write_file(const Predictions *predictions, const char *path,
+                              void (*write)(FILE *file, const Predictions *predictions), Error *err);
+
+// Writes sample,label,prediction,probability, or sample,target,prediction.
 Status predictions_write(const Predictions *predictions, const char *path, Error *err);
 
 #endif

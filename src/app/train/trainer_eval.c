@@ -39,7 +39,7 @@ static Status take_answers(TrainerTest *test, const Trainer *trainer, bool given
     if (!test->answers) return STATUS_OK;
     if (!given)
         return fail(err, STATUS_USAGE,
-                    "--confusion and --predictions need the net's answers, which the trainer does not give: let it "
+                    "--confusion, --confusion-file and --predictions need the net's answers, which the trainer does not give: let it "
                     "call turn.answers(scores) once per batch of a test, or leave them out");
     memcpy(test->answers + first * classes, trainer->desk.answers, count * classes * sizeof *test->answers);
     return STATUS_OK;
