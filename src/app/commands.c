@@ -147,6 +147,28 @@ const Command commands[] = {
      .options = &reproduce_options,
      .most = 1,
      .run = command_reproduce},
+    {.name = "worth",
+     .also = "shapley contribution valuation value unlearn",
+     .arguments = "RUN [--samples N] [--figure accuracy|loss] [--OPTION VALUE ...]",
+     .brief = "RUN [--samples N]",
+     .summary = "what each client of a run contributed: leave-one-out and Shapley values",
+     .description =
+         "Trains the finished run again without some of its clients (sounder train RUN/config.yaml --without 3,7), as "
+         "many "
+         "runs side by side as cores allow, and prints a table of the clients, the most valuable first. Leave-one-out: "
+         "what the final model's accuracy on the test set loses without the client. The Shapley value: what the client "
+         "adds to those before it, in the mean over random orders of all clients; the standard error is that of this "
+         "mean, and says nothing of other seeds. A client that helps has a positive value, one that harms a negative "
+         "one. Other draws, faults and "
+         "noise are those of the run, so that a difference is the client's alone. No order is truncated, so that all "
+         "runs are known beforehand: at most N (clients - 1) + 2 for N orders. They stay in the folder --out: repeat "
+         "the command after Ctrl-C, "
+         "or with more --samples, and it trains what is not done.",
+     .options = &worth_options,
+     .least = 1,
+     .most = 1,
+     .writes = true,
+     .run = command_worth},
     {.name = "top",
      .also = "watch status",
      .arguments = "[RUN] [--once]",

@@ -72,6 +72,23 @@ static const Option reproduce_rows[] = {
     {.name = "dry-run", .type = OPTION_FLAG, FIELD(dry_run), .also = "list plan", .preset = "false",
      .help = "print the commands of the runs, and start none"},
 };
+static const Option worth_rows[] = {
+    {.name = "samples", .type = OPTION_WHOLE, FIELD(samples), .also = "permutations n", .placeholder = "N", .preset = "20",
+     .minimum = 0, .maximum = SWEEP_MOST_RUNS, .help = "permutations of the clients whose mean is the Shapley value; if there are no more than that, all are taken and "
+     "the values are exact; 0: leave-one-out alone"},
+    {.name = "figure", .type = OPTION_CHOICE, FIELD(figure), .also = "metric by", .placeholder = "WHAT", .preset = "auto",
+     .choices = {"auto", "accuracy", "loss"}, .help = "what a client adds to: the accuracy of the final model on the test set, or its loss (less loss is more "
+     "worth); auto: the accuracy, or the loss if there is none"},
+    {.name = "out", .type = OPTION_TEXT, FIELD(out), .also = "output", .placeholder = "FOLDER", .derived = "worth/NAME",
+     .letter = 'o', .help = "folder of the runs, one folder per run; repeating the command continues where it stopped"},
+    {.name = "parallel", .type = OPTION_WHOLE, FIELD(parallel), .also = "jobs j", .placeholder = "N", .derived = "as cores allow",
+     .minimum = 1, .maximum = 256, .help = "runs side by side"},
+    {.name = "format", .type = OPTION_CHOICE, FIELD(format), .also = "f", .placeholder = "FORM", .preset = "text",
+     .choices = {[TABLE_TEXT] = "text", [TABLE_CSV] = "csv", [TABLE_MARKDOWN] = "md", [TABLE_LATEX] = "latex", [TABLE_JSON] = "json"},
+     .help = "format of the table at the end; formats other than text run nothing and print the table of the existing runs"},
+    {.name = "dry-run", .type = OPTION_FLAG, FIELD(dry_run), .also = "list plan", .preset = "false",
+     .help = "print the commands of the runs, and start none"},
+};
 static const Option top_rows[] = {
     {.name = "once", .type = OPTION_FLAG, FIELD(once), .also = "batch b", .preset = "false",
      .help = "print one screen and end; for logs, and without a terminal"},
@@ -83,13 +100,14 @@ const OptionTable runs_options = ROWS(runs_rows);
 const OptionTable report_options = ROWS(report_rows);
 const OptionTable sweep_options = ROWS(sweep_rows);
 const OptionTable reproduce_options = ROWS(reproduce_rows);
+const OptionTable worth_options = ROWS(worth_rows);
 const OptionTable top_options = ROWS(top_rows);
 
 Status look_options_parse(LookOptions *options, const Command *command, int argc, char **argv, Error *err) {
     OptionTable table = *command->options;
     table.command = command->name;
     const char *seen[OPTION_MAX_COUNT] = {NULL};
-    *options = (LookOptions){.folders = argv};
+    *options = (LookOptions){.folders = argv, .samples = WORTH_SAMPLES};
     for (int next = 0; next < argc;) {
         if (argv[next][0] != '-') {
             argv[options->folder_count++] = argv[next++];

@@ -7,7 +7,9 @@
 
 typedef enum SweepSearch { SWEEP_GRID, SWEEP_LIST, SWEEP_RANDOM, SWEEP_HALVING } SweepSearch;
 
-enum { SWEEP_MOST_RUNS = 10000 };
+typedef enum WorthFigure { WORTH_BY_RUN, WORTH_ACCURACY, WORTH_LOSS } WorthFigure;
+
+enum { SWEEP_MOST_RUNS = 10000, WORTH_SAMPLES = 20 };
 
 typedef struct LookOptions {
     char *const *folders; // (folder_count); borrowed from argv
@@ -22,6 +24,8 @@ typedef struct LookOptions {
     char part[OPTION_TEXT_BYTES];    // "I/N"; "": all
     int search;                      // SweepSearch
     int number, parallel, seeds;     // 0: not given
+    int figure;                      // WorthFigure
+    int samples;                     // permutations of `worth`
     bool dry_run, once;
 } LookOptions;
 

@@ -249,7 +249,7 @@ const Option option_table[] = {
      .placeholder = "LIST", .derived = "all may arrive",
      .applies = draws_cohorts, .condition = DRAWS_COHORTS,
      .help = "these clients never arrive (3,7 or 3-7): where one is drawn, its place stays empty. All other draws are those of the run "
-             "with them, and so are all bits up to the first round in which one of them is drawn"},
+             "with them, and so are all bits up to the first round in which one of them is drawn (`sounder worth`)"},
     {.name = "stragglers", .type = OPTION_FORM, FIELD(stragglers), .form = &stragglers_form, .group = GROUP_WORLD,
      .also = "drop-percent straggler",
      .placeholder = "FORM", .preset = "0",

@@ -1,0 +1,237 @@
+// Part of commands.h: `sounder worth` tells what each client of a run has contributed, by training the run again
+// without some of them (--without), as a sweep.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/commands.h"
+#include "app/inspect/coalitions.h"
+#include "app/inspect/sweep_jobs.h"
+#include "app/inspect/table.h"
+#include "base/text.h"
+#include "fedavg/rules/world/client_list.h"
+
+typedef struct Worth {
+    LookOptions options;
+    PastRun run;       // owned
+    FigureKind figure; // accuracy or loss, on the test set
+    uint8_t *absent;   // owned, (clients): 1 for those that the run itself is without
+    uint32_t *players; // owned, (player_count): all others
+    size_t player_count;
+    Coalitions coalitions;
+} Worth;
+
+static void free_worth(Worth *worth) {
+    coalitions_free(&worth->coalitions);
+    free(worth->absent);
+    free(worth->players);
+    past_run_free(&worth->run);
+}
+
+// More is better; accuracies in percent.
+static double value_of(const Worth *worth, const PastRun *run) {
+    const double value = run->last[worth->figure];
+    return figure_facts[worth->figure].is_loss ? -value : 100 * value;
+}
+
+// Without an accuracy the loss is taken, unless the accuracy was asked for.
+static Status choose_figure(Worth *worth, Error *err) {
+    const char *path = worth->options.folders[0];
+    const FigureKind asked = worth->options.figure == WORTH_LOSS ? FIGURE_LOSS : FIGURE_ACCURACY;
+    if (worth->run.state != RUN_FINISHED)
+        return fail(err, STATUS_USAGE, "%.200s: the run is not finished; finish it with sounder train --resume %.200s",
+                    path, path);
+    worth->figure = asked;
+    if (worth->options.figure == WORTH_BY_RUN && isnan(worth->run.last[asked])) worth->figure = FIGURE_LOSS;
+    if (!isnan(worth->run.last[worth->figure])) return STATUS_OK;
+    return fail(err, STATUS_USAGE, "%.200s has no %s on the test set; give --figure %s", path,
+                figure_facts[worth->figure].name, asked == FIGURE_LOSS ? "accuracy" : "loss");
+}
+
+static Status find_players(Worth *worth, Error *err) {
+    const Options *of = &worth->run.options;
+    const uint32_t clients = (uint32_t)of->clients;
+    worth->absent = calloc(clients, 1);
+    worth->players = calloc(clients, sizeof *worth->players);
+    if (!worth->absent || !worth->players) return fail(err, STATUS_OS, "no memory for a list of %u clients", clients);
+    if (of->without[0]) client_list(worth->absent, of->without, clients);
+    for (uint32_t client = 0; client < clients; client++)
+        if (!worth->absent[client]) worth->players[worth->player_count++] = client;
+    if (worth->player_count < 2)
+        return fail(err, STATUS_USAGE, "%.200s has %zu client; what one is worth shows beside others",
+                    worth->options.folders[0], worth->player_count);
+    if (worth->options.samples > 0 && options_algorithm(of).engine->buffers)
+        return fail(err, STATUS_USAGE,
+                    "--samples %d: a Shapley value begins with a run without all clients, and schedule buffered waits "
+                    "for one; give --samples 0, which leaves out one at a time",
+                    worth->options.samples);
+    return coalitions_plan(&worth->coalitions, worth->players, worth->player_count, clients, worth->absent,
+                           (size_t)worth->options.samples, err);
+}
+
+// Runs --------------------------------------------------------------------------------------------------------------
+
+static SweepAxis *add_axis(SweepPlan *plan, const char *name, size_t count) {
+    SweepAxis *axis = &plan->axes[plan->axis_count++];
+    *axis = (SweepAxis){.option = option_find(name), .values = calloc(count, sizeof *axis->values)};
+    return axis;
+}
+
+// The first coalition is the run itself. All others are trained, in order, so that a plan with more samples finds the
+// runs of one with fewer under their names.
+static Status plan_runs(SweepPlan *plan, const Worth *worth, const char *experiment, Error *err) {
+    const Coalitions *coalitions = &worth->coalitions;
+    *plan = (SweepPlan){.experiment = experiment, .search = SWEEP_LIST, .count = coalitions->count - 1};
+    SweepAxis *without = add_axis(plan, "without", plan->count), *board = add_axis(plan, "tensorboard", 1);
+    plan->points = malloc(plan->count * sizeof *plan->points);
+    bool made = without->values && board->values && plan->points;
+    if (made) made = (board->values[board->count++] = strdup("false")) != NULL;
+    for (size_t i = 0; i < plan->count && made; i++) {
+        plan->points[i] = (uint32_t)i;
+        made = (without->values[without->count++] = strdup(coalitions->all[i + 1].without)) != NULL;
+    }
+    if (made) return STATUS_OK;
+    sweep_plan_free(plan);
+    return fail(err, STATUS_OS, "no memory for %zu runs", coalitions->count);
+}
+
+// *missing: the runs that are not done.
+static Status read_values(size_t *missing, Worth *worth, const SweepPlan *plan, Error *err) {
+    Coalition *all = worth->coalitions.all;
+    Job *jobs;
+    const Status status = sweep_jobs_make(&jobs, plan, worth->options.out, 1, err);
+    *missing = 0;
+    all[0].value = value_of(worth, &worth->run);
+    for (size_t i = 0; i < plan->count && status == STATUS_OK; i++) {
+        PastRun run;
+        Error ignored;
+        if (jobs[i].state == JOB_IS_DONE && past_run_read(&run, jobs[i].folder, &ignored) == STATUS_OK) {
+            all[i + 1].value = value_of(worth, &run);
+            past_run_free(&run);
+        }
+        *missing += isnan(all[i + 1].value) ? 1 : 0;
+    }
+    sweep_jobs_free(jobs, plan->count);
+    return status;
+}
+
+// The table ---------------------------------------------------------------------------------------------------------
+
+typedef struct Row {
+    uint32_t client;
+    Share share;
+} Row;
+
+// By the Shapley value, or without one by what is lost when the client is left out; the most valuable first.
+static int by_worth(const void *a, const void *b) {
+    const Row *x = a, *y = b;
+    const double left = isnan(x->share.shapley) ? x->share.left_out : x->share.shapley,
+                 right = isnan(y->share.shapley) ? y->share.left_out : y->share.shapley;
+    if (left != right) return left > right ? -1 : 1;
+    return (x->client > y->client) - (x->client < y->client);
+}
+
+static Status print_shares(const Worth *worth, Error *err) {
+    const Coalitions *coalitions = &worth->coalitions;
+    const int decimals = worth->figure == FIGURE_LOSS ? 4 : 2;
+    Row *rows = calloc(worth->player_count, sizeof *rows);
+    if (!rows) return fail(err, STATUS_OS, "no memory for a table of %zu clients", worth->player_count);
+    for (size_t i = 0; i < worth->player_count; i++)
+        rows[i] = (Row){.client = worth->players[i], .share = coalitions_share(coalitions, i)};
+    qsort(rows, worth->player_count, sizeof *rows, by_worth);
+    Table table = {0};
+    const size_t client = table_add_column(&table, "client", "client", 0),
+                 shapley = table_add_column(&table, "Shapley value", "shapley", decimals),
+                 error = table_add_column(&table, "standard error", "shapley_standard_error", decimals),
+                 left_out = table_add_column(&table, "leave-one-out", "leave_one_out", decimals);
+    for (size_t i = 0; i < worth->player_count; i++) {
+        table_add_row(&table);
+        table_put_number(&table, client, rows[i].client);
+        table_put_number(&table, shapley, rows[i].share.shapley);
+        table_put_number(&table, error, rows[i].share.error);
+        table_put_number(&table, left_out, rows[i].share.left_out);
+    }
+    table_drop_empty(&table);
+    const Status status = table_print(stdout, &table, (TableFormat)worth->options.format, err);
+    table_free(&table);
+    free(rows);
+    return status;
+}
+
+// The Shapley values sum to what all clients together add to the untrained model, in every sample.
+static void print_sum(const Worth *worth) {
+    const Coalitions *coalitions = &worth->coalitions;
+    const bool is_loss = worth->figure == FIGURE_LOSS;
+    const int decimals = is_loss ? 4 : 2;
+    const char *unit = is_loss ? "" : "%";
+    const double all = fabs(coalitions->all[0].value);
+    if (coalitions->samples == 0) {
+        printf("\nleave-one-out: by how much the %s of %.*f%s would %s without the client, exactly, for this seed\n",
+               is_loss ? "loss" : "accuracy", decimals, all, unit, is_loss ? "rise" : "fall");
+        return;
+    }
+    const double none = fabs(coalitions->all[coalitions->before[0]].value);
+    printf("\nShapley values, from %s%zu permutations, %s; they sum to what training adds: %s %.*f%s without clients, "
+           "%.*f%s with all\n",
+           coalitions->is_exact ? "all " : "", coalitions->samples, coalitions->is_exact ? "exact" : "not truncated",
+           is_loss ? "loss" : "accuracy", decimals, none, unit, decimals, all, unit);
+}
+
+static Status tell(Worth *worth, const SweepPlan *plan, int exit_code, Error *err) {
+    size_t missing;
+    char word[SHELL_WORD_BYTES];
+    TRY(read_values(&missing, worth, plan, err));
+    if (missing > 0 && exit_code != 0) return STATUS_OK; // the sweep has said why
+    if (missing > 0)
+        return fail(err, STATUS_USAGE,
+                    "%zu of %zu runs in %.200s are not done; sounder worth %.200s --samples %d does them", missing,
+                    plan->count, worth->options.out, shell_path(word, worth->options.folders[0]),
+                    worth->options.samples);
+    const bool speaks = worth->options.format == TABLE_TEXT;
+    if (speaks) puts("");
+    TRY(print_shares(worth, err));
+    if (speaks) print_sum(worth);
+    return STATUS_OK;
+}
+
+static Status find_worth(Worth *worth, int *exit_code, Error *err) {
+    char experiment[OPTION_TEXT_BYTES + 16];
+    LookOptions *options = &worth->options;
+    SweepPlan plan;
+    TRY(choose_figure(worth, err));
+    TRY(find_players(worth, err));
+    snprintf(experiment, sizeof experiment, "%s/config.yaml", options->folders[0]);
+    if (!options->out[0]) {
+        char path[OPTION_TEXT_BYTES];
+        snprintf(path, sizeof path, "%s", options->folders[0]);
+        for (size_t end = strlen(path); end > 1 && path[end - 1] == '/'; end--)
+            path[end - 1] = '\0';
+        const char *last = strrchr(path, '/');
+        snprintf(options->out, sizeof options->out, "worth/%.1000s", last ? last + 1 : path);
+    }
+    TRY(plan_runs(&plan, worth, experiment, err));
+    Status status = STATUS_OK;
+    if (options->format == TABLE_TEXT) {
+        if (!options->dry_run)
+            printf("%zu clients: %zu runs of about %.1f s  ->  %s\n", worth->player_count, plan.count,
+                   worth->run.seconds, options->out);
+        status = sweep_run(&plan, options, false, exit_code, err);
+    }
+    if (status == STATUS_OK && !options->dry_run) status = tell(worth, &plan, *exit_code, err);
+    sweep_plan_free(&plan);
+    return status;
+}
+
+Status command_worth(int argc, char **argv, int *exit_code, Error *err) {
+    Worth *worth = calloc(1, sizeof *worth); // options take kilobytes
+    if (!worth) return fail(err, STATUS_OS, "no memory for the options of a run");
+    Status status = look_options_parse(&worth->options, command_find("worth"), argc, argv, err);
+    if (status == STATUS_OK) status = past_run_read(&worth->run, worth->options.folders[0], err);
+    if (status == STATUS_OK) {
+        status = find_worth(worth, exit_code, err);
+        free_worth(worth);
+    }
+    free(worth);
+    return status;
+}

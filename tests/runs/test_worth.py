@@ -1,0 +1,105 @@
+"""What clients are worth (sounder worth): leave-one-out and Shapley values, from runs without some clients.
+
+Usage: test_worth.py PATH_OF_SOUNDER [unittest arguments]
+"""
+import itertools, json, math, os, random, signal, subprocess, unittest
+
+from runs import OWN_SESSION, SOUNDER, RunCase, wait_until
+
+CLASSES, WIDTH, EACH = 4, 8, 60
+TASK = ["--data", "own", "--model", "softmax", "--partition", "natural-id", "--batch-size", "10", "--lr", "0.1", "--rounds", "4", "--quiet",
+        "--device", "cpu"]
+
+
+class Worth(RunCase):
+    def write(self, clients, random_labels=(), flipped=()):
+        """CSV: each client has samples of all classes; the labels of some clients are random, of some the mirror image of the right ones."""
+        draw = random.Random(1)
+        centers = [[draw.gauss(0, 1) for _ in range(WIDTH)] for _ in range(CLASSES)]
+        def row(client):
+            label = draw.randrange(CLASSES)
+            pixels = [center + draw.gauss(0, 1.2) for center in centers[label]]
+            told = draw.randrange(CLASSES) if client in random_labels else CLASSES - 1 - label if client in flipped else label
+            return ",".join([f"{value:.3f}" for value in pixels] + [str(told), str(client)])
+        os.mkdir(self.path("own"))
+        head = ",".join([f"x{i}" for i in range(WIDTH)] + ["label", "client"])
+        for name, rows in (("train", [row(client) for client in range(clients) for _ in range(EACH)]), ("test", [row(-1) for _ in range(400)])):
+            with open(self.path("own", name + ".csv"), "w") as file:
+                file.write("\n".join([head, *rows]) + "\n")
+
+    def worth(self, *options, code=0):
+        return self.call("worth", *options, code=code)
+
+    def told(self, *options):
+        return {row["client"]: row for row in json.loads(self.worth(*options, "--format", "json")[0])}
+
+    def test_values_are_those_of_all_coalitions_of_three_clients(self):
+        self.write(3, random_labels=[1])
+        self.train(*TASK, "--out", "run")
+        value = {}
+        for size in range(4):
+            for absent in itertools.combinations(range(3), size):
+                self.train(*TASK, *(["--without", ",".join(map(str, absent))] if absent else []), "--out", f"run{absent}")
+                value[frozenset(range(3)) - set(absent)] = self.rounds(f"run{absent}")[-1]
+        for figure, key, factor in (("accuracy", "test_accuracy", 100), ("loss", "test_loss", -1)):
+            of = {those: factor * entry[key] for those, entry in value.items()}
+            out, _ = self.worth("run", "--samples", "6", "--figure", figure)
+            self.assertIn("from all 6 permutations, exact", out)
+            told = self.told("run", "--samples", "6", "--figure", figure)
+            for client in range(3):
+                exact = sum(math.factorial(len(those)) * math.factorial(2 - len(those)) / 6 * (of[those | {client}] - of[those])
+                            for those in of if client not in those)
+                self.assertAlmostEqual(told[client]["shapley"], exact, places=7)
+                self.assertEqual(told[client]["shapley_standard_error"], 0)
+                self.assertAlmostEqual(told[client]["leave_one_out"], of[frozenset(range(3))] - of[frozenset(range(3)) - {client}], places=7)
+            self.assertAlmostEqual(sum(row["shapley"] for row in told.values()), of[frozenset(range(3))] - of[frozenset()], places=7)
+        sampled = self.told("run", "--samples", "5")  # of the six, some twice: they sum to the same
+        self.assertAlmostEqual(sum(row["shapley"] for row in sampled.values()), sum(row["shapley"] for row in self.told("run", "--samples", "6").values()), places=7)
+        self.assertTrue(all(row["shapley_standard_error"] > 0 for row in sampled.values()))
+
+    def test_a_worthless_and_a_harmful_client_of_ten_are_last(self):
+        self.write(10, random_labels=[2], flipped=[6])
+        self.train(*TASK, "--out", "run")
+        out, _ = self.worth("run", "--samples", "8", "--figure", "loss")
+        table = [line.split() for line in out.split("leave-one-out\n")[1].split("\n\n")[0].splitlines()]
+        self.assertEqual([line[0] for line in table][-2:], ["2", "6"])
+        self.assertLess(float(table[-1][1]), 0)
+        self.assertIn("not truncated", out)
+        alone, _ = self.worth("run", "--samples", "0", "--figure", "loss")
+        self.assertEqual([line.split()[0] for line in alone.split("leave-one-out\n")[1].split("\n\n")[0].splitlines()][-2:], ["2", "6"])
+
+    def test_a_worth_that_was_interrupted_trains_what_is_not_done(self):
+        self.write(6)
+        self.train(*TASK, "--without", "5", "--out", "run")
+        whole, _ = self.worth("run", "--samples", "4", "--out", "whole")
+        self.assertNotIn("\n     5  ", whole)  # the run itself is without it
+        process = subprocess.Popen([SOUNDER, "worth", "run", "--samples", "4", "--parallel", "1"], cwd=self.folder.name, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True, **OWN_SESSION)
+        self.started.append(process)
+        wait_until(lambda: os.path.isdir(self.path("worth", "run")) and len(os.listdir(self.path("worth", "run"))) > 2)
+        process.send_signal(signal.SIGINT)
+        out, _ = self.finish(process, process.wait())
+        if process.returncode:  # it was not faster than the signal
+            self.assertEqual(process.returncode, 128 + signal.SIGINT)
+            self.assertIn("go on: the same command with --out worth/run does what is not done", out)
+            err = self.worth("run", "--samples", "4", "--format", "json", code=64)[1]
+            self.assertRegex(err, r"\d+ of \d+ runs in worth/run are not done; sounder worth run --samples 4 does them")
+        again, _ = self.worth("run", "--samples", "4")
+        self.assertEqual(again.split("\n\n")[1], whole.split("\n\n")[1])
+
+    def test_what_has_no_worth_is_refused(self):
+        self.write(3)
+        self.train(*TASK, "--out", "run")
+        os.remove(self.path("run", "model.safetensors"))
+        for options, sentence in ((["nothing"], "nothing"), (["run", "run"], "one run alone"), (["run", "--figure", "f1"], "needs auto, accuracy or loss")):
+            with self.subTest(options):
+                self.assertIn(sentence, self.call("worth", *options, code=66 if options == ["nothing"] else 64)[1])
+        self.train(*TASK, "--algorithm", "fedasync", "--out", "late")
+        self.assertIn("give --samples 0", self.worth("late", code=64)[1])
+        self.assertIn("leave-one-out", self.worth("late", "--samples", "0")[0])
+        self.train(*TASK, "--algorithm", "ssgd", "--out", "steps")
+        self.assertIn("only used with an --algorithm with rounds", self.worth("steps", code=64)[1])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[__file__, *__import__("sys").argv[2:]])
