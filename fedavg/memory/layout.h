@@ -77,7 +77,8 @@ typedef struct SlotPlan {
     // int64 (parameters), after the sums: updates that wait for their step. If these are compensated or mixed
     // (rules/world/stale_rules.h), the second half are the floats that they began with.
     uint32_t pending;
-    uint32_t rows; // float (parameters), one per job of this node, in the host's memory; vector_bytes apart
+    uint32_t rows;     // float (parameters), one per job of this node, in the host's memory; vector_bytes apart
+    uint32_t recorded; // as many, after the rows: what each job's client handed in (RunConfig.records)
     uint64_t vector_bytes, sum_bytes; // strides, multiples of SLOT_ALIGNMENT; a state has the stride of a sum
 } SlotPlan;
 
@@ -111,6 +112,10 @@ static inline uint64_t slots_host_bytes(const SlotPlan *slots, bool on_gpu) {
 
 static inline uint64_t slots_rows_bytes(const SlotPlan *slots) {
     return slots->rows * slots->vector_bytes;
+}
+
+static inline uint64_t slots_recorded_bytes(const SlotPlan *slots) {
+    return slots->recorded * slots->vector_bytes;
 }
 
 // which: 0 for updates; 1 for changes of client state.
@@ -155,6 +160,7 @@ typedef struct RunConfig {
     EngineKind engine;        // of the recipe and the clock
     bool tests_clients;       // models are also tested on each client's own samples
     bool inspects_updates;    // lengths and fingerprints of updates are recorded
+    bool records;             // what each client hands in stays for the parent to read until the next round
     uint32_t finetune_epochs; // epochs of fine-tuning before a second test on clients' samples; 0: none
     SlotPlan slots;
     ClientStatePlan client_state;

@@ -98,6 +98,10 @@ int64_t *run_memory_sum(const RunMemory *memory, uint32_t rank, uint32_t which);
 // node. In the host's memory for a run on the GPU, too.
 float *run_memory_row(const RunMemory *memory, uint32_t place);
 
+// The weights that the client at this place of the phase has handed in (parameters), as the server reads them; only
+// with RunConfig.records.
+float *run_memory_recorded(const RunMemory *memory, uint32_t place);
+
 // The update at this place, which waits for its step (parameters).
 int64_t *run_memory_pending(const RunMemory *memory, uint32_t place);
 

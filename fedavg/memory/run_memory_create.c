@@ -168,7 +168,8 @@ static Status create_weights(RunMemory *memory, RunPlan *plan, Error *err) {
 Status run_memory_create(RunMemory *memory, RunPlan *plan, Error *err) {
     Status status;
     const SlotPlan *slots = &plan->config.slots;
-    const uint64_t bytes = slots_host_bytes(slots, plan->config.gpu.used) + slots_rows_bytes(slots);
+    const uint64_t bytes =
+        slots_host_bytes(slots, plan->config.gpu.used) + slots_rows_bytes(slots) + slots_recorded_bytes(slots);
     // The control segment is created last: it publishes the sizes and offsets of all others. A segment has at least one
     // byte.
     TRY_GOTO(fail, create_weights(memory, plan, err));
@@ -274,6 +275,10 @@ float *run_memory_row(const RunMemory *memory, uint32_t place) {
     const RunConfig *config = memory->config;
     return (float *)(memory->slots + slots_host_bytes(&config->slots, config->gpu.used) +
                      place / config->nodes * config->slots.vector_bytes);
+}
+
+float *run_memory_recorded(const RunMemory *memory, uint32_t place) {
+    return (float *)((uint8_t *)run_memory_row(memory, place) + slots_rows_bytes(&memory->config->slots));
 }
 
 MaskedCohort *run_memory_masked(const RunMemory *memory) {

@@ -25,7 +25,9 @@ void client_plan(SlotPlan *slots, const RunConfig *config) {
     slots->vectors += algorithm.combine->trusts;
     slots->sums = rows ? 1 : each * config->workers; // with rows the parent's
     slots->each = each;
-    slots->rows = rows ? (config->cohort + config->nodes - 1) / config->nodes : 0;
+    const uint32_t jobs = (config->cohort + config->nodes - 1) / config->nodes;
+    slots->rows = rows ? jobs : 0;
+    slots->recorded = config->records ? jobs : 0;
 }
 
 // The vectors are a little more than whole pages apart. At whole pages element i of all vectors would compete for one

@@ -135,6 +135,14 @@ static bool is_counted_in_vain(const ClientUpdate *update) {
     return true;
 }
 
+// The job's own row, which a repetition after a death writes again.
+static void record(const ClientUpdate *update) {
+    const RunMemory *memory = update->model->memory;
+    if (memory->config->records)
+        sent_as_weights(run_memory_recorded(memory, update->job->place), &update->sent, memory->weights,
+                        memory->config->parameters);
+}
+
 // The update passes all checks and is sent; otherwise its job is finished as refused. The order matters: what was
 // trained is judged before an attack replaces it, the client's state follows from the training, and the sender's result
 // is judged last, since noise and feedback may make it too large.
@@ -143,8 +151,10 @@ static bool is_accepted(ClientUpdate *update) {
     Job *job = update->job;
     if (!is_refused(update, (PlainSum){.sum = NULL}) && !is_counted_in_vain(update) &&
         !is_momentum_refused(model, job) && conclude(update) &&
-        deliver_send(&update->sent, &model->sender, job, model->weights, schedule_key(update->round - 1, job->visit)))
+        deliver_send(&update->sent, &model->sender, job, model->weights, schedule_key(update->round - 1, job->visit))) {
+        record(update);
         return true;
+    }
     queue_finish(job, JOB_REFUSED);
     return false;
 }
@@ -215,8 +225,8 @@ static void hand_in_sum(ClientUpdate *update) {
 static bool sums_plainly(const LocalModel *model) {
     enum { LARGE = 1 << 20 }; // parameters
     const RunConfig *config = model->memory->config;
-    return config->parameters >= LARGE && config->slots.each == 1 && sender_is_idle(&model->sender) &&
-           config->masked_offset == 0 && !model->memory->algorithm.combine->bound;
+    return config->parameters >= LARGE && config->slots.each == 1 && !config->records &&
+           sender_is_idle(&model->sender) && config->masked_offset == 0 && !model->memory->algorithm.combine->bound;
 }
 
 // Judges, fingerprints and adds in one pass over the weights, since a large model passes through the memory once

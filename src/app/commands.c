@@ -76,6 +76,25 @@ const Command commands[] = {
          "--inspect-updates. A different result is an error (65).",
      .options = &replay_options,
      .run = command_replay},
+    {.name = "export",
+     .also = "referee federation",
+     .arguments = "RUN --federation FOLDER [--rounds N]",
+     .brief = "RUN --federation FOLDER",
+     .summary = "a run's federation as arrays, to check another implementation against",
+     .purpose = "writes a run's federation as arrays, to check another implementation against.",
+     .description =
+         "Writes all that another implementation needs to repeat a run, and what it has to get, as NumPy's npz: "
+         "federation.json (settings), data.npz (training samples), partition.npz, and for each round "
+         "round-NNNNNN.npz: the clients, the order of their batches, the weights that each handed in, and the global "
+         "weights after it (round-000000.npz: the first weights). sounder.referee of tools/python runs a client or a "
+         "server of your own on it, and says in which round, client and tensor it first parts, and by how much.\n"
+         "The run is trained again from its options, on the CPU, with what clients hand in recorded; the bits are the "
+         "run's by construction, and each round's model is compared with the run's record. How many bytes it takes is "
+         "said before they are written. A run without rounds of clients that train models of their own (hogwild, "
+         "ssgd, buffered schedules), or whose clients draw random numbers or see samples that the files do not hold "
+         "(dropout, crops, attacks), is refused.",
+     .options = &export_options,
+     .run = command_export},
     {.name = "data",
      .arguments = "[PLACE ...] [--OPTION VALUE ...]",
      .summary = "list data sets: place, form, size, and hashes",

@@ -21,8 +21,9 @@
 typedef Status CommandRun(int argc, char **argv, int *exit_code, Error *err);
 
 CommandRun command_data, command_diff, command_doctor, command_eval, command_guard, command_help, command_launch,
-    command_overview, command_partition, command_privacy, command_replay, command_report, command_reproduce,
-    command_runs, command_sweep, command_top, command_train, command_version, command_worker, command_worth;
+    command_export, command_overview, command_partition, command_privacy, command_replay, command_report,
+    command_reproduce, command_runs, command_sweep, command_top, command_train, command_version, command_worker,
+    command_worth;
 
 // The rows of option_table that a command accepts beside its own options.
 typedef enum TrainOptions {
@@ -54,7 +55,8 @@ typedef struct Command {
 } Command;
 
 // Options of commands that inspect runs (inspect/look_options.c).
-extern const OptionTable data_options, runs_options, report_options, sweep_options, reproduce_options, top_options, worth_options;
+extern const OptionTable data_options, runs_options, report_options, sweep_options, reproduce_options, top_options,
+    worth_options;
 
 extern const Command commands[];
 extern const int command_count;

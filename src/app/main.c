@@ -37,10 +37,6 @@ static void consider_others(Suggestion *suggestion, const Command *command) {
 }
 
 static Status unknown_command(const char *name, Error *err) {
-    if (strcmp(name, "export") == 0)
-        return fail(err, STATUS_USAGE,
-                    "export: files of ONNX's are written from Python (tools/python): python3 -c 'import sounder; "
-                    "sounder.export_onnx(\"net.onnx\", \"RUN/model.safetensors\")'");
     Suggestion suggestion = {.typed = name};
     for (const Command *command = commands; command < commands + command_count; command++)
         if (command->run && !command->hidden) suggestion_consider(&suggestion, command->name);

@@ -65,6 +65,7 @@ typedef struct Options {
     int privacy_rounds;                    // rounds for which its epsilon must last; 0: all rounds
     int workers;                           // 1 to 256; 0 until options_resolve: all usable cores, on a GPU one
     int cores;                             // cores from which workers follow; 0: all usable ones. No option sets it
+    bool records_updates;                  // of sounder export: what clients hand in is recorded. No option sets it
     bool workers_by_cores;                 // workers were not given, and equal those cores
     int clients;                           // 1 to 1,000,000; 0 until options_resolve: as many as workers
     bool clients_by_machine;               // clients were not given, and follow from the machine's cores or the nodes

@@ -131,6 +131,7 @@ static RunConfig make_config(const Options *options, const Spec *spec, const Nod
         .tests_clients = options->eval_clients_every > 0 || run_figure_tests_clients(&figure),
         .weighs_classes = options->class_weights[0] != '\0',
         .inspects_updates = options->inspect_updates || algorithm.combine->factor || algorithm.combine->bound,
+        .records = options->records_updates,
         .finetune_epochs = (uint32_t)options->finetune_epochs,
         .workers = (uint32_t)options->workers,
         .clients = (uint32_t)options->clients,

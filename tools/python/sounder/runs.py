@@ -170,6 +170,11 @@ class Run:
         as they are."""
         return export_onnx(path, os.path.join(self.folder, "model.safetensors"))
 
+    def export_federation(self, folder, rounds=None):
+        """Writes what `sounder export --federation` tells of the run into a new folder, for sounder.referee, and returns its path."""
+        Run(self.folder, ["export", self.folder, f"--federation={os.fspath(folder)}", *_arguments({"rounds": rounds})]).wait()
+        return os.fspath(folder)
+
     def evaluate(self, **options):
         """What `sounder eval --json` tells of the model."""
         return _tell("eval", self.folder, "--json", *_arguments(options))

@@ -1,0 +1,139 @@
+"""A referee for other implementations: somebody's client, or server, on the turns of a run that `sounder export` has written."""
+import json
+import os
+from types import SimpleNamespace
+
+import numpy as np
+
+from .command import Error
+from .nets import _tensors
+
+
+def _array(value):
+    return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value, np.float32)
+
+
+class _Turn(SimpleNamespace):
+    """One client's turn: round, client, epochs, share (what it counts in the mean), lr, count (its samples), and the run's settings:
+    batch_size, momentum, nesterov, weight_decay, clip_grad_norm, label_smoothing, loss, algorithm, ..."""
+
+    def batches(self):
+        """The batches of all epochs in the run's order: x (float32, as it enters the net; samples, channels, rows, columns) and y."""
+        begin = 0
+        for end in self._ends:
+            samples, begin = self._samples[begin:end], end
+            x, y = self._data["x"][samples], self._data["y"][samples]
+            if len(self._data["scale"]):
+                x = x * self._data["scale"][:, None, None] + self._data["shift"][:, None, None]
+            pair = np.asarray(x, np.float32), y.astype(np.float32 if y.dtype == np.float32 else np.int64)
+            yield tuple(map(self._net.from_numpy, pair)) if self._net else pair
+
+
+class Verdict(SimpleNamespace):
+    """parted: whether it does. Then round, client (None: the server), tensor, difference, change (the tensor's largest in the run's own
+    step), length (of the whole step, by the run's), degrees (between both), others (clients of the round that part) of clients; turns,
+    steps: how many agree before it; agreement: the largest difference among these, by the tensor's largest change. str() says it."""
+
+    def __bool__(self):
+        return not self.parted
+
+    def __str__(self):
+        plural = lambda count: "" if count == 1 else "s"
+        agreed = f"{self.turns} turn{plural(self.turns)} of clients" + f" and {self.steps} step{plural(self.steps)} of the server" * bool(self.steps)
+        agreed += f" agree to within {self.agreement:.2g} of a tensor's largest change" if self.turns + self.steps else ""
+        if not self.parted:
+            return f"the same federation: {agreed}"
+        who = "the server" if self.client is None else f"client {self.client}"
+        many = f" ({self.others} of the round's {self.clients} clients do)" * (self.client is not None)
+        return (f"parts in round {self.round}, {who}, {self.tensor}{many}: by {self.difference:.3g}, where the run's largest change is "
+                f"{self.change:.3g}; the whole step is {self.length:.3g} times as long as the run's, {self.degrees:.3g} degrees off; before, {agreed}")
+
+
+def _compare(got, want, begun):
+    """(tensor, difference, change, by the change) of the worst tensor, length, degrees, the largest difference by a change."""
+    if set(got) != set(want):
+        raise Error(f"referee: the weights that came back have {', '.join(sorted(got)) or 'no tensor'}; the run's are {', '.join(sorted(want))}")
+    worst, mine, its, agreement = (None, 0.0, 0.0, -1.0), [], [], 0.0
+    for name, wanted in want.items():
+        array = _array(got[name])
+        if array.shape != wanted.shape:
+            raise Error(f"referee: {name} came back with shape {array.shape}; the run's has {wanted.shape}")
+        difference, change = np.abs(array - wanted).max(initial=0), np.abs(wanted - begun[name]).max(initial=0)
+        spare = 2e-6 * np.abs(wanted).max(initial=0)  # sums in another order round otherwise
+        by = max(difference - spare, 0) / max(change, 1e-30) if np.isfinite(difference) else np.inf
+        worst = max(worst, (name, float(difference), float(change), float(by)), key=lambda one: one[3])
+        agreement = max(agreement, float(difference) / max(float(change), 1e-30) if difference else 0.0)
+        mine.append((array - begun[name]).ravel()), its.append((wanted - begun[name]).ravel())
+    mine, its = np.concatenate(mine).astype(float), np.concatenate(its).astype(float)
+    lengths = np.linalg.norm(mine), np.linalg.norm(its)
+    cosine = mine @ its / max(lengths[0] * lengths[1], 1e-300)
+    return worst, lengths[0] / max(lengths[1], 1e-300), float(np.degrees(np.arccos(np.clip(cosine, -1, 1)))), agreement
+
+
+def _weights(held, kind):
+    return {name[len(kind) + 1:]: held[name] for name in held.files if name.startswith(kind + "/")}
+
+
+def _on_net(train, net):
+    """train(net, turn) of a torch.nn.Module as train(weights, turn)."""
+    import torch
+
+    tensors = _tensors(net)
+
+    def on_weights(weights, turn):
+        if {name for name, _ in tensors} != set(weights):
+            raise Error(f"referee: the run's model has {', '.join(weights)}; this net has {', '.join(name for name, _ in tensors)}")
+        with torch.no_grad():
+            for name, tensor in tensors:
+                tensor.copy_(torch.from_numpy(weights[name]))
+        train(net, turn)
+        return {name: tensor.detach().clone() for name, tensor in tensors}
+
+    return on_weights
+
+
+def referee(folder, train=None, aggregate=None, net=None, tolerance=1e-3):
+    """Where another implementation first parts from a run: a Verdict, which is true if it does not.
+
+    folder: of `sounder export RUN --federation FOLDER`. train(weights, turn) trains one client and returns its weights, a dict of
+    arrays or tensors, as `weights` is; with a torch.nn.Module as net, train(net, turn) trains the net in place. Every turn begins with the
+    run's own weights, so that a fault is found where it is made. aggregate(weights, handed_in, turns) returns the new global weights
+    from those of the run's clients (a list of dicts). Both may be methods of an object that remembers things. tolerance: of a
+    difference, by the largest change of the tensor in that step."""
+    if train and net is not None:
+        train = _on_net(train, net)
+    path = os.fspath(folder)
+    try:
+        with open(os.path.join(path, "federation.json")) as file:
+            facts = json.load(file)
+    except FileNotFoundError as missing:
+        raise Error(f"referee: {path} has no federation.json; write it with sounder export RUN --federation {path}") from missing
+    data = dict(np.load(os.path.join(path, "data.npz")))
+    model = _weights(np.load(os.path.join(path, "round-000000.npz")), "weights")
+    verdict = Verdict(parted=False, turns=0, steps=0, agreement=0.0)
+    for number in range(1, facts["rounds"] + 1):
+        held = np.load(os.path.join(path, f"round-{number:06d}.npz"))
+        begun, handed, turns, looks = _weights(held, "begun") or model, _weights(held, "handed_in"), [], []
+        first, ends, order = held["first_sample"], held["first_end"], held["samples"]
+        for place, client in enumerate(held["clients"].tolist()):
+            turns.append(_Turn(**facts, round=number, client=client, epochs=int(held["epochs"][place]), share=float(held["shares"][place]),
+                               lr=float(held["lr"]), _net=net is not None and __import__("torch"), count=int(first[place + 1] - first[place]), _data=data,
+                               _samples=order[first[place]:first[place + 1]],
+                               _ends=held["ends"][ends[place]:ends[place + 1]] - first[place]))
+        clients = [{name: array[place] for name, array in handed.items()} for place in range(len(turns))]
+        for turn, own in zip(turns, clients):
+            if train:
+                looks.append((turn.client, *_compare(train({name: array.copy() for name, array in begun.items()}, turn), own, begun)))
+        model = _weights(held, "weights")
+        if aggregate and turns:
+            new = aggregate({name: array.copy() for name, array in begun.items()}, clients, turns)
+            looks.append((None, *_compare(new, model, begun)))
+        parts = [look for look in looks if look[1][3] > tolerance and look[0] is not None]
+        for client, worst, length, degrees, agreement in looks:
+            if worst[3] > tolerance:
+                verdict.__dict__.update(parted=True, round=number, client=client, tensor=worst[0], difference=worst[1], change=worst[2],
+                                        length=float(length), degrees=degrees, others=len(parts), clients=len(turns))
+                return verdict
+            verdict.turns, verdict.steps = verdict.turns + (client is not None), verdict.steps + (client is None)
+            verdict.agreement = max(verdict.agreement, agreement)
+    return verdict
