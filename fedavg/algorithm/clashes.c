@@ -39,6 +39,7 @@ static const ClashRow clashes[] = {
     {KEEPS, {PERSONAL}, "a client keeps one of the two"},
     {MOREAU, {ADDS, NOT_SGD, NOVA}, "its two steps are its own"},
     {MIXED, {NOT_SGD}, "a client's own model makes plain SGD's steps; take ditto"},
+    {CLUSTERS, {MASKS, MIXES, COMBINES, RELEASES, MOVES}, "each of its models is the mean of its own clients"},
     {QFFL, {MOVES}, "its step has a length of its own"},
     {ASKS, {NOT_SGD}, "what a client keeps is an average of gradients, which only SGD's way tells"},
     {NOVA, {NOT_SGD}, "the length of a training is known for SGD alone"},
@@ -149,6 +150,7 @@ static const ClashRow clashes[] = {
     {TRAINER, {LOOKS}, "a gradient before the first step is the engine's; take fedprox or scaffold"},
     {TRAINER, {REPLICAS}, "replicas exchange after the first step, in the engine; take fedavg"},
     {TRAINER, {MOREAU, MIXED}, "its two models step in turn, in the engine; take ditto"},
+    {TRAINER, {CLUSTERS}, "its models begin apart, from values that the engine draws; take ditto"},
     {TRAINER, {NORMS}, "the engine knows no layers of its net; name them: personal tensors names=norm*"},
     {TRAINER, {NOT_SGD}, "the optimizer is the trainer's; leave it out"},
     {TRAINER, {STATE_AVERAGED}, "the states of the trainer's optimizer may have no mean; take keep"},
@@ -156,6 +158,7 @@ static const ClashRow clashes[] = {
     {TRAINER, {ON_GPU}, "computes where its program says, as with serve(device=\"cuda\")"},
     // An aggregator sees all updates of a round side by side, as robust rules do.
     {AGGREGATOR, {COMBINES}, "both say how updates become one; leave one of the two out"},
+    {AGGREGATOR, {CLUSTERS}, "its program gets the updates of one model; take fedavg"},
     {AGGREGATOR, {MIXES}, "its program gets the updates of clients, not mixtures; leave mix out"},
     {AGGREGATOR, {MASKS}, "the server may see the sum alone; leave secagg out"},
     {AGGREGATOR, {WRITES}, "no clients come together there; take fedavg"},
@@ -169,6 +172,8 @@ static const ClashRow clashes[] = {
     {SCALES_BY_SHARE, {STALE_SHARES},
      "with --clock real the share of an update depends on how late it comes, which no attacker knows; write a number, "
      "such as --attack \"scaled factor=10\""},
+    {CRAFTS, {CLUSTERS}, "attackers would have to know who trains which model; take sign-flip"},
+    {BACKDOOR, {CLUSTERS}, "its success is measured on one model; take label-flip"},
     {CRAFTS, {BUFFERS}, "attackers have to see the updates of a round"},
     {CRAFTS, {SHARES_FIRST}, "its shares follow from what clients train; take the mean or a robust rule"},
     {CRAFTS, {CLIPS}, "what attackers agree on is not clipped"},
@@ -190,7 +195,7 @@ static const ClashRow clashes[] = {
      "a batchnorm has running statistics, which have no gradients to add up; train in rounds (--algorithm fedavg), or "
      "normalise with groupnorm"},
     // These reasons continue the first side: "personal ditto of --algorithm is for the CPU alone".
-    {ON_GPU, {SECOND, MASKS, TRAINS_STATE, BUFFERS, TRUSTS, REPLICAS},
+    {ON_GPU, {SECOND, CLUSTERS, MASKS, TRAINS_STATE, BUFFERS, TRUSTS, REPLICAS},
      "is for the CPU alone"},
     {ON_GPU, {GLOBAL_BATCH}, "with batch=global is for the CPU alone"},
     {ON_GPU, {STEPS_ALONE}, "with steps or a bound is for the CPU alone"},
@@ -231,6 +236,7 @@ static void traits_of_clients(bool *has, const Recipe *recipe) {
     has[PERSONAL] = recipe->personal.row != PERSONAL_NONE;
     has[MOREAU] = recipe->personal.row == PERSONAL_MOREAU;
     has[MIXED] = recipe->personal.row == PERSONAL_MIXED;
+    has[CLUSTERS] = recipe->personal.row == PERSONAL_CLUSTERS;
     has[SECOND] = recipe->personal.row == PERSONAL_DITTO || has[MOREAU] || has[MIXED];
     has[NORMS] = recipe->personal.row == PERSONAL_NORMS;
     has[SCATTERS] = has[NORMS] || recipe->personal.row == PERSONAL_TENSORS;

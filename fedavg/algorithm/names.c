@@ -41,6 +41,8 @@ const ZooAlgorithm zoo_algorithms[] = {
      "Dinh, Tran, Nguyen, NeurIPS 2020"},
     {"apfl", "personal mixed", "each client mixes the shared model with one of its own, by a share that it learns",
      "Deng, Kamani, Mahdavi 2020"},
+    {"ifca", "personal clusters", "several models, each trained by the clients that it fits best (clustered clients)",
+     "Ghosh, Chung, Yin, Ramchandran, NeurIPS 2020"},
     {"fedper", "personal head", "the last layer stays with the client", "Arivazhagan et al. 2019"},
     {"fedrep", "personal alternate", "the last layer stays with the client, head and body are trained in turn",
      "Collins et al., ICML 2021"},

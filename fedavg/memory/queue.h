@@ -51,6 +51,7 @@ typedef struct Job {
     uint64_t fingerprint;  // training: XXH3 of the trained weights; 0: not made
     uint64_t sent_bytes;   // training: of the encoded update; preset by the parent if nothing is encoded
     uint32_t clipped;      // training: 1 if the update was shortened
+    uint32_t cluster;      // of the client's model (state_model)
     // Preset by the parent as planned; a trainer may make other steps.
     uint64_t steps; // training: that were made
     double reach;   // training: how far these went, in steps of plain SGD (rules/local/local_rules.h)

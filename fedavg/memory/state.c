@@ -12,9 +12,13 @@
 // The vectors ---------------------------------------------------------------------------------------------------------
 
 static const char *const vector_names[STATE_VECTORS] = {
-    [STATE_VELOCITY] = "velocity",    [STATE_COMMON] = "common",   [STATE_INITIAL] = "initial",
-    [STATE_CENTER] = "center",        [STATE_MOMENTUM] = "common", [STATE_MET] = "common",
-    [STATE_AGGREGATOR] = "aggregator"};
+    [STATE_VELOCITY] = "velocity",     [STATE_COMMON] = "common",   [STATE_INITIAL] = "initial",
+    [STATE_CENTER] = "center",         [STATE_MOMENTUM] = "common", [STATE_MET] = "common",
+    [STATE_AGGREGATOR] = "aggregator", [STATE_CLUSTERS] = "cluster"};
+
+uint32_t state_models(const RunConfig *config) {
+    return config->personal.clusters > 0 ? config->personal.clusters : 1;
+}
 
 // How many vectors of a kind the run has. Engines that write the weights have velocities only, all others have the
 // rest.
@@ -26,7 +30,8 @@ static uint32_t count_of(const RunConfig *config, const Algorithm *algorithm, St
                                             [STATE_CENTER] = algorithm->combine->remembers,
                                             [STATE_MOMENTUM] = config->training.optimizer_state == OPTIMIZER_AVERAGED,
                                             [STATE_MET] = engine->buffers && algorithm->local->replicas,
-                                            [STATE_AGGREGATOR] = config->aggregator_keeps};
+                                            [STATE_AGGREGATOR] = config->aggregator_keeps,
+                                            [STATE_CLUSTERS] = state_models(config) - 1};
     return engine->writes_weights == (which == STATE_VELOCITY) ? counts[which] : 0;
 }
 
@@ -39,6 +44,10 @@ static uint32_t index_of(const RunConfig *config, const Algorithm *algorithm, St
 
 uint32_t state_vector(const RunMemory *memory, StateVector which) {
     return index_of(memory->config, &memory->algorithm, which);
+}
+
+float *state_model(const RunMemory *memory, uint32_t model) {
+    return model == 0 ? memory->weights : run_memory_vector(memory, state_vector(memory, STATE_CLUSTERS) + model - 1);
 }
 
 // Only lockstep starts a round over. Its velocity is put back with the weights; a round of Hogwild is never repeated.

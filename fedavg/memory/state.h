@@ -65,11 +65,16 @@ typedef enum StateVector {
     STATE_MOMENTUM,   // the mean momentum that clients begin with (OPTIMIZER_AVERAGED)
     STATE_MET,        // what the last replica to arrive met: the centre before it gave
     STATE_AGGREGATOR, // what the run's aggregator remembers
+    STATE_CLUSTERS,   // the models of all clusters but the first, which is the shared one
     STATE_VECTORS
 } StateVector;
 
 // The index of the (first) vector of this kind, for run_memory_vector and cuda_blocks_vector.
 uint32_t state_vector(const RunMemory *memory, StateVector which);
+
+// The models of a run (parameters): the shared one, and that of each further cluster (PersonalPlan.clusters).
+uint32_t state_models(const RunConfig *config);
+float *state_model(const RunMemory *memory, uint32_t model);
 
 // Fills in lasting and states of config->slots, whose vectors begin with the lasting ones.
 void state_plan(RunConfig *config);

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "fedavg/memory/state.h"
 #include "fedavg/rules/local/local_rules.h"
 #include "fedavg/rules/send/masks.h"
 #include "fedavg/rules/send/send_rules.h"
@@ -23,7 +24,7 @@ static CohortBytes bytes_of_each(const RunConfig *config, const TensorList *tens
     const uint64_t whole = config->parameters * sizeof(float);
     SentWeights sent;
     sent_weights(&sent, tensors, &config->personal);
-    each.down = sent.count * sizeof(float); // what stays is not sent
+    each.down = state_models(config) * sent.count * sizeof(float); // what stays is not sent
     if (algorithm.traits.has[TRAIT_VOTES]) each.down = bytes_of_bits(sent.count, 2);
     if (algorithm.server->tells) each.down += whole;
     const bool averages = config->training.optimizer_state == OPTIMIZER_AVERAGED; // momenta travel, too

@@ -47,6 +47,19 @@ static double arrived_share(uint32_t *clients, const Rounds *rounds) {
                : arrived / rounds->cohort.shares.total; // 1 whatever the rounding of the shares' sum
 }
 
+// Finds what each of several models has arrived: its mean is divided by the shares of its own clients. That is 1 if all
+// clients have one model, so that the mean has the bits of a run with one.
+static void find_arrived_of(Mean *mean, const Rounds *rounds) {
+    const Queue *queue = rounds->memory->queue;
+    uint32_t clients[PERSONAL_MOST_CLUSTERS] = {0};
+    for (uint32_t i = 0; i < queue->count; i++) {
+        const Job *job = &queue->jobs[i];
+        if (job->state == JOB_REFUSED) continue;
+        mean->arrived_of[job->cluster] += job->share / rounds->cohort.shares.total;
+        if (++clients[job->cluster] == queue->count) mean->arrived_of[job->cluster] = 1;
+    }
+}
+
 // Combines updates that are stored side by side. The rows are combined here and not in the backend, because rules look
 // at several updates at once; the backend gets their sum and makes the usual step of the server rule.
 static Status combine(Mean *mean, bool *enough, Rounds *rounds, uint32_t round, Error *err) {
@@ -68,6 +81,7 @@ static Status find_mean(Mean *mean, uint32_t *clients, const Rounds *rounds, Err
     const CombineRule *rule = rounds->memory->algorithm.combine;
     const Queue *queue = rounds->memory->queue;
     *mean = (Mean){.arrived = arrived_share(clients, rounds), .factor = rounds->cohort.shares.factor};
+    find_arrived_of(mean, rounds);
     if (config->release.hides) { // who is missing leaves a gap that nobody fills
         mean->arrived = 1;
         mean->noise = config->release.updates_noise * rounds->memory->control->clip / config->release.cohort;

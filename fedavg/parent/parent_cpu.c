@@ -13,7 +13,8 @@ typedef struct CpuParent {
     Owned owned;
     float *weights, *vectors; // owned (parameters), (restored vectors, parameters): as the round began
     int64_t *total;           // owned (each, parameters); where all sums become one first
-    const int64_t **sums[2];  // owned lists of the sums in the slots: of updates, of changes
+    // Owned lists of the sums in the slots: of updates, of changes; or of the updates of each of several models.
+    const int64_t **sums[PERSONAL_MOST_CLUSTERS];
 } CpuParent;
 
 // Also for an init that failed: pointers that were not set are NULL.
@@ -34,7 +35,7 @@ static Status cpu_init(Parent *parent, Error *err) {
     CpuParent *self = parent->state = calloc(1, sizeof *self);
     const size_t sums = config->workers + config->slots.pending;
     if (!self) return fail(err, STATUS_OS, "no memory for the parent");
-    for (int which = 0; which < 2; which++)
+    for (uint32_t which = 0; which < 2 || which < config->slots.each; which++)
         self->sums[which] = own(&self->owned, sums, sizeof *self->sums[which]);
     self->weights = own(&self->owned, writes ? parameters : 0, sizeof *self->weights);
     self->vectors = own(&self->owned, config->slots.restored, config->slots.vector_bytes);
@@ -71,10 +72,12 @@ static Status cpu_restore(Parent *parent, Error *err) {
 // The loop counts and does not stop at the first weight that is not finite, so that it is vectorised.
 static Status cpu_adopt(Parent *parent, bool *finite, Error *err) {
     (void)err;
-    const float *weights = parent->memory->weights;
     size_t infinite = 0;
-    for (size_t i = 0; i < parent->memory->config->parameters; i++)
-        infinite += !isfinite(weights[i]) ? 1u : 0u;
+    for (uint32_t m = 0; m < state_models(parent->memory->config); m++) {
+        const float *weights = state_model(parent->memory, m);
+        for (size_t i = 0; i < parent->memory->config->parameters; i++)
+            infinite += !isfinite(weights[i]) ? 1u : 0u;
+    }
     *finite = infinite == 0;
     return STATUS_OK;
 }
@@ -144,6 +147,30 @@ static void floor_variances(const RunMemory *memory) {
     }
 }
 
+// Each of several models makes the step of its own clients' mean, from its own sums; one without clients stays. The
+// squared lengths of the steps are added by what their clients count.
+static void step_models(Parent *parent, const ServerSums *of_first, size_t count, const Mean *mean,
+                        const ServerTurn *turn) {
+    const RunConfig *config = parent->memory->config;
+    CpuParent *self = parent->state;
+    double squared_length = 0;
+    for (uint32_t m = 0; m < state_models(config); m++) {
+        double squared;
+        const ServerSums sums = {.updates = self->sums[m],
+                                 .count = count,
+                                 .arrived = mean->arrived_of[m],
+                                 .factor = mean->factor,
+                                 .squared_length = of_first->squared_length ? &squared : NULL};
+        const ServerMemory nothing = {0};
+        if (sums.arrived == 0) continue;
+        server_apply(state_model(parent->memory, m), &nothing, &sums, turn, config->recipe.server.row,
+                     config->parameters);
+        if (sums.squared_length) squared_length += sums.arrived * squared;
+        tensors_floor_variances(state_model(parent->memory, m), &parent->memory->tensors);
+    }
+    if (of_first->squared_length) *of_first->squared_length = squared_length;
+}
+
 // Sums, combines and steps in one pass, block by block (server_apply): the sums of all workers are read once, and the
 // mean is never stored. Sums over nodes, under masks or with noise have to be one vector first. A mean with a total of
 // its own (combined rows, the real clock) replaces the workers' sums. Updates that waited for this step join as further
@@ -178,6 +205,10 @@ static Status cpu_average(Parent *parent, bool *finite, const bool *used, const 
         memory.states[s] = run_memory_state(parent->memory, s);
     if (parent->memory->algorithm.server->tells)
         memory.common = run_memory_vector(parent->memory, state_vector(parent->memory, STATE_COMMON));
+    if (state_models(config) > 1) {
+        step_models(parent, &sums, count, mean, turn);
+        return cpu_adopt(parent, finite, err);
+    }
     server_apply(parent->memory->weights, &memory, &sums, turn, config->recipe.server.row, config->parameters);
     floor_variances(parent->memory);
     if (config->training.optimizer_state == OPTIMIZER_AVERAGED && mean->arrived > 0)

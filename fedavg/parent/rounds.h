@@ -51,12 +51,13 @@ typedef struct RoundReport {
     uint32_t backdoor_hits, backdoor_count; // of marked test samples; 0 of 0: no backdoor, or a trainer counts no hits
     double seconds;                         // from the first job to the published model
     double evaluate_seconds;
-    uint64_t samples;       // training samples processed
-    uint32_t workers_lost;  // deaths since the previous report
-    uint32_t refused;       // clients whose update was refused
-    uint32_t attackers;     // clients that attacked
-    uint32_t clipped;       // clients whose update was longer than `clip`
-    double clip;            // what updates were clipped to; 0: to nothing
+    uint64_t samples;                           // training samples processed
+    uint32_t workers_lost;                      // deaths since the previous report
+    uint32_t refused;                           // clients whose update was refused
+    uint32_t attackers;                         // clients that attacked
+    int64_t trained_of[PERSONAL_MOST_CLUSTERS]; // clients whose update is in the mean of each of several models
+    uint32_t clipped;                           // clients whose update was longer than `clip`
+    double clip;                                // what updates were clipped to; 0: to nothing
     double epsilon;         // spent so far, at the release's delta; infinite where nothing is hidden
     const Cohort *cohort;   // of the rounds; borrowed
     const Combine *combine; // likewise

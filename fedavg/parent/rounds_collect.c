@@ -1,5 +1,6 @@
 // Part of rounds.h: the counts of workers and jobs go into the report of a round.
 #include <math.h>
+#include <string.h>
 
 #include "fedavg/parent/rounds.h"
 
@@ -70,10 +71,12 @@ Status rounds_collect_training(const Rounds *rounds, RoundReport *report, Error 
     double loss_sum = 0;
     report->samples = 0;
     report->refused = 0;
+    memset(report->trained_of, 0, sizeof report->trained_of);
     for (uint32_t i = 0; i < memory->queue->count; i++) {
         const Job *job = &memory->queue->jobs[i];
         if (job->state == JOB_REFUSED) report->refused++;
         report->attackers += job->attacks;
+        report->trained_of[job->cluster] += job->state == JOB_DONE;
         report->clipped += job->clipped;
         report->samples += job->samples;
         loss_sum += job->loss_sum;

@@ -21,7 +21,8 @@ void client_plan(SlotPlan *slots, const RunConfig *config) {
     const bool averages = config->training.optimizer_state == OPTIMIZER_AVERAGED,
                rows =
                    algorithm.combine->rows || algorithm.traits.has[TRAIT_MIXES] || attack_is_crafted(&config->attack);
-    const uint32_t each = algorithm.local->keeps || averages ? 2 : 1;
+    const uint32_t beside = algorithm.local->keeps || averages ? 2 : 1, models = state_models(config);
+    const uint32_t each = models > 1 ? models : beside; // several models keep nothing
     slots->vectors += algorithm.combine->trusts;
     slots->sums = rows ? 1 : each * config->workers; // with rows the parent's
     slots->each = each;
@@ -52,11 +53,20 @@ static Status trained_elsewhere(LocalModel *model, bool has_shift, Error *err) {
     return STATUS_OK;
 }
 
+// The worker's view of the memory gets weights of its own, which are those of the client's cluster: all that reads the
+// global weights then reads the right ones.
+static const RunMemory *see_cluster(LocalModel *model) {
+    model->of_cluster = *model->run;
+    model->memory = &model->of_cluster;
+    return model->memory;
+}
+
 // Vectors that the algorithm does not need are not there: their pointers stay NULL, and the rest of the worker asks for
 // that and not for the algorithm again.
 Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t rank, Error *err) {
     const RunConfig *config = memory->config;
-    *model = (LocalModel){.memory = memory, .rank = rank};
+    *model = (LocalModel){.memory = memory, .run = memory, .rank = rank};
+    if (state_models(config) > 1) memory = see_cluster(model);
     const bool engine = !config->trainer.command[0];
     if (engine) TRY(net_init(&model->net, &config->spec, kernels_best(), err));
     model->net.progress = &memory->control->pulses[rank].progress;
@@ -304,9 +314,10 @@ void client_train(LocalModel *model, Job *job, uint32_t round) {
     uint64_t start = clock_nanoseconds();
     uint32_t count;
     const bool starts = starts_with_a_step(model);
-    if (!starts) memcpy(model->weights, memory->weights, memory->config->parameters * sizeof(float));
     model->lies = job->attacks && attack_is_in_training(&memory->config->attack);
     view_begin(&model->view, job->client, round, model->lies ? model->label_of : NULL);
+    evaluation_choose(model, job, round);
+    if (!starts) memcpy(model->weights, memory->weights, memory->config->parameters * sizeof(float));
     view_samples(&model->view, &count);
     personal_begin(model, job);
     Turn turn = begin_turn(model, job, count, round);

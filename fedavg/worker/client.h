@@ -24,7 +24,9 @@ typedef struct TrainerTold {
 } TrainerTold;
 
 typedef struct LocalModel {
-    const RunMemory *memory; // borrowed
+    const RunMemory *memory; // borrowed, or of_cluster
+    const RunMemory *run;    // borrowed
+    RunMemory of_cluster;    // with several models: the run's memory, whose weights are the model of the job's cluster
     uint32_t rank;
     Net net;              // owned; without layers where a trainer trains
     Trainer *trainer;     // owned; NULL: the engine trains
@@ -155,6 +157,10 @@ void personal_load(LocalModel *model, const Job *job);
 // Does what job->task says and finishes the job with loss_sum, hits and samples. Every worker makes the sums in the
 // one order, so that no bit depends on it.
 void evaluation_run(LocalModel *model, Job *job, uint32_t round);
+
+// Where a run has several models: the one with the least loss on what the job's client trains on becomes the model of
+// model->memory, and job->cluster. Its view has begun. Otherwise nothing changes.
+void evaluation_choose(LocalModel *model, Job *job, uint32_t round);
 
 // The samples that a job about a client is to be evaluated on: indices (count), borrowed, of the test set or of the
 // training set.

@@ -183,7 +183,8 @@ static void add_update(int64_t *sum, const ClientUpdate *update) {
 }
 
 // Adds what clients of some rules hand in beside their updates: gifts of a replica, the change of the client's state,
-// or the momentum that it ends with.
+// or the momentum that it ends with. The second sum may also be that of a second model, to which these rules add
+// nothing.
 static void add_beside_update(int64_t *sum, const ClientUpdate *update) {
     const LocalModel *model = update->model;
     const RunConfig *config = model->memory->config;
@@ -211,7 +212,7 @@ static void hand_in_sum(ClientUpdate *update) {
         atomic_store(&state->round, update->round);
     }
     atomic_store(&state->adding, 1);
-    add_update(run_memory_sum(memory, rank, 0), update);
+    add_update(run_memory_sum(memory, rank, update->job->cluster), update);
     if (slots->each > 1) add_beside_update(run_memory_sum(memory, rank, 1), update);
     const Masking masking = run_memory_masking(memory, update->round);
     for (uint32_t which = 0; masking.count > 0 && which < slots->each; which++)

@@ -1,9 +1,11 @@
 // Part of client.h: a worker's evaluation for the parent, by the task of a job.
 #include "client.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "fedavg/memory/state.h"
 #include "fedavg/rules/attack/attack_rules.h"
 
 // The batch is as the data set has it; the model sees it by the view that has begun.
@@ -161,6 +163,31 @@ static void train_root(LocalModel *model, Job *job, uint32_t round) {
         update[i] = model->weights[i] - memory->weights[i];
 }
 
+// All models are evaluated on all samples, as in Algorithm 1 of IFCA. The first of equal ones is taken, and none whose
+// loss is no number.
+void evaluation_choose(LocalModel *model, Job *job, uint32_t round) {
+    const uint32_t models = state_models(model->memory->config);
+    if (models == 1) return;
+    const Job about = {.client = job->client, .task = EVALUATE_TRAINING_DATA};
+    const ClientSamples samples = evaluation_samples(model->memory, &about, round);
+    double least = INFINITY;
+    job->cluster = 0;
+    for (uint32_t m = 0; m < models; m++) {
+        const double loss = evaluate_samples(model, state_model(model->run, m), &samples, job->client).loss_sum;
+        if (!(loss < least)) continue;
+        least = loss;
+        job->cluster = m;
+    }
+    model->of_cluster.weights = state_model(model->run, job->cluster);
+}
+
+// Tests of the global model are those of the first cluster's. What is asked about one client is asked of the model of
+// its cluster.
+static bool is_of_cluster(const Job *job) {
+    return job->task == EVALUATE_PERSONAL || job->task == EVALUATE_FINE_TUNED || job->task == EVALUATE_TRAINING_DATA ||
+           job->task == EVALUATE_TRAINING_PART;
+}
+
 void evaluation_run(LocalModel *model, Job *job, uint32_t round) {
     uint64_t start = clock_nanoseconds();
     BatchResult result = {0};
@@ -168,6 +195,8 @@ void evaluation_run(LocalModel *model, Job *job, uint32_t round) {
     const bool of_server =
         job->task == EVALUATE_TEST_SET || job->task == EVALUATE_VALIDATION || job->task == TRAIN_ROOT;
     view_begin(&model->view, of_server ? VIEW_TEST_SET : job->client, round, NULL);
+    model->of_cluster.weights = model->run->weights;
+    if (is_of_cluster(job)) evaluation_choose(model, job, round);
     switch ((EvaluationTask)job->task) {
     case EVALUATE_TEST_SET:
         result = evaluate_test_set(model, job);

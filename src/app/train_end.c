@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "fedavg/memory/state.h"
 #include "fedavg/trainer/faults.h"
 #include "io/durable.h"
 
@@ -112,13 +113,29 @@ static void print_ending(Run *run, const char *sha256, double seconds) {
     train_say_how_to_continue(run);
 }
 
+// The models of further clusters have the head of the first one's file, and a file each.
+static Status write_clusters(const Run *run, const Folder *folder, Error *err) {
+    const RunConfig *config = run->memory.config;
+    for (uint32_t m = 1; m < state_models(config); m++) {
+        char name[sizeof CLUSTER_MODEL_NAME + 16];
+        const FilePart parts[] = {{run->memory.weights_segment.memory, config->weights_offset},
+                                  {state_model(&run->memory, m), config->parameters * sizeof(float)}};
+        snprintf(name, sizeof name, CLUSTER_MODEL_NAME, m);
+        TRY(durable_write(folder, name, parts, 2, err));
+    }
+    return STATUS_OK;
+}
+
 Status train_write_model(Run *run, Error *err) {
     char sha256[65];
     const Folder folder = run_folder_at(&run->folder);
     FilePart file = {run->memory.weights_segment.memory, run->memory.weights_segment.bytes};
     TRY(run_folder_check(&run->folder, err));
     TRY(durable_write(&folder, MODEL_NAME, &file, 1, err));
-    TRY(best_model_end(&run->best, &folder, run->memory.control->goals.best_round, run->rounds_done, err));
+    if (state_models(run->memory.config) > 1)
+        TRY(write_clusters(run, &folder, err));
+    else
+        TRY(best_model_end(&run->best, &folder, run->memory.control->goals.best_round, run->rounds_done, err));
     sha256_hex(sha256, &file, 1);
     RunSummary summary = {.rounds = run->rounds_done,
                           .seconds = clock_seconds_since(run->start_nanoseconds),

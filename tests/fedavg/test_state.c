@@ -90,11 +90,13 @@ static void each_algorithm_remembers_its_tensors_under_their_names(void **state)
         {"combine centered", "center.0 F32; "},
         {"afl", "server.rounds-mean.0 F64; server.rounds-mean.1 F64; clients F64; "},
         {"fltrust", ""}, // the update of the server's own training is that of one round
+        {"ifca clusters=3", "cluster.0 F32; cluster.1 F32; "},
         {"async-easgd", "common.0 F32; server.elastic.0 I64; "},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[1024];
         Fixture *f = start(cases[i][0]);
+        if (strncmp(cases[i][0], "ifca", 4) == 0) f->control.config.personal.clusters = 3;
         if (strcmp(cases[i][0], "scaffold") == 0) f->control.config.client_state = client_state_plan(1, PARAMETERS);
         StateTable table = planned(f);
         tensors_of(text, &table);

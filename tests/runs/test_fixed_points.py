@@ -194,6 +194,7 @@ SAME = [  # the one text, the other text, what else both change
     ("fedavg", "ditto", {}),
     ("fedavg", "ditto lambda=0", {}),
     ("fedavg", "apfl", {}),
+    ("fedavg", "ifca clusters=1", {}),
     ("fedprox", "fedprox; personal mixed alpha=0.2", {"workers": "3"}),
     ("fedrep head-epochs=0", "fedbabu", {"workers": "3"}),
     ("fedrep head-epochs=0", "fedbabu tunes=head epochs=1", {}),

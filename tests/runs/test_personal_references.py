@@ -4,7 +4,7 @@ Usage: test_personal_references.py PATH_OF_SOUNDER [unittest arguments]. Exits w
 """
 import sys, unittest
 
-from papers import Client, LR, mean, ROUNDS, STEPS
+from papers import CLASSES, Client, LR, mean, ROUNDS, STEPS
 from runs import parse_safetensors
 from test_references import FullBatch, np
 
@@ -26,6 +26,19 @@ def apfl(w, clients, alpha, decay, adapts, weight_decay=0.0):
             updates.append(shared - w)
         w = w + mean(clients, updates)
     return w, [c.loss(a * v + (1 - a) * w) for c, v, a in zip(clients, own, alphas)]
+
+
+def ifca(models, clients, rounds):
+    """Returns the models, each client's one by number, and its loss there."""
+    best = lambda client: int(np.argmin([client.loss(w) for w in models]))
+    for _ in range(rounds):
+        chosen = [best(client) for client in clients]
+        updates = [client.train(models[m], momentum=0) for client, m in zip(clients, chosen)]
+        for m in set(chosen):
+            own = [k for k, c in enumerate(chosen) if c == m]
+            models[m] = models[m] + mean([clients[k] for k in own], [updates[k] for k in own])
+    chosen = [best(client) for client in clients]
+    return models, chosen, [c.loss(models[m]) for c, m in zip(clients, chosen)]
 
 
 class Personal(FullBatch):
@@ -65,7 +78,7 @@ class Personal(FullBatch):
         self.assertEqual(figures["personal"], figures["global"])
 
     def test_own_models_are_the_same_with_any_workers_and_after_a_resume(self):
-        for algorithm in "apfl", "fedbabu epochs=2":
+        for algorithm in "apfl", "fedbabu epochs=2", "ifca clusters=3":
             with self.subTest(algorithm):
                 name = algorithm.split()[0]
                 net = ["--model", "linear 6; relu; linear classes"]
@@ -74,6 +87,33 @@ class Personal(FullBatch):
                 self.run_personal(f"{name}-parts", algorithm, *net, "--rounds", "2")
                 self.train("--resume", f"{name}-parts", "--rounds", str(ROUNDS), "--quiet")
                 self.assertEqual(self.losses(f"{name}-parts"), expected)
+
+    def test_clusters_and_their_models_are_those_of_ifca(self):
+        seed = ["--seed", "4"]  # with which not all clients take one model
+        models = ["model"] + [f"cluster-{m}" for m in (1, 2)]
+        self.run_it("begin", "ifca clusters=3", "--lr", "1e-30", "--rounds", "1", *seed)
+        start = [self.weights("begin", name) for name in models]
+        self.assertGreater(np.linalg.norm(start[1] - start[2]), 0.1)
+        begin = [client.loss(start[0]) + 1 for client in self.clients]
+        expected, chosen, losses = ifca(list(start), self.clients, ROUNDS)
+        self.assertGreater(len(set(chosen)), 1)
+        for workers in "1", "2":
+            actual = self.run_personal("run" + workers, "ifca clusters=3", "--workers", workers, *seed)
+            self.check_losses(actual, losses, begin)
+            for name, wanted, first in zip(models, expected, start):
+                error = np.linalg.norm(self.weights("run" + workers, name) - wanted)
+                self.assertLessEqual(error, 1e-5 * (np.linalg.norm(wanted - first) or 1), name)
+            lines = self.metrics("run" + workers)
+            self.assertEqual([line["cluster"] for line in lines if line["type"] == "client_evaluation" and line["model"] == "personal"], chosen)
+            counts = [chosen.count(m) for m in range(3)]
+            self.assertEqual([line["clients_by_cluster"] for line in lines if line["type"] == "clients_evaluation" and line["model"] == "personal"], [counts])
+            self.assertEqual(sum(line["clients_by_cluster"][0] for line in lines if line["type"] == "round"),
+                             sum(line["cluster"] == 0 for line in lines if line["type"] == "client"))
+
+    def test_models_of_clusters_need_unlike_beginnings(self):
+        self.run_it("one", "fedavg", "--lr", "0.1", "--rounds", "1")
+        err = self.train("--data", self.path("data"), "--model", f"linear {CLASSES}", "--algorithm", "ifca", "--init", self.path("one", "model.safetensors"), code=64)
+        self.assertIn("the models of 2 clusters would be equal and stay so; leave --init out", str(err))
 
     def test_fedbabu_tests_a_model_that_is_fine_tuned_for_the_client(self):
         options = ["--model", "linear 7; relu; linear classes", "--local-epochs", "1", "--rounds", str(ROUNDS)]

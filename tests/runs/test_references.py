@@ -45,8 +45,8 @@ class FullBatch(RunCase):
         ends = np.cumsum(SIZES)
         self.clients = [Client(x[e - n:e], y[e - n:e]) for n, e in zip(SIZES, ends)]
 
-    def weights(self, run):
-        with open(self.path(run, "model.safetensors"), "rb") as file:
+    def weights(self, run, model="model"):
+        with open(self.path(run, model + ".safetensors"), "rb") as file:
             tensors = {name.split(".")[1]: np.array(values).reshape(shape) for name, (shape, values) in
                        parse_safetensors(file.read())[1].items()}
         return np.vstack([tensors["weight"].T, tensors["bias"][None]])

@@ -44,7 +44,8 @@ class Parts(TrainerCase):
         self.write("arrays.py", RESTS)
         self.write("module.py", RESTS_TORCH + "sounder.serve(Net, train, test, still=True)\n")
         given = [*self.start_weights(), "--rounds", "3", "--clients-per-round", "3", "--client-test", "0.25", "--eval-clients-every", "1"]
-        for name, algorithm in (("plain", "fedrep head-epochs=2"), ("pulled", "fedprox mu=0.5; personal alternate head-epochs=1")):
+        for name, algorithm in (("plain", "fedrep head-epochs=2"), ("pulled", "fedprox mu=0.5; personal alternate head-epochs=1"),
+                                ("fixed", "fedbabu epochs=2"), ("tuned", "fedbabu epochs=2 tunes=head")):
             self.train(*JOB, *given, "--model", LAYERS, "--algorithm", algorithm, "--quiet", "--out", f"engine-{name}")
             for script, workers in (("arrays.py", "123"), ("module.py", "13" if torch and name == "plain" else "")):
                 runs = [f"{script}-{name}-{count}" for count in workers]

@@ -51,6 +51,12 @@ const RuleText personal_rules[PERSONAL_COUNT] = {
                         {{.name = "alpha", .preset = 0.5, .minimum = 0, .maximum = 1},
                          {.name = "adapts", .words = {"yes", "no"}},
                          {.name = "decay", .preset = 0.02, .minimum = 0, .maximum = 1000}}},
+    [PERSONAL_CLUSTERS] =
+        {"clusters",
+         "the server has CLUSTERS models; each client trains, and is tested with, the one that has "
+         "the least loss on its training samples, and every model moves by the mean of its clients",
+         "Ghosh, Chung, Yin, Ramchandran, NeurIPS 2020, Algorithm 1 (IFCA)",
+         {{.name = "clusters", .preset = 2, .minimum = 1, .maximum = PERSONAL_MOST_CLUSTERS, .whole = true}}},
 };
 
 // A second model is as large as the net; a mixed one has its alpha besides. Parameters that stay are stored run after
@@ -189,6 +195,9 @@ static Status find_runs(PersonalPlan *plan, const Chosen *chosen, const Spec *sp
         plan->alpha = (float)chosen->number[0];
         plan->adapts = chosen->number[1] == 0;
         plan->alpha_decay = chosen->number[2];
+        return STATUS_OK;
+    case PERSONAL_CLUSTERS: // shares within a cluster, and clusters without clients that stay, are FedJAX's (HypCluster)
+        plan->clusters = (uint32_t)chosen->number[0];
         return STATUS_OK;
     case PERSONAL_HEAD:
         plan->end = spec->parameter_count;

@@ -26,12 +26,16 @@ enum {
     PERSONAL_TENSORS,
     PERSONAL_FIXED_HEAD,
     PERSONAL_MIXED,
+    PERSONAL_CLUSTERS,
     PERSONAL_COUNT
 };
 
 extern const RuleText personal_rules[PERSONAL_COUNT];
 
-enum { PERSONAL_MOST_RUNS = TENSORS_MOST / 2 }; // there is another tensor between two runs
+enum {
+    PERSONAL_MOST_RUNS = TENSORS_MOST / 2, // there is another tensor between two runs
+    PERSONAL_MOST_CLUSTERS = 16,
+};
 
 // A run of adjacent parameters.
 typedef struct PersonalRun {
@@ -54,6 +58,7 @@ typedef struct PersonalPlan {
     uint32_t adapts; // 1: alpha follows its gradient, and is one more float of client state
     float alpha;     // before a client's first turn
     double alpha_decay;
+    uint32_t clusters;    // models that the server trains, of which a client takes the one that fits it best; 0 is 1
     uint32_t alternates;  // 1: first the parameters that stay are trained alone, then those that are sent
     uint32_t tune_epochs; // for its test a client trains a copy of the global model so long; 0: it keeps what stays
     uint32_t tunes_head;  // 1: of that copy only the parameters that stay

@@ -39,9 +39,18 @@ static void describe_metrics(char *text, size_t bytes, const MetricSums *metrics
     if (left > 0 && used < bytes) snprintf(text + used, bytes - used, "  and %u more", left);
 }
 
+// Appends " (clusters of 6, 4)" to the text.
+static void describe_clusters(char *text, size_t bytes, const ClientTests *tests) {
+    for (uint32_t c = 0; c < tests->clusters && tests->clusters > 1; c++) {
+        const size_t used = strlen(text);
+        snprintf(text + used, bytes - used, "%s%lld%s", c == 0 ? " (clusters of " : ", ",
+                 (long long)tests->clients_of[c], c + 1 < tests->clusters ? "" : ")");
+    }
+}
+
 // Writes "  test 0.4567   40.80%  attack   1.00%  personal 89.43%" to text (TEST_BYTES); empty without a test.
 static void describe_test(char text[TEST_BYTES], const RoundTest *test, const RunFigure *of) {
-    char never[64] = "", clients[TEST_BYTES], value[RUN_FIGURE_TEXT_BYTES];
+    char notes[128] = "", clients[TEST_BYTES], value[RUN_FIGURE_TEXT_BYTES];
     const ClientTests *personal = &test->personal;
     const RunFigure figure = {.kind = isnan(personal->accuracy.mean) ? FIGURE_PERSONAL_LOSS : FIGURE_PERSONAL_ACCURACY};
     const RunFigure shown =
@@ -60,10 +69,11 @@ static void describe_test(char text[TEST_BYTES], const RoundTest *test, const Ru
         used += (size_t)snprintf(text + used, TEST_BYTES - used, "  attack %6.2f%%", 100 * test->attack_success);
     describe_clients(clients, test);
     if (personal->never_trained > 0)
-        snprintf(never, sizeof never, " (%u of %u clients never trained)", personal->never_trained, personal->clients);
+        snprintf(notes, sizeof notes, " (%u of %u clients never trained)", personal->never_trained, personal->clients);
+    describe_clusters(notes, sizeof notes, personal);
     if (personal->clients > 0)
         snprintf(text + used, TEST_BYTES - used, "  %s%s",
-                 run_figure_text(value, &figure, round_test_value(test, &figure)), never);
+                 run_figure_text(value, &figure, round_test_value(test, &figure)), notes);
     else
         snprintf(text + used, TEST_BYTES - used, "%s", clients);
     used = strlen(text);

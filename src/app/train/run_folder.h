@@ -7,7 +7,8 @@
 //   clients.kept                client states, if the algorithm keeps some between a client's turns
 //   live/global.safetensors     during the run: a link to the shared weights themselves
 //   model.safetensors           the final model
-//   best.safetensors            the best one of all tests
+//   cluster-1.safetensors, ...  the models of further clusters (personal clusters), of which it is the first one's
+//   best.safetensors            the best one of all tests; not of several models
 //   trainer.log                 what the programs of --trainer and --aggregator print; a new run appends to an old one
 //
 // The folder is locked (flock on the folder itself) while a run uses it: a second run is refused, and a kill releases
@@ -23,8 +24,9 @@
 
 enum { RUN_PATH_BYTES = 4096 };
 
-#define MODEL_NAME "model.safetensors"
-#define BEST_MODEL_NAME "best.safetensors" // best_model.h
+#define MODEL_NAME         "model.safetensors"
+#define CLUSTER_MODEL_NAME "cluster-%u.safetensors"
+#define BEST_MODEL_NAME    "best.safetensors" // best_model.h
 
 typedef struct RunFolder {
     char path[RUN_PATH_BYTES - 64]; // leaves room for the names above; for error sentences

@@ -10,6 +10,7 @@
 #include "app/train/run_record.h"
 #include "fedavg/memory/client_state_file.h"
 #include "fedavg/memory/fingerprint.h"
+#include "fedavg/memory/state.h"
 #include "fedavg/rules/combine/fairness.h"
 #include "fedavg/trainer/faults.h"
 #include "fedavg/worker/client.h"
@@ -54,6 +55,7 @@ Status report_clients(Metrics *metrics, const RunMemory *memory, uint32_t round,
         put_real(&line, "loss", job->loss_sum / (double)job->samples);
         put_real(&line, "seconds", job->seconds);
         put_flag(&line, "refused", state == JOB_REFUSED);
+        if (state_models(memory->config) > 1) put_whole(&line, "cluster", job->cluster);
         if (memory->attackers) put_flag(&line, "attacks", job->attacks);
         if (memory->config->trainer.command[0]) put_whole(&line, "steps", (int64_t)job->steps);
         if (!memory->algorithm.engine->whole_cohort) put_update(&line, job);
@@ -112,6 +114,11 @@ static void put_choice(JsonObject *line, const RunMemory *memory, const Combine 
     put_whole(line, "attackers_chosen", attackers);
 }
 
+// Adds how many clients have taken each of several models.
+static void put_clusters(JsonObject *line, const int64_t *clients, const RunConfig *config) {
+    if (state_models(config) > 1) put_wholes(line, "clients_by_cluster", clients, state_models(config));
+}
+
 static Status put_client_test(Metrics *metrics, const RunMemory *memory, const Job *job, uint32_t round,
                               const char *model, Error *err) {
     JsonObject line;
@@ -125,6 +132,7 @@ static Status put_client_test(Metrics *metrics, const RunMemory *memory, const J
     put_real(&line, "loss", job->loss_sum / (double)job->samples);
     if (job->task == EVALUATE_PERSONAL && memory->config->client_state.rows > 0)
         put_flag(&line, "never_trained", job->state_from == NO_CLIENT_STATE);
+    if (state_models(memory->config) > 1 && job->task != EVALUATE_CLIENT) put_whole(&line, "cluster", job->cluster);
     if (!dataset_has_targets(&memory->data.items) && job->unjudged == 0) {
         put_whole(&line, "hits", job->hits);
         put_real(&line, "accuracy", (double)job->hits / (double)job->samples);
@@ -165,6 +173,7 @@ Status report_client_tests(Metrics *metrics, const RunMemory *memory, uint32_t r
     put_whole(&line, "clients", tests->clients);
     put_whole(&line, "clients_untested", tests->untested);
     if (queue->jobs[0].task == EVALUATE_PERSONAL) put_whole(&line, "clients_never_trained", tests->never_trained);
+    if (queue->jobs[0].task != EVALUATE_CLIENT) put_clusters(&line, tests->clients_of, memory->config);
     put_whole(&line, "samples", (int64_t)tests->samples);
     put_real(&line, "loss_by_samples", tests->loss_sum / (double)tests->samples);
     put_real(&line, "loss_mean", tests->loss.mean);
@@ -309,6 +318,7 @@ Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport
     if (config->view.drift.row != VIEW_DRIFT_NONE)
         put_whole(&line, "concept", view_concept(&config->view.drift, config->seed, report->round, VIEW_TEST_SET));
     if (report->combine) put_choice(&line, memory, report->combine);
+    put_clusters(&line, report->trained_of, config);
     if (memory->algorithm.engine->in_lockstep) put_synchronisation(&line, report, &control->config);
     if (control->config.nodes > 1) put_whole(&line, "nodes", control->config.nodes);
     if (memory->algorithm.engine->client_is_worker) {

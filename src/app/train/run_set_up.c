@@ -290,7 +290,14 @@ static Status begin_weights(RunMemory *memory, const Options *options, const Spe
         memcpy(memory->weights, net->values, net->parameters * sizeof *net->values);
     else
         spec_initialise(memory->weights, spec, options->seed);
+    for (uint32_t m = 1; m < state_models(memory->config); m++) // from seeds that are not the next experiment's
+        spec_initialise(state_model(memory, m), spec, options->seed ^ (uint64_t)m << 32);
     Error why;
+    if (options->init[0] && state_models(memory->config) > 1)
+        return fail(err, STATUS_USAGE,
+                    "--init %s does not go with personal clusters: the models of %u clusters would be equal and stay "
+                    "so; leave --init out",
+                    options->init, state_models(memory->config));
     if (options->init[0] && !(options->resume[0] && has_checkpoint(folder))) {
         const Status status = model_begin_from(memory->weights, &memory->tensors, options->init, &why);
         TRY(options_blame(options, "init", ": ", status, &why, err));
