@@ -145,6 +145,19 @@ static const ClashRow clashes[] = {
      "clients that never trained come first, so its places would be drawn again and again; take by=data"},
     {REAL_CLOCK, {TIMES, TIMES_UPLOADS, TIMES_DOWNLOADS},
      "durations are those of the machine; leave --client-time and bandwidths out"},
+    // Steps that hide each sample: all that leaves a client has to follow from them, and all of them count.
+    {HIDES_SAMPLES, {LOOKS}, "its clients also hand on a gradient that is not private; take fedprox or scaffold"},
+    {HIDES_SAMPLES, {SECOND}, "the second model makes steps that do not count; take fedper"},
+    {HIDES_SAMPLES, {ALTERNATES}, "the steps of the head do not count; take fedper"},
+    {HIDES_SAMPLES, {BY_TRAINING, BY_LOSSES}, "losses of clients are not private; add combine mean, or take fedavg"},
+    {HIDES_SAMPLES, {TRUSTS}, "the server's own steps would have noise, too; take another combine rule"},
+    {HIDES_SAMPLES, {CLUSTERS}, "the choice of a model by its loss is not private; take fedavg"},
+    {HIDES_SAMPLES, {CHOOSES_BY_LOSS}, "losses of clients are not private; take uniform or by-size"},
+    {HIDES_SAMPLES, {DRIFTS_CLASSES}, "the steps on a sample would count for several clients; take drift labels or pixels"},
+    {HIDES_SAMPLES, {WEIGHS_CLASSES}, "the gradient of a sample alone has no weight; leave one out"},
+    {HIDES_SAMPLES, {TUNES}, "the steps of fine-tuning do not count; leave one out"},
+    {HIDES_SAMPLES, {REAL_CLOCK}, "it takes the simulated clock; leave --clock out"},
+    {HIDES_SAMPLES, {WHOLE_BATCHES}, "a batchnorm mixes the samples of a batch; normalise with groupnorm"},
     // A trainer makes whole turns of SGD-like steps; the engine takes no part in them.
     {TRAINER, {WRITES}, "its workers take every step in the engine; take fedavg, or local-sgd for frequent averages"},
     {TRAINER, {LOOKS}, "a gradient before the first step is the engine's; take fedprox or scaffold"},
@@ -195,7 +208,7 @@ static const ClashRow clashes[] = {
      "a batchnorm has running statistics, which have no gradients to add up; train in rounds (--algorithm fedavg), or "
      "normalise with groupnorm"},
     // These reasons continue the first side: "personal ditto of --algorithm is for the CPU alone".
-    {ON_GPU, {SECOND, CLUSTERS, MASKS, TRAINS_STATE, BUFFERS, TRUSTS, REPLICAS},
+    {ON_GPU, {HIDES_SAMPLES, SECOND, CLUSTERS, MASKS, TRAINS_STATE, BUFFERS, TRUSTS, REPLICAS},
      "is for the CPU alone"},
     {ON_GPU, {GLOBAL_BATCH}, "with batch=global is for the CPU alone"},
     {ON_GPU, {STEPS_ALONE}, "with steps or a bound is for the CPU alone"},
@@ -234,6 +247,7 @@ static void traits_of_clients(bool *has, const Recipe *recipe) {
     has[NOT_SGD] = recipe->optimizer.row != OPTIMIZER_SGD;
     has[NESTEROV] = recipe->optimizer.row == OPTIMIZER_SGD && recipe->optimizer.number[0] != 0;
     has[PERSONAL] = recipe->personal.row != PERSONAL_NONE;
+    has[ALTERNATES] = recipe->personal.row == PERSONAL_ALTERNATE || recipe->personal.row == PERSONAL_FIXED_HEAD;
     has[MOREAU] = recipe->personal.row == PERSONAL_MOREAU;
     has[MIXED] = recipe->personal.row == PERSONAL_MIXED;
     has[CLUSTERS] = recipe->personal.row == PERSONAL_CLUSTERS;

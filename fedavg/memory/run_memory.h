@@ -46,6 +46,7 @@ typedef struct RunMemory {
     uint8_t *attackers;            // parent, owned (clients): 1 for attackers; NULL: there are none
     uint8_t *absent;               // parent, owned (clients): 1 for clients that never arrive; NULL: there are none
     double *client_notes;          // parent, owned (clients): a number per client (parent/cohort.h); NULL: none
+    uint64_t *client_steps;        // parent, owned (clients): private steps so far; NULL: steps are not private
     WorldFiles world_files;        // parent, owned; all zeros without files
     Schedule schedule;             // parent, owned; all zeros unless the schedule is buffered
     uint32_t *client_state_table;  // parent, owned (client_state_table_size): each client's row; NULL: none

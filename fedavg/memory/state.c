@@ -120,6 +120,8 @@ static void add_clients(StateTable *table, const RunMemory *memory) {
     if (memory->client_state_table)
         add(table, (StateRow){"sounder.kept", TENSOR_I32, STATE_PER_CLIENT_VECTOR, client_state_table_size(clients),
                               memory->client_state_table});
+    if (memory->client_steps)
+        add(table, (StateRow){"sounder.steps", TENSOR_I64, STATE_PER_CLIENT, clients, memory->client_steps});
     if (memory->client_notes)
         add(table, (StateRow){"sounder.clients", TENSOR_F64, STATE_PER_CLIENT, clients, memory->client_notes});
 }
@@ -221,6 +223,10 @@ static Status begin_clients(RunMemory *memory, Error *err) {
             return fail(err, STATUS_OS, "no memory for a table of %u clients", config->clients);
         memory->client_state_table[0] = 1;
     }
+    if (config->training.privacy.clip > 0) {
+        memory->client_steps = calloc(config->clients, sizeof *memory->client_steps);
+        if (!memory->client_steps) return fail(err, STATUS_OS, "no memory for a list of %u clients", config->clients);
+    }
     if (!weights && !losses) return STATUS_OK;
     memory->client_notes = malloc(config->clients * sizeof *memory->client_notes);
     if (!memory->client_notes) return fail(err, STATUS_OS, "no memory for a list of %u clients", config->clients);
@@ -240,4 +246,5 @@ Status state_begin(RunMemory *memory, Error *err) {
 void state_end(RunMemory *memory) {
     free(memory->client_state_table);
     free(memory->client_notes);
+    free(memory->client_steps);
 }

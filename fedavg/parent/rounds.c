@@ -175,23 +175,6 @@ Status rounds_draw(Rounds *rounds, uint32_t round, Error *err) {
     return cohort_wants_losses(&rounds->cohort) ? rounds_weigh_members(rounds, round, err) : STATUS_OK;
 }
 
-// Every round's release costs as much privacy, except on a tree, where a release is part of several sums. The budget is
-// computed from the number of rounds and not added up, so that a resumed run reports what it would have reported. How
-// far one client moves an aggregator's update is unknown, and so is epsilon.
-static void note_release(const Rounds *rounds, RoundReport *report) {
-    const RunConfig *config = rounds->memory->config;
-    double rdp[ACCOUNTANT_ORDERS];
-    if (rounds->memory->algorithm.traits.has[TRAIT_CLIPS]) report->clip = rounds->memory->control->clip;
-    report->epsilon = INFINITY;
-    if (!config->release.hides || config->aggregator.command[0]) return;
-    const Mechanism *mechanism = &config->release.mechanism;
-    memset(rdp, 0, sizeof rdp);
-    if (mechanism->cohorts == COHORTS_TREE) accountant_add(rdp, mechanism, report->round);
-    for (int i = 0; i < ACCOUNTANT_ORDERS; i++)
-        rdp[i] += report->round * rounds->rdp[i];
-    report->epsilon = accountant_spent(rdp, config->release.delta).epsilon;
-}
-
 // Jobs of all nodes are merged here, so that all that follows works on one queue, as on one node. Tallies are cleared
 // before the engine runs and not after, so that the report can read them until the next round.
 static Status run_training(Rounds *rounds, uint32_t round, Error *err) {
@@ -207,10 +190,11 @@ static Status run_training(Rounds *rounds, uint32_t round, Error *err) {
 // is put back to.
 Status rounds_train(Rounds *rounds, uint32_t round, RoundReport *report, Error *err) {
     *report = (RoundReport){.round = round, .lr = (double)rounds->memory->control->order.lr};
-    note_release(rounds, report);
+    rounds_note_release(rounds, report);
     TRY(rounds->parent.backend->begin(&rounds->parent, err));
     uint64_t start = clock_nanoseconds();
     TRY(run_training(rounds, round, err));
+    TRY(rounds_note_steps(rounds, report, err));
     uint64_t begin = trace_begin(rounds->trace);
     TRY(rounds->engine->settle(rounds, round, err));
     cohort_note(&rounds->cohort, rounds->memory->queue);
@@ -328,6 +312,7 @@ static void free_memory(Rounds *rounds) {
     pending_free(&rounds->pending);
     combine_free(&rounds->combine);
     client_state_rows_free(&rounds->client_states);
+    sample_budget_free(&rounds->budget);
     cohort_free(&rounds->cohort);
 }
 

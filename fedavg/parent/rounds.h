@@ -27,6 +27,7 @@
 #include "fedavg/parent/phases.h"
 #include "fedavg/parent/real_clock.h"
 #include "fedavg/parent/ssgd_exchange.h"
+#include "fedavg/rules/privacy/sample_privacy.h"
 
 typedef struct RoundsConfig {
     PhasesConfig phases;
@@ -59,6 +60,7 @@ typedef struct RoundReport {
     uint32_t clipped;                           // clients whose update was longer than `clip`
     double clip;                                // what updates were clipped to; 0: to nothing
     double epsilon;         // spent so far, at the release's delta; infinite where nothing is hidden
+    double sample_epsilon;  // spent on a sample so far, at its delta; infinite where no sample is hidden
     const Cohort *cohort;   // of the rounds; borrowed
     const Combine *combine; // likewise
     const Pending *pending; // likewise; NULL where updates never wait
@@ -97,6 +99,7 @@ struct Rounds {
     TraceBuffer *trace;            // the parent's
     bool wants_answers;            // the caller's: tests on a GPU have answers, too, which costs time
     double rdp[ACCOUNTANT_ORDERS]; // of one round's release; zeros for a tree
+    SampleBudget budget;           // of private steps
 };
 
 // Starts all workers and waits until they are at the barrier. Nothing to free on failure.
@@ -150,6 +153,11 @@ Status rounds_weigh_members(Rounds *rounds, uint32_t round, Error *err);
 
 // Fills in what the round's training has counted, after its last job.
 Status rounds_collect_training(const Rounds *rounds, RoundReport *report, Error *err);
+
+// For rounds_train (rounds_privacy.c): fills in the clip and the epsilons of a report; the second one counts the
+// private steps of the queue's jobs. OS without memory.
+void rounds_note_release(const Rounds *rounds, RoundReport *report);
+Status rounds_note_steps(Rounds *rounds, RoundReport *report, Error *err);
 
 // Deaths since it was asked last.
 uint32_t rounds_take_deaths(Rounds *rounds);

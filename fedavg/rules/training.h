@@ -33,6 +33,13 @@ float lr_at(const LrSchedule *schedule, float lr, uint32_t round);
 // summed beside the updates and is one vector for all clients.
 enum { OPTIMIZER_FRESH, OPTIMIZER_KEPT, OPTIMIZER_AVERAGED };
 
+// Steps that hide each single sample (rules/privacy/sample_privacy.h).
+typedef struct SamplePrivacy {
+    double clip;  // the largest length of one sample's gradient; 0: steps are not private
+    double noise; // deviation of the noise on the sum of a batch's gradients, in clips
+    double delta; // for which epsilon is reported
+} SamplePrivacy;
+
 // The settings of every local training.
 typedef struct Training {
     Sgd sgd;             // with the rate of the options; run_memory_training sets the round's
@@ -40,6 +47,7 @@ typedef struct Training {
     bool nesterov;
     uint32_t optimizer_state; // OPTIMIZER_*
     double clip;              // the largest length of a gradient; 0: no limit
+    SamplePrivacy privacy;
     uint32_t local_epochs, batch_size;
     bool global_batch;       // ssgd: the shards share one batch
     uint32_t hogwild_update; // HOGWILD_*

@@ -10,6 +10,7 @@
 #include "fedavg/memory/state.h"
 #include "fedavg/rules/attack/attack_rules.h"
 #include "fedavg/rules/local/local_rules.h"
+#include "fedavg/rules/privacy/sample_privacy.h"
 #include "fedavg/rules/world/walk.h"
 #include "fedavg/worker/deliver.h"
 #include "fedavg/worker/stepper.h"
@@ -82,6 +83,7 @@ Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t ran
         {&model->weights, engine},
         {&model->velocity, engine},
         {&model->gradient, engine},
+        {&model->sum, config->training.privacy.clip > 0},
         {&model->shift, engine && has_shift},
         {&model->full_gradient, algorithm->traits.has[TRAIT_LOOKS]},
         {&model->square, algorithm->optimizer->states > 1},
@@ -140,22 +142,33 @@ uint32_t local_model_batches(const LocalModel *model, uint32_t count) {
     return count / size + (count % size != 0);
 }
 
-Batch local_model_batch(LocalModel *model, const uint32_t *order, uint32_t number, uint32_t count) {
+// These training samples as the data set has them.
+static Batch batch_of(const LocalModel *model, const uint32_t *indices, uint32_t samples) {
     const Dataset *data = &model->memory->data;
-    uint32_t size = model->memory->config->training.batch_size;
-    uint32_t first = number * size;
     const Chosen *attack = &model->memory->config->attack;
-    const uint32_t samples = count - first < size ? count - first : size;
-    Batch batch = {.pixels = data->train.pixels,
+    return (Batch){.pixels = data->train.pixels,
                    .labels = data->train.labels,
-                   .indices = order + first,
+                   .indices = indices,
                    .count = samples,
                    .scale = data->scale,
                    .shift = data->shift,
                    .triggered = model->lies ? attack_marked(attack, samples) : 0,
                    .trigger_label = (uint16_t)(model->lies ? attack->number[BACKDOOR_TARGET] : 0)};
+}
+
+Batch local_model_batch(LocalModel *model, const uint32_t *order, uint32_t number, uint32_t count) {
+    const uint32_t size = model->memory->config->training.batch_size, first = number * size;
+    Batch batch = batch_of(model, order + first, count - first < size ? count - first : size);
     view_apply(&model->view, &batch);
     return batch;
+}
+
+// The batch of a private step: each of the samples with one probability, whatever the step's place in an epoch.
+static Batch drawn_batch(LocalModel *model, const uint32_t *indices, uint32_t count, const Noise *noise) {
+    const uint32_t size = model->memory->config->training.batch_size;
+    const uint32_t drawn = private_batch(model->order, indices, count, size, private_key(RNG_DP_BATCH, noise));
+    model->drawn += drawn;
+    return batch_of(model, model->order, drawn);
 }
 
 // A client's training, and what its rule adds to every step (rules/local/local_rule.h).
@@ -243,9 +256,10 @@ static double train_stretch(LocalModel *model, Stepper *stepper, const uint32_t 
     const uint64_t seed = model->memory->config->seed;
     Noise noise = {.seed = seed, .round = stretch->round, .client = client, .step = stretch->step};
     double loss_sum = 0;
-    batch_order(model->order, indices, count, seed, stretch->round, client, stretch->epoch);
+    if (!model->sum) batch_order(model->order, indices, count, seed, stretch->round, client, stretch->epoch);
     for (uint32_t i = 0; i < stretch->count; i++, noise.step++) {
-        Batch batch = local_model_batch(model, model->order, stretch->first + i, count);
+        Batch batch = model->sum ? drawn_batch(model, indices, count, &noise)
+                                 : local_model_batch(model, model->order, stretch->first + i, count);
         BatchResult result;
         stepper_step(stepper, model, &result, &batch, &noise);
         if (!*exchanged)
@@ -272,6 +286,7 @@ double local_model_train_on(LocalModel *model, const LocalStep *step, const uint
     if (model->trainer) return trainer_turn_train(model, step, indices, count, client, epochs, round);
     bool exchanged = step->replica == NULL;
     Stepper stepper = stepper_begin(model->memory, step);
+    if (count < stepper.batch_size) stepper.batch_size = count;
     stepper_start(&stepper, model);
     stepper_load(&stepper, model, step->state);
     const Walk walk = walk_of(&config->recipe.schedule, round, epochs);
@@ -323,12 +338,13 @@ void client_train(LocalModel *model, Job *job, uint32_t round) {
     Turn turn = begin_turn(model, job, count, round);
     if (starts) turn.step.start = memory->weights;
     if (memory->algorithm.local->replicas) begin_replica(model, &turn);
+    model->drawn = 0;
     const uint32_t key = schedule_key(round - 1, job->visit); // so that no training from one model repeats another
     job->loss_sum = memory->config->personal.alternates
                         ? train_in_turn(model, &turn.step, job, key)
                         : local_model_train(model, &turn.step, job->client, job->epochs, key);
     const Walk walk = walk_of(&memory->config->recipe.schedule, key, job->epochs);
-    job->samples = walk_samples(&walk, count, memory->config->training.batch_size);
+    job->samples = model->sum ? model->drawn : walk_samples(&walk, count, memory->config->training.batch_size);
     if (model->trainer) trainer_turn_count_steps(model, job, &turn.rule, key);
     personal_conclude(model, job, round);
     model->lies = false;

@@ -38,6 +38,7 @@ typedef struct LocalModel {
     float *weights;       // the local model
     float *velocity;      // SGD momentum
     float *gradient;
+    float *sum;                // of the gradients of single samples; NULL: steps are not private
     float *full_gradient;      // that the client begins with (local_looks); NULL: no rule looks
     float *square;             // Adam's second moment; NULL with SGD
     float *shift;              // what a local rule adds to every gradient, then what it keeps; NULL: neither
@@ -51,6 +52,7 @@ typedef struct LocalModel {
     Owned owned;               // the two arrays below
     uint32_t *order;           // (partition's samples): this epoch's shuffled sample indices
     uint16_t *label_of;        // (classes): what an attacker takes labels for; NULL: no client lies about them
+    uint64_t drawn;            // samples of private steps since the turn began
     bool lies;                 // the client that is trained does, or marks images
     Sender sender;             // owned
     const Delivery *delivery;  // of all updates of the run (deliver.h)

@@ -4,6 +4,7 @@
 
 #include "fedavg/rules/local/optimizer_rules.h"
 #include "fedavg/rules/sum/aggregate.h"
+#include "fedavg/worker/private_gradient.h"
 
 Stepper stepper_begin(const RunMemory *memory, const LocalStep *step) {
     const Training *training = &memory->config->training;
@@ -12,6 +13,8 @@ Stepper stepper_begin(const RunMemory *memory, const LocalStep *step) {
                      .adam = optimizer_adam(&memory->config->recipe.optimizer),
                      .nesterov = training->nesterov && training->sgd.momentum != 0, // without it, SGD's very bits
                      .clip = training->clip,
+                     .is_private = training->privacy.clip > 0,
+                     .batch_size = training->batch_size,
                      .forgotten = {1, 1}};
 }
 
@@ -23,10 +26,11 @@ uint64_t stepper_state_floats(const RunConfig *config) {
 }
 
 // Whether steps are taken during the backward pass, where each weight is read and written once per step while its
-// gradient is in the cache. Clipping needs the whole gradient first; Nesterov's and Adam's steps have no fused kernel.
+// gradient is in the cache. Clipping needs the whole gradient first, of the batch or of a sample; Nesterov's and Adam's
+// steps have no fused kernel.
 static bool is_fused(const Stepper *stepper) {
     return !stepper->step.follows && stepper->optimizer->row == OPTIMIZER_SGD && !stepper->nesterov &&
-           stepper->clip == 0;
+           stepper->clip == 0 && !stepper->is_private;
 }
 
 void stepper_start(const Stepper *stepper, LocalModel *model) {
@@ -127,9 +131,11 @@ static void step_fused(const Stepper *stepper, LocalModel *model, BatchResult *r
     net_train_step(&model->net, model->weights, model->velocity, result, &sgd, stepper->step.shift, batch, noise);
 }
 
-// Clears what rules have added to the gradients of tensors that are frozen, or follow batches.
-static void zero_frozen(LocalModel *model) {
+// Rules, and the noise of private steps, add to the gradients of all tensors.
+void stepper_zero_still(LocalModel *model) {
     const Spec *spec = &model->net.spec;
+    const size_t still = model->net.still_first, moves = model->net.still_end;
+    memset(model->gradient + still, 0, (moves - still) * sizeof *model->gradient);
     for (int t = 0; t < spec->tensor_count; t++) {
         const ParameterTensor *tensor = &spec->tensors[t];
         if (tensor->frozen || tensor->follows)
@@ -152,16 +158,18 @@ void stepper_step(Stepper *stepper, LocalModel *model, BatchResult *result, cons
         step_fused(stepper, model, result, batch, noise);
         return;
     }
-    net_gradient(&model->net, model->gradient, result, model->weights, batch, noise);
+    if (stepper->is_private)
+        private_gradient(model, result, batch, stepper->batch_size, noise);
+    else
+        net_gradient(&model->net, model->gradient, result, model->weights, batch, noise);
     if (step->shift) add_terms(model->gradient, model->weights, step->shift, step->pull, count);
-    memset(model->gradient + still, 0, (moves - still) * sizeof *model->gradient);
-    zero_frozen(model);
+    stepper_zero_still(model);
     clip_gradient(model->gradient, stepper->clip, count);
     AdamStep adam = {0};
     if (stepper->optimizer->row != OPTIMIZER_SGD)
         adam = adam_next(stepper->forgotten, &stepper->adam, (double)step->sgd.lr, (double)step->sgd.weight_decay);
     step_along(stepper, &adam, model, 0, still);
     step_along(stepper, &adam, model, moves, count);
-    if (batch->count > 0) net_follow(&model->net, model->weights);
+    if (batch->count > 0) net_follow(&model->net, model->weights); // private steps have nothing that follows batches
     personal_unmoved(model->weights, model->memory);
 }

@@ -18,6 +18,8 @@ typedef struct Stepper {
     Adam adam;
     bool nesterov;
     double clip;
+    bool is_private;     // gradients hide each sample (private_gradient.h)
+    uint32_t batch_size; // of a private step, in the mean; not above the client's samples
     double forgotten[2]; // Adam's: of the moments' start, what is left after the steps so far
 } Stepper;
 
@@ -38,6 +40,9 @@ void stepper_store(float *row, const Stepper *stepper, const LocalModel *model);
 // One step of model->weights; model->velocity and model->square are what the optimizer remembers, zeros at first.
 // Layers that stand still (net.h) do.
 void stepper_step(Stepper *stepper, LocalModel *model, BatchResult *result, const Batch *batch, const Noise *noise);
+
+// Clears model->gradient of layers in the still range, and of tensors that are frozen or follow batches.
+void stepper_zero_still(LocalModel *model);
 
 // Scales the gradient (count) down to the length `most`, unless that is 0 or it is no longer.
 void clip_gradient(float *gradient, double most, size_t count);

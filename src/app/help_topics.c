@@ -123,6 +123,8 @@ static const struct {
     {"  noise, epsilon, delta", "noise in the sum, in clip norms; epsilon of all rounds so far at that delta (release "
                                 "gaussian): null without noise, and with --aggregator"},
     {"  local_epsilon, local_delta", "privacy cost of one update of a client (send noise)"},
+    {"  sample_epsilon, sample_delta",
+     "spent on a sample so far, by the client that has spent most (--dp-sgd); null without noise"},
     {"  model_xxh3, tensors_xxh3", "XXH3 of the new model's weights, and of each tensor"},
     {"summary", "the run is done; its test figures are those of the last test"},
     {"  test_accuracy_by_class", "accuracy on the test samples of each class; null for a class without one"},

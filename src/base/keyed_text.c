@@ -29,7 +29,7 @@ static int append(char *usage, int used, const char *format, const char *a, cons
 }
 
 void form_usage(char usage[FORM_USAGE_BYTES], const FormRow *row) {
-    int used = append(usage, 0, "%s%s%s", row->name, "", "");
+    int used = append(usage, 0, "%s%s%s", row->unnamed ? "" : row->name, "", "");
     for (int k = row->leads ? 1 : 0; k < count_keys(row); k++) {
         const FormKey *key = &row->keys[k];
         if (key->type == FORM_TEXT) {
@@ -41,15 +41,15 @@ void form_usage(char usage[FORM_USAGE_BYTES], const FormRow *row) {
         for (char *c = choices; *c; c++)
             if (*c == ' ') *c = '|';
         const char *value = key->choices ? choices : !key->preset || !*key->preset ? "X" : key->preset;
-        used = append(usage, used, key->preset ? " [%s=%s%s]" : " %s=%s%s", key->name, value,
-                      key->type == FORM_REALS ? ",..." : "");
+        const char *format = key->preset ? " [%s=%s%s]" : " %s=%s%s";
+        used = append(usage, used, format + (used == 0), key->name, value, key->type == FORM_REALS ? ",..." : "");
     }
 }
 
 static Status unknown_row(const char *name, const FormTable *table, Error *err) {
     Suggestion suggestion = {.typed = name};
     for (uint32_t i = 0; i < table->count; i++)
-        suggestion_consider(&suggestion, form_row(table, i)->name);
+        if (!form_row(table, i)->unnamed) suggestion_consider(&suggestion, form_row(table, i)->name);
     return fail(err, STATUS_USAGE, "%.60s: no such %s%s%s%s; `sounder help %s` lists them", name, table->what,
                 suggestion.best ? " (did you mean " : "", suggestion.best ? suggestion.best : "",
                 suggestion.best ? "?)" : "", table->topic);
@@ -213,6 +213,11 @@ static Status take_parts(Form *form, size_t *used, const char *whole, const char
     return STATUS_OK;
 }
 
+// Whether the text, whose first word is `name`, is of this row.
+static bool is_of(const FormRow *row, const char *name) {
+    return row->leads || (row->unnamed ? strchr(name, '=') != NULL : strcmp(row->name, name) == 0);
+}
+
 // Two passes fill the form: the parts that the user gives, then the presets of the other keys, so that the caller finds
 // a value for every key of the row. Every refusal adds a sketch that points at the wrong word.
 Status form_parse(Form *form, const char *text, const FormTable *table, Error *err) {
@@ -225,8 +230,7 @@ Status form_parse(Form *form, const char *text, const FormTable *table, Error *e
     if (strlen(text) + ROOM_FOR_PRESETS > FORM_TEXT_BYTES)
         return fail(err, STATUS_USAGE, "%.40s...: longer than %d bytes", text, FORM_TEXT_BYTES - ROOM_FOR_PRESETS);
     snprintf(name, sizeof name, "%.*s", (int)length, text);
-    while (form->row < table->count && !form_row(table, form->row)->leads &&
-           strcmp(form_row(table, form->row)->name, name) != 0)
+    while (form->row < table->count && !is_of(form_row(table, form->row), name))
         form->row++;
     if (form->row == table->count) return sketched(unknown_row(name, table, err), whole, text, length, err);
     const FormRow *row = form_row(table, form->row);
@@ -234,7 +238,7 @@ Status form_parse(Form *form, const char *text, const FormTable *table, Error *e
         form->given[0] = true;
         TRY(take_value(form, &used, text, length, row, 0, err));
     }
-    TRY(take_parts(form, &used, whole, text + length, row, err));
+    TRY(take_parts(form, &used, whole, row->unnamed ? text : text + length, row, err));
     return take_presets(form, &used, row, err);
 }
 
@@ -247,12 +251,16 @@ double form_number(const Form *form, const FormTable *table, const char *name, d
 
 void form_write(char *text, size_t bytes, const Form *form, const FormTable *table) {
     const FormRow *row = form_row(table, form->row);
-    size_t used = (size_t)snprintf(text, bytes, "%s", row->leads ? form_text(form, 0) : row->name);
+    const char *first = row->leads ? form_text(form, 0) : row->unnamed ? "" : row->name;
+    size_t used = (size_t)snprintf(text, bytes, "%s", first);
     for (int k = row->leads ? 1 : 0; k < count_keys(row) && used < bytes; k++) {
         const char *value = form_text(form, k);
         const bool is_text = row->keys[k].type == FORM_TEXT;
         if (!*value) continue;
-        used += (size_t)snprintf(text + used, bytes - used, "%s%s%s%s", is_text ? ":" : " ",
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s%s%s",
+                                 is_text    ? ":"
+                                 : used > 0 ? " "
+                                            : "",
                                  is_text ? "" : row->keys[k].name, is_text ? "" : "=", value);
     }
 }

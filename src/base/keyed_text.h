@@ -10,9 +10,9 @@
 //   form.number[0]   // 300: the values have the same indices as their keys in the row
 //
 // The last key of a row may be a text that follows a colon and extends to the end: "file:my parts.txt". A row may begin
-// with the value of its first key in place of a name: "0.5 work=partial". Quotes keep the blanks of a word together:
-// "mine.csv label='petal width'". One table serves the parser, the ranges, "did
-// you mean" and the help. Errors are USAGE with a sentence that names the part and the form.
+// with the value of its first key in place of a name, "0.5 work=partial", or with a key, "clip=1 noise=1.1". Quotes
+// keep the blanks of a word together: "mine.csv label='petal width'". One table serves the parser, the ranges, "did you
+// mean" and the help. Errors are USAGE with a sentence that names the part and the form.
 #ifndef SOUNDER_BASE_KEYED_TEXT_H
 #define SOUNDER_BASE_KEYED_TEXT_H
 
@@ -45,7 +45,8 @@ typedef struct FormKey {
 typedef struct FormRow {
     const char *name;
     const char *help, *source; // a phrase each; source: the publication that describes it; NULL if there is none
-    bool leads; // the value of the first key takes the place of the name, which help alone shows; for the only row
+    bool leads;   // the value of the first key takes the place of the name, which help alone shows; for the only row
+    bool unnamed; // its text begins with a key, and `name` is for messages alone; for the last row
     FormKey keys[FORM_MAX_KEYS];
 } FormRow;
 

@@ -40,6 +40,8 @@ typedef enum RngPurpose {
     RNG_TRAINER = 43,    // seeds of the turns of a trainer
     RNG_AGGREGATOR = 44, // seeds of the rounds of an aggregator
     RNG_HOLDOUT = 45,    // chooses test samples of files that have none of their own
+    RNG_DP_BATCH = 46,   // chooses the samples of a private step
+    RNG_DP_STEP = 47,    // noise of a private step
 } RngPurpose;
 
 typedef struct RngKey {

@@ -92,6 +92,7 @@ static void random_value(char value[OPTION_VALUE_BYTES], const Option *option, R
     uint32_t word = random.word[2];
     uint64_t seed = (uint64_t)word << 32 | random.word[3];
     const char *text = odd_texts[rng_below(word, sizeof odd_texts / sizeof *odd_texts)];
+    const FormRow *row;
     switch (option->type) {
     case OPTION_WHOLE:
         snprintf(value, OPTION_VALUE_BYTES, "%.0f", floor(between));
@@ -115,8 +116,8 @@ static void random_value(char value[OPTION_VALUE_BYTES], const Option *option, R
         strcpy(value, text);
         break;
     case OPTION_FORM:
-        strcpy(value, option_name_in_table(option, 0) ? option->form->table.rows[word % option->form->table.count].name
-                                                      : "0.25 work=partial");
+        row = &option->form->table.rows[word % option->form->table.count];
+        strcpy(value, row->leads ? "0.25 work=partial" : row->unnamed ? "clip=0.5 noise=1.5" : row->name);
         break;
     }
 }
@@ -186,6 +187,11 @@ static void make_consistent(Options *options) {
     leave_out(options, "trainer"), leave_out(options, "aggregator"); // most of the rest does not go with them
     if (options->recipe.personal.row == PERSONAL_MOREAU)
         options->training.sgd.weight_decay = 0, options->training.clip = 0;
+    if (strncmp(options->algorithm, "fed", 3) == 0 && options->recipe.combine.row == COMBINE_ROW_mean &&
+        options->recipe.personal.row == PERSONAL_NONE)
+        leave_out(options, "class-weights"), leave_out(options, "finetune-epochs"), set(options, "sampling", "uniform");
+    else
+        set(options, "dp-sgd", "none");
     strcpy(options->drift, "labels round=20");
     strcpy(options->target, options->seed % 2 ? "accuracy=0.5" : "loss=1e-3");
     strcpy(options->patience_by, options->seed % 2 ? "accuracy" : "loss"); // the target's figure

@@ -194,7 +194,8 @@ static void a_loss_that_is_no_number_has_no_sign(void **state) {
                           .samples = 5000,
                           .refused = 1,
                           .refused_steps = 2,
-                          .epsilon = INFINITY};
+                          .epsilon = INFINITY,
+                          .sample_epsilon = INFINITY};
     const RoundTest test = round_test_none(&(Dataset){.items.label_bytes = 2});
     progress_end(&stage->progress, &report, &test, &(RunFigure){.kind = FIGURE_ACCURACY});
     dup2(saved, STDOUT_FILENO);

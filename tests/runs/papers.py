@@ -368,9 +368,9 @@ def philox(key, counter):
     return c
 
 
-def normals(purpose, a, b, count, seed=1):
+def normals(purpose, a, b, count, seed=1, c=0):
     """The first of a stream of base/rng.h, by Box and Muller."""
-    key, unit = philox((seed, 0), (purpose, a, b, 0))[:2], lambda high, low: ((high << 32 | low) >> 12) + 0.5
+    key, unit = philox((seed, 0), (purpose, a, b, c))[:2], lambda high, low: ((high << 32 | low) >> 12) + 0.5
     words = [philox(key, (i, 1, 0, 0)) for i in range(count)]
     return np.array([np.sqrt(-2 * np.log(unit(*w[:2]) / 2 ** 52)) * np.cos(2 * np.pi * unit(*w[2:]) / 2 ** 52) for w in words])
 
@@ -389,6 +389,35 @@ def powersgd(rank, feedback=True, compress=30):
                 sent.append(np.vstack([(basis @ q.T).T, p[-1:]]))
                 left[k], kept[k] = (p - sent[k], q) if feedback else (left[k], None)
             w = w + mean(clients, sent)
+        return w
+    return run
+
+
+def dp_sgd(clip, noise, batch, draw=46, hide=47):
+    """Abadi and others 2016, as Opacus has it: each sample is drawn with one probability, and its gradient clipped."""
+    def step(w, client, key):
+        chance, stream = min(1, batch / client.n), philox((1, 0), (draw, *key))[:2]
+        total = np.zeros_like(w)
+        for i in range(client.n):
+            if philox(stream, (i // 4, 0, 0, 0))[i % 4] < 2 ** 32 * chance:
+                z = client.x[i] @ w
+                p = np.exp(z - z.max())
+                gradient = np.outer(client.x[i], p / p.sum() - client.y[i])
+                total += gradient * min(1, clip / (np.linalg.norm(gradient) + 1e-6))
+        drawn = normals(hide, *key[:2], w.size, c=key[2]) if noise else np.zeros(w.size)
+        total += clip * noise * np.vstack([drawn[:-CLASSES].reshape(CLASSES, -1).T, drawn[-CLASSES:]])
+        return total / min(batch, client.n)
+
+    def train(w, client, t, k):
+        start, v = w, np.zeros_like(w)
+        for s in range(STEPS * -(-client.n // batch)):
+            v = MOMENTUM * v + step(w, client, (t + 1, k, s))
+            w = w - LR * v
+        return w - start
+
+    def run(w, clients):
+        for t in range(ROUNDS):
+            w = w + mean(clients, [train(w, client, t, k) for k, client in enumerate(clients)])
         return w
     return run
 
@@ -437,6 +466,7 @@ ALGORITHMS = {
     "signsgd lr=0.05": robust(lambda d: 0.05 * np.sign(np.sign(d).sum(axis=0))),
     "norm-bound 0.4": robust(lambda d: np.mean([u * min(1, 0.4 / np.linalg.norm(u)) for u in d], axis=0)),
 }
+DP_SGD = {"clip=2 noise=0": 100, "clip=0.3 noise=0": 100, "clip=1 noise=0.7": 100, "clip=1 noise=0": 8, "clip=0.5 noise=1.1": 8}  # batches of
 THEIRS = {  # what tools/from.md gives for other frameworks' optimizers
     "fedadam lr=0.1 tau=0.001 bias-correction=flower start=0": flower,
     "fedyogi lr=0.01 start=0": averaged(adaptive("yogi", 0.01, start=0)),

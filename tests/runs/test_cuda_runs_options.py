@@ -28,6 +28,11 @@ class Options(CardCase):
                                     ("easgd", "local elastic of --algorithm is for the CPU alone")):
             _, err = self.train("--data", DATA, "--model", MODEL, "--momentum", "0", "--algorithm", algorithm, "--device", "cuda", "--out", "no", code=64)
             self.assertIn(sentence, self.has_one_sentence(err))
+        private = ["--data", DATA, "--model", MODEL, "--dp-sgd", "clip=1 noise=1", "--rounds", "1"]
+        _, err = self.train(*private, "--device", "cuda", "--out", "no", code=64)
+        self.assertIn('--dp-sgd "clip=1 noise=1" is for the CPU alone; use --device cpu', self.has_one_sentence(err))
+        out, _ = self.train(*private, "--gpu", "0", "--out", "private")
+        self.assertIn('device: the CPU, for --dp-sgd "clip=1 noise=1" is for the CPU alone\n', out)
 
     def test_without_a_card_cuda_is_refused_and_nothing_is_left(self):
         for missing in ({"DEVICES": 0}, {"DRIVER": 0}):

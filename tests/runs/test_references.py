@@ -11,7 +11,7 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
-from papers import (ALGORITHMS, averaged_momentum, BY_STEPS, CLASSES, Client, DATA_PARALLEL, FORGED, LATE, LR, mean, MOMENTUM, pfedme,
+from papers import (ALGORITHMS, averaged_momentum, BY_STEPS, CLASSES, Client, DATA_PARALLEL, dp_sgd, DP_SGD, FORGED, LATE, LR, mean, MOMENTUM, pfedme,
                     ROUNDS, SIDE, SIZES, STEPS, THEIRS, WITHOUT_MOMENTUM)
 from runs import DEADLINE, SOUNDER, RunCase, parse_safetensors
 
@@ -76,6 +76,15 @@ class FullBatch(RunCase):
 class References(FullBatch):
     def test_algorithms_are_those_of_the_papers(self):
         self.compare(ALGORITHMS, MOMENTUM, "--local-epochs", str(STEPS))
+
+    def test_steps_that_hide_each_sample_are_those_of_the_paper(self):
+        start = self.start_weights()
+        for text, batch in DP_SGD.items():
+            with self.subTest(text, batch=batch):
+                clip, noise = (float(part.split("=")[1]) for part in text.split())
+                actual = self.run_it(f"{text} {batch}", "fedavg", "--lr", str(LR), "--momentum", str(MOMENTUM), "--rounds", str(ROUNDS), "--local-epochs",
+                                     str(STEPS), "--dp-sgd", text, "--batch-size", str(batch))
+                self.check(text, actual, dp_sgd(clip, noise, batch)(start, self.clients), start)
 
     def test_the_texts_for_users_of_other_frameworks_are_their_optimizers(self):
         with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "from.md")) as file:

@@ -74,6 +74,7 @@ static void note_round(PastRun *run, const json_t *line) {
     run->trainer_restarts = plus(run->trainer_restarts, past_run_number(line, "trainer_restarts"));
     run->epsilon = past_run_number(line, "epsilon");
     run->local_epsilon = past_run_number(line, "local_epsilon");
+    run->sample_epsilon = past_run_number(line, "sample_epsilon");
 }
 
 // Runs of earlier versions report personal accuracies only here.
@@ -166,6 +167,7 @@ Status past_run_read(PastRun *run, const char *path, Error *err) {
                      .worst_loss = NAN,
                      .epsilon = NAN,
                      .local_epsilon = NAN,
+                     .sample_epsilon = NAN,
                      .train_loss = NAN,
                      .rounds_to_target = NAN,
                      .seconds_to_target = NAN,

@@ -80,6 +80,7 @@ static const struct {
     {"attack %", "attack_success_percent", 2, 100, IN_RUN(attack_success)},
     {"epsilon", "epsilon", 3, 1, IN_RUN(epsilon)},
     {"local epsilon", "local_epsilon", 3, 1, IN_RUN(local_epsilon)},
+    {"sample epsilon", "sample_epsilon", 3, 1, IN_RUN(sample_epsilon)},
     {"rounds to target", "rounds_to_target", 0, 1, IN_RUN(rounds_to_target)},
     {"simulated s to target", "simulated_seconds_to_target", 0, 1, IN_RUN(seconds_to_target)},
     {"MB to target", "megabytes_to_target", 1, 1e-6, IN_RUN(bytes_to_target)},

@@ -38,7 +38,8 @@ static const char *const round_keys[] = {"round",
                                          "simulated_seconds_total",
                                          "down_bytes_total",
                                          "up_bytes_total",
-                                         "epsilon"};
+                                         "epsilon",
+                                         "sample_epsilon"};
 enum { ROUND_KEYS = sizeof round_keys / sizeof *round_keys };
 
 typedef struct ClientFacts {

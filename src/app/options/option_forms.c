@@ -147,3 +147,26 @@ static void take_lr_schedule(Options *options, const Form *form) {
 }
 
 const OptionForm lr_schedule_form = {{lr_schedules, LR_COSINE + 1, "schedule", "lr-schedule", NULL}, take_lr_schedule};
+
+// --dp-sgd ------------------------------------------------------------------------------------------------------------
+
+// clang-format off
+static const FormRow dp_sgds[] = {
+    {.name = "none", .help = "gradients of whole batches"},
+    {.name = "DP-SGD", .unnamed = true, .source = "Abadi et al., CCS 2016", .help = "clipped gradients of single samples, and noise",
+     .keys = {{.name = "clip", .type = FORM_REAL, .minimum = LEAST_SHARE, .maximum = 1e6, .help = "the largest length of a sample's gradient"},
+              {.name = "noise", .type = FORM_REAL, .minimum = 0, .maximum = 1e6,
+               .help = "deviation of the noise in the sum of a batch's gradients, in clips (Opacus' noise_multiplier)"},
+              {.name = "delta", .type = FORM_REAL, .minimum = 1e-15, .maximum = 0.5, .preset = "1e-05",
+               .help = "the probability with which epsilon may not hold"}}},
+};
+// clang-format on
+
+static void take_dp_sgd(Options *options, const Form *form) {
+    const FormTable *table = &dp_sgd_form.table;
+    options->training.privacy = (SamplePrivacy){.clip = form_number(form, table, "clip", 0),
+                                                .noise = form_number(form, table, "noise", 0),
+                                                .delta = form_number(form, table, "delta", 0)};
+}
+
+const OptionForm dp_sgd_form = {{dp_sgds, 2, "form of DP-SGD", "dp-sgd", NULL}, take_dp_sgd};

@@ -380,6 +380,15 @@ const Option option_table[] = {
      .placeholder = "X", .preset = "0", .minimum = 0, .maximum = 1000000,
      .applies = is_not_ssgd, .condition = "another --algorithm than ssgd",
      .help = "largest norm of a batch's gradient, over all weights: larger ones are scaled down; 0: no limit"},
+    {.name = "dp-sgd", .type = OPTION_FORM, FIELD(dp_sgd), .form = &dp_sgd_form, .group = GROUP_TRAINING, .added = true,
+     .also = "dpsgd sample-privacy local-privacy opacus private per-sample-clip noise-multiplier",
+     .placeholder = "FORM", .derived = "none",
+     .applies = weighs_classes, .condition = WEIGHS_CLASSES,
+     .help = "hide each sample of a client: a step draws each sample with the probability --batch-size / samples of the client (at "
+             "most 1), clips the gradient of each, adds noise to their sum, and divides by --batch-size; an epoch has as many "
+             "steps as ever. Rounds tell the epsilon of the client that has spent most, between data sets in which one sample "
+             "joins or leaves. It is that of the updates: the losses and tests of clients in the record are not private, and "
+             "who knows --seed knows the noise. Each sample is a pass of its own: a step takes ten to fifty times as long"},
     {.name = "client-optimizer-state", .type = OPTION_CHOICE, FIELD(training.optimizer_state), .group = GROUP_TRAINING,
      .placeholder = "WHICH", .preset = "fresh",
      .applies = draws_cohorts, .condition = DRAWS_COHORTS,

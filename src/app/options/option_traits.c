@@ -12,6 +12,7 @@ static void traits_of_world(bool *has, const Options *options) {
     const World *world = &options->world;
     const Sampling sampling = (Sampling)world->sampling;
     has[TRAIT_SOME_CLIENTS] = options->clients_per_round < options->clients;
+    has[TRAIT_CHOOSES_BY_LOSS] = sampling == SAMPLING_POWER_OF_CHOICE;
     has[TRAIT_SAMPLES_SOME] = sampling != SAMPLING_UNIFORM;
     has[TRAIT_SAMPLES_UNEVENLY] = sampling != SAMPLING_UNIFORM && sampling != SAMPLING_POISSON;
     has[TRAIT_SAMPLES_OUT_OF_TURN] = sampling != SAMPLING_CYCLIC || world->cycle_shuffle;
@@ -57,6 +58,9 @@ static void traits_of_training(bool *has, const Options *options) {
     has[TRAIT_CLIPS_GRADIENTS] = training->clip > 0;
     has[TRAIT_TRAINER] = options->trainer[0] != 0;
     has[TRAIT_AGGREGATOR] = options->aggregator[0] != 0;
+    has[TRAIT_HIDES_SAMPLES] = training->privacy.clip > 0;
+    has[TRAIT_WEIGHS_CLASSES] = options->class_weights[0] != 0;
+    has[TRAIT_TUNES] = options->finetune_epochs > 0;
     has[TRAIT_FREEZES] = options->freeze[0] != 0;
     has[TRAIT_LOCKSTEP_NODES] = has[TRAIT_LOCKSTEP] && options->nodes > 1;
     has[TRAIT_CROPS] = training->augment.crop > 0;

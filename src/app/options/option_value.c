@@ -202,7 +202,10 @@ Status option_set(Options *options, const Option *option, const char *value, con
 
 const char *option_name_in_table(const Option *option, size_t index) {
     const FormTable *forms = option->form ? &option->form->table : NULL;
-    if (forms) return index < forms->count && !forms->rows->leads ? forms->rows[index].name : NULL;
+    if (forms) {
+        const FormRow *row = index < forms->count ? &forms->rows[index] : NULL;
+        return row && !row->leads && !row->unnamed ? row->name : NULL;
+    }
     return option->name_of ? option->name_of(index) : NULL;
 }
 

@@ -77,9 +77,9 @@ typedef struct Options {
     int validation_data;                   // OWN_VALIDATION_*: whether the data set has a validation set of its own
     double alpha;                          // dirichlet, > 0, unless the form has it; 0.5
     char clock[OPTION_TEXT_BYTES];         // of a buffered schedule: simulated, real, replay:FILE
-    // Forms as typed; their numbers are in world, in training.schedule, and in two file names ("": none).
+    // Forms as typed; their numbers are in world, in training, and in two file names ("": none).
     char sampling[OPTION_TEXT_BYTES], stragglers[OPTION_TEXT_BYTES], client_time[OPTION_TEXT_BYTES];
-    char lr_schedule[OPTION_TEXT_BYTES];
+    char lr_schedule[OPTION_TEXT_BYTES], dp_sgd[OPTION_TEXT_BYTES];
     char client_file[OPTION_TEXT_BYTES], availability_file[OPTION_TEXT_BYTES];
     World world;                       // uniform sampling; clients neither drop out nor straggle, and take one second
     char attack[OPTION_TEXT_BYTES];    // what attackers do; "": none

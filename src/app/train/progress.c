@@ -152,6 +152,26 @@ static void say_privacy(Progress *progress, const Heading *heading) {
                  cohorts_neighbouring[release->mechanism.cohorts]);
 }
 
+// A delta of 1/samples or more would allow a mechanism that publishes one whole sample.
+static void say_sample_privacy(Progress *progress, const Heading *heading) {
+    const SamplePrivacy *privacy = &heading->options->training.privacy;
+    const Partition *partition = heading->partition;
+    uint32_t most = 0;
+    for (uint32_t client = 0; client < (uint32_t)heading->options->clients; client++) {
+        uint32_t samples;
+        partition_client(partition, client, &samples);
+        most = samples > most ? samples : most;
+    }
+    if (privacy->delta * most >= 1 && progress->first)
+        log_warning("delta=%g of --dp-sgd is not below one in %u, as many samples as a client has: so a run may give a "
+                    "sample away; take a much smaller one",
+                    privacy->delta, most);
+    progress_say(progress,
+                 "epsilon of samples is told at delta %g, between data sets in which one sample of a client joins or "
+                 "leaves\n",
+                 privacy->delta);
+}
+
 void progress_heading(Progress *progress, const Heading *heading) {
     const Options *options = heading->options;
     char weights[PROGRESS_NUMBER_BYTES], clients[PROGRESS_NUMBER_BYTES], drawn[PROGRESS_NUMBER_BYTES];
@@ -169,6 +189,7 @@ void progress_heading(Progress *progress, const Heading *heading) {
     say_input(progress, heading);
     if (partition_tests_on(heading->partition) == TESTS_ON_OWN) say_own_tests(progress, heading);
     if (heading->options->release.hides) say_privacy(progress, heading);
+    if (options->training.privacy.clip > 0) say_sample_privacy(progress, heading);
     if (progress->first) warn_of_unused_tests(options);
 }
 

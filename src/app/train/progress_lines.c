@@ -111,6 +111,8 @@ void progress_end(Progress *progress, const RoundReport *report, const RoundTest
                                  plural(report->workers_lost));
     if (isfinite(report->epsilon))
         used += (size_t)snprintf(rest + used, sizeof rest - used, "  epsilon %.3g", report->epsilon);
+    if (isfinite(report->sample_epsilon))
+        used += (size_t)snprintf(rest + used, sizeof rest - used, "  epsilon of samples %.3g", report->sample_epsilon);
     if (report->cohort && report->cohort->abandoned)
         used += (size_t)snprintf(rest + used, sizeof rest - used, "  too few arrived: the model stays");
     if (report->refused > 0)

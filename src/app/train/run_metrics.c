@@ -67,7 +67,8 @@ Status report_clients(Metrics *metrics, const RunMemory *memory, uint32_t round,
 }
 
 // Adds what was done to the updates before the server saw them, and the privacy that it gives.
-static void put_privacy(JsonObject *line, const RoundReport *report, const ReleasePlan *release) {
+static void put_privacy(JsonObject *line, const RoundReport *report, const Training *training,
+                        const ReleasePlan *release) {
     if (report->clip > 0) {
         put_real(line, "clip", report->clip);
         put_whole(line, "updates_clipped", report->clipped);
@@ -75,6 +76,10 @@ static void put_privacy(JsonObject *line, const RoundReport *report, const Relea
     if (release->local_noise > 0) {
         put_real(line, "local_epsilon", release->local_epsilon);
         put_real(line, "local_delta", release->local_delta);
+    }
+    if (training->privacy.clip > 0) {
+        put_real(line, "sample_epsilon", report->sample_epsilon);
+        put_real(line, "sample_delta", training->privacy.delta);
     }
     if (!release->hides) return;
     put_real(line, "noise", release->mechanism.noise);
@@ -311,7 +316,7 @@ Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport
     put_whole(&line, "workers_lost", report->workers_lost);
     if (memory->config->trainer.command[0]) put_whole(&line, "trainer_restarts", restarts);
     put_whole(&line, "updates_refused", report->refused);
-    put_privacy(&line, report, &control->config.release);
+    put_privacy(&line, report, &control->config.training, &control->config.release);
     if (!memory->algorithm.engine->whole_cohort) put_world(&line, report, &control->totals);
     if (memory->attackers) put_whole(&line, "attackers", report->attackers);
     const RunConfig *config = &control->config;

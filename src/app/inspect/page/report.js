@@ -212,13 +212,13 @@ const showStaleness = (parent, run) => {
 };
 
 const showPrivacy = (parent, run) => {
-  const spent = run.rounds.epsilon;
-  if (!spent?.some((value) => value != null)) return;
-  const last = spent.findLast((value) => value != null);
-  new ChartFigure(parent, "privacy", "Privacy: epsilon spent", false, `After round ${run.rounds.round.at(-1)}: ${shown(last, 4)}. What delta goes with it stands in the run's options.`,
-    (colours) => ({ type: "line", data: { datasets: [line("epsilon", run.rounds.round.map((x, i) => ({ x, y: spent[i] })).filter((p) => p.y != null), colours, 3)] },
-      options: { scales: { x: linear("round"), y: linear("epsilon", { beginAtZero: true }) }, plugins: { legend: { display: false } } } }),
-    () => [["round", "epsilon"], ...run.rounds.round.map((round, i) => [round, spent[i]])]);
+  const kinds = [["epsilon", run.rounds.epsilon], ["epsilon of samples", run.rounds.sample_epsilon]].filter(([, spent]) => spent?.some((value) => value != null));
+  if (!kinds.length) return;
+  const last = kinds.map(([name, spent]) => `${name} ${shown(spent.findLast((value) => value != null), 4)}`).join(", ");
+  new ChartFigure(parent, "privacy", "Privacy: epsilon spent", false, `After round ${run.rounds.round.at(-1)}: ${last}. What delta goes with it stands in the run's options.`,
+    (colours) => ({ type: "line", data: { datasets: kinds.map(([name, spent], k) => line(name, run.rounds.round.map((x, i) => ({ x, y: spent[i] })).filter((p) => p.y != null), colours, k ? 1 : 3)) },
+      options: { scales: { x: linear("round"), y: linear("epsilon", { beginAtZero: true }) }, plugins: { legend: { display: kinds.length > 1 } } } }),
+    () => [["round", ...kinds.map(([name]) => name)], ...run.rounds.round.map((round, i) => [round, ...kinds.map(([, spent]) => spent[i])])]);
 };
 
 const rowsOf = (parent, rows, heading) => {
