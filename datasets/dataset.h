@@ -25,6 +25,12 @@
 
 enum { DATASET_MAX_CHANNELS = 16, DATASET_MAX_CLASSES = 65535, DATASET_NAME_BYTES = 256, DATASET_PATH_BYTES = 4096 };
 
+// Bits of DatasetItems.texts.
+enum {
+    DATASET_TEXTS_OF_WORDS = 1,
+    DATASET_TEXTS_WITH_GAPS = 2
+}; // else of characters; 0 is for gaps and unknown tokens
+
 // In the name of a feature that says whether a column has a value, between column and value.
 enum { DATASET_VALUE_FOLLOWS = '\x1f' };
 
@@ -32,14 +38,17 @@ typedef enum DatasetSplitKind { DATASET_TRAIN, DATASET_TEST, DATASET_SPLITS } Da
 
 // Sizes of one item of each array in bytes.
 typedef struct DatasetItems {
-    uint32_t pixel_bytes;   // 1: uint8 pixels; 4: float32 numbers, which enter a net unchanged; 0: labels alone
-    uint32_t label_bytes;   // 2: uint16 classes; 4: float32 targets of the net's one output, for the squared loss
-    uint32_t owner_bytes;   // 4: each sample has an owner; 0: samples have no owners
-    uint32_t outside;       // bits of 1 << DatasetSplitKind: splits whose samples are in files, not in the block
-    uint32_t names_bytes;   // size of the names of the classes, each with its '\0'; 0: classes are known by number
-    uint32_t scales;        // how many means and deviations normalised float32 numbers; 0: none did
-    uint64_t features;      // hash of the names of a table's features, in their order; 0: they have no names
-    uint64_t feature_bytes; // size of the names of a table's features, each with its '\0'; 0: they have no names
+    uint32_t pixel_bytes; // 1: uint8 pixels; 4: float32 numbers, which enter a net unchanged; 0: labels alone
+    uint32_t label_bytes; // 2: uint16 classes; 4: float32 targets of the net's one output, for the squared loss
+    uint32_t owner_bytes; // 4: each sample has an owner; 0: samples have no owners
+    uint32_t outside;     // bits of 1 << DatasetSplitKind: splits whose samples are in files, not in the block
+    uint32_t names_bytes; // size of the names of the classes, each with its '\0'; 0: classes are known by number
+    uint32_t scales;      // how many means and deviations normalised float32 numbers; 0: none did
+    uint64_t features;    // hash of the names of a table's features, in their order; 0: they have no names
+    uint64_t
+        feature_bytes; // size of the names of a table's features, or of the tokens of texts, each with its '\0'; 0: none
+    uint32_t vocabulary; // of texts: their tokens are numbers from 0 to below this; 0: samples are no texts
+    uint32_t texts;      // bits of DATASET_TEXTS_...
 } DatasetItems;
 
 static inline bool dataset_has_targets(const DatasetItems *items) {
@@ -74,7 +83,7 @@ typedef struct Dataset {
     float shift[DATASET_MAX_CHANNELS];
     const char *class_names;      // one after another, each with its '\0'; NULL: classes are known by number
     const char *feature_names;    // of a table, one for each number of a sample, one after another, each with its '\0';
-                                  // NULL: none
+                                  // or the tokens of texts (vocabulary, without 0 where it is for gaps); NULL: none
     const float *means, *stddevs; // (items.scales): float32 numbers were normalised by these, one for each feature or
                                   // channel; NULL: they enter a net as they are in the files
     uint64_t begins[DATASET_SPLITS]; // offset in the file, of splits whose samples are outside the block
@@ -158,6 +167,7 @@ typedef struct DatasetModel {
     char **class_names; // (classes)
     uint32_t classes;
     char *feature_names;    // as in Dataset, and an empty name at the end
+    bool are_tokens;        // names are the tokens of a vocabulary
     float *means, *stddevs; // (scales)
     uint32_t scales;
     uint64_t features; // DatasetItems.features of its training samples

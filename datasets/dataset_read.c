@@ -181,9 +181,11 @@ Status dataset_view(Dataset *data, const void *memory, size_t bytes, Error *err)
                     (unsigned long long)layout.block_bytes);
     const char *names = (const char *)base + layout.names;
     const char *features = (const char *)base + layout.features;
-    if (!has_names(features, items->feature_bytes, shape_size(block->shape)))
+    const size_t named =
+        items->vocabulary ? items->vocabulary - !!(items->texts & DATASET_TEXTS_WITH_GAPS) : shape_size(block->shape);
+    if (!has_names(features, items->feature_bytes, named))
         return fail(err, STATUS_DATA, "the data set's block: %llu bytes of names for %zu features",
-                    (unsigned long long)items->feature_bytes, shape_size(block->shape));
+                    (unsigned long long)items->feature_bytes, named);
     if (!has_names(names, items->names_bytes, (size_t)block->classes))
         return fail(err, STATUS_DATA, "the data set's block: %u bytes of names for %d classes", items->names_bytes,
                     block->classes);

@@ -83,7 +83,7 @@ static void doubt_classes(DatasetDoubts *doubts, const Dataset *data, const Data
 // uint8 pixels are scaled; float32 numbers enter the net unchanged.
 static void doubt_scale(DatasetDoubts *doubts, const Dataset *data, const DatasetFormat *format) {
     const size_t size = shape_size(data->shape), all = data->train.count * size;
-    if (data->items.pixel_bytes < sizeof(float) || size < LEAST_PIXELS) return;
+    if (data->items.pixel_bytes < sizeof(float) || size < LEAST_PIXELS || data->items.vocabulary) return;
     const Range range = range_of(data->train.pixels, all < MOST_NUMBERS ? all : MOST_NUMBERS);
     if (!range.whole || range.least != 0 || range.greatest < 128 || range.greatest > 255) return;
     add(doubts, "%s: samples are whole numbers from 0 to %g and enter the net as they are; if they are pixels, %s",
@@ -238,9 +238,9 @@ void dataset_find_doubts(DatasetDoubts *doubts, const Dataset *data, const Datas
     if (!source->folder[0]) return; // synthetic
     if (dataset_has_targets(&data->items))
         doubt_targets(doubts, data, format);
-    else if (format->targets)
+    else if (format->targets && !(data->items.vocabulary && data->class_names)) // characters that follow
         doubt_classes(doubts, data, format);
-    if (data->feature_names) doubt_features(doubts, data, &source->settings);
+    if (data->feature_names && !data->items.vocabulary) doubt_features(doubts, data, &source->settings);
     doubt_scale(doubts, data, format);
     doubt_channels(doubts, data);
 }

@@ -37,7 +37,13 @@ static const FormRow row = {
             .help = "samples enter as (x - mean) / deviation of the training samples, for each feature, or for each channel of images; "
                     "the model notes both, and eval uses them for other data"},
         [SETTING_CHANNELS] = {.name = "channels", .type = FORM_CHOICE, .preset = "first", .choices = "first last",
-            .help = "axis of the channels in arrays of images: (N,C,H,W), or last: (N,H,W,C)"}}};
+            .help = "axis of the channels in arrays of images: (N,C,H,W), or last: (N,H,W,C)"},
+        [SETTING_TOKENS] = {.name = "tokens", .type = FORM_CHOICE, .preset = "characters", .choices = "characters words",
+            .help = "parts of LEAF's texts that enter a net as numbers; words: runs of letters and digits in lower case, and . , ! ? ;"},
+        [SETTING_LENGTH] = {.name = "length", .type = FORM_WHOLE, .minimum = 1, .maximum = 65535, .preset = "",
+            .help = "how many tokens of a text enter. Preset: all, at most 140 characters or 25 words; short texts are filled up in front by 0"},
+        [SETTING_VOCABULARY] = {.name = "vocabulary", .type = FORM_WHOLE, .minimum = 1, .maximum = 65534, .preset = "10000",
+            .help = "how many of the most frequent tokens have numbers of their own, from 1; 0 is all others"}}};
 // clang-format on
 _Static_assert((int)DATASET_SETTINGS <= (int)FORM_MAX_KEYS, "a row has room for all settings");
 

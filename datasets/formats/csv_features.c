@@ -65,7 +65,7 @@ static uint32_t count_values(const char *features, const char *name) {
 
 // Columns that differ from the model's are refused by the hash of all names, later.
 Status csv_features_expect(CsvColumns *columns, const DatasetModel *model, Error *err) {
-    const char *features = model ? model->feature_names : NULL;
+    const char *features = model && !model->are_tokens ? model->feature_names : NULL;
     for (int i = 0; i < columns->count && features; i++) {
         CsvColumn *column = &columns->columns[i];
         char *name = column->role == CSV_FEATURE ? strdup(columns->names[i]) : NULL;

@@ -1,8 +1,9 @@
 // Part of format.h: LEAF's data sets (leaf.cmu.edu): folders train/ and test/ of JSON files with users, each with its
 // own samples:
 //   {"users": ["u1", ...], "num_samples": [...], "user_data": {"u1": {"x": [[numbers] ...], "y": [...]}, ...}}
-// x are vectors of numbers of one length, y classes (whole numbers from 0) or targets (numbers with a point). Users are
-// clients, in the order of the training files' names and of "users" within a file.
+// x are vectors of numbers of one length, y classes (whole numbers from 0) or targets (numbers with a point); or x are
+// texts, or lists of texts of which the last counts, and y as above or the next character (formats/leaf_text.h). Users
+// are clients, in the order of the training files' names and of "users" within a file.
 #include <dirent.h>
 #include <jansson.h>
 #include <limits.h>
@@ -13,7 +14,9 @@
 #include <strings.h>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "datasets/formats/format.h"
+#include "datasets/formats/leaf_text.h"
 #include "datasets/settings.h"
 #include "datasets/unpacked_cache.h"
 
@@ -24,9 +27,16 @@ typedef struct Leaf {
     size_t features;     // of a sample; 0: not known yet
     bool is_known;       // it is known whether y are classes or targets
     bool has_targets;
+    bool is_text;       // x are texts
+    LeafTexts texts;    // owned
     int split;          // of the files that are being read: 0: train, 1: test
     uint32_t counts[2]; // samples of train, test
 } Leaf;
+
+static void free_leaf(Leaf *leaf) {
+    json_decref(leaf->users);
+    leaf_texts_free(&leaf->texts);
+}
 
 static int is_json(const struct dirent *entry) {
     const char *ending = strrchr(entry->d_name, '.');
@@ -69,18 +79,42 @@ static Status bad_sample(const At *at, const char *what, const char *needs, Erro
                 needs);
 }
 
+// The text of a sample: itself, or the last of several, as LEAF's tweets are: number, date, query, user, text.
+static const char *text_of(const json_t *x) {
+    return json_string_value(json_is_array(x) ? json_array_get(x, json_array_size(x) - 1) : x);
+}
+
+// Where the sample that is being read belongs in the block.
+static void *sample_at(const Leaf *leaf) {
+    const DatasetLayout *layout = &leaf->block->layout;
+    uint8_t *first = dataset_at(leaf->block, leaf->split == 0 ? layout->train_pixels : layout->test_pixels);
+    return first + (size_t)leaf->counts[leaf->split] * leaf->features * leaf->block->items.pixel_bytes;
+}
+
+static Status take_text(Leaf *leaf, const char *text, const At *at, Error *err) {
+    if (!text) return bad_sample(at, "x", "no text, as those before are", err);
+    if (!leaf->block) return leaf_texts_learn(&leaf->texts, text, err);
+    leaf_texts_write(&leaf->texts, sample_at(leaf), text);
+    return STATUS_OK;
+}
+
+// The character that follows a text.
+static Status take_next(Leaf *leaf, uint16_t *class, const char *next, const At *at, Error *err) {
+    const size_t letter = text_letter(next);
+    if (letter == 0 || next[letter]) return bad_sample(at, "y", "not one character, the one that follows x", err);
+    if (!leaf->block) return leaf_texts_learn_next(&leaf->texts, next, err);
+    *class = (uint16_t)leaf_texts_class(&leaf->texts, next);
+    return STATUS_OK;
+}
+
 static Status take_x(Leaf *leaf, const json_t *x, const At *at, Error *err) {
     const size_t features = json_is_array(x) ? json_array_size(x) : 1;
+    if (leaf->features == 0) leaf->is_text = text_of(x) != NULL;
     if (leaf->features == 0) leaf->features = features;
-    if (json_is_string(x)) return bad_sample(at, "x", "text; only vectors of numbers are read", err);
+    if (leaf->is_text) return take_text(leaf, text_of(x), at, err);
     if (features != leaf->features || features == 0)
         return bad_sample(at, "x", "of another length than those before; give all the same", err);
-    float *to = NULL;
-    if (leaf->block) {
-        const DatasetLayout *layout = &leaf->block->layout;
-        to = (float *)dataset_at(leaf->block, leaf->split == 0 ? layout->train_pixels : layout->test_pixels) +
-             leaf->counts[leaf->split] * features;
-    }
+    float *to = leaf->block ? sample_at(leaf) : NULL;
     for (size_t i = 0; i < features; i++) {
         const json_t *number = json_is_array(x) ? json_array_get(x, i) : x;
         const float value = (float)json_number_value(number);
@@ -91,12 +125,16 @@ static Status take_x(Leaf *leaf, const json_t *x, const At *at, Error *err) {
 }
 
 static Status take_y(Leaf *leaf, const json_t *y, const At *at, Error *err) {
-    const bool is_target = json_is_real(y);
-    if (!json_is_number(y)) return bad_sample(at, "y", "no number; classes are whole numbers from 0", err);
+    const bool is_target = json_is_real(y), follows = leaf->is_text && json_is_string(y);
+    uint16_t next = 0;
+    if (leaf->is_known && leaf->texts.follows != follows)
+        return bad_sample(at, "y", "of another kind than those before", err);
+    if (follows) TRY(take_next(leaf, &next, json_string_value(y), at, err));
+    if (!follows && !json_is_number(y)) return bad_sample(at, "y", "no number; classes are whole numbers from 0", err);
     if (!leaf->is_known) leaf->has_targets = is_target, leaf->is_known = true;
     if (leaf->has_targets != is_target)
         return bad_sample(at, "y", "of another kind than those before; give only classes or only targets", err);
-    const json_int_t label = json_integer_value(y);
+    const json_int_t label = follows ? next : json_integer_value(y);
     const float target = (float)json_real_value(y);
     if (is_target ? !isfinite(target) : label < 0 || label >= DATASET_MAX_CLASSES)
         return bad_sample(at, "y", "out of range", err);
@@ -198,44 +236,100 @@ static Status note_file(void *source, const char *path, Error *err) {
     return dataset_note_file(source, path, err);
 }
 
+// Texts are numbers of a vocabulary, which have no scale and no shape.
+static Status take_texts(DatasetSource *source, Leaf *leaf, const char *place, Error *err) {
+    const Form *settings = &source->settings;
+    if (settings_say(settings, SETTING_NORMALIZE, "yes") || settings->given[SETTING_SHAPE])
+        return fail(err, STATUS_USAGE, "%s: its samples are texts; leave out shape and normalize", place);
+    TRY(leaf_texts_settle(&leaf->texts, source->model, place, err));
+    leaf_texts_items(&source->items, &leaf->texts);
+    leaf->features = leaf->texts.length;
+    return STATUS_OK;
+}
+
+// Reads all samples without a block, to learn how many there are, and the vocabulary of texts.
+static Status learn(Leaf *leaf, DatasetSource *source, const char *place, Error *err) {
+    const Form *settings = &source->settings;
+    leaf_texts_begin(&leaf->texts, settings);
+    TRY(read_both(leaf, place, err));
+    source->train_count = leaf->counts[0];
+    source->test_count = leaf->counts[1];
+    source->users = (uint32_t)json_object_size(leaf->users);
+    source->items = (DatasetItems){.pixel_bytes = sizeof(float),
+                                   .label_bytes = leaf->has_targets ? sizeof(float) : sizeof(uint16_t),
+                                   .owner_bytes = sizeof(uint32_t)};
+    if (leaf->is_text) return take_texts(source, leaf, place, err);
+    for (DatasetSetting setting = SETTING_TOKENS; setting <= SETTING_VOCABULARY; setting++)
+        if (settings->given[setting])
+            return fail(err, STATUS_USAGE, "%s: its samples are numbers, no texts; leave out %s", place,
+                        settings_table.rows->keys[setting].name);
+    return STATUS_OK;
+}
+
 static Status leaf_find(DatasetSource *source, const char *place, Error *err) {
     Leaf leaf = {0};
     source->packed = true; // numbers as text: parsed only once
     TRY(each_file(place, parts[0], note_file, source, err));
     TRY(each_file(place, parts[1], note_file, source, err));
     if (unpacked_cache_describe(source)) return STATUS_OK;
-    Status status = read_both(&leaf, place, err);
-    source->train_count = leaf.counts[0];
-    source->test_count = leaf.counts[1];
-    source->users = (uint32_t)json_object_size(leaf.users);
-    source->items = (DatasetItems){.pixel_bytes = sizeof(float),
-                                   .label_bytes = leaf.has_targets ? sizeof(float) : sizeof(uint16_t),
-                                   .owner_bytes = sizeof(uint32_t)};
-    json_decref(leaf.users);
-    if (status != STATUS_OK) return status;
-    return dataset_take_shape(source, 1, 1, leaf.features, place, err);
+    Status status = learn(&leaf, source, place, err);
+    if (status == STATUS_OK) status = dataset_take_shape(source, 1, 1, leaf.features, place, err);
+    free_leaf(&leaf);
+    return status;
+}
+
+static Status changed(const DatasetSource *source, Error *err) {
+    return fail(err, STATUS_DATA, "%s: its files changed while the data set was being read", source->folder);
+}
+
+// The vocabulary, which only all texts tell.
+static Status learn_texts(LeafTexts *texts, const DatasetBlock *block, const DatasetSource *source, Error *err) {
+    DatasetSource again = *source;
+    Leaf leaf = {0};
+    Status status = learn(&leaf, &again, source->folder, err);
+    const bool is_same = again.items.vocabulary == block->items.vocabulary && again.items.texts == block->items.texts &&
+                         again.items.feature_bytes == block->items.feature_bytes &&
+                         again.items.names_bytes == block->items.names_bytes &&
+                         leaf.features == shape_size(block->shape);
+    if (status == STATUS_OK && !is_same) status = changed(source, err);
+    *texts = leaf.texts;
+    leaf.texts = (LeafTexts){0};
+    free_leaf(&leaf);
+    return status;
 }
 
 static Status leaf_read(DatasetBlock *block, const DatasetSource *source, Error *err) {
-    const bool has_targets = dataset_has_targets(&block->items);
     char test[DATASET_PATH_BYTES + 8];
-    Leaf leaf = {.block = block, .features = shape_size(block->shape), .is_known = true, .has_targets = has_targets};
-    Status status = read_both(&leaf, source->folder, err);
+    Leaf leaf = {.block = block,
+                 .features = shape_size(block->shape),
+                 .is_text = block->items.vocabulary > 0,
+                 .is_known = true,
+                 .has_targets = dataset_has_targets(&block->items)};
+    Status status = leaf.is_text ? learn_texts(&leaf.texts, block, source, err) : STATUS_OK;
+    if (status == STATUS_OK) status = read_both(&leaf, source->folder, err);
     const bool is_whole = leaf.counts[0] == block->train_count && leaf.counts[1] == block->test_count &&
                           json_object_size(leaf.users) == block->users;
-    json_decref(leaf.users);
-    if (status != STATUS_OK) return status;
-    if (!is_whole)
-        return fail(err, STATUS_DATA, "%s: its files changed while the data set was being read", source->folder);
+    if (status == STATUS_OK && !is_whole) status = changed(source, err);
+    if (status == STATUS_OK && leaf.is_text) {
+        leaf_texts_names(dataset_at(block, block->layout.features), dataset_at(block, block->layout.names),
+                         &leaf.texts);
+        block->scale[0] = 1; // numbers of tokens enter a net unchanged
+    }
+    if (leaf.texts.follows) block->classes = (int)block->items.vocabulary;
+    const bool is_counted = !leaf.texts.follows;
+    free_leaf(&leaf);
+    TRY(status);
     snprintf(test, sizeof test, "%s/test", source->folder);
-    return dataset_count_classes(block, test, err);
+    return is_counted ? dataset_count_classes(block, test, err) : STATUS_OK;
 }
 
 // The row is easier to read on few lines.
 // clang-format off
 const DatasetFormat leaf_format = {
-    .name = "LEAF", .files = "train/*.json", .settings = SETTINGS_OF_SAMPLES, .is_here = leaf_is_here, .find = leaf_find, .read = leaf_read,
-    .help = "a folder with folders train and test of JSON files with \"users\" and \"user_data\", x vectors of numbers; users are "
-            "clients, for --partition natural-id",
+    .name = "LEAF", .files = "train/*.json", .settings = SETTINGS_OF_SAMPLES | SETTINGS_OF_TEXTS,
+    .is_here = leaf_is_here, .find = leaf_find, .read = leaf_read,
+    .help = "a folder with folders train and test of JSON files with \"users\" and \"user_data\", x vectors of numbers, or texts; "
+            "users are clients, for --partition natural-id. The label of a text is a class, or the character that follows (Shakespeare); of a "
+            "list of texts (Sent140) the last is read, with --data \"PLACE tokens=words\" by words",
     .classes = "write y without a point", .targets = "write y with a point", .pixels = "say normalize=yes in --data"};
 // clang-format on

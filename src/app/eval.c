@@ -42,11 +42,13 @@ static Status find_net(Spec *spec, const Safetensors *file, const char *path, co
                     shell_word(word, note + 8));
     zoo_expand(text, sizeof text, given ? options->model : note, data->classes);
     const char *input = safetensors_note(file, "sounder.input");
+    const bool is_text = input && strchr(input, 'x') && data->items.vocabulary > 0;
     char shape[48];
     snprintf(shape, sizeof shape, "%dx%dx%d", data->shape.channels, data->shape.rows, data->shape.columns);
     if (input && strcmp(input, shape) != 0)
-        return fail(err, STATUS_USAGE, "%s was trained on samples of %s, but those of --data %s are %s", path, input,
-                    options->data, shape);
+        return fail(err, STATUS_USAGE, "%s was trained on samples of %s, but those of --data %s are %s%s%.8s%s", path,
+                    input, options->data, shape, is_text ? "; say length=" : "", is_text ? strrchr(input, 'x') + 1 : "",
+                    is_text ? " in --data" : "");
     const char *classes = safetensors_note(file, "sounder.classes");
     snprintf(shape, sizeof shape, "%d", data->classes);
     if (classes && strcmp(classes, shape) != 0)

@@ -142,10 +142,12 @@ static void what_is_wrong_with_a_table_is_told_with_its_line(void **state) {
         {"label\n0\n", "label\n0\n", "train.csv:1: no column is left"},
         {"a,label,label\n1,0,0\n", "a,label,label\n1,0,0\n", "two columns are called label"},
         {"a,label\nx1,0\n", "a,label\n1,0\n", "train.csv:2: column a has \"x1\"; it needs a finite number"},
-        {"a,label\n,0\n", "a,label\n1,0\n", "train.csv:2: column a has \"\", \"?\", \"nan\" or the like, in 1 row; missing=drop"},
+        {"a,label\n,0\n", "a,label\n1,0\n",
+         "train.csv:2: column a has \"\", \"?\", \"nan\" or the like, in 1 row; missing=drop"},
         {"a,label\n1,0\n", "a,label\nnan,0\n", "test.csv:2: column a has"},
         {"a,label\n1,cat\n", "a,label\n1,0\n", "column label has \"0\", a class that no training sample has"},
-        {"a,label\n1,0.5\n2,1\n", "a,label\n1,1\n", "has \"0.5\"; classes are whole numbers or names; for quantities say"},
+        {"a,label\n1,0.5\n2,1\n", "a,label\n1,1\n",
+         "has \"0.5\"; classes are whole numbers or names; for quantities say"},
         {"a,label\n", "a,label\n1,0\n", "train.csv: no lines but the first"},
         {"", "a,label\n1,0\n", "train.csv: empty"},
     };
@@ -233,6 +235,82 @@ static void users_of_leaf_are_clients_in_the_order_of_their_files(void **state) 
     free(loaded.block);
 }
 
+static const char shakespeare[] =
+    "{\"users\": [\"A\", \"B\"], \"user_data\": {\"A\": {\"x\": [\"abca\", \"bcab\"], \"y\": [\"b\", \"\\n\"]}, "
+    "\"B\": {\"x\": [\"\\u00e9 ab\"], \"y\": [\"c\"]}}}";
+
+// The characters of both folders are numbered in the order of their bytes, and are the classes.
+static void characters_of_leaf_are_numbers_and_the_one_that_follows_is_the_class(void **state) {
+    char folder[SCRATCH_PATH_BYTES];
+    Loaded loaded;
+    Error err = {.message = ""};
+    leaf_folder(folder, *state, "shakespeare");
+    write_text(folder, "train/t.json", shakespeare);
+    write_text(folder, "test/t.json",
+               "{\"users\": [\"B\"], \"user_data\": {\"B\": {\"x\": [\"cdab\"], \"y\": [\"d\"]}}}");
+    check_ok(load(&loaded, folder, 1, &err));
+    const uint8_t train[] = {2, 3, 4, 2, 3, 4, 2, 3, 6, 1, 2, 3},
+                  test[] = {4, 5, 2, 3}; // \n, blank, a, b, c, d, e acute
+    const Dataset *data = &loaded.data;
+    assert_int_equal(data->items.vocabulary, 7);
+    assert_int_equal(data->classes, 7);
+    assert_int_equal(data->shape.columns, 4);
+    assert_int_equal(data->items.pixel_bytes, 1);
+    assert_memory_equal(data->train.pixels, train, sizeof train);
+    assert_memory_equal(data->test.pixels, test, sizeof test);
+    assert_int_equal(data->train.labels[1], 0);
+    assert_int_equal(data->test.labels[0], 5); // a character that no training label is
+    assert_int_equal(data->test.owners[0], 1);
+    assert_true(data->scale[0] == 1 && data->shift[0] == 0);
+    assert_string_equal(dataset_class_name(data, 0), "\\n");
+    assert_string_equal(dataset_class_name(data, 1), "' '");
+    free(loaded.block);
+    char place[SCRATCH_PATH_BYTES + 32];
+    snprintf(place, sizeof place, "%s length=2", folder); // the last two before the one that follows
+    check_ok(load(&loaded, place, 1, &err));
+    assert_memory_equal(loaded.data.test.pixels, ((uint8_t[]){2, 3}), 2);
+    free(loaded.block);
+    static const char *const refused[][2] = {
+        {"length=5", "a text x has 4 characters; where y are characters that follow, each x needs at least the 5"},
+        {"tokens=words", "y are characters that follow x; leave out tokens=words"},
+        {"normalize=yes", "its samples are texts; leave out shape and normalize"}};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        snprintf(place, sizeof place, "%s %s", folder, refused[i][0]);
+        assert_true(load(&loaded, place, 1, &err) != STATUS_OK);
+        if (!strstr(err.message, refused[i][1])) fail_msg("%s", err.message);
+    }
+}
+
+static const char tweets[] =
+    "{\"users\": [\"A\"], \"user_data\": {\"A\": {\"x\": [[\"1\", \"Mon\", \"no query\", \"A\", \"Good, GOOD day!\"], "
+    "[\"2\", \"Mon\", \"no query\", \"A\", \"a bad day\"]], \"y\": [1, 0]}}}";
+
+// Short texts are filled up in front, words that are not among the most frequent are 0.
+static void words_of_leaf_are_numbers_by_their_vocabulary(void **state) {
+    static const struct {
+        const char *settings;
+        uint8_t train[2 * 4];
+        uint32_t vocabulary;
+    } cases[] = {
+        {"tokens=words length=4", {6, 2, 6, 5, 0, 3, 4, 5}, 7},              // ! , a bad day good
+        {"tokens=words length=4 vocabulary=2", {2, 0, 2, 1, 0, 0, 0, 1}, 3}, // day good
+    };
+    char folder[SCRATCH_PATH_BYTES], place[SCRATCH_PATH_BYTES + 64];
+    leaf_folder(folder, *state, "sent140");
+    write_text(folder, "train/t.json", tweets);
+    write_text(folder, "test/t.json", tweets);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Loaded loaded;
+        Error err = {.message = ""};
+        snprintf(place, sizeof place, "%s %s", folder, cases[i].settings);
+        if (load(&loaded, place, 1, &err) != STATUS_OK) fail_msg("%s", err.message);
+        assert_int_equal(loaded.data.items.vocabulary, cases[i].vocabulary);
+        assert_int_equal(loaded.data.classes, 2);
+        assert_memory_equal(loaded.data.train.pixels, cases[i].train, 8);
+        free(loaded.block);
+    }
+}
+
 static void what_is_wrong_with_leaf_is_told_with_file_and_user(void **state) {
     static const char good[] = "{\"users\": [\"a\"], \"user_data\": {\"a\": {\"x\": [[1]], \"y\": [0]}}}";
     static const struct {
@@ -245,8 +323,12 @@ static void what_is_wrong_with_leaf_is_told_with_file_and_user(void **state) {
         {"{\"users\": [\"a\"], \"user_data\": {\"a\": {\"x\": [[1], [2]], \"y\": [0]}}}", good, "user a: no x and y"},
         {"{\"users\": [\"a\"], \"user_data\": {\"a\": {\"x\": [[1], [2, 3]], \"y\": [0, 0]}}}", good,
          "x of sample 1 is of another length"},
+        {"{\"users\": [\"a\"], \"user_data\": {\"a\": {\"x\": [\"to be\"], \"y\": [\"or\"]}}}", good,
+         "y of sample 0 is not one character, the one that follows x"},
         {"{\"users\": [\"a\"], \"user_data\": {\"a\": {\"x\": [\"to be\"], \"y\": [\"o\"]}}}", good,
-         "x of sample 0 is text"},
+         "x of sample 0 is no text, as those before are"},
+        {"{\"users\": [\"a\"], \"user_data\": {\"a\": {\"x\": [\"to\", \"be\"], \"y\": [1, \"o\"]}}}", good,
+         "y of sample 1 is of another kind than those before"},
         {"{\"users\": [\"a\"], \"user_data\": {\"a\": {\"x\": [[1]], \"y\": [-1]}}}", good,
          "y of sample 0 is out of range"},
         {"{\"users\": [\"a\"], \"user_data\": {\"a\": {\"x\": [[1], [1]], \"y\": [1, 0.5]}}}", good, "of another kind"},
@@ -342,6 +424,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(each_file_of_texts_tells_whether_a_copy_is_stale),
         cmocka_unit_test(what_is_wrong_with_texts_is_told),
         cmocka_unit_test(users_of_leaf_are_clients_in_the_order_of_their_files),
+        cmocka_unit_test(characters_of_leaf_are_numbers_and_the_one_that_follows_is_the_class),
+        cmocka_unit_test(words_of_leaf_are_numbers_by_their_vocabulary),
         cmocka_unit_test(what_is_wrong_with_leaf_is_told_with_file_and_user),
         cmocka_unit_test(both_kinds_of_cifar_are_known_by_their_files),
         cmocka_unit_test(cut_and_corrupt_records_are_refused),

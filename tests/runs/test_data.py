@@ -292,6 +292,61 @@ class Data(RunCase):
         self.assertGreater(min(row["accuracy"] for row in own), 0.6)
         self.assertIn(f"data: {self.path('femnist')} shape=1x28x28 normalize=yes", self.config("run"))
 
+    def leaf(self, name, users):
+        """users: {part: {user: (x, y)}}."""
+        for part, of in users.items():
+            told = {user: {"x": x, "y": y} for user, (x, y) in of.items()}
+            self.write(f"{name}/{part}/all_data.json", json.dumps({"users": list(of), "num_samples": [len(y) for _, y in of.values()], "user_data": told}).encode())
+
+    def test_plays_of_leaf_train_a_net_of_characters_with_a_client_per_role(self):
+        speech = "who's there? nay, answer me: stand, and unfold yourself. long live the king! " * 3
+        def lines(begin, count, length=20):
+            return [speech[begin + i:begin + i + length] for i in range(count)], [speech[begin + i + length] for i in range(count)]
+        self.leaf("play", {"train": {f"ROLE{i}": lines(20 * i, 30) for i in range(3)}, "test": {f"ROLE{i}": lines(20 * i + 5, 8) for i in range(3)}})
+        letters = sorted(set(speech[:100]))
+        self.assertRegex(self.data("play")[0], rf"LEAF +90 +24 +1x1x20 +characters +{len(letters)} +{len(letters)} +3 ")
+        net = "embedding 64 8; lstm 32; lstm 32 last; linear classes"
+        out, _ = self.train("--data", "play", "--model", net, "--rounds", "2", "--eval-clients-every", "2", "--workers", "2", "--out", "small")
+        self.assertIn(f"texts of 20 characters enter as numbers below {len(letters)}, the vocabulary\n", out)
+        self.assertIn("2 workers, 3 clients", out)
+        self.train("--data", "play", "--model", "embedding 64 16; lstm 64 last; linear classes", "--rounds", "30", "--lr", "2", "--local-epochs", "4", "--batch-size", "5", "--quiet", "--out", "run")
+        told = json.loads(self.call("eval", "run", "--json", "--confusion")[0])
+        self.assertGreater(told["test_accuracy"], 0.6)
+        self.assertEqual(told["class_names"], ["' '" if letter == " " else letter for letter in letters])
+        with open(self.path("run/model.safetensors"), "rb") as file:
+            self.assertEqual(json.loads(parse_safetensors(file.read())[0]["sounder.vocabulary"]), letters)
+        other = lines(5, 8)  # of fewer characters: numbered as the model's
+        self.leaf("other", {"train": {"NEW": other}, "test": {"NEW": other}})
+        self.assertEqual(len(set("".join(other[0]))) < len(letters), True)
+        self.assertGreater(json.loads(self.call("eval", "run", "--data", "other", "--json")[0])["test_accuracy"], 0.6)
+        self.leaf("greek", {"train": {"NEW": (["x" * 19 + "\u03b1"], ["x"])}, "test": {"NEW": (["x" * 20], ["x"])}})
+        self.assertIn('which the model does not know', self.call("eval", "run", "--data", "greek", code=65)[1])
+        self.train("--data", "play length=8", "--model", "char-lstm", "--rounds", "1", "--quiet", "--out", "named")
+        self.train("--resume", "small", "--rounds", "3")
+
+    def test_tweets_of_leaf_have_two_classes_by_words_or_characters(self):
+        chance = random.Random(4)
+        def tweets(count):
+            words = ("day", "cat", "train", "the", "monday")
+            x, y = [], []
+            for i in range(count):
+                told = [chance.choice(words) for _ in range(chance.randrange(3, 6))]
+                told.insert(chance.randrange(len(told)), ("awful", "great")[i % 2])
+                x.append([str(i), "Mon", "NO_QUERY", "someone", " ".join(told).capitalize() + "!"])
+                y.append(i % 2)
+            return x, y
+        self.leaf("tweets", {"train": {f"u{i}": tweets(20) for i in range(4)}, "test": {f"u{i}": tweets(6) for i in range(4)}})
+        out, _ = self.train("--data", "tweets tokens=words", "--model", "embedding 16 8; lstm 16 last; linear classes", "--rounds", "15", "--lr", "1",
+                            "--batch-size", "5", "--workers", "2", "--out", "words")
+        self.assertIn("texts of 7 words enter as numbers below 9, the vocabulary; 0 is for others and for gaps in front\n", out)
+        self.assertGreater(json.loads(self.call("eval", "words", "--json")[0])["test_accuracy"], 0.9)
+        self.leaf("new", {"train": {"v": ([["Awful weather"], ["a great day"]], [0, 1])}, "test": {"v": ([["what a GREAT weather"]], [1])}})
+        self.assertIn("those of --data new tokens=words are 1x1x4; say length=7 in --data", self.call("eval", "words", "--data", "new tokens=words", code=64)[1])
+        self.assertEqual(json.loads(self.call("eval", "words", "--data", "new tokens=words length=7", "--json")[0])["samples"], 1)
+        out, _ = self.train("--data", "tweets length=30", "--model", "embedding 64 8; lstm 16 last; linear classes", "--rounds", "1", "--out", "letters")
+        self.assertIn("texts of 30 characters enter as numbers below ", out)
+        self.assertIn("leave out tokens", self.call("train", "--data", "numbers tokens=words", "--model", "softmax", code=64)[1] if self.leaf("numbers", {part: {"u": ([[1.0, 2.0], [2.0, 1.0]], [0, 1])} for part in ("train", "test")}) is None else "")
+
     def test_a_model_sees_other_samples_as_it_saw_its_own(self):
         chance = random.Random(2)
         def table(name, kinds, count):

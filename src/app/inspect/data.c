@@ -54,6 +54,7 @@ typedef enum Fact {
     TEST,
     SHAPE,
     VALUES,
+    VOCABULARY,
     CLASSES,
     CLIENTS,
     MEGABYTES,
@@ -67,13 +68,13 @@ static const struct {
     const char *title, *key;
     int decimals;
 } facts[FACTS] = {
-    [NAME] = {"name", "name", -1},          [FORM] = {"form", "form", -1},
-    [TRAIN] = {"train", "train", 0},        [VALIDATION] = {"validation", "validation", 0},
-    [TEST] = {"test", "test", 0},           [SHAPE] = {"shape", "shape", -1},
-    [VALUES] = {"values", "values", -1},    [CLASSES] = {"classes", "classes", 0},
-    [CLIENTS] = {"clients", "clients", 0},  [MEGABYTES] = {"MB", "megabytes", 1},
-    [HASH] = {"xxh3", "xxh3", -1},          [WHERE] = {"where", "where", -1},
-    [PROBLEM] = {"problem", "problem", -1},
+    [NAME] = {"name", "name", -1},         [FORM] = {"form", "form", -1},
+    [TRAIN] = {"train", "train", 0},       [VALIDATION] = {"validation", "validation", 0},
+    [TEST] = {"test", "test", 0},          [SHAPE] = {"shape", "shape", -1},
+    [VALUES] = {"values", "values", -1},   [VOCABULARY] = {"vocabulary", "vocabulary", 0},
+    [CLASSES] = {"classes", "classes", 0}, [CLIENTS] = {"clients", "clients", 0},
+    [MEGABYTES] = {"MB", "megabytes", 1},  [HASH] = {"xxh3", "xxh3", -1},
+    [WHERE] = {"where", "where", -1},      [PROBLEM] = {"problem", "problem", -1},
 };
 
 typedef struct Listing {
@@ -94,11 +95,13 @@ static void put_facts(Listing *listing, const DatasetSource *source, const Datas
     snprintf(text, sizeof text, "%dx%dx%d", data->shape.channels, data->shape.rows, data->shape.columns);
     table_put_text(table, at[SHAPE], text);
     snprintf(text, sizeof text, "%s%s",
-             !dataset_has_samples(&data->items) ? "labels alone"
-             : data->items.pixel_bytes == 1     ? "uint8"
-                                                : "float32",
+             data->items.vocabulary > 0           ? data->items.texts & DATASET_TEXTS_OF_WORDS ? "words" : "characters"
+             : !dataset_has_samples(&data->items) ? "labels alone"
+             : data->items.pixel_bytes == 1       ? "uint8"
+                                                  : "float32",
              has_targets ? ", targets" : "");
     table_put_text(table, at[VALUES], text);
+    if (data->items.vocabulary > 0) table_put_number(table, at[VOCABULARY], data->items.vocabulary);
     if (!has_targets) table_put_number(table, at[CLASSES], data->classes);
     if (data->users > 0) table_put_number(table, at[CLIENTS], data->users);
     const uint64_t bytes =

@@ -29,7 +29,8 @@ static Status read_names(DatasetModel *model, const char *note, const char *path
     return status;
 }
 
-// A name that is no text is left out: the names of the table then differ from the model's.
+// note: of a table's columns, or of tokens. A name that is no text is left out: the names of the data then differ from
+// the model's.
 static Status read_columns(DatasetModel *model, const char *note, const char *path, Error *err) {
     json_t *list = json_loads(note, 0, NULL), *item, *values, *value;
     const char *column;
@@ -47,7 +48,9 @@ static Status read_columns(DatasetModel *model, const char *note, const char *pa
     json_decref(list);
     if (!text_close(&stream)) return no_memory(path, err);
     model->feature_names = stream.text; // which ends with one more '\0'
-    return is_list ? STATUS_OK : fail(err, STATUS_DATA, "%s: its note sounder.features is no list of columns", path);
+    return is_list ? STATUS_OK
+                   : fail(err, STATUS_DATA, "%s: its note sounder.%s is no list of names", path,
+                          model->are_tokens ? "vocabulary" : "features");
 }
 
 // Reads numbers between commas. *count is set by the first list, and the second has to have as many.
@@ -102,10 +105,12 @@ Status data_model_read(DatasetModel *model, const Safetensors *file, const char 
                *mean = safetensors_note(file, "sounder.feature_mean"),
                *stddev = safetensors_note(file, "sounder.feature_stddev"),
                *columns = safetensors_note(file, "sounder.features"),
+               *tokens = safetensors_note(file, "sounder.vocabulary"),
                *features = safetensors_note(file, "sounder.features_xxh3");
     *model = (DatasetModel){.features = features ? strtoull(features, NULL, 16) : 0};
     if (names) TRY(read_names(model, names, path, err));
-    if (columns) TRY(read_columns(model, columns, path, err));
+    model->are_tokens = tokens != NULL;
+    if (columns || tokens) TRY(read_columns(model, tokens ? tokens : columns, path, err));
     TRY(read_pixels(model, file, path, err));
     if (!mean || !stddev) return STATUS_OK;
     TRY(read_numbers(&model->means, &model->scales, mean, "sounder.feature_mean", path, err));

@@ -54,6 +54,16 @@ static char *list_names(const Dataset *data) {
     return text;
 }
 
+static char *list_tokens(const Dataset *data) {
+    json_t *list = json_array();
+    const char *token = data->feature_names, *end = token + data->items.feature_bytes;
+    for (; token < end; token += strlen(token) + 1)
+        json_array_append_new(list, json_string(token));
+    char *text = json_dumps(list, JSON_COMPACT);
+    json_decref(list);
+    return text;
+}
+
 // ["age",{"sex":["female","male"]}]: the columns of a table's features, in their order, with the values of texts. NULL
 // if there is no memory.
 static char *list_columns(const Dataset *data) {
@@ -78,12 +88,13 @@ static char *list_columns(const Dataset *data) {
 void model_about_free(ModelAbout *about) {
     free(about->class_names);
     free(about->columns);
+    free(about->vocabulary);
     free(about->mean);
     free(about->stddev);
     free(about->feature_mean);
     free(about->feature_stddev);
-    about->class_names = about->columns = about->mean = about->stddev = about->feature_mean = about->feature_stddev =
-        NULL;
+    about->class_names = about->columns = about->vocabulary = about->mean = about->stddev = about->feature_mean =
+        about->feature_stddev = NULL;
 }
 
 Status model_about_data(ModelAbout *about, const Dataset *data, const char *named, uint64_t hash, uint64_t seed,
@@ -95,11 +106,14 @@ Status model_about_data(ModelAbout *about, const Dataset *data, const char *name
     snprintf(about->seed, sizeof about->seed, "%" PRIu64, seed);
     model_about_free(about);
     if (data->class_names) about->class_names = list_names(data);
-    const bool has_texts =
-        data->feature_names && memchr(data->feature_names, DATASET_VALUE_FOLLOWS, data->items.feature_bytes);
+    const bool are_texts = data->items.vocabulary > 0;
+    const bool has_texts = data->feature_names && !are_texts &&
+                           memchr(data->feature_names, DATASET_VALUE_FOLLOWS, data->items.feature_bytes);
     if (has_texts) about->columns = list_columns(data);
+    if (are_texts) about->vocabulary = list_tokens(data);
     if (list_channels(about, data) && (data->items.scales == 0 || list_features(about, data)) &&
-        !data->class_names == !about->class_names && has_texts == (about->columns != NULL))
+        !data->class_names == !about->class_names && has_texts == (about->columns != NULL) &&
+        are_texts == (about->vocabulary != NULL))
         return STATUS_OK;
     return fail(err, STATUS_OS, "no memory for the notes of the model");
 }
@@ -125,7 +139,8 @@ void model_notes(ModelNotes *notes, const Spec *spec, const ModelAbout *about) {
                                          {"sounder.mean", text_or_none(about->mean)},
                                          {"sounder.model", about->text},
                                          {"sounder.seed", about->seed},
-                                         {"sounder.stddev", text_or_none(about->stddev)}};
+                                         {"sounder.stddev", text_or_none(about->stddev)},
+                                         {"sounder.vocabulary", about->vocabulary}};
     notes->count = 0;
     for (size_t i = 0; i < MODEL_NOTES; i++)
         if (all[i].value) notes->notes[notes->count++] = all[i];

@@ -7,8 +7,9 @@
 // mean) / stddev; and "sounder.feature_mean" and "sounder.feature_stddev" of each feature or channel of float32 numbers
 // that were normalised: x enters as (x - mean) / stddev; "sounder.features_xxh3", a hash of the names of a table's
 // features; "sounder.features", if the table has texts, a JSON list of the columns that are features:
-// ["age",{"sex":["female","male"]}]. So `sounder eval` needs only the file and the data, and other programs know the
-// net's input. The notes do not depend on time, machine or number of workers: equal models are equal files.
+// ["age",{"sex":["female","male"]}]; "sounder.vocabulary", if samples are LEAF's texts, a JSON list of the tokens in
+// the order of their numbers. So `sounder eval` needs only the file and the data, and other programs know the net's
+// input. The notes do not depend on time, machine or number of workers: equal models are equal files.
 #ifndef SOUNDER_APP_TRAIN_MODEL_FILE_H
 #define SOUNDER_APP_TRAIN_MODEL_FILE_H
 
@@ -20,7 +21,7 @@
 #include "io/safetensors.h"
 #include "nn/spec.h"
 
-enum { MODEL_NOTES = 14 };
+enum { MODEL_NOTES = 15 };
 
 // Facts about a model that its file notes beside its shapes.
 typedef struct ModelAbout {
@@ -30,6 +31,7 @@ typedef struct ModelAbout {
     // Owned; NULL: none. Numbers are one per channel or feature, "0.49,0.48,0.45".
     char *class_names; // as JSON
     char *columns;     // of a table that has texts, with their values, as JSON
+    char *vocabulary;  // tokens of texts, as JSON
     char *mean, *stddev, *feature_mean, *feature_stddev;
 } ModelAbout;
 

@@ -89,8 +89,15 @@ static void say_samples(Progress *progress, const Heading *heading) {
 static void say_input(Progress *progress, const Heading *heading) {
     const Dataset *data = heading->data;
     const bool are_pixels = data->items.pixel_bytes == 1, is_row = data->shape.channels * data->shape.rows == 1;
-    char size[48], how[80] = "as they are";
+    char size[48], how[80] = "as they are", number[PROGRESS_NUMBER_BYTES];
     if (heading->options->trainer[0]) return;
+    if (data->items.vocabulary > 0) {
+        progress_say(progress, "texts of %d %s%s enter as numbers below %s, the vocabulary%s\n", data->shape.columns,
+                     data->items.texts & DATASET_TEXTS_OF_WORDS ? "word" : "character",
+                     plural((uint64_t)data->shape.columns), with_commas(number, data->items.vocabulary),
+                     data->items.texts & DATASET_TEXTS_WITH_GAPS ? "; 0 is for others and for gaps in front" : "");
+        return;
+    }
     if (is_row && !are_pixels)
         snprintf(size, sizeof size, "%d number%s", data->shape.columns, plural((uint64_t)data->shape.columns));
     else

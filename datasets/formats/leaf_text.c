@@ -1,0 +1,172 @@
+#include "datasets/formats/leaf_text.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "datasets/settings.h"
+
+enum { USUAL_WORDS = 25, USUAL_CHARACTERS = 140, MOST_WORDS = 10000, MOST_CHARACTERS = 65534 };
+
+void leaf_texts_begin(LeafTexts *texts, const Form *settings) {
+    *texts = (LeafTexts){.by_words = settings_say(settings, SETTING_TOKENS, "words"),
+                         .length = (uint32_t)settings->number[SETTING_LENGTH],
+                         .most = (uint32_t)settings->number[SETTING_VOCABULARY],
+                         .shortest = SIZE_MAX};
+}
+
+// Tokens --------------------------------------------------------------------------------------------------------------
+
+typedef struct Token {
+    const char *begin;
+    size_t bytes; // 0: there is no more
+} Token;
+
+static bool is_word_byte(char byte) {
+    return isalnum((unsigned char)byte) || (unsigned char)byte >= 0x80 || byte == '_' || byte == '\'';
+}
+
+// LEAF's words: runs of letters, digits, _ and '; and . , ! ? ; each by itself.
+static Token next_word(const char *text) {
+    while (*text && !is_word_byte(*text) && !strchr(".,!?;", *text))
+        text++;
+    Token token = {text, *text && !is_word_byte(*text)};
+    while (is_word_byte(text[token.bytes]) && is_word_byte(*text))
+        token.bytes++;
+    return token;
+}
+
+static Token next_token(const LeafTexts *texts, const char *text) {
+    if (texts->by_words) return next_word(text);
+    return (Token){text, *text ? (text_letter(text) ? text_letter(text) : 1) : 0};
+}
+
+static size_t count_tokens(const LeafTexts *texts, const char *text) {
+    size_t count = 0;
+    for (Token token = next_token(texts, text); token.bytes; token = next_token(texts, token.begin + token.bytes))
+        count++;
+    return count;
+}
+
+// Words count in lower case.
+static const char *as_counted(const LeafTexts *texts, char counted[VOCABULARY_TOKEN_BYTES], const Token *token) {
+    if (!texts->by_words || token->bytes >= VOCABULARY_TOKEN_BYTES) return token->begin;
+    for (size_t i = 0; i < token->bytes; i++)
+        counted[i] = (char)tolower((unsigned char)token->begin[i]);
+    return counted;
+}
+
+Status leaf_texts_learn(LeafTexts *texts, const char *text, Error *err) {
+    char counted[VOCABULARY_TOKEN_BYTES];
+    size_t count = 0;
+    for (Token token = next_token(texts, text); token.bytes; token = next_token(texts, token.begin + token.bytes)) {
+        TRY(vocabulary_add(&texts->vocabulary, as_counted(texts, counted, &token), token.bytes, err));
+        count++;
+    }
+    if (count < texts->shortest) texts->shortest = count;
+    if (count > texts->longest) texts->longest = count;
+    return STATUS_OK;
+}
+
+Status leaf_texts_learn_next(LeafTexts *texts, const char *next, Error *err) {
+    texts->follows = true;
+    return vocabulary_add(&texts->vocabulary, next, strlen(next), err);
+}
+
+// The form ------------------------------------------------------------------------------------------------------------
+
+static Status settle_length(LeafTexts *texts, const char *path, Error *err) {
+    const size_t usual = texts->by_words ? USUAL_WORDS : USUAL_CHARACTERS;
+    if (texts->follows && texts->by_words)
+        return fail(err, STATUS_DATA, "%s: y are characters that follow x; leave out tokens=words in --data", path);
+    if (texts->follows && (texts->shortest < texts->length || texts->shortest == 0))
+        return fail(err, STATUS_DATA,
+                    "%s: a text x has %zu characters; where y are characters that follow, each x needs "
+                    "at least the %u of length= in --data",
+                    path, texts->shortest, texts->length ? texts->length : 1);
+    const size_t all = texts->follows ? texts->shortest : texts->longest;
+    if (texts->length == 0) texts->length = (uint32_t)(texts->follows || all < usual ? all : usual);
+    if (texts->length == 0) texts->length = 1; // all texts are empty
+    return STATUS_OK;
+}
+
+Status leaf_texts_settle(LeafTexts *texts, const DatasetModel *model, const char *path, Error *err) {
+    TRY(settle_length(texts, path, err));
+    const bool has_unknown = !texts->follows;
+    const char *names = model && model->are_tokens ? model->feature_names : NULL;
+    if (!names)
+        return vocabulary_settle(&texts->vocabulary,
+                                 texts->follows ? MOST_CHARACTERS
+                                 : texts->most  ? texts->most
+                                                : MOST_WORDS,
+                                 has_unknown, err);
+    TRY(vocabulary_settle_as(&texts->vocabulary, names, has_unknown, err));
+    const Categories *tokens = &texts->vocabulary.tokens;
+    for (size_t i = 0; i < tokens->room && texts->follows; i++)
+        if (tokens->table[i].text && tokens->table[i].number == CATEGORY_NONE)
+            return fail(err, STATUS_DATA,
+                        "%s: has the character \"%s\", which the model does not know; leave out the "
+                        "samples that have it",
+                        path, tokens->table[i].text);
+    return STATUS_OK;
+}
+
+// A character as the name of a class: one that a table could not show is spelled.
+static const char *class_of(char name[VOCABULARY_TOKEN_BYTES + 2], const char *token) {
+    static const char *const spelled[][2] = {{"\n", "\\n"}, {"\r", "\\r"}, {"\t", "\\t"}, {" ", "' '"}};
+    for (size_t i = 0; i < sizeof spelled / sizeof *spelled; i++)
+        if (strcmp(token, spelled[i][0]) == 0) return spelled[i][1];
+    strcpy(name, token);
+    disarm_text(name);
+    return name;
+}
+
+void leaf_texts_items(DatasetItems *items, const LeafTexts *texts) {
+    char name[VOCABULARY_TOKEN_BYTES + 2];
+    const Vocabulary *vocabulary = &texts->vocabulary;
+    items->pixel_bytes = vocabulary->size <= 256 ? 1 : sizeof(float);
+    items->vocabulary = vocabulary->size;
+    items->texts = (texts->by_words ? DATASET_TEXTS_OF_WORDS : 0) | (texts->follows ? 0 : DATASET_TEXTS_WITH_GAPS);
+    items->feature_bytes = vocabulary_bytes(vocabulary);
+    for (uint32_t i = 0; i < vocabulary->tokens.count && texts->follows; i++)
+        items->names_bytes += (uint32_t)strlen(class_of(name, vocabulary->tokens.names[i])) + 1;
+}
+
+void leaf_texts_names(char *tokens, char *classes, const LeafTexts *texts) {
+    char name[VOCABULARY_TOKEN_BYTES + 2];
+    const Categories *of = &texts->vocabulary.tokens;
+    vocabulary_write(tokens, &texts->vocabulary);
+    for (uint32_t i = 0; i < of->count && texts->follows; i++)
+        classes = stpcpy(classes, class_of(name, of->names[i])) + 1;
+}
+
+// The last tokens before the character that follows, or the first of a text that has a class.
+void leaf_texts_write(const LeafTexts *texts, void *to, const char *text) {
+    const size_t count = count_tokens(texts, text), length = texts->length;
+    const size_t skipped = texts->follows && count > length ? count - length : 0,
+                 gaps = count < length ? length - count : 0;
+    char counted[VOCABULARY_TOKEN_BYTES];
+    size_t place = 0, seen = 0;
+    for (; place < gaps; place++)
+        if (texts->vocabulary.size <= 256)
+            ((uint8_t *)to)[place] = 0;
+        else
+            ((float *)to)[place] = 0;
+    for (Token token = next_token(texts, text); place < length && token.bytes;
+         token = next_token(texts, token.begin + token.bytes)) {
+        if (seen++ < skipped) continue;
+        const uint32_t number = vocabulary_number(&texts->vocabulary, as_counted(texts, counted, &token), token.bytes);
+        if (texts->vocabulary.size <= 256)
+            ((uint8_t *)to)[place++] = (uint8_t)number;
+        else
+            ((float *)to)[place++] = (float)number;
+    }
+}
+
+uint32_t leaf_texts_class(const LeafTexts *texts, const char *next) {
+    return vocabulary_number(&texts->vocabulary, next, strlen(next));
+}
+
+void leaf_texts_free(LeafTexts *texts) {
+    vocabulary_free(&texts->vocabulary);
+}

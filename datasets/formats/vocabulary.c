@@ -1,0 +1,117 @@
+#include "datasets/formats/vocabulary.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// A token that is too long ends before the letter that no longer fits.
+static const char *as_text(char text[VOCABULARY_TOKEN_BYTES], const char *token, size_t bytes) {
+    size_t kept = bytes < VOCABULARY_TOKEN_BYTES ? bytes : VOCABULARY_TOKEN_BYTES - 1;
+    while (kept < bytes && kept > 0 && ((unsigned char)token[kept] & 0xc0) == 0x80)
+        kept--;
+    memcpy(text, token, kept);
+    text[kept] = '\0';
+    return text;
+}
+
+static Status no_memory(const Vocabulary *vocabulary, Error *err) {
+    return fail(err, STATUS_OS, "no memory for a vocabulary of %zu tokens", vocabulary->tokens.used);
+}
+
+Status vocabulary_add(Vocabulary *vocabulary, const char *token, size_t bytes, Error *err) {
+    char text[VOCABULARY_TOKEN_BYTES];
+    uint32_t place;
+    TRY(categories_add(&vocabulary->tokens, &place, as_text(text, token, bytes), err));
+    if (place >= vocabulary->room) {
+        const uint32_t room = vocabulary->room ? 2 * vocabulary->room : 1024;
+        uint32_t *counts = realloc(vocabulary->counts, room * sizeof *counts);
+        if (!counts) return no_memory(vocabulary, err);
+        memset(counts + vocabulary->room, 0, (room - vocabulary->room) * sizeof *counts);
+        vocabulary->counts = counts;
+        vocabulary->room = room;
+    }
+    if (vocabulary->counts[place] < UINT32_MAX) vocabulary->counts[place]++;
+    return STATUS_OK;
+}
+
+typedef struct Counted {
+    const char *text; // borrowed
+    uint32_t count;
+} Counted;
+
+static int by_bytes(const void *a, const void *b) {
+    return strcmp(((const Counted *)a)->text, ((const Counted *)b)->text);
+}
+
+static int by_count(const void *a, const void *b) {
+    const Counted *first = a, *second = b;
+    if (first->count != second->count) return first->count > second->count ? -1 : 1;
+    return by_bytes(a, b);
+}
+
+// Numbers tokens (count) in their order.
+static Status number_as(Vocabulary *vocabulary, const char **texts, uint32_t count, bool has_unknown, Error *err) {
+    vocabulary->first = has_unknown;
+    vocabulary->size = count + has_unknown;
+    return categories_number_as(&vocabulary->tokens, (char *const *)(uintptr_t)texts, count, err);
+}
+
+Status vocabulary_settle(Vocabulary *vocabulary, uint32_t most, bool has_unknown, Error *err) {
+    const Categories *tokens = &vocabulary->tokens;
+    const size_t used = tokens->used;
+    const uint32_t kept = used < most ? (uint32_t)used : most;
+    Counted *all = malloc((used + 1) * sizeof *all);
+    const char **texts = malloc((used + 1) * sizeof *texts);
+    Status status = all && texts ? STATUS_OK : no_memory(vocabulary, err);
+    size_t found = 0;
+    for (size_t i = 0; i < tokens->room && status == STATUS_OK; i++)
+        if (tokens->table[i].text)
+            all[found++] = (Counted){tokens->table[i].text, vocabulary->counts[tokens->table[i].place]};
+    if (status == STATUS_OK) {
+        qsort(all, found, sizeof *all, by_count);
+        qsort(all, kept, sizeof *all, by_bytes);
+        for (uint32_t i = 0; i < kept; i++)
+            texts[i] = all[i].text;
+        status = number_as(vocabulary, texts, kept, has_unknown, err);
+    }
+    free(all);
+    free(texts);
+    return status;
+}
+
+Status vocabulary_settle_as(Vocabulary *vocabulary, const char *names, bool has_unknown, Error *err) {
+    uint32_t count = 0;
+    for (const char *name = names; *name; name += strlen(name) + 1)
+        count++;
+    const char **texts = malloc((count + 1) * sizeof *texts);
+    if (!texts) return no_memory(vocabulary, err);
+    for (uint32_t i = 0; i < count; i++, names += strlen(names) + 1)
+        texts[i] = names;
+    const Status status = number_as(vocabulary, texts, count, has_unknown, err);
+    free(texts);
+    return status;
+}
+
+uint32_t vocabulary_number(const Vocabulary *vocabulary, const char *token, size_t bytes) {
+    char text[VOCABULARY_TOKEN_BYTES];
+    const uint32_t number = categories_number(&vocabulary->tokens, as_text(text, token, bytes));
+    if (number != CATEGORY_NONE) return vocabulary->first + number;
+    return vocabulary->first > 0 ? 0 : VOCABULARY_UNKNOWN;
+}
+
+uint64_t vocabulary_bytes(const Vocabulary *vocabulary) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < vocabulary->tokens.count; i++)
+        bytes += strlen(vocabulary->tokens.names[i]) + 1;
+    return bytes;
+}
+
+void vocabulary_write(char *to, const Vocabulary *vocabulary) {
+    for (uint32_t i = 0; i < vocabulary->tokens.count; i++)
+        to = stpcpy(to, vocabulary->tokens.names[i]) + 1;
+}
+
+void vocabulary_free(Vocabulary *vocabulary) {
+    categories_free(&vocabulary->tokens);
+    free(vocabulary->counts);
+    *vocabulary = (Vocabulary){0};
+}
