@@ -72,6 +72,7 @@ static Status launch_program(const LaunchOptions *options, int *exit_code, Error
     name_run(run_id, options);
     Status status;
     TRY_GOTO(end, launch_group_init(&group, options->ranks, options->grace_seconds, err));
+    TRY_GOTO(end, launch_group_watch(&group, options->watch, err));
     plan.consoles = group.consoles;
     plan.inheritance = &group.inheritance;
     TRY_GOTO(end, rank_arguments(&plan.arguments, options, err));

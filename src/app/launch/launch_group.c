@@ -1,7 +1,6 @@
 #include "launch_group.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,13 +12,11 @@
 #include "base/cgroup.h"
 #include "base/clock.h"
 
-enum { POLL_SIGNALS, POLL_DEATHS, POLL_CONSOLES, GROUP_POLLS = POLL_CONSOLES + RANK_STREAMS };
+enum { POLL_SIGNALS, POLL_DEATHS, POLL_DEBUGGER, POLL_CONSOLES, GROUP_POLLS = POLL_CONSOLES + RANK_STREAMS };
 
 enum { RANK_DIES, RANK_REPORTS, RANK_EVENTS }; // events of each rank in group->death_fd
 
 enum { FDS_PER_RANK = 3 + 2 * RANK_STREAMS, FDS_OF_OTHERS = 32 }; // pidfd, report, error file, pipes and log files
-
-enum { GROUP_MESSAGE_BYTES = 4096 + 256 }; // a path and some words
 
 static const double goodbye_seconds = 5; // time a process may take to die of SIGKILL
 
@@ -77,6 +74,7 @@ Status launch_group_init(LaunchGroup *group, int ranks, double grace_seconds, Er
 }
 
 void launch_group_free(LaunchGroup *group) {
+    launch_watch_free(group->watch);
     for (int i = 0; group->ranks && i < group->count; i++)
         if (group->ranks[i].error_fd >= 0) close(group->ranks[i].error_fd);
     if (group->death_fd >= 0) close(group->death_fd);
@@ -88,16 +86,6 @@ void launch_group_free(LaunchGroup *group) {
 }
 
 // Stopping ------------------------------------------------------------------------------------------------------------
-
-void launch_group_say(LaunchGroup *group, const char *format, ...) {
-    char text[GROUP_MESSAGE_BYTES];
-    va_list args;
-    va_start(args, format);
-    int length = vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    if ((size_t)length >= sizeof text) length = sizeof text - 1;
-    console_add_line(&group->consoles[1], "sounder: ", text, (size_t)length);
-}
 
 static void set_deadline(LaunchGroup *group, double seconds) {
     group->deadline_nanoseconds = clock_nanoseconds() + (uint64_t)(seconds * 1e9);
@@ -182,6 +170,7 @@ static void suspend(LaunchGroup *group, bool has_arrived) {
     suspend_self();
     signal_ranks(group, SIGCONT);
     group->deadline_nanoseconds += clock_nanoseconds() - begin;
+    if (group->watch) launch_watch_begin(group->watch); // the pause is no standstill
 }
 
 static void take_signals(LaunchGroup *group) {
@@ -213,30 +202,6 @@ static void take_signals(LaunchGroup *group) {
 }
 
 // Deaths --------------------------------------------------------------------------------------------------------------
-
-// Reports the first failure after the rank's own output, so that its last line is printed above the report.
-static void tell_failure(LaunchGroup *group) {
-    const Rank *rank = group->first_failure;
-    if (!rank || group->is_failure_told || rank->streams[0].fd >= 0 || rank->streams[1].fd >= 0) return;
-    group->is_failure_told = true;
-    const char *others = group->count > 1 ? "; the other ranks are stopped" : "";
-    char reason[RANK_REASON_BYTES];
-    const bool is_told = rank_read_reason(reason, rank);
-    if (WIFEXITED(rank->wait_status))
-        launch_group_say(group, "error: rank %d (pid %d) exited with code %d%s%s%s", rank->number, rank->pid,
-                         rank_exit_code(rank), is_told ? ": " : "", reason, others);
-    else
-        launch_group_say(group, "error: rank %d (pid %d) was killed by SIG%s%s%s", rank->number, rank->pid,
-                         sigabbrev_np(WTERMSIG(rank->wait_status)),
-                         memory_killed(WTERMSIG(rank->wait_status), group->memory_kills)
-                             ? " by the kernel, as memory ran out (fewer ranks need less)"
-                             : "",
-                         others);
-    if (group->nodes > 1 && !group->has_met)
-        launch_group_say(group,
-                         "note: WORLD_SIZE is %d here, --nnodes %d x %d ranks: all machines need the same number",
-                         group->nodes * group->count, group->nodes, group->count);
-}
 
 // If a shell around the program dies of the forwarded signal, the program survives it; the program then gets the signal
 // and the grace time instead. The rank stays unreaped meanwhile, so that its output is still read.
@@ -294,6 +259,7 @@ static bool is_final(const Rank *rank) {
 
 static int timeout_milliseconds(const LaunchGroup *group, bool is_draining) {
     if (is_draining) return 0;
+    if (group->stage == STAGE_RUNNING && group->watch) return launch_watch_timeout(group->watch);
     if (group->stage == STAGE_RUNNING || (group->living == 0 && !group->has_orphans)) return -1;
     const uint64_t now = clock_nanoseconds(), deadline = group->deadline_nanoseconds;
     return now >= deadline ? 0 : (int)((deadline - now) / 1000000) + 1;
@@ -311,6 +277,7 @@ static bool prepare_polls(LaunchGroup *group) {
     bool is_draining = false;
     group->polls[POLL_SIGNALS] = (struct pollfd){.fd = group->signal_fd, .events = POLLIN};
     group->polls[POLL_DEATHS] = (struct pollfd){.fd = group->death_fd, .events = POLLIN};
+    group->polls[POLL_DEBUGGER] = group->watch ? launch_watch_poll(group->watch) : (struct pollfd){.fd = -1};
     for (int which = 0; which < RANK_STREAMS; which++) {
         Console *console = &group->consoles[which];
         const bool has_room = console_has_room(console);
@@ -348,7 +315,8 @@ static Status take_events(LaunchGroup *group, Error *err) {
     if (polls[POLL_SIGNALS].revents) take_signals(group);
     if (polls[POLL_DEATHS].revents) TRY(take_deaths(group, err));
     settle_orphans(group);
-    tell_failure(group);
+    launch_group_tell_failure(group);
+    if (group->watch && group->stage == STAGE_RUNNING) launch_watch_look(group->watch);
     meet_deadline(group);
     return STATUS_OK;
 }
@@ -387,6 +355,7 @@ static Status start_ranks(LaunchGroup *group, const RankPlan *plan, Error *err) 
             epoll_ctl(group->death_fd, EPOLL_CTL_ADD, rank->report_fd, &report) != 0)
             return fail_errno(err, STATUS_OS, "cannot watch rank %d", rank->number);
     }
+    if (group->watch) launch_watch_begin(group->watch);
     return STATUS_OK;
 }
 

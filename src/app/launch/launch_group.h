@@ -19,6 +19,7 @@
 #include "launch_orphans.h"
 #include "launch_output.h"
 #include "launch_rank.h"
+#include "launch_watch.h"
 #include "shm/stop_signals.h"
 
 // RUNNING until the first failure or signal, then STOPPING while the ranks have time to end, then KILLED.
@@ -38,9 +39,10 @@ typedef struct LaunchGroup {
     const char *program;   // borrowed: the program that the ranks become, for messages
     int living;            // ranks that have not been reaped
     Orphans orphans;
-    bool has_orphans;  // processes that ranks have started are alive and were asked to end
-    bool is_unsettled; // a child of the launcher has ended since the orphans were last looked at
-    int asked;         // the signal that asked the ranks to end in this start; 0: none
+    LaunchWatch *watch; // owned; NULL without --watch
+    bool has_orphans;   // processes that ranks have started are alive and were asked to end
+    bool is_unsettled;  // a child of the launcher has ended since the orphans were last looked at
+    int asked;          // the signal that asked the ranks to end in this start; 0: none
     LaunchStage stage;
     double grace_seconds;
     uint64_t deadline_nanoseconds; // end of the stage; unused while RUNNING
@@ -55,6 +57,9 @@ typedef struct LaunchGroup {
 // SIGUSR2, which are handed to the ranks. Signals that were ignored at the start (as nohup does) stay ignored. Raises
 // the limit of descriptors for this number of ranks. A group whose init failed may be freed.
 Status launch_group_init(LaunchGroup *group, int ranks, double grace_seconds, Error *err);
+
+// Before the first start: says which rank holds up the others after `seconds` without progress; 0: never.
+Status launch_group_watch(LaunchGroup *group, double seconds, Error *err);
 
 // With several nodes, waits at most --meet-seconds until the launchers of all nodes have connected. USAGE, on every
 // node, with a sentence that names two nodes that were not started alike; TIMEOUT if a launcher does not connect,
@@ -73,6 +78,9 @@ Status launch_group_run(LaunchGroup *group, const RankPlan *plan, Error *err);
 // lines.
 void launch_group_say(LaunchGroup *group, const char *format, ...) __attribute__((format(printf, 2, 3)));
 Status launch_group_flush(LaunchGroup *group, Error *err);
+
+// Reports the first failure, after the rank's own output: its last line is above the report.
+void launch_group_tell_failure(LaunchGroup *group);
 
 void launch_group_free(LaunchGroup *group);
 

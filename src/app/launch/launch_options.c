@@ -44,6 +44,10 @@ static const Option launch_table[] = {
      .placeholder = "X", .preset = "600", .minimum = 0, .maximum = 86400,
      .help = "seconds that the launchers of several machines wait for each other at MASTER_PORT, where they check that they "
              "were started alike; 0: no check, for example if another launcher starts the ranks of some machines"},
+    {.name = "watch", .type = OPTION_REAL, FIELD(watch),
+     .placeholder = "X", .preset = "0", .minimum = 0, .maximum = 86400,
+     .help = "after X seconds in which a rank neither runs nor reads, say which rank holds up the others, where it waits, and "
+             "its stack (needs gdb; py-spy for Python's); for any program; 0: never"},
     {.name = "log-dir", .type = OPTION_TEXT, FIELD(log_dir),
      .placeholder = "FOLDER", .derived = "under $TMPDIR",
      .help = "log files go into FOLDER/<run>/attempt_<restart>/<local rank>/stdout.log and stderr.log; alone it means "

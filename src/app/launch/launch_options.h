@@ -35,6 +35,7 @@ typedef struct LaunchOptions {
     bool standalone;
     int max_restarts;
     double grace_seconds;
+    double watch;                      // seconds without progress until a rank is named; 0: never
     double meet_seconds;               // that the launchers of several nodes wait for each other; 0: they do not meet
     char log_dir[OPTION_TEXT_BYTES];   // "": a folder of its own under $TMPDIR, if there is anything to log
     char redirects[OPTION_TEXT_BYTES]; // "3" for all ranks, or "0:1,2:3" by local rank

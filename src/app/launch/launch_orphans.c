@@ -1,6 +1,5 @@
 #include "launch_orphans.h"
 
-#include <dirent.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -11,43 +10,15 @@
 #include <time.h>
 #include <unistd.h>
 
-static void list_add(ProcessList *list, pid_t pid) {
-    if (list->count == list->room) {
-        const size_t room = 2 * list->room + 64;
-        pid_t *more = realloc(list->pids, room * sizeof *more);
-        if (!more) return;
-        list->pids = more;
-        list->room = room;
-    }
-    list->pids[list->count++] = pid;
-}
-
 static bool list_has(const ProcessList *list, pid_t pid) {
     for (size_t i = 0; i < list->count; i++)
         if (list->pids[i] == pid) return true;
     return false;
 }
 
-// Lists the children of all threads of a process; empty if the kernel does not tell (no CONFIG_PROC_CHILDREN).
-static ProcessList children_of(pid_t pid) {
-    char path[64];
-    ProcessList children = {.pids = NULL};
-    snprintf(path, sizeof path, "/proc/%d/task", pid);
-    DIR *threads = opendir(path);
-    for (const struct dirent *thread; threads && (thread = readdir(threads));) {
-        snprintf(path, sizeof path, "/proc/%d/task/%.10s/children", pid, thread->d_name);
-        FILE *file = thread->d_name[0] == '.' ? NULL : fopen(path, "re");
-        for (int child; file && fscanf(file, "%d", &child) == 1;)
-            list_add(&children, child);
-        if (file) fclose(file);
-    }
-    if (threads) closedir(threads);
-    return children;
-}
-
 void orphans_init(Orphans *orphans) {
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-    *orphans = (Orphans){.strangers = children_of(getpid())};
+    *orphans = (Orphans){.strangers = process_children(getpid())};
 }
 
 void orphans_free(Orphans *orphans) {
@@ -63,18 +34,18 @@ static bool is_rank(pid_t pid, const Rank *ranks, int count) {
 }
 
 void orphans_reap(const Rank *ranks, int count) {
-    ProcessList children = children_of(getpid());
+    ProcessList children = process_children(getpid());
     for (size_t i = 0; i < children.count; i++)
         if (!is_rank(children.pids[i], ranks, count)) waitpid(children.pids[i], NULL, WNOHANG);
     free(children.pids);
 }
 
 static ProcessList find(const Orphans *orphans, const Rank *ranks, int count) {
-    ProcessList children = children_of(getpid()), found = {.pids = NULL};
+    ProcessList children = process_children(getpid()), found = {.pids = NULL};
     for (size_t i = 0; i < children.count; i++) {
         const pid_t pid = children.pids[i];
         if (!is_rank(pid, ranks, count) && !list_has(&orphans->strangers, pid) && getsid(pid) == getsid(0))
-            list_add(&found, pid);
+            process_list_add(&found, pid);
     }
     free(children.pids);
     return found;
@@ -97,7 +68,7 @@ size_t orphans_ask(Orphans *orphans, int signal_number, const Rank *ranks, int c
         if (rank && rank->pidfd >= 0 && !rank->lingers) continue;
         living += kill(pid, 0) == 0;
         if (list_has(&orphans->asked, pid)) continue;
-        list_add(&orphans->asked, pid);
+        process_list_add(&orphans->asked, pid);
         if (signal_number != SIGINT || !rank) kill(pid, signal_number); // SIGINT was sent to the whole group already
         kill(pid, SIGCONT);
     }
@@ -145,7 +116,7 @@ void family_warn(pid_t pid, int signal_number) {
         kill(pid, signal_number);
         return;
     }
-    ProcessList children = children_of(pid);
+    ProcessList children = process_children(pid);
     for (size_t i = 0; i < children.count; i++)
         family_warn(children.pids[i], signal_number);
     free(children.pids);

@@ -10,12 +10,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "launch_proc.h"
 #include "launch_rank.h"
-
-typedef struct ProcessList {
-    pid_t *pids; // owned
-    size_t count, room;
-} ProcessList;
 
 typedef struct Orphans {
     ProcessList strangers; // children of the launcher that no rank has started
