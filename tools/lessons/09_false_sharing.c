@@ -10,7 +10,8 @@
 // The nanoseconds are the least of many rounds (measure.h says why). Two processors that are two threads of one core
 // share its caches: there the lines differ less.
 //
-// Question: which two of the three lines are about equal?
+// Question: which two of the three lines are about equal? And which of them does the third equal if its counters are 32
+// bytes apart instead of 256? Try it.
 // Build: cc -O2 -o lesson 09_false_sharing.c
 // Run: ./lesson
 // Prints:

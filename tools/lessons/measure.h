@@ -4,9 +4,10 @@
 //   static void count(int rank, void *memory) { ... }          // one round of a rank
 //   double ns = measure(shared, count, COUNTS);                // ns for one of COUNTS, of the slower rank
 //
-// A round counts if the kernel has not taken the processor from either rank, which each rank learns from getrusage. A
-// measurement ends after `SETTLED` such rounds, or after MEASURE_SECONDS. Where there is none, as on a single core, it
-// says so and ends the lesson with 77.
+// Each rank has a processor of its own, and both meet before and after each round. A round counts if the kernel has not
+// taken the processor from either rank, which each rank learns from getrusage: on a busy machine many rounds fit into
+// the milliseconds in which both happen to run. A measurement ends after `SETTLED` such rounds, or after
+// MEASURE_SECONDS. Where there is none, as on a single core, it says so and ends the lesson with 77.
 #ifndef SOUNDER_TOOLS_LESSONS_MEASURE_H
 #define SOUNDER_TOOLS_LESSONS_MEASURE_H
 
@@ -20,7 +21,8 @@
 enum { MEASURE_SECONDS = 4, SETTLED = 8 };
 
 typedef struct Measure {
-    _Alignas(64) _Atomic int arrived;
+    _Alignas(64) _Atomic int arrived; // at all meetings so far: two in each round
+    _Atomic int is_over;
     _Alignas(64) double begin[2], end[2];
     long pauses[2];
 } Measure;
@@ -37,15 +39,34 @@ static inline long pauses_so_far(void) {
     return usage.ru_nivcsw + usage.ru_nvcsw;
 }
 
-static inline void measure_round(Measure *measure, int rank, void (*work)(int rank, void *memory), void *memory) {
+// A processor of its own for each rank, the first and the last that this process may use: the kernel may put both
+// ranks on one, where they take turns.
+static inline void take_processor(int rank) {
+    cpu_set_t may, mine;
+    if (sched_getaffinity(0, sizeof may, &may) != 0) return;
+    size_t cpu = rank == 0 ? 0 : CPU_SETSIZE - 1;
+    while (!CPU_ISSET(cpu, &may))
+        cpu = rank == 0 ? cpu + 1 : cpu - 1;
+    CPU_ZERO(&mine);
+    CPU_SET(cpu, &mine);
+    sched_setaffinity(0, sizeof mine, &mine);
+}
+
+static inline void measure_meet(Measure *measure, int *meetings) {
     atomic_fetch_add(&measure->arrived, 1);
-    while (atomic_load(&measure->arrived) < 2)
+    for (const int all = 2 * ++*meetings; atomic_load(&measure->arrived) < all;)
         ;
+}
+
+// One round of a rank, from one meeting to the next.
+static inline void measure_round(Measure *measure, int rank, int *meetings, void (*work)(int rank, void *memory),
+                                 void *memory) {
     const long pauses = pauses_so_far();
     measure->begin[rank] = seconds_now();
     work(rank, memory);
     measure->end[rank] = seconds_now();
     measure->pauses[rank] = pauses_so_far() - pauses;
+    measure_meet(measure, meetings);
 }
 
 // The seconds of the slower rank; 0 if a rank paused, or if they did not run at once for nine tenths of that time.
@@ -61,22 +82,24 @@ static inline double measure(void (*work)(int rank, void *memory), void *memory,
     Measure *shared = share(sizeof *shared);
     const double end = seconds_now() + MEASURE_SECONDS;
     double least = 0;
-    for (int good = 0; good < SETTLED && seconds_now() < end;) {
-        atomic_store(&shared->arrived, 0);
-        const pid_t pid = fork_rank();
-        if (pid == 0) {
-            measure_round(shared, 1, work, memory);
-            _exit(0);
-        }
-        measure_round(shared, 0, work, memory);
-        waitpid(pid, NULL, 0);
-        const double seconds = undisturbed_seconds(shared);
-        if (seconds > 0 && (good++ == 0 || seconds < least)) least = seconds;
-    }
-    munmap(shared, sizeof *shared);
-    if (least > 0) return least / count * 1e9;
     cpu_set_t cores;
     sched_getaffinity(0, sizeof cores, &cores);
+    const pid_t pid = fork_rank();
+    take_processor(pid == 0);
+    int meetings = 0, good = 0;
+    for (;;) {
+        if (pid > 0) atomic_store(&shared->is_over, good == SETTLED || seconds_now() >= end);
+        measure_meet(shared, &meetings);
+        if (atomic_load(&shared->is_over)) break;
+        measure_round(shared, pid == 0, &meetings, work, memory);
+        const double seconds = pid > 0 ? undisturbed_seconds(shared) : 0;
+        if (seconds > 0 && (good++ == 0 || seconds < least)) least = seconds;
+    }
+    if (pid == 0) _exit(0);
+    sched_setaffinity(0, sizeof cores, &cores);
+    waitpid(pid, NULL, 0);
+    munmap(shared, sizeof *shared);
+    if (least > 0) return least / count * 1e9;
     fprintf(stderr, "no round of two ranks without a pause in %d s, on %d cores: other work keeps them busy\n",
             MEASURE_SECONDS, CPU_COUNT(&cores));
     exit(NOT_HERE);
