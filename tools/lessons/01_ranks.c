@@ -4,6 +4,11 @@
 // each continues alone, with its own memory. The process that starts another one has to wait for it: so it learns that
 // the rank has ended, and how. Rank 3 dies in the middle of its work, as processes do.
 //
+//   parent   its memory: pids, stdout's buffer
+//   rank 0   a copy of it: its own buffer ─▶ written when main returns
+//   rank 3   a copy of it: its own buffer    lost with the process, but for what fflush has written
+//            All write to the same open file, which fork does not copy.
+//
 // Question: which of the eight lines are missing if the fflush is taken out? Guess, then look:
 //   cc -O2 -o lesson 01_ranks.c && ./lesson | cat
 // Build: cc -O2 -o lesson 01_ranks.c

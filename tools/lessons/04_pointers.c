@@ -69,6 +69,7 @@ int main(void) {
         if (pipe(go[by_pointer]) != 0) return EXIT_FAILURE;
         readers[by_pointer] = fork();
         if (readers[by_pointer] != 0) continue;
+        close(go[by_pointer][1]); // or read would wait for ever if the maker is killed
         char byte;
         if (read(go[by_pointer][0], &byte, 1) == 1) read_list(fd, by_pointer);
         return EXIT_SUCCESS;

@@ -15,7 +15,7 @@
 // Prints:
 //   letter 1 says 42
 //   2000 of 2000 letters came in order
-// Change: "_Atomic int first_flag" -> "int first_flag": lacks letter 1 says 42
+// Change: "_Atomic int first_flag" -> "int first_flag": hangs
 // Change: "/* the flag first */" -> "atomic_store(&shared->written, i), usleep(1);":
 //   lacks 2000 of 2000 letters came in order
 // Read: shm/barrier.c: find a release and the acquire that it pairs with. What is the letter there?

@@ -8,6 +8,11 @@
 // A second process that maps the same memory has the pages, but no entries for them in its own table: it faults, too,
 // at a read for sixteen neighbouring pages at once.
 //
+//                  page table                      pages
+//   touched        [ a . . . . . . . ]  ─▶  [ A . . . . . . . ]      one fault per page: the kernel finds b and B next
+//   populated      [ a b c d e f g h ]  ─▶  [ A B C D E F G H ]      all of both, in mmap
+//   another rank   [ . . . . . . . . ]      the same pages: a fault enters a to h, and finds no new page
+//
 // Question: which of the first two does a program want that must answer within a millisecond? Which does one want that
 // asks for more memory than it will use?
 // Build: cc -O2 -o lesson 11_first_touch.c

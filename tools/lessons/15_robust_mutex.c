@@ -4,6 +4,10 @@
 // robust one is given to the next rank that asks, with EOWNERDEAD: the kernel keeps for each thread a list of the
 // robust locks that it has, and goes through it when the thread ends, whatever ended it.
 //
+//   rank 0   its list of robust locks ─▶ [ mutex: owner rank 0    | a 1 | b 0 ] ◀─ mapped by both
+//   killed                the kernel ──▶ [ mutex: its owner died  | a 1 | b 0 ]
+//   parent   lock: EOWNERDEAD ─────────▶ [ mutex: owner parent    | a 1 | b 1 ]      it has mended b
+//
 // That gives back the lock, not the data: `a` has been counted and `b` not. The new owner must know what was half done,
 // mend it, and say so with pthread_mutex_consistent. If it cannot, it unlocks without a word, and the mutex is of no
 // more use to any rank.

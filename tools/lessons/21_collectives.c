@@ -5,13 +5,18 @@
 // something else at the same time is told so at once, and so are the others: no rank waits for a call that will never
 // come. It takes at least 4 ranks.
 //
+//   group   [ rings | slot 0 | slot 1 | slot 2 | slot 3 ]      mapped by ranks 0 to 3
+//   pair    [ rings | slot 0 | slot 1 ]                        another memory, mapped by ranks 0 and 1
+//
+// A rank copies its data into its own slot, writes that it has arrived, and reads the slots of the others.
+//
 // PyTorch, "Writing Distributed Applications", collective communication:
 //   pair = dist.new_group([0, 1])                     group_subset(&pair, group, (uint32_t[]){0, 1}, 2, ...)
 //   dist.broadcast(tensor, src=3)                     group_broadcast(group, tensor, 1, GROUP_F32, 3, ...)
 //   dist.reduce(tensor, dst=0, op=dist.ReduceOp.MAX)  group_reduce(group, out, in, 1, GROUP_F32, GROUP_MAX, 0, ...)
 //   dist.all_reduce(tensor, group=pair)               group_all_reduce(pair, out, in, 1, GROUP_F32, GROUP_SUM, ...)
 //
-// Question: rank 2 calls group_barrier where the others call group_reduce. What does each of them say?
+// Question: rank 2 calls group_barrier where the others call group_reduce. What do they say? (The first Change.)
 // Build: cc -O2 -o lesson 21_collectives.c $(pkg-config --cflags --libs sounder)
 // Run: sounder launch --standalone -n 4 ./lesson
 // Prints, in any order:
@@ -26,11 +31,13 @@
 //   [3] sum of all: 46
 //   [0] sum of ranks 0 and 1: 21
 //   [1] sum of ranks 0 and 1: 21
+// Change: "must(group_reduce(" -> "must(rank == 2 ? group_barrier(group, &err) : group_reduce(": ends with code 70
+// Change: "(uint32_t[]){0, 1}, 2" -> "(uint32_t[]){1, 3}, 2": prints [3] sum of ranks 0 and 1: 24
 // Read: shm/group/group.h on the order of sums: why has all_reduce the same bits on all ranks and in every run?
 #include <stdio.h>
 
 #include "lesson.h"
-#include "shm/group/group.h"
+#include <sounder/shm/group/group.h>
 
 int main(void) {
     Error err;

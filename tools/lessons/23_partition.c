@@ -23,10 +23,12 @@
 //   [2] dealt, last dropped: 2 5 8
 //   [0] epoch 1, shuffled: 5 9 6
 //   [0] epoch 2, shuffled: 9 7 0
+// Change: "sampler.drop_last = true;" -> "": prints [0] dealt, last dropped: 0 3 6 9
+// Change: "&sampler, 2)" -> "&sampler, 1)": prints [0] epoch 2, shuffled: 5 9 6
 // Read: datasets/partition.h: which partitioner makes clients differ, and how is one chosen on the command line?
 #include <stdio.h>
 
-#include "datasets/order.h"
+#include <sounder/datasets/order.h>
 #include "lesson.h"
 
 enum { SAMPLES = 10 };

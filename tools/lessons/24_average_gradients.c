@@ -5,6 +5,10 @@
 // is the gradient of the whole data set: four ranks do what one would have done. all_reduce gives the same bits to all,
 // so the copies never drift apart. The model is y = w x + b, the truth y = 2 x + 1.
 //
+//   rank 0   weights [ w b ]    its gradients ─▶ [ slot 0 | slot 1 | slot 2 | slot 3 ] ─▶ their mean
+//   rank 1   weights [ w b ]    its gradients ─▶       mapped by all (lesson 21)      ─▶ the same
+//            each its own, and never shared: only gradients travel, 8 bytes a step
+//
 // PyTorch, DDP tutorial (and average_gradients in "Writing Distributed Applications"):
 //   model = DDP(model)                                           group_broadcast of the weights, once
 //   loss.backward()                                              group_all_reduce of the gradients, at every step
@@ -19,14 +23,18 @@
 //   [1] rank 1: w 2.000, b 1.000, the same bits on all ranks: yes
 //   [2] rank 2: w 2.000, b 1.000, the same bits on all ranks: yes
 //   [3] rank 3: w 2.000, b 1.000, the same bits on all ranks: yes
+// Change: "must(group_broadcast(group, weights, WEIGHTS, GROUP_F32, 0, &err), &err);" -> "":
+//   prints [1] rank 1: w 1.619, b 1.463, the same bits on all ranks: no
+// Change: "must(group_all_reduce(group, gradients, gradients, WEIGHTS, GROUP_F32, GROUP_AVG, &err), &err);" -> "":
+//   prints [0] rank 0: w 2.000, b 1.000, the same bits on all ranks: no
 // Read: fedavg/worker/ssgd.c: the same with hundreds of thousands of weights. What is a bucket, and what is computed
 // while it is summed?
 #include <stdio.h>
 #include <string.h>
 
-#include "datasets/order.h"
+#include <sounder/datasets/order.h>
 #include "lesson.h"
-#include "shm/group/group.h"
+#include <sounder/shm/group/group.h>
 
 enum { SAMPLES = 64, STEPS = 300, WEIGHTS = 2 };
 

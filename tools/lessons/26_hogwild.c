@@ -6,6 +6,9 @@
 // (Niu et al. 2011). With 8 features instead of 1000 they meet all the time, and many are lost. Beside each weight
 // there is a counter that is raised in the same way and loses about as many.
 //
+//   rank 0 ─┬─▶ [ w 0 | w 1 | w 2 | ...             | w 999 ] ◀─┬─ rank 2      one model, mapped by all: nothing is
+//   rank 1 ─┘     each with its counter                         └─ rank 3      copied, and no place has an owner
+//
 // Question: even with 8 features the model learns. Why do lost updates hurt so little here?
 // Build: cc -O2 -o lesson 26_hogwild.c
 // Run: ./lesson

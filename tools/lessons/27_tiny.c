@@ -7,6 +7,10 @@
 //   parent   fills the queue │ waits for the slots                      │ adds the clients' models in their order │ ...
 //   workers  wait for a round│ take a client, train, store its model ...│ wait
 //
+//   memory   [ round | reached 0 1 2 3 | clients 0 ... 7 | global | trained 0 ... 7 ]      mapped by all
+//   writes     parent  worker each       worker and        parent   the worker that
+//                                        parent                     has the client
+//
 // Why the same bits? Chance decides which worker trains a client, how often, and when. But a client's model depends on
 // the global model and on its own data alone, and it has a place of its own, where a second result overwrites the first
 // with the same bits. The parent adds up in the order of clients, when all are there.

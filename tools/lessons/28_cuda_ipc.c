@@ -7,10 +7,13 @@
 // other, so the ranks meet at a barrier after the device has finished; the importer closes before the owner frees; and
 // a process starts using CUDA after it was started itself, never before a fork (hence a launcher).
 //
+//   rank 0   cudaMalloc: 0x7f..2000 ─▶ [ 2 MiB on the GPU ] ◀─ 0x7f..8000: cudaIpcOpenMemHandle   rank 1
+//               └── the handle, 64 bytes ──▶ [ group's memory, on the host ] ──────┘
+//
 // PyTorch: a CUDA tensor sent through a torch.multiprocessing queue does this behind the scenes.
 //
 // Question: a handle is 64 bytes that one could write to a file. What happens to it when its owner ends?
-// Build: cc -O2 -o lesson 28_cuda_ipc.c $(pkg-config --cflags --libs sounder) -lcudart
+// Build: nvcc -O2 -o lesson 28_cuda_ipc.c $(pkg-config --cflags --libs sounder)
 // Run: sounder launch --standalone -n 2 ./lesson
 // Prints, in any order:
 //   [1] rank 1 reads what rank 0 wrote: 1 2 3 4
@@ -19,7 +22,7 @@
 #include <cuda_runtime_api.h>
 
 #include "lesson.h"
-#include "shm/group/group.h"
+#include <sounder/shm/group/group.h>
 
 enum { COUNT = 4, ALLOCATION_BYTES = 2 << 20 };
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs a lesson as its header says and compares what it prints with what its header promises.
 
-Usage: check_lesson.py LESSON.c [--change N | --times N] [--built FOLDER] [--sounder PROGRAM]
+Usage: check_lesson.py LESSON.c [--change N | --times N] [--brief] [--built FOLDER] [--sounder PROGRAM]
 
 A header says how to build the lesson and how to run it, and what it prints:
   Build: a command; $CC in the environment is taken for its cc
@@ -11,7 +11,8 @@ A header says how to build the lesson and how to run it, and what it prints:
           prints LINE, lacks LINE, ends with code N, hangs
 --change N makes the change N, shows what comes, and says whether the header is right. Without it everything is checked:
 the lesson as it is (--times N: N times), and each of its changes, which must show something new. --built FOLDER takes
-the lesson that the tree has built. Exit code: 0 all is as promised, 1 not, 77 this machine cannot show it.
+the lesson that the tree has built, and makes no changes; --brief makes them only if SOUNDER_EXHAUSTIVE is set.
+Exit code: 0 all is as promised, 1 not, 77 this machine cannot show it.
 """
 import argparse, os, re, shlex, signal, subprocess, sys, tempfile
 
@@ -48,14 +49,16 @@ class Lesson:
         source, program = os.path.join(folder, os.path.basename(self.path)), os.path.join(folder, "lesson")
         with open(source, "w") as file:
             file.write(text)
-        words = self.build.replace("-o lesson", f"-o {program} -iquote {self.folder}").replace(os.path.basename(self.path), source)
+        words = self.build.replace("-o lesson", f"-o {program} -I {self.folder}").replace(os.path.basename(self.path), source)
         made = subprocess.run(["sh", "-c", re.sub(r"^cc\b", os.environ.get("CC") or "cc", words)])
         return program if made.returncode == 0 else None
 
 
-def run(command, seconds):
-    """What it prints, and its code: None if it does not end. Nothing of it is left."""
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+def run(lesson, program, sounder, seconds, errors=None):
+    """What it prints when it is started as its header says, and its code: None if it does not end. Nothing of it is left."""
+    words = {"./lesson": program, "sounder": sounder}
+    command = [words.get(word, word) for word in shlex.split(lesson.command)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True)
     try:
         printed, _ = process.communicate(timeout=seconds)
         code = process.returncode
@@ -86,17 +89,19 @@ def comes_out(outcome, printed, code):
     return (found is None) == (kind == "lacks")
 
 
-def check_change(lesson, number, shows):
+def check_change(lesson, number, shows, sounder):
     """0, 1 or 77."""
     before, after, outcome = lesson.changes[number - 1]
     with tempfile.TemporaryDirectory(prefix="lesson-") as folder:
         program = lesson.compile(lesson.changed(before, after), folder)
-        printed, code = run([program], SECONDS.get(outcome.split()[0], MOST_SECONDS)) if program else ("", None)
+        seconds = SECONDS.get(outcome.split()[0], MOST_SECONDS)
+        printed, code = run(lesson, program, sounder, seconds, subprocess.STDOUT) if program else ("", None)
     if code in NOT_HERE:
         return 77
     good = program is not None and comes_out(outcome, printed, code)
     if shows or not good:
-        print(f'"{before}" -> "{after}"\n{printed}' + ("(it does not end)" if code is None else f"(exit code {code})"))
+        end = "it does not build" if program is None else "it does not end" if code is None else f"exit code {code}"
+        print(f'"{before}" -> "{after}"\n{printed}({end})')
         print(f"the header says: {outcome}" + ("" if good else "; it is wrong"))
     return 0 if good else 1
 
@@ -115,10 +120,8 @@ def check_as_it_is(lesson, options):
         program = os.path.join(options.built, os.path.basename(lesson.path)[:-2]) if options.built else lesson.compile(lesson.text, folder)
         if program is None:
             return 1
-        words = {"./lesson": program, "sounder": options.sounder}
-        command = [words.get(word, word) for word in shlex.split(lesson.command)]
         for _ in range(options.times):
-            printed, code = run(command, MOST_SECONDS)
+            printed, code = run(lesson, program, options.sounder, MOST_SECONDS)
             if code in NOT_HERE:
                 return 77
             if not is_as_promised(lesson, printed, code):
@@ -132,16 +135,18 @@ def main():
     parser.add_argument("lesson")
     parser.add_argument("--change", type=int, help="make this change alone, and show what comes")
     parser.add_argument("--times", type=int, default=1, help="run the lesson N times")
-    parser.add_argument("--built", help="the folder of the built lessons")
+    parser.add_argument("--brief", action="store_true", help="no changes, unless SOUNDER_EXHAUSTIVE is set")
+    parser.add_argument("--built", help="the folder of the built lessons; without changes")
     parser.add_argument("--sounder", default="sounder", help="the program sounder, for lessons that it starts")
     options = parser.parse_args()
     lesson = Lesson(options.lesson)
     if options.change is not None:
         if not 1 <= options.change <= len(lesson.changes):
             parser.error(f"--change {options.change}: {options.lesson} has {len(lesson.changes)}")
-        return check_change(lesson, options.change, True)
+        return check_change(lesson, options.change, True, options.sounder)
     code = check_as_it_is(lesson, options)
-    if code == 0 and 1 in [check_change(lesson, number + 1, False) for number in range(len(lesson.changes))]:
+    count = 0 if options.built or options.brief and "SOUNDER_EXHAUSTIVE" not in os.environ else len(lesson.changes)
+    if code == 0 and 1 in [check_change(lesson, number + 1, False, options.sounder) for number in range(count)]:
         code = 1
     return code
 

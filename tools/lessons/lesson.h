@@ -2,7 +2,7 @@
 #ifndef SOUNDER_TOOLS_LESSONS_LESSON_H
 #define SOUNDER_TOOLS_LESSONS_LESSON_H
 
-#include "base/err.h"
+#include <sounder/base/err.h>
 #include "ranks.h"
 
 // Ends the process with the sentence of a failure.
