@@ -43,7 +43,7 @@ void help_print_lessons(FILE *file) {
                     "A course in six days: processes that share memory, from fork to a trainer that survives kill -9 "
                     "with the same bits. README.md has the days; each lesson's header says how to build and run it, "
                     "what it prints, and what to change. Begin with:");
-    fprintf(file, "\n  cd %s\n  cc -O2 -o /tmp/lesson 01_ranks.c && /tmp/lesson\n\n", real);
+    fprintf(file, "\n  cp -r %s . && cd lessons\n  cc -O2 -o lesson 01_ranks.c && ./lesson\n\n", real);
     for (int i = 0; i < count; i++) {
         print_title(file, real, entries[i]->d_name);
         free(entries[i]);
