@@ -73,8 +73,8 @@ static Status nameless_memory(int *fd, const char *name, size_t bytes, Error *er
     uint64_t available = segment_available();
     if (bytes > available) // filling the machine would end in the out-of-memory killer, not in an error
         return fail(err, STATUS_OS,
-                    "segment %s needs %zu bytes of shared memory, where %lu are available; take fewer workers or a "
-                    "smaller model",
+                    "segment %s needs %zu bytes of shared memory, where %lu are available; take fewer workers, a "
+                    "smaller model or less data",
                     name, bytes, available);
     *fd = allocate_or_close(open(shared_memory_folder, O_TMPFILE | O_RDWR | O_EXCL | O_CLOEXEC, 0600), bytes);
     if (*fd >= 0) return STATUS_OK;

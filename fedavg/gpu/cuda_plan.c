@@ -19,6 +19,10 @@ enum {
     // The bytes of a process on the GPU besides its allocations: its context, cuBLAS as far as it is loaded, kernels
     // and graphs. An estimate for Hopper; a run logs the measured bytes at --log-level info.
     CONTEXT_BYTES = 640 * 1024 * 1024,
+    // Numbers that a worker has of each model (shares, refusals, turns, lengths, Adam's powers), and the parent's list
+    // of slots and its counter: upper bounds.
+    MODEL_NUMBERS_BYTES = 512,
+    PARENT_NUMBERS_BYTES = 4096,
 };
 
 static uint64_t align(uint64_t bytes) {
@@ -29,22 +33,17 @@ static uint64_t model_bytes(const RunConfig *config) {
     return config->gpu.stride * sizeof(float);
 }
 
-// Bytes of the GPU, by what they are for.
-typedef struct GpuNeed {
-    uint64_t contexts, weights, data, activations; // weights: the global model, slots and local models
-    uint64_t all;
-} GpuNeed;
-
 // Memory that processes share is allocated in units and ends with a nonce (shm/cuda_share.c), for which a size that is
 // a multiple of the unit needs one unit more.
 static uint64_t block_bytes(uint64_t bytes) {
     return (bytes / CUDA_SHARE_UNIT_BYTES + 1) * CUDA_SHARE_UNIT_BYTES;
 }
 
-// Counts what allocate_device (cuda_worker.c), cuda_clients_init and allocate (cuda_parent.c) take; what they allocate
-// must be counted here.
-static GpuNeed gpu_need(const RunConfig *config, const Spec *spec, const Dataset *data, uint32_t workers,
-                        uint32_t models) {
+// Counts what allocate_device (cuda_worker.c), cuda_clients_init, cuda_send_init, cuda_init (cuda_parent.c) and
+// cuda_net_init take; what they allocate must be counted here. A round allocates nothing, nor does the test of another
+// model at the end.
+static GpuNeed need_of(const RunConfig *config, const Spec *spec, const Dataset *data, uint32_t workers,
+                       uint32_t models) {
     const GpuConfig *gpu = &config->gpu;
     SlotPlan slots = config->slots;
     if (slots.rows == 0) slots.sums = workers * slots.each;
@@ -57,9 +56,10 @@ static GpuNeed gpu_need(const RunConfig *config, const Spec *spec, const Dataset
                    model_bytes(config) * ((3 + cuda_clients_arrays(config) + squares) * (uint64_t)workers * models +
                                           (cuda_sends(config) ? workers : 0) + 3);
     const uint64_t order = data->train.count > data->test.count ? data->train.count : data->test.count;
-    need.data =
-        block_bytes(gpu->data_bytes) + workers * (align(order * view_holders(&config->view) * sizeof(uint32_t)) +
-                                                  align(cuda_samples_bytes(config, models)));
+    need.data = block_bytes(gpu->data_bytes) + align(cuda_samples_bytes(config, 1)) + PARENT_NUMBERS_BYTES +
+                workers * (align(order * view_holders(&config->view) * sizeof(uint32_t)) +
+                           align(cuda_samples_bytes(config, models)) + align(config->clients * sizeof(uint32_t)) +
+                           align(models * (uint64_t)MODEL_NUMBERS_BYTES));
     const uint32_t batch = config->training.batch_size, chunk = EVALUATION_CHUNK;
     const bool tf32 = gpu->tf32 != 0;
     need.activations = workers * cuda_net_bytes(spec, (int)models, batch, cuda_net_needs_blas(batch, tf32, true)) +
@@ -68,11 +68,18 @@ static GpuNeed gpu_need(const RunConfig *config, const Spec *spec, const Dataset
     return need;
 }
 
+static_assert(sizeof(LocalTurn) + 64 <= MODEL_NUMBERS_BYTES && MAX_WORKERS + 64 <= PARENT_NUMBERS_BYTES,
+              "numbers of a model, and of the parent");
+
+GpuNeed gpu_need(const RunConfig *config, const Spec *spec, const Dataset *data) {
+    return need_of(config, spec, data, config->workers, config->gpu.models_per_launch);
+}
+
 // Returns the bytes that one more worker needs. The difference between two workers and one leaves out all that the run
 // needs once.
 static uint64_t worker_bytes(const RunConfig *config, const Spec *spec, const Dataset *data) {
     uint32_t models = config->gpu.models_per_launch;
-    return gpu_need(config, spec, data, 2, models).all - gpu_need(config, spec, data, 1, models).all;
+    return need_of(config, spec, data, 2, models).all - need_of(config, spec, data, 1, models).all;
 }
 
 static double gibibytes(uint64_t bytes) {
@@ -83,9 +90,9 @@ static double gibibytes(uint64_t bytes) {
 // lower without another result; only if not even one fits are options named that change the run.
 static Status refuse(const RunConfig *config, const Device *device, const Spec *spec, const Dataset *data,
                      uint32_t models, Error *err) {
-    GpuNeed need = gpu_need(config, spec, data, config->workers, models);
+    GpuNeed need = need_of(config, spec, data, config->workers, models);
     uint32_t fitting = config->workers;
-    while (fitting > 0 && gpu_need(config, spec, data, fitting, models).all > device->free_bytes)
+    while (fitting > 0 && need_of(config, spec, data, fitting, models).all > device->free_bytes)
         fitting--;
     char remedy[128];
     if (fitting > 0)
@@ -150,12 +157,12 @@ Status gpu_plan(RunConfig *config, const Device *device, const Spec *spec, const
     TRY(cuda_net_check(spec, (int)gpu->models_per_launch, config->training.batch_size, err));
     if (cuda_net_needs_blas(config->training.batch_size, gpu->tf32 != 0, true)) TRY(cuda_blas_find(err));
     while (models == 0 && gpu->models_per_launch > 1 &&
-           gpu_need(config, spec, data, config->workers, gpu->models_per_launch).all > device->free_bytes)
+           need_of(config, spec, data, config->workers, gpu->models_per_launch).all > device->free_bytes)
         gpu->models_per_launch--;
     if (models == 0) gpu->models_per_launch = even_launches(smaller(most, share), gpu->models_per_launch);
     gpu->context_bytes = CONTEXT_BYTES;
     gpu->worker_bytes = worker_bytes(config, spec, data);
-    if (gpu_need(config, spec, data, config->workers, gpu->models_per_launch).all <= device->free_bytes)
+    if (need_of(config, spec, data, config->workers, gpu->models_per_launch).all <= device->free_bytes)
         return STATUS_OK;
     return refuse(config, device, spec, data, gpu->models_per_launch, err);
 }

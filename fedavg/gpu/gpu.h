@@ -37,6 +37,15 @@ Status gpu_view_memory(const char **name, const Device *device, Error *err);
 Status gpu_plan(RunConfig *config, const Device *device, const Spec *spec, const Dataset *data,
                 uint32_t clients_per_round, uint32_t models, Error *err);
 
+// Bytes of the GPU that a planned run takes, by what they are for.
+typedef struct GpuNeed {
+    uint64_t contexts, weights, data, activations; // weights: the global model, slots and local models
+    uint64_t all;
+} GpuNeed;
+
+// After gpu_plan: what the run needs of device->free_bytes.
+GpuNeed gpu_need(const RunConfig *config, const Spec *spec, const Dataset *data);
+
 // Loss and hits of parameters (host) on the whole test set (host), for a program of one process. logits (test count,
 // classes; host): of each sample; NULL: not wanted.
 Status gpu_evaluate(BatchResult *result, float *logits, const float *parameters, const Spec *spec, const Dataset *data,

@@ -34,6 +34,11 @@ Status gpu_plan(RunConfig *config, const Device *device, const Spec *spec, const
     return no_cuda(err);
 }
 
+GpuNeed gpu_need(const RunConfig *config, const Spec *spec, const Dataset *data) {
+    (void)config, (void)spec, (void)data;
+    return (GpuNeed){0};
+}
+
 Status gpu_evaluate(BatchResult *result, float *logits, const float *parameters, const Spec *spec, const Dataset *data,
                     bool tf32, Error *err) {
     (void)result, (void)logits, (void)parameters, (void)spec, (void)data, (void)tf32;

@@ -37,6 +37,11 @@ typedef struct RunPlan {
     uint32_t trace_capacity;           // spans of one writer; 0: no trace
 } RunPlan;
 
+// Bytes of the segments that run_memory_create makes.
+typedef struct RunMemorySizes {
+    size_t weights, slots, control;
+} RunMemorySizes;
+
 // Segments and descriptors are owned by each process for itself. Arrays that only the parent has are marked: workers
 // need no schedule, attackers or files, since a job says all that concerns its client.
 typedef struct RunMemory {
@@ -77,6 +82,9 @@ Status run_memory_load(RunMemory *memory, const DatasetSource *source, const Dat
 
 // Builds another partition of the same data; only before run_memory_create.
 Status run_memory_partition(RunMemory *memory, const PartitionSpec *partition, Error *err);
+
+// The sizes of the other segments; fills in the offsets of plan->config, and allocates nothing.
+RunMemorySizes run_memory_sizes(const RunMemory *memory, RunPlan *plan);
 
 // Creates the other segments. On failure the whole memory is freed, including the data.
 Status run_memory_create(RunMemory *memory, RunPlan *plan, Error *err);

@@ -61,9 +61,9 @@ static Status bind_partition(RunMemory *memory, Error *err) {
 }
 
 // Lays out the control segment: Control, the queue, the masked cohort, a trainer's tensors and metrics, answers,
-// weights of classes, one trace buffer per writer, each on its own cache lines. Pages of metrics that no job reports
-// are never allocated.
-static Status create_control(RunMemory *memory, RunPlan *plan, Error *err) {
+// weights of classes, one trace buffer per writer, each on its own cache lines. Returns its bytes. Pages of metrics
+// that no job reports are never allocated.
+static size_t lay_out_control(RunPlan *plan, const RunMemory *memory) {
     RunConfig *config = &plan->config;
     config->queue_offset = round_up(sizeof(Control), 64);
     config->trace_capacity = plan->trace_capacity;
@@ -87,12 +87,30 @@ static Status create_control(RunMemory *memory, RunPlan *plan, Error *err) {
     config->balance_offset = config->weighs_classes ? answers_end : 0;
     const size_t weights = config->weighs_classes ? (size_t)memory->data.classes : 0;
     config->trace_offset = round_up(answers_end + weights * sizeof(float), 64);
-    size_t trace_bytes = plan->trace_capacity ? (config->workers + 1) * trace_buffer_bytes(plan->trace_capacity) : 0;
-    TRY(segment_create(&memory->control_segment, "control", config->trace_offset + trace_bytes, err));
+    return config->trace_offset +
+           (plan->trace_capacity ? (config->workers + 1) * trace_buffer_bytes(plan->trace_capacity) : 0);
+}
+
+RunMemorySizes run_memory_sizes(const RunMemory *memory, RunPlan *plan) {
+    const RunConfig *config = &plan->config;
+    const SlotPlan *slots = &config->slots;
+    const uint64_t bytes =
+        slots_host_bytes(slots, config->gpu.used) + slots_rows_bytes(slots) + slots_recorded_bytes(slots);
+    // A segment has at least one byte.
+    return (RunMemorySizes){.weights = plan->weights_header_bytes + config->parameters * sizeof(float),
+                            .slots = bytes > 0 ? bytes : SLOT_ALIGNMENT,
+                            .control = lay_out_control(plan, memory)};
+}
+
+static Status create_control(RunMemory *memory, RunPlan *plan, size_t bytes, Error *err) {
+    const RunConfig *config = &plan->config;
+    TRY(segment_create(&memory->control_segment, "control", bytes, err));
     *(RunConfig *)memory->control_segment.memory = *config;
-    if (lists) memcpy(control_part(memory, config->tensors_offset), memory->tensors.tensors, list_bytes);
+    if (config->tensors_offset > 0)
+        memcpy(control_part(memory, config->tensors_offset), memory->tensors.tensors,
+               config->tensor_count * sizeof(ParameterTensor));
     bind_control(memory);
-    for (uint32_t rank = 0; rank <= config->workers && trace_bytes; rank++)
+    for (uint32_t rank = 0; rank <= config->workers && plan->trace_capacity > 0; rank++)
         run_memory_trace(memory, rank)->capacity = plan->trace_capacity;
     barrier_init(&memory->control->phase, config->workers + 1, plan->spins);
     queue_init(memory->queue, plan->job_capacity);
@@ -154,11 +172,10 @@ Status run_memory_partition(RunMemory *memory, const PartitionSpec *partition, E
 
 // Workers get a read-only descriptor unless their engine writes the weights: a stray store then ends the worker,
 // instead of changing the model for all clients of the round.
-static Status create_weights(RunMemory *memory, RunPlan *plan, Error *err) {
+static Status create_weights(RunMemory *memory, RunPlan *plan, size_t bytes, Error *err) {
     RunConfig *config = &plan->config;
     config->weights_offset = plan->weights_header_bytes;
-    TRY(segment_create_raw(&memory->weights_segment, "weights",
-                           plan->weights_header_bytes + config->parameters * sizeof(float), err));
+    TRY(segment_create_raw(&memory->weights_segment, "weights", bytes, err));
     memcpy(memory->weights_segment.memory, plan->weights_header, plan->weights_header_bytes);
     if (run_algorithm(config).engine->writes_weights) return STATUS_OK;
     return segment_reopen_readonly(&memory->weights_fd, &memory->weights_segment, err);
@@ -167,17 +184,14 @@ static Status create_weights(RunMemory *memory, RunPlan *plan, Error *err) {
 // A failure frees the data, too: the caller has then one thing to do, whichever segment could not be made.
 Status run_memory_create(RunMemory *memory, RunPlan *plan, Error *err) {
     Status status;
-    const SlotPlan *slots = &plan->config.slots;
-    const uint64_t bytes =
-        slots_host_bytes(slots, plan->config.gpu.used) + slots_rows_bytes(slots) + slots_recorded_bytes(slots);
-    // The control segment is created last: it publishes the sizes and offsets of all others. A segment has at least one
-    // byte.
-    TRY_GOTO(fail, create_weights(memory, plan, err));
-    TRY_GOTO(fail, segment_create(&memory->slots_segment, "slots", bytes > 0 ? bytes : SLOT_ALIGNMENT, err));
+    const RunMemorySizes sizes = run_memory_sizes(memory, plan);
+    // The control segment is created last: it publishes the sizes and offsets of all others.
+    TRY_GOTO(fail, create_weights(memory, plan, sizes.weights, err));
+    TRY_GOTO(fail, segment_create(&memory->slots_segment, "slots", sizes.slots, err));
     if (plan->config.client_state.rows > 0)
         TRY_GOTO(fail, client_state_file_create(&memory->client_state, &plan->config.client_state,
                                                 plan->client_state_folder, err));
-    TRY_GOTO(fail, create_control(memory, plan, err));
+    TRY_GOTO(fail, create_control(memory, plan, sizes.control, err));
     segment_publish(&memory->slots_segment);
     bind_weights(memory);
     TRY_GOTO(fail, state_begin(memory, err));

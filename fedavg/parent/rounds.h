@@ -82,6 +82,14 @@ typedef struct RoundReport {
     int stop_signal; // that has reached one of the nodes: the run must end here; 0: none
 } RoundReport;
 
+// The time and the samples of a turn and a test, which are made once before a run and thrown away.
+typedef struct Rehearsal {
+    uint32_t client, clients;       // the first one that trained; how many did
+    uint64_t trained, tested;       // samples
+    double seconds, test_seconds;   // that they took
+    uint64_t round_samples, places; // samples and clients of the whole first round
+} Rehearsal;
+
 struct Rounds {
     const Engine *engine;
     Phases phases;     // and with them the workers
@@ -129,6 +137,17 @@ Status rounds_evaluate_other(Rounds *rounds, uint32_t round, const float *weight
 // Evaluates every client's own samples by `task` (EVALUATE_CLIENT, EVALUATE_FINE_TUNED). The results are the jobs of
 // the queue, one per client, by its number.
 Status rounds_evaluate_clients(Rounds *rounds, uint32_t round, EvaluationTask task, Error *err);
+
+// Trains the `clients` largest clients of the first round (in lockstep: makes a few steps of all shards), and tests the
+// model on one chunk, or on a GPU on all of the test set. The rounds are then good for nothing but rounds_free.
+Status rounds_rehearse(Rounds *rounds, uint32_t clients, Rehearsal *rehearsal, Error *err);
+
+// For rounds_rehearse: the test.
+Status rounds_rehearse_test(Rounds *rounds, Rehearsal *rehearsal, Error *err);
+
+// The slots of a run that is planned for config->workers, with as many workers instead (config->clients of them, where
+// each worker is a client).
+void engine_plan_workers(RunConfig *config, uint32_t workers);
 
 // Exchanges worker deaths and stop signals between nodes at the end of a round.
 Status rounds_conclude(Rounds *rounds, RoundReport *report, Error *err);

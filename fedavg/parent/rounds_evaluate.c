@@ -73,8 +73,9 @@ typedef struct ChunkSums {
 } ChunkSums;
 
 // Chunks have one size for any number of workers and nodes, and results are added in their order: the bits of the loss
-// depend on neither. A trainer may ask for the whole test set at once.
-static Status evaluate_in_chunks(Rounds *rounds, uint32_t round, EvaluationTask task, ChunkSums *sums, Error *err) {
+// depend on neither. A trainer may ask for the whole test set at once. most: of the chunks, in a rehearsal.
+static Status evaluate_in_chunks(Rounds *rounds, uint32_t round, EvaluationTask task, uint32_t most, ChunkSums *sums,
+                                 Error *err) {
     RunMemory *memory = rounds->memory;
     const bool validates = task == EVALUATE_VALIDATION;
     const uint32_t all = validates ? memory->partition.validation_count : memory->data.test.count;
@@ -84,7 +85,7 @@ static Status evaluate_in_chunks(Rounds *rounds, uint32_t round, EvaluationTask 
     const bool joins = memory->config->nodes > 1 && memory->answers && task != EVALUATE_BACKDOOR;
     if (joins) memset(memory->answers, 0, all * sizeof *memory->answers);
     queue_clear(memory->queue);
-    for (uint32_t first = 0, place = 0; first < all; first += size, place++) {
+    for (uint32_t first = 0, place = 0; first < all && place < most; first += size, place++) {
         const uint32_t left = all - first;
         if (!node_jobs_mine(rounds->nodes, place)) continue;
         Job *job = rounds_post(rounds, place);
@@ -115,7 +116,7 @@ static Status evaluate_in_chunks(Rounds *rounds, uint32_t round, EvaluationTask 
 static Status evaluate_backdoor(Rounds *rounds, uint32_t round, RoundReport *report, Error *err) {
     ChunkSums sums;
     if (rounds->memory->config->attack.row != ATTACK_BACKDOOR) return STATUS_OK;
-    TRY(evaluate_in_chunks(rounds, round, EVALUATE_BACKDOOR, &sums, err));
+    TRY(evaluate_in_chunks(rounds, round, EVALUATE_BACKDOOR, UINT32_MAX, &sums, err));
     if (sums.unjudged > 0) return STATUS_OK;
     report->backdoor_hits = sums.result.hits;
     report->backdoor_count = (uint32_t)sums.samples;
@@ -144,7 +145,7 @@ Status rounds_evaluate(Rounds *rounds, uint32_t round, EvaluationTask task, Roun
         TRY(parent->evaluate(&rounds->parent, &sums.result, rounds->wants_answers ? rounds->memory->answers : NULL,
                              NULL, round, err));
     else {
-        TRY(evaluate_in_chunks(rounds, round, task, &sums, err));
+        TRY(evaluate_in_chunks(rounds, round, task, UINT32_MAX, &sums, err));
         TRY(run_memory_join_metrics(&report->test_metrics, rounds->memory, err));
     }
     report->test_hits = sums.result.hits;
@@ -157,6 +158,23 @@ Status rounds_evaluate(Rounds *rounds, uint32_t round, EvaluationTask task, Roun
     report->evaluate_seconds = clock_seconds_since(start);
     report->workers_lost += rounds_take_deaths(rounds);
     trace_end(rounds->trace, TRACE_EVALUATE, start, round, round);
+    return STATUS_OK;
+}
+
+// A GPU tests the whole set in the parent at once.
+Status rounds_rehearse_test(Rounds *rounds, Rehearsal *rehearsal, Error *err) {
+    const uint64_t begin = clock_nanoseconds();
+    const RunMemory *memory = rounds->memory;
+    const ParentBackend *parent = rounds->parent.backend;
+    const bool validates = memory->partition.validation_count > 0;
+    ChunkSums sums = {0};
+    if (parent->evaluate && !validates) {
+        TRY(parent->evaluate(&rounds->parent, &sums.result, NULL, NULL, 1, err));
+        sums.samples = memory->data.test.count;
+    } else
+        TRY(evaluate_in_chunks(rounds, 1, validates ? EVALUATE_VALIDATION : EVALUATE_TEST_SET, 1, &sums, err));
+    rehearsal->tested = sums.samples;
+    rehearsal->test_seconds = clock_seconds_since(begin);
     return STATUS_OK;
 }
 

@@ -76,6 +76,8 @@ uint32_t ssgd_round_steps(const RunMemory *memory) {
         uint32_t steps = count / size + (count % size != 0);
         if (steps > most) most = steps;
     }
+    const uint32_t limit = memory->control->order.most_steps;
+    if (limit > 0 && most > limit) most = limit;
     return most * config->training.local_epochs;
 }
 

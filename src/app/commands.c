@@ -267,6 +267,7 @@ const Command commands[] = {
     {.name = "guard", .hidden = true, .keeps_help = "", .run = command_guard},
     // Topics of help
     {.name = "nodes", .more = help_print_nodes},
+    {.name = "plan", .more = help_print_plan},
     {.name = "metrics", .more = help_print_metrics},
     {.name = "trainer", .more = help_print_trainer},
     {.name = "aggregator", .more = help_print_aggregator},

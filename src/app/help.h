@@ -36,6 +36,7 @@ void help_print_launch(FILE *file);
 void help_print_data(FILE *file);
 void help_print_metrics(FILE *file);
 void help_print_nodes(FILE *file);
+void help_print_plan(FILE *file);
 void help_print_trainer(FILE *file);    // clients that train in a program of the user's, and its protocol
 void help_print_aggregator(FILE *file); // updates that are combined in one, and its protocol
 

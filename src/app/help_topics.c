@@ -31,6 +31,28 @@ void help_print_train_briefly(FILE *file) {
     print_examples(file, EXAMPLES);
 }
 
+void help_print_plan(FILE *file) {
+    static const char *const lines[][2] = {
+        {"shared memory", "segments of parent and workers, of the sizes that the run will ask for; --algorithm's rules "
+                          "decide about the slots"},
+        {"private memory", "of the parent and of each worker, measured after one worker had a turn"},
+        {"in all", "both, beside what the machine or the control group has left, and the most workers that fit"},
+        {"GPU memory", "with a GPU: the parent's and the workers' memory on it. Contexts are estimates"},
+        {"files", "at most: clients' state grows to this with the clients that have had a turn"},
+        {"time", "that turn's, scaled to the samples of a round and to the workers that have a core each; a busy "
+                 "machine, slow disks and tests with --finetune-epochs add to it"},
+    };
+    print_paragraph(file, 0,
+                    "--plan prints what a run would take, and neither trains it nor writes anything. It loads the data "
+                    "set and has one worker train the largest client of the first round (in lockstep: make eight "
+                    "steps; on a GPU: one launch), and throws the result away. A run that does not fit exits with 71 "
+                    "(memory) or 74 (disk) and says what would.");
+    fputc('\n', file);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        print_entry(file, lines[i][0], lines[i][1]);
+    fputs("\n  sounder train --model cnn --clients 1000 --workers 8 --plan\n", file);
+}
+
 // Explains the fields of metrics.jsonl beyond their names.
 static const struct {
     const char *field, *meaning;

@@ -54,7 +54,7 @@ static const char *run_label(char label[OPTION_LABEL_BYTES], const Options *opti
 static Status open_folder(Run *run, Error *err) {
     const Options *options = &run->options;
     run->folder = (RunFolder){.lock_fd = -1, .checkpoints_fd = -1};
-    if (!train_is_first(run)) {
+    if (!train_writes(run)) {
         snprintf(run->folder.path, sizeof run->folder.path, "%.4000s", options->out); // for messages
         return STATUS_OK;
     }
@@ -170,7 +170,7 @@ static const char *arithmetic_name(const Run *run) {
 // On a GPU the heading waits until the workers are ready: until then the run may still move to the CPU.
 void train_say_heading(Run *run) {
     char label[OPTION_LABEL_BYTES], aggregator[OPTION_LABEL_BYTES];
-    if (run->headed) return;
+    if (run->headed || run->options.plan) return;
     options_program(aggregator, run->options.aggregator);
     const Heading heading = {.options = &run->options,
                              .model = run_label(label, &run->options),
@@ -197,7 +197,7 @@ Status train_agree_to_begin(Run *run, Status status, Error *err) {
 // The folder is opened before the device, whose service may be started in it; the device before the memory, whose size
 // depends on it.
 static Status run_on_device(Run *run, int *exit_code, Error *err) {
-    Status status = run_device_open(&run->device, &run->options, train_is_first(run) ? run->folder.path : NULL, err);
+    Status status = run_device_open(&run->device, &run->options, train_writes(run) ? run->folder.path : NULL, err);
     char arithmetic[TOGETHER_NAME_BYTES] = "";
     if (status == STATUS_OK) status = run_device_prove(&run->device, &run->options, err);
     if (status == STATUS_OK) status = find_arithmetic(run, arithmetic, sizeof arithmetic, err);
@@ -207,11 +207,13 @@ static Status run_on_device(Run *run, int *exit_code, Error *err) {
         run_record_fill(&run->record, &run->options, &run->memory, run->data_hash, arithmetic_name(run), run->blas);
     if (run->options.trainer[0]) write_hash(run->record.trainer, run->net.files_hash);
     if (!run->device.on_gpu) train_say_heading(run);
-    status = create_memory(run, err);
+    if (run->options.plan) status = train_plan_begin(run, err);
+    if (status == STATUS_OK) status = create_memory(run, err);
     if (status == STATUS_OK && run->options.aggregator[0]) hash_aggregator(run);
     if (status == STATUS_OK && run->options.check_trainer && train_is_first(run)) status = check_trainer(run, err);
     TRY_GOTO(close, train_agree_to_begin(run, status, err));
     status = train_in_folder(run, exit_code, err);
+    if (run->options.plan && status == STATUS_OK && *exit_code == 0) status = train_plan_end(run, err);
 close:
     run->late_signal = run_device_end(&run->device, status == STATUS_CANCELLED);
     return run->late_signal ? train_stop_late(run, status, exit_code, err) : status;
@@ -229,23 +231,25 @@ static Status run_all(Run *run, int *exit_code, Error *err) {
     TRY_GOTO(close_folder, nodes_agree(&run->nodes, status, err));
     const Folder folder = run_folder_at(&run->folder);
     if (train_has_programs(run)) {
-        run->folder.made_log = train_is_first(run) && !run_folder_has(&run->folder, TRAINER_LOG_NAME);
-        trainer_output_begin(&run->trainers.output, train_is_first(run) ? &folder : NULL);
+        run->folder.made_log = train_writes(run) && !run_folder_has(&run->folder, TRAINER_LOG_NAME);
+        trainer_output_begin(&run->trainers.output, train_writes(run) ? &folder : NULL);
     }
     status = run_on_device(run, exit_code, err);
     if (status != STATUS_OK) run_explain_trainer(&run->trainers, err);
     // Comes last, when nothing waits for this process; skipped after a signal, which asks for a quick end.
-    if (status == STATUS_OK && *exit_code == 0) dataset_segment_keep(&run->memory.data_segment, &run->source);
+    if (status == STATUS_OK && *exit_code == 0 && !run->options.plan)
+        dataset_segment_keep(&run->memory.data_segment, &run->source);
 close_folder:
     // A new run that failed in its first round leaves its folder free for another try. A run that was stopped can be
     // resumed.
-    if (open && train_is_first(run) && status != STATUS_OK && status != STATUS_CANCELLED && run->rounds_done == 0 &&
+    if (open && train_writes(run) && status != STATUS_OK && status != STATUS_CANCELLED && run->rounds_done == 0 &&
         !run->options.resume[0])
         run_folder_discard(&run->folder, run->trainers.failed);
     if (open) run_folder_close(&run->folder);
 free_memory:
     trainer_host_close(&run->trainers);
     free(run->recalls);
+    run_plan_free(&run->plan);
     best_model_free(&run->best);
     run_memory_free(&run->memory);
     trainer_net_free(&run->net);

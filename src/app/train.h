@@ -6,6 +6,7 @@
 #include "app/inspect/tensorboard.h"
 #include "app/options/run_target.h"
 #include "app/train/best_model.h"
+#include "app/train/forecast.h"
 #include "app/train/progress.h"
 #include "app/train/ready_data.h"
 #include "app/train/run_device.h"
@@ -58,6 +59,9 @@ typedef struct Run {
     RoundTest best_final; // of the best model on the test set, if that is another one and there is a validation set
     double *recalls;      // (classes) owned: of the final model's test, the accuracies by class; NULL: unknown
     BestModel best;       // so far; the first node's
+    RunPlan plan;         // of --plan: with the workers that were asked for
+    Forecast forecast;    // of --plan
+    Forecast *told;       // gets it in place of stdout; borrowed, NULL: it is printed
     double cold_start_seconds;
     int64_t worker_bytes;  // memory of the largest worker, when all rounds were done
     int64_t trainer_bytes; // that of the largest trainer, then; 0: unknown
@@ -67,6 +71,11 @@ typedef struct Run {
 // Only the first node writes files and prints.
 static inline bool train_is_first(const Run *run) {
     return run->nodes.rank == 0;
+}
+
+// Whether this process writes the run's folder.
+static inline bool train_writes(const Run *run) {
+    return train_is_first(run) && !run->options.plan;
 }
 
 // Whether the run has programs of the user's: trainers, an aggregator.
@@ -84,6 +93,12 @@ Status train_agree_to_begin(Run *run, Status status, Error *err);
 // A signal that came after the last worker had ended, as the GPU was closed: the run does not begin again on the CPU.
 // Returns the status of the run.
 Status train_stop_late(Run *run, Status status, int *exit_code, Error *err);
+
+// The steps of --plan, in order: sizes of the run's memory, before it is made for one worker; a turn of that worker,
+// which is thrown away; the forecast, printed. OS or IO if the run does not fit.
+Status train_plan_begin(Run *run, Error *err);
+Status train_plan_turn(Run *run, Error *err);
+Status train_plan_end(Run *run, Error *err);
 
 // Called with options settled, and data, memory and folder ready: restores a checkpoint if the run is resumed, trains
 // the remaining rounds, and writes the model. *exit_code: 128 + the number of a signal that ended the run.

@@ -167,7 +167,7 @@ static Status train(Run *run, int *exit_code, Error *err) {
     if (!started && run->device.on_gpu && run->rounds.phases.supervisor.interrupts > 0)
         status = fail(err, STATUS_CANCELLED, "stopped by a signal before the workers were ready");
     status = train_agree_to_begin(run, status, err);
-    if (status == STATUS_OK) status = run_with_workers(run, err);
+    if (status == STATUS_OK) status = run->options.plan ? train_plan_turn(run, err) : run_with_workers(run, err);
     bool at_once = status == STATUS_CANCELLED; // a second signal
     if (at_once || (status == STATUS_OK && run->stop_signal)) train_note_signal(run, at_once, exit_code);
     if (started) rounds_free(&run->rounds);
@@ -203,7 +203,7 @@ Status train_in_folder(Run *run, int *exit_code, Error *err) {
         return STATUS_OK;
     }
     TRY(train(run, exit_code, err));
-    if (!train_is_first(run)) return STATUS_OK;
+    if (!train_writes(run)) return STATUS_OK;
     Status status = train_is_finished(run) ? train_write_model(run, err) : STATUS_OK;
     close_metrics(run);
     return status;

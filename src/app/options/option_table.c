@@ -516,6 +516,11 @@ const Option option_table[] = {
     {.name = "json", .type = OPTION_FLAG, FIELD(json), .group = GROUP_RUN, .eval = true, .not_train = true,
      .unsaved = true, .preset = "false", .may_change = true,
      .help = "with sounder eval: print one JSON object instead of a sentence"},
+    {.name = "plan", .type = OPTION_FLAG, FIELD(plan), .group = GROUP_RUN, .unsaved = true,
+     .also = "estimate dry-run dryrun",
+     .preset = "false", .may_change = true,
+     .help = "train nothing, write nothing, and print what the run would take: memory by segment and process, of the GPU, too, "
+             "files, the time by one client's turn, and how many workers fit"},
     {.name = "quiet", .type = OPTION_FLAG, FIELD(quiet), .group = GROUP_RUN, .unsaved = true,
      .also = "silent q",
      .preset = "false", .may_change = true,

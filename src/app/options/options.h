@@ -109,6 +109,7 @@ typedef struct Options {
     char patience_by[OPTION_TEXT_BYTES]; // figure that the run is about (run_target.h); "": it follows
     int on_worker_death;                 // DeathPolicy: continue
     double hang_seconds;                 // 60; 0: never
+    bool plan;                           // false: a run; true: what it would take
     bool quiet;                          // false
     char trace[OPTION_TEXT_BYTES];       // "": no trace
     bool tensorboard;                    // true
@@ -186,6 +187,7 @@ Status options_check_momentum(const Options *options, Error *err);
 Status options_check_rounds(const Options *options, int rounds, Error *err);
 Status options_check_resumed(const Options *options, int rounds, Error *err);
 Status options_check_goals(const Options *options, Error *err);
+Status options_check_plan(const Options *options, Error *err); // what --plan does not go with
 
 // Returns the FILE of --clock replay:FILE; NULL: nothing is replayed.
 const char *options_replay(const Options *options);

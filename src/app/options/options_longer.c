@@ -43,3 +43,18 @@ Status options_check_goals(const Options *options, Error *err) {
                 "of them out",
                 options_named(name, options, waits ? "patience" : "stop-at-target"));
 }
+
+// A plan is of one machine and one run from its beginning, and its lines are all that it gives.
+Status options_check_plan(const Options *options, Error *err) {
+    char name[OPTION_NAMED_BYTES];
+    if (!options->plan) return STATUS_OK;
+    options_named(name, options, "plan");
+    if (options->resume[0])
+        return fail(err, STATUS_USAGE,
+                    "%s: plans a run from its beginning; leave --resume out, and give %.200s/config.yaml", name,
+                    options->resume);
+    if (options->nodes > 1)
+        return fail(err, STATUS_USAGE, "%s: plans the run of one machine; start it there without mpirun or srun", name);
+    if (options->quiet) return fail(err, STATUS_USAGE, "%s: prints what --quiet hides; leave one of the two out", name);
+    return STATUS_OK;
+}

@@ -313,6 +313,7 @@ Status options_resolve(Options *options, Error *err) {
     forget_overruled(options);
     TRY(adopt_users(options, err));
     TRY(check_resume_and_out(options, err));
+    TRY(options_check_plan(options, err));
     TRY(check_partition(options, err));
     TRY(options_check_use(options, err));
     TRY(options_read_world(options, err));

@@ -80,6 +80,9 @@ Status model_begin_from(float *parameters, const TensorList *list, const char *p
 Status run_checkpoint_write(const RunFolder *folder, const RunMemory *memory, const Spec *spec, const ModelAbout *about,
                             const RunRecord *record, uint32_t round, Error *err);
 
+// The bytes of a checkpoint's tensors, as it would be written now.
+uint64_t run_checkpoint_bytes(const RunMemory *memory);
+
 // Restores weights and state from the last checkpoint and sets *rounds_done. DATA if it is another run's checkpoint. If
 // there is none, *rounds_done stays as it is, or NOINPUT if the run had come far enough to write one.
 Status run_checkpoint_restore(RunMemory *memory, uint32_t *rounds_done, const RunFolder *folder,

@@ -149,6 +149,17 @@ Status run_checkpoint_restore(RunMemory *memory, uint32_t *rounds_done, const Ru
     return status;
 }
 
+uint64_t run_checkpoint_bytes(const RunMemory *memory) {
+    StateTable state;
+    Error ignored;
+    uint64_t bytes = memory->weights_segment.bytes; // with its header
+    if (state_open(&state, memory, &ignored) != STATUS_OK) return bytes;
+    for (uint32_t i = 0; i < state.count; i++)
+        if (!state_is_note(&state.rows[i])) bytes += state.rows[i].count * tensor_type_bytes(state.rows[i].type);
+    free(state.rows);
+    return bytes;
+}
+
 Status run_checkpoint_write(const RunFolder *folder, const RunMemory *memory, const Spec *spec, const ModelAbout *about,
                             const RunRecord *record, uint32_t round, Error *err) {
     StateTable state;

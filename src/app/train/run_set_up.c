@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "app/options/option_table.h"
@@ -18,7 +16,6 @@
 #include "app/train/run_folder.h"
 #include "app/train/run_schedule.h"
 #include "base/cores.h"
-#include "base/log.h"
 #include "datasets/settings.h"
 #include "fedavg/gpu/gpu.h"
 #include "fedavg/memory/state.h"
@@ -29,7 +26,6 @@
 #include "fedavg/rules/world/client_list.h"
 #include "fedavg/worker/stepper.h"
 #include "nn/spec.h"
-#include "shm/segment.h"
 
 enum { SPINS_WHEN_CORES_SUFFICE = 4000 }; // polls of a barrier before sleeping, some 100 microseconds
 
@@ -177,62 +173,6 @@ static void plan_client_state(RunConfig *config, const TensorList *tensors, cons
         client_state_plan(client_state_rows_needed(config->clients, members, (uint32_t)options->rounds), floats);
 }
 
-// Bytes that an earlier process has written need no new space; a file that cannot be inspected counts as absent.
-static double client_state_bytes_on_disk(const RunFolder *folder) {
-    struct stat about;
-    if (fstatat(folder->lock_fd, CLIENT_STATE_FILE_NAME, &about, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(about.st_mode))
-        return 0;
-    return 512.0 * (double)about.st_blocks;
-}
-
-// Client state grows with the clients that have had a turn: there must be room for all that can have one. The first
-// node stores it in the run's folder, other nodes hold all of it in memory.
-static Status check_client_state(const RunConfig *config, const Options *options, const RunFolder *folder, Error *err) {
-    const uint32_t members = cohort_capacity(&config->world, config->clients, (uint32_t)options->clients_per_round);
-    const double turns = (double)members * options->rounds, clients = config->clients;
-    const double bytes = ((turns < clients ? turns : clients) + 2.0 * members) * (double)config->client_state.row_bytes;
-    const double available = (double)segment_available();
-    struct statvfs disk;
-    if (config->client_state.rows == 0) return STATUS_OK;
-    if (config->node > 0 && bytes > available)
-        return fail(err, STATUS_OS,
-                    "what the clients of --algorithm keep takes up to %.1f MB of memory on every node but the first, "
-                    "where %.1f MB are available; take fewer --clients or --rounds, one node, or a smaller --model",
-                    bytes / 1e6, available / 1e6);
-    if (config->node > 0 || fstatvfs(folder->lock_fd, &disk) != 0) return STATUS_OK;
-    const double missing = bytes - client_state_bytes_on_disk(folder);
-    const double free_bytes = (double)disk.f_bavail * (double)disk.f_frsize;
-    if (missing <= free_bytes) return STATUS_OK;
-    return fail(err, STATUS_IO,
-                "what the clients of --algorithm keep takes up to %.1f MB more in %s, where %.1f MB are free; %s, or a "
-                "smaller --model",
-                missing / 1e6, folder->path, free_bytes / 1e6,
-                options->resume[0] ? "make room, or take fewer --rounds"
-                                   : "give another --out, fewer --clients or --rounds");
-}
-
-// Updates side by side grow with the cohort, so they are compared with the free memory before anything is filled.
-static Status check_rows(const RunConfig *config, Error *err) {
-    const Algorithm algorithm = run_algorithm(config);
-    const double bytes = (double)slots_rows_bytes(&config->slots), available = (double)segment_available();
-    if (bytes == 0 || algorithm.engine->in_real_time) return STATUS_OK;
-    const bool combines = algorithm.combine->rows, external = algorithm.combine->external;
-    const bool crafted = attack_is_crafted(&config->attack) && !combines && !algorithm.traits.has[TRAIT_MIXES];
-    const Part part = combines ? PART_COMBINE : PART_MIX;
-    const char *kind = external ? config->aggregator.option : crafted ? "--attack" : part_names[part];
-    const char *name = external  ? config->aggregator.command
-                       : crafted ? attack_rules[config->attack.row].name
-                                 : recipe_rule(&config->recipe, part);
-    log_info("%s %.200s: %u updates side by side take %.1f MB of shared memory, of %.1f MB that are available", kind,
-             name, config->slots.rows, bytes / 1e6, available / 1e6);
-    if (bytes <= available) return STATUS_OK;
-    return fail(
-        err, STATUS_OS,
-        "%s %.200s%s has the updates of %u clients side by side, which take %.1f MB, where %.1f MB are available; "
-        "lower --clients-per-round or take a smaller --model",
-        kind, name, external || crafted ? "" : " of --algorithm", config->slots.rows, bytes / 1e6, available / 1e6);
-}
-
 // Plans which client trains when: from a recording, or by simulation.
 static Status plan_schedule(RunMemory *memory, RunConfig *config, const Options *options, Nodes *nodes, Error *err) {
     const char *file = options_replay(options);
@@ -242,31 +182,6 @@ static Status plan_schedule(RunMemory *memory, RunConfig *config, const Options 
     TRY(run_schedule_read(&memory->schedule, file, config->clients, config->training.local_epochs, rounds, err));
     cohort_plan_pending(config, &memory->schedule);
     return STATUS_OK;
-}
-
-// Pending updates grow with the clients, too: refuses what memory cannot hold.
-static Status check_pending(const RunConfig *config, uint32_t updates, Error *err) {
-    enum { MOST_WAITING = SAFETENSORS_MAX_TENSORS - 2000 }; // leaves room for the tensors of the model
-    const SlotPlan *slots = &config->slots;
-    if (slots->pending > MOST_WAITING)
-        return fail(err, STATUS_USAGE,
-                    "schedule buffered of --algorithm has up to %u updates wait for a later step, in %u tensors of a "
-                    "checkpoint, which has room for %d; lower M",
-                    updates, slots->pending, MOST_WAITING);
-    const double rows = run_algorithm(config).engine->in_real_time ? (double)slots_rows_bytes(slots) : 0;
-    const double bytes = rows + (double)slots->pending * (double)slots->sum_bytes,
-                 available = (double)segment_available();
-    if (bytes == 0) return STATUS_OK;
-    log_info(
-        "schedule buffered: up to %u updates wait for a later step, in %.1f MB of shared memory, of %.1f MB that are "
-        "available",
-        updates, bytes / 1e6, available / 1e6);
-    if (bytes <= available) return STATUS_OK;
-    return fail(
-        err, STATUS_OS,
-        "schedule buffered of --algorithm has up to %u updates wait for a later step, which take %.1f MB, where "
-        "%.1f MB are available; lower M or take a smaller --model",
-        updates, bytes / 1e6, available / 1e6);
 }
 
 // Once there is a checkpoint, the initial weights are not needed, and their file may be gone.
@@ -326,55 +241,68 @@ static Status choose_attackers(RunMemory *memory, const Options *options, Error 
 // The clients of --without, before a schedule is simulated in which they never arrive.
 static Status choose_absent(RunMemory *memory, const Options *options, Error *err) {
     if (!options->without[0]) return STATUS_OK;
+    free(memory->absent); // of the plan
     memory->absent = calloc((size_t)options->clients, sizeof *memory->absent);
     if (!memory->absent) return fail(err, STATUS_OS, "no memory for a list of %d clients", options->clients);
     client_list(memory->absent, options->without, (uint32_t)options->clients); // options_resolve has checked it
     return STATUS_OK;
 }
 
-Status run_create_memory(RunMemory *memory, const Options *options, const Spec *spec, const TrainerNet *net,
-                         const ModelAbout *about, const RunDevice *device, const RunFolder *folder, Nodes *nodes,
-                         Error *err) {
+Status run_plan_memory(RunPlan *plan, RunMemory *memory, const Options *options, const Spec *spec,
+                       const TrainerNet *net, const ModelAbout *about, const RunDevice *device, Nodes *nodes,
+                       Error *err) {
     const Dataset *data = &memory->data;
     uint32_t clients_per_round = (uint32_t)options->clients_per_round;
-    char *header = NULL;
-    RunPlan plan = {.config = make_config(options, spec, nodes),
-                    .spins = options->workers <= cores_usable() ? SPINS_WHEN_CORES_SUFFICE : 0};
+    char *header;
+    *plan = (RunPlan){.config = make_config(options, spec, nodes),
+                      .spins = options->workers <= cores_usable() ? SPINS_WHEN_CORES_SUFFICE : 0};
+    RunConfig *config = &plan->config;
     memory->tensors = net ? trainer_net_tensors(net) : spec_tensors(spec);
-    if (net) TRY(run_plan_trainer(&plan.config.trainer, options, err));
-    plan.config.trainer.whole_test = net && net->whole_test;
-    plan.config.trainer.state_floats = net ? net->state_floats : 0;
-    run_plan_aggregator(&plan.config, options);
+    if (net) TRY(run_plan_trainer(&config->trainer, options, err));
+    config->trainer.whole_test = net && net->whole_test;
+    config->trainer.state_floats = net ? net->state_floats : 0;
+    run_plan_aggregator(config, options);
     const uint32_t validation = memory->partition.validation_count, tested = data->test.count;
-    plan.job_capacity = rounds_job_capacity(&plan.config, clients_per_round, validation > tested ? validation : tested);
+    plan->job_capacity = rounds_job_capacity(config, clients_per_round, validation > tested ? validation : tested);
     Error part;
-    Status planned = personal_plan(&plan.config.personal, &options->recipe.personal, spec, &memory->tensors,
-                                   &options->training, &part);
+    Status planned =
+        personal_plan(&config->personal, &options->recipe.personal, spec, &memory->tensors, &options->training, &part);
     TRY(options_blame(options, "algorithm", ": ", planned, &part, err));
-    engine_plan(&plan.config);
+    engine_plan(config);
     TRY(choose_absent(memory, options, err));
-    TRY(plan_schedule(memory, &plan.config, options, nodes, err));
-    if (memory->schedule.most_jobs > plan.job_capacity) plan.job_capacity = memory->schedule.most_jobs;
-    TRY(check_rows(&plan.config, err));
-    TRY(check_pending(&plan.config, memory->schedule.most_pending, err));
-    const Folder client_state_folder = run_folder_at(folder);
-    if (folder->lock_fd >= 0) plan.client_state_folder = &client_state_folder;
-    plan_client_state(&plan.config, &memory->tensors, options);
-    TRY(check_client_state(&plan.config, options, folder, err));
+    TRY(plan_schedule(memory, config, options, nodes, err));
+    if (memory->schedule.most_jobs > plan->job_capacity) plan->job_capacity = memory->schedule.most_jobs;
+    plan_client_state(config, &memory->tensors, options);
     if (device->on_gpu) {
-        plan.config.gpu.tf32 = options->tf32;
-        planned = gpu_plan(&plan.config, &device->gpu, spec, data, clients_per_round,
-                           (uint32_t)options->models_per_launch, err);
+        config->gpu.tf32 = options->tf32;
+        planned =
+            gpu_plan(config, &device->gpu, spec, data, clients_per_round, (uint32_t)options->models_per_launch, err);
         // The CPU may compute it.
         if (planned == STATUS_USAGE && options->device == DEVICE_AUTO) return STATUS_UNAVAILABLE;
         TRY(planned);
     }
-    plan.trace_capacity = trace_capacity(options, spec, data, plan.job_capacity);
-    TRY(model_header(&header, &plan.weights_header_bytes, spec, &memory->tensors, about, err));
-    plan.weights_header = header;
-    Status status = run_memory_create(memory, &plan, err);
-    free(header);
-    if (status != STATUS_OK) return status;
+    plan->trace_capacity = trace_capacity(options, spec, data, plan->job_capacity);
+    TRY(model_header(&header, &plan->weights_header_bytes, spec, &memory->tensors, about, err));
+    plan->weights_header = header;
+    return STATUS_OK;
+}
+
+void run_plan_free(RunPlan *plan) {
+    free((char *)plan->weights_header);
+    plan->weights_header = NULL;
+}
+
+Status run_create_memory(RunMemory *memory, const Options *options, const Spec *spec, const TrainerNet *net,
+                         const ModelAbout *about, const RunDevice *device, const RunFolder *folder, Nodes *nodes,
+                         Error *err) {
+    RunPlan plan;
+    TRY(run_plan_memory(&plan, memory, options, spec, net, about, device, nodes, err));
+    const Folder client_state_folder = run_folder_at(folder);
+    if (folder->lock_fd >= 0) plan.client_state_folder = &client_state_folder;
+    Status status = run_check_memory(&plan, memory, options, folder, err);
+    if (status == STATUS_OK) status = run_memory_create(memory, &plan, err);
+    run_plan_free(&plan);
+    TRY(status);
     TRY(choose_attackers(memory, options, err));
     if (memory->class_weights) TRY(class_weights_read(memory, options, err));
     return begin_weights(memory, options, spec, net, folder, err);

@@ -59,7 +59,16 @@ Status run_read_trainer(Spec *spec, TrainerNet *net, char text[SPEC_TEXT_BYTES],
 // After a failure that a trainer has caused: prints its last exception, and adds the name of the log to the sentence.
 void run_explain_trainer(TrainerHost *host, Error *err);
 
-// Makes the segments whose size depends on net and device, and the initial weights. net: of a run with --trainer,
+// Plans the segments whose size depends on net and device, and allocates none of them; run_plan_free frees what the
+// plan has. run_check_memory refuses a plan that memory or disk cannot hold. For `--plan`, and for run_create_memory.
+Status run_plan_memory(RunPlan *plan, RunMemory *memory, const Options *options, const Spec *spec,
+                       const TrainerNet *net, const ModelAbout *about, const RunDevice *device, Nodes *nodes,
+                       Error *err);
+Status run_check_memory(const RunPlan *plan, const RunMemory *memory, const Options *options, const RunFolder *folder,
+                        Error *err);
+void run_plan_free(RunPlan *plan);
+
+// Makes those segments, and the initial weights. net: of a run with --trainer,
 // otherwise NULL. After a failure run_memory_free may be called, but need not.
 Status run_create_memory(RunMemory *memory, const Options *options, const Spec *spec, const TrainerNet *net,
                          const ModelAbout *about, const RunDevice *device, const RunFolder *folder, Nodes *nodes,
