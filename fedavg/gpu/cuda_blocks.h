@@ -69,9 +69,4 @@ Status cuda_evaluator_run(BatchResult *result, float *logits, CudaNet *net, cons
 Status cuda_evaluator_answer(BatchResult *result, Answer *answers, CudaNet *net, const struct CudaSamples *samples,
                              const Dataset *data, Error *err);
 
-// gpu_evaluate (gpu.h) of the test set as `samples` shows it.
-Status cuda_evaluate_weights(BatchResult *result, float *logits, const float *parameters,
-                             const struct CudaSamples *samples, const Spec *spec, const Dataset *data, bool tf32,
-                             Error *err);
-
 #endif

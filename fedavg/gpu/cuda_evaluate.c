@@ -85,14 +85,13 @@ static Status upload(EvaluationMemory *self, const float *parameters, const Spec
 }
 
 // A net for one evaluation: a program that evaluates once has no use for the blocks that processes share.
-Status cuda_evaluate_weights(BatchResult *result, float *logits, const float *parameters,
-                             const struct CudaSamples *samples, const Spec *spec, const Dataset *data, bool tf32,
-                             Error *err) {
+Status gpu_evaluate(BatchResult *result, float *logits, const float *parameters, const Spec *spec, const Dataset *data,
+                    bool tf32, Error *err) {
     EvaluationMemory memory;
     CudaNet *net;
     TRY(upload(&memory, parameters, spec, data, err));
     Status status = cuda_evaluator_init(&net, (float *)(void *)memory.memory, memory.memory + memory.pixels,
-                                        (const uint16_t *)(const void *)(memory.memory + memory.labels), samples, spec,
+                                        (const uint16_t *)(const void *)(memory.memory + memory.labels), NULL, spec,
                                         data, tf32, err);
     if (status == STATUS_OK) {
         status = cuda_evaluator_run(result, logits, net, data, err);
@@ -100,9 +99,4 @@ Status cuda_evaluate_weights(BatchResult *result, float *logits, const float *pa
     }
     cudaFree(memory.memory);
     return status;
-}
-
-Status gpu_evaluate(BatchResult *result, float *logits, const float *parameters, const Spec *spec, const Dataset *data,
-                    bool tf32, Error *err) {
-    return cuda_evaluate_weights(result, logits, parameters, NULL, spec, data, tf32, err);
 }

@@ -358,19 +358,29 @@ static Status cuda_adopt(Parent *parent, bool *finite, Error *err) {
     return *finite ? publish(parent, err) : STATUS_OK;
 }
 
-// The net reads the model's own block: nothing is copied for an evaluation but its two results and, in a drift, how the
-// test set is seen. Other weights are evaluated once per run, at its end, by a net of their own.
+// Other weights take the model's place in the block for their test, as they do in the host's memory on the CPU: a run
+// that fills the GPU has no room for a second net and test set. The host's weights, which publish has written, are the
+// model again afterwards.
+static Status evaluate_other(const CudaParent *self, BatchResult *result, const float *weights, const RunMemory *memory,
+                             Error *err) {
+    const size_t bytes = memory->config->parameters * sizeof *weights;
+    const cudaStream_t stream = cuda_net_stream(self->evaluator);
+    TRY(cuda_copy(self->blocks.weights, weights, bytes, stream, err));
+    TRY(cuda_evaluator_run(result, NULL, self->evaluator, &memory->data, err));
+    TRY(cuda_copy(self->blocks.weights, memory->weights, bytes, stream, err));
+    return cuda_wait(stream, err, "putting the model back after a test of another");
+}
+
+// The net reads the model's own block: nothing is copied for an evaluation of the model but its two results and, in a
+// drift, how the test set is seen.
 static Status cuda_evaluate(Parent *parent, BatchResult *result, Answer *answers, const float *weights, uint32_t round,
                             Error *err) {
     CudaParent *self = parent->state;
-    const RunConfig *config = parent->memory->config;
     const Dataset *data = &parent->memory->data;
-    const cudaStream_t stream = cuda_net_stream(self->evaluator);
-    TRY(cuda_samples_test_set(&self->samples, round, stream, err));
+    TRY(cuda_samples_test_set(&self->samples, round, cuda_net_stream(self->evaluator), err));
     if (answers) return cuda_evaluator_answer(result, answers, self->evaluator, &self->samples, data, err);
-    if (!weights) return cuda_evaluator_run(result, NULL, self->evaluator, data, err);
-    TRY(cuda_wait(stream, err, "looking at the test set"));
-    return cuda_evaluate_weights(result, NULL, weights, &self->samples, &config->spec, data, config->gpu.tf32, err);
+    if (weights) return evaluate_other(self, result, weights, parent->memory, err);
+    return cuda_evaluator_run(result, NULL, self->evaluator, data, err);
 }
 
 // A function and not a table: a build without CUDA has that name in another file and returns NULL.

@@ -2,10 +2,10 @@
 
 Usage: test_cuda_runs_failures.py PATH_OF_SOUNDER_EMULATED [unittest arguments]
 """
-import os, re, signal, sys, unittest
+import json, os, re, signal, subprocess, sys, unittest
 
 from cards import CARD, CardCase
-from runs import DEADLINE, ENDLESS, alive, children_of, segments_are_freed, wait_until
+from runs import DEADLINE, ENDLESS, SOUNDER, alive, children_of, segments_are_freed, wait_until
 
 GIBIBYTE = 1 << 30
 
@@ -97,6 +97,26 @@ class Failures(CardCase):
                                 env=self.emulated(FAIL=f"kernel:{kernel}", FAIL_RANK=0))
             self.assertEqual(err.count("rank 0 exited with code 69"), 3, err)
             self.assertRegex(err.splitlines()[-1], f"^sounder: error: worker 0 cannot ({when}): .*illegal memory access")
+
+    def test_a_card_that_has_just_what_the_plan_says_serves_every_kind_of_run_to_its_end(self):
+        options = ["--data", "synthetic:1x8x8:600:4000", "--model", "conv 4 3; relu; linear 16; relu; linear 10", "--rounds", "3", "--batch-size", "16", "--device", "cuda"]
+        best = ["--validation", "0.1", "--lr", "2"]  # of which the first round is the best, and is tested at the end
+        kinds = (best, ["--algorithm", "scaffold"], ["--algorithm", "ssgd", "--workers", "2"], ["--algorithm", "hogwild", "--workers", "1"], ["--algorithm", "dp-fedavg"],
+                 ["--algorithm", "fedavg; optimizer adam"], ["--algorithm", "krum byzantine=0"], ["--algorithm", "fedper layers=1"], ["--tf32"],
+                 ["--patience-by", "macro-f1"], ["--eval-clients-every", "1", "--finetune-epochs", "1"], ["--drift", "labels round=2"])
+        for number, more in enumerate(kinds):
+            with self.subTest(more):
+                more = [*more, *([] if "hogwild" in more else ["--clients", "3"])]
+                context = 640 << 20  # as the plan takes it
+                out, _ = self.train(*options, *more, "--plan", env=self.emulated(CONTEXT_BYTES=context))
+                needed = (float(re.search(r"GPU memory\s+([\d.]+) MiB of ", out)[1]) + 0.05) * (1 << 20)
+                run = f"full-{number}"
+                self.train(*options, *more, "--out", run, env=self.emulated(CONTEXT_BYTES=context, MEMORY_BYTES=context + int(needed)))  # the parent's, too
+                self.assertEqual(self.summary(run)["device"], "Emulated card")
+        summary = self.summary("full-0")
+        self.assertEqual(summary["best_round"], 1)
+        done = subprocess.run([SOUNDER, "eval", self.path("full-0/best.safetensors"), *options[:2], "--device", "cpu", "--json"], stdout=subprocess.PIPE, text=True)
+        self.assertAlmostEqual(json.loads(done.stdout)["test_loss"] / summary["best_model_test_loss"], 1, delta=1e-3)
 
     def test_a_replacement_is_of_another_generation_so_that_queued_work_of_the_dead_is_shut_out(self):
         for algorithm in ("fedavg", "hogwild"):
