@@ -202,8 +202,9 @@ static bool examine(Doctor *self) {
         if (passes(self, &checks[i])) continue;
         if (i > 0 || gpu_is_there(self)) return false;
         const bool cpu_works = passes(self, &cpu_check);
-        puts("runs use the CPU; a GPU needs: one of NVIDIA's of compute capability 7.0 or later, its driver, and a "
-             "build where CUDA 11.8 or later is installed");
+        printf("runs use the CPU; a GPU needs: one of NVIDIA's of compute capability 7.0 or later, %s\n",
+               device_is_built() ? "and its driver; this program has code for it"
+                                 : "its driver, and a build where CUDA 11.8 or later is installed");
         return cpu_works;
     }
     return true;
