@@ -1,4 +1,4 @@
-// What Linux tells of a rank's processes in /proc: how much they have computed and read, and where they wait.
+// The state of a rank's processes in /proc: how much they have computed and read, and where they wait.
 #ifndef SOUNDER_APP_LAUNCH_LAUNCH_PROC_H
 #define SOUNDER_APP_LAUNCH_LAUNCH_PROC_H
 

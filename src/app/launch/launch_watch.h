@@ -1,5 +1,5 @@
 // `sounder launch --watch SECONDS`: which rank holds up the others. A rank is still if its processes have neither
-// computed (2% of a core) nor read or written (4 KiB) in that time. What a still rank waits for decides which one is
+// computed (2% of a core) nor read or written (4 KiB) in that time. The waits of the still ranks decide which rank is
 // named:
 //
 //   1. a rank of a group (shm/group) that has not made the call in which others wait
