@@ -48,6 +48,7 @@ typedef struct Run {
     uint32_t workers_lost;
     bool headed;          // the heading was printed
     bool begins_again;    // the GPU that --device auto had chosen does not serve: once more, on the CPU
+    bool lacks_clients;   // drawn clients have not arrived in this process
     bool has_trained;     // some client has arrived in some round of this process
     int stop_signal;      // signal that ends the run early; 0: none
     int late_signal;      // signal that arrived after the last worker had ended; 0: none

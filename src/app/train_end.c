@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "app/commands.h"
+#include "app/train/missing_clients.h"
 #include "app/train/run_continue.h"
 #include "app/train/run_goals.h"
 #include "base/clock.h"
@@ -102,9 +103,19 @@ static void print_best(Run *run) {
                  run_figure_text(text, &run->figure, goals->best), tested);
 }
 
+// The record is read only if there is something to tell: it is long after many rounds.
+static void print_missing(Run *run) {
+    char text[MISSING_TEXT_BYTES];
+    Error ignored;
+    const Folder folder = run_folder_at(&run->folder);
+    if (!run->lacks_clients && !run->options.resume[0]) return;
+    if (missing_clients_text(text, &folder, &ignored) == STATUS_OK && *text) progress_say(&run->progress, "%s\n", text);
+}
+
 static void print_ending(Run *run, const char *sha256, double seconds) {
     const uint32_t rounds = run->rounds_done, again = trainer_faults_total(run->memory.control);
     progress_conclude(&run->progress, &run->figure, &run->tested, &run->final, rounds, seconds);
+    print_missing(run);
     if (again > 0)
         progress_say(&run->progress, "%u turn%s done again after a fault of the trainer; its output is in %s/%s\n",
                      again, again == 1 ? " was" : "s were", run->folder.path, TRAINER_LOG_NAME);

@@ -148,6 +148,7 @@ Status train_round(Run *run, Error *err) {
     run->stop_signal = report->stop_signal;
     run->workers_lost += report->workers_lost;
     run->has_trained |= report->samples > 0;
+    run->lacks_clients |= report->cohort->jobs < report->cohort->count || report->refused > 0;
     if (train_is_first(run)) TRY(nodes_busy(&run->nodes, err)); // the first node's disk may be slow
     progress_end(&run->progress, report, &test, &run->figure);
     if (evaluate) say_goals(run, round, reaches_target);
