@@ -37,6 +37,7 @@ static const ClashRow clashes[] = {
     {KEEPS, {SERVER_NAME_DIFFERS}, "it needs the server rule of its name"},
     {KEEPS, {COMBINES}, "its clients are averaged as they are"},
     {KEEPS, {PERSONAL}, "a client keeps one of the two"},
+    {CONTRASTS, {PERSONAL}, "a client keeps one of the two"},
     {MOREAU, {ADDS, NOT_SGD, NOVA}, "its two steps are its own"},
     {MIXED, {NOT_SGD}, "a client's own model makes plain SGD's steps; take ditto"},
     {CLUSTERS, {MASKS, MIXES, COMBINES, RELEASES, MOVES}, "each of its models is the mean of its own clients"},
@@ -57,7 +58,7 @@ static const ClashRow clashes[] = {
     {MASKS, {SEES_CLIENTS}, "the server may see the sum alone"},
     {NOISES, {UNCLIPPED}, NEEDS_CLIP},
     {DECODES, {KEEPS_EXACTLY}, "the server has to know the updates exactly"},
-    {FEEDS_BACK, {KEEPS}, "a client keeps one of the two; take feedback=no"},
+    {FEEDS_BACK, {KEEPS, CONTRASTS}, "a client keeps one of the two; take feedback=no"},
     {CLIPS, {REPLICAS}, "what a replica gives is exact"},
     {MASKS, {SCATTERS}, "it takes weights that lie side by side"},
     {FEEDS_BACK, {PERSONAL}, "a client keeps one of the two; take feedback=no"},
@@ -71,7 +72,7 @@ static const ClashRow clashes[] = {
     {RELEASES, {DECODES}, "what is decoded may be longer than what was clipped"},
     {TREE, {ADAPTS_CLIP}, "its noise belongs to one norm for all rounds"},
     // Updates that begin from several versions meet in one sum, whose shares are known beforehand.
-    {BUFFERS, {KEEPS_FOR_ROUNDS}, "what its clients keep belongs to rounds of one model"},
+    {BUFFERS, {KEEPS_FOR_ROUNDS, CONTRASTS}, "what its clients keep belongs to rounds of one model"},
     {BUFFERS, {PERSONAL}, "what stays with a client belongs to a round"},
     {BUFFERS, {ADAPTS_CLIP}, "its norm follows from whole rounds; take send clip"},
     {BUFFERS, {MASKS}, "masks vanish in the sum of those that began together"},
@@ -96,7 +97,7 @@ static const ClashRow clashes[] = {
     {WRITES, {ADDS, PERSONAL, CLIPS, NOISES, CODES, MIXES, COMBINES, RELEASES, MOVES},
      "no clients come together there"},
     // Optimizer states of clients, and settings of training.
-    {STATE_KEPT, {KEEPS_FOR_ROUNDS, PERSONAL, FEEDS_BACK}, "a client keeps one of the two"},
+    {STATE_KEPT, {KEEPS_FOR_ROUNDS, CONTRASTS, PERSONAL, FEEDS_BACK}, "a client keeps one of the two"},
     {STATE_KEPT, {NOVA}, "the length of a training is known only where the optimizer starts anew"},
     {STATE_KEPT, {BUFFERS_UPDATES}, "what a client keeps belongs to rounds of one model"},
     {STATE_AVERAGED, {NOT_SGD}, "momenta alone are averaged"},
@@ -147,6 +148,7 @@ static const ClashRow clashes[] = {
      "durations are those of the machine; leave --client-time and bandwidths out"},
     // Steps that hide each sample: all that leaves a client has to follow from them, and all of them count.
     {HIDES_SAMPLES, {LOOKS}, "its clients also hand on a gradient that is not private; take fedprox or scaffold"},
+    {HIDES_SAMPLES, {CONTRASTS}, "its term needs the samples of a batch together; take fedprox or scaffold"},
     {HIDES_SAMPLES, {SECOND}, "the second model makes steps that do not count; take fedper"},
     {HIDES_SAMPLES, {ALTERNATES}, "the steps of the head do not count; take fedper"},
     {HIDES_SAMPLES, {BY_TRAINING, BY_LOSSES}, "losses of clients are not private; add combine mean, or take fedavg"},
@@ -161,6 +163,7 @@ static const ClashRow clashes[] = {
     // A trainer makes whole turns of SGD-like steps; the engine takes no part in them.
     {TRAINER, {WRITES}, "its workers take every step in the engine; take fedavg, or local-sgd for frequent averages"},
     {TRAINER, {LOOKS}, "a gradient before the first step is the engine's; take fedprox or scaffold"},
+    {TRAINER, {CONTRASTS}, "its term is the engine's; add the term in the program, take fedprox, or leave --trainer out"},
     {TRAINER, {REPLICAS}, "replicas exchange after the first step, in the engine; take fedavg"},
     {TRAINER, {MOREAU, MIXED}, "its two models step in turn, in the engine; take ditto"},
     {TRAINER, {CLUSTERS}, "its models begin apart, from values that the engine draws; take ditto"},
@@ -208,7 +211,7 @@ static const ClashRow clashes[] = {
      "a batchnorm has running statistics, which have no gradients to add up; train in rounds (--algorithm fedavg), or "
      "normalise with groupnorm"},
     // These reasons continue the first side: "personal ditto of --algorithm is for the CPU alone".
-    {ON_GPU, {HIDES_SAMPLES, SECOND, CLUSTERS, MASKS, TRAINS_STATE, BUFFERS, TRUSTS, REPLICAS},
+    {ON_GPU, {HIDES_SAMPLES, CONTRASTS, SECOND, CLUSTERS, MASKS, TRAINS_STATE, BUFFERS, TRUSTS, REPLICAS},
      "is for the CPU alone"},
     {ON_GPU, {GLOBAL_BATCH}, "with batch=global is for the CPU alone"},
     {ON_GPU, {STEPS_ALONE}, "with steps or a bound is for the CPU alone"},
@@ -243,6 +246,7 @@ static void traits_of_clients(bool *has, const Recipe *recipe) {
     has[ASKS] = local->asks;
     has[REPLICAS] = local->replicas;
     has[REPLICAS_ARRIVE] = local->replicas && buffers;
+    has[CONTRASTS] = local->contrasts;
     has[LOOKS] = local_looks(&recipe->local);
     has[NOT_SGD] = recipe->optimizer.row != OPTIMIZER_SGD;
     has[NESTEROV] = recipe->optimizer.row == OPTIMIZER_SGD && recipe->optimizer.number[0] != 0;

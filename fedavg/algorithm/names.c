@@ -4,6 +4,8 @@
 const ZooAlgorithm zoo_algorithms[] = {
     {"fedavg", "", "clients train from the global weights, the server takes the mean", "McMahan et al., AISTATS 2017"},
     {"fedprox", "local prox", "FedAvg whose clients are pulled back to the global weights", "Li et al., MLSys 2020"},
+    {"moon", "local moon", "representations are drawn to those of the global model, away from the client's last ones",
+     "Li, He, Song, CVPR 2021"},
     {"scaffold", "local scaffold; combine mean uniform; server scaffold",
      "control variates take the clients' drift out of their steps", "Karimireddy et al., ICML 2020"},
     {"feddyn", "local dyn; combine mean uniform; server dyn",

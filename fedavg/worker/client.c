@@ -14,6 +14,7 @@
 #include "fedavg/rules/world/walk.h"
 #include "fedavg/worker/deliver.h"
 #include "fedavg/worker/stepper.h"
+#include "nn/contrast.h"
 
 // Sums need one slot per worker, however many clients there are. Rows need one slot per client, since a rule that looks
 // at all updates side by side (a median, an attacker that knows the others) cannot start from a sum.
@@ -62,6 +63,20 @@ static const RunMemory *see_cluster(LocalModel *model) {
     return model->memory;
 }
 
+static void own_arrays(LocalModel *model) {
+    const RunConfig *config = model->memory->config;
+    const Algorithm *algorithm = &model->memory->algorithm;
+    const bool trusts = algorithm->combine->trusts; // a model of the server's own
+    const size_t samples = model->memory->partition.samples, root = trusts ? COMBINE_MOST_ROOT_SAMPLES : 0;
+    const size_t lies = attack_is_on_labels(&config->attack) ? (size_t)config->spec.classes : 0;
+    const size_t compared =
+        algorithm->local->contrasts ? config->training.batch_size * contrast_features(&config->spec) : 0;
+    model->order = own(&model->owned, samples > root ? samples : root, sizeof *model->order);
+    model->near = own(&model->owned, compared, sizeof *model->near);
+    model->far = own(&model->owned, compared, sizeof *model->far);
+    model->label_of = own(&model->owned, lies, sizeof *model->label_of);
+}
+
 // Vectors that the algorithm does not need are not there: their pointers stay NULL, and the rest of the worker asks for
 // that and not for the algorithm again.
 Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t rank, Error *err) {
@@ -98,11 +113,7 @@ Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t ran
     size_t bytes = 0;
     for (int v = 0; v < VECTORS; v++)
         bytes += vectors[v].wanted ? stride : 0;
-    const bool trusts = algorithm->combine->trusts; // a model of the server's own
-    const size_t samples = memory->partition.samples, root = trusts ? COMBINE_MOST_ROOT_SAMPLES : 0;
-    const size_t lies = attack_is_on_labels(&config->attack) ? (size_t)config->spec.classes : 0;
-    model->order = own(&model->owned, samples > root ? samples : root, sizeof *model->order);
-    model->label_of = own(&model->owned, lies, sizeof *model->label_of);
+    own_arrays(model);
     model->vectors = huge_allocate(bytes);
     model->hash = XXH3_createState();
     if (!model->hash || model->owned.lacks_memory || !model->vectors) {
@@ -218,6 +229,7 @@ static Turn begin_turn(LocalModel *model, const Job *job, uint32_t samples, uint
     }
     turn.step.follows = config->personal.inner > 0;
     turn.step.mixes = config->personal.mixes;
+    turn.step.previous = rule->contrasts && chosen->number[0] > 0 ? turn.at.state : NULL;
     if (rule->asks) turn.at.common = run_memory_vector(memory, state_vector(memory, STATE_COMMON));
     if (training.optimizer_state == OPTIMIZER_KEPT) {
         const size_t first = rule->replicas ? config->parameters : 0; // after the replica
@@ -249,6 +261,21 @@ static void begin_replica(LocalModel *model, Turn *turn) {
         memcpy(model->weights, turn->at.state, model->memory->config->parameters * sizeof *model->weights);
 }
 
+// One step, with the contrastive term if the client's rule has one.
+static void step_once(LocalModel *model, Stepper *stepper, BatchResult *result, const Batch *batch,
+                      const Noise *noise) {
+    const RunMemory *memory = model->memory;
+    const double *number = memory->config->recipe.local.number; // mu, tau
+    const Contrast contrast = {.near = model->near, .far = model->far, .mu = number[0], .tau = number[1]};
+    if (stepper->step.previous) {
+        net_represent(&model->net, model->near, memory->weights, batch, noise);
+        net_represent(&model->net, model->far, stepper->step.previous, batch, noise);
+        model->net.contrast = &contrast;
+    }
+    stepper_step(stepper, model, result, batch, noise);
+    model->net.contrast = NULL;
+}
+
 // Trains on batches of one order of the client's samples and returns the sum of their losses. A replica exchanges with
 // the centre after its first step, since the gradient of that step is one at the old replica.
 static double train_stretch(LocalModel *model, Stepper *stepper, const uint32_t *indices, uint32_t count,
@@ -261,7 +288,7 @@ static double train_stretch(LocalModel *model, Stepper *stepper, const uint32_t 
         Batch batch = model->sum ? drawn_batch(model, indices, count, &noise)
                                  : local_model_batch(model, model->order, stretch->first + i, count);
         BatchResult result;
-        stepper_step(stepper, model, &result, &batch, &noise);
+        step_once(model, stepper, &result, &batch, &noise);
         if (!*exchanged)
             local_exchange(model->weights, stepper->step.replica, stepper->step.turn,
                            model->memory->config->parameters);
@@ -347,6 +374,8 @@ void client_train(LocalModel *model, Job *job, uint32_t round) {
     job->samples = model->sum ? model->drawn : walk_samples(&walk, count, memory->config->training.batch_size);
     if (model->trainer) trainer_turn_count_steps(model, job, &turn.rule, key);
     personal_conclude(model, job, round);
+    if (memory->algorithm.local->contrasts && job->state_to != NO_CLIENT_STATE)
+        client_state_row_write(&memory->client_state, job->state_to, model->weights, memory->config->parameters);
     model->lies = false;
     if (model->fault != STATUS_OK) return;
     job->seconds = clock_seconds_since(start);

@@ -54,6 +54,7 @@ typedef struct LocalModel {
     uint16_t *label_of;        // (classes): what an attacker takes labels for; NULL: no client lies about them
     uint64_t drawn;            // samples of private steps since the turn began
     bool lies;                 // the client that is trained does, or marks images
+    float *near, *far;         // (batch, contrast_features): of the global model, of the client's last one
     Sender sender;             // owned
     const Delivery *delivery;  // of all updates of the run (deliver.h)
     View view;                 // owned: of the client's samples, or of the test set
@@ -86,9 +87,10 @@ typedef struct LocalStep {
     float *state_after;                 // gets the state that it ends with; NULL: unused
     const struct LocalVectors *replica; // exchanges after the first step, in `turn`; NULL: nothing does
     const struct LocalTurn *turn;
-    bool aside;   // the loss and the metrics of the job are those of another training
-    bool follows; // each step of the model is one towards the second (PersonalPlan.inner)
-    bool mixes;   // before each step of the model the second makes one (PersonalPlan.mixes)
+    bool aside;            // the loss and the metrics of the job are those of another training
+    bool follows;          // each step of the model is one towards the second (PersonalPlan.inner)
+    const float *previous; // the client's weights of its last turn, for a contrastive term; NULL: there is none
+    bool mixes;            // before each step of the model the second makes one (PersonalPlan.mixes)
 } LocalStep;
 
 // Trains and evaluates by the run's trainer, in place of the engine (trainer_turn.c). After a fault, which model->fault

@@ -181,8 +181,7 @@ void evaluation_choose(LocalModel *model, Job *job, uint32_t round) {
     model->of_cluster.weights = state_model(model->run, job->cluster);
 }
 
-// Tests of the global model are those of the first cluster's. What is asked about one client is asked of the model of
-// its cluster.
+// The first cluster's model is tested as the global one; a client's own tests and losses are of its cluster's model.
 static bool is_of_cluster(const Job *job) {
     return job->task == EVALUATE_PERSONAL || job->task == EVALUATE_FINE_TUNED || job->task == EVALUATE_TRAINING_DATA ||
            job->task == EVALUATE_TRAINING_PART;

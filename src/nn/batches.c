@@ -9,6 +9,7 @@
 #include "nn/answers.h"
 #include "nn/blas.h"
 #include "nn/buffers.h"
+#include "nn/contrast.h"
 #include "nn/kernels/batch_statistics.h"
 #include "nn/layers/layer.h"
 #include "nn/linear_blas.h"
@@ -319,6 +320,19 @@ void net_evaluate(Net *net, BatchResult *result, const float *parameters, const 
         for (int s = 0; s < chunk.count && net->answers; s++)
             net->answers[first + (uint32_t)s] = answer_to(net, s, chunk.samples);
         count_progress(net, chunk);
+    }
+}
+
+// The samples are those of the step, but nothing drops out of them.
+void net_represent(Net *net, float *features, const float *parameters, const Batch *batch, const Noise *noise) {
+    const int last = net->spec.layer_count - 1;
+    begin(net, parameters, batch->count, false);
+    for (uint32_t first = 0; first < batch->count; first += (uint32_t)net->buffers->chunk.samples) {
+        Chunk chunk = chunk_at(net, batch, first);
+        load_samples(net, batch, noise, chunk);
+        net_forward(net, parameters, NULL, false, chunk);
+        const LayerCall call = layer_call(net, last, &net->buffers->layers[last], parameters, chunk);
+        contrast_rows(features + first * contrast_features(&net->spec), &call);
     }
 }
 

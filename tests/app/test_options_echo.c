@@ -184,11 +184,12 @@ static void make_consistent(Options *options) {
     else
         leave_out(options, "client-noise");
     if (options_algorithm(options).engine->writes_weights) leave_out(options, "freeze");
-    leave_out(options, "trainer"), leave_out(options, "aggregator"); // most of the rest does not go with them
-    if (options->recipe.personal.row == PERSONAL_MOREAU)
-        options->training.sgd.weight_decay = 0, options->training.clip = 0;
+    leave_out(options, "trainer"), leave_out(options, "aggregator"), leave_out(options, "without"); // go with little
+    const uint32_t personal = options->recipe.personal.row;
+    if (personal == PERSONAL_MOREAU) options->training.sgd.weight_decay = 0;
+    if (personal == PERSONAL_MOREAU || personal == PERSONAL_MIXED) options->training.clip = 0;
     if (strncmp(options->algorithm, "fed", 3) == 0 && options->recipe.combine.row == COMBINE_ROW_mean &&
-        options->recipe.personal.row == PERSONAL_NONE)
+        personal == PERSONAL_NONE)
         leave_out(options, "class-weights"), leave_out(options, "finetune-epochs"), set(options, "sampling", "uniform");
     else
         set(options, "dp-sgd", "none");

@@ -41,6 +41,34 @@ def ifca(models, clients, rounds):
     return models, chosen, [c.loss(models[m]) for c, m in zip(clients, chosen)]
 
 
+def moon(layers, clients, mu, tau):
+    """layers: of a net of two, with the bias as last row."""
+    ones = lambda x: np.hstack([x, np.ones((len(x), 1))])
+    represent = lambda w, c: np.maximum(c.x @ w[0], 0)
+    last = [None] * len(clients)
+    for _ in range(ROUNDS):
+        updates = []
+        for k, c in enumerate(clients):
+            w = list(layers)
+            for _ in range(STEPS):
+                z = represent(w, c)
+                p = np.exp(ones(z) @ w[1])
+                logits = (p / p.sum(1, keepdims=True) - c.y) / c.n
+                to_z = logits @ w[1][:-1].T
+                if last[k]:
+                    near, far = represent(layers, c), represent(last[k], c)
+                    length = lambda u: np.linalg.norm(u, axis=1, keepdims=True)
+                    cosine = lambda u: (z * u).sum(1, keepdims=True) / (length(z) * length(u))
+                    slope = lambda u: (u / length(u) - cosine(u) * z / length(z)) / length(z)
+                    to_z += mu / tau / (1 + np.exp((cosine(near) - cosine(far)) / tau)) * (slope(far) - slope(near)) / c.n
+                gradients = c.x.T @ (to_z * (z > 0)), ones(z).T @ logits
+                w = [v - LR * g for v, g in zip(w, gradients)]
+            last[k] = w
+            updates.append([v - g for v, g in zip(w, layers)])
+        layers = [w + mean(clients, [u[i] for u in updates]) for i, w in enumerate(layers)]
+    return layers
+
+
 class Personal(FullBatch):
     def losses(self, run):
         lines = [line for line in self.metrics(run) if line["type"] == "client_evaluation" and line["model"] == "personal"]
@@ -110,10 +138,37 @@ class Personal(FullBatch):
             self.assertEqual(sum(line["clients_by_cluster"][0] for line in lines if line["type"] == "round"),
                              sum(line["cluster"] == 0 for line in lines if line["type"] == "client"))
 
+    def layers(self, run):
+        with open(self.path(run, "model.safetensors"), "rb") as file:
+            tensors = {name: np.array(values).reshape(shape) for name, (shape, values) in parse_safetensors(file.read())[1].items()}
+        return [np.vstack([tensors[f"fc{l}.weight"].T, tensors[f"fc{l}.bias"][None]]) for l in (1, 2)]
+
+    def test_representations_are_drawn_and_pushed_as_in_moon(self):
+        net = ["--model", "linear 20; relu; linear classes", "--rounds", str(ROUNDS), "--local-epochs", str(STEPS)]
+        self.run_net("begin", "fedavg", "--lr", "1e-30", *net)
+        start, found = self.layers("begin"), {}
+        for number, (algorithm, mu, tau) in enumerate((("moon", 1, 0.5), ("moon mu=5 tau=0.2", 5, 0.2), ("moon mu=0", 0, 1))):
+            with self.subTest(algorithm):
+                for workers in "1", "3":
+                    run = f"moon-{number}-{workers}"
+                    self.run_net(run, algorithm, "--lr", str(LR), "--workers", workers, *net)
+                    found[number, workers] = self.model(run)
+                for actual, expected, first in zip(self.layers(run), moon(start, self.clients, mu, tau), start):
+                    self.check(algorithm, actual, expected, first)
+        self.run_net("fedavg", "fedavg", "--lr", str(LR), *net)
+        self.assertEqual(found[2, "1"], self.model("fedavg"))
+        self.assertEqual(len(set(found.values())), 3)
+        self.run_net("parts", "moon", "--lr", str(LR), *net, "--rounds", "2")
+        self.train("--resume", "parts", "--rounds", str(ROUNDS), "--quiet")
+        self.assertEqual(self.model("parts"), found[0, "1"])
+        for model in "linear classes", "linear 8; relu; linear 4; relu":
+            _, err = self.run_net("refused", "moon", "--model", model, code=64)
+            self.assertIn("a representation is what enters the net's last layer, which must be linear, after a layer that learns", err)
+
     def test_models_of_clusters_need_unlike_beginnings(self):
         self.run_it("one", "fedavg", "--lr", "0.1", "--rounds", "1")
-        err = self.train("--data", self.path("data"), "--model", f"linear {CLASSES}", "--algorithm", "ifca", "--init", self.path("one", "model.safetensors"), code=64)
-        self.assertIn("the models of 2 clusters would be equal and stay so; leave --init out", str(err))
+        _, err = self.train("--data", self.path("data"), "--model", f"linear {CLASSES}", "--algorithm", "ifca", "--init", self.path("one", "model.safetensors"), code=64)
+        self.assertIn("the models of 2 clusters would be equal and stay so; leave --init out", err)
 
     def test_fedbabu_tests_a_model_that_is_fine_tuned_for_the_client(self):
         options = ["--model", "linear 7; relu; linear classes", "--local-epochs", "1", "--rounds", str(ROUNDS)]

@@ -51,10 +51,13 @@ class FullBatch(RunCase):
                        parse_safetensors(file.read())[1].items()}
         return np.vstack([tensors["weight"].T, tensors["bias"][None]])
 
+    def run_net(self, run, algorithm, *options, sizes=SIZES, code=0):
+        return self.train("--data", self.path("data"), "--model", f"linear {CLASSES}", "--clients", str(len(sizes)),
+                          "--partition", "size sizes=" + ",".join(map(str, sizes)), "--batch-size", "100", "--eval-every", "0",
+                          "--device", "cpu", "--quiet", "--algorithm", algorithm, *options, "--out", run, code=code)
+
     def run_it(self, run, algorithm, *options, sizes=SIZES):
-        self.train("--data", self.path("data"), "--model", f"linear {CLASSES}", "--clients", str(len(sizes)),
-                   "--partition", "size sizes=" + ",".join(map(str, sizes)),
-                   "--batch-size", "100", "--eval-every", "0", "--device", "cpu", "--quiet", "--algorithm", algorithm, *options, "--out", run)
+        self.run_net(run, algorithm, *options, sizes=sizes)
         return self.weights(run)
 
     def start_weights(self):

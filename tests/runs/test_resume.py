@@ -10,7 +10,7 @@ from runs import RunCase, sha256
 
 TINY = ["--data", "synthetic:1x4x4:96:24", "--model", "linear classes", "--clients", "4", "--batch-size", "8", "--quiet"]
 STATEFUL = {"scaffold": [], "feddyn": [], "local-sgd": ["--momentum", "0.9"], "post-local-sgd": ["--momentum", "0.9"], "easgd": [], "eamsgd": ["--momentum", "0.9"],
-            "ditto": [], "pfedme": [], "apfl": [], "fedper": [], "fedrep": [], "fedbn": [], "local-only": [], "top-k": [], "ef-sgd": [], "powersgd": [],
+            "ditto": [], "pfedme": [], "apfl": [], "moon": [], "fedper": [], "fedrep": [], "fedbn": [], "local-only": [], "top-k": [], "ef-sgd": [], "powersgd": [],
             "fedavg": ["--client-optimizer-state", "keep", "--momentum", "0.9"]}
 # fedper and its kind want a layer that stays with the client, fedbn a normalisation, and powersgd a matrix.
 LAYERS = ["--model", "linear 6; layernorm; relu; linear classes"]

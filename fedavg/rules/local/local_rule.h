@@ -41,11 +41,12 @@ typedef struct LocalTurn {
 
 typedef struct LocalRule {
     RuleText text;
-    bool shifts;   // it adds a number to each weight's gradient
-    bool keeps;    // the client keeps one number per weight
-    bool replicas; // the kept vector is a model of its own, with which the client continues (local/elastic.h)
-    bool measures; // what it keeps depends on the displacement of the training
-    bool asks;     // it reads the server rule's message, so the server rule must have one
+    bool shifts;    // it adds a number to each weight's gradient
+    bool keeps;     // the client keeps one number per weight
+    bool replicas;  // the kept vector is a model of its own, with which the client continues (local/elastic.h)
+    bool contrasts; // the net compares representations with those of the weights that the client has trained last
+    bool measures;  // what it keeps depends on the displacement of the training
+    bool asks;      // it reads the server rule's message, so the server rule must have one
     double (*pull)(const LocalTurn *turn); // NULL: 0
     void (*prepare)(LocalTurn *turn);      // derives numbers of the turn; NULL if unused
     bool (*looks)(const double *number);   // needs Parameter.full_gradient, one more pass over the data; NULL: no

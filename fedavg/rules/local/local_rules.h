@@ -13,13 +13,14 @@
 #include "base/host_device.h"
 #include "fedavg/rules/local/dyn.h"
 #include "fedavg/rules/local/elastic.h"
+#include "fedavg/rules/local/moon.h"
 #include "fedavg/rules/local/prox.h"
 #include "fedavg/rules/local/scaffold.h"
 #include "fedavg/rules/local/sgd.h"
 #include "fedavg/rules/training.h"
 
 // The rows of the table, in this order. Recipes that name none have the first.
-#define LOCAL_RULES(X) X(sgd) X(prox) X(scaffold) X(dyn) X(elastic)
+#define LOCAL_RULES(X) X(sgd) X(prox) X(scaffold) X(dyn) X(elastic) X(moon)
 
 #define LOCAL_ROW(name) LOCAL_ROW_##name,
 enum { LOCAL_RULES(LOCAL_ROW) LOCAL_RULE_COUNT };

@@ -25,6 +25,7 @@
 #include "fedavg/rules/sum/shard_sum.h"
 #include "fedavg/rules/world/client_list.h"
 #include "fedavg/worker/stepper.h"
+#include "nn/contrast.h"
 #include "nn/spec.h"
 
 enum { SPINS_WHEN_CORES_SUFFICE = 4000 }; // polls of a barrier before sleeping, some 100 microseconds
@@ -164,9 +165,9 @@ static void plan_client_state(RunConfig *config, const TensorList *tensors, cons
     const uint64_t floats = traits.has[TRAIT_REPLICAS] && state ? config->parameters + stepper_state_floats(config)
                             : traits.has[TRAIT_FEEDS_BACK]
                                 ? config->parameters + send_keeps(&config->recipe.code, &sent)
-                            : traits.has[TRAIT_KEEPS] ? config->parameters
-                            : state                   ? stepper_state_floats(config)
-                                                      : personal_floats(&config->personal, config->parameters);
+                            : traits.has[TRAIT_KEEPS] || traits.has[TRAIT_CONTRASTS] ? config->parameters
+                            : state                                                  ? stepper_state_floats(config)
+                                    : personal_floats(&config->personal, config->parameters);
     if (floats == 0) return;
     const uint32_t members = cohort_capacity(&config->world, config->clients, (uint32_t)options->clients_per_round);
     config->client_state =
@@ -268,6 +269,8 @@ Status run_plan_memory(RunPlan *plan, RunMemory *memory, const Options *options,
     Status planned =
         personal_plan(&config->personal, &options->recipe.personal, spec, &memory->tensors, &options->training, &part);
     TRY(options_blame(options, "algorithm", ": ", planned, &part, err));
+    if (run_algorithm(config).local->contrasts) planned = contrast_check(spec, &part);
+    TRY(options_blame(options, "algorithm", ": local moon: ", planned, &part, err));
     engine_plan(config);
     TRY(choose_absent(memory, options, err));
     TRY(plan_schedule(memory, config, options, nodes, err));
