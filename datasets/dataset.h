@@ -166,6 +166,7 @@ typedef struct DatasetSource {
 typedef struct DatasetModel {
     char **class_names; // (classes)
     uint32_t classes;
+    uint32_t outputs;       // of its net: classes, with or without names
     char *feature_names;    // as in Dataset, and an empty name at the end
     bool are_tokens;        // names are the tokens of a vocabulary
     float *means, *stddevs; // (scales)

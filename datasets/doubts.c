@@ -238,7 +238,8 @@ void dataset_find_doubts(DatasetDoubts *doubts, const Dataset *data, const Datas
     if (!source->folder[0]) return; // synthetic
     if (dataset_has_targets(&data->items))
         doubt_targets(doubts, data, format);
-    else if (format->targets && !(data->items.vocabulary && data->class_names)) // characters that follow
+    else if (format->targets && !(data->items.vocabulary && data->class_names) && // not characters that follow
+             !settings_classes(&source->settings))
         doubt_classes(doubts, data, format);
     if (data->feature_names && !data->items.vocabulary) doubt_features(doubts, data, &source->settings);
     doubt_scale(doubts, data, format);

@@ -1,5 +1,7 @@
 #include "datasets/settings.h"
 
+#include "datasets/dataset.h"
+
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,7 +45,9 @@ static const FormRow row = {
         [SETTING_LENGTH] = {.name = "length", .type = FORM_WHOLE, .minimum = 1, .maximum = 65535, .preset = "",
             .help = "how many tokens of a text enter. Preset: all, at most 140 characters or 25 words; short texts are filled up in front by 0"},
         [SETTING_VOCABULARY] = {.name = "vocabulary", .type = FORM_WHOLE, .minimum = 1, .maximum = 65534, .preset = "10000",
-            .help = "how many of the most frequent tokens have numbers of their own, from 1; 0 is all others"}}};
+            .help = "how many of the most frequent tokens have numbers of their own, from 1; 0 is all others"},
+        [SETTING_CLASSES] = {.name = "classes", .type = FORM_WHOLE, .minimum = 1, .maximum = DATASET_MAX_CLASSES, .preset = "",
+            .help = "how many classes there are, where the samples do not have all: labels are whole numbers from 0 to below it"}}};
 // clang-format on
 _Static_assert((int)DATASET_SETTINGS <= (int)FORM_MAX_KEYS, "a row has room for all settings");
 
@@ -127,6 +131,10 @@ Status settings_reshape(Shape *shape, const Form *settings, Error *err) {
                     shape_size(*shape), shape->channels, shape->rows, shape->columns);
     *shape = wanted;
     return STATUS_OK;
+}
+
+uint32_t settings_classes(const Form *settings) {
+    return settings->given[SETTING_CLASSES] ? (uint32_t)settings->number[SETTING_CLASSES] : 0;
 }
 
 uint64_t settings_test_seed(const Form *settings) {

@@ -34,6 +34,7 @@ typedef enum DatasetSetting {
     SETTING_TOKENS,
     SETTING_LENGTH,
     SETTING_VOCABULARY,
+    SETTING_CLASSES,
     DATASET_SETTINGS
 } DatasetSetting;
 
@@ -77,6 +78,9 @@ bool settings_say(const Form *settings, DatasetSetting setting, const char *word
 double settings_test_fraction(const Form *settings);
 
 uint64_t settings_test_seed(const Form *settings);
+
+// How many classes there are said to be; 0: as many as the labels have.
+uint32_t settings_classes(const Form *settings);
 
 // Gives the shape of the settings to samples of as many numbers. Fails with USAGE if they have more or fewer. Leaves a
 // shape as it is if the settings have none.

@@ -224,7 +224,7 @@ static Status arrays_find(DatasetSource *source, const char *place, Error *err) 
 // The row is easier to read on few lines.
 // clang-format off
 const DatasetFormat arrays_format = {
-    .name = "NumPy", .files = "x_train.npy", .settings = SETTINGS_OF_SAMPLES | SETTINGS_OF_SPLIT | 1 << SETTING_CHANNELS,
+    .name = "NumPy", .files = "x_train.npy", .settings = SETTINGS_OF_SAMPLES | SETTINGS_OF_SPLIT | 1 << SETTING_CHANNELS | 1 << SETTING_CLASSES,
     .is_here = arrays_is_here, .find = arrays_find, .read = arrays_read,
     .help = "a file .npz (numpy.savez, or savez_compressed) or a folder of .npy files with the arrays x_train, y_train, x_test, y_test. "
             "Samples x are (N), (N,F), (N,H,W) or (N,C,H,W): uint8 pixels, or numbers of any other type, which enter a net as float32. "

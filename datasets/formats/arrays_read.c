@@ -285,8 +285,9 @@ Status arrays_read(DatasetBlock *block, const DatasetSource *source, Error *err)
         return fail(err, STATUS_DATA, "%s: the arrays changed while the data set was being read", source->folder);
     TRY(read_both(block, source, &arrays, err));
     TRY(read_normalisation(block, &arrays, err));
-    TRY(dataset_count_classes(block, arrays.said[arrays.is_single ? Y_TRAIN : Y_TEST], err));
+    TRY(dataset_count_classes(block, source, arrays.said[arrays.is_single ? Y_TRAIN : Y_TEST], err));
     // Columns of one-hot rows are classes, also without samples.
-    if (array_is_one_hot(&arrays.headers[Y_TRAIN])) block->classes = (int)arrays.headers[Y_TRAIN].extent[1];
+    if (array_is_one_hot(&arrays.headers[Y_TRAIN]) && (int)arrays.headers[Y_TRAIN].extent[1] > block->classes)
+        block->classes = (int)arrays.headers[Y_TRAIN].extent[1];
     return STATUS_OK;
 }

@@ -7,6 +7,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "datasets/settings.h"
+
 enum { GREATEST_SIDE = 65535 }; // in pixels; keeps rows * columns * channels far from overflow
 
 #define FORMAT(name) &name##_format,
@@ -92,18 +94,44 @@ Status dataset_count_users(uint32_t *users, const uint32_t *owners, uint32_t cou
                 said, missing, *users - 1);
 }
 
-Status dataset_count_classes(DatasetBlock *block, const char *test, Error *err) {
-    const uint16_t *labels = dataset_at(block, block->layout.train_labels);
+// The first label of a split that is not below `classes`; the split's count if there is none.
+static uint32_t find_beyond(const uint16_t *labels, uint32_t count, uint32_t classes) {
+    uint32_t i = 0;
+    while (i < count && labels[i] < classes)
+        i++;
+    return i;
+}
+
+static Status refuse_beyond(const uint16_t *labels, uint32_t count, uint32_t classes, const DatasetSource *source,
+                            const char *part, Error *err) {
+    const uint32_t i = find_beyond(labels, count, classes);
+    if (i == count) return STATUS_OK;
+    return fail(err, STATUS_DATA, "%s: label %d of %s sample %u; %s %u classes, from 0 to %u%s", source->folder,
+                labels[i], part, i, settings_classes(&source->settings) ? "--data says" : "the model knows", classes,
+                classes - 1, settings_classes(&source->settings) ? "; give a larger classes=" : "");
+}
+
+Status dataset_count_classes(DatasetBlock *block, const DatasetSource *source, const char *test, Error *err) {
+    const uint16_t *labels = dataset_at(block, block->layout.train_labels),
+                   *tests = dataset_at(block, block->layout.test_labels);
+    const uint32_t said = settings_classes(&source->settings),
+                   classes = said || !source->model ? said : source->model->outputs;
     block->classes = 1;
     if (dataset_has_targets(&block->items)) return STATUS_OK;
+    if (classes > 0) {
+        block->classes = (int)classes;
+        TRY(refuse_beyond(labels, block->train_count, classes, source, "training", err));
+        return refuse_beyond(tests, block->test_count, classes, source, "test", err);
+    }
     for (uint32_t i = 0; i < block->train_count; i++)
         if (labels[i] >= block->classes) block->classes = labels[i] + 1;
-    labels = dataset_at(block, block->layout.test_labels);
     for (uint32_t i = 0; i < block->test_count && block->train_count == 0; i++) // all samples are for tests
-        if (labels[i] >= block->classes) block->classes = labels[i] + 1;
-    for (uint32_t i = 0; i < block->test_count; i++)
-        if (labels[i] >= block->classes)
-            return fail(err, STATUS_DATA, "%s: label %d of sample %u; the training labels go up to %d", test, labels[i],
-                        i, block->classes - 1);
-    return STATUS_OK;
+        if (tests[i] >= block->classes) block->classes = tests[i] + 1;
+    const uint32_t beyond = find_beyond(tests, block->test_count, (uint32_t)block->classes);
+    if (beyond == block->test_count) return STATUS_OK;
+    return fail(
+        err, STATUS_DATA,
+        "%s: label %d of sample %u; the training labels go up to %d; classes=%d in --data makes it a class that "
+        "no training sample has",
+        test, tests[beyond], beyond, block->classes - 1, tests[beyond] + 1);
 }

@@ -92,8 +92,9 @@ Status dataset_take_shape(DatasetSource *source, uint64_t channels, uint64_t row
 // the owners in sentences.
 Status dataset_count_users(uint32_t *users, const uint32_t *owners, uint32_t count, const char *said, Error *err);
 
-// Sets the block's classes: the largest training label + 1, or 1 for targets. Fails with DATA if a test label is
-// greater, which could never be predicted; test: name of the test labels in the sentence.
-Status dataset_count_classes(DatasetBlock *block, const char *test, Error *err);
+// Sets the block's classes: as many as the settings say or as the model of the source knows, else the largest training
+// label + 1; or 1 for targets. Fails with DATA if a label is greater, which could never be predicted; test: name of the
+// test labels in the sentence.
+Status dataset_count_classes(DatasetBlock *block, const DatasetSource *source, const char *test, Error *err);
 
 #endif

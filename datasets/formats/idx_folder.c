@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "datasets/formats/format.h"
+#include "datasets/settings.h"
 
 // A folder with the four IDX files of an image data set, as MNIST and similar sets are distributed:
 //
@@ -164,13 +165,13 @@ static Status idx_read_folder(DatasetBlock *block, const DatasetSource *source, 
         return fail(err, STATUS_DATA, "%s: the files' headers (byte 4) changed while the data set was being read",
                     source->folder);
     TRY(read_files(block, &files, err));
-    return dataset_count_classes(block, files.path[IDX_TEST_LABELS], err);
+    return dataset_count_classes(block, source, files.path[IDX_TEST_LABELS], err);
 }
 
 // The row is easier to read on few lines.
 // clang-format off
 const DatasetFormat idx_format = {
-    .name = "IDX", .files = "train-images-idx3-ubyte", .is_here = idx_is_here, .find = idx_find, .read = idx_read_folder,
+    .name = "IDX", .settings = 1 << SETTING_CLASSES, .files = "train-images-idx3-ubyte", .is_here = idx_is_here, .find = idx_find, .read = idx_read_folder,
     .help = "a folder with MNIST's four files, plain or .gz: train-images-idx3-ubyte, train-labels-idx1-ubyte, "
             "t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte; bytes, images of rank 3 (N,H,W) or 4 (N,C,H,W)",
     .targets = "save them in a .npz as y.astype('float32')"};

@@ -241,6 +241,8 @@ static Status take_texts(DatasetSource *source, Leaf *leaf, const char *place, E
     const Form *settings = &source->settings;
     if (settings_say(settings, SETTING_NORMALIZE, "yes") || settings->given[SETTING_SHAPE])
         return fail(err, STATUS_USAGE, "%s: its samples are texts; leave out shape and normalize", place);
+    if (leaf->texts.follows && settings->given[SETTING_CLASSES])
+        return fail(err, STATUS_USAGE, "%s: its classes are the characters that follow; leave out classes", place);
     TRY(leaf_texts_settle(&leaf->texts, source->model, place, err));
     leaf_texts_items(&source->items, &leaf->texts);
     leaf->features = leaf->texts.length;
@@ -320,13 +322,13 @@ static Status leaf_read(DatasetBlock *block, const DatasetSource *source, Error 
     free_leaf(&leaf);
     TRY(status);
     snprintf(test, sizeof test, "%s/test", source->folder);
-    return is_counted ? dataset_count_classes(block, test, err) : STATUS_OK;
+    return is_counted ? dataset_count_classes(block, source, test, err) : STATUS_OK;
 }
 
 // The row is easier to read on few lines.
 // clang-format off
 const DatasetFormat leaf_format = {
-    .name = "LEAF", .files = "train/*.json", .settings = SETTINGS_OF_SAMPLES | SETTINGS_OF_TEXTS,
+    .name = "LEAF", .files = "train/*.json", .settings = SETTINGS_OF_SAMPLES | SETTINGS_OF_TEXTS | 1 << SETTING_CLASSES,
     .is_here = leaf_is_here, .find = leaf_find, .read = leaf_read,
     .help = "a folder with folders train and test of JSON files with \"users\" and \"user_data\", x vectors of numbers, or texts; "
             "users are clients, for --partition natural-id. The label of a text is a class, or the character that follows (Shakespeare); of a "

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/half.h"
+
 enum { MAGIC_BYTES = 8, GREATEST_HEADER = 65535, PIECE = 4096 };
 
 // The header's dictionary ---------------------------------------------------------------------------------------------
@@ -151,16 +153,6 @@ static uint64_t bits_at(const uint8_t *bytes, const NpyHeader *header) {
 static int64_t signed_bits(uint64_t bits, const NpyHeader *header) {
     const uint32_t above = 64 - 8 * header->item_bytes;
     return (int64_t)(bits << above) >> above;
-}
-
-// IEEE 754's binary16: a sign, 5 bits of exponent, 10 of fraction.
-static float half_number(uint64_t bits) {
-    const int exponent = (int)(bits >> 10 & 31);
-    const double fraction = (double)(bits & 1023) / 1024;
-    const double size = exponent == 31  ? (fraction > 0 ? NAN : INFINITY)
-                        : exponent == 0 ? ldexp(fraction, -14)
-                                        : ldexp(1 + fraction, exponent - 15);
-    return (float)(bits >> 15 & 1 ? -size : size);
 }
 
 static float number_at(const uint8_t *bytes, const NpyHeader *header) {

@@ -123,8 +123,7 @@ static Status find_subject(Subject *subject, Safetensors *file, Options *options
     subject->is_own_data = !options_given(options, "data");
     snprintf(subject->path, sizeof subject->path, "%s", path);
     if (is_run) TRY(find_in_run(subject, options, path, err));
-    if (!is_run) TRY(model_refuse_onnx(path, err));
-    TRY(safetensors_open(file, subject->path, err));
+    TRY(model_open(file, subject->path, err));
     Status status = is_run ? STATUS_OK : find_in_notes(subject, options, file, err);
     if (status != STATUS_OK) safetensors_close(file);
     return status;

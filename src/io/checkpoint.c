@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/half.h"
 #include "base/log.h"
 #include "base/owned.h"
 #include "base/sorting.h"
@@ -217,18 +218,37 @@ static void write_shape(char text[SHAPE_TEXT_BYTES], const int64_t *shape, int r
     if (rank == 0) snprintf(text, SHAPE_TEXT_BYTES, "a single number");
 }
 
-static bool has_finite_values(const TensorEntry *entry, const Safetensors *file) {
-    const uint8_t *bytes = file->payload + entry->first_byte;
-    for (size_t at = 0; at < entry->bytes; at += sizeof(float)) {
-        float value;
-        memcpy(&value, bytes + at, sizeof value);
-        if (!isfinite(value)) return false;
+static bool is_float(TensorType type) {
+    return type == TENSOR_F32 || type == TENSOR_F64 || type == TENSOR_F16 || type == TENSOR_BF16;
+}
+
+// Number `place` of a tensor of any floating-point type.
+static float float_at(const TensorEntry *entry, const Safetensors *file, size_t place) {
+    const size_t bytes = tensor_type_bytes(entry->type);
+    const uint8_t *from = file->payload + entry->first_byte + place * bytes;
+    uint16_t half;
+    float single;
+    double number;
+    if (entry->type == TENSOR_F64) {
+        memcpy(&number, from, sizeof number);
+        return (float)number;
     }
-    return true;
+    memcpy(&half, from, sizeof half);
+    if (entry->type == TENSOR_F16) return half_number(half);
+    if (entry->type == TENSOR_BF16) return bfloat_number(half);
+    memcpy(&single, from, sizeof single);
+    return single;
+}
+
+static bool has_finite_values(const TensorEntry *entry, const Safetensors *file) {
+    bool finite = true;
+    for (size_t i = 0; i < entry->bytes / tensor_type_bytes(entry->type) && finite; i++)
+        finite = isfinite(float_at(entry, file, i));
+    return finite;
 }
 
 bool checkpoint_fits(char why_not[CHECKPOINT_WHY_BYTES], const Safetensors *file, const NamedTensor *tensor,
-                     bool finite) {
+                     bool are_floats) {
     const TensorEntry *entry = safetensors_find(file, tensor->name);
     const int64_t *shape = tensor->shape;
     char here[SHAPE_TEXT_BYTES], there[SHAPE_TEXT_BYTES];
@@ -241,15 +261,21 @@ bool checkpoint_fits(char why_not[CHECKPOINT_WHY_BYTES], const Safetensors *file
     write_shape(there, entry->shape, entry->rank);
     const bool is_transposed = entry->rank == 2 && tensor->rank == 2 && entry->shape[0] == shape[1] &&
                                entry->shape[1] == shape[0] && shape[0] != shape[1];
-    if (entry->type != tensor->type)
+    if (entry->type != tensor->type && !(are_floats && is_float(entry->type)))
         snprintf(why_not, CHECKPOINT_WHY_BYTES, "%s is of type %s, not %s", tensor->name, tensor_type_name(entry->type),
                  tensor_type_name(tensor->type));
     else if (strcmp(here, there) != 0)
         snprintf(why_not, CHECKPOINT_WHY_BYTES, "%s is %s, not %s%s", tensor->name, there, here,
                  is_transposed ? " (save its transpose)" : "");
-    else if (finite && !has_finite_values(entry, file))
+    else if (are_floats && !has_finite_values(entry, file))
         snprintf(why_not, CHECKPOINT_WHY_BYTES, "%s has values that are not finite", tensor->name);
     return *why_not == '\0';
+}
+
+void checkpoint_load_floats(float *values, const Safetensors *file, const NamedTensor *tensor) {
+    const TensorEntry *entry = safetensors_find(file, tensor->name);
+    for (size_t i = 0; i < entry->bytes / tensor_type_bytes(entry->type); i++)
+        values[i] = float_at(entry, file, i);
 }
 
 Status checkpoint_load(void *values, const Safetensors *file, const NamedTensor *tensor, Error *err) {

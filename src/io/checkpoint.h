@@ -42,12 +42,16 @@ Status checkpoint_open_before(Safetensors *file, bool *found, uint32_t round, co
 enum { CHECKPOINT_WHY_BYTES = SAFETENSORS_NAME_BYTES + 256 };
 
 // Says whether the file has a tensor of this name, type, rank and shape (its values are not read); if not, why_not gets
-// the difference. finite: the tensor is of float32, and all its values have to be finite.
+// the difference. are_floats: the tensor is of float32; the file's may be of any floating-point type, and all its
+// values have to be finite as float32.
 bool checkpoint_fits(char why_not[CHECKPOINT_WHY_BYTES], const Safetensors *file, const NamedTensor *tensor,
-                     bool finite);
+                     bool are_floats);
 
 // Copies the file's tensor into `values`, a tensor of the type and shape of `tensor`. Fails with DATA unless
 // checkpoint_fits: a tensor with as many values in another shape would give other weights.
 Status checkpoint_load(void *values, const Safetensors *file, const NamedTensor *tensor, Error *err);
+
+// Copies a tensor of any floating-point type as float32, rounded to nearest. It must fit, with are_floats.
+void checkpoint_load_floats(float *values, const Safetensors *file, const NamedTensor *tensor);
 
 #endif

@@ -57,11 +57,12 @@ static Status check_header_length(size_t *header_bytes, const Safetensors *file,
 
 static Status read_type(TensorType *type, const json_t *value, const char *name, const char *path, Error *err) {
     const char *text = json_string_value(value);
-    for (*type = TENSOR_F32; text && *type <= TENSOR_U8; (*type)++)
+    for (*type = TENSOR_F32; text && *type < TENSOR_TYPES; (*type)++)
         if (strcmp(text, tensor_type_name(*type)) == 0) return STATUS_OK;
-    return fail(err, STATUS_DATA,
-                "%s: the header at byte %d gives tensor %s the dtype %s; F32, F64, I32, I64, U8 are read", path,
-                LENGTH_BYTES, name, text ? text : "(none)");
+    return fail(
+        err, STATUS_DATA,
+        "%s: the header at byte %d gives tensor %s the dtype %s; F32, F64, F16, BF16 and whole numbers are read", path,
+        LENGTH_BYTES, name, text ? text : "(none)");
 }
 
 // Returns a whole number from 0 on, or NOT_NATURAL for any other value.
@@ -196,6 +197,25 @@ void safetensors_close(Safetensors *file) {
     json_decref(file->notes);
     munmap(file->mapping, file->mapping_bytes);
     *file = (Safetensors){0};
+}
+
+static bool all_begin_with(const Safetensors *file, const char *prefix, size_t bytes) {
+    bool all = file->count > 0;
+    for (size_t i = 0; i < file->count && all; i++)
+        all = strncmp(file->entries[i].name, prefix, bytes) == 0 && file->entries[i].name[bytes];
+    return all;
+}
+
+void safetensors_unwrap(Safetensors *file) {
+    static const char *const prefixes[] = {"module.", "_orig_mod."};
+    enum { PREFIXES = sizeof prefixes / sizeof *prefixes };
+    for (size_t p = 0; p < PREFIXES; p++) {
+        const size_t bytes = strlen(prefixes[p]);
+        if (!all_begin_with(file, prefixes[p], bytes)) continue;
+        for (size_t i = 0; i < file->count; i++)
+            memmove(file->entries[i].name, file->entries[i].name + bytes, strlen(file->entries[i].name + bytes) + 1);
+        p = (size_t)-1; // one may be within the other, in any order
+    }
 }
 
 const TensorEntry *safetensors_find(const Safetensors *file, const char *name) {

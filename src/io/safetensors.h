@@ -22,7 +22,25 @@ enum {
     SAFETENSORS_ALIGNMENT = 64,             // of the payload, in files written here
 };
 
-typedef enum TensorType { TENSOR_F32, TENSOR_F64, TENSOR_I32, TENSOR_I64, TENSOR_U8 } TensorType;
+typedef enum TensorType {
+    TENSOR_F32,
+    TENSOR_F64,
+    TENSOR_I32,
+    TENSOR_I64,
+    TENSOR_U8,
+    TENSOR_F16,
+    TENSOR_BF16,
+    // Read from the files of other programs, and not used.
+    TENSOR_BOOL,
+    TENSOR_I8,
+    TENSOR_I16,
+    TENSOR_U16,
+    TENSOR_U32,
+    TENSOR_U64,
+    TENSOR_F8_E4M3,
+    TENSOR_F8_E5M2,
+    TENSOR_TYPES
+} TensorType;
 
 typedef struct TensorEntry {
     char name[SAFETENSORS_NAME_BYTES];
@@ -67,6 +85,10 @@ typedef struct Safetensors {
 Status safetensors_open(Safetensors *file, const char *path, Error *err);
 Status safetensors_open_at(Safetensors *file, const Folder *folder, const char *name, Error *err);
 void safetensors_close(Safetensors *file);
+
+// Takes prefixes off the names that all tensors of the file have: torch.compile's "_orig_mod." and "module." of its
+// parallel modules.
+void safetensors_unwrap(Safetensors *file);
 
 // Return NULL if there is none. The results belong to the file and are valid until it is closed.
 const TensorEntry *safetensors_find(const Safetensors *file, const char *name);

@@ -9,11 +9,11 @@
 static const struct {
     const char *name;
     size_t bytes;
-} TYPES[] = {[TENSOR_F32] = {"F32", 4},
-             [TENSOR_F64] = {"F64", 8},
-             [TENSOR_I32] = {"I32", 4},
-             [TENSOR_I64] = {"I64", 8},
-             [TENSOR_U8] = {"U8", 1}};
+} TYPES[] = {[TENSOR_F32] = {"F32", 4},   [TENSOR_F64] = {"F64", 8},         [TENSOR_I32] = {"I32", 4},
+             [TENSOR_I64] = {"I64", 8},   [TENSOR_U8] = {"U8", 1},           [TENSOR_F16] = {"F16", 2},
+             [TENSOR_BF16] = {"BF16", 2}, [TENSOR_BOOL] = {"BOOL", 1},       [TENSOR_I8] = {"I8", 1},
+             [TENSOR_I16] = {"I16", 2},   [TENSOR_U16] = {"U16", 2},         [TENSOR_U32] = {"U32", 4},
+             [TENSOR_U64] = {"U64", 8},   [TENSOR_F8_E4M3] = {"F8_E4M3", 1}, [TENSOR_F8_E5M2] = {"F8_E5M2", 1}};
 
 const char *tensor_type_name(TensorType type) {
     return TYPES[type].name;

@@ -281,6 +281,49 @@ static void values_of_texts_have_the_features_of_the_model(void **state) {
     assert_int_equal(dataset_find_for(&source, data, 1, &model, &err), STATUS_DATA);
 }
 
+// Labels that are numbers keep them: also a class that no sample has, or tests alone.
+static void there_may_be_more_classes_than_the_samples_have(void **state) {
+    char folder[SCRATCH_PATH_BYTES], data[DATA_BYTES], path[SCRATCH_PATH_BYTES];
+    Loaded loaded;
+    Error err = {.message = ""};
+    new_folder(folder, *state, "classes");
+    write_text(folder, "train.csv", "a,label\n1,3\n2,1\n");
+    write_text(folder, "test.csv", "a,label\n1,4\n");
+    load_all(&loaded, folder, "classes=6");
+    assert_int_equal(loaded.data.classes, 6);
+    assert_int_equal(loaded.data.train.labels[0], 3);
+    assert_int_equal(loaded.data.test.labels[0], 4);
+    assert_null(loaded.data.class_names);
+    free(loaded.block);
+    data_of(data, folder, "classes=3");
+    assert_int_equal(load(&loaded, data, 1, &err), STATUS_DATA);
+    if (!strstr(err.message, "column label has \"3\"; 3 classes are whole numbers from 0 to 2"))
+        fail_msg("%s", err.message);
+    const DatasetModel model = {.outputs = 5};
+    DatasetSource source;
+    check_ok(dataset_find_for(&source, data_of(data, folder, ""), 1, &model, &err));
+    void *block = aligned_alloc(64, source.block_bytes);
+    check_ok(dataset_read(block, &source, &err));
+    check_ok(dataset_view(&loaded.data, block, source.block_bytes, &err));
+    assert_int_equal(loaded.data.classes, 5); // the model's
+    assert_int_equal(loaded.data.test.labels[0], 4);
+    free(block);
+    new_folder(folder, *state, "leaf of classes");
+    new_folder(path, folder, "train");
+    write_text(path, "t.json", "{\"users\": [\"a\"], \"user_data\": {\"a\": {\"x\": [[1], [2]], \"y\": [0, 1]}}}");
+    new_folder(path, folder, "test");
+    write_text(path, "t.json", "{\"users\": [\"a\"], \"user_data\": {\"a\": {\"x\": [[1]], \"y\": [7]}}}");
+    assert_int_equal(load(&loaded, folder, 1, &err), STATUS_DATA);
+    if (!strstr(err.message, "classes=8 in --data makes it a class that no training sample has"))
+        fail_msg("%s", err.message);
+    load_all(&loaded, folder, "classes=8");
+    assert_int_equal(loaded.data.classes, 8);
+    free(loaded.block);
+    assert_int_equal(load(&loaded, data_of(data, folder, "classes=5"), 1, &err), STATUS_DATA);
+    if (!strstr(err.message, "label 7 of test sample 0; --data says 5 classes, from 0 to 4; give a larger classes="))
+        fail_msg("%s", err.message);
+}
+
 // Each remedy is one that can be typed.
 static void columns_are_named_as_data_takes_them(void **state) {
     char folder[SCRATCH_PATH_BYTES], data[DATA_BYTES], path[SCRATCH_PATH_BYTES];
@@ -341,6 +384,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(samples_for_a_model_enter_as_those_that_it_was_trained_on),
         cmocka_unit_test(features_that_a_model_was_not_trained_on_are_refused),
         cmocka_unit_test(values_of_texts_have_the_features_of_the_model),
+        cmocka_unit_test(there_may_be_more_classes_than_the_samples_have),
         cmocka_unit_test(columns_are_named_as_data_takes_them),
         cmocka_unit_test(names_of_classes_are_kept_where_they_say_more_than_numbers),
     };

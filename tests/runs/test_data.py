@@ -409,6 +409,21 @@ class Data(RunCase):
         self.train("--data", "y.csv", "--model", "linear 1", "--clients", "1", "--rounds", "1", "--lr", "0.001", "--quiet", "--out", "numbers")
         self.assertIn("have targets, no classes; leave out --confusion", self.call("eval", "numbers", "--confusion-file", "c.csv", code=64)[1])
 
+    def test_a_model_sees_samples_of_some_of_its_classes(self):
+        def table(name, kinds):
+            return self.write(name, ("x,label\n" + "".join(f"{kind}.{i},{kind}\n" for i in range(30) for kind in kinds)).encode())
+        table("all.csv", range(3)), table("ward.csv", [2])
+        self.train("--data", "all.csv", "--model", "linear 16; relu; linear classes", "--clients", "1", "--rounds", "40", "--lr", "0.1", "--quiet", "--out", "run")
+        told = json.loads(self.call("eval", "run", "--data", "ward.csv test-fraction=1", "--json", "--confusion")[0])
+        self.assertEqual((sum(told["confusion"]["2"]), len(told["confusion"])), (30, 3))
+        table("five.csv", [2, 4])
+        _, err = self.call("eval", "run", "--data", "five.csv test-fraction=1", code=65)
+        self.assertIn('column label has "4"; 3 classes are whole numbers from 0 to 2', err)
+        out, _ = self.train("--data", "ward.csv classes=3", "--model", "softmax", "--clients", "1", "--rounds", "1", "--init", "run/model.safetensors", "--init-partial", "--out", "tuned", code=65)
+        self.train("--data", "ward.csv classes=3", "--model", "linear 16; relu; linear classes", "--clients", "1", "--rounds", "1", "--init", "run/model.safetensors", "--quiet", "--out", "tuned")
+        self.assertIn("ward.csv classes=3\n", self.config("tuned"))
+        self.train("--resume", "tuned", "--rounds", "2", "--quiet")
+
     def test_columns_are_told_with_the_values_that_only_tests_have(self):
         os.mkdir(self.path("parts"))
         self.write("parts/train.csv", b"a,t,label\n1,u,x\n2,v,y\n")

@@ -45,6 +45,54 @@ class Init(RunCase):
         self.assertEqual(self.tensors("other"), first)
         self.assertIn("the net has no use for 1 of its tensors: head.weight", err)
 
+    def test_a_file_may_have_other_floats_and_the_prefixes_of_wrappers(self):
+        self.train(*TASK, "--model", "linear 10", "--lr", "0.1", "--out", "first")
+        first = self.tensors("first")
+        def bfloat(value):
+            return struct.pack("<f", value)[2:]
+        packs = {"F64": lambda value: struct.pack("<d", value), "F16": lambda value: struct.pack("<e", value), "BF16": bfloat}
+        reads = {"F64": lambda data: struct.unpack("<d", data)[0], "F16": lambda data: struct.unpack("<e", data)[0],
+                 "BF16": lambda data: struct.unpack("<f", b"\0\0" + data)[0]}
+        for number, (kind, prefix) in enumerate((("F64", "module."), ("F16", "_orig_mod.module."), ("BF16", "module._orig_mod."))):
+            with self.subTest(kind):
+                header, payload = {}, b""
+                for name, (shape, values) in first.items():
+                    data = b"".join(map(packs[kind], values))
+                    header[prefix + name] = {"dtype": kind, "shape": shape, "data_offsets": [len(payload), len(payload) + len(data)]}
+                    payload += data
+                header[prefix + "tracked"] = {"dtype": "BOOL", "shape": [1], "data_offsets": [len(payload), len(payload) + 1]}  # which the net has no use for
+                text = json.dumps(header).encode()
+                with open(self.path("other.safetensors"), "wb") as file:
+                    file.write(struct.pack("<Q", len(text)) + text + payload + b"\1")
+                _, err = self.train(*TASK, "--model", "linear 10", "--lr", "1e-30", "--init", "other.safetensors", "--out", f"again{number}")
+                self.assertEqual(self.tensors(f"again{number}"), {name: (shape, tuple(reads[kind](packs[kind](value)) for value in values)) for name, (shape, values) in first.items()})
+                self.assertIn("the net has no use for 1 of its tensors: tracked", err)
+                own, other = (json.loads(self.call("eval", model, "--model", "linear 10", "--data", TASK[1], "--seed", "1", "--json", "--log-level", "error")[0])
+                              for model in ("first/model.safetensors", "other.safetensors"))
+                self.assertAlmostEqual(own["test_loss"], other["test_loss"], places=2)
+
+    def test_a_body_begins_from_a_file_and_a_head_for_other_classes_at_random(self):
+        self.train(*TASK, "--model", NET, "--lr", "0.1", "--out", "first")
+        first = self.tensors("first")
+        other = NET.replace("linear 10", "linear 12; relu; linear 10")
+        task = [*TASK, "--model", other, "--lr", "1e-30", "--init", "first/model.safetensors"]
+        _, err = self.train(*task, "--out", "refused", code=65)
+        self.assertRegex(err, r"does not fit the net \(4 of 8 tensors\): fc1.weight is 10x64, not 12x64, fc1.bias is 10, not 12, fc2.weight is missing, fc2.bias is missing; --init-partial takes those that fit\n")
+        _, err = self.train(*task, "--init-partial", "--out", "run")
+        self.assertIn("4 of the net's 8 tensors do not fit and keep their initial values: fc1.weight is 10x64, not 12x64, fc1.bias is 10, not 12, fc2.weight is missing, fc2.bias is missing\n", err)
+        self.train(*TASK, "--model", other, "--lr", "1e-30", "--out", "fresh")
+        for name, value in self.tensors("run").items():
+            self.assertEqual(value, (self.tensors("fresh") if name.startswith("fc") else first)[name], name)
+        with open(self.path("run/config.yaml")) as file:
+            self.assertIn("init-partial: true\n", file.read())
+        self.train("run/config.yaml", "--out", "again")
+        self.assertEqual(self.tensors("again"), self.tensors("run"))
+        os.remove(self.path("first/model.safetensors"))
+        self.train("--resume", "run", "--rounds", "2")
+        self.assertIn("--init-partial true: only used with --init", self.train(*TASK, "--model", NET, "--init-partial", "--out", "alone", code=64)[1])
+        nothing = self.write("nothing.safetensors", {"a": ([1], [1])})
+        self.assertIn("; no tensor fits", self.train(*TASK, "--model", NET, "--init", nothing, "--init-partial", "--out", "none", code=65)[1])
+
     @unittest.skipIf(ON_CARD, "second personal models are for the CPU alone")
     def test_personal_models_begin_from_the_weights_of_a_file_and_a_run_goes_on_without_it(self):
         self.train(*TASK, "--model", NET, "--lr", "0.1", "--rounds", "3", "--out", "first")

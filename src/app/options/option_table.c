@@ -72,6 +72,10 @@ static bool has_trainer(const Options *options) {
     return options->trainer[0] != 0;
 }
 
+static bool begins_from_file(const Options *options) {
+    return options->init[0] != 0;
+}
+
 static bool has_aggregator(const Options *options) {
     return options->aggregator[0] != 0;
 }
@@ -148,7 +152,12 @@ const Option option_table[] = {
     {.name = "init", .type = OPTION_TEXT, FIELD(init), .group = GROUP_MODEL,
      .also = "pretrained weights init-from load start-from",
      .placeholder = "FILE", .derived = "random weights",
-     .help = "begin from the weights of this safetensors file, which has PyTorch's names"},
+     .help = "begin from the weights of this safetensors file, which has PyTorch's names (float32, float64, float16 or bfloat16)"},
+    {.name = "init-partial", .type = OPTION_FLAG, FIELD(init_partial), .group = GROUP_MODEL, .added = true,
+     .also = "non-strict ignore-mismatched-sizes",
+     .preset = "false",
+     .applies = begins_from_file, .condition = "--init",
+     .help = "take the tensors of --init that fit by name and shape; all others, such as a head for other classes, begin at random"},
     {.name = "freeze", .type = OPTION_TEXT, FIELD(freeze), .group = GROUP_MODEL,
      .also = "frozen freeze-layers fix",
      .placeholder = "TENSORS", .derived = "all tensors learn",

@@ -44,6 +44,7 @@ typedef struct Options {
     char data[OPTION_TEXT_BYTES];    // fashion-mnist
     char model[OPTION_NET_BYTES];    // lenet
     char init[OPTION_TEXT_BYTES];    // "": random weights
+    bool init_partial;               // false
     char trainer[OPTION_TEXT_BYTES]; // a program that trains; "": the engine does
     char trainer_option[OPTION_TEXT_BYTES];
     int trainer_threads; // 1

@@ -104,10 +104,12 @@ Status data_model_read(DatasetModel *model, const Safetensors *file, const char 
     const char *names = safetensors_note(file, "sounder.class_names"),
                *mean = safetensors_note(file, "sounder.feature_mean"),
                *stddev = safetensors_note(file, "sounder.feature_stddev"),
+               *outputs = safetensors_note(file, "sounder.classes"),
                *columns = safetensors_note(file, "sounder.features"),
                *tokens = safetensors_note(file, "sounder.vocabulary"),
                *features = safetensors_note(file, "sounder.features_xxh3");
-    *model = (DatasetModel){.features = features ? strtoull(features, NULL, 16) : 0};
+    *model = (DatasetModel){.features = features ? strtoull(features, NULL, 16) : 0,
+                            .outputs = outputs ? (uint32_t)strtoul(outputs, NULL, 10) : 0};
     if (names) TRY(read_names(model, names, path, err));
     model->are_tokens = tokens != NULL;
     if (columns || tokens) TRY(read_columns(model, tokens ? tokens : columns, path, err));

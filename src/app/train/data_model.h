@@ -10,8 +10,9 @@
 #include "datasets/dataset.h"
 #include "io/safetensors.h"
 
-// Reads "sounder.class_names", "sounder.mean", "sounder.stddev", "sounder.feature_mean", "sounder.feature_stddev",
-// "sounder.features" or "sounder.vocabulary", and "sounder.features_xxh3"; a file without them gives an empty model.
+// Reads "sounder.class_names", "sounder.classes", "sounder.mean", "sounder.stddev", "sounder.feature_mean",
+// "sounder.feature_stddev", "sounder.features" or "sounder.vocabulary", and "sounder.features_xxh3"; a file without
+// them gives an empty model.
 // Fails with DATA for notes that are damaged. The caller frees the model, also on failure.
 Status data_model_read(DatasetModel *model, const Safetensors *file, const char *path, Error *err);
 void data_model_free(DatasetModel *model);

@@ -187,26 +187,36 @@ static void add_name(Names *names, const char *name) {
         snprintf(names->text + used, sizeof names->text - used, "%s%s", used > 0 ? ", " : "", name);
 }
 
-Status model_load(float *parameters, const TensorList *list, const Safetensors *file, const char *path, Error *err) {
+// partial: some tensors need not fit; they stay as they are, which a warning says.
+static Status load(float *parameters, const TensorList *list, const Safetensors *file, const char *path, bool partial,
+                   Error *err) {
     NamedTensor tensors[TENSORS_MOST];
+    bool fits[TENSORS_MOST];
     Names unfit = {.count = 0};
     model_tensors(tensors, list, parameters);
     for (int t = 0; t < list->count; t++) {
         char why_not[CHECKPOINT_WHY_BYTES];
-        if (!checkpoint_fits(why_not, file, &tensors[t], true)) add_name(&unfit, why_not);
+        fits[t] = checkpoint_fits(why_not, file, &tensors[t], true);
+        if (!fits[t]) add_name(&unfit, why_not);
     }
-    if (unfit.count > 0)
+    const bool is_some = partial && unfit.count < list->count;
+    if (unfit.count > 0 && is_some)
+        log_warning("%s: %d of the net's %d tensors do not fit and keep their initial values: %s%s", path, unfit.count,
+                    list->count, unfit.text, unfit.count > MOST_NAMES ? ", ..." : "");
+    else if (unfit.count > 0)
         return fail(err, STATUS_DATA, "%s does not fit the net (%d of %d tensors): %s%s", path, unfit.count,
                     list->count, unfit.text, unfit.count > MOST_NAMES ? ", ..." : "");
     for (int t = 0; t < list->count; t++)
-        TRY(checkpoint_load(parameters + list->tensors[t].first, file, &tensors[t], err));
+        if (fits[t]) checkpoint_load_floats(parameters + list->tensors[t].first, file, &tensors[t]);
     return STATUS_OK;
 }
 
-Status model_load_alone(float *parameters, const TensorList *list, const Safetensors *file, const char *path,
-                        Error *err) {
+Status model_load(float *parameters, const TensorList *list, const Safetensors *file, const char *path, Error *err) {
+    return load(parameters, list, file, path, false, err);
+}
+
+static void warn_of_others(const TensorList *list, const Safetensors *file, const char *path) {
     Names others = {.count = 0};
-    TRY(model_load(parameters, list, file, path, err));
     for (size_t i = 0; i < file->count; i++) {
         bool known = false;
         for (int t = 0; t < list->count && !known; t++)
@@ -216,6 +226,12 @@ Status model_load_alone(float *parameters, const TensorList *list, const Safeten
     if (others.count > 0)
         log_warning("%s: the net has no use for %d of its tensors: %s%s", path, others.count, others.text,
                     others.count > MOST_NAMES ? ", ..." : "");
+}
+
+Status model_load_alone(float *parameters, const TensorList *list, const Safetensors *file, const char *path,
+                        Error *err) {
+    TRY(model_load(parameters, list, file, path, err));
+    warn_of_others(list, file, path);
     return STATUS_OK;
 }
 
@@ -230,11 +246,21 @@ Status model_refuse_onnx(const char *path, Error *err) {
         path, path, path);
 }
 
-Status model_begin_from(float *parameters, const TensorList *list, const char *path, Error *err) {
-    Safetensors file;
+Status model_open(Safetensors *file, const char *path, Error *err) {
     TRY(model_refuse_onnx(path, err));
-    TRY(safetensors_open(&file, path, err));
-    const Status status = model_load_alone(parameters, list, &file, path, err);
+    TRY(safetensors_open(file, path, err));
+    safetensors_unwrap(file);
+    return STATUS_OK;
+}
+
+Status model_begin_from(float *parameters, const TensorList *list, const char *path, bool partial, Error *err) {
+    Safetensors file;
+    Error why;
+    TRY(model_open(&file, path, err));
+    const Status status = load(parameters, list, &file, path, partial, &why);
+    if (status == STATUS_OK) warn_of_others(list, &file, path);
+    if (status != STATUS_OK)
+        fail(err, status, "%s%s", why.message, partial ? "; no tensor fits" : "; --init-partial takes those that fit");
     safetensors_close(&file);
     return status;
 }

@@ -61,8 +61,8 @@ Status model_header(char **header, size_t *header_bytes, const Spec *spec, const
 // tensors (list->count): views into parameters (parameter_count) for checkpoint_write.
 void model_tensors(NamedTensor *tensors, const TensorList *list, const float *parameters);
 
-// Loads parameters (parameter_count) from a file whose tensors have the net's names and shapes, and finite values. DATA
-// names `path` and all tensors that do not fit; then nothing is copied.
+// Loads parameters (parameter_count) from a file whose tensors have the net's names and shapes, and finite values of
+// any floating-point type. DATA names `path` and all tensors that do not fit; then nothing is copied.
 Status model_load(float *parameters, const TensorList *list, const Safetensors *file, const char *path, Error *err);
 
 // Loads a file that should hold only this net: a warning names tensors that the net does not use.
@@ -72,8 +72,12 @@ Status model_load_alone(float *parameters, const TensorList *list, const Safeten
 // USAGE, with the command to use, for a path that ends in ".onnx": tools/python reads such files.
 Status model_refuse_onnx(const char *path, Error *err);
 
-// Opens the file at `path` and does model_load_alone.
-Status model_begin_from(float *parameters, const TensorList *list, const char *path, Error *err);
+// Opens a file of weights, whose names lose the prefixes of PyTorch's wrappers.
+Status model_open(Safetensors *file, const char *path, Error *err);
+
+// Opens the file at `path` and does model_load_alone. partial: the tensors that do not fit keep their values, of which
+// a warning tells, as long as one tensor fits.
+Status model_begin_from(float *parameters, const TensorList *list, const char *path, bool partial, Error *err);
 
 // Writes a checkpoint: the weights, and all state that outlives a round, as tensors "sounder.velocity.0", .... Beside
 // the notes of a model file it has "sounder.run", the identity of the run. round: rounds done.

@@ -215,7 +215,8 @@ static Status begin_weights(RunMemory *memory, const Options *options, const Spe
                     "so; leave --init out",
                     options->init, state_models(memory->config));
     if (options->init[0] && !(options->resume[0] && has_checkpoint(folder))) {
-        const Status status = model_begin_from(memory->weights, &memory->tensors, options->init, &why);
+        const Status status =
+            model_begin_from(memory->weights, &memory->tensors, options->init, options->init_partial, &why);
         TRY(options_blame(options, "init", ": ", status, &why, err));
     }
     if (memory->config->personal.second && memory->config->begins_with_given)
