@@ -191,6 +191,12 @@ typedef struct RunConfig {
     GpuConfig gpu;
 } RunConfig;
 
+// The part of a loss that steps minimise, and by which rules weigh clients. Users see the squared loss as the mean
+// square; the gradient, output - target, is that of half of it.
+static inline double run_objective(const RunConfig *config) {
+    return config->spec.squared_loss ? 0.5 : 1;
+}
+
 typedef enum PhaseKind { PHASE_NONE, PHASE_TRAIN, PHASE_EVALUATE, PHASE_END } PhaseKind; // END: the worker exits
 
 // An order to the workers. The parent writes it only while all of them wait at the barrier, and sets it back to

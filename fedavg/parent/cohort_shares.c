@@ -16,7 +16,8 @@ void cohort_note(Cohort *cohort, const Queue *queue) {
     if (!memory->client_notes || memory->algorithm.combine->learn) return;
     for (uint32_t i = 0; i < queue->count; i++) {
         const Job *job = &queue->jobs[i];
-        if (job->state == JOB_DONE) memory->client_notes[job->client] = job->loss_sum / (double)job->samples;
+        if (job->state == JOB_DONE)
+            memory->client_notes[job->client] = run_objective(memory->config) * job->loss_sum / (double)job->samples;
     }
 }
 

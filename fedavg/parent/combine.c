@@ -107,16 +107,16 @@ void combine_free(Combine *combine) {
 
 // Rows ----------------------------------------------------------------------------------------------------------------
 
-static double training_loss(const Job *job) {
-    return job->loss_sum / (double)job->samples;
+static double training_loss(const Combine *combine, const Job *job) {
+    return run_objective(combine->memory->config) * job->loss_sum / (double)job->samples;
 }
 
 // A loss counts by its distance from the least one, so that not all weights can be too small for a double. exp of the
 // distance is the C library's: combine_rows broadcasts node 0's weights.
 static double weight_of(const Combine *combine, const Job *job, double least) {
     if (!combine->rule->by_training) return job->share;
-    const double weight =
-        job->share * combine->rule->by_training(training_loss(job) - least, recipe_of(combine)->combine.number);
+    const double weight = job->share * combine->rule->by_training(training_loss(combine, job) - least,
+                                                                  recipe_of(combine)->combine.number);
     return weight > 0 ? weight : 0; // a loss that is no number
 }
 
@@ -130,7 +130,7 @@ static void list_jobs(Combine *combine) {
         if (queue->jobs[i].state == JOB_DONE) combine->jobs[combine->count++] = &queue->jobs[i];
     qsort(combine->jobs, combine->count, sizeof *combine->jobs, row_walk_by_client);
     for (uint32_t row = 0; row < combine->count; row++)
-        least = fmin(least, training_loss(combine->jobs[row])); // passes over what is no number
+        least = fmin(least, training_loss(combine, combine->jobs[row])); // passes over what is no number
     for (uint32_t row = 0; row < combine->count; row++)
         sum += combine->weights[row] = weight_of(combine, combine->jobs[row], least);
     const bool is_part = sum > 0 && (combine->count < queue->count || combine->rule->by_training);

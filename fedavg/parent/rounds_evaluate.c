@@ -30,7 +30,7 @@ static Status find_losses(Rounds *rounds, uint32_t round, double *losses, const 
     TRY(phases_run_jobs(&rounds->phases, PHASE_EVALUATE, round, err));
     TRY(node_jobs_merge(rounds->memory, rounds->nodes, err));
     for (uint32_t place = 0; place < count; place++)
-        losses[place] = queue->jobs[place].loss_sum / (double)queue->jobs[place].samples;
+        losses[place] = run_objective(config) * queue->jobs[place].loss_sum / (double)queue->jobs[place].samples;
     return STATUS_OK;
 }
 

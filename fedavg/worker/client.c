@@ -89,8 +89,7 @@ Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t ran
     model->net.class_weights = memory->class_weights;
     const Algorithm *algorithm = &memory->algorithm;
     const LocalRule *rule = algorithm->local;
-    const bool second = config->personal.second;
-    const bool has_shift = rule->shifts || rule->pull || rule->keeps || second;
+    const bool second = config->personal.second, has_shift = rule->shifts || rule->pull || rule->keeps || second;
     const struct {
         float **vector;
         bool wanted;

@@ -105,7 +105,7 @@ static const struct {
      "share of the test samples that are right; absent if targets are numbers or a trainer counts no hits"},
     {"  test_metrics, train_metrics",
      "what a trainer's tests and trainings reported by name, means over the samples of all"},
-    {"  test_loss", "mean over the test samples; of targets it is (y - t)^2 / 2, half of PyTorch's MSELoss"},
+    {"  test_loss", "mean over the test samples; of targets it is that of (y - t)^2, PyTorch's MSELoss"},
     {"  test_rmse, test_r2",
      "if targets are numbers: root of the mean square, share of the targets' variance explained"},
     {"  test_mae", "if targets are numbers: mean distance of the output from the target"},
@@ -240,14 +240,16 @@ void help_print_data(FILE *file) {
         "column becomes.");
     help_print_forms(file, &settings_table);
     fputc('\n', file);
-    print_paragraph(file, 0,
-                    "Made-up data are synthetic[:CxHxW[:TRAIN[:TEST]]] and the names in `sounder help federations`. "
-                    "Data that name their users "
-                    "have --partition natural-id unless another is given: every client is a user, and is tested on "
-                    "that user's test "
-                    "samples (--eval-clients-every). The squared loss of a target t is (y - t)^2 / 2, half of "
-                    "PyTorch's MSELoss. Unpacked "
-                    "and converted data are kept in ~/.cache/sounder/unpacked for later runs.");
+    print_paragraph(
+        file, 0,
+        "Made-up data are synthetic[:CxHxW[:TRAIN[:TEST]]] and the names in `sounder help federations`. "
+        "Data that name their users "
+        "have --partition natural-id unless another is given: every client is a user, and is tested on "
+        "that user's test "
+        "samples (--eval-clients-every). The loss of a target t is shown as (y - t)^2, PyTorch's MSELoss, and "
+        "a step follows the gradient of half of it, y - t: --lr is twice that of a loop with MSELoss. Runs of "
+        "versions that showed half of it are read as if they had shown all. Unpacked "
+        "and converted data are kept in ~/.cache/sounder/unpacked for later runs.");
 }
 
 // Commands and topics ------------------------------------------------------------------------------------------------

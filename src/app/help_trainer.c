@@ -48,7 +48,8 @@ static const HelpEntry python[] = {
     {"turn.add(loss, samples, hits=, recall=, ...)",
      "one batch: its mean loss, its samples, how many were right, and figures of your own by name, means over the "
      "batch. A "
-     "test without hits has no accuracy; the run then goes by the loss, or by --target"},
+     "test without hits has no accuracy; the run then goes by the loss, or by --target. Where targets are numbers, "
+     "RMSE and R2 follow from a loss that is the mean square (PyTorch's MSELoss)"},
     {"turn.metric(perplexity=)", "a figure of the whole turn, which weighs as much as its samples"},
     {"turn.answers(scores)",
      "the net's answers for one batch of a test, for --confusion and --predictions of sounder eval: one score per "
@@ -174,7 +175,7 @@ static const HelpEntry asked[] = {
 
 static const HelpEntry answered[] = {
     {"turn", "the number of the turn. desk.weights has the trained weights; after a test, those it had"},
-    {"loss_sum", "sum of the losses over all samples; null if it is not finite"},
+    {"loss_sum", "sum of the losses over all samples, of targets of (y - t)^2; null if it is not finite"},
     {"samples, hits",
      "that the loss is of, in a test all of them; how many were right: absent from every test if there "
      "is no accuracy"},

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "io/metrics_former.h"
 
 static const char FILE_NAME[] = "metrics.jsonl";
 
@@ -38,6 +39,7 @@ typedef struct Line {
     uint64_t number;     // counts from 1
     json_t *object;      // owned; NULL: torn, damaged, or of a type that is not wanted
     bool is_noted;       // a warning about damaged lines was logged
+    bool is_half;        // losses are half of what they are now (metrics_former.h)
 } Line;
 
 // Says whether a line may be of one of the types (NULL-terminated; no list: any type). A run writes the type first; a
@@ -166,6 +168,19 @@ static bool is_one_of(const json_t *object, const char *const *types) {
     return found;
 }
 
+// Finds out, at the line with which a process of a run begins, what its losses are.
+static Status note_start(Line *line, const Folder *folder, Error *err) {
+    FILE *file;
+    char path[4096];
+    if (!line->text || line->bytes == 0 || !metrics_text_starts(line->text)) return STATUS_OK;
+    line->is_half = false;
+    if (metrics_text_names_loss(line->text)) return STATUS_OK;
+    TRY(open_past(&file, path, folder, err));
+    line->is_half = file && metrics_tells_of_targets(file);
+    if (file) fclose(file);
+    return STATUS_OK;
+}
+
 Status metrics_visit(const Folder *folder, const char *const *types,
                      Status (*visit)(void *context, json_t *line, Error *err), void *context, Error *err) {
     FILE *file;
@@ -175,6 +190,8 @@ Status metrics_visit(const Folder *folder, const char *const *types,
     Status status = STATUS_OK;
     for (bool more = file != NULL; more && status == STATUS_OK;) {
         status = next_line(&line, &more, file, types, path, err);
+        if (status == STATUS_OK) status = note_start(&line, folder, err);
+        if (line.object && line.is_half) metrics_double_losses(line.object);
         if (status == STATUS_OK && line.object && is_one_of(line.object, types))
             status = visit(context, line.object, err);
     }

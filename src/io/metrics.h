@@ -9,7 +9,8 @@
 // A new run creates the file and refuses an existing one. A resumed run reopens its file, which removes a torn last
 // line, every line of a round after `rounds_done`, and the summary.
 //
-// All readers skip lines that no run can have written, with one warning per file that names the first of them.
+// All readers skip lines that no run can have written, with one warning per file that names the first of them, and see
+// losses of former versions in today's unit (metrics_former.h).
 #ifndef SOUNDER_IO_METRICS_H
 #define SOUNDER_IO_METRICS_H
 

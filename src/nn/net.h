@@ -70,7 +70,8 @@ void net_free(Net *net);
 // no layer is wide. For the record of a run, and to report a missing OpenBLAS before it begins (UNAVAILABLE).
 Status net_blas_name(char name[NET_BLAS_NAME_BYTES], const Spec *spec, const Kernels *kernels, Error *err);
 
-// gradient (parameter_count) = d(mean loss over the batch) / d(parameters), overwritten. noise is NULL for no dropout.
+// gradient (parameter_count) = d(mean loss over the batch) / d(parameters), overwritten; of targets, half of that
+// (regression.h). noise is NULL for no dropout.
 // parameters (parameter_count) may be memory that other processes change (Hogwild).
 void net_gradient(Net *net, float *gradient, BatchResult *result, const float *parameters, const Batch *batch,
                   const Noise *noise);

@@ -33,8 +33,8 @@ void values_gather_rows(float *rows, const uint8_t *values, const uint32_t *indi
     }
 }
 
-// The loss is half the squared distance, whose derivative is the distance itself. A hit is an output that rounds to the
-// target, if targets are whole numbers.
+// A step follows half the squared distance, whose derivative is the distance itself. A hit is an output that rounds to
+// the target, if targets are whole numbers.
 double squared_loss(float *gradient, uint32_t *hits, const float *outputs, const float *targets, float scale, int count,
                     int samples) {
     double loss = 0;
@@ -42,7 +42,7 @@ double squared_loss(float *gradient, uint32_t *hits, const float *outputs, const
     for (int s = 0; s < count; s++) {
         float distance = outputs[s] - targets[s];
         if (gradient) gradient[s] = scale * distance;
-        loss += 0.5 * (double)distance * (double)distance;
+        loss += (double)distance * (double)distance;
         near += fabsf(distance) < 0.5f;
     }
     for (int s = count; s < samples && gradient; s++)

@@ -15,9 +15,9 @@ void values_gather(float *out, const uint8_t *values, const uint32_t *indices, u
 void values_gather_rows(float *rows, const uint8_t *values, const uint32_t *indices, uint32_t first, size_t size,
                         size_t row_floats, int count);
 
-// Returns the sum of (output - target)^2 / 2 over the first `count` samples. Overwrites gradient (1,N) with scale times
-// its derivative, zero from count on, unless it is NULL. If hits is not NULL it gets the number of samples whose output
-// is less than 0.5 from the target. outputs: (1,N); targets: (count).
+// Returns the sum of (output - target)^2 over the first `count` samples, PyTorch's MSELoss. Overwrites gradient (1,N)
+// with scale times the derivative of half of it, output - target, zero from count on, unless it is NULL. If hits is not
+// NULL it gets the number of samples whose output is less than 0.5 from the target. outputs: (1,N); targets: (count).
 double squared_loss(float *gradient, uint32_t *hits, const float *outputs, const float *targets, float scale, int count,
                     int samples);
 

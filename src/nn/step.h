@@ -35,7 +35,7 @@ typedef struct Noise {
 
 // Sums over the samples of a batch, so that results of chunks, batches and workers can be added.
 typedef struct BatchResult {
-    double loss_sum; // sum over the samples of the cross-entropy, in nats
+    double loss_sum; // sum over the samples of the cross-entropy, in nats; of targets, of the squared distance
     uint32_t hits;   // samples whose largest logit is their label (evaluation; 0 after training)
 } BatchResult;
 

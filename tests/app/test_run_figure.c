@@ -75,7 +75,7 @@ static void a_loss_tells_the_root_of_the_mean_square_and_r2(void **state) {
         .data = {.items.label_bytes = 4, .test = {.count = 4, .labels = (const uint16_t *)(const void *)targets}}};
     assert_true(fabs(test_variance(&memory.data) - 3.5) < 1e-12);
     const RoundReport report = {
-        .test_loss = 0.875, .test_count = 4, .test_hits = 3, .test_judged = true}; // half of the mean square 1.75
+        .test_loss = 1.75, .test_count = 4, .test_hits = 3, .test_judged = true}; // the mean square
     const RoundTest test = round_test_of(&report, &memory);
     assert_true(isnan(test.accuracy));
     assert_true(fabs(test.rmse - sqrt(1.75)) < 1e-12 && fabs(test.r2 - 0.5) < 1e-12);
@@ -135,6 +135,17 @@ static void tests_by_another_figure_are_forgotten(void **state) {
     assert_int_equal(goals.tested_round, 0);
     assert_true(goals.target == 0.7);
     assert_true(goals_note(&goals, &target, &target.figure, 0.8, 5, &(WorldTotals){0}));
+}
+
+static void a_best_of_half_the_mean_square_is_doubled_once(void **state) {
+    (void)state;
+    Goals goals = {.tested_round = 4, .best = 0.25, .best_round = 2, .figure = "test_loss"};
+    const RunFigure figure = {.kind = FIGURE_LOSS, .is_square = true};
+    for (int process = 0; process < 2; process++) {
+        goals_begin(&goals, &(Target){0}, &figure);
+        assert_true(goals.best == 0.5 && goals.best_round == 2);
+        assert_string_equal(goals.figure, "test_loss:square");
+    }
 }
 
 static void goals_know_long_metrics_apart_and_which_way_they_go(void **state) {
@@ -216,6 +227,7 @@ int main(void) {
         cmocka_unit_test(a_test_that_counts_no_hits_has_no_accuracy),
         cmocka_unit_test(patience_goes_by_the_run_s_figure),
         cmocka_unit_test(tests_by_another_figure_are_forgotten),
+        cmocka_unit_test(a_best_of_half_the_mean_square_is_doubled_once),
         cmocka_unit_test(goals_know_long_metrics_apart_and_which_way_they_go),
         cmocka_unit_test(a_resumed_run_without_hits_stays_with_the_loss),
         cmocka_unit_test(clients_without_samples_or_training_are_counted),

@@ -26,16 +26,16 @@ static void samples_go_into_lanes_and_rows_and_the_rest_is_zero(void **state) {
     tensor_free(rows);
 }
 
-static void the_loss_is_half_the_square_of_the_distance(void **state) {
+static void the_loss_is_the_square_of_the_distance_and_its_gradient_that_of_half(void **state) {
     (void)state;
     const float outputs[3] = {1, -2, 4}, targets[3] = {1.25f, 1, 0};
     Tensor gradient = tensor_new(4);
     uint32_t hits;
-    assert_true(squared_loss(gradient.at, &hits, outputs, targets, 0.5f, 3, 4) == (0.0625 + 9 + 16) / 2);
+    assert_true(squared_loss(gradient.at, &hits, outputs, targets, 0.5f, 3, 4) == 0.0625 + 9 + 16);
     const float expected[4] = {-0.125f, -1.5f, 2, 0};
     assert_memory_equal(gradient.at, expected, sizeof expected);
     assert_int_equal(hits, 1);
-    assert_true(squared_loss(NULL, NULL, outputs, targets, 1, 1, 4) == 0.03125);
+    assert_true(squared_loss(NULL, NULL, outputs, targets, 1, 1, 4) == 0.0625);
     tensor_free(gradient);
 }
 
@@ -85,7 +85,7 @@ static void gradients_agree_with_finite_differences(void **state) {
                 loss[side] = result.loss_sum / fixture.batch.count;
             }
             fixture.parameters[p] = held;
-            double derivative = (loss[1] - loss[0]) / (2 * (double)step);
+            double derivative = (loss[1] - loss[0]) / (4 * (double)step); // of half the loss
             if (fabs(derivative - (double)fixture.gradient[p]) > 5e-3 * (1 + fabs(derivative)))
                 fail_msg("%s: parameter %zu has derivative %g, and its gradient is %g", nets[i], p, derivative,
                          (double)fixture.gradient[p]);
@@ -108,7 +108,7 @@ static void evaluation_and_training_see_the_same_loss(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(samples_go_into_lanes_and_rows_and_the_rest_is_zero),
-        cmocka_unit_test(the_loss_is_half_the_square_of_the_distance),
+        cmocka_unit_test(the_loss_is_the_square_of_the_distance_and_its_gradient_that_of_half),
         cmocka_unit_test(gradients_agree_with_finite_differences),
         cmocka_unit_test(evaluation_and_training_see_the_same_loss),
     };

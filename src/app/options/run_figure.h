@@ -56,6 +56,7 @@ extern const FigureFacts figure_facts[FIGURE_KINDS];
 typedef struct RunFigure {
     FigureKind kind;
     bool falls;                     // METRIC: less is better
+    bool is_square;                 // a loss of targets: the mean square, which was half of it in former versions
     char metric[METRIC_NAME_BYTES]; // METRIC: its name
 } RunFigure;
 

@@ -186,7 +186,7 @@ bool target_is_reached(const Target *target, double value) {
     return value == target->value || run_figure_is_better(&target->figure, value, target->value);
 }
 
-RunFigure run_figure_of(const Options *options, bool has_targets) {
+static RunFigure figure_of(const Options *options, bool has_targets) {
     Target target;
     Error ignored;
     RunFigure named;
@@ -197,5 +197,11 @@ RunFigure run_figure_of(const Options *options, bool has_targets) {
                                 : options_validate(options) ? FIGURE_VALIDATION_ACCURACY
                                                             : FIGURE_ACCURACY};
     if (has_targets) figure.kind = figure_facts[figure.kind].loss;
+    return figure;
+}
+
+RunFigure run_figure_of(const Options *options, bool has_targets) {
+    RunFigure figure = figure_of(options, has_targets);
+    figure.is_square = has_targets && figure_facts[figure.kind].is_loss;
     return figure;
 }

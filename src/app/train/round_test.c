@@ -78,11 +78,11 @@ double test_variance(const Dataset *data) {
 }
 
 double loss_as_rmse(double loss) {
-    return sqrt(2 * loss);
+    return sqrt(loss);
 }
 
 double loss_as_r2(double loss, double variance) {
-    return variance > 0 ? 1 - 2 * loss / variance : NAN;
+    return variance > 0 ? 1 - loss / variance : NAN;
 }
 
 const char *regression_text(char text[RUN_FIGURE_TEXT_BYTES], double rmse, double r2) {

@@ -42,7 +42,7 @@ double target_variance(const Dataset *data, const DatasetSplit *split, const uin
 // The variance of the test set's targets.
 double test_variance(const Dataset *data);
 
-// Computed from the squared loss, which is half of the mean square.
+// Computed from the squared loss, which is the mean square.
 double loss_as_rmse(double loss);
 double loss_as_r2(double loss, double variance);
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "fedavg/memory/fingerprint.h"
 
 Status goals_check(const Target *target, const Options *options, const Dataset *data, Error *err) {
@@ -30,7 +31,7 @@ static void write_figure(char text[sizeof(((Goals *)0)->figure)], const RunFigur
     const size_t room = sizeof(((Goals *)0)->figure), length = strlen(figure->metric);
     const char side = figure->falls ? '<' : '>';
     if (figure->kind != FIGURE_METRIC)
-        snprintf(text, room, "%s", figure_facts[figure->kind].key);
+        snprintf(text, room, "%s%s", figure_facts[figure->kind].key, figure->is_square ? ":square" : "");
     else if (length + 2 <= room)
         snprintf(text, room, "%.*s%c", (int)room - 2, figure->metric, side); // all of it, which GCC does not see
     else
@@ -40,15 +41,29 @@ static void write_figure(char text[sizeof(((Goals *)0)->figure)], const RunFigur
 
 void goals_settle(const Goals *goals, RunFigure *figure) {
     char told[sizeof goals->figure];
-    const RunFigure loss = {.kind = figure_facts[figure->kind].loss};
+    const RunFigure loss = {.kind = figure_facts[figure->kind].loss, .is_square = figure->is_square};
     write_figure(told, &loss);
     if (strcmp(goals->figure, told) == 0) *figure = loss;
+}
+
+// Checkpoints of versions in which the squared loss was half of the mean square name it without ":square". A target
+// counts in mean squares from here on.
+static void take_halves(Goals *goals, const Target *target, const RunFigure *figure) {
+    if (!figure->is_square || strcmp(goals->figure, figure_facts[figure->kind].key) != 0) return;
+    goals->best *= 2;
+    write_figure(goals->figure, figure);
+    log_warning("losses of this run were half of the mean square so far, and are the mean square (PyTorch's MSELoss) "
+                "from here on%s",
+                target->given
+                    ? ": so the loss of --target is twice as hard to reach; double it if it was meant as before"
+                    : "");
 }
 
 // Checkpoints of versions without a figure were about accuracy.
 void goals_begin(Goals *goals, const Target *target, const RunFigure *figure) {
     char wanted[sizeof goals->figure];
     write_figure(wanted, figure);
+    take_halves(goals, target, figure);
     const bool is_older = goals->figure[0] == '\0' && figure->kind == FIGURE_ACCURACY;
     if (!is_older && strcmp(goals->figure, wanted) != 0) *goals = (Goals){0};
     memcpy(goals->figure, wanted, sizeof wanted);

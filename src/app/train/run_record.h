@@ -3,8 +3,8 @@
 //
 //   {"type":"start","time":"2026-11-22T01:18:15.123Z","schema":1,"sounder":"0.1.0","host":"one","device":"avx512",
 //    "blas":"","argv":["--rounds","3"],"data_xxh3":"...","partition_xxh3":"...","run_xxh3":"...",
-//    "figure":"test_accuracy","rounds_done":0,"nodes":1,"workers":2,"clients":2,"clients_per_round":2,
-//    "checkpoint_every":1}
+//    "loss":"cross-entropy","figure":"test_accuracy","rounds_done":0,"nodes":1,"workers":2,"clients":2,
+//    "clients_per_round":2,"checkpoint_every":1}
 //
 // Hashes are XXH3 with 64 bits in hexadecimal. run_xxh3 is the run's identity: data, partition, and the options that
 // may not change with --resume. Each checkpoint notes it, too. recording_xxh3 is the file of --clock replay:FILE.
@@ -37,6 +37,7 @@ typedef struct RunRecord {
     char aggregator_folder[RUN_PATH_BYTES]; // likewise
     TrainerRepeats repeats;                 // whether turns of --trainer repeat
     RunFigure figure;                       // figure that the run is about
+    bool has_targets;                       // so that losses are mean squares
     uint32_t rounds_done;                   // when the process began
     int tensors;                            // that are exchanged
     int clients, clients_per_round;         // they may have followed from the number of workers

@@ -201,8 +201,8 @@ void cuda_softmax_cross_entropy(float *gradient, const struct CudaProgress *prog
                                 const uint16_t *labels, const uint32_t *indices, float smoothing, int classes,
                                 const CudaStep *step);
 
-// Half the squared distance of the one output from a target, with hits as in regression.h. gradient,
-// outputs: (M, 1,N).
+// The squared distance of the one output from a target, its gradient and hits as in regression.h. gradient, outputs:
+// (M, 1,N).
 void cuda_squared_loss(float *gradient, const struct CudaProgress *progress, const float *outputs, const float *targets,
                        const uint32_t *indices, const CudaStep *step);
 

@@ -130,7 +130,7 @@ __global__ void __launch_bounds__(MOST_THREADS)
         const uint32_t row = progress.firsts[m] + s;
         const float distance = outputs[at] - targets[indices ? indices[row] : row];
         if (gradient) gradient[at] = scale * distance;
-        loss += 0.5 * (double)distance * (double)distance;
+        loss += (double)distance * (double)distance;
         near += fabsf(distance) < 0.5f;
     }
     losses[t] = loss;
