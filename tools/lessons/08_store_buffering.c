@@ -7,9 +7,9 @@
 //   rank 0   x = i   ...  load y            rank 1   y = i   ...  load x
 //            both stores are still in their processor's buffer: both loads find the old value
 //
-// It takes two ranks that run at once: rounds follow until it has been seen, for at most 5 seconds; then ten times as
-// many with the fence. The lesson is about x86. On Arm the instructions that C's release and acquire become happen to
-// forbid it.
+// It takes two ranks that run at once, each on a processor of its own (measure.h, of the next day): rounds follow until
+// it has been seen, for at most 5 seconds; then ten times as many with the fence. The lesson is about x86. On Arm the
+// instructions that C's release and acquire become happen to forbid it.
 //
 // Question: a lock in which each rank raises a flag and enters if the other one is down: which of the two lines does it
 // need? What happens to both ranks if the other line is the truth?
@@ -23,12 +23,13 @@
 // Read: shm/bell.h and shm/bell.c: a process that is about to sleep says so and looks once more whether it must. Which
 // two stores are x and y there? shm/barrier.c names Dekker: which are they in a barrier?
 // PyTorch: none of its interfaces shows this; its locks pay for it.
+#define _GNU_SOURCE 1
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
 
-#include "ranks.h"
+#include "measure.h"
 
 enum { SECONDS = 5, ROUNDS = 2000, LATE = 400 };
 
@@ -47,8 +48,7 @@ static int store_and_load(_Atomic int *mine, _Atomic int *other, int value, int 
 
 static void answer(Shared *shared, int first) {
     for (int i = first; i < first + ROUNDS; i++) {
-        while (atomic_load(&shared->go) < i)
-            ;
+        await_number(&shared->go, i);
         shared->found[1] = store_and_load(&shared->y, &shared->x, i, shared->fenced);
         atomic_store(&shared->done, i);
     }
@@ -62,8 +62,7 @@ static int ask(Shared *shared, int first, time_t end) {
         for (int wait = i % LATE; wait > 0; wait--) // rank 1 sees the new round a little later: how much is chance
             (void)atomic_load_explicit(&shared->go, memory_order_relaxed);
         shared->found[0] = store_and_load(&shared->x, &shared->y, i, shared->fenced);
-        while (atomic_load(&shared->done) < i)
-            ;
+        await_number(&shared->done, i);
         both += shared->found[0] < i && shared->found[1] < i;
     }
     atomic_store(&shared->go, first + ROUNDS); // rank 1 ends, if the time is over, too
@@ -75,9 +74,11 @@ static int both_found_old(Shared *shared, int fenced, long most_rounds) {
     const time_t end = time(NULL) + SECONDS;
     int both = 0;
     shared->fenced = fenced;
+    processors(); // before either rank takes one
     for (shared->rounds = 0; both == 0 && shared->rounds < most_rounds && time(NULL) <= end;) {
         const int first = atomic_load(&shared->go) + 1;
         const pid_t pid = fork_rank();
+        take_processor(pid == 0); // measure.h
         if (pid == 0) {
             answer(shared, first);
             _exit(0);

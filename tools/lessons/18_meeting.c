@@ -105,7 +105,8 @@ int main(int argc, char **argv) {
     const pid_t rank_1 = fork_rank();
     if (rank_1 == 0) {
         execl("/proc/self/exe", argv[0], name, NULL);
-        _exit(EX_OSERR);
+        perror("rank 1 cannot be started from /proc/self/exe, which qemu does not have");
+        _exit(NOT_HERE);
     }
     usleep(1000 * LATE_MS);
     const int fd = memfd_create("letter", MFD_CLOEXEC), listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -115,7 +116,8 @@ int main(int argc, char **argv) {
     struct sockaddr_un address;
     const socklen_t bytes = address_of(&address, name);
     if (bind(listener, (struct sockaddr *)&address, bytes) != 0 || listen(listener, 1) != 0) return EX_OSERR;
-    if (waitpid(rank_1, &status, WNOHANG) == rank_1) return EX_SOFTWARE; // it has given up
+    if (waitpid(rank_1, &status, WNOHANG) == rank_1) // it has given up, or has not begun
+        return WIFEXITED(status) && WEXITSTATUS(status) == NOT_HERE ? NOT_HERE : EX_SOFTWARE;
     give(listener, fd);
     waitpid(rank_1, &status, 0);
     printf("rank 0 reads: %d\n", *memory);

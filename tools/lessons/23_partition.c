@@ -8,7 +8,8 @@
 // PyTorch: DistributedSampler(dataset, num_replicas, rank, shuffle, seed, drop_last) and set_epoch in the DDP
 // tutorials; DataPartitioner in "Writing Distributed Applications".
 //
-// Question: which samples does rank 1 train on twice in an epoch of the second form?
+// Question: which samples are trained on twice in an epoch in which 10 are made 12, and which one is left out where they
+// are made 9? Is it the same one in each epoch?
 // Build: cc -O2 -o lesson 23_partition.c $(pkg-config --cflags --libs sounder)
 // Run: sounder launch -n 3 ./lesson
 // Prints, in any order:

@@ -7,7 +7,7 @@
 //
 //   rank 0   weights [ w b ]    its gradients ─▶ [ slot 0 | slot 1 | slot 2 | slot 3 ] ─▶ their mean
 //   rank 1   weights [ w b ]    its gradients ─▶       mapped by all (lesson 21)      ─▶ the same
-//            each its own, and never shared: only gradients travel, 8 bytes a step
+//            each its own, and never shared: only gradients travel, 8 bytes per step
 //
 // PyTorch, DDP tutorial (and average_gradients in "Writing Distributed Applications"):
 //   model = DDP(model)                                           group_broadcast of the weights, once

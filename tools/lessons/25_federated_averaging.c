@@ -2,7 +2,7 @@
 //
 // Each rank is a client whose data never leave it. In a round every client starts from the global model, trains on its
 // own samples for a while, and only then are the models averaged, each with the weight of its number of samples. That
-// is one message a round instead of one a step. The clients here know little of each other's world: client k has seen
+// is one message per round instead of one per step. The clients here know little of each other's world: client k has seen
 // only x between k and k + 1, and its data are fewer the higher its number; yet the average finds the line that fits
 // all. (At most 16 ranks: the step of a client grows with its x, and that of rank 16 would be too long.)
 //

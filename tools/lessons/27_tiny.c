@@ -11,12 +11,14 @@
 //   writes     parent  worker each       worker and        parent   the worker that
 //                                        parent                     has the client
 //
-// Why the same bits? Chance decides which worker trains a client, how often, and when. But a client's model depends on
-// the global model and on its own data alone, and it has a place of its own, where a second result overwrites the first
-// with the same bits. The parent adds up in the order of clients, when all are there.
+// Why the same bits?
+//   1. Chance decides which worker trains a client, how often, and when.
+//   2. But a client's model depends on the global model and on its own data alone, and it has a place of its own, where
+//      a second result overwrites the first with the same bits.
+//   3. The parent adds up in the order of clients, when all are there.
 //
-// Question: which of these three sentences are no longer true if workers add their models to one sum, under a lock? And
-// if a client's training depends on the worker that trains it? (The Change.)
+// Question: which of these are no longer true if workers add their models to one sum, under a lock? And if a client's
+// training depends on the worker that trains it? (The Change.)
 // Build: cc -O2 -o lesson 27_tiny.c
 // Run: ./lesson
 // Prints:

@@ -18,7 +18,7 @@
 
 #include "ranks.h"
 
-enum { MEASURE_SECONDS = 4, SETTLED = 8 };
+enum { MEASURE_SECONDS = 4, SETTLED = 8, MEASURE_LOOKS = 20000 };
 
 typedef struct Measure {
     _Alignas(64) _Atomic int arrived; // at all meetings so far: two in each round
@@ -39,23 +39,39 @@ static inline long pauses_so_far(void) {
     return usage.ru_nivcsw + usage.ru_nvcsw;
 }
 
-// A processor of its own for each rank, the first and the last that this process may use: the kernel may put both
-// ranks on one, where they take turns.
+// The processors that this process could use before take_processor.
+static inline const cpu_set_t *processors(void) {
+    static cpu_set_t all;
+    static int is_known;
+    if (!is_known) is_known = sched_getaffinity(0, sizeof all, &all) == 0;
+    return &all;
+}
+
+// A processor of its own for each rank, the first and the last of them: the kernel may put both ranks on one, where
+// they take turns.
 static inline void take_processor(int rank) {
-    cpu_set_t may, mine;
-    if (sched_getaffinity(0, sizeof may, &may) != 0) return;
+    const cpu_set_t *all = processors();
+    cpu_set_t mine;
+    if (CPU_COUNT(all) == 0) return;
     size_t cpu = rank == 0 ? 0 : CPU_SETSIZE - 1;
-    while (!CPU_ISSET(cpu, &may))
+    while (!CPU_ISSET(cpu, all))
         cpu = rank == 0 ? cpu + 1 : cpu - 1;
     CPU_ZERO(&mine);
     CPU_SET(cpu, &mine);
     sched_setaffinity(0, sizeof mine, &mine);
 }
 
+// Waits until the number is at least `value`: it looks for some microseconds, and sleeps as long before it looks again.
+// The kernel soon gives a processor to a process that has slept, so that both ranks run at once after a meeting, which
+// is rare on a busy machine if both look all the time.
+static inline void await_number(_Atomic int *number, int value) {
+    for (int looks = 1; atomic_load(number) < value; looks++)
+        if (looks % MEASURE_LOOKS == 0) usleep(1);
+}
+
 static inline void measure_meet(Measure *measure, int *meetings) {
     atomic_fetch_add(&measure->arrived, 1);
-    for (const int all = 2 * ++*meetings; atomic_load(&measure->arrived) < all;)
-        ;
+    await_number(&measure->arrived, 2 * ++*meetings);
 }
 
 // One round of a rank, from one meeting to the next.
@@ -82,8 +98,7 @@ static inline double measure(void (*work)(int rank, void *memory), void *memory,
     Measure *shared = share(sizeof *shared);
     const double end = seconds_now() + MEASURE_SECONDS;
     double least = 0;
-    cpu_set_t cores;
-    sched_getaffinity(0, sizeof cores, &cores);
+    processors();
     const pid_t pid = fork_rank();
     take_processor(pid == 0);
     int meetings = 0, good = 0;
@@ -96,12 +111,11 @@ static inline double measure(void (*work)(int rank, void *memory), void *memory,
         if (seconds > 0 && (good++ == 0 || seconds < least)) least = seconds;
     }
     if (pid == 0) _exit(0);
-    sched_setaffinity(0, sizeof cores, &cores);
     waitpid(pid, NULL, 0);
     munmap(shared, sizeof *shared);
     if (least > 0) return least / count * 1e9;
     fprintf(stderr, "no round of two ranks without a pause in %d s, on %d cores: other work keeps them busy\n",
-            MEASURE_SECONDS, CPU_COUNT(&cores));
+            MEASURE_SECONDS, CPU_COUNT(processors()));
     exit(NOT_HERE);
 }
 
