@@ -127,6 +127,8 @@ static const ClashRow clashes[] = {
     {REPLICAS_ARRIVE, {SOME_CLIENTS}, "with schedule buffered its clients all train; leave the option out"},
     {REPLICAS_ARRIVE, {DROPS_OUT, WITHOUT}, "with schedule buffered its clients all arrive; leave the option out"},
     {REPLICAS_ARRIVE, {REPLAYS}, "with schedule buffered it needs the simulated clock; leave the option out"},
+    {WEIGHS_CLIENTS, {COUNTS_OTHERWISE},
+     "its clients do not count by their samples, in whose place your weights are; add combine mean samples"},
     // On the real clock the share of an update must be known when it arrives, before the updates that will join it.
     {REAL_CLOCK, {SEVERAL_NODES}, "workers of one machine share it; start it without mpirun"},
     {REAL_CLOCK, {CLIPS, NOISES, CODES}, "updates arrive whole; leave send out"},
@@ -281,6 +283,7 @@ static void traits_of_server(bool *has, const Recipe *recipe) {
     has[SHARES_FIRST] = has[COMBINES] && !combine->rows;
     has[WEIGHS] = !combine_is_uniform(&recipe->combine);
     has[COUNTS_UNEVENLY] = has[COMBINES] || has[WEIGHS];
+    has[COUNTS_OTHERWISE] = !combine_counts_samples(&recipe->combine);
     has[BY_TRAINING] = combine->by_training != NULL;
     has[BY_LOSSES] = combine_wants_losses(&recipe->combine);
     has[SEES_CLIENTS] = combine->rows || has[BY_LOSSES] || combine->bound;

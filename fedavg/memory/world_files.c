@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "fedavg/memory/fingerprint.h"
 
-enum { COLUMNS = 3 };
+enum { COLUMNS = 3, WEIGHT_COLUMNS = 2 };
 
 typedef struct Reader {
     const char *path, *form; // borrowed; form: what a line is
@@ -18,6 +18,7 @@ typedef struct Reader {
     char *text;              // owned: a line
     size_t capacity;
     unsigned line;
+    int columns; // of each line
     double number[COLUMNS];
 } Reader;
 
@@ -35,14 +36,16 @@ static Status read_numbers(Reader *reader, bool *found, size_t length, Error *er
     while ((word = strsep(&rest, " ,\t\r"))) {
         char *end;
         if (!*word) continue;
-        if (count == COLUMNS) return refuse(reader, "more than three numbers", err);
+        if (count == reader->columns)
+            return refuse(reader, count == COLUMNS ? "more than three numbers" : "more than two numbers", err);
         reader->number[count] = strtod(word, &end);
         if (*end || !isfinite(reader->number[count]) || reader->number[count] < 0)
             return refuse(reader, "not a number from 0 on", err);
         count++;
     }
     *found = count > 0;
-    return count == 0 || count == COLUMNS ? STATUS_OK : refuse(reader, "fewer than three numbers", err);
+    if (count == 0 || count == reader->columns) return STATUS_OK;
+    return refuse(reader, reader->columns == COLUMNS ? "fewer than three numbers" : "fewer than two numbers", err);
 }
 
 // Reads the next line with numbers into reader->number; *more: false at the end of the file.
@@ -54,13 +57,20 @@ static Status next_line(Reader *reader, bool *more, uint32_t clients, Error *err
         if (!*more && !feof(reader->file)) return fail_errno(err, STATUS_IO, "%.500s cannot be read", reader->path);
         if (!*more) return STATUS_OK;
         reader->line++;
-        bool found;
+        bool found = false;
         TRY(read_numbers(reader, &found, (size_t)length, err));
         if (!found) continue;
         if (reader->number[0] >= clients || reader->number[0] != floor(reader->number[0]))
             return refuse(reader, "no number of a client, which are below --clients", err);
         return STATUS_OK;
     }
+}
+
+#define WEIGHT_FORM "CLIENT WEIGHT"
+#define NO_WEIGHT   "no weight, which is a number above 0 and at most 10^9"
+
+static bool is_weight(double weight) {
+    return weight > 0 && weight <= 1e9;
 }
 
 // A negative pace marks a client without a line: every client needs one, since any of them may be drawn.
@@ -109,10 +119,53 @@ static Status read_presences(WorldFiles *files, Reader *reader, Error *err) {
     return fail(err, STATUS_DATA, "%.500s: no client is ever there", reader->path);
 }
 
-// Both kinds of files differ only in what is made of a line's three numbers.
+static Status allocate_weights(WorldFiles *files, Error *err) {
+    files->weights = calloc(files->clients, sizeof *files->weights);
+    return files->weights ? STATUS_OK : fail(err, STATUS_OS, "no memory for %u clients", files->clients);
+}
+
+// Clients without a line have a weight of 0 until the end.
+static Status read_weights(WorldFiles *files, Reader *reader, Error *err) {
+    bool more;
+    TRY(allocate_weights(files, err));
+    for (;;) {
+        TRY(next_line(reader, &more, files->clients, err));
+        if (!more) break;
+        double *weight = &files->weights[(uint32_t)reader->number[0]];
+        if (*weight > 0) return refuse(reader, "a second line of this client", err);
+        *weight = reader->number[1];
+        if (!is_weight(*weight)) return refuse(reader, NO_WEIGHT, err);
+    }
+    for (uint32_t client = 0; client < files->clients; client++)
+        if (files->weights[client] == 0)
+            return fail(err, STATUS_DATA, "%.500s: client %u has no line; each of the %u clients needs one",
+                        reader->path, client, files->clients);
+    return STATUS_OK;
+}
+
+static Status list_weights(WorldFiles *files, const char *text, Error *err) {
+    uint32_t count = 0;
+    TRY(allocate_weights(files, err));
+    for (const char *at = text;; at++, count++) {
+        char *end;
+        const double weight = strtod(at, &end);
+        if (end == at || (*end && *end != ',') || !is_weight(weight))
+            return fail(err, STATUS_USAGE,
+                        "number %u is %s; or write file:FILE, with a line \"" WEIGHT_FORM "\" for each client",
+                        count + 1, NO_WEIGHT);
+        if (count < files->clients) files->weights[count] = weight;
+        if (!*end) break;
+        at = end;
+    }
+    if (count + 1 == files->clients) return STATUS_OK;
+    return fail(err, STATUS_USAGE, "a list of %u, but there are %u clients; give each a number", count + 1,
+                files->clients);
+}
+
+// Kinds of files differ only in what is made of the numbers of a line.
 static Status read_file(WorldFiles *files, Status (*read)(WorldFiles *, Reader *, Error *), const char *path,
-                        const char *form, Error *err) {
-    Reader reader = {.path = path, .form = form};
+                        const char *form, int columns, Error *err) {
+    Reader reader = {.path = path, .form = form, .columns = columns};
     if (!*path) return STATUS_OK;
     TRY(regular_file_open(&reader.file, path, err));
     Status status = read(files, &reader, err);
@@ -144,14 +197,23 @@ static Status hash_file(uint64_t *hash, const char *path, Error *err) {
 Status world_files_read(WorldFiles *files, const char *client_file, const char *availability_file,
                         const char *recording, uint32_t clients, Error *err) {
     *files = (WorldFiles){.clients = clients};
-    Status status = read_file(files, read_paces, client_file, "CLIENT MICROSECONDS BYTES", err);
-    if (status == STATUS_OK) status = read_file(files, read_presences, availability_file, "CLIENT BEGIN END", err);
+    Status status = read_file(files, read_paces, client_file, "CLIENT MICROSECONDS BYTES", COLUMNS, err);
+    if (status == STATUS_OK)
+        status = read_file(files, read_presences, availability_file, "CLIENT BEGIN END", COLUMNS, err);
     if (status == STATUS_OK && recording) status = hash_file(&files->recording_hash, recording, err);
     if (status != STATUS_OK) world_files_free(files);
     return status;
 }
 
+Status world_files_read_weights(WorldFiles *files, const char *text, Error *err) {
+    static const char prefix[] = "file:";
+    if (!*text) return STATUS_OK;
+    if (strncmp(text, prefix, strlen(prefix)) != 0) return list_weights(files, text, err);
+    return read_file(files, read_weights, text + strlen(prefix), WEIGHT_FORM, WEIGHT_COLUMNS, err);
+}
+
 void world_files_free(WorldFiles *files) {
+    free(files->weights);
     free(files->presences);
     free(files->paces);
     *files = (WorldFiles){0};
@@ -162,6 +224,7 @@ void world_files_free(WorldFiles *files) {
 uint64_t world_files_hash(const WorldFiles *files) {
     uint64_t hash = files->recording_hash;
     if (files->paces) hash = XXH3_64bits_withSeed(files->paces, files->clients * sizeof *files->paces, hash);
+    if (files->weights) hash = XXH3_64bits_withSeed(files->weights, files->clients * sizeof *files->weights, hash);
     if (!files->presences) return hash;
     return XXH3_64bits_withSeed(files->presences, files->presence_count * sizeof *files->presences, hash);
 }

@@ -1,9 +1,11 @@
-// Files about clients, for the simulated clock: their speed, and when they are available. Used by the parent.
+// Files about clients: speed on the simulated clock, availability, weights. Used by the parent.
 //
 //   --client-time file:FILE: one line per client, "CLIENT MICROSECONDS BYTES": microseconds per sample, bytes per
 //   second (0: no limit)
 //   --sampling available:FILE: any number of lines, "CLIENT BEGIN END": the client is there from BEGIN to before END,
 //   in seconds
+//
+//   --client-weights file:FILE: one line per client, "CLIENT WEIGHT": what it counts in a mean
 //
 //   --clock replay:FILE: a recorded schedule; stored here only as a hash, which tells files apart
 //
@@ -28,6 +30,7 @@ typedef struct Presence {
 typedef struct WorldFiles {
     ClientPace *paces;   // owned (clients); NULL: no file
     Presence *presences; // owned (presence_count); NULL: no file
+    double *weights;     // owned (clients), above 0; NULL: clients count by their samples
     uint32_t clients, presence_count;
     uint64_t recording_hash; // of the bytes of a recorded schedule; 0: no file
 } WorldFiles;
@@ -36,6 +39,12 @@ typedef struct WorldFiles {
 // OS. Nothing to free on failure.
 Status world_files_read(WorldFiles *files, const char *client_file, const char *availability_file,
                         const char *recording, uint32_t clients, Error *err);
+
+// After world_files_read: fills in the weights. text: "file:FILE", or a list with a number for each client, "1,2,0.5",
+// or empty. USAGE for a list that does not fit; DATA, with the line, for a file that does not; NOINPUT, IO, OS. The caller
+// frees the files on failure, too.
+Status world_files_read_weights(WorldFiles *files, const char *text, Error *err);
+
 void world_files_free(WorldFiles *files);
 
 // A hash of the content of all files; 0 without files.

@@ -43,6 +43,7 @@ static Member member_of(const RunMemory *memory, uint32_t client) {
     partition_client(&memory->partition, client, &member.samples);
     if (pace) member.seconds_per_sample = 1e-6 * pace[client].microseconds_per_sample;
     if (pace) member.bytes_per_second = pace[client].bytes_per_second;
+    if (memory->world_files.weights) member.weight = memory->world_files.weights[client];
     member.absent = memory->absent && memory->absent[client];
     return member;
 }

@@ -140,6 +140,12 @@ static void leave_out(Options *options, const char *name) {
     options->given[option_index(option_find(name))] = false;
 }
 
+static void leave_out_what_goes_with_little(Options *options) {
+    static const char *const names[] = {"trainer", "aggregator", "without", "client-weights", "plan"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        leave_out(options, names[i]);
+}
+
 static void set(Options *options, const char *name, const char *value) {
     Error err;
     check_ok(option_set(options, option_find(name), value, "", &err));
@@ -184,7 +190,7 @@ static void make_consistent(Options *options) {
     else
         leave_out(options, "client-noise");
     if (options_algorithm(options).engine->writes_weights) leave_out(options, "freeze");
-    leave_out(options, "trainer"), leave_out(options, "aggregator"), leave_out(options, "without"); // go with little
+    leave_out_what_goes_with_little(options);
     const uint32_t personal = options->recipe.personal.row;
     if (personal == PERSONAL_MOREAU) options->training.sgd.weight_decay = 0;
     if (personal == PERSONAL_MOREAU || personal == PERSONAL_MIXED) options->training.clip = 0;

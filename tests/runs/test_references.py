@@ -118,6 +118,34 @@ class References(FullBatch):
                                  "--local-epochs", str(STEPS), "--client-optimizer-state", "average", "--workers", workers)
             self.check(workers, actual, averaged_momentum(start, self.clients), start)
 
+    def test_clients_count_what_the_user_says(self):
+        start, given = self.start_weights(), [1, 4, 0.5]
+        with open(self.path("given.txt"), "w") as file:
+            file.writelines(f"{client} {weight}\n" for client, weight in enumerate(given))
+        options = ["--lr", str(LR), "--rounds", str(ROUNDS), "--local-epochs", str(STEPS)]
+        expected = start
+        for _ in range(ROUNDS):
+            updates = [client.train(expected, momentum=0) for client in self.clients]
+            expected = expected + sum(w * d for w, d in zip(given, updates)) / sum(given)
+        for number, (weights, workers) in enumerate((("1,4,0.5", "1"), ("file:" + self.path("given.txt"), "3"))):
+            self.check(weights, self.run_it(f"given-{number}", "fedavg", "--client-weights", weights, "--workers", workers, *options), expected, start)
+        self.assertEqual(self.model("given-0"), self.model("given-1"))
+        self.run_it("parts", "fedavg", "--client-weights", "1,4,0.5", *options, "--rounds", "2")
+        self.train("--resume", "parts", "--rounds", str(ROUNDS), "--quiet")
+        self.assertEqual(self.model("parts"), self.model("given-0"))
+        self.run_it("samples", "fednova", "--client-weights", ",".join(map(str, SIZES)), *options)
+        self.run_it("usual", "fednova", *options)
+        self.assertEqual(self.model("samples"), self.model("usual"))
+        with open(self.path("given.txt"), "a") as file:
+            file.write("3 1\n")
+        for words, sentence in ((["fedavg", "--client-weights", "1,4"], "--client-weights: a list of 2, but there are 3 clients; give each a number"),
+                                (["fedavg", "--client-weights", "file:" + self.path("given.txt")], ":4: no number of a client, which are below --clients"),
+                                (["median", "--client-weights", "1,4,1"], "--client-weights 1,4,1 does not go with combine median of --algorithm: its clients do not count by their samples"),
+                                (["qfedavg", "--client-weights", "1,4,1"], "add combine mean samples")):
+            _, err = self.run_net("refused", *words, code=65 if "file:" in words[-1] else 64)
+            self.assertIn(sentence, err)
+        self.run_it("sampled", "scaffold; combine mean samples", "--client-weights", "1,4,0.5", *options)
+
     def test_algorithms_with_vectors_that_clients_keep_are_those_of_the_papers(self):
         self.compare(WITHOUT_MOMENTUM, 0, "--local-epochs", str(STEPS))
 

@@ -24,6 +24,10 @@ static int weights_of(const Chosen *chosen) {
     return WEIGHTS_UNIFORM;
 }
 
+bool combine_counts_samples(const Chosen *chosen) {
+    return !combine_wants_losses(chosen) && weights_of(chosen) == WEIGHTS_SAMPLES;
+}
+
 bool combine_is_uniform(const Chosen *chosen) {
     return !combine_wants_losses(chosen) && weights_of(chosen) == WEIGHTS_UNIFORM;
 }
@@ -38,7 +42,9 @@ static double weight_of(const Member *member, const World *world, const Chosen *
     if (member->fate != MEMBER_ARRIVES) return 0;
     if (rule->by_loss) return rule->by_loss(member->loss, chosen->number);
     const bool by_size = world->sampling == SAMPLING_BY_SIZE || world->sampling == SAMPLING_POWER_OF_CHOICE;
-    const double count = by_size ? member->times : member->samples;
+    const double count = member->weight > 0 ? member->weight * member->times
+                         : by_size          ? member->times
+                                            : member->samples;
     switch (weights_of(chosen)) {
     case WEIGHTS_UNIFORM:
         return count > 0;

@@ -32,12 +32,15 @@ extern const CombineRule external_combine_rule;
 // Whether the rule needs the loss of the global weights on each client's training data before the client trains.
 bool combine_wants_losses(const Chosen *chosen);
 
+// Whether clients count by their samples, in whose place weights of the user's own can be.
+bool combine_counts_samples(const Chosen *chosen);
+
 // Whether all clients have equal weights, regardless of their numbers of samples.
 bool combine_is_uniform(const Chosen *chosen);
 
 // Fills in the shares of the members (ascending by client) that arrive; all other members have share 0. Where other
 // samplings weight by samples, a client drawn by size is weighted by how often it was drawn: its samples already
-// decided its probability.
+// decided its probability. With a weight of its own (Member.weight) it counts that, each time that it was drawn.
 void cohort_shares(CohortShares *all, Member *members, uint32_t count, const World *world, const Chosen *chosen);
 
 #endif

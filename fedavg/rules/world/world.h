@@ -83,6 +83,7 @@ typedef struct Member {
     uint32_t times;                              // how often it was drawn; more than once only with replacement
     uint32_t epochs;                             // that it trains
     double seconds_per_sample, bytes_per_second; // with CLIENT_TIME_FILE; 0 bytes: no limit
+    double weight; // what it counts in place of its samples (--client-weights); 0: its samples
     bool straggles;
     bool absent;     // it never arrives, in no round (--without)
     uint32_t flight; // in a schedule: its job

@@ -229,6 +229,12 @@ const Option option_table[] = {
      .also = "fraction-fit min-fit-clients frac fraction cohort participation sample-clients",
      .placeholder = "N", .derived = "all clients", .minimum = 1, .maximum = 1000000,
      .help = "clients drawn for each round"},
+    {.name = "client-weights", .type = OPTION_TEXT, FIELD(client_weights), .group = GROUP_CLIENTS, .added = true,
+     .also = "weighting weights aggregation-weights",
+     .placeholder = "X,...|file:FILE", .derived = "what the algorithm says, mostly samples",
+     .applies = draws_cohorts, .condition = DRAWS_COHORTS,
+     .help = "what each client counts in the mean, in place of its samples: a number above 0 for each, or a file of lines \"CLIENT WEIGHT\". "
+             "A round's shares are these weights divided by their sum over the clients that arrive"},
     {.name = "partition", .type = OPTION_TEXT, FIELD(partition), .group = GROUP_CLIENTS, .common = true,
      .also = "split iid",
      .placeholder = "FORM", .preset = "contiguous",

@@ -76,8 +76,11 @@ static Status read_partition(PartitionSpec *partition, const Options *options, E
 
 static Status read_world_files(RunMemory *memory, const Options *options, Error *err) {
     world_files_free(&memory->world_files);
-    return world_files_read(&memory->world_files, options->client_file, options->availability_file,
-                            options_replay(options), (uint32_t)options->clients, err);
+    TRY(world_files_read(&memory->world_files, options->client_file, options->availability_file,
+                         options_replay(options), (uint32_t)options->clients, err));
+    Error why;
+    const Status status = world_files_read_weights(&memory->world_files, options->client_weights, &why);
+    return options_blame(options, "client-weights", ": ", status, &why, err);
 }
 
 static Status take_validation(Options *options, const Dataset *data, Error *err) {
