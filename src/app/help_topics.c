@@ -42,11 +42,13 @@ void help_print_plan(FILE *file) {
         {"time", "that turn's, scaled to the samples of a round and to the workers that have a core each; a busy "
                  "machine, slow disks and tests with --finetune-epochs add to it"},
     };
-    print_paragraph(file, 0,
-                    "--plan prints what a run would take, and neither trains it nor writes anything. It loads the data "
-                    "set and has one worker train the largest client of the first round (in lockstep: make eight "
-                    "steps; on a GPU: one launch), and throws the result away. A run that does not fit exits with 71 "
-                    "(memory) or 74 (disk) and says what would.");
+    print_paragraph(
+        file, 0,
+        "--plan prints what a run would take, and neither trains it nor writes anything. It loads the data "
+        "set and has one worker train the largest client of the first round (in lockstep: make eight "
+        "steps; on a GPU: one launch), and throws the result away. A run that does not fit exits with 71 "
+        "(memory) or 74 (disk) and says what would. A sweep of several runs begins with one line of that kind, "
+        "by a turn of its first run.");
     fputc('\n', file);
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         print_entry(file, lines[i][0], lines[i][1]);

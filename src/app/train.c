@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 
 #include "app/commands.h"
+#include "app/options/option_table.h"
 #include "app/train/run_goals.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -32,6 +33,7 @@ static Status read_options(Run *run, int cores, Error *err) {
     options_defaults(options);
     options->cores = cores;
     TRY(options_parse(options, run->argc, run->argv, err));
+    if (run->told) TRY(option_set(options, option_find("plan"), "true", "--", err));
     TRY(nodes_init(&run->nodes, err));
     if (run->nodes.size > 1) log_name_node((int)run->nodes.rank);
     Status status = train_is_first(run) ? complete_options(run, err) : STATUS_OK;
@@ -275,7 +277,9 @@ static Status run_where_it_can(Run *run, int *exit_code, Error *err) {
     return status;
 }
 
-Status train_with(int argc, char **argv, const ReadyData *ready, int cores, int *exit_code, Error *err) {
+// told: gets what the run would take, in place of the run; NULL: it runs.
+static Status train_or_tell(int argc, char **argv, const ReadyData *ready, int cores, Outlook *told, int *exit_code,
+                            Error *err) {
     uint64_t start_nanoseconds = clock_nanoseconds();
     Run *run = calloc(1, sizeof *run);
     if (!run) return fail(err, STATUS_OS, "no memory");
@@ -283,6 +287,7 @@ Status train_with(int argc, char **argv, const ReadyData *ready, int cores, int 
     run->argc = argc;
     run->argv = argv;
     run->ready = ready;
+    run->told = told;
     // A closed stdout must not end a run (progress.h), nor must a file at its size limit: both report errors.
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
@@ -297,6 +302,16 @@ end:
     free(run);
     // A second signal is no failure: it has an exit code of its own.
     return status == STATUS_CANCELLED ? STATUS_OK : status;
+}
+
+Status train_with(int argc, char **argv, const ReadyData *ready, int cores, int *exit_code, Error *err) {
+    return train_or_tell(argc, argv, ready, cores, NULL, exit_code, err);
+}
+
+Status train_outlook(Outlook *outlook, int argc, char **argv, const ReadyData *ready, int cores, Error *err) {
+    int exit_code;
+    TRY(train_or_tell(argc, argv, ready, cores, outlook, &exit_code, err));
+    return exit_code == 0 ? STATUS_OK : fail(err, STATUS_CANCELLED, "stopped by a signal");
 }
 
 Status command_train(int argc, char **argv, int *exit_code, Error *err) {

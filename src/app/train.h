@@ -62,7 +62,7 @@ typedef struct Run {
     BestModel best;       // so far; the first node's
     RunPlan plan;         // of --plan: with the workers that were asked for
     Forecast forecast;    // of --plan
-    Forecast *told;       // gets it in place of stdout; borrowed, NULL: it is printed
+    struct Outlook *told; // gets its figures in place of stdout (commands.h); borrowed, NULL: it is printed
     double cold_start_seconds;
     int64_t worker_bytes;  // memory of the largest worker, when all rounds were done
     int64_t trainer_bytes; // that of the largest trainer, then; 0: unknown

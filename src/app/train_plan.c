@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "app/commands.h"
 #include "base/clock.h"
 #include "shm/segment.h"
 
@@ -60,7 +61,12 @@ Status train_plan_end(Run *run, Error *err) {
     run->options.workers = (int)forecast->workers;
     forecast_settle(forecast, &run->memory, &run->plan, &run->options, run->device.on_gpu ? &run->device.gpu : NULL);
     if (run->told) {
-        *run->told = *forecast;
+        *run->told = (Outlook){.memory = forecast->memory,
+                               .shared = forecast->data_is_cached ? 0 : forecast->data,
+                               .seconds = forecast->seconds,
+                               .start_seconds = forecast->start_seconds,
+                               .rounds = (int)forecast->rounds,
+                               .on_gpu = run->device.on_gpu};
         return STATUS_OK;
     }
     forecast_print(stdout, forecast);

@@ -2,7 +2,7 @@
 
 Usage: test_sweep.py PATH_OF_SOUNDER [unittest arguments]
 """
-import fcntl, os, re, resource, signal, statistics, subprocess, sys, unittest
+import fcntl, os, re, resource, shutil, signal, statistics, subprocess, sys, unittest
 
 from runs import DEADLINE, SOUNDER, RunCase, alive, children_of, end_with_the_test, state_of, wait_until
 
@@ -57,6 +57,37 @@ class Sweep(RunCase):
         self.assertEqual(self.plan(*SMALL, "--algorithm", "fedprox mu={0.1,1}; combine mean {uniform,samples}")[1:3],
                          ["algorithm=fedprox-mu=0.1--combine-mean-samples", "algorithm=fedprox-mu=1--combine-mean-uniform"])
         self.assertEqual(self.plan("--data", "quadratics a=1,4 b=0,3", "--model", "linear 1", "--momentum", "0"), ["run"])
+
+    def test_a_line_before_it_says_what_the_runs_that_wait_will_take(self):
+        line = r"(?m)^plan: (\d+) runs, (\d+) at a time: about (\d+\.\d) s and (\d+\.\d) MB, if all are like (.*)$"
+
+        def says(*arguments):
+            out = self.sweep(*SMALL, *arguments)
+            return re.findall(line, out)
+        self.assertEqual(says("--lr", "0.1", "--out", "one"), [])  # run
+        (told,) = says("--lr", "0.1,0.2,0.3", "--parallel", "2", "--out", "s")
+        self.assertEqual((told[0], told[1], told[4]), ("3", "2", "lr=0.1"))
+        self.assertEqual(sorted(os.listdir(self.path("s"))), ["lr=0.1", "lr=0.2", "lr=0.3"])
+        self.assertEqual(says("--lr", "0.1,0.2,0.3", "--out", "s"), [])  # they are done
+        shutil.rmtree(self.path("s/lr=0.2"))
+        shutil.rmtree(self.path("s/lr=0.3"))
+        self.assertEqual(says("--lr", "0.1,0.2,0.3", "--out", "s")[0][4], "lr=0.2")
+        with open(self.path("quiet.yaml"), "w") as file:
+            file.write("quiet: true\n")
+        self.assertEqual(says("quiet.yaml", "--lr", "0.1,0.2", "--out", "quiet"), [])
+
+    def test_no_turn_for_that_line_touches_a_run_that_is_continued(self):
+        self.sweep(*SMALL, "--lr", "0.1,0.2", "--out", "s")
+        for run in ("s/lr=0.1", "s/lr=0.2"):  # as if they had been killed in the second round
+            with open(self.path(run, "metrics.jsonl")) as file:
+                lines = file.readlines()
+            with open(self.path(run, "metrics.jsonl"), "w") as file:
+                file.writelines(line for line in lines if '"round":2' not in line and '"summary"' not in line)
+            os.remove(self.path(run, "model.safetensors"))
+            os.remove(self.path(run, "checkpoints/round-000002.safetensors"))
+        out = self.sweep(*SMALL, "--lr", "0.1,0.2", "--out", "s")
+        self.assertNotIn("plan: ", out)
+        self.assertEqual([sum(line["type"] == "start" for line in self.metrics(run)) for run in ("s/lr=0.1", "s/lr=0.2")], [2, 2])
 
     def test_a_list_takes_values_together_and_a_draw_some_of_the_grid(self):
         self.assertEqual(self.plan(*SMALL, "--search", "list", "--lr", "0.1,0.2", "--seed", "3,4"), ["lr=0.1,seed=3", "lr=0.2,seed=4"])

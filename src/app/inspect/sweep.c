@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "app/commands.h"
+#include "app/inspect/sweep_forecast.h"
 #include "app/inspect/sweep_halving.h"
 #include "app/inspect/sweep_jobs.h"
 #include "app/inspect/sweep_means.h"
@@ -331,12 +332,21 @@ static Status climb(Sweep *sweep, Error *err) {
     return STATUS_OK;
 }
 
+static void say_forecast(Sweep *sweep) {
+    const Job *first = sweep_forecast_first(sweep->jobs, sweep->plan.count);
+    if (!first) return;
+    make_ready(sweep, first); // for the turn, and for the runs
+    const SweepStart start = {.ready = &sweep->ready, .mask = &sweep->before, .signal_fd = sweep->signal_fd};
+    sweep_forecast_say(first, sweep->jobs, sweep->plan.count, room(sweep), sweep->options.parallel, &start);
+}
+
 static Status run_sweep(Sweep *sweep, int *exit_code, Error *err) {
     const uint64_t begin = clock_nanoseconds();
     if (make_folders(sweep->options.out, 0777) != 0)
         return fail_errno(err, STATUS_CANTCREATE, "%.200s cannot be created", sweep->options.out);
     TRY(open_signals(sweep, err));
     print_heading(sweep);
+    say_forecast(sweep);
     Status status = sweep->plan.search == SWEEP_HALVING ? climb(sweep, err) : run_part(sweep, err);
     if (status == STATUS_OK) status = conclude(sweep, clock_seconds_since(begin), exit_code, err);
     close(sweep->signal_fd);

@@ -13,9 +13,7 @@
 #include "base/cgroup.h"
 #include "fedavg/nodes/nodes.h"
 
-// Turns this forked process into one for a run, in a process group of its own: a signal reaches it once, through the
-// sweep.
-static bool begin_process(const SweepStart *start, int stderr_fd, pid_t parent) {
+bool sweep_process_begin(const SweepStart *start, int stderr_fd, pid_t parent) {
     if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || getppid() != parent) return false;
     setpgid(0, 0);
     prctl(PR_SET_NAME, "sounder:run");
@@ -33,7 +31,7 @@ static bool begin_process(const SweepStart *start, int stderr_fd, pid_t parent) 
 static void become_run(int count, char **arguments, int cores, const SweepStart *start, int stderr_fd, pid_t parent) {
     Error err = {.message = ""};
     int exit_code = EX_OSERR;
-    if (!begin_process(start, stderr_fd, parent)) _exit(exit_code);
+    if (!sweep_process_begin(start, stderr_fd, parent)) _exit(exit_code);
     nodes_stay_alone();
     const Status status = train_with(count, arguments, start->ready, cores, &exit_code, &err);
     if (status != STATUS_OK) fprintf(stderr, "sounder: error: %s\n", err.message);

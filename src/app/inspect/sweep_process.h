@@ -16,6 +16,10 @@ typedef struct SweepStart {
     int signal_fd;        // owned by the sweep; closed in the process
 } SweepStart;
 
+// Turns a forked process into one for a run, in a process group of its own, which a signal reaches once, through the
+// sweep. Its output goes to stderr_fd alone. False: it may not begin.
+bool sweep_process_begin(const SweepStart *start, int stderr_fd, pid_t parent);
+
 // Starts the job's run, quiet; sets job->pid and job->stderr_fd, which reads its stderr. OS, with nothing started, if
 // the system refuses a process or a descriptor.
 Status sweep_process_start(Job *job, const SweepStart *start, Error *err);
