@@ -44,7 +44,10 @@ class Book(unittest.TestCase):
                 self.assertIn("?", field(header, "Question"))
 
     def test_each_question_has_an_answer(self):
-        answers = dict(re.findall(r"^(\d+)\. ((?:.|\n)*?)(?=^\d+\. |\Z)", ANSWERS, re.M))
+        to_lessons, at_the_end = ANSWERS.split("\n## At the end\n")
+        questions = re.findall(r"^(\d)\. .*\?$", BOOK.split("\n## At the end\n")[1], re.M)
+        self.assertEqual(questions, re.findall(r"^(\d)\. ", at_the_end, re.M))
+        answers = dict(re.findall(r"^(\d+)\. ((?:.|\n)*?)(?=^\d+\. |\Z)", to_lessons, re.M))
         self.assertEqual([int(number) for number in answers], list(LESSONS))
         for number, header in HEADERS.items():
             if "?" in field(header, "Read"):
