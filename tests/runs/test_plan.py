@@ -92,7 +92,7 @@ class Plan(RunCase):
         said, err = self.plan(*DATA, "--model", "softmax", "--clients", "20", "--clients-per-round", "5", "--out", "run")
         self.assertEqual((err, os.listdir(self.path("."))), ("", []))
         self.assertEqual(list(said), ["shared memory", "private memory", "in all", "files", "time"])
-        self.assertRegex(said["time"], r"^about \S+ s: start \S+ s, 3 rounds of \S+ s, 3 tests of \S+ s \(client \d+: 100 samples in \S+ s\)$")
+        self.assertRegex(said["time"], r"^about \S+ m?s: start \S+ m?s, 3 rounds of \S+ m?s, 3 tests of \S+ m?s \(client \d+: 100 samples in \S+ m?s\)$")
         self.assertIn(" in run: model and best model ", said["files"])
 
     def test_every_kind_of_client_and_clock_has_a_turn(self):

@@ -72,6 +72,16 @@ class Python(unittest.TestCase):
         self.assertEqual(again.rows("round")[-1]["round"], done + 2)
         self.assertRaisesRegex(sounder.Error, "no summary", lambda: sounder.Run(self.path("none")).summary)
 
+    def test_a_plan_is_the_programs_lines_by_name_and_leaves_no_run(self):
+        told = sounder.plan(data=self.data(), **QUICK)
+        self.assertEqual(list(told), ["shared memory", "private memory", "in all", "files", "time"])
+        self.assertRegex(told["time"], "^about .* samples in ")
+        with self.assertRaisesRegex(sounder.Error, r"sounder\.plan\(\*\*options\)"):
+            sounder.train(self.path("run"), data=self.data("more.npz"), plan=True, **QUICK)
+        self.assertFalse(os.path.exists(self.path("run")))
+        with self.assertRaisesRegex(sounder.Error, "no such model"):
+            sounder.plan(data=self.data("other.npz"), **{**QUICK, "model": "nothing"})
+
     def test_what_the_program_refuses_is_one_exception_with_its_sentence(self):
         data = self.data()
         with self.assertRaisesRegex(sounder.Error, r"--rounds 0: needs a whole number") as refused:

@@ -23,11 +23,20 @@ uint64_t forecast_private_bytes(pid_t pid) {
     return kilobytes * 1024;
 }
 
-// The memory of a run with these segments and as many workers. Programs of trainers that fork have one process more.
+uint64_t forecast_child_bytes(pid_t pid) {
+    char path[64];
+    int child = 0;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    FILE *file = pid > 0 ? fopen(path, "re") : NULL;
+    const bool found = file && fscanf(file, "%d", &child) == 1;
+    if (file) fclose(file);
+    return found ? forecast_private_bytes(child) : 0;
+}
+
+// The memory of a run with these segments and as many workers.
 static uint64_t memory_of(const Forecast *forecast, const RunMemorySizes *segments, uint32_t workers) {
     return (forecast->data_is_cached ? 0 : forecast->data) + forecast->partition + segments->weights + segments->slots +
-           segments->control + forecast->parent + workers * forecast->worker +
-           (forecast->trainer > 0 ? (workers + 1) * forecast->trainer : 0);
+           segments->control + forecast->parent + forecast->program + workers * (forecast->worker + forecast->trainer);
 }
 
 // Whether the run would fit with as many workers, by the functions that a run itself would ask.
@@ -154,6 +163,8 @@ static void print_memory(FILE *file, const Forecast *forecast) {
     fprintf(file, "private memory  parent %.1f MB, %u worker%s of %.1f MB", megabytes(forecast->parent),
             forecast->workers, plural(forecast->workers), megabytes(forecast->worker));
     if (forecast->trainer > 0) fprintf(file, " with a trainer of %.1f MB each", megabytes(forecast->trainer));
+    if (forecast->program > 0)
+        fprintf(file, ", the program that they are forks of %.1f MB", megabytes(forecast->program));
     fprintf(file, "\nin all          %.1f MB of %.1f MB that are available, enough for %u worker%s\n",
             megabytes(forecast->memory), megabytes(forecast->available), forecast->most_workers,
             plural(forecast->most_workers));
@@ -180,7 +191,10 @@ static void print_files(FILE *file, const Forecast *forecast) {
 // Long times need no digits, and short ones would be 0 without.
 static const char *about(char text[PROGRESS_NUMBER_BYTES], double seconds) {
     if (seconds >= 10) return duration_text(text, seconds);
-    snprintf(text, PROGRESS_NUMBER_BYTES, seconds < 0.1 ? "%.3f s" : "%.1f s", seconds);
+    if (seconds < 0.1)
+        snprintf(text, PROGRESS_NUMBER_BYTES, "%.1f ms", seconds * 1e3);
+    else
+        snprintf(text, PROGRESS_NUMBER_BYTES, "%.1f s", seconds);
     return text;
 }
 

@@ -23,10 +23,11 @@ typedef struct Forecast {
     uint64_t data, partition;                // segments
     bool data_is_cached;                     // the data set is a file, which runs share
     uint64_t parent, worker, trainer;        // private memory of a process; trainer: 0, there is none
+    uint64_t program;                        // of the program that trainers are forks of; 0: they are none
     uint64_t memory, available;              // of all; that there is for it
     GpuNeed gpu;                             // zeros: the CPU trains
     uint64_t gpu_free;                       // of that GPU
-    char device[256];                        // it, or why it is not used; "": the CPU
+    char device[512];                        // it, or why it is not used; "": the CPU
     uint64_t model, checkpoint, client_rows; // files; client_rows: of the clients' state, at most
     uint64_t metrics, tensorboard;           // about
     uint64_t files, disk_free;               // all of them; of the file system
@@ -38,6 +39,9 @@ typedef struct Forecast {
 
 // The bytes of private memory of a process; 0: unknown.
 uint64_t forecast_private_bytes(pid_t pid);
+
+// That of the process's first child.
+uint64_t forecast_child_bytes(pid_t pid);
 
 // Fills in the rest from segments, private memory and turn. plan: the run's, with the workers that were asked for.
 void forecast_settle(Forecast *forecast, const RunMemory *memory, const RunPlan *plan, const Options *options,

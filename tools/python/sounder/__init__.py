@@ -17,7 +17,7 @@ from .data import from_partitions, write_data
 from .nets import layers, write_weights
 from .onnx_write import export_onnx
 from .referee import Verdict, referee
-from .runs import Run, resume, start, sweep, train
+from .runs import Run, plan, resume, start, sweep, train
 from .trainer import check, serve, turns
 
-__all__ = ["Error", "Run", "Verdict", "aggregate", "check", "export_onnx", "from_partitions", "layers", "program", "referee", "resume", "serve", "start", "sweep", "to_mlflow", "to_wandb", "train", "turns", "write_data", "write_weights"]
+__all__ = ["Error", "Run", "Verdict", "aggregate", "check", "export_onnx", "from_partitions", "layers", "plan", "program", "referee", "resume", "serve", "start", "sweep", "to_mlflow", "to_wandb", "train", "turns", "write_data", "write_weights"]

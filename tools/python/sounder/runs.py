@@ -1,6 +1,7 @@
 """Runs: begun, watched, stopped, gone on with, and what they leave."""
 import json
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -17,7 +18,18 @@ def start(out, **options):
     """Begins a run in the folder `out` and returns at once. Options as those of `sounder train`: data, model, clients, lr, ...
     trainer, aggregator: programs of your own, as a path FILE.py, a list of words or a command; trainer_options: what a trainer finds
     in turn.options."""
+    if options.get("plan"):
+        raise Error("plan: there would be no run in the folder; sounder.plan(**options) returns what it would take")
     return Run(out, ["train", f"--out={os.fspath(out)}", *_arguments(options)])
+
+
+def plan(**options):
+    """What a run would take, which is not trained: the lines of `sounder train --plan` by their names. An Error if it does not fit."""
+    done = subprocess.run([program(), "train", "--plan", *_arguments(options)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise _refusal(done.stderr, done.returncode)
+    _pass_on_warnings(done.stderr)
+    return dict(re.split(" {2,}", line, maxsplit=1) for line in done.stdout.splitlines())
 
 
 def train(out, **options):
