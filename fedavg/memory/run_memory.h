@@ -50,6 +50,8 @@ typedef struct RunMemory {
     ClientStateFile client_state;
     uint8_t *attackers;            // parent, owned (clients): 1 for attackers; NULL: there are none
     uint8_t *absent;               // parent, owned (clients): 1 for clients that never arrive; NULL: there are none
+    uint8_t *new_clients;          // parent, owned (clients): 1 for clients that never train; NULL: there are none
+    uint32_t *population;          // parent, owned (config.population): all others, ascending; NULL: all clients
     double *client_notes;          // parent, owned (clients): a number per client (parent/cohort.h); NULL: none
     uint64_t *client_steps;        // parent, owned (clients): private steps so far; NULL: steps are not private
     WorldFiles world_files;        // parent, owned; all zeros without files

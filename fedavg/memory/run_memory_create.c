@@ -184,6 +184,7 @@ static Status create_weights(RunMemory *memory, RunPlan *plan, size_t bytes, Err
 // A failure frees the data, too: the caller has then one thing to do, whichever segment could not be made.
 Status run_memory_create(RunMemory *memory, RunPlan *plan, Error *err) {
     Status status;
+    if (plan->config.population == 0) plan->config.population = plan->config.clients;
     const RunMemorySizes sizes = run_memory_sizes(memory, plan);
     // The control segment is created last: it publishes the sizes and offsets of all others.
     TRY_GOTO(fail, create_weights(memory, plan, sizes.weights, err));
@@ -253,6 +254,8 @@ void run_memory_free(RunMemory *memory) {
     free(memory->client_state_before);
     free(memory->attackers);
     free(memory->absent);
+    free(memory->new_clients);
+    free(memory->population);
     state_end(memory);
     client_state_file_free(&memory->client_state);
     segment_free(&memory->slots_segment);

@@ -68,6 +68,8 @@ static Status simulate(Schedule *schedule, const RunMemory *memory, const RunCon
     const ScheduleGiven given = {.world = &config->world,
                                  .clients = clients,
                                  .client_count = config->clients,
+                                 .population = memory->population,
+                                 .population_count = config->population,
                                  .local_epochs = config->training.local_epochs,
                                  .batch_size = config->training.batch_size,
                                  .down_bytes = each.down,
@@ -233,8 +235,9 @@ void cohort_begin(Cohort *cohort, uint32_t round) {
                  .samples = cohort->samples,
                  .there = cohort->there,
                  .scratch = cohort->scratch,
-                 .clients = config->clients,
-                 .size = selected(world, config->clients, cohort->wanted),
+                 .among = cohort->memory->population,
+                 .clients = config->population,
+                 .size = selected(world, config->population, cohort->wanted),
                  .seed = config->seed,
                  .round = round};
     find_samples(cohort, round);
@@ -249,7 +252,7 @@ void cohort_begin(Cohort *cohort, uint32_t round) {
         enlist_scheduled(cohort);
         return;
     }
-    uint32_t drawn = samplers[world->sampling](cohort->drawn, &draw);
+    uint32_t drawn = sampler_draw(cohort->drawn, &draw);
     cohort->candidates = world->sampling == SAMPLING_POWER_OF_CHOICE ? drawn : 0;
     if (cohort->candidates == 0) enlist(cohort, drawn);
 }
@@ -262,7 +265,7 @@ static bool asks_candidates(const RunConfig *config) {
 // Traffic of the evaluation counts for all candidates, also for those that are not chosen: they have had the model.
 void cohort_choose(Cohort *cohort) {
     const RunConfig *config = cohort->memory->config;
-    uint32_t size = selected(&config->world, config->clients, cohort->wanted);
+    uint32_t size = selected(&config->world, config->population, cohort->wanted);
     if (asks_candidates(config)) {
         cohort->down_bytes = cohort->candidates * cohort->each.down;
         cohort->up_bytes = (uint64_t)cohort->candidates * REPORT_BYTES;

@@ -64,12 +64,13 @@ static void draw(Rounds *rounds) {
     const Draw draw = {.world = &config->world,
                        .samples = clock->samples,
                        .scratch = clock->scratch,
-                       .clients = config->clients,
-                       .size = config->clients,
+                       .among = rounds->memory->population,
+                       .clients = config->population,
+                       .size = config->population,
                        .seed = config->seed,
                        .round = version_of(rounds) + 1,
                        .in_order = true};
-    clock->picked = samplers[config->world.sampling](clock->picks, &draw);
+    clock->picked = sampler_draw(clock->picks, &draw);
     clock->next = 0;
 }
 
@@ -291,7 +292,7 @@ static Status run(Rounds *rounds, uint32_t round, Error *err) {
 static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     const RunConfig *config = rounds->memory->config;
     const Mean mean = {.arrived = 1, .factor = 1, .total = run_memory_sum(rounds->memory, 0, 0)};
-    const ServerTurn turn = server_turn(&config->recipe.server, round, rounds->clock.collected, config->clients);
+    const ServerTurn turn = server_turn(&config->recipe.server, round, rounds->clock.collected, config->population);
     bool used[MAX_WORKERS] = {false}, finite;
     TRY(rounds->parent.backend->average(&rounds->parent, &finite, used, &mean, &turn, err));
     if (!finite) return engine_mean_unfit(rounds, round, err);

@@ -134,9 +134,9 @@ Status rounds_evaluate(Rounds *rounds, uint32_t round, EvaluationTask task, Roun
 // afterwards.
 Status rounds_evaluate_other(Rounds *rounds, uint32_t round, const float *weights, RoundReport *report, Error *err);
 
-// Evaluates every client's own samples by `task` (EVALUATE_CLIENT, EVALUATE_FINE_TUNED). The results are the jobs of
-// the queue, one per client, by its number.
-Status rounds_evaluate_clients(Rounds *rounds, uint32_t round, EvaluationTask task, Error *err);
+// Evaluates the own samples of every client that may train, or of every new one, by `task` (EVALUATE_CLIENT,
+// EVALUATE_FINE_TUNED). The results are the jobs of the queue, one per client, in the order of their numbers.
+Status rounds_evaluate_clients(Rounds *rounds, uint32_t round, EvaluationTask task, bool new_ones, Error *err);
 
 // Trains the `clients` largest clients of the first round (in lockstep: makes a few steps of all shards), and tests the
 // model on one chunk, or on a GPU on all of the test set. The rounds are then good for nothing but rounds_free.

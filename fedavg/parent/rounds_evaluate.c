@@ -210,14 +210,16 @@ Status rounds_evaluate_other(Rounds *rounds, uint32_t round, const float *weight
 
 // Clients are numbered by place, so that the queue's jobs are the clients in order. An evaluation reads a client's row
 // (state_from) and never writes one.
-Status rounds_evaluate_clients(Rounds *rounds, uint32_t round, EvaluationTask task, Error *err) {
+Status rounds_evaluate_clients(Rounds *rounds, uint32_t round, EvaluationTask task, bool new_ones, Error *err) {
     if (rounds->engine->rest) TRY(rounds->engine->rest(rounds, err));
     const RunConfig *config = rounds->memory->config;
     uint64_t begin = trace_begin(rounds->trace);
+    const uint8_t *new_clients = rounds->memory->new_clients;
     queue_clear(rounds->memory->queue);
-    for (uint32_t client = 0; client < config->clients; client++) {
-        if (!node_jobs_mine(rounds->nodes, client)) continue;
-        Job *job = rounds_post(rounds, client);
+    for (uint32_t client = 0, place = 0; client < config->clients; client++) {
+        if ((new_clients && new_clients[client]) != new_ones) continue;
+        if (!node_jobs_mine(rounds->nodes, place++)) continue;
+        Job *job = rounds_post(rounds, place - 1);
         job->client = client;
         job->task = task;
         job->epochs = task == EVALUATE_FINE_TUNED ? config->finetune_epochs

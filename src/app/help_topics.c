@@ -120,6 +120,9 @@ static const struct {
                                                     "a validation set; test_metrics are of that, too"},
     {"  client_accuracy, client_loss",
      "means over the clients of the global model on their own samples (--target client-...)"},
+    {"  new_clients_accuracy, ..._loss",
+     "means over the new clients of the global model on their own samples (--new-clients); new_clients_finetuned_...: "
+     "after --finetune-epochs of training on them"},
     {"  train_loss", "mean over the samples trained, during training; null if no update arrived"},
     {"  trainer_restarts", "trainers that were started again (with --trainer), on this node"},
     {"  clients_drawn, clients_trained", "size of the cohort; clients of it whose updates are in the mean"},

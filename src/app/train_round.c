@@ -28,7 +28,7 @@ static Status save_round(Run *run, Error *err) {
 }
 
 static Status evaluate_clients(Run *run, ClientTests *tests, uint32_t round, EvaluationTask task, Error *err) {
-    TRY(rounds_evaluate_clients(&run->rounds, round, task, err));
+    TRY(rounds_evaluate_clients(&run->rounds, round, task, false, err));
     return client_tests_measure(tests, &run->memory, err);
 }
 
@@ -96,6 +96,25 @@ static Status report_client_evaluations(Run *run, RoundTest *test, uint32_t roun
     return STATUS_OK;
 }
 
+Status train_test_new_clients(Run *run, RoundTest *test, uint32_t round, bool each, Error *err) {
+    const uint64_t begin = clock_nanoseconds();
+    if (!run->memory.new_clients || !test->tested) return STATUS_OK;
+    const struct {
+        EvaluationTask task;
+        const char *model;
+        ClientTests *tests;
+    } kinds[] = {{EVALUATE_CLIENT, "new", &test->new_clients},
+                 {EVALUATE_FINE_TUNED, "new-fine-tuned", &test->new_tuned}};
+    for (size_t i = 0; i < (run->options.finetune_epochs > 0 ? 2 : 1); i++) {
+        TRY(rounds_evaluate_clients(&run->rounds, round, kinds[i].task, true, err));
+        TRY(client_tests_measure(kinds[i].tests, &run->memory, err));
+        if (train_is_first(run))
+            TRY(report_client_tests(&run->metrics, &run->memory, round, kinds[i].model, kinds[i].tests, each, err));
+    }
+    run->report.evaluate_seconds += clock_seconds_since(begin);
+    return STATUS_OK;
+}
+
 static void say_goals(Run *run, uint32_t round, bool reaches_target) {
     const Goals *goals = &run->memory.control->goals;
     if (reaches_target && figure_facts[run->figure.kind].is_share)
@@ -144,6 +163,8 @@ Status train_round(Run *run, Error *err) {
     const bool is_last = round == last || goals_end(&control->goals, options);
     const bool clients = options->eval_clients_every > 0 && (is_last || is_due(options->eval_clients_every, round));
     TRY(train_check_data(run, report_client_evaluations(run, &test, round, clients, err), err));
+    TRY(train_check_data(run, train_test_new_clients(run, &test, round, clients || is_last, err), err));
+    if (evaluate) run->tested = test;
     TRY(rounds_conclude(&run->rounds, report, err));
     run->stop_signal = report->stop_signal;
     run->workers_lost += report->workers_lost;

@@ -20,7 +20,8 @@ static void note_cold_start(Run *run) {
 
 // Repeats the test of a round that an earlier process finished.
 static Status repeat_evaluation(Run *run, Error *err) {
-    return train_check_data(run, train_test_models(run, &run->tested, run->rounds_done, err), err);
+    TRY(train_check_data(run, train_test_models(run, &run->tested, run->rounds_done, err), err));
+    return train_check_data(run, train_test_new_clients(run, &run->tested, run->rounds_done, true, err), err);
 }
 
 static Status run_rounds(Run *run, Error *err) {

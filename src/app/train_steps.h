@@ -13,6 +13,10 @@ Status train_round(Run *run, Error *err);
 // clients' own models, or of the global model on their samples, these as well. Those jobs stay in the queue.
 Status train_test_models(Run *run, RoundTest *test, uint32_t round, Error *err);
 
+// Tests the clients that never train: the global model on their own samples, and what further training there makes of
+// it. each: every client gets a line in the record, too.
+Status train_test_new_clients(Run *run, RoundTest *test, uint32_t round, bool each, Error *err);
+
 // Call it after the test of the round, while the shared weights are its model.
 Status train_note_best(Run *run, uint32_t round, Error *err);
 

@@ -34,6 +34,7 @@ typedef enum RngPurpose {
     RNG_DP_TREE = 32,    // the same on the nodes of a tree over the rounds
     RNG_MASK = 33,       // masks of secure aggregation
     RNG_BUCKETS = 34,    // chooses the updates that are mixed in one bucket
+    RNG_NEWCOMERS = 35,  // chooses the clients that never train
     RNG_AUGMENT = 40,    // crops and flips of training images
     RNG_FEDERATION = 41, // synthetic data of users
     RNG_FEATURES = 42,   // noise that a client adds to its own samples

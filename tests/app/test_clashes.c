@@ -117,6 +117,7 @@ static const Side sides[] = {
     {"", "--partition|iid"},
     {"", "--eval-clients-every|1"},
     {"", "--without|3,7"},
+    {"", "--new-clients|0.2"},
 };
 
 enum { SIDES = sizeof sides / sizeof *sides, MAX_ARGUMENTS = 40, LINE_BYTES = 1024, FIRST_BYTES = 64 };

@@ -39,6 +39,7 @@ static void set_up(Fixture *f, const char *numbers, uint32_t versions) {
     f->given = (ScheduleGiven){.world = &f->world,
                                .clients = f->clients,
                                .client_count = CLIENTS,
+                               .population_count = CLIENTS,
                                .local_epochs = 1,
                                .seed = SEED,
                                .versions = versions,

@@ -106,39 +106,8 @@ Status attack_parse(Chosen *attack, const char *text, Error *err) {
 
 // Choosing who attacks ------------------------------------------------------------------------------------------------
 
-// Both forms share one message, since either may have been meant.
-static Status refuse(const char *text, uint32_t clients, Error *err) {
-    return fail(err, STATUS_USAGE,
-                "%.60s: needs a part of the clients, with a point: 0.2, or clients from 0 to %u: 3,7", text,
-                clients - 1);
-}
-
-// Chooses a fixed number of attackers, from a list shuffled by the seed. All nodes choose the same ones.
-static Status choose_part(uint8_t *attackers, const char *text, uint32_t clients, uint64_t seed, Error *err) {
-    char *end;
-    const double part = strtod(text, &end);
-    if (*end || end == text || text[strspn(text, "0123456789.")] || part > 1) return refuse(text, clients, err);
-    const uint32_t count = (uint32_t)floor(part * clients + 1e-9); // 0.29 * 100 is a little less than 29
-    if (count == 0 && part > 0)
-        return fail(err, STATUS_USAGE, "%.60s: of %u clients that is none; raise it, or write 0.0 for none", text,
-                    clients);
-    if (!attackers) return STATUS_OK;
-    uint32_t *order = malloc(clients * sizeof *order);
-    if (!order) return fail(err, STATUS_OS, "no memory for a list of %u clients", clients);
-    for (uint32_t client = 0; client < clients; client++)
-        order[client] = client;
-    rng_shuffle(order, clients, rng_key(seed, RNG_ATTACK, 0, 0, 0)); // a key with round 0 is used by no training
-    for (uint32_t i = 0; i < count; i++)
-        attackers[order[i]] = 1;
-    free(order);
-    return STATUS_OK;
-}
-
-// The point decides: "1.0" is all clients and "1" is client 1. Options are checked before there is a list, which is
-// NULL then.
 Status attack_choose(uint8_t *attackers, const char *text, uint32_t clients, uint64_t seed, Error *err) {
-    if (strchr(text, '.')) return choose_part(attackers, text, clients, seed, err);
-    return client_list(attackers, text, clients) ? STATUS_OK : refuse(text, clients, err);
+    return client_choose(attackers, text, clients, rng_key(seed, RNG_ATTACK, 0, 0, 0), err); // no training has round 0
 }
 
 // Attacking -----------------------------------------------------------------------------------------------------------

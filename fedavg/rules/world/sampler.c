@@ -51,14 +51,20 @@ static uint32_t draw_poisson(uint32_t *drawn, const Draw *draw) {
     return count;
 }
 
+// The client's number in the arrays of all clients.
+static uint32_t number_of(const Draw *draw, uint32_t client) {
+    return draw->among ? draw->among[client] : client;
+}
+
 // Builds a Fenwick tree of the sizes (clients + 1 elements, from index 1): node i holds the sum of (lowest set bit of
 // i) sizes. Drawing and removing a client take a logarithmic number of steps. Returns the total.
 static uint64_t plant(uint64_t *tree, const Draw *draw) {
     uint64_t total = 0;
     memset(tree, 0, (draw->clients + 1) * sizeof *tree);
     for (uint32_t i = 1; i <= draw->clients; i++) {
-        tree[i] += draw->samples[i - 1];
-        total += draw->samples[i - 1];
+        const uint32_t samples = draw->samples[number_of(draw, i - 1)];
+        tree[i] += samples;
+        total += samples;
         uint32_t next = i + (i & -i);
         if (next <= draw->clients) tree[next] += tree[i];
     }
@@ -89,9 +95,10 @@ static uint32_t draw_by_samples(uint32_t *drawn, const Draw *draw, uint32_t size
         uint32_t client = find(draw->scratch, draw->clients, below(key, count, left));
         drawn[count] = client;
         if (replace) continue;
+        const uint32_t samples = draw->samples[number_of(draw, client)];
         for (uint32_t i = client + 1; i <= draw->clients; i += i & -i)
-            draw->scratch[i] -= draw->samples[client];
-        left -= draw->samples[client];
+            draw->scratch[i] -= samples;
+        left -= samples;
     }
     if (!draw->in_order) qsort(drawn, count, sizeof *drawn, ascending_wholes);
     return count;
@@ -132,7 +139,8 @@ static uint32_t draw_available(uint32_t *drawn, const Draw *draw) {
     RngKey there = rng_key(draw->seed, RNG_AVAILABLE, draw->round, 0, 0);
     uint32_t count = 0;
     for (uint32_t client = 0; client < draw->clients; client++)
-        if ((!draw->there || draw->there[client]) && rng_double(there, client) < draw->world->availability)
+        if ((!draw->there || draw->there[number_of(draw, client)]) &&
+            rng_double(there, client) < draw->world->availability)
             drawn[count++] = client;
     uint32_t size = count < draw->size ? count : draw->size;
     draw_some(drawn, count, size, false, rng_key(draw->seed, RNG_SAMPLER, draw->round, 0, 0));
@@ -143,6 +151,15 @@ const Sampler samplers[SAMPLING_COUNT] = {
     [SAMPLING_UNIFORM] = draw_uniform, [SAMPLING_POISSON] = draw_poisson,
     [SAMPLING_BY_SIZE] = draw_by_size, [SAMPLING_POWER_OF_CHOICE] = draw_candidates,
     [SAMPLING_CYCLIC] = draw_cyclic,   [SAMPLING_AVAILABLE] = draw_available};
+
+// Samplers number the clients among whom they draw from 0. These numbers rise with those of all clients, so that an
+// ascending draw stays one.
+uint32_t sampler_draw(uint32_t *drawn, const Draw *draw) {
+    const uint32_t count = samplers[draw->world->sampling](drawn, draw);
+    for (uint32_t i = 0; i < count && draw->among; i++)
+        drawn[i] = draw->among[drawn[i]];
+    return count;
+}
 
 // qsort needs an order, and a NaN has none: a model that diverged on a client counts as its largest loss.
 static double known(double loss) {

@@ -1,7 +1,7 @@
 // Draws the clients of a round: functions of (seed, round) and of the clients' sizes, one row of a table for each kind
 // of Sampling (world.h).
 //
-//   uint32_t drawn = samplers[world.sampling](clients, &draw);
+//   uint32_t drawn = sampler_draw(clients, &draw);
 #ifndef SOUNDER_FEDAVG_RULES_WORLD_SAMPLER_H
 #define SOUNDER_FEDAVG_RULES_WORLD_SAMPLER_H
 
@@ -14,8 +14,10 @@ typedef struct Draw {
     const World *world;
     const uint32_t *samples; // (clients)
     const uint8_t *there;    // (clients), for available: 0 for absent clients; NULL: all are present
-    uint64_t *scratch;       // (clients + 1) of the caller's memory
-    uint32_t clients, size;  // clients in all; clients to draw, at most all
+    const uint32_t
+        *among;        // (clients), ascending: numbers of the clients, by which samples and there are found; NULL: all
+    uint64_t *scratch; // (clients + 1) of the caller's memory
+    uint32_t clients, size; // clients in all; clients to draw, at most all
     uint64_t seed;
     uint32_t round; // 1, 2, ...
     bool in_order;  // keeps the order of drawing; for uniform, and by-size without replacement
@@ -26,6 +28,10 @@ typedef struct Draw {
 // probability size / clients. Power-of-choice draws the candidates. Returns how many were drawn.
 typedef uint32_t (*Sampler)(uint32_t *drawn, const Draw *draw);
 extern const Sampler samplers[SAMPLING_COUNT];
+
+// Draws by the world's sampler, among the clients that the draw names. Without others these would be numbered from 0,
+// and be drawn alike.
+uint32_t sampler_draw(uint32_t *drawn, const Draw *draw);
 
 // Power-of-choice: keeps the `size` candidates (count, ascending) with the largest losses (count), the lower number
 // where losses are equal. NaN counts as the largest loss. sorted (count) is scratch. Returns how many are kept.

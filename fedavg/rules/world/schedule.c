@@ -120,19 +120,20 @@ static void draw(Simulation *sim, uint32_t size) {
     const Draw draw = {.world = given->world,
                        .samples = sim->samples,
                        .scratch = sim->scratch,
-                       .clients = given->client_count,
+                       .among = given->population,
+                       .clients = given->population_count,
                        .size = size,
                        .seed = given->seed,
                        .round = sim->version + 1,
                        .in_order = true};
-    sim->picked = samplers[given->world->sampling](sim->picks, &draw);
+    sim->picked = sampler_draw(sim->picks, &draw);
 }
 
 // The next client that may begin, in the order of the version's draw, cyclically. Returns whether there is one. The
 // draw is made in parts: FEW_PICKS clients beyond K at first, then four times as many whenever they are used up. Most
 // versions begin few clients, and a full draw per version would take longer than all the rest of the simulation.
 static bool pick(uint32_t *client, Simulation *sim) {
-    const uint32_t clients = sim->given->client_count;
+    const uint32_t clients = sim->given->population_count;
     for (uint32_t tried = 0; tried < clients + 1; tried++, sim->next++) {
         if (sim->next >= sim->picked && sim->picked < clients) {
             const uint32_t before = sim->picked, more = 4 * (before > FEW_PICKS ? before : FEW_PICKS);
@@ -285,7 +286,7 @@ static Status publish(Simulation *sim, Error *err) {
     if (sim->version <= sim->given->versions) sim->schedule->published[sim->version] = sim->now;
     memset(sim->visits, 0, sim->given->client_count * sizeof *sim->visits);
     sim->next = sim->picked = 0;
-    const uint32_t wanted = sim->k + FEW_PICKS, clients = sim->given->client_count;
+    const uint32_t wanted = sim->k + FEW_PICKS, clients = sim->given->population_count;
     draw(sim, wanted < clients ? wanted : clients); // a version rarely begins more; pick draws further if it does
     if (numbers(sim)[BUFFERED_DISPATCH] == DISPATCH_PUBLISH) sim->free_places = sim->m - sim->in_flight;
     return STATUS_OK;
@@ -380,8 +381,10 @@ static Status allocate(Simulation *sim, Error *err) {
         return fail(err, STATUS_OS, "no memory for a schedule of %u clients and %u versions", clients, versions);
     for (uint32_t client = 0; client < clients; client++) {
         sim->samples[client] = sim->given->clients[client].samples;
-        able += sim->samples[client] > 0;
+        able += sim->given->population ? 0 : sim->samples[client] > 0;
     }
+    for (uint32_t i = 0; i < sim->given->population_count && sim->given->population; i++)
+        able += sim->samples[sim->given->population[i]] > 0;
     if (able >= sim->m) return STATUS_OK;
     return fail(
         err, STATUS_USAGE,
@@ -395,7 +398,7 @@ static Status allocate(Simulation *sim, Error *err) {
 static Status run(Simulation *sim, Error *err) {
     Schedule *schedule = sim->schedule;
     TRY(allocate(sim, err));
-    draw(sim, sim->given->client_count);
+    draw(sim, sim->given->population_count);
     sim->free_places = sim->m;
     TRY(dispatch(sim, err));
     // Jobs that begin from the last version are simulated to their arrival, too: the run reports when they arrive.

@@ -84,9 +84,10 @@ typedef struct Schedule {
 // The input of a simulation. Nothing here depends on weights, which is why the whole run can be simulated before its
 // first round.
 typedef struct ScheduleGiven {
-    const World *world;    // sampling is uniform, or by-size without replacement
-    const Member *clients; // (client_count): with samples and pace
-    uint32_t client_count, local_epochs, batch_size;
+    const World *world;         // sampling is uniform, or by-size without replacement
+    const Member *clients;      // (client_count): with samples and pace
+    const uint32_t *population; // (population_count), ascending: clients that are drawn; NULL: all
+    uint32_t client_count, population_count, local_epochs, batch_size;
     uint64_t down_bytes, up_bytes; // per client
     uint64_t seed;
     uint32_t versions; // of the run; a schedule with more versions begins with the same jobs

@@ -177,6 +177,8 @@ static void find_facts(JsonObject *facts, const PastRuns *runs) {
     if (best->options.target[0])
         add_fact(facts, "to the target", isnan(best->rounds_to_target) ? "not reached" : "%.0f rounds",
                  best->rounds_to_target);
+    if (!isnan(best->new_accuracy)) add_fact(facts, "new clients", "%.2f%%", 100 * best->new_accuracy);
+    if (!isnan(best->new_tuned)) add_fact(facts, "new clients, fine-tuned", "%.2f%%", 100 * best->new_tuned);
     add_fact(facts, "rounds", "%u", best->rounds);
     if (best->seconds > 0) {
         add_fact(facts, "seconds", "%.1f", best->seconds);

@@ -48,6 +48,8 @@ static void note_test(PastRun *run, const json_t *line) {
     note(&run->rmse, line, "test_rmse");
     note(&run->r2, line, "test_r2");
     note(&run->mae, line, "test_mae");
+    note(&run->new_accuracy, line, "new_clients_accuracy");
+    note(&run->new_tuned, line, "new_clients_finetuned_accuracy");
     note(&run->attack_success, line, "attack_success");
     double *best = &run->best[run->figure.kind];
     if (!run_figure_is_better(&run->figure, value, *best)) return;
@@ -162,6 +164,8 @@ Status past_run_read(PastRun *run, const char *path, Error *err) {
                      .mae = NAN,
                      .best_test_accuracy = NAN,
                      .best_test_loss = NAN,
+                     .new_accuracy = NAN,
+                     .new_tuned = NAN,
                      .attack_success = NAN,
                      .worst_tenth = NAN,
                      .worst_loss = NAN,

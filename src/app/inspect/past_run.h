@@ -34,9 +34,10 @@ typedef struct PastRun {
     double rmse, r2, mae;      // of the last test
     double best_test_accuracy; // of the best model on the test set, in finished runs with a validation set
     double best_test_loss;
-    double attack_success; // success of a backdoor in the last test
-    double worst_tenth;    // mean accuracy of the worst tenth of the clients in their last test, with their own
-    double worst_loss;     // models if the run trains personal ones; mean loss instead if targets are numbers
+    double new_accuracy, new_tuned; // of new clients, in the last test: of the global model, and fine-tuned
+    double attack_success;          // success of a backdoor in the last test
+    double worst_tenth; // mean accuracy of the worst tenth of the clients in their last test, with their own
+    double worst_loss;  // models if the run trains personal ones; mean loss instead if targets are numbers
     double epsilon, local_epsilon, sample_epsilon; // spent so far: centrally; by one update of a client; on a sample
     double train_loss;                             // of the last round
     double seconds;                                // of all rounds, tests included

@@ -69,6 +69,8 @@ static const struct {
      CLASSES(best, FIGURE_VALIDATION_MACRO_F1)},
     {"best validation AUC %", "best_validation_auc_percent", 2, 100, CLASSES(best, FIGURE_VALIDATION_AUC)},
     {"clients %", "client_accuracy_percent", 2, 100, IN_RUN(last[FIGURE_CLIENT_ACCURACY])},
+    {"new clients %", "new_clients_percent", 2, 100, IN_RUN(new_accuracy)},
+    {"new fine-tuned %", "new_clients_finetuned_percent", 2, 100, IN_RUN(new_tuned)},
     {"best clients %", "best_client_percent", 2, 100, IN_RUN(best[FIGURE_CLIENT_ACCURACY])},
     {"client loss", "client_loss", 4, 1, IN_RUN(last[FIGURE_CLIENT_LOSS])},
     {"best client loss", "best_client_loss", 4, 1, IN_RUN(best[FIGURE_CLIENT_LOSS])},

@@ -55,9 +55,14 @@ static Status find_players(Worth *worth, Error *err) {
     worth->absent = calloc(clients, 1);
     worth->players = calloc(clients, sizeof *worth->players);
     if (!worth->absent || !worth->players) return fail(err, STATUS_OS, "no memory for a list of %u clients", clients);
+    uint8_t *new_clients = calloc(clients, 1);
+    if (!new_clients) return fail(err, STATUS_OS, "no memory for a list of %u clients", clients);
     if (of->without[0]) client_list(worth->absent, of->without, clients);
+    const Status status = of->new_clients[0] ? options_choose_new(new_clients, of, err) : STATUS_OK;
     for (uint32_t client = 0; client < clients; client++)
-        if (!worth->absent[client]) worth->players[worth->player_count++] = client;
+        if (!worth->absent[client] && !new_clients[client]) worth->players[worth->player_count++] = client;
+    free(new_clients);
+    TRY(status);
     if (worth->player_count < 2)
         return fail(err, STATUS_USAGE, "%.200s has %zu client; what one is worth shows beside others",
                     worth->options.folders[0], worth->player_count);

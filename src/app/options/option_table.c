@@ -106,6 +106,10 @@ static bool evaluates_clients(const Options *options) {
     return draws_cohorts(options) && options->eval_clients_every > 0;
 }
 
+static bool fine_tunes(const Options *options) {
+    return evaluates_clients(options) || (draws_cohorts(options) && options->new_clients[0]);
+}
+
 #define WEIGHS_CLASSES DRAWS_COHORTS " and nets of layers (no --trainer)"
 static bool weighs_classes(const Options *options) {
     return draws_cohorts(options) && trains_in_engine(options);
@@ -328,6 +332,13 @@ const Option option_table[] = {
      .applies = is_partitioned, .condition = SAMPLES_OF_CLIENTS,
      .help = "share of each client's samples that is held out of training, to test models on its own data; replaces the "
              "test samples that the data set has for the client's users"},
+    {.name = "new-clients", .type = OPTION_TEXT, FIELD(new_clients), .group = GROUP_CLIENTS, .added = true,
+     .also = "unseen-clients unseen held-out-clients num-new-clients",
+     .placeholder = "PART|LIST", .derived = "none",
+     .applies = draws_cohorts, .condition = DRAWS_COHORTS,
+     .help = "clients that are never drawn: a share of all, chosen once, with a decimal point (0.2), or their numbers (3,7 or 3-7). With each "
+             "test of the global model they are tested, too, on their own samples (--client-test), and with --finetune-epochs once more "
+             "after that training; the other clients' tests are without them"},
     {.name = "validation", .type = OPTION_REAL, FIELD(validation), .group = GROUP_CLIENTS, .added = true,
      .also = "val validation-split val-split val-ratio validation-fraction",
      .placeholder = "X", .preset = "0", .minimum = 0, .maximum = 1, .below_maximum = true,
@@ -479,7 +490,7 @@ const Option option_table[] = {
     {.name = "finetune-epochs", .type = OPTION_WHOLE, FIELD(finetune_epochs), .group = GROUP_RUN,
      .also = "personalization-epochs",
      .placeholder = "N", .preset = "0", .minimum = 0, .maximum = 100000, .may_change = true,
-     .applies = evaluates_clients, .condition = "--eval-clients-every above 0",
+     .applies = fine_tunes, .condition = "--eval-clients-every above 0, or --new-clients",
      .help = "also test every client after this many epochs of further training on its own samples; the run itself is unchanged"},
     {.name = "inspect-updates", .type = OPTION_FLAG, FIELD(inspect_updates), .group = GROUP_RUN,
      .preset = "false", .may_change = true,

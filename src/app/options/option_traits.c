@@ -11,7 +11,7 @@
 static void traits_of_world(bool *has, const Options *options) {
     const World *world = &options->world;
     const Sampling sampling = (Sampling)world->sampling;
-    has[TRAIT_SOME_CLIENTS] = options->clients_per_round < options->clients;
+    has[TRAIT_SOME_CLIENTS] = options->clients_per_round < options->population;
     has[TRAIT_CHOOSES_BY_LOSS] = sampling == SAMPLING_POWER_OF_CHOICE;
     has[TRAIT_WEIGHS_CLIENTS] = options->client_weights[0] != 0;
     has[TRAIT_SAMPLES_SOME] = sampling != SAMPLING_UNIFORM;
@@ -20,6 +20,7 @@ static void traits_of_world(bool *has, const Options *options) {
     has[TRAIT_SAMPLES_AT_ONCE] = sampling != SAMPLING_UNIFORM && (sampling != SAMPLING_BY_SIZE || world->replacement);
     has[TRAIT_OVER_SELECTS] = world->over_selection > 1;
     has[TRAIT_DROPS_OUT] = world->drop_out > 0;
+    has[TRAIT_NEW_CLIENTS] = options->new_clients[0] != 0;
     has[TRAIT_WITHOUT] = options->without[0] != 0;
     has[TRAIT_PREFERS_UNKNOWN] = sampling == SAMPLING_POWER_OF_CHOICE && world->candidates_by == CANDIDATES_LAST;
     has[TRAIT_STRAGGLES] = world->stragglers > 0;

@@ -70,7 +70,9 @@ typedef struct Options {
     bool workers_by_cores;                 // workers were not given, and equal those cores
     int clients;                           // 1 to 1,000,000; 0 until options_resolve: as many as workers
     bool clients_by_machine;               // clients were not given, and follow from the machine's cores or the nodes
-    int clients_per_round;                 // 1 to clients; 0 until options_resolve: all
+    char new_clients[OPTION_TEXT_BYTES];   // clients that never train, a share or a list; "": none
+    int population;                        // all other clients; set by options_resolve
+    int clients_per_round;                 // 1 to population; 0 until options_resolve: all
     char partition[OPTION_TEXT_BYTES];     // a form of datasets/partition.h: contiguous
     char class_weights[OPTION_TEXT_BYTES]; // balanced, or a list; "": each is 1
     double client_test;                    // share of a client's samples that is held out; 0
@@ -201,6 +203,10 @@ static inline bool options_validate(const Options *options) {
 }
 Status options_resolve_buffered(Options *options, Error *err); // clients that train at a time, and updates per step
 Status options_resolve_rules(Options *options, Error *err);
+
+// Sets population, the number of clients that are not new; sets chosen (clients) to 1 for the new ones.
+Status options_count_population(Options *options, Error *err);
+Status options_choose_new(uint8_t *chosen, const Options *options, Error *err);
 
 // Call it after options_resolve for a run on a GPU. If workers were not given, one keeps the GPU busy, or two to four
 // if they work side by side (MPS). Clients are unchanged, except with hogwild, whose clients are the workers.

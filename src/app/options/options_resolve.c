@@ -113,11 +113,12 @@ static Status resolve_candidates(Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
     World *world = &options->world;
     if (world->sampling != SAMPLING_POWER_OF_CHOICE) return STATUS_OK;
-    if (world->candidates == 0) world->candidates = smaller(2 * options->clients_per_round, options->clients);
-    if (world->candidates >= options->clients_per_round && world->candidates <= options->clients) return STATUS_OK;
-    return fail(
-        err, STATUS_USAGE, "%s: candidates=%d: needs at least --clients-per-round (%d) and at most --clients (%d)",
-        options_named(name, options, "sampling"), world->candidates, options->clients_per_round, options->clients);
+    if (world->candidates == 0) world->candidates = smaller(2 * options->clients_per_round, options->population);
+    if (world->candidates >= options->clients_per_round && world->candidates <= options->population) return STATUS_OK;
+    return fail(err, STATUS_USAGE,
+                "%s: candidates=%d: needs at least --clients-per-round (%d) and at most --clients (%d%s)",
+                options_named(name, options, "sampling"), world->candidates, options->clients_per_round,
+                options->population, options->new_clients[0] ? " that are not new" : "");
 }
 
 static Status resolve_world(Options *options, Error *err) {
@@ -138,28 +139,32 @@ static Status refuse_cohort(const Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
     DatasetSource source;
     if (!given(options, "clients")) TRY(dataset_find(&source, options->data, options->seed, err));
-    return fail(err, STATUS_USAGE, "%s %d: there %s only %d client%s; lower it or raise --clients",
+    const int there = options->population;
+    return fail(err, STATUS_USAGE, "%s %d: there %s only %d client%s%s; lower it or raise --clients",
                 options_named(name, options, "clients-per-round"), options->clients_per_round,
-                options->clients == 1 ? "is" : "are", options->clients, options->clients == 1 ? "" : "s");
+                there == 1 ? "is" : "are", there, there == 1 ? "" : "s",
+                options->new_clients[0] ? " beside the new ones" : "");
 }
 
 static Status resolve_virtual_clients(Options *options, Error *err) {
     if (options->workers == 0) options->workers = default_workers(options), options->workers_by_cores = true;
     if (options->clients == 0) adopt_workers(options);
+    TRY(options_count_population(options, err));
     TRY(options_resolve_buffered(options, err));
-    if (options->clients_per_round == 0) options->clients_per_round = options->clients;
-    if (options->clients_per_round > options->clients) return refuse_cohort(options, err);
+    if (options->clients_per_round == 0) options->clients_per_round = options->population;
+    if (options->clients_per_round > options->population) return refuse_cohort(options, err);
     if (options->workers * options->nodes > options->clients_per_round && !options->workers_by_cores)
         log_info("--workers %d: a round has %d clients, so the other workers only help to evaluate",
                  options->workers * options->nodes, options->clients_per_round);
     Chosen *local = &options->recipe.local;
     if (algorithm_of(&options->recipe).local->replicas && isnan(local->number[0]))
-        local->number[0] = 0.9 / options->clients;
+        local->number[0] = 0.9 / options->population;
     return STATUS_OK;
 }
 
 // In hogwild and ssgd all clients take part in every step of the one model.
 static Status resolve_whole_cohort(Options *options, Error *err) {
+    options->population = options->clients;
     if (options->clients_per_round == 0) options->clients_per_round = options->clients;
     if (options->clients_per_round == options->clients) return STATUS_OK;
     char name[OPTION_NAMED_BYTES];
@@ -340,7 +345,7 @@ void options_resolve_on_gpu(Options *options, bool side_by_side) {
     bool clients_follow = options_algorithm(options).engine->client_is_worker;
     if (!clients_follow) workers = smaller(workers, options->clients_per_round / options->nodes);
     options->workers = workers > 1 ? workers : 1;
-    if (clients_follow) options->clients = options->clients_per_round = options->workers;
+    if (clients_follow) options->clients = options->population = options->clients_per_round = options->workers;
 }
 
 bool options_pin_cosine(Options *options, int rounds) {

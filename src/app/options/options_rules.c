@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/rng.h"
 #include "fedavg/rules/attack/attack_rules.h"
 #include "fedavg/rules/local/optimizer_rules.h"
 #include "fedavg/rules/privacy/release_rules.h"
@@ -38,7 +39,7 @@ static Status resolve_release(Options *options, Error *err) {
     TRY(options_check_rounds(options, options->rounds, err));
     const ReleaseWorld world = {.cohorts =
                                     options->world.sampling == SAMPLING_POISSON ? COHORTS_POISSON : COHORTS_FIXED,
-                                .clients = (uint32_t)options->clients,
+                                .clients = (uint32_t)options->population,
                                 .clients_per_round = (uint32_t)options->clients_per_round,
                                 .rounds = options->privacy_rounds};
     Status status = release_plan(&options->release, &options->recipe.release, &options->recipe.clip,
@@ -97,6 +98,30 @@ static Status check_attack(const Options *options, Error *err) {
     return STATUS_OK;
 }
 
+Status options_choose_new(uint8_t *chosen, const Options *options, Error *err) {
+    const RngKey key = rng_key(options->seed, RNG_NEWCOMERS, 0, 0, 0);
+    char name[OPTION_NAMED_BYTES];
+    Error why;
+    if (client_choose(chosen, options->new_clients, (uint32_t)options->clients, key, &why) == STATUS_OK)
+        return STATUS_OK;
+    return fail(err, STATUS_USAGE, "%s %s", options_named(name, options, "new-clients"), why.message);
+}
+
+Status options_count_population(Options *options, Error *err) {
+    char name[OPTION_NAMED_BYTES];
+    options->population = options->clients;
+    if (!options->new_clients[0]) return STATUS_OK;
+    uint8_t *chosen = calloc((size_t)options->clients, sizeof *chosen);
+    if (!chosen) return fail(err, STATUS_OS, "no memory for a list of %d clients", options->clients);
+    const Status status = options_choose_new(chosen, options, err);
+    for (int client = 0; client < options->clients; client++)
+        options->population -= chosen[client];
+    free(chosen);
+    if (status != STATUS_OK || options->population > 0) return status;
+    return fail(err, STATUS_USAGE, "%s %.60s: those are all %d clients, and none would train; lower it",
+                options_named(name, options, "new-clients"), options->new_clients, options->clients);
+}
+
 // Without any client a run in rounds is one whose model stays as it began; a buffered one would wait for ever.
 static Status check_without(const Options *options, Error *err) {
     const uint32_t clients = (uint32_t)options->clients;
@@ -151,11 +176,11 @@ Status options_resolve_buffered(Options *options, Error *err) {
     if (m > 0 && options->clients_per_round > 0 && options->clients_per_round != m)
         return fail(err, STATUS_USAGE, "%s %d: --algorithm says M=%d; leave one of the two out",
                     options_named(name, options, "clients-per-round"), options->clients_per_round, m);
-    if (m > options->clients)
+    if (m > options->population)
         return fail(err, STATUS_USAGE,
                     "%s: M=%d clients train at a time, but there are only %d; lower M or raise --clients",
-                    options_named(name, options, "algorithm"), m, options->clients);
-    if (options->clients_per_round == 0) options->clients_per_round = m > 0 ? m : options->clients;
+                    options_named(name, options, "algorithm"), m, options->population);
+    if (options->clients_per_round == 0) options->clients_per_round = m > 0 ? m : options->population;
     number[BUFFERED_M] = options->clients_per_round;
     number[BUFFERED_K] = buffer_size(number);
     if (options->resume[0] && options_clock_is_real(options)) TRY(options_check_resumed(options, options->rounds, err));

@@ -4,20 +4,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Counts the clients' samples: with a validation set these are fewer than the training samples. A class without one
-// counts 1.
+// Counts the samples of clients that train: with a validation set, or new clients, there are fewer than training
+// samples. A class without a sample counts 1.
 static Status balance(float *weights, const RunMemory *memory, Error *err) {
     const Partition *partition = &memory->partition;
     const int classes = memory->data.classes;
     int occur = 0;
     uint32_t *counts = calloc((size_t)classes, sizeof *counts);
     if (!counts) return fail(err, STATUS_OS, "no memory for the counts of %d classes", classes);
-    for (uint32_t i = 0; i < partition->samples; i++)
-        counts[memory->data.train.labels[partition->indices[i]]]++;
+    uint32_t samples = 0;
+    for (uint32_t client = 0, size; client < partition->clients; client++) {
+        const uint32_t *indices = partition_client(partition, client, &size);
+        if (memory->new_clients && memory->new_clients[client]) continue;
+        for (uint32_t i = 0; i < size; i++)
+            counts[memory->data.train.labels[indices[i]]]++;
+        samples += size;
+    }
     for (int label = 0; label < classes; label++)
         occur += counts[label] > 0;
     for (int label = 0; label < classes; label++)
-        weights[label] = counts[label] > 0 ? (float)((double)partition->samples / occur / counts[label]) : 1;
+        weights[label] = counts[label] > 0 ? (float)((double)samples / occur / counts[label]) : 1;
     free(counts);
     return STATUS_OK;
 }

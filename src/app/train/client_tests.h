@@ -1,7 +1,7 @@
 // Results of a model's tests on the clients' own samples (rounds_evaluate_clients), over all clients that have such
 // samples. Every client counts the same.
 //
-//   TRY(rounds_evaluate_clients(&rounds, round, EVALUATE_PERSONAL, err));
+//   TRY(rounds_evaluate_clients(&rounds, round, EVALUATE_PERSONAL, false, err));
 //   TRY(client_tests_measure(&tests, &memory, err));
 #ifndef SOUNDER_APP_TRAIN_CLIENT_TESTS_H
 #define SOUNDER_APP_TRAIN_CLIENT_TESTS_H

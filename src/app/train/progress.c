@@ -129,10 +129,15 @@ static void say_own_tests(Progress *progress, const Heading *heading) {
                  whole);
 }
 
-// Samples that are held out, but used by no test, only shrink the training set.
-static void warn_of_unused_tests(const Options *options) {
+// Samples that are held out, but used by no test, only shrink the training set. New clients without samples for a test
+// are tested on those that further training has seen.
+static void warn_of_tests(const Options *options, const Partition *partition) {
     const RunFigure figure = run_figure_of(options, false);
-    const bool tests = options->eval_clients_every > 0 || run_figure_tests_clients(&figure);
+    const bool tests = options->eval_clients_every > 0 || options->new_clients[0] || run_figure_tests_clients(&figure);
+    if (options->new_clients[0] && options->finetune_epochs > 0 && partition_tests_on(partition) == TESTS_ON_TRAINING)
+        log_warning("--finetune-epochs %d: new clients are fine-tuned on the samples that they are tested on; give "
+                    "--client-test 0.2",
+                    options->finetune_epochs);
     if (options->client_test > 0 && !tests)
         log_warning(
             "--client-test %g holds samples out on which nothing is tested; give --eval-clients-every 1, or leave it "
@@ -197,7 +202,7 @@ void progress_heading(Progress *progress, const Heading *heading) {
     if (partition_tests_on(heading->partition) == TESTS_ON_OWN) say_own_tests(progress, heading);
     if (heading->options->release.hides) say_privacy(progress, heading);
     if (options->training.privacy.clip > 0) say_sample_privacy(progress, heading);
-    if (progress->first) warn_of_unused_tests(options);
+    if (progress->first) warn_of_tests(options, heading->partition);
 }
 
 // Before the rounds ---------------------------------------------------------------------------------------------------

@@ -22,6 +22,25 @@ static void describe_clients(char text[TEST_BYTES], const RoundTest *test) {
         snprintf(text, TEST_BYTES, "  clients %.2f%% (worst tenth %.2f%%)", 100 * of->mean, 100 * of->worst_tenth);
 }
 
+// Writes "  new clients 71.20%, 75.30% fine-tuned", or losses, to text (NEW_BYTES); empty without new clients.
+enum { NEW_BYTES = 192 };
+static const char *describe_new(char text[NEW_BYTES], const RoundTest *test) {
+    char tuned[RUN_FIGURE_TEXT_BYTES] = "";
+    const ClientTests *of = &test->new_clients, *after = &test->new_tuned;
+    const bool by_loss = isnan(of->accuracy.mean);
+    text[0] = '\0';
+    if (of->clients == 0) return text;
+    if (after->clients > 0 && by_loss)
+        snprintf(tuned, sizeof tuned, ", %.4f fine-tuned", log_real(after->loss.mean));
+    else if (after->clients > 0)
+        snprintf(tuned, sizeof tuned, ", %.2f%% fine-tuned", 100 * after->accuracy.mean);
+    if (by_loss)
+        snprintf(text, NEW_BYTES, "  new clients %.4f%s", log_real(of->loss.mean), tuned);
+    else
+        snprintf(text, NEW_BYTES, "  new clients %.2f%%%s", 100 * of->accuracy.mean, tuned);
+    return text;
+}
+
 // Adds the first metrics and that of the run's figure: "  perplexity 18.2000  recall 0.8120".
 static void describe_metrics(char *text, size_t bytes, const MetricSums *metrics, const RunFigure *figure) {
     enum { MOST_SHOWN = 4 };
@@ -50,7 +69,7 @@ static void describe_clusters(char *text, size_t bytes, const ClientTests *tests
 
 // Writes "  test 0.4567   40.80%  attack   1.00%  personal 89.43%" to text (TEST_BYTES); empty without a test.
 static void describe_test(char text[TEST_BYTES], const RoundTest *test, const RunFigure *of) {
-    char notes[128] = "", clients[TEST_BYTES], value[RUN_FIGURE_TEXT_BYTES];
+    char notes[128] = "", clients[TEST_BYTES], fresh[NEW_BYTES], value[RUN_FIGURE_TEXT_BYTES];
     const ClientTests *personal = &test->personal;
     const RunFigure figure = {.kind = isnan(personal->accuracy.mean) ? FIGURE_PERSONAL_LOSS : FIGURE_PERSONAL_ACCURACY};
     const RunFigure shown =
@@ -77,12 +96,13 @@ static void describe_test(char text[TEST_BYTES], const RoundTest *test, const Ru
     else
         snprintf(text + used, TEST_BYTES - used, "%s", clients);
     used = strlen(text);
+    used += (size_t)snprintf(text + used, TEST_BYTES - used, "%s", describe_new(fresh, test));
     describe_metrics(text + used, TEST_BYTES - used, &test->metrics, of);
 }
 
 void progress_conclude(Progress *progress, const RunFigure *figure, const RoundTest *test, const RoundTest *final,
                        uint32_t rounds, double seconds) {
-    char value[RUN_FIGURE_TEXT_BYTES], regression[RUN_FIGURE_TEXT_BYTES],
+    char value[RUN_FIGURE_TEXT_BYTES], regression[RUN_FIGURE_TEXT_BYTES], fresh[NEW_BYTES],
         more[RUN_FIGURE_TEXT_BYTES + 4] = "", last[RUN_FIGURE_TEXT_BYTES + 4] = "";
     // The clients' own models, or samples, have no other test.
     const bool on_test = test->validates && !run_figure_tests_clients(figure);
@@ -91,9 +111,9 @@ void progress_conclude(Progress *progress, const RunFigure *figure, const RoundT
     if (shown.kind == FIGURE_LOSS && final->has_targets)
         snprintf(more, sizeof more, " (%s)", regression_text(regression, final->rmse, final->r2));
     if (on_test) snprintf(last, sizeof last, " (%s)", run_figure_text(value, figure, round_test_value(test, figure)));
-    progress_say(progress, "%s%s%s after %u round%s%s, %.2f s\n",
+    progress_say(progress, "%s%s%s after %u round%s%s, %.2f s%s\n",
                  run_figure_text(value, &shown, round_test_value(on_test ? final : test, &shown)), more,
-                 on_test ? " on the test set" : "", rounds, plural(rounds), last, seconds);
+                 on_test ? " on the test set" : "", rounds, plural(rounds), last, seconds, describe_new(fresh, test));
 }
 
 void progress_end(Progress *progress, const RoundReport *report, const RoundTest *test, const RunFigure *figure) {

@@ -13,7 +13,9 @@ RoundTest round_test_none(const Dataset *data) {
                        .figures = answer_figures_none(),
                        .attack_success = NAN,
                        .personal = client_tests_none(),
-                       .clients = client_tests_none()};
+                       .clients = client_tests_none(),
+                       .new_clients = client_tests_none(),
+                       .new_tuned = client_tests_none()};
 }
 
 RoundTest round_test_of(const RoundReport *report, const RunMemory *memory) {

@@ -25,6 +25,8 @@ typedef struct RoundTest {
     MetricSums metrics;    // of a trainer
     ClientTests personal;  // the clients' own models on the clients' own samples
     ClientTests clients;   // the global model on the clients' own samples
+    // The global model on the samples of clients that never train, and after further training on those.
+    ClientTests new_clients, new_tuned;
 } RoundTest;
 
 // Returns the results of a round without a test.

@@ -242,6 +242,20 @@ static void put_global_test(JsonObject *line, const RoundTest *test, const char 
     }
 }
 
+// Means over the clients that never train.
+static void put_new_clients(JsonObject *line, const RoundTest *test) {
+    const struct {
+        const char *accuracy, *loss;
+        const ClientTests *tests;
+    } kinds[] = {{"new_clients_accuracy", "new_clients_loss", &test->new_clients},
+                 {"new_clients_finetuned_accuracy", "new_clients_finetuned_loss", &test->new_tuned}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (kinds[i].tests->clients == 0) continue;
+        if (!isnan(kinds[i].tests->accuracy.mean)) put_real(line, kinds[i].accuracy, kinds[i].tests->accuracy.mean);
+        put_real(line, kinds[i].loss, kinds[i].tests->loss.mean);
+    }
+}
+
 static void put_test(JsonObject *line, const RoundTest *test, const RunFigure *figure) {
     const FigureFacts *facts = &figure_facts[figure->kind];
     put_global_test(line, test, test->validates ? "validation" : "test");
@@ -253,6 +267,7 @@ static void put_test(JsonObject *line, const RoundTest *test, const RunFigure *f
         if (!facts->is_loss) put_real(line, figure_facts[loss.kind].key, round_test_value(test, &loss));
     }
     put_metrics(line, "test_metrics", &test->metrics);
+    put_new_clients(line, test);
 }
 
 // Adds fingerprints of the new model and of each of its tensors.

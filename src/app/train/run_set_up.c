@@ -128,13 +128,15 @@ static RunConfig make_config(const Options *options, const Spec *spec, const Nod
         .recipe = options->recipe,
         .release = options->release,
         .engine = in_real_time ? ENGINE_REAL_CLOCK : recipe_engine(&options->recipe),
-        .tests_clients = options->eval_clients_every > 0 || run_figure_tests_clients(&figure),
+        .tests_clients =
+            options->eval_clients_every > 0 || options->new_clients[0] || run_figure_tests_clients(&figure),
         .weighs_classes = options->class_weights[0] != '\0',
         .inspects_updates = options->inspect_updates || algorithm.combine->factor || algorithm.combine->bound,
         .records = options->records_updates,
         .finetune_epochs = (uint32_t)options->finetune_epochs,
         .workers = (uint32_t)options->workers,
         .clients = (uint32_t)options->clients,
+        .population = (uint32_t)options->population,
         .attack = options->attack_rule,
         .view = options->view,
         .cohort = cohort_trains(&options->world, (uint32_t)options->clients, (uint32_t)options->clients_per_round),
@@ -253,6 +255,19 @@ static Status choose_absent(RunMemory *memory, const Options *options, Error *er
     return STATUS_OK;
 }
 
+static Status choose_new_clients(RunMemory *memory, const Options *options, Error *err) {
+    uint32_t count = 0;
+    if (!options->new_clients[0]) return STATUS_OK;
+    memory->new_clients = calloc((size_t)options->clients, sizeof *memory->new_clients);
+    memory->population = calloc((size_t)options->population, sizeof *memory->population);
+    if (!memory->new_clients || !memory->population)
+        return fail(err, STATUS_OS, "no memory for a list of %d clients", options->clients);
+    TRY(options_choose_new(memory->new_clients, options, err));
+    for (uint32_t client = 0; client < (uint32_t)options->clients; client++)
+        if (!memory->new_clients[client]) memory->population[count++] = client;
+    return STATUS_OK;
+}
+
 Status run_plan_memory(RunPlan *plan, RunMemory *memory, const Options *options, const Spec *spec,
                        const TrainerNet *net, const ModelAbout *about, const RunDevice *device, Nodes *nodes,
                        Error *err) {
@@ -277,6 +292,7 @@ Status run_plan_memory(RunPlan *plan, RunMemory *memory, const Options *options,
     TRY(options_blame(options, "algorithm", ": local moon: ", planned, &part, err));
     engine_plan(config);
     TRY(choose_absent(memory, options, err));
+    TRY(choose_new_clients(memory, options, err));
     TRY(plan_schedule(memory, config, options, nodes, err));
     if (memory->schedule.most_jobs > plan->job_capacity) plan->job_capacity = memory->schedule.most_jobs;
     plan_client_state(config, &memory->tensors, options);
