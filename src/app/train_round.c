@@ -99,11 +99,12 @@ static Status report_client_evaluations(Run *run, RoundTest *test, uint32_t roun
 Status train_test_new_clients(Run *run, RoundTest *test, uint32_t round, bool each, Error *err) {
     const uint64_t begin = clock_nanoseconds();
     if (!run->memory.new_clients || !test->tested) return STATUS_OK;
+    const bool chooses = run->memory.algorithm.traits.has[TRAIT_CLUSTERS]; // among several global models
     const struct {
         EvaluationTask task;
         const char *model;
         ClientTests *tests;
-    } kinds[] = {{EVALUATE_CLIENT, "new", &test->new_clients},
+    } kinds[] = {{chooses ? EVALUATE_PERSONAL : EVALUATE_CLIENT, "new", &test->new_clients},
                  {EVALUATE_FINE_TUNED, "new-fine-tuned", &test->new_tuned}};
     for (size_t i = 0; i < (run->options.finetune_epochs > 0 ? 2 : 1); i++) {
         TRY(rounds_evaluate_clients(&run->rounds, round, kinds[i].task, true, err));
