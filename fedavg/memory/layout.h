@@ -253,9 +253,10 @@ typedef struct GradientSync {
     _Alignas(64) _Atomic uint64_t summed[MAX_BUCKETS]; // slices summed
 } GradientSync;
 
-// Simulated time and network traffic of all rounds so far.
+// Simulated time, network traffic and energy of all rounds so far.
 typedef struct WorldTotals {
     uint64_t microseconds, down_bytes, up_bytes;
+    double training_joules, link_joules; // 0 where the clients' watts are not known
 } WorldTotals;
 
 // The progress of the model's tests, see app/train/run_goals.h. All zeros: no test yet.

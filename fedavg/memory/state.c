@@ -115,6 +115,19 @@ static void add_vectors(StateTable *table, const RunMemory *memory) {
     }
 }
 
+// Only where the clients' watts are known, so that other checkpoints are as they always were.
+static void add_energy(StateTable *table, const RunMemory *memory) {
+    Control *control = memory->control;
+    const StateRow rows[] = {
+        {"sounder.joules", TENSOR_F64, STATE_ONE, 1, &control->totals.training_joules},
+        {"sounder.joules", TENSOR_F64, STATE_ONE, 1, &control->totals.link_joules},
+        {"sounder.joules", TENSOR_F64, STATE_ONE, 1, &control->goals.target_totals.training_joules},
+        {"sounder.joules", TENSOR_F64, STATE_ONE, 1, &control->goals.target_totals.link_joules},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && memory->world_files.powers; i++)
+        add(table, rows[i]);
+}
+
 static void add_clients(StateTable *table, const RunMemory *memory) {
     const uint32_t clients = memory->config->clients;
     if (memory->client_state_table)
@@ -154,6 +167,7 @@ static void add_all(StateTable *table, const RunMemory *memory) {
     add_vectors(table, memory);
     add_clients(table, memory);
     add_pending(table, memory);
+    add_energy(table, memory);
 }
 
 // Two passes over one list: the first counts the rows, the second fills them in.

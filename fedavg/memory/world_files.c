@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "fedavg/memory/fingerprint.h"
 
-enum { COLUMNS = 3, WEIGHT_COLUMNS = 2 };
+enum { WEIGHT_COLUMNS = 2, LEAST_COLUMNS = 3, MOST_COLUMNS = 5 };
 
 typedef struct Reader {
     const char *path, *form; // borrowed; form: what a line is
@@ -18,8 +18,8 @@ typedef struct Reader {
     char *text;              // owned: a line
     size_t capacity;
     unsigned line;
-    int columns; // of each line
-    double number[COLUMNS];
+    double number[MOST_COLUMNS];
+    int least, most, columns; // numbers that a line may have; that the first one has
 } Reader;
 
 // Each refusal shows the line's number and its form: such files are written by scripts, and their authors look there.
@@ -27,25 +27,34 @@ static Status refuse(const Reader *reader, const char *why, Error *err) {
     return fail(err, STATUS_DATA, "%.500s:%u: %s; a line is \"%s\"", reader->path, reader->line, why, reader->form);
 }
 
+static const char *const number_words[] = {"no", "one", "two", "three", "four", "five"};
+
 // Splits a line of `length` bytes into numbers. *found: whether it has any.
 static Status read_numbers(Reader *reader, bool *found, size_t length, Error *err) {
-    char *rest = reader->text, *word;
+    char *rest = reader->text, *word, why[64];
     int count = 0;
     if (strlen(rest) < length) return refuse(reader, "a byte that is 0", err);
     rest[strcspn(rest, "#\n")] = '\0';
     while ((word = strsep(&rest, " ,\t\r"))) {
         char *end;
         if (!*word) continue;
-        if (count == reader->columns)
-            return refuse(reader, count == COLUMNS ? "more than three numbers" : "more than two numbers", err);
+        if (count == reader->most) {
+            snprintf(why, sizeof why, "more than %s numbers", number_words[count]);
+            return refuse(reader, why, err);
+        }
         reader->number[count] = strtod(word, &end);
         if (*end || !isfinite(reader->number[count]) || reader->number[count] < 0)
             return refuse(reader, "not a number from 0 on", err);
         count++;
     }
     *found = count > 0;
-    if (count == 0 || count == reader->columns) return STATUS_OK;
-    return refuse(reader, reader->columns == COLUMNS ? "fewer than three numbers" : "fewer than two numbers", err);
+    if (count == 0) return STATUS_OK;
+    if (count < reader->least) {
+        snprintf(why, sizeof why, "fewer than %s numbers", number_words[reader->least]);
+        return refuse(reader, why, err);
+    }
+    if (reader->columns == 0) reader->columns = count;
+    return count == reader->columns ? STATUS_OK : refuse(reader, "not as many numbers as the lines before", err);
 }
 
 // Reads the next line with numbers into reader->number; *more: false at the end of the file.
@@ -73,6 +82,17 @@ static bool is_weight(double weight) {
     return weight > 0 && weight <= 1e9;
 }
 
+static Status take_power(WorldFiles *files, const Reader *reader, Error *err) {
+    const uint32_t client = (uint32_t)reader->number[0];
+    if (reader->columns == LEAST_COLUMNS) return STATUS_OK;
+    if (!files->powers) files->powers = calloc(files->clients, sizeof *files->powers);
+    if (!files->powers) return fail(err, STATUS_OS, "no memory for %u clients", files->clients);
+    const double watts = reader->number[3], link_watts = reader->columns == MOST_COLUMNS ? reader->number[4] : watts;
+    if (fmax(watts, link_watts) > 1e9) return refuse(reader, "more than 10^9 watts", err);
+    files->powers[client] = (ClientPower){watts, link_watts};
+    return STATUS_OK;
+}
+
 // A negative pace marks a client without a line: every client needs one, since any of them may be drawn.
 static Status read_paces(WorldFiles *files, Reader *reader, Error *err) {
     bool more;
@@ -87,6 +107,7 @@ static Status read_paces(WorldFiles *files, Reader *reader, Error *err) {
         if (pace->microseconds_per_sample >= 0) return refuse(reader, "a second line of this client", err);
         if (reader->number[1] > 1e15) return refuse(reader, "more than 10^15 microseconds a sample, thirty years", err);
         *pace = (ClientPace){reader->number[1], reader->number[2]};
+        TRY(take_power(files, reader, err));
     }
     for (uint32_t client = 0; client < files->clients; client++)
         if (files->paces[client].microseconds_per_sample < 0)
@@ -162,10 +183,10 @@ static Status list_weights(WorldFiles *files, const char *text, Error *err) {
                 files->clients);
 }
 
-// Kinds of files differ only in what is made of the numbers of a line.
+// Kinds of files differ in how many numbers a line may have, and in what is made of them.
 static Status read_file(WorldFiles *files, Status (*read)(WorldFiles *, Reader *, Error *), const char *path,
-                        const char *form, int columns, Error *err) {
-    Reader reader = {.path = path, .form = form, .columns = columns};
+                        const char *form, int least, int most, Error *err) {
+    Reader reader = {.path = path, .form = form, .least = least, .most = most};
     if (!*path) return STATUS_OK;
     TRY(regular_file_open(&reader.file, path, err));
     Status status = read(files, &reader, err);
@@ -197,9 +218,11 @@ static Status hash_file(uint64_t *hash, const char *path, Error *err) {
 Status world_files_read(WorldFiles *files, const char *client_file, const char *availability_file,
                         const char *recording, uint32_t clients, Error *err) {
     *files = (WorldFiles){.clients = clients};
-    Status status = read_file(files, read_paces, client_file, "CLIENT MICROSECONDS BYTES", COLUMNS, err);
+    Status status = read_file(files, read_paces, client_file, "CLIENT MICROSECONDS BYTES [WATTS [LINK_WATTS]]",
+                              LEAST_COLUMNS, MOST_COLUMNS, err);
     if (status == STATUS_OK)
-        status = read_file(files, read_presences, availability_file, "CLIENT BEGIN END", COLUMNS, err);
+        status =
+            read_file(files, read_presences, availability_file, "CLIENT BEGIN END", LEAST_COLUMNS, LEAST_COLUMNS, err);
     if (status == STATUS_OK && recording) status = hash_file(&files->recording_hash, recording, err);
     if (status != STATUS_OK) world_files_free(files);
     return status;
@@ -209,12 +232,13 @@ Status world_files_read_weights(WorldFiles *files, const char *text, Error *err)
     static const char prefix[] = "file:";
     if (!*text) return STATUS_OK;
     if (strncmp(text, prefix, strlen(prefix)) != 0) return list_weights(files, text, err);
-    return read_file(files, read_weights, text + strlen(prefix), WEIGHT_FORM, WEIGHT_COLUMNS, err);
+    return read_file(files, read_weights, text + strlen(prefix), WEIGHT_FORM, WEIGHT_COLUMNS, WEIGHT_COLUMNS, err);
 }
 
 void world_files_free(WorldFiles *files) {
     free(files->weights);
     free(files->presences);
+    free(files->powers);
     free(files->paces);
     *files = (WorldFiles){0};
 }
@@ -225,6 +249,7 @@ uint64_t world_files_hash(const WorldFiles *files) {
     uint64_t hash = files->recording_hash;
     if (files->paces) hash = XXH3_64bits_withSeed(files->paces, files->clients * sizeof *files->paces, hash);
     if (files->weights) hash = XXH3_64bits_withSeed(files->weights, files->clients * sizeof *files->weights, hash);
+    if (files->powers) hash = XXH3_64bits_withSeed(files->powers, files->clients * sizeof *files->powers, hash);
     if (!files->presences) return hash;
     return XXH3_64bits_withSeed(files->presences, files->presence_count * sizeof *files->presences, hash);
 }

@@ -1,7 +1,7 @@
 // Files about clients: speed on the simulated clock, availability, weights. Used by the parent.
 //
-//   --client-time file:FILE: one line per client, "CLIENT MICROSECONDS BYTES": microseconds per sample, bytes per
-//   second (0: no limit)
+//   --client-time file:FILE: one line per client, "CLIENT MICROSECONDS BYTES [WATTS [LINK_WATTS]]": microseconds per
+//   sample, bytes per second (0: no limit); watts while it trains, and while it receives and sends (WATTS unless given)
 //   --sampling available:FILE: any number of lines, "CLIENT BEGIN END": the client is there from BEGIN to before END,
 //   in seconds
 //
@@ -21,6 +21,11 @@ typedef struct ClientPace {
     double microseconds_per_sample, bytes_per_second;
 } ClientPace;
 
+// Apart from the pace, whose bytes are a part of a run's identity.
+typedef struct ClientPower {
+    double watts, link_watts;
+} ClientPower;
+
 typedef struct Presence {
     uint32_t client, unused;
     uint64_t begin_microseconds, end_microseconds;
@@ -29,6 +34,7 @@ typedef struct Presence {
 // Only the parent decides about clients, so that no worker maps or reads such a file.
 typedef struct WorldFiles {
     ClientPace *paces;   // owned (clients); NULL: no file
+    ClientPower *powers; // owned (clients); NULL: no file, or one without watts
     Presence *presences; // owned (presence_count); NULL: no file
     double *weights;     // owned (clients), above 0; NULL: clients count by their samples
     uint32_t clients, presence_count;

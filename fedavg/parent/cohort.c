@@ -44,6 +44,8 @@ static Member member_of(const RunMemory *memory, uint32_t client) {
     if (pace) member.seconds_per_sample = 1e-6 * pace[client].microseconds_per_sample;
     if (pace) member.bytes_per_second = pace[client].bytes_per_second;
     if (memory->world_files.weights) member.weight = memory->world_files.weights[client];
+    const ClientPower *power = memory->world_files.powers;
+    if (power) member.watts = power[client].watts, member.link_watts = power[client].link_watts;
     member.absent = memory->absent && memory->absent[client];
     return member;
 }
@@ -248,6 +250,7 @@ void cohort_begin(Cohort *cohort, uint32_t round) {
     cohort->round = round;
     cohort->candidates = 0;
     cohort->down_bytes = cohort->up_bytes = 0;
+    cohort->training_joules = cohort->link_joules = 0;
     if (is_scheduled(cohort)) {
         enlist_scheduled(cohort);
         return;
@@ -275,6 +278,13 @@ void cohort_choose(Cohort *cohort) {
     cohort->candidates = 0;
 }
 
+// work: the member, with the samples that the clock counts. key: of its training.
+static void add_energy(Cohort *cohort, const Member *work, uint32_t key) {
+    const RunConfig *config = cohort->memory->config;
+    world_energy(&cohort->training_joules, &cohort->link_joules, work, &config->world, config->training.local_epochs,
+                 cohort->each.down, cohort->each.up, config->seed, key);
+}
+
 // Computes steps and durations of all members. Random durations use functions of the C library: node 0's are taken by
 // all nodes.
 static Status find_durations(Cohort *cohort, Nodes *nodes, Error *err) {
@@ -290,6 +300,7 @@ static Status find_durations(Cohort *cohort, Nodes *nodes, Error *err) {
         member->reach = local_reach(&config->recipe.local, &training, member->steps);
         member->end_microseconds = world_duration(&work, &config->world, config->training.local_epochs,
                                                   cohort->each.down, cohort->each.up, config->seed, cohort->round);
+        add_energy(cohort, &work, cohort->round);
     }
     if (!world_has_random_durations(&config->world)) return STATUS_OK;
     return nodes_broadcast(nodes, cohort->members, cohort->count * sizeof *cohort->members, err);
@@ -339,12 +350,20 @@ static int job_order(const void *a, const void *b) {
 // A round ends with the next version. The updates that its clients send are counted in it, though they may arrive
 // later. Nothing is simulated again: fates, shares and times were decided for the whole run before its first round.
 static void complete_scheduled(Cohort *cohort) {
+    const RunConfig *config = cohort->memory->config;
     const uint64_t *published = cohort->memory->schedule.published;
     cohort->shares = (CohortShares){.factor = 1, .total = 1};
     cohort->microseconds = published[cohort->round] - published[cohort->round - 1];
     cohort->jobs = 0;
-    for (uint32_t i = 0; i < cohort->count; i++)
-        cohort->jobs += cohort->members[i].fate == MEMBER_ARRIVES;
+    for (uint32_t i = 0; i < cohort->count; i++) {
+        Member work = cohort->members[i];
+        const ScheduledJob *job = &cohort->memory->schedule.jobs[work.flight];
+        const uint32_t key = schedule_key(job->start, job->visit);
+        const Walk walk = walk_of(&config->recipe.schedule, key, work.epochs);
+        if (walk.steps > 0) work.samples = walk_work(&walk, work.samples, config->training.batch_size);
+        add_energy(cohort, &work, key);
+        cohort->jobs += work.fate == MEMBER_ARRIVES;
+    }
     count_absences(cohort);
     qsort(cohort->members, cohort->count, sizeof *cohort->members, job_order);
 }

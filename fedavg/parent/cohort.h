@@ -52,6 +52,7 @@ typedef struct Cohort {
     bool abandoned;                         // too few arrived in time: no client trains
     CohortBytes each;
     uint64_t microseconds, down_bytes, up_bytes;
+    double training_joules, link_joules; // 0 where the clients' watts are not known
 } Cohort;
 
 // Nothing to free on failure.

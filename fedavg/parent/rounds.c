@@ -207,6 +207,8 @@ Status rounds_train(Rounds *rounds, uint32_t round, RoundReport *report, Error *
         totals->microseconds += rounds->cohort.microseconds;
         totals->down_bytes += rounds->cohort.down_bytes;
         totals->up_bytes += rounds->cohort.up_bytes;
+        totals->training_joules += rounds->cohort.training_joules;
+        totals->link_joules += rounds->cohort.link_joules;
     }
     if (report->refused_steps > 0)
         log_warning("round %u: %llu steps refused, their gradients were not finite", round,

@@ -142,6 +142,10 @@ static const struct {
     {"  concept", "how often the test set has changed so far (with --drift)"},
     {"  abandoned", "too few updates arrived, fewer than half in time or than masks need: the model is unchanged"},
     {"  simulated_seconds, down_bytes, up_bytes", "of the round, and all so far in *_total; down: to the clients"},
+    {"  training_joules, link_joules",
+     "of the round, and all so far in *_total, if the file of --client-time has watts: watts times the clock's seconds "
+     "of training, and of the bytes on the client's links (all drawn clients receive; those that hand in, also too "
+     "late, send)"},
     {"  update_length_mean, update_length_most", "of the updates that arrived"},
     {"  update_dispersion",
      "mean of the squared lengths, weighted by share, minus the squared length of the mean update"},

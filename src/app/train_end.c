@@ -116,6 +116,10 @@ static void print_ending(Run *run, const char *sha256, double seconds) {
     const uint32_t rounds = run->rounds_done, again = trainer_faults_total(run->memory.control);
     progress_conclude(&run->progress, &run->figure, &run->tested, &run->final, rounds, seconds);
     print_missing(run);
+    const WorldTotals *totals = &run->memory.control->totals;
+    if (run->memory.world_files.powers)
+        progress_say(&run->progress, "simulated energy: %.4g J of training, %.4g J of links\n", totals->training_joules,
+                     totals->link_joules);
     if (again > 0)
         progress_say(&run->progress, "%u turn%s done again after a fault of the trainer; its output is in %s/%s\n",
                      again, again == 1 ? " was" : "s were", run->folder.path, TRAINER_LOG_NAME);

@@ -148,7 +148,7 @@ static void numbers_are_notes_that_are_read_back(void **state) {
     (void)state;
     Fixture *f = start("fedavg"), *other = start("fedavg");
     StateTable table = planned(f), back = planned(other);
-    f->control.totals = (WorldTotals){1, UINT64_C(1) << 60, 3};
+    f->control.totals = (WorldTotals){.microseconds = 1, .down_bytes = UINT64_C(1) << 60, .up_bytes = 3};
     f->control.clip = 0.1;
     f->control.victim = 4000000000u;
     f->control.goals = (Goals){.tested_round = 7, .best = 0.1, .best_round = 6, .figure = "test_loss"};

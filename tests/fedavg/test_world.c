@@ -175,6 +175,34 @@ static void less_work_takes_less_time_and_bytes_take_theirs(void **state) {
     assert_int_equal(world_duration(&member, &world, 5, 1000, 2000, 1, 1), 400000 + 1000000 + 4000000);
 }
 
+static void joules_are_watts_times_the_seconds_of_training_and_of_the_bytes_that_travel(void **state) {
+    (void)state;
+    World world = quiet_world();
+    world.client_time = CLIENT_TIME_FILE;
+    world.up_bytes_per_second = 500;
+    Member member = {.client = 1,
+                     .samples = 10,
+                     .epochs = 2,
+                     .seconds_per_sample = 0.5,
+                     .bytes_per_second = 1000,
+                     .watts = 3,
+                     .link_watts = 2};
+    const struct {
+        MemberFate fate;
+        double training, links;
+    } cases[] = {{MEMBER_ARRIVES, 30, 2 * (3 + 4)}, // 10 s; 1000 + 2000 bytes on one link, 2000 on the other
+                 {MEMBER_IS_LATE, 30, 2 * (3 + 4)},
+                 {MEMBER_IS_DROPPED, 30, 2}, // has trained in vain
+                 {MEMBER_DROPS_OUT, 0, 2},
+                 {MEMBER_HAS_NO_SAMPLES, 0, 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double training = 1, links = 1; // sums
+        member.fate = cases[i].fate;
+        world_energy(&training, &links, &member, &world, 2, 1000, 2000, 1, 1);
+        assert_true(fabs(training - 1 - cases[i].training) < 1e-9 && fabs(links - 1 - cases[i].links) < 1e-9);
+    }
+}
+
 static void noise_is_drawn_anew_for_each_round_and_the_base_is_not(void **state) {
     (void)state;
     World world = quiet_world();
@@ -280,6 +308,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(dropped_stragglers_have_no_share_and_the_others_share_to_one),
         cmocka_unit_test(durations_follow_their_distributions),
         cmocka_unit_test(less_work_takes_less_time_and_bytes_take_theirs),
+        cmocka_unit_test(joules_are_watts_times_the_seconds_of_training_and_of_the_bytes_that_travel),
         cmocka_unit_test(noise_is_drawn_anew_for_each_round_and_the_base_is_not),
         cmocka_unit_test(over_selection_keeps_the_first_to_come),
         cmocka_unit_test(who_hands_in_at_once_comes_in_the_order_of_numbers),

@@ -18,7 +18,7 @@ static void numbers_out_of_range_are_refused(void **state) {
     static const char forever[] = "0 1e308 0\n1 1 0\n", nothing[] = "0 5 7\n1 7 7\n", late[] = "0 1e300 1e301\n",
                       cut[] = "0 1 2\n1 3\0 4\n";
     refuse(*state, true, forever, sizeof forever - 1, ":1: more than 10^15 microseconds");
-    refuse(*state, true, cut, sizeof cut - 1, ":2: a byte that is 0; a line is \"CLIENT MICROSECONDS BYTES\"");
+    refuse(*state, true, cut, sizeof cut - 1, ":2: a byte that is 0; a line is \"CLIENT MICROSECONDS BYTES [WATTS [LINK_WATTS]]\"");
     refuse(*state, false, cut, sizeof cut - 1, ":2: a byte that is 0");
     refuse(*state, false, nothing, sizeof nothing - 1, ":2: END is not after BEGIN");
     refuse(*state, false, late, sizeof late - 1, ":1: more than 10^12 seconds");

@@ -60,5 +60,58 @@ class Missing(Costs):
             self.assertNotIn("never arrived", self.said("train", *words, *options, "--rounds", 2, "--out", f"run{len(options)}"))
 
 
+class Joules(Costs):
+    def setUp(self):
+        super().setUp()
+        self.write("clients", "".join(f"{k} {1000 * (1 + k % 3)} {10 ** (4 + k % 3)} {2 + k % 2} 1.5\n" for k in range(20)))
+
+    def write(self, name, text):
+        with open(self.path(name), "w") as file:
+            file.write(text)
+
+    def energy(self, run):
+        return [(line["training_joules"], line["link_joules"]) for line in self.rounds(run)]
+
+    def test_rounds_have_the_joules_of_their_clients_and_totals_survive_a_resumption(self):
+        told = self.said("train", *SMALL, "--client-time", "file:clients", "--rounds", 4, "--out", "run")
+        for number, (training, links) in enumerate(self.energy("run"), 1):
+            clients = [line["client"] for line in self.metrics("run") if line["type"] == "client" and line["round"] == number]
+            self.assertAlmostEqual(training, sum((2 + k % 2) * 1e-6 * 1000 * (1 + k % 3) * 20 for k in clients))  # 20 samples each
+            self.assertAlmostEqual(links, sum(1.5 * (2600 + 2616) / 10 ** (4 + k % 3) for k in clients))
+        last = self.rounds("run")[-1]
+        self.assertAlmostEqual(last["training_joules_total"], sum(training for training, _ in self.energy("run")))
+        self.assertAlmostEqual(last["link_joules_total"], sum(links for _, links in self.energy("run")))
+        self.assertIn(f"\nsimulated energy: {last['training_joules_total']:.4g} J of training, {last['link_joules_total']:.4g} J of links\n", told)
+        self.said("train", *SMALL, "--client-time", "file:clients", "--rounds", 2, "--out", "resumed")
+        self.said("train", "--resume", "resumed", "--rounds", 4)
+        self.assertEqual(self.energy("resumed"), self.energy("run"))
+        self.assertEqual(self.rounds("resumed")[-1]["link_joules_total"], last["link_joules_total"])
+
+    def test_a_buffered_run_counts_each_training_once(self):
+        self.said("train", *SMALL, "--client-time", "file:clients", "--algorithm", "fedbuff K=3", "--rounds", 5, "--out", "run")
+        drawn = sum(line["clients_drawn"] for line in self.rounds("run"))
+        trained = [line["client"] for line in self.metrics("run") if line["type"] == "client"]
+        self.assertEqual(len(trained), drawn)
+        self.assertAlmostEqual(self.rounds("run")[-1]["training_joules_total"], sum((2 + k % 2) * 1e-6 * 1000 * (1 + k % 3) * 20 for k in trained))
+
+    def test_tables_and_figures_have_joules_and_their_cost_to_the_target(self):
+        self.said("sweep", *SMALL, "--client-time", "file:clients", "--rounds", 3, "--target", "accuracy=0.01", "--seed", "1..2", "--out", "s")
+        for row in json.loads(self.said("runs", "s", "--format", "json")):
+            rounds = self.rounds(row["run"])
+            total = lambda line: line["training_joules_total"] + line["link_joules_total"]
+            self.assertAlmostEqual(row["joules"], total(rounds[-1]))
+            self.assertAlmostEqual(row["joules_to_target"], total(rounds[row["rounds_to_target"] - 1]))
+        self.said("report", "s", "--svg", "figures", "--axis", "joules")
+        with open(self.path("figures", "accuracy.svg")) as file:
+            self.assertIn("simulated joules, training and links", file.read())
+
+    def test_without_watts_there_are_no_joules(self):
+        self.write("paces", "".join(f"{k} 1000 0\n" for k in range(20)))
+        told = self.said("train", *SMALL, "--client-time", "file:paces", "--rounds", 2, "--out", "run")
+        self.assertNotIn("energy", told)
+        self.assertNotIn("training_joules", self.rounds("run")[0])
+        self.assertNotIn("joules", json.loads(self.said("runs", "run", "--format", "json"))[0])
+
+
 if __name__ == "__main__":
     unittest.main(argv=[sys.argv[0], *sys.argv[2:]])

@@ -287,7 +287,8 @@ class World(WorldCase):
 
     def test_a_file_that_does_not_fit_is_refused_with_its_line(self):
         for text, sentence in (("0 1 2\n1 x 2\n", ":2: not a number from 0 on"), ("0 1\n", ":1: fewer than three numbers"),
-                               ("0 1 2 3\n", ":1: more than three numbers"), ("12 1 2\n", ":1: no number of a client"),
+                               ("0 1 2 3 4 5\n", ":1: more than five numbers"), ("0 1 2 3\n1 1 2\n", ":2: not as many numbers as the lines before"),
+                               ("0 1 2 1e10\n", ":1: more than 10^9 watts"), ("12 1 2\n", ":1: no number of a client"),
                                ("0.5 1 2\n", ":1: no number of a client"), ("0 1 2\n0 1 2\n", ":2: a second line of this client"),
                                ("0 1 2\n", "client 1 has no line"), ("0 -1 2\n", ":1: not a number"), ("0 inf 2\n", ":1: not a number")):
             _, err = self.train(*SMALL, "--client-time", "file:" + self.write("bad", text), "--out", "none", code=65)

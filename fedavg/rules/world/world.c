@@ -71,22 +71,40 @@ static double transfer_seconds(uint64_t bytes, double bytes_per_second) {
     return bytes_per_second > 0 ? (double)bytes / bytes_per_second : 0;
 }
 
-// The base time is the client's (the round in its key is 0), the noise belongs to the round. A file states one
-// bandwidth per client, for both directions.
-uint64_t world_duration(const Member *member, const World *world, uint32_t local_epochs, uint64_t down_bytes,
-                        uint64_t up_bytes, uint64_t seed, uint32_t round) {
-    const double longest_seconds = 1e9; // about thirty years, within the range of a 64-bit clock
+// The base time is the client's (the round in its key is 0), the noise belongs to the round.
+static double training_seconds(const Member *member, const World *world, uint32_t local_epochs, uint64_t seed,
+                               uint32_t round) {
     double seconds = base_seconds(member, world, rng_key(seed, RNG_CLOCK, 0, member->client, CLOCK_BASE));
-    bool from_file = world->client_time == CLIENT_TIME_FILE;
-    bool per_sample = from_file || world->client_time == CLIENT_TIME_PER_SAMPLE ||
+    bool per_sample = world->client_time == CLIENT_TIME_FILE || world->client_time == CLIENT_TIME_PER_SAMPLE ||
                       world->client_time == CLIENT_TIME_LOGNORMAL_PER_SAMPLE;
     seconds *= per_sample ? (double)member->samples * member->epochs : (double)member->epochs / local_epochs;
     if (world->time_noise > 0)
         seconds *= exp(world->time_noise * rng_normal(rng_key(seed, RNG_CLOCK, round, member->client, CLOCK_NOISE), 0));
-    if (from_file) seconds += transfer_seconds(down_bytes + up_bytes, member->bytes_per_second);
+    return seconds;
+}
+
+// A file states one bandwidth per client, for both directions.
+uint64_t world_duration(const Member *member, const World *world, uint32_t local_epochs, uint64_t down_bytes,
+                        uint64_t up_bytes, uint64_t seed, uint32_t round) {
+    const double longest_seconds = 1e9; // about thirty years, within the range of a 64-bit clock
+    double seconds = training_seconds(member, world, local_epochs, seed, round);
+    if (world->client_time == CLIENT_TIME_FILE)
+        seconds += transfer_seconds(down_bytes + up_bytes, member->bytes_per_second);
     seconds += transfer_seconds(down_bytes, world->down_bytes_per_second);
     seconds += transfer_seconds(up_bytes, world->up_bytes_per_second);
     return (uint64_t)llround(1e6 * fmin(seconds, longest_seconds));
+}
+
+void world_energy(double *training, double *links, const Member *member, const World *world, uint32_t local_epochs,
+                  uint64_t down_bytes, uint64_t up_bytes, uint64_t seed, uint32_t round) {
+    const bool hands_in = member->fate == MEMBER_ARRIVES || member->fate == MEMBER_IS_LATE;
+    const uint64_t sent = hands_in ? up_bytes : 0;
+    if (member->watts == 0 && member->link_watts == 0) return;
+    if (hands_in || member->fate == MEMBER_IS_DROPPED)
+        *training += member->watts * training_seconds(member, world, local_epochs, seed, round);
+    *links += member->link_watts * (transfer_seconds(down_bytes + sent, member->bytes_per_second) +
+                                    transfer_seconds(down_bytes, world->down_bytes_per_second) +
+                                    transfer_seconds(sent, world->up_bytes_per_second));
 }
 
 bool world_has_random_durations(const World *world) {

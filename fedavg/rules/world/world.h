@@ -83,7 +83,8 @@ typedef struct Member {
     uint32_t times;                              // how often it was drawn; more than once only with replacement
     uint32_t epochs;                             // that it trains
     double seconds_per_sample, bytes_per_second; // with CLIENT_TIME_FILE; 0 bytes: no limit
-    double weight; // what it counts in place of its samples (--client-weights); 0: its samples
+    double weight;            // what it counts in place of its samples (--client-weights); 0: its samples
+    double watts, link_watts; // with CLIENT_TIME_FILE, while it trains and while bytes travel; 0: not known
     bool straggles;
     bool absent;     // it never arrives, in no round (--without)
     uint32_t flight; // in a schedule: its job
@@ -110,6 +111,12 @@ void world_absences(Member *members, uint32_t count, const World *world, uint32_
 // machines where these differ, results may differ by one microsecond.
 uint64_t world_duration(const Member *member, const World *world, uint32_t local_epochs, uint64_t down_bytes,
                         uint64_t up_bytes, uint64_t seed, uint32_t round);
+
+// Adds the joules that the member spends on training, and on its link: watts times the seconds of the clock. All
+// members receive; those that drop out do not train; those that hand in, also too late, send. Bytes without a limit
+// take no time.
+void world_energy(double *training, double *links, const Member *member, const World *world, uint32_t local_epochs,
+                  uint64_t down_bytes, uint64_t up_bytes, uint64_t seed, uint32_t round);
 
 // Whether durations are random; otherwise they are the same on all machines.
 bool world_has_random_durations(const World *world);

@@ -23,7 +23,8 @@ static const struct {
 } axes[] = {[AXIS_ROUND] = {"round", "round"},
             [AXIS_SECONDS] = {"seconds of training and tests", "seconds"},
             [AXIS_SIMULATED] = {"simulated seconds", "simulated seconds"},
-            [AXIS_MEGABYTES] = {"MB sent, both ways", "bytes sent"}};
+            [AXIS_MEGABYTES] = {"MB sent, both ways", "bytes sent"},
+            [AXIS_JOULES] = {"simulated joules, training and links", "joules"}};
 
 // One run's test.
 typedef struct Sample {
@@ -55,6 +56,9 @@ static double place_of(double *seconds, const json_t *rounds, size_t i, FigureAx
     if (axis == AXIS_SECONDS) return *seconds;
     if (axis == AXIS_SIMULATED) return number_at(json_object_get(rounds, "simulated_seconds_total"), i);
     if (axis == AXIS_ROUND) return number_at(json_object_get(rounds, "round"), i);
+    if (axis == AXIS_JOULES)
+        return number_at(json_object_get(rounds, "training_joules_total"), i) +
+               number_at(json_object_get(rounds, "link_joules_total"), i);
     return 1e-6 * (number_at(json_object_get(rounds, "down_bytes_total"), i) +
                    number_at(json_object_get(rounds, "up_bytes_total"), i));
 }

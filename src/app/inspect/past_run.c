@@ -72,6 +72,7 @@ static void note_round(PastRun *run, const json_t *line) {
     run->samples = plus(run->samples, past_run_number(line, "samples"));
     run->simulated_seconds = past_run_number(line, "simulated_seconds_total");
     run->bytes = past_run_number(line, "down_bytes_total") + past_run_number(line, "up_bytes_total");
+    run->joules = past_run_number(line, "training_joules_total") + past_run_number(line, "link_joules_total");
     run->workers_lost = plus(run->workers_lost, past_run_number(line, "workers_lost"));
     run->trainer_restarts = plus(run->trainer_restarts, past_run_number(line, "trainer_restarts"));
     run->epsilon = past_run_number(line, "epsilon");
@@ -123,6 +124,7 @@ static Status note_line(void *context, json_t *line, Error *err) {
     if (!metrics_is(line, "summary")) return STATUS_OK;
     keep(&run->summary, line);
     run->rounds_to_target = past_run_number(line, "rounds_to_target");
+    run->joules_to_target = past_run_number(line, "joules_to_target");
     run->seconds_to_target = past_run_number(line, "simulated_seconds_to_target");
     run->bytes_to_target = past_run_number(line, "down_bytes_to_target") + past_run_number(line, "up_bytes_to_target");
     note_end(run, line);
@@ -177,6 +179,8 @@ Status past_run_read(PastRun *run, const char *path, Error *err) {
                      .seconds_to_target = NAN,
                      .bytes_to_target = NAN,
                      .simulated_seconds = NAN,
+                     .joules = NAN,
+                     .joules_to_target = NAN,
                      .bytes = NAN};
     for (int kind = 0; kind < FIGURE_KINDS; kind++)
         run->last[kind] = run->best[kind] = NAN;

@@ -46,6 +46,7 @@ typedef struct PastRun {
     double seconds_to_target;                      // simulated ones
     double bytes_to_target;                        // in both directions
     double simulated_seconds, bytes;               // totals; bytes in both directions
+    double joules, joules_to_target;               // simulated ones, of training and links
     double workers_lost, trainer_restarts;
 } PastRun;
 

@@ -38,6 +38,8 @@ static const char *const round_keys[] = {"round",
                                          "simulated_seconds_total",
                                          "down_bytes_total",
                                          "up_bytes_total",
+                                         "training_joules_total",
+                                         "link_joules_total",
                                          "epsilon",
                                          "sample_epsilon"};
 enum { ROUND_KEYS = sizeof round_keys / sizeof *round_keys };

@@ -96,7 +96,8 @@ static const FormRow client_times[] = {
      .keys = {NOISE,
               {.name = "FILE", .type = FORM_TEXT, .preset = "",
                .help = "a line for each client: its number, microseconds a sample (of training: FedScale counts three times those "
-                       "of its files), bytes a second"}}},
+                       "of its files), bytes a second; and for joules watts while it trains, and watts while it receives or sends "
+                       "(as many unless given)"}}},
 };
 // clang-format on
 

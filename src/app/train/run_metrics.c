@@ -106,6 +106,11 @@ static void put_world(JsonObject *line, const RoundReport *report, const WorldTo
     put_real(line, "simulated_seconds_total", (double)totals->microseconds * 1e-6);
     put_whole(line, "down_bytes_total", (int64_t)totals->down_bytes);
     put_whole(line, "up_bytes_total", (int64_t)totals->up_bytes);
+    if (!cohort->memory->world_files.powers) return;
+    put_real(line, "training_joules", cohort->training_joules);
+    put_real(line, "link_joules", cohort->link_joules);
+    put_real(line, "training_joules_total", totals->training_joules);
+    put_real(line, "link_joules_total", totals->link_joules);
 }
 
 // Adds the clients that the combine rule picked, if it picks.

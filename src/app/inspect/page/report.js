@@ -7,6 +7,7 @@ const AXES = {
   round: { title: "round", of: (run) => run.rounds.round },
   seconds: { title: "seconds of training and tests", of: (run) => sums(run.rounds.seconds.map((value, i) => value + (run.rounds.eval_seconds[i] || 0))) },
   simulated: { title: "simulated seconds", of: (run) => run.rounds.simulated_seconds_total },
+  joules: { title: "simulated joules", of: (run) => run.rounds.training_joules_total?.map((value, i) => value + run.rounds.link_joules_total[i]) },
   megabytes: { title: "MB sent, both ways", of: (run) => run.rounds.up_bytes_total?.map((value, i) => (value + run.rounds.down_bytes_total[i]) / 1e6) },
 };
 let axis = "round";
