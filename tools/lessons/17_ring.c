@@ -6,22 +6,26 @@
 //
 //   written 11, read 9     place  [ 8 | 9 | 10 | 3 | 4 | 5 | 6 | 7 ]      9 and 10 are on their way
 //
-// The letter and the flag of lesson 7 are here a message and `written`; in the other direction, room and `read`.
+// The letter and the flag of lesson 7 are here a message and `written`; in the other direction, room and `read`. The
+// counters are never reset: after 255 comes 0, and the next place must be the next one then, too.
 //
-// Question: what is wrong with a counter that both sides change, such as `full`, the number of messages in the ring?
+// Question: what is wrong with a counter that both sides change, such as `full`, the number of messages in the ring? And
+// which numbers of places are right? (The second Change.)
 // Build: cc -O2 -o lesson 17_ring.c
 // Run: ./lesson
 // Prints:
 //   20000 of 20000 messages of 8 bytes in order, <number> a second
 //   2000 of 2000 messages of 65536 bytes in order, <number> a second
-// Change: "written - atomic_load_explicit(&ring->read, memory_order_acquire) == PLACES" -> "0":
+// Change: "(uint8_t)(written - atomic_load_explicit(&ring->read, memory_order_acquire)) == PLACES" -> "0":
 //   lacks 20000 of 20000 messages
+// Change: "PLACES = 8" -> "PLACES = 7": lacks 20000 of 20000 messages
 // Read: shm/group/group_mailbox.c has such a ring for each pair of ranks. How does a message travel that is larger than
 // the ring, and how does a rank wait (lesson 10)?
 // PyTorch: gloo's shared memory and pipes; a multiprocessing.Queue is a pipe with a lock on either end.
 #define _GNU_SOURCE 1
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -31,25 +35,25 @@
 enum { PLACES = 8, MOST_BYTES = 65536 };
 
 typedef struct Ring {
-    _Alignas(64) _Atomic unsigned written; // of the sender, who alone writes it
-    _Alignas(64) _Atomic unsigned read;    // of the receiver
+    _Alignas(64) _Atomic uint8_t written; // of the sender, who alone writes it
+    _Alignas(64) _Atomic uint8_t read;    // of the receiver
     _Alignas(64) char places[PLACES][MOST_BYTES];
 } Ring;
 
 static void send_message(Ring *ring, const void *message, size_t bytes) {
-    const unsigned written = atomic_load_explicit(&ring->written, memory_order_relaxed);
-    while (written - atomic_load_explicit(&ring->read, memory_order_acquire) == PLACES)
+    const uint8_t written = atomic_load_explicit(&ring->written, memory_order_relaxed);
+    while ((uint8_t)(written - atomic_load_explicit(&ring->read, memory_order_acquire)) == PLACES)
         sched_yield();
     memcpy(ring->places[written % PLACES], message, bytes);
-    atomic_store_explicit(&ring->written, written + 1, memory_order_release);
+    atomic_store_explicit(&ring->written, (uint8_t)(written + 1), memory_order_release);
 }
 
 static void receive_message(Ring *ring, void *message, size_t bytes) {
-    const unsigned read = atomic_load_explicit(&ring->read, memory_order_relaxed);
+    const uint8_t read = atomic_load_explicit(&ring->read, memory_order_relaxed);
     while (atomic_load_explicit(&ring->written, memory_order_acquire) == read)
         sched_yield();
     memcpy(message, ring->places[read % PLACES], bytes);
-    atomic_store_explicit(&ring->read, read + 1, memory_order_release);
+    atomic_store_explicit(&ring->read, (uint8_t)(read + 1), memory_order_release);
 }
 
 static double now(void) {
