@@ -121,7 +121,8 @@ const Command commands[] = {
          "test samples; personal %: mean of the clients' own models; loss if targets are numbers), the clients' "
          "worst tenth, attack success and epsilon if runs have them, what the target cost with --target, seconds, "
          "training samples per second, and the options in which the runs differ. --by averages: sounder runs sweeps/a "
-         "--by alpha. --against says whether a difference may be luck: sounder runs sweeps/a --against fedavg",
+         "--by alpha. --against says whether a difference may be luck: sounder runs sweeps/a --against fedavg. --clients "
+         "lists the clients of one run",
      .options = &runs_options,
      .most = INT_MAX,
      .run = command_runs},

@@ -290,6 +290,15 @@ class Data(RunCase):
         own = [row for row in self.metrics("run") if row["type"] == "client_evaluation"]
         self.assertEqual([(row["data"], row["samples"]) for row in own], 3 * [("client's test samples", 3)])
         self.assertGreater(min(row["accuracy"] for row in own), 0.6)
+        table = list(csv.DictReader(io.StringIO(self.call("runs", "run", "--clients", "--format", "csv")[0])))
+        self.assertEqual([(row["client"], row["rounds_trained"], row["training_samples"], row["test_samples"]) for row in table],
+                         [(str(user), "12", "6", "3") for user in range(3)])
+        for row, told in zip(own, table):
+            self.assertAlmostEqual(100 * row["accuracy"], float(told["global_accuracy_percent"]), places=3)
+        self.assertRegex(self.call("runs", "run", "--clients")[0], r"(?m)^client +rounds +samples +tests +global % +global loss\n +0 +12 +6 +3 ")
+        self.assertIn("no client of flat was tested; train with --eval-clients-every", self.call("runs", "flat", "--clients", code=64)[1] if
+                      self.train("--data", "femnist", "--model", "softmax", "--rounds", "1", "--quiet", "--out", "flat") else "")
+        self.assertIn("--clients: is about one run, but there are 2", self.call("runs", "run", "flat", "--clients", code=64)[1])
         self.assertIn(f"data: {self.path('femnist')} shape=1x28x28 normalize=yes", self.config("run"))
 
     def leaf(self, name, users):

@@ -28,6 +28,8 @@ static const Option runs_rows[] = {
      .choices = {[TABLE_TEXT] = "text", [TABLE_CSV] = "csv", [TABLE_MARKDOWN] = "md", [TABLE_LATEX] = "latex", [TABLE_JSON] = "json"},
      .help = "format of the table; in csv, a text that a spreadsheet would evaluate (= + - @) gets a ' in front"},
     AGAINST,
+    {.name = "clients", .type = OPTION_FLAG, FIELD(clients), .also = "users per-client", .preset = "false",
+     .help = "one line per client of one run: how often it trained, and accuracy and loss of its last tests (--eval-clients-every)"},
 };
 static const Option report_rows[] = {
     {.name = "out", .type = OPTION_TEXT, FIELD(out), .also = "output file html", .placeholder = "FILE", .derived = "report.html in the first folder",

@@ -26,7 +26,7 @@ typedef struct LookOptions {
     int number, parallel, seeds;     // 0: not given
     int figure;                      // WorthFigure
     int samples;                     // permutations of `worth`
-    bool dry_run, once;
+    bool dry_run, once, clients;
 } LookOptions;
 
 struct Command;

@@ -9,6 +9,7 @@
 #include "app/inspect/against.h"
 #include "app/inspect/by_options.h"
 #include "app/inspect/look_options.h"
+#include "app/inspect/run_clients.h"
 #include "app/inspect/run_columns.h"
 #include "app/inspect/runs.h"
 
@@ -128,6 +129,17 @@ Status runs_print_means(PastRuns *runs, const char *names, const char *show, Tab
     return status;
 }
 
+static Status list_clients(Table *table, const PastRuns *runs, const LookOptions *options, Error *err) {
+    const char *with = options->by[0] ? "by" : options->show[0] ? "show" : options->against[0] ? "against" : NULL;
+    if (with)
+        return fail(err, STATUS_USAGE, "--clients: lists clients, not runs, and does not go with --%s; leave one out",
+                    with);
+    if (runs->count > 1)
+        return fail(err, STATUS_USAGE, "--clients: is about one run, but there are %zu, such as %.200s; name one",
+                    runs->count, runs->all[0].path);
+    return run_clients_table(table, &runs->all[0], err);
+}
+
 Status command_runs(int argc, char **argv, int *exit_code, Error *err) {
     (void)exit_code;
     static char *const usual[] = {"runs"};
@@ -138,7 +150,10 @@ Status command_runs(int argc, char **argv, int *exit_code, Error *err) {
     TRY(past_runs_find(&runs, given ? options.folders : usual, given ? options.folder_count : 1, err));
     Table table = {0};
     Status status = STATUS_OK;
-    if (options.against[0]) {
+    if (options.clients) {
+        status = list_clients(&table, &runs, &options, err);
+        if (status == STATUS_OK) status = table_print(stdout, &table, (TableFormat)options.format, err);
+    } else if (options.against[0]) {
         const Against asked = {options.against, options.by, options.show};
         status = against_print(&runs, &asked, (TableFormat)options.format, err);
     } else if (options.by[0]) {
