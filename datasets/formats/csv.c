@@ -39,9 +39,16 @@ static bool is_table(const char *place) {
            stat(place, &about) == 0 && S_ISREG(about.st_mode);
 }
 
+// The file of a part: train.csv, or train.csv.gz if the folder has that alone.
+static const char *name_of_part(const char *place, CsvPart part) {
+    static const char *const names[][2] = {{"train.csv", "train.csv.gz"}, {"test.csv", "test.csv.gz"}};
+    return names[part][!dataset_has_file(place, names[part][0]) && dataset_has_file(place, names[part][1])];
+}
+
 static DatasetPresence csv_is_here(const char *place) {
     if (is_table(place)) return DATASET_WHOLE;
-    const int found = dataset_has_file(place, "train.csv") + dataset_has_file(place, "test.csv");
+    const int found = dataset_has_file(place, name_of_part(place, CSV_TRAIN)) +
+                      dataset_has_file(place, name_of_part(place, CSV_TEST));
     return found == 2 ? DATASET_WHOLE : found == 1 ? DATASET_IN_PART : DATASET_ABSENT;
 }
 
@@ -59,13 +66,13 @@ static Status missing(const char *place, const char *name, Error *err) {
 }
 
 static Status find_paths(Tables *tables, const char *place, Error *err) {
-    static const char *const names[] = {"/train.csv", "/test.csv"};
     tables->count = is_table(place) ? 1 : 2;
     for (uint32_t i = 0; i < tables->count; i++) {
-        const char *name = tables->count == 2 ? names[i] : "";
-        if (snprintf(tables->paths[i], DATASET_PATH_BYTES, "%s%s", place, name) >= DATASET_PATH_BYTES)
+        const char *name = tables->count == 2 ? name_of_part(place, (CsvPart)i) : "";
+        if (snprintf(tables->paths[i], DATASET_PATH_BYTES, "%s%s%s", place, *name ? "/" : "", name) >=
+            DATASET_PATH_BYTES)
             return fail(err, STATUS_NOINPUT, "%.200s: a path of more than %d bytes", place, DATASET_PATH_BYTES - 1);
-        if (*name && !dataset_has_file(place, name + 1)) return missing(place, name + 1, err);
+        if (*name && !dataset_has_file(place, name)) return missing(place, name, err);
     }
     return STATUS_OK;
 }
@@ -190,10 +197,13 @@ static Status take_label(Samples *to, const CsvColumns *columns, const CsvTable 
     disarm_text(table->fields[columns->label]); // as its class is called
     const char *text = table->fields[columns->label];
     const uint32_t label = categories_number(&columns->columns[columns->label].categories, text);
+    int64_t number = -1;
+    const bool is_number = columns->columns[columns->label].categories.are_whole && category_is_whole(&number, text);
     if (label == CATEGORY_NONE)
-        return fail(err, STATUS_DATA, "%s:%u: column %s has \"%s\", a class that no training sample has", table->path,
+        return fail(err, STATUS_DATA, "%s:%u: column %s has \"%s\", a class that no training sample has%s", table->path,
                     table->row, text_cut(name, sizeof name, columns->names[columns->label]),
-                    text_cut(value, sizeof value, text));
+                    text_cut(value, sizeof value, text),
+                    is_number && number >= 0 ? "; classes=N in --data says that labels are numbers below N" : "");
     to->labels[to->count] = (uint16_t)label;
     return STATUS_OK;
 }

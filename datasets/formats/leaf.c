@@ -91,8 +91,20 @@ static void *sample_at(const Leaf *leaf) {
     return first + (size_t)leaf->counts[leaf->split] * leaf->features * leaf->block->items.pixel_bytes;
 }
 
+// CelebA's samples are names of files.
+static bool is_image_name(const char *text) {
+    static const char *const endings[] = {".jpg", ".jpeg", ".png"};
+    const size_t bytes = strlen(text);
+    bool is = false;
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        is = is || (bytes > strlen(endings[i]) && strcasecmp(text + bytes - strlen(endings[i]), endings[i]) == 0);
+    return is && !strpbrk(text, " \n");
+}
+
 static Status take_text(Leaf *leaf, const char *text, const At *at, Error *err) {
     if (!text) return bad_sample(at, "x", "no text, as those before are", err);
+    if (!leaf->block && is_image_name(text))
+        return bad_sample(at, "x", "the name of an image; images are read from arrays (.npz)", err);
     if (!leaf->block) return leaf_texts_learn(&leaf->texts, text, err);
     leaf_texts_write(&leaf->texts, sample_at(leaf), text);
     return STATUS_OK;

@@ -235,6 +235,23 @@ static void users_of_leaf_are_clients_in_the_order_of_their_files(void **state) 
     free(loaded.block);
 }
 
+// As LEAF's scripts write them: a user without samples, and counts that nothing depends on.
+static void users_of_leaf_without_samples_are_no_clients(void **state) {
+    char folder[SCRATCH_PATH_BYTES];
+    Loaded loaded;
+    Error err;
+    leaf_folder(folder, *state, "empty users");
+    write_text(
+        folder, "train/t.json",
+        "{\"users\": [\"none\", \"a\"], \"num_samples\": [7, 9], \"user_data\": {\"none\": {\"x\": [], \"y\": []}, "
+        "\"a\": {\"x\": [[1], [2]], \"y\": [0, 1]}}}");
+    write_text(folder, "test/t.json", "{\"users\": [\"a\"], \"user_data\": {\"a\": {\"x\": [[1]], \"y\": [1]}}}");
+    check_ok(load(&loaded, folder, 1, &err));
+    assert_int_equal(loaded.data.users, 1);
+    assert_int_equal(loaded.data.train.count, 2);
+    free(loaded.block);
+}
+
 static const char shakespeare[] =
     "{\"users\": [\"A\", \"B\"], \"user_data\": {\"A\": {\"x\": [\"abca\", \"bcab\"], \"y\": [\"b\", \"\\n\"]}, "
     "\"B\": {\"x\": [\"\\u00e9 ab\"], \"y\": [\"c\"]}}}";
@@ -323,6 +340,11 @@ static void what_is_wrong_with_leaf_is_told_with_file_and_user(void **state) {
         {"{\"users\": [\"a\"], \"user_data\": {\"a\": {\"x\": [[1], [2]], \"y\": [0]}}}", good, "user a: no x and y"},
         {"{\"users\": [\"a\"], \"user_data\": {\"a\": {\"x\": [[1], [2, 3]], \"y\": [0, 0]}}}", good,
          "x of sample 1 is of another length"},
+        {"{\"users\": [\"a\"], \"user_data\": {\"a\": {\"x\": [\"0001.jpg\"], \"y\": [1]}}}", good,
+         "x of sample 0 is the name of an image; images are read from arrays (.npz)"},
+        {"{\"users\": [\"a\"], \"user_data\": {\"a\": {\"x\": [[NaN]], \"y\": [1]}}}", good, "not JSON"},
+        {"{\"users\": [\"a\"], \"user_data\": {\"a\": {\"x\": [[1]], \"y\": [\"1\"]}}}", good,
+         "y of sample 0 is no number; classes are whole numbers from 0"},
         {"{\"users\": [\"a\"], \"user_data\": {\"a\": {\"x\": [\"to be\"], \"y\": [\"or\"]}}}", good,
          "y of sample 0 is not one character, the one that follows x"},
         {"{\"users\": [\"a\"], \"user_data\": {\"a\": {\"x\": [\"to be\"], \"y\": [\"o\"]}}}", good,
@@ -424,6 +446,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(each_file_of_texts_tells_whether_a_copy_is_stale),
         cmocka_unit_test(what_is_wrong_with_texts_is_told),
         cmocka_unit_test(users_of_leaf_are_clients_in_the_order_of_their_files),
+        cmocka_unit_test(users_of_leaf_without_samples_are_no_clients),
         cmocka_unit_test(characters_of_leaf_are_numbers_and_the_one_that_follows_is_the_class),
         cmocka_unit_test(words_of_leaf_are_numbers_by_their_vocabulary),
         cmocka_unit_test(what_is_wrong_with_leaf_is_told_with_file_and_user),

@@ -418,6 +418,20 @@ class Data(RunCase):
         self.train("--data", "y.csv", "--model", "linear 1", "--clients", "1", "--rounds", "1", "--lr", "0.001", "--quiet", "--out", "numbers")
         self.assertIn("have targets, no classes; leave out --confusion", self.call("eval", "numbers", "--confusion-file", "c.csv", code=64)[1])
 
+    def test_archives_that_cannot_be_read_say_how_to_save_them(self):
+        arrays = images_as_arrays()
+        by_columns = {**arrays, "x_train": arrays["x_train"].replace(b"'fortran_order': False", b"'fortran_order': True ")}
+        cases = (("bzip2.npz", arrays, zipfile.ZIP_BZIP2, "x_train.npy is packed by method 12; only stored and deflated members"),
+                 ("lzma.npz", arrays, zipfile.ZIP_LZMA, "packed by method 14"),
+                 ("columns.npz", by_columns, zipfile.ZIP_STORED, "x_train: stored column by column; save numpy.ascontiguousarray"),
+                 ("positional.npz", {f"arr_{i}": array for i, array in enumerate(arrays.values())}, zipfile.ZIP_STORED, "no array x_train, but there are arr_0.npy, arr_1.npy"),
+                 ("inside.npz", {f"data/{name}": array for name, array in arrays.items()}, zipfile.ZIP_STORED, "but there are data/x_train.npy"),
+                 ("half.npz", {name: array for name, array in arrays.items() if "train" in name}, zipfile.ZIP_STORED, "no array x_test; .* or say test-fraction=0.2 in --data"))
+        for name, content, method, sentence in cases:
+            with self.subTest(name):
+                self.archive(name, content, method)
+                self.assertRegex(self.data(name, code=66 if "no array" in sentence or "there are" in sentence else 65)[1], sentence)
+
     def test_a_model_sees_samples_of_some_of_its_classes(self):
         def table(name, kinds):
             return self.write(name, ("x,label\n" + "".join(f"{kind}.{i},{kind}\n" for i in range(30) for kind in kinds)).encode())
