@@ -10,8 +10,8 @@
 #include "app/inspect/past_run.h"
 #include "app/inspect/table.h"
 
-// One row per client that trained or was tested; the tests are the last of each model. Fails with USAGE if no client was
-// tested. The caller frees the table, also on failure.
+// One row per client that trained or was tested; the tests are the last of each model. Fails with USAGE if no client
+// was tested. The caller frees the table, also on failure.
 Status run_clients_table(Table *table, const PastRun *run, Error *err);
 
 #endif
