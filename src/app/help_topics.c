@@ -169,6 +169,9 @@ static const struct {
     {"  peak_memory_bytes",
      "of the parent; with --trainer also the private memory of the largest trainer when all rounds were done, which is "
      "what one more would cost; absent if trainers do not tell their pid (help trainer)"},
+    {"  measured_joules",
+     "of this machine's processors and memory from the start of this process's workers to the end, other programs "
+     "included (--measure-energy)"},
     {"  trainer_start", "whether trainers were forks of one program then (fork), or each a start of its own"},
 };
 

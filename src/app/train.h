@@ -6,6 +6,7 @@
 #include "app/inspect/tensorboard.h"
 #include "app/options/run_target.h"
 #include "app/train/best_model.h"
+#include "app/train/energy_meter.h"
 #include "app/train/forecast.h"
 #include "app/train/progress.h"
 #include "app/train/ready_data.h"
@@ -48,6 +49,7 @@ typedef struct Run {
     uint32_t workers_lost;
     bool headed;          // the heading was printed
     bool begins_again;    // the GPU that --device auto had chosen does not serve: once more, on the CPU
+    EnergyMeter meter;    // of --measure-energy; the first node's
     bool lacks_clients;   // drawn clients have not arrived in this process
     bool has_trained;     // some client has arrived in some round of this process
     int stop_signal;      // signal that ends the run early; 0: none

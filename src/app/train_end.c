@@ -120,6 +120,9 @@ static void print_ending(Run *run, const char *sha256, double seconds) {
     if (run->memory.world_files.powers)
         progress_say(&run->progress, "simulated energy: %.4g J of training, %.4g J of links\n", totals->training_joules,
                      totals->link_joules);
+    if (run->meter.count > 0)
+        progress_say(&run->progress, "measured energy: %.4g J of this machine, other programs included\n",
+                     run->meter.joules);
     if (again > 0)
         progress_say(&run->progress, "%u turn%s done again after a fault of the trainer; its output is in %s/%s\n",
                      again, again == 1 ? " was" : "s were", run->folder.path, TRAINER_LOG_NAME);
@@ -152,6 +155,7 @@ Status train_write_model(Run *run, Error *err) {
     else
         TRY(best_model_end(&run->best, &folder, run->memory.control->goals.best_round, run->rounds_done, err));
     sha256_hex(sha256, &file, 1);
+    energy_meter_read(&run->meter);
     RunSummary summary = {.rounds = run->rounds_done,
                           .seconds = clock_seconds_since(run->start_nanoseconds),
                           .cold_start_seconds = run->cold_start_seconds,
@@ -166,6 +170,7 @@ Status train_write_model(Run *run, Error *err) {
                           .worker_bytes = run->worker_bytes,
                           .trainer_bytes = run->trainer_bytes,
                           .forks = run->forks,
+                          .measured_joules = run->meter.count > 0 ? run->meter.joules : NAN,
                           .device = run_device_name(&run->device)};
     TRY(report_summary(&run->metrics, &run->memory, &summary, err));
     print_ending(run, sha256, summary.seconds);

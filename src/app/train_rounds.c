@@ -144,19 +144,33 @@ static Status rehearse(Run *run, Error *err) {
     return status;
 }
 
+static void tick(void *context) {
+    Run *run = context;
+    if (clock_seconds_since(run->meter.read_nanoseconds) >= 1) energy_meter_read(&run->meter);
+    progress_tick(&run->progress);
+}
+
+// A run that cannot be measured is a run nevertheless.
+static void begin_meter(Run *run) {
+    char why[ENERGY_WHY_BYTES];
+    if (run->options.measure_energy && train_is_first(run) && !energy_meter_begin(&run->meter, why))
+        log_warning("--measure-energy: nothing is measured: %s", why);
+}
+
 // Does everything that needs living workers.
 static Status train(Run *run, int *exit_code, Error *err) {
     RoundsConfig config = {.phases = {.memory = &run->memory,
                                       .worker_arguments = worker_arguments,
                                       .on_worker_death = (WorkerDeath)run->options.on_worker_death,
                                       .hang_seconds = run->options.hang_seconds,
-                                      .on_tick = progress_tick,
-                                      .context = &run->progress,
+                                      .on_tick = tick,
+                                      .context = run,
                                       .trainers = train_has_programs(run) ? &run->trainers : NULL},
                            .backend = run->device.on_gpu ? parent_on_gpu() : &parent_on_cpu,
                            .clients_per_round = (uint32_t)run->options.clients_per_round,
                            .rounds_done = run->rounds_done,
                            .nodes = &run->nodes};
+    begin_meter(run);
     progress_watch(&run->progress, &run->rounds);
     Status status = STATUS_OK;
     if (config.phases.trainers) status = trainer_host_add_workers(&run->trainers, (uint32_t)run->options.workers, err);
@@ -203,9 +217,11 @@ Status train_in_folder(Run *run, int *exit_code, Error *err) {
         train_say_how_to_continue(run);
         return STATUS_OK;
     }
-    TRY(train(run, exit_code, err));
-    if (!train_writes(run)) return STATUS_OK;
-    Status status = train_is_finished(run) ? train_write_model(run, err) : STATUS_OK;
-    close_metrics(run);
+    Status status = train(run, exit_code, err);
+    if (status == STATUS_OK && train_writes(run)) {
+        if (train_is_finished(run)) status = train_write_model(run, err);
+        close_metrics(run);
+    }
+    energy_meter_end(&run->meter);
     return status;
 }

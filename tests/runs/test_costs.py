@@ -4,7 +4,7 @@ Usage: test_costs.py PATH_OF_SOUNDER [unittest arguments]
 """
 import json, os, subprocess, sys, unittest
 
-from runs import DEADLINE, SOUNDER, RunCase
+from runs import DEADLINE, SOUNDER, RunCase, wait_until
 
 SMALL = ["--data", "synthetic:1x8x8:400:100", "--model", "softmax", "--clients", "20", "--clients-per-round", "5", "--device", "cpu"]
 
@@ -111,6 +111,48 @@ class Joules(Costs):
         self.assertNotIn("energy", told)
         self.assertNotIn("training_joules", self.rounds("run")[0])
         self.assertNotIn("joules", json.loads(self.said("runs", "run", "--format", "json"))[0])
+
+
+class Measured(Costs):
+    """A stand-in for /sys/class/powercap: the sandbox of a test has no counters."""
+
+    def counter(self, number, name, microjoules, wrap=262143328850):
+        folder = self.path("powercap", f"intel-rapl:{number}")
+        os.makedirs(folder, exist_ok=True)
+        for file, text in (("name", name), ("energy_uj", microjoules), ("max_energy_range_uj", wrap)):
+            with open(os.path.join(folder, file), "w") as out:
+                out.write(f"{text}\n")
+
+    def test_the_joules_are_in_the_summary_the_table_and_the_last_lines(self):
+        self.counter("0", "package-0", 1_000_000)
+        self.counter("0:0", "core", 5_000_000)  # a part of the package
+        self.counter("0:1", "dram", 9_000_000, wrap=10_000_000)
+        self.counter("1", "psys", 1_000_000)  # all of it again
+        process = subprocess.Popen([SOUNDER, "train", *SMALL, "--rounds", "100000", "--target", "loss=0.0001", "--measure-energy", "--checkpoint-every", "0",
+                                    "--patience", "300", "--out", "run"], cwd=self.folder.name, text=True, stdout=subprocess.PIPE,
+                                   env={**os.environ, "SOUNDER_POWERCAP": self.path("powercap")})
+        self.assertTrue(wait_until(lambda: os.path.exists(self.path("run", "metrics.jsonl")) and len(self.rounds("run")) > 2))
+        for counter in (("0", "package-0", 3_500_000), ("0:0", "core", 7_000_000), ("0:1", "dram", 500_000, 10_000_000), ("1", "psys", 8_000_000)):
+            self.counter(*counter)
+        told, _ = process.communicate(timeout=DEADLINE)
+        self.assertIn("\nmeasured energy: 4 J of this machine, other programs included\n", told)  # 2.5 + (10 - 9 + 0.5)
+        self.assertAlmostEqual(self.summary("run")["measured_joules"], 4)
+        self.assertAlmostEqual(json.loads(self.said("runs", "run", "--format", "json"))[0]["measured_joules"], 4)
+
+    def test_a_machine_without_counters_trains_and_says_why_nothing_is_measured(self):
+        os.mkdir(self.path("powercap"))
+        told = self.said("train", *SMALL, "--rounds", 1, "--measure-energy", "--out", "run", SOUNDER_POWERCAP=self.path("powercap"))
+        self.assertIn("warning: --measure-energy: nothing is measured: ", told)
+        self.assertIn("/powercap has no counter of a processor; most virtual machines have none\n", told)
+        self.assertNotIn("measured_joules", self.summary("run"))
+        self.assertNotIn("measure", self.said("train", *SMALL, "--rounds", 1, "--out", "other"))
+
+    @unittest.skipIf(os.geteuid() == 0, "root may read every file")
+    def test_counters_that_may_not_be_read_are_told_with_a_remedy(self):
+        self.counter("0", "package-0", 1)
+        os.chmod(self.path("powercap", "intel-rapl:0", "energy_uj"), 0)
+        told = self.said("train", *SMALL, "--rounds", 1, "--measure-energy", "--out", "run", SOUNDER_POWERCAP=self.path("powercap"))
+        self.assertIn("/intel-rapl:*/energy_uj: Permission denied; chmod a+r these files", told)
 
 
 if __name__ == "__main__":

@@ -124,6 +124,7 @@ static Status note_line(void *context, json_t *line, Error *err) {
     if (!metrics_is(line, "summary")) return STATUS_OK;
     keep(&run->summary, line);
     run->rounds_to_target = past_run_number(line, "rounds_to_target");
+    run->measured_joules = past_run_number(line, "measured_joules");
     run->joules_to_target = past_run_number(line, "joules_to_target");
     run->seconds_to_target = past_run_number(line, "simulated_seconds_to_target");
     run->bytes_to_target = past_run_number(line, "down_bytes_to_target") + past_run_number(line, "up_bytes_to_target");
@@ -181,6 +182,7 @@ Status past_run_read(PastRun *run, const char *path, Error *err) {
                      .simulated_seconds = NAN,
                      .joules = NAN,
                      .joules_to_target = NAN,
+                     .measured_joules = NAN,
                      .bytes = NAN};
     for (int kind = 0; kind < FIGURE_KINDS; kind++)
         run->last[kind] = run->best[kind] = NAN;

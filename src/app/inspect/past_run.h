@@ -47,6 +47,7 @@ typedef struct PastRun {
     double bytes_to_target;                        // in both directions
     double simulated_seconds, bytes;               // totals; bytes in both directions
     double joules, joules_to_target;               // simulated ones, of training and links
+    double measured_joules;                        // of the machine, once the run is finished
     double workers_lost, trainer_restarts;
 } PastRun;
 

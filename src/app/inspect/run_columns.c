@@ -90,6 +90,7 @@ static const struct {
     {"simulated s", "simulated_seconds", 0, 1, IN_RUN(simulated_seconds)},
     {"MB sent", "megabytes_sent", 1, 1e-6, IN_RUN(bytes)},
     {"simulated J", "joules", 1, 1, IN_RUN(joules)},
+    {"measured J", "measured_joules", 1, 1, IN_RUN(measured_joules)},
     {"restarts", "trainer_restarts", 0, 1, .of = restarts_of},
     {"seconds", "seconds", 2, 1, .of = seconds_of},
     {"samples/s", "samples_per_second", 0, 1, .of = speed_of},

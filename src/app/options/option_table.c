@@ -524,6 +524,11 @@ const Option option_table[] = {
     {.name = "trace", .type = OPTION_TEXT, FIELD(trace), .group = GROUP_RUN, .unsaved = true,
      .placeholder = "FILE", .derived = "no trace", .may_change = true,
      .help = "write begin and end of every round, job, wait and exchange, for a viewer of Chrome's trace format"},
+    {.name = "measure-energy", .type = OPTION_FLAG, FIELD(measure_energy), .group = GROUP_RUN,
+     .also = "rapl watts joules energy power",
+     .preset = "false", .may_change = true,
+     .help = "count the joules of this machine's processors and memory during the run (RAPL; on several nodes node 0's): also those "
+             "that other programs use; without a counter that can be read a warning says why. Watts of the clients: --client-time file"},
     {.name = "tensorboard", .type = OPTION_FLAG, FIELD(tensorboard), .group = GROUP_RUN,
      .also = "tb tensor-board summary-writer",
      .preset = "true", .may_change = true,

@@ -106,6 +106,7 @@ typedef struct Options {
     int eval_every;                      // rounds; 1; 0: only after the last
     int eval_clients_every;              // rounds; 0: never
     bool inspect_updates;                // false
+    bool measure_energy;                 // false
     int finetune_epochs;                 // 0: clients are tested with the global model only
     char target[OPTION_TEXT_BYTES];      // NAME=VALUE (run_target.h); "": none
     bool stop_at_target;                 // false

@@ -412,6 +412,7 @@ Status report_summary(Metrics *metrics, const RunMemory *memory, const RunSummar
     const char *const *starts = option_find("trainer-start")->choices;
     if (summary->options->trainer[0])
         put_text(&line, "trainer_start", starts[summary->forks ? TRAINER_FORK : TRAINER_EACH]);
+    if (!isnan(summary->measured_joules)) put_real(&line, "measured_joules", summary->measured_joules);
     if (summary->worker_bytes > 0) put_whole(&line, "worker_private_bytes", summary->worker_bytes);
     put_whole(&line, "parameters", (int64_t)memory->config->parameters);
     put_text(&line, "model_sha256", summary->model_sha256);

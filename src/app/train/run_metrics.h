@@ -26,6 +26,7 @@ typedef struct RunSummary {
     int64_t worker_bytes;     // report_worker_bytes while the workers lived; 0: unknown
     int64_t trainer_bytes;    // report_trainer_bytes, then; 0: unknown
     bool forks;               // trainers were forks of one program
+    double measured_joules;   // of this machine during this process; NaN: not measured
 } RunSummary;
 
 // Returns the largest private memory of a living worker, which is the cost of one more worker. Pages that workers share
