@@ -1,9 +1,8 @@
 // Lesson 19. Send and receive.
 //
-// From here on the ranks are started by `sounder launch`, which tells each its number and where they meet. group_init
-// waits until all are there. A message goes from one rank to one other; recv waits for it, and both must agree on type
-// and count: a short message that is taken for a long one is an error on both sides, and no garbage. It takes at least
-// 2 ranks.
+// `sounder launch` starts the ranks, and tells each its number and where they meet. group_init waits until all are
+// there. A message goes from one rank to one other; recv waits for it, and both must agree on type and count: a short
+// message that is taken for a long one is an error on both sides, and no garbage. It takes at least 2 ranks.
 //
 //   rank 0   tensor ──copy──▶ [ header | ring 0→1 | ring 1→0 | ... ] ──copy──▶ tensor   rank 1
 //            its own          memory without a name, which rank 0 has    its own
