@@ -129,6 +129,10 @@ static const ClashRow clashes[] = {
     {REPLICAS_ARRIVE, {REPLAYS}, "with schedule buffered it needs the simulated clock; leave the option out"},
     {WEIGHS_CLIENTS, {COUNTS_OTHERWISE},
      "its clients do not count by their samples, in whose place your weights are; add combine mean samples"},
+    {GROWS, {RELEASES, ADAPTS_CLIP}, "its noise is that of cohorts of one size; leave one of the two out"},
+    {GROWS, {BUFFERS}, "its clients begin one after the other; leave one of the two out"},
+    {GROWS, {LEARNS}, "all its clients take part in every round; leave one of the two out"},
+    {GROWS, {SAMPLES_IN_TURN}, "groups of unlike sizes would leave clients out; take uniform"},
     // On the real clock the share of an update must be known when it arrives, before the updates that will join it.
     {REAL_CLOCK, {SEVERAL_NODES}, "workers of one machine share it; start it without mpirun"},
     {REAL_CLOCK, {CLIPS, NOISES, CODES}, "updates arrive whole; leave send out"},

@@ -47,8 +47,8 @@ Status world_files_read(WorldFiles *files, const char *client_file, const char *
                         const char *recording, uint32_t clients, Error *err);
 
 // After world_files_read: fills in the weights. text: "file:FILE", or a list with a number for each client, "1,2,0.5",
-// or empty. USAGE for a list that does not fit; DATA, with the line, for a file that does not; NOINPUT, IO, OS. The caller
-// frees the files on failure, too.
+// or empty. USAGE for a list that does not fit; DATA, with the line, for a file that does not; NOINPUT, IO, OS. The
+// caller frees the files on failure, too.
 Status world_files_read_weights(WorldFiles *files, const char *text, Error *err);
 
 void world_files_free(WorldFiles *files);

@@ -131,8 +131,8 @@ Status cohort_schedule(RunMemory *memory, RunConfig *config, uint32_t rounds, No
 Status cohort_init(Cohort *cohort, const RunMemory *memory, uint32_t clients_per_round, Error *err) {
     uint32_t clients = memory->config->clients;
     const uint32_t flights = memory->schedule.most_jobs, members = flights > clients ? flights : clients;
-    *cohort = (Cohort){
-        .memory = memory, .wanted = clients_per_round, .each = bytes_of_each(memory->config, &memory->tensors)};
+    *cohort =
+        (Cohort){.memory = memory, .most = clients_per_round, .each = bytes_of_each(memory->config, &memory->tensors)};
     cohort->drawn = own(&cohort->owned, clients, sizeof *cohort->drawn);
     cohort->losses = own(&cohort->owned, 2 * (size_t)clients, sizeof *cohort->losses);
     cohort->samples = own(&cohort->owned, clients, sizeof *cohort->samples);
@@ -233,6 +233,7 @@ void cohort_expect(Cohort *cohort, uint32_t round) {
 void cohort_begin(Cohort *cohort, uint32_t round) {
     const RunConfig *config = cohort->memory->config;
     const World *world = &config->world;
+    cohort->wanted = world_cohort(world, cohort->most, round);
     Draw draw = {.world = world,
                  .samples = cohort->samples,
                  .there = cohort->there,

@@ -35,7 +35,7 @@ void cohort_plan_pending(RunConfig *config, const Schedule *schedule);
 typedef struct Cohort {
     const RunMemory *memory; // borrowed
     Owned owned;
-    uint32_t wanted;       // clients that a round is to have
+    uint32_t most, wanted; // clients that the largest round is to have; that this one is
     uint32_t round;        // whose cohort this is; 0: none yet
     uint32_t candidates;   // power-of-choice, until chosen: how many wait for their losses
     uint32_t *drawn;       // owned (clients): the candidates

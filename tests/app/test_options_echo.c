@@ -141,7 +141,8 @@ static void leave_out(Options *options, const char *name) {
 }
 
 static void leave_out_what_goes_with_little(Options *options) {
-    static const char *const names[] = {"trainer", "aggregator", "without", "client-weights", "plan"};
+    static const char *const names[] = {"trainer",        "aggregator", "without",
+                                        "client-weights", "plan",       "cohort-schedule"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         leave_out(options, names[i]);
 }

@@ -1,6 +1,6 @@
 // What happens to the clients of a cohort: who is missing, how long it takes, who is in time, with which share.
-#include "fedavg/rules/world/world.h"
 #include "fedavg/rules/combine/combine_rules.h"
+#include "fedavg/rules/world/world.h"
 
 #include <math.h>
 #include <string.h>
@@ -300,6 +300,42 @@ static void who_was_drawn_by_size_counts_as_often_as_it_was_drawn(void **state) 
     assert_true(members[0].share == 0 && members[1].share == 0);
 }
 
+static void a_weight_of_its_own_takes_the_place_of_samples(void **state) {
+    (void)state;
+    World world = quiet_world();
+    Member members[] = {{.client = 1, .samples = 100, .times = 1, .weight = 1},
+                        {.client = 2, .samples = 1, .times = 1, .weight = 3}};
+    cohort_shares(&(CohortShares){0}, members, 2, &world, &(Chosen){.row = COMBINE_ROW_mean});
+    assert_true(members[0].share == 0.25 && members[1].share == 0.75);
+    world.sampling = SAMPLING_BY_SIZE; // each time that it is drawn
+    members[0].times = 5;
+    cohort_shares(&(CohortShares){0}, members, 2, &world, &(Chosen){.row = COMBINE_ROW_mean});
+    assert_true(members[0].share == 0.625 && members[1].share == 0.375);
+    assert_true(combine_counts_samples(&(Chosen){.row = COMBINE_ROW_mean}));
+    assert_false(combine_counts_samples(&(Chosen){.row = COMBINE_ROW_mean, .number = {WEIGHTS_UNIFORM}}));
+    assert_false(combine_counts_samples(&(Chosen){.row = COMBINE_ROW_median}));
+}
+
+static void expect_cohorts(const CohortSchedule *cohort, uint32_t most, const uint32_t *sizes, uint32_t rounds) {
+    World world = quiet_world();
+    world.cohort = *cohort;
+    for (uint32_t round = 1; round <= rounds; round++)
+        assert_int_equal(world_cohort(&world, most, round), sizes[round - 1]);
+    assert_int_equal(world_cohort(&world, most, UINT32_MAX), most);
+}
+
+static void cohorts_grow_as_their_schedule_says_and_never_beyond_the_full_one(void **state) {
+    (void)state;
+    const uint32_t linear[] = {2, 4, 6, 8, 10, 10, 10}, uneven[] = {1, 3, 6, 9, 12}, full[] = {7, 7, 7};
+    const uint32_t doubled[] = {2, 2, 2, 4, 4, 4, 8, 8, 8, 10}, half_more[] = {3, 4, 6, 10}; // 3, 4.5, 6.75, 10.125
+    expect_cohorts(&(CohortSchedule){COHORT_LINEAR, 2, 5, 0}, 10, linear, 7);
+    expect_cohorts(&(CohortSchedule){COHORT_LINEAR, 1, 5, 0}, 12, uneven, 5);
+    expect_cohorts(&(CohortSchedule){COHORT_LINEAR, 9, 5, 0}, 7, full, 3);
+    expect_cohorts(&(CohortSchedule){COHORT_STEP, 2, 3, 2}, 10, doubled, 10);
+    expect_cohorts(&(CohortSchedule){COHORT_STEP, 3, 1, 1.5}, 10, half_more, 4);
+    expect_cohorts(&(CohortSchedule){COHORT_CONSTANT, 0, 0, 0}, 7, full, 3);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_happens_unless_it_is_asked_for),
@@ -315,6 +351,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_round_with_a_deadline_waits_for_it_unless_all_have_come),
         cmocka_unit_test(a_round_with_fewer_than_half_is_abandoned),
         cmocka_unit_test(who_was_drawn_by_size_counts_as_often_as_it_was_drawn),
+        cmocka_unit_test(a_weight_of_its_own_takes_the_place_of_samples),
+        cmocka_unit_test(cohorts_grow_as_their_schedule_says_and_never_beyond_the_full_one),
     };
     return run_cases(argc, argv, tests, NULL, NULL);
 }

@@ -40,6 +40,32 @@ class WorldCase(RunCase):
 
 
 class World(WorldCase):
+    def test_the_number_of_clients_grows_as_the_schedule_says(self):
+        cohort = ["--clients-per-round", "10", "--rounds", "6"]
+        for schedule, sizes in ("linear first=2 rounds=5", [2, 4, 6, 8, 10, 10]), ("step first=3 every=2 factor=1.5", [3, 3, 4, 4, 6, 6]):
+            with self.subTest(schedule):
+                name = schedule.split()[0]
+                for workers in "1", "3":
+                    rounds = self.run_world(f"{name}-{workers}", *cohort, "--cohort-schedule", schedule, "--workers", workers)
+                    self.assertEqual([entry["clients_drawn"] for entry in rounds], sizes)
+                self.assertEqual(self.model(name + "-1"), self.model(name + "-3"))
+                self.run_world(name + "-parts", *cohort, "--cohort-schedule", schedule, "--rounds", "2")
+                self.train("--resume", name + "-parts", "--rounds", "6")
+                self.assertEqual(self.model(name + "-parts"), self.model(name + "-1"))
+        self.run_world("all", *cohort, "--cohort-schedule", "linear first=10 rounds=2")
+        self.run_world("plain", *cohort)
+        self.assertEqual(self.model("all"), self.model("plain"))
+        # A smaller cohort has the first of the clients that the larger one draws.
+        for few, many in zip(self.cohorts("linear-1").values(), self.cohorts("plain").values()):
+            self.assertLessEqual(set(few), set(many))
+        for words, sentence in ((["--algorithm", "krum"], "--cohort-schedule first=2: so many updates; combine krum of --algorithm needs at least 5"),
+                                (["--algorithm", "dp-fedavg"], "its noise is that of cohorts of one size"),
+                                (["--algorithm", "fedbuff"], "its clients begin one after the other"),
+                                (["--sampling", "cyclic"], "groups of unlike sizes would leave clients out; take uniform"),
+                                (["--clients-per-round", "1"], "--cohort-schedule: first=2: needs at most --clients-per-round, to which it grows (1)")):
+            _, err = self.train(*SMALL, *cohort, "--cohort-schedule", "step first=2", *words, "--out", "refused", code=64)
+            self.assertIn(sentence, err)
+
     def test_a_world_in_which_nothing_happens_has_the_bits_of_fedavg(self):
         cohort = ["--clients-per-round", "5", "--rounds", "2"]
         self.run_world("plain", *cohort)

@@ -107,6 +107,19 @@ void world_energy(double *training, double *links, const Member *member, const W
                                     transfer_seconds(sent, world->up_bytes_per_second));
 }
 
+// By products and sums, so that no machine has other sizes. The loop ends with the full size at the latest.
+uint32_t world_cohort(const World *world, uint32_t most, uint32_t round) {
+    const CohortSchedule *cohort = &world->cohort;
+    double size = cohort->first;
+    if (cohort->kind == COHORT_CONSTANT || cohort->first >= most) return most;
+    if (cohort->kind == COHORT_LINEAR && round >= cohort->rounds) return most;
+    if (cohort->kind == COHORT_LINEAR)
+        return cohort->first + (uint32_t)((uint64_t)(most - cohort->first) * (round - 1) / (cohort->rounds - 1));
+    for (uint32_t turn = cohort->rounds; turn < round && size < most; turn += cohort->rounds)
+        size *= cohort->factor;
+    return size < most ? (uint32_t)size : most;
+}
+
 bool world_has_random_durations(const World *world) {
     return world->client_time != CLIENT_TIME_CONSTANT || world->time_noise > 0;
 }

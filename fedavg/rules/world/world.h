@@ -49,6 +49,20 @@ typedef enum ClientTime {
     CLIENT_TIME_FILE,                 // the member's own number, times the samples of all epochs
 } ClientTime;
 
+// How the clients of a round change in number, up to those of --clients-per-round.
+typedef enum CohortKind {
+    COHORT_CONSTANT,
+    COHORT_LINEAR, // from the first number in round 1 in equal steps, rounded down, to the full one in round `rounds`
+    COHORT_STEP,   // times the factor after every `rounds` rounds, rounded down
+} CohortKind;
+
+typedef struct CohortSchedule {
+    uint32_t kind;   // CohortKind
+    uint32_t first;  // clients of round 1
+    uint32_t rounds; // COHORT_LINEAR: until all take part; COHORT_STEP: between two rises
+    double factor;   // COHORT_STEP
+} CohortSchedule;
+
 // The options of the world. Plain data; workers read it in the control segment.
 typedef struct World {
     int sampling;          // Sampling
@@ -63,7 +77,8 @@ typedef struct World {
     double over_selection; // this many times more are drawn; the first to arrive are kept (Bonawitz et al. 2019)
     double deadline;       // simulated seconds after which a client is late; 0: none
     int client_time;       // ClientTime
-    double time_mean, time_deviation, time_minimum;    // seconds
+    double time_mean, time_deviation, time_minimum; // seconds
+    CohortSchedule cohort;
     double time_noise;                                 // deviation of the logarithm of a factor drawn per job
     double up_bytes_per_second, down_bytes_per_second; // of every client; 0: no limit
 } World;
@@ -102,6 +117,9 @@ typedef struct Arrivals {
     bool abandoned;        // fewer than half of the wanted clients were in time: the round is lost
     uint64_t microseconds; // how long the round took
 } Arrivals;
+
+// The clients of a round, of which there are `most` in the end.
+uint32_t world_cohort(const World *world, uint32_t most, uint32_t round);
 
 // Sets fate, straggles and epochs of the members (ascending by client).
 void world_absences(Member *members, uint32_t count, const World *world, uint32_t local_epochs, uint64_t seed,

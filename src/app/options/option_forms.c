@@ -115,6 +115,35 @@ static void take_client_time(Options *options, const Form *form) {
 const OptionForm client_time_form = {{client_times, CLIENT_TIME_FILE + 1, "client time", "client-time", NULL},
                                      take_client_time};
 
+// --cohort-schedule ---------------------------------------------------------------------------------------------------
+
+// clang-format off
+#define COHORT_FIRST {.name = "first", .type = FORM_WHOLE, .minimum = 1, .maximum = 1e6, .preset = "1", .help = "clients of the first round"}
+
+static const FormRow cohort_schedules[] = {
+    [COHORT_CONSTANT] = {.name = "constant", .help = "--clients-per-round in every round"},
+    [COHORT_LINEAR] = {.name = "linear", .help = "in equal steps, up to --clients-per-round",
+     .keys = {COHORT_FIRST,
+              {.name = "rounds", .type = FORM_WHOLE, .minimum = 2, .maximum = 1e6, .preset = "10", .help = "the first round with all of --clients-per-round"}}},
+    [COHORT_STEP] = {.name = "step", .help = "times factor after every few rounds, up to --clients-per-round",
+     .keys = {COHORT_FIRST,
+              {.name = "every", .type = FORM_WHOLE, .minimum = 1, .maximum = 1e6, .preset = "10", .help = "rounds between two rises"},
+              {.name = "factor", .type = FORM_REAL, .minimum = 1, .maximum = 1000, .preset = "2", .help = "what the number is multiplied by"}}},
+};
+// clang-format on
+
+static void take_cohort_schedule(Options *options, const Form *form) {
+    const FormTable *table = &cohort_schedule_form.table;
+    CohortSchedule *cohort = &options->world.cohort;
+    cohort->kind = form->row;
+    cohort->first = (uint32_t)form_number(form, table, "first", 0);
+    cohort->rounds = (uint32_t)form_number(form, table, form->row == COHORT_STEP ? "every" : "rounds", 0);
+    cohort->factor = form_number(form, table, "factor", 0);
+}
+
+const OptionForm cohort_schedule_form = {
+    {cohort_schedules, COHORT_STEP + 1, "cohort schedule", "cohort-schedule", NULL}, take_cohort_schedule};
+
 // --lr-schedule -------------------------------------------------------------------------------------------------------
 
 #define GAMMA(preset_)                                                                                                 \

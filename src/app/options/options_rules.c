@@ -52,17 +52,18 @@ static Status check_updates(const Options *options, Error *err) {
     const Recipe *recipe = &options->recipe;
     const Algorithm algorithm = algorithm_of(recipe);
     const CombineRule *rule = algorithm.combine;
-    const uint32_t updates = (uint32_t)options->clients_per_round;
+    const uint32_t updates = world_cohort(&options->world, (uint32_t)options->clients_per_round, 1);
     const uint32_t mixed = algorithm.mix->mix ? algorithm.mix->mixed(updates, recipe->mix.number) : updates;
     const double least = rule->least ? rule->least(recipe->combine.number) : 1;
     char name[OPTION_NAMED_BYTES], mixes[64] = "";
+    const bool grows = options->world.cohort.kind != COHORT_CONSTANT;
     if (mixed >= least) return STATUS_OK;
     if (algorithm.traits.has[TRAIT_MIXES])
         snprintf(mixes, sizeof mixes, ", of which mix %s makes %u", algorithm.mix->text.name, mixed);
     return fail(err, STATUS_USAGE,
-                "%s %u: so many updates%s; combine %s of --algorithm needs at least %g; raise that or %s",
-                options_named(name, options, "clients-per-round"), updates, mixes, rule->text.name, least,
-                rule->for_fewer ? rule->for_fewer : "lower byzantine");
+                "%s %s%u: so many updates%s; combine %s of --algorithm needs at least %g; raise that or %s",
+                options_named(name, options, grows ? "cohort-schedule" : "clients-per-round"), grows ? "first=" : "",
+                updates, mixes, rule->text.name, least, rule->for_fewer ? rule->for_fewer : "lower byzantine");
 }
 
 Status options_read_world(Options *options, Error *err) {
@@ -192,7 +193,16 @@ Status options_resolve_buffered(Options *options, Error *err) {
         options_named(name, options, "algorithm"), number[BUFFERED_K], number[BUFFERED_M]);
 }
 
+static Status check_growth(const Options *options, Error *err) {
+    char name[OPTION_NAMED_BYTES];
+    const CohortSchedule *cohort = &options->world.cohort;
+    if (cohort->kind == COHORT_CONSTANT || cohort->first <= (uint32_t)options->clients_per_round) return STATUS_OK;
+    return fail(err, STATUS_USAGE, "%s: first=%u: needs at most --clients-per-round, to which it grows (%d)",
+                options_named(name, options, "cohort-schedule"), cohort->first, options->clients_per_round);
+}
+
 Status options_resolve_rules(Options *options, Error *err) {
+    TRY(check_growth(options, err));
     TRY(resolve_release(options, err));
     TRY(check_updates(options, err));
     TRY(check_attack(options, err));
