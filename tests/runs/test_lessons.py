@@ -81,7 +81,10 @@ class Readers(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory(prefix="lessons-")
         self.lesson = os.path.join(self.folder.name, "lesson")
-        subprocess.run(["cc", "-O2", "-o", self.lesson, os.path.join(FOLDER, LESSONS[3])], check=True)
+        self.build(3)
+
+    def build(self, number):
+        subprocess.run(["cc", "-O2", "-o", self.lesson, os.path.join(FOLDER, LESSONS[number])], check=True)
 
     def tearDown(self):
         self.folder.cleanup()
@@ -110,9 +113,17 @@ class Readers(unittest.TestCase):
         finally:
             os.remove(names[1])
 
+    def test_lesson_5_refuses_an_order_that_would_never_end(self):
+        self.build(5)
+        for order in ("0 0 0 0 0 1 1 1", "0 1 2", "a"):
+            done = subprocess.run([self.lesson, order], capture_output=True, text=True, timeout=60)
+            self.assertEqual((os.EX_USAGE, "an order is made of 0 and 1, each at most 4 times\n"), (done.returncode, done.stderr), order)
+        done = subprocess.run([self.lesson, "0 1 1 0 0 0 1 1"], capture_output=True, text=True, timeout=60)
+        self.assertIn("order 0 1 1 0 0 0 1 1: 1 of 4 counts are lost\n", done.stdout)
+
     @unittest.skipUnless("SOUNDER_EXHAUSTIVE" in os.environ and len(os.sched_getaffinity(0)) > 1, "takes many seconds and two cores")
     def test_lesson_9_measures_on_a_busy_machine(self):
-        subprocess.run(["cc", "-O2", "-o", self.lesson, os.path.join(FOLDER, LESSONS[9])], check=True)
+        self.build(9)
         others = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(3 * len(os.sched_getaffinity(0)))]
         try:
             codes = [subprocess.run([self.lesson], capture_output=True).returncode for _ in range(4)]

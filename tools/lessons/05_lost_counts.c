@@ -68,7 +68,20 @@ static int lost_counts(Shared *shared, const char *order) {
     return RANKS * (*order ? SLOW_COUNTS : RACE_COUNTS) - atomic_load(&shared->counter);
 }
 
+// A turn of a rank that has ended would never end.
+static int has_too_many_turns(const char *order) {
+    int turns[RANKS] = {0, 0};
+    for (; *order; order++)
+        if (*order != ' ' && (*order < '0' || *order >= '0' + RANKS || ++turns[*order - '0'] > 2 * SLOW_COUNTS))
+            return 1;
+    return 0;
+}
+
 int main(int argc, char **argv) {
+    if (argc > 1 && has_too_many_turns(argv[1])) {
+        fprintf(stderr, "an order is made of 0 and 1, each at most %d times\n", 2 * SLOW_COUNTS);
+        return EX_USAGE;
+    }
     Shared *shared = share(sizeof *shared);
     const char *orders[] = {"0 0 1 1 0 0 1 1", argc > 1 ? argv[1] : "0 1 0 1 0 1 0 1"};
     int races = 0, lost = 0;
