@@ -131,6 +131,9 @@ static const struct {
     {TRAIT_DRIFTS_LABELS, "clients see other labels than the data set's; export the same run without it"},
     {TRAIT_CROPS, "images are cropped by random numbers that are Sounder's own; export the same run without it"},
     {TRAIT_FLIPS, "images are flipped by random numbers that are Sounder's own; export the same run without it"},
+    {TRAIT_HIDES_SAMPLES,
+     "each step has noise of random numbers that are Sounder's own; export the same run without it"},
+    {TRAIT_CLUSTERS, "there is no one global model, but several"},
     {TRAIT_PERSONAL, "a part of the model stays with each client, and is not in what it hands in"},
 };
 

@@ -150,6 +150,8 @@ class Federation(RunCase):
                 ("--model", "softmax", "--random-flip"): "--random-flip: images are flipped",
                 ("--model", "softmax", "--attack", "sign-flip", "--attackers", "1"): "--attack: attackers hand in",
                 ("--model", "softmax", "--client-noise", "gaussian sigma=0.1"): "--client-noise: clients see",
+                ("--model", "softmax", "--dp-sgd", "clip=1 noise=1"): "--dp-sgd: each step has noise",
+                ("--model", "softmax", "--algorithm", "ifca"): "personal clusters of --algorithm ifca: there is no one global model",
                 ("--model", "linear 4; linear 10", "--algorithm", "fedper"): "personal head of --algorithm fedper: a part of the model"}.items()):
             self.train(*tiny, *options, "--out", f"run{number}")
             told = self.export(f"run{number}", "--federation", "federation", code=64)

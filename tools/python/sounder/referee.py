@@ -31,8 +31,8 @@ class _Turn(SimpleNamespace):
 
 class Verdict(SimpleNamespace):
     """parted: whether it does. Then round, client (None: the server), tensor, difference, change (the tensor's largest in the run's own
-    step), length (of the whole step, by the run's), degrees (between both), others (clients of the round that part) of clients; turns,
-    steps: how many agree before it; agreement: the largest difference among these, by the tensor's largest change. str() says it."""
+    step), length (of the whole step, by the run's), degrees (between both), others (clients of the round that part) of clients, batches
+    (of the turn); turns, steps: how many agree before it; agreement: the largest difference among these, by the tensor's largest change. str() says it."""
 
     def __bool__(self):
         return not self.parted
@@ -45,8 +45,11 @@ class Verdict(SimpleNamespace):
             return f"the same federation: {agreed}"
         who = "the server" if self.client is None else f"client {self.client}"
         many = f" ({self.others} of the round's {self.clients} clients do)" * (self.client is not None)
+        small = self.client is not None and self.batches > 1 and self.degrees < 2 and abs(self.length - 1) < 0.02
+        hint = (f"; so small a difference may be rounding, which {self.batches} steps amplify: take a run with fewer batches per round, or a larger "
+                "tolerance") * small
         return (f"parts in round {self.round}, {who}, {self.tensor}{many}: by {self.difference:.3g}, where the run's largest change is "
-                f"{self.change:.3g}; the whole step is {self.length:.3g} times as long as the run's, {self.degrees:.3g} degrees off; before, {agreed}")
+                f"{self.change:.3g}; the whole step is {self.length:.3g} times as long as the run's, {self.degrees:.3g} degrees off; before, {agreed}{hint}")
 
 
 def _compare(got, want, begun):
@@ -54,15 +57,17 @@ def _compare(got, want, begun):
     if set(got) != set(want):
         raise Error(f"referee: the weights that came back have {', '.join(sorted(got)) or 'no tensor'}; the run's are {', '.join(sorted(want))}")
     worst, mine, its, agreement = (None, 0.0, 0.0, -1.0), [], [], 0.0
+    largest = max(np.abs(wanted - begun[name]).max(initial=0) for name, wanted in want.items())
     for name, wanted in want.items():
         array = _array(got[name])
         if array.shape != wanted.shape:
             raise Error(f"referee: {name} came back with shape {array.shape}; the run's has {wanted.shape}")
         difference, change = np.abs(array - wanted).max(initial=0), np.abs(wanted - begun[name]).max(initial=0)
         spare = 2e-6 * np.abs(wanted).max(initial=0)  # sums in another order round otherwise
-        by = max(difference - spare, 0) / max(change, 1e-30) if np.isfinite(difference) else np.inf
+        scale = max(change, 0.01 * largest, 1e-30)  # a bias before a normalisation moves by rounding alone
+        by = max(difference - spare, 0) / scale if np.isfinite(difference) else np.inf
         worst = max(worst, (name, float(difference), float(change), float(by)), key=lambda one: one[3])
-        agreement = max(agreement, float(difference) / max(float(change), 1e-30) if difference else 0.0)
+        agreement = max(agreement, float(difference / scale))
         mine.append((array - begun[name]).ravel()), its.append((wanted - begun[name]).ravel())
     mine, its = np.concatenate(mine).astype(float), np.concatenate(its).astype(float)
     lengths = np.linalg.norm(mine), np.linalg.norm(its)
@@ -99,7 +104,7 @@ def referee(folder, train=None, aggregate=None, net=None, tolerance=1e-3):
     arrays or tensors, as `weights` is; with a torch.nn.Module as net, train(net, turn) trains the net in place. Every turn begins with the
     run's own weights, so that a fault is found where it is made. aggregate(weights, handed_in, turns) returns the new global weights
     from those of the run's clients (a list of dicts). Both may be methods of an object that remembers things. tolerance: of a
-    difference, by the largest change of the tensor in that step."""
+    difference, by the largest change of the tensor in that step, or a hundredth of the model's."""
     if train and net is not None:
         train = _on_net(train, net)
     path = os.fspath(folder)
@@ -123,16 +128,16 @@ def referee(folder, train=None, aggregate=None, net=None, tolerance=1e-3):
         clients = [{name: array[place] for name, array in handed.items()} for place in range(len(turns))]
         for turn, own in zip(turns, clients):
             if train:
-                looks.append((turn.client, *_compare(train({name: array.copy() for name, array in begun.items()}, turn), own, begun)))
+                looks.append((turn.client, len(turn._ends), *_compare(train({name: array.copy() for name, array in begun.items()}, turn), own, begun)))
         model = _weights(held, "weights")
         if aggregate and turns:
             new = aggregate({name: array.copy() for name, array in begun.items()}, clients, turns)
-            looks.append((None, *_compare(new, model, begun)))
-        parts = [look for look in looks if look[1][3] > tolerance and look[0] is not None]
-        for client, worst, length, degrees, agreement in looks:
+            looks.append((None, 0, *_compare(new, model, begun)))
+        parts = [look for look in looks if look[2][3] > tolerance and look[0] is not None]
+        for client, steps, worst, length, degrees, agreement in looks:
             if worst[3] > tolerance:
                 verdict.__dict__.update(parted=True, round=number, client=client, tensor=worst[0], difference=worst[1], change=worst[2],
-                                        length=float(length), degrees=degrees, others=len(parts), clients=len(turns))
+                                        length=float(length), degrees=degrees, others=len(parts), clients=len(turns), batches=steps)
                 return verdict
             verdict.turns, verdict.steps = verdict.turns + (client is not None), verdict.steps + (client is None)
             verdict.agreement = max(verdict.agreement, agreement)
