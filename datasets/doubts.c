@@ -190,7 +190,7 @@ static bool is_target(const Dataset *data, size_t feature) {
     return is;
 }
 
-// Says whether a feature has one value for all samples of each class, and not the same for all classes.
+// Says whether a feature has one value for all samples of each class, and several in all.
 static bool tells_classes(const Dataset *data, size_t feature) {
     const size_t size = shape_size(data->shape);
     float *values = malloc((size_t)data->classes * sizeof *values);

@@ -32,7 +32,7 @@ typedef struct CsvColumn {
     CsvPart text_part, gap_part;
     bool has_many;            // more values than `categories` has
     uint32_t known;           // how many values of this column a model knows, each one of its features; 0: it has none
-    const char *known_values; // (known) names of these features, borrowed from the model
+    const char *known_values; // (known) their names, borrowed from the model
     Categories categories;    // its values: of labels, clients and texts
 } CsvColumn;
 

@@ -60,7 +60,7 @@ const RuleText personal_rules[PERSONAL_COUNT] = {
 };
 
 // A second model is as large as the net; a mixed one has its alpha besides. Parameters that stay are stored run after
-// run, without gaps. A fixed head is the same for all clients.
+// run, without gaps. All clients share a fixed head.
 uint64_t personal_floats(const PersonalPlan *plan, uint64_t parameters) {
     uint64_t floats = 0;
     if (plan->tune_epochs > 0) return 0;
