@@ -16,7 +16,7 @@
 // Prints:
 //   20000 of 20000 messages of 8 bytes in order, <number> a second
 //   2000 of 2000 messages of 65536 bytes in order, <number> a second
-// Change: "(uint8_t)(written - atomic_load_explicit(&ring->read, memory_order_acquire)) == PLACES" -> "0":
+// Change: "memory_order_acquire)) == PLACES" -> "memory_order_acquire)) == 2 * PLACES":
 //   lacks 20000 of 20000 messages
 // Change: "PLACES = 8" -> "PLACES = 7": lacks 20000 of 20000 messages
 // Read: shm/group/group_mailbox.c has such a ring for each pair of ranks. How does a message travel that is larger than
