@@ -160,6 +160,14 @@ class Federation(RunCase):
             self.assertFalse(os.path.exists(self.path("federation")))
         self.assertIn("write sounder export RUN --federation FOLDER", self.export("run0", code=64))
 
+    @unittest.skipUnless(SOUNDER.endswith("_emulated"), "needs a program with the emulated GPU")
+    def test_a_run_on_a_gpu_is_exported_as_the_cpu_computes_it(self):
+        self.train(*SMALL[:-1], "cuda", "--out", "run")
+        done = subprocess.run([SOUNDER, "export", "run", "--federation", "federation"], cwd=self.folder.name, text=True, timeout=DEADLINE, capture_output=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("warning: round 1 has other bits than in run, which trained on a GPU; the files hold the federation as ", done.stderr)
+        self.assertTrue(sounder.referee(self.path("federation"), Softmax().train, average))
+
     def test_the_referee_says_what_is_missing(self):
         with self.assertRaisesRegex(sounder.Error, "has no federation.json; write it with sounder export RUN --federation"):
             sounder.referee(self.path("nothing"), Softmax().train)
