@@ -125,7 +125,7 @@ void check_columns(const Trial *trial) {
 }
 
 // A relu after the layer makes these of model m: its values, and the gradient that the layer's backward pass gets.
-static void rectify_on_cpu(const Trial *trial, const Values *out, const Values *out_gradient, size_t features, int m) {
+void rectify_on_cpu(const Trial *trial, const Values *out, const Values *out_gradient, size_t features, int m) {
     trial->cpu->relu_forward(out->host[m].at, features, trial->samples);
     trial->cpu->relu_backward(out_gradient->host[m].at, out->host[m].at, features, trial->samples);
 }
@@ -251,60 +251,6 @@ static void check_batch_norm_of(const Trial *trial, Layer layer, bool trains, bo
 void check_batch_norm(const Trial *trial) {
     for (size_t i = 0; i < 4 * LENGTH(batch_norms); i++)
         check_batch_norm_of(trial, batch_norms[i / 4], i % 2 == 0, i % 4 > 1);
-}
-
-// A sum, with a relu after it and without; and a part of a tensor that is added to a part of another.
-void check_add(const Trial *trial) {
-    enum { ALL = 7, FIRST = 3, COUNT = 4, SHORT = 5 };
-    const size_t n = (size_t)trial->samples;
-    Values a = lanes(trial, ALL, 4), b = lanes(trial, ALL, 5), part = lanes(trial, SHORT, 6);
-    Values out = values_of(trial, a.each, 0), rectified = values_of(trial, a.each, 0);
-    Values gradient = lanes(trial, ALL, 7), given = values_of(trial, a.each, 0), others = lanes(trial, ALL, 8);
-    cuda_sum_forward(on_gpu(&rectified), on_gpu(&a), on_gpu(&b), true, ALL, &trial->step);
-    cuda_sum_backward(on_gpu(&gradient), on_gpu(&given), false, on_gpu(&rectified), ALL, &trial->step);
-    cuda_sum_backward(on_gpu(&gradient), on_gpu(&others), true, on_gpu(&rectified), ALL, &trial->step);
-    cuda_sum_forward(on_gpu(&out), on_gpu(&a), on_gpu(&b), false, ALL, &trial->step);
-    cuda_add((CudaRows){on_gpu(&out), ALL, FIRST}, (CudaRows){on_gpu(&part), SHORT, 1}, COUNT, true, &trial->step);
-    for (int m = 0; m < trial->models; m++) {
-        float *sum = out.host[m].at, *other = others.host[m].at;
-        trial->cpu->add(sum, a.host[m].at, b.host[m].at, ALL, trial->samples);
-        memcpy(rectified.host[m].at, sum, a.each * sizeof *sum);
-        rectify_on_cpu(trial, &rectified, &gradient, ALL, m);
-        memcpy(given.host[m].at, gradient.host[m].at, a.each * sizeof *sum);
-        trial->cpu->add(other, other, gradient.host[m].at, ALL, trial->samples);
-        trial->cpu->add(sum + FIRST * n, sum + FIRST * n, part.host[m].at + n, COUNT, trial->samples);
-    }
-    compare("add", &out, NULL, 1, 0);
-    compare("add and relu", &rectified, NULL, 1, 0);
-    compare("gradient of add and relu", &gradient, NULL, 1, 0);
-    compare("gradient of the second term", &given, NULL, 1, 0);
-    compare("gradient of the second term, added", &others, NULL, 1, 0);
-    drop_all(a, b, part, out, rectified, gradient, given, others);
-}
-
-// Two channels of six places and a factor for each, in either order, and two tensors of one size.
-void check_mul(const Trial *trial) {
-    static const size_t features[][2] = {{12, 2}, {2, 12}, {12, 12}};
-    enum { OUT = 12 };
-    for (size_t i = 0; i < LENGTH(features); i++) {
-        const size_t left = features[i][0], right = features[i][1];
-        Values a = lanes(trial, left, 4), b = lanes(trial, right, 5), given = lanes(trial, OUT, 6);
-        Values out = values_of(trial, given.each, 0), gradient = values_of(trial, a.each, 0),
-               other = lanes(trial, right, 7);
-        cuda_mul_forward(on_gpu(&out), on_gpu(&a), on_gpu(&b), left, right, OUT, &trial->step);
-        cuda_mul_backward(on_gpu(&gradient), false, on_gpu(&b), on_gpu(&given), left, right, OUT, &trial->step);
-        cuda_mul_backward(on_gpu(&other), true, on_gpu(&a), on_gpu(&given), right, left, OUT, &trial->step);
-        for (int m = 0; m < trial->models; m++) {
-            const float *x = a.host[m].at, *y = b.host[m].at, *of = given.host[m].at;
-            trial->cpu->mul_forward(out.host[m].at, x, y, left, right, OUT, trial->samples);
-            trial->cpu->mul_backward(gradient.host[m].at, false, y, of, left, right, OUT, trial->samples);
-            trial->cpu->mul_backward(other.host[m].at, true, x, of, right, left, OUT, trial->samples);
-        }
-        compare("mul", &out, NULL, 1, 0);
-        compare("gradient of the first factor", &gradient, NULL, 1, 1e-6);
-        compare("gradient of the second factor, added", &other, NULL, 1, 1e-6);
-        drop_all(a, b, given, out, gradient, other);
-    }
 }
 
 static void check_pool_of(const Trial *trial, const Layer *layers, size_t count, double tolerance) {

@@ -11,20 +11,25 @@ static inline size_t parameters_of(const Layer *layer) {
     return layer->bias + (size_t)layer->out.channels;
 }
 
+// For the checks: the relu after a layer of model m, on the CPU, forward and backward.
+void rectify_on_cpu(const Trial *trial, const Values *out, const Values *out_gradient, size_t features, int m);
+
 // twin_layers.c: layers and what stands between them.
 void check_direct(const Trial *trial);
 void check_winograd(const Trial *trial);
 void check_columns(const Trial *trial);
 void check_norm(const Trial *trial);
 void check_batch_norm(const Trial *trial);
-void check_add(const Trial *trial);
-void check_mul(const Trial *trial);
 void check_pool(const Trial *trial);
 void check_average(const Trial *trial);
 void check_activation(const Trial *trial);
 void check_prelu(const Trial *trial);
 void check_relu(const Trial *trial);
 void check_dropout(const Trial *trial);
+
+// twin_joins.c: layers of two values.
+void check_add(const Trial *trial);
+void check_mul(const Trial *trial);
 
 // twin_sequences.c: an embedding, positions, linear layers of each step, an lstm, and attention.
 void check_embedding(const Trial *trial);

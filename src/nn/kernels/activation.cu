@@ -138,21 +138,34 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     out[(size_t)at.model * items + at.item] = times(left, right);
 }
 
-// A thread per four samples of a value of one factor, which adds up what that value served, in order. items: of the
-// factor whose gradient this is; plane, factor_plane: values that one value of it, and of the other factor, serves.
+// PARTS threads per four samples of a value of one factor add up what that value served, each thread every PARTS-th
+// product; the parts are then added in pairs, in one order. items: of the factor whose gradient this is; plane,
+// factor_plane: values that one value of it, and of the other factor, serves. Sixteen neighbouring items share a warp's
+// reads.
+template <uint32_t PARTS>
 __global__ void __launch_bounds__(ITEM_THREADS)
     mul_backward(float4 *gradient, bool adds, const float4 *factor, const float4 *out_gradient, uint32_t plane,
                  uint32_t factor_plane, uint32_t quads, uint32_t items) {
-    const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
-    if (at.item >= items) return;
+    constexpr uint32_t ITEMS = ITEM_THREADS / PARTS;
+    __shared__ float4 parts[PARTS][ITEMS];
+    const uint32_t place = threadIdx.x % ITEMS, part = threadIdx.x / ITEMS;
+    const ModelItem at = model_item(blockIdx.x, place, ITEMS, items);
     const uint32_t feature = at.item / quads, quad = at.item - feature * quads;
     const float4 *given = out_gradient + (size_t)at.model * items * plane + quad;
     const float4 *of = factor + (size_t)at.model * (items * (size_t)plane / factor_plane) + quad;
-    float4 *to = gradient + (size_t)at.model * items + at.item;
-    float4 sum = adds ? *to : make_float4(0, 0, 0, 0);
-    for (uint32_t p = feature * plane; p < (feature + 1) * plane; p++)
+    float4 sum = make_float4(0, 0, 0, 0);
+#pragma unroll 2
+    for (uint32_t p = feature * plane + part; at.item < items && p < (feature + 1) * plane; p += PARTS)
         sum = plus(sum, times(given[(size_t)p * quads], of[(size_t)(p / factor_plane) * quads]));
-    *to = sum;
+    for (uint32_t half = PARTS / 2; half > 0; half /= 2) {
+        parts[part][place] = sum;
+        __syncthreads();
+        if (part < half) sum = plus(sum, parts[part + half][place]);
+        __syncthreads();
+    }
+    if (part > 0 || at.item >= items) return;
+    float4 *to = gradient + (size_t)at.model * items + at.item;
+    *to = adds ? plus(*to, sum) : sum;
 }
 
 // Copies or adds features of tensors with `to_all` and `from_all` floats per model. A thread handles four samples of
@@ -260,10 +273,14 @@ void cuda_mul_forward(float *out, const float *a, const float *b, size_t a_featu
 
 void cuda_mul_backward(float *gradient, bool adds, const float *factor, const float *out_gradient, size_t features,
                        size_t factor_features, size_t out_features, const CudaStep *step) {
+    enum { PARTS = 16, LEAST_PLANE = 2 * PARTS };
     const uint32_t quads = (uint32_t)step->samples / 4, items = (uint32_t)features * quads;
-    launch_items(mul_backward, items, step, (float4 *)gradient, adds, (const float4 *)factor,
-                 (const float4 *)out_gradient, (uint32_t)(out_features / features),
-                 (uint32_t)(out_features / factor_features), quads, items);
+    const uint32_t plane = (uint32_t)(out_features / features);
+    const uint32_t parts = plane < LEAST_PLANE ? 1 : PARTS; // by the plane alone, and so are the bits
+    launch(parts == 1 ? mul_backward<1> : mul_backward<PARTS>,
+           (size_t)step->models * parts_of(items, ITEM_THREADS / parts), ITEM_THREADS, step->stream, (float4 *)gradient,
+           adds, (const float4 *)factor, (const float4 *)out_gradient, plane,
+           (uint32_t)(out_features / factor_features), quads, items);
 }
 
 void cuda_add(CudaRows to, CudaRows from, size_t features, bool adds, const CudaStep *step) {
