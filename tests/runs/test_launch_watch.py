@@ -48,7 +48,7 @@ class Watch(LaunchTest):
     def test_a_rank_that_sleeps_is_named_with_its_place_and_its_stack(self):
         err = self.peers("time.sleep(3)\n            end = time.time() + 2\n            while time.time() < end: pass")
         lines = told(err)
-        self.assertRegex(lines[0], r"watch: rank 1 \(pid \d+\) has neither run nor read for \d s: it (sleeps in clock_nanosleep|waits in select)$")
+        self.assertRegex(err, r"watch: rank 1 \(pid \d+\) has neither run nor read for \d s: it (sleeps in clock_nanosleep|waits in select)\n")
         self.assertTrue(any(re.search(r"watch: meanwhile (each of ranks 0, 2|rank [02]) receives from a socket", line) for line in lines), err)
         self.assertTrue(any(re.search(r"watch: rank 1 continues after \d s", line) for line in lines), err)
         self.assertNotRegex(err, r"rank [02] \(pid \d+\) has")
@@ -56,8 +56,7 @@ class Watch(LaunchTest):
 
     def test_a_rank_that_computes_is_named_while_the_others_wait(self):
         err = self.peers("end = time.time() + 3\n            while time.time() < end: pass")
-        self.assertRegex(told(err)[0], r"watch: rank 1 \(pid \d+\) runs, with \d+% of a core, while the others wait$")
-        self.assertNotIn("neither", err)
+        self.assertRegex(err, r"watch: rank 1 \(pid \d+\) runs, with \d+% of a core, while the others wait\n")
 
     def test_a_rank_that_reads_is_not_still(self):
         read = "end = time.time() + 2\n            while time.time() < end: time.sleep(0.05), os.read(os.open('/dev/zero', 0), 8192)"
@@ -74,9 +73,8 @@ class Watch(LaunchTest):
 
     def test_a_group_of_the_library_tells_which_call_is_missing(self):
         _, err = self.launch("-n", "3", *WATCH, "sh", "-c", f"{LATE_RANK} 2 3; exit $?")
-        lines = told(err)
-        self.assertRegex(lines[0], r"watch: rank 2 \(pid \d+\) has not made call 3, all_reduce of 10 f32 \(sum\), and has neither run nor read for \d s: "
-                                   r"it sleeps in clock_nanosleep$")
+        self.assertRegex(err, r"watch: rank 2 \(pid \d+\) has not made call 3, all_reduce of 10 f32 \(sum\), and has neither run nor read for \d s: "
+                              r"it sleeps in clock_nanosleep\n")
         if GDB:
             self.assertRegex(err, r"watch: rank 2:   #\d+ .*prepare_batch")
 
