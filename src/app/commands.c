@@ -78,10 +78,11 @@ const Command commands[] = {
      .run = command_replay},
     {.name = "export",
      .also = "referee federation",
-     .arguments = "RUN --federation FOLDER [--rounds N]",
-     .brief = "RUN --federation FOLDER",
-     .summary = "a run's federation as arrays, to check another implementation against",
-     .purpose = "writes a run's federation as arrays, to check another implementation against.",
+     .arguments = "RUN --federation FOLDER [--rounds N] | --client K [--out FILE]",
+     .brief = "RUN --federation FOLDER|--client K",
+     .summary = "a run's federation as arrays, to check another implementation against; a client's own model",
+     .purpose =
+         "writes a run's federation as arrays, to check another implementation against, or a client's own model.",
      .description =
          "Writes all that another implementation needs to repeat a run, and what it has to get, as NumPy's npz: "
          "federation.json (settings), data.npz (training samples), partition.npz, and for each round "
@@ -92,7 +93,12 @@ const Command commands[] = {
          "run's by construction, and each round's model is compared with the run's record. How many bytes it takes is "
          "said before they are written. A run without rounds of clients that train models of their own (hogwild, "
          "ssgd, buffered schedules), or whose clients draw random numbers or see samples that the files do not hold "
-         "(dropout, crops, attacks), is refused.",
+         "(dropout, crops, attacks), is refused.\n"
+         "--client K writes the model of client K as a safetensors file, as eval, PyTorch and --init read it, and says "
+         "what it "
+         "reaches on the client's own samples. sounder eval RUN --client K says that alone. An algorithm that trains "
+         "one model "
+         "for all clients has no such file.",
      .options = &export_options,
      .run = command_export},
     {.name = "data",

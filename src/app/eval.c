@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "app/client_model.h"
 #include "app/eval_outcome.h"
 #include "app/options/option_table.h"
 #include "app/options/options.h"
@@ -310,6 +311,29 @@ static Status find_data(DatasetSource *source, const DatasetModel *model, const 
     return status == STATUS_OK ? status : fail(err, status, "%s", why.message);
 }
 
+// The run names the data, and its workers' function makes the test.
+static Status evaluate_client(const Options *options, const char *path, Error *err) {
+    static const char *const with[] = {"client", "json", "log-level", NULL};
+    for (int i = 0; i < option_count; i++) {
+        bool goes = !options->given[i];
+        for (size_t k = 0; with[k]; k++)
+            goes |= strcmp(option_table[i].name, with[k]) == 0;
+        if (!goes)
+            return fail(
+                err, STATUS_USAGE,
+                "--client %d does not go with --%s: it is tested as the run tests it; sounder export RUN --client "
+                "%d writes its model, which eval takes with all options",
+                options->client, option_table[i].name, options->client);
+    }
+    ClientModel *model = calloc(1, sizeof *model);
+    if (!model) return fail(err, STATUS_OS, "no memory for the options of a run");
+    const Status status = client_model_open(model, path, (uint32_t)options->client, err);
+    if (status == STATUS_OK) client_model_tell(model, options->json);
+    client_model_close(model);
+    free(model);
+    return status;
+}
+
 Status command_eval(int argc, char **argv, int *exit_code, Error *err) {
     (void)exit_code;
     Options options;
@@ -322,6 +346,7 @@ Status command_eval(int argc, char **argv, int *exit_code, Error *err) {
     options_defaults(&options);
     TRY(options_parse_eval(&options, &path, argc, argv, err));
     log_init((LogLevel)options.log_level, LOG_RANK_PARENT);
+    if (options_given(&options, "client")) return evaluate_client(&options, path, err);
     TRY(find_subject(&subject, &file, &options, path, err));
     Status status;
     Dataset data;

@@ -3,6 +3,7 @@
 // A run does not store what its clients hand in. The run is repeated from its options, with workers that leave a copy
 // of each update for the parent; the repetition has the bits of the run by construction, and the model of each round is
 // compared with the record of the run.
+#include "app/client_model.h"
 #include "app/commands.h"
 
 #include <dirent.h>
@@ -32,6 +33,8 @@ typedef struct ExportOptions {
     const char *run;                    // the run's folder; borrowed from argv
     int rounds;                         // the first rounds that are wanted; 0: all
     char federation[OPTION_TEXT_BYTES]; // the folder to write
+    int client;                         // whose model is wanted; -1: the federation is
+    char out[OPTION_TEXT_BYTES];        // its file; "": in the run's folder
 } ExportOptions;
 
 #define FIELD(member) .offset = offsetof(ExportOptions, member)
@@ -43,6 +46,11 @@ static const Option rows[] = {
              "and the weights"},
     {.name = "rounds", .type = OPTION_WHOLE, FIELD(rounds), .placeholder = "N", .derived = "all",
      .minimum = 1, .maximum = 1000000, .help = "only the first N rounds"},
+    {.name = "client", .type = OPTION_WHOLE, FIELD(client), .placeholder = "K", .derived = "the federation",
+     .minimum = 0, .maximum = 999999, .help = "write the model of client K instead, after the last checkpoint: what stays with the client, joined "
+             "with the global model (fedper, fedbn, lg-fedavg, ...), or its own whole model (ditto, pfedme, ...)"},
+    {.name = "out", .type = OPTION_TEXT, FIELD(out), .placeholder = "FILE", .derived = "RUN/client-K.safetensors",
+     .help = "file of the client's model"},
 };
 // clang-format on
 enum { ROWS = sizeof rows / sizeof *rows };
@@ -62,6 +70,7 @@ typedef struct Export {
 
 static Status parse(ExportOptions *options, int argc, char **argv, Error *err) {
     const char *seen[ROWS] = {NULL};
+    *options = (ExportOptions){.client = -1};
     for (int next = 0; next < argc;) {
         if (argv[next][0] != '-') {
             TRY(option_take_word(&options->run, argv[next++], "run", err));
@@ -73,9 +82,18 @@ static Status parse(ExportOptions *options, int argc, char **argv, Error *err) {
                         "sounder.export_onnx(\"net.onnx\", \"RUN/model.safetensors\")'");
         TRY(option_read_next(options, seen, &next, argc, argv, &export_options, err));
     }
-    if (options->run && options->federation[0]) return STATUS_OK;
-    return fail(err, STATUS_USAGE,
-                "sounder export: needs a run and a folder; write sounder export RUN --federation FOLDER");
+    const bool of_client = options->client >= 0;
+    if (of_client && (options->federation[0] || options->rounds > 0))
+        return fail(err, STATUS_USAGE, "--client %d writes a model, --federation what all clients did; leave one out",
+                    options->client);
+    if (!of_client && options->out[0])
+        return fail(err, STATUS_USAGE, "--out %.200s: only used with --client; add that or leave --out out",
+                    options->out);
+    if (options->run && (options->federation[0] || of_client)) return STATUS_OK;
+    return fail(
+        err, STATUS_USAGE,
+        "sounder export: needs a run and a folder; write sounder export RUN --federation FOLDER, or sounder export "
+        "RUN --client K");
 }
 
 // The run -------------------------------------------------------------------------------------------------------------
@@ -305,11 +323,24 @@ static Status export_federation(Export *self, int *exit_code, Error *err) {
     return train_rounds(self, &nodes, exit_code, err);
 }
 
+static Status export_client(const ExportOptions *options, Error *err) {
+    ClientModel *model = calloc(1, sizeof *model);
+    if (!model) return fail(err, STATUS_OS, "no memory for the options of a run");
+    Status status = client_model_open(model, options->run, (uint32_t)options->client, err);
+    if (status == STATUS_OK) status = client_model_write(model, options->out, err);
+    if (status == STATUS_OK) client_model_tell(model, false);
+    client_model_close(model);
+    free(model);
+    return status;
+}
+
 Status command_export(int argc, char **argv, int *exit_code, Error *err) {
     Export *self = calloc(1, sizeof *self);
     if (!self) return fail(err, STATUS_OS, "no memory");
     Status status = parse(&self->options, argc, argv, err);
-    if (status == STATUS_OK) status = export_federation(self, exit_code, err);
+    if (status == STATUS_OK)
+        status =
+            self->options.client >= 0 ? export_client(&self->options, err) : export_federation(self, exit_code, err);
     if (self->loaded) run_memory_free(&self->memory);
     free(self->models);
     free(self->begun);

@@ -16,8 +16,7 @@
 #include <unistd.h>
 
 #include "app/options/option_table.h"
-#include "app/train/model_file.h"
-#include "app/train/run_set_up.h"
+#include "app/train/reopened_run.h"
 #include "app/train/temporary_folder.h"
 #include "fedavg/parent/rounds.h"
 #include "fedavg/rules/attack/attack_rules.h"
@@ -31,12 +30,9 @@ typedef struct Replay {
     TemporaryFolder folder;
     json_t *lines;              // owned: lines of the run's metrics
     const json_t *start, *told; // borrowed: the first start line; the client's line of that round
-    Options training;           // options of the run
-    RunFolder opened;           // the temporary folder; path empty: not open
-    RunMemory memory;
-    TrainerNet net;         // owned: of a run with --trainer
-    double *losses;         // owned (steps): loss of each step
-    size_t steps, capacity; // steps: 0 with a trainer, which does not tell the losses of steps
+    ReopenedRun run;            // in the temporary folder
+    double *losses;             // owned (steps): loss of each step
+    size_t steps, capacity;     // steps: 0 with a trainer, which does not tell the losses of steps
 } Replay;
 
 // The record of the run -----------------------------------------------------------------------------------------------
@@ -159,12 +155,12 @@ static void note_step(void *context, double loss) {
 }
 
 // Another program gives other bits by intention.
-static Status read_trainer(Replay *self, Spec *spec, ModelAbout *about, Error *err) {
+static Status check_trainer(const Replay *self, Error *err) {
     char files[HASH_TEXT_BYTES];
     const char *noted = json_string_value(json_object_get(self->start, "trainer_xxh3"));
-    TRY(run_read_trainer(spec, &self->net, about->text, &self->training, &self->memory, NULL, err));
-    write_hash(files, self->net.files_hash);
-    if (!noted || strcmp(noted, files) == 0) return STATUS_OK;
+    if (!self->run.options.trainer[0] || !noted) return STATUS_OK;
+    write_hash(files, self->run.net.files_hash);
+    if (strcmp(noted, files) == 0) return STATUS_OK;
     return fail(err, STATUS_DATA,
                 "%.200s: the files of its trainer are not what trained it (XXH3 %s then, %s now); give them back",
                 self->options.run, noted, files);
@@ -172,58 +168,35 @@ static Status read_trainer(Replay *self, Spec *spec, ModelAbout *about, Error *e
 
 // Creates the run's shared memory for one process, with the model at the beginning of the round.
 static Status set_up(Replay *self, Error *err) {
-    Options *options = &self->training;
-    RunRecord past, record;
-    DatasetSource source;
-    Spec spec;
-    ModelAbout about = {0};
-    RunDevice device = {0};
-    uint32_t round = 0;
-    Nodes nodes = {.size = 1};
-    options_defaults(options);
-    snprintf(options->resume, sizeof options->resume, "%s", self->folder.path);
-    TRY(run_read_saved_options(options, &past, err));
-    options->device = DEVICE_CPU;
-    options->workers = 1;
-    for (int i = 0; i < option_count; i++) // options of a GPU do not apply here
-        if (!option_applies(options, &option_table[i])) options->given[i] = false;
-    TRY(options_resolve(options, err));
-    if (options_algorithm(options).engine->whole_cohort)
-        return fail(err, STATUS_USAGE,
-                    "%.200s: no client of --algorithm %.60s trains on its own; there is nothing to replay",
-                    self->options.run, options->algorithm);
-    TRY(run_load_data(&self->memory, &source, NULL, options, err));
-    TRY(options->trainer[0] ? read_trainer(self, &spec, &about, err)
-                            : run_read_model(&spec, about.text, options, &self->memory.data, err));
-    TRY(run_folder_open(&self->opened, self->folder.path, err));
-    const TrainerNet *net = options->trainer[0] ? &self->net : NULL;
-    TRY(run_create_memory(&self->memory, options, &spec, net, &about, &device, &self->opened, &nodes, err));
-    run_record_fill(&record, options, &self->memory, run_hash_data(&self->memory.data), kernels_best()->name, "");
+    uint32_t round;
+    TRY(reopened_run_open(&self->run, self->folder.path, "there is nothing to replay", err));
+    TRY(check_trainer(self, err));
     if (self->options.round == 1) return STATUS_OK;
-    TRY(run_checkpoint_restore(&self->memory, &round, &self->opened, &record, &past, err));
-    rounds_go_on(&self->memory, (uint32_t)self->options.round);
+    TRY(reopened_run_restore(&self->run, &round, err));
+    rounds_go_on(&self->run.memory, (uint32_t)self->options.round);
     if (round == (uint32_t)self->options.round - 1) return STATUS_OK;
     return fail(err, STATUS_SOFTWARE, "the model of round %d is missing, that of round %u is there",
                 self->options.round - 1, round);
 }
 
 static Job *post_job(Replay *self) {
-    Job *job = queue_post(self->memory.queue);
+    Job *job = queue_post(self->run.memory.queue);
     job->client = (uint32_t)self->options.client;
-    partition_client(&self->memory.partition, job->client, &job->count);
+    partition_client(&self->run.memory.partition, job->client, &job->count);
     job->epochs = (uint32_t)number_of(self->told, "epochs");
     job->visit = (uint32_t)number_of(self->told, "visit");
     // Wrong labels and marks change the training; other attacks change only the trained update.
-    job->attacks = attack_is_in_training(&self->memory.config->attack) && self->memory.attackers[job->client];
+    job->attacks = attack_is_in_training(&self->run.memory.config->attack) && self->run.memory.attackers[job->client];
     job->share = json_real_value(json_object_get(self->told, "share"));
-    if (self->memory.client_state_table) job->state_from = self->memory.client_state_table[1 + job->client];
+    if (self->run.memory.client_state_table) job->state_from = self->run.memory.client_state_table[1 + job->client];
     job->state_to = NO_CLIENT_STATE; // the client's later rounds are not replayed
     return job;
 }
 
 static Status write_update(const Replay *self, const float *trained, Error *err) {
-    const TensorList *list = &self->memory.tensors;
-    size_t count = (size_t)list->count + (self->steps > 0), header_bytes, parameters = self->memory.config->parameters;
+    const TensorList *list = &self->run.memory.tensors;
+    size_t count = (size_t)list->count + (self->steps > 0), header_bytes,
+           parameters = self->run.memory.config->parameters;
     TensorEntry *entries = calloc(count + 1, sizeof *entries);
     float *update = malloc(parameters * sizeof *update);
     char *header = NULL;
@@ -235,7 +208,7 @@ static Status write_update(const Replay *self, const float *trained, Error *err)
     entries[list->count] =
         (TensorEntry){.name = "losses", .type = TENSOR_F64, .rank = 1, .shape = {(int64_t)self->steps}};
     for (size_t i = 0; i < parameters; i++)
-        update[i] = trained[i] - self->memory.weights[i];
+        update[i] = trained[i] - self->run.memory.weights[i];
     TRY_GOTO(done, safetensors_header(&header, &header_bytes, entries, count, NULL, 0, err));
     file = fopen(self->options.out, "we");
     if (!file) {
@@ -288,15 +261,15 @@ static void tell(const Replay *self, const Job *job, const Walk *walk) {
 
 static Status train_client(Replay *self, Error *err) {
     LocalModel model;
-    if ((uint32_t)self->options.client >= self->memory.config->clients)
+    if ((uint32_t)self->options.client >= self->run.memory.config->clients)
         return fail(err, STATUS_DATA, "--client %d: the run has only %u clients", self->options.client,
-                    self->memory.config->clients);
+                    self->run.memory.config->clients);
     Job *job = post_job(self);
-    const Training *training = &self->memory.config->training;
-    self->memory.control->config.inspects_updates = true;
-    self->memory.control->order.lr = lr_at(&training->schedule, training->sgd.lr, (uint32_t)self->options.round);
-    TRY(local_model_init(&model, &self->memory, 0, err));
-    const Walk walk = walk_of(&self->memory.config->recipe.schedule, (uint32_t)self->options.round, job->epochs);
+    const Training *training = &self->run.memory.config->training;
+    self->run.memory.control->config.inspects_updates = true;
+    self->run.memory.control->order.lr = lr_at(&training->schedule, training->sgd.lr, (uint32_t)self->options.round);
+    TRY(local_model_init(&model, &self->run.memory, 0, err));
+    const Walk walk = walk_of(&self->run.memory.config->recipe.schedule, (uint32_t)self->options.round, job->epochs);
     self->capacity = (size_t)walk_steps(&walk, local_model_batches(&model, job->count));
     self->losses = calloc(self->capacity + 1, sizeof *self->losses);
     Status status = self->losses ? STATUS_OK : fail(err, STATUS_OS, "no memory for %zu losses", self->capacity);
@@ -304,7 +277,7 @@ static Status train_client(Replay *self, Error *err) {
         model.on_step = note_step;
         model.on_step_context = self;
         client_train(&model, job, (uint32_t)self->options.round);
-        status = dataset_segment_check(&self->memory.data_segment, err);
+        status = dataset_segment_check(&self->run.memory.data_segment, err);
     }
     if (status == STATUS_OK && model.fault != STATUS_OK)
         status = fail(err, STATUS_UNAVAILABLE, "the trainer of %.200s: %s", self->options.run, model.why.message);
@@ -332,9 +305,7 @@ Status command_replay(int argc, char **argv, int *exit_code, Error *err) {
     if (!self) return fail(err, STATUS_OS, "no memory");
     Status status = replay_options_parse(&self->options, argc, argv, err);
     if (status == STATUS_OK) status = replay(self, exit_code, err);
-    if (self->memory.control) run_memory_free(&self->memory);
-    trainer_net_free(&self->net);
-    if (self->opened.path[0]) run_folder_close(&self->opened);
+    reopened_run_close(&self->run);
     temporary_folder_remove(&self->folder);
     free(self->losses);
     json_decref(self->lines);

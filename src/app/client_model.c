@@ -1,0 +1,121 @@
+#include "client_model.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "app/train/run_metrics.h"
+#include "base/log.h"
+#include "fedavg/rules/training.h"
+
+// The own model is in local.weights after its test: loaded from what the client keeps, mixed, or trained for the test,
+// as the algorithm has it.
+static Status test_client(ClientModel *self, uint32_t client, Error *err) {
+    RunMemory *memory = &self->run.memory;
+    const RunConfig *config = memory->config;
+    const Training *training = &config->training;
+    memory->control->order.lr = lr_at(&training->schedule, training->sgd.lr, self->round);
+    TRY(local_model_init(&self->local, memory, 0, err));
+    self->has_local = true;
+    self->test = (Job){.client = client, .task = self->is_own ? EVALUATE_PERSONAL : EVALUATE_CLIENT};
+    if (self->is_own) self->test.epochs = config->personal.tune_epochs;
+    if (memory->client_state_table) self->test.state_from = memory->client_state_table[1 + client];
+    self->has_trained = !memory->client_state_table || self->test.state_from != NO_CLIENT_STATE;
+    evaluation_run(&self->local, &self->test, self->round);
+    self->weights = self->is_own ? self->local.weights : memory->weights;
+    TRY(dataset_segment_check(&memory->data_segment, err));
+    if (self->local.fault == STATUS_OK) return STATUS_OK;
+    return fail(err, STATUS_UNAVAILABLE, "the trainer of %.200s: %s", self->run.folder.path, self->local.why.message);
+}
+
+Status client_model_open(ClientModel *self, const char *folder, uint32_t client, Error *err) {
+    char config[RUN_PATH_BYTES];
+    snprintf(config, sizeof config, "%.4000s/config.yaml", folder);
+    if (access(config, R_OK) != 0)
+        return fail_errno(err, STATUS_NOINPUT, "--client %u: needs the folder of a run, and %.200s has no config.yaml",
+                          client, folder);
+    TRY(reopened_run_open(&self->run, folder, "it has no model of a client's", err));
+    const uint32_t clients = self->run.memory.config->clients;
+    if (client >= clients)
+        return fail(err, STATUS_USAGE, "--client %u: %.200s has clients from 0 to %u", client, folder, clients - 1);
+    TRY(reopened_run_restore(&self->run, &self->round, err));
+    if (self->round == 0)
+        return fail(err, STATUS_NOINPUT, "%.200s has no checkpoint; sounder train --resume %.200s writes one", folder,
+                    folder);
+    self->is_own = self->run.memory.algorithm.traits.has[TRAIT_PERSONAL];
+    return test_client(self, client, err);
+}
+
+void client_model_close(ClientModel *self) {
+    if (self->has_local) local_model_free(&self->local);
+    reopened_run_close(&self->run);
+}
+
+static bool is_judged(const ClientModel *self) {
+    return !dataset_has_targets(&self->run.memory.data.items) && self->test.unjudged == 0;
+}
+
+void client_model_tell(const ClientModel *self, bool json) {
+    const Job *test = &self->test;
+    const double samples = (double)test->samples, loss = test->loss_sum / samples;
+    const char *data = evaluation_data_name(&self->run.memory.partition),
+               *model = self->is_own ? "its own" : "the global";
+    if (json) {
+        printf("{\"client\":%u,\"round\":%u,\"model\":\"%s\",\"trained\":%s,\"data\":\"%s\",\"samples\":%" PRIu64,
+               test->client, self->round, self->is_own ? "personal" : "global", self->has_trained ? "true" : "false",
+               data, test->samples);
+        if (test->samples > 0) printf(",\"loss\":%.10g", loss);
+        if (test->samples > 0 && is_judged(self))
+            printf(",\"hits\":%u,\"accuracy\":%.10g", test->hits, test->hits / samples);
+        puts("}");
+        return;
+    }
+    printf("client %u after %u rounds, %s model%s: ", test->client, self->round, model,
+           self->has_trained || !self->is_own ? "" : " (it has never trained)");
+    if (test->samples == 0)
+        printf("no test, for it has no %s\n", strchr(data, ' ') + 1);
+    else if (is_judged(self))
+        printf("loss %.4f, %u of %" PRIu64 " %s right: %.2f%%\n", loss, test->hits, test->samples,
+               strchr(data, ' ') + 1, 100 * test->hits / samples);
+    else
+        printf("loss %.4f on %" PRIu64 " %s\n", loss, test->samples, strchr(data, ' ') + 1);
+}
+
+static Status write_file(const char *path, const char *header, size_t header_bytes, const float *weights, size_t count,
+                         Error *err) {
+    FILE *file = fopen(path, "we");
+    if (!file) return fail_errno(err, STATUS_CANTCREATE, "%.500s cannot be made", path);
+    bool written =
+        fwrite(header, 1, header_bytes, file) == header_bytes && fwrite(weights, sizeof *weights, count, file) == count;
+    written &= fclose(file) == 0;
+    if (written) return STATUS_OK;
+    unlink(path);
+    return fail_errno(err, STATUS_IO, "%.500s cannot be written", path);
+}
+
+Status client_model_write(const ClientModel *self, const char *path, Error *err) {
+    const RunMemory *memory = &self->run.memory;
+    const Options *options = &self->run.options;
+    char in_run[RUN_PATH_BYTES], *header;
+    size_t header_bytes;
+    if (!self->is_own)
+        return fail(err, STATUS_USAGE,
+                    "%.200s: --algorithm %.60s trains one model for all clients, which is model.safetensors; models of "
+                    "clients' own are those of fedper, ditto and others (sounder help algorithms)",
+                    self->run.folder.path, options->algorithm);
+    snprintf(in_run, sizeof in_run, "%s/client-%u.safetensors", self->run.folder.path, self->test.client);
+    ModelAbout about = {0};
+    snprintf(about.text, sizeof about.text, "%s", self->run.about.text);
+    Status status =
+        model_about_data(&about, &memory->data, options->data, run_hash_data(&memory->data), options->seed, err);
+    if (status == STATUS_OK)
+        status = model_header(&header, &header_bytes, &self->run.spec, &memory->tensors, &about, err);
+    if (status == STATUS_OK) {
+        status =
+            write_file(*path ? path : in_run, header, header_bytes, self->weights, memory->config->parameters, err);
+        free(header);
+    }
+    model_about_free(&about);
+    if (status == STATUS_OK) printf("model: %s\n", *path ? path : in_run);
+    return status;
+}
