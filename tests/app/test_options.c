@@ -162,7 +162,7 @@ static void an_unknown_option_names_what_was_probably_meant(void **state) {
         {"-w|2", "-w: unknown option; did you mean --workers?"},
         {"-w2", "-w: unknown option; did you mean --workers?"},
         {"--quiet|true", "--quiet true: a value of this option needs '='; write --quiet=true"},
-        {"--client|3", "--client: unknown option; did you mean --clients?"},
+        {"--client|3", "--client: an option of `sounder eval`; did you mean --clients?"},
         {"--frobnicate|3", "--frobnicate: unknown option; `sounder help train` lists them"},
         {"--xy|3", "--xy: unknown option; `sounder help train` lists them"},
         {"--", "--\"\": unknown option; `sounder help train` lists them"},
