@@ -58,6 +58,22 @@ class Sweep(RunCase):
                          ["algorithm=fedprox-mu=0.1--combine-mean-samples", "algorithm=fedprox-mu=1--combine-mean-uniform"])
         self.assertEqual(self.plan("--data", "quadratics a=1,4 b=0,3", "--model", "linear 1", "--momentum", "0"), ["run"])
 
+    def test_values_that_are_lists_have_semicolons_between_them(self):
+        weights = ["--data", "synthetic:1x6x6:40:20", "--model", "softmax", "--clients", "2", "--rounds", "1"]
+        self.assertEqual(self.plan(*weights, "--class-weights", ",".join("1" * 10)), ["run"])  # one weight alone is no value
+        self.assertEqual(self.plan(*weights, "--client-weights", "1,2;2,1"), ["client-weights=1,2", "client-weights=2,1"])
+        self.assertEqual(self.plan(*weights, "--client-weights", "1,2", "--client-weights", "2,1"), ["client-weights=1,2", "client-weights=2,1"])
+        self.assertEqual(self.plan(*weights, "--freeze", "fc1.bias,fc1.w*;", "--lr", "0.1,0.2"), ["lr=0.1", "lr=0.2"])
+        attack = [*("10" if word == "2" else word for word in weights), "--attack", "sign-flip"]
+        self.assertEqual(self.plan(*attack, "--attackers", "0.1,0.2"), ["attackers=0.1", "attackers=0.2"])
+        self.assertEqual(self.plan(*attack, "--attackers", "1,3;2"), ["attackers=1,3", "attackers=2"])
+        for option, value in (("--attackers", "1,3"), ("--without", "1,3"), ("--freeze", "fc1.weight,fc1.bias")):
+            _, err = self.call("sweep", *attack, option, value, "--out", "s", code=64)
+            self.assertIn(f"{option} {value}: one list, or several values; a sweep has semicolons between them: \"{value};\" is one, \"{value.replace(',', ';')}\" several", err)
+        _, err = self.call("sweep", *weights, "--class-weights", ";1,2", "--out", "s", code=64)
+        self.assertIn("--class-weights: a value is missing before a semicolon", err)
+        self.assertFalse(os.path.exists(self.path("s")))
+
     def test_a_line_before_it_says_what_the_runs_that_wait_will_take(self):
         line = r"(?m)^plan: (\d+) runs, (\d+) at a time: about (\d+\.\d) s and (\d+\.\d) MB, if all are like (.*)$"
 
@@ -121,6 +137,18 @@ class Sweep(RunCase):
         again = self.sweep(*arguments, "--rounds", "9")
         self.assertEqual({run: len(self.rounds(f"s/{run}")) for run in done}, done)
         self.assertEqual(again.count("(done before)"), 10 + 4 + 2)
+
+    def test_tables_after_halving_tell_rounds_and_pair_equal_ones_alone(self):
+        out = self.sweep(*LEARNED, "--algorithm", "fedavg,fedprox", "--lr", "0.05,1e-6,2e-6", "--seed", "1..3", "--search", "halving", "--rounds", "9",
+                         "--show", "test_loss", "--out", "s")
+        self.assertRegex(out, r"(?m)^algorithm +lr +n +rounds +test loss$")
+        note = "runs of different --rounds, as --search halving leaves them: compare only lines of equal rounds\n"
+        self.assertIn(note, out)
+        self.assertNotIn(note, self.call("runs", "s", "--by", "rounds,lr")[0])
+        told = self.call("runs", "s", "--against", "fedavg", "--by", "lr")[0]  # 9 rounds of one, 3 of the other
+        self.assertIn("left out: 3 pairs of runs of different --rounds\n", told)
+        self.assertNotRegex(told, r"(?m)^0\.05 +fedprox +3")
+        self.assertIn("runs of different --rounds are no pairs; --search halving ends most runs early", self.call("runs", "s", "--against", "fedavg")[0])
 
     def test_halving_of_runs_without_classes_goes_by_the_loss(self):
         self.sweep("--data", "quadratics a=1,4 b=0,3", "--model", "linear 1", "--momentum", "0", "--lr", "1e-6,0.1", "--rounds", "3",

@@ -60,9 +60,11 @@ static Group base_in(const Group *block, const Question *question) {
 }
 
 // Computes one difference per seed that both groups have and returns how many there are. differences:
-// (PAIRED_TEST_MOST). *unknown: pairs in which a run has no number, such as a loss that overflowed.
-static size_t subtract(double *differences, size_t *unknown, const Group *group, const Group *base,
+// (PAIRED_TEST_MOST). *unknown: pairs in which a run has no number, such as a loss that overflowed. *uneven: pairs of
+// other --rounds, as halving leaves them, which are compared only if the rounds are what is asked about.
+static size_t subtract(double *differences, size_t *unknown, size_t *uneven, const Group *group, const Group *base,
                        const Question *question) {
+    const bool is_about_rounds = strcmp(question->option->name, "rounds") == 0;
     size_t count = 0;
     for (size_t a = 0, b = 0; a < group->count && b < base->count && count < PAIRED_TEST_MOST;) {
         const PastRun *run = &group->runs[a], *other = &base->runs[b];
@@ -71,7 +73,9 @@ static size_t subtract(double *differences, size_t *unknown, const Group *group,
         a += seed <= other_seed;
         b += seed >= other_seed;
         if (seed != other_seed) continue;
-        if (isfinite(difference))
+        if (run->options.rounds != other->options.rounds && !is_about_rounds)
+            ++*uneven;
+        else if (isfinite(difference))
             differences[count++] = difference;
         else
             ++*unknown;
@@ -104,8 +108,8 @@ typedef struct Comparison {
     bool people; // groups with too few seeds are not in the table
     FILE *few;   // names them
     bool has_few, has_more;
-    size_t unknown;      // pairs
-    double *differences; // (PAIRED_TEST_MOST)
+    size_t unknown, uneven; // pairs
+    double *differences;    // (PAIRED_TEST_MOST)
 } Comparison;
 
 // Nothing tells whether more of a named figure is better.
@@ -144,7 +148,7 @@ static void print_group(FILE *file, const Group *group, size_t pairs, const Ques
 }
 
 static void put_group(Comparison *to, const Group *group, const Group *base, const Question *question) {
-    const size_t pairs = subtract(to->differences, &to->unknown, group, base, question);
+    const size_t pairs = subtract(to->differences, &to->unknown, &to->uneven, group, base, question);
     const bool enough = pairs >= PAIRED_TEST_LEAST;
     if (!enough) {
         if (to->has_few) fputs("; ", to->few);
@@ -191,6 +195,12 @@ static void print_notes(FILE *notes, const Comparison *of, const Question *quest
         fprintf(notes,
                 "too few seeds in common with %s %s for an interval, which needs %d (such as --seed 1..%d): %s\n", name,
                 value, PAIRED_TEST_LEAST, PAIRED_TEST_LEAST, few);
+    if (of->uneven > 0)
+        fprintf(notes, "left out: %zu pair%s of runs of different --rounds\n", of->uneven, of->uneven == 1 ? "" : "s");
+    else if (of->has_few && by_options_have(&question->others, option_find("rounds")))
+        fputs("runs of different --rounds are no pairs; --search halving ends most runs early, so compare runs of "
+              "--search grid\n",
+              notes);
     if (of->unknown > 0)
         fprintf(notes, "left out: %zu pair%s in which a run has no number for %s\n", of->unknown,
                 of->unknown == 1 ? "" : "s", question->title);

@@ -89,17 +89,32 @@ static void print_notes(const PastRuns *runs, size_t finished, const ByOptions *
         separator = ", ";
     }
     if (separator[0] == ',') putchar('\n');
+    if (!by_options_have(by, option_find("rounds")) && past_runs_differ(runs->all, finished, option_find("rounds")))
+        puts("runs of different --rounds, as --search halving leaves them: compare only lines of equal rounds");
     if (finished < runs->count)
         printf("left out, for %s not finished: %zu of %zu runs\n", runs->count - finished == 1 ? "it is" : "they are",
                runs->count - finished, runs->count);
 }
 
+// Whether --show names the rounds.
+static bool names_rounds(const char *show) {
+    char names[OPTION_TEXT_BYTES], *rest;
+    snprintf(names, sizeof names, "%s", show);
+    for (char *name = strtok_r(names, ", ", &rest); name; name = strtok_r(NULL, ", ", &rest))
+        if (strcmp(name, "rounds") == 0) return true;
+    return false;
+}
+
 static Status fill_means(Table *table, const PastRuns *runs, size_t finished, ByOptions *by, const char *show,
                          Error *err) {
     RunColumns columns;
+    char shown[OPTION_TEXT_BYTES + 8] = "rounds,";
     by_options_add_columns(by, table);
     const size_t number = table_add_column(table, "n", "runs", 0);
-    TRY(run_columns_add(&columns, table, runs, show, err));
+    const bool mixes = !by_options_have(by, option_find("rounds")) && !names_rounds(show) &&
+                       past_runs_differ(runs->all, finished, option_find("rounds"));
+    if (*show && mixes) snprintf(shown, sizeof shown, "rounds,%s", show);
+    TRY(run_columns_add(&columns, table, runs, *show && mixes ? shown : show, err));
     const size_t reached = table_add_column(table, "reached it", "reached_target", 0);
     for (size_t first = 0, next; first < finished; first = next) {
         for (next = first + 1; next < finished && by_options_compare(&runs->all[first], &runs->all[next], by) == 0;)

@@ -42,6 +42,44 @@ static Status add_range(bool *is_range, SweepAxis *axis, const char *text, size_
     return STATUS_OK;
 }
 
+// Texts between semicolons; the last may end with one: "1,2,3;" is one list.
+static Status add_lists(SweepAxis *axis, const char *text, Error *err) {
+    while (*text) {
+        const size_t length = strcspn(text, ";");
+        if (length == 0)
+            return fail(err, STATUS_USAGE, "--%s: a value is missing before a semicolon", axis->option->name);
+        TRY(add_value(axis, text, length, err));
+        text += length + (text[length] == ';');
+    }
+    return STATUS_OK;
+}
+
+static bool are_shares(const char *text) {
+    for (; *text; text += strcspn(text, ",") + (text[strcspn(text, ",")] == ','))
+        if (!memchr(text, '.', strcspn(text, ","))) return false;
+    return true;
+}
+
+// A value of this option is itself a list: commas belong to it where its parts are no values, as one weight alone is
+// none; otherwise they could mean both, but for the shares of --attackers.
+static Status add_listed(SweepAxis *axis, const char *text, bool *is_done, Error *err) {
+    const char *name = axis->option->name;
+    const bool are_values = strcmp(name, "attackers") == 0 && are_shares(text);
+    *is_done = true;
+    if (strchr(text, ';') || (axis->option->lists == OPTION_LISTS_WHOLE && strchr(text, ',')))
+        return add_lists(axis, text, err);
+    *is_done = strchr(text, ',') && !are_values;
+    if (!*is_done) return STATUS_OK;
+    char several[OPTION_SHOWN_BYTES];
+    option_printable(several, text);
+    for (char *comma = several; (comma = strchr(comma, ','));)
+        *comma = ';';
+    return fail(err, STATUS_USAGE,
+                "--%s %.100s: one list, or several values; a sweep has semicolons between them: \"%.100s;\" is one, "
+                "\"%.100s\" several",
+                name, text, text, several);
+}
+
 static Status add_list(SweepAxis *axis, const char *text, Error *err) {
     for (;;) {
         const size_t length = strcspn(text, ",");
@@ -77,6 +115,9 @@ static Status add_text(SweepAxis *axis, const char *text, Error *err) {
 
 static Status add_values(SweepAxis *axis, const char *text, Error *err) {
     const bool is_text = axis->option->type == OPTION_TEXT || axis->option->type == OPTION_FORM;
+    bool is_done = false;
+    if (axis->option->lists && !strpbrk(text, "{}")) TRY(add_listed(axis, text, &is_done, err));
+    if (is_done) return STATUS_OK;
     if (is_text && strpbrk(text, " {}")) return add_text(axis, text, err);
     return add_list(axis, text, err);
 }

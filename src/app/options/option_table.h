@@ -35,6 +35,9 @@ typedef enum OptionGroup {
 
 enum { OPTION_MAX_CHOICES = 64, OPTION_VALUE_BYTES = OPTION_NET_BYTES, OPTION_RANGE_BYTES = 768 };
 
+// Whether a value may be a list, and its parts may be values, too.
+typedef enum OptionLists { OPTION_LISTS_NOTHING, OPTION_LISTS_WHOLE, OPTION_LISTS_OR_PARTS } OptionLists;
+
 typedef struct Option {
     const char *name; // the same on the command line (--name) and in YAML (name:)
     // names in other programs, for suggestions: words between blanks; NULL: none
@@ -62,6 +65,7 @@ typedef struct Option {
     const char *brief;                 // one line of help for -h; NULL: `help`
     bool parts;                        // TEXT: has parts with ; between them, and a line end ends a part
     bool is_net;                       // TEXT: may be as long as a net's text
+    OptionLists lists;                 // TEXT: a value may be a list with commas, for the values of a sweep
     bool added;                        // newer than recorded runs: part of a run's identity unless zero or unused
     bool may_change;                   // may change with --resume, because it does not influence the bits
     char letter;                       // a short name: 'n' for -n; 0: none
