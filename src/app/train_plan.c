@@ -52,6 +52,7 @@ Status train_plan_turn(Run *run, Error *err) {
     forecast->worker = (uint64_t)report_worker_bytes(&run->rounds.phases.supervisor);
     forecast->trainer = (uint64_t)report_trainer_bytes(run->memory.control);
     forecast->program = forecast_child_bytes(run->trainers.nursery.trainer.process.guard);
+    forecast->aggregator = forecast_child_bytes(run->rounds.external.aggregator.process.guard);
     forecast->checkpoint = run_checkpoint_bytes(&run->memory);
     return STATUS_OK;
 }

@@ -67,6 +67,15 @@ class Aggregators(TrainerCase):
         (pid,) = [pid for pid in descendants_of(process.pid) if command_line(pid)[1:2] == [b"rule.py"]]
         return pid
 
+    def test_a_plan_counts_the_programs_and_leaves_nothing_of_them(self):
+        given = os.listdir(self.path("."))
+        out, _ = self.train(*(word for word in JOB if word != "--quiet"), "--trainer", f"{sys.executable} trainer.py", "--aggregator", f"{sys.executable} rule.py",
+                            "--aggregator-keeps", "1", "--out", "run", "--plan")
+        self.assertRegex(out, r"(?m)^private memory  parent [\d.]+ MB, 2 workers of [\d.]+ MB with a trainer of [\d.]+ MB each, "
+                              r"the program that they are forks of [\d.]+ MB, the aggregator [\d.]+ MB$")
+        self.assertIn("samples in ", out)
+        self.assertEqual(os.listdir(self.path(".")), given)
+
     # The rules' weights -----------------------------------------------------------------------------------------------
 
     def test_the_example_has_the_weights_of_our_own_rules(self):

@@ -36,7 +36,8 @@ uint64_t forecast_child_bytes(pid_t pid) {
 // The memory of a run with these segments and as many workers.
 static uint64_t memory_of(const Forecast *forecast, const RunMemorySizes *segments, uint32_t workers) {
     return (forecast->data_is_cached ? 0 : forecast->data) + forecast->partition + segments->weights + segments->slots +
-           segments->control + forecast->parent + forecast->program + workers * (forecast->worker + forecast->trainer);
+           segments->control + forecast->parent + forecast->program + forecast->aggregator +
+           workers * (forecast->worker + forecast->trainer);
 }
 
 // Whether the run would fit with as many workers, by the functions that a run itself would ask.
@@ -96,7 +97,8 @@ static void settle_files(Forecast *forecast, const RunConfig *config, const Opti
     forecast->model = forecast->segments.weights;
     forecast->client_rows = config->client_state.rows * config->client_state.row_bytes;
     forecast->checkpoint += config->slots.pending * config->slots.sum_bytes; // as many as ever wait
-    forecast->files = MODELS * forecast->model + CHECKPOINTS * forecast->checkpoint + forecast->client_rows +
+    const uint64_t models = MODELS + (config->personal.clusters > 1 ? config->personal.clusters : 0);
+    forecast->files = models * forecast->model + CHECKPOINTS * forecast->checkpoint + forecast->client_rows +
                       forecast->metrics + forecast->tensorboard;
     forecast->disk_free = free_on_disk(forecast->folder);
 }
@@ -165,6 +167,7 @@ static void print_memory(FILE *file, const Forecast *forecast) {
     if (forecast->trainer > 0) fprintf(file, " with a trainer of %.1f MB each", megabytes(forecast->trainer));
     if (forecast->program > 0)
         fprintf(file, ", the program that they are forks of %.1f MB", megabytes(forecast->program));
+    if (forecast->aggregator > 0) fprintf(file, ", the aggregator %.1f MB", megabytes(forecast->aggregator));
     fprintf(file, "\nin all          %.1f MB of %.1f MB that are available, enough for %u worker%s\n",
             megabytes(forecast->memory), megabytes(forecast->available), forecast->most_workers,
             plural(forecast->most_workers));

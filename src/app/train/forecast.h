@@ -24,6 +24,7 @@ typedef struct Forecast {
     bool data_is_cached;                     // the data set is a file, which runs share
     uint64_t parent, worker, trainer;        // private memory of a process; trainer: 0, there is none
     uint64_t program;                        // of the program that trainers are forks of; 0: they are none
+    uint64_t aggregator;                     // of --aggregator; 0: there is none
     uint64_t memory, available;              // of all; that there is for it
     GpuNeed gpu;                             // zeros: the CPU trains
     uint64_t gpu_free;                       // of that GPU
