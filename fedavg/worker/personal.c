@@ -88,7 +88,7 @@ void personal_begin(LocalModel *model, const Job *job) {
 // With g the gradient at the mixture of own model v and shared model w: v -= lr (alpha g + weight decay), and alpha -=
 // lr ((v - w) g + decay alpha), which is kept between 0 and 1. Both begin from v, w and alpha as they were before the
 // batch, as in Algorithm 1; PFLlib and FL-bench, from which the decay and the presets are, take the gradient of alpha
-// from those at v and w. The sum is in one order, so that it has the same bits on every instruction set.
+// from those at v and w. The sum is in one order, so that no instruction set changes its bits.
 void personal_mix(LocalModel *model, const Batch *batch, const Noise *noise) {
     const RunConfig *config = model->memory->config;
     const PersonalPlan *plan = &config->personal;

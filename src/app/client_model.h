@@ -1,5 +1,5 @@
 // The model of one client of a run that trained earlier: its own where the algorithm trains such, else the global one.
-// It is tested as the run tests it: the same function, the same samples, the same bits.
+// Its test is the run's own, to the bit.
 //
 //   ClientModel model = {0};
 //   Status status = client_model_open(&model, "runs/a", 3, err);

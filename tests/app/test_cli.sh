@@ -201,7 +201,7 @@ for pair in algorithms:algorithm models:model partitions:partition; do
     [ "$(wc -l <"$work/offered")" -ge 10 ] || complain "completion offers few names" train "--${pair#*:}"
     [ -z "$(comm -13 "$work/listed" "$work/offered")" ] || complain "completion offers what help does not list: $(comm -13 "$work/listed" "$work/offered" | tr '\n' ' ')" train "--${pair#*:}"
 done
-expect_candidates 'fedbn fedbuff' train --algorithm 'fedb'
+expect_candidates 'fedbabu fedbn fedbuff' train --algorithm 'fedb'
 expect_candidates 'mobilenet' train --model 'mob'
 expect_candidates 'leaf leaf-iid' train --partition 'lea'
 expect_candidates 'cifar10 cifar100' train --data 'cif'

@@ -141,8 +141,7 @@ static void leave_out(Options *options, const char *name) {
 }
 
 static void leave_out_what_goes_with_little(Options *options) {
-    static const char *const names[] = {"trainer",        "aggregator", "without",
-                                        "client-weights", "plan",       "cohort-schedule"};
+    static const char *const names[] = {"trainer", "aggregator", "without", "new-clients", "client-weights", "plan"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         leave_out(options, names[i]);
 }
@@ -160,6 +159,7 @@ static void make_consistent(Options *options) {
     options_defaults(&defaults);
     strcpy(options->partition, forms[options->seed % (sizeof forms / sizeof *forms)]);
     options->device = DEVICE_CPU;
+    set(options, "cohort-schedule", "constant");
     options->resume[0] = '\0';
     options->training.optimizer_state = OPTIMIZER_FRESH; // not every algorithm lets a client keep another one
     snprintf(options->algorithm, sizeof options->algorithm, "%s",

@@ -1,7 +1,7 @@
 // A run that trained earlier, set up again in one process on the CPU, to repeat something that workers have done.
 //
 //   ReopenedRun run = {0};
-//   Status status = reopened_run_open(&run, folder, err);
+//   Status status = reopened_run_open(&run, folder, "nothing to replay", err);
 //   if (status == STATUS_OK) status = reopened_run_restore(&run, &round, err);   // its last checkpoint
 //   reopened_run_close(&run);                                                    // also after a failure
 #ifndef SOUNDER_APP_TRAIN_REOPENED_RUN_H
