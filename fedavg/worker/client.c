@@ -28,7 +28,7 @@ void client_plan(SlotPlan *slots, const RunConfig *config) {
     slots->vectors += algorithm.combine->trusts;
     slots->sums = rows ? 1 : each * config->workers; // with rows the parent's
     slots->each = each;
-    const uint32_t jobs = (config->cohort + config->nodes - 1) / config->nodes;
+    const uint32_t jobs = rows || config->records ? (config->cohort + config->nodes - 1) / config->nodes : 0;
     slots->rows = rows ? jobs : 0;
     slots->recorded = config->records ? jobs : 0;
 }
