@@ -321,6 +321,7 @@ typedef struct Control {
     Goals goals;
     double clip;                           // the clipping norm; written by the parent between rounds
     uint32_t victim;                       // attack mimic: 1 + the client that it copies; 0: not yet chosen
+    uint32_t cluster;                      // of several models the one that is tested as the global one
     GradientSync gradients;                // ssgd
     _Alignas(64) _Atomic uint64_t updates; // hogwild: exact number of steps applied in this round
     // The real clock: versions that exist; that are being written; 1 when workers must return to the barrier.

@@ -50,6 +50,10 @@ float *state_model(const RunMemory *memory, uint32_t model) {
     return model == 0 ? memory->weights : run_memory_vector(memory, state_vector(memory, STATE_CLUSTERS) + model - 1);
 }
 
+float *state_tested_model(const RunMemory *memory) {
+    return state_model(memory, memory->control->cluster);
+}
+
 // Only lockstep starts a round over. Its velocity is put back with the weights; a round of Hogwild is never repeated.
 void state_plan(RunConfig *config) {
     const Algorithm algorithm = run_algorithm(config);
@@ -95,6 +99,8 @@ static void add_numbers(StateTable *table, Control *control) {
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         add(table, numbers[i]);
+    if (state_models(&control->config) > 1)
+        add(table, (StateRow){"sounder.cluster", TENSOR_I32, STATE_ONE, 1, &control->cluster});
 }
 
 // Names of vectors have their index in the slots, as checkpoints always had them.

@@ -76,6 +76,10 @@ uint32_t state_vector(const RunMemory *memory, StateVector which);
 uint32_t state_models(const RunConfig *config);
 float *state_model(const RunMemory *memory, uint32_t model);
 
+// The one of them that is tested as the global model and becomes the run's: that of most clients in the last round that
+// any client finished; the first of equal ones.
+float *state_tested_model(const RunMemory *memory);
+
 // Fills in lasting and states of config->slots, whose vectors begin with the lasting ones.
 void state_plan(RunConfig *config);
 

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "fedavg/memory/state.h"
 #include "fedavg/parent/rounds.h"
 
 // A worker's wait at the barrier is its distance from the last arrival: the time that a better distribution of the work
@@ -65,6 +66,14 @@ static void collect_lengths(const Rounds *rounds, RoundReport *report) {
     report->square_of_mean = count > 0 ? rounds->parent.squared_length : NAN;
 }
 
+// A cluster that lost all its clients has a model that none of them would use.
+static void note_largest_cluster(const RunMemory *memory, const int64_t *trained_of) {
+    uint32_t largest = 0;
+    for (uint32_t m = 1; m < state_models(memory->config); m++)
+        if (trained_of[m] > trained_of[largest]) largest = m;
+    if (trained_of[largest] > 0) memory->control->cluster = largest;
+}
+
 // Refused clients count in samples and loss: they have trained, and only their update is left out.
 Status rounds_collect_training(const Rounds *rounds, RoundReport *report, Error *err) {
     const RunMemory *memory = rounds->memory;
@@ -81,6 +90,7 @@ Status rounds_collect_training(const Rounds *rounds, RoundReport *report, Error 
         report->samples += job->samples;
         loss_sum += job->loss_sum;
     }
+    note_largest_cluster(memory, report->trained_of);
     report->cohort = &rounds->cohort;
     report->combine = &rounds->combine;
     report->pending = memory->algorithm.engine->buffers ? &rounds->pending : NULL;

@@ -181,7 +181,7 @@ void evaluation_choose(LocalModel *model, Job *job, uint32_t round) {
     model->of_cluster.weights = state_model(model->run, job->cluster);
 }
 
-// The first cluster's model is tested as the global one; a client's own tests and losses are of its cluster's model.
+// The largest cluster's model is tested as the global one; a client's own tests and losses are of its cluster's model.
 static bool is_of_cluster(const Job *job) {
     return job->task == EVALUATE_PERSONAL || job->task == EVALUATE_FINE_TUNED || job->task == EVALUATE_TRAINING_DATA ||
            job->task == EVALUATE_TRAINING_PART;
@@ -194,7 +194,7 @@ void evaluation_run(LocalModel *model, Job *job, uint32_t round) {
     const bool of_server =
         job->task == EVALUATE_TEST_SET || job->task == EVALUATE_VALIDATION || job->task == TRAIN_ROOT;
     view_begin(&model->view, of_server ? VIEW_TEST_SET : job->client, round, NULL);
-    model->of_cluster.weights = model->run->weights;
+    model->of_cluster.weights = state_tested_model(model->run);
     if (is_of_cluster(job)) evaluation_choose(model, job, round);
     switch ((EvaluationTask)job->task) {
     case EVALUATE_TEST_SET:

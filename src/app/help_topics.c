@@ -134,7 +134,7 @@ static const struct {
     {"  attackers, attackers_chosen", "clients that attacked; of those in clients_chosen (with --attack)"},
     {"  clients_by_cluster",
      "with personal clusters: how many of the trained clients took each model; in clients_evaluation, of the tested "
-     "ones; a client's own `cluster` is in its line"},
+     "ones; a client's own `cluster` is in its line. The global model's tests are of the most clients' one"},
     {"  updates, updates_waiting",
      "updates in the round's step; pending updates of this and earlier rounds for later steps"},
     {"  staleness, staleness_mean, staleness_most",

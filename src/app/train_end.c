@@ -127,14 +127,17 @@ static void print_ending(Run *run, const char *sha256, double seconds) {
         progress_say(&run->progress, "%u turn%s done again after a fault of the trainer; its output is in %s/%s\n",
                      again, again == 1 ? " was" : "s were", run->folder.path, TRAINER_LOG_NAME);
     progress_say(&run->progress, "model: %s/" MODEL_NAME "  sha256 %.12s...\n", run->folder.path, sha256);
+    if (state_models(run->memory.config) > 1)
+        progress_say(&run->progress, "that is cluster %u, of most clients; all are %s/cluster-0.safetensors to %u\n",
+                     run->memory.control->cluster, run->folder.path, state_models(run->memory.config) - 1);
     print_best(run);
     train_say_how_to_continue(run);
 }
 
-// The models of further clusters have the head of the first one's file, and a file each.
+// Each of several models has a file with the head of the run's model.
 static Status write_clusters(const Run *run, const Folder *folder, Error *err) {
     const RunConfig *config = run->memory.config;
-    for (uint32_t m = 1; m < state_models(config); m++) {
+    for (uint32_t m = 0; m < state_models(config); m++) {
         char name[sizeof CLUSTER_MODEL_NAME + 16];
         const FilePart parts[] = {{run->memory.weights_segment.memory, config->weights_offset},
                                   {state_model(&run->memory, m), config->parameters * sizeof(float)}};
@@ -147,14 +150,16 @@ static Status write_clusters(const Run *run, const Folder *folder, Error *err) {
 Status train_write_model(Run *run, Error *err) {
     char sha256[65];
     const Folder folder = run_folder_at(&run->folder);
-    FilePart file = {run->memory.weights_segment.memory, run->memory.weights_segment.bytes};
+    const RunConfig *config = run->memory.config;
+    const FilePart file[] = {{run->memory.weights_segment.memory, config->weights_offset},
+                             {state_tested_model(&run->memory), config->parameters * sizeof(float)}};
     TRY(run_folder_check(&run->folder, err));
-    TRY(durable_write(&folder, MODEL_NAME, &file, 1, err));
-    if (state_models(run->memory.config) > 1)
+    TRY(durable_write(&folder, MODEL_NAME, file, 2, err));
+    if (state_models(config) > 1)
         TRY(write_clusters(run, &folder, err));
     else
         TRY(best_model_end(&run->best, &folder, run->memory.control->goals.best_round, run->rounds_done, err));
-    sha256_hex(sha256, &file, 1);
+    sha256_hex(sha256, file, 2);
     energy_meter_read(&run->meter);
     RunSummary summary = {.rounds = run->rounds_done,
                           .seconds = clock_seconds_since(run->start_nanoseconds),

@@ -2,7 +2,7 @@
 
 Usage: test_personal_references.py PATH_OF_SOUNDER [unittest arguments]. Exits with 77 without Debian's NumPy and PyTorch.
 """
-import sys, unittest
+import json, sys, unittest
 
 from papers import CLASSES, Client, LR, mean, ROUNDS, STEPS
 from runs import parse_safetensors
@@ -118,7 +118,7 @@ class Personal(FullBatch):
 
     def test_clusters_and_their_models_are_those_of_ifca(self):
         seed = ["--seed", "4"]  # with which not all clients take one model
-        models = ["model"] + [f"cluster-{m}" for m in (1, 2)]
+        models = [f"cluster-{m}" for m in range(3)]
         self.run_it("begin", "ifca clusters=3", "--lr", "1e-30", "--rounds", "1", *seed)
         start = [self.weights("begin", name) for name in models]
         self.assertGreater(np.linalg.norm(start[1] - start[2]), 0.1)
@@ -137,6 +137,24 @@ class Personal(FullBatch):
             self.assertEqual([line["clients_by_cluster"] for line in lines if line["type"] == "clients_evaluation" and line["model"] == "personal"], [counts])
             self.assertEqual(sum(line["clients_by_cluster"][0] for line in lines if line["type"] == "round"),
                              sum(line["cluster"] == 0 for line in lines if line["type"] == "client"))
+
+    def test_the_model_of_the_largest_cluster_is_the_one_that_is_tested_and_written(self):
+        largest_of = set()
+        for seed in "1", "2", "3", "4":
+            run = f"largest-{seed}"
+            self.run_personal(run, "ifca clusters=3", "--seed", seed)
+            self.run_personal(f"{run}-parts", "ifca clusters=3", "--seed", seed, "--rounds", "2")
+            self.train("--resume", f"{run}-parts", "--rounds", str(ROUNDS), "--quiet")
+            rounds = [line for line in self.metrics(run) if line["type"] == "round"]
+            counts = rounds[-1]["clients_by_cluster"]
+            largest = counts.index(max(counts))
+            largest_of.add(largest)
+            tested = json.loads(self.call("eval", f"{run}/model.safetensors", "--data", self.path("data"), "--json")[0])
+            self.assertAlmostEqual(rounds[-1]["test_loss"], tested["test_loss"], 6)
+            for name in run, f"{run}-parts":
+                self.assertTrue(np.array_equal(self.weights(name, "model"), self.weights(name, f"cluster-{largest}")))
+            self.assertEqual(self.model(run), self.model(f"{run}-parts"))
+        self.assertGreater(len(largest_of), 1, "with these seeds the first cluster is always the largest")
 
     def layers(self, run):
         with open(self.path(run, "model.safetensors"), "rb") as file:

@@ -54,7 +54,8 @@ const RuleText personal_rules[PERSONAL_COUNT] = {
     [PERSONAL_CLUSTERS] =
         {"clusters",
          "the server has CLUSTERS models; each client trains, and is tested with, the one that has "
-         "the least loss on its training samples, and every model moves by the mean of its clients",
+         "the least loss on its training samples, and every model moves by the mean of its clients; "
+         "the one of most clients is tested as the global model",
          "Ghosh, Chung, Yin, Ramchandran, NeurIPS 2020, Algorithm 1 (IFCA)",
          {{.name = "clusters", .preset = 2, .minimum = 1, .maximum = PERSONAL_MOST_CLUSTERS, .whole = true}}},
 };

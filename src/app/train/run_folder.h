@@ -7,7 +7,7 @@
 //   clients.kept                client states, if the algorithm keeps some between a client's turns
 //   live/global.safetensors     during the run: a link to the shared weights themselves
 //   model.safetensors           the final model
-//   cluster-1.safetensors, ...  the models of further clusters (personal clusters), of which it is the first one's
+//   cluster-0.safetensors, ...  the models of all clusters (personal clusters), of which it is the largest one's
 //   best.safetensors            the best one of all tests; not of several models
 //   trainer.log                 what the programs of --trainer and --aggregator print; a new run appends to an old one
 //
