@@ -39,7 +39,9 @@ typedef enum DatasetSplitKind { DATASET_TRAIN, DATASET_TEST, DATASET_SPLITS } Da
 // Sizes of one item of each array in bytes.
 typedef struct DatasetItems {
     uint32_t pixel_bytes; // 1: uint8 pixels; 4: float32 numbers, which enter a net unchanged; 0: labels alone
-    uint32_t label_bytes; // 2: uint16 classes; 4: float32 targets of the net's one output, for the squared loss
+    // 2: uint16 classes; 4: float32 targets of the net's one output, for the squared loss; 8 and more: rows of float32
+    // zeros and ones, which say of each label whether it applies
+    uint32_t label_bytes;
     uint32_t owner_bytes; // 4: each sample has an owner; 0: samples have no owners
     uint32_t outside;     // bits of 1 << DatasetSplitKind: splits whose samples are in files, not in the block
     uint32_t names_bytes; // size of the names of the classes, each with its '\0'; 0: classes are known by number
@@ -51,7 +53,17 @@ typedef struct DatasetItems {
     uint32_t texts;      // bits of DATASET_TEXTS_...
 } DatasetItems;
 
+// Samples have no classes, but float32 targets or rows of labels.
 static inline bool dataset_has_targets(const DatasetItems *items) {
+    return items->label_bytes >= sizeof(float);
+}
+
+// Each sample has several labels, as many as Dataset.classes.
+static inline bool dataset_has_rows(const DatasetItems *items) {
+    return items->label_bytes > sizeof(float);
+}
+
+static inline bool dataset_has_numbers(const DatasetItems *items) {
     return items->label_bytes == sizeof(float);
 }
 
@@ -64,14 +76,14 @@ static inline bool dataset_has_samples(const DatasetItems *items) {
 typedef struct DatasetSplit {
     uint32_t count;         // samples
     const uint8_t *pixels;  // (count, C,H,W); float32 may be at an odd address; NULL while they are outside the block
-    const uint16_t *labels; // (count), classes below `classes`; or float32 targets
+    const uint16_t *labels; // (count), classes below `classes`; or float32 targets, or rows of them (count, classes)
     const uint32_t *owners; // (count), users below `users`, or UINT32_MAX: no owner; NULL if no sample has an owner
 } DatasetSplit;
 
 typedef struct Dataset {
     char name[DATASET_NAME_BYTES];
     Shape shape; // of one sample
-    int classes; // largest training label + 1; with targets 1: outputs of a net
+    int classes; // largest training label + 1; with targets 1, with rows the labels of each: outputs of a net
     DatasetItems items;
     uint32_t users; // number of users that own the samples (a federation); 0: samples have no owners
     DatasetSplit train, test;

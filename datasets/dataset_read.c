@@ -153,6 +153,11 @@ static bool has_names(const char *names, uint64_t bytes, size_t expected) {
     return bytes == 0 || (count == expected && names[bytes - 1] == '\0');
 }
 
+// Classes, or one or more float32 numbers.
+static bool are_labels(uint32_t bytes) {
+    return bytes == sizeof(uint16_t) || (bytes > 0 && bytes % sizeof(float) == 0);
+}
+
 // A block may come from a cache file or another process: every field that a pointer is computed from is checked before
 // it is used, and the layout is computed again from the counts and has to be the same.
 Status dataset_view(Dataset *data, const void *memory, size_t bytes, Error *err) {
@@ -168,7 +173,7 @@ Status dataset_view(Dataset *data, const void *memory, size_t bytes, Error *err)
                     block->shape.rows, block->shape.columns, block->classes);
     const DatasetItems *items = &block->items;
     if ((items->pixel_bytes != 0 && items->pixel_bytes != 1 && items->pixel_bytes != 4) ||
-        (items->label_bytes != 2 && items->label_bytes != 4) || (items->owner_bytes != 0 && items->owner_bytes != 4) ||
+        !are_labels(items->label_bytes) || (items->owner_bytes != 0 && items->owner_bytes != 4) ||
         (items->owner_bytes != 0) != (block->users != 0) || items->outside >= 1u << DATASET_SPLITS)
         return fail(err, STATUS_DATA, "the data set's block: items of %u, %u and %u bytes for %u users",
                     items->pixel_bytes, items->label_bytes, items->owner_bytes, block->users);

@@ -209,6 +209,7 @@ static bool tells_classes(const Dataset *data, size_t feature) {
 }
 
 static bool tells_the_answer(const Dataset *data, size_t feature) {
+    if (dataset_has_rows(&data->items)) return false;
     return dataset_has_targets(&data->items) ? is_target(data, feature) : tells_classes(data, feature);
 }
 
@@ -236,9 +237,10 @@ void dataset_find_doubts(DatasetDoubts *doubts, const Dataset *data, const Datas
     const DatasetFormat *format = source->format;
     doubts->count = 0;
     if (!source->folder[0]) return; // synthetic
-    if (dataset_has_targets(&data->items))
+    if (dataset_has_numbers(&data->items))
         doubt_targets(doubts, data, format);
-    else if (format->targets && !(data->items.vocabulary && data->class_names) && // not characters that follow
+    else if (format->targets && !dataset_has_rows(&data->items) &&
+             !(data->items.vocabulary && data->class_names) && // not characters that follow
              !settings_classes(&source->settings))
         doubt_classes(doubts, data, format);
     if (data->feature_names && !data->items.vocabulary) doubt_features(doubts, data, &source->settings);

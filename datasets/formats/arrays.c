@@ -172,7 +172,7 @@ Status arrays_look_up(Arrays *arrays, const char *place, const Form *settings, E
     const bool are_of_medmnist = found[X_TRAIN] && x->rank == 4 && (x->extent[3] == 1 || x->extent[3] == 3) &&
                                  strcmp(arrays->names[X_TRAIN], "train_images.npy") == 0;
     arrays->are_last = settings_say(settings, SETTING_CHANNELS, "last") || are_of_medmnist;
-    return STATUS_OK;
+    return arrays_look_at_labels(arrays, err);
 }
 
 static bool is_normalised(const DatasetSource *source) {
@@ -228,7 +228,8 @@ const DatasetFormat arrays_format = {
     .is_here = arrays_is_here, .find = arrays_find, .read = arrays_read,
     .help = "a file .npz (numpy.savez, or savez_compressed) or a folder of .npy files with the arrays x_train, y_train, x_test, y_test. "
             "Samples x are (N), (N,F), (N,H,W) or (N,C,H,W): uint8 pixels, or numbers of any other type, which enter a net as float32. "
-            "Targets y are whole numbers, classes from 0, or floating-point ones, for the squared loss; or one-hot rows. Optional: "
+            "Targets y are whole numbers, classes from 0, or floating-point ones, for the squared loss; or one-hot rows; or rows of zeros "
+            "and ones (N,L), of which each says whether a label applies to the sample, for binary cross-entropy. Optional: "
             "client_train and client_test, whose samples they are (numbers from 0), for --partition natural-id; mean and std, "
             "by which samples (pixels: divided by 255) are normalised, one for all, or one a channel or feature; x_validation and "
             "y_validation, on which rounds are tested (as with --validation). Samples of uint8 or "

@@ -36,6 +36,7 @@ typedef struct Arrays {
     bool labels_alone;        // y without x
     bool is_single;           // no test samples of their own: a share of the samples is for tests
     bool are_last;            // channels are the last axis of the samples
+    bool has_rows;            // of labels: zeros and ones, not each with a single one
     BytePart parts[ROLES];    // of an archive
     NpyHeader headers[ROLES];
     DatasetFileState states[ROLES];
@@ -61,6 +62,9 @@ static inline bool array_has_targets(const NpyHeader *header) {
 
 // Finds the arrays of a place, and their types and shapes.
 Status arrays_look_up(Arrays *arrays, const char *place, const Form *settings, Error *err);
+
+// Sets has_rows, by the values of y_train.
+Status arrays_look_at_labels(Arrays *arrays, Error *err);
 
 // Opens an array at its header, which it reads.
 Status arrays_open(ByteStream *stream, NpyHeader *header, const Arrays *arrays, ArrayRole role, Error *err);

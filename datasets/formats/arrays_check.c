@@ -42,7 +42,7 @@ Status arrays_check_column(const Arrays *arrays, ArrayRole role, ArrayRole sampl
     if (column->rank >= 1 && column->count == column->extent[0] && column->count == x->extent[0]) return STATUS_OK;
     return fail(err, STATUS_DATA, "%s: of shape (%s), for %" PRIu64 " samples; give one number for each sample%s",
                 arrays->said[role], shape_text(text, column), x->extent[0],
-                is_label ? ", or a one-hot row, stored row by row" : "");
+                is_label ? ", or a row of zeros and ones, stored row by row" : "");
 }
 
 Status arrays_check_pair(const Arrays *arrays, ArrayRole train, ArrayRole test, bool differ, Error *err) {
@@ -113,7 +113,8 @@ Status arrays_check(DatasetSource *source, const Arrays *arrays, Error *err) {
                     arrays->place);
     source->train_count = (uint32_t)headers[train].extent[0];
     source->test_count = arrays->is_single ? 0 : (uint32_t)headers[test].extent[0];
-    source->items.label_bytes = array_has_targets(&headers[Y_TRAIN]) ? sizeof(float) : sizeof(uint16_t);
+    const uint64_t columns = arrays->has_rows ? headers[Y_TRAIN].extent[1] : array_has_targets(&headers[Y_TRAIN]);
+    source->items.label_bytes = columns > 0 ? (uint32_t)(columns * sizeof(float)) : sizeof(uint16_t);
     TRY(arrays_add_validation(source, arrays, err));
     return check_normalisation(source, arrays, err);
 }

@@ -64,6 +64,33 @@ static Status read_one_hot(uint32_t *labels, const Arrays *arrays, ArrayRole rol
     return status;
 }
 
+// One row with more or fewer ones makes all of them rows of labels; a value that is neither 0 nor 1 makes them neither.
+Status arrays_look_at_labels(Arrays *arrays, Error *err) {
+    const NpyHeader *header = &arrays->headers[Y_TRAIN];
+    if (!arrays->found[Y_TRAIN] || !array_is_one_hot(header) || header->by_columns) return STATUS_OK;
+    float *rows = malloc(header->count * sizeof *rows);
+    if (!rows) return fail(err, STATUS_OS, "no memory for %" PRIu64 " numbers of labels", header->count);
+    const Status status = read_array(rows, arrays, Y_TRAIN, 0, NULL, err);
+    const uint32_t classes = (uint32_t)header->extent[1];
+    bool are_bits = status == STATUS_OK, are_classes = true;
+    for (uint64_t i = 0; i < header->count && are_bits; i++)
+        are_bits = rows[i] == 0 || rows[i] == 1;
+    for (uint64_t i = 0; i < header->extent[0] && are_bits; i++)
+        are_classes &= class_of(rows + i * classes, classes) < classes;
+    arrays->has_rows = are_bits && !are_classes;
+    free(rows);
+    return status;
+}
+
+static Status check_bits(const float *rows, const Arrays *arrays, ArrayRole role, Error *err) {
+    const NpyHeader *header = &arrays->headers[role];
+    for (uint64_t i = 0; i < header->count; i++)
+        if (rows[i] != 0 && rows[i] != 1)
+            return fail(err, STATUS_DATA, "%s: %g in row %" PRIu64 "; labels of several per sample are 0 or 1",
+                        arrays->said[role], (double)rows[i], i / header->extent[1]);
+    return STATUS_OK;
+}
+
 // labels: (samples).
 static Status read_labels(uint32_t *labels, const Arrays *arrays, ArrayRole role, Error *err) {
     if (array_is_one_hot(&arrays->headers[role])) return read_one_hot(labels, arrays, role, err);
@@ -145,7 +172,9 @@ Status arrays_read_samples(void *pixels, const DatasetBlock *block, const Arrays
 
 Status arrays_read_targets(void *labels, const DatasetBlock *block, const Arrays *arrays, ArrayRole role, Error *err) {
     const uint64_t count = arrays->headers[role].extent[0];
-    if (dataset_has_targets(&block->items)) return read_array(labels, arrays, role, 0, NULL, err);
+    if (dataset_has_targets(&block->items)) TRY(read_array(labels, arrays, role, 0, NULL, err));
+    if (dataset_has_rows(&block->items)) return check_bits(labels, arrays, role, err);
+    if (dataset_has_targets(&block->items)) return STATUS_OK;
     uint32_t *values = malloc(count * sizeof *values);
     if (!values) return fail(err, STATUS_OS, "no memory for %" PRIu64 " labels", count);
     const Status status = read_labels(values, arrays, role, err);
@@ -195,7 +224,8 @@ static Status part_single(DatasetBlock *block, uint8_t *items, const uint8_t *is
 
 static Status read_single(DatasetBlock *block, const Arrays *arrays, Error *err) {
     const size_t samples = (size_t)block->train_count + block->test_count;
-    const size_t bytes = shape_size(block->shape) * block->items.pixel_bytes;
+    const size_t sample = shape_size(block->shape) * block->items.pixel_bytes, label = block->items.label_bytes;
+    const size_t bytes = sample > label ? sample : label;
     uint8_t *is_test = malloc(samples), *items = malloc(samples * (bytes > 4 ? bytes : 4));
     uint32_t tests = 0;
     Status status = is_test && items ? choose_tests(is_test, &tests, arrays, dataset_has_targets(&block->items), err)

@@ -135,6 +135,8 @@ static uint32_t even_launches(uint32_t share, uint32_t most) {
 Status gpu_plan(RunConfig *config, const Device *device, const Spec *spec, const Dataset *data,
                 uint32_t clients_per_round, uint32_t models, Error *err) {
     GpuConfig *gpu = &config->gpu;
+    if (spec->label_rows)
+        return fail(err, STATUS_USAGE, "several labels per sample are trained on the CPU alone; use --device cpu");
     *gpu = (GpuConfig){
         .used = 1, .gpu = (uint32_t)device->index, .stride = cuda_net_stride(config->parameters), .tf32 = gpu->tf32};
     // Test samples follow the training samples: test sample i is also sample train.count + i. So a worker's order can

@@ -65,7 +65,7 @@ typedef struct RunMemory {
     Queue *queue;
     MetricSums *metrics;  // one per job of the queue, written by the job's worker; NULL without a trainer
     float *class_weights; // (classes) what a sample of each class counts in a local step; NULL: 1
-    Answer *answers;      // of the last test, by the place of a sample in its set; NULL with a trainer
+    Answer *answers;      // of the last test, by the place of a sample in its set (spec_answers); NULL with a trainer
     Dataset data;
     Partition partition;
     float *weights;     // (parameters) the shared model

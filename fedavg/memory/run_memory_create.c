@@ -82,7 +82,7 @@ static size_t lay_out_control(RunPlan *plan, const RunMemory *memory) {
     const size_t metrics_end = round_up(list_end + (lists ? plan->job_capacity * sizeof(MetricSums) : 0), 64);
     const uint32_t validation = memory->partition.validation_count, test = memory->data.test.count;
     config->answers_offset = lists ? 0 : metrics_end;
-    const size_t answers = lists ? 0 : validation > test ? validation : test;
+    const size_t answers = lists ? 0 : (validation > test ? validation : test) * spec_answers(&config->spec);
     const size_t answers_end = round_up(metrics_end + answers * sizeof(Answer), 64);
     config->balance_offset = config->weighs_classes ? answers_end : 0;
     const size_t weights = config->weighs_classes ? (size_t)memory->data.classes : 0;

@@ -7,6 +7,7 @@
 #include "fedavg/parent/rounds.h"
 #include "fedavg/rules/attack/attack_rules.h"
 #include "fedavg/rules/world/sampler.h"
+#include "nn/label_rows.h"
 
 // Finds the losses (count) of the global model on what each of the clients (count) trains on, or on one batch of it.
 // The parent waits for this phase before it draws or weighs: all nodes need all losses. Jobs are merged by place, so
@@ -83,7 +84,8 @@ static Status evaluate_in_chunks(Rounds *rounds, uint32_t round, EvaluationTask 
     const uint32_t size = is_whole ? all : EVALUATION_CHUNK;
     // Answers of other nodes are zeros here, and the sum over the nodes has all of them.
     const bool joins = memory->config->nodes > 1 && memory->answers && task != EVALUATE_BACKDOOR;
-    if (joins) memset(memory->answers, 0, all * sizeof *memory->answers);
+    const size_t answers = all * spec_answers(&memory->config->spec);
+    if (joins) memset(memory->answers, 0, answers * sizeof *memory->answers);
     queue_clear(memory->queue);
     for (uint32_t first = 0, place = 0; first < all && place < most; first += size, place++) {
         const uint32_t left = all - first;
@@ -96,7 +98,7 @@ static Status evaluate_in_chunks(Rounds *rounds, uint32_t round, EvaluationTask 
     TRY(phases_run_jobs(&rounds->phases, PHASE_EVALUATE, round, err));
     TRY(node_jobs_merge(memory, rounds->nodes, err));
     static_assert(sizeof(Answer) == sizeof(int64_t), "answers are summed as integers");
-    if (joins) TRY(nodes_sum(rounds->nodes, (int64_t *)(void *)memory->answers, all, err));
+    if (joins) TRY(nodes_sum(rounds->nodes, (int64_t *)(void *)memory->answers, answers, err));
     *sums = (ChunkSums){0};
     for (uint32_t i = 0; i < memory->queue->count; i++) {
         sums->result.loss_sum += memory->queue->jobs[i].loss_sum;
@@ -130,6 +132,10 @@ static Status measure_answers(Rounds *rounds, RoundReport *report, Error *err) {
     const int classes = memory->config->spec.squared_loss ? 0 : memory->config->spec.classes;
     report->test_figures = answer_figures_none();
     if (!memory->answers || (on_gpu && (report->validates || !rounds->wants_answers))) return STATUS_OK;
+    if (memory->config->spec.label_rows) {
+        label_rows_figures(&report->test_figures, NULL, memory->answers, report->test_count, classes);
+        return STATUS_OK;
+    }
     return answer_figures(&report->test_figures, memory->answers, report->test_count, classes, err);
 }
 

@@ -22,7 +22,8 @@ static void evaluate(LocalModel *model, BatchResult *result, const float *weight
 
 // The parent measures the answers to all chunks. A trainer has its own net, and its own metrics.
 static void begin_answers(LocalModel *model, const Job *job) {
-    model->net.answers = model->memory->answers ? model->memory->answers + job->first : NULL;
+    Answer *answers = model->memory->answers;
+    model->net.answers = answers ? answers + job->first * spec_answers(&model->net.spec) : NULL;
 }
 
 // Evaluates one chunk of the test set. The parent cuts the set into chunks of a fixed size, so that the sum of their

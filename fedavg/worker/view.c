@@ -16,7 +16,7 @@ Status view_init(View *view, const RunMemory *memory, Error *err) {
     if (!copies(config) && config->view.drift.row != VIEW_DRIFT_LABELS) return STATUS_OK;
     view->samples = own(&view->owned, copies(config) ? (most + 1) * size : 0, sizeof(float));
     view->order = own(&view->owned, most > classes ? most : classes, sizeof *view->order);
-    view->labels = own(&view->owned, most, sizeof(float));
+    view->labels = own(&view->owned, most, memory->data.items.label_bytes);
     view->own_labels = own(&view->owned, classes, sizeof *view->own_labels);
     if (!view->owned.lacks_memory) return STATUS_OK;
     view_free(view);

@@ -161,7 +161,7 @@ static Status evaluate_on_cpu(BatchResult *sum, Answer *answers, float *logits, 
     for (uint32_t first = 0; first < data->test.count; first += EVALUATION_CHUNK) {
         const Batch batch = test_batch(data, first);
         BatchResult result;
-        net.answers = answers + first;
+        net.answers = answers + first * spec_answers(spec);
         net_evaluate(&net, &result, parameters, &batch);
         sum->loss_sum += result.loss_sum;
         sum->hits += result.hits;
@@ -187,7 +187,10 @@ static Status evaluate_on_gpu(BatchResult *sum, Answer *answers, float *logits, 
 static Status compute(BatchResult *sum, Answer *answers, float *logits, const float *parameters, const Spec *spec,
                       const Dataset *data, const Options *options, RunDevice *device, Error *err) {
     if (device->on_gpu) {
-        const Status status = evaluate_on_gpu(sum, answers, logits, parameters, spec, data, options->tf32, err);
+        const Status status =
+            spec->label_rows
+                ? fail(err, STATUS_USAGE, "several labels per sample are tested on the CPU alone; use --device cpu")
+                : evaluate_on_gpu(sum, answers, logits, parameters, spec, data, options->tf32, err);
         if (status == STATUS_OK || !run_device_give_up(device, options, err)) return status;
         run_device_close(device, false);
     }
@@ -232,7 +235,7 @@ static Status evaluate(const float *parameters, const Spec *spec, const Subject 
     Outcome outcome = {.judged = true};
     Predictions predictions = {0};
     if (wants_answers(options)) TRY(predictions_init(&predictions, data, spec->classes, wants_confusion(options), err));
-    outcome.answers = malloc(data->test.count * sizeof *outcome.answers);
+    outcome.answers = malloc(data->test.count * spec_answers(spec) * sizeof *outcome.answers);
     Status status = outcome.answers ? STATUS_OK : fail(err, STATUS_OS, "no memory for %u answers", data->test.count);
     if (status == STATUS_OK)
         status =
@@ -256,6 +259,10 @@ static Status evaluate_by_trainer(const Safetensors *file, const Subject *subjec
     const RunDevice device = {0};
     const uint64_t start = clock_nanoseconds();
     Predictions predictions = {0};
+    if (dataset_has_rows(&data->items))
+        return fail(err, STATUS_USAGE,
+                    "--trainer: the samples of %.64s have several labels each, which a trainer is not given",
+                    data->name);
     if (options->device == DEVICE_CUDA)
         return fail(err, STATUS_USAGE, "--device cuda: a trainer chooses its device itself; leave it out");
     if (subject->attack.row == ATTACK_BACKDOOR)
@@ -289,7 +296,8 @@ static Status evaluate_file(const Safetensors *file, const Subject *subject, con
     TRY(run_check_samples(data, err));
     TRY(read_model(&spec, &parameters, file, subject->path, options, data, err));
     spec.float_input = data->items.pixel_bytes > 1;
-    spec.squared_loss = dataset_has_targets(&data->items);
+    spec.squared_loss = dataset_has_numbers(&data->items);
+    spec.label_rows = dataset_has_rows(&data->items);
     Status status = run_device_open(&device, options, NULL, err);
     if (status == STATUS_OK) {
         status = evaluate(parameters, &spec, subject, data, options, &device, err);

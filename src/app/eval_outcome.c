@@ -8,11 +8,20 @@
 #include "app/train/round_test.h"
 #include "app/train/run_metrics.h"
 #include "base/text.h"
+#include "nn/label_rows.h"
 
 Status outcome_measure(Outcome *outcome, const Dataset *data, Error *err) {
     const int classes = dataset_has_targets(&data->items) ? 0 : data->classes;
     outcome->figures = answer_figures_none();
+    const bool has_rows = dataset_has_rows(&data->items);
     if (!outcome->answers) return STATUS_OK;
+    if (has_rows) outcome->recalls = malloc((size_t)data->classes * sizeof *outcome->recalls);
+    if (has_rows && !outcome->recalls)
+        return fail(err, STATUS_OS, "no memory for the accuracies of %d labels", data->classes);
+    if (has_rows) {
+        label_rows_figures(&outcome->figures, outcome->recalls, outcome->answers, data->test.count, data->classes);
+        return STATUS_OK;
+    }
     TRY(answer_figures(&outcome->figures, outcome->answers, data->test.count, classes, err));
     if (classes == 0) return STATUS_OK;
     outcome->recalls = malloc((size_t)classes * sizeof *outcome->recalls);
@@ -27,12 +36,17 @@ void outcome_free(Outcome *outcome) {
 
 static void put_figures(JsonObject *object, const Outcome *outcome, const Dataset *data) {
     const AnswerFigures *of = &outcome->figures;
+    const bool has_rows = dataset_has_rows(&data->items);
     if (!isnan(of->mae)) put_real(object, "test_mae", of->mae);
     if (!outcome->recalls) return;
-    put_real(object, figure_facts[FIGURE_BALANCED_ACCURACY].key, of->balanced_accuracy);
+    if (has_rows)
+        put_real(object, "test_label_accuracy", of->label_accuracy);
+    else
+        put_real(object, figure_facts[FIGURE_BALANCED_ACCURACY].key, of->balanced_accuracy);
     put_real(object, figure_facts[FIGURE_MACRO_F1].key, of->macro_f1);
     if (!isnan(of->auc)) put_real(object, figure_facts[FIGURE_AUC].key, of->auc);
-    put_reals(object, "test_accuracy_by_class", outcome->recalls, (size_t)data->classes);
+    put_reals(object, has_rows ? "test_accuracy_by_label" : "test_accuracy_by_class", outcome->recalls,
+              (size_t)data->classes);
 }
 
 // A long name is cut, so that the line has room for others, and followed by the number of its class.
@@ -53,7 +67,8 @@ static void print_class(const double *recalls, const Dataset *data, int label) {
 static void print_classes(const double *recalls, const Dataset *data) {
     enum { MOST = 20, WORST = 5 };
     const int classes = data->classes;
-    fputs(classes <= MOST ? "by class" : "lowest by class", stdout);
+    const char *each = dataset_has_rows(&data->items) ? "label" : "class";
+    printf("%sby %s", classes <= MOST ? "" : "lowest ", each);
     for (int label = 0; label < classes && classes <= MOST; label++)
         if (!isnan(recalls[label])) print_class(recalls, data, label);
     for (int shown = 0, last = -1; shown < WORST && classes > MOST; shown++) {
@@ -72,7 +87,9 @@ static void print_classes(const double *recalls, const Dataset *data) {
 
 static void print_figures(const AnswerFigures *of) {
     if (!isnan(of->mae)) printf(", MAE %.4f", of->mae);
-    if (!isnan(of->macro_f1))
+    if (!isnan(of->label_accuracy))
+        printf("  labels %.2f%%  macro F1 %.2f%%", 100 * of->label_accuracy, 100 * of->macro_f1);
+    else if (!isnan(of->macro_f1))
         printf("  balanced %.2f%%  macro F1 %.2f%%", 100 * of->balanced_accuracy, 100 * of->macro_f1);
     if (!isnan(of->auc)) printf("  AUC %.2f%%", 100 * of->auc);
 }
@@ -86,7 +103,7 @@ static Status print_json(const Outcome *outcome, const Predictions *predictions,
     put_readable(&object, "model", path);
     put_text(&object, "data", data->name);
     put_real(&object, "test_loss", outcome->test.loss_sum / data->test.count);
-    if (dataset_has_targets(&data->items)) {
+    if (dataset_has_numbers(&data->items)) {
         put_real(&object, "test_rmse", loss_as_rmse(outcome->test.loss_sum / data->test.count));
         put_real(&object, "test_r2", loss_as_r2(outcome->test.loss_sum / data->test.count, test_variance(data)));
     } else if (outcome->judged) {
@@ -117,7 +134,7 @@ Status outcome_tell(const Outcome *outcome, const Predictions *predictions, cons
     const double loss = result->loss_sum / count;
     char regression[RUN_FIGURE_TEXT_BYTES];
     printf("test loss %.4f", loss);
-    if (dataset_has_targets(&data->items))
+    if (dataset_has_numbers(&data->items))
         printf("  %s", regression_text(regression, loss_as_rmse(loss), loss_as_r2(loss, test_variance(data))));
     else if (outcome->judged)
         printf("  accuracy %u/%u (%.2f%%)", result->hits, count, 100.0 * result->hits / count);

@@ -158,6 +158,9 @@ static const struct {
      "spent on a sample so far, by the client that has spent most (--dp-sgd); null without noise"},
     {"  model_xxh3, tensors_xxh3", "XXH3 of the new model's weights, and of each tensor"},
     {"summary", "the run is done; its test figures are those of the last test"},
+    {"  test_label_accuracy, test_accuracy_by_label",
+     "if samples have several labels each: the share of labels that are right, and that of each label (in the summary); "
+     "test_accuracy counts samples of which all are right"},
     {"  test_accuracy_by_class", "accuracy on the test samples of each class; null for a class without one"},
     {"  best_model_test_accuracy, ..._loss",
      "with a validation set: of best.safetensors on the test set, if that is not the final model"},
@@ -239,7 +242,7 @@ void help_print_data(FILE *file) {
         "A name is searched in $SOUNDER_DATA, the cache folder (~/.cache/sounder) and /usr/share/datasets. Your own "
         "folder or file has one of these forms, recognised by the names in it:");
     for (uint32_t i = 0; i < dataset_format_count; i++) {
-        char line[1024];
+        char line[2048];
         fputc('\n', file);
         snprintf(line, sizeof line, "%s: %s", dataset_formats[i]->name, dataset_formats[i]->help);
         print_paragraph(file, 2, line);

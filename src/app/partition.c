@@ -129,7 +129,8 @@ static void put_counts(JsonObject *all, const uint32_t *counts, uint32_t clients
 
 static Status print_json(const PartitionStats *stats, const uint32_t *counts, const Options *options,
                          const RunMemory *memory, Error *err) {
-    const uint32_t clients = memory->partition.clients, classes = (uint32_t)memory->data.classes;
+    const bool has_classes = !dataset_has_targets(&memory->data.items);
+    const uint32_t clients = memory->partition.clients, classes = has_classes ? (uint32_t)memory->data.classes : 1;
     char form[OPTION_TEXT_BYTES], *text;
     size_t bytes;
     JsonObject all;
@@ -163,8 +164,9 @@ static Status print_json(const PartitionStats *stats, const uint32_t *counts, co
 }
 
 static Status show(const RunMemory *memory, const Options *options, const Wishes *wishes, Error *err) {
-    const uint32_t clients = memory->partition.clients, classes = (uint32_t)memory->data.classes;
-    const uint16_t *labels = !dataset_has_targets(&memory->data.items) ? memory->data.train.labels : NULL;
+    const bool has_classes = !dataset_has_targets(&memory->data.items);
+    const uint32_t clients = memory->partition.clients, classes = has_classes ? (uint32_t)memory->data.classes : 1;
+    const uint16_t *labels = has_classes ? memory->data.train.labels : NULL;
     uint32_t *counts = malloc((size_t)clients * classes * sizeof *counts);
     if (!counts) return fail(err, STATUS_OS, "no memory for the classes of %u clients", clients);
     partition_count(counts, &memory->partition, labels, classes);

@@ -89,7 +89,7 @@ static Status prepare(Run *run, Error *err) {
     if (status == STATUS_OK && run->options.patience_by[0])
         status = patience_by_read(&named_figure, &run->options, err);
     if (status == STATUS_OK) status = goals_check(&run->target, &run->options, data, err);
-    run->figure = run_figure_of(&run->options, dataset_has_targets(&data->items));
+    run->figure = run_figure_of(&run->options, dataset_has_numbers(&data->items));
     run->tested = run->final = run->best_final = round_test_none(data);
     const bool folder = run->source.folder[0] && !run->source.named;
     run->data_hash = is_ready ? run->ready->hash : run_hash_data(data);

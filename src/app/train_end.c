@@ -15,6 +15,7 @@
 #include "fedavg/memory/state.h"
 #include "fedavg/trainer/faults.h"
 #include "io/durable.h"
+#include "nn/label_rows.h"
 
 bool train_has_result(const Run *run) {
     return train_is_finished(run) && run_record_has_result(&run->past, &run->folder, run->rounds_done);
@@ -58,9 +59,14 @@ static Status test_best(Run *run, Error *err) {
 static Status measure_classes(Run *run, Error *err) {
     const RunMemory *memory = &run->memory;
     const Dataset *data = &memory->data;
-    if (!memory->answers || dataset_has_targets(&data->items) || !train_is_first(run)) return STATUS_OK;
+    if (!memory->answers || dataset_has_numbers(&data->items) || !train_is_first(run)) return STATUS_OK;
     run->recalls = malloc((size_t)data->classes * sizeof *run->recalls);
     if (!run->recalls) return fail(err, STATUS_OS, "no memory for the accuracies of %d classes", data->classes);
+    if (dataset_has_rows(&data->items)) {
+        AnswerFigures figures;
+        label_rows_figures(&figures, run->recalls, memory->answers, data->test.count, data->classes);
+        return STATUS_OK;
+    }
     return answer_recalls(run->recalls, memory->answers, data->test.count, data->classes, err);
 }
 

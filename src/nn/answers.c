@@ -10,7 +10,7 @@ typedef struct ClassCount {
 } ClassCount;
 
 AnswerFigures answer_figures_none(void) {
-    return (AnswerFigures){.balanced_accuracy = NAN, .macro_f1 = NAN, .auc = NAN, .mae = NAN};
+    return (AnswerFigures){.balanced_accuracy = NAN, .macro_f1 = NAN, .auc = NAN, .mae = NAN, .label_accuracy = NAN};
 }
 
 // The caller frees *counts (classes). A prediction beyond the classes is right for no label.

@@ -25,6 +25,7 @@ typedef struct AnswerFigures {
     double macro_f1;          // mean F1 of the classes that occur or are predicted
     double auc;               // of two classes: chance that a sample of class 1 has the greater value
     double mae;               // of targets: mean distance
+    double label_accuracy;    // of several labels per sample: share of labels that are right
 } AnswerFigures;
 
 AnswerFigures answer_figures_none(void);

@@ -11,6 +11,7 @@
 #include "nn/buffers.h"
 #include "nn/contrast.h"
 #include "nn/kernels/batch_statistics.h"
+#include "nn/label_rows.h"
 #include "nn/layers/layer.h"
 #include "nn/linear_blas.h"
 #include "nn/pass.h"
@@ -158,12 +159,20 @@ static uint16_t label_of(const Batch *batch, uint32_t place) {
     return batch->label_of ? batch->label_of[batch->labels[sample]] : batch->labels[sample];
 }
 
+static void load_row(const Net *net, const float *labels, uint32_t sample, int s, Chunk chunk) {
+    const size_t count = (size_t)net->spec.classes;
+    for (size_t k = 0; k < count; k++)
+        net->buffers->targets[k * (size_t)chunk.samples + (size_t)s] = labels[sample * count + k];
+}
+
 // Labels keep the chunk's order, whatever the parts: the loss is computed for the whole chunk.
 static void load_labels(const Net *net, const Batch *batch, Chunk chunk) {
     for (int s = 0; s < chunk.count; s++) {
         const uint32_t place = chunk.first + (uint32_t)s;
         const uint32_t sample = batch->indices ? batch->indices[place] : batch->first + place;
-        if (net->spec.squared_loss)
+        if (net->spec.label_rows)
+            load_row(net, (const float *)(const void *)batch->labels, sample, s, chunk);
+        else if (net->spec.squared_loss)
             net->buffers->targets[s] = ((const float *)(const void *)batch->labels)[sample];
         else
             net->buffers->labels[s] = label_of(batch, place);
@@ -183,6 +192,9 @@ static const float *logits_of(const Net *net) {
 // last sample get a gradient of zero.
 static double loss_of(const Net *net, float *gradient, uint32_t *hits, float scale, Chunk chunk) {
     const float *outputs = logits_of(net);
+    if (net->spec.label_rows)
+        return label_rows_loss(gradient, hits, outputs, net->buffers->targets, scale, net->spec.classes, chunk.count,
+                               chunk.samples);
     if (net->spec.squared_loss)
         return squared_loss(gradient, hits, outputs, net->buffers->targets, scale, chunk.count, chunk.samples);
     return net->at_work->softmax_cross_entropy(gradient, hits, outputs, net->buffers->labels, scale,
@@ -294,16 +306,23 @@ void net_follow(const Net *net, float *parameters) {
     }
 }
 
-static Answer answer_to(const Net *net, int s, int samples) {
+static void answer_to(Answer *answer, const Net *net, int s, int samples) {
     const float *outputs = logits_of(net);
     const int classes = net->spec.classes;
     int best = 0;
-    if (net->spec.squared_loss) return (Answer){.value = outputs[s] - net->buffers->targets[s]};
+    if (net->spec.label_rows) {
+        label_rows_answers(answer, outputs + s, net->buffers->targets + s, classes, (size_t)samples);
+        return;
+    }
+    if (net->spec.squared_loss) {
+        *answer = (Answer){.value = outputs[s] - net->buffers->targets[s]};
+        return;
+    }
     for (int k = 1; k < classes; k++)
         if (outputs[k * samples + s] > outputs[best * samples + s]) best = k; // the first of equal ones, as for a hit
-    return (Answer){.label = net->buffers->labels[s],
-                    .predicted = (uint16_t)best,
-                    .value = classes == 2 ? outputs[samples + s] - outputs[s] : 0};
+    *answer = (Answer){.label = net->buffers->labels[s],
+                       .predicted = (uint16_t)best,
+                       .value = classes == 2 ? outputs[samples + s] - outputs[s] : 0};
 }
 
 // Losses are summed in double precision, chunk after chunk, in an order that depends on the batch alone.
@@ -318,7 +337,7 @@ void net_evaluate(Net *net, BatchResult *result, const float *parameters, const 
         result->loss_sum += loss_of(net, NULL, &hits, 1, chunk);
         result->hits += hits;
         for (int s = 0; s < chunk.count && net->answers; s++)
-            net->answers[first + (uint32_t)s] = answer_to(net, s, chunk.samples);
+            answer_to(net->answers + (first + (size_t)s) * spec_answers(&net->spec), net, s, chunk.samples);
         count_progress(net, chunk);
     }
 }

@@ -56,7 +56,7 @@ typedef struct NetBuffers {
     float *gradients[FLOW_MAX_SLOTS]; // the slots of flow.h
     float *scratch;
     uint16_t *labels; // (N)
-    float *targets;   // (N), with the squared loss
+    float *targets;   // (N), with the squared loss; (classes,N), with several labels per sample
     uint8_t *images;  // (N, C,H,W) of a part, if training crops, flips or marks images
     int first_layer;  // number of the first layer with parameters, where the backward pass ends
 } NetBuffers;

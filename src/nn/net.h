@@ -52,7 +52,7 @@ typedef struct Net {
     struct Blas *blas;          // owned: for the products of wide layers; NULL if the net has none
     _Atomic uint64_t *progress; // if not NULL, grows by the samples of every chunk: a sign of life; NULL after net_init
     const float *class_weights; // (classes) what a sample of each class counts in a step; NULL after net_init: 1
-    struct Answer *answers;     // if not NULL, net_evaluate writes the answer to each sample there; NULL after net_init
+    struct Answer *answers; // if not NULL, net_evaluate writes its answers there (spec_answers); NULL after net_init
     GradientHook on_gradient;
     uint32_t steps;                  // made so far; every second step goes through the weights in reverse order
     const struct Contrast *contrast; // a term of the next steps (contrast.h); NULL after net_init: none

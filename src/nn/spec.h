@@ -191,6 +191,7 @@ typedef struct Spec {
     // Facts about the data that the creator of the spec fills in; false or 0 after spec_parse.
     bool float_input;  // samples are float32 and enter as they are; otherwise uint8 pixels
     bool squared_loss; // labels are float32 targets of the one output; otherwise classes
+    bool label_rows;   // labels are rows (classes) of float32 zeros and ones: each sample has several (label_rows.h)
     Augment augment;   // random crops and flips of training images
     uint32_t trigger;  // side of the white square that marks an image, in pixels; 0: no image is marked
     float smoothing;   // of training labels: the share spread over all classes evenly (Szegedy et al., CVPR 2016)
@@ -255,6 +256,11 @@ typedef struct LayerForm {
 
 // The form with this number, from 0 on; NULL after the last.
 const LayerForm *layer_form(size_t number);
+
+// How many answers (answers.h) the net gives about a sample: one, or one per label.
+static inline size_t spec_answers(const Spec *spec) {
+    return spec->label_rows ? (size_t)spec->classes : 1;
+}
 
 // Nets by name. Each is only a text for spec_parse.
 typedef struct ZooEntry {

@@ -15,7 +15,7 @@ enum { EVALUATION_CHUNK = 500 };
 // A mini-batch: `count` samples of a data set, which is stored elsewhere (usually in read-only shared memory).
 typedef struct Batch {
     const uint8_t *pixels;    // (samples, C,H,W), all of the data set; bytes of float32 if the spec has float_input
-    const uint16_t *labels;   // (samples); bytes of float32 targets if it has squared_loss
+    const uint16_t *labels;   // (samples); bytes of float32 targets if it has squared_loss, of rows if label_rows
     const uint32_t *indices;  // (count) numbers of the samples; NULL: first, first + 1, ...
     uint32_t first;           // used when indices is NULL
     uint32_t count;           // samples in this batch

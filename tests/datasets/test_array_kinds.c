@@ -70,7 +70,7 @@ static void numbers_of_every_type_and_byte_order_become_single_precision(void **
 
 static void labels_may_be_one_hot_rows_or_of_any_byte_order(void **state) {
     static const float rows[9] = {0, 1, 0, 1, 0, 0, 0, 1, 0}; // no sample of class 2
-    static const uint8_t wrong[9] = {0, 1, 0, 1, 0, 1, 0, 1, 0}, bools[6] = {1, 0, 0, 0, 1, 0};
+    static const uint8_t several[9] = {0, 1, 0, 1, 0, 1, 0, 1, 0}, wrong[9] = {0, 1, 0, 1, 0, 2, 0, 1, 0}, bools[6] = {1, 0, 0, 0, 1, 0};
     char path[SCRATCH_PATH_BYTES];
     Loaded loaded;
     Altered set = altered(GRAY_ARRAYS);
@@ -82,6 +82,14 @@ static void labels_may_be_one_hot_rows_or_of_any_byte_order(void **state) {
     const uint16_t expected[3] = {1, 0, 1};
     assert_memory_equal(loaded.data.train.labels, expected, sizeof expected);
     assert_int_equal(loaded.data.test.labels[1], 1);
+    free(loaded.block);
+    put(&set, "y_train", "|u1", "(3, 3)", several, sizeof several);
+    load_set(&loaded, arrays_write(path, *state, "hot", set.files, ARRAYS_STORED), "");
+    assert_int_equal(loaded.data.classes, 3);
+    assert_true(dataset_has_rows(&loaded.data.items));
+    const float *labels = (const float *)(const void *)loaded.data.train.labels;
+    for (int i = 0; i < 9; i++)
+        assert_true(labels[i] == (float)several[i]);
     free(loaded.block);
     put(&set, "y_train", "|u1", "(3, 3)", wrong, sizeof wrong);
     expect_refusal(arrays_write(path, *state, "hot", set.files, ARRAYS_STORED), "", STATUS_DATA,

@@ -197,7 +197,7 @@ static void what_does_not_fit_is_refused_by_its_name(void **state) {
         {"y_train", "|u1", "(3, 2)", zeros, 6,
          "y_test.npy: of type <i8 and shape (2), and the training set's of type |u1 and shape (3, 2)"},
         {"y_train", "|u1", "(2, 3)", zeros, 6,
-         "of shape (2, 3), for 3 samples; give one number for each sample, or a one-hot row"},
+         "of shape (2, 3), for 3 samples; give one number for each sample, or a row of zeros and ones"},
         {"client_train", "<u4", "(2,)", gap, 8, "client_train.npy: of shape (2), for 3 samples"},
         {"client_test", "<u4", "(2,)", gap, 8, "client_test without client_train"},
         {"mean", "<f4", "(1,)", TRAIN_NUMBERS, 4, "only one of mean and std"},

@@ -2,10 +2,11 @@
 
 Usage: test_cuda_runs_options.py PATH_OF_SOUNDER_EMULATED [unittest arguments]
 """
-import os, re, signal, socket, subprocess, sys, unittest
+import os, re, signal, socket, subprocess, sys, unittest, zipfile
 
 from cards import CARD, DATA, MODEL, TINY, CardCase
 from runs import DEADLINE, ENDLESS, children_of, wait_until
+from test_data import npy
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -31,6 +32,16 @@ class Options(CardCase):
         private = ["--data", DATA, "--model", MODEL, "--dp-sgd", "clip=1 noise=1", "--rounds", "1"]
         _, err = self.train(*private, "--device", "cuda", "--out", "no", code=64)
         self.assertIn('--dp-sgd "clip=1 noise=1" is for the CPU alone; use --device cpu', self.has_one_sentence(err))
+        with zipfile.ZipFile(self.path("many.npz"), "w") as archive:
+            for part in ("train", "test"):
+                archive.writestr(f"x_{part}.npy", npy("<f4", (4, 2), bytes(32)))
+                archive.writestr(f"y_{part}.npy", npy("|u1", (4, 2), bytes([1, 1, 0, 1, 0, 0, 1, 0])))
+        several = ["--data", "many.npz", "--model", "linear classes", "--rounds", "1"]
+        _, err = self.train(*several, "--device", "cuda", "--out", "no", code=64)
+        self.assertIn("several labels per sample are trained on the CPU alone; use --device cpu", self.has_one_sentence(err))
+        out, _ = self.train(*several, "--gpu", "0", "--out", "several")
+        self.assertIn("device: the CPU, for several labels per sample are trained on the CPU alone", out)
+        self.call("eval", "several")
         out, _ = self.train(*private, "--gpu", "0", "--out", "private")
         self.assertIn('device: the CPU, for --dp-sgd "clip=1 noise=1" is for the CPU alone\n', out)
 

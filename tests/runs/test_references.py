@@ -89,6 +89,33 @@ class References(FullBatch):
                                      str(STEPS), "--dp-sgd", text, "--batch-size", str(batch))
                 self.check(text, actual, dp_sgd(clip, noise, batch)(start, self.clients), start)
 
+    def test_several_labels_per_sample_are_trained_as_by_torch(self):
+        random = np.random.default_rng(3)
+        x, y = random.normal(size=(120, 6)).astype("f4"), (random.random((120, 5)) < 0.3).astype("u1")
+        np.savez(self.path("many.npz"), x_train=x[:80], y_train=y[:80], x_test=x[80:], y_test=y[80:])
+        run = ["--data", "many.npz", "--model", "linear 7; relu; linear classes", "--clients", "1", "--batch-size", "80", "--momentum", "0.5", "--device", "cpu", "--quiet"]
+        self.train(*run, "--lr", "1e-30", "--rounds", "1", "--out", "begin")
+        net = torch.nn.Sequential(torch.nn.Linear(6, 7), torch.nn.ReLU(), torch.nn.Linear(7, 5)).double()
+        begin, loss_of = self.tensors("begin"), torch.nn.BCEWithLogitsLoss()
+        for parameter, value in zip(net.parameters(), begin):
+            parameter.data = torch.tensor(value)
+        inputs, labels = torch.tensor(x.astype("f8")), torch.tensor(y.astype("f8"))
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.5, momentum=0.5)
+        for _ in range(20):
+            optimizer.zero_grad()
+            loss_of(net(inputs[:80]), labels[:80]).backward()
+            optimizer.step()
+        self.train(*run, "--lr", "0.5", "--rounds", "1", "--local-epochs", "20", "--out", "run")
+        for name, actual, expected, start in zip("abcd", self.tensors("run"), net.parameters(), begin):
+            self.check(name, actual, expected.detach().numpy(), start)
+        with open(self.path("run", "metrics.jsonl")) as file:
+            told = [line for line in map(json.loads, file) if line["type"] == "round"][-1]
+        self.assertAlmostEqual(told["test_loss"], loss_of(net(inputs[80:]), labels[80:]).item(), places=5)
+
+    def tensors(self, run):
+        with open(self.path(run, "model.safetensors"), "rb") as file:
+            return [np.array(values, dtype="f8").reshape(shape) for shape, values in parse_safetensors(file.read())[1].values()]
+
     def test_the_texts_for_users_of_other_frameworks_are_their_optimizers(self):
         with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "from.md")) as file:
             table = file.read()

@@ -99,7 +99,9 @@ static void put_facts(Listing *listing, const DatasetSource *source, const Datas
              : !dataset_has_samples(&data->items) ? "labels alone"
              : data->items.pixel_bytes == 1       ? "uint8"
                                                   : "float32",
-             has_targets ? ", targets" : "");
+             dataset_has_rows(&data->items) ? ", rows of labels"
+             : has_targets                  ? ", targets"
+                                            : "");
     table_put_text(table, at[VALUES], text);
     if (data->items.vocabulary > 0) table_put_number(table, at[VOCABULARY], data->items.vocabulary);
     if (!has_targets) table_put_number(table, at[CLASSES], data->classes);

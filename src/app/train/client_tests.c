@@ -18,7 +18,7 @@ Status client_tests_measure(ClientTests *tests, const RunMemory *memory, Error *
     tests->loss_sum = 0;
     tests->clusters = state_models(memory->config);
     const bool keeps = memory->config->client_state.rows > 0;
-    tests->judged = !dataset_has_targets(&memory->data.items);
+    tests->judged = !dataset_has_numbers(&memory->data.items);
     for (uint32_t i = 0; i < queue->count; i++) {
         const Job *job = &queue->jobs[i];
         if (job->samples == 0) continue;

@@ -8,8 +8,13 @@
 #include <unistd.h>
 
 Status predictions_init(Predictions *predictions, const Dataset *data, int classes, bool confusion, Error *err) {
+    if (confusion && dataset_has_rows(&data->items))
+        return fail(err, STATUS_USAGE,
+                    "the samples of %.64s have several labels each; leave out --confusion and --confusion-file",
+                    data->name);
     if (confusion && dataset_has_targets(&data->items))
-        return fail(err, STATUS_USAGE, "the samples of %.64s have targets, no classes; leave out --confusion and --confusion-file",
+        return fail(err, STATUS_USAGE,
+                    "the samples of %.64s have targets, no classes; leave out --confusion and --confusion-file",
                     data->name);
     *predictions = (Predictions){.data = data, .classes = classes};
     predictions->logits = malloc((size_t)data->test.count * (size_t)classes * sizeof *predictions->logits);
@@ -56,6 +61,24 @@ static void write_targets(FILE *file, const Predictions *predictions) {
         fprintf(file, "%u,%.9g,%.9g\n", i, (double)dataset_number(targets, i), (double)predictions->logits[i]);
 }
 
+// Three columns per label: label_0, prediction_0, probability_0, label_1, ...
+static void write_labels(FILE *file, const Predictions *predictions) {
+    const Dataset *data = predictions->data;
+    const int labels = data->classes;
+    const float *logit = predictions->logits;
+    fputs("sample", file);
+    for (int k = 0; k < labels; k++)
+        fprintf(file, ",label_%d,prediction_%d,probability_%d", k, k, k);
+    putc('\n', file);
+    for (uint32_t i = 0, at = 0; i < data->test.count; i++) {
+        fprintf(file, "%u", i);
+        for (int k = 0; k < labels; k++, at++, logit++)
+            fprintf(file, ",%d,%d,%.9g", dataset_number((const uint8_t *)data->test.labels, at) > 0.5f, *logit > 0,
+                    1 / (1 + exp(-(double)*logit)));
+        putc('\n', file);
+    }
+}
+
 void predictions_write_field(FILE *file, const char *text) {
     if (!strpbrk(text, ",\"\r\n")) {
         fputs(text, file);
@@ -96,6 +119,10 @@ Status predictions_write_file(const Predictions *predictions, const char *path,
 }
 
 Status predictions_write(const Predictions *predictions, const char *path, Error *err) {
-    const bool has_targets = dataset_has_targets(&predictions->data->items);
-    return predictions_write_file(predictions, path, has_targets ? write_targets : write_rows, err);
+    const DatasetItems *items = &predictions->data->items;
+    return predictions_write_file(predictions, path,
+                                  dataset_has_rows(items)      ? write_labels
+                                  : dataset_has_numbers(items) ? write_targets
+                                                               : write_rows,
+                                  err);
 }

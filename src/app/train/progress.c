@@ -77,12 +77,17 @@ static void say_samples(Progress *progress, const Heading *heading) {
     char dealt[PROGRESS_NUMBER_BYTES + 8] = "", number[PROGRESS_NUMBER_BYTES], train[PROGRESS_NUMBER_BYTES],
                                        test[PROGRESS_NUMBER_BYTES], held[PROGRESS_NUMBER_BYTES + 16] = "";
     const uint32_t validation = heading->partition->validation_count;
+    char labels[64] = "";
+    if (dataset_has_rows(&data->items))
+        snprintf(labels, sizeof labels, ", %d labels each: binary cross-entropy", data->classes);
+    else if (dataset_has_targets(&data->items))
+        snprintf(labels, sizeof labels, ", targets: squared loss");
     if (validation > 0) snprintf(held, sizeof held, " + %s validation", with_commas(number, validation));
     if (heading->partition->samples < data->train.count - validation)
         snprintf(dealt, sizeof dealt, "%s of ", with_commas(number, heading->partition->samples));
     progress_say(progress, "%s: %s%s training%s + %s test samples%s  ->  %s\n", data->name, dealt,
-                 with_commas(train, data->train.count - validation), held, with_commas(test, data->test.count),
-                 dataset_has_targets(&data->items) ? ", targets: squared loss" : "", heading->folder);
+                 with_commas(train, data->train.count - validation), held, with_commas(test, data->test.count), labels,
+                 heading->folder);
 }
 
 // A trainer takes samples as it likes.

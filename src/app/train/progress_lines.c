@@ -80,6 +80,8 @@ static void describe_test(char text[TEST_BYTES], const RoundTest *test, const Ru
     if (test->tested) used += (size_t)snprintf(text, TEST_BYTES, "  %s %.4f", set, log_real(test->loss));
     if (!isnan(test->accuracy))
         used += (size_t)snprintf(text + used, TEST_BYTES - used, "  %6.2f%%", 100 * test->accuracy);
+    if (!isnan(test->figures.label_accuracy))
+        used += (size_t)snprintf(text + used, TEST_BYTES - used, "  labels %.2f%%", 100 * test->figures.label_accuracy);
     if (figure_facts[of->kind].of_classes && test->tested)
         used += (size_t)snprintf(text + used, TEST_BYTES - used, "  %s",
                                  run_figure_text(value, &shown, round_test_value(test, of)));

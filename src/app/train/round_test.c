@@ -4,8 +4,8 @@
 #include <stdio.h>
 
 RoundTest round_test_none(const Dataset *data) {
-    return (RoundTest){.has_targets = dataset_has_targets(&data->items),
-                       .judged = !dataset_has_targets(&data->items),
+    return (RoundTest){.has_targets = dataset_has_numbers(&data->items),
+                       .judged = !dataset_has_numbers(&data->items),
                        .loss = NAN,
                        .accuracy = NAN,
                        .rmse = NAN,

@@ -13,7 +13,13 @@ Status goals_check(const Target *target, const Options *options, const Dataset *
     const bool is_named = target->given || options->patience_by[0];
     const FigureFacts *facts = &figure_facts[figure.kind];
     options_named(name, options, target->given ? "target" : "patience-by");
-    if (is_named && facts->is_share && dataset_has_targets(&data->items))
+    const bool by_classes =
+        facts->of_classes && figure.kind != FIGURE_MACRO_F1 && figure.kind != FIGURE_VALIDATION_MACRO_F1;
+    if (is_named && by_classes && dataset_has_rows(&data->items))
+        return fail(err, STATUS_USAGE,
+                    "%s: the samples of %.64s have several labels each, and so a model no %s; take macro-f1", name,
+                    data->name, facts->name);
+    if (is_named && facts->is_share && dataset_has_numbers(&data->items))
         return fail(err, STATUS_USAGE,
                     "%s: the samples of %.64s have targets, no classes, and so a model no %s; write loss%s, or end the "
                     "run with --patience, which goes by the loss",

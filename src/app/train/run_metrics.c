@@ -143,7 +143,7 @@ static Status put_client_test(Metrics *metrics, const RunMemory *memory, const J
     if (job->task == EVALUATE_PERSONAL && memory->config->client_state.rows > 0)
         put_flag(&line, "never_trained", job->state_from == NO_CLIENT_STATE);
     if (state_models(memory->config) > 1 && job->task != EVALUATE_CLIENT) put_whole(&line, "cluster", job->cluster);
-    if (!dataset_has_targets(&memory->data.items) && job->unjudged == 0) {
+    if (!dataset_has_numbers(&memory->data.items) && job->unjudged == 0) {
         put_whole(&line, "hits", job->hits);
         put_real(&line, "accuracy", (double)job->hits / (double)job->samples);
     }
@@ -187,7 +187,7 @@ Status report_client_tests(Metrics *metrics, const RunMemory *memory, uint32_t r
     put_whole(&line, "samples", (int64_t)tests->samples);
     put_real(&line, "loss_by_samples", tests->loss_sum / (double)tests->samples);
     put_real(&line, "loss_mean", tests->loss.mean);
-    if (dataset_has_targets(&memory->data.items) || !tests->judged)
+    if (dataset_has_numbers(&memory->data.items) || !tests->judged)
         put_losses(&line, &tests->loss);
     else
         put_accuracies(&line, tests);
@@ -237,6 +237,7 @@ static void put_global_test(JsonObject *line, const RoundTest *test, const char 
                    {"r2", test->r2, test->has_targets},
                    {"mae", of->mae, test->has_targets && !isnan(of->mae)},
                    {"accuracy", test->accuracy, !test->has_targets && test->judged},
+                   {"label_accuracy", of->label_accuracy, !isnan(of->label_accuracy)},
                    {"balanced_accuracy", of->balanced_accuracy, !isnan(of->balanced_accuracy)},
                    {"macro_f1", of->macro_f1, !isnan(of->macro_f1)},
                    {"auc", of->auc, !isnan(of->auc)}};
@@ -399,7 +400,8 @@ Status report_summary(Metrics *metrics, const RunMemory *memory, const RunSummar
     put_whole(&line, "rounds", summary->rounds);
     put_test(&line, summary->last, summary->figure);
     if (summary->last->validates) put_global_test(&line, summary->final, "test");
-    if (summary->recalls) put_reals(&line, "test_accuracy_by_class", summary->recalls, (size_t)memory->data.classes);
+    const char *each = dataset_has_rows(&memory->data.items) ? "test_accuracy_by_label" : "test_accuracy_by_class";
+    if (summary->recalls) put_reals(&line, each, summary->recalls, (size_t)memory->data.classes);
     if (summary->best_final->tested) put_global_test(&line, summary->best_final, "best_model_test");
     goals_put(&line, &memory->control->goals, summary->options, summary->figure);
     put_real(&line, "seconds", summary->seconds);

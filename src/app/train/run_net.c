@@ -151,7 +151,8 @@ Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *opt
         spec->trigger = (uint32_t)options->attack_rule.number[BACKDOOR_SIZE];
     spec->smoothing = (float)options->training.label_smoothing;
     spec->float_input = data->items.pixel_bytes > 1 || options->view.noise.row != VIEW_NOISE_NONE;
-    spec->squared_loss = dataset_has_targets(&data->items);
+    spec->squared_loss = dataset_has_numbers(&data->items);
+    spec->label_rows = dataset_has_rows(&data->items);
     if (spec->layers[spec->layer_count - 1].kind == LAYER_RELU)
         log_warning("%s: its last layer is relu, so that no class can get a negative score; leave that out", named);
     return STATUS_OK;

@@ -69,8 +69,11 @@ void run_record_fill(RunRecord *record, const Options *options, const RunMemory 
     *record = (RunRecord){.clients = options->clients,
                           .clients_per_round = options->clients_per_round,
                           .checkpoint_every = options->checkpoint_every,
-                          .has_targets = dataset_has_targets(&memory->data.items),
-                          .figure = run_figure_of(options, dataset_has_targets(&memory->data.items))};
+                          .loss = dataset_has_rows(&memory->data.items)      ? "binary cross-entropy"
+                                  : dataset_has_numbers(&memory->data.items) ? "mean square"
+                                  : options->trainer[0]                      ? "trainer's"
+                                                                             : "cross-entropy",
+                          .figure = run_figure_of(options, dataset_has_numbers(&memory->data.items))};
     snprintf(record->device, sizeof record->device, "%s", device);
     snprintf(record->blas, sizeof record->blas, "%s", blas);
     write_hash(record->data, data);
@@ -208,7 +211,7 @@ Status run_record_write(Metrics *metrics, const RunRecord *record, const Options
     put_text(&line, "partition_xxh3", record->partition);
     if (record->recording[0]) put_text(&line, "recording_xxh3", record->recording);
     put_text(&line, "run_xxh3", record->identity);
-    put_text(&line, "loss", record->has_targets ? "mean square" : options->trainer[0] ? "trainer's" : "cross-entropy");
+    put_text(&line, "loss", record->loss);
     run_figure_key(figure, &record->figure);
     put_text(&line, "figure", figure);
     if (record->figure.kind == FIGURE_METRIC) put_flag(&line, "lower_is_better", record->figure.falls);

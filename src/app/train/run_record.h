@@ -37,7 +37,7 @@ typedef struct RunRecord {
     char aggregator_folder[RUN_PATH_BYTES]; // likewise
     TrainerRepeats repeats;                 // whether turns of --trainer repeat
     RunFigure figure;                       // figure that the run is about
-    bool has_targets;                       // so that losses are mean squares
+    const char *loss;                       // what losses are
     uint32_t rounds_done;                   // when the process began
     int tensors;                            // that are exchanged
     int clients, clients_per_round;         // they may have followed from the number of workers

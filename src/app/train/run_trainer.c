@@ -110,7 +110,13 @@ Status run_read_trainer(Spec *spec, TrainerNet *net, char text[SPEC_TEXT_BYTES],
     *spec = (Spec){.input = data->shape,
                    .classes = data->classes,
                    .float_input = data->items.pixel_bytes > 1 || options->view.noise.row != VIEW_NOISE_NONE,
-                   .squared_loss = dataset_has_targets(&data->items)};
+                   .squared_loss = dataset_has_numbers(&data->items)};
+    if (dataset_has_rows(&data->items))
+        return fail(
+            err, STATUS_USAGE,
+            "--trainer: the samples of %.64s have several labels each, which a trainer is not given; take nets of "
+            "layers (--model), or let the program load them itself and give it labels alone",
+            data->name);
     if (options->attack_rule.row == ATTACK_BACKDOOR)
         spec->trigger = (uint32_t)options->attack_rule.number[BACKDOOR_SIZE];
     TRY(run_check_fit(options, spec, data, err));

@@ -73,6 +73,8 @@ def _numbered(values, names, name, whose):
 def _labels(values, name):
     """An array of classes, their names, or targets."""
     y = _array(values, name)
+    if y.ndim == 2 and y.shape[1] > 1 and y.dtype.kind in "biuf" and ((y == 0) | (y == 1)).all() and (y.sum(1) != 1).any():
+        return y.astype(np.uint8)  # several labels per sample
     if y.ndim > 1 and y.shape[-1] != 1:
         raise Error(f"{name}: of shape {y.shape}; give one number for each sample, of one-hot rows y.argmax(1)")
     if y.dtype.kind in "mMcV":
