@@ -151,6 +151,15 @@ static void set(Options *options, const char *name, const char *value) {
     check_ok(option_set(options, option_find(name), value, "", &err));
 }
 
+// Private steps do not go with all algorithms and options.
+static void fit_private_steps(Options *options) {
+    if (strncmp(options->algorithm, "fed", 3) == 0 && options->recipe.combine.row == COMBINE_ROW_mean &&
+        options->recipe.personal.row == PERSONAL_NONE)
+        leave_out(options, "class-weights"), leave_out(options, "finetune-epochs"), set(options, "sampling", "uniform");
+    else
+        set(options, "dp-sgd", "none");
+}
+
 // Makes a random choice of options one that options_resolve accepts, as a run's effective options are.
 static void make_consistent(Options *options) {
     static const char *const forms[] = {"contiguous",          "iid",    "dirichlet",
@@ -195,11 +204,7 @@ static void make_consistent(Options *options) {
     const uint32_t personal = options->recipe.personal.row;
     if (personal == PERSONAL_MOREAU) options->training.sgd.weight_decay = 0;
     if (personal == PERSONAL_MOREAU || personal == PERSONAL_MIXED) options->training.clip = 0;
-    if (strncmp(options->algorithm, "fed", 3) == 0 && options->recipe.combine.row == COMBINE_ROW_mean &&
-        personal == PERSONAL_NONE)
-        leave_out(options, "class-weights"), leave_out(options, "finetune-epochs"), set(options, "sampling", "uniform");
-    else
-        set(options, "dp-sgd", "none");
+    fit_private_steps(options);
     strcpy(options->drift, "labels round=20");
     strcpy(options->target, options->seed % 2 ? "accuracy=0.5" : "loss=1e-3");
     strcpy(options->patience_by, options->seed % 2 ? "accuracy" : "loss"); // the target's figure
