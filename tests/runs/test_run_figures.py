@@ -183,6 +183,21 @@ class RunFigure(RunCase):
         self.assertAlmostEqual(private["epsilon"], self.rounds("runs/private")[-1]["epsilon"], places=2)
         self.assertAlmostEqual(attacked["attack_success_percent"], 100 * self.rounds("runs/attacked")[-1]["attack_success"], places=2)
 
+    def test_a_sweep_of_private_runs_ends_with_a_table_of_epsilon(self):
+        small = ["--data", "synthetic:1x4x4:200:50", "--model", "linear 10", "--clients", "4", "--rounds", "2", "--seed", "1..2"]
+        for key, axis, figure in (("algorithm", "dp-fedavg norm=1 noise={1,4}", "epsilon"), ("dp-sgd", "clip=1 noise={1,4}", "sample epsilon")):
+            out = self.look("sweep", *small, "--" + key, axis, "--out", key)
+            lines = [re.split(r" {2,}", line.strip()) for line in out.splitlines()]
+            (head,) = [line for line in lines if line[0] == key]
+            told = {}
+            for name in os.listdir(self.path(key)):
+                if os.path.isdir(self.path(key, name)):
+                    told.setdefault(re.search(r"noise=(\d)", name)[1], set()).add(self.rounds(f"{key}/{name}")[-1][figure.replace(" ", "_")])
+            for noise, (value,) in told.items():
+                (row,) = [line for line in lines if f"noise={noise}" in line[0] and len(line) == len(head)]
+                self.assertEqual(float(row[head.index(figure)].split()[0]), round(value, 3), out)
+            self.assertGreater(min(told["1"]), max(told["4"]))
+
     def test_a_run_says_between_which_federations_its_epsilon_is_and_warns_of_a_large_delta(self):
         small = ["--data", "synthetic:1x4x4:200:50", "--model", "linear 10", "--clients", "4", "--workers", "1", "--rounds", "1"]
         out, err = self.train(*small, "--algorithm", "dp-fedavg norm=1 noise=1 delta=0.25", "--out", "all")
