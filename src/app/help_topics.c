@@ -156,7 +156,8 @@ static const struct {
     {"  local_epsilon, local_delta", "privacy cost of one update of a client (send noise)"},
     {"  sample_epsilon, sample_delta",
      "spent on a sample so far, by the client that has spent most (--dp-sgd); null without noise"},
-    {"  model_xxh3, tensors_xxh3", "XXH3 of the new model's weights, and of each tensor"},
+    {"  model_xxh3, tensors_xxh3",
+     "XXH3 of the new model's weights, and of each tensor; with personal clusters of all models"},
     {"summary", "the run is done; its test figures are those of the last test"},
     {"  test_label_accuracy, test_accuracy_by_label",
      "if samples have several labels each: the share of labels that are right, and that of each label (in the summary); "

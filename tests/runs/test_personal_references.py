@@ -156,6 +156,16 @@ class Personal(FullBatch):
             self.assertEqual(self.model(run), self.model(f"{run}-parts"))
         self.assertGreater(len(largest_of), 1, "with these seeds the first cluster is always the largest")
 
+    def test_a_cluster_without_clients_stays_and_the_record_hashes_all_models(self):
+        task = ["--data", "synthetic:1x4x4:96:24", "--clients", "3", "--batch-size", "8", "--model", "linear classes", "--algorithm", "ifca", "--quiet"]
+        for rounds in "1", "3":
+            self.train(*task, "--rounds", rounds, "--out", rounds)
+        lines = [line for line in self.metrics("3") if line["type"] == "round"]
+        self.assertEqual([line["clients_by_cluster"] for line in lines], [[0, 3]] * 3)
+        self.assertTrue(np.array_equal(self.weights("1", "cluster-0"), self.weights("3", "cluster-0")))
+        self.assertEqual(len({line["model_xxh3"] for line in lines}), 3)
+        self.assertEqual(len({line["tensors_xxh3"]["fc1.weight"] for line in lines}), 3)
+
     def layers(self, run):
         with open(self.path(run, "model.safetensors"), "rb") as file:
             tensors = {name: np.array(values).reshape(shape) for name, (shape, values) in parse_safetensors(file.read())[1].items()}

@@ -277,16 +277,22 @@ static void put_test(JsonObject *line, const RoundTest *test, const RunFigure *f
 }
 
 // Adds fingerprints of the new model and of each of its tensors.
+// Hashes these weights (count) of all models of the run: the hash of each is the seed of the next one.
+static uint64_t hash_models(const RunMemory *memory, uint64_t first, uint64_t count) {
+    uint64_t hash = XXH3_64bits(memory->weights + first, count * sizeof *memory->weights);
+    for (uint32_t m = 1; m < state_models(memory->config); m++)
+        hash = XXH3_64bits_withSeed(state_model(memory, m) + first, count * sizeof *memory->weights, hash);
+    return hash;
+}
+
 static void put_fingerprints(JsonObject *line, const RunMemory *memory) {
     const TensorList *list = &memory->tensors;
     JsonObject tensors;
-    put_fingerprint(line, "model_xxh3",
-                    XXH3_64bits(memory->weights, memory->config->parameters * sizeof *memory->weights));
+    put_fingerprint(line, "model_xxh3", hash_models(memory, 0, memory->config->parameters));
     json_begin(&tensors);
     for (int t = 0; t < list->count; t++) {
         const ParameterTensor *tensor = &list->tensors[t];
-        uint64_t hash = XXH3_64bits(memory->weights + tensor->first, tensor->count * sizeof *memory->weights);
-        put_fingerprint(&tensors, tensor->name, hash);
+        put_fingerprint(&tensors, tensor->name, hash_models(memory, tensor->first, tensor->count));
     }
     put_object(line, "tensors_xxh3", &tensors);
 }
