@@ -118,6 +118,14 @@ class Failures(CardCase):
         done = subprocess.run([SOUNDER, "eval", self.path("full-0/best.safetensors"), *options[:2], "--device", "cpu", "--json"], stdout=subprocess.PIPE, text=True)
         self.assertAlmostEqual(json.loads(done.stdout)["test_loss"] / summary["best_model_test_loss"], 1, delta=1e-3)
 
+    def test_a_plan_counts_the_sums_that_pass_through_the_host(self):
+        def parent(*more):
+            out, _ = self.train("--data", "synthetic:1x8x8:400:100", "--model", "linear 2000; relu; linear 10", "--clients", "4", "--rounds", "2", "--workers", "3",
+                                "--device", "cuda", "--plan", *more)
+            return float(re.search(r"parent ([\d.]+) MB", out)[1])
+        sums = 4 * 8 * (64 * 2000 + 2000 + 2000 * 10 + 10) / 1e6  # of three workers and in all
+        self.assertAlmostEqual(parent("--algorithm", "dp-fedavg") - parent(), sums, delta=0.3 * sums)
+
     def test_a_replacement_is_of_another_generation_so_that_queued_work_of_the_dead_is_shut_out(self):
         for algorithm in ("fedavg", "hogwild"):
             clients = "2" if algorithm == "hogwild" else "4"

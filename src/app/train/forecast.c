@@ -137,6 +137,9 @@ void forecast_settle(Forecast *forecast, const RunMemory *memory, const RunPlan 
     // The copies of the best model: one while rounds are tested, two more where the end tests it.
     const uint64_t parameters = plan->config.parameters * sizeof(float);
     forecast->parent += forecast->segments.weights + (options_validate(options) ? 2 * parameters : 0);
+    // Workers' sums on a GPU pass through the host where noise is added, or lengths are measured (cuda_parent.c).
+    if (gpu && (plan->config.release.hides || plan->config.inspects_updates))
+        forecast->parent += (forecast->workers + 1) * plan->config.parameters * sizeof(int64_t);
     forecast->memory = memory_of(forecast, &forecast->segments, forecast->workers);
     forecast->most_workers = most_workers(forecast, memory, plan, options, gpu);
     settle_time(forecast, memory, &plan->config, options);
