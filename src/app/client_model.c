@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "app/train/run_metrics.h"
@@ -21,6 +22,9 @@ static Status test_client(ClientModel *self, uint32_t client, Error *err) {
     if (self->is_own) self->test.epochs = config->personal.tune_epochs;
     if (memory->client_state_table) self->test.state_from = memory->client_state_table[1 + client];
     self->has_trained = !memory->client_state_table || self->test.state_from != NO_CLIENT_STATE;
+    if (self->is_kept && self->test.state_from != NO_CLIENT_STATE) // of this process alone
+        memcpy(memory->weights, client_state_row(&memory->client_state, self->test.state_from),
+               config->parameters * sizeof *memory->weights);
     evaluation_run(&self->local, &self->test, self->round);
     self->weights = self->is_own ? self->local.weights : memory->weights;
     TRY(dataset_segment_check(&memory->data_segment, err));
@@ -42,7 +46,9 @@ Status client_model_open(ClientModel *self, const char *folder, uint32_t client,
     if (self->round == 0)
         return fail(err, STATUS_NOINPUT, "%.200s has no checkpoint; sounder train --resume %.200s writes one", folder,
                     folder);
-    self->is_own = self->run.memory.algorithm.traits.has[TRAIT_PERSONAL];
+    const Algorithm *algorithm = &self->run.memory.algorithm;
+    self->is_own = algorithm->traits.has[TRAIT_PERSONAL];
+    self->is_kept = algorithm->local->replicas || algorithm->local->contrasts;
     return test_client(self, client, err);
 }
 
@@ -58,20 +64,25 @@ static bool is_judged(const ClientModel *self) {
 void client_model_tell(const ClientModel *self, bool json) {
     const Job *test = &self->test;
     const double samples = (double)test->samples, loss = test->loss_sum / samples;
-    const char *data = evaluation_data_name(&self->run.memory.partition),
-               *model = self->is_own ? "its own" : "the global";
+    const char *data = evaluation_data_name(&self->run.memory.partition), *model = self->is_own ? "its own model"
+                                                                                   : self->is_kept
+                                                                                       ? "the model it keeps"
+                                                                                       : "the global model";
     if (json) {
         printf("{\"client\":%u,\"round\":%u,\"model\":\"%s\",\"trained\":%s,\"data\":\"%s\",\"samples\":%" PRIu64,
-               test->client, self->round, self->is_own ? "personal" : "global", self->has_trained ? "true" : "false",
-               data, test->samples);
+               test->client, self->round,
+               self->is_own    ? "personal"
+               : self->is_kept ? "kept"
+                               : "global",
+               self->has_trained ? "true" : "false", data, test->samples);
         if (test->samples > 0) printf(",\"loss\":%.10g", loss);
         if (test->samples > 0 && is_judged(self))
             printf(",\"hits\":%u,\"accuracy\":%.10g", test->hits, test->hits / samples);
         puts("}");
         return;
     }
-    printf("client %u after %u rounds, %s model%s: ", test->client, self->round, model,
-           self->has_trained || !self->is_own ? "" : " (it has never trained)");
+    printf("client %u after %u rounds, %s%s: ", test->client, self->round, model,
+           self->has_trained || (!self->is_own && !self->is_kept) ? "" : " (it has never trained)");
     if (test->samples == 0)
         printf("no test, for it has no %s\n", strchr(data, ' ') + 1);
     else if (is_judged(self))
@@ -98,7 +109,7 @@ Status client_model_write(const ClientModel *self, const char *path, Error *err)
     const Options *options = &self->run.options;
     char in_run[RUN_PATH_BYTES], *header;
     size_t header_bytes;
-    if (!self->is_own)
+    if (!self->is_own && !self->is_kept)
         return fail(err, STATUS_USAGE,
                     "%.200s: --algorithm %.60s trains one model for all clients, which is model.safetensors; models of "
                     "clients' own are those of fedper, ditto and others (sounder help algorithms)",

@@ -1,5 +1,5 @@
-// The model of one client of a run that trained earlier: its own where the algorithm trains such, else the global one.
-// Its test is the run's own, to the bit.
+// The model of one client of a run that trained earlier: its own where the algorithm trains such, the one that it keeps
+// from turn to turn (a replica of easgd, the last model of moon), else the global one. Its test is the run's, to the bit.
 //
 //   ClientModel model = {0};
 //   Status status = client_model_open(&model, "runs/a", 3, err);
@@ -18,6 +18,7 @@ typedef struct ClientModel {
     bool has_local;
     uint32_t round;       // rounds that the run had done
     bool is_own;          // the algorithm trains models of the clients' own
+    bool is_kept;         // or clients keep a model from turn to turn: a replica, or the one of the last turn
     bool has_trained;     // the client has had a turn, or the run does not tell
     Job test;             // on the client's own samples
     const float *weights; // (parameters); borrowed from local, or the global model

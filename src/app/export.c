@@ -48,7 +48,7 @@ static const Option rows[] = {
      .minimum = 1, .maximum = 1000000, .help = "only the first N rounds"},
     {.name = "client", .type = OPTION_WHOLE, FIELD(client), .placeholder = "K", .derived = "the federation",
      .minimum = 0, .maximum = 999999, .help = "write the model of client K instead, after the last checkpoint: what stays with the client, joined "
-             "with the global model (fedper, fedbn, lg-fedavg, ...), or its own whole model (ditto, pfedme, ...)"},
+             "with the global model (fedper, fedbn, lg-fedavg, ...), or its own whole model (ditto, pfedme, ...; the replica of easgd, the last model of moon)"},
     {.name = "out", .type = OPTION_TEXT, FIELD(out), .placeholder = "FILE", .derived = "RUN/client-K.safetensors",
      .help = "file of the client's model"},
 };

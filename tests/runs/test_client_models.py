@@ -5,7 +5,7 @@ Usage: test_client_models.py PATH_OF_SOUNDER [unittest arguments]; with the prog
 import json, os, random, unittest
 
 import test_zoo
-from runs import SANITIZED, SOUNDER, RunCase, parse_safetensors, sha256
+from runs import SANITIZED, SOUNDER, RunCase, merged, parse_safetensors, sha256
 
 ON_CARD = "emulated" in os.path.basename(SOUNDER)
 CLASSES, WIDTH, EACH, TESTS, CLIENTS = 4, 8, 60, 30, 6
@@ -81,6 +81,26 @@ class ClientModels(RunCase):
     def tensors(self, *path):
         with open(self.path(*path), "rb") as file:
             return parse_safetensors(file.read())
+
+    @unittest.skipIf(ON_CARD, "the same code")
+    def test_the_model_that_a_client_keeps_is_the_one_of_its_last_turn(self):
+        self.write("of", [3])
+        for algorithm, options in (("easgd", ["--clients-per-round", "6"]), ("moon", ["--clients-per-round", "6"])):
+            with self.subTest(algorithm):
+                task = merged(*TASK, *options, "--algorithm", algorithm)
+                self.train(*task, "--out", algorithm)
+                self.train(*merged(*task, "--rounds", "3"), "--out", algorithm + "3")
+                self.call("replay", algorithm, "--round", "4", "--client", "3", "--out", "update.safetensors")
+                self.call("export", algorithm, "--client", "3", "--out", "kept.safetensors")
+                (_, before), (_, update), (_, kept) = self.tensors(algorithm + "3", "model.safetensors"), self.tensors("update.safetensors"), self.tensors("kept.safetensors")
+                for name, (_, values) in kept.items():
+                    for value, was, more in zip(values, before[name][1], update[name][1]):
+                        self.assertAlmostEqual(value, was + more, places=5)
+                found = json.loads(self.call("eval", algorithm, "--client", "3", "--json")[0])
+                self.assertEqual((found["model"], found["trained"]), ("kept", True))
+                self.assertNotEqual(found["loss"], self.last(algorithm, "global")[3]["loss"])
+                answer = json.loads(self.call("eval", "kept.safetensors", "--data", "of", "--json", "--device", "cpu")[0])
+                self.assertEqual(answer["hits"], found["hits"])
 
     @unittest.skipIf(ON_CARD, "the same code")
     def test_an_algorithm_without_such_models_tests_the_global_one_and_exports_none(self):
