@@ -1,5 +1,6 @@
-// The model of one client of a run that trained earlier: its own where the algorithm trains such, the one that it keeps
-// from turn to turn (a replica of easgd, the last model of moon), else the global one. Its test is the run's, to the bit.
+// The model of one client of a run that trained earlier: its own where the algorithm trains such, the one that it
+// keeps from turn to turn (a replica of easgd, the last model of moon), or else the global one. Its test is the run's,
+// to the bit.
 //
 //   ClientModel model = {0};
 //   Status status = client_model_open(&model, "runs/a", 3, err);

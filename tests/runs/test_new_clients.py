@@ -2,9 +2,10 @@
 
 Usage: test_new_clients.py PATH_OF_SOUNDER [unittest arguments]; with the program on the emulated card the runs are on that.
 """
-import json, os, random, unittest
+import json, os, random, subprocess, unittest
 
-from runs import SOUNDER, RunCase, merged
+from runs import DEADLINE, SOUNDER, RunCase, merged
+from test_nodes import ENVIRONMENT, can_run as why_no_nodes
 
 ON_CARD = "emulated" in os.path.basename(SOUNDER)
 CLASSES, WIDTH, EACH = 4, 8, 60
@@ -78,6 +79,15 @@ class NewClients(RunCase):
         self.assertIn("has 0.3", self.train("--resume", "part", "--rounds", "6", "--new-clients", "0.2", code=64)[1])
         (row,) = json.loads(self.call("runs", "whole", "--format", "json")[0])
         self.assertAlmostEqual(row["new_clients_percent"], 100 * self.rounds("whole")[-1]["new_clients_accuracy"])
+
+    @unittest.skipIf(ON_CARD or why_no_nodes(), "on the CPU, where mpirun is")
+    def test_two_nodes_have_the_bits_and_tests_of_one(self):
+        options = merged(*TASK, "--data", "ten", "--new-clients", "0.3", "--finetune-epochs", "1", "--clients-per-round", "4", "--workers", "1")
+        self.train(*options, "--out", "one")
+        subprocess.run(["mpirun", "-np", "2", SOUNDER, "train", *options, "--out", "two"], cwd=self.folder.name, check=True, capture_output=True,
+                       env=ENVIRONMENT, timeout=DEADLINE)
+        keys = ("model_xxh3", "new_clients_loss", "new_clients_finetuned_loss")
+        self.assertEqual(*([[entry[key] for key in keys] for entry in self.rounds(run)] for run in ("one", "two")))
 
     @unittest.skipIf(ON_CARD, "refused before a device is found")
     def test_what_leaves_none_to_train_or_shows_their_samples_is_refused(self):
