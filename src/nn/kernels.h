@@ -175,6 +175,12 @@ typedef struct Kernels {
     void (*lstm_backward)(float *gradient, float *in_gradient, float *kept, float *scratch, const float *out_gradient,
                           const float *weight, const Layer *layer, int samples);
 
+    // A gru, with the arguments of an lstm.
+    void (*gru_forward)(float *out, float *kept, float *scratch, const float *in, const float *weight,
+                        const Layer *layer, int samples);
+    void (*gru_backward)(float *gradient, float *in_gradient, float *kept, float *scratch, const float *out_gradient,
+                         const float *weight, const Layer *layer, int samples);
+
     // out = a + b; all (features,N). out may be a.
     void (*add)(float *out, const float *a, const float *b, size_t features, int samples);
 
@@ -197,9 +203,9 @@ typedef struct Kernels {
     void (*linear_rows)(float *rows, const float *in, const Layer *layer, int count, int samples);
     void (*linear_columns)(float *in_gradient, const float *rows, const Layer *layer, int count, int samples);
 
-    // out (OUT,N) = weight (OUT,IN) * in (IN,N) + bias (OUT) in the first `count` columns; the other columns are finite
-    // if bias is, and have no meaning. Writes rows as linear_rows does, for linear_backward_weight to read; if in is
-    // NULL, rows must hold the samples already.
+    // out (OUT,N) = weight (OUT,IN) * in (IN,N) + bias (OUT; NULL: zeros) in the first `count` columns; the other
+    // columns are finite if bias is, and have no meaning. Writes rows as linear_rows does, for linear_backward_weight
+    // to read; if in is NULL, rows must hold the samples already.
     void (*linear_forward)(float *out, float *rows, const float *in, const float *weight, const float *bias,
                            const Layer *layer, int count, int samples);
     // Overwrites in_gradient (IN,N); if that is NULL, scratch begins with the rows that linear_columns would transpose.
@@ -220,8 +226,8 @@ typedef struct Kernels {
                                  const Layer *layer, int samples);
 
     // The linear layer at each place of a LAYER_LINEAR_EACH: out (C,H,OUT,N), in (C,H,IN,N), rows (places, N,
-    // linear_row_floats of one place). weight, gradient: (OUT,IN), followed by the bias (OUT). Adds to gradient;
-    // overwrites in_gradient, unless that is NULL.
+    // linear_row_floats of one place). weight, gradient: (OUT,IN), followed by the bias (OUT) unless nobias. Adds to
+    // gradient; overwrites in_gradient, unless that is NULL.
     void (*linear_each_forward)(float *out, float *rows, const float *in, const float *weight, const Layer *layer,
                                 int count, int samples);
     void (*linear_each_backward)(float *gradient, float *in_gradient, float *scratch, const float *rows,

@@ -15,7 +15,7 @@ void linear_blas_forward(float *out, const Blas *blas, const float *in, const fl
     size_t outs = (size_t)layer->out.channels, ins = shape_size(layer->in), n = (size_t)samples;
     for (size_t o = 0; o < outs; o++)
         for (size_t s = 0; s < n; s++)
-            out[o * n + s] = bias[o];
+            out[o * n + s] = bias ? bias[o] : 0;
     blas->multiply(blas, out, n, (BlasMatrix){weight, ins, false}, inputs(in, rows, layer, n), 1, outs, (size_t)count,
                    ins);
 }

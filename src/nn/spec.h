@@ -8,19 +8,27 @@
 // pixels, or rows and columns as in 3x5; brackets enclose what may be omitted:
 //   conv CHANNELS S [stride S] [pad S] [dilation S] [groups G] [nobias]
 //                                           2-D convolution, with bias unless said
+//   conv1d CHANNELS LENGTH ...              the same along the columns of C x 1 x L, or of 1 x C x L, whose rows are
+//                                           then the channels: CHANNELS x 1 x L
 //   pool S [stride S] [pad S] [ceil]        max pooling; stride: the window's size. Rows and columns that do not fill a
 //   avgpool S [stride S] [pad S] [ceil]     window are dropped unless ceil. Averages count the zeros of the padding
 //   globalpool [S]                          the average of each channel, or of each part of a grid
+//   mean, last                              the mean of a sequence's steps, or the last one: E x 1 x 1
+//   chunk NUMBER COUNT                      part NUMBER, from 1 on, of COUNT equal parts of the channels
+//   transpose                               1 x A x B becomes 1 x B x A; of C x H x W the channels become the columns:
+//                                           1 x HW x C
+//   shuffle GROUPS                          the channels of GROUPS groups in turn: the first ones, the second ones, ...
 //   relu, leakyrelu [SLOPE], tanh, ...      a function of each value by itself (layers/activation.c lists them)
 //   prelu [shared]                          a leakyrelu with a learnt slope per channel, or one for all
 //   dropout RATE                            each element zeroed with probability RATE, the rest divided by 1 - RATE
 //   dropout2d RATE, droppath RATE           each channel, or each sample, kept or dropped as a whole
-//   linear FEATURES [each]                  fully connected, bias; flattens its input (C,H,W) in that order. With each:
-//                                           the W values of every place become FEATURES, C x H x FEATURES, by one
-//                                           weight for all places (the steps of a sequence)
+//   linear FEATURES [each] [nobias]         fully connected, with bias unless said; flattens its input (C,H,W) in that
+//                                           order. With each: the W values of every place become FEATURES, C x H x
+//                                           FEATURES, by one weight for all places (the steps of a sequence)
 //   groupnorm GROUPS, layernorm [each]      normalises each sample (also [eps E]), a factor and shift per channel or,
 //                                           for layernorm, per value. With each: every row of W values is normalised
-//                                           by itself (a step of a sequence), with W factors and shifts for all rows
+//                                           by itself (a step of a sequence), with W factors and shifts for all rows.
+//                                           layernorm channels: the C values of every place, with C factors and shifts
 //   batchnorm [eps E] [momentum M]          normalisation of each channel over the batch, in tests by running means
 //                                           and variances
 //   embedding VOCABULARY WIDTH              each of a sample's T whole numbers becomes a row of WIDTH values:
@@ -29,6 +37,7 @@
 //   positions                               adds a learnt vector per step to a sequence 1 x T x E
 //   lstm UNITS [last]                       long short-term memory over a sequence 1 x T x F (an image's rows are one):
 //                                           all steps' outputs, 1 x T x UNITS, or the last one's, UNITS x 1 x 1
+//   gru UNITS [last]                        gated recurrent units, as an lstm
 //   attention HEADS [causal]                softmax self-attention of a sequence 1 x T x E, without dropout; causal: a
 //                                           step attends to itself and to the steps before it alone
 //   add NAME, concat NAME                   the sum of its input and the output called NAME; or the channels of both
@@ -64,6 +73,8 @@ enum { SPEC_WHOLE_BATCH = 256 };
     EACH(LAYER_CONV, conv_layer)                                                                                       \
     EACH(LAYER_POOL, pool_layer)                                                                                       \
     EACH(LAYER_AVERAGE, average_layer) /* average pooling, of windows or of everything */                              \
+    EACH(LAYER_PICK, pick_layer)       /* a sequence's mean or last step, or a part of the channels */                 \
+    EACH(LAYER_SWAP, swap_layer)       /* two axes change places */                                                    \
     EACH(LAYER_RELU, relu_layer)                                                                                       \
     EACH(LAYER_ACTIVATION, activation_layer) /* functions of one value but relu */                                     \
     EACH(LAYER_PRELU, prelu_layer)           /* a leakyrelu that learns its slopes */                                  \
@@ -75,6 +86,7 @@ enum { SPEC_WHOLE_BATCH = 256 };
     EACH(LAYER_EMBEDDING, embedding_layer)                                                                             \
     EACH(LAYER_POSITIONS, positions_layer)                                                                             \
     EACH(LAYER_LSTM, lstm_layer)                                                                                       \
+    EACH(LAYER_GRU, gru_layer)                                                                                         \
     EACH(LAYER_ATTENTION, attention_layer)                                                                             \
     EACH(LAYER_ADD, add_layer)                                                                                         \
     EACH(LAYER_MUL, mul_layer) /* a product of values, or of each channel and its factor */                            \
@@ -100,17 +112,20 @@ typedef struct Layer {
     Shape in, out;  // of one sample
     int kernel;     // conv, pool: side of a plain layer's window in pixels
     int pad;        // conv: zeros on each side of a plain layer's input
-    Window window;  // conv, pool: all zeros if the layer is plain. Averages always have one
+    Window window;  // conv, pool: all zeros if the layer is plain. Averages always have one; pick: of `groups` rows
     Sides dilation; // conv, not plain: places between neighbouring taps of the kernel
     // Conv, not plain: number of groups of channels, each convolved by itself; norm: groups, each with its own mean;
-    // attention: heads; dropout: features that are kept or dropped as one; prelu: slopes; mul: values of `other`.
+    // attention: heads; dropout: features that are kept or dropped as one; prelu: slopes; mul: values of `other`; pick:
+    // steps, or parts of the channels; swap: the extent of the first of the two axes; lstm, gru: gates.
     int groups;
     int vocabulary; // embedding: rows of its table
-    bool nobias;    // conv: no bias is added; Layer.bias is the end of the weight
-    bool last;      // lstm: only the last step's output is given
+    bool nobias;    // conv, linear: no bias is added; Layer.bias is the end of the weight
+    bool line;      // conv: its weight is a conv1d's, (OC,IC,K)
+    bool last;      // lstm, gru: only the last step's output is given
     bool causal;    // attention: a step attends to no later step
     bool each;      // norm: each row is normalised by itself, and all rows share the factors
     bool singly;    // norm: one factor and one shift per value, not per channel
+    bool across;    // norm: the channels of each place are normalised by themselves, and all places share the factors
     float epsilon;  // norm: what is added to a variance; 0: NORM_EPSILON
     float momentum; // batch norm: the weight of a batch in the running statistics; 0: NORM_MOMENTUM
     float rate;     // dropout: the share that is dropped; leakyrelu: the factor of negative values
@@ -120,12 +135,13 @@ typedef struct Layer {
     bool rectified; // pool, conv: its backward pass includes the backward pass of the relu before it
     // Index of the weight's first float in the parameter array. Conv: (OC,IC,K,K); linear: (OUT,IN); norm: one per
     // factor; prelu: one per slope; embedding: (VOCABULARY,WIDTH); positions: (T,E); lstm: (4 UNITS,F), then
-    // (4 UNITS,UNITS), with the gates in the order input, forget, cell, output; attention: (3 E,E), for queries, keys
-    // and values.
+    // (4 UNITS,UNITS), with the gates in the order input, forget, cell, output; gru: the same with 3 UNITS: reset,
+    // update, new; attention: (3 E,E), for queries, keys and values.
     size_t weight;
     // Index of the bias's first float. The bias follows the weight. Conv: (OC); linear: (OUT); lstm: two of (4 UNITS);
-    // embedding, positions, prelu: none; norm: as many floats as the weight, then for a batch norm as many running
-    // means and variances; attention: (3 E), then the output projection's weight (E,E) and bias (E).
+    // gru: two of (3 UNITS); embedding, positions, prelu: none; norm: as many floats as the weight, then for a batch
+    // norm as many running means and variances; attention: (3 E), then the output projection's weight (E,E) and bias
+    // (E).
     size_t bias;
 } Layer;
 
@@ -165,12 +181,15 @@ static inline bool layer_learns(const Layer *layer) {
     return layer_has_parameters(layer) && !layer->frozen;
 }
 
-// Steps of the sequence 1 x T x F that an lstm reads, and the UNITS of the lstm.
+// Steps of the sequence 1 x T x F that an lstm or a gru reads, its UNITS, and their gates.
 static inline int lstm_steps(const Layer *layer) {
     return layer->in.rows;
 }
 static inline int lstm_units(const Layer *layer) {
     return layer->last ? layer->out.channels : layer->out.columns;
+}
+static inline int lstm_gates(const Layer *layer) {
+    return layer->groups;
 }
 
 // Number of factors of a normalisation: one per channel, one per value, or one per value of a row.

@@ -72,6 +72,19 @@ static const Try tries[] = {
      10,
      {10, 5, 0}},
     {"embedding 256 5; lstm 6 last; linear 7", {1, 1, 6}, 3, 10, {10, 5, 0}}, // numbers, which are not normalised
+    {"linear 9 each nobias; transpose; gru 5 as a; last; relu; linear 6 nobias; relu as b; mean from a; linear 6; mul "
+     "b; "
+     "linear 7 nobias",
+     {1, 6, 5},
+     3,
+     10,
+     {10, 5, 0}},
+    {"conv1d 6 3 pad 1; layernorm channels; relu as a; chunk 1 2 as b; chunk 2 2 from a; conv1d 3 1 nobias; concat b; "
+     "shuffle 2; globalpool 1x3; linear 7",
+     {1, 4, 8},
+     3,
+     10,
+     {10, 5, 0}},
     {"linear 9; relu as a; linear 8; relu; linear 9; add a; linear 7", {1, 6, 5}, 3, 10, {10, 5, 0}},
     {"linear 5; linear 6; linear 7; linear 6; linear 5; linear 6; tanh; linear 7; linear 6; linear 5; linear 7",
      {1, 6, 5},

@@ -18,7 +18,10 @@ typedef struct Twin {
 #define CONVOLUTION " cuda_conv_forward cuda_conv_backward_weight cuda_conv_scratch_floats cuda_conv_backward_input "
 
 static const Twin twins[] = {
-    {OP(sgd_step), " cuda_sgd_step cuda_join_terms cuda_add_lengths cuda_add_share cuda_begin_whole_step cuda_whole_step cuda_whole_step_atomically ", check_sgd},
+    {OP(sgd_step),
+     " cuda_sgd_step cuda_join_terms cuda_add_lengths cuda_add_share cuda_begin_whole_step cuda_whole_step "
+     "cuda_whole_step_atomically ",
+     check_sgd},
     {OP(sgd_step_atomically), " cuda_sgd_step_atomically ", check_sgd},
     {OP(gather), " cuda_gather ", check_gather},
     {OP(gather_rows), " cuda_gather ", check_gather_rows},
@@ -43,6 +46,8 @@ static const Twin twins[] = {
     {OP(positions_backward), " cuda_positions_backward ", check_positions},
     {OP(lstm_forward), " cuda_lstm_forward cuda_lstm_kept_features ", check_lstm},
     {OP(lstm_backward), " cuda_lstm_backward ", check_lstm},
+    {OP(gru_forward), " cuda_gru_forward cuda_gru_kept_features ", check_gru},
+    {OP(gru_backward), " cuda_gru_backward ", check_gru},
     {OP(add), " cuda_add cuda_sum_forward cuda_sum_backward ", check_add},
     {OP(mul_forward), " cuda_mul_forward ", check_mul},
     {OP(mul_backward), " cuda_mul_backward ", check_mul},
@@ -61,6 +66,8 @@ static const Twin twins[] = {
     {OP(attention_backward), " cuda_attention_backward ", check_attention},
     // No op of the CPU: its layer calls another one for each slope.
     {0, 0, " cuda_prelu_forward cuda_prelu_backward_input cuda_prelu_backward_weight ", check_prelu},
+    // Copies on the CPU, too (src/nn/layers/swap.c).
+    {0, 0, " cuda_swap ", check_swap},
     {OP(softmax_cross_entropy), " cuda_softmax_cross_entropy ", check_loss},
     // Plain C on the CPU (regression.h).
     {0, 0, " cuda_squared_loss ", check_values},

@@ -51,6 +51,8 @@ static const Layer windows[] = {
     {.kind = LAYER_POOL, .in = {3, 8, 6}, .out = {3, 6, 3}, .window = {{3, 2}, {1, 3}, {0, 1}}},
     {.kind = LAYER_POOL, .in = {2, 5, 4}, .out = {2, 2, 1}, .window = {{2, 2}, {3, 3}, {0, 0}}},
     {.kind = LAYER_POOL, .in = {3, 4, 5}, .out = {3, 1, 1}, .window = {{4, 5}, {4, 5}, {0, 0}}},
+    {.kind = LAYER_POOL, .in = {3, 7, 5}, .out = {3, 3, 8}, .window = {{3, 8}, {0, 0}, {0, 0}}},  // even parts
+    {.kind = LAYER_POOL, .in = {1, 7, 5}, .out = {1, 1, 5}, .window = {{1, 1}, {1, 1}, {-4, 0}}}, // row 4
 };
 
 static void check_conv(const Trial *trial, const ConvKernels *cpu, const Layer *layer) {
@@ -137,6 +139,8 @@ static const Layer norms[] = {
     {.kind = LAYER_NORM, .in = {3, 4, 7}, .out = {3, 4, 7}, .groups = 1, .bias = 84, .singly = true},
     {.kind = LAYER_NORM, .in = {1, 9, 13}, .out = {1, 9, 13}, .groups = 9, .bias = 13, .each = true},
     {.kind = LAYER_NORM, .in = {4, 1, 4}, .out = {4, 1, 4}, .groups = 4, .bias = 4, .each = true},
+    {.kind = LAYER_NORM, .in = {37, 2, 5}, .out = {37, 2, 5}, .groups = 10, .bias = 37, .across = true},
+    {.kind = LAYER_NORM, .in = {5, 1, 1}, .out = {5, 1, 1}, .groups = 1, .bias = 5, .across = true},
 };
 
 // The gradients of input and parameters, by one call or by two.
@@ -300,6 +304,28 @@ void check_average(const Trial *trial) {
         compare("average forward", &out, NULL, 1, 1e-6);
         compare("average backward", &in_gradient, NULL, 1, 1e-6);
         drop_all(in, out_gradient, out, in_gradient);
+    }
+}
+
+// There and back: steps and values of a sequence, and groups of channels with their planes.
+void check_swap(const Trial *trial) {
+    static const size_t sizes[][3] = {{7, 5, 1}, {3, 4, 6}, {1, 9, 2}};
+    for (size_t i = 0; i < LENGTH(sizes); i++) {
+        const size_t first = sizes[i][0], second = sizes[i][1], plane = sizes[i][2], n = (size_t)trial->samples;
+        Values in = lanes(trial, first * second * plane, 4), out = values_of(trial, in.each, 0);
+        Values back = values_of(trial, in.each, 0);
+        cuda_swap(on_gpu(&out), on_gpu(&in), first, second, plane, &trial->step);
+        cuda_swap(on_gpu(&back), on_gpu(&out), second, first, plane, &trial->step);
+        for (int m = 0; m < trial->models; m++) {
+            for (size_t a = 0; a < first; a++)
+                for (size_t b = 0; b < second; b++)
+                    memcpy(out.host[m].at + (b * first + a) * plane * n, in.host[m].at + (a * second + b) * plane * n,
+                           plane * n * sizeof(float));
+            memcpy(back.host[m].at, in.host[m].at, in.each * sizeof(float));
+        }
+        compare("swap", &out, NULL, 1, 0);
+        compare("swap back", &back, NULL, 1, 0);
+        drop_all(in, out, back);
     }
 }
 

@@ -1,4 +1,6 @@
 // Layers that read samples step by step, and their twins.
+#include <stdio.h>
+
 #include "nn/kernels/sequence.h"
 #include "nn/spec.h"
 #include "twins.h"
@@ -7,7 +9,7 @@
 static Spec sequences(void) {
     Spec spec;
     Error err;
-    check_ok(spec_parse(&spec, "embedding 3 5; lstm 6; lstm 3 last; linear 2", (Shape){1, 1, 7}, 2, &err));
+    check_ok(spec_parse(&spec, "embedding 3 5; linear 2", (Shape){1, 1, 7}, 2, &err));
     return spec;
 }
 
@@ -61,8 +63,8 @@ static void check_one_each(const Trial *trial, const Layer *layer, bool relu) {
     Tensor rows = tensor_new(linear_places(layer) * n * linear_row_floats(&one));
     Tensor scratch = tensor_new(linear_scratch_floats(&one, trial->samples));
     const size_t bias = layer->bias - layer->weight;
-    cuda_linear_forward(on_gpu(&out), on_gpu(&in), on_gpu(&weights), on_gpu(&weights) + bias, weights.stride, relu,
-                        layer, NULL, &trial->step);
+    cuda_linear_forward(on_gpu(&out), on_gpu(&in), on_gpu(&weights), layer->nobias ? NULL : on_gpu(&weights) + bias,
+                        weights.stride, relu, layer, NULL, &trial->step);
     cuda_linear_backward_input(on_gpu(&in_gradient), on_gpu(&out_gradient), relu ? on_gpu(&in) : NULL, on_gpu(&weights),
                                weights.stride, layer, NULL, &trial->step);
     cuda_linear_backward_weight(on_gpu(&gradient), on_gpu(&gradient) + bias, on_gpu(&in), on_gpu(&out_gradient),
@@ -89,49 +91,67 @@ static void check_one_each(const Trial *trial, const Layer *layer, bool relu) {
 void check_linear_each(const Trial *trial) {
     Error err;
     Spec spec;
-    check_ok(spec_parse(&spec, "linear 6 each; linear 13 each; linear 2", (Shape){3, 2, 5}, 2, &err));
+    check_ok(
+        spec_parse(&spec, "linear 6 each; linear 13 each; linear 7 each nobias; linear 2", (Shape){3, 2, 5}, 2, &err));
     check_one_each(trial, &spec.layers[0], false);
     check_one_each(trial, &spec.layers[1], true);
+    check_one_each(trial, &spec.layers[2], true);
 }
 
-// Of an lstm or an attention: what goes through products and keeps something on the way there.
+// A kind of layer that goes through products and keeps something for its backward pass, on both sides.
+typedef struct Recurrent {
+    const char *forward, *input, *parameters;
+    size_t (*kept_features)(const Layer *layer);
+    void (*on_gpu_forward)(float *, float *, const float *, const float *, size_t, const Layer *, const CudaStep *);
+    void (*on_gpu_backward)(float *, float *, float *, const float *, const float *, const float *, size_t, size_t,
+                            const Layer *, const CudaStep *);
+} Recurrent;
+
+#define RECURRENT(name)                                                                                                \
+    {                                                                                                                  \
+#name " forward", #name " input", #name " parameters", cuda_##name##_kept_features, cuda_##name##_forward,     \
+            cuda_##name##_backward                                                                                     \
+    }
+
+static const Recurrent lstms = RECURRENT(lstm), grus = RECURRENT(gru), attentions = RECURRENT(attention);
+
 static void run_on_cpu(const Trial *trial, const Layer *layer, float *out, float *kept, float *scratch, float *gradient,
                        float *in_gradient, const float *in, const float *out_gradient, const float *weight) {
+    const Kernels *cpu = trial->cpu;
     const int n = trial->samples;
-    if (layer->kind == LAYER_LSTM) {
-        trial->cpu->lstm_forward(out, kept, scratch, in, weight, layer, n);
-        trial->cpu->lstm_backward(gradient, in_gradient, kept, scratch, out_gradient, weight, layer, n);
-    } else {
-        trial->cpu->attention_forward(out, kept, in, weight, layer, n, n);
-        trial->cpu->attention_backward(gradient, in_gradient, kept, scratch, out_gradient, weight, layer, n, n);
+    if (layer->kind == LAYER_ATTENTION) {
+        cpu->attention_forward(out, kept, in, weight, layer, n, n);
+        cpu->attention_backward(gradient, in_gradient, kept, scratch, out_gradient, weight, layer, n, n);
+        return;
     }
+    const bool is_gru = layer->kind == LAYER_GRU;
+    (is_gru ? cpu->gru_forward : cpu->lstm_forward)(out, kept, scratch, in, weight, layer, n);
+    (is_gru ? cpu->gru_backward : cpu->lstm_backward)(gradient, in_gradient, kept, scratch, out_gradient, weight, layer,
+                                                      n);
 }
 
-static void check_with_products(const Trial *trial, const Layer *layer) {
-    const bool is_lstm = layer->kind == LAYER_LSTM;
+static void check_with_products(const Trial *trial, const Recurrent *of, const Layer *layer) {
+    const bool attends = layer->kind == LAYER_ATTENTION;
     const size_t n = (size_t)trial->samples, own = layer_parameters(layer);
     Values in = lanes(trial, shape_size(layer->in), 4), out_gradient = lanes(trial, shape_size(layer->out), 5);
     Values weights = parameters(trial, own, 6), out = values_of(trial, out_gradient.each, 0);
     Values in_gradient = values_of(trial, in.each, 0), gradient = values_of(trial, own, PARAMETER_GAP);
-    Values kept =
-        values_of(trial, (is_lstm ? cuda_lstm_kept_features(layer) : cuda_attention_kept_features(layer)) * n, 0);
+    Values kept = values_of(trial, of->kept_features(layer) * n, 0);
     Tensor on_cpu =
-        tensor_new(is_lstm ? lstm_places(layer, trial->samples).end : attention_places(layer, trial->samples).end);
-    Tensor scratch = tensor_new(is_lstm ? lstm_scratch_floats(layer, trial->samples)
-                                        : attention_scratch_floats(layer, trial->samples));
-    (is_lstm ? cuda_lstm_forward : cuda_attention_forward)(on_gpu(&out), on_gpu(&kept), on_gpu(&in), on_gpu(&weights),
-                                                           weights.stride, layer, &trial->step);
-    (is_lstm ? cuda_lstm_backward : cuda_attention_backward)(on_gpu(&gradient), on_gpu(&in_gradient), on_gpu(&kept),
-                                                             on_gpu(&in), on_gpu(&out_gradient), on_gpu(&weights),
-                                                             weights.stride, gradient.stride, layer, &trial->step);
+        tensor_new(attends ? attention_places(layer, trial->samples).end : lstm_places(layer, trial->samples).end);
+    Tensor scratch = tensor_new(attends ? attention_scratch_floats(layer, trial->samples)
+                                        : lstm_scratch_floats(layer, trial->samples));
+    of->on_gpu_forward(on_gpu(&out), on_gpu(&kept), on_gpu(&in), on_gpu(&weights), weights.stride, layer, &trial->step);
+    of->on_gpu_backward(on_gpu(&gradient), on_gpu(&in_gradient), on_gpu(&kept), on_gpu(&in), on_gpu(&out_gradient),
+                        on_gpu(&weights), weights.stride, gradient.stride, layer, &trial->step);
     for (int m = 0; m < trial->models; m++) {
         memset(gradient.host[m].at, 0, own * sizeof(float));
         run_on_cpu(trial, layer, out.host[m].at, on_cpu.at, scratch.at, gradient.host[m].at, in_gradient.host[m].at,
                    in.host[m].at, out_gradient.host[m].at, weights.host[m].at);
     }
-    compare(is_lstm ? "lstm forward" : "attention forward", &out, NULL, 1, 1e-5);
-    compare(is_lstm ? "lstm input" : "attention input", &in_gradient, NULL, 1, 1e-5);
-    compare(is_lstm ? "lstm parameters" : "attention parameters", &gradient, NULL, 1, 1e-5);
+    compare(of->forward, &out, NULL, 1, 1e-5);
+    compare(of->input, &in_gradient, NULL, 1, 1e-5);
+    compare(of->parameters, &gradient, NULL, 1, 1e-5);
     tensor_free(on_cpu);
     tensor_free(scratch);
     drop_all(in, out_gradient, weights, out, in_gradient, gradient, kept);
@@ -139,16 +159,28 @@ static void check_with_products(const Trial *trial, const Layer *layer) {
 
 // All steps' outputs, the last one's, a sequence of a single step, whose outputs before are zeros, and more units than
 // a tile has rows or stages at once.
+static void check_recurrent(const Trial *trial, const Recurrent *of, const char *text) {
+    static const struct {
+        Shape shape;
+        int units;
+        const char *last;
+    } nets[] = {{{1, 7, 5}, 6, ""}, {{1, 7, 6}, 3, " last"}, {{1, 1, 4}, 5, ""}, {{1, 3, 4}, 37, ""}};
+    for (size_t i = 0; i < LENGTH(nets); i++) {
+        Error err;
+        Spec spec;
+        char net[64];
+        snprintf(net, sizeof net, "%s %d%s; linear 2", text, nets[i].units, nets[i].last);
+        check_ok(spec_parse(&spec, net, nets[i].shape, 2, &err));
+        check_with_products(trial, of, &spec.layers[0]);
+    }
+}
+
 void check_lstm(const Trial *trial) {
-    Error err;
-    const Spec spec = sequences();
-    Spec single, wide;
-    check_ok(spec_parse(&single, "lstm 5; linear 2", (Shape){1, 1, 4}, 2, &err));
-    check_ok(spec_parse(&wide, "lstm 37; linear 2", (Shape){1, 3, 4}, 2, &err));
-    check_with_products(trial, &spec.layers[1]);
-    check_with_products(trial, &spec.layers[2]);
-    check_with_products(trial, &single.layers[0]);
-    check_with_products(trial, &wide.layers[0]);
+    check_recurrent(trial, &lstms, "lstm");
+}
+
+void check_gru(const Trial *trial) {
+    check_recurrent(trial, &grus, "gru");
 }
 
 // Of all steps and of those before, with one head and more, and a sequence of a single step.
@@ -157,7 +189,7 @@ void check_attention(const Trial *trial) {
     Spec spec, single;
     check_ok(spec_parse(&spec, "attention 2; attention 3 causal; linear 2", (Shape){1, 5, 6}, 2, &err));
     check_ok(spec_parse(&single, "attention 1; linear 2", (Shape){1, 1, 3}, 2, &err));
-    check_with_products(trial, &spec.layers[0]);
-    check_with_products(trial, &spec.layers[1]);
-    check_with_products(trial, &single.layers[0]);
+    check_with_products(trial, &attentions, &spec.layers[0]);
+    check_with_products(trial, &attentions, &spec.layers[1]);
+    check_with_products(trial, &attentions, &single.layers[0]);
 }

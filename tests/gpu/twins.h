@@ -22,6 +22,7 @@ void check_norm(const Trial *trial);
 void check_batch_norm(const Trial *trial);
 void check_pool(const Trial *trial);
 void check_average(const Trial *trial);
+void check_swap(const Trial *trial);
 void check_activation(const Trial *trial);
 void check_prelu(const Trial *trial);
 void check_relu(const Trial *trial);
@@ -36,6 +37,7 @@ void check_embedding(const Trial *trial);
 void check_positions(const Trial *trial);
 void check_linear_each(const Trial *trial);
 void check_lstm(const Trial *trial);
+void check_gru(const Trial *trial);
 void check_attention(const Trial *trial);
 
 // twin_samples.c: data sets of floats, and samples as clients see them.

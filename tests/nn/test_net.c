@@ -366,6 +366,7 @@ static void layers_may_come_in_any_order(void **state) {
     with_each_build("linear 30; conv 8 1; pool 1; conv 5 1; relu", check_odd_net);
     with_each_build("pool 11; conv 5 1", check_odd_net);
     with_each_build("globalpool; tanh; linear 9; gelu; avgpool 1; pool 1 stride 3; linear 5", check_odd_net);
+    with_each_build("globalpool 4x5; tanh; globalpool 3x7; conv 4 1; globalpool 2x4; linear 5", check_odd_net);
     with_each_build("conv 4 1 stride 2; conv 8 3 groups 4 pad 1; conv 5 7x6", check_odd_net);
     with_each_build("relu; conv 3 1 as a; add a; relu as b; concat b; conv 5 1 as c; add c; globalpool", check_odd_net);
     with_each_build("pool 2 as a; conv 2 3 pad 1; add a; concat a; groupnorm 4; linear 5", check_odd_net);

@@ -5,7 +5,7 @@
 #include "tests/tensor.h"
 
 enum { STEPS = 4, FEATURES = 3, UNITS = 5, GATES = 4 * UNITS, MOST_SAMPLES = 32 };
-enum { PARAMETERS = GATES * (FEATURES + UNITS + 2) };
+enum { PARAMETERS = GATES * (FEATURES + UNITS + 2), GRU_GATES = 3 * UNITS };
 enum { EXTENT = 6, MOST_PARAMETERS = 256, MOST_VALUES = STEPS * EXTENT * MOST_SAMPLES };
 
 typedef struct Case Case;
@@ -46,6 +46,38 @@ static double lstm_loss(const Case *of, size_t s, double *out) {
                          o = sigmoid(gate_of(of, 3 * UNITS + u, t, s, before));
             cells[u] = f * cells[u] + i * g;
             outputs[u] = o * tanh(cells[u]);
+            if (of->layer.last && t + 1 < STEPS) continue;
+            const size_t place = ((of->layer.last ? 0 : t * UNITS) + u) * of->samples + s;
+            if (out) out[place] = outputs[u];
+            loss += of->out_gradient[place] * outputs[u];
+        }
+    }
+    return loss;
+}
+
+// A gate of a gru before its function, in two parts: of the input and of the state.
+static void gru_gate(double *own, double *of_state, const Case *of, size_t row, size_t t, size_t s,
+                     const double *before) {
+    const double *state = of->parameters + GRU_GATES * FEATURES + row * UNITS;
+    const double *bias = of->parameters + GRU_GATES * (FEATURES + UNITS) + row;
+    *own = bias[0], *of_state = bias[GRU_GATES];
+    for (size_t f = 0; f < FEATURES; f++)
+        *own += of->parameters[row * FEATURES + f] * of->in[(t * FEATURES + f) * of->samples + s];
+    for (size_t u = 0; u < UNITS; u++)
+        *of_state += state[u] * before[u];
+}
+
+static double gru_loss(const Case *of, size_t s, double *out) {
+    double outputs[UNITS] = {0}, before[UNITS], own, of_state, loss = 0;
+    for (size_t t = 0; t < STEPS; t++) {
+        memcpy(before, outputs, sizeof before);
+        for (size_t u = 0; u < UNITS; u++) {
+            gru_gate(&own, &of_state, of, u, t, s, before);
+            const double reset = sigmoid(own + of_state);
+            gru_gate(&own, &of_state, of, UNITS + u, t, s, before);
+            const double update = sigmoid(own + of_state);
+            gru_gate(&own, &of_state, of, 2 * UNITS + u, t, s, before);
+            outputs[u] = (1 - update) * tanh(own + reset * of_state) + update * before[u];
             if (of->layer.last && t + 1 < STEPS) continue;
             const size_t place = ((of->layer.last ? 0 : t * UNITS) + u) * of->samples + s;
             if (out) out[place] = outputs[u];
@@ -120,6 +152,8 @@ static void forward(const Kernels *kernels, const Case *of, const Tensors *at) {
     const int n = (int)of->samples, count = (int)of->count;
     if (of->layer.kind == LAYER_LSTM)
         kernels->lstm_forward(at->out.at, at->kept.at, at->scratch.at, at->in.at, at->parameters.at, &of->layer, n);
+    else if (of->layer.kind == LAYER_GRU)
+        kernels->gru_forward(at->out.at, at->kept.at, at->scratch.at, at->in.at, at->parameters.at, &of->layer, n);
     else
         kernels->attention_forward(at->out.at, at->kept.at, at->in.at, at->parameters.at, &of->layer, count, n);
 }
@@ -129,6 +163,9 @@ static void backward(const Kernels *kernels, const Case *of, const Tensors *at, 
     if (of->layer.kind == LAYER_LSTM)
         kernels->lstm_backward(at->gradient.at, in_gradient, at->kept.at, at->scratch.at, at->out_gradient.at,
                                at->parameters.at, &of->layer, n);
+    else if (of->layer.kind == LAYER_GRU)
+        kernels->gru_backward(at->gradient.at, in_gradient, at->kept.at, at->scratch.at, at->out_gradient.at,
+                              at->parameters.at, &of->layer, n);
     else
         kernels->attention_backward(at->gradient.at, in_gradient, at->kept.at, at->scratch.at, at->out_gradient.at,
                                     at->parameters.at, &of->layer, count, n);
@@ -189,17 +226,29 @@ static void check_layer(const Kernels *kernels, Layer layer, Loss *loss, int cou
         tensor_free(all[i]);
 }
 
-static void check_lstm(const Kernels *kernels, bool last, int vectors) {
+static void check_recurrent(const Kernels *kernels, LayerKind kind, bool last, int vectors) {
     const int n = vectors * kernels->lanes;
-    Layer layer = {.kind = LAYER_LSTM, .in = {1, STEPS, FEATURES}, .out = {1, STEPS, UNITS}, .last = last};
+    Layer layer = {.kind = kind, .in = {1, STEPS, FEATURES}, .out = {1, STEPS, UNITS}, .last = last};
+    layer.groups = kind == LAYER_GRU ? 3 : 4;
     if (last) layer.out = (Shape){UNITS, 1, 1};
-    check_layer(kernels, layer, lstm_loss, n, n, PARAMETERS, lstm_places(&layer, n).end,
+    check_layer(kernels, layer, kind == LAYER_GRU ? gru_loss : lstm_loss, n, n,
+                kind == LAYER_GRU ? PARAMETERS / 4 * 3 : PARAMETERS, lstm_places(&layer, n).end,
                 lstm_scratch_floats(&layer, n));
 }
 
 static void check_lstms(const Kernels *kernels) {
-    check_lstm(kernels, false, 1);
-    check_lstm(kernels, true, 2);
+    check_recurrent(kernels, LAYER_LSTM, false, 1);
+    check_recurrent(kernels, LAYER_LSTM, true, 2);
+}
+
+static void check_grus(const Kernels *kernels) {
+    check_recurrent(kernels, LAYER_GRU, false, 1);
+    check_recurrent(kernels, LAYER_GRU, true, 2);
+}
+
+static void grus_agree_with_the_reference_and_finite_differences(void **state) {
+    (void)state;
+    with_each_build(check_grus);
 }
 
 static void lstms_agree_with_the_reference_and_finite_differences(void **state) {
@@ -341,6 +390,7 @@ static void positions_are_added_at_each_step_and_their_gradients_add_up(void **s
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lstms_agree_with_the_reference_and_finite_differences),
+        cmocka_unit_test(grus_agree_with_the_reference_and_finite_differences),
         cmocka_unit_test(attentions_agree_with_the_reference_and_finite_differences),
         cmocka_unit_test(linear_layers_of_each_place_agree_with_the_reference),
         cmocka_unit_test(embeddings_give_rows_of_their_table_and_add_up_the_gradients),

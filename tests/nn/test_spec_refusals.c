@@ -27,7 +27,22 @@ static const struct {
     {"conv 3 3 pad", "layer 1 (\"conv 3 3 pad\"): write it as \"" CONV "\""},
     {"conv 3 3 bad 1", "layer 1 (\"conv 3 3 bad 1\"): write it as \"" CONV "\""},
     {"relu 3", "layer 1 (\"relu 3\"): write it as \"relu\""},
-    {"linear 10 10", "layer 1 (\"linear 10 10\"): write it as \"linear FEATURES [each]\""},
+    {"linear 10 10", "layer 1 (\"linear 10 10\"): write it as \"linear FEATURES [each] [nobias]\""},
+    {"mean",
+     "layer 1 (\"mean\"): the last layer gives 28 x 1 x 1 values, but there are 10 classes; end with \"linear 10\""},
+    {"conv 4 3; last", "layer 2 (\"last\"): it takes a sequence, 1 x steps x values, not 4 x 26 x 26; put it behind an "
+                       "embedding, an lstm, an attention, or images of one channel"},
+    {"conv 4 3; chunk 1 3", "layer 2 (\"chunk 1 3\"): 3 parts do not divide the 4 channels; give a number that does"},
+    {"conv 4 3; chunk 3 2", "layer 2 (\"chunk 3 2\"): COUNT is \"2\"; give a whole number from 3 to 1048576"},
+    {"conv 4 3; shuffle 3", "layer 2 (\"shuffle 3\"): 3 groups do not divide the 4 channels; give a number that does"},
+    {"conv 4 3; conv1d 4 3", "layer 2 (\"conv1d 4 3\"): it takes channels of one row, C x 1 x L, or rows that are "
+                             "channels, 1 x C x L, not 4 x 26 x 26; use conv for images"},
+    {"conv1d 4 29",
+     "layer 1 (\"conv1d 4 29\"): the input of 1 row and 28 columns is smaller than the kernel of 1x29; use a "
+     "smaller kernel or more padding; images that are stored in one row get their rows and columns by "
+     "shape=1x28x28 in --data (help data)"},
+    {"layernorm channels", "layer 1 (\"layernorm channels\"): of 1 x 28 x 28 values each would become its shift; leave "
+                           "out \"channels\""},
     {"linear 10 relu linear 10 relu linear 10",
      "layer 1 (\"linear 10 relu linear 10 relu linear 10\"): too many words; layers are separated by ';'"},
     {"conv 0 3", "layer 1 (\"conv 0 3\"): CHANNELS is \"0\"; give a whole number from 1 to 1048576"},
@@ -71,9 +86,6 @@ static const struct {
      "layer 3 (\"concat a\"): 8 x 24 x 24 values and the 4 x 26 x 26 of \"a\" cannot be joined"},
     {"conv 4 3 as a; conv 4 3; mul a",
      "layer 3 (\"mul a\"): 4 x 24 x 24 values and the 4 x 26 x 26 of \"a\" cannot be multiplied"},
-    {"globalpool 3",
-     "layer 1 (\"globalpool 3\"): a grid of 3 x 3 does not divide the 28 x 28 values; give one that does, or "
-     "avgpool with a size and a stride"},
     {"avgpool 3 stride 2 ceil", "layer 1 (\"avgpool 3 stride 2 ceil\"): with ceil the last window reaches beyond the "
                                 "28 x 28 values, and an average of "
                                 "a part of a window is no layer here; give a stride that fits, or leave out \"ceil\""},

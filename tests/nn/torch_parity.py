@@ -45,6 +45,19 @@ NETS = [
      "globalpool from d as e; mul e from d; layernorm eps 1e-3; conv 16 1 nobias; tanh; linear 10", GREY, 21, 0.01),
     ("ceil and a grid", "conv 8 5; tanh; pool 3 stride 2 ceil; conv 8 1; gelu; pool 2 ceil; conv 12 1; globalpool 3x2; tanh; avgpool 1x2 ceil; linear 10",
      (1, 27, 27), 10, 0),
+    ("no bias, linear", "linear 9 each nobias; gelu; linear 40 nobias; silu; linear 10 nobias", (1, 10, 9), 21, 0.01),
+    ("no bias, wide", "linear 1100 nobias; gelu; linear 900; gelu; linear 10 nobias", COLOUR, 100, 0.01), # through OpenBLAS
+    ("means and last steps", "embedding 256 8 as e; linear 12 each; tanh as a; mean; linear 9 as b; last from a; linear 9; mul b as c; mean from e; linear 9; add c; "
+     "linear 10", (1, 1, 12), 21, 0.01),
+    ("lines", "conv1d 8 5 pad 2; batchnorm; gelu; conv1d 12 3 stride 2 dilation 2 groups 4 nobias; gelu; pool 1x2; transpose; gru 7; mean; linear 10", (1, 4, 31), 21, 0.01),
+    ("text of lines", "embedding 256 6; transpose; conv1d 8 3; tanh; conv1d 5 1; gelu; globalpool; linear 10", (1, 1, 14), 10, 0),
+    ("shuffles", "conv 12 3 stride 2 as a; chunk 1 2 as b; chunk 2 2 from a; conv 6 3 pad 1 groups 6; gelu; concat b; shuffle 2 as c; chunk 3 3 from c; "
+     "shuffle 4; conv 8 1; tanh; transpose; linear 5 each; attention 1; transpose; linear 10", (3, 16, 15), 10, 0.01),
+    ("norms of channels", "conv 8 3 pad 1; layernorm channels; gelu as a; conv 8 5 pad 2 groups 8; layernorm channels eps 1e-6; conv 16 1; gelu; conv 8 1; add a; "
+     "pool 2; layernorm channels; relu6; globalpool; layernorm channels eps 1e-3; linear 10", (3, 14, 11), 21, 0.01),
+    ("gru", "embedding 256 8; gru 20; gru 13 last; linear 10", (1, 1, 12), 21, 0.01),
+    ("rows of pixels by a gru", "conv 1 3; gru 24; gelu; linear 10", (1, 10, 9), 10, 0),
+    ("a grid that does not divide", "conv 8 5; tanh; globalpool 5x9; gelu; conv 6 1; globalpool 7; tanh; conv 4 1; globalpool 3x2; linear 10", (1, 17, 16), 10, 0),
     ("no bias, rectified", "conv 8 3 nobias; relu; conv 16 3 nobias; relu; conv 16 5 nobias; relu; conv 20 1 nobias; relu; conv 8 3 stride 2 nobias; relu; "
      "linear 10", GREY, 10, 0, 5),
     ("characters", "embedding 256 8; lstm 20; lstm 13 last; linear 10", (1, 1, 12), 21, 0.01),
@@ -140,6 +153,19 @@ class Net(nn.Module):
                                                                  ("dilation", "dilation")) if mine in named}
             return self.named("conv", nn.Conv2d(seen.shape[1], int(words[0]), sides(words[1]),
                                                 groups=int(named.get("groups", "1")), bias=bias, **numeric))
+        if word == "conv1d":
+            named = {key: int(mine) for key, mine in keys([word for word in words[2:] if word != "nobias"]).items()}
+            line = self.named("conv", nn.Conv1d(seen.shape[1] * seen.shape[2], int(words[0]), int(words[1]), bias="nobias" not in words,
+                                                **{{"pad": "padding"}.get(key, key): mine for key, mine in named.items()}))
+            return lambda value: line(value.flatten(1, 2))[:, :, None]
+        if word in ("mean", "last"):
+            return lambda value: (value[:, 0].mean(1) if word == "mean" else value[:, 0, -1])[..., None, None]
+        if word == "chunk":
+            return lambda value: value.chunk(int(words[1]), 1)[int(words[0]) - 1]
+        if word == "transpose":
+            return lambda value: value.transpose(2, 3) if seen.shape[1] == 1 else value.flatten(2).transpose(1, 2)[:, None]
+        if word == "shuffle":
+            return lambda value: value.unflatten(1, (int(words[0]), -1)).transpose(1, 2).flatten(1, 2)
         if word in ("pool", "avgpool"):
             named = keys([word for word in words[1:] if word != "ceil"])
             make = nn.MaxPool2d if word == "pool" else nn.AvgPool2d
@@ -151,6 +177,9 @@ class Net(nn.Module):
         if word == "batchnorm":
             return self.named("norm", nn.BatchNorm2d(seen.shape[1], **numbers(words)))
         if word == "layernorm":
+            if words[:1] == ["channels"]:
+                norm = self.named("norm", nn.LayerNorm(seen.shape[1], **numbers(words[1:])))
+                return lambda value: norm(value.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
             each = words[:1] == ["each"]
             return self.named("norm", nn.LayerNorm(list(seen.shape[3 if each else 1:]), **numbers(words[each:])))
         if word == "embedding":
@@ -159,8 +188,8 @@ class Net(nn.Module):
         if word == "positions":
             places = self.named("positions", nn.Embedding(*seen.shape[2:]))
             return lambda value: value + places.weight
-        if word == "lstm":
-            lstm = self.named("lstm", nn.LSTM(seen.shape[3], int(words[0]), batch_first=True))
+        if word in ("lstm", "gru"):
+            lstm = self.named(word, {"lstm": nn.LSTM, "gru": nn.GRU}[word](seen.shape[3], int(words[0]), batch_first=True))
             if words[1:] == ["last"]:
                 return lambda value: lstm(value[:, 0])[0][:, -1, :, None, None]
             return lambda value: lstm(value[:, 0])[0][:, None]
@@ -169,9 +198,10 @@ class Net(nn.Module):
             behind = torch.ones(steps, steps, dtype=torch.bool).triu(1) if words[1:] == ["causal"] else None
             return lambda value: attention(*[value[:, 0]] * 3, need_weights=False, attn_mask=behind)[0][:, None]
         if word == "linear":
-            if words[1:] == ["each"]:
-                return self.named("fc", nn.Linear(seen.shape[3], int(words[0])))
-            linear = self.named("fc", nn.Linear(seen[0].numel(), int(words[0])))
+            bias = "nobias" not in words
+            if "each" in words:
+                return self.named("fc", nn.Linear(seen.shape[3], int(words[0]), bias))
+            linear = self.named("fc", nn.Linear(seen[0].numel(), int(words[0]), bias))
             return lambda value: linear(value.flatten(1))[..., None, None]
         if word == "prelu":
             return self.named("prelu", nn.PReLU(1 if words else seen.shape[1]))

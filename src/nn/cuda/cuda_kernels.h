@@ -134,6 +134,9 @@ void cuda_mul_forward(float *out, const float *a, const float *b, size_t a_featu
 void cuda_mul_backward(float *gradient, bool adds, const float *factor, const float *out_gradient, size_t features,
                        size_t factor_features, size_t out_features, const CudaStep *step);
 
+// out (M, second, first, plane,N) = in (M, first, second, plane,N).
+void cuda_swap(float *out, const float *in, size_t first, size_t second, size_t plane, const CudaStep *step);
+
 // to = from, or with `adds` to += from.
 void cuda_add(CudaRows to, CudaRows from, size_t features, bool adds, const CudaStep *step);
 
@@ -152,7 +155,8 @@ void cuda_dropout_backward(float *in_gradient, const int8_t *keep, const float *
 
 // Linear layers of in (M, places, IN,N) and out (M, places, OUT,N); a layer over its whole input has one place, and
 // with `blas` cuBLAS multiplies its models in a batch. A NULL blas, or several places: one launch of our own product.
-// relu_out: in, if it is the output of a relu whose backward pass is included; otherwise NULL.
+// relu_out: in, if it is the output of a relu whose backward pass is included; otherwise NULL. bias: NULL if the layer
+// has none, whose gradient is then not written either.
 struct CudaBlas; // cuda_blas.h
 void cuda_linear_forward(float *out, const float *in, const float *weight, const float *bias, size_t stride, bool relu,
                          const Layer *layer, struct CudaBlas *blas, const CudaStep *step);
@@ -185,6 +189,14 @@ void cuda_lstm_forward(float *out, float *kept, const float *in, const float *we
 void cuda_lstm_backward(float *gradient, float *in_gradient, float *kept, const float *in, const float *out_gradient,
                         const float *weight, size_t stride, size_t gradient_stride, const Layer *layer,
                         const CudaStep *step);
+
+// Gated recurrent units, with the arguments of an lstm.
+size_t cuda_gru_kept_features(const Layer *layer);
+void cuda_gru_forward(float *out, float *kept, const float *in, const float *weight, size_t stride, const Layer *layer,
+                      const CudaStep *step);
+void cuda_gru_backward(float *gradient, float *in_gradient, float *kept, const float *in, const float *out_gradient,
+                       const float *weight, size_t stride, size_t gradient_stride, const Layer *layer,
+                       const CudaStep *step);
 
 // Attention, with the arguments of an lstm.
 size_t cuda_attention_kept_features(const Layer *layer);

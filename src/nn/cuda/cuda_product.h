@@ -22,9 +22,10 @@ struct ProductSizes {
 };
 
 // PARTS: the weight has that many parts of equal numbers of rows, whose rows the result takes in turn, so that one tile
-// holds all four gates of a unit.
-template <uint32_t THREAD_ROWS, uint32_t QUADS, bool TRANSPOSED, uint32_t PARTS = 1> struct ProductTile {
-    static const uint32_t thread_rows = THREAD_ROWS, quads = QUADS, parts = PARTS;
+// holds all four gates of a unit. THERE: only so many of the parts are there; the others' rows are zeros.
+template <uint32_t THREAD_ROWS, uint32_t QUADS, bool TRANSPOSED, uint32_t PARTS = 1, uint32_t THERE = PARTS>
+struct ProductTile {
+    static const uint32_t thread_rows = THREAD_ROWS, quads = QUADS, parts = PARTS, there = THERE;
     static const bool transposed = TRANSPOSED;
     static const uint32_t rows = THREAD_ROWS * ROW_GROUPS, groups = PRODUCT_THREADS / (ROW_GROUPS * QUADS);
     // Inner numbers that are staged at once, with eight weights per thread, or four.
@@ -81,7 +82,8 @@ template <typename Tile> struct ProductFetch {
         const uint32_t next = Tile::transposed ? next_k * of.rows : next_row * of.inner;
 #pragma unroll
         for (uint32_t i = 0; i < count; i++, from += next) {
-            const bool is_there = row + i * next_row < rows_left && first + k + i * next_k < of.inner;
+            bool is_there = row + i * next_row < rows_left && first + k + i * next_k < of.inner;
+            if (Tile::there < Tile::parts) is_there &= (first_row + row + i * next_row) % Tile::parts < Tile::there;
             if (Tile::parts > 1) from = from_weight + (size_t)weight_row(first_row + row + i * next_row, of) * of.inner;
             weight[i] = is_there ? *from : 0;
         }

@@ -29,7 +29,10 @@ void cuda_linear_forward(float *out, const float *in, const float *weight, const
     cuda_blas_multiply(blas, become_lanes(out, outs, step), lanes(in, ins, CUBLAS_OP_N, step),
                        (CudaFactor){weight, (int)ins, stride, CUBLAS_OP_N}, step->samples, (int)outs, (int)ins,
                        step->models);
-    cuda_linear_add_bias(out, bias, stride, relu, (int)outs, step);
+    if (bias)
+        cuda_linear_add_bias(out, bias, stride, relu, (int)outs, step);
+    else if (relu)
+        cuda_relu_forward(out, outs, step);
 }
 
 void cuda_linear_backward_input(float *in_gradient, const float *out_gradient, const float *relu_out,
@@ -58,5 +61,5 @@ void cuda_linear_backward_weight(float *weight_gradient, float *bias_gradient, c
     // weight_gradient (OUT,IN) = out_gradient (OUT,N) * in^T (N,IN)
     cuda_blas_multiply(blas, (CudaProduct){weight_gradient, stride}, lanes(in, ins, CUBLAS_OP_T, step),
                        lanes(out_gradient, outs, CUBLAS_OP_N, step), (int)ins, (int)outs, step->samples, step->models);
-    cuda_linear_sum_rows(bias_gradient, out_gradient, stride, (int)outs, step);
+    if (!layer->nobias) cuda_linear_sum_rows(bias_gradient, out_gradient, stride, (int)outs, step);
 }

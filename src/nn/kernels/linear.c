@@ -156,7 +156,7 @@ void ISA_NAME(linear_forward)(float *out, float *rows, const float *in, const fl
     if (in) ISA_NAME(linear_rows)(rows, in, layer, count, samples);
     for (size_t o = 0; o < outs; o++)
         for (int s = 0; s < samples; s += SOUNDER_LANES)
-            lanes_store_samples(out + o * (size_t)samples + s, lanes_of(bias[o]), (size_t)samples);
+            lanes_store_samples(out + o * (size_t)samples + s, lanes_of(bias ? bias[o] : 0), (size_t)samples);
     for (size_t from = 0; from < ins; from += strip_of(count)) {
         Strip strip = strip_at(from, ins, count);
         for (size_t o = 0; o < outs; o += DOT_OUTS) {

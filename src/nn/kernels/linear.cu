@@ -98,6 +98,7 @@ struct LinearPart {
     const float4 *in, *out_gradient;
     uint32_t weight, bias; // among the parameters of a model
     uint32_t ins, outs, places;
+    uint32_t columns;    // ins, and one for the bias if there is one
     uint32_t first_tile; // among the tiles of a model
 };
 
@@ -123,7 +124,7 @@ struct Places {
         outs = (int)part.outs - (int)out;
 #pragma unroll
         for (int i = 0; i < THREAD_INS; i++, in += TILE_INS) {
-            has[i] = in <= part.ins;
+            has[i] = in < part.columns;
             first[i] = in == part.ins ? part.bias + out : part.weight + out * part.ins + in;
             next[i] = in == part.ins ? 1 : part.ins;
         }
@@ -187,7 +188,7 @@ __global__ void __launch_bounds__(ITEM_THREADS, ENDING == STEPS_WITH_MOMENTUM ? 
     const uint32_t model = blockIdx.x / parts.tiles, number = blockIdx.x - model * parts.tiles;
     if (ENDING != STORES && counts[model] == 0) return; // the whole block
     const LinearPart &part = parts.with(number);
-    const uint32_t columns = parts_of(part.ins + 1, TILE), at = number - part.first_tile;
+    const uint32_t columns = parts_of(part.columns, TILE), at = number - part.first_tile;
     const uint32_t first_out = at / columns * TILE, first_in = at % columns * TILE;
     const uint32_t ins = part.ins, outs = part.outs, places = part.places;
     const float4 *in = part.in + (size_t)model * places * ins * quads;
@@ -223,9 +224,10 @@ static void add_part(LinearParts *parts, const float *in, const float *out_gradi
                              (uint32_t)linear_ins(layer),
                              (uint32_t)linear_outs(layer),
                              (uint32_t)linear_places(layer),
+                             (uint32_t)linear_ins(layer) + !layer->nobias,
                              parts->tiles};
     parts->of[parts->count++] = part;
-    parts->tiles += parts_of(part.ins + 1, TILE) * parts_of(part.outs, TILE);
+    parts->tiles += parts_of(part.columns, TILE) * parts_of(part.outs, TILE);
 }
 
 static void launch_gradient(void (*kernel)(CudaSgdUpdate, LinearParts, uint32_t, const uint32_t *),
@@ -252,7 +254,7 @@ void cuda_linear_gradient(float *weight_gradient, float *bias_gradient, const fl
     to.weights = weight_gradient;
     to.stride = stride;
     LinearParts parts = {};
-    add_part(&parts, in, out_gradient, 0, (size_t)(bias_gradient - weight_gradient), layer);
+    add_part(&parts, in, out_gradient, 0, layer->nobias ? 0 : (size_t)(bias_gradient - weight_gradient), layer);
     launch_gradient(linear_gradient<STORES>, &to, parts, step);
 }
 

@@ -7,7 +7,7 @@
 // The bits of a model depend neither on the number of models nor on the GPU (cuda_product.h): products whose sum could
 // be rounded in two ways say in which.
 #include "nn/cuda/cuda_ops.h"
-#include "nn/cuda/cuda_product.h"
+#include "nn/cuda/cuda_recurrent.h"
 #include "nn/kernels/activation.h"
 
 namespace {
@@ -24,29 +24,6 @@ struct Kept {
     bool last; // only the last step's output is given
 };
 
-// A unit of a sample at one step, of which a thread computes what follows the product.
-struct Cell {
-    uint32_t row, column, unit;     // row: of the unit's first row in the tile; column: of its sample there
-    bool is_there;                  // in the layer, too
-    size_t own, place, gate, block; // offsets in (M, H,N), in (M, T, H,N), of the first gate; from gate to gate
-};
-
-// The cell of a block's number `item`. Each unit has Tile::parts rows of the tile.
-template <typename Tile> __device__ Cell cell_of(uint32_t item, const ProductPlace &at, const Kept &kept, uint32_t t) {
-    const uint32_t columns = 4 * Tile::quads, number = item / columns;
-    Cell cell;
-    cell.row = number * Tile::parts, cell.column = item - number * columns;
-    cell.unit = at.first_row / Tile::parts + number;
-    const uint32_t sample = 4 * at.first_quad + cell.column;
-    cell.is_there = cell.unit < kept.units && sample < kept.samples;
-    cell.block = (size_t)kept.units * kept.samples;
-    const size_t in_block = (size_t)cell.unit * kept.samples + sample, step = (size_t)at.lanes * kept.steps + t;
-    cell.own = at.lanes * cell.block + in_block;
-    cell.place = step * cell.block + in_block;
-    cell.gate = GATES * step * cell.block + in_block;
-    return cell;
-}
-
 // Computes a step. A block has all four gates of its units. out: of all steps, or of the last one alone.
 template <uint32_t THREAD_ROWS, uint32_t QUADS>
 __global__ void __launch_bounds__(PRODUCT_THREADS)
@@ -59,7 +36,7 @@ __global__ void __launch_bounds__(PRODUCT_THREADS)
     sum_products(tile, weight + at.lanes * stride, states, at.first_row, at.first_quad, of);
     bias += at.lanes * stride;
     for (uint32_t item = threadIdx.x; item < Tile::rows / GATES * 4 * QUADS; item += PRODUCT_THREADS) {
-        const Cell to = cell_of<Tile>(item, at, kept, t);
+        const Cell to = cell_of<Tile>(item, at, GATES, kept.units, kept.steps, kept.samples, t);
         if (!to.is_there) continue;
         float value[GATES];
         for (uint32_t gate = 0; gate < GATES; gate++) {
@@ -98,7 +75,7 @@ __global__ void __launch_bounds__(PRODUCT_THREADS)
         (const float4 *)kept.gates + ((size_t)at.lanes * kept.steps + t + 1) * GATES * kept.units * of.quads;
     sum_products(tile, weight + at.lanes * stride, later, at.first_row, at.first_quad, of);
     for (uint32_t item = threadIdx.x; item < Tile::rows * 4 * QUADS; item += PRODUCT_THREADS) {
-        const Cell to = cell_of<Tile>(item, at, kept, t);
+        const Cell to = cell_of<Tile>(item, at, GATES, kept.units, kept.steps, kept.samples, t);
         if (!to.is_there) continue;
         float given = tile_sum(tile, to.row, to.column);
         if (!kept.last)
@@ -124,15 +101,6 @@ struct Lstm {
     Kept kept;
 };
 
-Layer each_step(uint32_t steps, int ins, int outs) {
-    Layer each = {};
-    each.kind = LAYER_LINEAR_EACH;
-    each.in.channels = each.out.channels = 1;
-    each.in.rows = each.out.rows = (int)steps;
-    each.in.columns = ins, each.out.columns = outs;
-    return each;
-}
-
 Lstm lstm_of(float *kept, const Layer *layer, const CudaStep *step) {
     const int units = lstm_units(layer), features = layer->in.columns;
     const size_t gates = GATES * (size_t)units;
@@ -148,29 +116,10 @@ Lstm lstm_of(float *kept, const Layer *layer, const CudaStep *step) {
     return of;
 }
 
-// The kernels by their tiles: of few or many quads, of few or many rows.
-#define BY_TILE(kernel)                                                                                                \
-    {                                                                                                                  \
-        {kernel<FEW_ROWS, FEW_QUADS>, kernel<MANY_ROWS, FEW_QUADS>}, {                                                 \
-            kernel<FEW_ROWS, MANY_QUADS>, kernel<MANY_ROWS, MANY_QUADS>                                                \
-        }                                                                                                              \
-    }
-
 void (*const forward_kernels[2][2])(Kept, float *, const float *, const float *, size_t, uint32_t,
                                     ProductSizes) = BY_TILE(step_forward);
 void (*const backward_kernels[2][2])(Kept, const float *, const float *, size_t, uint32_t,
                                      ProductSizes) = BY_TILE(step_backward);
-
-// The tile is chosen as that of a linear layer.
-template <typename Kernel, typename... Arguments>
-void launch_step(const Kernel (&kernels)[2][2], const ProductSizes &of, const CudaStep *step, Arguments... arguments) {
-    const bool many_quads = of.quads > FEW_QUADS;
-    const uint32_t quads = many_quads ? MANY_QUADS : FEW_QUADS;
-    const size_t models = (size_t)step->models;
-    const bool many_rows = !product_has_few_rows(quads, models, of);
-    launch(kernels[many_quads][many_rows], product_blocks(many_rows ? MANY_ROWS : FEW_ROWS, quads, models, of),
-           PRODUCT_THREADS, step->stream, arguments..., of);
-}
 
 } // namespace
 

@@ -15,35 +15,43 @@
 
 // The common data of the loops over one group. A lane is a sample, so each lane has its own mean.
 typedef struct Group {
-    size_t first, channels; // channels of the group
-    size_t plane, vectors;  // places of a channel; vectors of samples
+    size_t channels, plane; // channels of the group; places of a channel
+    size_t first, next;     // the first value of the group, and from one channel to the next
+    size_t vectors;         // of samples
+    size_t first_weight;    // 0: all groups have the same weights
     bool singly;            // each value has a weight of its own
-    bool repeats;           // all groups have the same weights
     float share;            // one over the group's values
 } Group;
 
-// With `each` the group is a row, which counts as one channel whose places are the row's values. A weight per value is
-// told from one per channel by their number alone: PyTorch's LayerNorm over an image has C x H x W of them.
+// With `each` the group is a row, which counts as one channel whose places are the row's values; with `across` it is a
+// place, whose channels have that place alone. A weight per value is told from one per channel by their number alone:
+// PyTorch's LayerNorm over an image has C x H x W of them.
 static Group group_of(const Layer *layer, int number, int samples) {
-    const size_t channels = layer->each ? 1 : (size_t)(layer->in.channels / layer->groups);
-    const size_t plane = (size_t)(layer->each ? 1 : layer->in.rows) * (size_t)layer->in.columns;
-    return (Group){.first = (size_t)number * channels,
-                   .channels = channels,
+    const bool repeats = layer->each || layer->across;
+    const size_t places = (size_t)layer->in.rows * (size_t)layer->in.columns, own = (size_t)number;
+    const size_t channels = layer->each     ? 1
+                            : layer->across ? (size_t)layer->in.channels
+                                            : (size_t)(layer->in.channels / layer->groups);
+    const size_t plane = layer->each ? (size_t)layer->in.columns : layer->across ? 1 : places;
+    const bool singly = layer->each || norm_weights(layer) > (size_t)layer->in.channels;
+    return (Group){.channels = channels,
                    .plane = plane,
+                   .first = layer->across ? own : own * channels * plane,
+                   .next = layer->across ? places : plane,
                    .vectors = (size_t)samples / SOUNDER_LANES,
-                   .singly = layer->each || norm_weights(layer) > (size_t)layer->in.channels,
-                   .repeats = layer->each,
+                   .first_weight = repeats ? 0 : own * channels * (singly ? plane : 1),
+                   .singly = singly,
                    .share = 1.0f / (float)(channels * plane)};
 }
 
 // The offset of a channel of the group, for vector v.
 static size_t channel_at(const Group *group, size_t channel, size_t v) {
-    return (group->first + channel) * group->plane * group->vectors + v;
+    return (group->first + channel * group->next) * group->vectors + v;
 }
 
 // The first weight of a channel; with `singly` the weights of its other places follow.
 static const float *weights_at(const Group *group, const float *weight, size_t channel) {
-    return group->repeats ? weight : weight + (group->first + channel) * (group->singly ? group->plane : 1);
+    return weight + group->first_weight + channel * (group->singly ? group->plane : 1);
 }
 
 // Number of partial sums over a channel's places, so that an addition need not wait for the one before.

@@ -11,8 +11,9 @@ enum { WIDTH = 8, DEPTH = 32, NORM_THREADS = WIDTH * DEPTH, MOST_CHANNELS_AT_ONC
 struct Norm {
     uint32_t groups, channels; // of a model; of a group
     uint32_t plane, quads;     // places of a channel; fours of samples
-    bool singly;               // each value has a weight of its own
-    bool repeats;              // all groups have the same weights
+    uint32_t step; // from a row of the group to the next: 1, or all places if a group is the channels of one
+    bool singly;   // each value has a weight of its own
+    bool repeats;  // all groups have the same weights
     float epsilon;
 };
 
@@ -29,6 +30,11 @@ struct Place {
     size_t first;                      // the group's first row
 };
 
+// The number of a group's first row among those of its model; the others are `step` apart.
+__device__ uint32_t first_row(const Norm &norm, uint32_t group) {
+    return norm.step > 1 ? group : group * norm.channels * norm.plane;
+}
+
 // Neighbouring threads have neighbouring quads, so that a block reads whole lines; quads beyond the last still take
 // part in the sums, with zeros.
 __device__ Place place_of(const Norm &norm) {
@@ -38,7 +44,7 @@ __device__ Place place_of(const Norm &norm) {
     place.group = group - place.model * norm.groups;
     place.quad = (blockIdx.x - group * segments) * WIDTH + threadIdx.x % WIDTH;
     place.lane = threadIdx.x / WIDTH;
-    place.first = (size_t)group * norm.channels * norm.plane;
+    place.first = (size_t)place.model * norm.groups * norm.channels * norm.plane + first_row(norm, place.group);
     return place;
 }
 
@@ -93,11 +99,11 @@ __global__ void __launch_bounds__(NORM_THREADS)
     const float4 *from = in + place.first * norm.quads + place.quad;
     float4 sum = make_float4(0, 0, 0, 0);
     for (uint32_t row = place.lane; row < rows; row += DEPTH)
-        sum = plus(sum, from[(size_t)row * norm.quads]);
+        sum = plus(sum, from[(size_t)row * norm.step * norm.quads]);
     const float4 mean = scaled(sum_column(shared, sum), share);
     sum = make_float4(0, 0, 0, 0);
     for (uint32_t row = place.lane; row < rows; row += DEPTH) {
-        const float4 distance = minus(from[(size_t)row * norm.quads], mean);
+        const float4 distance = minus(from[(size_t)row * norm.step * norm.quads], mean);
         sum = plus(sum, times(distance, distance));
     }
     const float4 variance = scaled(sum_column(shared, sum), share);
@@ -106,8 +112,9 @@ __global__ void __launch_bounds__(NORM_THREADS)
     const size_t first = first_weight(norm, place, of.stride);
     for (uint32_t row = place.lane; row < rows; row += DEPTH) {
         const size_t own = first + weight_of(norm, row);
-        const float4 value = affine(from[(size_t)row * norm.quads], mean, scale, of.weight[own], of.bias[own]);
-        out[(place.first + row) * norm.quads + place.quad] = of.relu ? rectified(value) : value;
+        const float4 value =
+            affine(from[(size_t)row * norm.step * norm.quads], mean, scale, of.weight[own], of.bias[own]);
+        out[(place.first + (size_t)row * norm.step) * norm.quads + place.quad] = of.relu ? rectified(value) : value;
     }
     if (place.lane > 0 || rows == 0) return;
     statistics += 2 * ((size_t)place.model * norm.groups + place.group) * norm.quads + place.quad;
@@ -122,7 +129,7 @@ __device__ void write_gradient(float4 *in_gradient, const float4 *in, const floa
                                float4 scale, float4 gradients, float4 products, const Affine &of, const Norm &norm,
                                const Place &place, uint32_t rows, size_t at, size_t first) {
     for (uint32_t row = place.lane; row < rows; row += DEPTH) {
-        const size_t i = at + (size_t)row * norm.quads, own = first + weight_of(norm, row);
+        const size_t i = at + (size_t)row * norm.step * norm.quads, own = first + weight_of(norm, row);
         const float4 given = given_to(out_gradient[i], in[i], mean, scale, of, own);
         const float4 value = times(minus(in[i], mean), scale), gradient = scaled(given, of.weight[own]);
         in_gradient[i] = times(scale, minus(minus(gradient, gradients), times(value, products)));
@@ -144,7 +151,7 @@ __global__ void __launch_bounds__(NORM_THREADS)
         scale = statistics[norm.quads];
     }
     for (uint32_t row = place.lane; row < rows; row += DEPTH) {
-        const size_t i = at + (size_t)row * norm.quads, own = first + weight_of(norm, row);
+        const size_t i = at + (size_t)row * norm.step * norm.quads, own = first + weight_of(norm, row);
         const float4 gradient = scaled(given_to(out_gradient[i], in[i], mean, scale, of, own), of.weight[own]);
         gradients = plus(gradients, gradient);
         products = plus(products, times(gradient, times(minus(in[i], mean), scale)));
@@ -210,12 +217,14 @@ struct Source {
     size_t at, statistics;
 };
 
-// There are three layouts: a weight per channel, whose rows are the channel's places; a weight per value; and a weight
-// per value of a row, which all groups share.
+// There are four layouts: a weight per channel, whose rows are the channel's places; a weight per value; and a weight
+// per value of a row, or per channel of a place, which all groups share.
 __device__ Source source_of(const Norm &norm, uint32_t model, uint32_t own, uint32_t i) {
     const uint32_t row = i / norm.quads, quad = i - row * norm.quads, values = norm.channels * norm.plane;
     const uint32_t group = norm.repeats ? row : norm.singly ? own / values : own / norm.channels;
-    const uint32_t place = norm.repeats ? row * values + own : norm.singly ? own : own * norm.plane + row;
+    const uint32_t place = norm.repeats  ? first_row(norm, row) + own * norm.step
+                           : norm.singly ? own
+                                         : own * norm.plane + row;
     Source source;
     source.at = ((size_t)model * norm.groups * values + place) * norm.quads + quad;
     source.statistics = 2 * ((size_t)model * norm.groups + group) * norm.quads + quad;
@@ -230,7 +239,7 @@ __global__ void __launch_bounds__(NORM_THREADS)
                          const float4 *in, const float4 *out_gradient, Affine of, Norm norm) {
     __shared__ float shared[NORM_THREADS];
     const uint32_t all = norm.groups * norm.channels;
-    const uint32_t weights = norm.repeats ? norm.plane : all * (norm.singly ? norm.plane : 1);
+    const uint32_t weights = norm.repeats ? norm.channels * norm.plane : all * (norm.singly ? norm.plane : 1);
     const uint32_t model = blockIdx.x / weights, own = blockIdx.x - model * weights;
     const uint32_t rows = norm.repeats ? norm.groups : norm.singly ? 1 : norm.plane; // with the weight
     float product = 0, sum = 0;
@@ -249,16 +258,18 @@ __global__ void __launch_bounds__(NORM_THREADS)
     bias_gradient[model * gradient_stride + own] = sum;
 }
 
-// The sizes as kernels read them: with `each` a row is a group of one channel. So the kernels have one form for all
-// three layouts of weights.
+// The sizes as kernels read them: with `each` a row is a group of one channel, with `across` a place is a group of
+// channels of one place. So the kernels have one form for all four layouts of weights.
 Norm norm_of(const Layer *layer, const CudaStep *step) {
     Norm norm;
     norm.groups = (uint32_t)layer->groups;
-    norm.channels = layer->each ? 1 : (uint32_t)(layer->in.channels / layer->groups);
+    norm.channels = (uint32_t)(layer->each ? 1 : layer->in.channels / (layer->across ? 1 : layer->groups));
     norm.plane = (uint32_t)((layer->each ? 1 : layer->in.rows) * layer->in.columns);
+    norm.step = layer->across ? norm.plane : 1;
+    if (layer->across) norm.plane = 1;
     norm.quads = (uint32_t)step->samples / 4;
     norm.singly = layer->each || norm_weights(layer) > (size_t)layer->in.channels;
-    norm.repeats = layer->each;
+    norm.repeats = layer->each || layer->across;
     norm.epsilon = norm_epsilon(layer);
     return norm;
 }
@@ -280,7 +291,7 @@ void cuda_norm_forward(float *out, float *statistics, const float *in, const flo
 // A block adds up its group's channels one after the other, which takes longer than a second launch if they are many.
 bool cuda_norm_backs_at_once(const Layer *layer, const CudaStep *step) {
     const Norm norm = norm_of(layer, step);
-    return norm.quads <= WIDTH && !norm.singly && norm.channels <= MOST_CHANNELS_AT_ONCE;
+    return norm.quads <= WIDTH && !norm.singly && !norm.repeats && norm.channels <= MOST_CHANNELS_AT_ONCE;
 }
 
 void cuda_norm_backward(float *weight_gradient, float *bias_gradient, float *in_gradient, const float *statistics,

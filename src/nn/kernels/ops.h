@@ -66,6 +66,8 @@
     EACH(positions_backward, positions_backward)                                                                       \
     EACH(lstm_forward, lstm_forward)                                                                                   \
     EACH(lstm_backward, lstm_backward)                                                                                 \
+    EACH(gru_forward, gru_forward)                                                                                     \
+    EACH(gru_backward, gru_backward)                                                                                   \
     EACH(linear_each_forward, linear_each_forward)                                                                     \
     EACH(linear_each_backward, linear_each_backward)                                                                   \
     EACH(attention_forward, attention_forward)                                                                         \

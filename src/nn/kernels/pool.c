@@ -104,9 +104,13 @@ typedef struct Part {
 // The part of the plane that window (y,x) covers: padding is cut off here, so that no loop meets it.
 static Part part_of(const Layer *layer, int y, int x, size_t vectors) {
     const Window *of = &layer->window;
-    return (Part){window_span(y, of->size.rows, of->stride.rows, of->pad.rows, layer->in.rows),
-                  window_span(x, of->size.columns, of->stride.columns, of->pad.columns, layer->in.columns),
-                  (size_t)layer->in.columns * vectors, vectors};
+    const Shape in = layer->in, out = layer->out;
+    const bool even = of->stride.rows == 0;
+    return (Part){even ? even_span(y, out.rows, in.rows)
+                       : window_span(y, of->size.rows, of->stride.rows, of->pad.rows, in.rows),
+                  even ? even_span(x, out.columns, in.columns)
+                       : window_span(x, of->size.columns, of->stride.columns, of->pad.columns, in.columns),
+                  (size_t)in.columns * vectors, vectors};
 }
 
 static size_t place_in(const Part *part, int y, int x) {
@@ -148,21 +152,23 @@ static void add_everywhere(Lanes *in_gradient, const Part *part, Lanes gradient)
             in_gradient[place_in(part, y, x)] += gradient;
 }
 
-// Padding counts: the divisor is the whole window's size, as with PyTorch's count_include_pad.
-static float share_of(const Layer *layer) {
-    return 1.0f / (float)(layer->window.size.rows * layer->window.size.columns);
+// Padding counts: the divisor is the whole window's size, as with PyTorch's count_include_pad. Even parts have none.
+static Lanes share_of(const Layer *layer, const Part *part) {
+    const Sides size = layer->window.size;
+    if (layer->window.stride.rows > 0) return lanes_of(1.0f / (float)(size.rows * size.columns));
+    return lanes_of(1.0f / (float)((part->rows.to - part->rows.from) * (part->columns.to - part->columns.from)));
 }
 
 // Maxima and averages of any windows differ in one line each, so they share the walk over windows.
 static void windows_forward(float *out, const float *in, const Layer *layer, int samples, bool average) {
     const size_t vectors = (size_t)samples / SOUNDER_LANES;
     const size_t plane = (size_t)layer->in.rows * (size_t)layer->in.columns * vectors;
-    const Lanes share = lanes_of(average ? share_of(layer) : 0);
     Lanes *to = (Lanes *)out;
     for (size_t c = 0; c < (size_t)layer->out.channels; c++)
         for (int y = 0; y < layer->out.rows; y++)
             for (int x = 0; x < layer->out.columns; x++) {
                 const Part part = part_of(layer, y, x, vectors);
+                const Lanes share = average ? share_of(layer, &part) : lanes_of(0);
                 const Lanes *from = (const Lanes *)in + c * plane;
                 for (size_t v = 0; v < vectors; v++, to++)
                     if (average)
@@ -178,12 +184,13 @@ static void windows_backward(float *in_gradient, const float *in, const float *o
                              int samples, bool average) {
     const size_t vectors = (size_t)samples / SOUNDER_LANES;
     const size_t plane = (size_t)layer->in.rows * (size_t)layer->in.columns * vectors;
-    const Lanes share = lanes_of(average ? share_of(layer) : 0), *gradient = (const Lanes *)out_gradient;
+    const Lanes *gradient = (const Lanes *)out_gradient;
     memset(in_gradient, 0, shape_size(layer->in) * (size_t)samples * sizeof *in_gradient);
     for (size_t c = 0; c < (size_t)layer->out.channels; c++)
         for (int y = 0; y < layer->out.rows; y++)
             for (int x = 0; x < layer->out.columns; x++) {
                 const Part part = part_of(layer, y, x, vectors);
+                const Lanes share = average ? share_of(layer, &part) : lanes_of(0);
                 Lanes *to = (Lanes *)in_gradient + c * plane;
                 for (size_t v = 0; v < vectors; v++, gradient++)
                     if (average)

@@ -132,12 +132,19 @@ __device__ float4 part_sum(const float4 *plane, Plane of, Span rows, Span column
     return sum;
 }
 
-__device__ Span rows_of(const Window &window, int number, Shape in) {
+__device__ Span rows_of(const Window &window, int number, Shape in, Shape out) {
+    if (window.stride.rows == 0) return even_span(number, out.rows, in.rows);
     return window_span(number, window.size.rows, window.stride.rows, window.pad.rows, in.rows);
 }
 
-__device__ Span columns_of(const Window &window, int number, Shape in) {
+__device__ Span columns_of(const Window &window, int number, Shape in, Shape out) {
+    if (window.stride.rows == 0) return even_span(number, out.columns, in.columns);
     return window_span(number, window.size.columns, window.stride.columns, window.pad.columns, in.columns);
+}
+
+__device__ float share_of(const Window &window, Span rows, Span columns) {
+    if (window.stride.rows > 0) return 1.0f / (float)(window.size.rows * window.size.columns);
+    return 1.0f / (float)((rows.to - rows.from) * (columns.to - columns.from));
 }
 
 template <bool AVERAGE>
@@ -151,9 +158,10 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     const Plane plane = {(size_t)in_shape.columns * quads, quads};
     in += ((size_t)at.model * (uint32_t)in_shape.channels + place.channel) * (uint32_t)in_shape.rows * plane.row;
     in += place.quad;
-    Span rows = rows_of(window, (int)place.row, in_shape), columns = columns_of(window, (int)place.column, in_shape);
+    const Span rows = rows_of(window, (int)place.row, in_shape, out_shape);
+    const Span columns = columns_of(window, (int)place.column, in_shape, out_shape);
     float4 value = AVERAGE ? part_sum(in, plane, rows, columns) : part_maximum(in, plane, rows, columns);
-    if (AVERAGE) value = scaled(value, 1.0f / (float)(window.size.rows * window.size.columns));
+    if (AVERAGE) value = scaled(value, share_of(window, rows, columns));
     out[(size_t)at.model * items + at.item] = relu ? rectified(value) : value;
 }
 
@@ -194,18 +202,23 @@ __global__ void __launch_bounds__(ITEM_THREADS, WINDOWS_RESIDENT)
     if (!AVERAGE) in += channel * (uint32_t)in_shape.rows * plane.row + place.quad;
     out_gradient += channel * (uint32_t)(out_shape.rows * out_shape.columns) * samples + place.quad;
     const int y = (int)place.row, x = (int)place.column;
-    const Span over_y = windows_over(y, window.size.rows, window.stride.rows, window.pad.rows, out_shape.rows);
+    const bool even = window.stride.rows == 0;
+    const Span over_y = even ? even_span(y, in_shape.rows, out_shape.rows)
+                             : windows_over(y, window.size.rows, window.stride.rows, window.pad.rows, out_shape.rows);
     const Span over_x =
-        windows_over(x, window.size.columns, window.stride.columns, window.pad.columns, out_shape.columns);
-    const float share = AVERAGE ? 1.0f / (float)(window.size.rows * window.size.columns) : 1;
+        even ? even_span(x, in_shape.columns, out_shape.columns)
+             : windows_over(x, window.size.columns, window.stride.columns, window.pad.columns, out_shape.columns);
     float sum = 0;
 #pragma unroll 1
     for (int i = over_y.from; i < over_y.to; i++)
 #pragma unroll 1
-        for (int j = over_x.from; j < over_x.to; j++)
-            if (AVERAGE ||
-                is_first_maximum(in, plane, rows_of(window, i, in_shape), columns_of(window, j, in_shape), y, x, relu))
-                sum += share * out_gradient[(size_t)(i * out_shape.columns + j) * samples];
+        for (int j = over_x.from; j < over_x.to; j++) {
+            const Span rows = rows_of(window, i, in_shape, out_shape);
+            const Span columns = columns_of(window, j, in_shape, out_shape);
+            if (!AVERAGE && !is_first_maximum(in, plane, rows, columns, y, x, relu)) continue;
+            const float share = AVERAGE ? share_of(window, rows, columns) : 1;
+            sum += share * out_gradient[(size_t)(i * out_shape.columns + j) * samples];
+        }
     in_gradient[(size_t)at.model * items + at.item] = sum;
 }
 

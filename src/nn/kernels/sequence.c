@@ -74,7 +74,7 @@ void ISA_NAME(linear_each_forward)(float *out, float *rows, const float *in, con
     const Layer one = linear_at_place(layer);
     const size_t n = (size_t)samples, ins = linear_ins(layer), outs = linear_outs(layer);
     for (size_t p = 0; p < linear_places(layer); p++, rows += n * linear_row_floats(&one)) {
-        const float *bias = weight + outs * ins;
+        const float *bias = layer->nobias ? NULL : weight + outs * ins;
         ISA_NAME(linear_forward)(out + p * outs * n, rows, in + p * ins * n, weight, bias, &one, count, samples);
     }
 }
@@ -93,7 +93,7 @@ void ISA_NAME(linear_each_backward)(float *gradient, float *in_gradient, float *
             ISA_NAME(linear_backward_input)(to, scratch, given, weight, &one, count, samples);
         }
         ISA_NAME(linear_backward_weight)(gradient, NULL, rows, given, &descent, &one, count, samples);
-        ISA_NAME(linear_backward_bias)(gradient + outs * ins, NULL, given, &descent, &one, samples);
+        if (!layer->nobias) ISA_NAME(linear_backward_bias)(gradient + outs * ins, NULL, given, &descent, &one, samples);
     }
 }
 

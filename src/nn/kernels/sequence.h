@@ -1,5 +1,5 @@
-// The tensors that an lstm and an attention keep for the backward pass. A sequence 1 x T x F is stored as (T,F,N): each
-// step is a block.
+// The tensors that an lstm, a gru and an attention keep for the backward pass. A sequence 1 x T x F is stored as
+// (T,F,N): each step is a block.
 #ifndef SOUNDER_NN_KERNELS_SEQUENCE_H
 #define SOUNDER_NN_KERNELS_SEQUENCE_H
 
@@ -7,13 +7,15 @@
 
 #include "nn/kernels.h"
 
-// The two products of an lstm's step as linear layers: of its input, and of the previous step's outputs.
+// The two products of the step of an lstm or a gru as linear layers: of its input, and of the previous step's outputs.
 static inline Layer lstm_input_product(const Layer *layer) {
-    return (Layer){.kind = LAYER_LINEAR, .in = {layer->in.columns, 1, 1}, .out = {4 * lstm_units(layer), 1, 1}};
+    return (Layer){
+        .kind = LAYER_LINEAR, .in = {layer->in.columns, 1, 1}, .out = {lstm_gates(layer) * lstm_units(layer), 1, 1}};
 }
 
 static inline Layer lstm_state_product(const Layer *layer) {
-    return (Layer){.kind = LAYER_LINEAR, .in = {lstm_units(layer), 1, 1}, .out = {4 * lstm_units(layer), 1, 1}};
+    return (Layer){
+        .kind = LAYER_LINEAR, .in = {lstm_units(layer), 1, 1}, .out = {lstm_gates(layer) * lstm_units(layer), 1, 1}};
 }
 
 // The linear layer that computes one place.
@@ -22,10 +24,13 @@ static inline Layer linear_at_place(const Layer *layer) {
     return (Layer){.kind = LAYER_LINEAR, .in = in, .out = out};
 }
 
-// Offsets of the tensors that an lstm keeps for the backward pass, in floats. T steps, H units, F inputs of a step.
+// Offsets of the tensors that an lstm or a gru keeps for the backward pass, in floats. T steps, H units, F inputs of a
+// step.
 typedef struct LstmPlaces {
-    size_t gates;        // (4H, T, N): input, forget, cell, output, as their functions left them; then their gradients
-    size_t cells;        // (T, H, N)
+    // (4H, T, N): input, forget, cell, output, as their functions left them; then their gradients. A gru has reset,
+    // update, new, and the state's part of new; then the gradients of the input's three, and of the state's new.
+    size_t gates;
+    size_t cells;        // (T, H, N); a gru has none
     size_t outputs;      // (T + 1, H, N): shifted by one step; the first ones are zeros
     size_t rows, states; // (T, N, row floats): inputs and previous outputs, a row per sample, for linear layers
     size_t end;
@@ -36,7 +41,7 @@ static inline LstmPlaces lstm_places(const Layer *layer, int samples) {
     const Layer input = lstm_input_product(layer), state = lstm_state_product(layer);
     LstmPlaces at = {.gates = 0};
     at.cells = at.gates + 4 * h * t * n;
-    at.outputs = at.cells + t * h * n;
+    at.outputs = at.cells + (lstm_gates(layer) == 3 ? 0 : t * h * n);
     at.rows = at.outputs + (t + 1) * h * n;
     at.states = at.rows + t * n * linear_row_floats(&input);
     at.end = at.states + t * n * linear_row_floats(&state);

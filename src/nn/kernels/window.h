@@ -3,6 +3,8 @@
 #ifndef SOUNDER_NN_KERNELS_WINDOW_H
 #define SOUNDER_NN_KERNELS_WINDOW_H
 
+#include <stdint.h>
+
 #include "base/host_device.h"
 
 // Rows and columns.
@@ -10,7 +12,8 @@ typedef struct Sides {
     int rows, columns;
 } Sides;
 
-// Padding is added on all four sides. It is at most the size less one, so that each window meets the image.
+// Padding is added on all four sides. It is at most the size less one, so that each window meets the image. A stride of
+// 0 x 0: the windows are even parts of the image, as many as the output has places (even_span); they have no one size.
 typedef struct Window {
     Sides size, stride, pad;
 } Window;
@@ -30,6 +33,14 @@ BOTH int windows_along(int length, int size, int stride, int pad) {
 BOTH Span window_span(int number, int size, int stride, int pad, int length) {
     int first = number * stride - pad, end = first + size;
     Span span = {first < 0 ? 0 : first, end > length ? length : end};
+    return span;
+}
+
+// Part number `number` of `count` even parts of 0 .. length, where neighbours share a place if count does not divide
+// length, as in PyTorch's adaptive pooling. The parts over a place are even_span(place, length, count).
+BOTH Span even_span(int number, int count, int length) {
+    const int64_t from = (int64_t)number * length, to = from + length;
+    Span span = {(int)(from / count), (int)((to + count - 1) / count)};
     return span;
 }
 

@@ -1,4 +1,4 @@
-// Part of layer.h: 2-D convolution.
+// Part of layer.h: convolution over images and along lines.
 //
 // There are three ways to compute a convolution (ConvKernels), each of which wants the weight in a layout of its own.
 // So the weight is packed once per batch, every chunk adds its gradient in that layout, and the sum is unpacked at the
@@ -33,20 +33,9 @@ static bool are(Sides sides, int rows, int columns) {
     return sides.rows == rows && sides.columns == columns;
 }
 
-// Reads the words. A convolution of stride 1 with a square kernel becomes a plain layer, which has faster ops; the
-// others keep their window. Sizes are checked with the border that the ops add to the input.
-static Status read_conv(Layer *layer, LayerText *of, Error *err) {
-    Window window = {.stride = {1, 1}};
-    TRY(layer_text_whole(&layer->out.channels, of, "CHANNELS", 1, MAX_CHANNELS, err));
-    TRY(layer_text_sides(&window.size, of, "S", 1, MAX_KERNEL, err));
-    layer->dilation = (Sides){1, 1};
-    layer->groups = 1;
-    LayerKey keys[] = {{"stride", &window.stride, NULL, 1, MAX_KERNEL, false, NULL},
-                       {"pad", &window.pad, NULL, 0, MAX_KERNEL, false, NULL},
-                       {"dilation", &layer->dilation, NULL, 1, MAX_KERNEL, false, NULL},
-                       {"groups", NULL, &layer->groups, 1, MAX_CHANNELS, false, NULL},
-                       {"nobias", NULL, NULL, 0, 0, false, &layer->nobias}};
-    TRY(layer_read_keys(keys, sizeof keys / sizeof *keys, of, err));
+// Settles the layer with its window. A convolution of stride 1 with a square kernel becomes a plain layer, which has
+// faster ops; the others keep their window. Sizes are checked with the border that the ops add to the input.
+static Status take_window(Layer *layer, Window window, LayerText *of, Error *err) {
     TRY(check_groups(layer, of, err));
     const Sides size = window.size, dilation = layer->dilation;
     const Sides reach = {(size.rows - 1) * dilation.rows + 1, (size.columns - 1) * dilation.columns + 1};
@@ -65,6 +54,47 @@ static Status read_conv(Layer *layer, LayerText *of, Error *err) {
     return layer_check_size(layer, border, of, err);
 }
 
+static Status read_conv(Layer *layer, LayerText *of, Error *err) {
+    Window window = {.stride = {1, 1}};
+    TRY(layer_text_whole(&layer->out.channels, of, "CHANNELS", 1, MAX_CHANNELS, err));
+    TRY(layer_text_sides(&window.size, of, "S", 1, MAX_KERNEL, err));
+    layer->dilation = (Sides){1, 1};
+    layer->groups = 1;
+    LayerKey keys[] = {{"stride", &window.stride, NULL, 1, MAX_KERNEL, false, NULL},
+                       {"pad", &window.pad, NULL, 0, MAX_KERNEL, false, NULL},
+                       {"dilation", &layer->dilation, NULL, 1, MAX_KERNEL, false, NULL},
+                       {"groups", NULL, &layer->groups, 1, MAX_CHANNELS, false, NULL},
+                       {"nobias", NULL, NULL, 0, 0, false, &layer->nobias}};
+    TRY(layer_read_keys(keys, sizeof keys / sizeof *keys, of, err));
+    return take_window(layer, window, of, err);
+}
+
+// A convolution along the columns: rows that are channels have the memory of channels of one row, so the layer takes
+// them for that.
+static Status read_line(Layer *layer, LayerText *of, Error *err) {
+    Window window = {.size = {1, 1}, .stride = {1, 1}};
+    TRY(layer_text_whole(&layer->out.channels, of, "CHANNELS", 1, MAX_CHANNELS, err));
+    TRY(layer_text_whole(&window.size.columns, of, "LENGTH", 1, MAX_KERNEL, err));
+    layer->dilation = (Sides){1, 1};
+    layer->groups = 1;
+    layer->line = true;
+    LayerKey keys[] = {{"stride", NULL, &window.stride.columns, 1, MAX_KERNEL, false, NULL},
+                       {"pad", NULL, &window.pad.columns, 0, MAX_KERNEL, false, NULL},
+                       {"dilation", NULL, &layer->dilation.columns, 1, MAX_KERNEL, false, NULL},
+                       {"groups", NULL, &layer->groups, 1, MAX_CHANNELS, false, NULL},
+                       {"nobias", NULL, NULL, 0, 0, false, &layer->nobias}};
+    TRY(layer_read_keys(keys, sizeof keys / sizeof *keys, of, err));
+    const Shape in = layer->in;
+    if (in.channels > 1 && in.rows > 1)
+        return fail(err, STATUS_USAGE,
+                    LAYER_FORMAT
+                    "it takes channels of one row, C x 1 x L, or rows that are channels, 1 x C x L, not %d x %d "
+                    "x %d; use conv for images",
+                    LAYER_ARGS(of), in.channels, in.rows, in.columns);
+    layer->in = (Shape){in.channels * in.rows, 1, in.columns};
+    return take_window(layer, window, of, err);
+}
+
 // The number of products that one output of a convolution sums up.
 static size_t conv_inputs(const Layer *layer) {
     const size_t channels = (size_t)layer->in.channels, side = (size_t)layer->kernel;
@@ -80,6 +110,10 @@ static int conv_tensors(LayerTensor tensors[LAYER_MOST_TENSORS], const Layer *la
                                .rank = 4,
                                .shape = {outs, fan_in / side.rows / side.columns, side.rows, side.columns},
                                .fan_in = fan_in};
+    if (layer->line) {
+        tensors[0].rank = 3;
+        tensors[0].shape[2] = side.columns;
+    }
     tensors[1] = (LayerTensor){.name = "bias", .rank = 1, .shape = {outs}, .fan_in = fan_in};
     return layer->nobias ? 1 : 2;
 }
@@ -141,6 +175,9 @@ static const LayerWord words[] = {
               "convolution, with bias unless said; S is a side or ROWSxCOLUMNS"},
      .also = {"conv2d", "convolution"},
      .read = read_conv},
+    {.form = {"conv1d", "conv1d CHANNELS LENGTH [stride N] [pad N] [dilation N] [groups G] [nobias]",
+              "the same along the columns of C x 1 x L or of 1 x C x L, whose rows are then the channels"},
+     .read = read_line},
 };
 
 const LayerType conv_layer = {.name = "conv",

@@ -1,6 +1,8 @@
 // Part of cuda_layer.h: poolings, functions of one value, dropout, sums and joins on a GPU.
 #include "cuda_layer.h"
 #include "nn/cuda/cuda_pass.h"
+#include "pick.h"
+#include "swap.h"
 
 // Poolings and functions ---------------------------------------------------------------------------------------------
 
@@ -25,6 +27,31 @@ static void average_forward(const CudaCall *call) {
 static void average_backward(const CudaCall *call) {
     const CudaOp *op = call->op;
     cuda_average_backward(op->in_gradient, op->out_gradient, op->layer, call->step);
+    cuda_mark(call->pass, CUDA_PART_BACK, op);
+}
+
+static void pick_forward(const CudaCall *call) {
+    const CudaOp *op = call->op;
+    const Layer average = pick_as_average(op->layer);
+    cuda_average_forward(op->out, op->in, &average, call->step);
+}
+
+static void pick_backward(const CudaCall *call) {
+    const CudaOp *op = call->op;
+    const Layer average = pick_as_average(op->layer);
+    cuda_average_backward(op->in_gradient, op->out_gradient, &average, call->step);
+    cuda_mark(call->pass, CUDA_PART_BACK, op);
+}
+
+static void swap_forward(const CudaCall *call) {
+    const SwapSizes of = swap_sizes(call->op->layer);
+    cuda_swap(call->op->out, call->op->in, of.first, of.second, of.plane, call->step);
+}
+
+static void swap_backward(const CudaCall *call) {
+    const CudaOp *op = call->op;
+    const SwapSizes of = swap_sizes(op->layer);
+    cuda_swap(op->in_gradient, op->out_gradient, of.second, of.first, of.plane, call->step);
     cuda_mark(call->pass, CUDA_PART_BACK, op);
 }
 
@@ -184,6 +211,8 @@ const CudaLayer cuda_pool_layer = {.traits = JOINS_RELU_BEHIND | JOINS_RELU_BEFO
                                    .back_out = 1};
 const CudaLayer cuda_average_layer = {
     .forward = average_forward, .backward = average_backward, .back_in = 1, .back_out = 1};
+const CudaLayer cuda_pick_layer = {.forward = pick_forward, .backward = pick_backward, .back_in = 1, .back_out = 1};
+const CudaLayer cuda_swap_layer = {.forward = swap_forward, .backward = swap_backward, .back_in = 1, .back_out = 1};
 const CudaLayer cuda_activation_layer = {.forward = activation_forward, .backward = activation_backward};
 const CudaLayer cuda_prelu_layer = {.forward = prelu_forward, .backward = prelu_backward};
 const CudaLayer cuda_relu_layer = {.forward = relu_forward, .backward = relu_backward};

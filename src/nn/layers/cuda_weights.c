@@ -34,8 +34,8 @@ static double linear_bytes(const CudaPass *pass, const CudaOp *op) {
 
 static void linear_forward(const CudaCall *call) {
     const CudaOp *op = call->op;
-    cuda_linear_forward(op->out, op->in, call->weight, call->bias, call->stride, op->relu, op->layer, call->pass->blas,
-                        call->step);
+    cuda_linear_forward(op->out, op->in, call->weight, op->layer->nobias ? NULL : call->bias, call->stride, op->relu,
+                        op->layer, call->pass->blas, call->step);
 }
 
 // First the backward pass of the op's relu, in place in the output's gradient, unless the next op has included it.

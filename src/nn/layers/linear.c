@@ -23,6 +23,7 @@ static Status read_linear(Layer *layer, LayerText *of, Error *err) {
     } else {
         layer->out = (Shape){features, 1, 1};
     }
+    layer->nobias = layer_text_key(of, "nobias");
     return STATUS_OK;
 }
 
@@ -31,7 +32,7 @@ static int linear_tensors(LayerTensor tensors[LAYER_MOST_TENSORS], const Layer *
     const int64_t outs = (int64_t)linear_outs(layer), ins = (int64_t)linear_ins(layer);
     tensors[0] = (LayerTensor){.name = "weight", .rank = 2, .shape = {outs, ins}, .fan_in = ins};
     tensors[1] = (LayerTensor){.name = "bias", .rank = 1, .shape = {outs}, .fan_in = ins};
-    return 2;
+    return layer->nobias ? 1 : 2;
 }
 
 static double linear_products(const Layer *layer) {
@@ -55,10 +56,11 @@ static void linear_forward(const LayerCall *call) {
     const Layer *layer = call->layer;
     const LayerBuffers *at = call->at;
     const int count = call->count, samples = call->samples;
+    const float *bias = layer->nobias ? NULL : call->bias;
     if (net->blas && linear_blas_pays(layer, count))
-        linear_blas_forward(at->out, net->blas, at->in, at->rows, call->weight, call->bias, layer, count, samples);
+        linear_blas_forward(at->out, net->blas, at->in, at->rows, call->weight, bias, layer, count, samples);
     else
-        call->kernels->linear_forward(at->out, at->rows, at->in, call->weight, call->bias, layer, count, samples);
+        call->kernels->linear_forward(at->out, at->rows, at->in, call->weight, bias, layer, count, samples);
 }
 
 // Whether the layer is the head's first one, after a body.
@@ -181,7 +183,7 @@ static void linear_backward(const LayerCall *call) {
                                                 call->samples);
         else
             backward_weight(call, &descent, weight);
-        backward_bias(call, &descent, step);
+        if (!layer->nobias) backward_bias(call, &descent, step);
     }
     if (at->in_gradient && heads_a_body(call)) hand_back(call);
 }
@@ -213,8 +215,8 @@ static void each_backward(const LayerCall *call) {
 }
 
 static const LayerWord words[] = {
-    {.form = {"linear", "linear FEATURES [each]",
-              "fully connected, with bias; with each, of every row by itself, as of a sequence's steps"},
+    {.form = {"linear", "linear FEATURES [each] [nobias]",
+              "fully connected, with bias unless said; with each, of every row by itself, as of a sequence's steps"},
      .also = {"dense", "fc"},
      .read = read_linear},
 };

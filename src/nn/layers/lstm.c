@@ -1,8 +1,9 @@
-// Part of layer.h: long short-term memory over a sequence.
+// Part of layer.h: long short-term memory and gated recurrent units over a sequence, which differ in their ops and in
+// the number of their gates.
 //
-// Weights, biases and their names are those of PyTorch's LSTM with one layer. It has two biases, which are added: one
-// of them would do, but checkpoints have both. All are drawn uniformly within 1 / sqrt(UNITS), as PyTorch does,
-// whatever their own number of inputs; hence fan_in is UNITS for all of them.
+// Weights, biases and their names are those of PyTorch's LSTM and GRU with one layer. They have two biases, which an
+// lstm adds: one of them would do, but checkpoints have both. All are drawn uniformly within 1 / sqrt(UNITS), as
+// PyTorch does, whatever their own number of inputs; hence fan_in is UNITS for all of them.
 #include "layer.h"
 #include "nn/kernels/sequence.h"
 #include "nn/pass.h"
@@ -10,13 +11,14 @@
 static Status read_lstm(Layer *layer, LayerText *of, Error *err) {
     int units;
     TRY(layer_text_whole(&units, of, "UNITS", 1, MAX_CHANNELS, err));
+    layer->groups = layer->kind == LAYER_GRU ? 3 : 4;
     layer->last = layer_text_key(of, "last");
     layer->out = layer->last ? (Shape){units, 1, 1} : (Shape){1, layer->in.rows, units};
     return layer_check_sequence(layer, of, err);
 }
 
 static int lstm_tensors(LayerTensor tensors[LAYER_MOST_TENSORS], const Layer *layer) {
-    const int64_t units = lstm_units(layer), gates = 4 * units;
+    const int64_t units = lstm_units(layer), gates = lstm_gates(layer) * units;
     tensors[0] = (LayerTensor){.name = "weight_ih_l0", .rank = 2, .shape = {gates, layer->in.columns}, .fan_in = units};
     tensors[1] = (LayerTensor){.name = "weight_hh_l0", .rank = 2, .shape = {gates, units}, .fan_in = units};
     tensors[2] = (LayerTensor){.name = "bias_ih_l0", .rank = 1, .shape = {gates}, .fan_in = units};
@@ -24,9 +26,10 @@ static int lstm_tensors(LayerTensor tensors[LAYER_MOST_TENSORS], const Layer *la
     return 4;
 }
 
-// Four gates, each with a product of the input and one of the previous outputs.
+// Each gate has a product of the input and one of the previous outputs.
 static double lstm_products(const Layer *layer) {
-    return 4.0 * lstm_steps(layer) * lstm_units(layer) * (layer->in.columns + lstm_units(layer));
+    const double gates = (double)lstm_gates(layer) * lstm_units(layer);
+    return gates * lstm_steps(layer) * (layer->in.columns + lstm_units(layer));
 }
 
 // The kept tensors, several times as large as the values, pass through the cache with every chunk.
@@ -51,10 +54,26 @@ static void lstm_backward(const LayerCall *call) {
                                  call->weight, call->layer, call->samples);
 }
 
+static void gru_forward(const LayerCall *call) {
+    const LayerBuffers *at = call->at;
+    call->kernels->gru_forward(at->out, at->statistics, call->scratch, at->in, call->weight, call->layer,
+                               call->samples);
+}
+
+static void gru_backward(const LayerCall *call) {
+    const LayerBuffers *at = call->at;
+    call->kernels->gru_backward(at->gradient, at->in_gradient, at->statistics, call->scratch, at->out_gradient,
+                                call->weight, call->layer, call->samples);
+}
+
 static const LayerWord words[] = {
     {.form = {"lstm", "lstm UNITS [last]",
               "long short-term memory over rows: the outputs of all steps, or of the last"},
      .read = read_lstm},
+};
+
+static const LayerWord gru_words[] = {
+    {.form = {"gru", "gru UNITS [last]", "gated recurrent units over rows, in place of an lstm"}, .read = read_lstm},
 };
 
 const LayerType lstm_layer = {.name = "lstm",
@@ -68,3 +87,15 @@ const LayerType lstm_layer = {.name = "lstm",
                               .room = lstm_room,
                               .forward = lstm_forward,
                               .backward = lstm_backward};
+
+const LayerType gru_layer = {.name = "gru",
+                             LAYER_WORDS(gru_words),
+                             .module = "gru",
+                             .traits = OF_SEQUENCES,
+                             .tensors = lstm_tensors,
+                             .bias = 2,
+                             .products = lstm_products,
+                             .load = lstm_load,
+                             .room = lstm_room,
+                             .forward = gru_forward,
+                             .backward = gru_backward};

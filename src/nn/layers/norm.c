@@ -1,8 +1,9 @@
 // Part of layer.h: group and layer normalisation, within each sample.
 //
 // Group and layer normalisation are one kind of layer: they differ in the values that share a mean (`groups`) and in
-// the values that share a factor (`singly`, `each`). The statistics of every group and sample, a mean and a factor, are
-// kept for the backward pass, which computes the normalised values again from the input instead of storing them.
+// the values that share a factor (`singly`, `each`, `across`). The statistics of every group and sample, a mean and a
+// factor, are kept for the backward pass, which computes the normalised values again from the input instead of storing
+// them.
 #include "layer.h"
 #include "nn/pass.h"
 
@@ -13,15 +14,17 @@ static Status read_group_norm(Layer *layer, LayerText *of, Error *err) {
                 LAYER_ARGS(of), layer->groups, layer->in.channels);
 }
 
-// With `each` every row of values is a group. A row of one value would be normalised to zero, which is surely a
-// mistake.
+// With `each` every row of values is a group, with `channels` those of every place. A row of one value would be
+// normalised to zero, which is surely a mistake.
 static Status read_layer_norm(Layer *layer, LayerText *of, Error *err) {
+    const Shape in = layer->in;
     layer->each = layer_text_key(of, "each");
-    layer->singly = !layer->each;
-    layer->groups = layer->each ? layer->in.channels * layer->in.rows : 1;
-    if (!layer->each || layer->in.columns > 1) return layer_text_epsilon(layer, of, err);
-    return fail(err, STATUS_USAGE, LAYER_FORMAT "of %d x %d x 1 values each would become its shift; leave out \"each\"",
-                LAYER_ARGS(of), layer->in.channels, layer->in.rows);
+    layer->across = layer_text_key(of, "channels");
+    layer->singly = !layer->each && !layer->across;
+    layer->groups = layer->each ? in.channels * in.rows : layer->across ? in.rows * in.columns : 1;
+    if (layer->singly || (layer->each ? in.columns : in.channels) > 1) return layer_text_epsilon(layer, of, err);
+    return fail(err, STATUS_USAGE, LAYER_FORMAT "of %d x %d x %d values each would become its shift; leave out \"%s\"",
+                LAYER_ARGS(of), in.channels, in.rows, in.columns, layer->each ? "each" : "channels");
 }
 
 // PyTorch's shapes: a GroupNorm has one factor per channel, a LayerNorm has the shape of what it normalises.
@@ -60,9 +63,9 @@ static const LayerWord words[] = {
               "factor and a shift of their channel; E is added to the variance, 1e-5 if not given"},
      .also = {"group_norm"},
      .read = read_group_norm},
-    {.form = {"layernorm", "layernorm [each] [eps E]",
+    {.form = {"layernorm", "layernorm [each | channels] [eps E]",
               "the same for all values together, with a factor and a shift for each; with each, of every row by "
-              "itself, with the same factors and shifts"},
+              "itself, with the same factors and shifts; with channels, of the channels of every place"},
      .also = {"layer_norm"},
      .read = read_layer_norm},
 };

@@ -61,13 +61,11 @@ static Status read_global(Layer *layer, LayerText *of, Error *err) {
     Sides grid = {1, 1};
     const Shape in = layer->in;
     if (layer_text_has_more(of)) TRY(layer_text_sides(&grid, of, "S", 1, MAX_KERNEL, err));
-    if (in.rows % grid.rows != 0 || in.columns % grid.columns != 0)
-        return fail(err, STATUS_USAGE,
-                    LAYER_FORMAT "a grid of %d x %d does not divide the %d x %d values; give one that does, or avgpool "
-                                 "with a size and a stride",
-                    LAYER_ARGS(of), grid.rows, grid.columns, in.rows, in.columns);
     const Sides each = {in.rows / grid.rows, in.columns / grid.columns};
-    layer->window = (Window){.size = each, .stride = each};
+    if (in.rows % grid.rows == 0 && in.columns % grid.columns == 0)
+        layer->window = (Window){.size = each, .stride = each};
+    else
+        layer->window.size = grid; // even parts, which overlap
     layer->out = (Shape){in.channels, grid.rows, grid.columns};
     return STATUS_OK;
 }
@@ -106,7 +104,9 @@ static const LayerWord averages[] = {
               "averages instead, in which the zeros of the padding count"},
      .also = {"avgpool2d", "averagepool"},
      .read = read_average},
-    {.form = {"globalpool", "globalpool [S]", "the average of each channel, or of each part of a grid of S"},
+    {.form =
+         {"globalpool", "globalpool [S]",
+          "the average of each channel, or of each part of a grid of S; parts overlap if S does not divide the image"},
      .also = {"adaptiveavgpool2d"},
      .read = read_global},
 };
