@@ -8,7 +8,7 @@
 // pixels, or rows and columns as in 3x5; brackets enclose what may be omitted:
 //   conv CHANNELS S [stride S] [pad S] [dilation S] [groups G] [nobias]
 //                                           2-D convolution, with bias unless said
-//   conv1d CHANNELS LENGTH ...              the same along the columns of C x 1 x L, or of 1 x C x L, whose rows are
+//   conv1d CHANNELS LENGTH ...              1-D convolution of the rows of C x 1 x L, or of 1 x C x L, whose rows are
 //                                           then the channels: CHANNELS x 1 x L
 //   pool S [stride S] [pad S] [ceil]        max pooling; stride: the window's size. Rows and columns that do not fill a
 //   avgpool S [stride S] [pad S] [ceil]     window are dropped unless ceil. Averages count the zeros of the padding
@@ -135,7 +135,7 @@ typedef struct Layer {
     bool rectified; // pool, conv: its backward pass includes the backward pass of the relu before it
     // Index of the weight's first float in the parameter array. Conv: (OC,IC,K,K); linear: (OUT,IN); norm: one per
     // factor; prelu: one per slope; embedding: (VOCABULARY,WIDTH); positions: (T,E); lstm: (4 UNITS,F), then
-    // (4 UNITS,UNITS), with the gates in the order input, forget, cell, output; gru: the same with 3 UNITS: reset,
+    // (4 UNITS,UNITS), with the gates in the order input, forget, cell, output; gru: with 3 UNITS, of reset,
     // update, new; attention: (3 E,E), for queries, keys and values.
     size_t weight;
     // Index of the bias's first float. The bias follows the weight. Conv: (OC); linear: (OUT); lstm: two of (4 UNITS);
@@ -292,7 +292,7 @@ extern const ZooEntry zoo_entries[];
 extern const size_t zoo_entry_count;
 
 // Writes the layer list of a --model value to text: the text of the net of that name, or the value itself if no net has
-// that name. A last word "classes" becomes the number of classes. Writes at most `bytes` characters, always terminated.
+// that name. A last "classes" (or "classes nobias") becomes their number. Writes at most `bytes` bytes, terminated.
 void zoo_expand(char *text, size_t bytes, const char *model, int classes);
 
 #endif

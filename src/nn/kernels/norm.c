@@ -18,7 +18,7 @@ typedef struct Group {
     size_t channels, plane; // channels of the group; places of a channel
     size_t first, next;     // the first value of the group, and from one channel to the next
     size_t vectors;         // of samples
-    size_t first_weight;    // 0: all groups have the same weights
+    size_t first_weight;    // 0: all groups share their weights
     bool singly;            // each value has a weight of its own
     float share;            // one over the group's values
 } Group;

@@ -13,7 +13,7 @@ struct Norm {
     uint32_t plane, quads;     // places of a channel; fours of samples
     uint32_t step; // from a row of the group to the next: 1, or all places if a group is the channels of one
     bool singly;   // each value has a weight of its own
-    bool repeats;  // all groups have the same weights
+    bool repeats;  // all groups share their weights
     float epsilon;
 };
 

@@ -176,7 +176,7 @@ static const LayerWord words[] = {
      .also = {"conv2d", "convolution"},
      .read = read_conv},
     {.form = {"conv1d", "conv1d CHANNELS LENGTH [stride N] [pad N] [dilation N] [groups G] [nobias]",
-              "the same along the columns of C x 1 x L or of 1 x C x L, whose rows are then the channels"},
+              "1-D convolution along the columns of C x 1 x L or of 1 x C x L, whose rows are then the channels"},
      .read = read_line},
 };
 

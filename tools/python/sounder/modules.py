@@ -4,8 +4,8 @@ from .functions import FUNCTIONS
 
 
 def _sides(value):
-    """3, (3, 3) or (3, 5) of torch as 3 or 3x5."""
-    rows, columns = value if isinstance(value, (tuple, list)) else (value, value)
+    """3, (3,), (3, 3) or (3, 5) of torch as 3 or 3x5."""
+    rows, columns = (*value, value[-1])[:2] if isinstance(value, (tuple, list)) else (value, value)
     return str(rows) if rows == columns else f"{rows}x{columns}"
 
 
@@ -23,14 +23,18 @@ def _conv(name, module):
     if isinstance(module.padding, str):
         raise Error(f"{name}: padding is {module.padding!r}; give it as a number")
     _must(name, "padding_mode", module.padding_mode, "zeros")
-    text = _with(f"conv {module.out_channels} {_sides(module.kernel_size)}", ("stride", _sides(module.stride), "1"),
+    word = "conv" if len(module.kernel_size) == 2 else "conv1d"
+    text = _with(f"{word} {module.out_channels} {_sides(module.kernel_size)}", ("stride", _sides(module.stride), "1"),
                  ("pad", _sides(module.padding), "0"), ("dilation", _sides(module.dilation), "1"), ("groups", module.groups, 1))
+    return _biased(text, module)
+
+
+def _biased(text, module):
     return text if module.bias is not None else f"{text} nobias"
 
 
 def _linear(name, module):
-    _must(name, "bias", module.bias is not None, True)
-    return f"linear {module.out_features}"
+    return _biased(f"linear {module.out_features}", module)
 
 
 def _embedding(name, module):
@@ -39,11 +43,11 @@ def _embedding(name, module):
     return f"embedding {module.num_embeddings} {module.embedding_dim}"
 
 
-def _lstm(name, module):
+def _recurrent(name, module):
     for what, only in (("batch_first", True), ("bias", True), ("bidirectional", False), ("proj_size", 0)):
         _must(name, what, getattr(module, what), only)
     between = f"; dropout {module.dropout:g}; " if module.dropout else "; "
-    return between.join([f"lstm {module.hidden_size}"] * module.num_layers)
+    return between.join([f"{type(module).__name__.lower()} {module.hidden_size}"] * module.num_layers)
 
 
 def _attention(name, module):
@@ -58,6 +62,21 @@ def _pooling(word, name, module):
     stride = size if module.stride is None else _sides(module.stride)
     text = _with(f"{word} {size}", ("stride", stride, size), ("pad", _sides(module.padding), "0"))
     return f"{text} ceil" if module.ceil_mode else text
+
+
+def _pooling_1d(word):
+    def text_of(name, module):
+        size, stride, pad = (of[0] if isinstance(of, (tuple, list)) else of for of in (module.kernel_size, module.stride, module.padding))
+        _must(name, "dilation", getattr(module, "dilation", 1), 1)
+        _must(name, "count_include_pad", getattr(module, "count_include_pad", True) or not pad, True)
+        text = _with(f"{word} 1x{size}", ("stride", f"1x{stride}", f"1x{size}"), ("pad", f"0x{pad}", "0x0"))
+        return f"{text} ceil" if module.ceil_mode else text
+    return text_of
+
+
+def _global_pool_1d(name, module):
+    size = _sides(module.output_size)
+    return "globalpool" if size == "1" else f"globalpool 1x{size}"
 
 
 def _max_pool(name, module):
@@ -93,6 +112,12 @@ def _layer_norm(name, module):
     return _with("layernorm", ("eps", module.eps, 1e-5))
 
 
+def _channel_norm(name, module):
+    """torchvision's and timm's LayerNorm2d: of the channels of each place."""
+    _must(name, "affine", module.weight is not None and module.bias is not None, True)
+    return _with("layernorm channels", ("eps", module.eps, 1e-5))
+
+
 def _batch_norm(name, module):
     for what, only in (("affine", True), ("track_running_stats", True)):
         _must(name, what, getattr(module, what), only)
@@ -125,13 +150,16 @@ def _function(function):
 # What each class of torch.nn is in a layer list; an empty text: nothing, for it changes no value that Sounder's layers tell
 # apart.
 _MODULES = {
-    "Conv2d": _conv, "Linear": _linear, "MaxPool2d": _max_pool, "AvgPool2d": _average_pool, "AdaptiveAvgPool2d": _global_pool,
-    "Embedding": _embedding, "LSTM": _lstm, "MultiheadAttention": _attention,
+    "Conv2d": _conv, "Conv1d": _conv, "Linear": _linear, "MaxPool2d": _max_pool, "AvgPool2d": _average_pool, "AdaptiveAvgPool2d": _global_pool,
+    "MaxPool1d": _pooling_1d("pool"), "AvgPool1d": _pooling_1d("avgpool"), "AdaptiveAvgPool1d": _global_pool_1d,
+    "Embedding": _embedding, "LSTM": _recurrent, "GRU": _recurrent, "MultiheadAttention": _attention,
     "GroupNorm": _group_norm, "LayerNorm": _layer_norm, "BatchNorm1d": _batch_norm, "BatchNorm2d": _batch_norm,
     **{function.module: _function(function) for function in FUNCTIONS},
     "Dropout": lambda name, module: f"dropout {module.p:g}",
     "Dropout2d": lambda name, module: f"dropout2d {module.p:g}",
-    "StochasticDepth": _depth, "DropPath": _depth, "BatchNormAct2d": _batch_norm_and_function,
+    "Permute": lambda name, module: "",  # torchvision's
+    "ChannelShuffle": lambda name, module: f"shuffle {module.groups}",
+    "StochasticDepth": _depth, "DropPath": _depth, "BatchNormAct2d": _batch_norm_and_function, "LayerNorm2d": _channel_norm,
     "Flatten": lambda name, module: "",
     "Identity": lambda name, module: "",
 }
@@ -143,6 +171,7 @@ _CALLS = {"max_pool2d": (_max_pool, {"kernel_size": None, "stride": None, "paddi
                                          "count_include_pad": True, "divisor_override": None}),
           "adaptive_avg_pool2d": (_global_pool, {"output_size": None}),
           **{call: (_function(function), function.presets) for function in FUNCTIONS for call in function.calls},
+          "channel_shuffle": (lambda name, at: f"shuffle {at.groups}", {"groups": None}),
           "dropout": (lambda name, at: f"dropout {at.p:g}" if at.training else "", _DROPOUT),
           "dropout2d": (lambda name, at: f"dropout2d {at.p:g}" if at.training else "", _DROPOUT)}
 _LAST = ("LogSoftmax", "log_softmax", "Softmax", "softmax")  # the loss has it, if it comes last
@@ -161,7 +190,7 @@ def _called(node):
     return "max_pool2d" if name == "boolean_dispatch" or node.name.startswith("max_pool2d") else name
 
 
-_OTHERS = ("StochasticDepth", "DropPath", "BatchNormAct2d")  # modules of torchvision and timm
+_OTHERS = ("StochasticDepth", "DropPath", "BatchNormAct2d", "LayerNorm2d", "Permute")  # modules of torchvision and timm
 
 
 def _none_of(name, kind):
@@ -179,15 +208,15 @@ def _layer_of(name, node, module):
     raise _none_of(name, kind)
 
 
-_ORDINALS = {"Conv2d": "conv", "Linear": "fc", "GroupNorm": "norm", "LayerNorm": "norm", "BatchNorm1d": "norm", "BatchNorm2d": "norm", "BatchNormAct2d": "norm",
-             "Embedding": "embedding", "LSTM": "lstm", "MultiheadAttention": "attention",
+_ORDINALS = {"Conv2d": "conv", "Conv1d": "conv", "Linear": "fc", "LayerNorm2d": "norm", "GroupNorm": "norm", "LayerNorm": "norm", "BatchNorm1d": "norm", "BatchNorm2d": "norm", "BatchNormAct2d": "norm",
+             "Embedding": "embedding", "LSTM": "lstm", "GRU": "gru", "MultiheadAttention": "attention",
              **{function.module: function.word for function in FUNCTIONS}}  # most have no weights
 
 
 def _layers_tensors(module):
     """(name, parameter) of each of the layers that a module is."""
     kind = type(module).__name__
-    if kind == "LSTM":
+    if kind in ("LSTM", "GRU"):
         parts = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         return [[(f"{part}_l0", getattr(module, f"{part}_l{number}")) for part in parts] for number in range(module.num_layers)]
     if kind == "MultiheadAttention":

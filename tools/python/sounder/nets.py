@@ -38,6 +38,7 @@ def _read(net):
             reader.give(node, reader.source(name, node.all_input_nodes[0]), None)
         else:
             reader.step(name, node, module)
+    reader.kind = "output"
     (given,) = end.args
     if not hasattr(given, "op"):
         raise Error(f"{of}: gives several values; Sounder's nets give one, the scores of the classes")

@@ -103,7 +103,7 @@ class File:
             raise Error(f"{self.path}: the graph gives {len(graph.output)} values; a net here gives one")
         self.output, self.nodes = graph.output[0].name, []
         for number, message in enumerate(graph.node):
-            if not message.op_type or not any(message.output) or (not message.output[0] and message.op_type != "LSTM"):
+            if not message.op_type or not any(message.output) or (not message.output[0] and message.op_type not in ("LSTM", "GRU")):
                 raise Error(f"{self.path}: corrupt: node {number + 1} of the graph has no op, or gives nothing")
             self.nodes.append(Node(message, onnx))
         self.constants = {}

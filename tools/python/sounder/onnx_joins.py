@@ -42,7 +42,7 @@ def _concat(walk):
         limited(walk, [sum(value.size for value in values)])
         return np.concatenate(values, axis)
     found = [walk.space_of(value) for value in values]
-    if all(space is not None and space.layer.kind == "lstm" for space in found) and axis == 0 and all(value.at.ndim == 3 and len(value.at) == 1 for value in values):
+    if all(space is not None and space.layer.kind in ("lstm", "gru") for space in found) and axis == 0 and all(value.at.ndim == 3 and len(value.at) == 1 for value in values):
         return Places(np.concatenate([value.at for value in values]))
     layer, at = walk.find()
     for which in range(1, len(values)):

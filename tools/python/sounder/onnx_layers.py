@@ -8,6 +8,7 @@ import math
 import numpy as np
 
 _BITS = 40  # of a place within its space
+_BIASED = ("conv", "fc")  # may have a bias or none
 
 
 class Layer:
@@ -20,6 +21,15 @@ class Layer:
         self.text, self.source, self.other, self.out = text, source, other, tuple(map(int, out))
         self.word, self.tensors, self.per, self.is_each, self.has_bias = word, tensors or {}, per, is_each, has_bias
         self.takers, self.gives_last, self.space = 0, False, None
+
+    @property
+    def words(self):
+        """With the word of a layer that has no bias of its own."""
+        return f"{self.text} nobias" if self.word in _BIASED and not self.has_bias else self.text
+
+    @property
+    def parts(self):
+        return [(part, array) for part, array in self.tensors.items() if self.has_bias or self.word not in _BIASED or part != "bias"]
 
     @property
     def kind(self):
@@ -41,7 +51,7 @@ class Layer:
     def keep_last(self):
         """From all steps to the last alone."""
         words = self.text.split()
-        self.text = " ".join([word for word in words if word != "each"] + ["last"] * (words[0] == "lstm"))
+        self.text = " ".join([word for word in words if word != "each"] + ["last"] * (words[0] in ("lstm", "gru")))
         self.out, self.is_each, self.gives_last = (self.out[2], 1, 1), False, True
         self.per = "channel" if self.per == "column" else self.per
         self.space.keep_last()
@@ -113,7 +123,7 @@ def text_of(layers):
 
     texts = []
     for before, layer in zip([None, *layers], layers):
-        words = [layer.text]
+        words = [layer.words]
         if layer.other is not None:
             words.append(name(layer.other))
         if before is not None and layer.source is not before:
@@ -124,4 +134,4 @@ def text_of(layers):
 
 def tensors_of(layers):
     """[(word, [(part, array)])] of the layers that have weights."""
-    return [(layer.word, list(layer.tensors.items())) for layer in layers if layer.tensors]
+    return [(layer.word, layer.parts) for layer in layers if layer.tensors]

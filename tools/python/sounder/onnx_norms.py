@@ -1,16 +1,23 @@
 """ONNX's normalisations: as ops, between reshapes, and in the parts that files before opset 17 have."""
 import numpy as np
 
+from .onnx_axes import shuffled, with_channels_last
 from .onnx_layers import Layer, of_outputs, spread
 from .onnx_ops import global_pool
 from .onnx_values import axes_of, compute, is_constant
 
-_EPSILON, _MOMENTUM = 1e-5, 0.9  # of the norms here; PyTorch calls the momentum 0.1
+_EPSILON, _MOMENTUM = 1e-5, 0.1  # of the norms here, unless they say another one; ONNX calls the momentum 0.9
 
 
-def _check_epsilon(walk, epsilon):
-    if not abs(epsilon - _EPSILON) < 1e-3 * _EPSILON:
-        walk.refuse(f"epsilon is {epsilon:g}; normalisation here adds {_EPSILON:g}")
+def _setting(word, value, usual):
+    """The words of a number that is not the usual one."""
+    return "" if abs(value - usual) < 1e-3 * usual else f" {word} {value:.5g}"
+
+
+def _epsilon_of(walk, epsilon):
+    if not 1e-12 <= epsilon < 1:
+        walk.refuse(f"epsilon is {epsilon:g}; normalisation here adds a number from 1e-12 to below 1")
+    return _setting("eps", epsilon, _EPSILON)
 
 
 def _groups(walk):
@@ -18,7 +25,7 @@ def _groups(walk):
     layer, at = walk.find()
     channels, is_own = layer.out[0], walk.node.op == "GroupNormalization"
     groups = walk.attribute("num_groups", 0) if is_own else at.shape[1] if at.ndim > 2 else 0
-    _check_epsilon(walk, walk.attribute("epsilon", _EPSILON))
+    epsilon = _epsilon_of(walk, walk.attribute("epsilon", _EPSILON))
     gain = walk.reals(1).ravel()
     shift = walk.reals(2, gain.size).ravel()
     if not np.array_equal(at.ravel(), np.arange(at.size)) or at.shape[0] != walk.samples or (is_own and at.shape[1:] != layer.out):
@@ -26,23 +33,25 @@ def _groups(walk):
     if groups < 1 or groups > channels or channels % groups or gain.size not in (groups, channels if is_own else groups):
         walk.refuse(f"{gain.size} factors for {groups} groups of {channels} channels")
     tensors = {"weight": np.repeat(gain, channels // gain.size), "bias": np.repeat(shift, channels // gain.size)}
-    return walk.add(Layer(f"groupnorm {groups}", layer, layer.out, None, "norm", tensors, "channel"), at)
+    return walk.add(Layer(f"groupnorm {groups}{epsilon}", layer, layer.out, None, "norm", tensors, "channel"), at)
 
 
-def _layer_norm_of(walk, layer, at, axes, gain=None, shift=None):
-    """A normalisation over some dimensions of what the layer gives: all values of each sample, or each row."""
+def _layer_norm_of(walk, layer, at, axes, epsilon, gain=None, shift=None):
+    """A normalisation over some dimensions of what the layer gives: all values of each sample, each row, or the channels of each place."""
     rest = tuple(d for d in range(at.ndim) if d not in axes)
     together = at.transpose(rest + tuple(axes)).reshape(-1, int(np.prod([at.shape[d] for d in axes])))
+    turned = with_channels_last(walk, layer, at) if list(axes) == [3] else None
+    is_across, layer, at = turned is not None, turned or layer, walk.order(turned.out).transpose(0, 2, 3, 1) if turned else at
     columns = layer.out[2]
-    is_row = together.shape[1] == columns and layer.size > columns and (together // columns == together[:, :1] // columns).all()
-    if not is_row and (together.shape[1] != layer.size or (together // layer.size != together[:, :1] // layer.size).any()):
+    is_row = not is_across and together.shape[1] == columns and layer.size > columns and (together // columns == together[:, :1] // columns).all()
+    if not is_across and not is_row and (together.shape[1] != layer.size or (together // layer.size != together[:, :1] // layer.size).any()):
         walk.refuse(f"axis is {axes[0]}; here all values of a sample or of a row are normalised")
-    out = layer.out if layer.out[1] * layer.out[2] > 1 else layer.out[:1]
-    tensors = {"weight": np.ones(columns if is_row else out, np.float32), "bias": np.zeros(columns if is_row else out, np.float32)}
-    made = Layer("layernorm each" if is_row else "layernorm", layer, layer.out, None, "norm", tensors, "column" if is_row else "value", is_each=is_row)
+    out = columns if is_row else layer.out[:1] if is_across or layer.out[1] * layer.out[2] == 1 else layer.out
+    word, per = ("layernorm each", "column") if is_row else ("layernorm channels", "channel") if is_across else ("layernorm", "value")
+    made = Layer(f"{word}{epsilon}", layer, layer.out, None, "norm", {"weight": np.ones(out, np.float32), "bias": np.zeros(out, np.float32)}, per, is_each=is_row)
     for part, numbers in (("weight", gain), ("bias", shift)):
         if numbers is not None:
-            size = tensors[part].size
+            size = made.tensors[part].size
             own = of_outputs(spread(at, numbers.reshape([at.shape[d] for d in axes]), layer.out), made) if numbers.size == size else None
             if own is None:
                 walk.refuse(f"its {part} is not {size} numbers, one for each value that it normalises")
@@ -53,11 +62,11 @@ def _layer_norm_of(walk, layer, at, axes, gain=None, shift=None):
 
 def _layer_norm(walk):
     layer, at = walk.find()
-    _check_epsilon(walk, walk.attribute("epsilon", _EPSILON))
+    epsilon = _epsilon_of(walk, walk.attribute("epsilon", _EPSILON))
     axis = walk.attribute("axis", -1)
     if not -at.ndim <= axis < at.ndim:
         walk.refuse(f"axis is {axis} of {at.ndim} dimensions")
-    return _layer_norm_of(walk, layer, at, list(range(axis % at.ndim, at.ndim)), walk.reals(1), walk.reals(2) if walk.has(2) else None)
+    return _layer_norm_of(walk, layer, at, list(range(axis % at.ndim, at.ndim)), epsilon, walk.reals(1), walk.reals(2) if walk.has(2) else None)
 
 
 # In parts -------------------------------------------------------------------------------------------------------------
@@ -70,6 +79,11 @@ def _mean(walk):
     axes, keeps = axes_of(walk, at.ndim), walk.attribute("keepdims", 1)
     if not squares and axes and sorted(axes) == [2, 3] and np.array_equal(at, walk.order(layer.out)):
         return global_pool(walk, layer, keeps)
+    channels, rows, columns = layer.out
+    if not squares and not keeps and axes == (2,) and rows == 1 and np.array_equal(at, walk.order((channels, columns))):
+        return global_pool(walk, layer, False)
+    if not squares and not keeps and axes == (1,) and channels == 1 and np.array_equal(at, walk.order((rows, columns))):
+        return walk.add(Layer("mean", layer, (columns, 1, 1)), walk.order((columns,)))
     axes = sorted(axes or ())
     fits = keeps and axes and axes == list(range(at.ndim - len(axes), at.ndim)) and len(axes) < at.ndim
     if not fits or (squares and (axes != squares.about["axes"] or not np.array_equal(at, squares.about["of"]))):
@@ -96,8 +110,6 @@ def norm_step(walk):
     number = walk.value(1).item() if kinds[1] == "number" else 2
     if gives is None or (gives == "squares" and number != 2):
         walk.refuse("what it makes of its inputs is no layer here")
-    if gives == "spread":
-        _check_epsilon(walk, number)
     layer, about = spaces[0].layer, spaces[-1 if kinds[0] == "layer" else 0].about
     small = about["of"].min(tuple(about["axes"]), keepdims=True)
     for which, space in enumerate(spaces):
@@ -106,8 +118,10 @@ def norm_step(walk):
             lies = np.array_equal(at, about["of"] if space.kind in ("layer", "centred", "squares") else small)
             if not lies or space.layer is not layer or (space.about and not (space.about["axes"] == about["axes"] and np.array_equal(space.about["of"], about["of"]))):
                 walk.refuse("what it makes of its inputs is no layer here")
+    if gives == "spread":
+        about = {**about, "epsilon": _epsilon_of(walk, number)}
     if gives == "layer":
-        return _layer_norm_of(walk, layer, about["of"], about["axes"])
+        return _layer_norm_of(walk, layer, about["of"], about["axes"], spaces[1].about["epsilon"])
     return walk.step(gives, layer, small if gives in ("spread", "deviation") else about["of"], **about)
 
 
@@ -115,22 +129,17 @@ def norm_step(walk):
 
 
 def _batch_norm(walk):
-    """A layer, if it would train here as there; otherwise its statistics are constants, in the weights before it."""
-    layer, at = walk.find()
-    if not np.array_equal(at, walk.order(layer.out)) and not (layer.out[1:] == (1, 1) and np.array_equal(at, walk.order(layer.out[:1]))):
+    """With the statistics of the file, from which training goes on."""
+    layer, at = shuffled(walk, *walk.find())
+    if at.shape[1:2] != layer.out[:1] or not np.array_equal(at.ravel(), walk.order(layer.out).ravel()):
         walk.refuse(f"it normalises each value of an image; a batchnorm here has one factor for each of its {layer.out[0]} channels, and stands before what flattens it")
     gain, shift, mean, variance = (walk.reals(which, layer.out[0]).reshape(layer.out[0]) for which in range(1, 5))
-    epsilon, momentum = walk.attribute("epsilon", _EPSILON), walk.attribute("momentum", _MOMENTUM)
-    if abs(epsilon - _EPSILON) < 1e-3 * _EPSILON and abs(momentum - _MOMENTUM) < 1e-3:
-        tensors = {"weight": gain, "bias": shift, "running_mean": mean, "running_var": variance}
-        return walk.add(Layer("batchnorm", layer, layer.out, None, "norm", tensors, "channel", has_bias=True), at)
-    if layer.per != "channel" or layer.takers or not walk.is_single(0):
-        walk.refuse(f"its epsilon is {epsilon:g} and its momentum {momentum:g}, a batchnorm's here {_EPSILON:g} and {_MOMENTUM:g}; and no convolution or product is before it "
-                    "whose weights could take it in")
-    factor = gain / np.sqrt(np.maximum(variance, 0) + np.float32(epsilon))
-    layer.scale(factor, shift - mean * factor)
-    walk.folded += 1
-    return walk.changed(layer, at)
+    share = 1 - walk.attribute("momentum", 1 - _MOMENTUM)
+    words = _epsilon_of(walk, walk.attribute("epsilon", _EPSILON)) + _setting("momentum", share, _MOMENTUM)
+    if not 1e-9 <= share < 1:
+        walk.refuse(f"its momentum is {1 - share:g}; the running statistics of a batchnorm here move with each batch, from there on below 1")
+    tensors = {"weight": gain, "bias": shift, "running_mean": mean, "running_var": variance}
+    return walk.add(Layer(f"batchnorm{words}", layer, layer.out, None, "norm", tensors, "channel", has_bias=True), at)
 
 
 NORM_OPS = {

@@ -2,14 +2,15 @@
 import numpy as np
 
 from .functions import FUNCTIONS, add_function, number_of
+from .onnx_axes import turned, with_channels_last
 from .onnx_layers import Layer, Places
 from .onnx_sequences import attend, head_product, is_heads, softmax_of_scores
 
 # Windows --------------------------------------------------------------------------------------------------------------
 
 
-def _sides(rows, columns):
-    return str(rows) if rows == columns else f"{rows}x{columns}"
+def _sides(rows, columns=None):
+    return str(rows) if columns in (rows, None) else f"{rows}x{columns}"
 
 
 def _pad(walk):
@@ -40,37 +41,57 @@ def _numbers(walk, name, count, preset, least):
     return values
 
 
-def _window(walk, layer, size, border, preset):
+def _window(walk, extents, size, border, preset):
     """Words for stride, padding and dilation, and rows and columns of what the windows leave. preset: the stride without a word."""
     if walk.node.text("auto_pad", "NOTSET") not in ("", "NOTSET"):
         walk.refuse(f"auto_pad is {walk.node.text('auto_pad', '')}; export it with pads that are numbers")
-    stride, dilation = _numbers(walk, "strides", 2, (1, 1), 1), _numbers(walk, "dilations", 2, (1, 1), 1)
-    pads = _numbers(walk, "pads", 4, (0, 0, 0, 0), 0)
-    if pads[:2] != pads[2:]:
+    count = len(size)
+    stride, dilation = _numbers(walk, "strides", count, (1,) * count, 1), _numbers(walk, "dilations", count, (1,) * count, 1)
+    pads = _numbers(walk, "pads", 2 * count, (0,) * 2 * count, 0)
+    if pads[:count] != pads[count:]:
         walk.refuse("its padding is not the same on both sides")
-    if walk.attribute("ceil_mode", 0):
-        walk.refuse("ceil_mode is 1; windows here end within the image")
-    if walk.node.op != "Conv" and dilation != [1, 1]:
+    if walk.node.op != "Conv" and max(dilation) > 1:
         walk.refuse("a pooling with dilation")
     pad = [own + around for own, around in zip(pads, border)]
-    reach = [extent + 2 * more - (side - 1) * apart - 1 for extent, more, side, apart in zip(layer.out[1:], pad, size, dilation)]
+    reach = [extent + 2 * more - (side - 1) * apart - 1 for extent, more, side, apart in zip(extents, pad, size, dilation)]
     if min(reach) < 0:
-        walk.refuse(f"its window is larger than the image of {layer.out[1]}x{layer.out[2]}")
+        walk.refuse(f"its window is larger than the image of {'x'.join(map(str, extents))}")
     words = [f" {word} {_sides(*value)}" for word, value, usual in (("stride", stride, preset), ("pad", pad, "0"), ("dilation", dilation, "1")) if _sides(*value) != usual]
-    return "".join(words), [over // step + 1 for over, step in zip(reach, stride)]
+    left = [over // step + 1 for over, step in zip(reach, stride)]
+    if walk.attribute("ceil_mode", 0):
+        more = [over % step > 0 and windows * step < extent + own for over, step, windows, extent, own in zip(reach, stride, left, extents, pad)]
+        words, left = [*words, " ceil"] if any(more) else words, [windows + one for windows, one in zip(left, more)]
+    return "".join(words), left
+
+
+def _line(walk):
+    """A convolution along the columns of channels of one row, or of rows that are channels then."""
+    (layer, at), weight, groups = turned(walk, *walk.find()), walk.reals(1), walk.attribute("group", 1)
+    channels, columns = layer.out[0] * layer.out[1], layer.out[2]
+    if 1 not in layer.out[:2] or at.shape != (walk.samples, channels, columns) or not np.array_equal(at, walk.order((channels, columns))):
+        walk.refuse("takes lines of channels, but its input lies otherwise")
+    if not weight.size or groups < 1 or weight.shape[1] * groups != channels or weight.shape[0] % groups:
+        walk.refuse(f"its weight does not fit lines of {channels} channels")
+    words, left = _window(walk, (columns,), weight.shape[2:], (0,), "1")
+    return _convolution(walk, "conv1d", layer, words, groups, (1, *left), walk.order((weight.shape[0], *left)))
+
+
+def _convolution(walk, word, layer, words, groups, left, at):
+    weight, outs = walk.reals(1), len(walk.reals(1))
+    bias = walk.reals(2, outs).reshape(outs) if walk.has(2) else np.zeros(outs, np.float32)
+    text = f"{word} {outs} {_sides(*weight.shape[2:])}{words}" + (f" groups {groups}" if groups > 1 else "")
+    return walk.add(Layer(text, layer, (outs, *left), None, "conv", {"weight": weight, "bias": bias}, "channel", has_bias=walk.has(2)), at)
 
 
 def _conv(walk):
-    layer, border = _bordered(walk)
     weight, groups = walk.reals(1), walk.attribute("group", 1)
+    if weight.ndim == 3:
+        return _line(walk)
+    layer, border = _bordered(walk)
     if weight.ndim != 4 or not weight.size or groups < 1 or weight.shape[1] * groups != layer.out[0] or weight.shape[0] % groups:
         walk.refuse(f"its weight of rank {weight.ndim} does not fit an image of {layer.out[0]} channels")
-    outs, size = weight.shape[0], weight.shape[2:]
-    words, left = _window(walk, layer, size, border, "1")
-    bias = walk.reals(2, outs).reshape(outs) if walk.has(2) else np.zeros(outs, np.float32)
-    text = f"conv {outs} {_sides(*size)}{words}" + (f" groups {groups}" if groups > 1 else "")
-    out = (outs, *left)
-    return walk.add(Layer(text, layer, out, None, "conv", {"weight": weight, "bias": bias}, "channel", has_bias=walk.has(2)), walk.order(out))
+    words, left = _window(walk, layer.out[1:], weight.shape[2:], border, "1")
+    return _convolution(walk, "conv", layer, words, groups, left, walk.order((len(weight), *left)))
 
 
 def _pool(walk):
@@ -81,7 +102,7 @@ def _pool(walk):
         walk.refuse("gives places besides values, or storage_order is not 0")
     if averages and any(walk.attribute("pads", ())) and not walk.attribute("count_include_pad", 0):
         walk.refuse("its averages leave the padding out (count_include_pad is 0), here they count it")
-    words, left = _window(walk, layer, size, border, _sides(*size) if size[0] == size[1] else "")
+    words, left = _window(walk, layer.out[1:], size, border, _sides(*size) if size[0] == size[1] else "")
     out = (layer.out[0], *left)
     return walk.add(Layer(f"{'avgpool' if averages else 'pool'} {_sides(*size)}{words}", layer, out), walk.order(out))
 
@@ -95,8 +116,17 @@ def global_pool(walk, layer, keeps=True):
 
 
 def _linear(walk, weight, bias=None):
-    """Of vectors of all values, or of the last dimension at each place of the others. weight: (outs, ins)."""
+    """Of vectors of all values, or of the last dimension at each place of the others. weight: (outs, ins). With channels last it is a
+    convolution of single places."""
     layer, at = walk.find()
+    image = with_channels_last(walk, layer, at) if weight.ndim == 2 and weight.shape[1] == at.shape[-1] == layer.out[0] else None
+    if image:
+        layer, outs, places = image, len(weight), image.out[1:]
+        tensors = {"weight": weight.reshape(outs, -1, 1, 1), "bias": np.zeros(outs, np.float32) if bias is None else bias}
+        made = Layer(f"conv {outs} 1", layer, (outs, *places), None, "conv", tensors, "channel", has_bias=bias is not None)
+        return walk.add(made, walk.order((outs, *places)).transpose(0, 2, 3, 1))
+    if at.ndim == 3:
+        layer, at = turned(walk, layer, at)
     columns = layer.out[2]
     is_vector = at.ndim == 2 and np.array_equal(at, walk.order((layer.size,)))
     is_each = not is_vector and at.shape[-1] == columns and not (at[..., 0] % columns).any() and np.array_equal(at, at[..., :1] + np.arange(columns))

@@ -1,10 +1,10 @@
 """From a graph of ONNX's to a net's layer list and weights."""
 import math
-import warnings
 
 import numpy as np
 
 from .command import Error
+from .onnx_axes import part_of_layer, shuffled
 from .onnx_file import File
 from .onnx_joins import JOIN_OPS
 from .onnx_layers import Layer, Places, Space, number_of_space, tensors_of, text_of
@@ -23,7 +23,7 @@ class Walk:
     """A graph while its nodes are looked at, in their order: values by name, layers so far, and the node at hand."""
 
     def __init__(self, file, samples):
-        self.file, self.samples, self.node, self.folded = file, samples, None, 0
+        self.file, self.samples, self.node = file, samples, None
         self.layers, self.spaces, self.values = [], [], dict(file.constants)
         self.uses, self.left = {file.output: 1}, {file.output: 1}  # of those left, the ones that ask for a shape count, too
         for node in file.nodes:
@@ -89,20 +89,21 @@ class Walk:
         at = space.find(value.at)
         if at is None and self.take_last(space.layer, value.at):
             at = space.find(value.at)
-        if at is None:
-            self.refuse("takes a part of its input; here the last step of an lstm can be taken, perhaps behind layers of each step, where "
-                        "nothing else takes the others, or a run of the outputs of a linear layer of each step, for an attention")
-        return space.layer, at
+        if at is not None:
+            return space.layer, at
+        return part_of_layer(self, space.layer, value.at) or \
+            self.refuse("takes a part of its input; here the last step of a sequence, a part of equal parts of the channels, or a run of the outputs of a linear "
+                        "layer of each step, for an attention, can be taken")
 
     def take_last(self, layer, at):
         """An lstm gives its last step alone, and so do layers of each step behind it, up to this one, if nothing takes the others."""
         chain, others = [], 0
-        while layer.is_each and layer.kind != "lstm" and layer.takers == others:
+        while layer.is_each and layer.kind not in ("lstm", "gru") and layer.takers == others:
             chain.append(layer)
             layer, others = layer.source, 1
         chain.append(layer)
         space = chain[0].space
-        if layer.kind != "lstm" or layer.gives_last or layer.takers != others or not np.array_equal(np.sort(at, None), space.whole[:, :, -1].ravel()):
+        if layer.kind not in ("lstm", "gru") or layer.gives_last or layer.takers != others or not np.array_equal(np.sort(at, None), space.whole[:, :, -1].ravel()):
             return False
         for layer in chain:
             layer.keep_last()
@@ -114,7 +115,7 @@ class Walk:
 
     def image(self, which=0, value=None):
         """The layer that gives images, which lie as images do."""
-        layer, at = self.find(which, value)
+        layer, at = shuffled(self, *self.find(which, value))
         if not np.array_equal(at, self.order(layer.out)):
             lies = "a vector of values" if at.ndim == 2 else "a sequence, or an image that lies otherwise"
             self.refuse(f"takes images, but its input is {lies}")
@@ -146,6 +147,14 @@ class Walk:
                 taken.takers += 1
         self.layers.append(layer)
         return Places(self.space("layer", layer, layer.out).base + at)
+
+    def insert(self, text, source, out):
+        """A layer that moves what another one gives, or gives a part of it: one for all that take that."""
+        made = next((layer for layer in self.layers if layer.text == text and layer.source is source), None)
+        if made is None:
+            made = Layer(text, source, out)
+            self.add(made, 0)
+        return made
 
     def step(self, kind, layer, at, **about):
         """The same numbers as of the layer, on the way to another one."""
@@ -208,10 +217,6 @@ def _read(path):
     (text, tensors), (other, others) = read[0], read[-1]
     if text != other or any(not np.array_equal(a, b, equal_nan=True) for (_, one), (_, two) in zip(tensors, others) for (_, a), (_, b) in zip(one, two)):
         raise Error(f"{file.path}: computes something else with two samples than with three; export it for samples of any number")
-    if walk.folded:
-        one = walk.folded == 1
-        warnings.warn(f"{file.path}: {walk.folded} batchnorm{'' if one else 's'} became part of the weights before {'it and is' if one else 'them and are'} trained as such: "
-                      f"{'its' if one else 'their'} epsilon or momentum is not the 1e-5 and 0.9 (PyTorch's 0.1) of a batchnorm here; export with these to keep {'it' if one else 'them'}", stacklevel=4)
     return text, tensors
 
 

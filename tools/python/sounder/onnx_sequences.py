@@ -3,11 +3,13 @@ import math
 
 import numpy as np
 
+from .onnx_axes import turned
 from .onnx_layers import Layer, Places, spread
 from .onnx_values import gather, is_constant
 
 _HIDDEN = -1e9  # scores from here on down are none after any softmax
-_GATES = [0, 2, 3, 1]  # where ONNX has the gates input, forget, cell, output
+_LSTM_GATES = [0, 2, 3, 1]  # where ONNX has the gates input, forget, cell, output
+_GRU_GATES = [1, 0, 2]  # and reset, update, new
 
 
 def _gather(walk):
@@ -25,15 +27,15 @@ def _gather(walk):
     return walk.add(made, at[..., None] * width + np.arange(width))
 
 
-# Long short-term memory -----------------------------------------------------------------------------------------------
+# Long short-term memory and gated recurrent units ---------------------------------------------------------------------
 
 
-def _check_lstm(walk):
+def _check_recurrent(walk, functions):
     text = walk.node.text("direction", "forward")
     if text != "forward":
-        walk.refuse(f"its direction is {text}; an lstm here reads forward")
-    if walk.attribute("activations", [b"Sigmoid", b"Tanh", b"Tanh"]) != [b"Sigmoid", b"Tanh", b"Tanh"]:
-        walk.refuse("its activations are not Sigmoid, Tanh and Tanh")
+        walk.refuse(f"its direction is {text}; an {walk.node.op.lower()} here reads forward")
+    if walk.attribute("activations", functions) != functions:
+        walk.refuse(f"its activations are not {', '.join(name.decode() for name in functions[:-1])} and {functions[-1].decode()}")
     if walk.attribute("layout", 0) or walk.attribute("input_forget", 0):
         walk.refuse("layout and input_forget must be 0")
     for which in range(4, len(walk.node.inputs)):  # lengths of sequences, first states, peepholes
@@ -44,20 +46,27 @@ def _check_lstm(walk):
         walk.refuse("its last cells (output 3) are taken; an lstm here gives its outputs")
 
 
-def _lstm(walk):
+def _recurrent(walk, order):
+    """order: where ONNX has the gates that follow each other here."""
     layer, at = walk.find()
+    if at.ndim == 3:  # the steps come first
+        layer, at = turned(walk, layer, at.swapaxes(0, 1))
+        at = at.swapaxes(0, 1)
+    word, gates = walk.node.op.lower(), len(order)
     units, (channels, steps, values) = walk.attribute("hidden_size", 0), layer.out
     if channels != 1 or units < 1 or not np.array_equal(at, walk.order((steps, values)).transpose(1, 0, 2)):
         walk.refuse(f"takes (steps, samples, values) and hidden_size, not samples of {'x'.join(map(str, layer.out))} that lie otherwise, or {units} units")
-    _check_lstm(walk)
-    weights = [walk.reals(1, 4 * units * values), walk.reals(2, 4 * units * units)]
-    if [weight.shape[1:] for weight in weights] != [(4 * units, values), (4 * units, units)]:
-        walk.refuse(f"its weights are not (1, {4 * units}, {values}) and (1, {4 * units}, {units})")
-    biases = walk.reals(3, 8 * units) if walk.has(3) else np.zeros(8 * units, np.float32)
-    blocks = [*weights, *biases.reshape(2, 4 * units)]
-    tensors = {part: np.concatenate([block.reshape(4, units, -1)[gate] for gate in _GATES]).reshape(block.shape[-2:] if block.ndim == 3 else -1)
+    _check_recurrent(walk, [b"Sigmoid", b"Tanh"] + [b"Tanh"] * (word == "lstm"))
+    if word == "gru" and not walk.attribute("linear_before_reset", 0):
+        walk.refuse("linear_before_reset is 0; a gru here multiplies the state's product by the reset gate, as PyTorch's does")
+    weights = [walk.reals(1, gates * units * values), walk.reals(2, gates * units * units)]
+    if [weight.shape[1:] for weight in weights] != [(gates * units, values), (gates * units, units)]:
+        walk.refuse(f"its weights are not (1, {gates * units}, {values}) and (1, {gates * units}, {units})")
+    biases = walk.reals(3, 2 * gates * units) if walk.has(3) else np.zeros(2 * gates * units, np.float32)
+    blocks = [*weights, *biases.reshape(2, gates * units)]
+    tensors = {part: np.concatenate([block.reshape(gates, units, -1)[gate] for gate in order]).reshape(block.shape[-2:] if block.ndim == 3 else -1)
                for part, block in zip(("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"), blocks)}
-    given = walk.add(Layer(f"lstm {units}", layer, (1, steps, units), None, "lstm", tensors), walk.order((steps, units)).transpose(1, 0, 2)[:, None])
+    given = walk.add(Layer(f"{word} {units}", layer, (1, steps, units), None, word, tensors), walk.order((steps, units)).transpose(1, 0, 2)[:, None])
     return given, Places(given.at[-1])
 
 
@@ -213,4 +222,5 @@ def attend(walk, weight, bias):
     return walk.add(Layer(text, source, (1, steps, width), None, "attention", tensors, has_bias=bias is not None), at)
 
 
-SEQUENCE_OPS = {"Gather": (_gather, "axis"), "LSTM": (_lstm, "activations direction hidden_size input_forget layout")}
+SEQUENCE_OPS = {"Gather": (_gather, "axis"), "LSTM": (lambda walk: _recurrent(walk, _LSTM_GATES), "activations direction hidden_size input_forget layout"),
+                "GRU": (lambda walk: _recurrent(walk, _GRU_GATES), "activations direction hidden_size layout linear_before_reset")}

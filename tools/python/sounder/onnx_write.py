@@ -11,7 +11,9 @@ from .onnx_file import is_onnx, package
 from .safetensors import read_safetensors
 
 _OPSET, _IR_VERSION, _EPSILON = 17, 8, 1e-5
-_ONNX_GATES = [0, 3, 1, 2]  # input, output, forget, cell, where the gates here are input, forget, cell, output
+# input, output, forget, cell, where the gates of an lstm here are input, forget, cell, output; update, reset, new, where those of a gru
+# are reset, update, new.
+_ONNX_GATES = {"lstm": [0, 3, 1, 2], "gru": [1, 0, 2]}
 
 
 def _sides(text):
@@ -36,7 +38,7 @@ class _Layer:
             self.sources.append(names[words[1]])
             del words[1]
         numbers = [str(classes) if word == "classes" else word for word in words[1:]]
-        self.flags = {word for word in numbers if word in ("each", "last", "causal", "nobias", "ceil")}
+        self.flags = {word for word in numbers if word in ("each", "last", "causal", "nobias", "ceil", "channels")}
         numbers = [word for word in numbers if word not in self.flags]
         at = next((place for place, word in enumerate(numbers) if word.isalpha()), len(numbers))
         self.numbers, self.options = numbers[:at], dict(zip(numbers[at::2], numbers[at + 1::2]))
@@ -96,9 +98,10 @@ class _Writer:
         return self.constant(f"{self.ordinal}.{part}", values if seen is None else values.reshape(seen))
 
     def product(self, of, part, outs, ins, bias):
-        """Each step's values by a weight (outs, ins), which is (ins, outs) here, plus a bias."""
+        """Each step's values by a weight (outs, ins), which is (ins, outs) here, plus a bias if there is one."""
         turned = self.constant(f"{self.ordinal}.{part}.turned", self.tensor(part, outs, ins).T)
-        return self.node("Add", [self.node("MatMul", [of, turned]), self.weight(bias, outs)])
+        product = self.node("MatMul", [of, turned])
+        return self.node("Add", [product, self.weight(bias, outs)]) if bias else product
 
     def seen(self, source, rank):
         """What a layer gives, with so many dimensions; None: it cannot be had."""
@@ -128,6 +131,33 @@ class _Writer:
         name, extents = self.windows("Conv", layer, shape, inputs, kernel, stride, pad, dilation, dilations=dilation, group=groups)
         return name, (outs, *extents), 4
 
+    def conv1d(self, layer, shape):
+        """Between reshapes from and to images of one row."""
+        self.begin("conv")
+        name, outs, size = self.results[layer.sources[0]][0], int(layer.numbers[0]), int(layer.numbers[1])
+        channels, columns = shape[0] * shape[1], shape[2]
+        stride, pad, dilation, groups = (int(layer.options.get(word, preset)) for word, preset in (("stride", 1), ("pad", 0), ("dilation", 1), ("groups", 1)))
+        of = self.node("Reshape", [name, self.wholes("lines", [-1, channels, columns])])
+        inputs = [of, self.weight("weight", outs, channels // groups, size), *([] if "nobias" in layer.flags else [self.weight("bias", outs)])]
+        of = self.node("Conv", inputs, kernel_shape=[size], strides=[stride], pads=[pad] * 2, dilations=[dilation], group=groups)
+        left = (columns + 2 * pad - (size - 1) * dilation - 1) // stride + 1
+        return self.node("Reshape", [of, self.wholes("row", [-1, outs, 1, left])]), (outs, 1, left), 4
+
+    def chunk(self, layer, shape):
+        (name, _, rank), (number, count) = self.results[layer.sources[0]], map(int, layer.numbers)
+        own = shape[0] // count
+        if rank == 3:
+            return None
+        ends = [self.wholes(what, [value]) for what, value in (("start", (number - 1) * own), ("end", number * own), ("axis", 1))]
+        return self.node("Slice", [name, *ends]), (own, *shape[1:]), rank
+
+    def shuffle(self, layer, shape):
+        """Channels as (groups, channels of a group), turned."""
+        name, groups = self.results[layer.sources[0]][0], int(layer.numbers[0])
+        of = self.node("Reshape", [name, self.wholes("groups", [-1, groups, shape[0] // groups, *shape[1:]])])
+        of = self.node("Transpose", [of], perm=[0, 2, 1, 3, 4])
+        return self.node("Reshape", [of, self.wholes("image", [-1, *shape])]), shape, 4
+
     def pool(self, layer, shape):
         of, (kernel, stride, pad, _) = self.seen(layer.sources[0], 4), layer.window(layer.numbers[0], None)
         if of is None:
@@ -146,6 +176,8 @@ class _Writer:
         of, grid = self.seen(layer.sources[0], 4), _sides(layer.numbers[0]) if layer.numbers else [1, 1]
         if of is None or grid == [1, 1]:
             return of and (self.node("GlobalAveragePool", [of]), (shape[0], 1, 1), 4)
+        if shape[1] % grid[0] or shape[2] % grid[1]:
+            return None
         each = [extent // parts for extent, parts in zip(shape[1:], grid)]
         return self.node("AveragePool", [of], kernel_shape=each, strides=each), (shape[0], *grid), 4
 
@@ -170,6 +202,11 @@ class _Writer:
     def layernorm(self, layer, shape):
         self.begin("norm")
         name, _, rank = self.results[layer.sources[0]]
+        if "channels" in layer.flags:
+            of = self.node("Reshape", [name, self.wholes("image", [-1, *shape])]) if rank != 4 else name
+            of = self.node("Transpose", [of], perm=[0, 2, 3, 1])
+            of = self.node("LayerNormalization", [of, self.weight("weight", shape[0]), self.weight("bias", shape[0])], axis=-1, epsilon=layer.epsilon)
+            return self.node("Transpose", [of], perm=[0, 3, 1, 2]), shape, 4
         if "each" not in layer.flags:
             return self.whole_norm(layer, shape)
         if rank == 2:
@@ -229,9 +266,9 @@ class _Writer:
         self.begin("fc")
         outs, (name, _, rank) = int(layer.numbers[0]), self.results[layer.sources[0]]
         if "each" in layer.flags:
-            return None if rank == 2 else (self.product(name, "weight", outs, shape[2], "bias"), (*shape[:2], outs), rank)
-        of = self.seen(layer.sources[0], 2)
-        return self.node("Gemm", [of, self.weight("weight", outs, math.prod(shape)), self.weight("bias", outs)], transB=1), (outs, 1, 1), 2
+            return None if rank == 2 else (self.product(name, "weight", outs, shape[2], "" if "nobias" in layer.flags else "bias"), (*shape[:2], outs), rank)
+        of, bias = self.seen(layer.sources[0], 2), [] if "nobias" in layer.flags else [self.weight("bias", outs)]
+        return self.node("Gemm", [of, self.weight("weight", outs, math.prod(shape)), *bias], transB=1), (outs, 1, 1), 2
 
     def embedding(self, layer, shape):
         self.begin("embedding")
@@ -245,17 +282,35 @@ class _Writer:
         return of and (self.node("Add", [of, self.weight("weight", *shape[1:])]), shape, 3)
 
     def lstm(self, layer, shape):
-        self.begin("lstm")
-        units, (_, steps, values), of = int(layer.numbers[0]), shape, self.seen(layer.sources[0], 3)
+        self.begin(layer.word)
+        units, (_, steps, values), of, order = int(layer.numbers[0]), shape, self.seen(layer.sources[0], 3), _ONNX_GATES[layer.word]
         if of is None:
             return None
-        parts = [self.tensor(part, 4 * units, *ins) for part, ins in (("weight_ih_l0", (values,)), ("weight_hh_l0", (units,)), ("bias_ih_l0", ()), ("bias_hh_l0", ()))]
-        w, r, *biases = (part.reshape(4, units, -1)[_ONNX_GATES].reshape(1, 4 * units, -1) for part in parts)
+        gates = len(order)
+        parts = [self.tensor(part, gates * units, *ins) for part, ins in (("weight_ih_l0", (values,)), ("weight_hh_l0", (units,)), ("bias_ih_l0", ()), ("bias_hh_l0", ()))]
+        w, r, *biases = (part.reshape(gates, units, -1)[order].reshape(1, gates * units, -1) for part in parts)
         inputs = [self.constant(f"{self.ordinal}.{name}", values) for name, values in (("W", w), ("R", r), ("B", np.concatenate(biases, 1).reshape(1, -1)))]
         of, last, gives = self.node("Transpose", [of], perm=[1, 0, 2]), "last" in layer.flags, f"{self.ordinal}_gives"
-        self.node("LSTM", [of, *inputs], ["", gives] if last else [gives], hidden_size=units)
+        own = {"linear_before_reset": 1} if layer.word == "gru" else {}
+        self.node(layer.word.upper(), [of, *inputs], ["", gives] if last else [gives], hidden_size=units, **own)
         plain = self.node("Squeeze", [gives, self.wholes("direction", [0 if last else 1])])
         return (plain, (units, 1, 1), 2) if last else (self.node("Transpose", [plain], perm=[1, 0, 2]), (1, steps, units), 3)
+
+    gru = lstm
+
+    def mean(self, layer, shape):
+        of = self.seen(layer.sources[0], 3)
+        return of and (self.node("ReduceMean", [of], axes=[1], keepdims=0), (shape[2], 1, 1), 2)
+
+    def last(self, layer, shape):
+        of = self.seen(layer.sources[0], 3)
+        return of and (self.node("Gather", [of, self.wholes("last", shape[1] - 1)], axis=1), (shape[2], 1, 1), 2)
+
+    def transpose(self, layer, shape):
+        """Of images the rows and columns become one dimension, the steps."""
+        rows, columns = shape[1:] if shape[0] == 1 else (shape[0], math.prod(shape[1:]))
+        of = self.seen(layer.sources[0], 3) if shape[0] == 1 else self.node("Reshape", [self.results[layer.sources[0]][0], self.wholes("planes", [-1, rows, columns])])
+        return of and (self.node("Transpose", [of], perm=[0, 2, 1]), (1, columns, rows), 3)
 
     def attention(self, layer, shape):
         self.begin("attention")

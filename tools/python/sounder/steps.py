@@ -1,7 +1,8 @@
 """From the steps of a PyTorch module's forward to a layer list."""
+from .axes import LAST, LINES, PLANES, Axes, _is_last, dimensions
 from .command import Error
-from .modules import _ORDINALS, _Settings, _called, _embedding, _layer_of, _layers_tensors, _must
-from .trace import _JOINS, _KEEP_SHAPE, _as_it_came, _asks_for_a_size, _extent_of
+from .modules import _ORDINALS, _biased, _called, _embedding, _layer_of, _layers_tensors, _must
+from .trace import _JOINS, _KEEP_SHAPE, _SHAPES, _as_it_came, _asks_for_a_size, _extent_of
 
 
 class _Text:
@@ -72,18 +73,15 @@ class _Text:
 
 
 # Dimensions of what a step gives, samples among them; of others it is what they take.
-_RANKS = {"Conv2d": 4, "MaxPool2d": 4, "AvgPool2d": 4, "AdaptiveAvgPool2d": 4, "max_pool2d": 4, "avg_pool2d": 4, "BatchNorm2d": 4,
-          "Dropout2d": 4, "dropout2d": 4, "adaptive_avg_pool2d": 4, "BatchNorm1d": 2, "Embedding": 3, "LSTM": 3, "MultiheadAttention": 3}
+_RANKS = {"Conv2d": 4, "MaxPool2d": 4, "AvgPool2d": 4, "AdaptiveAvgPool2d": 4, "max_pool2d": 4, "avg_pool2d": 4, "BatchNorm2d": 4, "Conv1d": LINES,
+          "Dropout2d": 4, "dropout2d": 4, "adaptive_avg_pool2d": 4, "Embedding": 3, "LSTM": 3, "GRU": 3, "MultiheadAttention": 3,
+          "ChannelShuffle": 4, "channel_shuffle": 4, "LayerNorm2d": 4}
 # What the parts of what a module gives are.
-_TUPLES = {("LSTM", 0): "sequence", ("LSTM", 1): "states", ("states", 0): "hidden", ("MultiheadAttention", 0): "sequence"}
+_TUPLES = {("LSTM", 0): "sequence", ("LSTM", 1): "states", ("states", 0): "hidden", ("GRU", 0): "sequence", ("GRU", 1): "hidden",
+           ("MultiheadAttention", 0): "sequence"}
 
 
-def _is_last(index):
-    """[:, -1] or [:, -1, :]"""
-    return isinstance(index, tuple) and index[1:2] == (-1,) and all(part == slice(None) for part in index[:1] + index[2:])
-
-
-class _Reader:
+class _Reader(Axes):
     """From the steps of a traced net to its text. ranks: dimensions of a value, if they are known; tuples: values that are one;
     counted: values that are the numbers of all steps, with how many these are or of which value they are the second extent;
     places: what an embedding has for them, and that value; numbers: what an embedding of a sample's numbers takes; tensors: (word,
@@ -91,7 +89,7 @@ class _Reader:
 
     def __init__(self, net):
         self.net, self.text, self.ranks, self.tuples, self.wholes, self.lasts = net, _Text(), {}, {}, set(), {}
-        self.counted, self.places, self.numbers, self.tensors, self.order = {}, {}, set(), [], {}
+        self.counted, self.places, self.numbers, self.tensors, self.order, self.kind = {}, {}, set(), [], {}, "output"
 
     def source(self, name, node):
         """The place of a value that a layer takes."""
@@ -100,24 +98,15 @@ class _Reader:
             raise Error(f"{name}: takes {node.name}, which is of a sequence's steps alone; Sounder adds such to a sequence, as positions")
         if node in self.tuples:
             raise Error(f"{name}: takes all that {node.name} gives; Sounder goes on with its output, the first of that")
+        self.check_takes(name, self.kind, self.ranks.get(node))
         if self.ranks.get(node) == 3:
             self.wholes.add(place)
         if self.ranks.get(node) == 3 and place in self.lasts:
-            raise Error(f"{name}: takes all steps of what {self.lasts[place]} takes the last one of; Sounder's lstm gives either")
+            raise Error(f"{name}: takes all steps of what {self.lasts[place]} takes the last one of; Sounder's {self.text.word(place)} gives either")
         return place
 
     def give(self, node, place, rank):
         self.text.places[node], self.ranks[node] = place, rank
-
-    def last_step(self, name, node, of):
-        place = self.text.place(of)
-        if place < 0 or not self.text.layers[place].startswith("lstm ") or place in self.wholes:
-            raise Error(f"{name}: the last step of a sequence; Sounder gives it of an LSTM of which nothing else is taken")
-        if place not in self.lasts:
-            lstm, *source = self.text.layers[place].split(" from ")
-            self.text.layers[place] = " from ".join([f"{lstm} last", *source])
-        self.lasts[place] = name
-        self.give(node, place, 2)
 
     def take_part(self, name, node):
         """output, (hidden, cell) = lstm(x); output[:, -1]; hidden[-1]; attended, _ = attention(x, x, x)"""
@@ -125,7 +114,9 @@ class _Reader:
         what, layers = self.tuples.get(of, (None, 0))
         if not node.users:
             return
-        if isinstance(index, int) and (what, index) in _TUPLES:
+        if what == "chunk" and isinstance(index, int):
+            self.take_chunk(name, node, of, index, layers)
+        elif isinstance(index, int) and (what, index) in _TUPLES:
             gives = _TUPLES[what, index]
             self.give(node, self.text.place(of), 3 if gives == "sequence" else None)
             if gives != "sequence":
@@ -133,7 +124,7 @@ class _Reader:
         elif (what == "hidden" and index in (-1, layers - 1)) or (what is None and _is_last(index)):
             self.last_step(name, node, of)
         else:
-            raise Error(f"{name}: a part of a value; Sounder takes an LSTM's output, its last step, or what an attention gives")
+            raise Error(f"{name}: a part of a value; Sounder takes an LSTM's output, a sequence's last step, or what an attention gives")
 
     def check_rows(self, name, of):
         if self.ranks.get(of) is None and self.text.of_unknown_rows(self.text.place(of)):
@@ -143,8 +134,11 @@ class _Reader:
         of, ends = node.all_input_nodes[0], (*node.args[1:], *[None] * 2)
         start, end = (node.kwargs.get(what, given if given is not None else getattr(module, what, preset))
                       for what, given, preset in (("start_dim", ends[0], 1), ("end_dim", ends[1], -1)))
+        rank = self.ranks.get(of)
+        if (rank, start) in ((4, 2), (LINES, 2)) and end in (-1, 3):
+            return self.give(node, self.source(name, of), LINES if rank == LINES else PLANES)
         _must(name, "start_dim", start, 1)
-        _must(name, "end_dim", -1 if end == (self.ranks.get(of) or 0) - 1 else end, -1)
+        _must(name, "end_dim", -1 if end == dimensions(rank) - 1 else end, -1)
         self.check_rows(name, of)
         self.give(node, self.source(name, of), 2)
 
@@ -169,24 +163,11 @@ class _Reader:
         if kind == "squeeze" and dim == 0 and self.tuples.get(of) == ("hidden", 1):
             return self.last_step(name, node, of)
         if kind == "squeeze" and self.text.word(place) == "globalpool" and dim in (-1, -2, 2, 3):
-            return self.give(node, self.source(name, of), rank - 1)
+            return self.give(node, self.source(name, of), dimensions(rank) - 1)
         _must(name, "dim", dim, 1)
         if rank is None:
             self.text.work_on_rows(place)
         return self.give(node, self.source(name, of), 3 if kind == "squeeze" else 4)
-
-    def mean(self, name, node):
-        """x.mean([2, 3]) is a global average."""
-        of = node.all_input_nodes[0]
-        at = _Settings(node, {"dim": None, "keepdim": False, "dtype": None})
-        rank, place = self.ranks.get(of), self.text.place(of)
-        dims = sorted(at.dim) if isinstance(at.dim, (tuple, list)) else at.dim
-        if (dims != [2, 3] or rank not in (None, 4)) and (dims != [-2, -1] or rank != 4):
-            raise Error(f"{name}: a mean over dimensions {at.dim}; Sounder has that over rows and columns: [2, 3] of images")
-        if rank is None:
-            self.text.work_on_rows(place)
-        self.text.add("globalpool", self.source(name, of), name)
-        self.give(node, len(self.text.layers) - 1, 4 if at.keepdim else 2)
 
     def kind_of_to(self, name, node):
         """The method that x.to(...) stands for: another device changes nothing, a type may."""
@@ -218,7 +199,10 @@ class _Reader:
         return f"{layer} causal"
 
     def constant(self, node):
-        """The tensor of the net that a step names."""
+        """The tensor of the net that a step names, or makes of such by its shape alone; None: it is something else."""
+        if node.op != "get_attr":
+            of = self.constant(node.args[0]) if _called(node) in _SHAPES and getattr(node.args[0], "op", "") in ("get_attr", "call_method") else None
+            return None if of is None else getattr(of, _called(node))(*node.args[1:])
         value = self.net
         for part in node.target.split("."):
             value = getattr(value, part)
@@ -266,30 +250,64 @@ class _Reader:
         self.tensors.append(("positions", [("weight", tensor.view(tensor.shape[-2:]))]))
         self.give(node, len(self.text.layers) - 1, 3)
 
+    def scale(self, name, node, of, factor):
+        """x times a parameter, a factor for each channel: a convolution of each channel by itself, of one place."""
+        value, rank = self.constant(factor), self.ranks.get(of)
+        channels = value.numel()
+        seen = {2: (channels,), 4: (channels, 1, 1), LINES: (channels, 1), LAST: (channels,)}.get(rank)
+        if seen is None or tuple(value.shape) not in (seen, (1,) * (dimensions(rank) - len(seen)) + seen) or not value.requires_grad:
+            raise Error(f"{factor.name}: a parameter outside a layer; Sounder multiplies by such where it has one learnt factor per channel")
+        self.text.add(f"conv {channels} 1 groups {channels} nobias", self.source(name, of), name)
+        self.tensors.append(("conv", [("weight", value.view(channels, 1, 1, 1))]))
+        self.give(node, len(self.text.layers) - 1, rank)
+
     def shaped(self, name, layer, kind, node, module):
         """The layer for the dimensions of what it takes."""
         rank, place = self.ranks.get(node), self.text.place(node)
         rows = kind == "LayerNorm" and len(module.normalized_shape) == 1
-        if kind == "BatchNorm1d" and not self.text.gives_vector(place):
-            raise Error(f"{name}: Sounder's batchnorm is over channels: a BatchNorm1d has to follow a Linear")
-        if rank is None and _RANKS.get(kind, 2) > 2:
+        if kind == "BatchNorm1d" and rank != LINES and not self.text.gives_vector(place):
+            raise Error(f"{name}: Sounder's batchnorm is over channels: a BatchNorm1d has to follow a Linear or a Conv1d")
+        if kind == "AdaptiveAvgPool1d" and rank != LINES:
+            raise Error(f"{name}: Sounder's average is over channels: an AdaptiveAvgPool1d has to follow a Conv1d")
+        if kind == "Conv1d" and rank not in (None, 3, LINES):
+            raise Error(f"{name}: a Conv1d of {rank if rank in (LAST, PLANES) else f'{rank} dimensions'}; Sounder's takes lines")
+        if rank is None and kind in _RANKS:
             self.text.work_on_rows(place)
+        if rank == LAST and kind == "LayerNorm":
+            return layer.replace("layernorm", "layernorm channels")
+        if rank == LAST and kind == "Linear":
+            return _biased(f"conv {module.out_features} 1", module)
         if rank == 3 and kind in ("GroupNorm", "Dropout2d", "dropout2d"):
             raise Error(f"{name}: {kind} of a sequence takes its steps for channels; Sounder's has one channel there")
-        return f"{layer} each" if rank in (3, 4) and (kind == "Linear" or rows) else layer
+        if rank not in (3, 4, LINES) or not (kind == "Linear" or rows):
+            return layer
+        words = layer.split()
+        words.insert(2 if kind == "Linear" else 1, "each")
+        return " ".join(words)
+
+    def tensors_of(self, kind, rank, module):
+        """The layers' parameters. Of channels that are last, a Linear is a convolution of single places."""
+        if kind == "Linear" and rank == LAST:
+            weight = module.weight.view(*module.weight.shape, 1, 1)
+            return [("conv", [("weight", weight), *([("bias", module.bias)] if module.bias is not None else [])])]
+        return [(_ORDINALS[kind], tensors) for tensors in _layers_tensors(module)]
 
     def join(self, name, node, kind, inputs):
         ranks = [self.ranks.get(one) for one in inputs]
         known = next((rank for rank in ranks if rank), None)
         dim = node.kwargs.get("dim", node.kwargs.get("axis", node.args[1] if len(node.args) > 1 else 0))
-        if _JOINS[kind] == "concat" and (known == 3 or dim not in ((1, -1) if known == 2 else (1, -3) if known == 4 else (1,))):
+        if _JOINS[kind] == "concat" and (known == 3 or dim not in ((1, -1) if known == 2 else (1, -3) if known == 4 else (1, -2) if known == LINES else (1,))):
             raise Error(f"{name}: joins along dimension {dim}; Sounder joins channels: dimension 1 of images or vectors")
         _must(name, "alpha", node.kwargs.get("alpha", 1), 1)
         self.give(node, self.text.join(_JOINS[kind], [self.source(name, one) for one in inputs], name), known)
 
     def step(self, name, node, module):
         kind = _called(node) if module is None else type(module).__name__
-        inputs = [own for own in node.all_input_nodes if not _asks_for_a_size(own) and own.op != "get_attr" and own not in self.places]
+        self.kind = kind
+        if self.constant(node) is not None:
+            return None
+        constants = [own for own in node.all_input_nodes if own in self.places or self.constant(own) is not None]
+        inputs = [own for own in node.all_input_nodes if not _asks_for_a_size(own) and own not in constants]
         if module is None and kind == "getitem":
             return self.take_part(name, node)
         if kind in ("Flatten", "flatten"):
@@ -305,8 +323,10 @@ class _Reader:
             raise Error(f"{name}: changes in place what is taken again behind it; let it give a value of its own")
         if kind in ("squeeze", "unsqueeze"):
             return self.squeeze(name, node, kind)
-        if module is None and kind == "mean":
-            return self.mean(name, node)
+        if kind in ("permute", "Permute", "transpose", "swapaxes"):
+            return self.permute(name, node, kind, module)
+        if module is None and kind in ("mean", "chunk"):
+            return getattr(self, kind)(name, node)
         if kind == "to":
             kind = self.kind_of_to(name, node)
         if kind in ("contiguous", "float") or (kind in ("long", "int") and self.text.place(inputs[0]) < 0):
@@ -317,9 +337,8 @@ class _Reader:
                 return self.give(node, self.source(name, inputs[0]), self.ranks.get(inputs[0]))
         if module is None and kind in _JOINS and len(inputs) > 1:
             return self.join(name, node, kind, inputs)
-        added = [own for own in node.all_input_nodes if own.op == "get_attr" or own in self.places]
-        if module is None and _JOINS.get(kind) == "add" and len(inputs) == len(added) == 1:
-            return self.add_positions(name, node, *inputs, *added)
+        if module is None and _JOINS.get(kind) in ("add", "mul") and len(inputs) == len(constants) == 1:
+            return (self.add_positions if _JOINS[kind] == "add" else self.scale)(name, node, *inputs, *constants)
         if kind == "arange":
             return self.count_steps(name, node)
         if kind == "Embedding" and self.take_table(name, node, module):
@@ -332,12 +351,13 @@ class _Reader:
         if len(inputs) != 1:
             raise Error(f"{name}: {kind} of {len(inputs)} values; Sounder's takes what one layer gives")
         (of,) = inputs
-        if kind in ("LSTM", "MultiheadAttention"):
+        if kind in ("LSTM", "GRU", "MultiheadAttention"):
             self.tuples[node] = (kind, getattr(module, "num_layers", 0))
         place = self.source(name, of)
         if module is not None and kind in _ORDINALS:
-            self.tensors += [(_ORDINALS[kind], tensors) for tensors in _layers_tensors(module)]
+            self.tensors += self.tensors_of(kind, self.ranks.get(of), module)
         if layer:
             self.text.add(self.shaped(name, layer, kind, of, module), place, name)
             place = len(self.text.layers) - 1
-        return self.give(node, place, _RANKS.get(kind, self.ranks.get(of)))
+        rank = self.ranks.get(of)
+        return self.give(node, place, 2 if kind == "BatchNorm1d" and rank != LINES else LINES if rank == LINES else _RANKS.get(kind, rank))

@@ -1,4 +1,6 @@
 """A PyTorch module's forward as steps."""
+import sys
+
 from .command import Error
 from .functions import FUNCTIONS
 from .modules import _LAST, _MODULES, _OTHERS, _none_of, _called
@@ -6,6 +8,7 @@ from .modules import _LAST, _MODULES, _OTHERS, _none_of, _called
 
 # Layers that give the shape they take.
 _KEEP_SHAPE = (*(function.word for function in FUNCTIONS), "dropout", "droppath", "batchnorm", "layernorm")
+_SHAPES = ("view", "reshape", "unsqueeze")  # methods that give a parameter another shape
 _JOINS = {"add": "add", "iadd": "add", "add_": "add", "mul": "mul", "imul": "mul", "mul_": "mul", "cat": "concat", "concat": "concat"}
 
 
@@ -36,10 +39,10 @@ def _as_it_came(node):
 
 
 def _takes_constants(node, modules):
-    """An attention takes a mask, an embedding the numbers of steps, and to values positions are added."""
+    """An attention takes a mask, an embedding the numbers of steps, to values positions are added, and channels are scaled."""
     if node.op == "call_module":
         return type(modules[node.target]).__name__ in ("MultiheadAttention", "Embedding")
-    return _JOINS.get(_called(node)) == "add"
+    return _JOINS.get(_called(node)) in ("add", "mul") or (_called(node) in _SHAPES and all(_takes_constants(user, modules) for user in node.users))
 
 
 def _check_leaf(node, modules, seen):
@@ -66,8 +69,8 @@ def _is_known(module):
 
 
 def _is_layer_of_its_own(module):
-    """One that computes with parameters of its own: where no row has it, the refusal names it."""
-    return _is_of_packages(module) and any(parameter is not None for parameter in module._parameters.values())
+    """One that computes with parameters of its own alone: where no row has it, the refusal names it."""
+    return _is_of_packages(module) and not module._modules and any(parameter is not None for parameter in module._parameters.values())
 
 
 def _untraceable(whose, problem):
@@ -81,10 +84,12 @@ def _trace(net):
     def is_pair(node):
         if _called(node) == "getitem":
             return node.args[1] == 1 and is_pair(node.args[0])
-        return node.op == "call_module" and type(net.get_submodule(node.target)).__name__ in ("LSTM", "MultiheadAttention")
+        return node.op == "call_module" and type(net.get_submodule(node.target)).__name__ in ("LSTM", "GRU", "MultiheadAttention")
 
     class Value(torch.fx.Proxy):
         def __iter__(self):
+            if _called(self.node) == "chunk" and isinstance(self.node.args[1:2], tuple):
+                return iter([self[part] for part in range(self.node.args[1])])
             return iter((self[0], self[1])) if is_pair(self.node) else super().__iter__()
 
     class Tracer(torch.fx.Tracer):
@@ -105,18 +110,25 @@ def _trace(net):
             except Exception as problem:
                 raise Error(_untraceable(f"{name}: {kind}'s", problem)) from problem
 
-    tracer, arange = Tracer(), torch.arange
+    tracer = Tracer()
 
-    def counting(*args, **kwargs):
-        traced = any(isinstance(value, torch.fx.Proxy) for value in (*args, *kwargs.values()))
-        return tracer.create_proxy("call_function", arange, args, kwargs) if traced else arange(*args, **kwargs)
+    def as_a_step(function):
+        def step(*args, **kwargs):
+            traced = any(isinstance(value, torch.fx.Proxy) for value in (*args, *kwargs.values()))
+            return tracer.create_proxy("call_function", function, args, kwargs) if traced else function(*args, **kwargs)
+        return step
 
     modes = [(module, module.training) for module in net.modules()]
-    torch.arange = counting
+    # channel_shuffle: ShuffleNet's function, which takes a size apart.
+    files = {id(file): file for file in (sys.modules.get(type(module).__module__) for module, _ in modes) if callable(getattr(file, "channel_shuffle", None))}
+    steps = [(file, name, getattr(file, name)) for file, name in ((torch, "arange"), *((file, "channel_shuffle") for file in files.values()))]
+    for file, name, function in steps:
+        setattr(file, name, as_a_step(function))
     try:
         return tracer.trace(net.train())  # F.dropout(x, training=self.training) is a layer, too
     finally:
-        torch.arange = arange
+        for file, name, function in steps:
+            setattr(file, name, function)
         for module, mode in modes:
             module.training = mode
 
