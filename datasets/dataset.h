@@ -42,15 +42,14 @@ typedef struct DatasetItems {
     // 2: uint16 classes; 4: float32 targets of the net's one output, for the squared loss; 8 and more: rows of float32
     // zeros and ones, which say of each label whether it applies
     uint32_t label_bytes;
-    uint32_t owner_bytes; // 4: each sample has an owner; 0: samples have no owners
-    uint32_t outside;     // bits of 1 << DatasetSplitKind: splits whose samples are in files, not in the block
-    uint32_t names_bytes; // size of the names of the classes, each with its '\0'; 0: classes are known by number
-    uint32_t scales;      // how many means and deviations normalised float32 numbers; 0: none did
-    uint64_t features;    // hash of the names of a table's features, in their order; 0: they have no names
-    uint64_t
-        feature_bytes; // size of the names of a table's features, or of the tokens of texts, each with its '\0'; 0: none
-    uint32_t vocabulary; // of texts: their tokens are numbers from 0 to below this; 0: samples are no texts
-    uint32_t texts;      // bits of DATASET_TEXTS_...
+    uint32_t owner_bytes;   // 4: each sample has an owner; 0: samples have no owners
+    uint32_t outside;       // bits of 1 << DatasetSplitKind: splits whose samples are in files, not in the block
+    uint32_t names_bytes;   // size of the names of the classes, each with its '\0'; 0: classes are known by number
+    uint32_t scales;        // how many means and deviations normalised float32 numbers; 0: none did
+    uint64_t features;      // hash of the names of a table's features, in their order; 0: they have no names
+    uint64_t feature_bytes; // size of the names of features, or of the tokens of texts, each with its '\0'; 0: none
+    uint32_t vocabulary;    // of texts: their tokens are numbers from 0 to below this; 0: samples are no texts
+    uint32_t texts;         // bits of DATASET_TEXTS_...
 } DatasetItems;
 
 // Samples have no classes, but float32 targets or rows of labels.

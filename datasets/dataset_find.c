@@ -110,6 +110,9 @@ static Status take_settings(DatasetSource *source, const char *place, Error *err
                     form_text(&source->settings, SETTING_SHAPE), source->shape.channels, DATASET_MAX_CHANNELS);
     if (!dataset_has_samples(&source->items) && (is_asked || *form_text(&source->settings, SETTING_SHAPE)))
         return fail(err, STATUS_USAGE, "%s: labels alone have no samples; leave out shape and normalize", place);
+    if (source->settings.given[SETTING_CLASSES] && dataset_has_targets(&source->items))
+        return fail(err, STATUS_USAGE, "%s: its samples have %s, no classes; leave out classes", place,
+                    dataset_has_rows(&source->items) ? "several labels each" : "targets");
     const bool is_image = source->shape.channels > 1 || source->shape.rows > 1;
     if (source->items.pixel_bytes == sizeof(float) && (is_asked || (source->model && source->model->scales > 0)))
         source->items.scales = (uint32_t)(is_image ? source->shape.channels : source->shape.columns);

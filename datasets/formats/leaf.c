@@ -255,6 +255,8 @@ static Status take_texts(DatasetSource *source, Leaf *leaf, const char *place, E
         return fail(err, STATUS_USAGE, "%s: its samples are texts; leave out shape and normalize", place);
     if (leaf->texts.follows && settings->given[SETTING_CLASSES])
         return fail(err, STATUS_USAGE, "%s: its classes are the characters that follow; leave out classes", place);
+    if (leaf->texts.follows && settings->given[SETTING_VOCABULARY])
+        return fail(err, STATUS_USAGE, "%s: its vocabulary is all characters; leave out vocabulary", place);
     TRY(leaf_texts_settle(&leaf->texts, source->model, place, err));
     leaf_texts_items(&source->items, &leaf->texts);
     leaf->features = leaf->texts.length;

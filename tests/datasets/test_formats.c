@@ -290,6 +290,8 @@ static void characters_of_leaf_are_numbers_and_the_one_that_follows_is_the_class
     static const char *const refused[][2] = {
         {"length=5", "a text x has 4 characters; where y are characters that follow, each x needs at least the 5"},
         {"tokens=words", "y are characters that follow x; leave out tokens=words"},
+        {"vocabulary=9", "its vocabulary is all characters; leave out vocabulary"},
+        {"classes=9", "its classes are the characters that follow; leave out classes"},
         {"normalize=yes", "its samples are texts; leave out shape and normalize"}};
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         snprintf(place, sizeof place, "%s %s", folder, refused[i][0]);

@@ -319,6 +319,11 @@ static void there_may_be_more_classes_than_the_samples_have(void **state) {
     load_all(&loaded, folder, "classes=8");
     assert_int_equal(loaded.data.classes, 8);
     free(loaded.block);
+    new_folder(path, *state, "targets");
+    write_text(path, "t.csv", "a,target\n1,0.5\n2,1\n3,2\n");
+    snprintf(data, sizeof data, "%s/t.csv classes=5", path);
+    assert_int_equal(load(&loaded, data, 1, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.message, "t.csv: its samples have targets, no classes; leave out classes"));
     assert_int_equal(load(&loaded, data_of(data, folder, "classes=5"), 1, &err), STATUS_DATA);
     if (!strstr(err.message, "label 7 of test sample 0; --data says 5 classes, from 0 to 4; give a larger classes="))
         fail_msg("%s", err.message);
