@@ -265,14 +265,14 @@ static void step_once(LocalModel *model, Stepper *stepper, BatchResult *result, 
                       const Noise *noise) {
     const RunMemory *memory = model->memory;
     const double *number = memory->config->recipe.local.number; // mu, tau
-    const Contrast contrast = {.near = model->near, .far = model->far, .mu = number[0], .tau = number[1]};
+    const Contrast contrast = contrast_of(model->near, model->far, number[0], number[1]);
     if (stepper->step.previous) {
         net_represent(&model->net, model->near, memory->weights, batch, noise);
         net_represent(&model->net, model->far, stepper->step.previous, batch, noise);
-        model->net.contrast = &contrast;
+        model->net.term = &contrast.term;
     }
     stepper_step(stepper, model, result, batch, noise);
-    model->net.contrast = NULL;
+    model->net.term = NULL;
 }
 
 // Trains on batches of one order of the client's samples and returns the sum of their losses. A replica exchanges with

@@ -63,7 +63,7 @@ static double cosine(const Angle *angle) {
 // the difference of both.
 static void add_sample(float *gradient, size_t stride, const LayerCall *call, int sample, const float *near,
                        const float *far) {
-    const Contrast *contrast = call->net->contrast;
+    const Contrast *contrast = (const Contrast *)call->net->term;
     const Angle to_near = angle_of(call, sample, near), to_far = angle_of(call, sample, far);
     const double length = sqrt(to_near.square), near_length = sqrt(to_near.other), far_length = sqrt(to_far.other);
     if (length == 0 || near_length == 0 || far_length == 0) return;
@@ -79,8 +79,9 @@ static void add_sample(float *gradient, size_t stride, const LayerCall *call, in
 }
 
 // The input's gradient is stored as the earlier layers read it: part by part, if the layer is the head of a body.
-void contrast_add(const LayerCall *call) {
+static void add_term(const LayerCall *call) {
     const Net *net = call->net;
+    const Contrast *contrast = (const Contrast *)net->term;
     const ChunkPlan *plan = &net->buffers->chunk;
     const int last = net->spec.layer_count - 1;
     const bool parts = plan->head > 0 && plan->head == last;
@@ -92,7 +93,11 @@ void contrast_add(const LayerCall *call) {
         LayerBuffers moved;
         const LayerBuffers *at = parts ? buffers_part(&moved, net->buffers, last, number) : call->at;
         const size_t row = (call->chunk.first + (size_t)s) * size;
-        add_sample(at->in_gradient + (parts ? s % plan->part : s), (size_t)part.samples, call, s,
-                   net->contrast->near + row, net->contrast->far + row);
+        add_sample(at->in_gradient + (parts ? s % plan->part : s), (size_t)part.samples, call, s, contrast->near + row,
+                   contrast->far + row);
     }
+}
+
+Contrast contrast_of(const float *near, const float *far, double mu, double tau) {
+    return (Contrast){.term = {add_term}, .near = near, .far = far, .mu = mu, .tau = tau};
 }

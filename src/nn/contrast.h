@@ -5,7 +5,8 @@
 //
 //   TRY(contrast_check(&spec, err));
 //   net_represent(&net, near, global, &batch, &noise);        // and far
-//   net.contrast = &(Contrast){near, far, mu, tau};           // for the next net_gradient or net_train_step
+//   Contrast contrast = contrast_of(near, far, mu, tau);
+//   net.term = &contrast.term;                                // for the next net_gradient or net_train_step
 #ifndef SOUNDER_NN_CONTRAST_H
 #define SOUNDER_NN_CONTRAST_H
 
@@ -14,6 +15,7 @@
 
 // Constant during a step; the losses that the step returns do not have the term.
 typedef struct Contrast {
+    NetTerm term;
     const float *near, *far; // (samples of the batch, contrast_features), borrowed
     double mu, tau;
 } Contrast;
@@ -31,7 +33,6 @@ void net_represent(Net *net, float *features, const float *parameters, const Bat
 // After a forward pass: what has entered the last layer, as net_represent returns it.
 void contrast_rows(float *features, const LayerCall *call);
 
-// After the backward pass of the last layer: adds the term's gradient to that of the layer's input.
-void contrast_add(const LayerCall *call);
+Contrast contrast_of(const float *near, const float *far, double mu, double tau);
 
 #endif

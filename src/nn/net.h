@@ -54,10 +54,10 @@ typedef struct Net {
     const float *class_weights; // (classes) what a sample of each class counts in a step; NULL after net_init: 1
     struct Answer *answers; // if not NULL, net_evaluate writes its answers there (spec_answers); NULL after net_init
     GradientHook on_gradient;
-    uint32_t steps;                  // made so far; every second step goes through the weights in reverse order
-    const struct Contrast *contrast; // a term of the next steps (contrast.h); NULL after net_init: none
-    bool rests;                      // the next step takes its velocity as zero, whatever is stored; false after it
-    const float *start;              // the parameters that the next step starts from, if not those that it changes
+    uint32_t steps;                // made so far; every second step goes through the weights in reverse order
+    const struct NetTerm *term;    // of the loss of the next steps (pass.h); NULL after net_init: none
+    bool rests;                    // the next step takes its velocity as zero, whatever is stored; false after it
+    const float *start;            // the parameters that the next step starts from, if not those that it changes
     size_t still_first, still_end; // steps leave the layers whose weights are in this range unchanged; 0 after net_init
 } Net;
 

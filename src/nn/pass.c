@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "nn/contrast.h"
 #include "nn/layers/layer.h"
 
 // Forward -------------------------------------------------------------------------------------------------------------
@@ -144,7 +143,7 @@ static void layers_backward(const Net *net, int first, int end, const Pass *pass
         call.trains = true;
         call.pass = pass;
         if (at->works) layer_type(call.layer)->backward(&call);
-        if (net->contrast && l == net->spec.layer_count - 1) contrast_add(&call);
+        if (net->term && l == net->spec.layer_count - 1) net->term->add(&call);
         if (at->works && at->sum)
             call.kernels->add(at->sum, at->sum, at->in_gradient, shape_size(call.layer->in), call.samples);
         if (pass_is_last(pass, chunk)) finish_layer(&call);

@@ -39,6 +39,12 @@ typedef struct LayerCall {
     int count, samples; // of the chunk
 } LayerCall;
 
+// A term that a step adds to the loss. add is called after the backward pass of the last layer, and adds the term's
+// gradient to that of the layer's input. The term's data has it as its first member (contrast.h).
+typedef struct NetTerm {
+    void (*add)(const LayerCall *call);
+} NetTerm;
+
 // Fills in all fields but noise, trains and pass.
 static inline LayerCall layer_call(const Net *net, int l, const LayerBuffers *at, const float *parameters,
                                    Chunk chunk) {

@@ -32,7 +32,7 @@ static double term_of(Fixture *fixture, const float *parameters, const Batch *ba
 static void check_slope(Fixture *fixture) {
     static float plain[MOST_PARAMETERS], moved[MOST_PARAMETERS], other[MOST_PARAMETERS];
     const Batch batch = batch_of(fixture, 0, COUNT);
-    const Contrast contrast = {.near = near, .far = far, .mu = mu, .tau = tau};
+    const Contrast contrast = contrast_of(near, far, mu, tau);
     const size_t count = fixture->net.spec.parameter_count;
     BatchResult result;
     assert_true(contrast_features(&fixture->net.spec) <= MOST_FEATURES);
@@ -42,9 +42,9 @@ static void check_slope(Fixture *fixture) {
     }
     net_gradient(&fixture->net, plain, &result, fixture->parameters, &batch, NULL);
     const double loss = result.loss_sum;
-    fixture->net.contrast = &contrast;
+    fixture->net.term = &contrast.term;
     net_gradient(&fixture->net, fixture->gradient, &result, fixture->parameters, &batch, NULL);
-    fixture->net.contrast = NULL;
+    fixture->net.term = NULL;
     assert_true(result.loss_sum == loss); // which does not have the term
     double square = 0, terms[2];
     for (size_t p = 0; p < count; p++) {
@@ -84,10 +84,10 @@ static void a_sample_without_a_direction_changes_nothing(void **state) {
     check_ok(net_init(&fixture.net, &spec, kernels_best(), &err));
     spec_initialise(fixture.parameters, &spec, 3);
     const Batch batch = batch_of(&fixture, 0, COUNT);
-    const Contrast contrast = {.near = near, .far = far, .mu = mu, .tau = tau};
+    const Contrast contrast = contrast_of(near, far, mu, tau);
     memset(near, 0, sizeof near);
     net_gradient(&fixture.net, plain, &result, fixture.parameters, &batch, NULL);
-    fixture.net.contrast = &contrast;
+    fixture.net.term = &contrast.term;
     net_gradient(&fixture.net, fixture.gradient, &result, fixture.parameters, &batch, NULL);
     assert_memory_equal(plain, fixture.gradient, spec.parameter_count * sizeof *plain);
     net_free(&fixture.net);
